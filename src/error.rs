@@ -48,6 +48,8 @@ pub enum Error {
     NoSuchSource { name: String, sources: Vec<&'static str> },
     /// `--also` names a directory that does not exist.
     NoSuchDirectory { option: &'static str, path: PathBuf },
+    /// No toolkit fits a build.
+    NoToolkit(Box<dyn Reason>),
     /// A setting cannot be used.
     Setting(Box<dyn Reason>),
     /// `list --python` names a program that is not Python.
@@ -117,7 +119,7 @@ pub enum Form {
 impl Error {
     pub fn code(&self, form: Form) -> u8 {
         if form == Form::Answer {
-            return 2;
+            return if matches!(self, Error::NoToolkit(_)) { 1 } else { 2 };
         }
         match self {
             Error::NotFound { .. } => 127,

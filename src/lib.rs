@@ -14,6 +14,7 @@
 #[cfg(test)]
 extern crate self as cudarun;
 
+pub mod builds;
 pub mod catalog;
 pub mod causes;
 pub mod cli;
@@ -113,7 +114,7 @@ fn warm_start() {
     crash::will_start(&command);
     let host = Host::for_a_glance();
     host.trip("early");
-    if let Some(exec) = pipeline::kept_start(&host, &command) {
+    if let Some(exec) = pipeline::kept_start(&host, &command, false) {
         launch::exec_early(&exec, &host.env);
     }
 }

@@ -148,6 +148,7 @@ pub struct Framework {
     pub dlopened_by: Option<Vec<String>>,
     pub required_for_gpu: Option<Vec<String>>,
     pub works_without: Option<Vec<String>>,
+    pub extension_headers: Option<Vec<String>>,
     #[serde(default)]
     pub core_objects: Vec<String>,
     #[serde(default)]

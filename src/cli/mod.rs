@@ -117,9 +117,19 @@ impl Common {
 pub struct Start {
     #[command(flatten)]
     pub wishes: Wishes,
+    #[command(flatten)]
+    pub building: Building,
     /// Prove the set first: never, always [default: auto]
     #[arg(long, value_name = "WHEN", hide_possible_values = true)]
     pub verify: Option<When>,
+}
+
+/// The option for programs that compile CUDA code.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct Building {
+    /// The program compiles CUDA code: give it the toolkit that fits its framework
+    #[arg(long)]
+    pub build: bool,
 }
 
 /// Options of a start that may need libraries first.
@@ -297,6 +307,8 @@ pub enum Dialect {
 pub struct Question {
     #[command(flatten)]
     pub wishes: Wishes,
+    #[command(flatten)]
+    pub building: Building,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

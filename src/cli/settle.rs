@@ -63,7 +63,7 @@ impl Cli {
 
     /// Gives the options before a verb to the verb, as if they came after it. Fails for an option that the verb lacks.
     pub fn settle(mut self) -> Result<Cli, clap::Error> {
-        let Start { wishes, verify } = std::mem::take(&mut self.start);
+        let Start { wishes, building, verify } = std::mem::take(&mut self.start);
         let first = std::mem::take(&mut self.first);
         let is_taken = match &mut self.verb {
             None => {
@@ -81,6 +81,18 @@ impl Cli {
             }
             Some(_) => !first.fetch && !first.yes,
         };
+        let own_building = match &mut self.verb {
+            None => Some(&mut self.start.building),
+            Some(Verb::Run(run)) => Some(&mut run.start.building),
+            Some(Verb::Shell(shell)) => Some(&mut shell.start.building),
+            Some(Verb::Explain(explain)) => Some(&mut explain.question.building),
+            Some(Verb::Export(export)) => Some(&mut export.question.building),
+            Some(_) => None,
+        };
+        let is_build_taken = own_building.is_some() || !building.build;
+        if let Some(own) = own_building {
+            own.build |= building.build;
+        }
         let (own_wishes, own_verify, verb) = match &mut self.verb {
             None => (Some(&mut self.start.wishes), Some(&mut self.start.verify), ""),
             Some(Verb::Run(run)) => (Some(&mut run.start.wishes), Some(&mut run.start.verify), "run"),
@@ -120,6 +132,9 @@ impl Cli {
             (Some(own), before) => *own = own.or(before),
             (None, None) => {}
             (None, Some(_)) => return Err(not_with("--verify <WHEN>", verb)),
+        }
+        if !is_build_taken {
+            return Err(not_with("--build", verb));
         }
         if !is_taken {
             return Err(not_with(if first.fetch { "--fetch" } else { "--yes" }, verb));

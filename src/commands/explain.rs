@@ -14,6 +14,7 @@ pub fn explain(host: Host, common: &Common, explain: &Explain) -> Result<Exit, E
     let command = command_of(&explain.question.words);
     let request = Request {
         passed: usize::from(explain.next),
+        is_build: explain.question.building.build,
         ..Request::new(&host, common, &explain.question.wishes, Subject::Command(&command), Purpose::Answer)
     };
     follow(&request, |reached| match reached {
@@ -32,6 +33,7 @@ fn tell(facts: &Facts<'_>, decision: &Decision, common: &Common, explain: &Expla
         program: &facts.program,
         inventory: &facts.inventory,
         decision,
+        build: facts.settings.build.as_ref().map(|build| &build.plan),
         before: &facts.before(),
         diff: &change.diff,
         view: change.paths.view.as_deref(),

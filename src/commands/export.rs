@@ -18,6 +18,7 @@ pub fn export(host: Host, common: &Common, export: &Export) -> Result<Exit, Erro
     let host = machine(host, common)?;
     let command = command_of(&question.words);
     let request = Request::new(&host, common, &question.wishes, Subject::Command(&command), Purpose::Start);
+    let request = Request { is_build: question.building.build, ..request };
     follow(&request, |reached| match reached {
         Reached::Decision(facts, decision) => {
             refuse(facts, decision, question.json, common)?;

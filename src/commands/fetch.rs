@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::fetching::{Order, carry_out, from};
+use super::fetching::{Order, carry_out};
 use super::{Exit, command_of, follow, machine, only_here, say, say_refusal, stored};
 use crate::cli::{self, Common, Fetch};
 use crate::error::Error;
@@ -68,7 +68,7 @@ fn of_families(
     let request = Request::new(there, common, &options.wishes, Subject::Machine(&scope), purpose(options));
     follow(&request, |reached| match reached {
         Reached::Inventory(settings, inventory) => {
-            let at_hand = fetch::at_hand(there, &from(settings, options));
+            let at_hand = fetch::at_hand(there, &settings.layers.wheels_from(&options.from));
             let machine = inventory::machine(there).unwrap_or(elf::X86_64);
             let wheels = wheels_of(families, options.cuda, machine, &inventory, at_hand.as_ref()).map_err(
                 |family| Error::NoWheel { family: family.family, range: family.range.to_string() },
@@ -88,7 +88,7 @@ fn of_program(there: &Host, common: &Common, options: &Fetch) -> Result<Result<O
     let request = Request::new(there, common, &options.wishes, Subject::Command(&command), purpose(options));
     let exit = follow(&request, |reached| match reached {
         Reached::Outcome(facts, outcome) => {
-            let wheels = match facts.lack(outcome, &from(facts.settings, options)) {
+            let wheels = match facts.lack(outcome, &facts.settings.layers.wheels_from(&options.from)) {
                 Lack::Nothing => Vec::new(),
                 Lack::Wheels(wheels) => wheels,
                 // The decision says why there is no set.

@@ -9,7 +9,6 @@ use crate::error::Error;
 use crate::fetch::{self, FetchFault, Step, Store, Supply};
 use crate::host::Host;
 use crate::report::{self, Style};
-use crate::settings::Key;
 use crate::settings::resolve::Settings;
 use crate::solve::MissingWheel;
 
@@ -29,7 +28,7 @@ impl Order {
     pub(super) fn new(settings: &Settings, wheels: Vec<MissingWheel>, options: &Fetch) -> Order {
         Order {
             into: options.into.clone(),
-            supply: Supply { from: from(settings, options), client: options.client },
+            supply: Supply { from: settings.layers.wheels_from(&options.from), client: options.client },
             dry_run: options.dry_run,
             json: options.json,
             ..Order::for_start(settings, wheels, options.yes)
@@ -38,7 +37,7 @@ impl Order {
 
     /// For a program that starts afterwards.
     pub(super) fn for_start(settings: &Settings, wheels: Vec<MissingWheel>, yes: bool) -> Order {
-        let from = settings.layers.directories(&Key::FetchFrom);
+        let from = settings.layers.wheels_from(&[]);
         Order {
             wheels,
             store: settings.layers.store().map(PathBuf::from),
@@ -50,12 +49,6 @@ impl Order {
             json: false,
         }
     }
-}
-
-/// Returns the directories that wheels come from: those of the option, or else those of the settings.
-pub(super) fn from(settings: &Settings, options: &Fetch) -> Vec<PathBuf> {
-    let from = [options.from.clone(), settings.layers.directories(&Key::FetchFrom)];
-    from.into_iter().find(|from| !from.is_empty()).unwrap_or_default()
 }
 
 /// Shows what is to be got, asks where nothing has allowed it, and gets it.

@@ -61,7 +61,7 @@ fn answer(host: &Host, project: &Path, common: &Common) -> String {
     let is_plain = common.also.is_empty() && common.without.is_empty();
     let is_plain = is_plain && common.config.is_none() && !common.no_config;
     // A project is asked the same in each of its directories.
-    let key = start_key(host, project, &command).filter(|_| is_plain);
+    let key = start_key(host, project, &command, false).filter(|_| is_plain);
     if let Some(known) = key.as_ref().and_then(|key| storage::find_answer(host, &directories, key)) {
         return known;
     }

@@ -4,14 +4,20 @@ use super::{Exit, follow, machine, print};
 use crate::cli::{Common, List, Wishes};
 use crate::error::Error;
 use crate::host::Host;
-use crate::inventory::{Inventory, Scope};
+use crate::inventory::{Inventory, Part, Scope};
 use crate::pipeline::{self, Reached, Request, Stop, Subject};
 use crate::report::{self, Style};
 use crate::settings::resolve::{Purpose, Settings, vocabulary};
 
+/// The word for toolkits, beside the names of families.
+const TOOLKITS: &str = "toolkit";
+
 pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> {
     let host = machine(host, common)?;
-    let families: Vec<String> = options.families.iter().map(|word| family(word)).collect::<Result<_, _>>()?;
+    let (toolkits, families): (Vec<&String>, Vec<&String>) =
+        options.families.iter().partition(|word| word.eq_ignore_ascii_case(TOOLKITS));
+    let families: Vec<String> = families.into_iter().map(|word| family(word)).collect::<Result<_, _>>()?;
+    let toolkits = !toolkits.is_empty();
     let scope = |settings: &Settings| {
         let everywhere = pipeline::everywhere(settings, common, options.python.as_deref())?;
         let code = options.json || common.verbose > 0;
@@ -21,6 +27,7 @@ pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> 
             owners,
             symbol_names: options.symbols,
             extensions: options.extensions,
+            toolkits,
             ..everywhere
         })
     };
@@ -42,9 +49,10 @@ fn tell(
     options: &List,
 ) -> Result<Exit, Error> {
     let is_wanted = |family: &String| families.is_empty() || families.contains(family);
-    let found = match &inventory.extensions {
-        Some(extensions) => !extensions.is_empty(),
-        None => inventory.installations.iter().any(|installation| is_wanted(&installation.family)),
+    let found = match (&inventory.extensions, &inventory.toolkits) {
+        (Some(extensions), _) => !extensions.is_empty(),
+        (None, Some(toolkits)) => toolkits.iter().any(|toolkit| toolkit.part(Part::Nvcc).is_some()),
+        (None, None) => inventory.installations.iter().any(|installation| is_wanted(&installation.family)),
     };
     if options.json {
         print(&report::json::inventory(*inventory, families))?;
@@ -52,6 +60,9 @@ fn tell(
         let style = Style::stdout(common.color).of(host);
         print(&style.page(&match &inventory.extensions {
             Some(extensions) => report::listed_extensions(extensions, style),
+            None if inventory.toolkits.is_some() => {
+                report::listed_toolkits(&inventory, common.verbose, style)
+            }
             None => report::listed(&inventory, families, options.all, common.verbose, style),
         }))?;
         // The process ends here, and its memory with it.

@@ -115,6 +115,7 @@ fn reported_at_every_start(facts: &Facts<'_>, decision: &Decision) -> Vec<String
     };
     let notes = notes.filter(is_said);
     let mut lines: Vec<String> = notes.map(|note| report::note(note, program)).collect();
+    lines.extend(facts.settings.build.iter().flat_map(|build| report::build_remarks(&build.plan)));
     lines.extend(report::unanswered(&host::unanswered()));
     lines.extend(report::left(decision.outcome.unpinned(), inventory));
     if let Outcome::Plan(plan) = &decision.outcome {

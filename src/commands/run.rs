@@ -12,7 +12,6 @@ use crate::pipeline::{
     self, Keeping, ProofOptions, Reached, Request, Stop, Subject, has_deciding_options, kept_start,
 };
 use crate::program::Command;
-use crate::settings::Key;
 use crate::settings::resolve::Purpose;
 use crate::solve::Lack;
 
@@ -50,13 +49,15 @@ fn start_or_order(
     if !has_deciding_options
         && !first.fetch
         && common.verbose == 0
-        && let Some(exec) = kept_start(host, command)
+        && let Some(exec) = kept_start(host, command, start.building.build)
     {
         return launch::exec(&exec).map(|never| match never {});
     }
     let proof = ProofOptions { when: start.verify, is_quiet: common.quiet, ..ProofOptions::default() };
     let subject = Subject::Command(command);
-    let request = Request { proof, ..Request::new(host, common, &start.wishes, subject, Purpose::Start) };
+    let is_build = start.building.build;
+    let request =
+        Request { proof, is_build, ..Request::new(host, common, &start.wishes, subject, Purpose::Start) };
     follow(&request, |reached| match reached {
         Reached::Settings(settings) => {
             crash::has_settings(&settings.layers);
@@ -67,7 +68,7 @@ fn start_or_order(
             let layers = &facts.settings.layers;
             if (first.fetch || layers.fetch_when() == FetchWhen::Always)
                 && let Some(to_fetch) = to_fetch.take()
-                && let Lack::Wheels(wheels) = facts.lack(outcome, &layers.directories(&Key::FetchFrom))
+                && let Lack::Wheels(wheels) = facts.lack(outcome, &layers.wheels_from(&[]))
             {
                 *to_fetch = Some(Order::for_start(facts.settings, wheels, first.yes));
                 return Err(Stop::Exit(Exit::Refused));

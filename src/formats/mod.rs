@@ -21,3 +21,4 @@ pub mod require;
 pub mod spack;
 pub mod store;
 pub mod symbols;
+pub mod toolchain;

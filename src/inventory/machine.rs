@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::model::{Extension, Installation};
+use super::toolkit_model::Toolkit;
 use super::warning::{ReadFault, Warning};
 use crate::host::FileId;
 use crate::text;
@@ -33,6 +34,10 @@ pub struct Scope {
     pub code: bool,
     /// True if extension modules are compared with the frameworks that they are built against.
     pub extensions: bool,
+    /// True if toolkits for builds are looked for.
+    pub toolkits: bool,
+    /// True if no libraries are.
+    pub only_toolkits: bool,
     /// True if environments of other users and other projects are scanned.
     pub elsewhere: bool,
     /// Directories that the user names: of libraries, toolkits, environments.
@@ -67,6 +72,12 @@ pub struct Inventory {
     #[serde(skip)]
     pub gpus_hidden: bool,
     pub installations: Vec<Installation>,
+    /// The toolkits for builds, if the scope asks for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub toolkits: Option<Vec<Toolkit>>,
+    /// The driver's own library, for linking.
+    #[serde(skip)]
+    pub libcuda: Option<PathBuf>,
     pub search: SearchPath,
     /// The extension modules of the program's packages, if the scope asks for them.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -35,6 +35,8 @@ mod scan_cache;
 mod spack;
 mod system;
 mod toolkit;
+mod toolkit_model;
+mod toolkits;
 mod versions;
 mod visible;
 mod warning;
@@ -54,6 +56,7 @@ pub use records::is_library;
 pub use rpm::{name_owners, rpm_owners};
 pub use scan_cache::ScanCache;
 pub use system::machine;
+pub use toolkit_model::{Part, Toolkit, ToolkitPart, ToolkitProblem};
 pub use warning::{ReadFault, Warning};
 
 use location::{Reach, ScanContext, Source};
@@ -106,6 +109,9 @@ pub fn scan(host: &Host, scope: &Scope, known: &mut ScanCache) -> Inventory {
     for source in SOURCES.iter().filter(is_asked) {
         places.extend((source.find)(&mut look));
     }
+    let toolkits = scope.toolkits.then(|| toolkits::find(&mut look, &places));
+    let libcuda = scope.toolkits.then(|| toolkits::libcuda(&look, &places)).flatten();
+    let places = if scope.only_toolkits { Vec::new() } else { places };
     let found = installations::find(&mut look, places);
     // Two sources may warn of one file.
     look.warnings.sort_by(|a, b| a.path.cmp(&b.path));
@@ -121,6 +127,8 @@ pub fn scan(host: &Host, scope: &Scope, known: &mut ScanCache) -> Inventory {
         has_cuda_apt: system::has_cuda_apt(host),
         gpus_hidden: host.env.hides_gpus(),
         installations: found.installations,
+        toolkits,
+        libcuda,
         search,
         extensions,
         warnings: look.warnings,

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::evidence::File;
 use super::model::Extension;
 use crate::host::{FileId, Stat};
+use crate::version::Version;
 
 /// A file that changed this recently may change again and keep its times: file systems count in ticks of up to two
 /// seconds.
@@ -28,6 +29,8 @@ pub struct ScanCache {
     pub(super) records: Table<Vec<(String, Option<u64>)>>,
     /// The packages with libraries in a package manager's database.
     pub(super) packages: Table<Vec<Package>>,
+    /// The releases of compilers.
+    pub(super) releases: Table<Option<Version>>,
     /// By directory of a framework: the identity of all that was compared, and the result.
     pub(super) extensions: Table<(u64, Vec<Extension>)>,
     /// Seconds since the epoch; younger files are not kept.
@@ -113,6 +116,7 @@ impl ScanCache {
             || self.records.has_changed
             || self.packages.has_changed
             || self.extensions.has_changed
+            || self.releases.has_changed
     }
 
     /// Removes unused entries from tables that are too large.
@@ -121,6 +125,7 @@ impl ScanCache {
         self.directories.tidy();
         self.records.tidy();
         self.packages.tidy();
+        self.releases.tidy();
     }
 }
 

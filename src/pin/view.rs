@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
@@ -17,12 +17,14 @@ const FORMAT: &str = "cudarun view 1";
 /// The directory of the views below a cache directory.
 const VIEWS: &str = "views";
 
-/// The content of a view, by name.
+/// The content of a view, by name; a name with a slash is below a directory of the view.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ViewSpec {
     pub links: BTreeMap<String, PathBuf>,
     /// Empty files, at which the loader's search ends.
     pub tombstones: BTreeSet<String>,
+    /// Small files with their texts.
+    pub files: BTreeMap<String, String>,
     /// Device, inode, size and time of the files that the links lead to, as text.
     identities: BTreeMap<PathBuf, String>,
 }
@@ -53,6 +55,11 @@ pub fn spec(plan: &Plan) -> ViewSpec {
 }
 
 impl ViewSpec {
+    /// Returns a view of links alone. Each identity tells which file a link leads to.
+    pub fn of_links(links: BTreeMap<String, PathBuf>, identities: BTreeMap<PathBuf, String>) -> ViewSpec {
+        ViewSpec { links, identities, ..ViewSpec::default() }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.links.is_empty() && self.tombstones.is_empty()
     }
@@ -66,6 +73,9 @@ impl ViewSpec {
         }
         for name in &self.tombstones {
             parts.extend([name.as_bytes(), b"tombstone"]);
+        }
+        for (name, text) in &self.files {
+            parts.extend([name.as_bytes(), b"file", text.as_bytes()]);
         }
         storage::digest(parts)
     }
@@ -114,10 +124,16 @@ fn publish_at(host: &Host, view: &Path, spec: &ViewSpec) -> io::Result<()> {
 fn write(directory: &Path, spec: &ViewSpec) -> io::Result<()> {
     storage::create_directory(directory)?;
     for (name, target) in &spec.links {
-        symlink(target, directory.join(name))?;
+        let link = directory.join(name);
+        if let Some(parent) = link.parent().filter(|_| name.contains('/')) {
+            storage::create_directory(parent)?;
+        }
+        symlink(target, link)?;
     }
-    for name in &spec.tombstones {
-        fs::OpenOptions::new().write(true).create_new(true).open(directory.join(name))?;
+    let tombstones = spec.tombstones.iter().map(|name| (name, ""));
+    for (name, text) in tombstones.chain(spec.files.iter().map(|(name, text)| (name, text.as_str()))) {
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).open(directory.join(name))?;
+        file.write_all(text.as_bytes())?;
     }
     Ok(())
 }
@@ -154,18 +170,31 @@ fn is_intact(host: &Host, view: &Path, spec: &ViewSpec) -> bool {
     if !host.lstat(view).is_ok_and(|stat| stat.is_directory() && storage::is_ours(host, &stat)) {
         return false;
     }
-    let Ok(entries) = host.list(view) else { return false };
-    entries.len() == spec.links.len() + spec.tombstones.len()
-        && entries.iter().all(|entry| {
-            let Some(name) = entry.name.to_str() else { return false };
-            match spec.links.get(name) {
-                Some(target) => {
-                    entry.kind == Kind::Link
-                        && host.read_link(&view.join(name)).is_ok_and(|link| link == *target)
-                }
-                None => spec.tombstones.contains(name) && entry.kind == Kind::File,
+    let Some(content) = content(host, view, "") else { return false };
+    let is_file = |name: &String| {
+        let text = || host.read_text(&view.join(name)).ok();
+        spec.tombstones.contains(name) || spec.files.get(name).is_some_and(|own| text().as_ref() == Some(own))
+    };
+    content.len() == spec.links.len() + spec.tombstones.len() + spec.files.len()
+        && content.iter().all(|(name, kind)| match spec.links.get(name) {
+            Some(target) => {
+                *kind == Kind::Link && host.read_link(&view.join(name)).is_ok_and(|link| link == *target)
             }
+            None => *kind == Kind::File && is_file(name),
         })
+}
+
+/// Returns what a view contains, by name.
+fn content(host: &Host, view: &Path, below: &str) -> Option<Vec<(String, Kind)>> {
+    let mut content = Vec::new();
+    for entry in host.list(&view.join(below)).ok()? {
+        let name = format!("{below}{}", entry.name.to_str()?);
+        match entry.kind {
+            Kind::Directory => content.extend(self::content(host, view, &format!("{name}/"))?),
+            kind => content.push((name, kind)),
+        }
+    }
+    Some(content)
 }
 
 /// Returns the directories in which views may be published, existing or not.

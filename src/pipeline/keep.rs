@@ -30,9 +30,9 @@ pub enum Keeping {
 }
 
 /// The start that was kept for a command, if it still holds. Nothing slow happens here.
-pub fn kept_start(host: &Host, command: &Command) -> Option<Exec> {
+pub fn kept_start(host: &Host, command: &Command, is_build: bool) -> Option<Exec> {
     let program = program::locate(host, &command.program).ok()?;
-    let key = start_key(host, &program, command)?;
+    let key = start_key(host, &program, command, is_build)?;
     let diff = storage::find_start(host, storage::candidates(host), &key)?;
     Some(Exec { diff, ..launch::unchanged(&program, command) })
 }
@@ -73,17 +73,27 @@ pub fn keeping(
 /// Keeps a start for the next time, where a directory can hold it. The key is made from `host`, the machine without the
 /// variables that files set.
 pub fn keep(host: &Host, facts: &Facts<'_>, decision: &Decision, proven: &Proven, command: &Command) {
+    let of_build = facts.settings.build.as_ref();
     let directory = storage::cache_directory(host);
-    let (Ok(directory), Some(key)) = (directory, start_key(host, &facts.program.path, command)) else {
+    let (Ok(directory), Some(key)) =
+        (directory, start_key(host, &facts.program.path, command, of_build.is_some()))
+    else {
         return;
     };
     let after = decision.pinned.as_ref().map(|pinned| &pinned.after);
     let mut watched = facts.watched(&decision.outcome, after);
+    watched.extend(of_build.iter().flat_map(|build| &build.watched).cloned());
     if let Verdict::Passed { proof } = &proven.verdict {
         watched.insert(BOOT.into());
         watched.extend(proof.finding.beside.iter().map(Beside::path));
     }
     let paths = &proven.change.paths;
-    let own: Vec<&Path> = paths.view.iter().chain(&paths.module).map(PathBuf::as_path).collect();
+    let own: Vec<&Path> = paths
+        .view
+        .iter()
+        .chain(&paths.module)
+        .chain(of_build.and_then(|build| build.view.as_ref()))
+        .map(PathBuf::as_path)
+        .collect();
     storage::keep_start(host, &directory, &key, &proven.change.diff, &watched, &facts.program.located, &own);
 }

@@ -1,5 +1,6 @@
 //! The flow, from a command line to the program.
 
+mod builds;
 mod facts;
 mod keep;
 mod model;
@@ -50,6 +51,9 @@ pub fn flow(
         verb(Reached::Inventory(&settings, inventory))?;
         return Err(Stop::Exit(Exit::Unknown));
     }
+
+    // Find the toolkit for a program that compiles. It may bring the program itself.
+    let settings = if request.is_build { builds::with_toolkit(settings, request)? } else { settings };
 
     // Find out what will run and what it needs.
     let (program, searcher) = facts::read_program(&settings, request.command())?;

@@ -22,6 +22,8 @@ pub struct Request<'r> {
     pub wishes: &'r Wishes,
     pub subject: Subject<'r>,
     pub purpose: Purpose,
+    /// The program compiles CUDA code.
+    pub is_build: bool,
     /// How many of the best sets are passed over.
     pub passed: usize,
     pub proof: ProofOptions,
@@ -81,7 +83,16 @@ impl<'r> Request<'r> {
         subject: Subject<'r>,
         purpose: Purpose,
     ) -> Request<'r> {
-        Request { host, common, wishes, subject, purpose, passed: 0, proof: ProofOptions::default() }
+        Request {
+            host,
+            common,
+            wishes,
+            subject,
+            purpose,
+            is_build: false,
+            passed: 0,
+            proof: ProofOptions::default(),
+        }
     }
 
     pub(super) fn command(&self) -> Option<&'r Command> {

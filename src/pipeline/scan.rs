@@ -60,7 +60,7 @@ pub(super) fn machine(settings: &Settings, scope: &Scope) -> Inventory {
 
 /// Scans with the facts of earlier scans, and keeps what is new. Under `--root` nothing is kept, since the directory for
 /// that is the guest's.
-fn scan(host: &Host, scope: &Scope) -> Inventory {
+pub(super) fn scan(host: &Host, scope: &Scope) -> Inventory {
     if host.is_rerooted() {
         return inventory::scan(host, scope, &mut ScanCache::default());
     }

@@ -6,6 +6,7 @@ use crate::host::Host;
 use crate::loader::search::Searcher;
 
 mod arguments;
+mod built;
 mod candidate;
 mod condition;
 mod executable;
@@ -28,6 +29,7 @@ mod shim;
 mod significant;
 mod wrapper;
 
+pub use built::{BuiltFramework, built_framework, is_required_for_build};
 pub use condition::{Condition, Demand};
 use executable::Image;
 use model::Running;

@@ -117,7 +117,7 @@ pub fn error(error: &Error) -> String {
         Error::NoSuchDirectory { option, path } => {
             format!("{option} `{}`: no such directory", show(path))
         }
-        Error::Setting(reason) | Error::Fetch(reason) => reason.sentence(),
+        Error::Setting(reason) | Error::Fetch(reason) | Error::NoToolkit(reason) => reason.sentence(),
         Error::NotPinned { option, why } => format!("{option} has no effect here: {}", why.sentence()),
         Error::Exists { path } => format!("`{}` exists, and cudarun does not overwrite it", show(path)),
         Error::NotKept { path, error } => {
@@ -212,7 +212,7 @@ pub fn error_hint(error: &Error) -> Option<String> {
         Error::BadRange { family, .. } => Some(format!("cudarun fetch {family}=9.1, or \"{family}>=9.1,<10\"")),
         Error::NoSuchFamily { name, families } => Some(one_of(name, "families", families)),
         Error::NoSuchSource { name, sources } => Some(one_of(name, "sources", sources)),
-        Error::Setting(reason) | Error::Fetch(reason) => reason.hint(),
+        Error::Setting(reason) | Error::Fetch(reason) | Error::NoToolkit(reason) => reason.hint(),
         Error::MachineUnusable { .. } => {
             Some("write a description of a machine with `cudarun doctor --save FILE`".to_owned())
         }

@@ -9,7 +9,7 @@ use super::overview::{Explanation, cautions, driver, how_sure, in_short, needs, 
 use super::pinned::{loads, mode_line, not_enough};
 use super::reasons;
 use super::words::{self, counted};
-use super::{asked, notes};
+use super::{asked, builds, notes};
 use crate::environment::Diff;
 use crate::inventory::Inventory;
 use crate::pin::audit_module;
@@ -21,6 +21,7 @@ use crate::text::show;
 pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> String {
     let Explanation { program, inventory, decision, before, diff, .. } = explanation;
     let mut text = format!("{}\n\n", verdict(program, decision, style));
+    text.push_str(&explanation.build.map(|build| builds::build(build, style)).unwrap_or_default());
     if verbosity == 0 {
         text.push_str(&in_short(explanation, style));
         return text + &next(explanation, style);

@@ -78,7 +78,7 @@ impl Serialize for Installations {
 
 /// `explain`
 pub fn explanation(explanation: &Explanation<'_>) -> String {
-    let Explanation { program, inventory, decision, before, diff, view, settings, remarks, words: _ } =
+    let Explanation { program, inventory, decision, build, before, diff, view, settings, remarks, words: _ } =
         explanation;
     let pinned = decision.pinned.as_ref();
     let mut object = json!({
@@ -105,6 +105,9 @@ pub fn explanation(explanation: &Explanation<'_>) -> String {
         Outcome::Conflict(conflict) => ("conflict", self::conflict(conflict)),
     };
     object["decision"] = decided.into();
+    if let Some(build) = build {
+        object["build"] = value(build);
+    }
     merge(&mut object, details);
     merge(&mut object, instead(decision));
     finish(object)

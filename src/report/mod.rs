@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 mod asked;
+mod builds;
 mod cause_words;
 mod causes;
 mod compared;
@@ -35,6 +36,7 @@ mod verdict;
 mod words;
 
 pub use asked::caution;
+pub use builds::{build_remarks, listed_toolkits};
 pub use compared::{ComparedSide, Comparison, comparison};
 pub use cures::possible_cause;
 pub use diagnosed::{Diagnosis, diagnosis, diagnosis_json, ended, on_the_cpu, unknown_failure};

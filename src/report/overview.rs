@@ -9,6 +9,7 @@ use super::pinned::{mode_line, supplies};
 use super::reasons;
 use super::words::{self, counted, grouped};
 use super::{asked, extensions, notes};
+use crate::builds::BuildPlan;
 use crate::environment::Diff;
 use crate::inventory::Inventory;
 use crate::pin::Decision;
@@ -28,6 +29,8 @@ pub struct Explanation<'a> {
     pub program: &'a Program,
     pub inventory: &'a Inventory,
     pub decision: &'a Decision,
+    /// The toolkit, of a program that compiles.
+    pub build: Option<&'a BuildPlan>,
     /// The files that the program maps in the present environment.
     pub before: &'a Prediction,
     pub diff: &'a Diff,

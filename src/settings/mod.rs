@@ -14,5 +14,5 @@ pub mod trust;
 
 pub use model::{
     BadLock, Excerpt, ExpectedValue, FaultKind, Key, LOCK, Layer, Layers, PROJECT, Remark, Setting,
-    SettingFault, SettingPlace, Value, Vocabulary,
+    SettingFault, SettingPlace, TOOLKIT, Value, Vocabulary,
 };

@@ -20,8 +20,10 @@ use crate::version::{ComputeCapability, Version};
 pub const PROJECT: &str = ".cudarun.toml";
 pub const LOCK: &str = ".cudarun.lock";
 
-/// Names in `requires` that are about the machine, beside families.
-pub(super) const OF_MACHINE: [&str; 3] = ["cuda", "driver", "gpu"];
+/// Names in `requires` that are about the machine or a build, beside families.
+pub(super) const OF_MACHINE: [&str; 4] = ["cuda", "driver", "gpu", TOOLKIT];
+/// The name of a toolkit for builds in `requires`.
+pub const TOOLKIT: &str = "cuda-toolkit";
 
 /// One thing that can be set. `Requires` names a family or one of `OF_MACHINE`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -370,6 +372,11 @@ impl Layers {
     pub fn on_failure(&self) -> OnFailure {
         let mut values = self.get(&Key::OnFailure).map(|setting| &setting.value);
         if let Some(Value::OnFailure(what)) = values.next() { *what } else { OnFailure::None }
+    }
+
+    /// The directories that wheels come from: the given ones, or else those of the settings.
+    pub fn wheels_from(&self, given: &[PathBuf]) -> Vec<PathBuf> {
+        if given.is_empty() { self.directories(&Key::FetchFrom) } else { given.to_vec() }
     }
 
     pub fn fetch_when(&self) -> FetchWhen {

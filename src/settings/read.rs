@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::model::{
     Excerpt, ExpectedValue, FaultKind, Key, Layer, OF_MACHINE, Remark, Setting, SettingFault, SettingPlace,
-    Value, Vocabulary, word,
+    TOOLKIT, Value, Vocabulary, word,
 };
 use super::{files, invocation, mend};
 use crate::inventory::Origin;
@@ -26,7 +26,7 @@ pub struct File {
 
 /// Keys of a file with settings; tables of programs have all but `TOP`.
 pub const TABLES: &[&str] =
-    &["requires", "pin", "prefer", "search", "verify", "run", "fetch", "env", "program"];
+    &["requires", "pin", "prefer", "search", "verify", "run", "fetch", "build", "env", "program"];
 pub const VALUES: &[&str] = &["cudarun", "uses", "pin-mode", "locked"];
 pub const TOP: &[&str] = &["program", "cudarun", "min-version"];
 /// More remarks are dropped, since the file is probably not one of settings.
@@ -190,10 +190,10 @@ impl Reader<'_> {
             layer.push(Setting { key, value: found, from, is_of_start: false });
         };
         match name {
-            "requires" | "prefer" | "pin" | "search" | "verify" | "run" | "fetch" => {
+            "requires" | "prefer" | "pin" | "search" | "verify" | "run" | "fetch" | "build" => {
                 for entry in entries(self.table(name, value)?) {
                     let row = match name {
-                        "search" | "verify" | "run" | "fetch" => self.of_table(name, entry)?,
+                        "search" | "verify" | "run" | "fetch" | "build" => self.of_table(name, entry)?,
                         _ => self.of_family(name, entry)?,
                     };
                     if let Some((key, found)) = row {
@@ -240,23 +240,32 @@ impl Reader<'_> {
             return Ok(None);
         };
         let text = self.string(&full, value)?;
-        let range = || match text.parse::<Range>() {
+        let named = family.to_owned();
+        Ok(Some(match table {
+            "requires" => (Key::Requires(named), Value::Range(self.range(&full, family, text, value)?)),
+            "prefer" => (Key::Prefer(named), Value::Range(self.range(&full, family, text, value)?)),
+            _ => (Key::Pin(named), self.pin(&full, text, value)?),
+        }))
+    }
+
+    fn range(
+        &self,
+        full: &str,
+        family: &str,
+        text: &str,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<Range, SettingFault> {
+        match text.parse::<Range>() {
             Ok(range) if range.is_empty() => {
-                self.fault(value, FaultKind::EmptyRange { key: full.clone(), text: text.to_owned() })
+                self.fault(value, FaultKind::EmptyRange { key: full.to_owned(), text: text.to_owned() })
             }
             // `90` is the name of an architecture.
             Ok(range) if family != "gpu" || range.lowest().is_none_or(|low| low.major() < ARCHITECTURES) => {
                 Ok(range)
             }
-            _ if family == "gpu" => self.bad(&full, ExpectedValue::Capability, text, value),
-            _ => self.bad(&full, ExpectedValue::Range, text, value),
-        };
-        let named = family.to_owned();
-        Ok(Some(match table {
-            "requires" => (Key::Requires(named), Value::Range(range()?)),
-            "prefer" => (Key::Prefer(named), Value::Range(range()?)),
-            _ => (Key::Pin(named), self.pin(&full, text, value)?),
-        }))
+            _ if family == "gpu" => self.bad(full, ExpectedValue::Capability, text, value),
+            _ => self.bad(full, ExpectedValue::Range, text, value),
+        }
     }
 
     /// A relative directory starts at the directory of the file.
@@ -268,7 +277,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A row of `[search]`, `[verify]`, `[run]` or `[fetch]`.
+    /// A row of `[search]`, `[verify]`, `[run]`, `[fetch]` or `[build]`.
     fn of_table(&mut self, table: &str, entry: Entry<'_, '_>) -> Result<Option<(Key, Value)>, SettingFault> {
         let (key, value) = entry;
         let full = format!("{table}.{}", key.get_ref());
@@ -293,6 +302,10 @@ impl Reader<'_> {
                 }
                 (Key::SearchWithout, Value::Words(sources))
             }
+            "build.toolkit" => {
+                let range = self.range(&full, TOOLKIT, self.string(&full, value)?, value)?;
+                (Key::Requires(TOOLKIT.to_owned()), Value::Range(range))
+            }
             "verify.when" => (Key::Verify, Value::When(self.one_of(&full, value)?)),
             "verify.level" => (Key::VerifyLevel, Value::Level(self.one_of(&full, value)?)),
             "run.on-failure" => (Key::OnFailure, Value::OnFailure(self.one_of(&full, value)?)),
@@ -301,6 +314,7 @@ impl Reader<'_> {
                     "search" => &["also", "without"],
                     "verify" => &["when", "level"],
                     "fetch" => &["when", "from", "store"],
+                    "build" => &["toolkit"],
                     _ => &["on-failure"],
                 };
                 self.unknown(&format!("{table}."), entry, known.iter().copied());
@@ -409,6 +423,7 @@ impl Reader<'_> {
             "when" | "level" => Some("verify"),
             "origin" => Some("prefer"),
             "on-failure" => Some("run"),
+            "toolkit" => Some("build"),
             _ if TABLES.iter().chain(VALUES).chain(TOP).any(|known| *known == key) => Some(""),
             _ => self.words.requirement(key).map(|_| "requires"),
         }

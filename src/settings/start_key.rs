@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::files;
+use crate::builds;
 use crate::environment::depends_on_directory;
 use crate::host::Host;
 use crate::program::{Command, is_at_terminal, significant, wrapper_variables};
@@ -74,8 +75,8 @@ const PATH: Option<&[u8]> = Some(b"");
 const REACH_LIBRARIES: [&str; 8] =
     ["CUBLAS", "CUDA_", "CUDNN_", "GLIBC_TUNABLES", "LD_", "MALLOC_", "NCCL_", "NVIDIA_"];
 
-/// Returns the key of starting `program`, the file that PATH gives for the command; none if the own binary is unknown.
-pub fn start_key(host: &Host, program: &Path, command: &Command) -> Option<Key> {
+/// Returns the key of starting `program` for a build or not, the file that PATH gives for the command; none if the own binary is unknown.
+pub fn start_key(host: &Host, program: &Path, command: &Command, is_build: bool) -> Option<Key> {
     let own = host.stat(Path::new("/proc/self/exe")).ok()?;
     let significant = significant(host, program, command);
     let needs_directory = significant.directory || program.is_relative() || has_relative_paths(host);
@@ -104,6 +105,10 @@ pub fn start_key(host: &Host, program: &Path, command: &Command) -> Option<Key> 
         }
     }
     part(None);
+    for name in builds::VARIABLES.iter().filter(|_| is_build) {
+        part(host.env.get(name).map(OsStr::as_bytes));
+    }
+    part(is_build.then_some(&[][..]));
     // The project's file depends on the current directory.
     part(files::nearest(host).as_deref().map(|path| path.as_os_str().as_bytes()));
     // A trace keeps the audit module loaded; the file that it writes to does not matter.
@@ -158,7 +163,7 @@ mod tests {
             let env = variable.into_iter().collect();
             let host = Host::at(root.path(), env, "/".into()).unwrap();
             let command = Command { program: "true".into(), arguments: Vec::new() };
-            start_key(&host, Path::new("/bin/true"), &command).unwrap()
+            start_key(&host, Path::new("/bin/true"), &command, false).unwrap()
         };
         assert_eq!(key(Some(("OTHER", "/a"))), key(None), "the control");
         for beginning in REACH_LIBRARIES {

@@ -1,0 +1,119 @@
+//! Chooses the toolkit of a build: hard rules with a reason each, then an order. Pure.
+
+use super::model::{BuildWish, HostCompiler, RejectedToolkit, ToolkitReason};
+use crate::catalog::architectures;
+use crate::inventory::{Part, Toolkit, ToolkitProblem};
+use crate::version::{ComputeCapability, CudaVersion};
+
+/// What a machine offers to a build.
+pub(super) struct Machine<'m> {
+    /// The newest CUDA that the driver runs.
+    pub cuda: Option<CudaVersion>,
+    /// The visible GPUs.
+    pub gpus: &'m [ComputeCapability],
+    /// The compilers that nvcc could start, the one that it finds itself first; empty if a person has named one.
+    pub compilers: &'m [HostCompiler],
+    /// Tells if a toolkit has a header, beside its own ones or in the packages of the framework.
+    pub has_header: &'m dyn Fn(&Toolkit, &str) -> bool,
+}
+
+/// Returns the toolkits that fit, the best first, and the others with the reason of each.
+pub(super) fn choose(
+    toolkits: &[Toolkit],
+    wish: &BuildWish,
+    machine: &Machine<'_>,
+) -> (Vec<Toolkit>, Vec<RejectedToolkit>) {
+    let mut fitting = Vec::new();
+    let mut rejected = Vec::new();
+    for toolkit in toolkits {
+        match obstacle(toolkit, wish, machine) {
+            None => fitting.push(toolkit.clone()),
+            Some(reason) => rejected.push(RejectedToolkit { toolkit: toolkit.clone(), reason }),
+        }
+    }
+    fitting.sort_by_cached_key(|toolkit| order(toolkit, wish, machine));
+    // The nearest misses first: a toolkit of another version says more than a single compiler.
+    rejected
+        .sort_by_key(|rejected| (rejected.toolkit.part(Part::Nvcc).is_none(), rejected.toolkit.root.clone()));
+    (fitting, rejected)
+}
+
+/// Returns the newest GPU code that a release of CUDA does not make, or that it has given up.
+pub(super) fn makes_code(cuda: CudaVersion, gpu: ComputeCapability) -> bool {
+    let known = architectures().iter().find(|known| known.capability == gpu);
+    known.is_some_and(|known| {
+        known.cuda.first().is_some_and(|first| *first <= cuda)
+            && known.cuda.get(1).is_none_or(|last| cuda <= *last)
+    })
+}
+
+fn obstacle(toolkit: &Toolkit, wish: &BuildWish, machine: &Machine<'_>) -> Option<ToolkitReason> {
+    if toolkit.part(Part::Nvcc).is_none() {
+        return Some(ToolkitReason::NoNvcc);
+    }
+    if let Some(open) = toolkit.open.first() {
+        return Some(ToolkitReason::Open { open: open.clone() });
+    }
+    let cannot_build = |problem: &&ToolkitProblem| match problem {
+        ToolkitProblem::NoLinkerNames { .. } => toolkit.libraries.is_none(),
+        ToolkitProblem::NoCccl => false,
+        _ => true,
+    };
+    if let Some(problem) = toolkit.problems.iter().find(cannot_build) {
+        return Some(ToolkitReason::Broken { problem: problem.clone() });
+    }
+    let (Some(release), Some(cuda)) = (toolkit.release, toolkit.cuda()) else {
+        return Some(ToolkitReason::ReleaseUnknown);
+    };
+    if let Some((range, by)) = wish.ranges.iter().find(|(range, _)| !range.allows(&release)) {
+        return Some(ToolkitReason::NotInRange { range: range.to_string(), by: by.clone() });
+    }
+    if let Some(framework) = &wish.framework {
+        let by = || framework.name.clone();
+        if framework.cuda.major != cuda.major {
+            return Some(ToolkitReason::OtherMajor { needs: framework.cuda, by: by() });
+        }
+        let missing = framework.headers.iter().find(|header| !(machine.has_header)(toolkit, header));
+        if let Some(header) = missing {
+            return Some(ToolkitReason::HeaderMissing { header: header.clone(), by: by() });
+        }
+    }
+    if let Some(gpu) = machine.gpus.first()
+        && !machine.gpus.iter().any(|gpu| makes_code(cuda, *gpu))
+    {
+        return Some(ToolkitReason::NoCode { gpu: *gpu });
+    }
+    let found = machine.compilers.first().and_then(|compiler| compiler.gcc);
+    match (toolkit.newest_gcc, found) {
+        (Some(newest), Some(found)) if host_compiler(toolkit, machine.compilers).is_none() => {
+            Some(ToolkitReason::GccTooNew { newest, found })
+        }
+        _ => None,
+    }
+}
+
+/// Returns the first compiler that a toolkit accepts; one that does not tell its version is taken for an old one.
+pub(super) fn host_compiler<'c>(
+    toolkit: &Toolkit,
+    compilers: &'c [HostCompiler],
+) -> Option<&'c HostCompiler> {
+    let newest = toolkit.newest_gcc.unwrap_or(u32::MAX);
+    compilers.iter().find(|compiler| compiler.gcc.is_none_or(|gcc| gcc <= newest))
+}
+
+/// The smaller, the better. The rank is: the framework's minor, the nearest newer one that the driver runs, the nearest
+/// older one, one that the driver does not run. Without a framework, the newest one that the driver runs counts.
+fn order(toolkit: &Toolkit, wish: &BuildWish, machine: &Machine<'_>) -> impl Ord + use<> {
+    let cuda = toolkit.cuda().unwrap_or(CudaVersion { major: 0, minor: 0 });
+    // Minor-version compatibility: a driver runs all code of its major.
+    let is_run = machine.cuda.is_none_or(|driver| cuda.major <= driver.major);
+    let (rank, distance) = match wish.framework.as_ref().map(|framework| framework.cuda) {
+        Some(wanted) if wanted == cuda => (0, 0),
+        Some(wanted) if cuda > wanted => {
+            (if machine.cuda.is_none_or(|driver| cuda <= driver) { 1 } else { 3 }, cuda.minor - wanted.minor)
+        }
+        Some(wanted) => (2, wanted.minor - cuda.minor),
+        None => (u32::from(!is_run), u32::MAX - cuda.major * 1000 - cuda.minor),
+    };
+    (rank, distance, !toolkit.is_named, toolkit.problems.len(), toolkit.origin, toolkit.root.clone())
+}

@@ -1,0 +1,113 @@
+//! The types of the room: what a build asks of a toolkit, and the toolkit that it gets.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::environment::Diff;
+use crate::inventory::{Toolkit, ToolkitProblem, WritablePath};
+use crate::pin::view::ViewSpec;
+use crate::program::{Asker, BuiltFramework};
+use crate::range::Range;
+use crate::text;
+use crate::version::{ComputeCapability, CudaVersion};
+
+/// What a build asks of a toolkit.
+#[derive(Clone, Debug, Default)]
+pub struct BuildWish {
+    /// The framework that extensions are built for.
+    pub framework: Option<BuiltFramework>,
+    /// Versions that a person demands.
+    pub ranges: Vec<(Range, Asker)>,
+}
+
+/// Why a toolkit does not fit.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "reason", rename_all = "kebab-case")]
+pub enum ToolkitReason {
+    NoNvcc,
+    /// Other users can change its compilers.
+    Open {
+        open: WritablePath,
+    },
+    /// It is mixed or incomplete.
+    Broken {
+        problem: ToolkitProblem,
+    },
+    ReleaseUnknown,
+    NotInRange {
+        range: String,
+        #[serde(skip)]
+        by: Asker,
+    },
+    /// The framework refuses another CUDA major.
+    OtherMajor {
+        needs: CudaVersion,
+        by: String,
+    },
+    /// The framework's own headers include these, and they are not beside the toolkit's.
+    HeaderMissing {
+        header: String,
+        by: String,
+    },
+    /// It makes code for no GPU that is visible here.
+    NoCode {
+        gpu: ComputeCapability,
+    },
+    /// Every GCC here is newer than the newest one that it accepts.
+    GccTooNew {
+        newest: u32,
+        found: u32,
+    },
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct RejectedToolkit {
+    pub toolkit: Toolkit,
+    #[serde(flatten)]
+    pub reason: ToolkitReason,
+}
+
+/// A C++ compiler that nvcc would start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HostCompiler {
+    #[serde(serialize_with = "text::path")]
+    pub path: PathBuf,
+    /// Its major version; `None` for a compiler that is no GCC, or does not say.
+    pub gcc: Option<u32>,
+}
+
+/// The toolkit of a build.
+#[derive(Clone, Debug, Serialize)]
+pub struct BuildPlan {
+    pub toolkit: Toolkit,
+    pub framework: Option<BuiltFramework>,
+    /// Toolkits that fit and are not as good, and those that do not fit.
+    pub passed_over: Vec<Toolkit>,
+    pub rejected: Vec<RejectedToolkit>,
+    /// The compiler that nvcc is told to use; `None` if it accepts the one that it finds.
+    pub host_compiler: Option<HostCompiler>,
+    /// The visible GPUs for which the toolkit makes code.
+    pub gpus: Vec<ComputeCapability>,
+    /// The content of the toolkit view; `None` if the toolkit is used where it is installed.
+    #[serde(skip)]
+    pub spec: Option<ViewSpec>,
+    /// Variables that named another toolkit, with their values.
+    pub overridden: Vec<(String, String)>,
+    /// The command builds in an environment of its own, without the framework.
+    pub is_isolated: bool,
+}
+
+/// The directory that a build gets, and the change of environment that leads to it.
+#[derive(Clone, Debug, Default)]
+pub struct PublishedBuild {
+    pub view: Option<PathBuf>,
+    pub diff: Diff,
+}
+
+/// No toolkit fits.
+#[derive(Clone, Debug)]
+pub struct NoToolkit {
+    pub wish: BuildWish,
+    pub rejected: Vec<RejectedToolkit>,
+}

@@ -1,0 +1,234 @@
+//! The toolkit view: a directory of links with `bin include nvvm lib64`, in which nvcc compiles and links even if the toolkit
+//! itself has another layout. nvcc takes the path that it was called by for its root, links not resolved.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::catalog::catalog;
+use crate::formats::names;
+use crate::host::{Host, Kind};
+use crate::inventory::{Part, Toolkit, ToolkitProblem};
+use crate::pin::view::ViewSpec;
+use crate::version::Version;
+
+/// What nvcc and builds start. The directory of an environment has other programs besides.
+const PROGRAMS: [&str; 13] = [
+    "__nvcc_device_query",
+    "bin2c",
+    "cicc",
+    "crt",
+    "cu++filt",
+    "cudafe++",
+    "cuobjdump",
+    "fatbinary",
+    "nvcc",
+    "nvdisasm",
+    "nvlink",
+    "nvprune",
+    "ptxas",
+];
+/// The beginnings of the names of a toolkit's headers, in a directory with those of all packages.
+const HEADERS: [&str; 27] = [
+    "CL",
+    "builtin_types",
+    "cccl",
+    "channel_descriptor",
+    "common_functions",
+    "cooperative_groups",
+    "crt",
+    "cu",
+    "device_",
+    "driver_",
+    "fatBinaryCtl",
+    "fatbinary",
+    "host_config",
+    "host_defines",
+    "library_types",
+    "math_constants",
+    "math_functions",
+    "mma.h",
+    "npp",
+    "nv",
+    "sm_",
+    "sobol_direction",
+    "surface_",
+    "texture_",
+    "thrust",
+    "vector_functions",
+    "vector_types",
+];
+/// The beginnings of the names of its libraries, beside those that families have.
+const LIBRARIES: [&str; 6] = ["libcu", "libnv", "libnpp", "libaccinj", "libOpenCL", "libculibos"];
+
+/// True if a toolkit can be used where it is: builds look for `include` and `lib64` below its root.
+pub(super) fn is_usable_in_place(toolkit: &Toolkit) -> bool {
+    let is_below = |found: Option<&Path>, below: &str| found == Some(toolkit.root.join(below).as_path());
+    let has_blank = toolkit.root.as_os_str().as_bytes().iter().any(u8::is_ascii_whitespace);
+    !has_blank
+        && !toolkit.problems.iter().any(|problem| matches!(problem, ToolkitProblem::NoLinkerNames { .. }))
+        && is_below(toolkit.part(Part::Nvcc), "bin/nvcc")
+        && is_below(toolkit.part(Part::Cicc), "nvvm/bin/cicc")
+        && is_below(toolkit.include.as_deref(), "include")
+        && is_below(toolkit.libraries.as_deref(), "lib64")
+}
+
+/// Returns the content of the view of a toolkit, with the headers of `borrowed` directories besides.
+pub(super) fn spec(host: &Host, toolkit: &Toolkit, borrowed: &[PathBuf], libcuda: Option<&Path>) -> ViewSpec {
+    let mut links = Links { host, links: BTreeMap::new() };
+    let is_shared =
+        |directory: &Path| toolkit.root.join("bin") != *directory && !directory.starts_with(&toolkit.root);
+    for part in toolkit.parts.values() {
+        let Some(directory) = part.path.parent() else { continue };
+        if directory.ends_with("bin") {
+            links.all("bin", directory, &|name| PROGRAMS.contains(&name));
+        }
+    }
+    if let Some(cicc) = toolkit.part(Part::Cicc) {
+        links.one("nvvm/bin/cicc", cicc);
+    }
+    if let Some(libdevice) = toolkit.part(Part::Libdevice) {
+        links.one("nvvm/libdevice/libdevice.10.bc", libdevice);
+    }
+    if let Some(directory) = toolkit.part(Part::Nvvm).and_then(Path::parent) {
+        links.all("nvvm/lib64", directory, &|name| name.starts_with("libnvvm.so"));
+    }
+    if let Some(include) = &toolkit.include {
+        let is_its = |name: &str| !is_shared(include) || HEADERS.iter().any(|begin| name.starts_with(begin));
+        links.all("include", include, &is_its);
+    }
+    for directory in borrowed {
+        links.all("include", directory, &|_| true);
+    }
+    if let Some(libraries) = &toolkit.libraries {
+        let is_its = |name: &str| {
+            !is_shared(libraries)
+                || LIBRARIES.iter().any(|begin| name.starts_with(begin))
+                || catalog().family_of_file(Path::new(name)).is_some()
+        };
+        links.all("lib64", libraries, &|name| name != "stubs" && is_its(name));
+        links.all("lib64/stubs", &libraries.join("stubs"), &|_| true);
+    }
+    links.add_linker_names();
+    // A wheel has no stub of the driver's library; the library itself serves as well.
+    if let Some(libcuda) = libcuda {
+        links.one("lib64/stubs/libcuda.so", libcuda);
+    }
+    links.one("lib", Path::new("lib64"));
+    links.one("version.json", &toolkit.root.join("version.json"));
+    let mut spec = links.spec();
+    spec.files.insert("bin/nvcc.profile".to_owned(), profile(host, toolkit, borrowed));
+    spec
+}
+
+/// Returns the settings of nvcc. They lead to the toolkit itself, so that what is built contains no path of the view; nvcc does
+/// not take paths with blanks, so those lead through the view.
+fn profile(host: &Host, toolkit: &Toolkit, borrowed: &[PathBuf]) -> String {
+    let place = |real: Option<&Path>, below: &str| {
+        let text = real
+            .and_then(Path::to_str)
+            .filter(|text| !text.contains(|c: char| c.is_whitespace() || c == '"' || c == '$'));
+        text.map_or_else(|| format!("$(TOP)/{below}"), str::to_owned)
+    };
+    let include = place(toolkit.include.as_deref(), "include");
+    let libraries = place(toolkit.libraries.as_deref(), "lib64");
+    let cicc = place(toolkit.part(Part::Cicc).and_then(Path::parent), "nvvm/bin");
+    let libdevice = place(toolkit.part(Part::Libdevice).and_then(Path::parent), "nvvm/libdevice");
+    let has_cccl = toolkit.include.as_ref().is_some_and(|include| host.is_directory(&include.join("cccl")));
+    let cccl = if has_cccl { format!("\"-isystem\" \"{include}/cccl\" ") } else { String::new() };
+    let borrowed: String =
+        borrowed.iter().map(|directory| format!("\"-I{}\" ", place(Some(directory), "include"))).collect();
+    // The compiler knows its own directory of headers, and their order matters.
+    let own = if include == "/usr/include" { String::new() } else { format!("\"-I{include}\" ") };
+    format!(
+        "TOP = $(_HERE_)/..\n\
+         CICC_PATH = {cicc}\n\
+         NVVMIR_LIBRARY_DIR = {libdevice}\n\
+         PATH += $(CICC_PATH):$(_HERE_):\n\
+         INCLUDES += {own}{borrowed}$(_SPACE_)\n\
+         SYSTEM_INCLUDES += {cccl}$(_SPACE_)\n\
+         LIBRARIES =+ $(_SPACE_) \"-L{libraries}/stubs\" \"-L{libraries}\"\n\
+         CUDAFE_FLAGS +=\n\
+         PTXAS_FLAGS +=\n"
+    )
+}
+
+/// The links of a view, by the path in it. The first of two links of one name stays.
+struct Links<'h> {
+    host: &'h Host,
+    links: BTreeMap<String, PathBuf>,
+}
+
+impl Links<'_> {
+    fn one(&mut self, name: &str, target: &Path) {
+        if !target.is_absolute() || self.host.stat(target).is_ok() {
+            self.links.entry(name.to_owned()).or_insert_with(|| target.to_owned());
+        }
+    }
+
+    /// Links to what a directory contains.
+    fn all(&mut self, below: &str, directory: &Path, is_its: &dyn Fn(&str) -> bool) {
+        for entry in self.host.list(directory).unwrap_or_default() {
+            let Some(name) = entry.name.to_str().filter(|name| is_its(name)) else { continue };
+            if matches!(entry.kind, Kind::File | Kind::Link | Kind::Directory) {
+                self.links.entry(format!("{below}/{name}")).or_insert_with(|| directory.join(name));
+            }
+        }
+    }
+
+    /// Adds `libX.so` for the newest `libX.so.N`: the linker looks for names without a version.
+    fn add_linker_names(&mut self) {
+        let mut newest: BTreeMap<String, (Version, PathBuf)> = BTreeMap::new();
+        for (name, target) in &self.links {
+            let Some((stem, number)) = name.strip_prefix("lib64/").and_then(names::split) else { continue };
+            let Ok(version) = number.parse::<Version>() else { continue };
+            let known = newest.entry(format!("lib64/{stem}.so")).or_insert_with(|| (version, target.clone()));
+            if known.0 < version {
+                *known = (version, target.clone());
+            }
+        }
+        for (name, (_, target)) in newest {
+            self.links.entry(name).or_insert(target);
+        }
+    }
+
+    /// The identity of each file is part of the view's name, so that another build of it makes another view.
+    fn spec(self) -> ViewSpec {
+        let identity = |target: &PathBuf| {
+            let stat = self.host.stat(target).ok()?;
+            let (seconds, nanoseconds) = stat.modified;
+            let text = format!("{} {} {} {seconds} {nanoseconds}", stat.id.device, stat.id.inode, stat.size);
+            Some((target.clone(), text))
+        };
+        let identities =
+            self.links.values().filter(|target| target.is_absolute()).filter_map(identity).collect();
+        ViewSpec::of_links(self.links, identities)
+    }
+}
+
+/// Returns the directories of a framework's packages that have one of these headers, which the toolkit lacks.
+pub(super) fn borrowed(
+    host: &Host,
+    toolkit: &Toolkit,
+    headers: &[String],
+    includes: &[PathBuf],
+) -> Vec<PathBuf> {
+    let has = |directory: &Path, header: &String| host.is_file(&directory.join(header));
+    let lacks = |header: &&String| !toolkit.include.as_ref().is_some_and(|include| has(include, header));
+    let missing: Vec<&String> = headers.iter().filter(lacks).collect();
+    let brings = |directory: &&PathBuf| missing.iter().any(|header| has(directory, header));
+    includes.iter().filter(brings).cloned().collect()
+}
+
+/// Returns the directories of headers of NVIDIA's wheels beside a framework.
+pub(super) fn includes(host: &Host, site_packages: &[PathBuf]) -> Vec<PathBuf> {
+    let below = |site: &PathBuf| {
+        let nvidia = site.join("nvidia");
+        let parts = host.list(&nvidia).unwrap_or_default();
+        let include = |name: &OsStr| nvidia.join(name).join("include");
+        let found: Vec<PathBuf> = parts.iter().map(|part| include(&part.name)).collect();
+        found
+    };
+    site_packages.iter().flat_map(below).filter(|include| host.is_directory(include)).collect()
+}

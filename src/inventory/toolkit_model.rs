@@ -1,0 +1,129 @@
+//! Toolkits for builds, and the compilers in them: facts from their files.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::model::Origin;
+use super::owners::WritablePath;
+use crate::text;
+use crate::version::{CudaVersion, Version};
+
+/// A program or a file of a toolkit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    Nvcc,
+    Cicc,
+    #[serde(rename = "cudafe++")]
+    Cudafe,
+    Ptxas,
+    Fatbinary,
+    Nvlink,
+    /// `libdevice.10.bc`, the mathematical functions of device code.
+    Libdevice,
+    /// `libnvvm.so`, the compiler as a library.
+    Nvvm,
+}
+
+impl Part {
+    /// All parts with their file names, and the directories below a toolkit's root in which they may be.
+    pub(super) const ALL: [(Part, &str, &[&str]); 8] = [
+        (Part::Nvcc, "nvcc", &["bin"]),
+        (Part::Cicc, "cicc", &["nvvm/bin", "bin"]),
+        (Part::Cudafe, "cudafe++", &["bin"]),
+        (Part::Ptxas, "ptxas", &["bin"]),
+        (Part::Fatbinary, "fatbinary", &["bin"]),
+        (Part::Nvlink, "nvlink", &["bin"]),
+        (Part::Libdevice, "libdevice.10.bc", &["nvvm/libdevice", "libdevice"]),
+        (Part::Nvvm, "libnvvm.so", &["nvvm/lib64", "lib64", "lib"]),
+    ];
+
+    pub fn file_name(self) -> &'static str {
+        Part::ALL[self as usize].1
+    }
+
+    /// True if it contains its release, and `nvcc` starts it.
+    pub(super) fn is_compiler(self) -> bool {
+        !matches!(self, Part::Libdevice | Part::Nvvm)
+    }
+}
+
+/// A part, and the release that it contains.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ToolkitPart {
+    #[serde(serialize_with = "text::path")]
+    pub path: PathBuf,
+    pub release: Option<Version>,
+}
+
+/// A CUDA toolkit, or a part of one: compilers below one root, with the headers and the libraries for linking.
+#[derive(Clone, Debug, Serialize)]
+pub struct Toolkit {
+    /// Its real directory: the parent of `bin`.
+    #[serde(serialize_with = "text::path")]
+    pub root: PathBuf,
+    pub origin: Origin,
+    /// The release of nvcc, or else of the newest compiler in it.
+    pub release: Option<Version>,
+    pub parts: BTreeMap<Part, ToolkitPart>,
+    /// The directories with `cuda_runtime.h` and with libraries for linking.
+    #[serde(serialize_with = "text::optional_path")]
+    pub include: Option<PathBuf>,
+    #[serde(serialize_with = "text::optional_path")]
+    pub libraries: Option<PathBuf>,
+    /// The CUDA version of the headers.
+    pub headers: Option<CudaVersion>,
+    /// The newest major of GCC that its headers accept.
+    pub newest_gcc: Option<u32>,
+    /// Files and directories through which others than root and the user could change its compilers.
+    pub open: Vec<WritablePath>,
+    /// A variable or an option names it.
+    #[serde(skip)]
+    pub is_named: bool,
+    pub problems: Vec<ToolkitProblem>,
+}
+
+/// A problem of a toolkit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "problem", rename_all = "kebab-case")]
+pub enum ToolkitProblem {
+    /// Its compilers or headers are of several CUDA versions. Each version comes with what has it.
+    ToolkitMixed {
+        releases: BTreeMap<CudaVersion, BTreeSet<String>>,
+    },
+    /// A compiler that nvcc starts is missing.
+    CompilerMissing {
+        names: Vec<&'static str>,
+    },
+    HeaderMissing {
+        names: Vec<&'static str>,
+    },
+    /// The headers of libcu++ are missing, which `cuda_fp16.h` and others include.
+    NoCccl,
+    /// The linker finds no library by `-lNAME`: nvcc looks in `lib64`, for names without a version.
+    NoLinkerNames {
+        names: Vec<String>,
+    },
+    /// The libraries for linking are stubs alone.
+    StubOnly,
+}
+
+impl Toolkit {
+    pub fn cuda(&self) -> Option<CudaVersion> {
+        self.release.map(|release| CudaVersion { major: release.major(), minor: release.minor() })
+    }
+
+    pub fn part(&self, part: Part) -> Option<&Path> {
+        self.parts.get(&part).map(|part| part.path.as_path())
+    }
+
+    /// True if it can compile and link, perhaps through a view.
+    pub fn can_build(&self) -> bool {
+        self.parts.contains_key(&Part::Nvcc)
+            && self.problems.iter().all(|problem| {
+                matches!(problem, ToolkitProblem::NoLinkerNames { .. } | ToolkitProblem::NoCccl)
+            })
+    }
+}

@@ -1,0 +1,81 @@
+//! The toolkit of a program that compiles CUDA code.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use super::model::Request;
+use super::scan;
+use crate::builds::{self, BuildPlan, BuildWish};
+use crate::error::Error;
+use crate::host::Host;
+use crate::inventory::{Part, Scope};
+use crate::program::{self, BuiltFramework, Command};
+use crate::settings::resolve::{Build, Purpose, Settings};
+
+/// Installers that build in an environment of their own, unless they are told not to.
+const INSTALLERS: [&str; 2] = ["pip", "uv"];
+const NO_ISOLATION: &str = "--no-build-isolation";
+
+/// Chooses the toolkit for what a command builds, publishes its view where a program is to start, and adds its variables to
+/// those that the program gets.
+pub(super) fn with_toolkit(mut settings: Settings, request: &Request<'_>) -> Result<Settings, Error> {
+    let host = &settings.host;
+    let sites = site_packages(host, request.command());
+    let scope = scan::any_program(&settings, request.common)?;
+    let site_packages = sites.clone();
+    let inventory = scan::scan(host, &Scope { toolkits: true, only_toolkits: true, site_packages, ..scope });
+    let framework = program::built_framework(host, &sites);
+    let is_isolated =
+        framework.as_ref().zip(request.command()).is_some_and(|(of, command)| is_isolated(host, command, of));
+    let wish = BuildWish { framework, ranges: settings.toolkit_ranges() };
+    let plan = match builds::decide(host, &inventory, &wish, &sites) {
+        Ok(plan) => BuildPlan { is_isolated, ..plan },
+        Err(none) => return Err(Error::NoToolkit(Box::new(none))),
+    };
+    let published = plan.publish(host, settings.purpose != Purpose::Answer && !host.is_rerooted())?;
+    // Only the program is looked up with these variables: the view is no input of the scan.
+    let mut env = host.env.clone();
+    let found = published.diff.0.iter().filter(|change| change.name == "PATH");
+    for value in found.filter_map(|change| change.value.as_ref()) {
+        // The view of a program that is not started does not exist.
+        let own = plan.toolkit.part(Part::Nvcc).and_then(Path::parent).map(Path::as_os_str);
+        let path: Vec<&OsStr> = std::iter::once(value.as_os_str()).chain(own).collect();
+        env.set("PATH", path.join(OsStr::new(":")));
+    }
+    settings.host = host.inside(env, host.cwd.clone());
+    settings.variables = settings.variables.then(&published.diff);
+    settings.build = Some(Build { plan, watched: inventory.watched, view: published.view });
+    Ok(settings)
+}
+
+/// Returns the site-packages of the Python that a program is of, or else of the Python that its environment is of.
+fn site_packages(host: &Host, command: Option<&Command>) -> Vec<PathBuf> {
+    let of =
+        |command: &Command| program::environment(host, command).ok().filter(|program| program.pip.is_some());
+    if let Some(program) = command.and_then(of) {
+        return program.site_packages;
+    }
+    let named = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(|name| host.env.non_empty(name));
+    let environments = named.map(PathBuf::from).chain([host.cwd.join(".venv")]);
+    let pythons = environments.map(|directory| directory.join("bin/python"));
+    let python = pythons.into_iter().find(|python| host.is_executable(python));
+    let program = python.map_or(OsString::from("python3"), PathBuf::into_os_string);
+    of(&Command { program, arguments: Vec::new() }).map(|program| program.site_packages).unwrap_or_default()
+}
+
+/// True if a command installs in a way that hides the framework from the build.
+fn is_isolated(host: &Host, command: &Command, framework: &BuiltFramework) -> bool {
+    let words: Vec<&OsStr> =
+        std::iter::once(&command.program).chain(&command.arguments).map(OsString::as_os_str).collect();
+    let is_installer = |word: &&OsStr| {
+        let name = Path::new(word).file_name().and_then(OsStr::to_str).unwrap_or_default();
+        INSTALLERS.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.'))
+    };
+    let at = words.iter().take(3).position(is_installer);
+    let Some(words) = at.map(|at| &words[at + 1..]) else { return false };
+    let builds = words.iter().any(|word| *word == "install" || *word == "wheel");
+    let name = framework.name.split(' ').next().unwrap_or_default();
+    let is_asked_for =
+        |word: &&OsStr| program::is_required_for_build(host, &host.absolute(Path::new(word)), name);
+    builds && !words.iter().any(|word| *word == NO_ISOLATION) && !words.iter().any(is_asked_for)
+}

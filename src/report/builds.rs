@@ -1,0 +1,231 @@
+//! Toolkits for builds, and the one that a build gets.
+
+use super::Style;
+use super::words::{self, counted};
+use crate::builds::{BuildPlan, BuildWish, NoToolkit, RejectedToolkit, ToolkitReason};
+use crate::error::Reason;
+use crate::inventory::{Inventory, Part, Toolkit, ToolkitProblem};
+use crate::program::Asker;
+use crate::text::show;
+use crate::version::CudaVersion;
+
+/// One line for each toolkit.
+pub fn listed_toolkits(inventory: &Inventory, verbosity: u8, style: Style) -> String {
+    let toolkits = inventory.toolkits.as_deref().unwrap_or_default();
+    let is_shown = |toolkit: &&Toolkit| verbosity > 0 || toolkit.part(Part::Nvcc).is_some();
+    let shown: Vec<&Toolkit> = toolkits.iter().filter(is_shown).collect();
+    let mut text = if shown.is_empty() {
+        "no CUDA toolkit with nvcc is here\n".to_owned()
+    } else {
+        let titles = ["RELEASE", "GCC", "ORIGIN", "DIRECTORY"].map(|title| style.strong(title));
+        let mut rows = vec![titles.to_vec()];
+        for toolkit in &shown {
+            rows.push(row(toolkit, style));
+            if verbosity > 0 {
+                rows.extend(toolkit.parts.iter().map(|(part, found)| {
+                    let release = found.release.as_ref().map_or_else(String::new, ToString::to_string);
+                    let cells =
+                        [format!("  {}", part.file_name()), String::new(), release, show(&found.path)];
+                    cells.map(|cell| style.dim(&cell)).to_vec()
+                }));
+            }
+        }
+        format!("{}\n\n{}", style.good(&counted(shown.len(), "toolkit")), style.columns("", &rows))
+    };
+    if toolkits.len() > shown.len() {
+        let more = counted(toolkits.len() - shown.len(), "directory");
+        text.push_str(&format!(
+            "\n{more} with other compilers than nvcc: `cudarun list -v toolkit` shows them\n"
+        ));
+    }
+    text + &style.next("cudarun explain --build PROGRAM")
+}
+
+fn row(toolkit: &Toolkit, style: Style) -> Vec<String> {
+    let mut row = vec![
+        words::version(toolkit.release.as_ref()),
+        toolkit.newest_gcc.map_or_else(String::new, |newest| format!("≤ {newest}")),
+        toolkit.origin.word().to_owned(),
+        show(&toolkit.root),
+    ];
+    let problems: Vec<String> = toolkit.problems.iter().map(problem).collect();
+    if !problems.is_empty() {
+        row.push(style.warning(&problems.join("; ")));
+    }
+    row
+}
+
+/// The toolkit that a build gets, and those that it does not get.
+pub(super) fn build(plan: &BuildPlan, style: Style) -> String {
+    let toolkit = &plan.toolkit;
+    let mut rows = Vec::new();
+    if let Some(framework) = &plan.framework {
+        let needs = format!("CUDA {}  {}  {}", framework.cuda, show(&framework.name), show(&framework.file));
+        rows.push(vec!["needs".to_owned(), needs]);
+    }
+    let place = if plan.spec.is_some() { ", through a view" } else { "" };
+    rows.push(vec!["toolkit".to_owned(), format!("{}{place}", title(toolkit))]);
+    let problems = toolkit.problems.iter().filter(|_| plan.spec.is_some());
+    rows.extend(problems.map(|one| vec![String::new(), format!("the view helps: {}", problem(one))]));
+    if let Some(compiler) = &plan.host_compiler {
+        let newest =
+            toolkit.newest_gcc.map(|newest| format!(": it accepts GCC up to {newest}")).unwrap_or_default();
+        rows.push(vec!["compiler".to_owned(), format!("{}{newest}", show(&compiler.path))]);
+    }
+    if !plan.gpus.is_empty() {
+        let gpus: Vec<String> = plan.gpus.iter().map(ToString::to_string).collect();
+        rows.push(vec!["gpus".to_owned(), format!("compute capability {}", gpus.join(", "))]);
+    }
+    for toolkit in &plan.passed_over {
+        rows.push(vec!["passed over".to_owned(), title(toolkit)]);
+    }
+    rows.extend(plan.rejected.iter().filter(|rejected| is_of_interest(rejected)).map(|rejected| {
+        vec!["rejected".to_owned(), format!("{}: {}", title(&rejected.toolkit), reason(&rejected.reason))]
+    }));
+    let mut text = format!("{}\n{}", style.strong("build"), style.columns("  ", &rows));
+    for line in build_remarks(plan) {
+        text.push_str(&format!("  {line}\n"));
+    }
+    text + "\n"
+}
+
+/// The remarks about a build that a person must know of.
+pub fn build_remarks(plan: &BuildPlan) -> Vec<String> {
+    let mut remarks: Vec<String> = Vec::new();
+    if let Some((name, value)) = plan.overridden.first() {
+        remarks.push(format!(
+            "{name}={} does not fit, so this build gets {}",
+            show(value),
+            title(&plan.toolkit)
+        ));
+    }
+    if let Some(framework) = plan.framework.as_ref().filter(|_| plan.is_isolated) {
+        let name = framework.name.split(' ').next().unwrap_or_default();
+        remarks.push(format!(
+            "this command builds in an environment without {}: add --no-build-isolation",
+            show(name)
+        ));
+    }
+    remarks
+}
+
+/// `CUDA 12.4.131 in /usr/local/cuda-12.4`
+fn title(toolkit: &Toolkit) -> String {
+    format!("CUDA {} in {}", words::version(toolkit.release.as_ref()), show(&toolkit.root))
+}
+
+/// A directory with one compiler, as a framework brings it, is no toolkit.
+fn is_of_interest(rejected: &RejectedToolkit) -> bool {
+    !matches!(rejected.reason, ToolkitReason::NoNvcc)
+}
+
+impl Reason for NoToolkit {
+    fn sentence(&self) -> String {
+        let mut rows = needs(&self.wish);
+        let found: Vec<&RejectedToolkit> = self.rejected.iter().filter(|one| is_of_interest(one)).collect();
+        for (index, rejected) in found.iter().enumerate() {
+            let label = if index == 0 { "found" } else { "" };
+            let release = words::version(rejected.toolkit.release.as_ref());
+            rows.push(vec![
+                label.to_owned(),
+                release,
+                show(&rejected.toolkit.root),
+                reason(&rejected.reason),
+            ]);
+        }
+        if found.is_empty() {
+            rows.push(vec!["found".to_owned(), "no nvcc".to_owned()]);
+        }
+        let table = Style::default().columns("  ", &rows);
+        format!("no CUDA toolkit here fits this build\n{}", table.trim_end())
+    }
+
+    fn hint(&self) -> Option<String> {
+        let reasons = || self.rejected.iter().map(|rejected| &rejected.reason);
+        let gcc = reasons().find_map(|reason| match reason {
+            ToolkitReason::GccTooNew { newest, .. } => Some(newest),
+            _ => None,
+        });
+        if let Some(newest) = gcc {
+            return Some(format!("apt install g++-{newest}"));
+        }
+        Some(wanted(self).map_or_else(
+            || "install a CUDA toolkit, or name the directory of one with --also DIR".to_owned(),
+            |cuda| match cuda.major {
+                ..=12 => format!(
+                    "conda install -c nvidia cuda-toolkit={cuda}, or: apt install cuda-toolkit-{}-{}",
+                    cuda.major, cuda.minor
+                ),
+                _ => format!("pip install \"cuda-toolkit[nvcc,cccl]=={cuda}.*\" \"nvidia-nvvm=={cuda}.*\" \"nvidia-cuda-crt=={cuda}.*\""),
+            },
+        ))
+    }
+}
+
+/// The CUDA version that a person should install.
+fn wanted(none: &NoToolkit) -> Option<CudaVersion> {
+    let demanded = none.wish.ranges.iter().find_map(|(range, _)| range.lowest());
+    let of_demand = demanded.map(|lowest| CudaVersion { major: lowest.major(), minor: lowest.minor() });
+    of_demand.or(none.wish.framework.as_ref().map(|framework| framework.cuda))
+}
+
+fn needs(wish: &BuildWish) -> Vec<Vec<String>> {
+    let of_framework = wish.framework.iter().map(|framework| {
+        vec![format!("CUDA {}", framework.cuda), show(&framework.name), show(&framework.file)]
+    });
+    let of_person = wish.ranges.iter().map(|(range, by)| vec![format!("CUDA {range}"), asked_by(by)]);
+    let mut rows: Vec<Vec<String>> = of_framework.chain(of_person).collect();
+    for (index, row) in rows.iter_mut().enumerate() {
+        row.insert(0, if index == 0 { "needs" } else { "" }.to_owned());
+    }
+    rows
+}
+
+fn asked_by(by: &Asker) -> String {
+    words::by_and_place(by)
+}
+
+fn reason(reason: &ToolkitReason) -> String {
+    match reason {
+        ToolkitReason::NoNvcc => "has no nvcc".to_owned(),
+        ToolkitReason::Open { open } => words::open(open),
+        ToolkitReason::Broken { problem: found } => problem(found),
+        ToolkitReason::ReleaseUnknown => "nvcc does not say its release".to_owned(),
+        ToolkitReason::NotInRange { range, by } => format!("is not {range}, for {}", asked_by(by)),
+        ToolkitReason::OtherMajor { needs, by } => format!("{} needs CUDA {}", show(by), needs.major),
+        ToolkitReason::HeaderMissing { header, by } => {
+            format!("has no {}, which the headers of {} include", show(header), show(by))
+        }
+        ToolkitReason::NoCode { gpu } => format!("makes no code for compute capability {gpu}"),
+        ToolkitReason::GccTooNew { newest, found } => {
+            format!("accepts GCC up to {newest}, and g++ here is GCC {found}")
+        }
+    }
+}
+
+pub(super) fn problem(problem: &ToolkitProblem) -> String {
+    match problem {
+        ToolkitProblem::ToolkitMixed { releases } => {
+            let parts = releases.iter().map(|(cuda, names)| {
+                let names: Vec<String> = names.iter().map(show).collect();
+                let are = if names.len() > 1 { "are" } else { "is" };
+                format!("{} {are} of CUDA {cuda}", words::list(&names))
+            });
+            format!("mixed: {}", parts.collect::<Vec<_>>().join("; "))
+        }
+        ToolkitProblem::CompilerMissing { names } => {
+            format!("{} missing", words::list(&names.iter().map(show).collect::<Vec<_>>()))
+        }
+        ToolkitProblem::HeaderMissing { names } => {
+            format!("{} missing", words::list(&names.iter().map(show).collect::<Vec<_>>()))
+        }
+        ToolkitProblem::NoCccl => "nv/target, a header of libcu++, is missing".to_owned(),
+        ToolkitProblem::NoLinkerNames { names } => {
+            format!(
+                "nvcc's linker does not find {}",
+                words::list(&names.iter().map(show).collect::<Vec<_>>())
+            )
+        }
+        ToolkitProblem::StubOnly => "it has only stubs to link against".to_owned(),
+    }
+}
