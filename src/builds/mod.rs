@@ -53,7 +53,8 @@ pub fn decide(
     let compilers = host_compiler::compilers(host);
     let includes = view::includes(host, site_packages);
     let has_header = |toolkit: &Toolkit, header: &str| {
-        toolkit.include.iter().chain(&includes).any(|include| host.is_file(&include.join(header)))
+        view::has_header(host, toolkit, header)
+            || includes.iter().any(|include| host.is_file(&include.join(header)))
     };
     let machine = Machine {
         cuda: inventory.driver.as_ref().and_then(|driver| driver.cuda),

@@ -62,6 +62,10 @@ const HEADERS: [&str; 27] = [
 /// The beginnings of the names of its libraries, beside those that families have.
 const LIBRARIES: [&str; 6] = ["libcu", "libnv", "libnpp", "libaccinj", "libOpenCL", "libculibos"];
 
+fn is_of_toolkit(header: &str) -> bool {
+    HEADERS.iter().any(|begin| header.starts_with(begin))
+}
+
 /// True if a toolkit can be used where it is: builds look for `include` and `lib64` below its root.
 pub(super) fn is_usable_in_place(toolkit: &Toolkit) -> bool {
     let is_below = |found: Option<&Path>, below: &str| found == Some(toolkit.root.join(below).as_path());
@@ -95,8 +99,16 @@ pub(super) fn spec(host: &Host, toolkit: &Toolkit, borrowed: &[PathBuf], libcuda
         links.all("nvvm/lib64", directory, &|name| name.starts_with("libnvvm.so"));
     }
     if let Some(include) = &toolkit.include {
-        let is_its = |name: &str| !is_shared(include) || HEADERS.iter().any(|begin| name.starts_with(begin));
-        links.all("include", include, &is_its);
+        // The compiler searches that directory by itself. Builds look for single headers to find a toolkit.
+        let is_default = include == Path::new("/usr/include");
+        let is_its = |name: &str| !is_default || name.ends_with(".h") && is_of_toolkit(name);
+        if borrowed.is_empty() && !is_shared(include) {
+            links.one("include", include);
+        } else {
+            links.all("include", include, &|name| {
+                is_its(name) && (!is_shared(include) || is_of_toolkit(name))
+            });
+        }
     }
     for directory in borrowed {
         links.all("include", directory, &|_| true);
@@ -126,9 +138,7 @@ pub(super) fn spec(host: &Host, toolkit: &Toolkit, borrowed: &[PathBuf], libcuda
 /// not take paths with blanks, so those lead through the view.
 fn profile(host: &Host, toolkit: &Toolkit, borrowed: &[PathBuf]) -> String {
     let place = |real: Option<&Path>, below: &str| {
-        let text = real
-            .and_then(Path::to_str)
-            .filter(|text| !text.contains(|c: char| c.is_whitespace() || c == '"' || c == '$'));
+        let text = real.and_then(Path::to_str).filter(|text| !text.contains(['"', '$', '\n']));
         text.map_or_else(|| format!("$(TOP)/{below}"), str::to_owned)
     };
     let include = place(toolkit.include.as_deref(), "include");
@@ -207,6 +217,12 @@ impl Links<'_> {
     }
 }
 
+/// True if nvcc finds a header beside those of the toolkit; those of libcu++ have a directory of their own since CUDA 13.
+pub(super) fn has_header(host: &Host, toolkit: &Toolkit, header: &str) -> bool {
+    let is_in = |include: &PathBuf| [include.join(header), include.join("cccl").join(header)];
+    toolkit.include.iter().flat_map(is_in).any(|path| host.is_file(&path))
+}
+
 /// Returns the directories of a framework's packages that have one of these headers, which the toolkit lacks.
 pub(super) fn borrowed(
     host: &Host,
@@ -214,10 +230,8 @@ pub(super) fn borrowed(
     headers: &[String],
     includes: &[PathBuf],
 ) -> Vec<PathBuf> {
-    let has = |directory: &Path, header: &String| host.is_file(&directory.join(header));
-    let lacks = |header: &&String| !toolkit.include.as_ref().is_some_and(|include| has(include, header));
-    let missing: Vec<&String> = headers.iter().filter(lacks).collect();
-    let brings = |directory: &&PathBuf| missing.iter().any(|header| has(directory, header));
+    let missing: Vec<&String> = headers.iter().filter(|header| !has_header(host, toolkit, header)).collect();
+    let brings = |directory: &&PathBuf| missing.iter().any(|header| host.is_file(&directory.join(header)));
     includes.iter().filter(brings).cloned().collect()
 }
 

@@ -145,7 +145,7 @@ fn read(
         .and_then(|text| toolchain::defined(&text, "CUDART_VERSION"))
         .map(CudaVersion::from_number);
     let newest_gcc = header(look, "crt/host_config.h").and_then(|text| toolchain::newest_gcc(&text));
-    let crt = if origin == Origin::Wheel { release_of_crt_wheel(look, &root) } else { None };
+    let crt = release_of_crt_wheel(look, &root);
     let mut toolkit = Toolkit {
         origin: if shared.is_some() { Origin::Debian } else { origin },
         open: open(look, owners, &parts),
