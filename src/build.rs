@@ -16,6 +16,8 @@
 
 #[path = "catalog/error_rows.rs"]
 mod error_rows;
+#[path = "catalog/framework_rows.rs"]
+mod framework_rows;
 mod range;
 #[path = "catalog/rows.rs"]
 mod rows;

@@ -9,6 +9,7 @@
 )]
 
 mod audit;
+mod builds;
 mod catalog;
 mod cli;
 mod diagnose;

@@ -5,7 +5,7 @@ use crate::catalog::architectures;
 use crate::inventory::{Part, Toolkit, ToolkitProblem};
 use crate::version::{ComputeCapability, CudaVersion};
 
-/// What a machine offers to a build.
+/// The machine, as far as it matters for a build.
 pub(super) struct Machine<'m> {
     /// The newest CUDA that the driver runs.
     pub cuda: Option<CudaVersion>,

@@ -12,13 +12,15 @@ use crate::pin::view as links;
 use crate::version::ComputeCapability;
 
 mod choose;
+pub mod compilers;
 mod host_compiler;
 mod model;
 mod view;
 
 use choose::{Machine, choose, makes_code};
 pub use model::{
-    BuildPlan, BuildWish, HostCompiler, NoToolkit, PublishedBuild, RejectedToolkit, ToolkitReason,
+    BuildPlan, BuildWish, CompilerLack, CompilerSupply, Compilers, HostCompiler, NoToolkit, PublishedBuild,
+    RejectedToolkit, ToolkitReason,
 };
 
 /// Variables that name the directory of a toolkit.

@@ -1,18 +1,20 @@
-//! The types of the room: what a build asks of a toolkit, and the toolkit that it gets.
+//! The types of the room: the demands of a build, and the toolkit that it gets.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
 use crate::environment::Diff;
-use crate::inventory::{Toolkit, ToolkitProblem, WritablePath};
+use crate::inventory::{Part, Toolkit, ToolkitProblem, WritablePath};
 use crate::pin::view::ViewSpec;
 use crate::program::{Asker, BuiltFramework};
 use crate::range::Range;
 use crate::text;
 use crate::version::{ComputeCapability, CudaVersion};
 
-/// What a build asks of a toolkit.
+/// The demands of a build on a toolkit.
 #[derive(Clone, Debug, Default)]
 pub struct BuildWish {
     /// The framework that extensions are built for.
@@ -110,4 +112,35 @@ pub struct PublishedBuild {
 pub struct NoToolkit {
     pub wish: BuildWish,
     pub rejected: Vec<RejectedToolkit>,
+}
+
+/// The compilers that a program's frameworks lack while they run.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Compilers {
+    pub supplied: Vec<CompilerSupply>,
+    pub lacking: Vec<CompilerLack>,
+    #[serde(skip)]
+    pub watched: BTreeSet<PathBuf>,
+}
+
+/// A part of a toolkit that a framework gets by a variable.
+#[derive(Clone, Debug, Serialize)]
+pub struct CompilerSupply {
+    /// `jax 0.8.3`
+    pub package: String,
+    pub part: Part,
+    pub variable: String,
+    #[serde(serialize_with = "text::path")]
+    pub value: OsString,
+    #[serde(serialize_with = "text::path")]
+    pub toolkit: PathBuf,
+    /// The program starts others, which may be of another environment: the variable is only shown.
+    pub is_withheld: bool,
+}
+
+/// A part that a framework does not find, and no toolkit here has.
+#[derive(Clone, Debug, Serialize)]
+pub struct CompilerLack {
+    pub package: String,
+    pub part: Part,
 }

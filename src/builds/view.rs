@@ -13,7 +13,7 @@ use crate::inventory::{Part, Toolkit, ToolkitProblem};
 use crate::pin::view::ViewSpec;
 use crate::version::Version;
 
-/// What nvcc and builds start. The directory of an environment has other programs besides.
+/// The programs that nvcc and builds start. The directory of an environment has other programs besides.
 const PROGRAMS: [&str; 13] = [
     "__nvcc_device_query",
     "bin2c",
@@ -29,6 +29,8 @@ const PROGRAMS: [&str; 13] = [
     "nvprune",
     "ptxas",
 ];
+/// The place of libdevice below a root.
+pub(super) const LIBDEVICE: &str = "nvvm/libdevice/libdevice.10.bc";
 /// The beginnings of the names of a toolkit's headers, in a directory with those of all packages.
 const HEADERS: [&str; 27] = [
     "CL",
@@ -93,7 +95,7 @@ pub(super) fn spec(host: &Host, toolkit: &Toolkit, borrowed: &[PathBuf], libcuda
         links.one("nvvm/bin/cicc", cicc);
     }
     if let Some(libdevice) = toolkit.part(Part::Libdevice) {
-        links.one("nvvm/libdevice/libdevice.10.bc", libdevice);
+        links.one(LIBDEVICE, libdevice);
     }
     if let Some(directory) = toolkit.part(Part::Nvvm).and_then(Path::parent) {
         links.all("nvvm/lib64", directory, &|name| name.starts_with("libnvvm.so"));

@@ -5,9 +5,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::error_rows::Errors;
+use super::framework_rows::Framework;
 use super::rows::{
-    Architectures, Builds, Cudnn, Drivers, Framework, KnownBad, Libraries, PackageTable, PythonFacts,
-    Statuses,
+    Architectures, Builds, Cudnn, Drivers, KnownBad, Libraries, PackageTable, PythonFacts, Statuses,
 };
 use super::wheel_rows::Wheels;
 use super::wrapper_rows::WrapperTable;

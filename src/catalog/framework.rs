@@ -1,6 +1,6 @@
 //! Frameworks: the files that hold their records.
 
-use super::rows::{CodeRecord, Record};
+use super::framework_rows::{CodeRecord, Record};
 
 impl CodeRecord {
     pub fn file(&self) -> &str {

@@ -20,6 +20,7 @@ mod check;
 pub mod error_rows;
 mod family;
 mod framework;
+pub mod framework_rows;
 mod gpus;
 mod knowledge;
 mod packages;
@@ -33,13 +34,13 @@ mod wrappers;
 
 use error_rows::Errors;
 pub use error_rows::{Argument, Capture, CauseKey, ErrorKind, ErrorRow, PossibleCause, Question};
+pub use framework_rows::{CodeRecord, Framework, FrameworkCompiler, Record, Sign, Variable};
 pub use gpus::{architectures, capability_of, gpu};
 pub use knowledge::{Knowledge, knowledge};
 pub use packages::packages_of;
 pub use platform::Platform;
 pub use rows::{
-    Architecture, Build, CodeRecord, Combination, Evidence, Family, Framework, Group, Header, Means,
-    PythonFacts, Record, Sign, Status, Statuses, Variable,
+    Architecture, Build, Combination, Evidence, Family, Group, Header, Means, PythonFacts, Status, Statuses,
 };
 pub use soname::{first_number, matches_pattern, soname_number};
 pub use statuses::{is_driver_call, statuses};

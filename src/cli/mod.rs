@@ -15,7 +15,7 @@ mod wishes;
 
 pub use faults::{Diagnose, Doctor};
 pub use fetching::{ClientKind, Fetch, FetchWhen, family_and_range};
-pub use wishes::Wishes;
+pub use wishes::{Building, Wishes};
 
 /// The verbs. `cudarun -- NAME` and `./NAME` start a program with the name of a verb.
 pub const VERBS: &[&str] = &[
@@ -75,7 +75,7 @@ pub struct Cli {
 /// Options of every verb.
 #[derive(Args, Debug, Default)]
 pub struct Common {
-    /// Print more: the picks and the reasons; twice, every candidate; three times, every place
+    /// Print more: picks, reasons; -vv and -vvv even more
     #[arg(short, long, global = true, help_heading = EVERYWHERE, action = clap::ArgAction::Count, conflicts_with = "quiet")]
     pub verbose: u8,
     /// Print only errors
@@ -122,14 +122,6 @@ pub struct Start {
     /// Prove the set first: never, always [default: auto]
     #[arg(long, value_name = "WHEN", hide_possible_values = true)]
     pub verify: Option<When>,
-}
-
-/// The option for programs that compile CUDA code.
-#[derive(Args, Clone, Copy, Debug, Default)]
-pub struct Building {
-    /// The program compiles CUDA code: give it the toolkit that fits its framework
-    #[arg(long)]
-    pub build: bool,
 }
 
 /// Options of a start that may need libraries first.

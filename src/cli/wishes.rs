@@ -26,3 +26,11 @@ pub struct Wishes {
     #[arg(long, hide_short_help = true, value_name = "MODE")]
     pub pin_mode: Option<Mode>,
 }
+
+/// The option for programs that compile CUDA code.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct Building {
+    /// Give it the CUDA toolkit that fits, to compile
+    #[arg(long)]
+    pub build: bool,
+}

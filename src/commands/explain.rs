@@ -34,6 +34,7 @@ fn tell(facts: &Facts<'_>, decision: &Decision, common: &Common, explain: &Expla
         inventory: &facts.inventory,
         decision,
         build: facts.settings.build.as_ref().map(|build| &build.plan),
+        compilers: &facts.compilers,
         before: &facts.before(),
         diff: &change.diff,
         view: change.paths.view.as_deref(),

@@ -40,6 +40,10 @@ impl Part {
         (Part::Nvvm, "libnvvm.so", &["nvvm/lib64", "lib64", "lib"]),
     ];
 
+    pub fn of_file(name: &str) -> Option<Part> {
+        Part::ALL.into_iter().find(|(_, known, _)| *known == name).map(|(part, ..)| part)
+    }
+
     pub fn file_name(self) -> &'static str {
         Part::ALL[self as usize].1
     }

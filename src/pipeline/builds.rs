@@ -1,11 +1,14 @@
 //! The toolkit of a program that compiles CUDA code.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use super::facts::Facts;
 use super::model::Request;
 use super::scan;
-use crate::builds::{self, BuildPlan, BuildWish};
+use crate::builds::{self, BuildPlan, BuildWish, Compilers, compilers};
+use crate::cli::Common;
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::{Part, Scope};
@@ -46,6 +49,28 @@ pub(super) fn with_toolkit(mut settings: Settings, request: &Request<'_>) -> Res
     settings.variables = settings.variables.then(&published.diff);
     settings.build = Some(Build { plan, watched: inventory.watched, view: published.view });
     Ok(settings)
+}
+
+/// Finds compilers for frameworks that would find none while they run.
+pub(super) fn compilers(facts: &Facts<'_>, common: &Common) -> Result<Compilers, Error> {
+    let Facts { host, settings, program, inventory, .. } = facts;
+    let needed = compilers::needed(program, inventory);
+    let watched: BTreeSet<PathBuf> =
+        needed.iter().flat_map(|(_, row)| compilers::places(program, row)).collect();
+    let lacking: Vec<_> =
+        needed.into_iter().filter(|(_, row)| !compilers::is_found(host, program, row)).collect();
+    if lacking.is_empty() {
+        return Ok(Compilers { watched, ..Compilers::default() });
+    }
+    let scope = scan::any_program(settings, common)?;
+    let site_packages = program.site_packages.clone();
+    let scope = Scope { toolkits: true, only_toolkits: true, site_packages, ..scope };
+    let found = scan::scan(host, &scope);
+    let toolkits = found.toolkits.unwrap_or_default();
+    let mut compilers = compilers::supply(host, program, inventory, &toolkits, &lacking);
+    compilers.watched.extend(watched);
+    compilers.watched.extend(found.watched);
+    Ok(compilers)
 }
 
 /// Returns the site-packages of the Python that a program is of, or else of the Python that its environment is of.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use crate::builds::Compilers;
 use crate::causes;
 use crate::doctor::Examination;
 use crate::error::Error;
@@ -25,6 +26,8 @@ pub struct Facts<'h> {
     pub program: Program,
     pub inventory: Inventory,
     pub searcher: Searcher<'h>,
+    /// The compilers that its frameworks get while they run.
+    pub compilers: Compilers,
     /// Directories that hold views of ours.
     pub views: Vec<PathBuf>,
 }
@@ -78,7 +81,15 @@ impl<'h> Facts<'h> {
             Some(inside) => searcher.in_directory(&inside.environment, &inside.directory),
             None => searcher,
         };
-        Facts { host: &settings.host, settings, program, inventory, searcher, views }
+        Facts {
+            host: &settings.host,
+            settings,
+            program,
+            inventory,
+            searcher,
+            compilers: Compilers::default(),
+            views,
+        }
     }
 
     /// How the solver is to choose, passing over the best `passed` sets and all installations whose proof failed.

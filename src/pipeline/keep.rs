@@ -82,6 +82,7 @@ pub fn keep(host: &Host, facts: &Facts<'_>, decision: &Decision, proven: &Proven
     };
     let after = decision.pinned.as_ref().map(|pinned| &pinned.after);
     let mut watched = facts.watched(&decision.outcome, after);
+    watched.extend(facts.compilers.watched.iter().cloned());
     watched.extend(of_build.iter().flat_map(|build| &build.watched).cloned());
     if let Verdict::Passed { proof } = &proven.verdict {
         watched.insert(BOOT.into());

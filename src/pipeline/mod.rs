@@ -63,6 +63,9 @@ pub fn flow(
     let inventory = scan::for_program(&settings, &program, &scope);
     let mut facts = Facts::new(&settings, program, searcher, inventory, scope.views);
 
+    // Find compilers for frameworks that would find none while they run.
+    facts.compilers = builds::compilers(&facts, request.common)?;
+
     // Find the best set that fits, or the smallest conflict.
     let policy = facts.policy(request.passed, &[]);
     let outcome = solve::solve(&facts.inventory, &facts.program, &policy);

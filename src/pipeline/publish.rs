@@ -51,10 +51,11 @@ pub fn planned(facts: &Facts<'_>, decision: &Decision) -> Result<Change, Error> 
 }
 
 fn change(facts: &Facts<'_>, decision: &Decision, writes: bool) -> Result<Change, Error> {
-    match (&decision.outcome, &decision.pinned) {
-        (Outcome::Plan(plan), Some(pinned)) => change_by(facts, plan, pinned, writes),
-        _ => Ok(Change { diff: facts.settings.variables.clone(), paths: PublishedPaths::default() }),
-    }
+    let change = match (&decision.outcome, &decision.pinned) {
+        (Outcome::Plan(plan), Some(pinned)) => change_by(facts, plan, pinned, writes)?,
+        _ => Change { diff: facts.settings.variables.clone(), paths: PublishedPaths::default() },
+    };
+    Ok(Change { diff: change.diff.then(&facts.compilers.environment()), ..change })
 }
 
 /// The change that pins a plan in one way.

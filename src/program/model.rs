@@ -81,6 +81,9 @@ pub struct Program {
     /// It may open libraries in a namespace of their own (dlmopen), in which preloaded libraries are not visible.
     #[serde(skip)]
     pub opens_namespaces: bool,
+    /// Its own source starts other programs.
+    #[serde(skip)]
+    pub starts_programs: bool,
     /// It may change `LD_LIBRARY_PATH`, for itself or for a program that it starts.
     #[serde(skip)]
     pub sets_library_path: bool,

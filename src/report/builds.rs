@@ -1,8 +1,11 @@
 //! Toolkits for builds, and the one that a build gets.
 
 use super::Style;
+use super::shell::shell_change;
 use super::words::{self, counted};
-use crate::builds::{BuildPlan, BuildWish, NoToolkit, RejectedToolkit, ToolkitReason};
+use crate::builds::{BuildPlan, BuildWish, Compilers, NoToolkit, RejectedToolkit, ToolkitReason};
+use crate::cli::Dialect;
+use crate::environment::Change;
 use crate::error::Reason;
 use crate::inventory::{Inventory, Part, Toolkit, ToolkitProblem};
 use crate::program::Asker;
@@ -87,6 +90,29 @@ pub(super) fn build(plan: &BuildPlan, style: Style) -> String {
         text.push_str(&format!("  {line}\n"));
     }
     text + "\n"
+}
+
+/// The compilers that frameworks get while they run, and those that they will not find.
+pub(super) fn compilers(compilers: &Compilers, style: Style) -> String {
+    let supplied = compilers.supplied.iter().map(|supply| {
+        let given = format!("{} finds no {}: ", show(&supply.package), supply.part.file_name());
+        let change = Change { name: supply.variable.clone().into(), value: Some(supply.value.clone()) };
+        let set = shell_change(&change, Dialect::Sh).unwrap_or_default();
+        let who = if supply.is_withheld {
+            "not set, since this program starts others; set it yourself: "
+        } else {
+            ""
+        };
+        format!("{given}{who}{}", set.trim_end())
+    });
+    let lacking = compilers.lacking.iter().map(|lack| {
+        format!("{} finds no {}, and no toolkit here has one", show(&lack.package), lack.part.file_name())
+    });
+    let rows: Vec<Vec<String>> = supplied.chain(lacking).map(|line| vec![line]).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    format!("{}\n{}\n", style.strong("compilers"), style.columns("  ", &rows))
 }
 
 /// The remarks about a build that a person must know of.

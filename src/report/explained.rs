@@ -22,6 +22,7 @@ pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> 
     let Explanation { program, inventory, decision, before, diff, .. } = explanation;
     let mut text = format!("{}\n\n", verdict(program, decision, style));
     text.push_str(&explanation.build.map(|build| builds::build(build, style)).unwrap_or_default());
+    text.push_str(&builds::compilers(explanation.compilers, style));
     if verbosity == 0 {
         text.push_str(&in_short(explanation, style));
         return text + &next(explanation, style);

@@ -78,8 +78,19 @@ impl Serialize for Installations {
 
 /// `explain`
 pub fn explanation(explanation: &Explanation<'_>) -> String {
-    let Explanation { program, inventory, decision, build, before, diff, view, settings, remarks, words: _ } =
-        explanation;
+    let Explanation {
+        program,
+        inventory,
+        decision,
+        build,
+        compilers,
+        before,
+        diff,
+        view,
+        settings,
+        remarks,
+        words: _,
+    } = explanation;
     let pinned = decision.pinned.as_ref();
     let mut object = json!({
         "program": program,
@@ -107,6 +118,9 @@ pub fn explanation(explanation: &Explanation<'_>) -> String {
     object["decision"] = decided.into();
     if let Some(build) = build {
         object["build"] = value(build);
+    }
+    if !compilers.supplied.is_empty() || !compilers.lacking.is_empty() {
+        object["compilers"] = value(compilers);
     }
     merge(&mut object, details);
     merge(&mut object, instead(decision));

@@ -9,7 +9,7 @@ use super::pinned::{mode_line, supplies};
 use super::reasons;
 use super::words::{self, counted, grouped};
 use super::{asked, extensions, notes};
-use crate::builds::BuildPlan;
+use crate::builds::{BuildPlan, Compilers};
 use crate::environment::Diff;
 use crate::inventory::Inventory;
 use crate::pin::Decision;
@@ -31,6 +31,7 @@ pub struct Explanation<'a> {
     pub decision: &'a Decision,
     /// The toolkit, of a program that compiles.
     pub build: Option<&'a BuildPlan>,
+    pub compilers: &'a Compilers,
     /// The files that the program maps in the present environment.
     pub before: &'a Prediction,
     pub diff: &'a Diff,

@@ -274,6 +274,7 @@ examined "LD_LIBRARY_PATH=$toolkit/compat" 1 "$toolkit/compat"
 "$here/shims.sh" "$cudarun" || failed=1
 "$here/diagnose.sh" "$cudarun" || failed=1
 "$here/fetch.sh" "$cudarun" || failed=1
+"$here/compilers.sh" "$cudarun" || failed=1
 
 echo
 "$here/proof.sh" "$cudarun" || failed=1

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use cudarun::catalog::{ErrorRow, PossibleCause};
-use cudarun::catalog::{Wheel, WheelFile, Wrapper, catalog, rows};
+use cudarun::catalog::{Wheel, WheelFile, Wrapper, catalog, framework_rows, rows};
 use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
 
@@ -100,7 +100,14 @@ fn the_head_of_each_profile_explains_every_field() {
         ("builds.toml", &[fields::<rows::Build>()]),
         ("cudnn.toml", &[fields::<rows::Support>()]),
         ("drivers.toml", &[fields::<rows::DriverOfCuda>(), fields::<rows::Branch>()]),
-        ("frameworks/torch.toml", &[fields::<rows::Framework>(), fields::<rows::Variable>()]),
+        (
+            "frameworks/torch.toml",
+            &[
+                fields::<framework_rows::Framework>(),
+                fields::<framework_rows::Variable>(),
+                fields::<framework_rows::FrameworkCompiler>(),
+            ],
+        ),
         ("errors.toml", &[fields::<ErrorRow>(), fields::<PossibleCause>()]),
         ("known-bad.toml", &[fields::<rows::BadRelease>(), fields::<rows::Combination>()]),
         ("libraries.toml", &[fields::<rows::Family>(), fields::<rows::Header>(), fields::<rows::Shim>()]),

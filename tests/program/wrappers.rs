@@ -539,7 +539,7 @@ fn a_kept_start_of_a_wrapper_knows_what_decides() {
             program: program.into(),
             arguments: words.iter().map(std::ffi::OsString::from).collect(),
         };
-        format!("{:?}", start_key(&host, Path::new(program), &command).unwrap())
+        format!("{:?}", start_key(&host, Path::new(program), &command, false).unwrap())
     };
     for name in wrapper_variables() {
         let with = |variable| key("/usr/bin/uv", &["run", "x"], variable, "/");

@@ -24,6 +24,7 @@ const ROOMS: &[&str] = &[
     "solve",
     "predict",
     "pin",
+    "builds",
     "cli",
     "settings",
     "fetch",

@@ -63,7 +63,7 @@ impl Kept {
         ]
         .into();
         let host = Host::here();
-        let key = start_key(&host, &kept.program, &kept.command).unwrap();
+        let key = start_key(&host, &kept.program, &kept.command, false).unwrap();
         let located: BTreeSet<PathBuf> = [kept.located.clone(), kept.directory.path().join("nowhere")].into();
         storage::keep_start(&host, kept.directory.path(), &key, &kept.exec.diff, &watched, &located, &[]);
         kept
@@ -71,7 +71,7 @@ impl Kept {
 
     fn find(&self) -> Option<Diff> {
         let host = Host::here();
-        let key = start_key(&host, &self.program, &self.command)?;
+        let key = start_key(&host, &self.program, &self.command, false)?;
         storage::find_start(&host, [self.directory.path().to_owned()], &key)
     }
 
@@ -124,7 +124,7 @@ fn a_file_below_dev_is_watched_like_any_other() {
     settle();
     let kept = Kept::new();
     let host = Host::here();
-    let key = start_key(&host, &kept.program, &kept.command).unwrap();
+    let key = start_key(&host, &kept.program, &kept.command, false).unwrap();
     let watched = [library.clone(), "/dev/null".into()].into();
     storage::keep_start(&host, kept.directory.path(), &key, &kept.exec.diff, &watched, &BTreeSet::new(), &[]);
     fs::write("/dev/null", "used").unwrap();
@@ -169,7 +169,7 @@ fn a_start_whose_inputs_change_meanwhile_is_not_kept() {
     fs::write(&watched, "just now").unwrap();
     let command = command(&["true"]);
     let program = Path::new("/usr/bin/true");
-    let key = start_key(&host, program, &command).unwrap();
+    let key = start_key(&host, program, &command, false).unwrap();
     let exec = cudarun::launch::unchanged(program, &command);
     let none = BTreeSet::new();
     storage::keep_start(&host, directory.path(), &key, &exec.diff, &[watched.clone()].into(), &none, &[]);
@@ -191,7 +191,7 @@ fn a_warm_start_costs_a_few_dozen_questions() {
     let program = program::locate(&host, &command.program).unwrap();
     let read = program::read(&host, &command, &[]).unwrap().0;
     let cold = host.operations();
-    let key = start_key(&host, &program, &command).unwrap();
+    let key = start_key(&host, &program, &command, false).unwrap();
     fs::set_permissions(workshop.path(""), fs::Permissions::from_mode(0o700)).unwrap();
     storage::keep_start(
         &host,
@@ -213,7 +213,7 @@ fn arguments_count_only_where_they_decide() {
     let host = Host::here();
     let key = |words: &[&str]| {
         let program = Path::new("/nowhere").join(words[0]);
-        format!("{:?}", start_key(&host, &program, &command(words)).unwrap())
+        format!("{:?}", start_key(&host, &program, &command(words), false).unwrap())
     };
     assert_eq!(key(&["true", "a"]), key(&["true", "b"]));
     assert_eq!(key(&["python3", "train.py", "--lr", "1"]), key(&["python3", "train.py", "--lr", "2"]));
@@ -234,7 +234,7 @@ fn a_link_to_python_is_python() {
     };
     let (tool, other) = (link("mypy", &link("python3", &python)), link("other", &workshop.write("tool", "")));
     let key = |program: &Path, word: &str| {
-        format!("{:?}", start_key(&host, program, &command(&["x", word])).unwrap())
+        format!("{:?}", start_key(&host, program, &command(&["x", word]), false).unwrap())
     };
     assert_ne!(key(&tool, "a.py"), key(&tool, "b.py"));
     assert_eq!(key(&other, "a.py"), key(&other, "b.py"), "the control");
@@ -252,7 +252,7 @@ fn the_current_directory_counts_where_something_is_looked_up_from_it() {
         host.env = inherited.iter().filter(|(name, _)| !is_list(name)).collect();
         host.env.set(name, value);
         host.cwd = cwd.into();
-        format!("{:?}", start_key(&host, Path::new(program), &command(&["x"])).unwrap())
+        format!("{:?}", start_key(&host, Path::new(program), &command(&["x"]), false).unwrap())
     };
     let counts = |program: &str, name: &str, value: &str| {
         key(program, name, value, "/a") != key(program, name, value, "/b")

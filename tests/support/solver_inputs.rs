@@ -116,6 +116,8 @@ pub fn machine(mut installations: Vec<Installation>, driver: Option<&str>, gpu: 
         visible: Visible::Yes,
     });
     Inventory {
+        toolkits: None,
+        libcuda: None,
         driver: kernel,
         devices: gpu.iter().map(|_| PathBuf::from("/dev/nvidia0")).collect(),
         gpus: gpu.into_iter().collect(),
