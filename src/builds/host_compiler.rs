@@ -18,12 +18,11 @@ const MAJORS: std::ops::RangeInclusive<u32> = 7..=30;
 
 /// Returns the default compiler and then the others, newest first; none if a person has chosen one, or there is none.
 pub(super) fn compilers(host: &Host) -> Vec<HostCompiler> {
-    let has_flag = |name: &&str| {
+    let has_flag = |name: &str| {
         let flags = host.env.non_empty(name).unwrap_or_default().to_string_lossy().into_owned();
         flags.contains("-ccbin") || flags.contains("--compiler-bindir")
     };
-    if CHOSEN.iter().any(|name| host.env.non_empty(name).is_some())
-        || FLAGS.iter().any(|name| has_flag(&name))
+    if CHOSEN.iter().any(|name| host.env.non_empty(name).is_some()) || FLAGS.iter().any(|name| has_flag(name))
     {
         return Vec::new();
     }

@@ -47,7 +47,7 @@ pub fn decide(
     inventory: &Inventory,
     wish: &BuildWish,
     site_packages: &[PathBuf],
-) -> Result<BuildPlan, NoToolkit> {
+) -> Result<BuildPlan, Box<NoToolkit>> {
     let visible = inventory.gpus.iter().filter(|gpu| gpu.visible != Visible::No);
     let mut gpus: Vec<ComputeCapability> = visible.filter_map(|gpu| gpu.capability).collect();
     gpus.sort_unstable();
@@ -66,7 +66,7 @@ pub fn decide(
     };
     let (mut fitting, rejected) = choose(inventory.toolkits.as_deref().unwrap_or_default(), wish, &machine);
     if fitting.is_empty() {
-        return Err(NoToolkit { wish: wish.clone(), rejected });
+        return Err(Box::new(NoToolkit { wish: wish.clone(), rejected }));
     }
     let toolkit = fitting.remove(0);
     let found = choose::host_compiler(&toolkit, &compilers);

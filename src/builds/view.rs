@@ -14,58 +14,23 @@ use crate::pin::view::ViewSpec;
 use crate::version::Version;
 
 /// The programs that nvcc and builds start. The directory of an environment has other programs besides.
-const PROGRAMS: [&str; 13] = [
-    "__nvcc_device_query",
-    "bin2c",
-    "cicc",
-    "crt",
-    "cu++filt",
-    "cudafe++",
-    "cuobjdump",
-    "fatbinary",
-    "nvcc",
-    "nvdisasm",
-    "nvlink",
-    "nvprune",
-    "ptxas",
-];
+const PROGRAMS: &str = "__nvcc_device_query bin2c cicc crt cu++filt cudafe++ cuobjdump fatbinary nvcc nvdisasm nvlink \
+    nvprune ptxas";
 /// The place of libdevice below a root.
 pub(super) const LIBDEVICE: &str = "nvvm/libdevice/libdevice.10.bc";
 /// The beginnings of the names of a toolkit's headers, in a directory with those of all packages.
-const HEADERS: [&str; 27] = [
-    "CL",
-    "builtin_types",
-    "cccl",
-    "channel_descriptor",
-    "common_functions",
-    "cooperative_groups",
-    "crt",
-    "cu",
-    "device_",
-    "driver_",
-    "fatBinaryCtl",
-    "fatbinary",
-    "host_config",
-    "host_defines",
-    "library_types",
-    "math_constants",
-    "math_functions",
-    "mma.h",
-    "npp",
-    "nv",
-    "sm_",
-    "sobol_direction",
-    "surface_",
-    "texture_",
-    "thrust",
-    "vector_functions",
-    "vector_types",
-];
+const HEADERS: &str = "CL builtin_types cccl channel_descriptor common_functions cooperative_groups crt cu device_ driver_ \
+    fatBinaryCtl fatbinary host_config host_defines library_types math_constants math_functions mma.h \
+    npp nv sm_ sobol_direction surface_ texture_ thrust vector_functions vector_types";
 /// The beginnings of the names of its libraries, beside those that families have.
-const LIBRARIES: [&str; 6] = ["libcu", "libnv", "libnpp", "libaccinj", "libOpenCL", "libculibos"];
+const LIBRARIES: &str = "libcu libnv libnpp libaccinj libOpenCL libculibos";
+
+fn begins(beginnings: &str, name: &str) -> bool {
+    beginnings.split_whitespace().any(|begin| name.starts_with(begin))
+}
 
 fn is_of_toolkit(header: &str) -> bool {
-    HEADERS.iter().any(|begin| header.starts_with(begin))
+    begins(HEADERS, header)
 }
 
 /// True if a toolkit can be used where it is: builds look for `include` and `lib64` below its root.
@@ -88,7 +53,7 @@ pub(super) fn spec(host: &Host, toolkit: &Toolkit, borrowed: &[PathBuf], libcuda
     for part in toolkit.parts.values() {
         let Some(directory) = part.path.parent() else { continue };
         if directory.ends_with("bin") {
-            links.all("bin", directory, &|name| PROGRAMS.contains(&name));
+            links.all("bin", directory, &|name| PROGRAMS.split_whitespace().any(|known| known == name));
         }
     }
     if let Some(cicc) = toolkit.part(Part::Cicc) {
@@ -118,7 +83,7 @@ pub(super) fn spec(host: &Host, toolkit: &Toolkit, borrowed: &[PathBuf], libcuda
     if let Some(libraries) = &toolkit.libraries {
         let is_its = |name: &str| {
             !is_shared(libraries)
-                || LIBRARIES.iter().any(|begin| name.starts_with(begin))
+                || begins(LIBRARIES, name)
                 || catalog().family_of_file(Path::new(name)).is_some()
         };
         links.all("lib64", libraries, &|name| name != "stubs" && is_its(name));

@@ -49,8 +49,10 @@ fn examine_program(
     let mut found = None;
     pipeline::run(&request, &mut |reached| match reached {
         Reached::Decision(facts, decision) => {
-            let (program, inventory) = (&facts.program, &facts.inventory);
-            found = Some(report::examined_program(words, program, inventory, decision, &facts.before()));
+            let (inventory, before, compilers) = (&facts.inventory, facts.before(), &facts.compilers);
+            let told =
+                report::examined_program(words, &facts.program, inventory, decision, &before, compilers);
+            found = Some(told);
             Err(Stop::Exit(Exit::Yes))
         }
         _ => Ok(()),

@@ -57,7 +57,7 @@ fn start_or_order(
     let subject = Subject::Command(command);
     let is_build = start.building.build;
     let request =
-        Request { proof, is_build, ..Request::new(host, common, &start.wishes, subject, Purpose::Start) };
+        Request { is_build, proof, ..Request::new(host, common, &start.wishes, subject, Purpose::Start) };
     follow(&request, |reached| match reached {
         Reached::Settings(settings) => {
             crash::has_settings(&settings.layers);

@@ -36,7 +36,7 @@ pub fn shell(here: &Host, common: &Common, options: &Subshell) -> Result<Exit, E
         ProofOptions { when: options.start.verify, is_quiet: common.quiet, ..ProofOptions::default() };
     let is_build = options.start.building.build;
     let request =
-        Request { proof, is_build, ..Request::new(host, common, &options.start.wishes, subject, purpose) };
+        Request { is_build, proof, ..Request::new(host, common, &options.start.wishes, subject, purpose) };
     follow(&request, |reached| match reached {
         Reached::Settings(settings) if let Some(remark) = &settings.not_allowed => {
             if common.quiet {

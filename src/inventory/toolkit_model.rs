@@ -122,12 +122,4 @@ impl Toolkit {
     pub fn part(&self, part: Part) -> Option<&Path> {
         self.parts.get(&part).map(|part| part.path.as_path())
     }
-
-    /// True if it can compile and link, perhaps through a view.
-    pub fn can_build(&self) -> bool {
-        self.parts.contains_key(&Part::Nvcc)
-            && self.problems.iter().all(|problem| {
-                matches!(problem, ToolkitProblem::NoLinkerNames { .. } | ToolkitProblem::NoCccl)
-            })
-    }
 }

@@ -13,7 +13,8 @@ use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::{Part, Scope};
 use crate::program::{self, BuiltFramework, Command};
-use crate::settings::resolve::{Build, Purpose, Settings};
+use crate::settings::build::Build;
+use crate::settings::resolve::{Purpose, Settings};
 
 /// Installers that build in an environment of their own, unless they are told not to.
 const INSTALLERS: [&str; 2] = ["pip", "uv"];
@@ -30,10 +31,10 @@ pub(super) fn with_toolkit(mut settings: Settings, request: &Request<'_>) -> Res
     let framework = program::built_framework(host, &sites);
     let is_isolated =
         framework.as_ref().zip(request.command()).is_some_and(|(of, command)| is_isolated(host, command, of));
-    let wish = BuildWish { framework, ranges: settings.toolkit_ranges() };
+    let wish = BuildWish { framework, ranges: settings.layers.toolkit_ranges() };
     let plan = match builds::decide(host, &inventory, &wish, &sites) {
         Ok(plan) => BuildPlan { is_isolated, ..plan },
-        Err(none) => return Err(Error::NoToolkit(Box::new(none))),
+        Err(none) => return Err(Error::NoToolkit(none)),
     };
     let published = plan.publish(host, settings.purpose != Purpose::Answer && !host.is_rerooted())?;
     // Only the program is looked up with these variables: the view is no input of the scan.

@@ -8,9 +8,11 @@ use crate::cli::Dialect;
 use crate::environment::Change;
 use crate::error::Reason;
 use crate::inventory::{Inventory, Part, Toolkit, ToolkitProblem};
-use crate::program::Asker;
 use crate::text::show;
 use crate::version::CudaVersion;
+
+/// A child of another environment would get the variable too.
+const NOT_SET: &str = "not set, since this program starts others; set it yourself: ";
 
 /// One line for each toolkit.
 pub fn listed_toolkits(inventory: &Inventory, verbosity: u8, style: Style) -> String {
@@ -94,25 +96,24 @@ pub(super) fn build(plan: &BuildPlan, style: Style) -> String {
 
 /// The compilers that frameworks get while they run, and those that they will not find.
 pub(super) fn compilers(compilers: &Compilers, style: Style) -> String {
-    let supplied = compilers.supplied.iter().map(|supply| {
-        let given = format!("{} finds no {}: ", show(&supply.package), supply.part.file_name());
-        let change = Change { name: supply.variable.clone().into(), value: Some(supply.value.clone()) };
-        let set = shell_change(&change, Dialect::Sh).unwrap_or_default();
-        let who = if supply.is_withheld {
-            "not set, since this program starts others; set it yourself: "
-        } else {
-            ""
-        };
-        format!("{given}{who}{}", set.trim_end())
-    });
-    let lacking = compilers.lacking.iter().map(|lack| {
-        format!("{} finds no {}, and no toolkit here has one", show(&lack.package), lack.part.file_name())
-    });
-    let rows: Vec<Vec<String>> = supplied.chain(lacking).map(|line| vec![line]).collect();
+    let rows: Vec<Vec<String>> = compiler_lines(compilers).map(|line| vec![line]).collect();
     if rows.is_empty() {
         return String::new();
     }
     format!("{}\n{}\n", style.strong("compilers"), style.columns("  ", &rows))
+}
+
+pub(super) fn compiler_lines(compilers: &Compilers) -> impl Iterator<Item = String> {
+    let supplied = compilers.supplied.iter().map(|supply| {
+        let given = format!("{} finds no {}: ", show(&supply.package), supply.part.file_name());
+        let change = Change { name: supply.variable.clone().into(), value: Some(supply.value.clone()) };
+        let set = shell_change(&change, Dialect::Sh).unwrap_or_default();
+        let who = if supply.is_withheld { NOT_SET } else { "" };
+        format!("{given}{who}{}", set.trim_end())
+    });
+    supplied.chain(compilers.lacking.iter().map(|lack| {
+        format!("{} finds no {}, and no toolkit here has one", show(&lack.package), lack.part.file_name())
+    }))
 }
 
 /// The remarks about a build that a person must know of.
@@ -127,10 +128,7 @@ pub fn build_remarks(plan: &BuildPlan) -> Vec<String> {
     }
     if let Some(framework) = plan.framework.as_ref().filter(|_| plan.is_isolated) {
         let name = framework.name.split(' ').next().unwrap_or_default();
-        remarks.push(format!(
-            "this command builds in an environment without {}: add --no-build-isolation",
-            show(name)
-        ));
+        remarks.push(format!("this command builds without {}: add --no-build-isolation", show(name)));
     }
     remarks
 }
@@ -199,16 +197,13 @@ fn needs(wish: &BuildWish) -> Vec<Vec<String>> {
     let of_framework = wish.framework.iter().map(|framework| {
         vec![format!("CUDA {}", framework.cuda), show(&framework.name), show(&framework.file)]
     });
-    let of_person = wish.ranges.iter().map(|(range, by)| vec![format!("CUDA {range}"), asked_by(by)]);
+    let of_person =
+        wish.ranges.iter().map(|(range, by)| vec![format!("CUDA {range}"), words::by_and_place(by)]);
     let mut rows: Vec<Vec<String>> = of_framework.chain(of_person).collect();
     for (index, row) in rows.iter_mut().enumerate() {
         row.insert(0, if index == 0 { "needs" } else { "" }.to_owned());
     }
     rows
-}
-
-fn asked_by(by: &Asker) -> String {
-    words::by_and_place(by)
 }
 
 fn reason(reason: &ToolkitReason) -> String {
@@ -217,7 +212,7 @@ fn reason(reason: &ToolkitReason) -> String {
         ToolkitReason::Open { open } => words::open(open),
         ToolkitReason::Broken { problem: found } => problem(found),
         ToolkitReason::ReleaseUnknown => "nvcc does not say its release".to_owned(),
-        ToolkitReason::NotInRange { range, by } => format!("is not {range}, for {}", asked_by(by)),
+        ToolkitReason::NotInRange { range, by } => format!("is not {range}, for {}", words::by_and_place(by)),
         ToolkitReason::OtherMajor { needs, by } => format!("{} needs CUDA {}", show(by), needs.major),
         ToolkitReason::HeaderMissing { header, by } => {
             format!("has no {}, which the headers of {} include", show(header), show(by))
@@ -239,10 +234,7 @@ pub(super) fn problem(problem: &ToolkitProblem) -> String {
             });
             format!("mixed: {}", parts.collect::<Vec<_>>().join("; "))
         }
-        ToolkitProblem::CompilerMissing { names } => {
-            format!("{} missing", words::list(&names.iter().map(show).collect::<Vec<_>>()))
-        }
-        ToolkitProblem::HeaderMissing { names } => {
+        ToolkitProblem::CompilerMissing { names } | ToolkitProblem::HeaderMissing { names } => {
             format!("{} missing", words::list(&names.iter().map(show).collect::<Vec<_>>()))
         }
         ToolkitProblem::NoCccl => "nv/target, a header of libcu++, is missing".to_owned(),

@@ -4,7 +4,8 @@ use crate::catalog::CauseKey as Key;
 
 /// An instruction that a cure ends with where nothing was solved.
 const BUILD: &str = "install a build for this GPU: no library path can help";
-const TOOLKIT: &str = "install the CUDA toolkit of the CUDA that the program was built for";
+const TOOLKIT: &str =
+    "cudarun --build …, which takes a toolkit that fits, or install that of the program's CUDA";
 
 /// The sentence, in which `{}` is a placeholder for what the message is about, and the cure where nothing better is
 /// known; an empty one if `doctor` or the solver have a better one.
@@ -117,7 +118,10 @@ pub(super) fn words(key: Key) -> (&'static str, &'static str) {
             "the shared memory of the container is too small",
             "start the container with `--shm-size 8g` or `--ipc host`",
         ),
-        Key::ToolkitMissing => ("no CUDA toolkit with nvcc is here", TOOLKIT),
+        Key::ToolkitMissing => (
+            "no CUDA toolkit with nvcc is here",
+            "install the CUDA toolkit of the CUDA that the program was built for",
+        ),
         Key::ToolkitMismatch => ("nvcc has another CUDA than the framework", TOOLKIT),
         Key::ToolkitMixed => (
             "the parts of the CUDA toolkit have different versions",
@@ -133,13 +137,13 @@ pub(super) fn words(key: Key) -> (&'static str, &'static str) {
         ),
         Key::HostCompiler => (
             "the C++ compiler is too new for this nvcc",
-            "export NVCC_PREPEND_FLAGS='-ccbin=g++-N', with an older g++, or install a newer CUDA toolkit",
+            "cudarun --build …, with an older g++ installed, or install a newer CUDA toolkit",
         ),
         Key::HeadersMissing => {
             ("a header is not installed", "install the development package of its library")
         }
         Key::PtxasMissing => {
-            ("no ptxas is here", "pip install nvidia-cuda-nvcc-cu12, or install a CUDA toolkit")
+            ("no ptxas is here", "install a CUDA toolkit: cudarun … leads the program to its ptxas")
         }
         Key::PtxasOld => (
             "the ptxas that is used is older than the GPU or the compiler",
@@ -147,7 +151,7 @@ pub(super) fn words(key: Key) -> (&'static str, &'static str) {
         ),
         Key::LibdeviceMissing => (
             "libdevice.10.bc is not where the program looks",
-            "export XLA_FLAGS=--xla_gpu_cuda_data_dir=DIR, with DIR/nvvm/libdevice/libdevice.10.bc",
+            "install a CUDA toolkit: cudarun … leads the program to its libdevice",
         ),
         Key::PtxNewerThanDriver => (
             "code was compiled by a newer CUDA than the driver supports",

@@ -5,10 +5,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::Style;
+use super::builds::compiler_lines;
 use super::doctor_words::{evidence, remedy, sentence};
 use super::hints::shell_words;
 use super::pinned::{given_fault, places};
 use super::words::{self, at, counted, size};
+use crate::builds::Compilers;
 use crate::doctor::{Element, Evidence, Examination, Finding, Section, Severity, Stops};
 use crate::inventory::{Installation, Inventory};
 use crate::pin::Decision;
@@ -64,6 +66,7 @@ pub fn examined_program(
     inventory: &Inventory,
     decision: &Decision,
     before: &Prediction,
+    compilers: &Compilers,
 ) -> ExaminedProgram {
     let is_refused = decision.is_refused();
     let picks = match &decision.outcome {
@@ -88,6 +91,7 @@ pub fn examined_program(
         let why = super::refusal(decision, program, Style::default());
         faults.extend(why.lines().next().map(str::to_owned));
     }
+    faults.extend(compiler_lines(compilers));
     let mode = decision.pinned.as_ref().map(|pinned| words::word(&pinned.mode)).unwrap_or_default();
     let is_missing = program.notes.iter().any(|note| matches!(note, Note::SourceNotRead { .. }));
     ExaminedProgram { command: shell_words(words), uses, faults, is_refused, mode, is_missing }

@@ -1,12 +1,14 @@
 //! Settings of people: by options, variables and files. Each value keeps its origin. Nothing here runs or loads anything,
 //! or depends on the program that will run, except `resolve`.
 
+pub mod build;
 pub mod container;
 pub mod files;
 pub mod invocation;
 pub mod lock;
 mod mend;
 mod model;
+mod ranges;
 pub mod read;
 pub mod resolve;
 pub mod start_key;

@@ -374,11 +374,6 @@ impl Layers {
         if let Some(Value::OnFailure(what)) = values.next() { *what } else { OnFailure::None }
     }
 
-    /// The directories that wheels come from: the given ones, or else those of the settings.
-    pub fn wheels_from(&self, given: &[PathBuf]) -> Vec<PathBuf> {
-        if given.is_empty() { self.directories(&Key::FetchFrom) } else { given.to_vec() }
-    }
-
     pub fn fetch_when(&self) -> FetchWhen {
         let mut values = self.get(&Key::FetchWhen).map(|setting| &setting.value);
         if let Some(Value::FetchWhen(when)) = values.next() { *when } else { FetchWhen::Ask }

@@ -3,7 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use semver::{Comparator, VersionReq};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -13,7 +12,6 @@ use super::model::{
 };
 use super::{files, invocation, mend};
 use crate::inventory::Origin;
-use crate::range::Range;
 
 /// The settings of a file.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +30,7 @@ pub const TOP: &[&str] = &["program", "cudarun", "min-version"];
 /// More remarks are dropped, since the file is probably not one of settings.
 const MAX_REMARKS: usize = 20;
 /// Compute capabilities have smaller majors, architectures (`90`) are larger numbers.
-const ARCHITECTURES: u32 = 30;
+pub(super) const ARCHITECTURES: u32 = 30;
 
 type Entry<'t, 'i> = (&'t Spanned<std::borrow::Cow<'i, str>>, &'t Spanned<DeValue<'i>>);
 
@@ -89,11 +87,11 @@ fn entries<'t, 'i>(table: &'t DeTable<'i>) -> Vec<Entry<'t, 'i>> {
     entries
 }
 
-struct Reader<'r> {
+pub(super) struct Reader<'r> {
     text: &'r str,
     line_ends: Vec<usize>,
     path: &'r Path,
-    words: &'r Vocabulary,
+    pub(super) words: &'r Vocabulary,
     remarks: Vec<Remark>,
 }
 
@@ -102,36 +100,9 @@ impl Reader<'_> {
         SettingPlace::file(self.path, 1 + self.line_ends.partition_point(|end| *end < at))
     }
 
-    fn fault<T>(&self, value: &Spanned<DeValue<'_>>, wrong: FaultKind) -> Result<T, SettingFault> {
+    pub(super) fn fault<T>(&self, value: &Spanned<DeValue<'_>>, wrong: FaultKind) -> Result<T, SettingFault> {
         let at = value.span().start;
         Err(SettingFault { place: self.place(at), wrong, excerpt: Excerpt::at(self.text, at) })
-    }
-
-    /// Fails for a file for other versions of cudarun. This comes first, since this version may misread the rest.
-    fn needs_this_cudarun(&self, table: &DeTable<'_>) -> Result<(), SettingFault> {
-        for (key, value) in table {
-            let key = key.get_ref().as_ref();
-            let (text, needed) = match key {
-                "cudarun" => {
-                    let text = self.string(key, value)?;
-                    (text, VersionReq::parse(text))
-                }
-                "min-version" => {
-                    let text = self.string(key, value)?;
-                    let least = Comparator::parse(&format!(">={text}"));
-                    (text, least.map(|least| VersionReq { comparators: vec![least] }))
-                }
-                _ => continue,
-            };
-            let own = &self.words.own;
-            match needed {
-                Ok(needed) if needed.matches(own) => {}
-                Ok(needed) => return self.fault(value, FaultKind::OtherCudarun { needed, own: own.clone() }),
-                Err(_) if key == "cudarun" => return self.bad(key, ExpectedValue::CudarunRange, text, value),
-                Err(_) => return self.bad(key, ExpectedValue::CudarunVersion, text, value),
-            }
-        }
-        Ok(())
     }
 
     fn settings(
@@ -248,26 +219,6 @@ impl Reader<'_> {
         }))
     }
 
-    fn range(
-        &self,
-        full: &str,
-        family: &str,
-        text: &str,
-        value: &Spanned<DeValue<'_>>,
-    ) -> Result<Range, SettingFault> {
-        match text.parse::<Range>() {
-            Ok(range) if range.is_empty() => {
-                self.fault(value, FaultKind::EmptyRange { key: full.to_owned(), text: text.to_owned() })
-            }
-            // `90` is the name of an architecture.
-            Ok(range) if family != "gpu" || range.lowest().is_none_or(|low| low.major() < ARCHITECTURES) => {
-                Ok(range)
-            }
-            _ if family == "gpu" => self.bad(full, ExpectedValue::Capability, text, value),
-            _ => self.bad(full, ExpectedValue::Range, text, value),
-        }
-    }
-
     /// A relative directory starts at the directory of the file.
     fn pin(&self, full: &str, text: &str, value: &Spanned<DeValue<'_>>) -> Result<Value, SettingFault> {
         match invocation::pin(text) {
@@ -365,7 +316,11 @@ impl Reader<'_> {
         value.get_ref().as_table().map_or_else(|| self.wrong_type(key, ExpectedValue::Table, value), Ok)
     }
 
-    fn string<'v>(&self, key: &str, value: &'v Spanned<DeValue<'_>>) -> Result<&'v str, SettingFault> {
+    pub(super) fn string<'v>(
+        &self,
+        key: &str,
+        value: &'v Spanned<DeValue<'_>>,
+    ) -> Result<&'v str, SettingFault> {
         value.get_ref().as_str().map_or_else(|| self.wrong_type(key, ExpectedValue::Text, value), Ok)
     }
 
@@ -395,7 +350,7 @@ impl Reader<'_> {
         self.fault(value, FaultKind::NotOneOf { key: key.to_owned(), text: text.to_owned(), known })
     }
 
-    fn bad<T>(
+    pub(super) fn bad<T>(
         &self,
         key: &str,
         wants: ExpectedValue,

@@ -8,7 +8,6 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::builds::BuildPlan;
 use crate::catalog::{self, catalog};
 use crate::cli::{Common, FetchWhen, Wishes};
 use crate::environment::{Change, Diff};
@@ -16,8 +15,9 @@ use crate::error::{Error, Reason};
 use crate::host::Host;
 use crate::inventory;
 use crate::loader::search::Searcher;
-use crate::program::{self, Asker, Command, Condition, Demand, Note, PinnedTo, Program, Requirement, Want};
+use crate::program::{self, Command, Condition, Demand, Note, PinnedTo, Program, Requirement, Want};
 use crate::range::Range;
+use crate::settings::build::Build;
 use crate::settings::container::Malformed;
 use crate::settings::files::{self, Choice, Found};
 use crate::settings::read::{self, File};
@@ -38,7 +38,6 @@ pub struct Settings {
     /// Directories that pins name.
     pub directories: Vec<PathBuf>,
     pub variables: Diff,
-    /// The toolkit of a program that compiles.
     pub build: Option<Build>,
     /// The project's file, allowed or not.
     pub project: Option<PathBuf>,
@@ -50,16 +49,6 @@ pub struct Settings {
     /// The remark about a project's file that is not allowed, which is among them.
     pub not_allowed: Option<SettingRemark>,
     pub purpose: Purpose,
-}
-
-/// The toolkit of a program that compiles.
-#[derive(Debug)]
-pub struct Build {
-    pub plan: BuildPlan,
-    /// The files that it was read from.
-    pub watched: BTreeSet<PathBuf>,
-    /// Its view, if it needs one.
-    pub view: Option<PathBuf>,
 }
 
 /// A remark about settings.
@@ -385,17 +374,6 @@ impl Settings {
         let is_of_file = |setting: &Setting| matches!(setting.from, SettingPlace::File { .. });
         self.depends_on_directory = self.project.is_none() && self.layers.get(&Key::Locked).any(is_of_file);
         Ok(())
-    }
-
-    /// Returns the versions of the toolkit for a build that a person demands.
-    pub fn toolkit_ranges(&self) -> Vec<(Range, Asker)> {
-        let key = Key::Requires(TOOLKIT.to_owned());
-        let demands = self.layers.get(&key);
-        let range = |setting: &Setting| match &setting.value {
-            Value::Range(range) => Some((range.clone(), setting.from.asker())),
-            _ => None,
-        };
-        demands.filter_map(range).collect()
     }
 
     /// Reads the program. Packages that a file or a variable names do not count for a program that is not Python.

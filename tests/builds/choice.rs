@@ -85,9 +85,12 @@ fn the_minor_of_the_framework_comes_first_and_the_nearest_one_next() {
 #[test]
 fn without_a_framework_the_newest_that_the_driver_runs_is_picked() {
     let toolkits = ["11.8.89", "12.4.131", "13.0.88"].map(|release| installed(release, 15)).concat();
-    assert_eq!(picked(&python(&[toolkits.clone()]), &[]), "13.0.88");
+    assert_eq!(picked(&python(std::slice::from_ref(&toolkits)), &[]), "13.0.88");
     assert_eq!(picked(&python(&[toolkits.clone(), kernel("550.54.15")]), &[]), "12.4.131");
-    assert_eq!(picked(&python(&[toolkits.clone()]), &["--require", "cuda-toolkit=11.8"]), "11.8.89");
+    assert_eq!(
+        picked(&python(std::slice::from_ref(&toolkits)), &["--require", "cuda-toolkit=11.8"]),
+        "11.8.89"
+    );
     refused(
         &python(&[toolkits]),
         &["--require", "cuda-toolkit=12.9"],
@@ -138,7 +141,7 @@ fn a_broken_toolkit_is_refused_and_another_one_taken() {
     let broken = toolkit("/usr/local/cuda-13.0", "13.0.88", 15, &|name, text| {
         if name.ends_with("cicc") { text.replace("13.0", "13.5") } else { text }
     });
-    refused(&python(&[broken.clone()]), &[], &["mixed: "]);
+    refused(&python(std::slice::from_ref(&broken)), &[], &["mixed: "]);
     assert_eq!(picked(&python(&[broken, installed("12.4.131", 13)]), &[]), "12.4.131");
 }
 

@@ -852,7 +852,7 @@ fn the_example_of_the_documentation_is_understood() {
     let read = read::file(example.as_bytes(), Path::new("/x"), &vocabulary()).unwrap();
     assert!(read.remarks.is_empty(), "{:?}", read.remarks);
     let keys: Vec<String> = read.layer.iter().map(|setting| setting.key.name()).collect();
-    assert_eq!(keys.len(), 21, "the settings of the example in docs/config.md: {keys:?}");
+    assert_eq!(keys.len(), 22, "the settings of the example in docs/config.md: {keys:?}");
     assert_eq!(read.programs.len(), 1, "the [program] tables of the example in docs/config.md");
 }
 

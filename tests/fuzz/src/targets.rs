@@ -10,10 +10,7 @@ use cudarun::formats::elf::{self, AARCH64, Elf, X86_64, loading};
 use cudarun::formats::ldcache::LdCache;
 use cudarun::formats::project::{self, Project};
 use cudarun::formats::symbols::{self, Exports};
-use cudarun::formats::{
-    audit_log, build_info, conda, dlopen, dpkg, fatbin, instructions, manifest, metadata, modulefile, names,
-    pyinstaller, python, require, spack, store,
-};
+use cudarun::formats::{audit_log, build_info, conda, dlopen, dpkg, fatbin, instructions, manifest, metadata, modulefile, names, pyinstaller, python, require, spack, store, toolchain};
 use cudarun::inventory::{self, ScanCache};
 use cudarun::range::Range;
 use cudarun::settings::{container, invocation, lock, read, resolve};
@@ -60,6 +57,7 @@ pub const ALL: &[(&str, fn(&[u8]))] = &[
     ("spack", |bytes| drop(spack::installs(bytes, &|_| true))),
     ("startup", places::startup),
     ("system", places::system),
+    ("toolchain", toolchain),
     ("variables", variables_of_settings),
     ("verdict", |bytes| drop(serde_json::from_slice::<Verdict>(bytes))),
     ("versions", versions),
@@ -73,6 +71,12 @@ fn text(bytes: &[u8]) -> String {
 fn parted(bytes: &[u8]) -> (String, &[u8]) {
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
     (text(&bytes[..end]), bytes.get(end + 1..).unwrap_or_default())
+}
+
+fn toolchain(bytes: &[u8]) {
+    let _ = (toolchain::release(bytes), toolchain::gcc(bytes));
+    let header = text(bytes);
+    let _ = (toolchain::defined(&header, "CUDART_VERSION"), toolchain::newest_gcc(&header));
 }
 
 fn build_info(bytes: &[u8]) {
