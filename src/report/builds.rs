@@ -54,9 +54,7 @@ fn row(toolkit: &Toolkit, style: Style) -> Vec<String> {
         show(&toolkit.root),
     ];
     let problems: Vec<String> = toolkit.problems.iter().map(problem).collect();
-    if !problems.is_empty() {
-        row.push(style.warning(&problems.join("; ")));
-    }
+    row.extend((!problems.is_empty()).then(|| style.warning(&problems.join("; "))));
     row
 }
 
@@ -188,9 +186,10 @@ impl Reason for NoToolkit {
 
 /// The CUDA version that a person should install.
 fn wanted(none: &NoToolkit) -> Option<CudaVersion> {
-    let demanded = none.wish.ranges.iter().find_map(|(range, _)| range.lowest());
-    let of_demand = demanded.map(|lowest| CudaVersion { major: lowest.major(), minor: lowest.minor() });
-    of_demand.or(none.wish.framework.as_ref().map(|framework| framework.cuda))
+    let lowest = none.wish.ranges.iter().find_map(|(range, _)| range.lowest());
+    let demanded = lowest.map(|lowest| CudaVersion { major: lowest.major(), minor: lowest.minor() });
+    let own = none.wish.framework.as_ref().map(|framework| framework.cuda);
+    demanded.or(own).or(none.rejected.iter().find_map(|rejected| rejected.toolkit.cuda()))
 }
 
 fn needs(wish: &BuildWish) -> Vec<Vec<String>> {

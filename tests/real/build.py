@@ -125,6 +125,20 @@ class Case:
         self.expect(f"it is refused with {message!r}", run.returncode == 125 and message in run.stderr, run)
         self.expect("a refusal has one hint", run.stderr.count("hint:") == 1, run)
 
+    def obeys_hint(self, options=(), **env):
+        """The hint of a refusal is for pip, and after it the build works."""
+        run = self.run(CUDARUN, "--build", *options, "--", *NVCC, **env)
+        hint = run.stderr.split("hint:")[-1].strip()
+        self.expect("the hint is for pip", hint.startswith("pip install "), run)
+        subprocess.run([sys.executable, "-m", "venv", self.work / "hint"], check=True)
+        path = f"{self.work}/hint/bin:{env.get('PATH', SYSTEM)}"
+        quiet = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "SSL_"))}
+        installed = self.run("sh", "-c", hint.replace("pip install", "pip install -q --no-cache-dir"), **{**env, **quiet, "PATH": path})
+        self.expect("the hint works", installed.returncode == 0, installed)
+        self.build(*NVCC, options=options, **{**env, "PATH": path})
+        self.prints(THIRTEEN, "./program")
+        shutil.rmtree(self.work / "hint")
+
     def prints(self, text, *words, **env):
         run = self.run(*words, **env)
         self.expect(f"it prints {text!r}", text in run.stdout, run)
@@ -163,11 +177,12 @@ def wheels_of_two_releases(case):
     path = f"{root}/bin:{SYSTEM}"
     case.as_is("Unsupported .version 9.5", *NVCC, PATH=path)
     case.refused("mixed: ", *NVCC, PATH=path)
+    case.obeys_hint(PATH=path)
     toolkits.wheels13(case.work / "whole")
     case.build(*NVCC, options=["--also", case.work / "whole"], PATH=path)
     case.prints(THIRTEEN, "./program")
     listed = case.run(CUDARUN, "--also", case.work / "whole", "list", "toolkit", PATH=path)
-    case.expect("list shows both", "cicc and crt are of CUDA" in listed.stdout and "./whole/nvidia/cu13" in listed.stdout, listed)
+    case.expect("list shows both", "cicc and crt are of CUDA 13.5" in " ".join(listed.stdout.split()) and "./whole/nvidia/cu13" in listed.stdout, listed)
 
 
 def incomplete_toolkits(case):
@@ -193,7 +208,8 @@ def no_toolkit(case):
     case.as_is("cuda_runtime_api.h", "make", CUDA_HOME="/usr/local/cuda")
     case.refused("no nvcc", "make")
     case.refused("no nvcc", *NVCC)
-    case.refused("13.0", "make", options=["--require", "cuda-toolkit=13.0"])
+    case.refused("13.0", *NVCC, options=["--require", "cuda-toolkit=13.0"])
+    case.obeys_hint(options=["--require", "cuda-toolkit=13.0"])
 
 
 def of_conda(case):
