@@ -32,13 +32,10 @@ pub(super) fn choose(
         }
     }
     fitting.sort_by_cached_key(|toolkit| order(toolkit, wish, machine));
-    // The nearest misses first: a toolkit of another version says more than a single compiler.
-    rejected
-        .sort_by_key(|rejected| (rejected.toolkit.part(Part::Nvcc).is_none(), rejected.toolkit.root.clone()));
     (fitting, rejected)
 }
 
-/// Returns the newest GPU code that a release of CUDA does not make, or that it has given up.
+/// True if a release of CUDA makes code for a GPU: it knows the GPU, and has not given it up.
 pub(super) fn makes_code(cuda: CudaVersion, gpu: ComputeCapability) -> bool {
     let known = architectures().iter().find(|known| known.capability == gpu);
     known.is_some_and(|known| {

@@ -139,7 +139,7 @@ impl BuildPlan {
 }
 
 /// Puts directories before those of a variable.
-fn before(directories: &[PathBuf], value: Option<&OsStr>) -> OsString {
+pub fn before(directories: &[PathBuf], value: Option<&OsStr>) -> OsString {
     let rest = value.filter(|value| !value.is_empty()).into_iter();
     let parts: Vec<&OsStr> = directories.iter().map(|directory| directory.as_os_str()).chain(rest).collect();
     parts.join(OsStr::new(":"))

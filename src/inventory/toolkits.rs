@@ -23,8 +23,6 @@ const CCCL: [&str; 2] = ["nv/target", "cccl/nv/target"];
 /// nvcc links against the runtime, as an archive or as a shared library.
 const LINKED: [&str; 3] = ["libcudart.so", "libcudart_static.a", "libcudadevrt.a"];
 const LIBCUDA: &str = "libcuda.so.1";
-/// `cuda_fp16.h` includes headers of libcu++ since this release.
-const NEEDS_CCCL: u32 = 12;
 
 /// Returns the driver's own library, which serves for linking where a toolkit has no stub of it.
 pub(super) fn libcuda(look: &ScanContext<'_>, places: &[SearchLocation]) -> Option<PathBuf> {
@@ -233,9 +231,7 @@ fn problems(look: &ScanContext<'_>, toolkit: &Toolkit, crt: Option<Version>) -> 
     let names: Vec<&'static str> = HEADERS.into_iter().filter(|name| !has(name)).collect();
     if !names.is_empty() {
         problems.push(ToolkitProblem::HeaderMissing { names });
-    } else if toolkit.release.is_some_and(|release| release.major() >= NEEDS_CCCL)
-        && !CCCL.into_iter().any(has)
-    {
+    } else if toolkit.release.is_some_and(|release| release.major() >= 12) && !CCCL.into_iter().any(has) {
         problems.push(ToolkitProblem::NoCccl);
     }
     let Some(libraries) = &toolkit.libraries else {

@@ -11,7 +11,7 @@ use crate::builds::{self, BuildPlan, BuildWish, Compilers, compilers};
 use crate::cli::Common;
 use crate::error::Error;
 use crate::host::Host;
-use crate::inventory::{Part, Scope};
+use crate::inventory::{Inventory, Part, Scope};
 use crate::program::{self, BuiltFramework, Command};
 use crate::settings::build::Build;
 use crate::settings::resolve::{Purpose, Settings};
@@ -25,31 +25,33 @@ const NO_ISOLATION: &str = "--no-build-isolation";
 pub(super) fn with_toolkit(mut settings: Settings, request: &Request<'_>) -> Result<Settings, Error> {
     let host = &settings.host;
     let sites = site_packages(host, request.command());
-    let scope = scan::any_program(&settings, request.common)?;
-    let site_packages = sites.clone();
-    let inventory = scan::scan(host, &Scope { toolkits: true, only_toolkits: true, site_packages, ..scope });
+    let inventory = toolkits(&settings, request.common, &sites)?;
     let framework = program::built_framework(host, &sites);
     let is_isolated =
         framework.as_ref().zip(request.command()).is_some_and(|(of, command)| is_isolated(host, command, of));
     let wish = BuildWish { framework, ranges: settings.layers.toolkit_ranges() };
-    let plan = match builds::decide(host, &inventory, &wish, &sites) {
-        Ok(plan) => BuildPlan { is_isolated, ..plan },
-        Err(none) => return Err(Error::NoToolkit(none)),
-    };
+    let plan = builds::decide(host, &inventory, &wish, &sites).map_err(|none| Error::NoToolkit(none))?;
+    let plan = BuildPlan { is_isolated, ..plan };
     let published = plan.publish(host, settings.purpose != Purpose::Answer && !host.is_rerooted())?;
-    // Only the program is looked up with these variables: the view is no input of the scan.
+    // Only the program is looked up with these variables: the view is no input of the scan, and it does not exist where nothing
+    // is started.
+    let root = published.view.as_ref().unwrap_or(&plan.toolkit.root).join("bin");
+    let own = plan.toolkit.part(Part::Nvcc).and_then(Path::parent).map(Path::to_owned);
     let mut env = host.env.clone();
-    let found = published.diff.0.iter().filter(|change| change.name == "PATH");
-    for value in found.filter_map(|change| change.value.as_ref()) {
-        // The view of a program that is not started does not exist.
-        let own = plan.toolkit.part(Part::Nvcc).and_then(Path::parent).map(Path::as_os_str);
-        let path: Vec<&OsStr> = std::iter::once(value.as_os_str()).chain(own).collect();
-        env.set("PATH", path.join(OsStr::new(":")));
-    }
+    let found: Vec<PathBuf> = std::iter::once(root).chain(own).collect();
+    env.set("PATH", builds::before(&found, host.env.get("PATH")));
     settings.host = host.inside(env, host.cwd.clone());
     settings.variables = settings.variables.then(&published.diff);
     settings.build = Some(Build { plan, watched: inventory.watched, view: published.view });
     Ok(settings)
+}
+
+/// Scans for toolkits alone.
+fn toolkits(settings: &Settings, common: &Common, sites: &[PathBuf]) -> Result<Inventory, Error> {
+    let scope = scan::any_program(settings, common)?;
+    let site_packages = sites.to_vec();
+    let scope = Scope { toolkits: true, only_toolkits: true, site_packages, ..scope };
+    Ok(scan::scan(&settings.host, &scope))
 }
 
 /// Finds compilers for frameworks that would find none while they run.
@@ -63,12 +65,9 @@ pub(super) fn compilers(facts: &Facts<'_>, common: &Common) -> Result<Compilers,
     if lacking.is_empty() {
         return Ok(Compilers { watched, ..Compilers::default() });
     }
-    let scope = scan::any_program(settings, common)?;
-    let site_packages = program.site_packages.clone();
-    let scope = Scope { toolkits: true, only_toolkits: true, site_packages, ..scope };
-    let found = scan::scan(host, &scope);
-    let toolkits = found.toolkits.unwrap_or_default();
-    let mut compilers = compilers::supply(host, program, inventory, &toolkits, &lacking);
+    let found = toolkits(settings, common, &program.site_packages)?;
+    let toolkits = found.toolkits.as_deref().unwrap_or_default();
+    let mut compilers = compilers::supply(host, program, inventory, toolkits, &lacking);
     compilers.watched.extend(watched);
     compilers.watched.extend(found.watched);
     Ok(compilers)

@@ -53,7 +53,8 @@ pub fn flow(
     }
 
     // Find the toolkit for a program that compiles. It may bring the program itself.
-    let settings = if request.is_build { builds::with_toolkit(settings, request)? } else { settings };
+    let is_build = request.is_build || settings.layers.is_build();
+    let settings = if is_build { builds::with_toolkit(settings, request)? } else { settings };
 
     // Find out what will run and what it needs.
     let (program, searcher) = facts::read_program(&settings, request.command())?;
