@@ -48,7 +48,7 @@ fn obstacle(toolkit: &Toolkit, wish: &BuildWish, machine: &Machine<'_>) -> Optio
     if toolkit.part(Part::Nvcc).is_none() {
         return Some(ToolkitReason::NoNvcc);
     }
-    if let Some(open) = toolkit.open.first() {
+    if let Some(open) = toolkit.open.first().filter(|_| !toolkit.is_named) {
         return Some(ToolkitReason::Open { open: open.clone() });
     }
     let cannot_build = |problem: &&ToolkitProblem| match problem {

@@ -83,7 +83,7 @@ pub struct Toolkit {
     pub newest_gcc: Option<u32>,
     /// Files and directories through which others than root and the user could change its compilers.
     pub open: Vec<WritablePath>,
-    /// A variable or an option names it.
+    /// A variable, PATH or an option names it, or it is in the Python environment of the program.
     #[serde(skip)]
     pub is_named: bool,
     pub problems: Vec<ToolkitProblem>,

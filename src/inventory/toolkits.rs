@@ -50,7 +50,7 @@ pub(super) fn find(look: &mut ScanContext<'_>, places: &[SearchLocation]) -> Vec
         add(&root, Origin::Toolkit, is_named);
     }
     for root in on_path(look) {
-        add(&root, Origin::Loose, false);
+        add(&root, Origin::Loose, true);
     }
     let is_shared = |root: &Path| root.parent().is_none() || root == Path::new("/usr");
     let mut owners = Owners::new(look.host);
@@ -60,6 +60,7 @@ pub(super) fn find(look: &mut ScanContext<'_>, places: &[SearchLocation]) -> Vec
             continue;
         }
         let Some(real) = real_root(look, &root) else { continue };
+        let is_named = is_named || look.scope.site_packages.iter().any(|site| root.starts_with(site));
         match found.get_mut(&real) {
             Some(known) => {
                 known.origin = known.origin.min(origin);

@@ -146,6 +146,23 @@ fn a_broken_toolkit_is_refused_and_another_one_taken() {
 }
 
 #[test]
+fn a_toolkit_that_others_can_change_is_taken_only_where_a_person_names_it() {
+    let closed = installed("12.4.131", 13);
+    let open = closed.replace(
+        "path = '/usr/local/cuda-12.4/bin/nvcc'\n",
+        "path = '/usr/local/cuda-12.4/bin/nvcc'\nmode = 0o777\n",
+    );
+    assert_ne!(open, closed);
+    let machine = python(&[open]);
+    refused(&machine, &[], &["all users can write to /usr/local/cuda-12.4/bin/nvcc"]);
+    assert_eq!(picked(&python(&[closed]), &[]), "12.4.131", "the neighbour");
+    let named = build(&machine, &[], &[("CUDA_HOME", "/usr/local/cuda-12.4")]);
+    assert_eq!(named["toolkit"]["release"], "12.4.131");
+    let path = build(&machine, &[], &[("PATH", "/usr/local/cuda-12.4/bin:/opt/venv/bin:/usr/bin")]);
+    assert_eq!(path["toolkit"]["release"], "12.4.131");
+}
+
+#[test]
 fn variables_that_name_another_toolkit_are_replaced_and_reported() {
     let toolkits = ["12.4.131", "13.0.88"].map(|release| installed(release, 15)).concat();
     let machine = python(&[torch("12.4"), toolkits]);
