@@ -152,6 +152,11 @@ impl CudaVersion {
         CudaVersion { major: number / 1000, minor: number % 1000 / 10 }
     }
 
+    /// Returns the CUDA version that a release belongs to: 12.4 for 12.4.131.
+    pub fn of(release: Version) -> CudaVersion {
+        CudaVersion { major: release.major(), minor: release.minor() }
+    }
+
     pub fn version(&self) -> Version {
         Version::new(&[self.major, self.minor])
     }

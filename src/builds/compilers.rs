@@ -47,17 +47,11 @@ pub fn is_found(host: &Host, program: &Program, row: &FrameworkCompiler) -> bool
     let told = host.env.non_empty(&row.variable).map(|value| value.to_string_lossy().into_owned());
     let option = row.value.split('=').next().unwrap_or_default();
     let is_told = told.is_some_and(|told| !row.adds || told.contains(option));
-    let on_path = || {
-        let path = host.env.get("PATH").unwrap_or_default();
-        row.on_path
-            && std::env::split_paths(path)
-                .any(|directory| host.is_executable(&host.absolute(&directory).join(&row.part)))
-    };
-    is_told || places(program, row).iter().any(|place| host.is_file(place)) || on_path()
+    is_told || places(program, row).iter().any(|place| host.is_file(place))
 }
 
-/// Gives each of these parts of the newest toolkit that the driver runs and that makes code for every visible GPU: it compiles
-/// what older frameworks ask for as well, so that no child of this program gets a worse one.
+/// Gives each of these parts of the newest toolkit that the driver runs and that makes code for every visible GPU: it serves
+/// older frameworks as well.
 pub fn supply(
     host: &Host,
     program: &Program,

@@ -1,11 +1,12 @@
 //! The C++ compilers that nvcc could start. None is started: the name of the file tells the version, or else its bytes.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::model::HostCompiler;
 use crate::formats::toolchain;
 use crate::host::Host;
+use crate::program;
 
 /// Variables by which a person has chosen the compiler for nvcc.
 const CHOSEN: [&str; 2] = ["CUDAHOSTCXX", "NVCC_CCBIN"];
@@ -26,11 +27,7 @@ pub(super) fn compilers(host: &Host) -> Vec<HostCompiler> {
     {
         return Vec::new();
     }
-    let path = host.env.get("PATH").unwrap_or_default();
-    let directories: Vec<PathBuf> = std::env::split_paths(path).map(|path| host.absolute(&path)).collect();
-    let which = |name: &str| {
-        directories.iter().map(|directory| directory.join(name)).find(|file| host.is_executable(file))
-    };
+    let which = |name: &str| program::locate(host, OsStr::new(name)).ok();
     let Some(default) = which(DEFAULT) else { return Vec::new() };
     let mut found = vec![HostCompiler { gcc: gcc(host, &default), path: default }];
     for major in MAJORS.rev() {

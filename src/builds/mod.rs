@@ -91,7 +91,7 @@ pub fn decide(
         gpus,
         spec,
         overridden,
-        is_isolated: false,
+        is_isolated: wish.is_isolated,
         toolkit,
     })
 }

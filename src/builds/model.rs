@@ -21,6 +21,8 @@ pub struct BuildWish {
     pub framework: Option<BuiltFramework>,
     /// Versions that a person demands.
     pub ranges: Vec<(Range, Asker)>,
+    /// The command builds in an environment of its own, without the framework.
+    pub is_isolated: bool,
 }
 
 /// Why a toolkit does not fit.

@@ -10,7 +10,7 @@ use crate::catalog::catalog;
 use crate::formats::names;
 use crate::host::{Host, Kind};
 use crate::inventory::{Part, Toolkit, ToolkitProblem};
-use crate::pin::view::ViewSpec;
+use crate::pin::view::{ViewSpec, identity};
 use crate::version::Version;
 
 /// The programs that nvcc and builds start. The directory of an environment has other programs besides.
@@ -48,8 +48,7 @@ pub(super) fn is_usable_in_place(toolkit: &Toolkit) -> bool {
 /// Returns the content of the view of a toolkit, with the headers of `borrowed` directories besides.
 pub(super) fn spec(host: &Host, toolkit: &Toolkit, borrowed: &[PathBuf], libcuda: Option<&Path>) -> ViewSpec {
     let mut links = Links { host, links: BTreeMap::new() };
-    let is_shared =
-        |directory: &Path| toolkit.root.join("bin") != *directory && !directory.starts_with(&toolkit.root);
+    let is_shared = |directory: &Path| !directory.starts_with(&toolkit.root);
     for part in toolkit.parts.values() {
         let Some(directory) = part.path.parent() else { continue };
         if directory.ends_with("bin") {
@@ -66,15 +65,15 @@ pub(super) fn spec(host: &Host, toolkit: &Toolkit, borrowed: &[PathBuf], libcuda
         links.all("nvvm/lib64", directory, &|name| name.starts_with("libnvvm.so"));
     }
     if let Some(include) = &toolkit.include {
-        // The compiler searches that directory by itself. Builds look for single headers to find a toolkit.
+        // The compiler searches this directory by itself. Builds look for single headers to find a toolkit.
         let is_default = include == Path::new("/usr/include");
-        let is_its = |name: &str| !is_default || name.ends_with(".h") && is_of_toolkit(name);
+        let is_its = |name: &str| {
+            (!is_shared(include) || is_of_toolkit(name)) && (!is_default || name.ends_with(".h"))
+        };
         if borrowed.is_empty() && !is_shared(include) {
             links.one("include", include);
         } else {
-            links.all("include", include, &|name| {
-                is_its(name) && (!is_shared(include) || is_of_toolkit(name))
-            });
+            links.all("include", include, &is_its);
         }
     }
     for directory in borrowed {
@@ -101,8 +100,8 @@ pub(super) fn spec(host: &Host, toolkit: &Toolkit, borrowed: &[PathBuf], libcuda
     spec
 }
 
-/// Returns the settings of nvcc. They lead to the toolkit itself, so that what is built contains no path of the view; nvcc does
-/// not take paths with blanks, so those lead through the view.
+/// Returns the settings of nvcc. They lead to the toolkit itself, so that what is built contains no path of the view. Paths that
+/// the format cannot quote lead through the view.
 fn profile(host: &Host, toolkit: &Toolkit, borrowed: &[PathBuf]) -> String {
     let place = |real: Option<&Path>, below: &str| {
         let text = real.and_then(Path::to_str).filter(|text| !text.contains(['"', '$', '\n']));
@@ -172,14 +171,12 @@ impl Links<'_> {
 
     /// The identity of each file is part of the view's name, so that another build of it makes another view.
     fn spec(self) -> ViewSpec {
-        let identity = |target: &PathBuf| {
+        let of_file = |target: &PathBuf| {
             let stat = self.host.stat(target).ok()?;
-            let (seconds, nanoseconds) = stat.modified;
-            let text = format!("{} {} {} {seconds} {nanoseconds}", stat.id.device, stat.id.inode, stat.size);
-            Some((target.clone(), text))
+            Some((target.clone(), identity(stat.id, stat.size, stat.modified)))
         };
         let identities =
-            self.links.values().filter(|target| target.is_absolute()).filter_map(identity).collect();
+            self.links.values().filter(|target| target.is_absolute()).filter_map(of_file).collect();
         ViewSpec::of_links(self.links, identities)
     }
 }

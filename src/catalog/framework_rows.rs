@@ -129,8 +129,6 @@ pub struct FrameworkCompiler {
     pub own: Vec<String>,
     #[serde(default)]
     pub places: Vec<String>,
-    #[serde(default)]
-    pub on_path: bool,
     /// The variable by which it is told another place, and the value.
     pub variable: String,
     pub value: String,

@@ -36,7 +36,7 @@ pub struct Scope {
     pub extensions: bool,
     /// True if toolkits for builds are looked for.
     pub toolkits: bool,
-    /// True if no libraries are.
+    /// True if no libraries are looked for besides.
     pub only_toolkits: bool,
     /// True if environments of other users and other projects are scanned.
     pub elsewhere: bool,

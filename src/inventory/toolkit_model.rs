@@ -116,7 +116,7 @@ pub enum ToolkitProblem {
 
 impl Toolkit {
     pub fn cuda(&self) -> Option<CudaVersion> {
-        self.release.map(|release| CudaVersion { major: release.major(), minor: release.minor() })
+        self.release.map(CudaVersion::of)
     }
 
     pub fn part(&self, part: Part) -> Option<&Path> {

@@ -212,8 +212,7 @@ fn problems(look: &ScanContext<'_>, toolkit: &Toolkit, crt: Option<Version>) -> 
     let mut releases: BTreeMap<CudaVersion, BTreeSet<String>> = BTreeMap::new();
     let of_parts = toolkit.parts.iter().filter_map(|(part, found)| Some((part.file_name(), found.release?)));
     for (name, release) in of_parts.chain(crt.map(|release| ("crt", release))) {
-        let cuda = CudaVersion { major: release.major(), minor: release.minor() };
-        releases.entry(cuda).or_default().insert(name.to_owned());
+        releases.entry(CudaVersion::of(release)).or_default().insert(name.to_owned());
     }
     if let Some(headers) = toolkit.headers {
         releases.entry(headers).or_default().insert(HEADERS[0].to_owned());

@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-use crate::host::{Host, Kind, judge_own};
+use crate::host::{FileId, Host, Kind, judge_own};
 use crate::solve::{Pick, Plan};
 use crate::storage::{self, Refusal, Unfit};
 
@@ -45,13 +45,16 @@ pub fn spec(plan: &Plan) -> ViewSpec {
             for name in pick.view_names(member) {
                 spec.links.entry(name).or_insert_with(|| member.path.clone());
             }
-            let (id, (seconds, nanoseconds)) = (member.id, member.modified);
-            let identity = format!("{} {} {} {seconds} {nanoseconds}", id.device, id.inode, member.size);
-            spec.identities.insert(member.path.clone(), identity);
+            spec.identities.insert(member.path.clone(), identity(member.id, member.size, member.modified));
         }
     }
     spec.tombstones.retain(|name| !spec.links.contains_key(name));
     spec
+}
+
+/// Returns the text by which a view tells one file from another in its place.
+pub fn identity(id: FileId, size: u64, (seconds, nanoseconds): (i64, i64)) -> String {
+    format!("{} {} {size} {seconds} {nanoseconds}", id.device, id.inode)
 }
 
 impl ViewSpec {

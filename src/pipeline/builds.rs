@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::facts::Facts;
 use super::model::Request;
 use super::scan;
-use crate::builds::{self, BuildPlan, BuildWish, Compilers, compilers};
+use crate::builds::{self, BuildWish, Compilers, compilers};
 use crate::cli::Common;
 use crate::error::Error;
 use crate::host::Host;
@@ -29,9 +29,8 @@ pub(super) fn with_toolkit(mut settings: Settings, request: &Request<'_>) -> Res
     let framework = program::built_framework(host, &sites);
     let is_isolated =
         framework.as_ref().zip(request.command()).is_some_and(|(of, command)| is_isolated(host, command, of));
-    let wish = BuildWish { framework, ranges: settings.layers.toolkit_ranges() };
+    let wish = BuildWish { framework, ranges: settings.layers.toolkit_ranges(), is_isolated };
     let plan = builds::decide(host, &inventory, &wish, &sites).map_err(|none| Error::NoToolkit(none))?;
-    let plan = BuildPlan { is_isolated, ..plan };
     let published = plan.publish(host, settings.purpose != Purpose::Answer && !host.is_rerooted())?;
     // Only the program is looked up with these variables: the view is no input of the scan, and it does not exist where nothing
     // is started.

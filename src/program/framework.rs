@@ -40,7 +40,7 @@ impl FrameworkReader<'_> {
         self.first(&self.framework.cuda, |answer| match answer {
             Answer::Text(text) => text.parse().ok(),
             Answer::Number(number) => Some(CudaVersion::from_number(number)),
-            Answer::Version(version) => Some(CudaVersion { major: version.major(), minor: version.minor() }),
+            Answer::Version(version) => Some(CudaVersion::of(version)),
         })
     }
 

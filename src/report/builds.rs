@@ -187,7 +187,7 @@ impl Reason for NoToolkit {
 /// The CUDA version that a person should install.
 fn wanted(none: &NoToolkit) -> Option<CudaVersion> {
     let lowest = none.wish.ranges.iter().find_map(|(range, _)| range.lowest());
-    let demanded = lowest.map(|lowest| CudaVersion { major: lowest.major(), minor: lowest.minor() });
+    let demanded = lowest.map(CudaVersion::of);
     let own = none.wish.framework.as_ref().map(|framework| framework.cuda);
     demanded.or(own).or(none.rejected.iter().find_map(|rejected| rejected.toolkit.cuda()))
 }
@@ -234,14 +234,11 @@ pub(super) fn problem(problem: &ToolkitProblem) -> String {
             format!("mixed: {}", parts.collect::<Vec<_>>().join("; "))
         }
         ToolkitProblem::CompilerMissing { names } | ToolkitProblem::HeaderMissing { names } => {
-            format!("{} missing", words::list(&names.iter().map(show).collect::<Vec<_>>()))
+            format!("{} missing", words::shown(names))
         }
         ToolkitProblem::NoCccl => "nv/target, a header of libcu++, is missing".to_owned(),
         ToolkitProblem::NoLinkerNames { names } => {
-            format!(
-                "nvcc's linker does not find {}",
-                words::list(&names.iter().map(show).collect::<Vec<_>>())
-            )
+            format!("nvcc's linker does not find {}", words::shown(names))
         }
         ToolkitProblem::StubOnly => "it has only stubs to link against".to_owned(),
     }

@@ -1,6 +1,7 @@
 //! The wording of single facts: names, needs, problems, sizes, lists.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::Path;
 
 use serde::Serialize;
@@ -251,7 +252,7 @@ pub fn warnings(warnings: &[Warning], style: Style) -> String {
 }
 
 /// Like `list`, for words from disk.
-pub(super) fn shown(items: &[String]) -> String {
+pub(super) fn shown<T: AsRef<OsStr>>(items: &[T]) -> String {
     list(&items.iter().map(show).collect::<Vec<_>>())
 }
 

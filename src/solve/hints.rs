@@ -63,7 +63,7 @@ fn driver_for(demand: &Demand) -> Option<Version> {
         Demand::Driver(range) => range.lowest(),
         Demand::DriverCuda(range) => {
             let least = range.lowest()?;
-            let cuda = CudaVersion { major: least.major(), minor: least.minor() };
+            let cuda = CudaVersion::of(least);
             Some(knowledge().driver_of_cuda(cuda)?.version())
         }
         // The first alternative is the one that an image was made with.

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from wheels import CACHE, unpacked
+from wheels import CACHE, link, unpacked
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 NVCC, NVVM, CRT = "nvidia-cuda-nvcc==13.0.88", "nvidia-nvvm==13.0.88", "nvidia-cuda-crt==13.0.88"
@@ -40,7 +40,7 @@ def of_wheels(site, *wheels):
 def copy(source, destination):
     """Small files are changed by a test, and large ones are not."""
     if os.path.getsize(source) > 1 << 20:
-        os.link(source, destination) if not os.path.exists(destination) else None
+        link(source, destination)
     else:
         shutil.copy(source, destination)
 
@@ -58,8 +58,8 @@ def conda13(prefix, root):
     """The layout of conda's packages, with the files of another toolkit."""
     target = Path(prefix) / "targets" / "x86_64-linux"
     target.mkdir(parents=True)
-    for name, link in [("bin", "bin"), ("nvvm", "nvvm")]:
-        shutil.copytree(root / name, Path(prefix) / link, copy_function=os.link)
+    for name in ["bin", "nvvm"]:
+        shutil.copytree(root / name, Path(prefix) / name, copy_function=os.link)
     shutil.copytree(root / "include", target / "include", copy_function=os.link)
     shutil.copytree(root / "lib", target / "lib", copy_function=os.link)
     (target / "lib" / "libcudart.so").symlink_to("libcudart.so.13")
