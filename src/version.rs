@@ -7,22 +7,25 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The version of a library: one to four numbers, `9.1.0.70`. Missing numbers compare as zero; a number
+/// The most numbers of a version; the wheel of CCCL 3.3.4 for CUDA 13 is 13.3.3.4.1.
+const MOST: usize = 5;
+
+/// The version of a library: one to five numbers, `9.1.0.70`. Missing numbers compare as zero; a number
 /// shows with the zeros that it was written with, as drivers do: `580.159.04`.
 #[derive(Clone, Copy, Default)]
 pub struct Version {
-    parts: [u32; 4],
-    widths: [u8; 4],
+    parts: [u32; MOST],
+    widths: [u8; MOST],
     length: u8,
 }
 
 impl Version {
-    /// Makes a version of one to four numbers; further ones are dropped.
+    /// Makes a version of one to five numbers; further ones are dropped.
     pub fn new(numbers: &[u32]) -> Version {
-        let mut parts = [0; 4];
-        let length = numbers.len().min(4);
+        let mut parts = [0; MOST];
+        let length = numbers.len().min(MOST);
         parts[..length].copy_from_slice(&numbers[..length]);
-        Version { parts, widths: [0; 4], length: u8::try_from(length).unwrap_or(4) }
+        Version { parts, widths: [0; MOST], length: u8::try_from(length).unwrap_or_default() }
     }
 
     pub fn major(&self) -> u32 {
@@ -63,12 +66,12 @@ impl Version {
 impl FromStr for Version {
     type Err = ();
 
-    /// One to four numbers with dots between, and nothing else.
+    /// One to five numbers with dots between, and nothing else.
     fn from_str(text: &str) -> Result<Version, ()> {
         let mut version = Version::new(&[]);
         for part in text.split('.') {
             let index = usize::from(version.length);
-            if index == 4 || !(1..=9).contains(&part.len()) || !part.bytes().all(|b| b.is_ascii_digit()) {
+            if index == MOST || !(1..=9).contains(&part.len()) || !part.bytes().all(|b| b.is_ascii_digit()) {
                 return Err(());
             }
             version.parts[index] = part.parse().map_err(|_| ())?;
@@ -254,7 +257,7 @@ mod tests {
         assert!(version("9.1.0").serves_builds_of(&version("9.1.1")));
         assert!(!version("9.1.0").serves_builds_of(&version("9.8.0")));
         assert!(!version("9.1.0").serves_builds_of(&version("8.9.7")));
-        for bad in ["", "9.", "a", "1.2.3.4.5", "+1", "1.-2", "99999999999"] {
+        for bad in ["", "9.", "a", "1.2.3.4.5.6", "+1", "1.-2", "99999999999"] {
             assert!(bad.parse::<Version>().is_err(), "{bad}");
         }
     }

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use cudarun::catalog::{CodeRecord, Record, catalog, knowledge, soname_number, wheels};
-use cudarun::version::ComputeCapability;
+use cudarun::catalog::{CodeRecord, Record, catalog, knowledge, soname_number, toolkits, wheels};
+use cudarun::version::{ComputeCapability, CudaVersion};
 
 #[test]
 fn families_name_their_own_files() {
@@ -178,9 +178,27 @@ fn wheels_are_of_their_families() {
             let key = (file.version, Reverse(&file.platform));
             let before = newest.insert(&wheel.name, key);
             assert!(before.is_none_or(|before| before < key), "{} {}", wheel.name, file.version);
-            assert!(file.size > 1000 && file.sha256.len() == 64, "{}", file.name(wheel));
-            assert!(file.sha256.bytes().all(|byte| byte.is_ascii_hexdigit()), "{}", file.name(wheel));
+            assert!(file.size > 1000 && file.sha256.len() == 64, "{}", file.name(&wheel.name));
+            assert!(file.sha256.bytes().all(|byte| byte.is_ascii_hexdigit()), "{}", file.name(&wheel.name));
         }
     }
     assert!(wheels().len() > 70, "the control");
+}
+
+/// The compilers and their headers are of one release: others do not compile together.
+#[test]
+fn toolkits_are_whole_for_each_platform() {
+    for toolkit in toolkits() {
+        for platform in ["x86_64", "aarch64"] {
+            let of_platform = toolkit.files.iter().filter(|part| part.file.platform.ends_with(platform));
+            let parts: Vec<_> = of_platform.map(|part| (part.name.as_str(), part.file.version)).collect();
+            let names: Vec<&str> = parts.iter().map(|(name, _)| *name).collect();
+            let all = ["nvcc", "nvvm", "cuda-crt", "cuda-cccl", "cuda-runtime"];
+            assert!(names.iter().zip(all).all(|(name, part)| name.ends_with(part)), "{names:?}");
+            assert_eq!(names.len(), all.len(), "{}", toolkit.version);
+            assert!(parts[..3].iter().all(|(_, version)| *version == parts[0].1), "{}", toolkit.version);
+            assert_eq!(CudaVersion::of(parts[0].1), CudaVersion::of(toolkit.version));
+        }
+    }
+    assert!(toolkits().len() > 5 && toolkits().is_sorted_by_key(|toolkit| toolkit.version));
 }

@@ -27,14 +27,31 @@ pub use model::{
 const HOMES: [&str; 4] = ["CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDAToolkit_ROOT"];
 /// Architectures to make code for, as torch and as CMake read them.
 const ARCHITECTURES: [&str; 2] = ["TORCH_CUDA_ARCH_LIST", "CUDAARCHS"];
+/// Variables that name a library's directory, or that of its headers, with a header by which it is known.
+const LIBRARIES: [(&str, &str, Directory); 4] = [
+    ("CUDNN_HOME", "cudnn.h", Directory::Root),
+    ("CUDNN_PATH", "cudnn.h", Directory::Root),
+    ("CUDNN_INCLUDE_DIR", "cudnn.h", Directory::Include),
+    ("NCCL_HOME", "nccl.h", Directory::Root),
+];
+
+#[derive(PartialEq)]
+enum Directory {
+    Root,
+    Include,
+}
 
 /// The variables that a build plan depends on, besides those of every plan.
-pub const VARIABLES: [&str; 9] = [
+pub const VARIABLES: [&str; 13] = [
     "CUDAARCHS",
     "CUDACXX",
     "CUDAHOSTCXX",
     "CUDAToolkit_ROOT",
+    "CUDNN_HOME",
+    "CUDNN_INCLUDE_DIR",
+    "CUDNN_PATH",
     "LIBRARY_PATH",
+    "NCCL_HOME",
     "NVCC_APPEND_FLAGS",
     "NVCC_CCBIN",
     "NVCC_PREPEND_FLAGS",
@@ -83,7 +100,12 @@ pub fn decide(
         .filter(|(_, value)| is_other(value))
         .map(|(name, value)| (name.to_owned(), value.to_string_lossy().into_owned()))
         .collect();
+    let library = |(name, header, directory): &(&'static str, &str, Directory)| {
+        let include = includes.iter().find(|include| host.is_file(&include.join(header)))?;
+        Some((*name, if *directory == Directory::Root { include.parent()? } else { include }.to_owned()))
+    };
     Ok(BuildPlan {
+        libraries: LIBRARIES.iter().filter_map(library).collect(),
         framework: wish.framework.clone(),
         passed_over: fitting,
         rejected,
@@ -125,12 +147,15 @@ impl BuildPlan {
             set.push(("NVCC_PREPEND_FLAGS", flags));
             set.push(("CUDAHOSTCXX", compiler.path.clone().into()));
         }
+        let is_unset = |name: &str| host.env.non_empty(name).is_none();
+        let libraries = self.libraries.iter().filter(|(name, _)| is_unset(name));
+        set.extend(libraries.map(|(name, directory)| (*name, directory.into())));
         let join = |numbers: Vec<String>| numbers.join(";");
         let for_torch = self.gpus.iter().map(ToString::to_string).collect();
         let for_cmake = self.gpus.iter().map(|gpu| format!("{}{}", gpu.major, gpu.minor)).collect();
         let architectures = [join(for_torch), join(for_cmake)];
         for (name, value) in ARCHITECTURES.into_iter().zip(architectures) {
-            if !value.is_empty() && host.env.non_empty(name).is_none() {
+            if !value.is_empty() && is_unset(name) {
                 set.push((name, value.into()));
             }
         }

@@ -98,6 +98,9 @@ pub struct BuildPlan {
     pub spec: Option<ViewSpec>,
     /// Variables that named another toolkit, with their values.
     pub overridden: Vec<(String, String)>,
+    /// Variables for the libraries whose headers are in the wheels beside the framework.
+    #[serde(skip)]
+    pub libraries: Vec<(&'static str, PathBuf)>,
     /// The command builds in an environment of its own, without the framework.
     pub is_isolated: bool,
 }

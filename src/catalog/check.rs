@@ -26,7 +26,7 @@ pub(super) fn checked(path: &str, text: &str) -> Result<Value, String> {
         "packages.toml" => read::<PackageTable>,
         "python.toml" => read::<PythonFacts>,
         "statuses.toml" => read::<Statuses>,
-        "wheels.toml" => read::<Wheels>,
+        "toolkits.toml" | "wheels.toml" => read::<Wheels>,
         "wrappers.toml" => read::<WrapperTable>,
         _ if path.starts_with("frameworks/") => read::<Framework>,
         _ => return Err(format!("profiles/{path}: src/catalog/check.rs has no type for this file")),

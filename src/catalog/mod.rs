@@ -45,7 +45,7 @@ pub use rows::{
 pub use soname::{first_number, matches_pattern, soname_number};
 pub use statuses::{is_driver_call, statuses};
 use wheel_rows::Wheels;
-pub use wheel_rows::{Wheel, WheelFile};
+pub use wheel_rows::{ToolkitFile, ToolkitRow, Wheel, WheelFile};
 pub use wrapper_rows::{Finder, Inheritance, Meaning, Part, Switch, Takes, Wrapper};
 pub use wrappers::{may_be_wrapper, wrapper_variables, wrappers};
 
@@ -69,11 +69,18 @@ pub fn catalog() -> &'static Catalog {
 
 /// Returns the wheels of NVIDIA's libraries; the rows of one distribution are in ascending order of version.
 pub fn wheels() -> &'static [Wheel] {
-    static WHEELS: LazyLock<Wheels> = LazyLock::new(|| match wheels_of_test() {
-        Some(text) => toml::from_str(&text).expect("the test has written it with these types"),
-        None => profile!("wheels"),
-    });
+    static WHEELS: LazyLock<Wheels> = LazyLock::new(|| of_test().unwrap_or_else(|| profile!("wheels")));
     &WHEELS.wheel
+}
+
+/// Returns the toolkits that wheels make together, ascending.
+pub fn toolkits() -> &'static [ToolkitRow] {
+    static TOOLKITS: LazyLock<Wheels> = LazyLock::new(|| of_test().unwrap_or_else(|| profile!("toolkits")));
+    &TOOLKITS.toolkit
+}
+
+fn of_test() -> Option<Wheels> {
+    wheels_of_test().map(|text| toml::from_str(&text).expect("the test has written it with these types"))
 }
 
 /// Returns the known error messages, from the special to the general: where several match a line, the first one counts.

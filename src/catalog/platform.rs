@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::wheel_rows::{Wheel, WheelFile};
+use super::wheel_rows::{ToolkitFile, ToolkitRow, Wheel, WheelFile};
 use super::wheels;
 use crate::formats::elf;
 use crate::version::Version;
@@ -23,10 +23,19 @@ pub struct Platform<'n> {
 impl Platform<'_> {
     /// Returns the file of a wheel's release for this kind of machine.
     pub fn file<'w>(&self, wheel: &'w Wheel, version: Version) -> Option<&'w WheelFile> {
-        let is_at_hand =
-            |file: &WheelFile| self.at_hand.is_none_or(|names| names.contains(&file.name(wheel)));
         let mut files = wheel.files.iter().filter(|file| file.version == version);
-        files.find(|file| self.takes(&file.platform) && is_at_hand(file))
+        files.find(|file| self.has(&wheel.name, file))
+    }
+
+    /// Returns the wheels of a toolkit for this kind of machine, if there are all of them.
+    pub fn toolkit<'t>(&self, toolkit: &'t ToolkitRow) -> Option<Vec<&'t ToolkitFile>> {
+        let parts = toolkit.files.chunk_by(|one, next| one.name == next.name);
+        parts.map(|files| files.iter().find(|part| self.has(&part.name, &part.file))).collect()
+    }
+
+    fn has(&self, distribution: &str, file: &WheelFile) -> bool {
+        self.takes(&file.platform)
+            && self.at_hand.is_none_or(|names| names.contains(&file.name(distribution)))
     }
 
     /// Returns the row and the file of a package, `nvidia-cudnn-cu12 9.1.0.70`.

@@ -1,14 +1,34 @@
-//! The rows of `profiles/wheels.toml`. The build script includes this file.
+//! The rows of `profiles/wheels.toml` and `profiles/toolkits.toml`. The build script includes this file.
 
 use serde::Deserialize;
 
 use crate::version::Version;
 
-/// `wheels.toml`
+/// `wheels.toml` and `toolkits.toml`
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wheels {
+    #[serde(default)]
     pub wheel: Vec<Wheel>,
+    #[serde(default)]
+    pub toolkit: Vec<ToolkitRow>,
+}
+
+/// Wheels that are a toolkit together.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolkitRow {
+    pub version: Version,
+    /// The wheels for all platforms; the first is that of nvcc.
+    pub files: Vec<ToolkitFile>,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct ToolkitFile {
+    /// The distribution.
+    pub name: String,
+    #[serde(flatten)]
+    pub file: WheelFile,
 }
 
 /// Releases of a distribution that have the same libraries.
@@ -58,7 +78,7 @@ impl Wheel {
 
 impl WheelFile {
     /// Returns the name of the file.
-    pub fn name(&self, of: &Wheel) -> String {
-        format!("{}-{}-py3-none-{}.whl", of.name.replace('-', "_"), self.version, self.platform)
+    pub fn name(&self, distribution: &str) -> String {
+        format!("{}-{}-py3-none-{}.whl", distribution.replace('-', "_"), self.version, self.platform)
     }
 }

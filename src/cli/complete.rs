@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Arg, Command, CommandFactory};
 
-use super::fetching::{ACTIONS, names_program};
+use super::fetching::{ACTIONS, TOOLKIT, names_program};
 use super::{Cli, Shell};
 
 /// The source of candidates beside those that are listed.
@@ -94,8 +94,9 @@ pub fn complete(shell: Shell, words: &[OsString], values: Values<'_>) -> Complet
         let positional = scope.get_positionals().next();
         return match positional {
             _ if takes_families(scope) && !current.contains('/') => {
-                let actions = ACTIONS.map(|action| (action.to_owned(), String::new()));
-                beginning(current, Kind::Commands, [values("FAMILY"), actions.to_vec()].concat())
+                let words = ACTIONS.into_iter().chain([TOOLKIT]);
+                let words: Vec<_> = words.map(|word| (word.to_owned(), String::new())).collect();
+                beginning(current, Kind::Commands, [values("FAMILY"), words].concat())
             }
             _ if takes_program(scope) => program(before.len()),
             Some(argument) => value(argument, "", current, values),

@@ -39,11 +39,13 @@ pub struct Fetch {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-    /// The program and its arguments, or families: `cudnn=9.10`, `cublas`
+    /// The program and its arguments, or families: `cudnn=9.10`, `cublas`, `toolkit=13.0`
     #[arg(value_name = "PROGRAM", trailing_var_arg = true, required = true, hide = true)]
     pub words: Vec<OsString>,
 }
 
+/// The word for a whole toolkit.
+pub const TOOLKIT: &str = "toolkit";
 /// Words that name something to do with the store.
 pub(super) const ACTIONS: [&str; 3] = ["list", "verify", "prune"];
 
@@ -65,7 +67,7 @@ pub(super) fn names_program(word: &str) -> bool {
     let (name, _) = family_and_range(word);
     let is_family =
         |family: &Family| [&family.name, &family.display].iter().any(|own| own.eq_ignore_ascii_case(name));
-    !catalog().families.iter().any(is_family) && !ACTIONS.contains(&word)
+    !catalog().families.iter().any(is_family) && !ACTIONS.contains(&word) && name != TOOLKIT
 }
 
 /// `cudnn=9.10` is cuDNN in the range `=9.10`, and a name alone in every range.

@@ -14,7 +14,7 @@ mod settle;
 mod wishes;
 
 pub use faults::{Diagnose, Doctor};
-pub use fetching::{ClientKind, Fetch, FetchWhen, family_and_range};
+pub use fetching::{ClientKind, Fetch, FetchWhen, TOOLKIT, family_and_range};
 pub use wishes::{Building, Wishes};
 
 /// The verbs. `cudarun -- NAME` and `./NAME` start a program with the name of a verb.

@@ -83,7 +83,7 @@ fn inventory(host: &Host, common: &Common) -> Result<Inventory, Error> {
             scope.machine = program.machine;
             scope.site_packages = program.site_packages;
         }
-        Ok(Scope { owners: true, extensions: true, ..scope })
+        Ok(Scope { owners: true, extensions: true, toolkits: true, ..scope })
     };
     let wishes = Wishes::default();
     let request = Request::new(host, common, &wishes, Subject::Machine(&scope), Purpose::Examine);

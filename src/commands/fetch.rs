@@ -13,7 +13,7 @@ use crate::inventory;
 use crate::pipeline::{self, Reached, Request, Stop, Subject};
 use crate::report;
 use crate::settings::resolve::{Purpose, Settings, vocabulary};
-use crate::solve::{FamilyWish, Lack, Outcome, wheels_of};
+use crate::solve::{FamilyWish, Lack, Outcome, wheels_of, wheels_of_toolkit};
 
 pub fn fetch(host: &Host, common: &Common, options: &Fetch) -> Result<Exit, Error> {
     let only_looks = options.dry_run || options.into.is_some();
@@ -43,9 +43,10 @@ fn families(options: &Fetch) -> Result<Option<Vec<FamilyWish>>, Error> {
     let wish = |word: &OsString| {
         let text = word.to_string_lossy();
         let (name, range) = cli::family_and_range(&text);
-        let families = || words.families.iter().map(|(name, _)| *name).collect();
+        let families = || words.families.iter().map(|(name, _)| *name).chain([cli::TOOLKIT]).collect();
         let unknown = || Error::NoSuchFamily { name: name.to_owned(), families: families() };
-        let family = words.family(name).ok_or_else(unknown)?;
+        let toolkit = Some(cli::TOOLKIT).filter(|toolkit| *toolkit == name);
+        let family = toolkit.or_else(|| words.family(name)).ok_or_else(unknown)?;
         let wrong = |()| Error::BadRange { family, text: range.to_owned() };
         Ok(FamilyWish { family, range: range.parse().map_err(wrong)? })
     };
@@ -70,9 +71,16 @@ fn of_families(
         Reached::Inventory(settings, inventory) => {
             let at_hand = fetch::at_hand(there, &settings.layers.wheels_from(&options.from));
             let machine = inventory::machine(there).unwrap_or(elf::X86_64);
-            let wheels = wheels_of(families, options.cuda, machine, &inventory, at_hand.as_ref()).map_err(
-                |family| Error::NoWheel { family: family.family, range: family.range.to_string() },
-            )?;
+            let (toolkits, families): (Vec<_>, Vec<_>) =
+                families.iter().cloned().partition(|wish| wish.family == cli::TOOLKIT);
+            let none =
+                |wish: FamilyWish| Error::NoWheel { family: wish.family, range: wish.range.to_string() };
+            let mut wheels =
+                wheels_of(&families, options.cuda, machine, &inventory, at_hand.as_ref()).map_err(none)?;
+            for toolkit in &toolkits {
+                let found = wheels_of_toolkit(toolkit, machine, &inventory, at_hand.as_ref());
+                wheels.extend(found.map_err(none)?);
+            }
             order = Some(Order::new(settings, wheels, options));
             Ok(())
         }

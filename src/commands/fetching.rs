@@ -58,7 +58,7 @@ pub(super) fn carry_out(host: &Host, common: &Common, order: &Order) -> Result<E
     let style = Style::stderr(common.color).of(host);
     let missing: Vec<MissingWheel> = match &order.into {
         Some(_) => order.wheels.clone(),
-        None => order.wheels.iter().filter(|wheel| !store.has(&wheel.sha256)).cloned().collect(),
+        None => order.wheels.iter().filter(|wheel| !store.has(&wheel.entry)).cloned().collect(),
     };
     let place = order.into.as_deref().map_or(store.directory.clone(), |into| host.absolute(into));
     if order.json {

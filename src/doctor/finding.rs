@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::inventory::{self, Extension, Installation, Problem, Warning};
+use crate::inventory::{self, Extension, Installation, Problem, ToolkitProblem, Warning};
 use crate::settings::{Remark, SettingFault, container::Malformed};
 use crate::solve::Summary;
 use crate::storage::Unfit;
@@ -114,6 +114,7 @@ findings! {
         "no-such-gpu" NoSuchGpu { word: String, leaves_some: bool },
     Libraries:
         "extension-mismatch" ExtensionMismatch { first: Extension, more: usize },
+        "toolkit-broken" ToolkitBroken { problem: ToolkitProblem },
         "passed-over" PassedOver { first: Warning, more: usize },
     Environment:
         "toolkit-malformed" ToolkitMalformed { variable: &'static str },

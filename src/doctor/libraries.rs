@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::finding::{Evidence, Finding, FindingKind, Severity};
 use super::subject::Subject;
-use crate::inventory::{Extension, Finder, Installation, Origin, Problem};
+use crate::inventory::{Extension, Finder, Installation, Origin, Problem, ToolkitProblem};
 use crate::solve::Summary;
 
 /// Further skipped files are only counted.
@@ -26,6 +26,17 @@ pub(super) fn findings(subject: &Subject<'_>) -> Vec<Finding> {
         let evidence = named.map(|extension| Evidence::file(&extension.path, "")).collect();
         let (first, more) = (extensions[0].clone(), extensions.len() - 1);
         findings.push(Finding::warning(FindingKind::ExtensionMismatch { first, more }, evidence));
+    }
+    // Toolkits that nothing names hinder no build. `--build` makes up for names that the linker does not find.
+    let named = inventory.toolkits.iter().flatten().filter(|toolkit| toolkit.is_named);
+    for toolkit in named {
+        let hinders = |problem: &&ToolkitProblem| {
+            !matches!(problem, ToolkitProblem::NoLinkerNames { .. }) || toolkit.libraries.is_none()
+        };
+        if let Some(problem) = toolkit.problems.iter().find(hinders) {
+            let what = FindingKind::ToolkitBroken { problem: problem.clone() };
+            findings.push(Finding::warning(what, vec![Evidence::file(&toolkit.root, "")]));
+        }
     }
     if let Some(first) = inventory.warnings.first() {
         let named = inventory.warnings.iter().take(FEW);

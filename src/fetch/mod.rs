@@ -15,6 +15,7 @@ mod model;
 mod store;
 mod unpack;
 
+use client::Client;
 pub use model::{FetchFault, WheelFault};
 pub use store::{About, DAY, Entry, Store, Turn, note_uses};
 
@@ -57,37 +58,51 @@ pub fn get(
     let client = if supply.from.is_empty() { Some(client::find(host, supply.client)?) } else { None };
     let turn = store.take_turn(|| say(&Step::Waits))?;
     // Another process may have fetched them while this one waited.
-    let missing: Vec<&MissingWheel> = wheels.iter().filter(|wheel| !store.has(&wheel.sha256)).collect();
+    let missing: Vec<&MissingWheel> = wheels.iter().filter(|wheel| !store.has(&wheel.entry)).collect();
     store.must_take(missing.iter().map(|wheel| room(wheel.size)).sum())?;
-    for wheel in missing {
-        say(&Step::Begins(wheel));
-        let begun = Instant::now();
-        let stage = store.stage(&turn, &wheel.sha256)?;
+    for wheels in missing.chunk_by(|one, next| one.entry == next.entry) {
+        let stage = store.stage(&turn, &wheels[0].entry)?;
         let tree = stage.join("tree");
         storage::create_directory(&tree).map_err(|error| FetchFault::write(&tree, error))?;
-        match &client {
-            Some(client) if client.kind == ClientKind::Uv => {
-                client.install(wheel, &tree, &stage)?;
-                unpack::prune(&tree, &|name| is_kept(wheel, name))?;
-                unpack::compare_all(&tree).map_err(|fault| fault.with(wheel))?;
-            }
-            Some(client) => {
-                client.download(wheel, &stage, &stage)?;
-                unpack_file(host, wheel, &stage.join(&wheel.file), &tree)?;
-            }
-            None => {
-                let file = supply.from.iter().map(|from| host.absolute(from).join(&wheel.file));
-                let file = file.into_iter().find(|file| host.is_file(file)).ok_or_else(|| {
-                    FetchFault::NotInDirectories { wheel: Box::new(wheel.clone()), from: supply.from.clone() }
-                })?;
-                unpack_file(host, wheel, &file, &tree)?;
-            }
+        for wheel in wheels {
+            say(&Step::Begins(wheel));
+            let begun = Instant::now();
+            add(wheel, &tree, &stage, client.as_ref(), &supply.from, host)?;
+            say(&Step::Done(wheel, begun.elapsed()));
         }
-        store.publish(&turn, &tree, wheel)?;
+        store.publish(&turn, &tree, wheels[0])?;
         store.clear(&turn, &stage)?;
-        say(&Step::Done(wheel, begun.elapsed()));
     }
     Ok(())
+}
+
+/// Unpacks a wheel into a tree: by the client, or from the directories.
+fn add(
+    wheel: &MissingWheel,
+    tree: &Path,
+    stage: &Path,
+    client: Option<&Client>,
+    from: &[PathBuf],
+    host: &Host,
+) -> Result<(), FetchFault> {
+    match client {
+        Some(client) if client.kind == ClientKind::Uv => {
+            client.install(wheel, tree, stage)?;
+            unpack::prune(tree, &|name| is_kept(wheel, name))?;
+            unpack::compare_all(tree).map_err(|fault| fault.with(wheel))
+        }
+        Some(client) => {
+            client.download(wheel, stage, stage)?;
+            unpack_file(host, wheel, &stage.join(&wheel.file), tree)
+        }
+        None => {
+            let file = from.iter().map(|from| host.absolute(from).join(&wheel.file));
+            let file = file.into_iter().find(|file| host.is_file(file)).ok_or_else(|| {
+                FetchFault::NotInDirectories { wheel: Box::new(wheel.clone()), from: from.to_vec() }
+            })?;
+            unpack_file(host, wheel, &file, tree)
+        }
+    }
 }
 
 /// Downloads wheels into a directory, for another machine.
@@ -114,7 +129,7 @@ pub fn download(
     Ok(())
 }
 
-/// Compares the files of an entry with the RECORD of its wheel.
+/// Compares the files of an entry with the RECORDs of its wheels.
 pub fn verify(entry: &Entry) -> Result<(), FetchFault> {
     unpack::compare_all(&entry.directory)
 }

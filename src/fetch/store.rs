@@ -266,7 +266,8 @@ fn seal(directory: &Path) -> io::Result<()> {
         if entry.file_type()?.is_dir() {
             seal(&entry.path())?;
         } else {
-            fs::set_permissions(entry.path(), fs::Permissions::from_mode(0o444))?;
+            let mode = entry.metadata()?.permissions().mode() & 0o111 | 0o444;
+            fs::set_permissions(entry.path(), fs::Permissions::from_mode(mode))?;
         }
     }
     fs::set_permissions(directory, fs::Permissions::from_mode(0o555))?;

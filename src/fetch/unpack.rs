@@ -23,6 +23,8 @@ struct Packed {
     name: String,
     at: ZipArchiveEntryWayfinder,
     is_deflated: bool,
+    /// Compilers are started.
+    is_executable: bool,
 }
 
 /// Unpacks the files whose path `is_wanted` allows into an existing directory. Refuses an archive that holds a link, or a
@@ -51,7 +53,8 @@ pub(super) fn unpack(bytes: &[u8], to: &Path, is_wanted: &dyn Fn(&str) -> bool) 
         if !names.insert(name.clone()) {
             return Err(WheelFault::Twice { name }.into());
         }
-        files.push(Packed { name, at: entry.wayfinder(), is_deflated });
+        let is_executable = entry.mode().permissions() & 0o111 != 0;
+        files.push(Packed { name, at: entry.wayfinder(), is_deflated, is_executable });
     }
     let record = record_of(&archive, &files)?;
     must_be_all(&record, &|name| is_wanted(name) && !names.contains(name))?;
@@ -79,13 +82,19 @@ pub(super) fn prune(tree: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Result<(),
     Ok(())
 }
 
-/// Compares a tree with the RECORD in it: every file, and every recorded name below the directories that it has.
+/// Compares a tree with the RECORDs in it: every file, and every recorded name below the directories that it has.
 pub(super) fn compare_all(tree: &Path) -> Result<(), FetchFault> {
     let mut files = files_below(tree)?;
     // The description of the entry is ours.
     files.retain(|(name, _)| name.contains('/'));
-    let record = files.iter().find(|(name, _)| name.ends_with(RECORD)).ok_or(WheelFault::NoRecord)?;
-    let record = fs::read(&record.1).map_err(|error| FetchFault::write(&record.1, error))?;
+    let mut record = Vec::new();
+    for (_, path) in files.iter().filter(|(name, _)| name.ends_with(RECORD)) {
+        record.extend(fs::read(path).map_err(|error| FetchFault::write(path, error))?);
+        record.push(b'\n');
+    }
+    if record.is_empty() {
+        return Err(WheelFault::NoRecord.into());
+    }
     let is_kept = |name: &str| {
         name.split_once('/').is_some_and(|(top, _)| is_below(Path::new(name)) && tree.join(top).is_dir())
     };
@@ -161,7 +170,8 @@ fn compare(record: &[u8], name: &str, hash: &[u8]) -> Result<(), FetchFault> {
 }
 
 fn write(archive: &ZipSliceArchive<&[u8]>, file: &Packed, to: &Path) -> Result<Vec<u8>, FetchFault> {
-    let created = fs::OpenOptions::new().write(true).create_new(true).mode(0o444).open(to);
+    let mode = if file.is_executable { 0o555 } else { 0o444 };
+    let created = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(to);
     let mut out = created.map_err(|error| FetchFault::write(to, error))?;
     let hash = extract(archive, file, &mut out)?;
     out.sync_all().map_err(|error| FetchFault::write(to, error))?;

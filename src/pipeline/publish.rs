@@ -38,9 +38,12 @@ pub fn publish(facts: &Facts<'_>, decision: &mut Decision) -> Result<Change, Err
 
 /// Notes which fetched wheels the program uses, so that they are kept.
 fn note_fetched(facts: &Facts<'_>, decision: &Decision) {
-    let Outcome::Plan(plan) = &decision.outcome else { return };
-    let picked = plan.picks.iter().map(|pick| &pick.installation);
-    let fetched = picked.filter(|one| one.origin == Origin::Fetched).map(|one| one.directory.as_path());
+    let picks = if let Outcome::Plan(plan) = &decision.outcome { plan.picks.as_slice() } else { &[] };
+    let picked = picks.iter().map(|pick| (pick.installation.origin, &pick.installation.directory));
+    let toolkit = facts.settings.build.iter().map(|build| &build.plan.toolkit);
+    let used = picked.chain(toolkit.map(|toolkit| (toolkit.origin, &toolkit.root)));
+    let fetched =
+        used.filter(|(origin, _)| *origin == Origin::Fetched).map(|(_, directory)| directory.as_path());
     let lock = files::lock(facts.host, facts.settings.project.as_deref());
     note_uses(facts.host, fetched, &facts.program.path, &lock);
 }

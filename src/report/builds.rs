@@ -4,6 +4,7 @@ use super::Style;
 use super::shell::shell_change;
 use super::words::{self, counted};
 use crate::builds::{BuildPlan, BuildWish, Compilers, NoToolkit, RejectedToolkit, ToolkitReason};
+use crate::catalog::toolkits;
 use crate::cli::Dialect;
 use crate::environment::Change;
 use crate::error::Reason;
@@ -43,7 +44,11 @@ pub fn listed_toolkits(inventory: &Inventory, verbosity: u8, style: Style) -> St
             "\n{more} with other compilers than nvcc: `cudarun list -v toolkit` shows them\n"
         ));
     }
-    text + &style.next("cudarun explain --build PROGRAM")
+    text + &style.next(if shown.is_empty() {
+        "cudarun fetch toolkit"
+    } else {
+        "cudarun explain --build PROGRAM"
+    })
 }
 
 fn row(toolkit: &Toolkit, style: Style) -> Vec<String> {
@@ -173,12 +178,12 @@ impl Reason for NoToolkit {
         }
         Some(wanted(self).map_or_else(
             || "install a CUDA toolkit, or name the directory of one with --also DIR".to_owned(),
-            |cuda| match cuda.major {
-                ..=12 => format!(
-                    "conda install -c nvidia cuda-toolkit={cuda}, or: apt install cuda-toolkit-{}-{}",
-                    cuda.major, cuda.minor
-                ),
-                _ => format!("pip install \"cuda-toolkit[nvcc,cccl]=={cuda}.*\" \"nvidia-nvvm=={cuda}.*\" \"nvidia-cuda-crt=={cuda}.*\""),
+            |cuda| {
+                if toolkits().iter().any(|row| CudaVersion::of(row.version) == cuda) {
+                    return format!("cudarun fetch toolkit={cuda}");
+                }
+                let CudaVersion { major, minor } = cuda;
+                format!("conda install -c nvidia cuda-toolkit={cuda}, or: apt install cuda-toolkit-{major}-{minor}")
             },
         ))
     }

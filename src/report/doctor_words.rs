@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::builds::problem as toolkit_problem;
 use super::cause_words::words as words_of;
 use super::extensions;
 use super::places::{mend_or, unfit};
@@ -165,6 +166,10 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
         Kind::ExtensionMismatch { first, more } => {
             (extensions::sentence(first) + &and_more(*more), Some(extensions::remedy(first)))
         }
+        Kind::ToolkitBroken { problem } => by(
+            format!("nothing compiles with a CUDA toolkit: {}", toolkit_problem(problem)),
+            "build with `cudarun --build COMMAND`, which takes one that fits; `cudarun list toolkit` shows all",
+        ),
         Kind::PassedOver { first, more } => {
             fact(format!("a file was skipped: {}{}", words::fault(&first.fault), and_more(*more)))
         }

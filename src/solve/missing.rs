@@ -8,14 +8,18 @@ use super::fitting::{Offered, fitting};
 use super::model::{MissingWheel, Outcome, Policy};
 use super::remedy::all_families;
 use super::world::World;
-use crate::catalog::{Framework, Platform, Wheel, catalog, soname_number, wheels};
+use crate::catalog::{
+    Framework, Platform, ToolkitFile, Wheel, WheelFile, catalog, soname_number, toolkits, wheels,
+};
 use crate::inventory::Inventory;
 use crate::program::{Need, Program, Requirement};
 use crate::range::Range;
-use crate::version::Version;
+use crate::version::{CudaVersion, Version};
 
 /// The place of wheels that are not here.
 const STORE: &str = "/STORE";
+/// The directory of toolkits in wheels, relative to site-packages.
+const TOOLKIT_DIRECTORY: &str = "nvidia/cu13";
 
 /// The wheels to get before a program can start with all that it needs.
 #[derive(Clone, Debug)]
@@ -116,9 +120,13 @@ fn with_all(program: &Program, families: &BTreeSet<String>) -> Program {
     program
 }
 
+fn of_row(wheel: &Wheel, file: &WheelFile) -> MissingWheel {
+    MissingWheel::new(&wheel.name, &wheel.directory, file)
+}
+
 fn missing(offered: Offered, platform: Platform<'_>) -> Option<MissingWheel> {
     let (wheel, file) = platform.wheel(&offered.package)?;
-    Some(MissingWheel { names: offered.names, asked_by: offered.asked_by, ..MissingWheel::new(wheel, file) })
+    Some(MissingWheel { names: offered.names, asked_by: offered.asked_by, ..of_row(wheel, file) })
 }
 
 /// A family that a person wants, whatever is installed.
@@ -154,6 +162,30 @@ pub fn wheels_of(
     }
 }
 
+/// Returns the wheels of a toolkit in a range: of the newest whose code the driver runs, or else of the newest. If those at hand
+/// are not enough, all wheels count. Fails if there are none.
+pub fn wheels_of_toolkit(
+    wish: &FamilyWish,
+    machine: u16,
+    inventory: &Inventory,
+    at_hand: Option<&BTreeSet<String>>,
+) -> Result<Vec<MissingWheel>, FamilyWish> {
+    let driver = inventory.driver.as_ref().and_then(|driver| driver.cuda);
+    let mut rows: Vec<_> = toolkits().iter().rev().filter(|row| wish.range.allows(&row.version)).collect();
+    rows.sort_by_key(|row| driver.is_some_and(|driver| CudaVersion::of(row.version) > driver));
+    let of = |at_hand| {
+        let platform = Platform { machine, glibc: inventory.glibc.unwrap_or_default(), at_hand };
+        rows.iter().find_map(|row| platform.toolkit(row))
+    };
+    let files = of(at_hand).or_else(|| of(None)).ok_or_else(|| wish.clone())?;
+    let entry = files.first().map(|nvcc| nvcc.file.sha256.clone()).unwrap_or_default();
+    let wheel = |part: &&ToolkitFile| MissingWheel {
+        entry: entry.clone(),
+        ..MissingWheel::new(&part.name, TOOLKIT_DIRECTORY, &part.file)
+    };
+    Ok(files.iter().map(wheel).collect())
+}
+
 fn of_major(
     wishes: &[FamilyWish],
     major: u32,
@@ -174,7 +206,7 @@ fn of_major(
         let newest =
             files.filter(|(_, file)| wish.range.allows(&file.version)).max_by_key(|(_, file)| file.version);
         let Some((wheel, file)) = newest else { return Err(wish) };
-        found.push(MissingWheel::new(wheel, file));
+        found.push(of_row(wheel, file));
         let families = wheel.needs.iter().filter_map(|name| catalog().family_of(name));
         pending.extend(families.map(|(family, _)| FamilyWish { family: &family.name, range: Range::any() }));
     }

@@ -27,7 +27,7 @@ mod slots;
 mod world;
 
 pub use hint::{Hint, Wanted};
-pub use missing::{FamilyWish, Lack, lack, wheels_of};
+pub use missing::{FamilyWish, Lack, lack, wheels_of, wheels_of_toolkit};
 pub use model::{
     Absent, Broken, Caution, Conflict, Contradiction, ContradictionSide, FailedProof, ForcedCopy,
     KeptPreload, MachineFacts, MissingWheel, Outcome, PathElement, Pick, Plan, Policy, Rejection, Removal,

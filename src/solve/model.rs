@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::hint::Hint;
 use super::reason::{Criterion, Reason};
-use crate::catalog::{Wheel, WheelFile};
+use crate::catalog::WheelFile;
 use crate::host::FileId;
 use crate::inventory::{Installation, Member, Origin};
 use crate::program::{Asker, Before, Condition, Demand, Requirement, Want};
@@ -229,6 +229,9 @@ pub struct MissingWheel {
     pub size: u64,
     /// In hexadecimal digits.
     pub sha256: String,
+    /// The hash of the wheel into whose directory it is unpacked: for a part of a toolkit, that of nvcc.
+    #[serde(skip)]
+    pub entry: String,
     /// The tags of the file name, `manylinux_2_27_x86_64`.
     #[serde(skip)]
     pub platform: String,
@@ -241,15 +244,16 @@ pub struct MissingWheel {
 }
 
 impl MissingWheel {
-    pub fn new(wheel: &Wheel, file: &WheelFile) -> MissingWheel {
+    pub fn new(distribution: &str, directory: &str, file: &WheelFile) -> MissingWheel {
         MissingWheel {
-            distribution: wheel.name.clone(),
+            distribution: distribution.to_owned(),
             version: file.version,
-            file: file.name(wheel),
+            file: file.name(distribution),
             size: file.size,
             sha256: file.sha256.clone(),
+            entry: file.sha256.clone(),
             platform: file.platform.clone(),
-            directory: wheel.directory.clone(),
+            directory: directory.to_owned(),
             names: BTreeSet::new(),
             asked_by: Vec::new(),
         }

@@ -184,8 +184,33 @@ fn variables_that_name_another_toolkit_are_replaced_and_reported() {
     assert_eq!(set["CUDACXX"], "/usr/local/cuda-12.4/bin/nvcc");
     assert_eq!(set["PATH"], "/usr/local/cuda-12.4/bin:/opt/venv/bin:/usr/bin");
     assert_eq!(set["LIBRARY_PATH"], "/usr/local/cuda-12.4/lib64:/usr/local/cuda-12.4/lib64/stubs");
+    assert_eq!(set["CUDNN_HOME"], Value::Null, "there are no headers");
     let set = export("LIBRARY_PATH", "/opt/lib");
     assert_eq!(set["LIBRARY_PATH"], "/usr/local/cuda-12.4/lib64:/usr/local/cuda-12.4/lib64/stubs:/opt/lib");
+}
+
+#[test]
+fn headers_in_the_wheels_beside_a_framework_are_named() {
+    let header = |library: &str, name: &str| {
+        text(&format!("{SITE}/nvidia/{library}/include/{name}"), "/* a header */")
+    };
+    let machine = python(&[
+        torch("12.4"),
+        installed("12.4.131", 13),
+        header("cudnn", "cudnn.h"),
+        header("nccl", "nccl.h"),
+    ]);
+    let export = |name: &str| {
+        let run = Run::on(&machine, &["export", "--json", "--build", "python3"]);
+        run.env(name, "/opt/own").json()["environment"].clone()
+    };
+    let set = export("OTHER");
+    let cudnn = format!("{SITE}/nvidia/cudnn");
+    assert_eq!(set["CUDNN_HOME"], cudnn.as_str());
+    assert_eq!(set["CUDNN_PATH"], cudnn.as_str());
+    assert_eq!(set["CUDNN_INCLUDE_DIR"], format!("{cudnn}/include"));
+    assert_eq!(set["NCCL_HOME"], format!("{SITE}/nvidia/nccl"));
+    assert_eq!(export("CUDNN_HOME")["CUDNN_HOME"], Value::Null, "a variable of the person stays");
 }
 
 #[test]

@@ -53,6 +53,23 @@ fn a_machine_without_nvcc_has_no_toolkit() {
 }
 
 #[test]
+fn doctor_reports_a_broken_toolkit_that_builds_would_find() {
+    let broken = |root: &str| {
+        let lacks_cicc = |name: &str, text| if name.ends_with("cicc") { String::new() } else { text };
+        toolkit(root, "12.4.131", 13, &lacks_cicc)
+    };
+    let finds = |files: String, home: &str| {
+        let machine = machine(&[files]);
+        let run = Run::on(&machine, &["doctor", "--json"]).env("CUDA_HOME", home).status(1);
+        let findings = run.json()["findings"].as_array().unwrap().clone();
+        findings.iter().any(|finding| finding["code"] == "toolkit-broken")
+    };
+    assert!(finds(broken("/opt/cuda-12.4"), "/opt/cuda-12.4"));
+    assert!(!finds(broken("/opt/other"), ""), "nothing names it");
+    assert!(!finds(whole("/opt/cuda-12.4", "12.4.131", 13), "/opt/cuda-12.4"), "it is whole");
+}
+
+#[test]
 fn each_problem_is_found_and_a_whole_toolkit_has_none() {
     assert_eq!(problems(whole("/usr/local/cuda", "12.4.131", 13)), Vec::<Value>::new(), "the control");
     let without = |missing: &'static str| {

@@ -128,7 +128,7 @@ fn empty_files_of_the_driver_are_an_error() {
 
 #[test]
 fn a_variable_names_one_toolkit() {
-    let machine = gpus(&[text("/opt/cuda/bin/nvcc", ""), link("/usr/local/cuda", "/opt/cuda")]);
+    let machine = gpus(&[text("/opt/cuda/bin/ptxas", ""), link("/usr/local/cuda", "/opt/cuda")]);
     let code = |value: &str| codes(&machine, &[("CUDA_HOME", value)]);
     assert_eq!(code("/usr/local/cuda"), [""; 0]);
     assert_eq!(code(""), [""; 0]);
@@ -137,7 +137,7 @@ fn a_variable_names_one_toolkit() {
         ":/usr/local/cuda",
         "/usr/local/cuda-11.0",
         "opt/cuda",
-        "/opt/cuda/bin/nvcc",
+        "/opt/cuda/bin/ptxas",
     ] {
         assert_eq!(code(value), ["toolkit-malformed"], "{value}");
     }

@@ -7,5 +7,6 @@ mod places;
 mod sockets;
 mod starting;
 mod stored;
+mod toolkits;
 pub mod wheelhouse;
 mod words;

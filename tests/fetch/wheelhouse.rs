@@ -131,6 +131,11 @@ pub fn curand() -> TestWheel {
     TestWheel::new("curand", "nvidia-curand-cu12", "10.3.5.147", "curand", "libcurand.so.10")
 }
 
+/// A wheel with these files, for a table of toolkits.
+pub fn part_of_toolkit(distribution: &'static str, version: &'static str, files: Vec<Packed>) -> TestWheel {
+    TestWheel { family: "", distribution, version, directory: "cu13", soname: "", files }.with_information()
+}
+
 impl TestWheel {
     fn new(
         family: &'static str,
@@ -196,6 +201,14 @@ impl TestWheel {
 
     pub fn bytes(&self) -> Vec<u8> {
         archive(&self.files)
+    }
+
+    pub fn toolkit_row(&self, bytes: &[u8]) -> String {
+        let TestWheel { distribution, version, .. } = self;
+        let (tag, size, sha256) = (tag(), bytes.len(), sum(bytes));
+        format!(
+            "  {{ name = \"{distribution}\", version = \"{version}\", platform = \"{tag}\", size = {size}, sha256 = \"{sha256}\" }},\n"
+        )
     }
 
     fn row(&self, bytes: &[u8]) -> String {
