@@ -46,7 +46,7 @@ static WATCHER: AtomicI32 = AtomicI32::new(0);
 static EARLY: AtomicI32 = AtomicI32::new(0);
 
 /// The pseudo-terminal that a watched program has as its standard error.
-static TERMINAL: AtomicI32 = AtomicI32::new(0);
+static TERMINAL: AtomicI32 = AtomicI32::new(-1);
 
 /// Everything that exec needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,6 +174,7 @@ fn stop_with(id: libc::pid_t) {
     while is_stopped(WaitPidFlag::WEXITED) {
         // A signal to the group wakes both, one after the other.
         thread::sleep(Duration::from_millis(10));
+        relay::settle(TERMINAL.load(Ordering::Relaxed));
         if is_stopped(WaitPidFlag::WNOHANG) {
             // SAFETY: sends a signal to ourselves.
             unsafe { libc::raise(libc::SIGSTOP) };

@@ -291,9 +291,21 @@ mod tests {
             assert!(!versions(denied).iter().any(|version| parsed.allows(version)), "{range}");
             assert_eq!(parsed.to_string().parse(), Ok(parsed), "{range}");
         }
-        for bad in
-            ["", ",", "9.1,", ">=", "a", ">=9.*", "9..1", "> =9", "9 1", "^*", "1.2.3.4.5.6", "~=9", "~=9.1.*"]
-        {
+        for bad in [
+            "",
+            ",",
+            "9.1,",
+            ">=",
+            "a",
+            ">=9.*",
+            "9..1",
+            "> =9",
+            "9 1",
+            "^*",
+            "1.2.3.4.5.6",
+            "~=9",
+            "~=9.1.*",
+        ] {
             assert!(bad.parse::<Range>().is_err(), "{bad}");
         }
     }

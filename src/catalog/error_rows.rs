@@ -127,6 +127,9 @@ pub enum Question {
     OtherCopyHasSymbol(AboutSymbol),
     /// Do the parts of its family come from several installations? From `predict::Supply`.
     Mixed(About),
+    /// Is the first copy that the program finds built for the CUDA of the SONAME `wanted`, of which there are only libraries of
+    /// another CUDA? From the prediction and the inventory.
+    BuiltForOtherCuda(AboutVersion),
     /// Does the installation that the program finds lack a part? From `inventory::Problem::Missing`.
     Incomplete(About),
     /// Is the file empty, truncated, or for another architecture? From the inventory's problems and warnings.

@@ -256,6 +256,17 @@ impl View<'_, '_, '_> {
         Answer::new(has_fault || known.iter().any(is_mixed), listed(known))
     }
 
+    pub(super) fn built_for_other_cuda(&self, library: &Library<'_>, wanted: &Library<'_>) -> Answer {
+        let first = library.family().and_then(|family| self.first(family));
+        let Some((first, cuda)) = first.and_then(|one| Some((one, one.cuda?))) else {
+            return Answer::unknown();
+        };
+        let copies = self.related(wanted);
+        let of_its_cuda = |one: &&Installation| one.cuda.or(one.soname) == Some(cuda);
+        let is_other = !copies.is_empty() && !copies.iter().any(of_its_cuda);
+        Answer::new(is_other, self.reached(first, copies))
+    }
+
     pub(super) fn incomplete(&self, library: &Library<'_>) -> Answer {
         let Some(family) = library.family() else { return Answer::unknown() };
         let lacks = |one: &&Installation| {

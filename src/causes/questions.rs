@@ -51,6 +51,9 @@ impl View<'_, '_, '_> {
             }
             Q::OtherCopyHasSymbol(about) => self.other_copy_has(&library(&about.of)?, text(&about.symbol)?),
             Q::Mixed(about) => self.mixed(&library(&about.of)?),
+            Q::BuiltForOtherCuda(about) => {
+                self.built_for_other_cuda(&library(&about.of)?, &library(&about.wanted)?)
+            }
             Q::Incomplete(about) => self.incomplete(&library(&about.of)?),
             Q::Damaged(about) => self.damaged(text(&about.of)?),
             Q::BareNameMissing(about) => self.bare_name_missing(&library(&about.of)?),

@@ -212,7 +212,7 @@ fn about(question: &Question) -> Option<&crate::catalog::Argument> {
         | Q::LibstdcxxLacks(about)
         | Q::NoCodeForGpu(about)
         | Q::HeaderMissing(about) => Some(&about.of),
-        Q::FirstCopyOlder(about) | Q::NewerCopyHere(about) => Some(&about.of),
+        Q::FirstCopyOlder(about) | Q::NewerCopyHere(about) | Q::BuiltForOtherCuda(about) => Some(&about.of),
         Q::FirstCopyLacksSymbol(about) | Q::OtherCopyHasSymbol(about) => Some(&about.of),
         _ => None,
     }

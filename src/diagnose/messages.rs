@@ -57,6 +57,8 @@ struct Found {
     signatures: &'static Signatures,
     messages: BTreeMap<(usize, Captures), Message>,
     of_row: BTreeMap<usize, usize>,
+    /// Rows that have as many messages as they may. Only texts that were read before still count for them.
+    full: BTreeSet<usize>,
     /// The matches of the last texts, and the memory that they take.
     known: HashMap<Vec<u8>, Arc<[Match]>>,
     known_bytes: usize,
@@ -66,7 +68,8 @@ impl Default for Reading {
     fn default() -> Reading {
         let signatures = Signatures::embedded();
         let (messages, of_row) = (BTreeMap::new(), BTreeMap::new());
-        let found = Found { signatures, messages, of_row, known: HashMap::new(), known_bytes: 0 };
+        let (known, full) = (HashMap::new(), BTreeSet::new());
+        let found = Found { signatures, messages, of_row, full, known, known_bytes: 0 };
         Reading { lines: Lines::default(), open: VecDeque::new(), found }
     }
 }
@@ -139,12 +142,18 @@ impl Found {
     fn close(&mut self, number: usize, speaker: &[u8], text: &[u8]) {
         let known = self.known.get(text).cloned();
         let matches = known.unwrap_or_else(|| {
+            let mut matches = deciding(self.signatures.matches(text, &self.full));
+            let before = matches.len();
+            matches.retain(|found| !self.full.contains(&found.key.0));
+            let matches: Arc<[Match]> = matches.into();
+            if matches.len() < before {
+                return matches;
+            }
             self.known_bytes += text.len() + BESIDES;
             if self.known_bytes > MOST_KNOWN {
                 self.known.clear();
                 self.known_bytes = text.len() + BESIDES;
             }
-            let matches: Arc<[Match]> = deciding(self.signatures.matches(text)).into();
             self.known.insert(text.to_vec(), Arc::clone(&matches));
             matches
         });
@@ -159,6 +168,7 @@ impl Found {
             None => {
                 let of_row = self.of_row.entry(found.key.0).or_default();
                 if *of_row == MOST_OF_ROW {
+                    self.full.insert(found.key.0);
                     return;
                 }
                 *of_row += 1;

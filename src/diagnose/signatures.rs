@@ -1,6 +1,6 @@
 //! The regexes of `profiles/errors.toml`: which rows a text matches, and the facts that it states.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{LazyLock, OnceLock};
 
@@ -111,14 +111,16 @@ impl Signatures {
         (!candidates.is_empty()).then(|| candidates.iter().any(|index| self.patterns[*index].goes_on))
     }
 
-    /// The matches that begin in the first line of a text, in the order of the rows, one a row.
-    pub fn matches(&self, text: &[u8]) -> Vec<Match> {
+    /// The matches that begin in the first line of a text, in the order of the rows, one a row. Those of rows that are
+    /// `full` come without captures, which are most of the work.
+    pub fn matches(&self, text: &[u8], full: &BTreeSet<usize>) -> Vec<Match> {
         let line = &text[..memchr(b'\n', text).unwrap_or(text.len())];
         let mut found: Vec<Match> = Vec::new();
         for index in self.candidates(line) {
             let pattern = &self.patterns[index];
             if found.last().is_none_or(|last| last.key.0 != pattern.order)
-                && let Some((captures, range)) = pattern.find(if pattern.goes_on { text } else { line })
+                && let Some((captures, range)) =
+                    pattern.find(if pattern.goes_on { text } else { line }, full.contains(&pattern.order))
                 && range.start <= line.len()
             {
                 let (row, key) = (&self.rows[pattern.order], (pattern.order, captures));
@@ -130,13 +132,16 @@ impl Signatures {
 }
 
 impl Pattern {
-    fn find(&self, text: &[u8]) -> Option<(Captures, Range<usize>)> {
+    fn find(&self, text: &[u8], only_range: bool) -> Option<(Captures, Range<usize>)> {
         let (regex, groups) = self.compiled.get_or_init(|| {
             let regex = RegexBuilder::new(self.source).unicode(false).build();
             let regex = regex.expect("its syntax was read");
             let groups = groups_of(&regex).expect("a test reads the names");
             (regex, groups)
         });
+        if only_range {
+            return Some((Captures::default(), regex.find(text)?.range()));
+        }
         let captures = regex.is_match(text).then(|| regex.captures(text))??;
         let named = groups.iter().filter_map(|(group, capture)| {
             let bytes = captures.get(*group)?.as_bytes();

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl, open};
@@ -151,6 +153,24 @@ fn write_all(mut bytes: &[u8]) -> bool {
         }
     }
     true
+}
+
+/// Waits until what a stopped program has written is handed on, so that it is shown before this process stops too. Another
+/// process may go on writing.
+#[allow(unsafe_code, reason = "borrows a descriptor that the relay keeps")]
+pub(super) fn settle(relay: i32) {
+    if relay < 0 {
+        return;
+    }
+    // SAFETY: it is open while the program runs; if it were closed, `poll` would say so.
+    let input = unsafe { BorrowedFd::borrow_raw(relay) };
+    for _ in 0..LAST_WORDS {
+        let mut end = [PollFd::new(input, PollFlags::POLLIN)];
+        match poll(&mut end, PollTimeout::from(LAST_WORDS)) {
+            Ok(count) if count > 0 => thread::sleep(Duration::from_millis(1)),
+            _ => return,
+        }
+    }
 }
 
 /// The size of the terminal that standard error is.
