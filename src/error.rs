@@ -60,6 +60,8 @@ pub enum Error {
     NothingRunsUnderRoot { option: &'static str, verb: &'static str },
     /// The file of `--machine` does not describe a machine; `why` is the parser's or the system's message.
     MachineUnusable { file: PathBuf, why: String },
+    /// No file can have this name of a machine.
+    NotANode { name: String },
     /// `--root` does not name a usable directory.
     RootUnusable { root: PathBuf, error: io::Error },
     /// Other users can write to every directory that could hold the cache, or it cannot be written.

@@ -25,6 +25,7 @@ pub mod doctor;
 pub mod environment;
 pub mod error;
 pub mod fetch;
+pub mod fleet;
 pub mod formats;
 pub mod host;
 pub mod inventory;
@@ -161,6 +162,7 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
             (Form::Run, false, commands::failure::diagnose(&host, common, diagnose))
         }
         Some(Verb::Hook(hook)) => (Form::Answer, false, commands::hook::hook(&host, common, hook)),
+        Some(Verb::Fleet(fleet)) => (Form::Answer, fleet.json, commands::fleet::fleet(&host, common, fleet)),
         Some(Verb::Fetch(fetch)) => (Form::Answer, fetch.json, commands::fetch::fetch(&host, common, fetch)),
         Some(Verb::Init(init)) => (Form::Answer, init.json, commands::init::init(host, common, init)),
         Some(Verb::Record(record)) => (Form::Run, false, commands::record::record(&host, common, record)),

@@ -178,8 +178,12 @@ fn wheels_are_of_their_families() {
             let key = (file.version, Reverse(&file.platform));
             let before = newest.insert(&wheel.name, key);
             assert!(before.is_none_or(|before| before < key), "{} {}", wheel.name, file.version);
-            assert!(file.size > 1000 && file.sha256.len() == 64, "{}", file.name(&wheel.name));
-            assert!(file.sha256.bytes().all(|byte| byte.is_ascii_hexdigit()), "{}", file.name(&wheel.name));
+            assert!(file.size > 1000 && file.sha256.len() == 64, "{}", file.file_name(&wheel.name));
+            assert!(
+                file.sha256.bytes().all(|byte| byte.is_ascii_hexdigit()),
+                "{}",
+                file.file_name(&wheel.name)
+            );
         }
     }
     assert!(wheels().len() > 70, "the control");
@@ -190,8 +194,8 @@ fn wheels_are_of_their_families() {
 fn toolkits_are_whole_for_each_platform() {
     for toolkit in toolkits() {
         for platform in ["x86_64", "aarch64"] {
-            let of_platform = toolkit.files.iter().filter(|part| part.file.platform.ends_with(platform));
-            let parts: Vec<_> = of_platform.map(|part| (part.name.as_str(), part.file.version)).collect();
+            let of_platform = toolkit.files.iter().filter(|part| part.platform.ends_with(platform));
+            let parts: Vec<_> = of_platform.map(|part| (part.name.as_str(), part.version)).collect();
             let names: Vec<&str> = parts.iter().map(|(name, _)| *name).collect();
             let all = ["nvcc", "nvvm", "cuda-crt", "cuda-cccl", "cuda-runtime"];
             assert!(names.iter().zip(all).all(|(name, part)| name.ends_with(part)), "{names:?}");

@@ -16,6 +16,7 @@ mod diagnose;
 mod doctor;
 mod documents;
 mod fetch;
+mod fleet;
 mod formats;
 mod host;
 mod inventory;

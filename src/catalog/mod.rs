@@ -45,7 +45,7 @@ pub use rows::{
 pub use soname::{first_number, matches_pattern, soname_number};
 pub use statuses::{is_driver_call, statuses};
 use wheel_rows::Wheels;
-pub use wheel_rows::{ToolkitFile, ToolkitRow, Wheel, WheelFile};
+pub use wheel_rows::{ToolkitRow, Wheel, WheelFile};
 pub use wrapper_rows::{Finder, Inheritance, Meaning, Part, Switch, Takes, Wrapper};
 pub use wrappers::{may_be_wrapper, wrapper_variables, wrappers};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::wheel_rows::{ToolkitFile, ToolkitRow, Wheel, WheelFile};
+use super::wheel_rows::{ToolkitRow, Wheel, WheelFile};
 use super::wheels;
 use crate::formats::elf;
 use crate::version::Version;
@@ -28,14 +28,14 @@ impl Platform<'_> {
     }
 
     /// Returns the wheels of a toolkit for this kind of machine, if there are all of them.
-    pub fn toolkit<'t>(&self, toolkit: &'t ToolkitRow) -> Option<Vec<&'t ToolkitFile>> {
+    pub fn toolkit<'t>(&self, toolkit: &'t ToolkitRow) -> Option<Vec<&'t WheelFile>> {
         let parts = toolkit.files.chunk_by(|one, next| one.name == next.name);
-        parts.map(|files| files.iter().find(|part| self.has(&part.name, &part.file))).collect()
+        parts.map(|files| files.iter().find(|part| self.has(&part.name, part))).collect()
     }
 
     fn has(&self, distribution: &str, file: &WheelFile) -> bool {
         self.takes(&file.platform)
-            && self.at_hand.is_none_or(|names| names.contains(&file.name(distribution)))
+            && self.at_hand.is_none_or(|names| names.contains(&file.file_name(distribution)))
     }
 
     /// Returns the row and the file of a package, `nvidia-cudnn-cu12 9.1.0.70`.

@@ -20,15 +20,7 @@ pub struct Wheels {
 pub struct ToolkitRow {
     pub version: Version,
     /// The wheels for all platforms; the first is that of nvcc.
-    pub files: Vec<ToolkitFile>,
-}
-
-#[derive(Debug, Deserialize)]
-pub struct ToolkitFile {
-    /// The distribution.
-    pub name: String,
-    #[serde(flatten)]
-    pub file: WheelFile,
+    pub files: Vec<WheelFile>,
 }
 
 /// Releases of a distribution that have the same libraries.
@@ -60,6 +52,9 @@ pub struct Wheel {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WheelFile {
+    /// The distribution; empty where its row has it.
+    #[serde(default)]
+    pub name: String,
     pub version: Version,
     /// The tags of the file name, joined by dots.
     pub platform: String,
@@ -78,7 +73,7 @@ impl Wheel {
 
 impl WheelFile {
     /// Returns the name of the file.
-    pub fn name(&self, distribution: &str) -> String {
+    pub fn file_name(&self, distribution: &str) -> String {
         format!("{}-{}-py3-none-{}.whl", distribution.replace('-', "_"), self.version, self.platform)
     }
 }

@@ -13,6 +13,15 @@ pub struct Doctor {
     /// Write the examined facts to FILE for a bug report, without user names and unrelated values
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
+    /// Like --save, into DIR under the name of this machine: for `fleet`
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["save", "compare"])]
+    pub save_in: Option<PathBuf>,
+    /// The name of this machine for --save-in [default: Slurm's name of the node, or the short host name]
+    #[arg(long, value_name = "NAME", requires = "save_in", value_parser = NonEmptyStringValueParser::new())]
+    pub node: Option<String>,
+    /// With --save or --save-in: describe all that the program of this COMMAND LINE needs, one quoted word
+    #[arg(long = "for", value_name = "COMMAND LINE", conflicts_with = "compare", value_parser = command_line)]
+    pub programs: Vec<String>,
     /// Show the differences between A and B instead: files of `--save`, directories of environments, or `here` [default for B: here]
     #[arg(long, value_name = "A[,B]", value_delimiter = ',', conflicts_with = "save")]
     pub compare: Vec<PathBuf>,
@@ -22,6 +31,34 @@ pub struct Doctor {
     /// The program and its arguments; without one, the frameworks of the first Python in PATH are examined
     #[arg(value_name = "PROGRAM", trailing_var_arg = true, hide = true)]
     pub words: Vec<OsString>,
+}
+
+#[derive(Args, Debug)]
+pub struct Fleet {
+    /// Ask about the program of this COMMAND LINE, one quoted word [default: those of `doctor --for`]
+    #[arg(long, value_name = "COMMAND LINE", value_parser = command_line)]
+    pub program: Vec<String>,
+    /// Print only the machines on which all programs work, as Slurm writes lists of hosts
+    #[arg(long, conflicts_with = "bad")]
+    pub good: bool,
+    /// Print only the other machines
+    #[arg(long)]
+    pub bad: bool,
+    /// Print one JSON object
+    #[arg(long, conflicts_with_all = ["good", "bad"])]
+    pub json: bool,
+    /// Descriptions that `doctor --save-in` wrote, or directories of them
+    #[arg(value_name = "DIR", required = true)]
+    pub paths: Vec<PathBuf>,
+}
+
+/// A command line as a shell would read it.
+fn command_line(text: &str) -> Result<String, String> {
+    match shlex::split(text) {
+        Some(words) if !words.is_empty() => Ok(text.to_owned()),
+        Some(_) => Err("it is empty".to_owned()),
+        None => Err("a quote is not closed".to_owned()),
+    }
 }
 
 #[derive(Args, Debug)]

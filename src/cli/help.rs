@@ -20,7 +20,7 @@ Start here:
   diagnose     Explain an error message: its cause here, and the cure
   explain      Show the requirements of a program, the picks, and the reasons
   list         Show every installation of every NVIDIA library
-  help         Show the help of a verb: cudarun help list
+  fleet        Tell on which of many machines programs work
 Run:
   run          Start a program (the same as without a verb)
   fetch        Download the libraries that a program lacks

@@ -13,7 +13,7 @@ mod help;
 mod settle;
 mod wishes;
 
-pub use faults::{Diagnose, Doctor};
+pub use faults::{Diagnose, Doctor, Fleet};
 pub use fetching::{ClientKind, Fetch, FetchWhen, TOOLKIT, family_and_range};
 pub use wishes::{Building, Wishes};
 
@@ -30,6 +30,7 @@ pub const VERBS: &[&str] = &[
     "trace",
     "record",
     "fetch",
+    "fleet",
     "init",
     "allow",
     "hook",
@@ -208,6 +209,9 @@ pub enum Verb {
         override_usage = "cudarun fetch [OPTIONS] [--] PROGRAM [ARGS]...\n       cudarun fetch [OPTIONS] FAMILY[=RANGE]...\n       cudarun fetch list | verify | prune [OPTIONS]"
     )]
     Fetch(Fetch),
+    /// Tell on which of many machines programs work, from descriptions of them, and in what they differ
+    #[command(override_usage = "cudarun fleet [OPTIONS] <DIR>...")]
+    Fleet(Fleet),
     /// Write a .cudarun.toml with the requirements that cudarun finds in a program
     #[command(override_usage = "cudarun init [OPTIONS] [--] [PROGRAM [ARGS]...]")]
     Init(Init),

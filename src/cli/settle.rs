@@ -55,7 +55,7 @@ impl Cli {
             Some(Verb::Init(init)) => (&init.wishes, &init.words),
             Some(Verb::Doctor(doctor)) => (&self.start.wishes, &doctor.words),
             Some(Verb::Diagnose(diagnose)) => (&diagnose.wishes, &diagnose.words),
-            Some(Verb::List(_) | Verb::Allow(_) | Verb::Hook(_) | Verb::Completions(_)) => {
+            Some(Verb::List(_) | Verb::Fleet(_) | Verb::Allow(_) | Verb::Hook(_) | Verb::Completions(_)) => {
                 (&self.start.wishes, &[])
             }
         }
@@ -110,6 +110,7 @@ impl Cli {
             Some(Verb::Allow(_)) => (None, None, "allow"),
             Some(Verb::Doctor(_)) => (None, None, "doctor"),
             Some(Verb::Diagnose(diagnose)) => (Some(&mut diagnose.wishes), None, "diagnose"),
+            Some(Verb::Fleet(_)) => (None, None, "fleet"),
             Some(Verb::Hook(_)) => (None, None, "hook"),
             Some(Verb::Completions(_)) => (None, None, "completions"),
         };

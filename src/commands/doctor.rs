@@ -1,10 +1,10 @@
 //! `cudarun doctor`: tells if GPU programs can work from here.
 
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::compare::compare;
-use super::examined::{examine, programs};
+use super::examined::{examine, examine_line, programs};
 use super::{Exit, machine, print, say};
 use crate::cli::{Common, Doctor, Wishes};
 use crate::error::Error;
@@ -16,13 +16,20 @@ use crate::report::{self, Style};
 use crate::settings::resolve::{Purpose, Settings};
 use crate::storage;
 
+/// Slurm's name of this machine. Several may have one host name.
+const NODE_OF_SLURM: &str = "SLURMD_NODENAME";
+
 pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Error> {
     if !options.compare.is_empty() {
         return compare(&host, common, options);
     }
     // The file is this machine's, whichever is looked at.
-    let file = options.save.as_ref().map(|file| host.absolute(file));
-    if let Some(file) = file.as_ref().filter(|file| host.lstat(file).is_ok()) {
+    let file = match &options.save_in {
+        Some(directory) => Some(host.absolute(directory).join(name_of_node(&host, options)?)),
+        None => options.save.as_ref().map(|file| host.absolute(file)),
+    };
+    let is_new = options.save_in.is_none();
+    if let Some(file) = file.as_ref().filter(|file| is_new && host.lstat(file).is_ok()) {
         return Err(Error::Exists { path: file.clone() });
     }
     if let Some(file) = &file {
@@ -30,6 +37,10 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
     }
     let host = machine(host, common)?;
     let (examination, inventory) = examine(&host, common)?;
+    if let (Some(file), Some(_)) = (&file, &options.save_in) {
+        save(&host, common, options, file)?;
+        return Ok(Exit::Yes);
+    }
     let programs = programs(&host, common, &options.words)?;
     let style = Style::stdout(common.color).of(&host);
     if options.json {
@@ -39,21 +50,31 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
         print(&style.page(&(page + &report::programs(&programs, style))))?;
     }
     if let Some(file) = &file {
-        save(&host, common, file)?;
+        save(&host, common, options, file)?;
     }
     Ok(if examination.has_error() { Exit::No } else { Exit::Yes })
 }
 
 /// Scans a second time, as under `--root` and all that `list` would show, and writes a description of what was read.
-fn save(host: &Host, common: &Common, file: &Path) -> Result<(), Error> {
+fn save(host: &Host, common: &Common, options: &Doctor, file: &Path) -> Result<(), Error> {
     let unwritten = |error| Error::Report { path: file.to_owned(), error };
     let host = host.recording().map_err(unwritten)?;
     let (examination, _) = examine(&host, common)?;
     let settings = Settings::resolve(&host, common, &Wishes::default(), None, Purpose::Examine)?;
     let everywhere = everywhere(&settings, common, None).unwrap_or_default();
     inventory::scan(&host, &Scope { code: true, ..everywhere }, &mut ScanCache::default());
-    let saved = save::describe(&host, &examination);
-    storage::publish_new_whole(&host, file, saved.text.as_bytes()).map_err(|error| match error.kind() {
+    for line in &options.programs {
+        let program = examine_line(&host, common, line);
+        if program.is_missing {
+            say(&report::not_described(&program));
+        }
+    }
+    let saved = save::describe(&host, &examination, &options.programs);
+    let written = match &options.save_in {
+        Some(_) => storage::publish(&host, file, saved.text.as_bytes()),
+        None => storage::publish_new_whole(&host, file, saved.text.as_bytes()),
+    };
+    written.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => Error::Exists { path: file.to_owned() },
         _ => unwritten(error),
     })?;
@@ -61,4 +82,17 @@ fn save(host: &Host, common: &Common, file: &Path) -> Result<(), Error> {
         say(&report::saved(file, saved.files, &saved.lost));
     }
     Ok(())
+}
+
+/// Returns the name of the file that describes this machine in a directory with those of others.
+fn name_of_node(host: &Host, options: &Doctor) -> Result<PathBuf, Error> {
+    let of_slurm = || host.env.non_empty(NODE_OF_SLURM).map(|name| name.to_string_lossy().into_owned());
+    let own = || host.read_text(Path::new("/proc/sys/kernel/hostname")).ok();
+    let name = options.node.clone().or_else(of_slurm).or_else(own).unwrap_or_default();
+    let short = name.trim().split('.').next().unwrap_or_default();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    if short.is_empty() || !short.chars().all(is_plain) {
+        return Err(Error::NotANode { name });
+    }
+    Ok(format!("{short}.toml").into())
 }

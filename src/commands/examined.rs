@@ -39,6 +39,21 @@ pub(super) fn frameworks(host: &Host, python: &Program) -> impl Iterator<Item = 
     catalog().frameworks.iter().filter_map(move |framework| framework.modules.iter().find(is_here))
 }
 
+/// Examines the program of a command line, as a shell would read it.
+pub(super) fn examine_line(host: &Host, common: &Common, line: &str) -> ExaminedProgram {
+    let words: Option<Vec<OsString>> =
+        shlex::split(line).map(|words| words.into_iter().map(OsString::from).collect());
+    let examined = match words.filter(|words| !words.is_empty()) {
+        Some(words) => examine_program(host, common, &words).map_err(|error| report::error(&error)),
+        None => Err("it is no command line".to_owned()),
+    };
+    match examined {
+        Ok(Some(program)) => ExaminedProgram { command: line.to_owned(), ..program },
+        Ok(None) => ExaminedProgram::missing(line, Vec::new()),
+        Err(why) => ExaminedProgram::missing(line, vec![why]),
+    }
+}
+
 fn examine_program(
     host: &Host,
     common: &Common,

@@ -27,6 +27,7 @@ pub mod export;
 pub mod failure;
 pub mod fetch;
 mod fetching;
+pub mod fleet;
 pub mod hook;
 pub mod init;
 pub mod list;

@@ -28,7 +28,9 @@ const BYTES: usize = 512 << 20;
 /// Prefix of the names of our directories.
 const PREFIX: &str = "cudarun-machine-";
 /// The largest description, in bytes.
-const TEXT: u64 = 64 << 20;
+pub const LARGEST: u64 = 64 << 20;
+/// The version of descriptions, raised when older versions of cudarun cannot read them.
+pub const FORMAT: u32 = 1;
 /// More components than any path needs.
 const DEPTH: usize = 64;
 
@@ -37,6 +39,12 @@ const DEPTH: usize = 64;
 struct Description {
     /// A comment for the reader.
     about: String,
+    /// Read before the rest. Descriptions of version 0.1 have none.
+    #[serde(default, rename = "format")]
+    _format: IgnoredAny,
+    /// The command lines of programs for which it has all files.
+    #[serde(default)]
+    programs: Vec<String>,
     #[serde(default)]
     env: BTreeMap<String, String>,
     /// The current directory.
@@ -73,6 +81,8 @@ pub struct Machine {
     root: tempfile::TempDir,
     pub env: BTreeMap<String, String>,
     pub cwd: PathBuf,
+    /// The command lines of programs for which the description has all files.
+    pub programs: Vec<String>,
 }
 
 /// An error in a description.
@@ -82,6 +92,10 @@ pub struct DescriptionError(pub String);
 impl Machine {
     /// Makes the machine that the text describes.
     pub fn make(text: &str) -> Result<Machine, DescriptionError> {
+        if let Some(format) = format_of(text).filter(|format| *format > FORMAT) {
+            let why = format!("a newer cudarun wrote it (format {format}; this one reads {FORMAT})");
+            return Err(DescriptionError(why));
+        }
         let description: Description = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             let line = 1 + text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count();
@@ -101,7 +115,7 @@ impl Machine {
         if let (Some(makers), Some(parent)) = (&makers, root.path().parent()) {
             remove_left_over(parent, makers);
         }
-        let machine = Machine { root, env: description.env, cwd };
+        let machine = Machine { root, env: description.env, cwd, programs: description.programs };
         Maker { root: machine.root(), files: 0, bytes: 0, made: BTreeMap::new() }.all(&description.file)?;
         Ok(machine)
     }
@@ -113,9 +127,9 @@ impl Machine {
             let text = error.to_string();
             DescriptionError(text.split(" (os error ").next().unwrap_or_default().to_lowercase())
         };
-        let bytes = host.read_start(&path, TEXT + 1).map_err(|error| plain(&error))?;
-        if bytes.len() as u64 > TEXT {
-            return Err(DescriptionError(format!("it is larger than {TEXT} bytes")));
+        let bytes = host.read_start(&path, LARGEST + 1).map_err(|error| plain(&error))?;
+        if bytes.len() as u64 > LARGEST {
+            return Err(DescriptionError(format!("it is larger than {LARGEST} bytes")));
         }
         Machine::make(std::str::from_utf8(&bytes).map_err(|_| DescriptionError("it is not text".to_owned()))?)
     }
@@ -137,6 +151,12 @@ impl Machine {
         let host = Host::at(self.root.path(), environment, self.cwd.clone())?;
         Ok(host.keeping(self.root))
     }
+}
+
+/// Returns the format of a description, which need not be readable otherwise.
+fn format_of(text: &str) -> Option<u32> {
+    let head = text.lines().take_while(|line| !line.starts_with('['));
+    head.into_iter().find_map(|line| line.strip_prefix("format = ")?.trim().parse().ok())
 }
 
 /// Returns the prefix of directory names from this boot and this process namespace: process ids are unique only there.

@@ -58,8 +58,11 @@ impl ComparedSide {
     fn facts(&self) -> BTreeMap<(FactKind, String), String> {
         let ComparedSide { env, examination, inventory, programs, .. } = self;
         let driver = inventory.driver.as_ref().map(|driver| driver.version.to_string());
-        let machine =
-            [("driver", driver.unwrap_or("none".to_owned())), ("GPUs", gpus(examination, inventory))];
+        let machine = [
+            ("driver", driver.unwrap_or("none".to_owned())),
+            ("GPUs", gpus(examination, inventory)),
+            ("glibc", version(inventory.glibc.as_ref())),
+        ];
         let machine = machine.map(|(name, text)| ((FactKind::Machine, name.to_owned()), text));
         let mut versions: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
         for one in inventory.installations.iter().filter(|one| one.family != "driver") {
@@ -107,6 +110,28 @@ impl Comparison {
         let is_unknown = |fact: &Fact| fact.kind == FactKind::Program && fact.values.contains(&None);
         let differs = self.facts.iter().any(|fact| fact.differs() && !is_unknown(fact));
         (differs || !self.facts.iter().any(is_unknown)).then_some(!differs)
+    }
+}
+
+/// A fact in which two sides differ.
+#[derive(Serialize)]
+pub(super) struct Difference {
+    pub name: String,
+    /// In the order of the sides.
+    pub values: [Option<String>; 2],
+    pub is_finding: bool,
+}
+
+impl Comparison {
+    /// All that differs but programs.
+    pub(super) fn differences(&self) -> Vec<Difference> {
+        let facts = self.facts.iter().filter(|fact| fact.kind != FactKind::Program && fact.differs());
+        let difference = |fact: &Fact| Difference {
+            name: fact.name.clone(),
+            values: fact.values.clone(),
+            is_finding: fact.kind == FactKind::Finding,
+        };
+        facts.map(difference).collect()
     }
 }
 

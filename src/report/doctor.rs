@@ -59,6 +59,26 @@ pub struct ExaminedProgram {
     pub is_missing: bool,
 }
 
+impl ExaminedProgram {
+    /// A program that is not there.
+    pub fn missing(command: &str, faults: Vec<String>) -> ExaminedProgram {
+        ExaminedProgram {
+            command: command.to_owned(),
+            uses: Vec::new(),
+            faults,
+            is_refused: true,
+            mode: String::new(),
+            is_missing: true,
+        }
+    }
+}
+
+/// A program of `--for` whose files are not in the description.
+pub fn not_described(program: &ExaminedProgram) -> String {
+    let why = program.faults.first().map_or("it is not there", String::as_str);
+    format!("the description lacks `{}`: {why}", show(&program.command))
+}
+
 /// Returns the versions that a program would use, and the faults without cudarun.
 pub fn examined_program(
     words: &[OsString],

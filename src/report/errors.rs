@@ -150,6 +150,7 @@ pub fn error(error: &Error) -> String {
         Error::MachineUnusable { file, why } => {
             format!("--machine `{}` cannot be used: {}", show(file), show(why))
         }
+        Error::NotANode { name } => format!("`{}` cannot be the name of a machine", show(name)),
         Error::RootUnusable { root, error } => {
             format!("--root `{}` cannot be used: {}", show(root), os(error))
         }
@@ -182,7 +183,7 @@ fn is_of_root(unfit: &Unfit) -> bool {
 }
 
 /// The operating system's message.
-fn os(error: &std::io::Error) -> String {
+pub(super) fn os(error: &std::io::Error) -> String {
     plain(&error.to_string()).to_lowercase()
 }
 
@@ -216,6 +217,7 @@ pub fn error_hint(error: &Error) -> Option<String> {
         Error::MachineUnusable { .. } => {
             Some("write a description of a machine with `cudarun doctor --save FILE`".to_owned())
         }
+        Error::NotANode { .. } => Some("--node NAME, of letters, digits, `-` and `_`".to_owned()),
         Error::Exists { path } if path.ends_with(crate::settings::PROJECT) => {
             Some("cudarun init --print".to_owned())
         }

@@ -11,6 +11,7 @@ use super::doctor;
 use super::doctor_words;
 use super::errors;
 use super::extensions;
+use super::fleet::FleetReport;
 use super::hints;
 use super::loader;
 use super::overview::Explanation;
@@ -227,6 +228,11 @@ pub fn comparison(comparison: &Comparison) -> String {
     let mut object = value(comparison);
     object["same"] = comparison.is_same().into();
     finish(object)
+}
+
+/// `fleet`
+pub fn fleet(fleet: &FleetReport) -> String {
+    finish(fleet.json())
 }
 
 /// The reason why `export`, `verify` or `trace` starts nothing.

@@ -16,6 +16,7 @@ mod errors;
 mod explained;
 mod extensions;
 mod fetched;
+mod fleet;
 mod hints;
 pub mod json;
 mod listed;
@@ -40,7 +41,7 @@ pub use builds::{build_remarks, listed_toolkits};
 pub use compared::{ComparedSide, Comparison, comparison};
 pub use cures::possible_cause;
 pub use diagnosed::{Diagnosis, diagnosis, diagnosis_json, ended, on_the_cpu, unknown_failure};
-pub use doctor::{ExaminedProgram, examination, examined_program, programs, saved};
+pub use doctor::{ExaminedProgram, examination, examined_program, not_described, programs, saved};
 pub use errors::{AfterFault, after_fault, cut_short, error, error_hint, panicked};
 pub use explained::{explained, summary};
 pub use extensions::listed_extensions;
@@ -48,6 +49,7 @@ pub use fetched::{
     MAY_FETCH, NOT_ALLOWED_TO_FETCH, NOTHING_TO_FETCH, ToFetch, fetch_step, nothing_on_offer, pruned, stored,
     to_fetch, verified,
 };
+pub use fleet::{ExaminedGroup, FleetReport, fleet, unread_descriptions};
 pub use hints::shell_words;
 pub use listed::listed;
 pub use notes::{note, unanswered};

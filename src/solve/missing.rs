@@ -8,9 +8,7 @@ use super::fitting::{Offered, fitting};
 use super::model::{MissingWheel, Outcome, Policy};
 use super::remedy::all_families;
 use super::world::World;
-use crate::catalog::{
-    Framework, Platform, ToolkitFile, Wheel, WheelFile, catalog, soname_number, toolkits, wheels,
-};
+use crate::catalog::{Framework, Platform, Wheel, WheelFile, catalog, soname_number, toolkits, wheels};
 use crate::inventory::Inventory;
 use crate::program::{Need, Program, Requirement};
 use crate::range::Range;
@@ -178,10 +176,10 @@ pub fn wheels_of_toolkit(
         rows.iter().find_map(|row| platform.toolkit(row))
     };
     let files = of(at_hand).or_else(|| of(None)).ok_or_else(|| wish.clone())?;
-    let entry = files.first().map(|nvcc| nvcc.file.sha256.clone()).unwrap_or_default();
-    let wheel = |part: &&ToolkitFile| MissingWheel {
+    let entry = files.first().map(|nvcc| nvcc.sha256.clone()).unwrap_or_default();
+    let wheel = |part: &&WheelFile| MissingWheel {
         entry: entry.clone(),
-        ..MissingWheel::new(&part.name, TOOLKIT_DIRECTORY, &part.file)
+        ..MissingWheel::new(&part.name, TOOLKIT_DIRECTORY, part)
     };
     Ok(files.iter().map(wheel).collect())
 }

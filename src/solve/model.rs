@@ -248,7 +248,7 @@ impl MissingWheel {
         MissingWheel {
             distribution: distribution.to_owned(),
             version: file.version,
-            file: file.name(distribution),
+            file: file.file_name(distribution),
             size: file.size,
             sha256: file.sha256.clone(),
             entry: file.sha256.clone(),

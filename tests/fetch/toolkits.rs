@@ -59,7 +59,7 @@ fn a_toolkit_without_one_of_its_wheels_is_not_kept() {
     fs::remove_file(lacks.path("wheels").join(nvvm().file_name())).unwrap();
     lacks.fetch(&["toolkit=13.0"]).status(2).stderr_contains(&["nvidia-nvvm", "wheels"]).check();
     lacks.has_no_entry();
-    // The same file in both: neither wins.
+    // Two wheels must not have one file.
     let twice = part_of_toolkit("nvidia-nvvm", "13.0.88", vec![program("bin/ptxas")]);
     let house = house(&[nvcc(), twice]);
     house.fetch(&["toolkit=13.0"]).status(2).stderr_contains(&["ptxas"]).check();

@@ -115,7 +115,7 @@ fn long_lines_are_read_whole() {
     assert_eq!(repeated("a; ", "extra == 'x'", " or ").unwrap().extra.as_deref(), Some("x"));
     assert_eq!(repeated("a; ", "extra == 'x'", " and ").unwrap().extra.as_deref(), Some("x"));
     assert_eq!(repeated("a ==", "9", "").unwrap_or_else(|| read("a").unwrap()).pinned(), None);
-    assert_eq!(repeated("a ==", "1", ".").unwrap().pinned().unwrap().to_string(), "1.1.1.1");
+    assert_eq!(repeated("a ==", "1", ".").unwrap().pinned().unwrap().to_string(), "1.1.1.1.1");
 }
 
 const SEEDS: [&str; 12] = [

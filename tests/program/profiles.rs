@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use cudarun::catalog::{ErrorRow, PossibleCause};
-use cudarun::catalog::{Wheel, WheelFile, Wrapper, catalog, framework_rows, rows};
+use cudarun::catalog::{ToolkitRow, Wheel, WheelFile, Wrapper, catalog, framework_rows, rows};
 use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
 
@@ -114,6 +114,7 @@ fn the_head_of_each_profile_explains_every_field() {
         ("packages.toml", &[fields::<rows::Packages>()]),
         ("python.toml", &[fields::<rows::PythonFacts>()]),
         ("statuses.toml", &[fields::<rows::Status>(), fields::<rows::Message>()]),
+        ("toolkits.toml", &[fields::<ToolkitRow>(), fields::<WheelFile>()]),
         ("wheels.toml", &[fields::<Wheel>(), fields::<WheelFile>()]),
         ("wrappers.toml", &[fields::<Wrapper>()]),
     ];

@@ -35,6 +35,7 @@ const ROOMS: &[&str] = &[
     "diagnose",
     "causes",
     "machine",
+    "fleet",
     "report",
     "pipeline",
     "crash",

@@ -231,6 +231,52 @@ fn ranks_of_slurm_have_one_set_and_one_proof() {
     assert!(said.text.contains("`srun` starts its program on another machine"), "{}", said.text);
 }
 
+/// A Slurm of three nodes, which are this machine by three names.
+fn three_nodes() -> String {
+    let [before, after] =
+        ["NodeName=$(hostname) NodeAddr", "NodeName=gpu[01-03] NodeHostname=$(hostname) NodeAddr"];
+    let ports = "CPUs=2 Port=$PORT_OF_NODE,$((PORT_OF_NODE + 1)),$((PORT_OF_NODE + 2)) State=UNKNOWN";
+    let conf = SLURM.replace(before, after).replace("CPUs=4 Gres=gpu:2 State=UNKNOWN", ports);
+    let conf = conf.replace("GresTypes=gpu\n", "").replace("slurmd.pid", "slurmd.%n.pid");
+    let conf = conf.replace("/slurm/spool\nSlurmctldPid", "/slurm/spool.%n\nSlurmctldPid");
+    let conf = conf.replace("echo \"NodeName=$(hostname) Name=gpu File=$WORK/gpu[0-1]\" >gres.conf\n", "");
+    let start = "for number in 01 02 03; do mkdir -p spool.gpu$number && slurmd -N gpu$number; done\n";
+    let conf = conf.replace("\nslurmd\n", &format!("\n{start}"));
+    conf.replace(
+        "grep -qx idle",
+        "grep -qx idle && [ \"$(sinfo --noheader --format=%D --states=idle)\" = 3 ]",
+    )
+}
+
+#[test]
+fn a_job_starts_only_where_its_program_works() {
+    let Some(cluster) = Cluster::new(1, &SLURM_PROGRAMS) else { return };
+    let (collect, exclude) = (block("fleet-collect"), block("fleet-exclude"));
+    // A node that lacks a device.
+    let damage = "sed -i s,/dev/nvidia-uvm,/dev/other, machines/gpu02.toml";
+    let ask = "cudarun fleet machines; echo bad \"$(cudarun fleet --bad machines)\"";
+    let show = |code: &str| code.replace("cudarun python3 train.py", "printenv SLURMD_NODENAME");
+    let without = "echo all; srun --nodes=3 printenv SLURMD_NODENAME";
+    let code = format!(
+        ": >/dev/nvidia-uvm\n{}{collect}{ask}\n{damage}\n{ask}\necho rest\n{}\n{without}",
+        three_nodes(),
+        show(&exclude)
+    );
+    let said = cluster.run(&code).text;
+    let at = |part: &str| said.find(part).unwrap_or_else(|| panic!("{part}\n{said}"));
+    assert!(at("works on all of 3 machines") < at("gpu[01-03]"), "{said}");
+    assert!(
+        at("bad \n") < at("works on 2 of 3 machines") && at("works on 2 of 3") < at("bad gpu02\n"),
+        "{said}"
+    );
+    let (rest, all) = said.split_once("\nrest\n").unwrap().1.split_once("all\n").unwrap();
+    let nodes = |text: &str| {
+        text.lines().filter(|line| line.starts_with("gpu")).map(str::to_owned).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(nodes(rest), ["gpu01", "gpu03"].map(str::to_owned).into(), "{said}");
+    assert_eq!(nodes(all).len(), 3, "the control: {said}");
+}
+
 #[test]
 fn ranks_of_open_mpi_have_one_set_and_one_proof() {
     let Some(cluster) = Cluster::new(1, &["mpirun"]) else { return };

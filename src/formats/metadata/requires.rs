@@ -226,7 +226,7 @@ pub fn normalised(name: &str) -> String {
     out
 }
 
-/// Returns the first four numbers of a version.
+/// Returns the first five numbers of a version.
 fn plain_version(version: &pep440_rs::Version) -> Option<Version> {
     let numbers: Option<Vec<u32>> =
         version.release().iter().map(|number| u32::try_from(*number).ok()).collect();

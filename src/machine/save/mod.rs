@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use super::FORMAT;
 use crate::catalog::catalog;
 use crate::doctor::{self, Examination, Line};
 use crate::environment::{library_path_elements, preload_elements};
@@ -20,6 +21,7 @@ mod library;
 mod modules;
 mod names;
 mod settings;
+mod source;
 mod texts;
 mod toml_text;
 
@@ -57,7 +59,8 @@ struct SavedFile {
 }
 
 /// Describes the paths that `host` recorded, and the findings of `examination`.
-pub fn describe(host: &Host, examination: &Examination) -> Saved {
+/// `programs` are command lines of programs that were examined.
+pub fn describe(host: &Host, examination: &Examination, programs: &[String]) -> Saved {
     let asked = host.asked();
     let plain = host.inside(host.env.clone(), host.cwd.clone());
     let names = Names::collect(host.home().as_deref(), &host.env, asked.keys().map(PathBuf::as_path));
@@ -86,11 +89,11 @@ pub fn describe(host: &Host, examination: &Examination) -> Saved {
     let lost = writer.lost;
     let entries = without_idle(entries, &needed);
     let mut text = format!(
-        "about = \"A machine as `cudarun doctor --save` of {} saw it\"\ncwd = {}\n",
+        "about = \"A machine as `cudarun doctor --save` of {} saw it\"\nformat = {FORMAT}\ncwd = {}\nprograms = [{}]\n\n[env]\n",
         env!("CARGO_PKG_VERSION"),
-        quoted(&names.hide(&host.cwd.to_string_lossy()))
+        quoted(&names.hide(&host.cwd.to_string_lossy())),
+        programs.iter().map(|line| quoted(&names.hide(line))).collect::<Vec<_>>().join(", "),
     );
-    text.push_str("\n[env]\n");
     let is_known = |name: &str| {
         doctor::tells_of_place(name)
             || FOR_OTHERS.contains(&name)
@@ -339,7 +342,7 @@ impl Writer<'_> {
             return text(&self.names.hide(&settings::settings(&bytes)), true);
         }
         if how != PathUse::Read && !is_library {
-            return text("", matters_by_name(path));
+            return text("", texts::matters_by_name(path));
         }
         if path == Path::new("/etc/ld.so.cache") {
             return Some(SavedFile::new(path, self.ld_cache(path) + &mode, true));
@@ -429,12 +432,4 @@ impl Writer<'_> {
         }
         format!("ld_cache = [\n{}]\n", entries.concat())
     }
-}
-
-/// True for a file that matters by its name alone: a device, a library or the mark of a kind of machine.
-fn matters_by_name(path: &Path) -> bool {
-    let is_mark = doctor::marks().any(|mark| path == Path::new(mark));
-    is_mark
-        || path.starts_with("/dev")
-        || catalog().family_of(&path.file_name().unwrap_or_default().to_string_lossy()).is_some()
 }

@@ -4,8 +4,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::names::Names;
+use super::source;
+use crate::catalog::catalog;
+use crate::doctor;
 use crate::formats::metadata;
 use crate::inventory;
+
+/// The last line of pyenv's shims begins with it.
+const PYENV: &str = "pyenv\" exec";
+/// In bytes. Larger source of packages is reduced like a program's.
+const SMALL: usize = 16 << 10;
 
 /// The saved content of a text file.
 pub(super) enum SavedText {
@@ -65,12 +73,47 @@ pub(super) fn keep(path: &Path, bytes: &[u8], is_size: &dyn Fn(&str, u64) -> boo
             let code = |line: &str| line.split('#').next().unwrap_or_default().trim_end().to_owned() + "\n";
             SavedText::Text(text.lines().map(code).collect())
         }
-        "environments.txt" | "index.json" | ".python-version" | "version" => SavedText::Text(text),
+        "environments.txt" | "index.json" | ".python-version" | "version" | "entry_points.txt"
+        | "top_level.txt" => SavedText::Text(text),
+        "METADATA" => {
+            let keys = ["Name:", "Version:", "Requires-Dist:", "Requires-Python:", "Provides-Extra:"];
+            let head = text.lines().take_while(|line| !line.is_empty());
+            let kept = head.filter(|line| keys.iter().any(|key| line.starts_with(key)));
+            SavedText::Text(kept.map(|line| format!("{line}\n")).collect())
+        }
+        // Records of builds are small files of packages.
+        _ if name.ends_with(".py") && is_of_package(path) && bytes.len() <= SMALL => SavedText::Text(text),
+        // Lines are directories, or code.
+        _ if name.ends_with(".pth") => {
+            let kept = |line: &str| {
+                let code = line.starts_with("import").then(|| source::reduced(line.as_bytes()));
+                code.map_or_else(|| line.to_owned(), |code| code.trim_end().replace('\n', "; "))
+            };
+            let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+            SavedText::Text(lines.map(|line| kept(line) + "\n").collect())
+        }
+        _ if name.ends_with(".py") => SavedText::Text(source::reduced(bytes)),
+        _ if is_script_of_python(&text) => {
+            let first = text.lines().next().unwrap_or_default();
+            SavedText::Text(first.to_owned() + &source::reduced(bytes))
+        }
+        // A shim of pyenv, by the words that cudarun knows it by.
+        _ if text.starts_with("#!") && text.contains(PYENV) => {
+            SavedText::Text(format!("{}\n{PYENV}\n", text.lines().next().unwrap_or_default()))
+        }
         _ if text.starts_with("#!") => {
             SavedText::Text(text.lines().next().unwrap_or_default().to_owned() + "\n")
         }
         _ => SavedText::Empty,
     }
+}
+
+fn is_of_package(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str() == "site-packages" || part.as_os_str() == "dist-packages")
+}
+
+fn is_script_of_python(text: &str) -> bool {
+    text.starts_with("#!") && text.lines().next().is_some_and(|line| line.contains("python"))
 }
 
 /// The packages with libraries.
@@ -113,4 +156,12 @@ pub(super) fn in_place(lines: &BTreeMap<usize, String>, names: &Names) -> String
     let last = lines.keys().next_back().copied().unwrap_or_default();
     let text = |number| lines.get(&number).map(|text| names.hide(text)).unwrap_or_default() + "\n";
     (1..=last).map(text).collect()
+}
+
+/// True for a file that matters by its name alone: a device, a library or the mark of a kind of machine.
+pub(super) fn matters_by_name(path: &Path) -> bool {
+    let is_mark = doctor::marks().any(|mark| path == Path::new(mark));
+    is_mark
+        || path.starts_with("/dev")
+        || catalog().family_of(&path.file_name().unwrap_or_default().to_string_lossy()).is_some()
 }

@@ -1,0 +1,60 @@
+//! `cudarun fleet`: on which of many machines programs work, and in what the others differ. Each machine is a description.
+
+use super::examined::{examine, examine_line};
+use super::{Exit, only_here, print, say};
+use crate::cli::{Common, Fleet};
+use crate::error::Error;
+use crate::fleet::{self, Group, Unread, UnreadReason, host_list};
+use crate::host::Host;
+use crate::machine::Machine;
+use crate::report::{self, ComparedSide, ExaminedGroup, FleetReport, Style};
+
+pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Error> {
+    only_here(common, "fleet")?;
+    let (groups, mut unread) = fleet::find(host, &options.paths);
+    let mut examined = Vec::new();
+    for group in groups {
+        match examine_group(host, common, options, &group) {
+            Ok(one) => examined.push(ExaminedGroup::new(group, one)),
+            Err(why) => unread.extend(group.machines.into_iter().map(|one| {
+                let why = UnreadReason::Unusable(why.clone());
+                Unread { path: one.path, why }
+            })),
+        }
+    }
+    let fleet = FleetReport::new(examined, unread);
+    if options.good || options.bad {
+        for line in report::unread_descriptions(&fleet) {
+            say(&line);
+        }
+        let list = host_list(fleet.names(options.good));
+        print(&if list.is_empty() { list } else { format!("{list}\n") })?;
+    } else if options.json {
+        print(&report::json::fleet(&fleet))?;
+    } else {
+        let style = Style::stdout(common.color).of(host);
+        print(&style.page(&report::fleet(&fleet, style)))?;
+    }
+    Ok(match fleet.is_good() {
+        _ if fleet.has_unread() => Exit::Unknown,
+        true => Exit::Yes,
+        false => Exit::No,
+    })
+}
+
+/// Examines the first machine of a group with the programs of the command line, or else with those of the description.
+fn examine_group(
+    host: &Host,
+    common: &Common,
+    options: &Fleet,
+    group: &Group,
+) -> Result<ComparedSide, String> {
+    let machine = Machine::read(host, &group.machines[0].path);
+    let machine = machine.map_err(|fault| fault.0)?;
+    let lines = if options.program.is_empty() { machine.programs.clone() } else { options.program.clone() };
+    let there = machine.host().map_err(|error| error.to_string())?;
+    let (examination, inventory) = examine(&there, common).map_err(|error| report::error(&error))?;
+    let programs = lines.iter().map(|line| examine_line(&there, common, line)).collect();
+    let name = host_list(group.machines.iter().map(|one| one.name.as_str()));
+    Ok(ComparedSide { name, env: there.env.clone(), examination, inventory, programs })
+}

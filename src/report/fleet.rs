@@ -1,0 +1,280 @@
+//! The page of `fleet`: groups of equal machines, what programs get on each, and in what the groups differ.
+
+use serde_json::{Value, json};
+
+use super::Style;
+use super::compared::{ComparedSide, Comparison, Difference};
+use super::doctor::{ExaminedProgram, gpus};
+use super::doctor_words::sentence;
+use super::errors::os;
+use super::hints::argument;
+use super::words::{counted, version};
+use crate::doctor::Stops;
+use crate::fleet::{Group, Unread, UnreadReason, host_list};
+use crate::text::show;
+
+/// Further differences of a group are only counted.
+const SHOWN: usize = 4;
+/// The mode of programs whose loader takes the picks by itself.
+const AS_IT_IS: &str = "none";
+/// Versions of this family come first in a cell.
+const FIRST: &str = "cuDNN";
+
+/// Equal machines, of which the first was examined.
+pub struct ExaminedGroup {
+    group: Group,
+    side: ComparedSide,
+}
+
+/// The largest group first.
+pub struct FleetReport {
+    groups: Vec<ExaminedGroup>,
+    unread: Vec<Unread>,
+    /// The command lines of all groups, in the order in which they were given.
+    programs: Vec<String>,
+}
+
+impl ExaminedGroup {
+    pub fn new(group: Group, side: ComparedSide) -> ExaminedGroup {
+        ExaminedGroup { group, side }
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.group.machines.iter().map(|machine| machine.name.as_str())
+    }
+
+    fn program(&self, command: &str) -> Option<&ExaminedProgram> {
+        self.side.programs.iter().find(|program| program.command == command)
+    }
+
+    /// Why GPU programs, or this one, cannot work there.
+    fn trouble(&self, command: Option<&str>) -> Option<String> {
+        if let Some(finding) = self.side.examination.stops(Stops::Programs).next() {
+            return Some(sentence(finding));
+        }
+        let program = self.program(command?);
+        let why = |program: &ExaminedProgram| {
+            let last = program.faults.last().map(|why| why.trim_start_matches("error: ").to_owned());
+            last.unwrap_or_else(|| "would not be started".to_owned())
+        };
+        match program {
+            None => Some("its description was not written for this program".to_owned()),
+            Some(program) if program.is_missing => Some("the program is not there".to_owned()),
+            Some(program) => program.is_refused.then(|| why(program)),
+        }
+    }
+
+    fn cell(&self, command: &str) -> String {
+        if let Some(why) = self.trouble(Some(command)) {
+            return format!("no: {why}");
+        }
+        let Some(program) = self.program(command) else { return String::new() };
+        let first = program.uses.iter().find(|title| title.starts_with(FIRST)).or(program.uses.first());
+        let mode =
+            if program.mode == AS_IT_IS { "as it is".to_owned() } else { format!("mode {}", program.mode) };
+        match (first, program.uses.len()) {
+            (None, _) => "nothing to pick".to_owned(),
+            (Some(first), 1) => format!("{first}; {mode}"),
+            (Some(first), all) => format!("{first}, {} more; {mode}", all - 1),
+        }
+    }
+
+    fn facts(&self) -> [String; 3] {
+        let inventory = &self.side.inventory;
+        let driver = inventory.driver.as_ref().map(|driver| driver.version.to_string());
+        [
+            driver.unwrap_or_else(|| "none".to_owned()),
+            gpus(&self.side.examination, inventory),
+            version(inventory.glibc.as_ref()),
+        ]
+    }
+}
+
+impl FleetReport {
+    pub fn new(groups: Vec<ExaminedGroup>, unread: Vec<Unread>) -> FleetReport {
+        let mut programs: Vec<String> = Vec::new();
+        for program in groups.iter().flat_map(|group| &group.side.programs) {
+            if !programs.contains(&program.command) {
+                programs.push(program.command.clone());
+            }
+        }
+        FleetReport { groups, unread, programs }
+    }
+
+    fn works(&self, group: &ExaminedGroup) -> bool {
+        group.trouble(None).is_none()
+            && self.programs.iter().all(|command| group.trouble(Some(command)).is_none())
+    }
+
+    /// The machines on which all programs work, or the others.
+    pub fn names(&self, is_good: bool) -> impl Iterator<Item = &str> {
+        let unread = self.unread.iter().filter(move |one| !is_good && one.names_machine());
+        let unread = unread.filter_map(|one| one.path.file_stem()?.to_str());
+        let groups = self.groups.iter().filter(move |group| self.works(group) == is_good);
+        groups.flat_map(ExaminedGroup::names).chain(unread)
+    }
+
+    pub fn is_good(&self) -> bool {
+        self.names(false).next().is_none()
+    }
+
+    pub fn has_unread(&self) -> bool {
+        !self.unread.is_empty() || self.groups.is_empty()
+    }
+
+    fn count(&self) -> usize {
+        self.groups.iter().map(|group| group.group.machines.len()).sum()
+    }
+
+    fn verdict(&self) -> String {
+        let all = self.count();
+        let good = self.names(true).count();
+        let what = match self.programs.as_slice() {
+            [] => "GPU programs can work".to_owned(),
+            [only] => format!("`{only}` works"),
+            programs => format!("all {} programs work", programs.len()),
+        };
+        match good {
+            _ if all == 0 => "no description of a machine was read".to_owned(),
+            0 => format!("{what} on none of {}", counted(all, "machine")),
+            _ if good == all => format!("{what} on all of {}", counted(all, "machine")),
+            _ => format!("{what} on {good} of {}", counted(all, "machine")),
+        }
+    }
+
+    /// The differences of a group from the largest one.
+    fn differences(&self, group: &ExaminedGroup) -> Vec<Difference> {
+        let usual = &self.groups[0];
+        Comparison::new([&group.side, &usual.side], None).differences()
+    }
+
+    fn drift(&self, group: &ExaminedGroup) -> Vec<String> {
+        let usual = self.groups[0].group.machines.len();
+        let of = format!("{usual} of {}", self.count());
+        let differences = self.differences(group);
+        let line = |one: &Difference| match (&one.values, one.is_finding) {
+            ([Some(own), _], true) => own.clone(),
+            ([None, _], true) => {
+                format!("without what {of} have: {}", one.values[1].as_deref().unwrap_or_default())
+            }
+            ([own, usual], false) => {
+                let none = || "none".to_owned();
+                let (own, usual) = (own.clone().unwrap_or_else(none), usual.clone().unwrap_or_else(none));
+                format!("{} {own}, where {of} have {usual}", one.name)
+            }
+        };
+        let mut lines: Vec<String> = differences.iter().take(SHOWN).map(line).collect();
+        if let Some(more) = differences.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+            lines.push(format!("{}: `--json` shows all", counted(more, "more difference")));
+        }
+        lines
+    }
+}
+
+impl Unread {
+    /// False for a directory that cannot be read, and for a second description of a machine.
+    fn names_machine(&self) -> bool {
+        !matches!(self.why, UnreadReason::Twice(_)) && self.path.extension().is_some()
+    }
+}
+
+/// A line for each description that cannot be used.
+pub fn unread_descriptions(fleet: &FleetReport) -> impl Iterator<Item = String> {
+    fleet.unread.iter().map(|one| format!("{}: {}", show(&one.path), why(&one.why)))
+}
+
+fn why(why: &UnreadReason) -> String {
+    match why {
+        UnreadReason::Io(error) => os(error),
+        UnreadReason::TooLarge => "it is too large for a description".to_owned(),
+        UnreadReason::Twice(other) => format!("{} describes a machine of this name", show(other)),
+        UnreadReason::Unusable(why) => show(why),
+    }
+}
+
+pub fn fleet(fleet: &FleetReport, style: Style) -> String {
+    let verdict = fleet.verdict();
+    let verdict =
+        if fleet.is_good() && !fleet.has_unread() { style.good(&verdict) } else { style.warning(&verdict) };
+    let mut titles: Vec<String> = ["MACHINES", "N", "DRIVER", "GPU", "GLIBC"].map(str::to_owned).to_vec();
+    titles.extend(fleet.programs.iter().map(show));
+    let mut rows = vec![titles.iter().map(|title| style.strong(title)).collect()];
+    for group in &fleet.groups {
+        let mut row = vec![host_list(group.names()), group.group.machines.len().to_string()];
+        row.extend(group.facts());
+        row.extend(fleet.programs.iter().map(|command| group.cell(command)));
+        if fleet.programs.is_empty() {
+            row.extend(group.trouble(None).map(|why| format!("no: {why}")));
+        }
+        rows.push(row);
+    }
+    let mut text = format!("{verdict}\n");
+    if !fleet.groups.is_empty() {
+        text.push_str(&format!("\n{}", style.columns("", &rows)));
+    }
+    let drift = fleet.groups.iter().skip(1).flat_map(|group| {
+        let names = host_list(group.names());
+        fleet.drift(group).into_iter().map(move |line| vec![names.clone(), line])
+    });
+    let drift: Vec<Vec<String>> = drift.collect();
+    if !drift.is_empty() {
+        text.push_str(&format!("\n{}\n{}", style.strong("differences"), style.columns("  ", &drift)));
+    }
+    let unread: Vec<String> = unread_descriptions(fleet).collect();
+    if !unread.is_empty() {
+        text.push_str(&format!("\n{}\n", style.strong("not read")));
+        for line in &unread {
+            text.push_str(&format!("  {line}\n"));
+        }
+    }
+    text + &fleet.next().map(|next| style.next(&next)).unwrap_or_default()
+}
+
+impl FleetReport {
+    /// The command that explains the first refusal.
+    fn next(&self) -> Option<String> {
+        let refused = self.groups.iter().find(|group| !self.works(group))?;
+        let file = argument(refused.group.machines[0].path.as_os_str());
+        let is_refused = |command: &&String| refused.program(command).is_some_and(|one| one.is_refused);
+        let command = self.programs.iter().find(is_refused).filter(|_| refused.trouble(None).is_none());
+        Some(match command {
+            Some(command) => format!("cudarun --machine {file} explain {command}"),
+            None => format!("cudarun --machine {file} doctor"),
+        })
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let program = |group: &ExaminedGroup, command: &String| {
+            let found = group.program(command);
+            json!({
+                "command": command,
+                "works": group.trouble(Some(command)).is_none(),
+                "why_not": group.trouble(Some(command)),
+                "uses": found.map(|one| &one.uses),
+                "mode": found.map(|one| &one.mode),
+            })
+        };
+        let group = |group: &ExaminedGroup| {
+            let [driver, gpus, glibc] = group.facts();
+            json!({
+                "machines": group.names().collect::<Vec<_>>(),
+                "hosts": host_list(group.names()),
+                "driver": driver,
+                "gpus": gpus,
+                "glibc": glibc,
+                "works": self.works(group),
+                "why_not": group.trouble(None),
+                "programs": self.programs.iter().map(|command| program(group, command)).collect::<Vec<_>>(),
+                "differences": self.differences(group),
+            })
+        };
+        let unread = |one: &Unread| json!({ "path": show(&one.path), "why": why(&one.why) });
+        json!({
+            "machines": self.count(),
+            "good": host_list(self.names(true)),
+            "bad": host_list(self.names(false)),
+            "groups": self.groups.iter().map(group).collect::<Vec<_>>(),
+            "unread": self.unread.iter().map(unread).collect::<Vec<_>>(),
+        })
+    }
+}

@@ -1,0 +1,130 @@
+//! Groups of equal nodes, what programs get on each, and the lists of hosts.
+
+use super::{APP, Nodes, node, with_cudnn};
+use crate::support::Run;
+use crate::support::parts::text;
+
+fn good(version: &str) -> String {
+    node("580.95.05", "", &with_cudnn(version))
+}
+
+#[test]
+fn equal_nodes_are_one_row_and_others_are_told_apart() {
+    let of_slurm = |name: &str| {
+        let env = format!("SLURMD_NODENAME = 'yes'\n\"SLURM_LOCALID\" = '{name}'");
+        node("580.95.05", &env, &with_cudnn("9.19.0"))
+    };
+    let nodes = Nodes::new(&[
+        ("gpu01", of_slurm("1")),
+        ("gpu02", of_slurm("2")),
+        ("gpu03", of_slurm("3")),
+        ("gpu07", node("550.90.07", "", &with_cudnn("9.19.0"))),
+        ("gpu08", node("580.95.05", "", &[])),
+    ]);
+    let page = nodes.fleet(&[]).status(1).any_stdout().check();
+    for part in [
+        "`app --serve` works on 4 of 5 machines",
+        "gpu[01-03]  3  580.95.05",
+        "gpu07       1  550.90.07",
+        "cuDNN 9.19.0",
+        "2.35",
+        "gpu07  driver 550.90.07, where 3 of 5 have 580.95.05",
+        "gpu08  cuDNN none, where 3 of 5 have 9.19.0 (loose)",
+        "gpu08.toml explain app --serve",
+    ] {
+        assert!(page.contains(part), "{part}\n{page}");
+    }
+    let json = nodes.fleet(&["--json"]).status(1).json();
+    assert_eq!(json["good"], "gpu[01-03,07]");
+    assert_eq!(json["bad"], "gpu08");
+    assert_eq!(json["groups"][0]["machines"].as_array().unwrap().len(), 3);
+    assert_eq!(json["groups"][0]["programs"][0]["command"], APP);
+    nodes.fleet(&["--good"]).status(1).stdout("gpu[01-03,07]\n").check();
+    nodes.fleet(&["--bad"]).status(1).stdout("gpu08\n").check();
+}
+
+#[test]
+fn one_gpu_of_many_does_not_tell_nodes_apart() {
+    let gpu = |uuid: &str| {
+        let about = format!("Model: NVIDIA H100\nGPU UUID: GPU-{uuid}\nBus Location: 0000:01:00.0\n");
+        let more = [text("/proc/driver/nvidia/gpus/0000:01:00.0/information", &about)];
+        node("580.95.05", "", &[&with_cudnn("9.19.0")[..], &more].concat())
+    };
+    let (one, other) = ("11111111-2222-3333-4444-555555555555", "aaaaaaaa-2222-3333-4444-555555555555");
+    let nodes = Nodes::new(&[("a1", gpu(one)), ("a2", gpu(other))]);
+    nodes.fleet(&[]).stdout_contains(&["works on all of 2 machines", "a[1-2]"]).check();
+    // The control: another model is another group.
+    nodes.put("a2.toml", &gpu(other).replace("H100", "A100"));
+    let json = nodes.fleet(&["--json"]).json();
+    assert_eq!(json["groups"].as_array().unwrap().len(), 2, "{json:#}");
+}
+
+#[test]
+fn all_programs_must_work_and_an_empty_list_prints_nothing() {
+    let nodes = Nodes::new(&[("n1", good("9.19.0")), ("n2", good("9.19.0"))]);
+    nodes.fleet(&["--bad"]).stdout("").check();
+    nodes.fleet(&["--good"]).stdout("n[1-2]\n").check();
+    let other = ["--program", "app", "--program", "app --other"];
+    nodes.fleet(&other).stdout_contains(&["all 2 programs work on all of 2 machines"]).check();
+    let absent = ["--program", "app", "--program", "absent"];
+    nodes.fleet(&absent).status(1).stdout_contains(&["no: the program is not there"]).check();
+    nodes.fleet(&[&absent[..], &["--good"]].concat()).status(1).stdout("").check();
+    nodes.fleet(&[&absent[..], &["--bad"]].concat()).status(1).stdout("n[1-2]\n").check();
+    for wrong in ["", "app 'x"] {
+        nodes.fleet(&["--program", wrong]).status(2).stderr_contains(&["--program"]).check();
+    }
+}
+
+#[test]
+fn a_node_without_a_gpu_is_bad_whatever_its_programs_need() {
+    let without =
+        good("9.19.0").replace("/dev/nvidia0", "/dev/other").replace("/sys/module/nvidia/version", "/x");
+    let nodes = Nodes::new(&[("login1", without), ("gpu1", good("9.19.0"))]);
+    nodes.fleet(&["--bad"]).status(1).stdout("login1\n").check();
+    nodes.fleet(&["--good"]).status(1).stdout("gpu1\n").check();
+}
+
+#[test]
+fn descriptions_that_cannot_be_used_are_named_and_count_as_bad() {
+    let nodes = Nodes::new(&[("n1", good("9.19.0"))]);
+    let hostile = [
+        ("n2", "about = 'x'\n[[file]]\npath = '/../../escaped'\ntext = 'x'\n", "`..`"),
+        ("n3", "not toml", "line 1"),
+        ("n4", "about = 'x'\nformat = 99\nmore = 1\n", "newer cudarun"),
+        ("n5", "", "about"),
+        (
+            "n6",
+            "about = 'x'\n[[file]]\npath = '/a'\nlink = '/etc'\n[[file]]\npath = '/a/passwd'\ntext = 'x'\n",
+            "/a",
+        ),
+    ];
+    for (name, text, _) in &hostile {
+        nodes.put(&format!("{name}.toml"), text);
+    }
+    nodes.put("note.txt", "no description");
+    let page = nodes.fleet(&[]).status(2).any_stdout().check();
+    for (name, _, why) in &hostile {
+        let line = page.lines().find(|line| line.contains(&format!("{name}.toml:")));
+        assert!(line.is_some_and(|line| line.contains(why)), "{name}: {why}\n{page}");
+    }
+    assert!(page.contains("works on all of 1 machine") && !page.contains("note.txt"), "{page}");
+    nodes.fleet(&["--bad"]).status(2).stdout("n[2-6]\n").any_stderr().check();
+    nodes.fleet(&["--good"]).status(2).stdout("n1\n").any_stderr().check();
+    assert!(!nodes.path("../escaped").exists());
+    let absent = nodes.path("absent");
+    let absent = absent.to_str().unwrap();
+    Run::new(["fleet", absent]).status(2).stdout_contains(&["no description", absent]).check();
+    let file = nodes.path("n1.toml");
+    Run::new(["fleet", file.to_str().unwrap()]).stdout_contains(&["works on all of 1 machine"]).check();
+    Run::new(["fleet"]).status(2).stderr_contains(&["DIR"]).check();
+    Run::new(["--root", "/", "fleet", "."]).status(2).stderr_contains(&["--root"]).check();
+}
+
+#[test]
+fn two_descriptions_of_one_name_are_told() {
+    let (a, b) = (Nodes::new(&[("n1", good("9.19.0"))]), Nodes::new(&[("n1", good("9.10.2"))]));
+    let (a, b) = (a.path(""), b.path(""));
+    let run = Run::new(["fleet", a.to_str().unwrap(), b.to_str().unwrap()]);
+    run.status(2).stdout_contains(&["works on all of 1 machine", "describes a machine of this name"]).check();
+    Run::new(["fleet", a.to_str().unwrap(), a.to_str().unwrap()]).stdout_contains(&["1 machine"]).check();
+}

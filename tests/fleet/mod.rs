@@ -1,0 +1,68 @@
+//! `cudarun fleet`, and the descriptions that `doctor --save-in` writes for it.
+
+mod described;
+mod groups;
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::support::Run;
+use crate::support::parts::{cudnn, driver, elf, kernel, library, link, program, text};
+
+pub const SYSTEM: &str = "/usr/lib/x86_64-linux-gnu";
+pub const APP: &str = "app --serve";
+
+/// A directory of descriptions.
+pub struct Nodes {
+    directory: tempfile::TempDir,
+}
+
+/// The text of a description: a node with a GPU, this driver, a program that needs cuDNN 9, and these files.
+pub fn node(version: &str, env: &str, files: &[String]) -> String {
+    let base = [
+        elf(
+            &format!("{SYSTEM}/libc.so.6"),
+            "soname = 'libc.so.6', exports = ['malloc'], versions = ['GLIBC_2.35']",
+        ),
+        elf("/usr/lib/ld-linux-x86-64.so.2", "soname = 'ld-linux-x86-64.so.2'"),
+        link("/lib", "usr/lib"),
+        link("/lib64", "usr/lib"),
+        kernel(version),
+        text("/dev/nvidia-uvm", ""),
+        driver(SYSTEM, version),
+        program("app", &["libcudnn.so.9", "libc.so.6"], ""),
+    ];
+    format!(
+        "about = 'a node'\nformat = 1\nprograms = ['{APP}']\n\n[env]\nPATH = '/usr/bin'\n{env}\n{}{}",
+        base.concat(),
+        files.concat()
+    )
+}
+
+pub fn with_cudnn(version: &str) -> Vec<String> {
+    let cuda = ["libcublas", "libcublasLt"].map(|stem| library(SYSTEM, stem, "12", "12.4.5", ""));
+    [&cuda[..], &[cudnn(SYSTEM, version, "")]].concat()
+}
+
+impl Nodes {
+    pub fn new(nodes: &[(&str, String)]) -> Nodes {
+        let made = Nodes { directory: tempfile::tempdir().unwrap() };
+        for (name, text) in nodes {
+            made.put(&format!("{name}.toml"), text);
+        }
+        made
+    }
+
+    pub fn put(&self, file: &str, text: &str) {
+        fs::write(self.path(file), text).unwrap();
+    }
+
+    pub fn path(&self, file: &str) -> PathBuf {
+        self.directory.path().canonicalize().unwrap().join(file)
+    }
+
+    pub fn fleet(&self, options: &[&str]) -> Run {
+        let directory = self.path("");
+        Run::new([&["fleet"], options, &[directory.to_str().unwrap()]].concat()).env("COLUMNS", "200")
+    }
+}
