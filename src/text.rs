@@ -77,7 +77,8 @@ pub fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<
     near.min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
 }
 
-fn is_hostile(character: char) -> bool {
+/// True for a control character, and for one that turns the direction of text or has no width.
+pub fn is_hostile(character: char) -> bool {
     character.is_control()
         || matches!(character,
             '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
-use super::wishes::Wishes;
+use super::wishes::{Paper, Wishes};
 
 #[derive(Args, Debug)]
 pub struct Doctor {
@@ -25,6 +25,8 @@ pub struct Doctor {
     /// Show the differences between A and B instead: files of `--save`, directories of environments, or `here` [default for B: here]
     #[arg(long, value_name = "A[,B]", value_delimiter = ',', conflicts_with = "save")]
     pub compare: Vec<PathBuf>,
+    #[command(flatten)]
+    pub paper: Paper,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -44,6 +46,8 @@ pub struct Fleet {
     /// Print only the other machines
     #[arg(long)]
     pub bad: bool,
+    #[command(flatten)]
+    pub paper: Paper,
     /// Print one JSON object
     #[arg(long, conflicts_with_all = ["good", "bad"])]
     pub json: bool,
@@ -77,6 +81,8 @@ pub struct Diagnose {
     /// Show all causes, those that are ruled out too, each with its evidence
     #[arg(long)]
     pub all: bool,
+    #[command(flatten)]
+    pub paper: Paper,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

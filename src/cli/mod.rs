@@ -11,11 +11,13 @@ mod faults;
 mod fetching;
 mod help;
 mod settle;
+mod shells;
 mod wishes;
 
 pub use faults::{Diagnose, Doctor, Fleet};
 pub use fetching::{ClientKind, Fetch, FetchWhen, TOOLKIT, family_and_range};
-pub use wishes::{Building, Wishes};
+pub use shells::{Completions, Hook, Shell};
+pub use wishes::{Building, Paper, Wishes};
 
 /// The verbs. `cudarun -- NAME` and `./NAME` start a program with the name of a verb.
 pub const VERBS: &[&str] = &[
@@ -272,6 +274,8 @@ pub struct List {
 pub struct Explain {
     #[command(flatten)]
     pub question: Question,
+    #[command(flatten)]
+    pub paper: Paper,
     /// Skip the best set and show the next; twice, the one after that
     #[arg(long, action = clap::ArgAction::Count)]
     pub next: u8,
@@ -410,32 +414,4 @@ pub struct Allow {
     /// With --list: print one JSON object
     #[arg(long, requires = "list")]
     pub json: bool,
-}
-
-#[derive(Args, Debug)]
-pub struct Hook {
-    /// The shell that evaluates it in its start-up file
-    #[arg(value_name = "SHELL", required_unless_present = "check")]
-    pub shell: Option<Shell>,
-    /// Called by the hook itself, with the answer that it got before
-    #[arg(long, hide = true, value_name = "TOLD", conflicts_with = "shell")]
-    pub check: Option<String>,
-}
-
-#[derive(Args, Debug)]
-pub struct Completions {
-    /// The shell
-    #[arg(value_name = "SHELL")]
-    pub shell: Shell,
-    /// The words of a line, which the script of the shell completes
-    #[arg(last = true, hide = true)]
-    pub line: Vec<OsString>,
-}
-
-/// Shells with a hook and completions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Shell {
-    Bash,
-    Zsh,
-    Fish,
 }

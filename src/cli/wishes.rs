@@ -1,6 +1,7 @@
 //! Options about the libraries of a program.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
@@ -25,6 +26,17 @@ pub struct Wishes {
     /// How to make the loader take the picked libraries [default: the least intrusive mode that is enough]
     #[arg(long, hide_short_help = true, value_name = "MODE")]
     pub pin_mode: Option<Mode>,
+}
+
+/// Other forms of an answer.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Paper {
+    /// Write a page to look at to FILE: one HTML file, without scripts
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub html: Option<PathBuf>,
+    /// Print Markdown, for a bug report
+    #[arg(long, conflicts_with_all = ["json", "html"])]
+    pub markdown: bool,
 }
 
 /// The option for programs that compile CUDA code.

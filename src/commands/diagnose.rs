@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::examined::frameworks;
 use super::log;
-use super::{Exit, command_of, follow, machine, print};
+use super::{Exit, command_of, follow, machine, paper, print};
 use crate::causes;
 use crate::cli::{Common, Diagnose};
 use crate::diagnose::{Log, NamedPaths};
@@ -83,6 +83,9 @@ pub(super) fn known_from_text(log: &Log) -> Diagnosis<'_> {
 }
 
 fn tell(host: &Host, common: &Common, options: &Diagnose, diagnosis: &Diagnosis<'_>) -> Result<(), Error> {
+    if paper::deliver(common, &options.paper, || report::diagnosed_page(diagnosis))? {
+        return Ok(());
+    }
     let style = Style::stdout(common.color).of(host);
     print(&if options.json {
         report::diagnosis_json(diagnosis)

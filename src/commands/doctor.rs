@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::compare::compare;
 use super::examined::{examine, examine_line, programs};
-use super::{Exit, machine, print, say};
+use super::{Exit, machine, paper, print, say};
 use crate::cli::{Common, Doctor, Wishes};
 use crate::error::Error;
 use crate::host::Host;
@@ -43,7 +43,10 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
     }
     let programs = programs(&host, common, &options.words)?;
     let style = Style::stdout(common.color).of(&host);
-    if options.json {
+    let page = || report::examined_page(&examination, &inventory, &programs);
+    if paper::deliver(common, &options.paper, page)? {
+        // Written.
+    } else if options.json {
         print(&report::json::examination(&examination, &inventory, &programs))?;
     } else {
         let page = report::examination(&examination, &inventory, common.verbose, style);

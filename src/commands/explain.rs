@@ -1,6 +1,6 @@
 //! `cudarun explain PROGRAM …`: what the program needs, what was picked, and why. Starts nothing, writes nothing.
 
-use super::{Exit, command_of, follow, machine, print};
+use super::{Exit, command_of, follow, machine, paper, print};
 use crate::cli::{Common, Explain};
 use crate::error::Error;
 use crate::host::Host;
@@ -42,6 +42,9 @@ fn tell(facts: &Facts<'_>, decision: &Decision, common: &Common, explain: &Expla
         remarks: &remarks,
         words: &explain.question.words,
     };
+    if paper::deliver(common, &explain.paper, || report::explained_page(&explanation))? {
+        return Ok(());
+    }
     let style = Style::stdout(common.color).of(facts.host);
     print(&if explain.question.json {
         report::json::explanation(&explanation)

@@ -1,7 +1,7 @@
 //! `cudarun fleet`: on which of many machines programs work, and in what the others differ. Each machine is a description.
 
 use super::examined::{examine, examine_line};
-use super::{Exit, only_here, print, say};
+use super::{Exit, only_here, paper, print, say};
 use crate::cli::{Common, Fleet};
 use crate::error::Error;
 use crate::fleet::{self, Group, Unread, UnreadReason, host_list};
@@ -29,6 +29,8 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
         }
         let list = host_list(fleet.names(options.good));
         print(&if list.is_empty() { list } else { format!("{list}\n") })?;
+    } else if paper::deliver(common, &options.paper, || report::fleet_page(&fleet))? {
+        // Written.
     } else if options.json {
         print(&report::json::fleet(&fleet))?;
     } else {

@@ -35,6 +35,7 @@ mod log;
 mod meant;
 mod misread;
 mod outlet;
+mod paper;
 pub mod prove;
 pub mod record;
 pub mod run;

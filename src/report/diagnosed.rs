@@ -140,7 +140,7 @@ fn cause(cause: &Cause<'_>, is_told: bool, diagnosis: &Diagnosis<'_>, all: bool,
 }
 
 /// The matched text, its line, and how many processes say so.
-fn said(message: &Message) -> String {
+pub(super) fn said(message: &Message) -> String {
     let speakers = message.speakers.len();
     let many = if speakers > 1 { format!(", {speakers} processes say so") } else { String::new() };
     format!("{}  (line {}{many})", message.excerpt, message.first)

@@ -163,7 +163,7 @@ pub fn examination(examination: &Examination, inventory: &Inventory, verbosity: 
     text
 }
 
-fn title(section: Section) -> &'static str {
+pub(super) fn title(section: Section) -> &'static str {
     match section {
         Section::Driver => "driver and kernel",
         Section::Gpus => "GPUs and device nodes",
@@ -176,7 +176,7 @@ fn title(section: Section) -> &'static str {
 }
 
 /// The facts of a section in one line.
-fn summary(section: Section, examination: &Examination, inventory: &Inventory) -> String {
+pub(super) fn summary(section: Section, examination: &Examination, inventory: &Inventory) -> String {
     match section {
         Section::Driver => match (&inventory.driver, examination.surroundings) {
             (Some(driver), _) => {

@@ -126,7 +126,7 @@ impl FleetReport {
         self.groups.iter().map(|group| group.group.machines.len()).sum()
     }
 
-    fn verdict(&self) -> String {
+    pub(super) fn verdict(&self) -> String {
         let all = self.count();
         let good = self.names(true).count();
         let what = match self.programs.as_slice() {
@@ -196,27 +196,14 @@ pub fn fleet(fleet: &FleetReport, style: Style) -> String {
     let verdict = fleet.verdict();
     let verdict =
         if fleet.is_good() && !fleet.has_unread() { style.good(&verdict) } else { style.warning(&verdict) };
-    let mut titles: Vec<String> = ["MACHINES", "N", "DRIVER", "GPU", "GLIBC"].map(str::to_owned).to_vec();
-    titles.extend(fleet.programs.iter().map(show));
-    let mut rows = vec![titles.iter().map(|title| style.strong(title)).collect()];
-    for group in &fleet.groups {
-        let mut row = vec![host_list(group.names()), group.group.machines.len().to_string()];
-        row.extend(group.facts());
-        row.extend(fleet.programs.iter().map(|command| group.cell(command)));
-        if fleet.programs.is_empty() {
-            row.extend(group.trouble(None).map(|why| format!("no: {why}")));
-        }
-        rows.push(row);
-    }
+    let (head, rows) = fleet.table();
+    let rows: Vec<Vec<String>> =
+        std::iter::once(head.iter().map(|title| style.strong(title)).collect()).chain(rows).collect();
     let mut text = format!("{verdict}\n");
     if !fleet.groups.is_empty() {
         text.push_str(&format!("\n{}", style.columns("", &rows)));
     }
-    let drift = fleet.groups.iter().skip(1).flat_map(|group| {
-        let names = host_list(group.names());
-        fleet.drift(group).into_iter().map(move |line| vec![names.clone(), line])
-    });
-    let drift: Vec<Vec<String>> = drift.collect();
+    let drift = fleet.all_drift();
     if !drift.is_empty() {
         text.push_str(&format!("\n{}\n{}", style.strong("differences"), style.columns("  ", &drift)));
     }
@@ -231,8 +218,39 @@ pub fn fleet(fleet: &FleetReport, style: Style) -> String {
 }
 
 impl FleetReport {
+    /// A row for each group, below its titles.
+    pub(super) fn table(&self) -> (Vec<String>, Vec<Vec<String>>) {
+        let mut head: Vec<String> = ["MACHINES", "N", "DRIVER", "GPU", "GLIBC"].map(str::to_owned).to_vec();
+        head.extend(self.programs.iter().map(show));
+        let row = |group: &ExaminedGroup| {
+            let mut row = vec![host_list(group.names()), group.group.machines.len().to_string()];
+            row.extend(group.facts());
+            row.extend(self.programs.iter().map(|command| group.cell(command)));
+            row
+        };
+        let mut rows: Vec<Vec<String>> = self.groups.iter().map(row).collect();
+        if self.programs.is_empty() {
+            head.push("GPU PROGRAMS".to_owned());
+            for (row, group) in rows.iter_mut().zip(&self.groups) {
+                row.push(
+                    group.trouble(None).map_or_else(|| "can work".to_owned(), |why| format!("no: {why}")),
+                );
+            }
+        }
+        (head, rows)
+    }
+
+    /// The differences of all groups from the largest one, each with its machines.
+    pub(super) fn all_drift(&self) -> Vec<Vec<String>> {
+        let of = |group: &ExaminedGroup| {
+            let names = host_list(group.names());
+            self.drift(group).into_iter().map(move |line| vec![names.clone(), line]).collect::<Vec<_>>()
+        };
+        self.groups.iter().skip(1).flat_map(of).collect()
+    }
+
     /// The command that explains the first refusal.
-    fn next(&self) -> Option<String> {
+    pub(super) fn next(&self) -> Option<String> {
         let refused = self.groups.iter().find(|group| !self.works(group))?;
         let file = argument(refused.group.machines[0].path.as_os_str());
         let is_refused = |command: &&String| refused.program(command).is_some_and(|one| one.is_refused);

@@ -23,6 +23,7 @@ mod listed;
 mod loader;
 mod notes;
 mod overview;
+mod page;
 mod pinned;
 mod places;
 mod project;
@@ -54,6 +55,9 @@ pub use hints::shell_words;
 pub use listed::listed;
 pub use notes::{note, unanswered};
 pub use overview::Explanation;
+pub use page::{
+    Page, diagnosed_page, examined_page, explained_page, fleet_page, html, markdown, page_written,
+};
 pub use pinned::{launches, refusal, sets_library_path};
 pub use project::{project_line, trouble};
 pub use reasons::left;

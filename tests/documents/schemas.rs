@@ -168,6 +168,13 @@ fn outputs() -> BTreeMap<&'static str, Vec<Value>> {
             Run::new(["doctor", "--json", "--compare", &pair.join(","), "python3", "/home/user/train.py"]);
         keep("doctor-compare", &run.in_directory(env!("CARGO_MANIFEST_DIR")).output().0);
     }
+    let nodes = tempfile::tempdir().unwrap();
+    fs::write(nodes.path().join("bad.toml"), "no description").unwrap();
+    for program in ["python3 /home/user/train.py", "/opt/app/for-13"] {
+        let machines = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/machines");
+        let words = ["fleet", "--json", "--program", program, machines, nodes.path().to_str().unwrap()];
+        keep("fleet", &Run::new(words).output().0);
+    }
     keep("verify", &Run::new(["verify", "--json", "/bin/true"]).any_stderr().output().0);
     let project = tempfile::tempdir().unwrap();
     let report = project.path().join("report");

@@ -1,10 +1,18 @@
 //! Describes a library by the facts that our reader finds in it, without its code.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::super::elf::Elf as Description;
-use crate::catalog::Evidence;
+use crate::catalog::{Evidence, catalog};
 use crate::formats::elf::{Elf, X86_64};
+use crate::formats::{names, symbols};
 use crate::inventory::{self, GpuCode, LibraryFacts};
 use crate::version::Version;
+
+/// A symbol in place of those that are not kept, for the version that they have.
+const ANY: &str = "x";
+/// Names of C++, by which only libraries of one release call each other.
+const MANGLED: &[u8] = b"_Z";
 
 /// The description of a file.
 pub(super) enum SavedLibrary {
@@ -14,16 +22,30 @@ pub(super) enum SavedLibrary {
     Text(&'static str),
 }
 
-/// Returns None if no description gives the facts of the file.
-pub(super) fn describe(data: &[u8], name: &str) -> Option<SavedLibrary> {
+/// Returns None if no description gives the facts of the file. With `is_for_programs`, it has the symbols that NVIDIA's libraries
+/// export and that others import from them.
+pub(super) fn describe(data: &[u8], name: &str, is_for_programs: bool) -> Option<SavedLibrary> {
     let elf = match Elf::parse(data) {
         Ok(elf) => elf,
         Err(error) => return broken(&error.to_string()),
     };
     let mut kept = generic(&elf)?;
+    if is_for_programs {
+        kept.imports = imports(&elf);
+        kept.constants.extend(opened(&elf));
+    }
     // A library of no family has no other facts.
     if let Some(facts) = inventory::facts(data, name, elf.machine()) {
         of_family(&facts, &mut kept);
+        if is_for_programs {
+            kept.exports = exports(&elf);
+            let Description { exports, functions, objects, pointers, .. } = &mut kept;
+            exports.retain(|name| {
+                !functions.contains_key(name) && !objects.contains_key(name) && !pointers.contains_key(name)
+            });
+            kept.exports.push(ANY.to_owned());
+            kept.unversioned = !elf.has_versions();
+        }
         let built = kept.build().ok()?;
         let again = inventory::facts(&built, name, elf.machine())?;
         if !facts.reads_like(&again) {
@@ -54,13 +76,9 @@ fn broken(why: &str) -> Option<SavedLibrary> {
 fn generic(elf: &Elf<'_>) -> Option<Description> {
     let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
     let soname = elf.soname().and_then(text);
-    let is_c_library = soname.as_deref() == Some("libc.so.6");
+    // The first is the name of the file itself.
     let nodes = elf.defined_versions().into_iter().filter_map(text);
-    let newest = nodes.filter_map(|node| {
-        let version: Version = node.strip_prefix("GLIBC_")?.parse().ok()?;
-        Some((version, node))
-    });
-    let newest = newest.max().map(|(_, node)| node).filter(|_| is_c_library);
+    let nodes: Vec<String> = nodes.filter(|node| Some(node) != soname.as_ref()).collect();
     let needed: Option<Vec<String>> = elf.needed().map(text).collect();
     Some(Description {
         soname,
@@ -68,13 +86,56 @@ fn generic(elf: &Elf<'_>) -> Option<Description> {
         rpath: elf.rpath().and_then(text),
         runpath: elf.runpath().and_then(text),
         interpreter: elf.interpreter().and_then(|interpreter| interpreter.into_string().ok()),
-        versions: newest.into_iter().collect(),
+        versions: nodes,
         machine: Some(elf.machine()).filter(|machine| *machine != X86_64),
         build_id: elf.build_id().map(inventory::hexadecimal),
         constants: release(elf).into_iter().collect(),
         truncated: elf.is_truncated(),
         ..Description::default()
     })
+}
+
+fn exports(elf: &Elf<'_>) -> Vec<String> {
+    let symbols = elf.symbols();
+    let defined = symbols.iter().filter(|symbol| symbol.defined && !symbol.name.starts_with(MANGLED));
+    let names = defined.filter_map(|symbol| std::str::from_utf8(symbol.name).ok().map(str::to_owned));
+    names.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// Returns what it imports of NVIDIA's libraries, and each version that it requires of any other file.
+fn imports(elf: &Elf<'_>) -> BTreeMap<String, Vec<String>> {
+    let mut imports: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let is_of_interest = |file: &str| catalog().family_of(file).is_some();
+    let exports = |file: &str, symbol: &str| catalog().may_export(file, symbol);
+    let imported = symbols::imports(elf, is_of_interest, exports);
+    for symbol in imported.into_iter().filter(|symbol| !symbol.name.as_bytes().starts_with(MANGLED)) {
+        match symbol.version {
+            Some(version) => {
+                imports.entry(symbol.file).or_default().insert(format!("{}@{version}", symbol.name));
+            }
+            // Any file may have it.
+            None => _ = imports.entry(String::new()).or_default().insert(symbol.name),
+        }
+    }
+    let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
+    for (file, node) in elf.required_versions() {
+        let Some((file, node)) = text(file).zip(text(node)) else { continue };
+        let known = imports.entry(file).or_default();
+        if !known.iter().any(|symbol| symbol.ends_with(&format!("@{node}"))) {
+            known.insert(format!("{ANY}@{node}"));
+        }
+    }
+    imports.into_iter().map(|(file, symbols)| (file, symbols.into_iter().collect())).collect()
+}
+
+/// Returns the names of libraries in its constants, which it may open.
+fn opened(elf: &Elf<'_>) -> BTreeSet<String> {
+    let constants = elf.constants();
+    let found = constants.into_iter().flat_map(|range| {
+        let known = names::libraries(range).into_iter().filter(|name| catalog().family_of(name).is_some());
+        known.chain(names::library_paths(range)).collect::<Vec<_>>()
+    });
+    found.collect()
 }
 
 /// Returns `stable release version 2.36` for a loader with this text.
@@ -119,7 +180,11 @@ fn of_family(facts: &LibraryFacts, kept: &mut Description) {
     }
     for (file, prefix) in inventory::RUNTIMES {
         if let Some(version) = facts.needs.get(prefix) {
-            kept.imports.insert(file.to_owned(), vec![format!("x@{prefix}{version}")]);
+            let node = format!("{ANY}@{prefix}{version}");
+            let known = kept.imports.entry(file.to_owned()).or_default();
+            if !known.contains(&node) {
+                known.push(node);
+            }
         }
     }
     if let Some(code) = &facts.code {

@@ -54,8 +54,8 @@ struct SavedFile {
     fields: String,
     /// It affects the result; other directories and links only lead to such files.
     matters: bool,
-    /// The target of a link.
-    leads_to: Option<PathBuf>,
+    /// The target of a link, one step away, and the file at the end of all steps.
+    ends: Vec<PathBuf>,
 }
 
 /// Describes the paths that `host` recorded, and the findings of `examination`.
@@ -69,6 +69,7 @@ pub fn describe(host: &Host, examination: &Examination, programs: &[String]) -> 
         names: &names,
         examination,
         lines: lines(examination),
+        is_for_programs: !programs.is_empty(),
         first_names: BTreeMap::new(),
         lost: Vec::new(),
     };
@@ -159,15 +160,17 @@ fn without_idle(mut entries: BTreeMap<PathBuf, SavedFile>, needed: &BTreeSet<Pat
         .filter(|entry| entry.matters || needed.contains(&entry.path))
         .map(|entry| entry.path.clone())
         .collect();
-    let links: Vec<(PathBuf, PathBuf)> =
-        entries.values().filter_map(|entry| Some((entry.path.clone(), entry.leads_to.clone()?))).collect();
+    let links: Vec<(PathBuf, PathBuf)> = entries
+        .values()
+        .flat_map(|entry| entry.ends.iter().map(|end| (entry.path.clone(), end.clone())))
+        .collect();
     while let Some(path) = fresh.pop() {
         for above in path.ancestors() {
             if kept.insert(above.to_owned()) && above != path && entries.contains_key(above) {
                 fresh.push(above.to_owned());
             }
         }
-        if let Some(target) = entries.get(&path).and_then(|entry| entry.leads_to.clone()) {
+        for target in entries.get(&path).into_iter().flat_map(|entry| &entry.ends) {
             for above in target.ancestors().filter(|above| entries.contains_key(*above)) {
                 if !kept.contains(above) {
                     fresh.push(above.to_owned());
@@ -208,7 +211,7 @@ fn allowed(host: &Host, names: &Names, text: &str) -> Vec<(String, String)> {
 
 impl SavedFile {
     fn new(path: &Path, fields: String, matters: bool) -> SavedFile {
-        SavedFile { path: path.to_owned(), fields, matters, leads_to: None }
+        SavedFile { path: path.to_owned(), fields, matters, ends: Vec::new() }
     }
 
     /// A text file with a mode in TOML.
@@ -228,6 +231,7 @@ struct Writer<'w> {
     names: &'w Names,
     examination: &'w Examination,
     lines: BTreeMap<PathBuf, BTreeMap<usize, String>>,
+    is_for_programs: bool,
     /// The first name of each file.
     first_names: BTreeMap<FileId, PathBuf>,
     lost: Vec<PathBuf>,
@@ -282,7 +286,8 @@ impl Writer<'_> {
         // One step only, since the target may be a link as well.
         let leads_to = above.zip(own).map(|(above, own)| names::normal(&above.join(own)));
         let fields = format!("link = {}\n", quoted(&target));
-        Some(SavedFile { leads_to, ..SavedFile::new(path, fields, matters) })
+        let ends = leads_to.into_iter().chain(self.host.canonical(path).ok()).collect();
+        Some(SavedFile { ends, ..SavedFile::new(path, fields, matters) })
     }
 
     /// Returns entries for the names in a listing.
@@ -351,7 +356,7 @@ impl Writer<'_> {
         let name = path.file_name()?.to_str()?;
         if start == *b"\x7fELF" || is_library {
             let data = self.host.map(path).ok()?;
-            let Some(kept) = library::describe(&data, name) else {
+            let Some(kept) = library::describe(&data, name, self.is_for_programs) else {
                 self.lost.push(path.to_owned());
                 return text("", true);
             };

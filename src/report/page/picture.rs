@@ -1,0 +1,177 @@
+//! A picture of the libraries that a program gets and of the directories that they come from, as SVG. It says in words, too,
+//! what it shows.
+
+use std::path::{Path, PathBuf};
+
+use super::escape::escape;
+use crate::inventory::Inventory;
+use crate::predict::Prediction;
+use crate::predict::supply::given;
+use crate::program::Program;
+use crate::report::pinned::given_fault;
+use crate::report::words::{self, list};
+
+/// In the units of the picture, which is scaled to the page.
+const WIDTH: usize = 640;
+const ROW: usize = 38;
+const BOX: usize = 28;
+const LEFT: usize = 235;
+const RIGHT: usize = 310;
+/// Characters that fit into a box of each column.
+const FIT_LEFT: usize = 27;
+const FIT_RIGHT: usize = 40;
+
+/// A library that comes before the one that fits.
+const SHADOWS: &str = "not the one that fits";
+
+/// The libraries of each family, and where they come from.
+pub(super) struct Picture {
+    title: String,
+    families: Vec<FamilyBox>,
+}
+
+struct FamilyBox {
+    name: String,
+    versions: Vec<String>,
+    places: Vec<String>,
+    fault: Option<&'static str>,
+}
+
+impl Picture {
+    /// Shows the files that a program maps, as they were predicted.
+    pub(super) fn of(
+        title: &str,
+        prediction: &Prediction,
+        inventory: &Inventory,
+        program: &Program,
+    ) -> Picture {
+        let mut families = Vec::new();
+        for (family, supply) in given(prediction, inventory) {
+            let mut one = FamilyBox {
+                name: words::family(family).to_owned(),
+                versions: Vec::new(),
+                places: Vec::new(),
+                fault: supply.fault(inventory).map(given_fault),
+            };
+            for (installation, files) in &supply.installations {
+                let version = installation.and_then(|one| one.version);
+                one.versions.extend(version.map(|version| version.to_string()));
+                let directory: PathBuf = match installation {
+                    Some(installation) => installation.directory.clone(),
+                    None => files[0].path.parent().unwrap_or(Path::new("/")).to_owned(),
+                };
+                one.places.push(words::place(&directory, Some(program)));
+            }
+            one.versions.dedup();
+            families.push(one);
+        }
+        Picture { title: title.to_owned(), families }
+    }
+
+    /// Marks the libraries that come from elsewhere in another picture.
+    pub(super) fn mark_others(&mut self, other: &Picture) {
+        for one in self.families.iter_mut().filter(|one| one.fault.is_none()) {
+            let same = other.families.iter().find(|other| other.name == one.name);
+            if same.is_some_and(|same| same.places != one.places) {
+                one.fault = Some(SHADOWS);
+            }
+        }
+    }
+
+    /// Each mark, in words.
+    pub(super) fn marked(&self) -> Vec<String> {
+        let marked = self
+            .families
+            .iter()
+            .filter_map(|one| Some(format!("{}: {}, from {}", one.name, one.fault?, list(&one.places))));
+        marked.collect()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.families.is_empty()
+    }
+
+    pub(super) fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// A row for each family: its versions, its directories, its fault.
+    pub(super) fn rows(&self) -> Vec<Vec<String>> {
+        let row = |one: &FamilyBox| {
+            let fault = one.fault.map(str::to_owned).unwrap_or_default();
+            vec![one.name.clone(), one.versions.join(", "), one.places.join(", "), fault]
+        };
+        self.families.iter().map(row).collect()
+    }
+
+    /// The picture in words.
+    fn sentence(&self) -> String {
+        let of = |one: &FamilyBox| {
+            let fault = one.fault.map(|fault| format!(": {fault}")).unwrap_or_default();
+            format!("{} {} from {}{fault}", one.name, one.versions.join(" and "), list(&one.places))
+        };
+        self.families.iter().map(of).collect::<Vec<_>>().join("; ")
+    }
+
+    /// `number` tells the pictures of a page apart.
+    pub(super) fn svg(&self, number: usize) -> String {
+        let mut places: Vec<&String> = Vec::new();
+        for place in self.families.iter().flat_map(|one| &one.places) {
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        let rows = self.families.len().max(places.len());
+        let height = rows * ROW + 6;
+        let (mut lines, mut boxes) = (String::new(), String::new());
+        let middle = |index: usize| index * ROW + 3 + BOX / 2;
+        for (index, one) in self.families.iter().enumerate() {
+            let class = if one.fault.is_some() { "bad" } else { "good" };
+            for place in &one.places {
+                let to = places.iter().position(|known| *known == place).unwrap_or_default();
+                let (from, to, bend) = (middle(index), middle(to), usize::midpoint(LEFT, RIGHT));
+                lines.push_str(&format!(
+                    "<path class=\"{class}\" d=\"M{LEFT} {from} C{bend} {from} {bend} {to} {RIGHT} {to}\"/>\n"
+                ));
+            }
+            let versions = match one.versions.as_slice() {
+                [] => String::new(),
+                [only] => format!(" {only}"),
+                [first, .., last] => format!(" {first}, {last}"),
+            };
+            let fault = one.fault.map(|_| "! ").unwrap_or_default();
+            let text = cut(&format!("{fault}{}{versions}", one.name), FIT_LEFT, false);
+            boxes.push_str(&labelled(class, 1, middle(index), LEFT - 1, &text));
+        }
+        for (index, place) in places.iter().enumerate() {
+            let text = cut(place, FIT_RIGHT, true);
+            boxes.push_str(&labelled("plain", RIGHT, middle(index), WIDTH - RIGHT - 1, &text));
+        }
+        format!(
+            "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"picture{number} words{number}\">\n\
+             <title id=\"picture{number}\">{}</title>\n<desc id=\"words{number}\">{}</desc>\n{lines}{boxes}</svg>\n",
+            escape(&self.title),
+            escape(&self.sentence()),
+        )
+    }
+}
+
+fn labelled(class: &str, x: usize, middle: usize, width: usize, text: &str) -> String {
+    let (y, line) = (middle - BOX / 2, middle + 5);
+    format!(
+        "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{BOX}\" rx=\"5\"/>\
+         <text x=\"{}\" y=\"{line}\">{}</text>\n",
+        x + 8,
+        escape(text)
+    )
+}
+
+/// As many characters as a box has room for. The end of a path tells more than its beginning.
+fn cut(text: &str, fit: usize, keeps_end: bool) -> String {
+    let count = text.chars().count();
+    match () {
+        () if count <= fit => text.to_owned(),
+        () if keeps_end => format!("…{}", text.chars().skip(count - fit + 1).collect::<String>()),
+        () => format!("{}…", text.chars().take(fit - 1).collect::<String>()),
+    }
+}
