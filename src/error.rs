@@ -60,6 +60,8 @@ pub enum Error {
     NothingRunsUnderRoot { option: &'static str, verb: &'static str },
     /// The file of `--machine` does not describe a machine; `why` is the parser's or the system's message.
     MachineUnusable { file: PathBuf, why: String },
+    /// A lock is of one program, and the descriptions or options name another number.
+    NotOneProgram { count: usize },
     /// No file can have this name of a machine.
     NotANode { name: String },
     /// `--root` does not name a usable directory.

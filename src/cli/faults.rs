@@ -46,6 +46,9 @@ pub struct Fleet {
     /// Print only the other machines
     #[arg(long)]
     pub bad: bool,
+    /// Write one lock for all machines to FILE, for `cudarun --locked`: the set of the only program that every machine has
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["good", "bad", "json", "html", "markdown"])]
+    pub lock: Option<PathBuf>,
     #[command(flatten)]
     pub paper: Paper,
     /// Print one JSON object

@@ -1,5 +1,9 @@
 //! `cudarun fleet`: on which of many machines programs work, and in what the others differ. Each machine is a description.
 
+use std::ffi::OsString;
+use std::path::Path;
+
+use super::common::common_lock;
 use super::examined::{examine, examine_line};
 use super::{Exit, only_here, paper, print, say};
 use crate::cli::{Common, Fleet};
@@ -8,6 +12,7 @@ use crate::fleet::{self, Group, Unread, UnreadReason, host_list};
 use crate::host::Host;
 use crate::machine::Machine;
 use crate::report::{self, ComparedSide, ExaminedGroup, FleetReport, Style};
+use crate::storage;
 
 pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Error> {
     only_here(common, "fleet")?;
@@ -23,6 +28,9 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
         }
     }
     let fleet = FleetReport::new(examined, unread);
+    if let Some(file) = &options.lock {
+        return lock(host, common, &fleet, file);
+    }
     if options.good || options.bad {
         for line in report::unread_descriptions(&fleet) {
             say(&line);
@@ -59,4 +67,35 @@ fn examine_group(
     let programs = lines.iter().map(|line| examine_line(&there, common, line)).collect();
     let name = host_list(group.machines.iter().map(|one| one.name.as_str()));
     Ok(ComparedSide { name, env: there.env.clone(), examination, inventory, programs })
+}
+
+/// Writes the lock of the only program, or says why there is none.
+fn lock(host: &Host, common: &Common, fleet: &FleetReport, file: &Path) -> Result<Exit, Error> {
+    let [program] = fleet.programs() else {
+        return Err(Error::NotOneProgram { count: fleet.programs().len() });
+    };
+    if fleet.has_unread() {
+        for line in report::unread_descriptions(fleet) {
+            say(&line);
+        }
+        return Ok(Exit::Unknown);
+    }
+    let words: Vec<OsString> =
+        shlex::split(program).unwrap_or_default().into_iter().map(OsString::from).collect();
+    let groups: Vec<&Group> = fleet.groups().collect();
+    let file = host.absolute(file);
+    match common_lock(host, common, &groups, &words)? {
+        Ok(lock) => {
+            let written = storage::publish(host, &file, lock.text().as_bytes());
+            written.map_err(|error| Error::Report { path: file.clone(), error })?;
+            if !common.quiet {
+                say(&report::recorded(&file, lock.families.len()));
+            }
+            Ok(Exit::Yes)
+        }
+        Err(none) => {
+            say(&report::no_common_lock(&none, program));
+            Ok(Exit::No)
+        }
+    }
 }

@@ -17,6 +17,7 @@ use crate::report::{self, Style};
 use crate::solve::Outcome;
 
 pub mod allow;
+mod common;
 mod compare;
 pub mod completions;
 pub mod diagnose;

@@ -5,17 +5,18 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitStatus;
 
+use super::common::locked;
 use super::{Exit, command_of, follow, only_here, say, say_before, say_refusal};
 use crate::catalog::{Platform, knowledge};
 use crate::cli::{Common, Record};
 use crate::error::Error;
 use crate::host::Host;
-use crate::inventory::{Installation, Member, Origin};
+use crate::inventory::{Installation, Origin};
 use crate::pipeline::{self, Facts, Reached, Request, Stop, Subject};
 use crate::predict::observe::Observation;
 use crate::report::{self, NotRecorded};
 use crate::settings::files;
-use crate::settings::lock::{Family, Lock};
+use crate::settings::lock::Lock;
 use crate::settings::resolve::Purpose;
 use crate::storage;
 
@@ -91,22 +92,9 @@ fn lock(facts: &Facts<'_>, observation: &Observation, status: ExitStatus) -> Res
         glibc: inventory.glibc.unwrap_or_default(),
         at_hand: None,
     };
-    lock.families = installations.into_values().map(|one| family(one, platform)).collect();
+    lock.families = installations.into_values().map(|one| locked(one, platform)).collect();
     let cuda = lock.families.iter().filter_map(|family| family.cuda).max();
     lock.driver = cuda.and_then(|cuda| knowledge().driver_floor(cuda, None));
     lock.gpus = inventory.gpus.iter().filter_map(|gpu| gpu.capability).collect();
     Ok(lock)
-}
-
-fn family(installation: &Installation, platform: Platform<'_>) -> Family {
-    let package = installation.package.as_deref();
-    let build_id = |member: &Member| Some((member.soname.clone(), member.build_id.clone()?));
-    Family {
-        name: installation.family.clone(),
-        version: installation.version,
-        cuda: installation.cuda,
-        build_ids: installation.files.iter().filter_map(build_id).collect(),
-        wheel: package.and_then(|package| platform.wheel(package)).map(|(_, file)| file.sha256.clone()),
-        line: 0,
-    }
 }

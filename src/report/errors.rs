@@ -150,6 +150,7 @@ pub fn error(error: &Error) -> String {
         Error::MachineUnusable { file, why } => {
             format!("--machine `{}` cannot be used: {}", show(file), show(why))
         }
+        Error::NotOneProgram { count } => format!("a lock is of one program, and these are {count}"),
         Error::NotANode { name } => format!("`{}` cannot be the name of a machine", show(name)),
         Error::RootUnusable { root, error } => {
             format!("--root `{}` cannot be used: {}", show(root), os(error))
@@ -217,6 +218,7 @@ pub fn error_hint(error: &Error) -> Option<String> {
         Error::MachineUnusable { .. } => {
             Some("write a description of a machine with `cudarun doctor --save FILE`".to_owned())
         }
+        Error::NotOneProgram { .. } => Some("cudarun fleet --program 'COMMAND LINE' --lock FILE DIR".to_owned()),
         Error::NotANode { .. } => Some("--node NAME, of letters, digits, `-` and `_`".to_owned()),
         Error::Exists { path } if path.ends_with(crate::settings::PROJECT) => {
             Some("cudarun init --print".to_owned())

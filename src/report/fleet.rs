@@ -101,6 +101,15 @@ impl FleetReport {
         FleetReport { groups, unread, programs }
     }
 
+    /// The command lines of all groups.
+    pub fn programs(&self) -> &[String] {
+        &self.programs
+    }
+
+    pub fn groups(&self) -> impl Iterator<Item = &Group> {
+        self.groups.iter().map(|group| &group.group)
+    }
+
     fn works(&self, group: &ExaminedGroup) -> bool {
         group.trouble(None).is_none()
             && self.programs.iter().all(|command| group.trouble(Some(command)).is_none())
@@ -169,6 +178,27 @@ impl FleetReport {
         }
         lines
     }
+}
+
+/// The reason why no lock holds everywhere.
+pub struct NoCommonLock {
+    /// The library of which no version is everywhere; without one, a machine refuses each common set.
+    pub family: Option<String>,
+    /// Machines, and the versions of it that they have; or the machine that refuses.
+    pub on: Vec<(String, String)>,
+}
+
+pub fn no_common_lock(none: &NoCommonLock, program: &str) -> String {
+    let about = match &none.family {
+        Some(family) => format!(
+            "no version of {} for `{}` is on all machines",
+            super::words::family(family),
+            show(program)
+        ),
+        None => format!("no set for `{}` works on all machines", show(program)),
+    };
+    let lines = none.on.iter().map(|(hosts, versions)| format!("\n  {hosts}: {versions}"));
+    format!("{about}{}", lines.collect::<String>())
 }
 
 impl Unread {

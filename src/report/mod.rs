@@ -50,7 +50,7 @@ pub use fetched::{
     MAY_FETCH, NOT_ALLOWED_TO_FETCH, NOTHING_TO_FETCH, ToFetch, fetch_step, nothing_on_offer, pruned, stored,
     to_fetch, verified,
 };
-pub use fleet::{ExaminedGroup, FleetReport, fleet, unread_descriptions};
+pub use fleet::{ExaminedGroup, FleetReport, NoCommonLock, fleet, no_common_lock, unread_descriptions};
 pub use hints::shell_words;
 pub use listed::listed;
 pub use notes::{note, unanswered};

@@ -45,7 +45,7 @@ impl Lock {
     /// Returns the text of the file: equal for equal sets.
     pub fn text(&self) -> String {
         let mut text = format!(
-            "# Written by `cudarun record`. `cudarun --locked` takes this set and no other.\nformat = {FORMAT}\n"
+            "# Written by `cudarun record` or `cudarun fleet --lock`. `cudarun --locked` takes this set and no other.\nformat = {FORMAT}\n"
         );
         if let Some(driver) = self.driver {
             text.push_str(&format!("driver = \">={driver}\"\n"));

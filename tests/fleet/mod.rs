@@ -2,6 +2,7 @@
 
 mod described;
 mod groups;
+mod lock;
 
 use std::fs;
 use std::path::PathBuf;
