@@ -12,7 +12,12 @@ use cudarun::version::{CudaVersion, Version};
 
 use crate::support::solver_inputs::{self, Dice};
 
-const WORLDS: u64 = 6000;
+/// Random machines and programs that are tried without `CUDARUN_TESTS_WORLDS`.
+const FEW: u64 = 1500;
+
+fn worlds() -> u64 {
+    std::env::var("CUDARUN_TESTS_WORLDS").map_or(FEW, |count| count.parse().unwrap())
+}
 
 /// A family, and the number in the SONAME that is meant.
 type Key = (String, Option<u32>);
@@ -221,7 +226,7 @@ fn lacks<'s>(mut symbols: impl Iterator<Item = &'s Symbol>, picks: &[&Installati
 #[test]
 fn the_solver_agrees_with_a_naive_search() {
     let (mut plans, mut conflicts) = (0, 0);
-    for seed in 1..=WORLDS {
+    for seed in 1..=worlds() {
         let (inventory, program) = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9));
         let best = naive(&inventory, &program);
         let found = match solve(&inventory, &program, &Policy::default()) {
@@ -245,7 +250,7 @@ fn the_solver_agrees_with_a_naive_search() {
         plans += 1;
     }
     assert!(
-        plans > WORLDS / 8 && conflicts > WORLDS / 8,
+        plans > worlds() / 8 && conflicts > worlds() / 8,
         "{plans} plans, {conflicts} conflicts: both must be tried"
     );
 }
@@ -276,7 +281,7 @@ fn only(program: &Program, contradiction: &Contradiction, but: Option<usize>) ->
 #[test]
 fn every_member_of_a_conflict_is_necessary() {
     let (mut alone, mut several) = (0, 0);
-    for seed in 1..=WORLDS {
+    for seed in 1..=worlds() {
         let (inventory, program) = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9));
         let Outcome::Conflict(conflict) = solve(&inventory, &program, &Policy::default()) else { continue };
         assert!(!conflict.contradictions.is_empty(), "seed {seed}");
@@ -302,7 +307,7 @@ fn every_member_of_a_conflict_is_necessary() {
 #[test]
 fn the_next_best_set_is_the_next_of_the_naive_order() {
     let mut compared = 0;
-    for seed in 1..=WORLDS / 5 {
+    for seed in 1..=worlds() / 5 {
         let (inventory, program) = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9));
         let mut seen = Vec::new();
         for passed in 0.. {
@@ -339,7 +344,7 @@ fn the_next_best_set_is_the_next_of_the_naive_order() {
 #[test]
 fn without_a_failed_library_the_solver_agrees_with_a_naive_search() {
     let (mut plans, mut conflicts) = (0, 0);
-    for seed in 1..=WORLDS / 4 {
+    for seed in 1..=worlds() / 4 {
         let (mut inventory, program) = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9));
         let Outcome::Plan(first) = solve(&inventory, &program, &Policy::default()) else { continue };
         let Some(bad) = first.picks.last().map(|pick| pick.installation.clone()) else { continue };

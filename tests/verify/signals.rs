@@ -30,7 +30,7 @@ fn kept(machine: &GpuMachine) -> Vec<PathBuf> {
     paths.filter(|path| path.extension().is_none_or(|extension| extension != "turn")).collect()
 }
 
-/// `CUDARUN_TESTS_STARTS` says how many starts are tried, 60 by default.
+/// `CUDARUN_TESTS_STARTS` says how many starts are tried, by default one of each way.
 #[test]
 fn ignored_and_blocked_signals_lose_no_start() {
     let Some(machine) = GpuMachine::new(&["a"]) else { return };
@@ -49,7 +49,7 @@ fn ignored_and_blocked_signals_lose_no_start() {
     for way in ["nohup", "setsid nohup", "timeout 300 nohup"] {
         ways.push(format!("env --default-signal {way} HUP"));
     }
-    let starts = std::env::var("CUDARUN_TESTS_STARTS").map_or(60, |count| count.parse().unwrap());
+    let starts = std::env::var("CUDARUN_TESTS_STARTS").map_or(ways.len(), |count| count.parse().unwrap());
     let lines: Vec<String> =
         ways.iter().cycle().take(starts).enumerate().map(|(n, way)| format!("{n} {way}\n")).collect();
     machine.workshop.write("ways", &lines.concat());
@@ -309,7 +309,7 @@ const PROBE: &str = r#"
 fn signals_do_to_cudarun_what_they_do_to_the_program() {
     let Some(machine) = GpuMachine::new(&["a"]) else { return };
     machine.workshop.compile("probe", PROBE, &[]);
-    let starts = std::env::var("CUDARUN_TESTS_STARTS").map_or(40, |count| count.parse().unwrap());
+    let starts = std::env::var("CUDARUN_TESTS_STARTS").map_or(20, |count| count.parse().unwrap());
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/verify/signals.py");
     let session = machine.session(&["a"]).mode("slow:700");
     for (verb, starts) in [("", starts), ("diagnose", starts.min(200))] {
