@@ -8,7 +8,7 @@ set -eu
 here=$(dirname "$(realpath "$0")")
 cudarun=$(realpath "${1:-$here/../../target/release/cudarun}")
 status=0
-for script in tools cases packages pinned children traps proof finder gpu_code frameworks metadata loader versions generated stacks diagnose fetch build; do
+for script in tools cases packages pinned children traps proof finder gpu_code frameworks metadata loader versions generated stacks diagnose fetch build described; do
     printf '%s (%d s)\n' "$script.py" "$SECONDS"
     python3 "$here/$script.py" "$cudarun" || status=1
 done

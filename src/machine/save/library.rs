@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::elf::Elf as Description;
 use crate::catalog::{Evidence, catalog};
 use crate::formats::elf::{Elf, X86_64};
-use crate::formats::{names, symbols};
+use crate::formats::{fatbin, names, symbols};
 use crate::inventory::{self, GpuCode, LibraryFacts};
 use crate::version::Version;
 
@@ -34,8 +34,12 @@ pub(super) fn describe(data: &[u8], name: &str, is_for_programs: bool) -> Option
         kept.imports = imports(&elf);
         kept.constants.extend(opened(&elf));
     }
-    // A library of no family has no other facts.
-    if let Some(facts) = inventory::facts(data, name, elf.machine()) {
+    // A library of no family has no other facts, but code for GPUs, which a framework brings.
+    let facts = inventory::facts(data, name, elf.machine());
+    if is_for_programs && facts.is_none() {
+        add_code(&fatbin::code_of(&elf, &|| ()), &mut kept);
+    }
+    if let Some(facts) = facts {
         of_family(&facts, &mut kept);
         if is_for_programs {
             kept.exports = exports(&elf);

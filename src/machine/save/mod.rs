@@ -63,7 +63,8 @@ struct SavedFile {
 pub fn describe(host: &Host, examination: &Examination, programs: &[String]) -> Saved {
     let asked = host.asked();
     let plain = host.inside(host.env.clone(), host.cwd.clone());
-    let names = Names::collect(host.home().as_deref(), &host.env, asked.keys().map(PathBuf::as_path));
+    let present = asked.keys().map(PathBuf::as_path).filter(|path| plain.lstat(path).is_ok());
+    let names = Names::collect(host.home().as_deref(), &host.env, present);
     let mut writer = Writer {
         host: &plain,
         names: &names,
@@ -73,7 +74,7 @@ pub fn describe(host: &Host, examination: &Examination, programs: &[String]) -> 
         first_names: BTreeMap::new(),
         lost: Vec::new(),
     };
-    let needed = needed(&plain, examination);
+    let needed = needed(&plain, examination, &asked);
     let mut entries: BTreeMap<PathBuf, SavedFile> = BTreeMap::new();
     for (path, how) in &asked {
         if !writer.is_own(path)
@@ -138,16 +139,17 @@ fn lines(examination: &Examination) -> BTreeMap<PathBuf, BTreeMap<usize, String>
 }
 
 /// Returns directories that are kept even if they are empty: those that the environment names.
-fn needed(host: &Host, examination: &Examination) -> BTreeSet<PathBuf> {
+fn needed(host: &Host, examination: &Examination, asked: &BTreeMap<PathBuf, PathUse>) -> BTreeSet<PathBuf> {
     let path = host.env.get(variables::LIBRARY_PATH).map(library_path_elements).unwrap_or_default();
     let preload = host.env.get(variables::PRELOAD).map(preload_elements).unwrap_or_default();
-    let home = host.home();
     let named = path.iter().chain(&preload).map(|text| host.absolute(Path::new(text)));
     let of_loader = examination.lines.of_loader.iter().map(|(_, directory)| directory.clone());
     // The existence of these decides the loader's default directories.
     let defaults =
         [elf::X86_64, elf::AARCH64].into_iter().flat_map(|machine| default_directories(host, machine));
-    let all = named.chain(of_loader).chain(home).chain([host.cwd.clone()]).chain(defaults);
+    let of_python = asked.keys().filter(|path| texts::is_of_python(path)).cloned();
+    let all =
+        named.chain(of_python).chain(of_loader).chain(host.home()).chain([host.cwd.clone()]).chain(defaults);
     let real = |path: PathBuf| [host.canonical(&path).ok(), Some(path)];
     all.flat_map(real).flatten().collect()
 }

@@ -108,6 +108,12 @@ pub(super) fn keep(path: &Path, bytes: &[u8], is_size: &dyn Fn(&str, u64) -> boo
     }
 }
 
+/// True for the directory of Python's modules, and for that of its packages.
+pub(super) fn is_of_python(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.starts_with("python3.") || is_of_package(Path::new(name))
+}
+
 fn is_of_package(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == "site-packages" || part.as_os_str() == "dist-packages")
 }
@@ -158,10 +164,11 @@ pub(super) fn in_place(lines: &BTreeMap<usize, String>, names: &Names) -> String
     (1..=last).map(text).collect()
 }
 
-/// True for a file that matters by its name alone: a device, a library or the mark of a kind of machine.
+/// True for a file that matters by its name alone: a device, a library, a package or the mark of a kind of machine.
 pub(super) fn matters_by_name(path: &Path) -> bool {
     let is_mark = doctor::marks().any(|mark| path == Path::new(mark));
     is_mark
+        || path.ends_with("__init__.py")
         || path.starts_with("/dev")
         || catalog().family_of(&path.file_name().unwrap_or_default().to_string_lossy()).is_some()
 }
