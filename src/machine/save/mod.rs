@@ -58,8 +58,7 @@ struct SavedFile {
     ends: Vec<PathBuf>,
 }
 
-/// Describes the paths that `host` recorded, and the findings of `examination`.
-/// `programs` are command lines of programs that were examined.
+/// Describes the paths that `host` recorded, the findings of `examination`, and the command lines of examined programs.
 pub fn describe(host: &Host, examination: &Examination, programs: &[String]) -> Saved {
     let asked = host.asked();
     let plain = host.inside(host.env.clone(), host.cwd.clone());
