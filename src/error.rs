@@ -66,6 +66,8 @@ pub enum Error {
     NotANode { name: String },
     /// `--root` does not name a usable directory.
     RootUnusable { root: PathBuf, error: io::Error },
+    /// `--root` does not name a usable image.
+    ImageUnusable { root: PathBuf, why: String },
     /// Other users can write to every directory that could hold the cache, or it cannot be written.
     NoCache { tried: Vec<(PathBuf, Unfit)> },
     /// A step of writing the view failed.

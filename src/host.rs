@@ -1,12 +1,11 @@
-//! The machine: the only door to its files, environment and clock. Paths in and out are the guest's: under `--root DIR`
-//! every component of every symbolic link is resolved inside DIR. This file does not interpret what it reads.
+//! The machine: the only door to its files, environment and clock. Paths in and out are the guest's: under `--root`
+//! every component of every symbolic link is resolved inside that directory or image. This file does not interpret what it reads.
 #![allow(clippy::disallowed_methods, reason = "this is the door that the lint guards")]
 
-use std::collections::{BTreeMap, VecDeque};
-use std::ffi::{OsStr, OsString};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, IsTerminal, Read};
-use std::ops::Deref;
+use std::io::{self, ErrorKind, IsTerminal, Read, Take};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,36 +20,42 @@ use crate::environment::Environment;
 
 mod directory;
 mod fault;
+mod mapped;
 mod owners;
+mod place;
 mod process;
 mod record;
 mod standing;
 mod stat;
+mod tree;
 mod trouble;
 mod way;
 
 pub use directory::Entry;
-use directory::{Known, components, entries, join_root};
+use directory::{Known, entries, join_root};
 pub use fault::wheels_of_test;
+pub use mapped::Mapped;
 pub use owners::{LISTS, UID_MAP, UNMAPPED, is_own_group, maps_everybody};
+use place::{Place, Root};
 pub use process::{arguments, standard_input, variable};
 pub use record::PathUse;
 use record::UseRecord;
 pub use standing::Room;
 pub use stat::{FileId, Kind, Stat};
+pub use tree::{NewContent, NewFile, Tree};
 use trouble::noted;
 pub use trouble::{Unanswered, unanswered};
 pub use way::{Unsafe, UnsafeFault, judge, judge_file, judge_own};
 
 /// Files that are read whole are text and small tables; a larger one is not what it says it is.
 const READ_LIMIT: u64 = 64 << 20;
-/// As many links as Linux follows in one path.
-const LINK_LIMIT: u32 = 40;
+/// The attribute of a program that gets capabilities from its file.
+const CAPABILITIES: &str = "security.capability";
 
 pub struct Host {
-    root: Option<PathBuf>,
-    /// The files of a described machine, removed with its last `Host`.
-    kept: Option<Arc<tempfile::TempDir>>,
+    root: Option<Root>,
+    /// Directories with files of this machine, removed with its last `Host`.
+    kept: Vec<Arc<tempfile::TempDir>>,
     /// Only together with `root`: a start on this machine pays nothing for it.
     record: Option<UseRecord>,
     pub env: Environment,
@@ -64,28 +69,6 @@ pub struct Host {
     known: Known,
 }
 
-/// The bytes of a file, mapped.
-#[derive(Debug)]
-pub struct Mapped(Option<memmap2::Mmap>);
-
-impl Deref for Mapped {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        self.0.as_deref().unwrap_or_default()
-    }
-}
-
-impl Mapped {
-    /// Gives the memory of all pages back. A later access reads the page again.
-    pub fn release(&self) {
-        let Some(map) = &self.0 else { return };
-        // SAFETY: the mapping is read only and shared with its file, so a released page returns with the same bytes.
-        #[allow(unsafe_code)]
-        let _ = unsafe { map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
-    }
-}
-
 impl Host {
     /// This machine, as this process sees it.
     pub fn here() -> Host {
@@ -96,7 +79,7 @@ impl Host {
     pub fn for_a_glance() -> Host {
         Host {
             root: None,
-            kept: None,
+            kept: Vec::new(),
             record: None,
             env: std::env::vars_os().collect(),
             cwd: std::env::current_dir().unwrap_or_default(),
@@ -114,12 +97,27 @@ impl Host {
         if !fs::metadata(&root)?.is_dir() {
             return Err(io::Error::from(Errno::ENOTDIR));
         }
-        Ok(Host { root: Some(root), env, cwd, ..Host::here() })
+        Ok(Host::of(Root::Directory(root), env, cwd))
     }
 
-    /// Hands over the directory that holds this machine's files. It is removed with the last `Host`.
-    pub fn keeping(self, directory: tempfile::TempDir) -> Host {
-        Host { kept: Some(Arc::new(directory)), ..self }
+    /// The machine with these files, entered at `cwd` with `env`.
+    pub fn of_tree(tree: Tree, env: Environment, cwd: PathBuf) -> Host {
+        Host::of(Root::Tree(Arc::new(tree)), env, cwd)
+    }
+
+    fn of(root: Root, env: Environment, cwd: PathBuf) -> Host {
+        Host { root: Some(root), env, cwd, ..Host::here() }
+    }
+
+    /// Hands over a directory that holds files of this machine. It is removed with the last `Host`.
+    pub fn keeping(mut self, directory: Arc<tempfile::TempDir>) -> Host {
+        self.kept.push(directory);
+        self
+    }
+
+    /// The directories that are removed with this machine.
+    pub fn kept(&self) -> &[Arc<tempfile::TempDir>] {
+        &self.kept
     }
 
     /// This machine with another environment and current directory.
@@ -130,8 +128,8 @@ impl Host {
 
     /// This machine with a record of every question. All paths are resolved by us, as under `--root`.
     pub fn recording(&self) -> io::Result<Host> {
-        let root = self.root.as_deref().unwrap_or(Path::new("/"));
-        let host = Host::at(root, self.env.clone(), self.cwd.clone())?;
+        let root = self.root.clone().unwrap_or(Root::Directory(PathBuf::from("/")));
+        let host = Host::of(root, self.env.clone(), self.cwd.clone());
         Ok(Host { kept: self.kept.clone(), record: Some(UseRecord::default()), ..host })
     }
 
@@ -194,8 +192,13 @@ impl Host {
     pub fn stat(&self, path: &Path) -> io::Result<Stat> {
         self.count();
         // A warm start mostly does this. It copies no path and asks for no time of creation.
-        let seen = if self.root.is_none() { stat(path) } else { stat(&self.real(path, true)?) };
-        noted(path, seen).map(Stat::from)
+        if self.root.is_none() {
+            return noted(path, stat(path)).map(Stat::from);
+        }
+        match self.place(path, true)? {
+            Place::Real(real) => noted(path, stat(&real)).map(Stat::from),
+            Place::Tree(tree, resolved) => tree.lstat(&resolved),
+        }
     }
 
     /// Asks for several names of one directory, which the kernel looks up once. Follows links.
@@ -215,8 +218,13 @@ impl Host {
     /// Does not follow a link in the last component.
     pub fn lstat(&self, path: &Path) -> io::Result<Stat> {
         self.count();
-        let seen = if self.root.is_none() { lstat(path) } else { lstat(&self.real(path, false)?) };
-        noted(path, seen).map(Stat::from)
+        if self.root.is_none() {
+            return noted(path, lstat(path)).map(Stat::from);
+        }
+        match self.place(path, false)? {
+            Place::Real(real) => noted(path, lstat(&real)).map(Stat::from),
+            Place::Tree(tree, resolved) => tree.lstat(&resolved),
+        }
     }
 
     pub fn is_file(&self, path: &Path) -> bool {
@@ -237,7 +245,7 @@ impl Host {
 
     /// True if a program gets capabilities from its file.
     pub fn has_capabilities(&self, path: &Path) -> bool {
-        self.has_attribute(path, "security.capability")
+        self.has_attribute(path, CAPABILITIES)
     }
 
     /// True if a file has an access control list besides its mode.
@@ -249,12 +257,18 @@ impl Host {
         self.count();
         // Without room for the value, the kernel answers with its size.
         let value: &mut [u8] = &mut [];
-        self.real(path, true).is_ok_and(|real| rustix::fs::getxattr(real, name, value).is_ok())
+        self.place(path, true).is_ok_and(|place| match place {
+            Place::Real(real) => rustix::fs::getxattr(real, name, value).is_ok(),
+            Place::Tree(tree, resolved) => name == CAPABILITIES && tree.has_capabilities(&resolved),
+        })
     }
 
     pub fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
         self.count();
-        noted(path, fs::read_link(self.real(path, false)?))
+        match self.place(path, false)? {
+            Place::Real(real) => noted(path, fs::read_link(real)),
+            Place::Tree(tree, resolved) => tree.read_link(&resolved),
+        }
     }
 
     /// The guest path with every link resolved.
@@ -264,7 +278,10 @@ impl Host {
             None => noted(path, self.known.real_path(path)),
             Some(root) => {
                 let resolved = self.resolve(root, path, true)?;
-                fs::symlink_metadata(join_root(root, &resolved))?;
+                match root {
+                    Root::Directory(root) => _ = fs::symlink_metadata(join_root(root, &resolved))?,
+                    Root::Tree(tree) => _ = tree.lstat(&resolved)?,
+                }
                 Ok(resolved)
             }
         }
@@ -287,7 +304,8 @@ impl Host {
         self.count();
         let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
         let mut options = OpenOptions::new();
-        let mut file = options.read(true).custom_flags(flags.bits()).open(self.real(path, false)?)?;
+        let Place::Real(real) = self.place(path, false)? else { return Err(not_regular()) };
+        let mut file = options.read(true).custom_flags(flags.bits()).open(real)?;
         let seen = Stat::from(fstat(&file)?);
         if !seen.is_file() || seen.size > READ_LIMIT {
             return Err(io::Error::from(ErrorKind::InvalidInput));
@@ -322,25 +340,24 @@ impl Host {
         if !stat.is_file() {
             return Ok((stat, None));
         }
-        let (file, size) = self.open_regular(path)?;
-        let length = usize::try_from(size).map_err(|_| io::Error::from(Errno::EFBIG))?;
-        if length == 0 {
-            return Ok((stat, Some(Mapped(None))));
-        }
-        // SAFETY: the mapping is read only; its bytes are read as plain data, in which any value is valid. A file
-        // that another process cuts short while it is mapped would end this process with SIGBUS: package managers
-        // replace libraries by rename, and no tool that reads libraries of gigabytes can do without this.
-        #[allow(unsafe_code)]
-        let map = noted(path, unsafe { memmap2::MmapOptions::new().len(length).map(&file) })?;
-        let _ = map.advise(memmap2::Advice::Random);
-        Ok((stat, Some(Mapped(Some(map)))))
+        let map = match self.place(path, true)? {
+            Place::Tree(tree, resolved) => tree.map(&resolved),
+            Place::Real(real) => {
+                let (file, size) = open_regular(path, real)?;
+                noted(path, Mapped::part(&file, 0, size))
+            }
+        };
+        Ok((stat, Some(map?)))
     }
 
     /// The entries of a directory, sorted by name.
     pub fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
         self.count();
         self.note_asked(path, PathUse::Listed);
-        let mut entries = noted(path, entries(&self.real(path, true)?))?;
+        let mut entries = match self.place(path, true)? {
+            Place::Real(real) => noted(path, entries(&real))?,
+            Place::Tree(tree, resolved) => tree.entries(&resolved)?,
+        };
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
     }
@@ -360,79 +377,46 @@ impl Host {
     /// `prune` selects by name.
     pub fn walk(&self, directory: &Path, prune: &dyn Fn(&OsStr) -> bool) -> Vec<PathBuf> {
         self.count();
-        let below = self.real(directory, true).map(|real| directory::walk(&real, prune)).unwrap_or_default();
+        let below = match self.place(directory, true) {
+            Err(_) => Vec::new(),
+            Ok(Place::Tree(tree, resolved)) => {
+                directory::walk(&|below| tree.entries(&resolved.join(below)), prune)
+            }
+            Ok(Place::Real(real)) => {
+                let listed = |below: &Path| {
+                    let directory = real.join(below);
+                    noted(&directory, entries(&directory))
+                };
+                directory::walk(&listed, prune)
+            }
+        };
         below.into_iter().map(|below| directory.join(below)).collect()
     }
 
-    /// A regular file, and its size.
-    pub fn open(&self, path: &Path) -> io::Result<(File, u64)> {
+    /// The contents of a regular file, and their size. Files of `/proc` have more than their size says.
+    pub fn open(&self, path: &Path) -> io::Result<(Take<File>, u64)> {
         self.note_asked(path, PathUse::Read);
         // To open a fifo or a device has effects.
-        if self.stat(path)?.is_file() { self.open_regular(path) } else { Err(not_regular()) }
-    }
-
-    /// Opens what was a regular file a moment ago.
-    fn open_regular(&self, path: &Path) -> io::Result<(File, u64)> {
-        let real = self.real(path, true)?;
-        // O_NONBLOCK: the file may have become a fifo in the meantime.
-        let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(real);
-        let file = noted(path, file)?;
-        let metadata = noted(path, file.metadata())?;
-        if metadata.is_file() { Ok((file, metadata.len())) } else { Err(not_regular()) }
-    }
-
-    /// The path to give to the operating system.
-    fn real(&self, path: &Path, follow_last: bool) -> io::Result<PathBuf> {
-        match &self.root {
-            None => Ok(path.to_owned()),
-            Some(root) => Ok(join_root(root, &self.resolve(root, path, follow_last)?)),
+        if !self.stat(path)?.is_file() {
+            return Err(not_regular());
         }
-    }
-
-    /// Resolves a path as the kernel does after `chroot`: absolute links start at the root again, and `..` stays there.
-    fn resolve(&self, root: &Path, path: &Path, follow_last: bool) -> io::Result<PathBuf> {
-        let mut pending: VecDeque<OsString> = components(&self.cwd.join(path));
-        let mut resolved = PathBuf::from("/");
-        let mut links = 0;
-        while let Some(name) = pending.pop_front() {
-            if name == ".." {
-                resolved.pop();
-                continue;
-            }
-            let candidate = resolved.join(&name);
-            let real = join_root(root, &candidate);
-            if let Some(record) = &self.record
-                && (pending.is_empty() || real.is_symlink())
-            {
-                record.note(&candidate, PathUse::Looked);
-            }
-            if pending.is_empty() && !follow_last {
-                return Ok(candidate);
-            }
-            match fs::symlink_metadata(&real) {
-                Ok(metadata) if metadata.is_symlink() => {
-                    links += 1;
-                    if links > LINK_LIMIT {
-                        return Err(io::Error::from(Errno::ELOOP));
-                    }
-                    let target = fs::read_link(&real)?;
-                    if target.is_absolute() {
-                        resolved = PathBuf::from("/");
-                    }
-                    for component in components(&target).into_iter().rev() {
-                        pending.push_front(component);
-                    }
-                }
-                Ok(_) => resolved = candidate,
-                Err(error) => return Err(error),
-            }
+        match self.place(path, true)? {
+            Place::Real(real) => open_regular(path, real).map(|(file, size)| (file.take(u64::MAX), size)),
+            Place::Tree(tree, resolved) => tree.open(&resolved).map(|(file, size)| (file.take(size), size)),
         }
-        Ok(resolved)
     }
 
     fn count(&self) {
         self.operations.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// Opens what was a regular file a moment ago. O_NONBLOCK: it may have become a fifo in the meantime.
+fn open_regular(path: &Path, real: PathBuf) -> io::Result<(File, u64)> {
+    let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(real);
+    let file = noted(path, file)?;
+    let metadata = noted(path, file.metadata())?;
+    if metadata.is_file() { Ok((file, metadata.len())) } else { Err(not_regular()) }
 }
 
 fn not_regular() -> io::Error {

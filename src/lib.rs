@@ -28,6 +28,7 @@ pub mod fetch;
 pub mod fleet;
 pub mod formats;
 pub mod host;
+pub mod image;
 pub mod inventory;
 pub mod launch;
 pub mod loader;

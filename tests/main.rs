@@ -19,6 +19,7 @@ mod fetch;
 mod fleet;
 mod formats;
 mod host;
+mod image;
 mod inventory;
 mod launch;
 mod loader;

@@ -99,11 +99,11 @@ pub struct Common {
     /// Read no settings files: neither the project's, nor the user's, nor the one for all users
     #[arg(long, hide_short_help = true, global = true, help_heading = EVERYWHERE)]
     pub no_config: bool,
-    /// Look at the machine whose root directory is DIR: a container image, a mounted disk
-    #[arg(long, hide_short_help = true, global = true, help_heading = EVERYWHERE, value_name = "DIR")]
+    /// Look at the machine whose root directory is DIR, or at a container image: oci:DIR[:TAG], an archive
+    #[arg(long, hide_short_help = true, global = true, help_heading = EVERYWHERE, value_name = "DIR|IMAGE")]
     pub root: Option<PathBuf>,
-    /// Look at the machine that FILE describes, as `doctor --save` wrote it
-    #[arg(long, hide_short_help = true, global = true, help_heading = EVERYWHERE, value_name = "FILE", conflicts_with = "root")]
+    /// Look at the machine that FILE describes, as `doctor --save` wrote it; with an image: as it would run there
+    #[arg(long, hide_short_help = true, global = true, help_heading = EVERYWHERE, value_name = "FILE")]
     pub machine: Option<PathBuf>,
 }
 

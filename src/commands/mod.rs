@@ -1,13 +1,14 @@
 //! One verb a file: its request to the flow, and the report of what the flow found.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ColorChoice;
 
 use crate::cli::Common;
 use crate::error::Error;
 use crate::host::{self, Host};
+use crate::image::{self, Image};
 use crate::launch;
 use crate::machine::Machine;
 use crate::pin::{Decision, Mode, Pinned};
@@ -151,16 +152,36 @@ pub fn command_of(words: &[OsString]) -> Command {
     Command { program: arguments.next().unwrap_or_default(), arguments: arguments.collect() }
 }
 
-/// The machine that a verb looks at: this one, the one under `--root`, or the one that a file describes.
+/// The machine that a verb looks at: this one, the one under `--root`, an image, or the one that a file describes.
 fn machine(host: Host, common: &Common) -> Result<Host, Error> {
+    let image = common.root.as_deref().filter(|root| image::is_image(&host, root));
+    if let Some(root) = image {
+        let unusable = |why| Error::ImageUnusable { root: root.to_owned(), why };
+        let mut image = Image::open(&host, root).map_err(|fault| unusable(fault.0))?;
+        if let Some(file) = &common.machine {
+            image.mount_driver_of(&described(&host, file)?).map_err(|fault| unusable(fault.0))?;
+        }
+        return Ok(image.host());
+    }
     if let Some(file) = &common.machine {
-        let unusable = |why| Error::MachineUnusable { file: file.clone(), why };
-        let machine = Machine::read(&host, file).map_err(|fault| unusable(fault.0))?;
-        return machine.host().map_err(|error| unusable(error.to_string()));
+        return match &common.root {
+            Some(root) => {
+                let why = "with --machine, it names an image: oci:DIR[:TAG] or an archive".to_owned();
+                Err(Error::ImageUnusable { root: root.clone(), why })
+            }
+            None => described(&host, file),
+        };
     }
     let Some(root) = &common.root else { return Ok(host) };
     let cwd = if host.cwd.as_os_str().is_empty() { PathBuf::from("/") } else { host.cwd.clone() };
     Host::at(root, host.env.clone(), cwd).map_err(|error| Error::RootUnusable { root: root.clone(), error })
+}
+
+/// The machine that a file describes.
+fn described(host: &Host, file: &Path) -> Result<Host, Error> {
+    let unusable = |why| Error::MachineUnusable { file: file.to_owned(), why };
+    let machine = Machine::read(host, file).map_err(|fault| unusable(fault.0))?;
+    machine.host().map_err(|error| unusable(error.to_string()))
 }
 
 /// Text for standard output, where there is one.

@@ -21,4 +21,5 @@ pub mod require;
 pub mod spack;
 pub mod store;
 pub mod symbols;
+pub mod tar;
 pub mod toolchain;

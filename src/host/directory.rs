@@ -8,17 +8,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use nix::errno::Errno;
 use nix::sys::stat::lstat;
 use rustix::fs::{FileType, Mode, OFlags, RawDir};
 
 use super::stat::{Kind, Stat};
-use super::trouble::noted;
 use crate::parallel;
 
 /// Deeper than any package; stops at what a loop of bind mounts would make.
 const WALK_DEPTH: usize = 24;
 /// Bytes of a directory that are read at once.
 const LISTING: usize = 32 << 10;
+/// As many links as Linux follows in one path.
+pub(super) const LINK_LIMIT: u32 = 40;
 /// Deeper than any path in use.
 const PATH_DEPTH: usize = 128;
 
@@ -101,15 +103,15 @@ fn locked<T>(table: &Mutex<T>) -> MutexGuard<'_, T> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Every file and link below a directory, relative to it.
-pub(super) fn walk(real: &Path, prune: &dyn Fn(&OsStr) -> bool) -> Vec<PathBuf> {
+/// Every file and link below a directory, relative to it. `entries` lists what is below it, by such a path.
+pub(super) fn walk(
+    entries: &(dyn Fn(&Path) -> io::Result<Vec<Entry>> + Sync),
+    prune: &dyn Fn(&OsStr) -> bool,
+) -> Vec<PathBuf> {
     let mut listed: HashMap<PathBuf, Vec<Entry>> = HashMap::new();
     let mut level = vec![PathBuf::new()];
     for _ in 0..WALK_DEPTH {
-        let found = parallel::map(&level, |below| {
-            let directory = real.join(below);
-            noted(&directory, entries(&directory)).unwrap_or_default()
-        });
+        let found = parallel::map(&level, |below| entries(below).unwrap_or_default());
         let mut next = Vec::new();
         for (directory, mut entries) in level.into_iter().zip(found) {
             entries.retain(|entry| entry.kind != Kind::Directory || !prune(&entry.name));
@@ -171,4 +173,41 @@ pub(super) fn components(path: &Path) -> VecDeque<OsString> {
 
 pub(super) fn join_root(root: &Path, guest: &Path) -> PathBuf {
     guest.strip_prefix("/").map_or_else(|_| root.to_owned(), |below| root.join(below))
+}
+
+/// Resolves a path as the kernel does after `chroot`: absolute links start at the root again, and `..` stays there. `link`
+/// is asked for the target of each component, with whether it is the last.
+pub(super) fn resolve(
+    path: &Path,
+    follow_last: bool,
+    link: &mut dyn FnMut(&Path, bool) -> io::Result<Option<PathBuf>>,
+) -> io::Result<PathBuf> {
+    let mut pending = components(path);
+    let mut resolved = PathBuf::from("/");
+    let mut links = 0;
+    while let Some(name) = pending.pop_front() {
+        if name == OsStr::new("..") {
+            resolved.pop();
+            continue;
+        }
+        let candidate = resolved.join(&name);
+        if pending.is_empty() && !follow_last {
+            return Ok(candidate);
+        }
+        let Some(target) = link(&candidate, pending.is_empty())? else {
+            resolved = candidate;
+            continue;
+        };
+        links += 1;
+        if links > LINK_LIMIT {
+            return Err(Errno::ELOOP.into());
+        }
+        if target.is_absolute() {
+            resolved = PathBuf::from("/");
+        }
+        for component in components(&target).into_iter().rev() {
+            pending.push_front(component);
+        }
+    }
+    Ok(resolved)
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use nix::unistd::{AccessFlags, access};
 
-use super::Host;
+use super::{Host, Place};
 
 /// The free space of a file system.
 #[derive(Clone, Copy, Debug)]
@@ -29,10 +29,12 @@ impl Host {
 
     /// True if the user of this process may read and write a device, below `--root` too.
     pub fn may_use_here(&self, path: &Path) -> bool {
-        if self.kept.is_some() {
-            return self.may_use(path);
+        match self.place(path, true) {
+            Ok(Place::Real(real)) if self.kept.is_empty() => {
+                access(&real, AccessFlags::R_OK | AccessFlags::W_OK).is_ok()
+            }
+            _ => self.may_use(path),
         }
-        self.real(path, true).is_ok_and(|real| access(&real, AccessFlags::R_OK | AccessFlags::W_OK).is_ok())
     }
 
     /// True if this user may write to a file or a directory. On another machine, the user may write nothing.

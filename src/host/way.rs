@@ -5,10 +5,8 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
+use super::directory::LINK_LIMIT;
 use super::{Host, Kind, Stat, UNMAPPED, is_own_group, maps_everybody};
-
-/// The number of links that Linux follows in one path.
-const LINK_LIMIT: u32 = 40;
 
 /// A file on the way to a directory by which another user could replace all that is below it.
 #[derive(Clone, Debug, PartialEq, Eq)]

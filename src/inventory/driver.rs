@@ -74,7 +74,7 @@ pub(super) fn is_there(host: &Host) -> bool {
     version(host).is_some()
 }
 
-fn version(host: &Host) -> Option<(DriverVersion, &'static str)> {
+pub(super) fn version(host: &Host) -> Option<(DriverVersion, &'static str)> {
     if let Some(version) = host.read_text(Path::new(MODULE)).ok().and_then(|text| text.parse().ok()) {
         return Some((version, MODULE));
     }

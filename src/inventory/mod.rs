@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::host::Host;
+use crate::version::DriverVersion;
 
 mod claims;
 mod compat;
@@ -137,6 +138,11 @@ pub fn scan(host: &Host, scope: &Scope, known: &mut ScanCache) -> Inventory {
     };
     problems::add(&mut inventory);
     inventory
+}
+
+/// The version of the kernel's driver. Needs no scan.
+pub fn kernel_driver(host: &Host) -> Option<DriverVersion> {
+    driver::version(host).map(|(version, _)| version)
 }
 
 /// True if the kernel's driver and a GPU are present. Needs no scan.

@@ -7,6 +7,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use nix::fcntl::OFlag;
 use serde::Deserialize;
@@ -149,7 +150,7 @@ impl Machine {
         let mut environment: Environment = usual.into_iter().collect();
         self.env.iter().for_each(|(name, value)| environment.set(name, value));
         let host = Host::at(self.root.path(), environment, self.cwd.clone())?;
-        Ok(host.keeping(self.root))
+        Ok(host.keeping(Arc::new(self.root)))
     }
 }
 

@@ -155,6 +155,9 @@ pub fn error(error: &Error) -> String {
         Error::RootUnusable { root, error } => {
             format!("--root `{}` cannot be used: {}", show(root), os(error))
         }
+        Error::ImageUnusable { root, why } => {
+            format!("--root `{}` cannot be used: {}", show(root), show(why))
+        }
         Error::NoCache { tried } => {
             let line = |(path, why): &(PathBuf, Unfit)| format!("\n  {}  {}", show(path), unfit(path, why));
             let tried: Vec<String> = tried.iter().map(line).collect();

@@ -196,13 +196,14 @@ impl Delivery {
     }
 }
 
-fn new_file(file: &Path, mode: u32) -> io::Result<fs::File> {
+/// Creates a file that must not exist.
+pub fn new_file(file: &Path, mode: u32) -> io::Result<fs::File> {
     fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(file)
 }
 
 /// Removes old files of our own from a directory of our own, unfinished ones of killed processes too. Only files with
 /// names that cudarun gives.
-fn prune(host: &Host, directory: &Path) {
+pub fn prune(host: &Host, directory: &Path) {
     if !host.lstat(directory).is_ok_and(|stat| stat.is_directory() && is_ours(host, &stat)) {
         return;
     }
@@ -222,15 +223,15 @@ pub fn stamp(at: SystemTime) -> (i64, i64) {
     (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), i64::from(since.subsec_nanos()))
 }
 
-/// True for the digest of a start or a proof, the lock of a proof, and `.PID-TIME` of an unfinished file.
+/// True for the digest of a start, a proof or a layer, the lock of a proof, and `.PID-TIME` of an unfinished file.
 fn is_own_name(name: &[u8]) -> bool {
     let is_hexadecimal = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
     match name.strip_prefix(b".") {
         Some(unfinished) => unfinished.iter().all(|byte| byte.is_ascii_digit() || *byte == b'-'),
         None => {
-            let ends = [&b".turn"[..], b".failed"];
+            let ends = [&b".turn"[..], b".failed", b".list", b".files"];
             let digest = ends.iter().find_map(|end| name.strip_suffix(*end)).unwrap_or(name);
-            matches!(digest.len(), 16 | 24) && digest.iter().all(is_hexadecimal)
+            matches!(digest.len(), 16 | 24 | 64) && digest.iter().all(is_hexadecimal)
         }
     }
 }

@@ -1,0 +1,186 @@
+//! Headers of tar archives: POSIX's of 1988 and 2001, and GNU's. The crate `tar` reads extended headers of any size into
+//! memory, which an archive of a stranger must not make us do.
+
+/// The unit of an archive, in bytes.
+pub const BLOCK: usize = 512;
+
+/// One header. Its file's contents follow, filled up to whole blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    pub kind: u8,
+    pub path: Vec<u8>,
+    pub link: Vec<u8>,
+    pub size: u64,
+    pub mode: u32,
+    pub uid: u64,
+    pub gid: u64,
+    /// Seconds.
+    pub modified: i64,
+}
+
+/// Kinds of headers.
+pub mod kind {
+    pub const FILES: [u8; 3] = [b'0', b'\0', b'7'];
+    pub const HARD_LINK: u8 = b'1';
+    pub const LINK: u8 = b'2';
+    pub const DIRECTORY: u8 = b'5';
+    /// GNU's file with holes, whose map may go on after the header.
+    pub const SPARSE: u8 = b'S';
+    /// The next header's path and link, by GNU's tar.
+    pub const LONG_PATH: u8 = b'L';
+    pub const LONG_LINK: u8 = b'K';
+    /// Records for the next header, and for all that follow.
+    pub const RECORDS: u8 = b'x';
+    pub const GLOBAL_RECORDS: u8 = b'g';
+}
+
+impl Header {
+    /// Reads a header; none for the block of zeros at the end of an archive.
+    pub fn parse(block: &[u8; BLOCK]) -> Result<Option<Header>, &'static str> {
+        if block.iter().all(|byte| *byte == 0) {
+            return Ok(None);
+        }
+        let sum = number(&block[148..156]).ok_or("the sum of a header is no number")?;
+        let counted =
+            |(at, byte): (usize, &u8)| u64::from(if (148..156).contains(&at) { b' ' } else { *byte });
+        if block.iter().enumerate().map(counted).sum::<u64>() != sum {
+            return Err("the sum of a header is wrong");
+        }
+        let field =
+            |from: usize, to: usize| number(&block[from..to]).ok_or("a field of a header is no number");
+        let mut path = text(&block[..100]).to_vec();
+        let prefix = text(&block[345..500]);
+        if &block[257..263] == b"ustar\0" && !prefix.is_empty() {
+            path = [prefix, b"/", &path].concat();
+        }
+        let mode = field(100, 108)? & 0o7777;
+        Ok(Some(Header {
+            kind: block[156],
+            path,
+            link: text(&block[157..257]).to_vec(),
+            size: field(124, 136)?,
+            mode: u32::try_from(mode).unwrap_or_default(),
+            // Archives without users have blanks here.
+            uid: number(&block[108..116]).unwrap_or_default(),
+            gid: number(&block[116..124]).unwrap_or_default(),
+            modified: number(&block[136..148]).and_then(|time| i64::try_from(time).ok()).unwrap_or_default(),
+        }))
+    }
+
+    /// Replaces what the records of an extended header say better. Returns true if the file has capabilities.
+    pub fn apply(&mut self, records: &[u8]) -> Result<bool, &'static str> {
+        let mut has_capabilities = false;
+        for record in self::records(records) {
+            let (key, value) = record?;
+            let number = || std::str::from_utf8(value).ok()?.parse().ok();
+            match key {
+                b"path" => self.path = value.to_vec(),
+                b"linkpath" => self.link = value.to_vec(),
+                b"size" => self.size = number().ok_or("the size in a record is no number")?,
+                b"uid" => self.uid = number().unwrap_or(self.uid),
+                b"gid" => self.gid = number().unwrap_or(self.gid),
+                b"SCHILY.xattr.security.capability" => has_capabilities = true,
+                b"GNU.sparse.major" | b"GNU.sparse.map" => return Err("it has a file with holes"),
+                _ => {}
+            }
+        }
+        Ok(has_capabilities)
+    }
+}
+
+/// `LENGTH KEY=VALUE\n`, one after the other; the length counts the whole record.
+fn records(mut bytes: &[u8]) -> impl Iterator<Item = Result<(&[u8], &[u8]), &'static str>> {
+    std::iter::from_fn(move || {
+        if bytes.is_empty() {
+            return None;
+        }
+        let Some((record, rest)) = one_record(bytes) else {
+            bytes = &[];
+            return Some(Err("a record is damaged"));
+        };
+        bytes = rest;
+        Some(Ok(record))
+    })
+}
+
+type Record<'r> = ((&'r [u8], &'r [u8]), &'r [u8]);
+
+fn one_record(bytes: &[u8]) -> Option<Record<'_>> {
+    let blank = memchr::memchr(b' ', bytes)?;
+    let length: usize = std::str::from_utf8(&bytes[..blank]).ok()?.parse().ok()?;
+    let record = bytes.get(blank + 1..length)?.strip_suffix(b"\n")?;
+    let equals = memchr::memchr(b'=', record)?;
+    Some(((&record[..equals], &record[equals + 1..]), &bytes[length..]))
+}
+
+/// The text of a field, up to its first NUL.
+pub fn text(field: &[u8]) -> &[u8] {
+    &field[..memchr::memchr(0, field).unwrap_or(field.len())]
+}
+
+/// Octal digits between blanks, or GNU's big-endian bytes after one with the highest bit.
+fn number(field: &[u8]) -> Option<u64> {
+    if field.first().is_some_and(|first| first & 0x80 != 0) {
+        let (rest, last) = field.split_at(field.len().saturating_sub(8));
+        // A negative number, or one of more than eight bytes.
+        if rest.iter().enumerate().any(|(at, byte)| *byte != if at == 0 { 0x80 } else { 0 }) {
+            return None;
+        }
+        return Some(last.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+            .filter(|_| !rest.is_empty());
+    }
+    let digits = std::str::from_utf8(text(field)).ok()?.trim_matches(' ');
+    if digits.is_empty() { Some(0) } else { u64::from_str_radix(digits, 8).ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A header as `tar --format=ustar` writes it.
+    fn block(kind: u8, path: &str, size: &str) -> [u8; BLOCK] {
+        let mut block = [0; BLOCK];
+        block[..path.len()].copy_from_slice(path.as_bytes());
+        block[100..108].copy_from_slice(b"0000755\0");
+        block[108..116].copy_from_slice(b"0001750\0");
+        block[124..124 + size.len()].copy_from_slice(size.as_bytes());
+        block[156] = kind;
+        block[257..263].copy_from_slice(b"ustar\0");
+        block[148..156].fill(b' ');
+        let sum: u64 = block.iter().map(|byte| u64::from(*byte)).sum();
+        block[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+        block
+    }
+
+    #[test]
+    fn headers_are_read() {
+        let header = Header::parse(&block(b'0', "usr/lib/a.so", "00000001750\0")).unwrap().unwrap();
+        assert_eq!((header.path.as_slice(), header.size), (b"usr/lib/a.so".as_slice(), 1000));
+        assert_eq!((header.mode, header.uid, header.kind), (0o755, 1000, b'0'));
+        assert_eq!(Header::parse(&[0; BLOCK]), Ok(None));
+        let mut damaged = block(b'0', "a", "0");
+        damaged[0] = b'b';
+        assert_eq!(Header::parse(&damaged), Err("the sum of a header is wrong"));
+    }
+
+    #[test]
+    fn numbers_are_octal_or_bytes() {
+        assert_eq!(number(b" 0001750 "), Some(1000));
+        assert_eq!(number(b"\0\0\0\0"), Some(0));
+        assert_eq!(number(b"\x80\0\0\0\0\0\0\x02\0\0\0\0"), Some(8 << 30));
+        assert_eq!(number(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"), None);
+        assert_eq!(number(b"0009"), None);
+    }
+
+    #[test]
+    fn records_replace_what_a_header_says() {
+        let mut header = Header::parse(&block(b'0', "short", "0")).unwrap().unwrap();
+        let records = b"20 path=a long path\n22 size=20000000000000\n46 SCHILY.xattr.security.capability=\x01\x00\x00\x02\x00\n";
+        assert_eq!(header.apply(&records[..42]), Ok(false));
+        assert_eq!((header.path.as_slice(), header.size), (b"a long path".as_slice(), 20_000_000_000_000));
+        assert_eq!(header.apply(b"7 a=b\n"), Err("a record is damaged"));
+        assert_eq!(header.apply(b"99999999999999999999 a=b\n"), Err("a record is damaged"));
+        assert_eq!(header.apply(b"0 a=b\n"), Err("a record is damaged"));
+        assert_eq!(header.apply(b"22 GNU.sparse.major=1\n"), Err("it has a file with holes"));
+    }
+}

@@ -1,0 +1,45 @@
+//! The bytes of files, mapped.
+#![allow(clippy::disallowed_methods, reason = "this is a part of the door that the lint guards")]
+
+use std::fs::File;
+use std::io;
+use std::ops::Deref;
+
+use nix::errno::Errno;
+
+/// The bytes of a file, mapped.
+#[derive(Debug)]
+pub struct Mapped(pub(super) Option<memmap2::Mmap>);
+
+impl Deref for Mapped {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
+impl Mapped {
+    /// Maps `size` bytes of a file, which may lie anywhere in it.
+    pub(super) fn part(file: &File, offset: u64, size: u64) -> io::Result<Mapped> {
+        let length = usize::try_from(size).map_err(|_| io::Error::from(Errno::EFBIG))?;
+        if length == 0 {
+            return Ok(Mapped(None));
+        }
+        // SAFETY: the mapping is read only; its bytes are read as plain data, in which any value is valid. A file
+        // that another process cuts short while it is mapped would end this process with SIGBUS: package managers
+        // replace libraries by rename, and no tool that reads libraries of gigabytes can do without this.
+        #[allow(unsafe_code)]
+        let map = unsafe { memmap2::MmapOptions::new().offset(offset).len(length).map(file) }?;
+        let _ = map.advise(memmap2::Advice::Random);
+        Ok(Mapped(Some(map)))
+    }
+
+    /// Gives the memory of all pages back. A later access reads the page again.
+    pub fn release(&self) {
+        let Some(map) = &self.0 else { return };
+        // SAFETY: the mapping is read only and shared with its file, so a released page returns with the same bytes.
+        #[allow(unsafe_code)]
+        let _ = unsafe { map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
+    }
+}

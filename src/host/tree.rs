@@ -1,0 +1,323 @@
+//! Files that are in no directory of this system: those of a container image, which are read in the archives of its layers.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+
+use super::READ_LIMIT;
+use super::directory::{Entry, components, resolve};
+use super::mapped::Mapped;
+use super::stat::{FileId, Kind, Stat};
+
+/// No file system has this number, so no file has the identity of one on this machine.
+const DEVICE: u64 = u64::MAX;
+const ROOT: usize = 0;
+
+/// A tree of files. Several names can be one file.
+#[derive(Default)]
+pub struct Tree {
+    nodes: Vec<Node>,
+    /// The files that hold the contents.
+    archives: Vec<PathBuf>,
+}
+
+struct Node {
+    stat: Stat,
+    /// True if a program gets capabilities from the file.
+    has_capabilities: bool,
+    /// The number of the layer that brought it.
+    layer: usize,
+    content: Content,
+}
+
+/// A file as a layer describes it.
+pub struct NewFile {
+    pub mode: u32,
+    pub uid: u32,
+    pub gid: u32,
+    /// Seconds.
+    pub modified: i64,
+    pub has_capabilities: bool,
+    pub content: NewContent,
+}
+
+pub enum NewContent {
+    Directory,
+    Link(PathBuf),
+    /// `size` bytes of an archive from `offset` on; without an offset they were not kept.
+    File {
+        archive: usize,
+        offset: Option<u64>,
+        size: u64,
+    },
+    /// A fifo, a socket, a device.
+    Other,
+}
+
+enum Content {
+    Directory(BTreeMap<OsString, usize>),
+    Link(PathBuf),
+    File { archive: usize, offset: Option<u64> },
+    Other,
+}
+
+impl Tree {
+    pub fn new() -> Tree {
+        let mut tree = Tree::default();
+        tree.add(Tree::directory(), 0);
+        tree
+    }
+
+    fn directory() -> NewFile {
+        let content = NewContent::Directory;
+        NewFile { mode: 0o755, uid: 0, gid: 0, modified: 0, has_capabilities: false, content }
+    }
+
+    /// Adds a file with contents, and returns its number.
+    pub fn add_archive(&mut self, archive: PathBuf) -> usize {
+        self.archives.push(archive);
+        self.archives.len() - 1
+    }
+
+    fn add(&mut self, new: NewFile, layer: usize) -> usize {
+        let id = FileId { device: DEVICE, inode: self.nodes.len() as u64 + 1 };
+        let (kind, size, content) = match new.content {
+            NewContent::Directory => (Kind::Directory, 0, Content::Directory(BTreeMap::new())),
+            NewContent::Link(target) => (Kind::Link, target.as_os_str().len() as u64, Content::Link(target)),
+            NewContent::File { archive, offset, size } => {
+                (Kind::File, size, Content::File { archive, offset })
+            }
+            NewContent::Other => (Kind::Other, 0, Content::Other),
+        };
+        let (modified, changed) = ((new.modified, 0), (new.modified, 0));
+        let stat = Stat { kind, id, size, mode: new.mode, uid: new.uid, gid: new.gid, modified, changed };
+        self.nodes.push(Node { stat, has_capabilities: new.has_capabilities, layer, content });
+        self.nodes.len() - 1
+    }
+
+    /// Puts a file at a path, as unpacking a layer over the layers below does: directories are merged, everything else is
+    /// replaced. Links above it are followed inside the tree.
+    pub fn put(&mut self, path: &Path, new: NewFile, layer: usize) -> io::Result<()> {
+        let Some((parent, name)) = self.parent(path, layer)? else {
+            self.nodes[ROOT].stat.mode = new.mode;
+            return Ok(());
+        };
+        let before = self.children(parent)?.get(&name).copied();
+        match before.filter(|_| matches!(new.content, NewContent::Directory)) {
+            Some(before) if self.nodes[before].stat.is_directory() => {
+                let node = &mut self.nodes[before];
+                (node.stat.mode, node.stat.uid, node.stat.gid) = (new.mode, new.uid, new.gid);
+                node.layer = layer;
+            }
+            _ => {
+                let added = self.add(new, layer);
+                self.set_child(parent, name, added)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a file another name. Fails if there is no such file.
+    pub fn put_hard_link(&mut self, path: &Path, same: &Path, layer: usize) -> io::Result<()> {
+        let missing = || io::Error::from(Errno::ENOENT);
+        let (above, name) = self.parent(same, layer)?.ok_or_else(missing)?;
+        let node = *self.children(above)?.get(&name).ok_or_else(missing)?;
+        if self.nodes[node].stat.is_directory() {
+            return Err(Errno::EPERM.into());
+        }
+        let (parent, name) = self.parent(path, layer)?.ok_or_else(missing)?;
+        self.set_child(parent, name, node)
+    }
+
+    /// Removes what lower layers have at a path.
+    pub fn remove_lower(&mut self, path: &Path, layer: usize) {
+        let Ok(Some((parent, name))) = self.find_parent(path) else { return };
+        let found = self.children(parent).ok().and_then(|children| children.get(&name).copied());
+        let Some(found) = found else { return };
+        if self.nodes[found].layer == layer {
+            // This layer has it as well: what remains is what the layer brought.
+            self.clear_lower(found, layer);
+        } else if let Content::Directory(children) = &mut self.nodes[parent].content {
+            children.remove(&name);
+        }
+    }
+
+    /// Removes all that lower layers have below a directory.
+    pub fn remove_below(&mut self, path: &Path, layer: usize) {
+        let Ok(resolved) = self.resolve(path) else { return };
+        if let Ok(node) = self.find(&resolved) {
+            self.clear_lower(node, layer);
+        }
+    }
+
+    fn clear_lower(&mut self, directory: usize, layer: usize) {
+        let mut pending = vec![directory];
+        while let Some(at) = pending.pop() {
+            let Content::Directory(children) = &self.nodes[at].content else { continue };
+            let (kept, lower): (Vec<_>, Vec<_>) = children
+                .iter()
+                .map(|(name, child)| (name.clone(), *child))
+                .partition(|(_, child)| self.nodes[*child].layer == layer);
+            if let Content::Directory(children) = &mut self.nodes[at].content {
+                lower.iter().for_each(|(name, _)| _ = children.remove(name));
+            }
+            pending.extend(kept.into_iter().map(|(_, child)| child));
+        }
+    }
+
+    /// Reads a regular file whole, through links.
+    pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let (file, size) = self.open(&self.resolve(path)?)?;
+        let mut bytes = Vec::new();
+        file.take(size.min(READ_LIMIT)).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// True if there is a file at this path.
+    pub fn has(&self, path: &Path) -> bool {
+        self.resolve(path).is_ok_and(|resolved| self.find(&resolved).is_ok())
+    }
+
+    /// The entries of a directory, sorted by name.
+    pub fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+        self.entries(&self.resolve(path)?)
+    }
+
+    /// Puts a file of this system at a path. A link stays as it is.
+    pub(super) fn put_copy(&mut self, real: &Path, path: &Path, stat: Stat, layer: usize) -> io::Result<()> {
+        let content = match stat.kind {
+            Kind::Directory => NewContent::Directory,
+            Kind::Link => NewContent::Link(std::fs::read_link(real)?),
+            Kind::File => {
+                let archive = self.add_archive(real.to_owned());
+                NewContent::File { archive, offset: Some(0), size: stat.size }
+            }
+            Kind::Other => NewContent::Other,
+        };
+        let Stat { mode, uid, gid, modified: (modified, _), .. } = stat;
+        self.put(path, NewFile { mode, uid, gid, modified, has_capabilities: false, content }, layer)
+    }
+
+    /// The directory of a path and its name there; none for the root. Makes directories that are missing.
+    fn parent(&mut self, path: &Path, layer: usize) -> io::Result<Option<(usize, OsString)>> {
+        let Some(name) = path.file_name() else { return Ok(None) };
+        let above = path.parent().unwrap_or(Path::new("/"));
+        let resolved = self.follow(above, Missing::Kept)?;
+        let mut at = ROOT;
+        for name in components(&resolved) {
+            at = match self.children(at)?.get(&name) {
+                Some(child) => *child,
+                None => {
+                    let made = self.add(Tree::directory(), layer);
+                    self.set_child(at, name, made)?;
+                    made
+                }
+            };
+        }
+        Ok(Some((at, name.to_owned())))
+    }
+
+    fn find_parent(&self, path: &Path) -> io::Result<Option<(usize, OsString)>> {
+        let (Some(above), Some(name)) = (path.parent(), path.file_name()) else { return Ok(None) };
+        let node = self.find(&self.resolve(above)?)?;
+        Ok(Some((node, name.to_owned())))
+    }
+
+    fn children(&self, node: usize) -> io::Result<&BTreeMap<OsString, usize>> {
+        match &self.nodes[node].content {
+            Content::Directory(children) => Ok(children),
+            _ => Err(Errno::ENOTDIR.into()),
+        }
+    }
+
+    fn set_child(&mut self, parent: usize, name: OsString, child: usize) -> io::Result<()> {
+        match &mut self.nodes[parent].content {
+            Content::Directory(children) => _ = children.insert(name, child),
+            _ => return Err(Errno::ENOTDIR.into()),
+        }
+        Ok(())
+    }
+
+    /// Resolves every link of a path.
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        self.follow(path, Missing::Error)
+    }
+
+    fn follow(&self, path: &Path, missing: Missing) -> io::Result<PathBuf> {
+        resolve(path, true, &mut |candidate, _| match self.target(candidate) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && missing == Missing::Kept => Ok(None),
+            target => target,
+        })
+    }
+
+    /// The file at a path without links.
+    fn find(&self, resolved: &Path) -> io::Result<usize> {
+        let mut at = ROOT;
+        for name in components(resolved) {
+            at = *self.children(at)?.get(&name).ok_or(Errno::ENOENT)?;
+        }
+        Ok(at)
+    }
+
+    pub(super) fn lstat(&self, resolved: &Path) -> io::Result<Stat> {
+        self.find(resolved).map(|node| self.nodes[node].stat)
+    }
+
+    pub(super) fn read_link(&self, resolved: &Path) -> io::Result<PathBuf> {
+        self.target(resolved)?.ok_or_else(|| Errno::EINVAL.into())
+    }
+
+    /// The target of a link; none for another file.
+    pub(super) fn target(&self, resolved: &Path) -> io::Result<Option<PathBuf>> {
+        match &self.nodes[self.find(resolved)?].content {
+            Content::Link(target) => Ok(Some(target.clone())),
+            _ => Ok(None),
+        }
+    }
+
+    pub(super) fn has_capabilities(&self, resolved: &Path) -> bool {
+        self.find(resolved).is_ok_and(|node| self.nodes[node].has_capabilities)
+    }
+
+    pub(super) fn entries(&self, resolved: &Path) -> io::Result<Vec<Entry>> {
+        let children = self.children(self.find(resolved)?)?;
+        let entry = |(name, child): (&OsString, &usize)| Entry {
+            name: name.clone(),
+            kind: self.nodes[*child].stat.kind,
+        };
+        Ok(children.iter().map(entry).collect())
+    }
+
+    /// The file with the contents of a regular file, positioned at their begin, and their size.
+    pub(super) fn open(&self, resolved: &Path) -> io::Result<(File, u64)> {
+        let (mut file, offset, size) = self.contents(resolved)?;
+        file.seek(SeekFrom::Start(offset))?;
+        Ok((file, size))
+    }
+
+    pub(super) fn map(&self, resolved: &Path) -> io::Result<Mapped> {
+        let (file, offset, size) = self.contents(resolved)?;
+        Mapped::part(&file, offset, size)
+    }
+
+    fn contents(&self, resolved: &Path) -> io::Result<(File, u64, u64)> {
+        let node = &self.nodes[self.find(resolved)?];
+        match node.content {
+            Content::File { archive, offset: Some(offset) } => {
+                Ok((File::open(&self.archives[archive])?, offset, node.stat.size))
+            }
+            Content::File { offset: None, .. } => Err(Errno::EFBIG.into()),
+            _ => Err(super::not_regular()),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    Error,
+    Kept,
+}

@@ -1,0 +1,256 @@
+//! Container images as machines, without unpacking them: `--root oci:DIR[:TAG]` and `--root ARCHIVE[:TAG]`. Files are read
+//! where they are; a compressed layer is unpacked once into the cache. Archives are hostile: nothing is written by a name
+//! from them, and what they can make us read or write has limits.
+
+mod frames;
+mod index;
+mod manifest;
+mod members;
+mod node;
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use crate::environment::Environment;
+use crate::host::{Host, NewContent, NewFile, Tree};
+use crate::parallel;
+use crate::storage;
+
+use index::{Index, Known, index};
+use manifest::{Config, Files, Layer, Parts};
+use members::{Content, Member};
+
+/// Marks an image in a directory.
+const OCI: &str = "oci:";
+/// What `docker run` sets where an image does not.
+const DEFAULTS: [(&str, &str); 2] =
+    [("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"), ("HOME", "/root")];
+/// Beginnings of names that remove files of lower layers.
+const WHITEOUT: &str = ".wh.";
+const OPAQUE: &str = ".wh..wh..opq";
+/// More components than any path needs.
+const DEPTH: usize = 256;
+
+/// The files of an image, and how its programs start.
+pub struct Image {
+    tree: Tree,
+    env: Environment,
+    cwd: PathBuf,
+    layers: usize,
+    /// Directories with contents that are not in the archives or the cache.
+    kept: Vec<Arc<tempfile::TempDir>>,
+}
+
+/// The reason why an image cannot be used.
+#[derive(Debug)]
+pub struct ImageError(pub String);
+
+/// Where an image is.
+#[derive(Debug, PartialEq, Eq)]
+enum Named {
+    Directory(PathBuf),
+    Archive(PathBuf),
+}
+
+/// True if `--root` names an image: neither a directory nor something that is missing.
+pub fn is_image(host: &Host, root: &Path) -> bool {
+    named(host, root).is_some()
+}
+
+/// Splits `--root` into the place of an image and its tag.
+fn named(host: &Host, root: &Path) -> Option<(Named, Option<String>)> {
+    let text = root.as_os_str().as_bytes();
+    let oci = text.strip_prefix(OCI.as_bytes());
+    let place = PathBuf::from(OsString::from_vec(oci.unwrap_or(text).to_vec()));
+    let is_there = |place: &Path| if oci.is_some() { host.is_directory(place) } else { host.is_file(place) };
+    let of = |place: PathBuf| if oci.is_some() { Named::Directory(place) } else { Named::Archive(place) };
+    let whole = host.absolute(&place);
+    if is_there(&whole) || oci.is_some() && !place.as_os_str().as_bytes().contains(&b':') {
+        return Some((of(whole), None));
+    }
+    // A tag has no slash, and the name of an image in Docker's archives has colons of its own.
+    let bytes = place.as_os_str().as_bytes();
+    let ends = memchr::memchr_iter(b':', bytes)
+        .filter(|at| is_there(&host.absolute(Path::new(std::ffi::OsStr::from_bytes(&bytes[..*at])))));
+    let end = ends.last()?;
+    let tag = String::from_utf8_lossy(&bytes[end + 1..]).into_owned();
+    Some((of(host.absolute(&path(&bytes[..end]))), Some(tag)))
+}
+
+impl Image {
+    /// Reads the list of an image's files. `host` is this machine.
+    pub fn open(host: &Host, root: &Path) -> Result<Image, ImageError> {
+        let Some((place, tag)) = named(host, root) else {
+            return Err(ImageError("there is no such image".to_owned()));
+        };
+        let plain = |error: io::Error| ImageError(in_words(&error));
+        let (directory, kept) = directory(host).map_err(plain)?;
+        let parts = parts(host, &place, tag.as_deref(), &directory).map_err(plain)?;
+        let indexed = parallel::map(&parts.layers, |layer| {
+            let name = || name_of(&layer.blob.file, &layer.name, host);
+            let known = layer.sha256.as_deref().map_or_else(|| Known::Name(name()), Known::Sha256);
+            index(host, &layer.blob, &known, &directory, false)
+                .map_err(|error| ImageError(format!("layer {}: {}", layer.name, in_words(&error))))
+        });
+        let mut tree = Tree::new();
+        let layers = indexed.len();
+        for (number, index) in indexed.into_iter().enumerate() {
+            apply(&mut tree, index?, number)
+                .map_err(|error| ImageError(format!("layer {}: {}", parts.layers[number].name, error.0)))?;
+        }
+        let Config { config } = parts.config;
+        let mut env: Environment = DEFAULTS.into_iter().collect();
+        for line in config.env.unwrap_or_default() {
+            if let Some((name, value)) = line.split_once('=') {
+                env.set(name, value);
+            }
+        }
+        let cwd = config.working_dir.filter(|cwd| cwd.starts_with('/')).unwrap_or_else(|| "/".to_owned());
+        Ok(Image {
+            tree,
+            env,
+            cwd: PathBuf::from(cwd),
+            layers,
+            kept: kept.into_iter().map(Arc::new).collect(),
+        })
+    }
+
+    /// Mounts the driver of a node into the image, as a container there would have it.
+    pub fn mount_driver_of(&mut self, node: &Host) -> Result<(), ImageError> {
+        let kept = node::mount(&mut self.tree, &self.env, node, self.layers);
+        self.kept.extend(kept.map_err(|error| ImageError(in_words(&error)))?);
+        self.kept.extend_from_slice(node.kept());
+        Ok(())
+    }
+
+    pub fn host(self) -> Host {
+        let host = Host::of_tree(self.tree, self.env, self.cwd);
+        self.kept.into_iter().fold(host, Host::keeping)
+    }
+}
+
+/// The directory for contents of compressed layers; a private one where there is no cache.
+fn directory(host: &Host) -> io::Result<(PathBuf, Option<tempfile::TempDir>)> {
+    if let Ok(cache) = storage::cache_directory(host) {
+        let directory = cache.join("layers");
+        storage::create_directory(&directory)?;
+        return Ok((directory, None));
+    }
+    let kept = tempfile::Builder::new().prefix("cudarun-layers-").tempdir()?;
+    Ok((kept.path().to_owned(), Some(kept)))
+}
+
+fn parts(host: &Host, place: &Named, tag: Option<&str>, directory: &Path) -> io::Result<Parts> {
+    let archive = match place {
+        Named::Directory(path) => {
+            let files = Files::Directory(path.clone());
+            return match files.has(host, "index.json") {
+                true => files.parts(host, tag),
+                false => Err(io::Error::other("it has no `index.json`")),
+            };
+        }
+        Named::Archive(path) => path,
+    };
+    let stat = host.stat(archive)?;
+    let blob = index::Blob { file: archive.clone(), offset: 0, size: stat.size };
+    let name = || name_of(archive, "", host);
+    let index = index(host, &blob, &Known::Name(name()), directory, true)?;
+    let files = Files::of_archive(&index);
+    if ["index.json", "manifest.json"].iter().any(|name| files.has(host, name)) {
+        return files.parts(host, tag);
+    }
+    // `docker export` writes the files of a container.
+    let is_root = |member: &Member| {
+        let mut path = path(&member.path)
+            .components()
+            .filter(|one| matches!(one, Component::Normal(_)))
+            .map(|one| one.as_os_str().to_owned())
+            .collect::<Vec<_>>();
+        path.truncate(1);
+        ["usr", "etc", "bin"].iter().any(|name| path.first().is_some_and(|first| first == name))
+    };
+    if !index.members.iter().any(is_root) {
+        return Err(io::Error::other("it is neither an image nor an archive of a root directory"));
+    }
+    let layer = Layer { blob, sha256: None, name: "of the archive".to_owned() };
+    Ok(Parts { layers: vec![layer], config: Config::default() })
+}
+
+/// A name for the contents of a part of a file, which changes with the file.
+fn name_of(file: &Path, part: &str, host: &Host) -> String {
+    let stamp =
+        host.stat(file).map(|stat| format!("{:?}", (stat.id, stat.size, stat.modified, stat.changed)));
+    storage::full_digest([file.as_os_str().as_bytes(), stamp.unwrap_or_default().as_bytes(), part.as_bytes()])
+}
+
+/// Puts the files of a layer over those of the layers below it.
+fn apply(tree: &mut Tree, index: Index, layer: usize) -> Result<(), ImageError> {
+    let archive = tree.add_archive(index.data);
+    for member in index.members {
+        let path = inside(&member.path)?;
+        let shown = || crate::text::show(&path).to_string();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let parent = path.parent().unwrap_or(Path::new("/"));
+        if name == OPAQUE {
+            tree.remove_below(parent, layer);
+            continue;
+        }
+        if let Some(hidden) = name.strip_prefix(WHITEOUT) {
+            if !hidden.is_empty() {
+                tree.remove_lower(&parent.join(hidden), layer);
+            }
+            continue;
+        }
+        let content = match member.content {
+            Content::Directory => NewContent::Directory,
+            Content::File { offset, size } => NewContent::File { archive, offset, size },
+            Content::Link(target) => NewContent::Link(self::path(&target)),
+            Content::Other => NewContent::Other,
+            Content::HardLink(same) => {
+                let same = inside(&same)?;
+                tree.put_hard_link(&path, &same, layer).map_err(|error| {
+                    ImageError(format!("`{}`: its hard link: {}", shown(), in_words(&error)))
+                })?;
+                continue;
+            }
+        };
+        let Member { mode, uid, gid, modified, has_capabilities, .. } = member;
+        let new = NewFile { mode, uid, gid, modified, has_capabilities, content };
+        tree.put(&path, new, layer)
+            .map_err(|error| ImageError(format!("`{}`: {}", shown(), in_words(&error))))?;
+    }
+    Ok(())
+}
+
+/// The path of a file of an archive, from the root on. Fails if it leads out.
+fn inside(bytes: &[u8]) -> Result<PathBuf, ImageError> {
+    let given = path(bytes);
+    let refused = |why: &str| Err(ImageError(format!("`{}` {why}", crate::text::show(&given))));
+    let mut inside = PathBuf::from("/");
+    if bytes.contains(&0) {
+        return refused("has a NUL in its name");
+    }
+    for component in given.components() {
+        match component {
+            Component::Normal(name) => inside.push(name),
+            Component::ParentDir => return refused("leads out of the image"),
+            _ => {}
+        }
+    }
+    if inside.components().count() > DEPTH {
+        return refused("has too many parts");
+    }
+    Ok(inside)
+}
+
+fn path(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsString::from_vec(bytes.to_vec()))
+}
+
+fn in_words(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error ").next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,188 @@
+//! The driver of a node in an image, where NVIDIA's container toolkit mounts it. Files of the driver are those with its
+//! version in their names. Source of directories, names and the rule for compat: libnvidia-container 1.17 (`nvc_info.c`,
+//! `nvc_container.c`) and the hook `cuda-compat` of NVIDIA's container toolkit 1.18, 2026-11.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::environment::Environment;
+use crate::formats::elf::{AARCH64, Elf, X86_64};
+use crate::formats::ldcache::LdCache;
+use crate::host::{Host, Kind, NewContent, NewFile, Tree};
+use crate::inventory;
+use crate::machine::ldcache::{CacheEntry, cache};
+use crate::version::DriverVersion;
+
+/// Libraries of the driver by capability, for those that programs of the families in `profiles/` use.
+const LIBRARIES: [(&str, &[&str]); 2] = [
+    (
+        "compute",
+        &[
+            "libcuda.so",
+            "libcudadebugger.so",
+            "libnvidia-opencl.so",
+            "libnvidia-gpucomp.so",
+            "libnvidia-ptxjitcompiler.so",
+            "libnvidia-fatbinaryloader.so",
+            "libnvidia-allocator.so",
+            "libnvidia-compiler.so",
+            "libnvidia-nvvm.so",
+            "libnvidia-nvvm70.so",
+            "libnvidia-pkcs11.so",
+            "libnvidia-pkcs11-openssl3.so",
+        ],
+    ),
+    ("utility", &["libnvidia-ml.so", "libnvidia-cfg.so", "libnvidia-nscq.so"]),
+];
+/// Where libraries of the driver are that no cache lists.
+const ELSEWHERE: [&str; 6] = [
+    "/usr/lib64",
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu/nvidia/current",
+    "/usr/lib/aarch64-linux-gnu/nvidia/current",
+    "/usr/local/nvidia/lib64",
+];
+const COMPAT: &str = "/usr/local/cuda/compat";
+const CACHE: &str = "/etc/ld.so.cache";
+const MACHINE: u16 = if cfg!(target_arch = "aarch64") { AARCH64 } else { X86_64 };
+
+/// Mounts what a container on the node has of it. Returns a directory with files that were made for that.
+pub(super) fn mount(
+    tree: &mut Tree,
+    env: &Environment,
+    node: &Host,
+    layer: usize,
+) -> io::Result<Option<Arc<tempfile::TempDir>>> {
+    kernel(tree, node, layer)?;
+    let Some(version) = inventory::kernel_driver(node) else { return Ok(None) };
+    let directory = libraries_of(tree);
+    let mut known = BTreeMap::new();
+    for library in libraries(node, env, &version) {
+        let to = directory.join(library.file_name().unwrap_or_default());
+        node.graft(&library, tree, &to, layer)?;
+        let soname = soname(&node.map(&library)?);
+        if let Some(soname) =
+            soname.filter(|soname| Path::new(soname) != Path::new(to.file_name().unwrap_or_default()))
+        {
+            link(tree, &directory.join(&soname), to.file_name().unwrap_or_default().as_ref(), layer)?;
+            known.insert(soname, to);
+        }
+    }
+    if known.contains_key("libcuda.so.1") {
+        link(tree, &directory.join("libcuda.so"), Path::new("libcuda.so.1"), layer)?;
+    }
+    known.extend(compat(tree, &version));
+    write_cache(tree, known, layer).map(Some)
+}
+
+/// The kernel's files, and the devices. They are the node's in a container, too.
+fn kernel(tree: &mut Tree, node: &Host, layer: usize) -> io::Result<()> {
+    for directory in ["/proc", "/sys"] {
+        tree.remove_below(Path::new(directory), layer);
+        for file in node.walk(Path::new(directory), &|_| false) {
+            node.graft(&file, tree, &file, layer)?;
+        }
+    }
+    let devices = node.walk(Path::new("/dev"), &|_| false);
+    for device in devices.iter().filter(|device| device.as_os_str().as_bytes().starts_with(b"/dev/nvidia")) {
+        node.graft(device, tree, device, layer)?;
+    }
+    Ok(())
+}
+
+/// Debian's directory, or that of all others.
+fn libraries_of(tree: &Tree) -> PathBuf {
+    let name = if MACHINE == AARCH64 { "aarch64-linux-gnu" } else { "x86_64-linux-gnu" };
+    if tree.has(Path::new("/etc/debian_version")) {
+        Path::new("/usr/lib").join(name)
+    } else {
+        PathBuf::from("/usr/lib64")
+    }
+}
+
+/// The files of the node's driver that the image asks for.
+fn libraries(node: &Host, env: &Environment, version: &DriverVersion) -> Vec<PathBuf> {
+    let given = env.get("NVIDIA_DRIVER_CAPABILITIES").map(|value| value.to_string_lossy().into_owned());
+    let capabilities =
+        given.filter(|given| !given.is_empty()).unwrap_or_else(|| "utility,compute".to_owned());
+    let is_wanted = |capability: &str| capabilities.split(',').any(|one| one == "all" || one == capability);
+    let wanted =
+        LIBRARIES.iter().filter(|(capability, _)| is_wanted(capability)).flat_map(|(_, names)| *names);
+    let names: Vec<String> = wanted.map(|name| format!("{name}.{version}")).collect();
+    let cached = node.read(Path::new(CACHE)).ok().and_then(|bytes| LdCache::parse(&bytes, MACHINE).ok());
+    let cached =
+        cached.iter().flat_map(LdCache::iter).filter_map(|(_, path)| path.parent().map(Path::to_owned));
+    let mut directories: Vec<PathBuf> = cached.collect();
+    directories.sort();
+    directories.dedup();
+    directories.extend(ELSEWHERE.map(PathBuf::from));
+    let find = |name: &String| {
+        let mut places = directories.iter().map(|directory| directory.join(name));
+        places.find(|place| node.is_file(place)).and_then(|place| node.canonical(&place).ok())
+    };
+    names.iter().filter_map(find).collect()
+}
+
+fn soname(bytes: &[u8]) -> Option<String> {
+    let elf = Elf::parse(bytes).ok()?;
+    elf.soname().map(|soname| String::from_utf8_lossy(soname).into_owned())
+}
+
+fn link(tree: &mut Tree, path: &Path, target: &Path, layer: usize) -> io::Result<()> {
+    let content = NewContent::Link(target.to_owned());
+    let new = NewFile { mode: 0o777, uid: 0, gid: 0, modified: 0, has_capabilities: false, content };
+    tree.put(path, new, layer)
+}
+
+/// The image's own libraries of a newer driver, if they are for the kernel's. The loader's cache then names them first.
+fn compat(tree: &Tree, kernel: &DriverVersion) -> Vec<(String, PathBuf)> {
+    let directory = Path::new(COMPAT);
+    let entries = tree.list(directory).unwrap_or_default();
+    let version = |name: &str| name.strip_prefix("libcuda.so.")?.parse::<DriverVersion>().ok();
+    let newest = entries.iter().find_map(|entry| {
+        let name = entry.name.to_str()?;
+        version(name).map(|version| (name.to_owned(), version))
+    });
+    let Some((name, version)) = newest else { return Vec::new() };
+    let note =
+        tree.read(&directory.join(&name)).ok().and_then(|bytes| inventory::facts(&bytes, &name, MACHINE));
+    let is_for = match note.and_then(|file| file.forward_compatibility) {
+        Some(note) => note.kernel_branches.contains(&kernel.branch()) && version.version() > kernel.version(),
+        None => version.branch() > kernel.branch(),
+    };
+    let links = entries.iter().filter(|entry| is_for && entry.kind == Kind::Link);
+    let names = links.filter_map(|entry| entry.name.to_str().filter(|name| !name.ends_with(".so")));
+    names.map(|name| (name.to_owned(), directory.join(name))).collect()
+}
+
+/// Names the driver's libraries in the loader's cache, as `ldconfig` does in the container.
+fn write_cache(
+    tree: &mut Tree,
+    known: BTreeMap<String, PathBuf>,
+    layer: usize,
+) -> io::Result<Arc<tempfile::TempDir>> {
+    let before = tree.read(Path::new(CACHE)).ok().and_then(|bytes| LdCache::parse(&bytes, MACHINE).ok());
+    let mut entries: BTreeMap<String, PathBuf> = known;
+    for (name, path) in before.iter().flat_map(LdCache::iter) {
+        entries.entry(name.to_owned()).or_insert_with(|| path.clone());
+    }
+    let entry = |(name, path): (String, PathBuf)| CacheEntry {
+        name,
+        path: path.to_string_lossy().into_owned(),
+        machine: MACHINE,
+    };
+    let bytes = cache(&entries.into_iter().map(entry).collect::<Vec<_>>());
+    let directory = tempfile::Builder::new().prefix("cudarun-image-").tempdir()?;
+    let mut file = tempfile::NamedTempFile::new_in(directory.path())?;
+    file.write_all(&bytes)?;
+    let (_, path) = file.keep()?;
+    let archive = tree.add_archive(path);
+    let content = NewContent::File { archive, offset: Some(0), size: bytes.len() as u64 };
+    let new = NewFile { mode: 0o644, uid: 0, gid: 0, modified: 0, has_capabilities: false, content };
+    tree.put(Path::new(CACHE), new, layer)?;
+    Ok(Arc::new(directory))
+}

@@ -1,0 +1,113 @@
+//! Every verb answers for an image as for its unpacked tree.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::{archive, docker, gzip, oci, through, write};
+use crate::support::machine::Machine;
+use crate::support::{Run, Workshop, lacks, skipped};
+
+const VERBS: [&[&str]; 4] = [
+    &["list", "--json"],
+    &["doctor", "--json"],
+    &["explain", "--json", "python3", "-c", "import torch, jax"],
+    &["explain", "--json", "/usr/bin/app"],
+];
+
+/// Output without the identity of files, which each copy has of its own.
+fn answer(root: &str, env: &[(&str, &str)], verb: &[&str]) -> (Value, i32) {
+    let mut all = vec!["--root", root];
+    all.extend(verb);
+    let run = Run::new(all).in_directory("/").any_stderr();
+    let (text, status) = env.iter().fold(run, |run, (name, value)| run.env(name, value)).output();
+    (
+        anonymous(
+            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {root} {verb:?} {text}")),
+        ),
+        status,
+    )
+}
+
+fn anonymous(value: Value) -> Value {
+    match value {
+        Value::Object(all) => {
+            let others = all.into_iter().filter(|(name, _)| name != "device" && name != "inode");
+            Value::Object(others.map(|(name, value)| (name, anonymous(value))).collect())
+        }
+        Value::Array(all) => Value::Array(all.into_iter().map(anonymous).collect()),
+        // A view is named by its content, and by the identity of the files in it.
+        Value::String(text) => Value::String(match text.find("/views/") {
+            Some(at) => {
+                let (before, rest) = text.split_at(at);
+                format!("{before}/views/VIEW{}", rest.get(31..).unwrap_or_default())
+            }
+            None => text,
+        }),
+        other => other,
+    }
+}
+
+#[test]
+fn every_verb_answers_as_for_the_unpacked_tree() {
+    for name in
+        ["debian", "torch", "conda", "cuda-container", "h200-container", "toolkits", "rhel", "hostile"]
+    {
+        let machine = Machine::load(name);
+        let place = Workshop::new();
+        let tar = Command::new("tar").arg("-C").arg(machine.root()).args(["-cf", "-", "."]).output().unwrap();
+        assert!(tar.status.success());
+        let mut env: Vec<(&str, &str)> = vec![("PATH", "/usr/bin:/bin"), ("HOME", "/home/user")];
+        env.extend(machine.env.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        let lines: Vec<String> = env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let config = serde_json::json!({ "config": { "Env": lines } }).to_string();
+
+        let mut images = vec![docker(&[tar.stdout.clone()], &config).end()];
+        let packed = oci(&[gzip(&tar.stdout)], &config);
+        images.push(archive(&packed));
+        images.push(gzip(&docker(&[gzip(&tar.stdout)], &config).end()));
+        if lacks("zstd") {
+            skipped("no zstd");
+        } else {
+            images.push(archive(&oci(&[through("zstd", &["-c"], &tar.stdout)], &config)));
+        }
+        let mut roots = Vec::new();
+        for (number, bytes) in images.iter().enumerate() {
+            let file = place.path(&format!("{number}.tar"));
+            fs::write(&file, bytes).unwrap();
+            roots.push(file.display().to_string());
+        }
+        write(&place.path("layout"), &packed);
+        roots.push(format!("oci:{}", place.path("layout").display()));
+        roots.push(format!("oci:{}:v1", place.path("layout").display()));
+
+        let cache = place.path("cache").display().to_string();
+        let ours = [("XDG_CACHE_HOME", cache.as_str())];
+        let tree = machine.root().display().to_string();
+        for verb in VERBS {
+            let expected = answer(&tree, &env, verb);
+            // The second time, compressed layers are in the cache.
+            for root in roots.iter().chain(&roots) {
+                let got = answer(root, &ours, verb);
+                assert_eq!(got, expected, "{name}: {verb:?} of {root}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_starts_in_an_image() {
+    let place = Workshop::new();
+    let file = place.path("image.tar");
+    fs::write(&file, docker(&[super::Archive::default().file("usr/a", "a").end()], "{}").end()).unwrap();
+    Run::new(["--root".as_ref(), file.as_os_str(), "run".as_ref(), "true".as_ref()])
+        .status(125)
+        .stderr_contains(&["which is not possible with --root"])
+        .check();
+    Run::new(["--root", "oci:/nowhere", "list"])
+        .status(2)
+        .stderr_contains(&["--root `oci:/nowhere` cannot be used"])
+        .check();
+    Run::new(["--root", "/nowhere.tar", "list"]).status(2).stderr_contains(&["no such file"]).check();
+}

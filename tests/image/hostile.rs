@@ -1,0 +1,204 @@
+//! Archives of strangers: each is refused with words, or does no harm, and nothing is written outside the cache.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use super::{Archive, archive, docker, gzip, oci, open, sha256, through};
+use crate::support::{Run, Workshop};
+
+#[track_caller]
+fn refused(bytes: &[u8], why: &str) {
+    match open(bytes) {
+        Ok(_) => panic!("it was opened: {why}"),
+        Err(said) => assert!(said.contains(why), "{said}"),
+    }
+}
+
+fn layer(layer: Archive) -> Vec<u8> {
+    docker(&[layer.end()], "{}").end()
+}
+
+#[test]
+fn names_that_lead_out_are_refused() {
+    refused(&layer(Archive::default().file("../../etc/cron.d/x", "x")), "leads out of the image");
+    refused(&layer(Archive::default().file("a/../../x", "x")), "leads out of the image");
+    refused(
+        &layer(Archive::default().file("a", "x").hard_link("b", "../../etc/shadow")),
+        "leads out of the image",
+    );
+    refused(
+        &layer(
+            Archive::default()
+                .file(&format!("{}x", "a/".repeat(45)), "x")
+                .member(b'L', "l", "", "a/".repeat(300).as_bytes())
+                .file("x", ""),
+        ),
+        "too many parts",
+    );
+    // The neighbours: an absolute name is one of the image, and a link may say what it wants.
+    let host = open(&layer(
+        Archive::default().file("/etc/a", "inside").link("b", "../../../../etc/a").link("c", "/etc/a"),
+    ))
+    .unwrap();
+    for path in ["/etc/a", "/b", "/c"] {
+        assert_eq!(host.read_text(Path::new(path)).unwrap(), "inside");
+    }
+}
+
+#[test]
+fn links_in_circles_end() {
+    let host = open(&layer(Archive::default().link("a", "b").link("b", "a").file("c", "c"))).unwrap();
+    assert!(host.read(Path::new("/a")).is_err());
+    refused(
+        &layer(Archive::default().link("a", "b").link("b", "a").file("a/inside", "x")),
+        "levels of symbolic links",
+    );
+    refused(&layer(Archive::default().file("a", "x").file("a/inside", "x")), "ot a directory");
+    refused(&layer(Archive::default().hard_link("a", "missing")), "hard link");
+    refused(&layer(Archive::default().directory("a").hard_link("b", "a")), "hard link");
+}
+
+#[test]
+fn headers_that_lie_are_refused() {
+    refused(&layer(Archive::default().sized(b'0', "a", "", b"short", 1 << 30)), "end of file");
+    refused(&layer(Archive::default().sized(b'x', "a", "", b"", 8 << 30)), "more than a megabyte");
+    refused(&layer(Archive::default().sized(b'L', "a", "", b"", 2 << 20)), "more than a megabyte");
+    refused(
+        &layer(Archive::default().member(b'x', "a", "", b"99 path=b\n").file("a", "a")),
+        "record is damaged",
+    );
+    refused(&layer(Archive::default().member(b'S', "a", "", b"x")), "holes");
+    let mut wrong = Archive::default().file("a", "a");
+    wrong.0[0] = b'b';
+    refused(&layer(wrong), "sum of a header");
+    let whole = layer(Archive::default().file("usr/a", vec![7; 4000]));
+    for end in [1, 511, 512, 700, 1500, 2600, 3100] {
+        assert!(open(&whole[..end]).is_err(), "cut after {end} bytes");
+    }
+}
+
+#[test]
+fn what_is_no_image_is_refused() {
+    refused(b"", "neither an image nor");
+    refused(b"just a text that is shorter than a header", "end of file");
+    refused(&[b'x'; 4096], "sum of a header");
+    refused(&Archive::default().file("notes.txt", "x").end(), "neither an image nor");
+    refused(&Archive::default().file("manifest.json", "{").end(), "`manifest.json`");
+    refused(&Archive::default().file("manifest.json", "[]").end(), "no image");
+    refused(
+        &Archive::default()
+            .file("manifest.json", r#"[{"Config":"c","Layers":["../../x"]}]"#)
+            .file("c", "{}")
+            .end(),
+        "layer `../../x` is missing",
+    );
+    refused(
+        &Archive::default()
+            .file("index.json", r#"{"manifests":[{"digest":"sha256:../../../etc/passwd"}]}"#)
+            .end(),
+        "is no digest",
+    );
+    refused(&gzip(b"")[..12], "end of file");
+    refused(b"\xfd7zXZ\0 and more", "xz");
+    refused(b"\x28\xb5\x2f\xfd\xff\xff\xff\xff\xff\xff\xff\xff", "damaged");
+}
+
+#[test]
+fn missing_and_changed_layers_are_named() {
+    let contents = gzip(&Archive::default().file("usr/a", "a").end());
+    let files = oci(&[contents.clone()], "{}");
+    let name = format!("blobs/sha256/{}", sha256(&contents));
+    assert!(open(&archive(&files)).is_ok());
+    let without: Vec<_> = files.iter().filter(|(file, _)| *file != name).cloned().collect();
+    refused(&archive(&without), &format!("layer sha256:{} is missing", sha256(&contents)));
+    // The cache is named by digests, so a layer must be what its digest says.
+    let other = gzip(&Archive::default().file("usr/a", "b").end());
+    let changed: Vec<_> = files
+        .iter()
+        .map(|(file, bytes)| (file.clone(), if *file == name { other.clone() } else { bytes.clone() }))
+        .collect();
+    refused(&archive(&changed), "not those of its digest");
+}
+
+#[test]
+fn several_images_need_a_tag() {
+    let place = Workshop::new();
+    let one = oci(&[Archive::default().file("usr/a", "a").end()], "{}");
+    let index =
+        String::from_utf8(one.iter().find(|(name, _)| name == "index.json").unwrap().1.clone()).unwrap();
+    let entry = index.trim_start_matches(r#"{"manifests":["#).trim_end_matches("]}").to_owned();
+    super::write(&place.path("lay:out"), &one);
+    fs::write(
+        place.path("lay:out/index.json"),
+        format!(r#"{{"manifests":[{entry},{}]}}"#, entry.replace("v1", "v2")),
+    )
+    .unwrap();
+    let root = |tag: &str| format!("oci:{}{tag}", place.path("lay:out").display());
+    let refused = |tag: &str, why: &str| {
+        Run::new(["--root", &root(tag), "list"]).status(2).stderr_contains(&[why]).check();
+    };
+    refused("", "several images; add `:TAG`, one of v1, v2");
+    refused(":v3", "no image `v3`, but v1, v2");
+    Run::new(["--root", &root(":v2"), "list"]).any_stdout().status(1).check();
+}
+
+#[test]
+fn bombs_end() {
+    // Three gigabytes of zeros in a few megabytes, as one file that is not kept, and as many that would be.
+    let place = tempfile::tempdir().unwrap();
+    let script = format!(
+        "import gzip, io, tarfile, sys
+out = gzip.open(sys.argv[1], 'wb', 1)
+zeros = bytes(16 << 20)
+header = tarfile.TarInfo
+for number in range(200):
+    info = header('usr/' + str(number)); info.size = len(zeros)
+    out.write(info.tobuf()); out.write(zeros)
+out.close()"
+    );
+    let file = place.path().join("bomb.tar.gz");
+    let made = std::process::Command::new("python3").args(["-c", &script]).arg(&file).status().unwrap();
+    assert!(made.success());
+    let cache = place.path().join("cache");
+    Run::new(["--root".as_ref(), file.as_os_str(), "list".as_ref()])
+        .env("XDG_CACHE_HOME", &cache)
+        .status(2)
+        .stderr_contains(&["unpacks to far more than it is"])
+        .check();
+    let left: u64 = walkdir::WalkDir::new(&cache)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.metadata().ok().filter(std::fs::Metadata::is_file))
+        .map(|stat| stat.len())
+        .sum();
+    assert_eq!(left, 0, "nothing of it is left");
+}
+
+#[test]
+fn zstandard_frames_follow_each_other() {
+    if crate::support::lacks("zstd") {
+        return crate::support::skipped("no zstd");
+    }
+    let bytes =
+        docker(&[Archive::default().file("usr/a", "first").file("usr/b", "second").end()], "{}").end();
+    let (one, two) = bytes.split_at(1000);
+    let mut packed = through("zstd", &["-c"], one);
+    // A frame without data.
+    packed.write_all(b"\x50\x2a\x4d\x18\x03\0\0\0abc").unwrap();
+    packed.extend(through("zstd", &["-c"], two));
+    let host = open(&packed).unwrap();
+    assert_eq!(host.read_text(Path::new("/usr/b")).unwrap(), "second");
+}
+
+#[test]
+fn names_of_strangers_are_shown_safely() {
+    let place = Workshop::new();
+    let file = place.path("image.tar");
+    fs::write(&file, layer(Archive::default().file("../\x1b[31mred\nline", "x"))).unwrap();
+    let said = Run::new(["--root".as_ref(), file.as_os_str(), "list".as_ref()])
+        .status(2)
+        .any_stderr()
+        .output_of_both();
+    assert!(!said.contains('\x1b') && said.contains("red"), "{said:?}");
+}

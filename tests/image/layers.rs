@@ -1,0 +1,163 @@
+//! Layers over each other, and the forms of images.
+
+use std::path::Path;
+
+use cudarun::host::{Host, Kind};
+
+use super::{Archive, docker, gzip, open};
+
+const CONFIG: &str =
+    r#"{"config":{"Env":["PATH=/opt/bin:/bin","LD_LIBRARY_PATH=/opt/lib"],"WorkingDir":"/srv"}}"#;
+
+fn image(layers: &[Archive]) -> Host {
+    let layers: Vec<Vec<u8>> = layers.iter().map(|layer| layer.clone().end()).collect();
+    let plain = open(&docker(&layers, CONFIG).end()).unwrap();
+    let packed: Vec<Vec<u8>> = layers.iter().map(|layer| gzip(layer)).collect();
+    let same = open(&docker(&packed, CONFIG).end()).unwrap();
+    assert_eq!(files(&plain), files(&same), "compressed layers have the same files");
+    plain
+}
+
+/// Every file with its contents or its target.
+fn files(host: &Host) -> Vec<(String, String)> {
+    let paths = host.walk(Path::new("/"), &|_| false);
+    let shown = |path: &Path| match host.lstat(path).unwrap().kind {
+        Kind::Link => format!("-> {}", host.read_link(path).unwrap().display()),
+        Kind::File => host.read_text(path).unwrap(),
+        _ => "other".to_owned(),
+    };
+    paths.iter().map(|path| (path.display().to_string(), shown(path))).collect()
+}
+
+fn text(host: &Host, path: &str) -> Option<String> {
+    host.read_text(Path::new(path)).ok()
+}
+
+#[test]
+fn upper_layers_replace_and_remove_what_is_below() {
+    let lower = Archive::default()
+        .directory("./usr/")
+        .directory("usr/lib")
+        .file("usr/lib/a.so", "old a")
+        .file("usr/lib/b.so", "old b")
+        .file("usr/lib/c.so", "old c")
+        .directory("opt/cuda")
+        .file("opt/cuda/one", "1")
+        .file("opt/cuda/two", "2")
+        .link("lib", "usr/lib")
+        .link("opt/latest", "/opt/cuda");
+    let upper = Archive::default()
+        .file("usr/lib/a.so", "new a")
+        .file("usr/lib/.wh.b.so", "")
+        .file("opt/cuda/three", "3")
+        .file("opt/cuda/.wh..wh..opq", "")
+        // Written through the lower layer's link, as unpacking does.
+        .file("lib/d.so", "d");
+    let host = image(&[lower, upper]);
+    assert_eq!(text(&host, "/usr/lib/a.so").as_deref(), Some("new a"));
+    assert_eq!(text(&host, "/usr/lib/b.so"), None, "a whiteout removes a file");
+    assert_eq!(text(&host, "/usr/lib/c.so").as_deref(), Some("old c"));
+    assert_eq!(text(&host, "/lib/d.so"), text(&host, "/usr/lib/d.so"));
+    assert_eq!(text(&host, "/usr/lib/d.so").as_deref(), Some("d"));
+    // An opaque directory keeps what its own layer brought, also before the mark.
+    assert_eq!(text(&host, "/opt/latest/three").as_deref(), Some("3"));
+    assert_eq!(text(&host, "/opt/cuda/one"), None);
+    let names = files(&host);
+    assert!(!names.iter().any(|(name, _)| name.contains(".wh.")), "{names:?}");
+}
+
+#[test]
+fn a_directory_can_become_a_file_and_a_file_a_directory() {
+    let lower = Archive::default().directory("a").file("a/inside", "1").file("b", "2");
+    let upper = Archive::default().file("a", "now a file").directory("b").file("b/inside", "3");
+    let host = image(&[lower, upper]);
+    assert_eq!(text(&host, "/a").as_deref(), Some("now a file"));
+    assert_eq!(text(&host, "/b/inside").as_deref(), Some("3"));
+    let removed = image(&[
+        Archive::default().directory("a").file("a/inside", "1").file("keep", "1"),
+        Archive::default().file(".wh.a", ""),
+        Archive::default().directory("a").file("a/new", "2"),
+    ]);
+    assert_eq!(
+        files(&removed),
+        [("/a/new".to_owned(), "2".to_owned()), ("/keep".to_owned(), "1".to_owned())]
+    );
+}
+
+#[test]
+fn hard_links_are_one_file_with_two_names() {
+    let lower = Archive::default().file("usr/lib/a.so", "contents").hard_link("opt/b.so", "usr/lib/a.so");
+    let upper = Archive::default().hard_link("srv/c.so", "./usr/lib/a.so").file("usr/lib/.wh.a.so", "");
+    let host = image(&[lower, upper]);
+    let id = |path: &str| host.lstat(Path::new(path)).unwrap().id;
+    assert_eq!(id("/opt/b.so"), id("/srv/c.so"));
+    assert_eq!(text(&host, "/srv/c.so").as_deref(), Some("contents"));
+    assert_eq!(text(&host, "/usr/lib/a.so"), None);
+}
+
+#[test]
+fn long_names_and_extended_headers_are_read() {
+    let deep = format!("{}/name", "directory".repeat(20));
+    let record = |key: &str, value: &str| {
+        let without = key.len() + value.len() + 3;
+        let length = (0..).find(|length: &usize| length.to_string().len() + without == *length).unwrap();
+        format!("{length} {key}={value}\n")
+    };
+    let layer = Archive::default()
+        .member(b'L', "././@LongLink", "", format!("{deep}\0").as_bytes())
+        .file("short", "by GNU")
+        .member(b'x', "PaxHeaders/a", "", record("path", &format!("pax/{deep}")).as_bytes())
+        .file("short", "by POSIX")
+        .member(b'x', "PaxHeaders/b", "", record("SCHILY.xattr.security.capability", "x").as_bytes())
+        .file("bin/ping", "p")
+        .member(b'g', "pax_global_header", "", record("comment", "c0ffee").as_bytes())
+        .file("bin/plain", "q");
+    let host = image(&[layer]);
+    assert_eq!(text(&host, &format!("/{deep}")).as_deref(), Some("by GNU"));
+    assert_eq!(text(&host, &format!("/pax/{deep}")).as_deref(), Some("by POSIX"));
+    assert!(host.has_capabilities(Path::new("/bin/ping")));
+    assert!(!host.has_capabilities(Path::new("/bin/plain")));
+}
+
+#[test]
+fn devices_and_fifos_are_there_and_never_read() {
+    let layer = Archive::default()
+        .member(b'3', "dev/nvidia0", "", b"")
+        .member(b'6', "tmp/fifo", "", b"")
+        .file("a", "a");
+    let host = image(&[layer]);
+    for path in ["/dev/nvidia0", "/tmp/fifo"] {
+        assert_eq!(host.lstat(Path::new(path)).unwrap().kind, Kind::Other);
+        assert!(host.read(Path::new(path)).is_err());
+    }
+    assert_eq!(text(&host, "/a").as_deref(), Some("a"));
+}
+
+#[test]
+fn a_configuration_gives_the_environment_and_the_directory() {
+    let host = image(&[Archive::default().file("etc/passwd", "")]);
+    assert_eq!(host.env.get("LD_LIBRARY_PATH").unwrap(), "/opt/lib");
+    assert_eq!(host.env.get("PATH").unwrap(), "/opt/bin:/bin");
+    assert_eq!(host.cwd, Path::new("/srv"));
+    let host = open(&docker(&[Archive::default().file("etc/passwd", "").end()], r#"{"config":null}"#).end());
+    assert!(host.is_err(), "a configuration is an object or missing");
+    let host = open(&docker(&[Archive::default().file("etc/passwd", "").end()], "{}").end()).unwrap();
+    assert_eq!((host.cwd.as_path(), host.env.get("HOME").unwrap()), (Path::new("/"), "/root".as_ref()));
+    // `docker export`
+    let host = open(&Archive::default().file("etc/passwd", "root").end()).unwrap();
+    assert_eq!(text(&host, "/etc/passwd").as_deref(), Some("root"));
+}
+
+#[test]
+fn large_files_that_nobody_reads_are_not_kept() {
+    let zeros = vec![0; 17 << 20];
+    let mut library = b"\x7fELF".to_vec();
+    library.resize(17 << 20, 1);
+    let layer =
+        Archive::default().file("weights.bin", &zeros).file("lib/large.so", &library).file("end", "end");
+    let host = open(&docker(&[gzip(&layer.end())], "{}").end()).unwrap();
+    assert_eq!(host.stat(Path::new("/weights.bin")).unwrap().size, 17 << 20);
+    assert!(host.map(Path::new("/weights.bin")).is_err());
+    assert_eq!(&host.map(Path::new("/lib/large.so")).unwrap()[..], &library[..]);
+    assert_eq!(text(&host, "/end").as_deref(), Some("end"));
+}

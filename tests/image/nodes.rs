@@ -1,0 +1,130 @@
+//! An image as it would run on a node: `--root IMAGE --machine NODE`.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::{docker, write};
+use crate::fleet::node;
+use crate::support::machine::Machine;
+use crate::support::parts::{cudnn, elf, library, link, program, text};
+use crate::support::{Run, Workshop};
+
+const SYSTEM: &str = "/usr/lib/x86_64-linux-gnu";
+
+/// An image with cuDNN and a program that needs it, and these files.
+fn image(place: &Workshop, env: &[&str], files: &[String]) -> String {
+    let base = [
+        elf(
+            &format!("{SYSTEM}/libc.so.6"),
+            "soname = 'libc.so.6', exports = ['malloc'], versions = ['GLIBC_2.35']",
+        ),
+        elf("/usr/lib/ld-linux-x86-64.so.2", "soname = 'ld-linux-x86-64.so.2'"),
+        link("/lib", "usr/lib"),
+        link("/lib64", "usr/lib"),
+        text("/etc/debian_version", "12.5\n"),
+        program("app", &["libcudnn.so.9", "libc.so.6"], ""),
+        cudnn(SYSTEM, "9.1.0", ""),
+        library(SYSTEM, "libcublas", "12", "12.4.5", ""),
+        library(SYSTEM, "libcublasLt", "12", "12.4.5", ""),
+    ];
+    let machine = Machine::describe(&format!("about = 'an image'\n{}{}", base.concat(), files.concat()));
+    let tar = std::process::Command::new("tar")
+        .arg("-C")
+        .arg(machine.root())
+        .args(["-cf", "-", "."])
+        .output()
+        .unwrap();
+    let mut lines = vec!["PATH=/usr/bin:/bin"];
+    lines.extend(env);
+    let config = serde_json::json!({ "config": { "Env": lines } }).to_string();
+    write(&place.path(""), &[("image.tar".to_owned(), docker(&[tar.stdout], &config).end())]);
+    place.path("image.tar").display().to_string()
+}
+
+fn explained(place: &Workshop, image: &str, node: &str, status: i32) -> Value {
+    fs::write(place.path("node.toml"), node).unwrap();
+    let node = place.path("node.toml").display().to_string();
+    Run::new(["--root", image, "--machine", &node, "explain", "--json", "app"]).status(status).json()
+}
+
+/// The directories of the drivers that the loader finds in an image on a node with this driver.
+fn drivers(place: &Workshop, image: &str, version: &str) -> Vec<String> {
+    fs::write(place.path("node.toml"), node(version, "", &[])).unwrap();
+    let node = place.path("node.toml").display().to_string();
+    let all = ["--root", image, "--machine", &node, "list", "--json", "driver"];
+    let listed: Value = serde_json::from_str(&Run::new(all).any_stderr().output().0).unwrap();
+    let found = listed["installations"].as_array().unwrap().iter().filter(|one| one["loader_gives"] == true);
+    found.map(|one| one["directory"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn the_driver_of_the_node_is_mounted() {
+    let place = Workshop::new();
+    let image = image(&place, &[], &[]);
+    let alone = Run::new(["--root", &image, "explain", "--json", "app"]).any_stderr().json();
+    assert_eq!(alone["driver"], Value::Null, "the control: the image has no driver");
+    let there = explained(&place, &image, &node("550.127.05", "", &[]), 0);
+    assert_eq!(there["driver"]["version"], "550.127.05", "{}", there["driver"]);
+    assert_eq!(there["decision"], "plan", "{there}");
+    // The node's own libraries are not in the container.
+    let with_cudnn = node("550.127.05", "", &[cudnn("/opt/other", "9.10.2", "")]);
+    let other = explained(&place, &image, &with_cudnn, 0);
+    assert!(!other.to_string().contains("9.10.2"), "{other}");
+}
+
+#[test]
+fn conditions_of_the_image_are_tried_on_the_driver_of_the_node() {
+    let place = Workshop::new();
+    let image = image(&place, &["NVIDIA_REQUIRE_CUDA=cuda>=12.8"], &[]);
+    explained(&place, &image, &node("550.127.05", "", &[]), 1);
+    let met = explained(&place, &image, &node("570.86.15", "", &[]), 0);
+    assert_eq!(met["decision"], "plan");
+}
+
+#[test]
+fn only_the_capabilities_that_the_image_asks_for_are_mounted() {
+    let place = Workshop::new();
+    let directories = |capabilities: &str| {
+        let variable = format!("NVIDIA_DRIVER_CAPABILITIES={capabilities}");
+        drivers(&place, &image(&place, &[&variable], &[]), "550.127.05")
+    };
+    assert_eq!(directories("utility"), [""; 0]);
+    for capabilities in ["compute", "utility,compute", "all", ""] {
+        assert_eq!(directories(capabilities), [SYSTEM], "{capabilities}");
+    }
+}
+
+#[test]
+fn compat_libraries_of_the_image_come_first_where_they_are_for_the_kernel() {
+    let note = r#"{"format":1,"CUDA version":"13.0","driver":[535,550,580],"device":[1]}"#;
+    let compat = library(
+        "/usr/local/cuda-13.0/compat",
+        "libcuda",
+        "1",
+        "580.65.06",
+        &format!("exports = ['cuInit'], forward_compatibility = '{note}'"),
+    );
+    let files = [compat, link("/usr/local/cuda", "cuda-13.0")];
+    let place = Workshop::new();
+    let image = image(&place, &[], &files);
+    let driver_of = |version: &str| drivers(&place, &image, version);
+    assert_eq!(
+        driver_of("550.127.05"),
+        ["/usr/local/cuda-13.0/compat"],
+        "newer, and for the kernel's branch"
+    );
+    assert_eq!(driver_of("560.35.03"), [SYSTEM], "not for this branch");
+    assert_eq!(driver_of("580.159.04"), [SYSTEM], "older than the node's");
+}
+
+#[test]
+fn a_node_needs_an_image() {
+    let place = Workshop::new();
+    fs::write(place.path("node.toml"), node("550.127.05", "", &[])).unwrap();
+    let node = place.path("node.toml").display().to_string();
+    Run::new(["--root", "/", "--machine", &node, "list"])
+        .status(2)
+        .stderr_contains(&["it names an image"])
+        .check();
+}
