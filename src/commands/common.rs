@@ -5,37 +5,21 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use super::examined::examine;
-use super::{Exit, command_of};
-use crate::catalog::{Platform, knowledge};
-use crate::cli::{Common, Wishes};
+use super::sets::{are_same, picks};
+use super::{in_image, unusable};
+use crate::catalog::knowledge;
+use crate::cli::Common;
 use crate::error::Error;
 use crate::fleet::{Group, host_list};
 use crate::host::Host;
-use crate::inventory::{self, Installation, Inventory, Member, Origin};
+use crate::inventory::Inventory;
 use crate::machine::Machine;
-use crate::pipeline::{self, Reached, Request, Stop, Subject};
 use crate::report::NoCommonLock;
 use crate::settings::lock::{Family, Lock};
-use crate::settings::resolve::Purpose;
-use crate::solve::Outcome;
 use crate::version::{ComputeCapability, Version};
 
 /// Rounds in which another version of a library is tried on all machines.
 const ROUNDS: usize = 24;
-
-/// Returns a lock's entry for an installation.
-pub(super) fn locked(installation: &Installation, platform: Platform<'_>) -> Family {
-    let package = installation.package.as_deref();
-    let build_id = |member: &Member| Some((member.soname.clone(), member.build_id.clone()?));
-    Family {
-        name: installation.family.clone(),
-        version: installation.version,
-        cuda: installation.cuda,
-        build_ids: installation.files.iter().filter_map(build_id).collect(),
-        wheel: package.and_then(|package| platform.wheel(package)).map(|(_, file)| file.sha256.clone()),
-        line: 0,
-    }
-}
 
 /// A machine that is the same as some others, and what a program gets there.
 struct Place {
@@ -102,9 +86,9 @@ pub(super) fn common_lock(
 
 fn place(host: &Host, common: &Common, group: &Group) -> Result<Place, Error> {
     let path: &Path = &group.machines[0].path;
-    let unusable = |why| Error::MachineUnusable { file: path.to_owned(), why };
-    let machine = Machine::read(host, path).map_err(|fault| unusable(fault.0))?;
-    let there = machine.host().map_err(|error| unusable(error.to_string()))?;
+    let machine = Machine::read(host, path).map_err(|fault| unusable(path, fault.0))?;
+    let node = machine.host().map_err(|error| unusable(path, error.to_string()))?;
+    let there = in_image(host, common, node)?;
     let (_, inventory) = examine(&there, common)?;
     let mut versions: BTreeMap<String, BTreeSet<Version>> = BTreeMap::new();
     for one in &inventory.installations {
@@ -116,48 +100,6 @@ fn place(host: &Host, common: &Common, group: &Group) -> Result<Place, Error> {
 
 fn gpus(inventory: &Inventory) -> BTreeSet<ComputeCapability> {
     inventory.gpus.iter().filter_map(|gpu| gpu.capability).collect()
-}
-
-/// Returns the set that a program gets with these versions; `None` if it is refused.
-fn picks(
-    host: &Host,
-    common: &Common,
-    words: &[OsString],
-    versions: &BTreeMap<String, Version>,
-) -> Result<Option<Vec<Family>>, Error> {
-    let require = versions.iter().map(|(family, version)| format!("{family}={version}")).collect();
-    let (wishes, command) = (Wishes { require, ..Wishes::default() }, command_of(words));
-    let request = Request::new(host, common, &wishes, Subject::Command(&command), Purpose::Answer);
-    let mut found = None;
-    pipeline::run(&request, &mut |reached| match reached {
-        Reached::Decision(facts, decision) => {
-            let platform = Platform {
-                machine: inventory::machine(host).unwrap_or_default(),
-                glibc: facts.inventory.glibc.unwrap_or_default(),
-                at_hand: None,
-            };
-            // The driver belongs to the machine, and a package's own library cannot be picked elsewhere.
-            let is_of_set = |one: &&Installation| one.family != "driver" && one.origin != Origin::Bundled;
-            found = match &decision.outcome {
-                _ if decision.is_refused() => None,
-                Outcome::Plan(plan) => {
-                    let picked = plan.picks.iter().map(|pick| &pick.installation).filter(is_of_set);
-                    Some(picked.map(|one| locked(one, platform)).collect())
-                }
-                _ => Some(Vec::new()),
-            };
-            Err(Stop::Exit(Exit::Yes))
-        }
-        _ => Ok(()),
-    })?;
-    Ok(found)
-}
-
-/// True if two sets are the same builds of the same libraries.
-fn are_same(one: &[Family], other: &[Family]) -> bool {
-    let key = |family: &Family| (family.name.clone(), family.version, family.build_ids.clone());
-    let keys = |set: &[Family]| set.iter().map(key).collect::<BTreeSet<_>>();
-    keys(one) == keys(other)
 }
 
 fn lock(families: Vec<Family>, places: &[Place]) -> Lock {

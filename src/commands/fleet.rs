@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::common::common_lock;
 use super::examined::{examine, examine_line};
-use super::{Exit, only_here, paper, print, say};
+use super::{Exit, in_image, paper, print, say};
 use crate::cli::{Common, Fleet};
 use crate::error::Error;
 use crate::fleet::{self, Group, Unread, UnreadReason, host_list};
@@ -15,7 +15,9 @@ use crate::report::{self, ComparedSide, ExaminedGroup, FleetReport, Style};
 use crate::storage;
 
 pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Error> {
-    only_here(common, "fleet")?;
+    if let Some(file) = &common.machine {
+        return Err(super::unusable(file, "`fleet` takes descriptions as arguments".to_owned()));
+    }
     let (groups, mut unread) = fleet::find(host, &options.paths);
     let mut examined = Vec::new();
     for group in groups {
@@ -62,7 +64,8 @@ fn examine_group(
     let machine = Machine::read(host, &group.machines[0].path);
     let machine = machine.map_err(|fault| fault.0)?;
     let lines = if options.program.is_empty() { machine.programs.clone() } else { options.program.clone() };
-    let there = machine.host().map_err(|error| error.to_string())?;
+    let node = machine.host().map_err(|error| error.to_string())?;
+    let there = in_image(host, common, node).map_err(|error| report::error(&error))?;
     let (examination, inventory) = examine(&there, common).map_err(|error| report::error(&error))?;
     let programs = lines.iter().map(|line| examine_line(&there, common, line)).collect();
     let name = host_list(group.machines.iter().map(|one| one.name.as_str()));

@@ -41,6 +41,7 @@ mod paper;
 pub mod prove;
 pub mod record;
 pub mod run;
+mod sets;
 pub mod shell;
 pub mod slips;
 mod stored;
@@ -154,34 +155,37 @@ pub fn command_of(words: &[OsString]) -> Command {
 
 /// The machine that a verb looks at: this one, the one under `--root`, an image, or the one that a file describes.
 fn machine(host: Host, common: &Common) -> Result<Host, Error> {
-    let image = common.root.as_deref().filter(|root| image::is_image(&host, root));
-    if let Some(root) = image {
-        let unusable = |why| Error::ImageUnusable { root: root.to_owned(), why };
-        let mut image = Image::open(&host, root).map_err(|fault| unusable(fault.0))?;
-        if let Some(file) = &common.machine {
-            image.mount_driver_of(&described(&host, file)?).map_err(|fault| unusable(fault.0))?;
-        }
-        return Ok(image.host());
-    }
     if let Some(file) = &common.machine {
-        return match &common.root {
-            Some(root) => {
-                let why = "with --machine, it names an image: oci:DIR[:TAG] or an archive".to_owned();
-                Err(Error::ImageUnusable { root: root.clone(), why })
-            }
-            None => described(&host, file),
-        };
+        let machine = Machine::read(&host, file).map_err(|fault| unusable(file, fault.0))?;
+        let node = machine.host().map_err(|error| unusable(file, error.to_string()))?;
+        return in_image(&host, common, node);
     }
     let Some(root) = &common.root else { return Ok(host) };
+    if image::is_image(&host, root) {
+        return Ok(open_image(&host, root)?.host());
+    }
     let cwd = if host.cwd.as_os_str().is_empty() { PathBuf::from("/") } else { host.cwd.clone() };
     Host::at(root, host.env.clone(), cwd).map_err(|error| Error::RootUnusable { root: root.clone(), error })
 }
 
-/// The machine that a file describes.
-fn described(host: &Host, file: &Path) -> Result<Host, Error> {
-    let unusable = |why| Error::MachineUnusable { file: file.to_owned(), why };
-    let machine = Machine::read(host, file).map_err(|fault| unusable(fault.0))?;
-    machine.host().map_err(|error| unusable(error.to_string()))
+fn unusable(file: &Path, why: String) -> Error {
+    Error::MachineUnusable { file: file.to_owned(), why }
+}
+
+fn open_image(host: &Host, root: &Path) -> Result<Image, Error> {
+    Image::open(host, root).map_err(|fault| Error::ImageUnusable { root: root.to_owned(), why: fault.0 })
+}
+
+/// The image of `--root` as it would run on a node; without `--root` the node itself.
+fn in_image(host: &Host, common: &Common, node: Host) -> Result<Host, Error> {
+    let Some(root) = &common.root else { return Ok(node) };
+    let refused = |why| Error::ImageUnusable { root: root.clone(), why };
+    if !image::is_image(host, root) {
+        return Err(refused("with --machine, it names an image: oci:DIR[:TAG] or an archive".to_owned()));
+    }
+    let mut image = open_image(host, root)?;
+    image.mount_driver_of(&node).map_err(|fault| refused(fault.0))?;
+    Ok(image.host())
 }
 
 /// Text for standard output, where there is one.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use super::common::locked;
+use super::sets::locked;
 use super::{Exit, command_of, follow, only_here, say, say_before, say_refusal};
 use crate::catalog::{Platform, knowledge};
 use crate::cli::{Common, Record};

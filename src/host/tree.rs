@@ -158,14 +158,11 @@ impl Tree {
         let mut pending = vec![directory];
         while let Some(at) = pending.pop() {
             let Content::Directory(children) = &self.nodes[at].content else { continue };
-            let (kept, lower): (Vec<_>, Vec<_>) = children
-                .iter()
-                .map(|(name, child)| (name.clone(), *child))
-                .partition(|(_, child)| self.nodes[*child].layer == layer);
-            if let Content::Directory(children) = &mut self.nodes[at].content {
-                lower.iter().for_each(|(name, _)| _ = children.remove(name));
-            }
-            pending.extend(kept.into_iter().map(|(_, child)| child));
+            let children = children.iter().map(|(name, child)| (name.clone(), *child));
+            let kept: BTreeMap<OsString, usize> =
+                children.filter(|(_, child)| self.nodes[*child].layer == layer).collect();
+            pending.extend(kept.values());
+            self.nodes[at].content = Content::Directory(kept);
         }
     }
 

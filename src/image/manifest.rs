@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::index::{Blob, Index};
 use super::members::Content;
-use crate::host::Host;
+use crate::host::{Host, Stat};
 
 /// Manifests, lists of manifests and configurations are smaller.
 const DOCUMENT: u64 = 16 << 20;
@@ -121,7 +121,7 @@ impl Files {
         match self {
             Files::Directory(directory) => {
                 let file = directory.join(path);
-                let stat = host.stat(&file).ok().filter(|stat| stat.is_file()).ok_or_else(missing)?;
+                let stat = host.stat(&file).ok().filter(Stat::is_file).ok_or_else(missing)?;
                 Ok(Blob { file, offset: 0, size: stat.size })
             }
             Files::Archive { data, members } => {
@@ -193,7 +193,7 @@ impl Files {
     fn layer(&self, host: &Host, digest: &str) -> io::Result<Layer> {
         let blob = self.blob(host, &file_of(digest)?);
         let blob = blob.map_err(|_| io::Error::other(format!("its layer {digest} is missing")))?;
-        let sha256 = digest.strip_prefix("sha256:").map(str::to_owned);
+        let sha256 = digest.strip_prefix("sha256:").and_then(digits);
         Ok(Layer { blob, sha256, name: digest.to_owned() })
     }
 
@@ -205,7 +205,7 @@ impl Files {
         let layer = |name: &String| {
             let blob = self.blob(host, name);
             let blob = blob.map_err(|_| io::Error::other(format!("its layer `{name}` is missing")))?;
-            let sha256 = name.strip_prefix("blobs/sha256/").map(str::to_owned);
+            let sha256 = name.strip_prefix("blobs/sha256/").and_then(digits);
             Ok(Layer { blob, sha256, name: name.clone() })
         };
         let layers: io::Result<Vec<Layer>> = chosen.layers.iter().map(layer).collect();
@@ -242,6 +242,12 @@ fn file_of(digest: &str) -> io::Result<String> {
         }
         _ => Err(io::Error::other(format!("`{digest}` is no digest"))),
     }
+}
+
+/// The digits of a SHA-256, and nothing else: a file of the cache is named by them.
+fn digits(text: &str) -> Option<String> {
+    let is_digit = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
+    (text.len() == 64 && text.bytes().all(is_digit)).then(|| text.to_owned())
 }
 
 /// A path below the archive without `.` and `..`; none if it leads out.

@@ -147,9 +147,11 @@ fn parts(host: &Host, place: &Named, tag: Option<&str>, directory: &Path) -> io:
     let archive = match place {
         Named::Directory(path) => {
             let files = Files::Directory(path.clone());
-            return match files.has(host, "index.json") {
-                true => files.parts(host, tag),
-                false => Err(io::Error::other("it has no `index.json`")),
+            let has_index = files.has(host, "index.json");
+            return if has_index {
+                files.parts(host, tag)
+            } else {
+                Err(io::Error::other("it has no `index.json`"))
             };
         }
         Named::Archive(path) => path,
@@ -164,13 +166,9 @@ fn parts(host: &Host, place: &Named, tag: Option<&str>, directory: &Path) -> io:
     }
     // `docker export` writes the files of a container.
     let is_root = |member: &Member| {
-        let mut path = path(&member.path)
-            .components()
-            .filter(|one| matches!(one, Component::Normal(_)))
-            .map(|one| one.as_os_str().to_owned())
-            .collect::<Vec<_>>();
-        path.truncate(1);
-        ["usr", "etc", "bin"].iter().any(|name| path.first().is_some_and(|first| first == name))
+        let path = path(&member.path);
+        let mut names = path.components().filter(|one| matches!(one, Component::Normal(_)));
+        names.next().is_some_and(|first| ["usr", "etc", "bin"].iter().any(|name| first.as_os_str() == *name))
     };
     if !index.members.iter().any(is_root) {
         return Err(io::Error::other("it is neither an image nor an archive of a root directory"));
@@ -191,7 +189,7 @@ fn apply(tree: &mut Tree, index: Index, layer: usize) -> Result<(), ImageError> 
     let archive = tree.add_archive(index.data);
     for member in index.members {
         let path = inside(&member.path)?;
-        let shown = || crate::text::show(&path).to_string();
+        let shown = || crate::text::show(&path);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let parent = path.parent().unwrap_or(Path::new("/"));
         if name == OPAQUE {

@@ -100,7 +100,7 @@ fn long_names_and_extended_headers_are_read() {
     let deep = format!("{}/name", "directory".repeat(20));
     let record = |key: &str, value: &str| {
         let without = key.len() + value.len() + 3;
-        let length = (0..).find(|length: &usize| length.to_string().len() + without == *length).unwrap();
+        let length = (0..1000).find(|length: &usize| length.to_string().len() + without == *length).unwrap();
         format!("{length} {key}={value}\n")
     };
     let layer = Archive::default()

@@ -128,3 +128,24 @@ fn a_node_needs_an_image() {
         .stderr_contains(&["it names an image"])
         .check();
 }
+
+#[test]
+fn a_fleet_tells_on_which_nodes_an_image_works() {
+    let place = Workshop::new();
+    let image = image(&place, &["NVIDIA_REQUIRE_CUDA=cuda>=12.8"], &[]);
+    for (name, driver) in [("old", "550.127.05"), ("new1", "570.86.15"), ("new2", "570.86.15")] {
+        write(&place.path("nodes"), &[(format!("{name}.toml"), node(driver, "", &[]).into_bytes())]);
+    }
+    let nodes = place.path("nodes").display().to_string();
+    let fleet = |options: &[&str]| {
+        let all = ["--root", &image, "fleet", "--program", "app"];
+        Run::new(all.iter().chain(options).chain(&[nodes.as_str()])).any_stderr().output()
+    };
+    assert_eq!(fleet(&["--good"]).0, "new[1-2]\n");
+    assert_eq!(fleet(&["--bad"]).0, "old\n");
+    let (table, status) = fleet(&[]);
+    assert!(status == 1 && table.contains("cuDNN 9.1"), "{table}");
+    // The control: the nodes themselves have no cuDNN, and no condition.
+    let own = Run::new(["fleet", "--program", "app", "--good", &nodes]).any_stderr().output().0;
+    assert_ne!(own, "new[1-2]\n");
+}
