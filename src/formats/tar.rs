@@ -175,8 +175,8 @@ mod tests {
     #[test]
     fn records_replace_what_a_header_says() {
         let mut header = Header::parse(&block(b'0', "short", "0")).unwrap().unwrap();
-        let records = b"20 path=a long path\n22 size=20000000000000\n46 SCHILY.xattr.security.capability=\x01\x00\x00\x02\x00\n";
-        assert_eq!(header.apply(&records[..42]), Ok(false));
+        let records = b"20 path=a long path\n23 size=20000000000000\n41 SCHILY.xattr.security.capability=\x01\n\0\x02\n";
+        assert_eq!(header.apply(records), Ok(true));
         assert_eq!((header.path.as_slice(), header.size), (b"a long path".as_slice(), 20_000_000_000_000));
         assert_eq!(header.apply(b"7 a=b\n"), Err("a record is damaged"));
         assert_eq!(header.apply(b"99999999999999999999 a=b\n"), Err("a record is damaged"));
