@@ -20,6 +20,7 @@ use crate::environment::Environment;
 
 mod directory;
 mod fault;
+mod graft;
 mod mapped;
 mod owners;
 mod place;
@@ -42,13 +43,12 @@ pub use record::PathUse;
 use record::UseRecord;
 pub use standing::Room;
 pub use stat::{FileId, Kind, Stat};
+use stat::{READ_LIMIT, not_regular};
 pub use tree::{NewContent, NewFile, Tree};
 use trouble::noted;
 pub use trouble::{Unanswered, unanswered};
 pub use way::{Unsafe, UnsafeFault, judge, judge_file, judge_own};
 
-/// Files that are read whole are text and small tables; a larger one is not what it says it is.
-const READ_LIMIT: u64 = 64 << 20;
 /// The attribute of a program that gets capabilities from its file.
 const CAPABILITIES: &str = "security.capability";
 
@@ -140,7 +140,7 @@ impl Host {
 
     fn note_asked(&self, path: &Path, asked: PathUse) {
         if let (Some(record), Some(root)) = (&self.record, &self.root)
-            && let Ok(resolved) = self.resolve(root, path, true)
+            && let Ok(resolved) = root.resolve(&self.cwd.join(path), true, Some(record))
         {
             record.note(&resolved, asked);
         }
@@ -277,7 +277,7 @@ impl Host {
         match &self.root {
             None => noted(path, self.known.real_path(path)),
             Some(root) => {
-                let resolved = self.resolve(root, path, true)?;
+                let resolved = root.resolve(&self.cwd.join(path), true, self.record.as_ref())?;
                 match root {
                     Root::Directory(root) => _ = fs::symlink_metadata(join_root(root, &resolved))?,
                     Root::Tree(tree) => _ = tree.lstat(&resolved)?,
@@ -406,6 +406,14 @@ impl Host {
         }
     }
 
+    /// The place of a file of this machine. Without `--root` the kernel resolves its links.
+    fn place(&self, path: &Path, follow_last: bool) -> io::Result<Place<'_>> {
+        match &self.root {
+            None => Ok(Place::Real(path.to_owned())),
+            Some(root) => root.place(&self.cwd.join(path), follow_last, self.record.as_ref()),
+        }
+    }
+
     fn count(&self) {
         self.operations.fetch_add(1, Ordering::Relaxed);
     }
@@ -417,8 +425,4 @@ fn open_regular(path: &Path, real: PathBuf) -> io::Result<(File, u64)> {
     let file = noted(path, file)?;
     let metadata = noted(path, file.metadata())?;
     if metadata.is_file() { Ok((file, metadata.len())) } else { Err(not_regular()) }
-}
-
-fn not_regular() -> io::Error {
-    io::Error::new(ErrorKind::InvalidInput, "not a regular file")
 }

@@ -153,7 +153,7 @@ fn value(argument: &Arg, prefix: &str, current: &str, values: Values<'_>) -> Com
         .collect();
     candidates.extend(values(name));
     let kind = match name {
-        "FILE" | "PATH" => Kind::Files,
+        "FILE" | "PATH" | "DIR|IMAGE" => Kind::Files,
         "DIR" => Kind::Directories,
         "PYTHON" => Kind::Commands,
         _ => Kind::Words,

@@ -1,4 +1,4 @@
-//! Where a file of the guest is on this system.
+//! The place of a guest's file on this system.
 #![allow(clippy::disallowed_methods, reason = "this is a part of the door that the lint guards")]
 
 use std::fs;
@@ -6,9 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Host;
 use super::directory::{join_root, resolve};
-use super::record::PathUse;
+use super::record::{PathUse, UseRecord};
 use super::tree::Tree;
 
 /// The files of another machine.
@@ -18,41 +17,41 @@ pub(super) enum Root {
     Tree(Arc<Tree>),
 }
 
-/// Where a file of the guest is.
+/// The place of a guest's file.
 pub(super) enum Place<'h> {
     Real(PathBuf),
     /// At this path of the tree, which has no links.
     Tree(&'h Tree, PathBuf),
 }
 
-impl Host {
-    /// Gives a tree one of this machine's files, under the path `to`. A link stays a link.
-    pub fn graft(&self, path: &Path, tree: &mut Tree, to: &Path, layer: usize) -> io::Result<()> {
-        let stat = self.lstat(path)?;
-        match self.place(path, false)? {
-            Place::Real(real) => tree.put_copy(&real, to, stat, layer),
-            Place::Tree(..) => Err(super::not_regular()),
-        }
-    }
-
-    pub(super) fn place(&self, path: &Path, follow_last: bool) -> io::Result<Place<'_>> {
-        let Some(root) = &self.root else { return Ok(Place::Real(path.to_owned())) };
-        let resolved = self.resolve(root, path, follow_last)?;
-        Ok(match root {
+impl Root {
+    pub(super) fn place(
+        &self,
+        path: &Path,
+        follow_last: bool,
+        record: Option<&UseRecord>,
+    ) -> io::Result<Place<'_>> {
+        let resolved = self.resolve(path, follow_last, record)?;
+        Ok(match self {
             Root::Directory(root) => Place::Real(join_root(root, &resolved)),
             Root::Tree(tree) => Place::Tree(tree, resolved),
         })
     }
 
-    /// Resolves a path as the kernel does after `chroot`.
-    pub(super) fn resolve(&self, root: &Root, path: &Path, follow_last: bool) -> io::Result<PathBuf> {
+    /// Resolves an absolute path as the kernel does after `chroot`.
+    pub(super) fn resolve(
+        &self,
+        path: &Path,
+        follow_last: bool,
+        record: Option<&UseRecord>,
+    ) -> io::Result<PathBuf> {
         let looked = |candidate: &Path| {
-            if let Some(record) = &self.record {
+            if let Some(record) = record {
                 record.note(candidate, PathUse::Looked);
             }
         };
         let mut link = |candidate: &Path, is_last: bool| {
-            let target = match root {
+            let target = match self {
                 Root::Directory(root) => target(&join_root(root, candidate)),
                 Root::Tree(tree) => tree.target(candidate),
             };
@@ -61,7 +60,7 @@ impl Host {
             }
             target
         };
-        let resolved = resolve(&self.cwd.join(path), follow_last, &mut link)?;
+        let resolved = resolve(path, follow_last, &mut link)?;
         if !follow_last {
             looked(&resolved);
         }

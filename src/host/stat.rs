@@ -1,7 +1,12 @@
 //! Metadata of a file.
 
+use std::io;
+
 use nix::sys::stat::{FileStat, SFlag};
 use serde::{Deserialize, Serialize};
+
+/// Files that are read whole are text and small tables; a larger one is not what it says it is. In bytes.
+pub(super) const READ_LIMIT: u64 = 64 << 20;
 
 /// Identifies a file. Two names with one identity are one file to the loader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -66,4 +71,8 @@ impl From<FileStat> for Stat {
             changed: (stat.st_ctime, stat.st_ctime_nsec),
         }
     }
+}
+
+pub(super) fn not_regular() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")
 }

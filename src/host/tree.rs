@@ -8,10 +8,9 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
-use super::READ_LIMIT;
 use super::directory::{Entry, components, resolve};
 use super::mapped::Mapped;
-use super::stat::{FileId, Kind, Stat};
+use super::stat::{FileId, Kind, READ_LIMIT, Stat, not_regular};
 
 /// No file system has this number, so no file has the identity of one on this machine.
 const DEVICE: u64 = u64::MAX;
@@ -308,7 +307,7 @@ impl Tree {
                 Ok((File::open(&self.archives[archive])?, offset, node.stat.size))
             }
             Content::File { offset: None, .. } => Err(Errno::EFBIG.into()),
-            _ => Err(super::not_regular()),
+            _ => Err(not_regular()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What an image is made of: OCI's layout in a directory or an archive, and Docker's archive.
+//! The parts of an image: OCI's layout in a directory or an archive, and Docker's archive.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::index::{Blob, Index};
-use super::members::Content;
+use super::members::{Content, path_of};
 use crate::host::{Host, Stat};
 
 /// Manifests, lists of manifests and configurations are smaller.
@@ -101,11 +101,11 @@ impl Files {
             Content::File { offset: Some(offset), size } => {
                 Some(Member::File { offset: *offset, size: *size })
             }
-            Content::Link(target) => Some(Member::Link(super::path(target))),
-            Content::HardLink(target) => Some(Member::Link(Path::new("/").join(super::path(target)))),
+            Content::Link(target) => Some(Member::Link(path_of(target))),
+            Content::HardLink(target) => Some(Member::Link(Path::new("/").join(path_of(target)))),
             _ => None,
         };
-        let plain = |path: &[u8]| plain(&super::path(path));
+        let plain = |path: &[u8]| plain(&path_of(path));
         let members = index.members.iter();
         let members = members.filter_map(|one| Some((plain(&one.path)?, member(&one.content)?)));
         Files::Archive { data: index.data.clone(), members: members.collect() }

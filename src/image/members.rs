@@ -1,8 +1,11 @@
 //! The files of a tar archive, one after the other, with limits for archives of strangers.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -107,7 +110,7 @@ impl<R: Read> Input for Stream<R> {
     }
 }
 
-/// Calls `each` for every file, with the input at its contents. What `each` leaves is skipped.
+/// Calls `each` for every file, with the input at its contents. Bytes that `each` leaves are skipped.
 pub(super) fn read<I: Input>(
     input: &mut I,
     mut each: impl FnMut(&mut Member, &mut io::Take<&mut I>) -> io::Result<()>,
@@ -202,4 +205,8 @@ fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
         }
     }
     Ok(filled)
+}
+
+pub(super) fn path_of(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
 }

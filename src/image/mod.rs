@@ -21,11 +21,11 @@ use crate::storage;
 
 use index::{Index, Known, index};
 use manifest::{Config, Files, Layer, Parts};
-use members::{Content, Member};
+use members::{Content, Member, path_of};
 
 /// Marks an image in a directory.
 const OCI: &str = "oci:";
-/// What `docker run` sets where an image does not.
+/// The variables that `docker run` sets where an image does not.
 const DEFAULTS: [(&str, &str); 2] =
     [("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"), ("HOME", "/root")];
 /// Beginnings of names that remove files of lower layers.
@@ -48,7 +48,7 @@ pub struct Image {
 #[derive(Debug)]
 pub struct ImageError(pub String);
 
-/// Where an image is.
+/// The place of an image.
 #[derive(Debug, PartialEq, Eq)]
 enum Named {
     Directory(PathBuf),
@@ -77,7 +77,7 @@ fn named(host: &Host, root: &Path) -> Option<(Named, Option<String>)> {
         .filter(|at| is_there(&host.absolute(Path::new(std::ffi::OsStr::from_bytes(&bytes[..*at])))));
     let end = ends.last()?;
     let tag = String::from_utf8_lossy(&bytes[end + 1..]).into_owned();
-    Some((of(host.absolute(&path(&bytes[..end]))), Some(tag)))
+    Some((of(host.absolute(&path_of(&bytes[..end]))), Some(tag)))
 }
 
 impl Image {
@@ -166,7 +166,7 @@ fn parts(host: &Host, place: &Named, tag: Option<&str>, directory: &Path) -> io:
     }
     // `docker export` writes the files of a container.
     let is_root = |member: &Member| {
-        let path = path(&member.path);
+        let path = path_of(&member.path);
         let mut names = path.components().filter(|one| matches!(one, Component::Normal(_)));
         names.next().is_some_and(|first| ["usr", "etc", "bin"].iter().any(|name| first.as_os_str() == *name))
     };
@@ -205,7 +205,7 @@ fn apply(tree: &mut Tree, index: Index, layer: usize) -> Result<(), ImageError> 
         let content = match member.content {
             Content::Directory => NewContent::Directory,
             Content::File { offset, size } => NewContent::File { archive, offset, size },
-            Content::Link(target) => NewContent::Link(self::path(&target)),
+            Content::Link(target) => NewContent::Link(path_of(&target)),
             Content::Other => NewContent::Other,
             Content::HardLink(same) => {
                 let same = inside(&same)?;
@@ -225,7 +225,7 @@ fn apply(tree: &mut Tree, index: Index, layer: usize) -> Result<(), ImageError> 
 
 /// The path of a file of an archive, from the root on. Fails if it leads out.
 fn inside(bytes: &[u8]) -> Result<PathBuf, ImageError> {
-    let given = path(bytes);
+    let given = path_of(bytes);
     let refused = |why: &str| Err(ImageError(format!("`{}` {why}", crate::text::show(&given))));
     let mut inside = PathBuf::from("/");
     if bytes.contains(&0) {
@@ -242,10 +242,6 @@ fn inside(bytes: &[u8]) -> Result<PathBuf, ImageError> {
         return refused("has too many parts");
     }
     Ok(inside)
-}
-
-fn path(bytes: &[u8]) -> PathBuf {
-    PathBuf::from(OsString::from_vec(bytes.to_vec()))
 }
 
 fn in_words(error: &io::Error) -> String {

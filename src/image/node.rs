@@ -37,7 +37,7 @@ const LIBRARIES: [(&str, &[&str]); 2] = [
     ),
     ("utility", &["libnvidia-ml.so", "libnvidia-cfg.so", "libnvidia-nscq.so"]),
 ];
-/// Where libraries of the driver are that no cache lists.
+/// Directories with libraries of the driver that no cache lists.
 const ELSEWHERE: [&str; 6] = [
     "/usr/lib64",
     "/usr/lib/x86_64-linux-gnu",
@@ -64,13 +64,12 @@ pub(super) fn mount(
     for library in libraries(node, env, &version) {
         let to = directory.join(library.file_name().unwrap_or_default());
         node.graft(&library, tree, &to, layer)?;
-        let soname = soname(&node.map(&library)?);
-        if let Some(soname) =
-            soname.filter(|soname| Path::new(soname) != Path::new(to.file_name().unwrap_or_default()))
-        {
-            link(tree, &directory.join(&soname), to.file_name().unwrap_or_default().as_ref(), layer)?;
-            known.insert(soname, to);
+        let Some(soname) = soname(&node.map(&library)?) else { continue };
+        let named = directory.join(&soname);
+        if named != to {
+            link(tree, &named, Path::new(to.file_name().unwrap_or_default()), layer)?;
         }
+        known.insert(soname, named);
     }
     if known.contains_key("libcuda.so.1") {
         link(tree, &directory.join("libcuda.so"), Path::new("libcuda.so.1"), layer)?;

@@ -34,7 +34,7 @@ fn each_word_is_completed_by_its_place() {
         (&["--color", "al"], "words", &["always"]),
         (&["trace", "-o", "x"], "files", &[]),
         (&["trace", "-o", "x", "gi"], "program 3", &[]),
-        (&["--root", "/us"], "directories", &[]),
+        (&["--root", "/us"], "files", &[]),
         (&["list", "--python", "py"], "commands", &[]),
         (&["--without", "conda,tool"], "words", &["conda,toolkit"]),
         (&["--require", "cudn"], "words", &["cudnn>="]),

@@ -79,7 +79,7 @@ fn headers_that_lie_are_refused() {
 }
 
 #[test]
-fn what_is_no_image_is_refused() {
+fn other_files_are_refused() {
     refused(b"", "neither an image nor");
     refused(b"just a text that is shorter than a header", "end of file");
     refused(&[b'x'; 4096], "sum of a header");

@@ -149,7 +149,7 @@ fn a_configuration_gives_the_environment_and_the_directory() {
 }
 
 #[test]
-fn large_files_that_nobody_reads_are_not_kept() {
+fn large_files_without_code_are_not_kept() {
     let zeros = vec![0; 17 << 20];
     let mut library = b"\x7fELF".to_vec();
     library.resize(17 << 20, 1);

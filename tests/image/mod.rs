@@ -110,7 +110,7 @@ pub fn archive(files: &[(String, Vec<u8>)]) -> Vec<u8> {
     files.iter().fold(Archive::default(), |all, (name, bytes)| all.file(name, bytes)).end()
 }
 
-/// What a program writes for these bytes.
+/// The output of a program for these bytes.
 pub fn through(program: &str, arguments: &[&str], bytes: &[u8]) -> Vec<u8> {
     let mut child =
         Command::new(program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

@@ -35,6 +35,7 @@ const ROOMS: &[&str] = &[
     "diagnose",
     "causes",
     "machine",
+    "image",
     "fleet",
     "report",
     "pipeline",
@@ -124,7 +125,7 @@ fn verbs_do_not_name_each_other_and_unsafe_stays_where_it_belongs() {
         let may = [
             "audit/lib.rs",
             "audit/system.rs",
-            "host.rs",
+            "host/mapped.rs",
             "launch.rs",
             "launch/relay.rs",
             "main.rs",
