@@ -3,7 +3,7 @@
 # very text of docs/beside.md, and each time without cudarun for comparison: tests/beside.sh [cudarun]
 #
 # Needs root, for a mount namespace in which /opt, /srv, /run and /usr/local/bin are empty, what .ci/packages installs,
-# and the network for mise (by npm), uv, Jupyter and environment-modules; they are kept in
+# and the network for mise (by npm), uv, Jupyter, environment-modules and the schemas of Kubernetes; they are kept in
 # ${XDG_CACHE_HOME:-~/.cache}/cudarun-tests/beside.
 # shellcheck disable=SC2030,SC2031,SC2317  # subshells set variables for themselves; functions called by name
 set -euo pipefail
@@ -12,6 +12,7 @@ cudarun=$(realpath "${1:-$here/../target/release/cudarun}")
 document=$here/../docs/beside.md
 kept=${XDG_CACHE_HOME:-$HOME/.cache}/cudarun-tests/beside
 uv=$kept/uv-0.13.9/bin/uv
+kubernetes=$kept/kubernetes-validate-1.37.0
 mise=$kept/mise-2026.9.15/node_modules/@jdxcode/mise-linux-x64/bin/mise
 jupyter=(ipykernel==7.4.0 jupyter_client==8.10.0)
 
@@ -23,6 +24,10 @@ fetch() {
     fi
     if [ ! -x "$mise" ] && command -v npm >/dev/null; then
         npm install --silent --no-audit --no-fund --prefix "$kept/mise-2026.9.15" @jdxcode/mise-linux-x64@2026.9.15
+    fi
+    if [ ! -x "$kubernetes/bin/kubernetes-validate" ]; then
+        python3 -m venv "$kubernetes"
+        "$kubernetes/bin/pip" install -q --disable-pip-version-check kubernetes-validate==1.37.0
     fi
     # Debian's Lmod, which is installed, excludes it.
     if [ ! -d "$kept/environment-modules" ]; then
@@ -424,6 +429,12 @@ entrypoint_of_a_container() {
     }
     tar -C "$root" -c . | podman import -q - base >/dev/null
     podman build -q --network none --build-arg BASE=localhost/base --tag train context >/dev/null
+    # A base without cuDNN: the build ends at `explain`, and without that line it does not.
+    tar -C "$root" --exclude ./opt/cudnn -c . | podman import -q - bare >/dev/null
+    build=(podman build -q --network none --build-arg BASE=localhost/bare)
+    is "the build of a bare image" "*cuDNN*status 1*" "$("${build[@]}" context 2>&1 || echo "status $?")"
+    grep -v '^RUN' context/Dockerfile >bare
+    is "the same without explain" built "$("${build[@]}" -f bare context >/dev/null 2>&1 && echo built)"
     options=(--rm --network none --cgroups disabled --ulimit nofile=1024:1024 --ulimit nproc=4096:4096
         -e "LD_LIBRARY_PATH=$trap_path")
     is "the container without cudarun" "$mixed" "$(podman run "${options[@]}" --entrypoint python3 train train.py 2>&1)"
@@ -441,7 +452,19 @@ entrypoint_of_a_container() {
         "$(podman run "${options[@]}" -e NVIDIA_REQUIRE_CUDA='cuda>=13.0' train 2>&1 || echo $?)"
 }
 
+# The text of Kubernetes' objects is what its schema says; the control has a misspelt key.
+objects_of_kubernetes() {
+    local name
+    for name in pod.yaml describe.yaml; do
+        block $name >$name
+        is "$name" 0 "$("$kubernetes/bin/kubernetes-validate" --strict --quiet --kubernetes-version 1.30 $name; echo $?)"
+        sed 's/command:/comand:/' $name >wrong.yaml
+        is "$name, misspelt" 1 "$("$kubernetes/bin/kubernetes-validate" --strict --quiet --kubernetes-version 1.30 wrong.yaml; echo $?)"
+    done
+}
+
 step export_in_shells
+step objects_of_kubernetes
 step direnv_in_a_project
 step modules
 step tasks_of_mise

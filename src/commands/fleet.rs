@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::common::common_lock;
 use super::examined::{examine, examine_line};
-use super::{Exit, in_image, paper, print, say};
+use super::{Exit, in_image, must_be_image, paper, print, say};
 use crate::cli::{Common, Fleet};
 use crate::error::Error;
 use crate::fleet::{self, Group, Unread, UnreadReason, host_list};
@@ -18,6 +18,7 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
     if let Some(file) = &common.machine {
         return Err(super::unusable(file, "`fleet` takes descriptions as arguments".to_owned()));
     }
+    must_be_image(host, common)?;
     let (groups, mut unread) = fleet::find(host, &options.paths);
     let mut examined = Vec::new();
     for group in groups {
@@ -29,7 +30,7 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
             })),
         }
     }
-    let fleet = FleetReport::new(examined, unread);
+    let fleet = FleetReport::new(examined, unread, common.root.clone());
     if let Some(file) = &options.lock {
         return lock(host, common, &fleet, file);
     }

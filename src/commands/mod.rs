@@ -12,7 +12,7 @@ use crate::image::{self, Image};
 use crate::launch;
 use crate::machine::Machine;
 use crate::pin::{Decision, Mode, Pinned};
-use crate::pipeline::{self, Facts, Reached, Request, Stop};
+use crate::pipeline::{self, Facts, Reached, Request, Stop, progress};
 use crate::program::{Command, Note};
 use crate::report::{self, Style};
 use crate::solve::Outcome;
@@ -162,7 +162,7 @@ fn machine(host: Host, common: &Common) -> Result<Host, Error> {
     }
     let Some(root) = &common.root else { return Ok(host) };
     if image::is_image(&host, root) {
-        return Ok(open_image(&host, root)?.host());
+        return Ok(open_image(&host, common, root)?.host());
     }
     let cwd = if host.cwd.as_os_str().is_empty() { PathBuf::from("/") } else { host.cwd.clone() };
     Host::at(root, host.env.clone(), cwd).map_err(|error| Error::RootUnusable { root: root.clone(), error })
@@ -172,20 +172,26 @@ fn unusable(file: &Path, why: String) -> Error {
     Error::MachineUnusable { file: file.to_owned(), why }
 }
 
-fn open_image(host: &Host, root: &Path) -> Result<Image, Error> {
+fn open_image(host: &Host, common: &Common, root: &Path) -> Result<Image, Error> {
+    let _progress = progress::begin(host, common.quiet, report::UNPACKING);
     Image::open(host, root).map_err(|fault| Error::ImageUnusable { root: root.to_owned(), why: fault.0 })
 }
 
 /// The image of `--root` as it would run on a node; without `--root` the node itself.
 fn in_image(host: &Host, common: &Common, node: Host) -> Result<Host, Error> {
+    must_be_image(host, common)?;
     let Some(root) = &common.root else { return Ok(node) };
-    let refused = |why| Error::ImageUnusable { root: root.clone(), why };
-    if !image::is_image(host, root) {
-        return Err(refused("with --machine, it names an image: oci:DIR[:TAG] or an archive".to_owned()));
-    }
-    let mut image = open_image(host, root)?;
-    image.mount_driver_of(&node).map_err(|fault| refused(fault.0))?;
+    let mut image = open_image(host, common, root)?;
+    let mounted = image.mount_driver_of(&node);
+    mounted.map_err(|fault| Error::ImageUnusable { root: root.clone(), why: fault.0 })?;
     Ok(image.host())
+}
+
+/// Refuses a root directory for a verb that can look at images on nodes.
+fn must_be_image(host: &Host, common: &Common) -> Result<(), Error> {
+    let Some(root) = common.root.as_ref().filter(|root| !image::is_image(host, root)) else { return Ok(()) };
+    let why = "for a node, it must be an image: oci:DIR[:TAG] or an archive".to_owned();
+    Err(Error::ImageUnusable { root: root.clone(), why })
 }
 
 /// Text for standard output, where there is one.

@@ -61,7 +61,8 @@ impl Root {
             target
         };
         let resolved = resolve(path, follow_last, &mut link)?;
-        if !follow_last {
+        // Every machine has a root.
+        if !follow_last && resolved != Path::new("/") {
             looked(&resolved);
         }
         Ok(resolved)

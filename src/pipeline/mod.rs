@@ -4,7 +4,7 @@ mod builds;
 mod facts;
 mod keep;
 mod model;
-mod progress;
+pub mod progress;
 mod proofs;
 mod publish;
 mod scan;
@@ -17,6 +17,7 @@ use std::ops::ControlFlow;
 use crate::error::Error;
 use crate::launch::{self, Exec};
 use crate::pin;
+use crate::report::LOOKING;
 use crate::settings::resolve::Settings;
 use crate::solve;
 
@@ -42,7 +43,7 @@ pub fn flow(
         Settings::resolve(request.host, request.common, request.wishes, request.command(), request.purpose)?;
     verb(Reached::Settings(&settings))?;
     let is_hook = matches!(request.subject, Subject::Project);
-    let progress = progress::begin(request.host, request.common, is_hook);
+    let progress = progress::begin(request.host, is_hook || request.common.quiet, LOOKING);
 
     // A verb may ask about the machine alone.
     if let Subject::Machine(scope) = request.subject {

@@ -1,30 +1,29 @@
-//! The line that a person at a terminal sees while a scan takes long.
+//! The line that a person at a terminal sees while something takes long.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::cli::Common;
 use crate::host::Host;
 use crate::report;
 
 /// After this time, a line shows the current step.
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Held during the scan; dropping it clears the line.
-pub(super) struct Progress(Option<(Sender<()>, JoinHandle<bool>)>);
+/// Held meanwhile; dropping it clears the line.
+pub struct Progress(Option<(Sender<()>, JoinHandle<bool>)>);
 
-/// Shows progress on a terminal, unless the verb is to be quiet or runs before each prompt.
-pub(super) fn begin(host: &Host, common: &Common, is_hook: bool) -> Progress {
-    if is_hook || common.quiet || !host.stderr_is_terminal() {
+/// Shows a line on a terminal, unless the verb is to be quiet.
+pub fn begin(host: &Host, is_quiet: bool, line: &'static str) -> Progress {
+    if is_quiet || !host.stderr_is_terminal() {
         return Progress(None);
     }
-    // A thread of its own: the scan may wait for a slow disk.
+    // A thread of its own: this one may wait for a slow disk.
     let (done, waited) = mpsc::channel();
     let shown = move || {
         let is_late = waited.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout);
         if is_late {
-            report::say(&report::looking());
+            report::say(&report::progress(line));
         }
         is_late
     };

@@ -368,7 +368,8 @@ impl<'a> ImportReader<'a> {
             return Some(ModuleFile::Extension(directory.join(file)));
         }
         let source = format!("{name}.py");
-        if has(&listing, &source) {
+        // Python passes over a link that leads nowhere.
+        if has(&listing, &source) && self.host.is_file(&directory.join(&source)) {
             return Some(ModuleFile::Source(directory.join(source)));
         }
         (is_there && self.host.is_directory(&below)).then_some(ModuleFile::Namespace(below))

@@ -16,7 +16,7 @@ use crate::inventory::{Installation, Inventory};
 use crate::pin::Decision;
 use crate::predict::Prediction;
 use crate::predict::supply::{Supply, given};
-use crate::program::{Note, Program};
+use crate::program::{Note, Program, StepKind};
 use crate::solve::{Outcome, Pick};
 use crate::text::show;
 use crate::variables;
@@ -113,7 +113,9 @@ pub fn examined_program(
     }
     faults.extend(compiler_lines(compilers));
     let mode = decision.pinned.as_ref().map(|pinned| words::word(&pinned.mode)).unwrap_or_default();
-    let is_missing = program.notes.iter().any(|note| matches!(note, Note::SourceNotRead { .. }));
+    let script = program.steps.iter().find(|step| step.how == StepKind::Script).map(|step| &step.to);
+    let is_unread = |note: &Note| matches!(note, Note::SourceNotRead { file, .. } if Some(file) == script);
+    let is_missing = program.notes.iter().any(is_unread);
     ExaminedProgram { command: shell_words(words), uses, faults, is_refused, mode, is_missing }
 }
 

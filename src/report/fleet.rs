@@ -1,5 +1,7 @@
 //! The page of `fleet`: groups of equal machines, what programs get on each, and in what the groups differ.
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
 use super::Style;
@@ -32,6 +34,7 @@ pub struct FleetReport {
     unread: Vec<Unread>,
     /// The command lines of all groups, in the order in which they were given.
     programs: Vec<String>,
+    image: Option<PathBuf>,
 }
 
 impl ExaminedGroup {
@@ -91,14 +94,15 @@ impl ExaminedGroup {
 }
 
 impl FleetReport {
-    pub fn new(groups: Vec<ExaminedGroup>, unread: Vec<Unread>) -> FleetReport {
+    /// `image` is the option `--root`, if an image was asked about.
+    pub fn new(groups: Vec<ExaminedGroup>, unread: Vec<Unread>, image: Option<PathBuf>) -> FleetReport {
         let mut programs: Vec<String> = Vec::new();
         for program in groups.iter().flat_map(|group| &group.side.programs) {
             if !programs.contains(&program.command) {
                 programs.push(program.command.clone());
             }
         }
-        FleetReport { groups, unread, programs }
+        FleetReport { groups, unread, programs, image }
     }
 
     /// The command lines of all groups.
@@ -145,8 +149,8 @@ impl FleetReport {
         };
         match good {
             _ if all == 0 => "no description of a machine was read".to_owned(),
-            0 => format!("{what} on none of {}", counted(all, "machine")),
-            _ if good == all => format!("{what} on all of {}", counted(all, "machine")),
+            0 if all > 1 => format!("{what} on none of {}", counted(all, "machine")),
+            _ if good == all && all > 1 => format!("{what} on all of {}", counted(all, "machine")),
             _ => format!("{what} on {good} of {}", counted(all, "machine")),
         }
     }
@@ -285,10 +289,9 @@ impl FleetReport {
         let file = argument(refused.group.machines[0].path.as_os_str());
         let is_refused = |command: &&String| refused.program(command).is_some_and(|one| one.is_refused);
         let command = self.programs.iter().find(is_refused).filter(|_| refused.trouble(None).is_none());
-        Some(match command {
-            Some(command) => format!("cudarun --machine {file} explain {command}"),
-            None => format!("cudarun --machine {file} doctor"),
-        })
+        let root = self.image.as_ref().map(|image| format!("--root {} ", argument(image.as_os_str())));
+        let verb = command.map_or_else(|| "doctor".to_owned(), |command| format!("explain {command}"));
+        Some(format!("cudarun {}--machine {file} {verb}", root.unwrap_or_default()))
     }
 
     pub(super) fn json(&self) -> Value {

@@ -72,7 +72,7 @@ pub use slips::{FIRST_CONTACT, own_command_line};
 pub use style::Style;
 pub use template::template;
 pub use traced::{observation, prediction};
-pub use verdict::{NO_MORE_PROGRESS, fallback, looking, proof_line, proving, verdict};
+pub use verdict::{LOOKING, NO_MORE_PROGRESS, UNPACKING, fallback, progress, proof_line, proving, verdict};
 pub use words::{family, warnings};
 
 /// Writes to standard output. A closed pipe is not an error.

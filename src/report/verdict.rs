@@ -14,9 +14,13 @@ use crate::version::{CudaVersion, Version};
 /// Removes the line of progress.
 pub const NO_MORE_PROGRESS: &str = "\r\x1b[K";
 
-/// The line of progress during the scan.
-pub fn looking() -> String {
-    format!("{NO_MORE_PROGRESS}cudarun: looking for NVIDIA libraries …")
+/// Steps that take long, for [`progress`].
+pub const LOOKING: &str = "looking for NVIDIA libraries";
+pub const UNPACKING: &str = "reading the layers of the image";
+
+/// The line of progress of something that takes long.
+pub fn progress(line: &str) -> String {
+    format!("{NO_MORE_PROGRESS}cudarun: {line} …")
 }
 
 /// A line of progress, which the next one overwrites.

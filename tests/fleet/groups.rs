@@ -107,7 +107,7 @@ fn descriptions_that_cannot_be_used_are_named_and_count_as_bad() {
         let line = page.lines().find(|line| line.contains(&format!("{name}.toml:")));
         assert!(line.is_some_and(|line| line.contains(why)), "{name}: {why}\n{page}");
     }
-    assert!(page.contains("works on all of 1 machine") && !page.contains("note.txt"), "{page}");
+    assert!(page.contains("works on 1 of 1 machine") && !page.contains("note.txt"), "{page}");
     nodes.fleet(&["--bad"]).status(2).stdout("n[2-6]\n").any_stderr().check();
     nodes.fleet(&["--good"]).status(2).stdout("n1\n").any_stderr().check();
     assert!(!nodes.path("../escaped").exists());
@@ -115,7 +115,7 @@ fn descriptions_that_cannot_be_used_are_named_and_count_as_bad() {
     let absent = absent.to_str().unwrap();
     Run::new(["fleet", absent]).status(2).stdout_contains(&["no description", absent]).check();
     let file = nodes.path("n1.toml");
-    Run::new(["fleet", file.to_str().unwrap()]).stdout_contains(&["works on all of 1 machine"]).check();
+    Run::new(["fleet", file.to_str().unwrap()]).stdout_contains(&["works on 1 of 1 machine"]).check();
     Run::new(["fleet"]).status(2).stderr_contains(&["DIR"]).check();
     Run::new(["--root", "/", "fleet", "."]).status(2).stderr_contains(&["--root"]).check();
 }
@@ -125,6 +125,6 @@ fn two_descriptions_of_one_name_are_told() {
     let (a, b) = (Nodes::new(&[("n1", good("9.19.0"))]), Nodes::new(&[("n1", good("9.10.2"))]));
     let (a, b) = (a.path(""), b.path(""));
     let run = Run::new(["fleet", a.to_str().unwrap(), b.to_str().unwrap()]);
-    run.status(2).stdout_contains(&["works on all of 1 machine", "describes a machine of this name"]).check();
+    run.status(2).stdout_contains(&["works on 1 of 1 machine", "describes a machine of this name"]).check();
     Run::new(["fleet", a.to_str().unwrap(), a.to_str().unwrap()]).stdout_contains(&["1 machine"]).check();
 }

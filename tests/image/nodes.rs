@@ -125,7 +125,7 @@ fn a_node_needs_an_image() {
     let node = place.path("node.toml").display().to_string();
     Run::new(["--root", "/", "--machine", &node, "list"])
         .status(2)
-        .stderr_contains(&["it names an image"])
+        .stderr_contains(&["it must be an image"])
         .check();
 }
 

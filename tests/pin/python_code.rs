@@ -119,6 +119,18 @@ fn code_that_runs_before_the_program_is_followed() {
 }
 
 #[test]
+fn a_link_that_leads_nowhere_is_no_module() {
+    let p = place!("nowhere");
+    let open = format!("import ctypes\nlibrary = ctypes.CDLL({:?})\n", p.root.join("plug.so"));
+    fs::write(p.root.join("modules/helper.py"), open).unwrap();
+    let modules = p.root.join("modules");
+    let code = format!("import sys\nsys.path.append({modules:?})\nimport helper\nreport(helper.library)\n");
+    let script = p.script("show.py", &code);
+    std::os::unix::fs::symlink("/nowhere", script.with_file_name("helper.py")).unwrap();
+    p.is_cured(&script);
+}
+
+#[test]
 fn a_directory_that_the_program_adds_to_its_search_path_is_searched() {
     let p = place!("added");
     let modules = p.root.join("modules");

@@ -3,12 +3,13 @@
 #
 # Downloads wheels once into ${XDG_CACHE_HOME:-~/.cache}/cudarun-tests and says so: 13 GB, 21 GB unpacked. Needs python3
 # (3.11 to 3.13, x86-64, glibc) with pip, readelf, and for pinned.py, traps.py, proof.py, generated.py and diagnose.py a C
-# compiler, for build.py cmake, ninja, g++ and g++-11. Each script can be run by itself, and says on top what it holds cudarun to.
+# compiler, for build.py cmake, ninja, g++ and g++-11, for images.py root, umoci, skopeo and buildah. Each script can be run by
+# itself, and says on top what it holds cudarun to.
 set -eu
 here=$(dirname "$(realpath "$0")")
 cudarun=$(realpath "${1:-$here/../../target/release/cudarun}")
 status=0
-for script in tools cases packages pinned children traps proof finder gpu_code frameworks metadata loader versions generated stacks diagnose fetch build described; do
+for script in tools cases packages pinned children traps proof finder gpu_code frameworks metadata loader versions generated stacks diagnose fetch build described images; do
     printf '%s (%d s)\n' "$script.py" "$SECONDS"
     python3 "$here/$script.py" "$cudarun" || status=1
 done

@@ -54,6 +54,23 @@ fn a_long_scan_shows_progress_and_erases_it() {
 }
 
 #[test]
+fn layers_that_take_long_show_progress() {
+    if lacks("strace") {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let layer = crate::image::Archive::default().file("etc/hostname", "a\n").end();
+    fs::write(place.path().join("image.tar"), layer).unwrap();
+    let slow = "strace -qqo /dev/null -e trace=pread64 -e inject=pread64:delay_enter=300000";
+    let words = format!("--root {}/image.tar list", place.path().display());
+    let shown = "\r\x1b[Kcudarun: reading the layers of the image …\r\x1b[K";
+    let text = at_terminal(slow, &words);
+    assert!(text.starts_with(shown), "{text:?}");
+    assert!(!at_terminal(slow, &format!("-q {words}")).contains("layers"));
+    assert!(!at_terminal("", &words).contains("layers"), "the control: a quick one");
+}
+
+#[test]
 fn a_short_or_quiet_scan_shows_no_progress() {
     if lacks("strace") {
         return;

@@ -278,6 +278,15 @@ fn a_job_starts_only_where_its_program_works() {
 }
 
 #[test]
+fn open_mpi_collects_descriptions() {
+    let Some(cluster) = Cluster::new(1, &["mpirun"]) else { return };
+    let said = cluster
+        .run(&format!(": >/dev/nvidia-uvm\n{}cudarun fleet machines", block("fleet-collect-mpirun")))
+        .text;
+    assert!(said.contains("works on 1 of 1 machine"), "{said}");
+}
+
+#[test]
 fn ranks_of_open_mpi_have_one_set_and_one_proof() {
     let Some(cluster) = Cluster::new(1, &["mpirun"]) else { return };
     let mpirun = block("mpirun");
