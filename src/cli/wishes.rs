@@ -39,6 +39,12 @@ pub struct Paper {
     pub markdown: bool,
 }
 
+impl Paper {
+    pub fn is_asked(&self) -> bool {
+        self.markdown || self.html.is_some()
+    }
+}
+
 /// The option for programs that compile CUDA code.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct Building {

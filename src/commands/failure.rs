@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::diagnose::{explained, known_from_text};
 use super::verdict::say_proof;
-use super::{Exit, command_of, follow, only_here, say_before, say_notes, say_refusal};
+use super::{Exit, command_of, follow, only_here, paper, say_before, say_notes, say_refusal};
 use crate::cli::{Common, Diagnose};
 use crate::crash;
 use crate::diagnose::{LogReader, Worth};
@@ -85,6 +85,14 @@ pub(super) fn watch(
             if is_json {
                 return report::diagnosis_json(diagnosis);
             }
+            let in_form = options.map_or(Ok(false), |options| {
+                paper::deliver_after(common, &options.paper, || report::diagnosed_page(diagnosis))
+            });
+            match in_form {
+                Ok(true) => return String::new(),
+                Ok(false) => {}
+                Err(error) => return format!("cudarun: {}\n", report::error(&error)),
+            }
             let page = report::diagnosis(diagnosis, all, common.verbose, style);
             style.page(&format!("\n{}\n{page}", report::ended(&command.program, status)))
         })
@@ -92,6 +100,7 @@ pub(super) fn watch(
     match Worth::of(&log.chain, status, facts.inventory.is_without_gpu()) {
         _ if is_json => report::say(&explain()),
         Worth::Failure => report::say(&explain()),
+        Worth::Unknown if options.is_some_and(|options| options.paper.is_asked()) => report::say(&explain()),
         Worth::OnTheCpu(message) if options.is_some() => {
             report::say(&style.page(&report::on_the_cpu(message)));
         }

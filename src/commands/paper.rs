@@ -1,4 +1,4 @@
-//! Answers as a page: HTML in a file, or Markdown on standard output.
+//! Answers as a page: HTML in a file, or Markdown on standard output. After a program that has it, on standard error.
 
 use super::{print, say};
 use crate::cli::{Common, Paper};
@@ -13,6 +13,23 @@ pub(super) fn deliver(common: &Common, paper: &Paper, page: impl FnOnce() -> Pag
         print(&report::markdown(&page()))?;
         return Ok(true);
     }
+    written(common, paper, page)
+}
+
+/// Like [`deliver`], after a program whose standard output is not ours.
+pub(super) fn deliver_after(
+    common: &Common,
+    paper: &Paper,
+    page: impl FnOnce() -> Page,
+) -> Result<bool, Error> {
+    if paper.markdown {
+        report::say(&format!("\n{}", report::markdown(&page())));
+        return Ok(true);
+    }
+    written(common, paper, page)
+}
+
+fn written(common: &Common, paper: &Paper, page: impl FnOnce() -> Page) -> Result<bool, Error> {
     let Some(file) = &paper.html else { return Ok(false) };
     // The file is this machine's, whichever is looked at.
     let host = Host::here();

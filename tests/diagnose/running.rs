@@ -77,6 +77,29 @@ fn a_known_failure_is_explained_after_it() {
     assert_eq!(before.status.code(), Some(127), "{}", text(&before.stderr));
 }
 
+#[test]
+fn an_explanation_can_be_a_page() {
+    let code = format!("echo '{MISSING}' >&2; exit 3");
+    for (code, part) in [(code.as_str(), "libcudart.so.12 is not installed"), ("exit 3", "message")] {
+        let script = Script::new(code);
+        let alone = script.alone().output().unwrap();
+        let page = script.home.path().join("page.html");
+        let file = page.to_str().unwrap();
+        let said = explanation(&alone, &script.under(&["diagnose", "--html", file]).output().unwrap());
+        assert!(said.starts_with("cudarun: ") && said.contains("page.html"), "{said}");
+        let html = fs::read_to_string(&page).unwrap();
+        assert!(html.starts_with("<!DOCTYPE html>") && html.contains(part), "{html}");
+        let said = explanation(&alone, &script.under(&["diagnose", "--markdown"]).output().unwrap());
+        assert!(said.starts_with("\n#") && said.contains(part), "{said}");
+        let absent = script.under(&["diagnose", "--html", "/nowhere/page.html"]).output().unwrap();
+        assert!(explanation(&alone, &absent).contains("/nowhere/page.html"));
+    }
+    // The control: a program that succeeds leaves no page.
+    let script = Script::new("exit 0");
+    script.under(&["diagnose", "--html", "page.html"]).output().unwrap();
+    assert!(!script.home.path().join("page.html").exists());
+}
+
 /// Every way to end. A failure without a known message takes two lines; success, and an end that a person asked for, nothing.
 #[test]
 fn statuses_and_signals_are_the_programs_own() {

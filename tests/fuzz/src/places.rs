@@ -3,11 +3,12 @@
 use std::cell::OnceCell;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cudarun::doctor;
 use cudarun::environment::{Diff, Environment};
 use cudarun::host::Host;
+use cudarun::image::Image;
 use cudarun::inventory::{self, Inventory, ScanCache, Scope};
 use cudarun::machine::Machine;
 use cudarun::program::{self, Command};
@@ -38,6 +39,7 @@ impl Place {
 
 thread_local! {
     static KEPT: OnceCell<(Place, PathBuf, PathBuf)> = const { OnceCell::new() };
+    static IMAGE: OnceCell<Place> = const { OnceCell::new() };
     static STARTUP: OnceCell<Place> = const { OnceCell::new() };
     static PROGRAM: OnceCell<Place> = const { OnceCell::new() };
     static SYSTEM: OnceCell<Place> = const { OnceCell::new() };
@@ -98,6 +100,25 @@ pub fn program(bytes: &[u8]) {
         }
         let command = Command { program: "program".into(), arguments: vec!["-m".into(), "a".into()] };
         let _ = program::read(&place.host, &command, &[]);
+    });
+}
+
+/// An archive of an image, or of its files. Bombs of zstandard have tests of their own: 64 KiB unpack to gigabytes.
+pub fn image(bytes: &[u8]) {
+    const ZSTANDARD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+    if bytes.windows(4).any(|four| four == ZSTANDARD) {
+        return;
+    }
+    IMAGE.with(|place| {
+        let place = place.get_or_init(|| Place::with(&[("HOME", "/home")]));
+        place.write("/home/image.tar", bytes);
+        if let Ok(image) = Image::open(&place.host, Path::new("/home/image.tar")) {
+            let host = image.host();
+            for file in host.walk(Path::new("/"), &|_| false) {
+                let _ = (host.stat(&file), host.read_start(&file, 64));
+            }
+        }
+        let _ = fs::remove_dir_all(place.root.path().join("home/.cache"));
     });
 }
 

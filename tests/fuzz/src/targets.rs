@@ -35,6 +35,7 @@ pub const ALL: &[(&str, fn(&[u8]))] = &[
     ("elf", elf),
     ("elf-facts", elf_facts),
     ("fatbin", |bytes| drop(fatbin::entries(bytes, &|| ()))),
+    ("image", places::image),
     ("instructions", instructions),
     ("kept-start", places::kept_start),
     ("ld-cache", ld_cache),
