@@ -75,7 +75,9 @@ def layout(name, data, kind):
 
 def seconds(words):
     began = time.monotonic()
-    subprocess.run(words, env=environment, stdout=subprocess.DEVNULL, check=True)
+    status = subprocess.run(words, env=environment, stdout=subprocess.DEVNULL).returncode
+    # `list` finds no NVIDIA library: 1.
+    assert status in (0, 1), words
     return time.monotonic() - began
 
 
