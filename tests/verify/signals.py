@@ -267,9 +267,10 @@ def terminal_case(number, with_cudarun, case):
         if kind == "hang-up":
             hear()
             os.close(terminal)
-            start.let_go()
             terminal = None
-            return [start.told(), start.left()]
+            # It ends by the signal, without being let go.
+            left = start.left()
+            return [start.told(), left]
         if kind in ["reads", "writes"]:
             start.let_go()
             program = until(start.cudarun, "program")
