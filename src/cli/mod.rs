@@ -99,7 +99,7 @@ pub struct Common {
     /// Read no settings files: neither the project's, nor the user's, nor the one for all users
     #[arg(long, hide_short_help = true, global = true, help_heading = EVERYWHERE)]
     pub no_config: bool,
-    /// Look at the machine whose root directory is DIR, or at a container image: oci:DIR[:TAG], an archive
+    /// Look at the machine whose root directory is DIR, or at a container image: `oci:DIR[:TAG]`, an archive
     #[arg(long, hide_short_help = true, global = true, help_heading = EVERYWHERE, value_name = "DIR|IMAGE")]
     pub root: Option<PathBuf>,
     /// Look at the machine that FILE describes, as `doctor --save` wrote it; with an image: as it would run there
