@@ -1,10 +1,11 @@
 //! The verb with odd texts and command lines, and with real failures of the real loader.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -37,21 +38,43 @@ fn wide_characters_are_read() {
     run.stdout_contains(&["libcudart.so.12", "UTF-16"]).check();
 }
 
-/// A sparse file of 2 GB: the first 8 MiB and the last 56 MiB are read, and the page says so.
+/// A sparse file of 512 MiB: the first 8 MiB and the last 56 MiB are read, and the page says so.
 #[test]
 fn the_middle_of_a_huge_log_is_left_out() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let said = |offset: u64, status: i32| {
         file.as_file().set_len(0).unwrap();
-        file.as_file().set_len(2 << 30).unwrap();
+        file.as_file().set_len(512 << 20).unwrap();
         file.as_file().write_all_at(format!("\n{MISSING}\n").as_bytes(), offset).unwrap();
         let words = ["diagnose", "--from", file.path().to_str().unwrap()];
         let page = Run::new(words).status(status).any_stderr().any_stdout().check();
-        assert!(page.contains("2.0 GB in its middle were not read"), "{page}");
+        assert!(page.contains("469.4 MB in its middle were not read"), "{page}");
     };
     said(4 << 20, 0);
-    said((2 << 30) - (50 << 20), 0);
-    said(1 << 30, 1);
+    said((512 - 50) << 20, 0);
+    said(256 << 20, 1);
+}
+
+/// On a terminal the text ends with one Ctrl-D.
+#[test]
+fn a_message_is_pasted_on_a_terminal() {
+    let pair = nix::pty::openpty(None, None).unwrap();
+    let side = || Stdio::from(pair.slave.try_clone().unwrap());
+    let mut command = Command::new("timeout");
+    command.args(["--foreground", "30", CUDARUN, "diagnose", "--from", "-"]).env("HOME", "/nonexistent");
+    let mut child = command.stdin(side()).stdout(side()).stderr(side()).spawn().unwrap();
+    drop((command, pair.slave));
+    let mut terminal = File::from(pair.master);
+    let (mut shown, mut piece, mut is_pasted) = (String::new(), [0; 4096], false);
+    while let Ok(length @ 1..) = terminal.read(&mut piece) {
+        shown += &String::from_utf8_lossy(&piece[..length]);
+        if !is_pasted && shown.contains("paste the message, then Ctrl-D") {
+            terminal.write_all(format!("{MISSING}\n\x04").as_bytes()).unwrap();
+            is_pasted = true;
+        }
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{shown}");
+    assert!(shown.contains("do:"), "{shown}");
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn a_fetch_that_is_killed_leaves_nothing_half_written() {
 fn a_fetch_with_pip_that_is_killed_leaves_nothing_half_written() {
     let house = Wheelhouse::new(&LARGE);
     let Some(pip) = house.pip() else { return };
-    killed_at_random_points(8, &house, true, &|| pip.command(&["fetch", "--yes", "cudart", "curand"]));
+    killed_at_random_points(5, &house, true, &|| pip.command(&["fetch", "--yes", "cudart", "curand"]));
 }
 
 #[test]

@@ -93,15 +93,16 @@ fn every_single_byte_change_gives_an_error_or_a_result() {
     }
 }
 
-/// All 256 values where a byte decides how far a parser goes: headers and the dynamic section.
+/// Values of all kinds where a byte decides how far a parser goes: headers and the dynamic section. Each byte has a third of
+/// all values, and its neighbours have the others.
 #[test]
-fn every_value_of_every_deciding_byte_gives_an_error_or_a_result() {
+fn values_of_every_deciding_byte_give_an_error_or_a_result() {
     let data = sample();
     let deciding = (0..64 + 3 * 56).chain(data.len() - 900..data.len());
     for index in deciding {
-        for value in 0..=255 {
+        for value in (index % 3..256).step_by(3) {
             let mut bad = data.clone();
-            bad[index] = value;
+            bad[index] = value as u8;
             ask_all(&bad);
         }
     }

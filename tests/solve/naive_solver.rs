@@ -13,7 +13,7 @@ use cudarun::version::{CudaVersion, Version};
 use crate::support::solver_inputs::{self, Dice};
 
 /// Random machines and programs that are tried without `CUDARUN_TESTS_WORLDS`.
-const FEW: u64 = 1500;
+const FEW: u64 = 1000;
 /// For comparisons that take little time.
 const MANY: u64 = 6000;
 
