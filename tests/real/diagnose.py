@@ -358,6 +358,9 @@ def onnxruntime_two(work):
 
 
 def onnxruntime_cpu(work):
+    # The environment is small, but its cure is the large wheel.
+    if slim(ONNX[0]) is None:
+        return "onnxruntime-gpu"
     made = python(work, "onnx", ["onnxruntime==1.20.1", *ONNX[1:]])
     code = OF_ONNXRUNTIME + f"\nif 'CUDAExecutionProvider' in onnxruntime.get_available_providers(): print('{PAST}')"
     case = Case(work, "onnxruntime for the CPU", script(work, made, code, ""))
