@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# shellcheck disable=SC2086,SC2317  # `at_once` calls the functions
 # Parents and children of two environments, and each mode that sets less than a view: tests/gpu/children.sh PATH-TO-cudarun
 #
 # The second environment has the packages of the first, and Debian's cuDNN in the place of the wheel's. In each of the two
@@ -10,7 +11,7 @@ cudarun=$(realpath "${1:?usage: tests/gpu/children.sh PATH-TO-cudarun}")
 here=$(dirname "$(realpath "$0")")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-export XDG_CACHE_HOME=$work/cache XLA_PYTHON_CLIENT_PREALLOCATE=false
+export XDG_CACHE_HOME=$work/cache
 failed=0
 debian=/usr/lib/x86_64-linux-gnu
 toolkit=/usr/local/cuda
@@ -101,20 +102,21 @@ if ! unshare -m true 2>/dev/null; then
 elif has_module torch && has_module jax; then
     second=$environment/bin/python3
     for reach in "" "$work/reachable"; do
-        family mixes "torch, its child jax of another environment" "$reach" "$python" torch_conv.py "$second" jax_conv.py
+        at_once family mixes "torch, its child jax of another environment" "$reach" "$python" torch_conv.py "$second" jax_conv.py
         # This torch opens the parts of its cuDNN by their paths.
-        family - "jax of another environment, its child torch" "$reach" "$second" jax_conv.py "$python" torch_conv.py
+        at_once family - "jax of another environment, its child torch" "$reach" "$second" jax_conv.py "$python" torch_conv.py
     done
 fi
 if command -v cc >/dev/null && [ -e $debian/libcudnn.so.9 ]; then
     cc -O1 -o "$work/linked" "$here/convcheck.c" -ldl -lm -Wl,--no-as-needed "$debian/libcudnn.so.9"
-    mode none "C, linked" "" "$work/linked"
-    mode clean "C, linked" "LD_LIBRARY_PATH=$toolkit/compat" "$work/linked"
+    at_once mode none "C, linked" "" "$work/linked"
+    at_once mode clean "C, linked" "LD_LIBRARY_PATH=$toolkit/compat" "$work/linked"
 fi
 if has_module torch; then
-    mode audit torch "LD_LIBRARY_PATH=$debian" python3 "$here/torch_conv.py"
+    at_once mode audit torch "LD_LIBRARY_PATH=$debian" python3 "$here/torch_conv.py"
 fi
 if has_module jax; then
-    mode audit jax "LD_LIBRARY_PATH=$debian" python3 "$here/jax_conv.py"
+    at_once mode audit jax "LD_LIBRARY_PATH=$debian" python3 "$here/jax_conv.py"
 fi
+rows
 exit $failed

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# shellcheck disable=SC2086  # settings and commands are lists of words here
+# shellcheck disable=SC2086,SC2317  # settings and commands are lists of words; `at_once` calls the functions
 # The proof on a real GPU: tests/gpu/proof.sh PATH-TO-cudarun, or as a part of tests/gpu/run.sh
 #
 # Both cuDNN copies of the machine are proved at every level. Then sets are broken one way each, by hand, and proved as
@@ -17,7 +17,8 @@ failed=0
 debian=/usr/lib/x86_64-linux-gnu
 toolkit=/usr/local/cuda
 wheel=$(python3 -c 'import os, nvidia.cudnn as m; print(os.path.join(list(m.__path__)[0], "lib"))' 2>/dev/null)
-cc -O1 -o "$work/program" "$here/convcheck.c" -ldl -lm || exit 1
+program=$work/program
+cc -O1 -o "$program" "$here/convcheck.c" -ldl -lm || exit 1
 
 # shellcheck source=/dev/null
 . "$here/row.sh"
@@ -26,7 +27,7 @@ cc -O1 -o "$work/program" "$here/convcheck.c" -ldl -lm || exit 1
 verify() {
     local expected=$1 setting=$2
     shift 2
-    env $setting "$cudarun" verify --fresh --json "$@" "$work/program" >"$work/json" 2>"$work/err"
+    env $setting "$cudarun" verify --fresh --json "$@" "$program" >"$work/json" 2>"$work/err"
     python3 "$here/verdict.py" "$work/json" $expected
 }
 
@@ -42,9 +43,9 @@ level() {
 # broken EXPECTED LEVEL LABEL SETTING: proved as it is, it has this cause; under cudarun the program works.
 broken() {
     local expected=$1 level=$2 label=$3 setting=$4 without as_is with result=ok
-    if env $setting "$work/program" >"$work/out" 2>&1; then without=works; else without="fails ($?)"; fi
+    if env $setting "$program" >"$work/out" 2>&1; then without=works; else without="fails ($?)"; fi
     as_is=$(verify "$expected" "$setting" --as-is --level "$level") || result=FAIL
-    if env $setting "$cudarun" "$work/program" >"$work/out" 2>"$work/err"; then with=works; else with="fails ($?)"; fi
+    if env $setting "$cudarun" "$program" >"$work/out" 2>"$work/err"; then with=works; else with="fails ($?)"; fi
     [ "$with" = works ] || result=FAIL
     # A file that a convolution does not use does not refuse the program.
     [ "$level" = load ] || [ "$without" != works ] || [ "$expected" = passed ] || result=FAIL
@@ -70,13 +71,13 @@ row result case environment "without cudarun" "with cudarun"
 row --- --- --- --- ---
 
 for level in load handle conv deep; do
-    level $level "Debian's cuDNN" --pin "cudnn=$debian"
-    [ -z "$wheel" ] || level $level "the wheel's cuDNN" --pin "cudnn=$wheel"
+    at_once level $level "Debian's cuDNN" --pin "cudnn=$debian"
+    [ -z "$wheel" ] || at_once level $level "the wheel's cuDNN" --pin "cudnn=$wheel"
 done
 
 if [ -n "$wheel" ]; then
     mixed "$work/as-made"
-    broken passed conv "the wheel's by links" "LD_LIBRARY_PATH=$work/as-made"
+    at_once broken passed conv "the wheel's by links" "LD_LIBRARY_PATH=$work/as-made"
     for stem in graph ops cnn adv engines_precompiled engines_runtime_compiled heuristic; do
         mixed "$work/foreign-$stem"
         ln -sf "$(realpath "$debian/libcudnn_$stem.so.9")" "$work/foreign-$stem/libcudnn_$stem.so.9"
@@ -88,48 +89,52 @@ if [ -n "$wheel" ]; then
         heuristic) expected="passed sublibrary-foreign" ;;
         *) expected=sublibrary-foreign ;;
         esac
-        broken "$expected" $level "libcudnn_$stem of another version" "LD_LIBRARY_PATH=$work/foreign-$stem"
+        at_once broken "$expected" $level "libcudnn_$stem of another version" "LD_LIBRARY_PATH=$work/foreign-$stem"
         # The system's directory has the missing file in another version.
-        broken "$expected sublibrary-missing" $level "no libcudnn_$stem" "LD_LIBRARY_PATH=$work/missing-$stem"
+        at_once broken "$expected sublibrary-missing" $level "no libcudnn_$stem" "LD_LIBRARY_PATH=$work/missing-$stem"
     done
 fi
 
-# torch takes its own shim and Debian's parts. That is a set that works, as the proof says; torch asks for a newer one.
-if [ -n "$wheel" ] && python3 -c 'import torch' 2>/dev/null; then
-    result=ok
+# over: torch takes its own shim and Debian's parts. That is a set that works, as the proof says; torch asks for a newer one.
+over() {
+    local result=ok without with as_is
     if LD_LIBRARY_PATH=$debian python3 "$here/torch_conv.py" >/dev/null 2>&1; then without=works result=FAIL; else without="fails ($?)"; fi
     LD_LIBRARY_PATH=$debian "$cudarun" verify --as-is --json python3 "$here/torch_conv.py" >"$work/json" 2>"$work/err"
     as_is=$(python3 "$here/verdict.py" "$work/json" passed) || result=FAIL
     if LD_LIBRARY_PATH=$debian "$cudarun" python3 "$here/torch_conv.py" >/dev/null 2>"$work/err"; then with=works; else with="fails ($?)" result=FAIL; fi
     row $result "torch over Debian's cuDNN" conv "$without; as it is: $as_is" "$with"
     [ $result = ok ] || cat "$work/json" "$work/err"
+}
+if [ -n "$wheel" ] && python3 -c 'import torch' 2>/dev/null; then
+    at_once over
 fi
 
 whole "$work/short"
 short=$(realpath "$work/short/libcudnn_ops.so.9")
 truncate -s $(($(stat -c %s "$short") * 6 / 10)) "$short"
-broken library-damaged conv "libcudnn_ops cut short" "LD_LIBRARY_PATH=$work/short"
+at_once broken library-damaged conv "libcudnn_ops cut short" "LD_LIBRARY_PATH=$work/short"
 whole "$work/flipped"
 python3 "$here/damage.py" "$(realpath "$work/flipped/libcudnn_cnn.so.9")" cudnnConvolutionForward >/dev/null || failed=1
-broken crashed conv "a byte of cudnnConvolutionForward flipped" "LD_LIBRARY_PATH=$work/flipped"
-rm -rf "$work/short" "$work/flipped"
+at_once broken crashed conv "a byte of cudnnConvolutionForward flipped" "LD_LIBRARY_PATH=$work/flipped"
 
 mkdir "$work/stub"
 ln -s "$toolkit/lib64/stubs/libcuda.so" "$work/stub/libcuda.so.1"
-broken stub-driver conv "a stub first" "LD_LIBRARY_PATH=$work/stub"
-broken compat-refused conv "compat older than the driver" "LD_LIBRARY_PATH=$toolkit/compat"
+at_once broken stub-driver conv "a stub first" "LD_LIBRARY_PATH=$work/stub"
+at_once broken compat-refused conv "compat older than the driver" "LD_LIBRARY_PATH=$toolkit/compat"
 
 # hidden VALUE EXPECTED: no library is at fault.
 hidden() {
     local value=$1 expected=$2 with result=ok without
-    if CUDA_VISIBLE_DEVICES=$value "$work/program" >/dev/null 2>&1; then without=works; else without="fails ($?)"; fi
+    if CUDA_VISIBLE_DEVICES=$value "$program" >/dev/null 2>&1; then without=works; else without="fails ($?)"; fi
     with=$(verify "$expected" "CUDA_VISIBLE_DEVICES=$value") || result=FAIL
     row $result "hidden" "CUDA_VISIBLE_DEVICES=$value" "$without" "$with"
 }
-hidden "" gpus-hidden
-hidden -1 gpus-hidden
-hidden 7 gpus-hidden
-hidden GPU-bad gpus-hidden
+at_once hidden "" gpus-hidden
+at_once hidden -1 gpus-hidden
+at_once hidden 7 gpus-hidden
+at_once hidden GPU-bad gpus-hidden
+
+rows
 
 # Another process has the memory of the first GPU.
 if python3 -c 'import torch' 2>/dev/null; then
@@ -151,9 +156,9 @@ PY
         sleep 0.1
     done
     result=ok
-    if "$work/program" >/dev/null 2>&1; then without=works result=FAIL; else without="fails ($?)"; fi
+    if "$program" >/dev/null 2>&1; then without=works result=FAIL; else without="fails ($?)"; fi
     with=$(verify out-of-memory "" --level conv) || result=FAIL
-    "$cudarun" "$work/program" >/dev/null 2>"$work/err"
+    "$cudarun" "$program" >/dev/null 2>"$work/err"
     said=$(head -n 1 "$work/err")
     [[ $said == *'not proved: GPU 0'*'out of memory'* ]] || result=FAIL
     kill $filler
@@ -194,7 +199,7 @@ export CUDA_VISIBLE_DEVICES=0
 for _ in 1 2 3 4 5 6; do
     verify passed "" --level conv --pin "cudnn=$debian" >/dev/null
     python3 -c 'import json, sys; print("proof", json.load(open(sys.argv[1]))["proof"]["milliseconds"])' "$work/json"
-    python3 - "$work/program" <<'PY'
+    python3 - "$program" <<'PY'
 import subprocess, sys, time
 began = time.monotonic()
 subprocess.run([sys.argv[1], "libcudnn.so.9", "libcudart.so.13", "quiet"], stdout=subprocess.DEVNULL, check=True)

@@ -1,4 +1,6 @@
-# shellcheck shell=bash disable=SC2034,SC2154  # `here` and `failed` belong to the script that reads this
+# shellcheck shell=bash disable=SC2034,SC2154  # `here`, `work` and `failed` belong to the script that reads this
+# Programs of several cases share the GPU.
+export XLA_PYTHON_CLIENT_PREALLOCATE=false
 # row RESULT PROGRAM ENVIRONMENT WITHOUT WITH: prints a row of docs/gpu-results.md. A row that fails keeps its whole text.
 row() {
     local line
@@ -8,4 +10,28 @@ row() {
     FAIL) failed=1 && printf '%s\n' "$line" ;;
     *) printf '%s\n' "$line" ;;
     esac
+}
+
+# at_once FUNCTION ARGUMENTS…: starts a case in the background, with a directory of its own in `work`. The processors are
+# what a case needs most: a lease of a GPU is too short to run one after the other.
+at_once() {
+    local place
+    place=$(mktemp -d "$work/case.XXXX")
+    (
+        work=$place failed=0
+        "$@"
+        exit $failed
+    ) >"$place/rows" 2>&1 &
+    cases+=("$!:$place")
+}
+cases=()
+
+# rows: waits for the cases, and prints their rows in the order in which they were started
+rows() {
+    local case
+    for case in "${cases[@]}"; do
+        wait "${case%%:*}" || failed=1
+        cat "${case#*:}/rows"
+    done
+    cases=()
 }

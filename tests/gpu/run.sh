@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# shellcheck disable=SC2086  # settings and commands are lists of words here
+# shellcheck disable=SC2086,SC2317  # settings and commands are lists of words; `at_once` calls the functions
 # Real programs on a real GPU: tests/gpu/run.sh PATH-TO-cudarun
 #
 # Starts torch, jax, cupy and a C program in the environments that break them, first without cudarun (the
 # control: it must break where it is known to) and then with it (it must work, with one copy of each family
 # mapped, all of it from the plan). Then what a trace finds is compared with what the model of the loader says,
 # JAX is pinned to a cuDNN that its own search paths do not lead to, demands on the machine are met or not, and what was
-# recorded is taken again. Then comes the proof (proof.sh). Prints a row a case and exits with 1 when any row fails.
+# recorded is taken again. Then comes the proof (proof.sh). Prints a row a case and exits with 1 when any row fails. The cases
+# of a part run at the same time.
 set -u
 cudarun=$(realpath "${1:?usage: tests/gpu/run.sh PATH-TO-cudarun}")
 here=$(dirname "$(realpath "$0")")
@@ -203,78 +204,83 @@ row --- --- --- --- ---
 
 if has_module torch; then
     torch="python3 $here/torch_conv.py"
-    one works torch "" $torch
-    one breaks torch "LD_LIBRARY_PATH=$debian" $torch
-    one breaks torch "LD_LIBRARY_PATH=$toolkit/compat" $torch
-    one works torch "LD_LIBRARY_PATH=$toolkit/lib64:$toolkit/lib64/stubs" $torch
-    one breaks torch "LD_PRELOAD=$debian/libcudnn.so.9" $torch
+    at_once one works torch "" $torch
+    at_once one breaks torch "LD_LIBRARY_PATH=$debian" $torch
+    at_once one breaks torch "LD_LIBRARY_PATH=$toolkit/compat" $torch
+    at_once one works torch "LD_LIBRARY_PATH=$toolkit/lib64:$toolkit/lib64/stubs" $torch
+    at_once one breaks torch "LD_PRELOAD=$debian/libcudnn.so.9" $torch
 fi
 if has_module jax; then
     jax="python3 $here/jax_conv.py"
-    one works jax "" $jax
-    one breaks jax "LD_LIBRARY_PATH=$debian" $jax
-    one breaks jax "LD_LIBRARY_PATH=$toolkit/compat" $jax
-    one breaks jax "LD_LIBRARY_PATH=$toolkit/lib64:$toolkit/lib64/stubs" $jax
+    at_once one works jax "" $jax
+    at_once one breaks jax "LD_LIBRARY_PATH=$debian" $jax
+    at_once one breaks jax "LD_LIBRARY_PATH=$toolkit/compat" $jax
+    at_once one breaks jax "LD_LIBRARY_PATH=$toolkit/lib64:$toolkit/lib64/stubs" $jax
 fi
 if has_module cupy; then
     cupy="python3 $here/cupy_gemm.py"
-    one works cupy "" $cupy
-    one works cupy "LD_LIBRARY_PATH=$debian" $cupy
-    one breaks cupy "LD_LIBRARY_PATH=$toolkit/compat" $cupy
-    one works cupy "LD_LIBRARY_PATH=$toolkit/lib64:$toolkit/lib64/stubs" $cupy
+    at_once one works cupy "" $cupy
+    at_once one works cupy "LD_LIBRARY_PATH=$debian" $cupy
+    at_once one breaks cupy "LD_LIBRARY_PATH=$toolkit/compat" $cupy
+    at_once one works cupy "LD_LIBRARY_PATH=$toolkit/lib64:$toolkit/lib64/stubs" $cupy
 fi
 if command -v cc >/dev/null && [ -e $debian/libcudnn.so.9 ]; then
     cc -O1 -o "$work/opens" "$here/convcheck.c" -ldl -lm
     cc -O1 -o "$work/linked" "$here/convcheck.c" -ldl -lm -Wl,--no-as-needed "$debian/libcudnn.so.9"
     for program in opens linked; do
-        one works "C, $program" "" "$work/$program"
-        one works "C, $program" "LD_LIBRARY_PATH=$debian" "$work/$program"
-        one breaks "C, $program" "LD_LIBRARY_PATH=$toolkit/compat" "$work/$program"
-        one works "C, $program" "LD_LIBRARY_PATH=$toolkit/lib64:$toolkit/lib64/stubs" "$work/$program"
+        at_once one works "C, $program" "" "$work/$program"
+        at_once one works "C, $program" "LD_LIBRARY_PATH=$debian" "$work/$program"
+        at_once one breaks "C, $program" "LD_LIBRARY_PATH=$toolkit/compat" "$work/$program"
+        at_once one works "C, $program" "LD_LIBRARY_PATH=$toolkit/lib64:$toolkit/lib64/stubs" "$work/$program"
     done
 fi
 
 if has_module torch; then
-    traced torch "" $torch
-    traced torch "LD_LIBRARY_PATH=$debian" $torch
+    at_once traced torch "" $torch
+    at_once traced torch "LD_LIBRARY_PATH=$debian" $torch
 fi
 if has_module jax; then
-    traced jax "" $jax
-    traced jax "LD_LIBRARY_PATH=$debian" $jax
-    traced jax "LD_LIBRARY_PATH=$toolkit/lib64:$toolkit/lib64/stubs" $jax
+    at_once traced jax "" $jax
+    at_once traced jax "LD_LIBRARY_PATH=$debian" $jax
+    at_once traced jax "LD_LIBRARY_PATH=$toolkit/lib64:$toolkit/lib64/stubs" $jax
     for mode in audit preload view; do
-        pinned $mode jax $jax
+        at_once pinned $mode jax $jax
     done
 fi
 if has_module cupy; then
-    traced cupy "" $cupy
-    traced cupy "LD_LIBRARY_PATH=$debian" $cupy
+    at_once traced cupy "" $cupy
+    at_once traced cupy "LD_LIBRARY_PATH=$debian" $cupy
 fi
 if [ -x "$work/linked" ]; then
+    rows
     together "C, opens" "$work/opens"
-    traced "C, opens" "LD_LIBRARY_PATH=$debian" "$work/opens"
-    traced "C, linked" "LD_LIBRARY_PATH=$toolkit/compat" "$work/linked"
+    at_once traced "C, opens" "LD_LIBRARY_PATH=$debian" "$work/opens"
+    at_once traced "C, linked" "LD_LIBRARY_PATH=$toolkit/compat" "$work/linked"
 fi
 
 if has_module torch; then
-    demanded torch "CUDARUN_REQUIRE=gpu>=5.0;driver>=400;cuda>=11" "CUDARUN_REQUIRE=gpu>=99" $torch
-    demanded torch "NVIDIA_REQUIRE_CUDA=cuda>=11.0 brand=tesla,driver>=1" "NVIDIA_REQUIRE_CUDA=cuda>=99.0 brand=tesla,driver<2" $torch
-    locked torch $torch
-    other_gpus "a torch for Maxwell"
-    told torch "LD_LIBRARY_PATH=$debian" "cuDNN 9.14"
+    at_once demanded torch "CUDARUN_REQUIRE=gpu>=5.0;driver>=400;cuda>=11" "CUDARUN_REQUIRE=gpu>=99" $torch
+    at_once demanded torch "NVIDIA_REQUIRE_CUDA=cuda>=11.0 brand=tesla,driver>=1" "NVIDIA_REQUIRE_CUDA=cuda>=99.0 brand=tesla,driver<2" $torch
+    at_once locked torch $torch
+    at_once other_gpus "a torch for Maxwell"
+    at_once told torch "LD_LIBRARY_PATH=$debian" "cuDNN 9.14"
 fi
 if has_module jax; then
     # The wheel's shim works over the whole cuDNN of the packages, which is new enough for JAX.
-    told jax "LD_LIBRARY_PATH=$debian" ""
+    at_once told jax "LD_LIBRARY_PATH=$debian" ""
 fi
-examined "" 0 .
-examined "LD_LIBRARY_PATH=$toolkit/compat" 1 "$toolkit/compat"
+at_once examined "" 0 .
+at_once examined "LD_LIBRARY_PATH=$toolkit/compat" 1 "$toolkit/compat"
+rows
 
-"$here/children.sh" "$cudarun" || failed=1
-"$here/shims.sh" "$cudarun" || failed=1
-"$here/diagnose.sh" "$cudarun" || failed=1
-"$here/fetch.sh" "$cudarun" || failed=1
-"$here/compilers.sh" "$cudarun" || failed=1
+part() { "$here/$1.sh" "$cudarun" || failed=1; }
+at_once part children
+at_once part shims
+at_once part diagnose
+at_once part fetch
+rows
+# This one hides files that the others need.
+part compilers
 
 echo
 "$here/proof.sh" "$cudarun" || failed=1
