@@ -7,7 +7,7 @@ use super::model::Answer;
 use crate::catalog::{architectures, knowledge};
 use crate::doctor::Evidence;
 use crate::inventory::KernelDriver;
-use crate::program::{Condition, Demand};
+use crate::program::{Condition, Demand, gpu_code};
 use crate::solve::Outcome;
 use crate::version::ComputeCapability;
 
@@ -109,8 +109,11 @@ impl View<'_, '_, '_> {
         let is_code = |condition: &Condition| matches!(condition.demand, Demand::Code(_));
         let mut known =
             self.facts.program.conditions.iter().filter(|condition| is_code(condition)).peekable();
-        if known.peek().is_none() || self.facts.inventory.capabilities().next().is_none() {
+        if self.facts.inventory.capabilities().next().is_none() {
             return Answer::unknown();
+        }
+        if known.peek().is_none() {
+            return self.program_without_code();
         }
         let place = |condition: &Condition| Evidence::File {
             path: condition.by.file.clone(),
@@ -118,6 +121,17 @@ impl View<'_, '_, '_> {
             text: condition.by.name.clone(),
         };
         Answer::new(self.broken(is_code), known.map(place).collect())
+    }
+
+    /// A program of no framework may have code for GPUs in its own file. If that fits, its libraries may still lack code.
+    fn program_without_code(&self) -> Answer {
+        let path = &self.facts.program.path;
+        let code = gpu_code(self.facts.host, path);
+        let has_code = |gpu| code.iter().any(|one| one.serves(gpu));
+        let lacks = !code.is_empty() && !self.facts.inventory.capabilities().all(has_code);
+        let is = lacks.then_some(true);
+        let text = code.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        Answer::new(is, vec![Evidence::File { path: path.clone(), line: None, text }])
     }
 
     pub(super) fn image_needs_newer_driver(&self) -> Answer {

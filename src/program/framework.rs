@@ -191,8 +191,8 @@ impl FrameworkReader<'_> {
     }
 }
 
-/// Returns the GPUs that a shared object has code for; empty where the file is no shared object.
-pub(super) fn gpu_code(host: &Host, path: &Path) -> BTreeSet<Architecture> {
+/// Returns the GPUs that an ELF file has code for; empty where the file is none.
+pub fn gpu_code(host: &Host, path: &Path) -> BTreeSet<Architecture> {
     let Ok(data) = host.map(path) else { return BTreeSet::new() };
     let Ok(elf) = Elf::parse(&data) else { return BTreeSet::new() };
     let sections = fatbin::code_of(&elf, &|| data.release());

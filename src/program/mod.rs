@@ -32,6 +32,7 @@ mod wrapper;
 pub use built::{BuiltFramework, built_framework, is_required_for_build};
 pub use condition::{Condition, Demand};
 use executable::Image;
+pub use framework::gpu_code;
 use model::Running;
 pub use model::{
     Called, Command, Extra, Package, Pip, Program, Reading, Sought, Step, StepKind, Surroundings,

@@ -3,7 +3,9 @@
 use serde::Deserialize;
 
 use super::answers::{app, check, diagnose, posted, venv, with};
-use crate::support::parts::{SITE, SYSTEM, cudnn, driver, elf, kernel, library, python, text};
+use crate::support::parts::{
+    SITE, SYSTEM, cudnn, driver, elf, kernel, library, machine, program, python, text,
+};
 
 const DRIVER: &str = "550.127.05";
 
@@ -110,6 +112,13 @@ fn engines_and_builds_for_other_gpus() {
         with(machine, &["python3", "-c", "import torch"], &[])
     };
     check(&["no-kernel-209", "faiss-209"], &place(pascal), &place(ada));
+    // A program of no framework: its own code.
+    let place = |code: &str| {
+        let loader = elf("/lib64/ld-linux-x86-64.so.2", "soname = 'ld-linux-x86-64.so.2'");
+        let own = [loader, program("own", &["libc.so.6"], &format!("code = ['{code}']"))];
+        with(machine(&gpu(ada, &own)), &["own"], &[])
+    };
+    check(&["no-kernel-209"], &place("sm_100"), &place("sm_86"));
 }
 
 #[test]
