@@ -112,15 +112,25 @@ pub fn deliver(host: &Host, directory: &Path, name: &str, bytes: &[u8]) -> io::R
     write_atomically(host, &directory.join(name), 0o600, bytes)
 }
 
-/// Writes a file with the mode that the umask leaves, whole or not at all.
+/// Writes a file with the mode that the umask leaves, whole or not at all. A device or a pipe gets the bytes, and stays.
 pub fn publish(host: &Host, file: &Path, bytes: &[u8]) -> io::Result<()> {
+    if is_special(file) {
+        return Delivery::open(file)?.write(bytes);
+    }
     write_atomically(host, file, 0o666, bytes)
+}
+
+fn is_special(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
 /// Fails where [`publish`] would fail, and writes nothing.
 pub fn can_publish(host: &Host, file: &Path) -> io::Result<()> {
     if host.lstat(file).is_ok_and(|stat| stat.is_directory()) {
         return Err(io::Error::from(ErrorKind::IsADirectory));
+    }
+    if is_special(file) {
+        return Ok(());
     }
     let temporary = temporary_beside(host, file);
     new_file(&temporary, 0o600)?;
