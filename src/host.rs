@@ -38,7 +38,7 @@ pub use fault::wheels_of_test;
 pub use mapped::Mapped;
 pub use owners::{LISTS, UID_MAP, UNMAPPED, is_own_group, maps_everybody};
 use place::{Place, Root};
-pub use process::{arguments, standard_input, variable};
+pub use process::{arguments, open_named, standard_input, variable};
 pub use record::PathUse;
 use record::UseRecord;
 pub use standing::Room;

@@ -25,6 +25,8 @@ pub struct ErrorRow {
     pub cause: Vec<PossibleCause>,
     #[serde(default)]
     pub threads: u32,
+    #[serde(default)]
+    pub states: Option<States>,
     pub source: String,
     pub date: String,
 }
@@ -39,6 +41,14 @@ pub enum ErrorKind {
     Clue,
     /// It appears in programs that work.
     Harmless,
+}
+
+/// The part that a machine has if it prints a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum States {
+    Driver,
+    Gpu,
 }
 
 #[derive(Debug, Deserialize)]
@@ -184,6 +194,8 @@ pub enum Question {
     ToolkitMixed,
     /// Is the first `nvcc` older than this architecture? From `architectures.toml`.
     NvccOlderThanGpu(About),
+    /// Does the first `nvcc` no longer make code for this architecture? From `architectures.toml`.
+    NvccNewerThanGpu(About),
     /// Is the host compiler newer than this nvcc accepts? From `crt/host_config.h`.
     CompilerTooNew,
     /// Is the header missing in the toolkit's include directory?
@@ -261,6 +273,7 @@ pub enum CauseKey {
     // Driver.
     NoDriver,
     DriverNotLoaded,
+    ModuleNotSigned,
     DriverMismatch,
     DriverTooOld,
     CompatRefused,
@@ -272,6 +285,7 @@ pub enum CauseKey {
     GpusHidden,
     NoSuchGpu,
     GpuBusy,
+    MpsDaemon,
     OutOfMemory,
     NoKernel,
     EngineOtherGpu,
@@ -292,8 +306,10 @@ pub enum CauseKey {
     ToolkitMismatch,
     ToolkitMixed,
     ToolkitTooOldForGpu,
+    ToolkitTooNewForGpu,
     ToolkitVariable,
     HostCompiler,
+    HostCompilerMissing,
     HeadersMissing,
     PtxasMissing,
     PtxasOld,
@@ -306,8 +322,9 @@ pub enum CauseKey {
     NetworkInterface,
     LockedMemory,
     BuiltWithOtherDriver,
-    /// The program's own kernel or call is wrong; no library is.
+    /// The fault is in the program's own kernel or call, not in a library.
     ProgramFault,
+    ForkedProcess,
     /// A message of an operating system that is not this one.
     OtherSystem,
     Harmless,

@@ -33,7 +33,7 @@ pub mod wrapper_rows;
 mod wrappers;
 
 use error_rows::Errors;
-pub use error_rows::{Argument, Capture, CauseKey, ErrorKind, ErrorRow, PossibleCause, Question};
+pub use error_rows::{Argument, Capture, CauseKey, ErrorKind, ErrorRow, PossibleCause, Question, States};
 pub use framework_rows::{CodeRecord, Framework, FrameworkCompiler, Record, Sign, Variable};
 pub use gpus::{architectures, capability_of, gpu};
 pub use knowledge::{Knowledge, knowledge};

@@ -1,12 +1,13 @@
 //! The machine, and the program with what the loader gives to it.
 
+use std::cell::LazyCell;
 use std::path::{Path, PathBuf};
 
 use crate::catalog::{Family, catalog, first_number};
 use crate::doctor::{Evidence, Examination};
 use crate::formats::names;
 use crate::host::{FileId, Host};
-use crate::inventory::{Installation, Inventory, Member, Origin, Problem};
+use crate::inventory::{Installation, Inventory, Member, Origin, Problem, Toolkit};
 use crate::loader::search::Searcher;
 use crate::pin::{Decision, Mode, Pinned};
 use crate::predict::Prediction;
@@ -21,6 +22,8 @@ pub struct Facts<'f, 'h> {
     pub program: &'f Program,
     pub decision: &'f Decision,
     pub policy: Policy,
+    /// The toolkits of the machine: most messages are about none.
+    pub toolkits: LazyCell<Vec<Toolkit>, Box<dyn FnOnce() -> Vec<Toolkit> + 'f>>,
     /// The user named the program, or the text names its environment.
     pub is_program_known: bool,
     /// The text names paths that are not here: it may come from another machine.
@@ -91,9 +94,9 @@ pub(super) fn installation(installation: &Installation) -> Evidence {
     Evidence::Installation(Summary::of(installation))
 }
 
-impl<'h> Facts<'_, 'h> {
+impl<'f, 'h> Facts<'f, 'h> {
     /// The environment in which the program has failed.
-    pub(super) fn view(&self) -> View<'_, '_, 'h> {
+    pub(super) fn view(&self) -> View<'_, 'f, 'h> {
         let plan = self.decision.pinned.as_ref().filter(|_| self.is_pinned);
         View { facts: self, start: &self.as_is, plan }
     }

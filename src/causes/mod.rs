@@ -11,4 +11,4 @@ mod tools;
 
 pub use facts::{Facts, Start};
 pub use model::{Answer, Cause, Certainty};
-pub use rank::{causes, subject};
+pub use rank::{causes, contradicts, subject};

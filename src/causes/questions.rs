@@ -8,20 +8,26 @@ use super::model::Answer;
 use crate::catalog::{Capture, Question};
 use crate::diagnose::Captures;
 use crate::doctor::Evidence;
-use crate::inventory::Origin;
+use crate::inventory::{Origin, Part};
 use crate::program::{Note, Package};
 use crate::variables;
+
+const BUS: &str = "/sys/bus/pci/devices";
 
 impl View<'_, '_, '_> {
     /// Answers for a message with these facts.
     pub(super) fn ask(&self, question: &Question, said: &Captures) -> Answer {
         let mut answer = self.answer(question, said).unwrap_or_default();
         let facts = self.facts;
-        let is_of_program = !matches!(question, Question::Doctor(_));
-        if facts.is_elsewhere || is_of_program && !facts.is_program_known && answer.is == Some(false) {
+        if facts.is_elsewhere {
+            return Answer::unknown();
+        }
+        // Another program than the guessed one may have the fault. A copy that is here is here for all of them.
+        let is_of_program = !matches!(question, Question::Doctor(_) | Question::NoCopy(_));
+        if is_of_program && !facts.is_program_known && answer.is == Some(false) {
             answer.is = None;
         }
-        if facts.is_elsewhere { Answer::unknown() } else { answer }
+        answer
     }
 
     /// None if the message does not state what the question is about.
@@ -33,12 +39,13 @@ impl View<'_, '_, '_> {
         Some(match question {
             Q::Doctor(findings) => self.doctor(&findings.finds),
             Q::NoCopy(about) => match text(&about.of)? {
-                "libdevice" => self.no_libdevice(),
-                "nvcc" => self.no_tool("nvcc"),
+                "libdevice" => self.no_part(Part::Libdevice),
+                "nvcc" => self.no_part(Part::Nvcc),
+                "g++" => self.no_compiler(),
                 of => self.no_copy(&Library::named(of)),
             },
             Q::NotOnPath(about) => match text(&about.of)? {
-                "nvcc" => self.tool_not_on_path("nvcc"),
+                "nvcc" => self.part_not_on_path(Part::Nvcc),
                 of => self.not_on_path(&Library::named(of)),
             },
             Q::OnlyOtherMajor(about) => {
@@ -78,15 +85,16 @@ impl View<'_, '_, '_> {
             Q::ContainerToolkitMissing => self.container_toolkit_missing(),
             Q::ImageNeedsNewerDriver => self.image_needs_newer_driver(),
             Q::CapabilityMissing(about) => self.capability_missing(text(&about.of)?),
-            Q::NoNvcc => self.no_tool("nvcc"),
+            Q::NoNvcc => self.no_part(Part::Nvcc),
             Q::NvccOtherCuda(about) => self.nvcc_other_cuda(text(&about.of)?),
             Q::ToolkitMixed => self.toolkit_mixed(),
-            Q::NvccOlderThanGpu(about) => self.tool_older_than("nvcc", text(&about.of)?),
+            Q::NvccOlderThanGpu(about) => self.part_older_than(Part::Nvcc, text(&about.of)?),
+            Q::NvccNewerThanGpu(about) => self.part_newer_than(Part::Nvcc, text(&about.of)?),
             Q::CompilerTooNew => self.compiler_too_new(said.get(Capture::Ceiling)),
             Q::HeaderMissing(about) => self.header_missing(text(&about.of)?),
-            Q::NoPtxas => self.no_tool("ptxas"),
-            Q::PtxasOlder(about) => self.tool_older_than("ptxas", text(&about.of)?),
-            Q::NoLibdevice => self.no_libdevice(),
+            Q::NoPtxas => self.no_part(Part::Ptxas),
+            Q::PtxasOlder(about) => self.part_older_than(Part::Ptxas, text(&about.of)?),
+            Q::NoLibdevice => self.no_part(Part::Libdevice),
             Q::PtxNewerThanDriver(about) => match said.get(Capture::Ptx) {
                 Some(version) => self.ptx_version_newer_than_driver(version),
                 None => self.ptx_newer_than_driver(&library(&about.of)?),
@@ -103,15 +111,20 @@ impl View<'_, '_, '_> {
 
     fn doctor(&self, codes: &[String]) -> Answer {
         let all = self.facts.examination.findings.iter();
-        let found: Vec<_> = all.filter(|one| codes.iter().any(|code| code == one.what.code())).collect();
+        let found: Vec<_> = all.clone().filter(|one| codes.iter().any(|code| code == one.what.code())).collect();
         // `doctor` reports a missing driver only where a card is, and a container's GPU only where a driver runs.
         let (inventory, place) = (self.facts.inventory, self.facts.examination.surroundings);
         let has_driver = inventory.driver.is_some() || self.copies("driver").next().is_some();
+        // A machine without the bus says nothing about cards.
+        let has_bus = || self.facts.host.list(Path::new(BUS)).is_ok_and(|cards| !cards.is_empty());
+        let has_no_card = || all.clone().any(|one| one.what.code() == "no-gpu") && has_bus();
         let is_without = match codes.first().map(String::as_str) {
             Some("no-driver") if !(has_driver || place.is_container || place.is_wsl || place.is_tegra) => {
                 Some("/sys/module/nvidia/version")
             }
-            Some("container-without-gpus") if place.is_container && inventory.devices.is_empty() => {
+            Some("container-without-gpus")
+                if place.is_container && inventory.devices.is_empty() && !has_no_card() =>
+            {
                 Some("/dev/nvidia0")
             }
             _ => None,

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use super::facts::{Facts, Library, Start, View};
 use super::libraries;
 use super::model::{Answer, Cause, Certainty};
-use crate::catalog::{Capture, CauseKey, PossibleCause, Question};
+use crate::catalog::{Capture, CauseKey, ErrorKind, PossibleCause, Question, States};
 use crate::diagnose::{Chain, Message};
 use crate::doctor::Evidence;
 use crate::environment::{Environment, join_elements, library_path_elements};
 use crate::formats::names;
+use crate::inventory::{Inventory, Origin};
 use crate::pin::Pinned;
 use crate::predict;
 use crate::program::{Asker, Requirement, Want};
@@ -59,8 +60,21 @@ pub fn causes<'m, 'h>(facts: &Facts<'_, 'h>, chain: &'m Chain) -> Vec<Cause<'m>>
             }
         }
     }
-    all.sort_by_key(|cause| cause.certainty);
+    // A warning seldom ends a program; another message explains the failure better.
+    all.sort_by_key(|cause| {
+        (cause.certainty == Certainty::IsNot, cause.message.is_warning, cause.certainty)
+    });
     all
+}
+
+/// True if the message that explains a failure best comes from a machine with a part that this one lacks.
+pub fn contradicts(inventory: &Inventory, chain: &Chain) -> bool {
+    let has_driver = || inventory.driver.is_some() || inventory.installations.iter().any(|one| one.family == "driver");
+    chain.chosen().is_some_and(|message| match message.row.states {
+        Some(States::Driver) => !has_driver(),
+        Some(States::Gpu) => inventory.is_without_gpu(),
+        None => false,
+    })
 }
 
 fn judge<'m>(facts: &Facts<'_, '_>, message: &'m Message, possible: &PossibleCause) -> Cause<'m> {
@@ -69,7 +83,7 @@ fn judge<'m>(facts: &Facts<'_, '_>, message: &'m Message, possible: &PossibleCau
     let answers: Vec<Answer> = possible.when.iter().map(ask).collect();
     let certainty = if answers.iter().any(|answer| answer.is == Some(false)) {
         Certainty::IsNot
-    } else if answers.iter().all(|answer| answer.is == Some(true)) {
+    } else if message.row.kind != ErrorKind::Clue && answers.iter().all(|answer| answer.is == Some(true)) {
         Certainty::Is
     } else {
         Certainty::MayBe
@@ -104,7 +118,7 @@ pub fn subject<'m>(message: &'m Message, possible: &'m PossibleCause) -> Option<
     message.captures.argument(possible.when.first().and_then(about)?)
 }
 
-/// True if a question that is not answered no as it is, is answered no in another environment, and none becomes worse.
+/// True if a question is answered yes as it is, and no in another environment.
 fn is_removed(
     view: View<'_, '_, '_>,
     facts: &Facts<'_, '_>,
@@ -129,7 +143,8 @@ fn unset<'h>(facts: &Facts<'_, 'h>) -> Option<Start<'h>> {
 /// The program's start with the directory of the first copy before all others, and that directory.
 fn beside<'h>(facts: &Facts<'_, 'h>, cause: &Cause<'_>) -> Option<(Start<'h>, PathBuf)> {
     let directory = cause.evidence.iter().find_map(|evidence| match evidence {
-        Evidence::Installation(copy) => Some(copy.directory.clone()),
+        // Only cudarun may use its own store.
+        Evidence::Installation(copy) if copy.origin != Origin::Fetched => Some(copy.directory.clone()),
         _ => None,
     })?;
     let mut env = facts.host.env.clone();

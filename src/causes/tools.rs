@@ -9,26 +9,33 @@ use super::libraries;
 use super::model::Answer;
 use crate::catalog::architectures;
 use crate::doctor::Evidence;
+use crate::inventory::{Part, Toolkit};
 use crate::version::{CudaVersion, Version};
 
 const HOMES: [&str; 3] = ["CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"];
 const USUAL: &str = "/usr/local/cuda";
-const LIBDEVICE: &str = "nvvm/libdevice/libdevice.10.bc";
+
+fn shown((path, release): (&Path, Option<Version>)) -> Evidence {
+    let text = release.map(|release| release.to_string()).unwrap_or_default();
+    Evidence::File { path: path.to_owned(), line: None, text }
+}
 
 impl View<'_, '_, '_> {
-    /// The roots of toolkits, in the order in which builds look.
-    fn toolkits(&self) -> Vec<PathBuf> {
+    /// The toolkits with a part, in the order in which builds look: named by a variable, in PATH, in the usual place.
+    fn toolkits(&self, part: Part) -> Vec<&Toolkit> {
         let host = self.facts.host;
         let named = HOMES.iter().filter_map(|name| host.env.non_empty(name).map(PathBuf::from));
-        let on_path = self.on_path("nvcc").and_then(|nvcc| {
-            let real = host.canonical(&nvcc).unwrap_or(nvcc);
+        let on_path = self.on_path(part.file_name()).and_then(|file| {
+            let real = host.canonical(&file).unwrap_or(file);
             Some(real.parent()?.parent()?.to_owned())
         });
-        let of_wheels = self.facts.program.site_packages.iter().flat_map(|site| {
-            ["nvidia/cuda_nvcc", "nvidia/cu13", "triton/backends/nvidia"].map(|below| site.join(below))
-        });
-        let all = named.chain(on_path).chain([PathBuf::from(USUAL)]).chain(of_wheels);
-        all.filter(|root| host.is_directory(root)).collect()
+        let first = named.chain(on_path).chain([PathBuf::from(USUAL)]);
+        let first: Vec<PathBuf> = first.filter_map(|root| host.canonical(&root).ok()).collect();
+        let place = |root: &Path| first.iter().position(|one| one == root).unwrap_or(first.len());
+        let all = self.facts.toolkits.iter().filter(|toolkit| toolkit.parts.contains_key(&part));
+        let mut all: Vec<&Toolkit> = all.collect();
+        all.sort_by_key(|toolkit| place(&toolkit.root));
+        all
     }
 
     fn on_path(&self, tool: &str) -> Option<PathBuf> {
@@ -38,58 +45,34 @@ impl View<'_, '_, '_> {
         directories.iter().map(|own| Path::new(own).join(tool)).find(|file| host.is_executable(file))
     }
 
-    fn tool(&self, tool: &str) -> Option<PathBuf> {
-        let below = self.toolkits().into_iter().map(|root| root.join("bin").join(tool));
-        let mut candidates = below.filter(|file| self.facts.host.is_file(file));
-        self.on_path(tool).or_else(|| candidates.next())
+    /// The first file that is this part, and the CUDA version of its toolkit.
+    fn first_part(&self, part: Part) -> Option<(&Path, Option<Version>)> {
+        let toolkit = self.toolkits(part).first().copied()?;
+        let own = toolkit.parts[&part].release.or(toolkit.release);
+        Some((toolkit.part(part)?, own.map(|release| release.truncated(2))))
     }
 
-    /// The CUDA version of the toolkit that a tool belongs to.
-    fn release(&self, tool: &Path) -> Option<Version> {
-        let host = self.facts.host;
-        let real = host.canonical(tool).ok()?;
-        let root = real.parent()?.parent()?;
-        let of_name = || root.file_name()?.to_str()?.strip_prefix("cuda-")?.parse().ok();
-        let json = host.read(&root.join("version.json")).ok();
-        let json = json.and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
-        let of_json = json.and_then(|json| json["cuda"]["version"].as_str()?.parse().ok());
-        let of_json: Option<Version> = of_json;
-        let of_wheel = || {
-            self.facts.program.site_packages.iter().find(|site| real.starts_with(site))?;
-            let records = self.distributions(&["nvidia-cuda-nvcc", "nvidia-cuda-nvcc-cu12"]);
-            records.first()?.0.parse().ok()
-        };
-        of_json.or_else(of_name).or_else(of_wheel).map(|version| version.truncated(2))
-    }
-
-    fn evidence(&self, tool: &Path) -> Vec<Evidence> {
-        let release = self.release(tool).map(|release| release.to_string()).unwrap_or_default();
-        vec![Evidence::File { path: tool.to_owned(), line: None, text: release }]
-    }
-
-    pub(super) fn no_tool(&self, tool: &str) -> Answer {
-        match self.tool(tool) {
-            Some(found) => Answer::new(false, self.evidence(&found)),
+    pub(super) fn no_part(&self, part: Part) -> Answer {
+        match self.first_part(part) {
+            Some(found) => Answer::new(false, vec![shown(found)]),
             None => {
-                Answer::new(true, vec![Evidence::Absent { path: Path::new(USUAL).join("bin").join(tool) }])
+                let below = if part == Part::Libdevice { "nvvm/libdevice" } else { "bin" };
+                let path = Path::new(USUAL).join(below).join(part.file_name());
+                Answer::new(true, vec![Evidence::Absent { path }])
             }
         }
     }
 
-    pub(super) fn tool_not_on_path(&self, tool: &str) -> Answer {
-        match self.tool(tool) {
-            Some(found) => Answer::new(self.on_path(tool).is_none(), self.evidence(&found)),
-            None => Answer::new(false, Vec::new()),
-        }
+    pub(super) fn part_not_on_path(&self, part: Part) -> Answer {
+        let found = self.first_part(part);
+        let is = found.is_some() && self.on_path(part.file_name()).is_none();
+        Answer::new(is, found.map(shown).into_iter().collect())
     }
 
-    pub(super) fn no_libdevice(&self) -> Answer {
-        let roots = self.toolkits();
-        let found = roots.iter().map(|root| root.join(LIBDEVICE)).find(|file| self.facts.host.is_file(file));
-        match found {
-            Some(path) => Answer::new(false, vec![Evidence::File { path, line: None, text: String::new() }]),
-            None => Answer::new(true, vec![Evidence::Absent { path: Path::new(USUAL).join(LIBDEVICE) }]),
-        }
+    pub(super) fn no_compiler(&self) -> Answer {
+        let is_here = self.on_path("g++").is_some();
+        let absent = Evidence::Absent { path: "/usr/bin/g++".into() };
+        Answer::new(!is_here, if is_here { Vec::new() } else { vec![absent] })
     }
 
     /// PyTorch accepts another minor of the major it was built with.
@@ -99,10 +82,10 @@ impl View<'_, '_, '_> {
             Some(package) => package.cuda.map(|cuda| cuda.version()),
             None => libraries::version(of, None),
         };
-        let nvcc = self.tool("nvcc");
-        let release = nvcc.as_ref().and_then(|nvcc| self.release(nvcc));
+        let nvcc = self.first_part(Part::Nvcc);
+        let release = nvcc.and_then(|(_, release)| release);
         let is = wanted.zip(release).map(|(wanted, release)| wanted.major() != release.major());
-        Answer::new(is, nvcc.map(|nvcc| self.evidence(&nvcc)).unwrap_or_default())
+        Answer::new(is, nvcc.map(shown).into_iter().collect())
     }
 
     /// The wheels of nvcc come in parts, which must be of one release.
@@ -119,13 +102,29 @@ impl View<'_, '_, '_> {
     }
 
     /// Only an architecture tells; a version of PTX does not.
-    pub(super) fn tool_older_than(&self, tool: &str, architecture: &str) -> Answer {
-        let Some(found) = self.tool(tool) else { return Answer::unknown() };
+    pub(super) fn part_older_than(&self, part: Part, architecture: &str) -> Answer {
+        self.compared(part, architecture, |versions, release| Some(release < versions.first()?.version()))
+    }
+
+    pub(super) fn part_newer_than(&self, part: Part, architecture: &str) -> Answer {
+        let is_newer = |versions: &[CudaVersion], release| {
+            Some(versions.get(1).is_some_and(|last| release > last.version()))
+        };
+        self.compared(part, architecture, is_newer)
+    }
+
+    /// Compares the release of a part with the CUDA versions that make code for an architecture.
+    fn compared(
+        &self,
+        part: Part,
+        architecture: &str,
+        is: impl Fn(&[CudaVersion], Version) -> Option<bool>,
+    ) -> Answer {
+        let Some(found) = self.first_part(part) else { return Answer::unknown() };
         let row = capability(architecture)
             .and_then(|wanted| architectures().iter().find(|row| row.capability == wanted));
-        let first = row.and_then(|row| row.cuda.first()).map(CudaVersion::version);
-        let is = first.zip(self.release(&found)).map(|(first, release)| release < first);
-        Answer::new(is, self.evidence(&found))
+        let is = row.zip(found.1).and_then(|(row, release)| is(&row.cuda, release));
+        Answer::new(is, vec![shown(found)])
     }
 
     /// Reads the version of gcc from the name that `gcc` leads to, as distributions have it.
@@ -134,20 +133,22 @@ impl View<'_, '_, '_> {
         let real = self.facts.host.canonical(&gcc).unwrap_or_default();
         let name = real.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let version = name.rsplit("gcc-").next().and_then(|version| version.parse::<Version>().ok());
-        let ceiling = ceiling.and_then(|ceiling| ceiling.parse::<Version>().ok());
-        let is = version.zip(ceiling).map(|(version, ceiling)| version.major() > ceiling.major());
+        let stated = ceiling.and_then(|ceiling| Some(ceiling.parse::<Version>().ok()?.major()));
+        let own = || self.toolkits(Part::Nvcc).first().and_then(|toolkit| toolkit.newest_gcc);
+        let is = version.zip(stated.or_else(own)).map(|(version, ceiling)| version.major() > ceiling);
         let text = version.map(|version| version.to_string()).unwrap_or_default();
         Answer::new(is, vec![Evidence::File { path: real, line: None, text }])
     }
 
     pub(super) fn header_missing(&self, header: &str) -> Answer {
-        let roots = self.toolkits();
+        let toolkits = self.toolkits(Part::Nvcc);
+        let roots: Vec<&Path> = toolkits.iter().map(|toolkit| toolkit.root.as_path()).collect();
         let targets = ["include", "targets/x86_64-linux/include", "targets/sbsa-linux/include"];
         let places: Vec<PathBuf> =
             roots.iter().flat_map(|root| targets.map(|below| root.join(below))).collect();
         let places = places.into_iter().chain([PathBuf::from("/usr/include")]);
         let is_here = places.map(|place| place.join(header)).any(|file| self.facts.host.is_file(&file));
-        let root = roots.first().cloned().unwrap_or_else(|| USUAL.into());
+        let root = roots.first().copied().unwrap_or(Path::new(USUAL));
         let evidence = if is_here {
             Vec::new()
         } else {

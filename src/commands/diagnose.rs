@@ -39,7 +39,7 @@ pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit,
             let text = Diagnosis {
                 program: &words,
                 is_program_guessed: !is_program_known,
-                is_elsewhere,
+                is_elsewhere: is_elsewhere || causes::contradicts(&facts.inventory, &log.chain),
                 ..known_from_text(&log)
             };
             explained(facts, decision, common, text, false, |found| tell(&host, common, options, found))?;
@@ -63,7 +63,7 @@ pub(super) fn explained<T>(
     let machine = doctor::Subject { host, inventory, views: &own_views(host), choice, vocabulary };
     let examination = doctor::examine(&machine);
     let (is_known, is_elsewhere) = (!text.is_program_guessed, text.is_elsewhere);
-    let known = facts.of_failure(decision, &examination, is_known, is_elsewhere, is_pinned);
+    let known = facts.of_failure(decision, &examination, common, is_known, is_elsewhere, is_pinned);
     let causes = causes::causes(&known, text.chain);
     tell(&Diagnosis { causes: &causes, elements: &examination.elements, ..text })
 }

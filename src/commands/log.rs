@@ -25,8 +25,8 @@ pub(super) fn asked(host: &Host, common: &Common, options: &Diagnose) -> Result<
         return read(text.as_bytes(), None).map_err(unreadable(Path::new("--text")));
     }
     if let Some(file) = options.from.as_ref().filter(|file| *file != Path::new("-")) {
-        let (input, size) = host.open(&host.absolute(file)).map_err(unreadable(file))?;
-        return read(input, Some(size)).map_err(unreadable(file));
+        let (input, size) = host::open_named(&host.absolute(file)).map_err(unreadable(file))?;
+        return read(input, size).map_err(unreadable(file));
     }
     let (input, is_terminal) = host::standard_input();
     if is_terminal && !common.quiet {

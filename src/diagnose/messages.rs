@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+
+use regex::bytes::Regex;
 
 use super::lines::{Line, Lines, speaker_and_text};
 use super::signatures::{Captures, Match, Signatures};
@@ -22,6 +24,17 @@ const MOST_KNOWN: usize = 4 << 20;
 const BESIDES: usize = 512;
 const LONGEST_EXCERPT: usize = 200;
 
+static WARNING: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?-u)Warning\b|WARN|warning:").expect("a pattern of ours"));
+/// A value after a name that promises a secret, and the user of a URL.
+static SECRET: LazyLock<Regex> = LazyLock::new(|| {
+    let pattern = concat!(
+        r"(?i-u)(?P<name>\w*(?:token|secret|passw|api_?key|access_?key)[\w-]*[=:]\s*",
+        r"|--[\w-]*(?:token|secret|passw|key)[\w-]*\s+|\s-p\s+)\S+|(?P<scheme>://)[^@/\s]+@",
+    );
+    Regex::new(pattern).expect("a pattern of ours")
+});
+
 /// A message that a row of `profiles/errors.toml` knows.
 #[derive(Clone, Debug)]
 pub struct Message {
@@ -33,6 +46,8 @@ pub struct Message {
     /// The text that matched, escaped and shortened. Nothing else of a log is shown, since a log may hold secrets.
     pub excerpt: String,
     pub count: usize,
+    /// Each line that says so calls itself a warning.
+    pub is_warning: bool,
     /// The launcher's names of the processes that say so, such as `[rank3]:`; empty without a launcher.
     pub speakers: BTreeSet<Vec<u8>>,
 }
@@ -177,8 +192,9 @@ impl Found {
                     captures: found.key.1.clone(),
                     first: number,
                     last: number,
-                    excerpt: shown(&text[found.range.clone()]),
+                    excerpt: shown(whole_words(text, &found.range)),
                     count: 0,
+                    is_warning: true,
                     speakers: BTreeSet::new(),
                 };
                 self.messages.entry(found.key.clone()).or_insert(message)
@@ -187,6 +203,7 @@ impl Found {
         message.first = message.first.min(number);
         message.last = message.last.max(number);
         message.count += 1;
+        message.is_warning &= WARNING.is_match(text);
         let is_new = !speaker.is_empty() && !message.speakers.contains(speaker);
         if is_new && message.speakers.len() < MOST_SPEAKERS {
             message.speakers.insert(speaker.to_vec());
@@ -212,10 +229,18 @@ fn deciding(matches: Vec<Match>) -> Vec<Match> {
     taken
 }
 
-/// The lines of a message as one line, escaped.
+/// A match, and the rest of the word at its end.
+fn whole_words<'t>(text: &'t [u8], range: &Range<usize>) -> &'t [u8] {
+    let is_of_word = |byte: &&u8| byte.is_ascii_alphanumeric() || b"_.'\"`)".contains(byte);
+    let rest = text[range.end..].iter().take_while(is_of_word).count();
+    &text[range.start..range.end + rest]
+}
+
+/// The lines of a message as one line, escaped, without what may be a secret.
 fn shown(excerpt: &[u8]) -> String {
     let words = excerpt.split(|byte| matches!(byte, b'\n' | b'\t')).map(<[u8]>::trim_ascii);
-    let line = text::escape(&words.collect::<Vec<_>>().join(&b' '));
+    let line = words.collect::<Vec<_>>().join(&b' ');
+    let line = text::escape(&SECRET.replace_all(&line, "${name}${scheme}…".as_bytes()));
     match line.char_indices().nth(LONGEST_EXCERPT - 1) {
         Some((end, _)) if line[end..].chars().nth(1).is_some() => format!("{}…", &line[..end]),
         _ => line,

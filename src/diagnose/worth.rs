@@ -14,6 +14,8 @@ pub enum Worth<'m> {
     /// The program has worked, and reports that it found no GPU, where there is none.
     OnTheCpu(&'m Message),
     Failure,
+    /// The program failed, and a line names a part and a failure.
+    Clue,
     /// The program failed without a known message.
     Unknown,
 }
@@ -21,8 +23,9 @@ pub enum Worth<'m> {
 impl Worth<'_> {
     /// Judges the end of a program by its messages. `is_without_gpu` is about the machine.
     pub fn of(chain: &Chain, status: ExitStatus, is_without_gpu: bool) -> Worth<'_> {
-        let leading = &chain.leading;
-        let misses_gpu = |message: &&Message| {
+        let is_clue = |message: &&Message| message.row.kind == ErrorKind::Clue;
+        let leading: Vec<&Message> = chain.leading.iter().filter(|message| !is_clue(message)).collect();
+        let misses_gpu = |message: &&&Message| {
             let mut causes = message.row.cause.iter().map(|possible| possible.cause);
             causes.any(|cause| matches!(cause, CauseKey::NoDriver | CauseKey::NoSuchGpu))
         };
@@ -35,6 +38,7 @@ impl Worth<'_> {
             Some(message) if is_without_gpu => Worth::OnTheCpu(message),
             Some(_) => Worth::Failure,
             None if status.success() || is_ended => Worth::Nothing,
+            None if !chain.leading.is_empty() => Worth::Clue,
             None => Worth::Unknown,
         }
     }

@@ -46,7 +46,7 @@ pub(super) fn with_toolkit(mut settings: Settings, request: &Request<'_>) -> Res
 }
 
 /// Scans for toolkits alone.
-fn toolkits(settings: &Settings, common: &Common, sites: &[PathBuf]) -> Result<Inventory, Error> {
+pub(super) fn toolkits(settings: &Settings, common: &Common, sites: &[PathBuf]) -> Result<Inventory, Error> {
     let scope = scan::any_program(settings, common)?;
     let site_packages = sites.to_vec();
     let scope = Scope { toolkits: true, only_toolkits: true, site_packages, ..scope };

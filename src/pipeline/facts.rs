@@ -1,10 +1,13 @@
 //! The facts that a decision is made from.
 
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use super::builds;
 use crate::builds::Compilers;
 use crate::causes;
+use crate::cli::Common;
 use crate::doctor::Examination;
 use crate::error::Error;
 use crate::fetch;
@@ -140,6 +143,7 @@ impl<'h> Facts<'h> {
         &'f self,
         decision: &'f Decision,
         examination: &'f Examination,
+        common: &'f Common,
         is_program_known: bool,
         is_elsewhere: bool,
         is_pinned: bool,
@@ -154,6 +158,10 @@ impl<'h> Facts<'h> {
             program: &self.program,
             decision,
             policy: self.policy(0, &[]),
+            toolkits: LazyCell::new(Box::new(|| {
+                let found = builds::toolkits(self.settings, common, &self.program.site_packages).ok();
+                found.and_then(|inventory| inventory.toolkits).unwrap_or_default()
+            })),
             is_program_known,
             is_elsewhere,
             as_is: causes::Start { searcher: self.searcher.within(env, None), prediction },

@@ -21,7 +21,7 @@ pub fn listed_toolkits(inventory: &Inventory, verbosity: u8, style: Style) -> St
     let is_shown = |toolkit: &&Toolkit| verbosity > 0 || toolkit.part(Part::Nvcc).is_some();
     let shown: Vec<&Toolkit> = toolkits.iter().filter(is_shown).collect();
     let mut text = if shown.is_empty() {
-        "no CUDA toolkit with nvcc is here\n".to_owned()
+        "no CUDA toolkit with nvcc was found\n".to_owned()
     } else {
         let titles = ["RELEASE", "GCC", "ORIGIN", "DIRECTORY"].map(|title| style.strong(title));
         let mut rows = vec![titles.to_vec()];

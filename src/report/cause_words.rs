@@ -5,7 +5,7 @@ use crate::catalog::CauseKey as Key;
 /// An instruction that a cure ends with where nothing was solved.
 const BUILD: &str = "install a build for this GPU: no library path can help";
 const TOOLKIT: &str =
-    "cudarun --build …, which takes a toolkit that fits, or install that of the program's CUDA";
+    "start the build with `cudarun --build`, which takes a toolkit that fits, or install that of the program's CUDA";
 
 /// The sentence, in which `{}` is a placeholder for what the message is about, and the cure where nothing better is
 /// known; an empty one if `doctor` or the solver have a better one.
@@ -13,7 +13,10 @@ const TOOLKIT: &str =
 pub(super) fn words(key: Key) -> (&'static str, &'static str) {
     match key {
         Key::NotInstalled => ("{} is not installed", "install it: `cudarun list` shows what is here"),
-        Key::NotOnPath => ("{} is installed where the program does not look", ""),
+        Key::NotOnPath => (
+            "{} is installed where the program does not look",
+            "start the program with cudarun, or put that directory into LD_LIBRARY_PATH",
+        ),
         Key::OtherMajor => (
             "only other versions of {} are installed",
             "install the version that the message names, or a build of the program for the one that is here",
@@ -43,9 +46,13 @@ pub(super) fn words(key: Key) -> (&'static str, &'static str) {
         Key::KnownBad => ("this version of {} is known to be bad", "install another version"),
         Key::WrongNumbers => ("{} computes wrong numbers", "install another version"),
         Key::NoDriver => {
-            ("no NVIDIA driver is installed", "install the NVIDIA driver: no library path can help")
+            ("the NVIDIA driver, or a part of it, is not installed", "install the NVIDIA driver: no library path can help")
         }
         Key::DriverNotLoaded => ("the kernel has not loaded the NVIDIA driver", "sudo modprobe nvidia"),
+        Key::ModuleNotSigned => (
+            "Secure Boot refuses the kernel module of the driver, which is not signed",
+            "enrol the key of the module with `sudo mokutil --import`, or switch off Secure Boot",
+        ),
         Key::DriverMismatch => (
             "the driver's libraries and the kernel's driver have different versions",
             "restart the machine, so that the kernel loads the installed driver",
@@ -65,7 +72,7 @@ pub(super) fn words(key: Key) -> (&'static str, &'static str) {
         Key::UvmMissing => ("the driver's unified memory does not work", "sudo nvidia-modprobe -u -c 0"),
         Key::Fabric => (
             "the fabric manager of the NVSwitches does not run",
-            "sudo systemctl restart nvidia-fabricmanager, in the driver's version",
+            "install nvidia-fabricmanager in the driver's version; sudo systemctl restart nvidia-fabricmanager",
         ),
         Key::DeviceNotPermitted => (
             "this user may not open the device nodes of the GPUs",
@@ -73,12 +80,16 @@ pub(super) fn words(key: Key) -> (&'static str, &'static str) {
         ),
         Key::GpusHidden => ("CUDA_VISIBLE_DEVICES hides every GPU", "unset CUDA_VISIBLE_DEVICES"),
         Key::NoSuchGpu => (
-            "the program asks for a GPU that does not exist",
+            "the GPU that the program asks for is not here",
             "start as many processes as GPUs are visible: `nvidia-smi -L` lists them",
         ),
         Key::GpuBusy => (
             "another process has exclusive use of the GPU",
             "wait for the other process, or allow several with `sudo nvidia-smi -c DEFAULT`",
+        ),
+        Key::MpsDaemon => (
+            "the daemon of CUDA's Multi-Process Service does not run, or belongs to another user",
+            "start it with `nvidia-cuda-mps-control -d`, or unset CUDA_MPS_PIPE_DIRECTORY",
         ),
         Key::OutOfMemory => (
             "the GPU is out of memory",
@@ -119,10 +130,10 @@ pub(super) fn words(key: Key) -> (&'static str, &'static str) {
             "start the container with `--shm-size 8g` or `--ipc host`",
         ),
         Key::ToolkitMissing => (
-            "no CUDA toolkit with nvcc is here",
+            "no CUDA toolkit with nvcc was found",
             "install the CUDA toolkit of the CUDA that the program was built for",
         ),
-        Key::ToolkitMismatch => ("nvcc has another CUDA than the framework", TOOLKIT),
+        Key::ToolkitMismatch => ("nvcc is from another CUDA version than the framework", TOOLKIT),
         Key::ToolkitMixed => (
             "the parts of the CUDA toolkit have different versions",
             "install nvcc, NVVM and CRT headers of one release",
@@ -131,27 +142,32 @@ pub(super) fn words(key: Key) -> (&'static str, &'static str) {
             "the CUDA toolkit is older than the GPU",
             "install a newer CUDA toolkit, or compile for an older architecture",
         ),
+        Key::ToolkitTooNewForGpu => (
+            "the CUDA toolkit no longer makes code for this GPU",
+            "install an older CUDA toolkit, or compile for a newer architecture",
+        ),
         Key::ToolkitVariable => (
-            "a variable that names the toolkit is no directory",
-            "export CUDA_HOME=DIR, the directory of one toolkit",
+            "a variable that names the toolkit does not name a directory",
+            "set CUDA_HOME to the directory of one toolkit",
         ),
         Key::HostCompiler => (
-            "the C++ compiler is too new for this nvcc",
-            "cudarun --build …, with an older g++ installed, or install a newer CUDA toolkit",
+            "the C++ compiler, or its C library, is too new for this nvcc",
+            "install an older g++ and start the build with `cudarun --build`, or install a newer CUDA toolkit",
         ),
+        Key::HostCompilerMissing => ("the C++ compiler g++ is not installed", "install g++"),
         Key::HeadersMissing => {
             ("a header is not installed", "install the development package of its library")
         }
         Key::PtxasMissing => {
-            ("no ptxas is here", "install a CUDA toolkit: cudarun … leads the program to its ptxas")
+            ("no ptxas was found", "install a CUDA toolkit: cudarun leads the program to its ptxas")
         }
         Key::PtxasOld => (
             "the ptxas that is used is older than the GPU or the compiler",
-            "export TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas, of a newer CUDA toolkit",
+            "set TRITON_PTXAS_PATH to the ptxas of a newer CUDA toolkit",
         ),
         Key::LibdeviceMissing => (
             "libdevice.10.bc is not where the program looks",
-            "install a CUDA toolkit: cudarun … leads the program to its libdevice",
+            "install a CUDA toolkit: cudarun leads the program to its libdevice",
         ),
         Key::PtxNewerThanDriver => (
             "code was compiled by a newer CUDA than the driver supports",
@@ -166,15 +182,19 @@ pub(super) fn words(key: Key) -> (&'static str, &'static str) {
             "start cudarun inside: `sudo cudarun PROGRAM`",
         ),
         Key::NetworkInterface => {
-            ("the network interface does not exist", "export NCCL_SOCKET_IFNAME=NAME, as `ip link` shows it")
+            ("the network interface does not exist", "set NCCL_SOCKET_IFNAME to a name that `ip link` lists")
         }
         Key::LockedMemory => ("too little memory may be locked", "ulimit -l unlimited"),
         Key::BuiltWithOtherDriver => {
             ("the program was built against another driver", "build it again, or update the NVIDIA driver")
         }
         Key::ProgramFault => (
-            "the program's own kernel or call is wrong; no library is",
-            "CUDA_LAUNCH_BLOCKING=1 shows the call",
+            "the fault is in the program's own kernel or call, not in a library",
+            "start the program with CUDA_LAUNCH_BLOCKING=1, which shows the call",
+        ),
+        Key::ForkedProcess => (
+            "the program forked after it had used the GPU",
+            "start worker processes with `multiprocessing.set_start_method(\"spawn\")`",
         ),
         Key::OtherSystem => ("this is a message of Windows: nothing on this machine tells its cause", ""),
         Key::Harmless => ("this message is harmless: it also appears in programs that work", ""),

@@ -9,7 +9,7 @@ use std::ptr;
 use serde_json::{Value, json};
 
 use super::Style;
-use super::cures::{self, cures};
+use super::cures::{self, Cure, cures};
 use super::doctor_words;
 use super::hints::shell_words;
 use super::json::finish;
@@ -34,7 +34,7 @@ pub struct Diagnosis<'d> {
     pub program: &'d [OsString],
     /// The user did not name the program, and neither does the text.
     pub is_program_guessed: bool,
-    /// The text names paths that are not here.
+    /// The text names paths that are not here, or a message is from a machine with a driver or a GPU that this one lacks.
     pub is_elsewhere: bool,
     pub is_utf16: bool,
     /// Bytes in the middle that were not read.
@@ -44,6 +44,12 @@ pub struct Diagnosis<'d> {
 impl Diagnosis<'_> {
     pub fn is_recognised(&self) -> bool {
         !self.chain.leading.is_empty() || !self.chain.harmless.is_empty()
+    }
+
+    /// The cures for a cause. In their commands, a guessed program is a word to replace.
+    pub(super) fn cures(&self, cause: &Cause<'_>) -> Vec<Cure> {
+        let unknown = [OsString::from("PROGRAM")];
+        cures(cause, if self.is_program_guessed { &unknown } else { self.program }, self.elements)
     }
 }
 
@@ -91,13 +97,13 @@ fn remarks(diagnosis: &Diagnosis<'_>) -> String {
     let mut text = String::new();
     if diagnosis.is_program_guessed && !diagnosis.is_elsewhere {
         let about = match diagnosis.program {
-            [] => "no program is known".to_owned(),
-            words => format!("this is about `{}`", shell_words(words)),
+            [] => "no program is named".to_owned(),
+            words => format!("no program is named, so the answer is for `{}`", shell_words(words)),
         };
-        text.push_str(&format!("\n{about}: name the program that failed after the options\n"));
+        text.push_str(&format!("\n{about}: add the program that failed to the end of the command\n"));
     }
     if diagnosis.is_elsewhere {
-        text.push_str("\nthe text names paths that are not here: on the machine that it is from, run this command, or `cudarun doctor --save FILE` for `--machine FILE` here\n");
+        text.push_str("\nthe message is from another machine: run this command there, or `cudarun doctor --save FILE` there and this command with `--machine FILE` here\n");
     }
     if diagnosis.is_utf16 {
         text.push_str("\nthe text is UTF-16: only its ASCII characters were read\n");
@@ -129,7 +135,7 @@ fn cause(cause: &Cause<'_>, is_told: bool, diagnosis: &Diagnosis<'_>, all: bool,
         rows.push(vec![String::new(), format!("and {} more", cause.evidence.len() - shown)]);
     }
     let mut text = format!("{title}\n{}", style.columns("  ", &rows));
-    let cures = cures(cause, diagnosis.program, diagnosis.elements);
+    let cures = diagnosis.cures(cause);
     let shown = if all { cures.len() } else { cures.len().min(2) };
     for (place, cure) in cures[..shown].iter().enumerate() {
         let label = if place == 0 { "do:" } else { "or:" };
@@ -181,7 +187,7 @@ pub fn diagnosis_json(diagnosis: &Diagnosis<'_>) -> String {
             let (at, says) = doctor_words::evidence(evidence);
             json!({ "at": at, "says": says })
         });
-        let cures = cures(cause, diagnosis.program, diagnosis.elements);
+        let cures = diagnosis.cures(cause);
         let cures = cures.into_iter().map(|cure| json!({ "do": cure.command, "why": cure.why }));
         json!({
             "cause": word(&cause.key),

@@ -255,10 +255,11 @@ fn a_driver_that_does_not_fit() {
 fn tools_that_are_missing_or_older() {
     let nvcc = |version: &str| {
         let root = format!("/usr/local/cuda-{version}");
+        let release = format!("constants = ['Cuda compilation tools, release {version}, V{version}.99']");
+        let tool = |name: &str| program(name, &[], &release).replace("/usr/bin", &format!("{root}/bin"));
         vec![
-            program("nvcc", &[], "").replace("/usr/bin/nvcc", &format!("{root}/bin/nvcc")),
-            program("ptxas", &[], "").replace("/usr/bin/ptxas", &format!("{root}/bin/ptxas")),
-            text(&format!("{root}/version.json"), &format!("{{\"cuda\": {{\"version\": \"{version}.1\"}}}}")),
+            tool("nvcc"),
+            tool("ptxas"),
             text(&format!("{root}/nvvm/libdevice/libdevice.10.bc"), "x"),
             link("/usr/local/cuda", &root),
         ]
@@ -267,6 +268,7 @@ fn tools_that_are_missing_or_older() {
     let none = app(&[], &[], &[]);
     check(&["cuda-home-unset", "ptxas-invoke", "libdevice-dir"], &none, &place("12.4"));
     check(&["nvcc-arch"], &place("11.5"), &place("12.4"));
+    check(&["nvcc-dropped-arch"], &place("12.4"), &place("11.8"));
     check(&["ptxas-sm121a"], &place("12.4"), &place("13.0"));
     check(&["toolkit-mismatch"], &place("12.2"), &place("11.3"));
     let header = text("/usr/local/cuda-12.4/include/cusparse.h", "");
@@ -340,6 +342,39 @@ fn harmless_messages() {
         let found = diagnose(&place, &with_failure);
         assert_eq!(found["causes"][0]["cause"], "not-installed", "{id} {found:#}");
         assert_eq!(found["harmless"].as_array().unwrap().len(), 1, "{id} {found:#}");
+    }
+}
+
+/// A warning before the failure is no better explanation, however certain its cause.
+#[test]
+fn a_warning_yields_to_the_failure() {
+    let place = one_gpu(&[], &[], &[]);
+    let warning = "UserWarning: CUDA path could not be detected. Set CUDA_PATH environment variable";
+    let failure = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB";
+    let keys = |text: &str| {
+        let found = diagnose(&place, text);
+        let causes = found["causes"].as_array().unwrap().clone();
+        causes.into_iter().map(|cause| cause["cause"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(keys(&format!("{warning}\n{failure}"))[..2], ["out-of-memory", "toolkit-missing"]);
+    let plain = warning.replace("UserWarning: ", "");
+    assert_eq!(keys(&format!("{plain}\n{failure}"))[..2], ["toolkit-missing", "out-of-memory"], "the control");
+}
+
+/// These are printed only where a driver or a GPU is.
+#[test]
+fn a_message_of_a_better_machine_is_of_another() {
+    let here = one_gpu(&[], &[], &[]);
+    for text in [
+        "Failed to initialize NVML: Driver/library version mismatch",
+        "RuntimeError: The NVIDIA driver on your system is too old (found version 11060)",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
+    ] {
+        let found = diagnose(&app(&[], &[], &[]), text);
+        let causes = found["causes"].as_array().unwrap();
+        assert_eq!(found["elsewhere"], true, "{text}");
+        assert!(causes.iter().all(|cause| cause["certainty"] == "may-be"), "{found:#}");
+        assert_eq!(diagnose(&here, text)["elsewhere"], false, "the control: {text}");
     }
 }
 

@@ -103,6 +103,21 @@ fn secrets_of_a_log_are_not_shown() {
     }
 }
 
+/// Shells give `<(…)` as a pipe.
+#[test]
+fn a_log_can_be_a_pipe() {
+    let directory = tempfile::tempdir().unwrap();
+    let fifo = directory.path().join("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let path = fifo.clone();
+    let writer = std::thread::spawn(move || std::fs::write(path, MISSING).unwrap());
+    let page = Run::new(["diagnose", "--from", fifo.to_str().unwrap()]).any_stdout().check();
+    writer.join().unwrap();
+    assert!(page.contains("libcudart.so.12"), "{page}");
+    let nothing = directory.path().to_str().unwrap();
+    Run::new(["diagnose", "--from", nothing]).status(2).stderr_contains(&["directory"]).check();
+}
+
 #[test]
 fn a_long_log_is_a_short_page() {
     let mut log = String::new();

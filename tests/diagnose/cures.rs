@@ -136,13 +136,13 @@ fn toolkits_from_wheels() {
     assert!(installed.starts_with("install the development package"), "the control: {installed}");
 }
 
-/// The release of nvcc is that of its wheel.
 #[test]
 fn a_ptxas_of_a_wheel_has_a_release() {
     let message = "ptxas fatal   : Value 'sm_110' is not defined for option 'gpu-name'";
     let place = |version: &str| {
-        let tool = text(&format!("{SITE}/nvidia/cu13/bin/ptxas"), "");
-        venv(&[tool, packages(&[("nvidia_cuda_nvcc", version)]).concat()], &[])
+        let release = &version[..4];
+        let said = format!("constants = ['Cuda compilation tools, release {release}, V{version}']");
+        venv(&[elf(&format!("{SITE}/nvidia/cu13/bin/ptxas"), &said)], &[])
     };
     assert_eq!(first(&place("12.9.86"), message)["certainty"], "is");
     let found = diagnose(&place("13.0.88"), message);

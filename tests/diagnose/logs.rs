@@ -177,6 +177,12 @@ fn prefixes_of_launchers_do_not_hide_the_second_line() {
         "",
         "[rank3]: ",
         "[1,3]<stderr>: ",
+        "[1]<stderr>:",
+        "2026-11-22T23:42:31.123456789Z stderr F ",
+        "#12 3.456 ",
+        "web_1    | ",
+        "node01: ",
+        "(EngineCore_0 pid=99) ERROR 11-22 23:42:31 [core.py:708] ",
         "3: ",
         "trainer-1  | ",
         "(RayWorker pid=99, ip=10.0.0.1) ",
@@ -260,6 +266,18 @@ fn nothing_but_the_matched_text_is_kept() {
     assert!(!format!("{:?}", messages(log.as_bytes())).contains("hunter2"));
     let long = format!("CUDA error: {}", "x".repeat(5000));
     assert!(messages(long.as_bytes())[0].excerpt.chars().count() <= 200);
+    // A match may have anything between its two ends.
+    for text in [
+        "GPU worker started with HF_TOKEN=hunter2 and failed",
+        "CUDA job url=https://user:hunter2@host could not start",
+        "nvidia-smi --password hunter2 returned an error",
+        "error: docker login -p hunter2 nvcr/nvidia",
+    ] {
+        let shown = only(text.as_bytes()).excerpt;
+        assert!(!shown.contains("hunter2") && shown.contains('…'), "{shown}");
+    }
+    let whole = only(b"modprobe: ERROR: could not insert 'nvidia_uvm': Operation not permitted").excerpt;
+    assert_eq!(whole, "could not insert 'nvidia_uvm'", "the last word is whole");
     let hostile = only(b"undefined symbol: cudnnCreate \xff\x1b[2J").excerpt;
     assert!(!hostile.contains('\x1b'));
 }

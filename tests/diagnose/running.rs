@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{CUDARUN, lacks};
+use crate::support::{CUDARUN, Workshop, lacks};
 
 const MISSING: &str =
     "ImportError: libcudart.so.12: cannot open shared object file: No such file or directory";
@@ -145,6 +145,39 @@ fn a_program_that_worked_may_have_missed_the_gpu() {
 }
 
 /// A program of several lines is still a command to paste.
+/// Lines that only name a part and a failure explain nothing.
+#[test]
+fn a_clue_is_no_failure() {
+    let clue = "echo 'GPU 0: 0 errors' >&2; echo 'GPU flag: error 5' >&2;";
+    for (end, is_explained) in [("exit 0", false), ("exit 3", true)] {
+        let code = format!("{clue} {end}");
+        let script = Script::new(&code);
+        let alone = script.alone().output().unwrap();
+        let said = explanation(&alone, &script.diagnosed().output().unwrap());
+        assert_eq!(said.contains("it may be:"), is_explained, "{said}");
+        assert!(!said.contains("it is:") && said.is_empty() != is_explained, "{said}");
+        let mut by_setting = script.under(&[]);
+        by_setting.env("CUDARUN_ON_FAILURE", "diagnose");
+        assert_eq!(explanation(&alone, &by_setting.output().unwrap()), "");
+    }
+}
+
+/// A program that shows no need of a library is started without a look at the machine. Its failure needs one.
+#[test]
+fn the_failure_of_a_program_without_needs_is_explained_with_this_machine() {
+    let workshop = Workshop::new();
+    let library = workshop.library("lib/libcudart.so.12", "libcudart.so.12", "int cudaRuntimeGetVersion;", &[]);
+    let directory = library.parent().unwrap().to_str().unwrap();
+    let code = format!("echo '{MISSING}' >&2; exit 3");
+    let script = Script::new(&code);
+    let alone = script.alone().output().unwrap();
+    let also = script.under(&["-q", "--also", directory, "diagnose"]).output().unwrap();
+    let said = explanation(&alone, &also);
+    assert!(said.contains("libcudart.so.12 is installed where the program does not look"), "{said}");
+    let control = explanation(&alone, &script.diagnosed().output().unwrap());
+    assert!(control.contains("libcudart.so.12 is not installed"), "{control}");
+}
+
 #[test]
 fn a_cure_with_line_ends_can_be_pasted() {
     let script =

@@ -35,7 +35,7 @@ fn all_wheels_of_a_toolkit_lie_in_the_entry_of_nvcc() {
     house
         .run(&["list", "toolkit"])
         .status(1)
-        .stdout_contains(&["no CUDA toolkit with nvcc is here\n\nnext: cudarun fetch toolkit\n"])
+        .stdout_contains(&["no CUDA toolkit with nvcc was found\n\nnext: cudarun fetch toolkit\n"])
         .check();
     house.fetch(&["toolkit=13.0"]).stderr_contains(&["2 wheels, ", "nvidia-nvvm 13.0.88 in "]).check();
     assert_eq!(house.entries(), [sum(&nvcc().bytes())]);

@@ -5,7 +5,7 @@ use super::picture::Picture;
 use crate::causes::{Cause, Certainty};
 use crate::doctor::{Examination, Finding, Section, Severity};
 use crate::inventory::Inventory;
-use crate::report::cures::{self, cures};
+use crate::report::cures;
 use crate::report::diagnosed::{Diagnosis, said};
 use crate::report::doctor::{self, ExaminedProgram};
 use crate::report::doctor_words;
@@ -160,7 +160,7 @@ pub fn diagnosed_page(diagnosis: &Diagnosis<'_>) -> Page {
             Certainty::IsNot => (Tone::Plain, "it is not"),
         };
         let line = |evidence| <[String; 2]>::from(doctor_words::evidence(evidence)).join("  ");
-        let cures = cures(cause, diagnosis.program, diagnosis.elements);
+        let cures = diagnosis.cures(cause);
         Part::Finding(FindingPart {
             tone,
             label: label.to_owned(),
