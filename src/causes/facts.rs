@@ -26,10 +26,10 @@ pub struct Facts<'f, 'h> {
     pub toolkits: LazyCell<Vec<Toolkit>, Box<dyn FnOnce() -> Vec<Toolkit> + 'f>>,
     /// The user named the program, or the text names its environment.
     pub is_program_known: bool,
-    /// The text names paths that are not here: it may come from another machine.
+    /// The text is from another machine, so no question about this one is answered.
     pub is_elsewhere: bool,
-    pub as_is: Start<'h>,
-    /// The program was started with the plan, and `as_is` is that start.
+    /// The start that failed: as without cudarun, or with the plan.
+    pub failed: Start<'h>,
     pub is_pinned: bool,
 }
 
@@ -39,9 +39,9 @@ pub struct Start<'h> {
     pub prediction: Prediction,
 }
 
-/// A question, with the environment that it is asked in. The plan's environment replaces the prediction.
+/// The environment in which a question is asked: that of the failure, of the plan, or another one.
 #[derive(Clone, Copy)]
-pub(super) struct View<'v, 'f, 'h> {
+pub(super) struct AskedIn<'v, 'f, 'h> {
     pub facts: &'v Facts<'f, 'h>,
     pub start: &'v Start<'h>,
     pub plan: Option<&'v Pinned>,
@@ -96,13 +96,13 @@ pub(super) fn installation(installation: &Installation) -> Evidence {
 
 impl<'f, 'h> Facts<'f, 'h> {
     /// The environment in which the program has failed.
-    pub(super) fn view(&self) -> View<'_, 'f, 'h> {
+    pub(super) fn as_failed(&self) -> AskedIn<'_, 'f, 'h> {
         let plan = self.decision.pinned.as_ref().filter(|_| self.is_pinned);
-        View { facts: self, start: &self.as_is, plan }
+        AskedIn { facts: self, start: &self.failed, plan }
     }
 }
 
-impl<'v> View<'v, '_, '_> {
+impl<'v> AskedIn<'v, '_, '_> {
     /// The installations of a family that a program can use.
     pub(super) fn copies(&self, family: &str) -> impl Iterator<Item = &'v Installation> + use<'v> {
         let is_copy = move |one: &&Installation| one.origin != Origin::Stub && !is_shim(one);

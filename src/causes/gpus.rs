@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::facts::{Library, View, installation};
+use super::facts::{AskedIn, Library, installation};
 use super::model::Answer;
 use crate::catalog::{architectures, knowledge};
 use crate::doctor::Evidence;
@@ -27,7 +27,7 @@ fn said(driver: &KernelDriver) -> Evidence {
     Evidence::File { path: driver.from.clone(), line: None, text: driver.version.to_string() }
 }
 
-impl View<'_, '_, '_> {
+impl AskedIn<'_, '_, '_> {
     pub(super) fn driver_older(&self, of: &str) -> Answer {
         let Some(driver) = &self.facts.inventory.driver else { return Answer::new(false, Vec::new()) };
         let Some((cuda, mut evidence)) = self.cuda_of(of) else { return Answer::unknown() };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::facts::{Library, View, installation, is_shim, serves};
+use super::facts::{AskedIn, Library, installation, is_shim, serves};
 use super::model::Answer;
 use crate::catalog::{Family, catalog, first_number};
 use crate::doctor::{Evidence, Finding, FindingKind};
@@ -34,13 +34,13 @@ fn listed<'i>(installations: impl IntoIterator<Item = &'i Installation>) -> Vec<
 }
 
 /// Returns the symbols that a library exports; none if it is unreadable.
-fn exports(view: &View<'_, '_, '_>, path: &Path) -> Option<Vec<String>> {
-    let data = view.facts.host.map(path).ok()?;
+fn exports(asked: &AskedIn<'_, '_, '_>, path: &Path) -> Option<Vec<String>> {
+    let data = asked.facts.host.map(path).ok()?;
     let names = symbols::names(&Elf::parse(&data).ok()?);
     Some(names.into_iter().map(|name| name.split('@').next().unwrap_or_default().to_owned()).collect())
 }
 
-impl View<'_, '_, '_> {
+impl AskedIn<'_, '_, '_> {
     /// The installations that could answer for a library, those with other numbers in their SONAMEs included.
     fn related(&self, library: &Library<'_>) -> Vec<&Installation> {
         let Some(family) = library.family() else { return Vec::new() };
@@ -205,9 +205,9 @@ impl View<'_, '_, '_> {
             evidence.splice(..0, self.reached(first, Vec::new()));
         }
         // Another file may import it, which the prediction does not know. The plan removes no file but these.
-        let is_as_is = std::ptr::eq(self.start, &raw const self.facts.as_is);
+        let is_failed = std::ptr::eq(self.start, &raw const self.facts.failed);
         let is_gone = lacks && self.imports(symbol) == Some(false);
-        Answer::new(if is_gone { (!is_as_is).then_some(false) } else { Some(lacks) }, evidence)
+        Answer::new(if is_gone { (!is_failed).then_some(false) } else { Some(lacks) }, evidence)
     }
 
     /// True if a predicted file, or one that asks for it, imports the symbol; none if all that is known imports nothing.

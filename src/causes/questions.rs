@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::facts::{Library, View};
+use super::facts::{AskedIn, Library};
 use super::libraries;
 use super::model::Answer;
 use crate::catalog::{Capture, Question};
@@ -14,7 +14,7 @@ use crate::variables;
 
 const BUS: &str = "/sys/bus/pci/devices";
 
-impl View<'_, '_, '_> {
+impl AskedIn<'_, '_, '_> {
     /// Answers for a message with these facts.
     pub(super) fn ask(&self, question: &Question, said: &Captures) -> Answer {
         let mut answer = self.answer(question, said).unwrap_or_default();
@@ -111,7 +111,8 @@ impl View<'_, '_, '_> {
 
     fn doctor(&self, codes: &[String]) -> Answer {
         let all = self.facts.examination.findings.iter();
-        let found: Vec<_> = all.clone().filter(|one| codes.iter().any(|code| code == one.what.code())).collect();
+        let found: Vec<_> =
+            all.clone().filter(|one| codes.iter().any(|code| code == one.what.code())).collect();
         // `doctor` reports a missing driver only where a card is, and a container's GPU only where a driver runs.
         let (inventory, place) = (self.facts.inventory, self.facts.examination.surroundings);
         let has_driver = inventory.driver.is_some() || self.copies("driver").next().is_some();

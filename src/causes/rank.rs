@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::facts::{Facts, Library, Start, View};
+use super::facts::{AskedIn, Facts, Library, Start};
 use super::libraries;
 use super::model::{Answer, Cause, Certainty};
 use crate::catalog::{Capture, CauseKey, ErrorKind, PossibleCause, Question, States};
@@ -23,7 +23,7 @@ use crate::variables;
 pub fn causes<'m, 'h>(facts: &Facts<'_, 'h>, chain: &'m Chain) -> Vec<Cause<'m>> {
     let messages = if chain.leading.is_empty() { &chain.harmless } else { &chain.leading };
     let planned = facts.decision.pinned.as_ref().filter(|_| !facts.is_pinned).map(|pinned| {
-        let start = Start { searcher: facts.as_is.searcher.clone(), prediction: pinned.after.clone() };
+        let start = Start { searcher: facts.failed.searcher.clone(), prediction: pinned.after.clone() };
         (start, pinned)
     });
     let unset = if facts.is_pinned { None } else { unset(facts) };
@@ -34,7 +34,7 @@ pub fn causes<'m, 'h>(facts: &Facts<'_, 'h>, chain: &'m Chain) -> Vec<Cause<'m>>
             let mut cause = judge(facts, message, possible);
             if cause.certainty != Certainty::IsNot {
                 let helps = |start: &Start<'h>, plan: Option<&Pinned>| {
-                    is_removed(View { facts, start, plan }, facts, message, possible)
+                    is_removed(AskedIn { facts, start, plan }, facts, message, possible)
                 };
                 cause.plan_helps = planned
                     .as_ref()
@@ -61,15 +61,14 @@ pub fn causes<'m, 'h>(facts: &Facts<'_, 'h>, chain: &'m Chain) -> Vec<Cause<'m>>
         }
     }
     // A warning seldom ends a program; another message explains the failure better.
-    all.sort_by_key(|cause| {
-        (cause.certainty == Certainty::IsNot, cause.message.is_warning, cause.certainty)
-    });
+    all.sort_by_key(|cause| (cause.certainty == Certainty::IsNot, cause.message.is_warning, cause.certainty));
     all
 }
 
 /// True if the message that explains a failure best comes from a machine with a part that this one lacks.
 pub fn contradicts(inventory: &Inventory, chain: &Chain) -> bool {
-    let has_driver = || inventory.driver.is_some() || inventory.installations.iter().any(|one| one.family == "driver");
+    let has_driver =
+        || inventory.driver.is_some() || inventory.installations.iter().any(|one| one.family == "driver");
     chain.chosen().is_some_and(|message| match message.row.states {
         Some(States::Driver) => !has_driver(),
         Some(States::Gpu) => inventory.is_without_gpu(),
@@ -78,8 +77,8 @@ pub fn contradicts(inventory: &Inventory, chain: &Chain) -> bool {
 }
 
 fn judge<'m>(facts: &Facts<'_, '_>, message: &'m Message, possible: &PossibleCause) -> Cause<'m> {
-    let view = facts.view();
-    let ask = |question| view.ask(question, &message.captures);
+    let failed = facts.as_failed();
+    let ask = |question| failed.ask(question, &message.captures);
     let answers: Vec<Answer> = possible.when.iter().map(ask).collect();
     let certainty = if answers.iter().any(|answer| answer.is == Some(false)) {
         Certainty::IsNot
@@ -120,15 +119,15 @@ pub fn subject<'m>(message: &'m Message, possible: &'m PossibleCause) -> Option<
 
 /// True if a question is answered yes as it is, and no in another environment.
 fn is_removed(
-    view: View<'_, '_, '_>,
+    other: AskedIn<'_, '_, '_>,
     facts: &Facts<'_, '_>,
     message: &Message,
     possible: &PossibleCause,
 ) -> bool {
-    let as_is = facts.view();
+    let failed = facts.as_failed();
     possible.when.iter().any(|question| {
-        let now = as_is.ask(question, &message.captures).is;
-        now == Some(true) && view.ask(question, &message.captures).is == Some(false)
+        let now = failed.ask(question, &message.captures).is;
+        now == Some(true) && other.ask(question, &message.captures).is == Some(false)
     })
 }
 
@@ -156,7 +155,7 @@ fn beside<'h>(facts: &Facts<'_, 'h>, cause: &Cause<'_>) -> Option<(Start<'h>, Pa
 }
 
 fn start<'h>(facts: &Facts<'_, 'h>, env: &Environment) -> Start<'h> {
-    let searcher = facts.as_is.searcher.within(env, None);
+    let searcher = facts.failed.searcher.within(env, None);
     let prediction = predict::predict(&searcher, facts.program, facts.inventory);
     Start { searcher, prediction }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::facts::View;
+use super::facts::AskedIn;
 use super::gpus::capability;
 use super::libraries;
 use super::model::Answer;
@@ -20,7 +20,7 @@ fn shown((path, release): (&Path, Option<Version>)) -> Evidence {
     Evidence::File { path: path.to_owned(), line: None, text }
 }
 
-impl View<'_, '_, '_> {
+impl AskedIn<'_, '_, '_> {
     /// The toolkits with a part, in the order in which builds look: named by a variable, in PATH, in the usual place.
     fn toolkits(&self, part: Part) -> Vec<&Toolkit> {
         let host = self.facts.host;

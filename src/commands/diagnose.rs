@@ -69,7 +69,7 @@ pub(super) fn explained<T>(
 }
 
 pub(super) fn known_from_text(log: &Log) -> Diagnosis<'_> {
-    let Log { chain, is_utf16, left_out, .. } = log;
+    let Log { chain, is_utf16, left_out, is_empty, .. } = log;
     Diagnosis {
         chain,
         causes: &[],
@@ -79,6 +79,7 @@ pub(super) fn known_from_text(log: &Log) -> Diagnosis<'_> {
         is_elsewhere: false,
         is_utf16: *is_utf16,
         left_out: *left_out,
+        is_empty: *is_empty,
     }
 }
 

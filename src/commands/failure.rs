@@ -103,13 +103,7 @@ struct Ended<'e> {
 }
 
 impl Ended<'_> {
-    fn explain(
-        &self,
-        facts: &Facts<'_>,
-        decision: &Decision,
-        common: &Common,
-        options: Option<&Diagnose>,
-    ) {
+    fn explain(&self, facts: &Facts<'_>, decision: &Decision, common: &Common, options: Option<&Diagnose>) {
         let Ended { log, status, command, is_pinned } = *self;
         let style = Style::stderr(common.color).of(facts.host);
         let words: Vec<OsString> =

@@ -135,8 +135,8 @@ static PREFIX: LazyLock<Regex> = LazyLock::new(|| {
         r"\[\s*\d+\.\d+\]\s",                                                  // kernel
         r"|[A-Z][a-z][a-z]\s+\d+\s[\d:]{8}\s\S+\s(?:[\w.-]+(?:\[\d+\])?:\s)?", // syslog
         r"|\[?\d{2,4}[-/:]\d\d[-/:]\d\d[\d.,:+ZT-]*\]?(?:\s\d\d:\d\d:\d\d\S*)?\s",
-        r"|[IWEF]\d{4}\s[\d:.]+\s+\d+\s", // glog
-        r"|(?:stdout|stderr)\s[FP]\s|#\d+\s\d+\.\d+\s", // container runtimes, docker build
+        r"|[IWEF]\d{4}\s[\d:.]+\s+\d+\s",                       // glog
+        r"|(?:stdout|stderr)\s[FP]\s|#\d+\s\d+\.\d+\s",         // container runtimes, docker build
         r"|[A-Z]+\s\d\d-\d\d\s[\d:]{8}\s(?:\[[\w.]+:\d+\]\s)?", // vLLM
         r"|(?P<speaker>\[\d+(?:,\d+)?\]<std\w+>:?|\[(?:default)?(?:rank)?\d+\]:?|\d{1,5}:\s",
         r"|\([\w. -]*\b(?:pid|rank)=\d+[^)]*\)|[\w.-]+\s+\||\[pod/[^\]]*\]|[A-Za-z][\w-]*\d:\s)\s?",

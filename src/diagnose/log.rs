@@ -18,6 +18,7 @@ pub struct Log {
     pub paths: NamedPaths,
     pub is_utf16: bool,
     pub left_out: u64,
+    pub is_empty: bool,
 }
 
 /// Takes a text piece by piece.
@@ -56,9 +57,10 @@ impl LogReader {
         for piece in std::mem::take(&mut self.kept) {
             self.take(&piece);
         }
+        let is_empty = self.taken == 0;
         let is_utf16 = self.reading.is_utf16();
         let chain = Chain::new(self.reading.finish());
-        Log { chain, paths: self.paths, is_utf16, left_out: self.left_out }
+        Log { chain, paths: self.paths, is_utf16, left_out: self.left_out, is_empty }
     }
 
     /// The bytes that were taken.

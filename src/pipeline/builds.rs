@@ -11,7 +11,7 @@ use crate::builds::{self, BuildWish, Compilers, compilers};
 use crate::cli::Common;
 use crate::error::Error;
 use crate::host::Host;
-use crate::inventory::{Inventory, Part, Scope};
+use crate::inventory::Part;
 use crate::program::{self, BuiltFramework, Command};
 use crate::settings::build::Build;
 use crate::settings::resolve::{Purpose, Settings};
@@ -25,7 +25,7 @@ const NO_ISOLATION: &str = "--no-build-isolation";
 pub(super) fn with_toolkit(mut settings: Settings, request: &Request<'_>) -> Result<Settings, Error> {
     let host = &settings.host;
     let sites = site_packages(host, request.command());
-    let inventory = toolkits(&settings, request.common, &sites)?;
+    let inventory = scan::toolkits(&settings, request.common, &sites)?;
     let framework = program::built_framework(host, &sites);
     let is_isolated =
         framework.as_ref().zip(request.command()).is_some_and(|(of, command)| is_isolated(host, command, of));
@@ -45,14 +45,6 @@ pub(super) fn with_toolkit(mut settings: Settings, request: &Request<'_>) -> Res
     Ok(settings)
 }
 
-/// Scans for toolkits alone.
-pub(super) fn toolkits(settings: &Settings, common: &Common, sites: &[PathBuf]) -> Result<Inventory, Error> {
-    let scope = scan::any_program(settings, common)?;
-    let site_packages = sites.to_vec();
-    let scope = Scope { toolkits: true, only_toolkits: true, site_packages, ..scope };
-    Ok(scan::scan(&settings.host, &scope))
-}
-
 /// Finds compilers for frameworks that would find none while they run.
 pub(super) fn compilers(facts: &Facts<'_>, common: &Common) -> Result<Compilers, Error> {
     let Facts { host, settings, program, inventory, .. } = facts;
@@ -64,7 +56,7 @@ pub(super) fn compilers(facts: &Facts<'_>, common: &Common) -> Result<Compilers,
     if lacking.is_empty() {
         return Ok(Compilers { watched, ..Compilers::default() });
     }
-    let found = toolkits(settings, common, &program.site_packages)?;
+    let found = scan::toolkits(settings, common, &program.site_packages)?;
     let toolkits = found.toolkits.as_deref().unwrap_or_default();
     let mut compilers = compilers::supply(host, program, inventory, toolkits, &lacking);
     compilers.watched.extend(watched);

@@ -4,7 +4,7 @@ use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::builds;
+use super::scan;
 use crate::builds::Compilers;
 use crate::causes;
 use crate::cli::Common;
@@ -159,12 +159,12 @@ impl<'h> Facts<'h> {
             decision,
             policy: self.policy(0, &[]),
             toolkits: LazyCell::new(Box::new(|| {
-                let found = builds::toolkits(self.settings, common, &self.program.site_packages).ok();
+                let found = scan::toolkits(self.settings, common, &self.program.site_packages).ok();
                 found.and_then(|inventory| inventory.toolkits).unwrap_or_default()
             })),
             is_program_known,
             is_elsewhere,
-            as_is: causes::Start { searcher: self.searcher.within(env, None), prediction },
+            failed: causes::Start { searcher: self.searcher.within(env, None), prediction },
             is_pinned,
         }
     }

@@ -98,6 +98,14 @@ pub fn any_program(settings: &Settings, common: &Common) -> Result<Scope, Error>
     Ok(scope)
 }
 
+/// Scans for toolkits alone.
+pub(super) fn toolkits(settings: &Settings, common: &Common, sites: &[PathBuf]) -> Result<Inventory, Error> {
+    let scope = any_program(settings, common)?;
+    let site_packages = sites.to_vec();
+    let scope = Scope { toolkits: true, only_toolkits: true, site_packages, ..scope };
+    Ok(scan(&settings.host, &scope))
+}
+
 /// The scope of the whole machine, with the packages of the given Python, or else of the first in PATH.
 pub fn everywhere(settings: &Settings, common: &Common, python: Option<&OsStr>) -> Result<Scope, Error> {
     let mut scope = any_program(settings, common)?;

@@ -4,8 +4,7 @@ use crate::catalog::CauseKey as Key;
 
 /// An instruction that a cure ends with where nothing was solved.
 const BUILD: &str = "install a build for this GPU: no library path can help";
-const TOOLKIT: &str =
-    "start the build with `cudarun --build`, which takes a toolkit that fits, or install that of the program's CUDA";
+const TOOLKIT: &str = "start the build with `cudarun --build`, which takes a toolkit that fits, or install that of the program's CUDA";
 
 /// The sentence, in which `{}` is a placeholder for what the message is about, and the cure where nothing better is
 /// known; an empty one if `doctor` or the solver have a better one.
@@ -45,9 +44,10 @@ pub(super) fn words(key: Key) -> (&'static str, &'static str) {
         Key::PathPoisons => ("LD_LIBRARY_PATH gives libraries of an environment to every program", ""),
         Key::KnownBad => ("this version of {} is known to be bad", "install another version"),
         Key::WrongNumbers => ("{} computes wrong numbers", "install another version"),
-        Key::NoDriver => {
-            ("the NVIDIA driver, or a part of it, is not installed", "install the NVIDIA driver: no library path can help")
-        }
+        Key::NoDriver => (
+            "the NVIDIA driver, or a part of it, is not installed",
+            "install the NVIDIA driver: no library path can help",
+        ),
         Key::DriverNotLoaded => ("the kernel has not loaded the NVIDIA driver", "sudo modprobe nvidia"),
         Key::ModuleNotSigned => (
             "Secure Boot refuses the kernel module of the driver, which is not signed",

@@ -39,6 +39,7 @@ pub struct Diagnosis<'d> {
     pub is_utf16: bool,
     /// Bytes in the middle that were not read.
     pub left_out: u64,
+    pub is_empty: bool,
 }
 
 impl Diagnosis<'_> {
@@ -56,7 +57,9 @@ impl Diagnosis<'_> {
 pub fn diagnosis(diagnosis: &Diagnosis<'_>, all: bool, verbosity: u8, style: Style) -> String {
     if !diagnosis.is_recognised() {
         let next = format!("{} cudarun doctor", style.hint("next:"));
-        return format!("no known error message is in this text{}\n\n{next}\n", remarks(diagnosis));
+        let what =
+            if diagnosis.is_empty { "the text is empty" } else { "no known error message is in this text" };
+        return format!("{what}{}\n\n{next}\n", remarks(diagnosis));
     }
     let count = |certainty| diagnosis.causes.iter().filter(|cause| cause.certainty == certainty).count();
     let (sure, ruled_out) = (count(Certainty::Is), count(Certainty::IsNot));

@@ -358,7 +358,11 @@ fn a_warning_yields_to_the_failure() {
     };
     assert_eq!(keys(&format!("{warning}\n{failure}"))[..2], ["out-of-memory", "toolkit-missing"]);
     let plain = warning.replace("UserWarning: ", "");
-    assert_eq!(keys(&format!("{plain}\n{failure}"))[..2], ["toolkit-missing", "out-of-memory"], "the control");
+    assert_eq!(
+        keys(&format!("{plain}\n{failure}"))[..2],
+        ["toolkit-missing", "out-of-memory"],
+        "the control"
+    );
 }
 
 /// These are printed only where a driver or a GPU is.

@@ -24,7 +24,7 @@ fn texts_without_a_known_message() {
         let from = file.path().to_str().unwrap();
         Run::new(["diagnose", "--from", from]).status(1).stdout_contains(&["no known error message"]).check();
     }
-    Run::on(&none, &["diagnose"]).status(1).stdout_contains(&["no known error message"]).check();
+    Run::on(&none, &["diagnose"]).status(1).stdout_contains(&["the text is empty"]).check();
     let json = Run::on(&none, &["diagnose", "--json"]).status(1).json();
     assert_eq!(json["recognised"], false);
 }

@@ -166,7 +166,8 @@ fn a_clue_is_no_failure() {
 #[test]
 fn the_failure_of_a_program_without_needs_is_explained_with_this_machine() {
     let workshop = Workshop::new();
-    let library = workshop.library("lib/libcudart.so.12", "libcudart.so.12", "int cudaRuntimeGetVersion;", &[]);
+    let library =
+        workshop.library("lib/libcudart.so.12", "libcudart.so.12", "int cudaRuntimeGetVersion;", &[]);
     let directory = library.parent().unwrap().to_str().unwrap();
     let code = format!("echo '{MISSING}' >&2; exit 3");
     let script = Script::new(&code);
