@@ -29,6 +29,8 @@ mod wrapper_rows;
 
 #[path = "catalog/check.rs"]
 mod check;
+#[path = "catalog/literals.rs"]
+mod literals;
 
 use std::collections::BTreeSet;
 use std::env;

@@ -4,8 +4,8 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::error_rows::Errors;
 use super::framework_rows::Framework;
+use super::literals;
 use super::rows::{
     Architectures, Builds, Cudnn, Drivers, KnownBad, Libraries, PackageTable, PythonFacts, Statuses,
 };
@@ -20,7 +20,7 @@ pub(super) fn checked(path: &str, text: &str) -> Result<Value, String> {
         "builds.toml" => read::<Builds>,
         "cudnn.toml" => read::<Cudnn>,
         "drivers.toml" => read::<Drivers>,
-        "errors.toml" => read::<Errors>,
+        "errors.toml" => read_errors,
         "known-bad.toml" => read::<KnownBad>,
         "libraries.toml" => read::<Libraries>,
         "packages.toml" => read::<PackageTable>,
@@ -37,6 +37,17 @@ pub(super) fn checked(path: &str, text: &str) -> Result<Value, String> {
 fn read<T: DeserializeOwned>(text: &str) -> Result<Value, toml::de::Error> {
     toml::from_str::<T>(text)?;
     toml::from_str(text)
+}
+
+/// Adds the literals of the regexes.
+fn read_errors(text: &str) -> Result<Value, toml::de::Error> {
+    let literals = literals::of_rows(&toml::from_str(text)?).map_err(serde::de::Error::custom)?;
+    let mut value: Value = toml::from_str(text)?;
+    let rows = value["error"].as_array_mut().into_iter().flatten();
+    for (row, literals) in rows.zip(literals) {
+        row["literals"] = serde_json::json!(literals);
+    }
+    Ok(value)
 }
 
 #[cfg(test)]

@@ -18,6 +18,9 @@ pub struct ErrorRow {
     pub id: String,
     pub kind: ErrorKind,
     pub regex: Vec<String>,
+    /// For each regex, texts one of which is in every match: the build script adds them.
+    #[serde(default)]
+    pub literals: Vec<Vec<String>>,
     pub sample: Vec<String>,
     #[serde(default)]
     pub also: Vec<String>,

@@ -23,6 +23,8 @@ mod framework;
 pub mod framework_rows;
 mod gpus;
 mod knowledge;
+#[cfg(test)]
+mod literals;
 mod packages;
 mod platform;
 pub mod rows;

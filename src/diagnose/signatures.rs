@@ -7,8 +7,6 @@ use std::sync::{LazyLock, OnceLock};
 use aho_corasick::AhoCorasick;
 use memchr::memchr;
 use regex::bytes::{Regex, RegexBuilder};
-use regex_syntax::ParserBuilder;
-use regex_syntax::hir::{Hir, HirKind};
 use serde::Deserialize;
 use serde::Serialize;
 use serde::de::value::{Error, StrDeserializer};
@@ -17,8 +15,6 @@ use crate::catalog::{Argument, Capture, ErrorRow, errors};
 
 /// A log may be hostile: a fact is cut here.
 const LONGEST_CAPTURE: usize = 400;
-/// The shortest literal that a line is searched for.
-const SHORTEST_LITERAL: usize = 4;
 
 /// The named groups of a match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -72,18 +68,14 @@ impl Signatures {
         &SIGNATURES
     }
 
-    /// The error names the regex and its fault.
     pub fn new(rows: &'static [ErrorRow]) -> Result<Signatures, String> {
-        let (mut patterns, mut literals) = (Vec::new(), BTreeMap::<Vec<u8>, Vec<usize>>::new());
+        let (mut patterns, mut literals) = (Vec::new(), BTreeMap::<&str, Vec<usize>>::new());
         for (order, row) in rows.iter().enumerate() {
-            for source in &row.regex {
-                let syntax = ParserBuilder::new().unicode(false).utf8(false).build().parse(source);
-                let syntax = syntax.map_err(|error| error.to_string())?;
-                let none = || format!("no literal of four characters or more: {source}");
-                let goes_on = source.contains(r"\s");
-                for literal in literals_of(&syntax, goes_on).ok_or_else(none)? {
+            for (source, own) in row.regex.iter().zip(&row.literals) {
+                for literal in own {
                     literals.entry(literal).or_default().push(patterns.len());
                 }
+                let goes_on = source.contains(r"\s");
                 patterns.push(Pattern { order, source, goes_on, compiled: OnceLock::new() });
             }
         }
@@ -161,21 +153,4 @@ pub fn groups_of(regex: &Regex) -> Result<Vec<(usize, Capture)>, String> {
         capture.map(|capture| (group, capture)).map_err(|error| error.to_string())
     });
     typed.collect()
-}
-
-/// Texts of a useful length, one of which is in every match; none if there are none. The longest ones are the best, but a
-/// message that goes on begins with the first ones.
-fn literals_of(syntax: &Hir, goes_on: bool) -> Option<Vec<Vec<u8>>> {
-    let shortest = |literals: &Vec<Vec<u8>>| literals.iter().map(Vec::len).min().unwrap_or(0);
-    let of = |syntax| literals_of(syntax, goes_on);
-    let found = match syntax.kind() {
-        HirKind::Literal(literal) => vec![literal.0.to_vec()],
-        HirKind::Capture(group) => of(&group.sub)?,
-        HirKind::Repetition(repetition) if repetition.min > 0 => of(&repetition.sub)?,
-        HirKind::Alternation(branches) => branches.iter().map(of).collect::<Option<Vec<_>>>()?.concat(),
-        HirKind::Concat(parts) if goes_on => parts.iter().find_map(of)?,
-        HirKind::Concat(parts) => parts.iter().filter_map(of).max_by_key(shortest)?,
-        _ => return None,
-    };
-    (shortest(&found) >= SHORTEST_LITERAL).then_some(found)
 }
