@@ -28,9 +28,17 @@ struct Node {
     stat: Stat,
     /// True if a program gets capabilities from the file.
     has_capabilities: bool,
-    /// The number of the layer that brought it.
-    layer: usize,
+    /// The last layer that hid what lower layers have below this directory.
+    cleared_by: Option<usize>,
     content: Content,
+}
+
+/// A name in a directory.
+#[derive(Clone, Copy)]
+struct Child {
+    node: usize,
+    /// The number of the layer that brought the name, which may be one more name of a lower layer's file.
+    layer: usize,
 }
 
 /// A file as a layer describes it.
@@ -58,7 +66,7 @@ pub enum NewContent {
 }
 
 enum Content {
-    Directory(BTreeMap<OsString, usize>),
+    Directory(BTreeMap<OsString, Child>),
     Link(PathBuf),
     File { archive: usize, offset: Option<u64> },
     Other,
@@ -67,7 +75,7 @@ enum Content {
 impl Tree {
     pub fn new() -> Tree {
         let mut tree = Tree::default();
-        tree.add(Tree::directory(), 0);
+        tree.add(Tree::directory());
         tree
     }
 
@@ -82,7 +90,7 @@ impl Tree {
         self.archives.len() - 1
     }
 
-    fn add(&mut self, new: NewFile, layer: usize) -> usize {
+    fn add(&mut self, new: NewFile) -> usize {
         let id = FileId { device: DEVICE, inode: self.nodes.len() as u64 + 1 };
         let (kind, size, content) = match new.content {
             NewContent::Directory => (Kind::Directory, 0, Content::Directory(BTreeMap::new())),
@@ -94,7 +102,8 @@ impl Tree {
         };
         let (modified, changed) = ((new.modified, 0), (new.modified, 0));
         let stat = Stat { kind, id, size, mode: new.mode, uid: new.uid, gid: new.gid, modified, changed };
-        self.nodes.push(Node { stat, has_capabilities: new.has_capabilities, layer, content });
+        let has_capabilities = new.has_capabilities;
+        self.nodes.push(Node { stat, has_capabilities, cleared_by: None, content });
         self.nodes.len() - 1
     }
 
@@ -106,30 +115,28 @@ impl Tree {
             return Ok(());
         };
         let before = self.children(parent)?.get(&name).copied();
-        match before.filter(|_| matches!(new.content, NewContent::Directory)) {
-            Some(before) if self.nodes[before].stat.is_directory() => {
-                let node = &mut self.nodes[before];
-                (node.stat.mode, node.stat.uid, node.stat.gid) = (new.mode, new.uid, new.gid);
-                node.layer = layer;
+        let is_directory = matches!(new.content, NewContent::Directory);
+        let node = match before.filter(|before| is_directory && self.nodes[before.node].stat.is_directory()) {
+            Some(Child { node, .. }) => {
+                let stat = &mut self.nodes[node].stat;
+                (stat.mode, stat.uid, stat.gid) = (new.mode, new.uid, new.gid);
+                node
             }
-            _ => {
-                let added = self.add(new, layer);
-                self.set_child(parent, name, added)?;
-            }
-        }
-        Ok(())
+            None => self.add(new),
+        };
+        self.set_child(parent, name, Child { node, layer })
     }
 
     /// Gives a file another name. Fails if there is no such file.
     pub fn put_hard_link(&mut self, path: &Path, same: &Path, layer: usize) -> io::Result<()> {
         let missing = || io::Error::from(Errno::ENOENT);
-        let (above, name) = self.parent(same, layer)?.ok_or_else(missing)?;
-        let node = *self.children(above)?.get(&name).ok_or_else(missing)?;
+        let (above, name) = self.find_parent(same)?.ok_or_else(missing)?;
+        let Child { node, .. } = *self.children(above)?.get(&name).ok_or_else(missing)?;
         if self.nodes[node].stat.is_directory() {
             return Err(Errno::EPERM.into());
         }
         let (parent, name) = self.parent(path, layer)?.ok_or_else(missing)?;
-        self.set_child(parent, name, node)
+        self.set_child(parent, name, Child { node, layer })
     }
 
     /// Removes what lower layers have at a path.
@@ -137,9 +144,9 @@ impl Tree {
         let Ok(Some((parent, name))) = self.find_parent(path) else { return };
         let found = self.children(parent).ok().and_then(|children| children.get(&name).copied());
         let Some(found) = found else { return };
-        if self.nodes[found].layer == layer {
+        if found.layer == layer {
             // This layer has it as well: what remains is what the layer brought.
-            self.clear_lower(found, layer);
+            self.clear_lower(found.node, layer);
         } else if let Content::Directory(children) = &mut self.nodes[parent].content {
             children.remove(&name);
         }
@@ -156,12 +163,13 @@ impl Tree {
     fn clear_lower(&mut self, directory: usize, layer: usize) {
         let mut pending = vec![directory];
         while let Some(at) = pending.pop() {
-            let Content::Directory(children) = &self.nodes[at].content else { continue };
-            let children = children.iter().map(|(name, child)| (name.clone(), *child));
-            let kept: BTreeMap<OsString, usize> =
-                children.filter(|(_, child)| self.nodes[*child].layer == layer).collect();
-            pending.extend(kept.values());
-            self.nodes[at].content = Content::Directory(kept);
+            let node = &mut self.nodes[at];
+            let Content::Directory(children) = &mut node.content else { continue };
+            // A layer can repeat a mark, and nothing of lower layers comes back.
+            if node.cleared_by.replace(layer) != Some(layer) {
+                children.retain(|_, child| child.layer == layer);
+                pending.extend(children.values().map(|child| child.node));
+            }
         }
     }
 
@@ -198,21 +206,17 @@ impl Tree {
         self.put(path, NewFile { mode, uid, gid, modified, has_capabilities: false, content }, layer)
     }
 
-    /// The directory of a path and its name there; none for the root. Makes directories that are missing.
+    /// The directory of a path and its name there; none for the root. The layer brings the directories above it, too.
     fn parent(&mut self, path: &Path, layer: usize) -> io::Result<Option<(usize, OsString)>> {
         let Some(name) = path.file_name() else { return Ok(None) };
         let above = path.parent().unwrap_or(Path::new("/"));
         let resolved = self.follow(above, Missing::Kept)?;
         let mut at = ROOT;
         for name in components(&resolved) {
-            at = match self.children(at)?.get(&name) {
-                Some(child) => *child,
-                None => {
-                    let made = self.add(Tree::directory(), layer);
-                    self.set_child(at, name, made)?;
-                    made
-                }
-            };
+            let known = self.children(at)?.get(&name).map(|child| child.node);
+            let node = known.unwrap_or_else(|| self.add(Tree::directory()));
+            self.set_child(at, name, Child { node, layer })?;
+            at = node;
         }
         Ok(Some((at, name.to_owned())))
     }
@@ -223,14 +227,14 @@ impl Tree {
         Ok(Some((node, name.to_owned())))
     }
 
-    fn children(&self, node: usize) -> io::Result<&BTreeMap<OsString, usize>> {
+    fn children(&self, node: usize) -> io::Result<&BTreeMap<OsString, Child>> {
         match &self.nodes[node].content {
             Content::Directory(children) => Ok(children),
             _ => Err(Errno::ENOTDIR.into()),
         }
     }
 
-    fn set_child(&mut self, parent: usize, name: OsString, child: usize) -> io::Result<()> {
+    fn set_child(&mut self, parent: usize, name: OsString, child: Child) -> io::Result<()> {
         match &mut self.nodes[parent].content {
             Content::Directory(children) => _ = children.insert(name, child),
             _ => return Err(Errno::ENOTDIR.into()),
@@ -254,7 +258,7 @@ impl Tree {
     fn find(&self, resolved: &Path) -> io::Result<usize> {
         let mut at = ROOT;
         for name in components(resolved) {
-            at = *self.children(at)?.get(&name).ok_or(Errno::ENOENT)?;
+            at = self.children(at)?.get(&name).ok_or(Errno::ENOENT)?.node;
         }
         Ok(at)
     }
@@ -281,9 +285,9 @@ impl Tree {
 
     pub(super) fn entries(&self, resolved: &Path) -> io::Result<Vec<Entry>> {
         let children = self.children(self.find(resolved)?)?;
-        let entry = |(name, child): (&OsString, &usize)| Entry {
+        let entry = |(name, child): (&OsString, &Child)| Entry {
             name: name.clone(),
-            kind: self.nodes[*child].stat.kind,
+            kind: self.nodes[child.node].stat.kind,
         };
         Ok(children.iter().map(entry).collect())
     }

@@ -44,6 +44,7 @@ fn upper_layers_replace_and_remove_what_is_below() {
         .directory("opt/cuda")
         .file("opt/cuda/one", "1")
         .file("opt/cuda/two", "2")
+        .file("opt/tools/new/old", "old")
         .link("lib", "usr/lib")
         .link("opt/latest", "/opt/cuda");
     let upper = Archive::default()
@@ -51,6 +52,9 @@ fn upper_layers_replace_and_remove_what_is_below() {
         .file("usr/lib/.wh.b.so", "")
         .file("opt/cuda/three", "3")
         .file("opt/cuda/.wh..wh..opq", "")
+        // Archives need not list the directories of their files.
+        .file("opt/tools/new/four", "4")
+        .file("opt/tools/.wh..wh..opq", "")
         // Written through the lower layer's link, as unpacking does.
         .file("lib/d.so", "d");
     let host = image(&[lower, upper]);
@@ -62,6 +66,8 @@ fn upper_layers_replace_and_remove_what_is_below() {
     // An opaque directory keeps what its own layer brought, also before the mark.
     assert_eq!(text(&host, "/opt/latest/three").as_deref(), Some("3"));
     assert_eq!(text(&host, "/opt/cuda/one"), None);
+    assert_eq!(text(&host, "/opt/tools/new/four").as_deref(), Some("4"));
+    assert_eq!(text(&host, "/opt/tools/new/old"), None);
     let names = files(&host);
     assert!(!names.iter().any(|(name, _)| name.contains(".wh.")), "{names:?}");
 }
@@ -93,6 +99,34 @@ fn hard_links_are_one_file_with_two_names() {
     assert_eq!(id("/opt/b.so"), id("/srv/c.so"));
     assert_eq!(text(&host, "/srv/c.so").as_deref(), Some("contents"));
     assert_eq!(text(&host, "/usr/lib/a.so"), None);
+}
+
+#[test]
+fn a_hard_link_to_a_lower_file_belongs_to_its_layer() {
+    let lower = Archive::default().file("data/a.so", "contents").file("opt/old", "old");
+    let links = Archive::default().hard_link("opt/b.so", "data/a.so");
+    for host in [
+        image(&[lower.clone(), links.clone().file("opt/.wh..wh..opq", "")]),
+        image(&[lower.clone(), links.clone().file("opt/.wh.b.so", "").file("opt/.wh.old", "")]),
+        image(&[lower.clone(), links.clone().file(".wh.data", "").file("opt/.wh.old", "")]),
+    ] {
+        assert_eq!(text(&host, "/opt/b.so").as_deref(), Some("contents"));
+        assert_eq!(text(&host, "/opt/old"), None);
+    }
+    // The control: a whiteout of the next layer removes it.
+    let host = image(&[lower, links, Archive::default().file("opt/.wh.b.so", "")]);
+    assert_eq!(text(&host, "/opt/b.so"), None);
+}
+
+#[test]
+fn marks_that_are_repeated_cost_nothing() {
+    let begin = std::time::Instant::now();
+    let files = (0..8_000).fold(Archive::default(), |all, number| all.file(&format!("opt/{number}"), ""));
+    let marks = (0..8_000).fold(files, |all, _| all.file("opt/.wh..wh..opq", ""));
+    let lower = Archive::default().file("opt/old", "").end();
+    let host = open(&docker(&[lower, marks.end()], CONFIG).end()).unwrap();
+    assert_eq!(host.list(Path::new("/opt")).unwrap().len(), 8_000);
+    assert!(begin.elapsed().as_secs() < 15, "each mark looks at each file: {:?}", begin.elapsed());
 }
 
 #[test]
