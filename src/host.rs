@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, IsTerminal, Read, Take};
+use std::io::{self, ErrorKind, IsTerminal, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ mod way;
 pub use directory::Entry;
 use directory::{Known, entries, join_root};
 pub use fault::wheels_of_test;
-pub use mapped::Mapped;
+pub use mapped::{Mapped, Part};
 pub use owners::{LISTS, UID_MAP, UNMAPPED, is_own_group, maps_everybody};
 use place::{Place, Root};
 pub use process::{arguments, open_named, standard_input, variable};
@@ -394,15 +394,16 @@ impl Host {
     }
 
     /// The contents of a regular file, and their size. Files of `/proc` have more than their size says.
-    pub fn open(&self, path: &Path) -> io::Result<(Take<File>, u64)> {
+    pub fn open(&self, path: &Path) -> io::Result<(Part, u64)> {
         self.note_asked(path, PathUse::Read);
         // To open a fifo or a device has effects.
         if !self.stat(path)?.is_file() {
             return Err(not_regular());
         }
         match self.place(path, true)? {
-            Place::Real(real) => open_regular(path, real).map(|(file, size)| (file.take(u64::MAX), size)),
-            Place::Tree(tree, resolved) => tree.open(&resolved).map(|(file, size)| (file.take(size), size)),
+            Place::Real(real) => open_regular(path, real)
+                .map(|(file, size)| (Part { file: Arc::new(file), at: 0, end: u64::MAX }, size)),
+            Place::Tree(tree, resolved) => tree.open(&resolved).map(|part| (part.clone(), part.size())),
         }
     }
 

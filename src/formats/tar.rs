@@ -24,6 +24,8 @@ pub mod kind {
     pub const HARD_LINK: u8 = b'1';
     pub const LINK: u8 = b'2';
     pub const DIRECTORY: u8 = b'5';
+    /// Links, devices and fifos: they can have a size, and nothing follows them.
+    pub const WITHOUT_CONTENTS: [u8; 4] = [LINK, b'3', b'4', b'6'];
     /// GNU's file with holes, whose map may go on after the header.
     pub const SPARSE: u8 = b'S';
     /// The next header's path and link, by GNU's tar.
@@ -31,6 +33,8 @@ pub mod kind {
     pub const LONG_LINK: u8 = b'K';
     /// Records for the next header, and for all that follow.
     pub const RECORDS: u8 = b'x';
+    /// [`RECORDS`], by Sun's tar.
+    pub const SUN_RECORDS: u8 = b'X';
     pub const GLOBAL_RECORDS: u8 = b'g';
 }
 
@@ -80,7 +84,7 @@ impl Header {
                 b"uid" => self.uid = number().unwrap_or(self.uid),
                 b"gid" => self.gid = number().unwrap_or(self.gid),
                 b"SCHILY.xattr.security.capability" => has_capabilities = true,
-                b"GNU.sparse.major" | b"GNU.sparse.map" => return Err("it has a file with holes"),
+                _ if key.starts_with(b"GNU.sparse.") => return Err("it has a file with holes"),
                 _ => {}
             }
         }
@@ -181,6 +185,10 @@ mod tests {
         assert_eq!(header.apply(b"7 a=b\n"), Err("a record is damaged"));
         assert_eq!(header.apply(b"99999999999999999999 a=b\n"), Err("a record is damaged"));
         assert_eq!(header.apply(b"0 a=b\n"), Err("a record is damaged"));
-        assert_eq!(header.apply(b"22 GNU.sparse.major=1\n"), Err("it has a file with holes"));
+        // GNU's formats 1.0, 0.1 and 0.0.
+        for holes in ["22 GNU.sparse.major=1\n", "22 GNU.sparse.map=0,1\n", "23 GNU.sparse.offset=0\n"] {
+            assert_eq!(header.apply(holes.as_bytes()), Err("it has a file with holes"));
+        }
+        assert_eq!(header.apply(b"24 GNU.volume.label=abc\n"), Ok(false));
     }
 }

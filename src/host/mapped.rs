@@ -1,11 +1,36 @@
-//! The bytes of files, mapped.
+//! The bytes of files, mapped or read.
 #![allow(clippy::disallowed_methods, reason = "this is a part of the door that the lint guards")]
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::ops::Deref;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use nix::errno::Errno;
+
+/// A part of an open file, with a position of its own.
+#[derive(Clone, Debug)]
+pub struct Part {
+    pub file: Arc<File>,
+    pub at: u64,
+    pub end: u64,
+}
+
+impl Part {
+    pub fn size(&self) -> u64 {
+        self.end.saturating_sub(self.at)
+    }
+}
+
+impl Read for Part {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.size()).unwrap_or(usize::MAX).min(buffer.len());
+        let read = self.file.read_at(&mut buffer[..left], self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
 
 /// The bytes of a file, mapped.
 #[derive(Debug)]

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nix::errno::Errno;
 
 use super::directory::{Entry, components, resolve};
-use super::mapped::Mapped;
+use super::mapped::{Mapped, Part};
 use super::stat::{FileId, Kind, READ_LIMIT, Stat, not_regular};
 
 /// No file system has this number, so no file has the identity of one on this machine.
@@ -21,7 +22,13 @@ const ROOT: usize = 0;
 pub struct Tree {
     nodes: Vec<Node>,
     /// The files that hold the contents.
-    archives: Vec<PathBuf>,
+    archives: Vec<Archive>,
+}
+
+/// A file with contents. One that stays open stays as it is, even if another one gets its name.
+enum Archive {
+    Open(Arc<File>),
+    At(PathBuf),
 }
 
 struct Node {
@@ -85,8 +92,8 @@ impl Tree {
     }
 
     /// Adds a file with contents, and returns its number.
-    pub fn add_archive(&mut self, archive: PathBuf) -> usize {
-        self.archives.push(archive);
+    pub fn add_archive(&mut self, file: Arc<File>) -> usize {
+        self.archives.push(Archive::Open(file));
         self.archives.len() - 1
     }
 
@@ -175,9 +182,8 @@ impl Tree {
 
     /// Reads a regular file whole, through links.
     pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let (file, size) = self.open(&self.resolve(path)?)?;
         let mut bytes = Vec::new();
-        file.take(size.min(READ_LIMIT)).read_to_end(&mut bytes)?;
+        self.open(&self.resolve(path)?)?.take(READ_LIMIT).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
@@ -197,8 +203,8 @@ impl Tree {
             Kind::Directory => NewContent::Directory,
             Kind::Link => NewContent::Link(std::fs::read_link(real)?),
             Kind::File => {
-                let archive = self.add_archive(real.to_owned());
-                NewContent::File { archive, offset: Some(0), size: stat.size }
+                self.archives.push(Archive::At(real.to_owned()));
+                NewContent::File { archive: self.archives.len() - 1, offset: Some(0), size: stat.size }
             }
             Kind::Other => NewContent::Other,
         };
@@ -292,27 +298,24 @@ impl Tree {
         Ok(children.iter().map(entry).collect())
     }
 
-    /// The file with the contents of a regular file, positioned at their begin, and their size.
-    pub(super) fn open(&self, resolved: &Path) -> io::Result<(File, u64)> {
-        let (mut file, offset, size) = self.contents(resolved)?;
-        file.seek(SeekFrom::Start(offset))?;
-        Ok((file, size))
+    /// The contents of a regular file.
+    pub(super) fn open(&self, resolved: &Path) -> io::Result<Part> {
+        let node = &self.nodes[self.find(resolved)?];
+        let (archive, at) = match node.content {
+            Content::File { archive, offset: Some(offset) } => (&self.archives[archive], offset),
+            Content::File { offset: None, .. } => return Err(Errno::EFBIG.into()),
+            _ => return Err(not_regular()),
+        };
+        let file = match archive {
+            Archive::Open(file) => file.clone(),
+            Archive::At(path) => Arc::new(File::open(path)?),
+        };
+        Ok(Part { file, at, end: at.saturating_add(node.stat.size) })
     }
 
     pub(super) fn map(&self, resolved: &Path) -> io::Result<Mapped> {
-        let (file, offset, size) = self.contents(resolved)?;
-        Mapped::part(&file, offset, size)
-    }
-
-    fn contents(&self, resolved: &Path) -> io::Result<(File, u64, u64)> {
-        let node = &self.nodes[self.find(resolved)?];
-        match node.content {
-            Content::File { archive, offset: Some(offset) } => {
-                Ok((File::open(&self.archives[archive])?, offset, node.stat.size))
-            }
-            Content::File { offset: None, .. } => Err(Errno::EFBIG.into()),
-            _ => Err(not_regular()),
-        }
+        let part = self.open(resolved)?;
+        Mapped::part(&part.file, part.at, part.size())
     }
 }
 

@@ -2,55 +2,53 @@
 //! the cache, which is made once.
 #![allow(clippy::disallowed_methods, reason = "writes a file in a directory of our own")]
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::bufread::MultiGzDecoder;
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::frames::Frames;
-use super::members::{Content, Input, Member, Part, Stream, read};
-use crate::host::Host;
+use super::members::{Content, Input, Member, Stream, fill, read};
+use crate::host::{Host, Part, judge_own};
+use crate::inventory::hexadecimal;
 use crate::storage;
 
 /// Files up to this size are kept, and larger ones if they are ELF files. Weights and static libraries are not read.
 const KEPT: u64 = 16 << 20;
-/// A layer that unpacks to more than its size by this factor, beyond [`SPARE`] bytes, is a bomb. NVIDIA's largest libraries
+/// An image that unpacks to more than its size by this factor, beyond [`SPARE`] bytes, is a bomb. NVIDIA's largest libraries
 /// are compressed to a tenth.
 const FACTOR: u64 = 100;
 const SPARE: u64 = 1 << 30;
 const PIECE: usize = 256 << 10;
+/// Ends a file of the cache, after the contents, the list and its length in eight bytes. It changes with [`Member`].
+const FORMAT: &[u8; 8] = b"layers 1";
 
 /// Bytes of a file: all of it, or the part that is a file in an archive.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Blob {
-    pub file: PathBuf,
-    pub offset: u64,
-    pub size: u64,
-}
-
-/// How a compressed archive is known again.
-pub(super) enum Known<'k> {
-    /// By the SHA-256 of its bytes, which is compared.
-    Sha256(&'k str),
-    /// By a name that changes with the file.
-    Name(String),
+    pub part: Part,
+    /// Its name in the cache, which changes with its contents.
+    pub name: String,
+    /// True if the name is the SHA-256 of the bytes.
+    pub is_digest: bool,
 }
 
 /// An archive that can be read in place.
 pub(super) struct Index {
     /// The file with the contents.
-    pub data: PathBuf,
+    pub file: Arc<File>,
     pub members: Vec<Member>,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Kept {
-    members: Vec<Member>,
-    /// The bytes of the file with the contents.
-    size: u64,
+/// The directory for contents of compressed archives, and the bytes that an image may still unpack to.
+pub(super) struct Cache<'h> {
+    pub host: &'h Host,
+    pub directory: PathBuf,
+    left: AtomicU64,
 }
 
 enum Packing {
@@ -59,82 +57,100 @@ enum Packing {
     Zstd,
 }
 
-/// Lists an archive. `directory` holds the contents of compressed ones; `all` keeps all of them.
-pub(super) fn index(
-    host: &Host,
-    blob: &Blob,
-    known: &Known<'_>,
-    directory: &Path,
-    all: bool,
-) -> io::Result<Index> {
-    let mut part = open(host, blob)?;
-    let packing = packing(&mut part)?;
-    part.at = blob.offset;
-    if let Packing::None = packing {
-        let mut members = Vec::new();
-        read(&mut part, |member, _| {
-            members.push(member.clone());
-            Ok(())
-        })?;
-        return Ok(Index { data: blob.file.clone(), members });
+impl Blob {
+    /// Reads it whole.
+    pub(super) fn bytes(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.part.clone().read_to_end(&mut bytes)?;
+        self.check(Sha256::new_with_prefix(&bytes))?;
+        Ok(bytes)
     }
-    let name = match known {
-        Known::Sha256(digest) => (*digest).to_owned(),
-        Known::Name(name) => name.clone(),
-    };
-    let data = directory.join(format!("{name}.files"));
-    let list = format!("{name}.list");
-    if let Some(kept) = storage::read(host, directory, &list)
-        && let Ok(kept) = postcard::from_bytes::<Kept>(&kept)
-        && host
-            .lstat(&data)
-            .is_ok_and(|stat| stat.is_file() && storage::is_ours(host, &stat) && stat.size == kept.size)
-    {
-        return Ok(Index { data, members: kept.members });
-    }
-    storage::prune(host, directory);
-    // Several layers are unpacked at the same time.
-    let number = u64::from_str_radix(&name[..15], 16).unwrap_or_default();
-    let temporary = storage::temporary_path(host, directory);
-    let temporary =
-        directory.join(format!("{}-{number}", temporary.file_name().unwrap_or_default().display()));
-    let unpacked = unpack(part, &packing, blob.size, &temporary, all);
-    let (kept, digest) = match unpacked {
-        Ok(unpacked) => unpacked,
-        Err(error) => {
-            let _ = fs::remove_file(&temporary);
-            return Err(error);
+
+    fn check(&self, hash: Sha256) -> io::Result<()> {
+        if self.is_digest && hexadecimal(&hash.finalize()) != self.name {
+            return Err(io::Error::other("its contents are not those of its digest"));
         }
-    };
-    if matches!(known, Known::Sha256(expected) if *expected != digest) {
-        let _ = fs::remove_file(&temporary);
-        return Err(io::Error::other("its contents are not those of its digest"));
+        Ok(())
     }
-    fs::rename(&temporary, &data)?;
-    let bytes = postcard::to_stdvec(&kept).map_err(io::Error::other)?;
-    storage::deliver(host, directory, &list, &bytes)?;
-    Ok(Index { data, members: kept.members })
 }
 
-fn open(host: &Host, blob: &Blob) -> io::Result<Part> {
-    let (file, size) = host.open(&blob.file)?;
-    let end =
-        blob.offset.checked_add(blob.size).filter(|end| *end <= size).ok_or(io::ErrorKind::UnexpectedEof)?;
-    Ok(Part { file: file.into_inner(), at: blob.offset, end })
+impl Cache<'_> {
+    pub(super) fn new(host: &Host, directory: PathBuf) -> Cache<'_> {
+        Cache { host, directory, left: AtomicU64::new(SPARE) }
+    }
+
+    /// Allows an image with so many bytes to be unpacked.
+    pub(super) fn allow(&self, size: u64) {
+        self.left.fetch_add(size.saturating_mul(FACTOR).min(1 << 50), Ordering::Relaxed);
+    }
+
+    /// Lists an archive, which can have layers.
+    pub(super) fn index(&self, blob: &Blob, has_layers: bool) -> io::Result<Index> {
+        let mut start = [0; 6];
+        let got = fill(&mut blob.part.clone(), &mut start)?;
+        let packing = packing(&start[..got])?;
+        if let Packing::None = packing {
+            let (mut part, mut members) = (blob.part.clone(), Vec::new());
+            read(&mut part, |member, _| {
+                members.push(member.clone());
+                Ok(())
+            })?;
+            return Ok(Index { file: part.file, members });
+        }
+        let path = self.directory.join(format!("{}.layer", blob.name));
+        if let Some(known) = self.known(&path) {
+            return Ok(known);
+        }
+        let temporary = storage::temporary_path(self.host, &self.directory);
+        let made = self.unpack(blob, &packing, has_layers, &temporary);
+        let made = made.and_then(|()| fs::rename(&temporary, &path));
+        if made.is_err() {
+            let _ = fs::remove_file(&temporary);
+        }
+        made?;
+        self.known(&path).ok_or_else(|| io::Error::other("it is not in the cache, where it was unpacked"))
+    }
+
+    /// Reads the list of an archive that was unpacked, and stamps it as used.
+    fn known(&self, path: &Path) -> Option<Index> {
+        judge_own(self.host, &self.directory).ok()?;
+        let stat = self.host.lstat(path).ok()?;
+        let (part, size) = self.host.open(path).ok().filter(|_| storage::is_ours(self.host, &stat))?;
+        let _ = part.file.set_modified(self.host.started);
+        let read = |from: u64, to: u64| {
+            let mut bytes = Vec::new();
+            Part { at: from, end: to, ..part.clone() }.read_to_end(&mut bytes).ok()?;
+            Some(bytes)
+        };
+        let end = size.checked_sub(8 + FORMAT.len() as u64)?;
+        let (length, format) = read(end, size)?.split_first_chunk().map(|(a, b)| (*a, b.to_owned()))?;
+        let begin = end.checked_sub(u64::from_le_bytes(length)).filter(|_| format == FORMAT)?;
+        let members = postcard::from_bytes(&read(begin, end)?).ok()?;
+        Some(Index { file: part.file, members })
+    }
+
+    /// Writes the contents that are kept into a file, and the list.
+    fn unpack(&self, blob: &Blob, packing: &Packing, has_layers: bool, to: &Path) -> io::Result<()> {
+        let hashed = Hashed { part: blob.part.clone(), hash: Sha256::new() };
+        let mut input = BufReader::with_capacity(PIECE, hashed);
+        let mut output = BufWriter::with_capacity(PIECE, storage::new_file(to, 0o600)?);
+        let plain: Box<dyn Read> = match packing {
+            Packing::Zstd => Box::new(Frames::new(&mut input)),
+            _ => Box::new(BufReader::with_capacity(PIECE, MultiGzDecoder::new(&mut input))),
+        };
+        let members = keep(&mut Stream { inner: plain, at: 0, left: &self.left }, has_layers, &mut output)?;
+        io::copy(&mut input, &mut io::sink())?;
+        blob.check(input.into_inner().hash)?;
+        let list = postcard::to_stdvec(&members).map_err(io::Error::other)?;
+        output.write_all(&list)?;
+        output.write_all(&(list.len() as u64).to_le_bytes())?;
+        output.write_all(FORMAT)?;
+        output.flush()
+    }
 }
 
-/// Reads a part whole.
-pub(super) fn bytes(host: &Host, blob: &Blob) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let mut part = open(host, blob)?;
-    part.read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-fn packing(part: &mut Part) -> io::Result<Packing> {
-    let mut start = [0; 6];
-    let read = part.read(&mut start)?;
-    Ok(match &start[..read] {
+fn packing(start: &[u8]) -> io::Result<Packing> {
+    Ok(match start {
         [0x1f, 0x8b, ..] => Packing::Gzip,
         // A skippable frame may come first.
         [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Packing::Zstd,
@@ -144,54 +160,28 @@ fn packing(part: &mut Part) -> io::Result<Packing> {
     })
 }
 
-/// Writes the contents that are kept into a file, and returns the list and the digest of the compressed bytes.
-fn unpack(part: Part, packing: &Packing, size: u64, to: &Path, all: bool) -> io::Result<(Kept, String)> {
-    let mut input = BufReader::with_capacity(PIECE, Hashed { part, hash: Sha256::new() });
-    let limit = size.saturating_mul(FACTOR).saturating_add(SPARE);
-    let kept = match packing {
-        Packing::Zstd => keep(&mut Stream { inner: Frames::new(&mut input), at: 0, limit }, to, all)?,
-        _ => {
-            let inner = BufReader::with_capacity(PIECE, MultiGzDecoder::new(&mut input));
-            keep(&mut Stream { inner, at: 0, limit }, to, all)?
-        }
+/// Writes the contents that are read later.
+fn keep(input: &mut impl Input, has_layers: bool, output: &mut impl Write) -> io::Result<Vec<Member>> {
+    let is_layer = |start: &[u8]| {
+        has_layers && (start.get(257..262) == Some(b"ustar") || !matches!(packing(start), Ok(Packing::None)))
     };
-    io::copy(&mut input, &mut io::sink())?;
-    let digest = input.into_inner().hash.finalize();
-    Ok((kept, digest.iter().map(|byte| format!("{byte:02x}")).collect()))
-}
-
-fn keep(input: &mut impl Input, to: &Path, all: bool) -> io::Result<Kept> {
-    let file = storage::new_file(to, 0o600)?;
-    let mut output = BufWriter::with_capacity(PIECE, file);
     let (mut members, mut size) = (Vec::new(), 0);
     let mut piece = vec![0; PIECE];
     read(input, |member, contents| {
         if let Content::File { offset, size: bytes } = &mut member.content {
-            let mut first = read_some(contents, &mut piece)?;
-            *offset = (all || *bytes <= KEPT || piece[..first].starts_with(b"\x7fELF")).then_some(size);
+            let mut first = fill(contents, &mut piece)?;
+            let start = &piece[..first];
+            *offset = (*bytes <= KEPT || start.starts_with(b"\x7fELF") || is_layer(start)).then_some(size);
             while first > 0 && offset.is_some() {
                 output.write_all(&piece[..first])?;
                 size += first as u64;
-                first = read_some(contents, &mut piece)?;
+                first = fill(contents, &mut piece)?;
             }
         }
         members.push(member.clone());
         Ok(())
     })?;
-    output.flush()?;
-    Ok(Kept { members, size })
-}
-
-/// Reads a piece, or what is left.
-fn read_some(input: &mut impl Read, piece: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < piece.len() {
-        match input.read(&mut piece[filled..])? {
-            0 => break,
-            read => filled += read,
-        }
-    }
-    Ok(filled)
+    Ok(members)
 }
 
 /// Computes the digest of what is read.

@@ -1,15 +1,18 @@
 //! The parts of an image: OCI's layout in a directory or an archive, and Docker's archive.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::index::{Blob, Index};
 use super::members::{Content, path_of};
-use crate::host::{Host, Stat};
+use crate::host::{Host, Part};
+use crate::storage;
 
 /// Manifests, lists of manifests and configurations are smaller.
 const DOCUMENT: u64 = 16 << 20;
@@ -26,8 +29,6 @@ pub(super) struct Parts {
 
 pub(super) struct Layer {
     pub blob: Blob,
-    /// Hexadecimal; none for Docker's older archives, which name their layers otherwise.
-    pub sha256: Option<String>,
     /// Its name in the image.
     pub name: String,
 }
@@ -48,8 +49,13 @@ pub(super) struct Execution {
 
 /// The files that an image consists of.
 pub(super) enum Files {
+    /// Without links in its path.
     Directory(PathBuf),
-    Archive { data: PathBuf, members: BTreeMap<PathBuf, Member> },
+    Archive {
+        file: Arc<File>,
+        name: String,
+        members: BTreeMap<PathBuf, Member>,
+    },
 }
 
 pub(super) enum Member {
@@ -96,7 +102,7 @@ struct DockerImage {
 }
 
 impl Files {
-    pub(super) fn of_archive(index: &Index) -> Files {
+    pub(super) fn of_archive(index: &Index, name: String) -> Files {
         let member = |content: &Content| match content {
             Content::File { offset: Some(offset), size } => {
                 Some(Member::File { offset: *offset, size: *size })
@@ -108,52 +114,49 @@ impl Files {
         let plain = |path: &[u8]| plain(&path_of(path));
         let members = index.members.iter();
         let members = members.filter_map(|one| Some((plain(&one.path)?, member(&one.content)?)));
-        Files::Archive { data: index.data.clone(), members: members.collect() }
+        Files::Archive { file: index.file.clone(), name, members: members.collect() }
     }
 
     pub(super) fn has(&self, host: &Host, name: &str) -> bool {
         self.blob(host, name).is_ok()
     }
 
-    fn blob(&self, host: &Host, name: &str) -> io::Result<Blob> {
-        let missing = || io::Error::other(format!("it has no `{name}`"));
-        let mut path = plain(Path::new(name)).ok_or_else(missing)?;
-        match self {
+    /// Opens a file. An error follows its name in a sentence.
+    fn blob(&self, host: &Host, name: &str) -> Result<Blob, String> {
+        let missing = || "is missing".to_owned();
+        let path = plain(Path::new(name)).ok_or_else(missing)?;
+        let (part, archive) = match self {
             Files::Directory(directory) => {
-                let file = directory.join(path);
-                let stat = host.stat(&file).ok().filter(Stat::is_file).ok_or_else(missing)?;
-                Ok(Blob { file, offset: 0, size: stat.size })
-            }
-            Files::Archive { data, members } => {
-                // Docker's older archives have equal layers once.
-                for _ in 0..DEPTH {
-                    match members.get(&path).ok_or_else(missing)? {
-                        Member::File { offset, size } => {
-                            return Ok(Blob { file: data.clone(), offset: *offset, size: *size });
-                        }
-                        Member::Link(target) => {
-                            path = plain(&path.parent().unwrap_or(Path::new("")).join(target))
-                                .ok_or_else(missing)?;
-                        }
-                    }
+                let file = host.canonical(&directory.join(path)).map_err(|_| missing())?;
+                if !file.starts_with(directory) {
+                    return Err("is a link that leads out of the image".to_owned());
                 }
-                Err(missing())
+                let (part, end) = host.open(&file).map_err(|error| format!("cannot be read: {error}"))?;
+                (Part { end, ..part }, "")
             }
-        }
+            Files::Archive { file, name, members } => {
+                (part_of(file, members, path).ok_or_else(missing)?, name.as_str())
+            }
+        };
+        let digits = name.strip_prefix("blobs/sha256/").filter(|digits| is_sha256(digits));
+        let place = || storage::full_digest([archive.as_bytes(), &part.at.to_le_bytes()]);
+        let name = digits.map_or_else(place, str::to_owned);
+        Ok(Blob { part, name, is_digest: digits.is_some() })
     }
 
     fn document<T: DeserializeOwned>(&self, host: &Host, name: &str) -> io::Result<T> {
-        let blob = self.blob(host, name)?;
-        if blob.size > DOCUMENT {
+        let blob = self.blob(host, name).map_err(|why| io::Error::other(format!("`{name}` {why}")))?;
+        if blob.part.size() > DOCUMENT {
             return Err(io::Error::other(format!("`{name}` is too large")));
         }
-        let bytes = super::index::bytes(host, &blob)?;
-        serde_json::from_slice(&bytes).map_err(|error| io::Error::other(format!("`{name}`: {error}")))
+        let document = blob.bytes().and_then(|bytes| Ok(serde_json::from_slice(&bytes)?));
+        document.map_err(|error| io::Error::other(format!("`{name}`: {error}")))
     }
 
     /// Finds the image with a tag, or the only one.
     pub(super) fn parts(&self, host: &Host, tag: Option<&str>) -> io::Result<Parts> {
-        if self.has(host, "index.json") { self.oci(host, tag) } else { self.docker(host, tag) }
+        let is_oci = matches!(self, Files::Directory(_)) || self.has(host, "index.json");
+        if is_oci { self.oci(host, tag) } else { self.docker(host, tag) }
     }
 
     fn oci(&self, host: &Host, tag: Option<&str>) -> io::Result<Parts> {
@@ -162,12 +165,12 @@ impl Files {
             NAMES.iter().filter_map(|name| one.annotations.get(*name).cloned()).collect()
         };
         let named: Vec<Vec<String>> = index.manifests.iter().map(names).collect();
-        let chosen = choose(&index.manifests, &named, tag)?;
+        let chosen = choose(&index.manifests, &named, tag, Descriptor::is_own)?;
         let manifest = self.manifest(host, chosen, DEPTH)?;
         let config =
             manifest.config.ok_or_else(|| io::Error::other("its manifest names no configuration"))?;
         let layers: io::Result<Vec<Layer>> =
-            manifest.layers.iter().map(|layer| self.layer(host, &layer.digest)).collect();
+            manifest.layers.iter().map(|one| self.layer(host, &one.digest, &file_of(&one.digest)?)).collect();
         Ok(Parts { layers: layers?, config: self.document(host, &file_of(&config.digest)?)? })
     }
 
@@ -182,72 +185,92 @@ impl Files {
         let is_known =
             |one: &&Descriptor| one.platform.as_ref().is_none_or(|platform| platform.os == "linux");
         let here: Vec<&Descriptor> = manifest.manifests.iter().filter(is_known).filter(is_here).collect();
-        let own = |one: &&&Descriptor| {
-            one.platform.as_ref().is_some_and(|platform| platform.architecture == ARCHITECTURE)
-        };
-        let next = here.iter().find(own).or(here.first());
+        let next = here.iter().find(|one| one.is_own()).or(here.first());
         let next = next.ok_or_else(|| io::Error::other("none of the images in its list is here"))?;
         self.manifest(host, next, depth - 1)
     }
 
-    fn layer(&self, host: &Host, digest: &str) -> io::Result<Layer> {
-        let blob = self.blob(host, &file_of(digest)?);
-        let blob = blob.map_err(|_| io::Error::other(format!("its layer {digest} is missing")))?;
-        let sha256 = digest.strip_prefix("sha256:").and_then(digits);
-        Ok(Layer { blob, sha256, name: digest.to_owned() })
+    fn layer(&self, host: &Host, name: &str, file: &str) -> io::Result<Layer> {
+        let blob = self.blob(host, file);
+        let blob = blob.map_err(|why| io::Error::other(format!("its layer {name} {why}")))?;
+        Ok(Layer { blob, name: name.to_owned() })
     }
 
     fn docker(&self, host: &Host, tag: Option<&str>) -> io::Result<Parts> {
         let images: Vec<DockerImage> = self.document(host, "manifest.json")?;
         let named: Vec<Vec<String>> =
             images.iter().map(|image| image.repo_tags.clone().unwrap_or_default()).collect();
-        let chosen = choose(&images, &named, tag)?;
-        let layer = |name: &String| {
-            let blob = self.blob(host, name);
-            let blob = blob.map_err(|_| io::Error::other(format!("its layer `{name}` is missing")))?;
-            let sha256 = name.strip_prefix("blobs/sha256/").and_then(digits);
-            Ok(Layer { blob, sha256, name: name.clone() })
-        };
-        let layers: io::Result<Vec<Layer>> = chosen.layers.iter().map(layer).collect();
+        let chosen = choose(&images, &named, tag, |_| true)?;
+        let layers: io::Result<Vec<Layer>> =
+            chosen.layers.iter().map(|name| self.layer(host, &format!("`{name}`"), name)).collect();
         Ok(Parts { layers: layers?, config: self.document(host, &chosen.config)? })
     }
 }
 
 /// The name of this processor in images.
-const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
+pub(super) const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
 
-fn choose<'a, T>(images: &'a [T], names: &[Vec<String>], tag: Option<&str>) -> io::Result<&'a T> {
-    let is_meant = |own: &Vec<String>| {
-        tag.is_none_or(|tag| {
-            own.iter().any(|name| name == tag || name.rsplit_once(':').is_some_and(|(_, end)| end == tag))
-        })
+impl Descriptor {
+    fn is_own(&self) -> bool {
+        let platform = self.platform.as_ref();
+        platform.is_some_and(|platform| platform.os == "linux" && platform.architecture == ARCHITECTURE)
+    }
+}
+
+/// Chooses the image with a tag or the end of a name, or the only one. Of several, `is_own` ones come first.
+fn choose<'a, T>(
+    images: &'a [T],
+    names: &[Vec<String>],
+    tag: Option<&str>,
+    is_own: impl Fn(&T) -> bool,
+) -> io::Result<&'a T> {
+    let mut known = names.concat();
+    known.sort();
+    known.dedup();
+    let is_whole = tag.is_some_and(|tag| known.iter().any(|name| name == tag));
+    let ends = |name: &str, tag: &str| {
+        name.strip_suffix(tag)
+            .is_some_and(|before| before.is_empty() || !is_whole && before.ends_with([':', '/']))
     };
-    let meant: Vec<&T> =
+    let is_meant = |own: &Vec<String>| tag.is_none_or(|tag| own.iter().any(|name| ends(name, tag)));
+    let mut meant: Vec<&T> =
         images.iter().zip(names).filter(|(_, own)| is_meant(own)).map(|(image, _)| image).collect();
-    let known = names.concat().join(", ");
+    if meant.iter().any(|one| is_own(one)) {
+        meant.retain(|one| is_own(one));
+    }
+    let known = known.join(", ");
     match (meant[..].first(), meant.len(), tag) {
         (Some(one), 1, _) => Ok(one),
+        (Some(_), ..) if known.is_empty() => Err(io::Error::other("it has several images without names")),
         (Some(_), ..) => Err(io::Error::other(format!("it has several images; add `:TAG`, one of {known}"))),
         (None, _, Some(tag)) => Err(io::Error::other(format!("it has no image `{tag}`, but {known}"))),
         (None, ..) => Err(io::Error::other("it has no image")),
     }
 }
 
-/// The file of a digest: its algorithm and its digits.
+/// The file of a digest.
 fn file_of(digest: &str) -> io::Result<String> {
-    let is_word = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    match digest.split_once(':') {
-        Some((algorithm, digits)) if is_word(algorithm) && is_word(digits) && digits.len() >= 32 => {
-            Ok(format!("blobs/{algorithm}/{digits}"))
-        }
-        _ => Err(io::Error::other(format!("`{digest}` is no digest"))),
-    }
+    let digits = digest.strip_prefix("sha256:").filter(|digits| is_sha256(digits));
+    let digits = digits.ok_or_else(|| io::Error::other(format!("`{digest}` is no digest by SHA-256")))?;
+    Ok(format!("blobs/sha256/{digits}"))
 }
 
-/// The digits of a SHA-256, and nothing else: a file of the cache is named by them.
-fn digits(text: &str) -> Option<String> {
-    let is_digit = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
-    (text.len() == 64 && text.bytes().all(is_digit)).then(|| text.to_owned())
+/// True for the digits of a SHA-256, and nothing else: a file of the cache is named by them.
+fn is_sha256(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'))
+}
+
+/// A file of an archive. Docker's older archives have equal layers once.
+fn part_of(file: &Arc<File>, members: &BTreeMap<PathBuf, Member>, mut path: PathBuf) -> Option<Part> {
+    for _ in 0..DEPTH {
+        match members.get(&path)? {
+            Member::File { offset, size } => {
+                return Some(Part { file: file.clone(), at: *offset, end: offset + size });
+            }
+            Member::Link(target) => path = plain(&path.parent().unwrap_or(Path::new("")).join(target))?,
+        }
+    }
+    None
 }
 
 /// A path below the archive without `.` and `..`; none if it leads out.

@@ -1,20 +1,22 @@
 //! The files of a tar archive, one after the other, with limits for archives of strangers.
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
 use crate::formats::tar::{BLOCK, Header, kind, text};
+use crate::host::Part;
 
 /// More files than any image has.
-const MEMBERS: usize = 4_000_000;
-/// The largest extended header: Linux's longest path is 4,096 bytes, and its attributes have 64 KiB.
+pub(super) const MEMBERS: usize = 4_000_000;
+/// The largest extended header: attributes have 64 KiB.
 const EXTENDED: u64 = 1 << 20;
+/// Linux's longest path, in bytes.
+const PATH: usize = 4096;
 
 /// A file of an archive.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -48,22 +50,7 @@ pub(super) trait Input: Read {
     fn position(&self) -> u64;
 }
 
-/// A part of a file. Skipping reads nothing.
-pub(super) struct Part {
-    pub file: File,
-    pub at: u64,
-    pub end: u64,
-}
-
-impl Read for Part {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.end.saturating_sub(self.at)).unwrap_or(usize::MAX).min(buffer.len());
-        let read = self.file.read_at(&mut buffer[..left], self.at)?;
-        self.at += read as u64;
-        Ok(read)
-    }
-}
-
+/// Skipping reads nothing.
 impl Input for Part {
     fn skip(&mut self, bytes: u64) -> io::Result<()> {
         self.at =
@@ -77,25 +64,25 @@ impl Input for Part {
 }
 
 /// Bytes out of a decompressor, of which there may not be endlessly many.
-pub(super) struct Stream<R> {
+pub(super) struct Stream<'b, R> {
     pub inner: R,
     pub at: u64,
-    /// The most bytes that can come out of what is read.
-    pub limit: u64,
+    /// The bytes that can still come out of all archives of the image.
+    pub left: &'b AtomicU64,
 }
 
-impl<R: Read> Read for Stream<R> {
+impl<R: Read> Read for Stream<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
         self.at += read as u64;
-        if self.at > self.limit {
-            return Err(io::Error::other("it unpacks to far more than it is"));
-        }
+        let less = |left: u64| left.checked_sub(read as u64);
+        let took = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        took.map_err(|_| io::Error::other("it unpacks to far more than it is"))?;
         Ok(read)
     }
 }
 
-impl<R: Read> Input for Stream<R> {
+impl<R: Read> Input for Stream<'_, R> {
     fn skip(&mut self, bytes: u64) -> io::Result<()> {
         let mut skipped = self.by_ref().take(bytes);
         if io::copy(&mut skipped, &mut io::sink())? == bytes {
@@ -117,7 +104,7 @@ pub(super) fn read<I: Input>(
 ) -> io::Result<()> {
     let broken = |why: &str| io::Error::other(why.to_owned());
     let mut members = 0;
-    while let Some((header, has_capabilities)) = header(input)? {
+    while let Some((header, extra)) = header(input, members == 0)? {
         members += 1;
         if members > MEMBERS {
             return Err(broken("it has too many files"));
@@ -133,8 +120,11 @@ pub(super) fn read<I: Input>(
             kind::SPARSE => return Err(broken("it has a file with holes")),
             _ => Content::Other,
         };
-        // Links and devices can have a size, and nothing follows them.
-        let size = if is_file && !is_directory { header.size } else { 0 };
+        let has_nothing = is_directory
+            || kind::WITHOUT_CONTENTS.contains(&header.kind)
+            // Only POSIX's newer archives can have it once more.
+            || header.kind == kind::HARD_LINK && !extra.is_there;
+        let size = if has_nothing { 0 } else { header.size };
         let id = |id: u64| u32::try_from(id).unwrap_or(u32::MAX);
         let mut member = Member {
             path: header.path,
@@ -143,7 +133,7 @@ pub(super) fn read<I: Input>(
             uid: id(header.uid),
             gid: id(header.gid),
             modified: header.modified,
-            has_capabilities,
+            has_capabilities: extra.has_capabilities,
         };
         let mut contents = input.by_ref().take(size);
         each(&mut member, &mut contents)?;
@@ -157,20 +147,27 @@ fn filling(size: u64) -> u64 {
     (BLOCK as u64 - size % BLOCK as u64) % BLOCK as u64
 }
 
+/// The extended header of a file.
+struct Extra {
+    is_there: bool,
+    has_capabilities: bool,
+}
+
 /// The next header, with what extended headers before it say. None at the end, which can be that of the bytes.
-fn header<I: Input>(input: &mut I) -> io::Result<Option<(Header, bool)>> {
+fn header<I: Input>(input: &mut I, is_first: bool) -> io::Result<Option<(Header, Extra)>> {
     let broken = |why: &'static str| io::Error::other(why);
     let (mut records, mut path, mut link) = (Vec::new(), None, None);
     loop {
         let mut block = [0; BLOCK];
-        match fill(input, &mut block)? {
+        let parsed = match fill(input, &mut block)? {
             0 => return Ok(None),
-            BLOCK => {}
-            _ => return Err(io::ErrorKind::UnexpectedEof.into()),
-        }
-        let Some(mut header) = Header::parse(&block).map_err(broken)? else { return Ok(None) };
+            BLOCK => Header::parse(&block).map_err(broken),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        };
+        let parsed = parsed.map_err(|why| if is_first { broken("it is not a tar archive") } else { why });
+        let Some(mut header) = parsed? else { return Ok(None) };
         match header.kind {
-            kind::RECORDS | kind::LONG_PATH | kind::LONG_LINK | kind::GLOBAL_RECORDS => {
+            kind::RECORDS | kind::SUN_RECORDS | kind::LONG_PATH | kind::LONG_LINK | kind::GLOBAL_RECORDS => {
                 if header.size > EXTENDED {
                     return Err(broken("it has a header of more than a megabyte"));
                 }
@@ -178,7 +175,7 @@ fn header<I: Input>(input: &mut I) -> io::Result<Option<(Header, bool)>> {
                 input.read_exact(&mut bytes)?;
                 input.skip(filling(header.size))?;
                 match header.kind {
-                    kind::RECORDS => records = bytes,
+                    kind::RECORDS | kind::SUN_RECORDS => records = bytes,
                     kind::LONG_PATH => path = Some(text(&bytes).to_vec()),
                     kind::LONG_LINK => link = Some(text(&bytes).to_vec()),
                     // Comments, such as the commit of a repository.
@@ -189,14 +186,17 @@ fn header<I: Input>(input: &mut I) -> io::Result<Option<(Header, bool)>> {
                 header.path = path.unwrap_or(header.path);
                 header.link = link.unwrap_or(header.link);
                 let has_capabilities = header.apply(&records).map_err(broken)?;
-                return Ok(Some((header, has_capabilities)));
+                if header.path.len().max(header.link.len()) > PATH {
+                    return Err(broken("it has a path of more than 4,096 bytes"));
+                }
+                return Ok(Some((header, Extra { is_there: !records.is_empty(), has_capabilities })));
             }
         }
     }
 }
 
 /// Reads as much as there is, at most the buffer.
-fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+pub(super) fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
         match input.read(&mut buffer[filled..])? {

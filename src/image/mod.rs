@@ -8,20 +8,22 @@ mod manifest;
 mod members;
 mod node;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use crate::environment::Environment;
-use crate::host::{Host, NewContent, NewFile, Tree};
+use crate::host::{Host, NewContent, NewFile, Part, Tree};
 use crate::parallel;
 use crate::storage;
 
-use index::{Index, Known, index};
+use index::{Blob, Cache, Index};
 use manifest::{Config, Files, Layer, Parts};
-use members::{Content, Member, path_of};
+use members::{Content, MEMBERS, Member, path_of};
 
 /// Marks an image in a directory.
 const OCI: &str = "oci:";
@@ -33,6 +35,8 @@ const WHITEOUT: &str = ".wh.";
 const OPAQUE: &str = ".wh..wh..opq";
 /// More components than any path needs.
 const DEPTH: usize = 256;
+/// Twice as many as Docker mounts. Each can be an open file.
+const LAYERS: usize = 256;
 
 /// The files of an image, and how its programs start.
 pub struct Image {
@@ -40,7 +44,7 @@ pub struct Image {
     env: Environment,
     cwd: PathBuf,
     layers: usize,
-    /// Directories with contents that are not in the archives or the cache.
+    /// Directories with files of the node.
     kept: Vec<Arc<tempfile::TempDir>>,
 }
 
@@ -87,20 +91,11 @@ impl Image {
             return Err(ImageError("there is no such image".to_owned()));
         };
         let plain = |error: io::Error| ImageError(in_words(&error));
-        let (directory, kept) = directory(host).map_err(plain)?;
-        let parts = parts(host, &place, tag.as_deref(), &directory).map_err(plain)?;
-        let indexed = parallel::map(&parts.layers, |layer| {
-            let name = || name_of(&layer.blob.file, &layer.name, host);
-            let known = layer.sha256.as_deref().map_or_else(|| Known::Name(name()), Known::Sha256);
-            index(host, &layer.blob, &known, &directory, false)
-                .map_err(|error| ImageError(format!("layer {}: {}", layer.name, in_words(&error))))
-        });
-        let mut tree = Tree::new();
-        let layers = indexed.len();
-        for (number, index) in indexed.into_iter().enumerate() {
-            apply(&mut tree, index?, number)
-                .map_err(|error| ImageError(format!("layer {}: {}", parts.layers[number].name, error.0)))?;
-        }
+        let (directory, _kept) = directory(host).map_err(plain)?;
+        let cache = Cache::new(host, directory);
+        let parts = parts(&cache, &place, tag.as_deref()).map_err(plain)?;
+        let tree = tree(&cache, &parts.layers)?;
+        storage::prune(host, &cache.directory);
         let Config { config } = parts.config;
         let mut env: Environment = DEFAULTS.into_iter().collect();
         for line in config.env.unwrap_or_default() {
@@ -109,19 +104,13 @@ impl Image {
             }
         }
         let cwd = config.working_dir.filter(|cwd| cwd.starts_with('/')).unwrap_or_else(|| "/".to_owned());
-        Ok(Image {
-            tree,
-            env,
-            cwd: PathBuf::from(cwd),
-            layers,
-            kept: kept.into_iter().map(Arc::new).collect(),
-        })
+        Ok(Image { tree, env, cwd: PathBuf::from(cwd), layers: parts.layers.len(), kept: Vec::new() })
     }
 
     /// Mounts the driver of a node into the image, as a container there would have it.
     pub fn mount_driver_of(&mut self, node: &Host) -> Result<(), ImageError> {
-        let kept = node::mount(&mut self.tree, &self.env, node, self.layers);
-        self.kept.extend(kept.map_err(|error| ImageError(in_words(&error)))?);
+        node::mount(&mut self.tree, &self.env, node, self.layers)
+            .map_err(|error| ImageError(in_words(&error)))?;
         self.kept.extend_from_slice(node.kept());
         Ok(())
     }
@@ -143,24 +132,24 @@ fn directory(host: &Host) -> io::Result<(PathBuf, Option<tempfile::TempDir>)> {
     Ok((kept.path().to_owned(), Some(kept)))
 }
 
-fn parts(host: &Host, place: &Named, tag: Option<&str>, directory: &Path) -> io::Result<Parts> {
+fn parts(cache: &Cache<'_>, place: &Named, tag: Option<&str>) -> io::Result<Parts> {
+    let host = cache.host;
     let archive = match place {
         Named::Directory(path) => {
-            let files = Files::Directory(path.clone());
-            let has_index = files.has(host, "index.json");
-            return if has_index {
-                files.parts(host, tag)
-            } else {
-                Err(io::Error::other("it has no `index.json`"))
-            };
+            let parts = Files::Directory(host.canonical(path)?).parts(host, tag)?;
+            parts.layers.iter().for_each(|layer| cache.allow(layer.blob.part.size()));
+            return Ok(parts);
         }
         Named::Archive(path) => path,
     };
-    let stat = host.stat(archive)?;
-    let blob = index::Blob { file: archive.clone(), offset: 0, size: stat.size };
-    let name = || name_of(archive, "", host);
-    let index = index(host, &blob, &Known::Name(name()), directory, true)?;
-    let files = Files::of_archive(&index);
+    let (part, end) = host.open(archive)?;
+    cache.allow(end);
+    let seen = part.file.metadata()?;
+    let times = (seen.mtime(), seen.mtime_nsec(), seen.ctime(), seen.ctime_nsec());
+    let name = storage::full_digest([format!("{:?}", (seen.dev(), seen.ino(), end, times)).as_bytes()]);
+    let blob = Blob { part: Part { end, ..part }, name: name.clone(), is_digest: false };
+    let index = cache.index(&blob, true)?;
+    let files = Files::of_archive(&index, name);
     if ["index.json", "manifest.json"].iter().any(|name| files.has(host, name)) {
         return files.parts(host, tag);
     }
@@ -171,23 +160,40 @@ fn parts(host: &Host, place: &Named, tag: Option<&str>, directory: &Path) -> io:
         names.next().is_some_and(|first| ["usr", "etc", "bin"].iter().any(|name| first.as_os_str() == *name))
     };
     if !index.members.iter().any(is_root) {
-        return Err(io::Error::other("it is neither an image nor an archive of a root directory"));
+        let why = "it has no `manifest.json`, no `index.json` and no directory `usr`: it is neither an image nor an \
+                   archive of a root directory";
+        return Err(io::Error::other(why));
     }
-    let layer = Layer { blob, sha256: None, name: "of the archive".to_owned() };
-    Ok(Parts { layers: vec![layer], config: Config::default() })
+    Ok(Parts { layers: vec![Layer { blob, name: "of the archive".to_owned() }], config: Config::default() })
 }
 
-/// A name for the contents of a part of a file, which changes with the file.
-fn name_of(file: &Path, part: &str, host: &Host) -> String {
-    let stamp =
-        host.stat(file).map(|stat| format!("{:?}", (stat.id, stat.size, stat.modified, stat.changed)));
-    storage::full_digest([file.as_os_str().as_bytes(), stamp.unwrap_or_default().as_bytes(), part.as_bytes()])
+/// The files of all layers. Equal layers are read once.
+fn tree(cache: &Cache<'_>, layers: &[Layer]) -> Result<Tree, ImageError> {
+    if layers.len() > LAYERS {
+        return Err(ImageError(format!("it has more than {LAYERS} layers")));
+    }
+    let different: BTreeMap<&str, &Layer> =
+        layers.iter().map(|layer| (layer.blob.name.as_str(), layer)).collect();
+    let different: Vec<(&str, &Layer)> = different.into_iter().collect();
+    let indexed = parallel::map_each(&different, |(name, layer)| (*name, cache.index(&layer.blob, false)));
+    let indexed: BTreeMap<&str, io::Result<Index>> = indexed.into_iter().collect();
+    let (mut tree, mut members) = (Tree::new(), 0);
+    for (number, layer) in layers.iter().enumerate() {
+        let failed = |why: &str| ImageError(format!("layer {}: {why}", layer.name));
+        let index = indexed[layer.blob.name.as_str()].as_ref().map_err(|error| failed(&in_words(error)))?;
+        members += index.members.len();
+        if members > MEMBERS {
+            return Err(ImageError("it has too many files".to_owned()));
+        }
+        apply(&mut tree, index, number).map_err(|error| failed(&error.0))?;
+    }
+    Ok(tree)
 }
 
 /// Puts the files of a layer over those of the layers below it.
-fn apply(tree: &mut Tree, index: Index, layer: usize) -> Result<(), ImageError> {
-    let archive = tree.add_archive(index.data);
-    for member in index.members {
+fn apply(tree: &mut Tree, index: &Index, layer: usize) -> Result<(), ImageError> {
+    let archive = tree.add_archive(index.file.clone());
+    for member in &index.members {
         let path = inside(&member.path)?;
         let shown = || crate::text::show(&path);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -202,20 +208,20 @@ fn apply(tree: &mut Tree, index: Index, layer: usize) -> Result<(), ImageError> 
             }
             continue;
         }
-        let content = match member.content {
+        let content = match &member.content {
             Content::Directory => NewContent::Directory,
-            Content::File { offset, size } => NewContent::File { archive, offset, size },
-            Content::Link(target) => NewContent::Link(path_of(&target)),
+            Content::File { offset, size } => NewContent::File { archive, offset: *offset, size: *size },
+            Content::Link(target) => NewContent::Link(path_of(target)),
             Content::Other => NewContent::Other,
             Content::HardLink(same) => {
-                let same = inside(&same)?;
+                let same = inside(same)?;
                 tree.put_hard_link(&path, &same, layer).map_err(|error| {
                     ImageError(format!("`{}`: its hard link: {}", shown(), in_words(&error)))
                 })?;
                 continue;
             }
         };
-        let Member { mode, uid, gid, modified, has_capabilities, .. } = member;
+        let &Member { mode, uid, gid, modified, has_capabilities, .. } = member;
         let new = NewFile { mode, uid, gid, modified, has_capabilities, content };
         tree.put(&path, new, layer)
             .map_err(|error| ImageError(format!("`{}`: {}", shown(), in_words(&error))))?;

@@ -50,15 +50,10 @@ const COMPAT: &str = "/usr/local/cuda/compat";
 const CACHE: &str = "/etc/ld.so.cache";
 const MACHINE: u16 = if cfg!(target_arch = "aarch64") { AARCH64 } else { X86_64 };
 
-/// Mounts what a container on the node has of it. Returns a directory with files that were made for that.
-pub(super) fn mount(
-    tree: &mut Tree,
-    env: &Environment,
-    node: &Host,
-    layer: usize,
-) -> io::Result<Option<Arc<tempfile::TempDir>>> {
+/// Mounts what a container on the node has of it.
+pub(super) fn mount(tree: &mut Tree, env: &Environment, node: &Host, layer: usize) -> io::Result<()> {
     kernel(tree, node, layer)?;
-    let Some(version) = inventory::kernel_driver(node) else { return Ok(None) };
+    let Some(version) = inventory::kernel_driver(node) else { return Ok(()) };
     let directory = libraries_of(tree);
     let mut known = BTreeMap::new();
     for library in libraries(node, env, &version) {
@@ -75,7 +70,7 @@ pub(super) fn mount(
         link(tree, &directory.join("libcuda.so"), Path::new("libcuda.so.1"), layer)?;
     }
     known.extend(compat(tree, &version));
-    write_cache(tree, known, layer).map(Some)
+    write_cache(tree, known, layer)
 }
 
 /// The kernel's files, and the devices. They are the node's in a container, too.
@@ -159,11 +154,7 @@ fn compat(tree: &Tree, kernel: &DriverVersion) -> Vec<(String, PathBuf)> {
 }
 
 /// Names the driver's libraries in the loader's cache, as `ldconfig` does in the container.
-fn write_cache(
-    tree: &mut Tree,
-    known: BTreeMap<String, PathBuf>,
-    layer: usize,
-) -> io::Result<Arc<tempfile::TempDir>> {
+fn write_cache(tree: &mut Tree, known: BTreeMap<String, PathBuf>, layer: usize) -> io::Result<()> {
     let before = tree.read(Path::new(CACHE)).ok().and_then(|bytes| LdCache::parse(&bytes, MACHINE).ok());
     let mut entries: BTreeMap<String, PathBuf> = known;
     for (name, path) in before.iter().flat_map(LdCache::iter) {
@@ -175,13 +166,10 @@ fn write_cache(
         machine: MACHINE,
     };
     let bytes = cache(&entries.into_iter().map(entry).collect::<Vec<_>>());
-    let directory = tempfile::Builder::new().prefix("cudarun-image-").tempdir()?;
-    let mut file = tempfile::NamedTempFile::new_in(directory.path())?;
+    let mut file = tempfile::tempfile()?;
     file.write_all(&bytes)?;
-    let (_, path) = file.keep()?;
-    let archive = tree.add_archive(path);
+    let archive = tree.add_archive(Arc::new(file));
     let content = NewContent::File { archive, offset: Some(0), size: bytes.len() as u64 };
     let new = NewFile { mode: 0o644, uid: 0, gid: 0, modified: 0, has_capabilities: false, content };
-    tree.put(Path::new(CACHE), new, layer)?;
-    Ok(Arc::new(directory))
+    tree.put(Path::new(CACHE), new, layer)
 }

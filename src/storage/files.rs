@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use sha2::{Digest, Sha256};
@@ -50,10 +51,12 @@ pub fn create_directory(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// A name that no other process uses, `.PID-TIME`, for a file that gets its final name once it is whole.
+/// A new name, `.PID-TIME-NUMBER`, for a file that gets its final name once it is whole.
 pub fn temporary_path(host: &Host, directory: &Path) -> PathBuf {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let since = host.started.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    directory.join(format!(".{}-{since}", std::process::id()))
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    directory.join(format!(".{}-{since}-{number}", std::process::id()))
 }
 
 /// Names a sequence of parts by its content, in 24 hexadecimal digits.
@@ -233,13 +236,13 @@ pub fn stamp(at: SystemTime) -> (i64, i64) {
     (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), i64::from(since.subsec_nanos()))
 }
 
-/// True for the digest of a start, a proof or a layer, the lock of a proof, and `.PID-TIME` of an unfinished file.
+/// True for the digest of a start, a proof or a layer, the lock of a proof, and the name of an unfinished file.
 fn is_own_name(name: &[u8]) -> bool {
     let is_hexadecimal = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
     match name.strip_prefix(b".") {
         Some(unfinished) => unfinished.iter().all(|byte| byte.is_ascii_digit() || *byte == b'-'),
         None => {
-            let ends = [&b".turn"[..], b".failed", b".list", b".files"];
+            let ends = [&b".turn"[..], b".failed", b".layer"];
             let digest = ends.iter().find_map(|end| name.strip_suffix(*end)).unwrap_or(name);
             matches!(digest.len(), 16 | 24 | 64) && digest.iter().all(is_hexadecimal)
         }

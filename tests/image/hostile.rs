@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use super::{Archive, archive, docker, gzip, oci, open, sha256, through};
+use super::{Archive, archive, docker, gzip, oci, open, sha256, through, write};
 use crate::support::{Run, Workshop};
 
 #[track_caller]
@@ -69,8 +69,19 @@ fn headers_that_lie_are_refused() {
         "record is damaged",
     );
     refused(&layer(Archive::default().member(b'S', "a", "", b"x")), "holes");
-    let mut wrong = Archive::default().file("a", "a");
-    wrong.0[0] = b'b';
+    refused(
+        &layer(Archive::default().member(b'x', "a", "", b"23 GNU.sparse.offset=0\n").file("a", "a")),
+        "holes",
+    );
+    let long = |length: usize| Archive::default().member(b'L', "l", "", "a/".repeat(length / 2).as_bytes());
+    refused(&layer(long(5000).file("a", "a")), "path of more than 4,096 bytes");
+    refused(
+        &layer(long(200).member(b'K', "l", "", &[b'a'; 5000]).link("a", "a")),
+        "path of more than 4,096 bytes",
+    );
+    assert!(open(&layer(long(200).member(b'K', "l", "", &[b'a'; 4000]).link("a", "a"))).is_ok());
+    let mut wrong = Archive::default().file("a", "a").file("b", "b");
+    wrong.0[1024] = b'c';
     refused(&layer(wrong), "sum of a header");
     let whole = layer(Archive::default().file("usr/a", vec![7; 4000]));
     for end in [1, 511, 512, 700, 1500, 2600, 3100] {
@@ -81,8 +92,10 @@ fn headers_that_lie_are_refused() {
 #[test]
 fn other_files_are_refused() {
     refused(b"", "neither an image nor");
-    refused(b"just a text that is shorter than a header", "end of file");
-    refused(&[b'x'; 4096], "sum of a header");
+    refused(b"just a text that is shorter than a header", "not a tar archive");
+    refused(&[b'x'; 4096], "not a tar archive");
+    refused(&gzip(&[b'x'; 4096]), "not a tar archive");
+    refused(&fs::read(std::env::current_exe().unwrap()).unwrap()[..65536], "not a tar archive");
     refused(&Archive::default().file("notes.txt", "x").end(), "neither an image nor");
     refused(&Archive::default().file("manifest.json", "{").end(), "`manifest.json`");
     refused(&Archive::default().file("manifest.json", "[]").end(), "no image");
@@ -112,13 +125,36 @@ fn missing_and_changed_layers_are_named() {
     assert!(open(&archive(&files)).is_ok());
     let without: Vec<_> = files.iter().filter(|(file, _)| *file != name).cloned().collect();
     refused(&archive(&without), &format!("layer sha256:{} is missing", sha256(&contents)));
-    // The cache is named by digests, so a layer must be what its digest says.
-    let other = gzip(&Archive::default().file("usr/a", "b").end());
-    let changed: Vec<_> = files
-        .iter()
-        .map(|(file, bytes)| (file.clone(), if *file == name { other.clone() } else { bytes.clone() }))
-        .collect();
-    refused(&archive(&changed), "not those of its digest");
+    // The cache is named by digests, so a layer must be what its digest says. Documents must be, too.
+    let layer = gzip(&Archive::default().file("usr/a", "b").end());
+    for (number, other) in [(0, layer), (1, b"{ }".to_vec()), (2, [&files[2].1, &b" "[..]].concat())] {
+        let mut changed = files.clone();
+        changed[number].1 = other;
+        refused(&archive(&changed), "not those of its digest");
+    }
+    let index = String::from_utf8(files[3].1.clone()).unwrap();
+    let other = [(files[3].0.clone(), index.replace("sha256:", "sha512:").into_bytes())];
+    refused(&archive(&[&files[..3], &other].concat()), "is no digest by SHA-256");
+}
+
+#[test]
+fn a_layout_leads_to_no_other_file() {
+    let place = Workshop::new();
+    let files = oci(&[Archive::default().file("usr/a", "secret").end()], "{}");
+    write(&place.path("layout"), &files);
+    let root = format!("oci:{}", place.path("layout").display());
+    for (directory, status) in [("layout/inside", 1), ("outside", 2), ("layout-beside", 2)] {
+        fs::create_dir_all(place.path(directory)).unwrap();
+        let moved = place.path(directory).join("moved");
+        for (name, _) in &files {
+            let file = place.path("layout").join(name);
+            fs::rename(&file, &moved).unwrap();
+            std::os::unix::fs::symlink(&moved, &file).unwrap();
+            let said = Run::new(["--root", &root, "list"]).status(status).output_of_both();
+            assert_eq!(said.contains("is a link that leads out of the image"), status == 2, "{name}: {said}");
+            fs::rename(&moved, &file).unwrap();
+        }
+    }
 }
 
 #[test]
@@ -156,7 +192,7 @@ fn several_images_need_a_tag() {
     let index =
         String::from_utf8(one.iter().find(|(name, _)| name == "index.json").unwrap().1.clone()).unwrap();
     let entry = index.trim_start_matches(r#"{"manifests":["#).trim_end_matches("]}").to_owned();
-    super::write(&place.path("lay:out"), &one);
+    write(&place.path("lay:out"), &one);
     fs::write(
         place.path("lay:out/index.json"),
         format!(r#"{{"manifests":[{entry},{}]}}"#, entry.replace("v1", "v2")),
@@ -191,6 +227,10 @@ fn bombs_end() {
         .map(|stat| stat.len())
         .sum();
     assert_eq!(left, 0, "nothing of it is left");
+    // Layers of one image share the limit.
+    let layers = ["a", "b"].map(|name| gzip(&Archive::default().file(name, vec![0; 17 << 20]).0).repeat(38));
+    refused(&docker(&layers, "{}").end(), "unpacks to far more than it is");
+    assert!(open(&docker(&layers[..1], "{}").end()).is_ok());
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! Layers over each other, and the forms of images.
 
-use std::path::Path;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use cudarun::host::{Host, Kind};
 
-use super::{Archive, docker, gzip, open};
+use super::{Archive, archive, docker, gzip, oci, open, open_in};
 
 const CONFIG: &str =
     r#"{"config":{"Env":["PATH=/opt/bin:/bin","LD_LIBRARY_PATH=/opt/lib"],"WorkingDir":"/srv"}}"#;
@@ -130,6 +133,103 @@ fn marks_that_are_repeated_cost_nothing() {
 }
 
 #[test]
+fn equal_layers_are_unpacked_once() {
+    let empty = gzip(&Archive::default().directory("tmp").end());
+    let mut layers = vec![empty; 20];
+    layers.push(gzip(&Archive::default().file("usr/a", "a").end()));
+    for image in [docker(&layers, CONFIG).end(), archive(&oci(&layers, CONFIG))] {
+        let place = tempfile::tempdir().unwrap();
+        fs::write(place.path().join("image.tar"), image).unwrap();
+        let host = open_in(place.path(), &place.path().join("image.tar")).unwrap();
+        assert_eq!(text(&host, "/usr/a").as_deref(), Some("a"));
+    }
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("image.tar"), archive(&oci(&layers, CONFIG))).unwrap();
+    open_in(place.path(), &place.path().join("image.tar")).unwrap();
+    assert_eq!(kept(place.path()).len(), 2);
+    let too_many = docker(&vec![Archive::default().end(); 257], CONFIG).end();
+    assert!(open(&too_many).err().unwrap().contains("more than 256 layers"));
+}
+
+/// The files of a cache for layers.
+fn kept(place: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(place.join("cache/cudarun/layers")).unwrap();
+    files.map(|file| file.unwrap().path()).collect()
+}
+
+#[test]
+fn an_unpacked_layer_is_kept_while_it_is_used() {
+    let place = tempfile::tempdir().unwrap();
+    let image = place.path().join("image.tar");
+    // A list of more than 64 MiB.
+    let long = "a".repeat(4000);
+    let many = (0..17_000).fold(Archive::default(), |all, number| {
+        all.member(b'L', "long", "", format!("{long}{number}").as_bytes()).file("short", "")
+    });
+    let layers = [many.file("usr/a", "a").end(), Archive::default().file("usr/b", "b").end()];
+    fs::write(&image, docker(&layers.map(|layer| gzip(&layer)), CONFIG).end()).unwrap();
+    open_in(place.path(), &image).unwrap();
+    let inodes = |files: &[PathBuf]| -> Vec<u64> {
+        files.iter().map(|file| fs::metadata(file).unwrap().ino()).collect()
+    };
+    let files = kept(place.path());
+    let before = inodes(&files);
+    let long_ago = SystemTime::now() - Duration::from_hours(24 * 40);
+    let other = files[0].with_file_name(format!("{}.layer", "0".repeat(64)));
+    fs::write(&other, "of another image").unwrap();
+    for file in files.iter().chain([&other]) {
+        fs::File::open(file).unwrap().set_modified(long_ago).unwrap();
+    }
+    let host = open_in(place.path(), &image).unwrap();
+    assert!(!other.exists(), "another image's layer is old");
+    assert_eq!(inodes(&files), before, "the image's own layers are not unpacked again");
+    // An image that is replaced, and a cache that is removed, change nothing.
+    fs::remove_dir_all(place.path().join("cache")).unwrap();
+    assert_eq!(text(&host, "/usr/b").as_deref(), Some("b"));
+    let plain = |text: &str| docker(&[Archive::default().file("usr/a", text).end()], CONFIG).end();
+    fs::write(&image, plain("old")).unwrap();
+    let host = open_in(place.path(), &image).unwrap();
+    fs::write(place.path().join("new.tar"), plain("new")).unwrap();
+    fs::rename(place.path().join("new.tar"), &image).unwrap();
+    assert_eq!(text(&host, "/usr/a").as_deref(), Some("old"));
+    assert_eq!(text(&open_in(place.path(), &image).unwrap(), "/usr/a").as_deref(), Some("new"));
+}
+
+#[test]
+fn a_damaged_file_of_the_cache_is_made_again() {
+    let place = tempfile::tempdir().unwrap();
+    let image = place.path().join("image.tar");
+    fs::write(&image, docker(&[gzip(&Archive::default().file("usr/a", "a").end())], CONFIG).end()).unwrap();
+    open_in(place.path(), &image).unwrap();
+    let whole = fs::read(&kept(place.path())[0]).unwrap();
+    for damaged in [&whole[..whole.len() - 1], &whole[..3], &[&whole[..], b"more than that"].concat(), b""] {
+        fs::write(&kept(place.path())[0], damaged).unwrap();
+        assert_eq!(text(&open_in(place.path(), &image).unwrap(), "/usr/a").as_deref(), Some("a"));
+        assert_eq!(fs::read(&kept(place.path())[0]).unwrap(), whole);
+    }
+}
+
+#[test]
+fn contents_of_other_kinds_of_files_are_skipped() {
+    let layer = Archive::default()
+        .file("usr/a", "a")
+        .member(b'M', "more", "", &[b'm'; 600])
+        .member(b'x', "PaxHeaders/b", "", b"12 uid=1000\n")
+        .member(b'1', "usr/b", "usr/a", b"a")
+        .member(b'X', "PaxHeaders/c", "", b"14 path=usr/c\n")
+        .file("short", "c")
+        // Older archives repeat the size, and nothing follows.
+        .sized(b'1', "usr/d", "usr/a", b"", 1)
+        .sized(b'5', "usr/e", "", b"", 4096)
+        .sized(b'2', "usr/f", "a", b"", 1)
+        .file("usr/end", "end");
+    let host = image(&[layer]);
+    for (path, expected) in [("b", "a"), ("c", "c"), ("d", "a"), ("f", "a"), ("end", "end")] {
+        assert_eq!(text(&host, &format!("/usr/{path}")).as_deref(), Some(expected), "{path}");
+    }
+}
+
+#[test]
 fn long_names_and_extended_headers_are_read() {
     let deep = format!("{}/name", "directory".repeat(20));
     let record = |key: &str, value: &str| {
@@ -189,9 +289,21 @@ fn large_files_without_code_are_not_kept() {
     library.resize(17 << 20, 1);
     let layer =
         Archive::default().file("weights.bin", &zeros).file("lib/large.so", &library).file("end", "end");
-    let host = open(&docker(&[gzip(&layer.end())], "{}").end()).unwrap();
+    let host = open(&docker(&[gzip(&layer.clone().end())], "{}").end()).unwrap();
     assert_eq!(host.stat(Path::new("/weights.bin")).unwrap().size, 17 << 20);
     assert!(host.map(Path::new("/weights.bin")).is_err());
     assert_eq!(&host.map(Path::new("/lib/large.so")).unwrap()[..], &library[..]);
     assert_eq!(text(&host, "/end").as_deref(), Some("end"));
+    // An archive of files keeps no more when it is compressed; one of an image keeps its layers.
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("files"), gzip(&layer.clone().file("usr/a", "a").end())).unwrap();
+    let host = open_in(place.path(), &place.path().join("files")).unwrap();
+    assert!(host.map(Path::new("/weights.bin")).is_err());
+    let sizes = kept(place.path()).iter().map(|file| fs::metadata(file).unwrap().len()).sum::<u64>();
+    assert!(sizes < 18 << 20, "{sizes}");
+    assert_eq!(&host.map(Path::new("/lib/large.so")).unwrap()[..], &library[..]);
+    for inner in [layer.clone().end(), gzip(&layer.end())] {
+        let host = open(&gzip(&docker(&[inner], "{}").end())).unwrap();
+        assert_eq!(&host.map(Path::new("/lib/large.so")).unwrap()[..], &library[..]);
+    }
 }

@@ -132,8 +132,12 @@ pub fn open(bytes: &[u8]) -> Result<Host, String> {
     let place = tempfile::tempdir().unwrap();
     let file: PathBuf = place.path().join("image.tar");
     fs::write(&file, bytes).unwrap();
+    Ok(open_in(place.path(), &file)?.keeping(std::sync::Arc::new(place)))
+}
+
+/// Opens an image with a cache in a directory.
+pub fn open_in(place: &Path, image: &Path) -> Result<Host, String> {
     let mut here = Host::here();
-    here.env.set("XDG_CACHE_HOME", place.path().join("cache"));
-    let image = Image::open(&here, &file).map_err(|fault| fault.0)?;
-    Ok(image.host().keeping(std::sync::Arc::new(place)))
+    here.env.set("XDG_CACHE_HOME", place.join("cache"));
+    Ok(Image::open(&here, image).map_err(|fault| fault.0)?.host())
 }
