@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -52,7 +51,13 @@ const MACHINE: u16 = if cfg!(target_arch = "aarch64") { AARCH64 } else { X86_64 
 
 /// Mounts what a container on the node has of it.
 pub(super) fn mount(tree: &mut Tree, env: &Environment, node: &Host, layer: usize) -> io::Result<()> {
+    let asked = env.get("NVIDIA_VISIBLE_DEVICES").map_or("all".into(), |value| value.to_string_lossy());
+    let asked: Vec<&str> = asked.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
     kernel(tree, node, layer)?;
+    if asked.is_empty() || asked.contains(&"void") {
+        return Ok(());
+    }
+    devices(tree, node, &asked, layer)?;
     let Some(version) = inventory::kernel_driver(node) else { return Ok(()) };
     let directory = libraries_of(tree);
     let mut known = BTreeMap::new();
@@ -73,17 +78,29 @@ pub(super) fn mount(tree: &mut Tree, env: &Environment, node: &Host, layer: usiz
     write_cache(tree, known, layer)
 }
 
-/// The kernel's files, and the devices. They are the node's in a container, too.
+/// The kernel's files, which are the node's in a container, too. Its `/dev` has nothing of the image.
 fn kernel(tree: &mut Tree, node: &Host, layer: usize) -> io::Result<()> {
-    for directory in ["/proc", "/sys"] {
-        tree.remove_below(Path::new(directory), layer);
-        for file in node.walk(Path::new(directory), &|_| false) {
-            node.graft(&file, tree, &file, layer)?;
+    ["/proc", "/sys", "/dev"].iter().for_each(|directory| tree.remove_below(Path::new(directory), layer));
+    let files = ["/proc", "/sys"].iter().flat_map(|directory| node.walk(Path::new(directory), &|_| false));
+    files.into_iter().try_for_each(|file| node.graft(&file, tree, &file, layer))
+}
+
+/// The device nodes that all programs need, and those of the GPUs that are asked for by number or UUID. The name of a MIG
+/// device does not tell its GPU.
+fn devices(tree: &mut Tree, node: &Host, asked: &[&str], layer: usize) -> io::Result<()> {
+    let is_all = asked.iter().any(|one| *one == "all" || one.starts_with("MIG-"));
+    let is_named = |number: usize, uuid: Option<&str>| {
+        let number = number.to_string();
+        asked.iter().any(|one| one.split(':').next() == Some(&number) || uuid == Some(one))
+    };
+    let gpus = inventory::gpus(node).into_iter().enumerate();
+    let named = gpus.filter(|(number, gpu)| is_named(*number, gpu.uuid.as_deref()));
+    let minors: Vec<u32> = named.filter_map(|(_, gpu)| gpu.minor).collect();
+    for device in node.walk(Path::new("/dev"), &|_| false) {
+        let name = device.to_str().and_then(|path| path.strip_prefix("/dev/nvidia"));
+        if name.is_some_and(|name| is_all || name.parse().map_or(true, |minor| minors.contains(&minor))) {
+            node.graft(&device, tree, &device, layer)?;
         }
-    }
-    let devices = node.walk(Path::new("/dev"), &|_| false);
-    for device in devices.iter().filter(|device| device.as_os_str().as_bytes().starts_with(b"/dev/nvidia")) {
-        node.graft(device, tree, device, layer)?;
     }
     Ok(())
 }

@@ -46,6 +46,7 @@ mod wheel;
 pub use debian::is_wanted as is_wanted_package;
 pub use evidence::{File as LibraryFacts, RUNTIMES, facts, hexadecimal};
 pub use fetched::ABOUT as FETCHED;
+pub use gpu::gpus;
 pub use machine::{Element, Gpu, Inventory, KernelDriver, Preload, Scope, SearchPath, Visible};
 pub use model::{
     Code, Extension, Finder, ForwardCompatibility, GpuCode, Installation, Member, Origin, Problem,

@@ -48,14 +48,22 @@ fn explained(place: &Workshop, image: &str, node: &str, status: i32) -> Value {
     Run::new(["--root", image, "--machine", &node, "explain", "--json", "app"]).status(status).json()
 }
 
-/// The directories of the drivers that the loader finds in an image on a node with this driver.
-fn drivers(place: &Workshop, image: &str, version: &str) -> Vec<String> {
-    fs::write(place.path("node.toml"), node(version, "", &[])).unwrap();
+/// The driver in an image on a node.
+fn listed(place: &Workshop, image: &str, node: &str) -> Value {
+    fs::write(place.path("node.toml"), node).unwrap();
     let node = place.path("node.toml").display().to_string();
     let all = ["--root", image, "--machine", &node, "list", "--json", "driver"];
-    let listed: Value = serde_json::from_str(&Run::new(all).any_stderr().output().0).unwrap();
+    serde_json::from_str(&Run::new(all).any_stderr().output().0).unwrap()
+}
+
+/// The directories of the drivers that the loader finds in an image.
+fn found(listed: &Value) -> Vec<String> {
     let found = listed["installations"].as_array().unwrap().iter().filter(|one| one["loader_gives"] == true);
     found.map(|one| one["directory"].as_str().unwrap().to_owned()).collect()
+}
+
+fn drivers(place: &Workshop, image: &str, version: &str) -> Vec<String> {
+    found(&listed(place, image, &node(version, "", &[])))
 }
 
 #[test]
@@ -92,6 +100,44 @@ fn only_the_capabilities_that_the_image_asks_for_are_mounted() {
     assert_eq!(directories("utility"), [""; 0]);
     for capabilities in ["compute", "utility,compute", "all", ""] {
         assert_eq!(directories(capabilities), [SYSTEM], "{capabilities}");
+    }
+}
+
+#[test]
+fn only_the_gpus_that_the_image_asks_for_are_mounted() {
+    let place = Workshop::new();
+    // The numbers are in the order of the buses, and the device nodes may be in another one.
+    let gpu = |bus: &str, minor: u8| {
+        let lines = format!(
+            "Model: H100\nGPU UUID: GPU-{bus}\nBus Location: 0000:{bus}:00.0\nDevice Minor: {minor}\n"
+        );
+        text(&format!("/proc/driver/nvidia/gpus/0000:{bus}:00.0/information"), &lines)
+    };
+    let files = [gpu("0a", 1), gpu("0b", 0), text("/dev/nvidia1", "")];
+    let mounted = |variables: &[&str]| {
+        let image = image(&place, variables, &[text("/dev/nvidia7", "")]);
+        let listed = listed(&place, &image, &node("550.127.05", "", &files));
+        (found(&listed), listed["devices"].clone())
+    };
+    for (asked, devices) in [
+        ("all", vec!["/dev/nvidia0", "/dev/nvidia1"]),
+        ("0,1", vec!["/dev/nvidia0", "/dev/nvidia1"]),
+        ("0", vec!["/dev/nvidia1"]),
+        ("1:0", vec!["/dev/nvidia0"]),
+        ("GPU-0b", vec!["/dev/nvidia0"]),
+        ("MIG-0c", vec!["/dev/nvidia0", "/dev/nvidia1"]),
+        ("none", vec![]),
+    ] {
+        let variable = format!("NVIDIA_VISIBLE_DEVICES={asked}");
+        assert_eq!(mounted(&[&variable]), (vec![SYSTEM.to_owned()], devices.into()), "{asked}");
+    }
+    assert_eq!(
+        mounted(&[]).1,
+        serde_json::json!(["/dev/nvidia0", "/dev/nvidia1"]),
+        "as by `docker run --gpus all`"
+    );
+    for nothing in ["NVIDIA_VISIBLE_DEVICES=void", "NVIDIA_VISIBLE_DEVICES="] {
+        assert_eq!(mounted(&[nothing]), (Vec::new(), Vec::<&str>::new().into()), "{nothing}");
     }
 }
 
