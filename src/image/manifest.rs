@@ -35,6 +35,8 @@ pub(super) struct Layer {
 
 #[derive(Default, Deserialize)]
 pub(super) struct Config {
+    pub os: Option<String>,
+    pub architecture: Option<String>,
     #[serde(default)]
     pub config: Execution,
 }
@@ -208,7 +210,7 @@ impl Files {
 }
 
 /// The name of this processor in images.
-pub(super) const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
+const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
 
 impl Descriptor {
     fn is_own(&self) -> bool {
@@ -238,10 +240,11 @@ fn choose<'a, T>(
     if meant.iter().any(|one| is_own(one)) {
         meant.retain(|one| is_own(one));
     }
+    let is_told = known.len() > 1;
     let known = known.join(", ");
     match (meant[..].first(), meant.len(), tag) {
         (Some(one), 1, _) => Ok(one),
-        (Some(_), ..) if known.is_empty() => Err(io::Error::other("it has several images without names")),
+        (Some(_), ..) if !is_told => Err(io::Error::other("it has several images that no tag tells apart")),
         (Some(_), ..) => Err(io::Error::other(format!("it has several images; add `:TAG`, one of {known}"))),
         (None, _, Some(tag)) => Err(io::Error::other(format!("it has no image `{tag}`, but {known}"))),
         (None, ..) => Err(io::Error::other("it has no image")),

@@ -17,7 +17,9 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use crate::environment::Environment;
+use crate::formats::elf::{AARCH64, X86_64};
 use crate::host::{Host, NewContent, NewFile, Part, Tree};
+use crate::inventory;
 use crate::parallel;
 use crate::storage;
 
@@ -44,6 +46,7 @@ pub struct Image {
     env: Environment,
     cwd: PathBuf,
     layers: usize,
+    architecture: Option<String>,
     /// Directories with files of the node.
     kept: Vec<Arc<tempfile::TempDir>>,
 }
@@ -96,7 +99,10 @@ impl Image {
         let parts = parts(&cache, &place, tag.as_deref()).map_err(plain)?;
         let tree = tree(&cache, &parts.layers)?;
         storage::prune(host, &cache.directory);
-        let Config { config } = parts.config;
+        let Config { os, architecture, config } = parts.config;
+        if let Some(os) = os.filter(|os| os != "linux") {
+            return Err(ImageError(format!("it is for {os}")));
+        }
         let mut env: Environment = DEFAULTS.into_iter().collect();
         for line in config.env.unwrap_or_default() {
             if let Some((name, value)) = line.split_once('=') {
@@ -104,12 +110,18 @@ impl Image {
             }
         }
         let cwd = config.working_dir.filter(|cwd| cwd.starts_with('/')).unwrap_or_else(|| "/".to_owned());
-        Ok(Image { tree, env, cwd: PathBuf::from(cwd), layers: parts.layers.len(), kept: Vec::new() })
+        let (cwd, layers) = (PathBuf::from(cwd), parts.layers.len());
+        Ok(Image { tree, env, cwd, layers, architecture, kept: Vec::new() })
     }
 
     /// Mounts the driver of a node into the image, as a container there would have it.
     pub fn mount_driver_of(&mut self, node: &Host) -> Result<(), ImageError> {
-        node::mount(&mut self.tree, &self.env, node, self.layers)
+        let machine = inventory::machine(node).unwrap_or(X86_64);
+        let name = if machine == AARCH64 { "arm64" } else { "amd64" };
+        if let Some(own) = self.architecture.as_ref().filter(|own| *own != name) {
+            return Err(ImageError(format!("it is for {own}, and the node is {name}")));
+        }
+        node::mount(&mut self.tree, &self.env, node, machine, self.layers)
             .map_err(|error| ImageError(in_words(&error)))?;
         self.kept.extend_from_slice(node.kept());
         Ok(())

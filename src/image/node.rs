@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::environment::Environment;
-use crate::formats::elf::{AARCH64, Elf, X86_64};
+use crate::formats::elf::{AARCH64, Elf};
 use crate::formats::ldcache::LdCache;
 use crate::host::{Host, Kind, NewContent, NewFile, Tree};
 use crate::inventory;
@@ -47,10 +47,15 @@ const ELSEWHERE: [&str; 6] = [
 ];
 const COMPAT: &str = "/usr/local/cuda/compat";
 const CACHE: &str = "/etc/ld.so.cache";
-const MACHINE: u16 = if cfg!(target_arch = "aarch64") { AARCH64 } else { X86_64 };
 
-/// Mounts what a container on the node has of it.
-pub(super) fn mount(tree: &mut Tree, env: &Environment, node: &Host, layer: usize) -> io::Result<()> {
+/// Mounts what a container on the node has of it. `machine` is ELF's number of its processor.
+pub(super) fn mount(
+    tree: &mut Tree,
+    env: &Environment,
+    node: &Host,
+    machine: u16,
+    layer: usize,
+) -> io::Result<()> {
     let asked = env.get("NVIDIA_VISIBLE_DEVICES").map_or("all".into(), |value| value.to_string_lossy());
     let asked: Vec<&str> = asked.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
     kernel(tree, node, layer)?;
@@ -59,9 +64,9 @@ pub(super) fn mount(tree: &mut Tree, env: &Environment, node: &Host, layer: usiz
     }
     devices(tree, node, &asked, layer)?;
     let Some(version) = inventory::kernel_driver(node) else { return Ok(()) };
-    let directory = libraries_of(tree);
+    let directory = libraries_of(tree, machine);
     let mut known = BTreeMap::new();
-    for library in libraries(node, env, &version) {
+    for library in libraries(node, env, machine, &version) {
         let to = directory.join(library.file_name().unwrap_or_default());
         node.graft(&library, tree, &to, layer)?;
         let Some(soname) = soname(&node.map(&library)?) else { continue };
@@ -74,8 +79,8 @@ pub(super) fn mount(tree: &mut Tree, env: &Environment, node: &Host, layer: usiz
     if known.contains_key("libcuda.so.1") {
         link(tree, &directory.join("libcuda.so"), Path::new("libcuda.so.1"), layer)?;
     }
-    known.extend(compat(tree, &version));
-    write_cache(tree, known, layer)
+    known.extend(compat(tree, machine, &version));
+    write_cache(tree, machine, known, layer)
 }
 
 /// The kernel's files, which are the node's in a container, too. Its `/dev` has nothing of the image.
@@ -106,8 +111,8 @@ fn devices(tree: &mut Tree, node: &Host, asked: &[&str], layer: usize) -> io::Re
 }
 
 /// Debian's directory, or that of all others.
-fn libraries_of(tree: &Tree) -> PathBuf {
-    let name = if MACHINE == AARCH64 { "aarch64-linux-gnu" } else { "x86_64-linux-gnu" };
+fn libraries_of(tree: &Tree, machine: u16) -> PathBuf {
+    let name = if machine == AARCH64 { "aarch64-linux-gnu" } else { "x86_64-linux-gnu" };
     if tree.has(Path::new("/etc/debian_version")) {
         Path::new("/usr/lib").join(name)
     } else {
@@ -116,7 +121,7 @@ fn libraries_of(tree: &Tree) -> PathBuf {
 }
 
 /// The files of the node's driver that the image asks for.
-fn libraries(node: &Host, env: &Environment, version: &DriverVersion) -> Vec<PathBuf> {
+fn libraries(node: &Host, env: &Environment, machine: u16, version: &DriverVersion) -> Vec<PathBuf> {
     let given = env.get("NVIDIA_DRIVER_CAPABILITIES").map(|value| value.to_string_lossy().into_owned());
     let capabilities =
         given.filter(|given| !given.is_empty()).unwrap_or_else(|| "utility,compute".to_owned());
@@ -124,7 +129,7 @@ fn libraries(node: &Host, env: &Environment, version: &DriverVersion) -> Vec<Pat
     let wanted =
         LIBRARIES.iter().filter(|(capability, _)| is_wanted(capability)).flat_map(|(_, names)| *names);
     let names: Vec<String> = wanted.map(|name| format!("{name}.{version}")).collect();
-    let cached = node.read(Path::new(CACHE)).ok().and_then(|bytes| LdCache::parse(&bytes, MACHINE).ok());
+    let cached = node.read(Path::new(CACHE)).ok().and_then(|bytes| LdCache::parse(&bytes, machine).ok());
     let cached =
         cached.iter().flat_map(LdCache::iter).filter_map(|(_, path)| path.parent().map(Path::to_owned));
     let mut directories: Vec<PathBuf> = cached.collect();
@@ -150,7 +155,7 @@ fn link(tree: &mut Tree, path: &Path, target: &Path, layer: usize) -> io::Result
 }
 
 /// The image's own libraries of a newer driver, if they are for the kernel's. The loader's cache then names them first.
-fn compat(tree: &Tree, kernel: &DriverVersion) -> Vec<(String, PathBuf)> {
+fn compat(tree: &Tree, machine: u16, kernel: &DriverVersion) -> Vec<(String, PathBuf)> {
     let directory = Path::new(COMPAT);
     let entries = tree.list(directory).unwrap_or_default();
     let version = |name: &str| name.strip_prefix("libcuda.so.")?.parse::<DriverVersion>().ok();
@@ -160,7 +165,7 @@ fn compat(tree: &Tree, kernel: &DriverVersion) -> Vec<(String, PathBuf)> {
     });
     let Some((name, version)) = newest else { return Vec::new() };
     let note =
-        tree.read(&directory.join(&name)).ok().and_then(|bytes| inventory::facts(&bytes, &name, MACHINE));
+        tree.read(&directory.join(&name)).ok().and_then(|bytes| inventory::facts(&bytes, &name, machine));
     let is_for = match note.and_then(|file| file.forward_compatibility) {
         Some(note) => note.kernel_branches.contains(&kernel.branch()) && version.version() > kernel.version(),
         None => version.branch() > kernel.branch(),
@@ -171,8 +176,13 @@ fn compat(tree: &Tree, kernel: &DriverVersion) -> Vec<(String, PathBuf)> {
 }
 
 /// Names the driver's libraries in the loader's cache, as `ldconfig` does in the container.
-fn write_cache(tree: &mut Tree, known: BTreeMap<String, PathBuf>, layer: usize) -> io::Result<()> {
-    let before = tree.read(Path::new(CACHE)).ok().and_then(|bytes| LdCache::parse(&bytes, MACHINE).ok());
+fn write_cache(
+    tree: &mut Tree,
+    machine: u16,
+    known: BTreeMap<String, PathBuf>,
+    layer: usize,
+) -> io::Result<()> {
+    let before = tree.read(Path::new(CACHE)).ok().and_then(|bytes| LdCache::parse(&bytes, machine).ok());
     let mut entries: BTreeMap<String, PathBuf> = known;
     for (name, path) in before.iter().flat_map(LdCache::iter) {
         entries.entry(name.to_owned()).or_insert_with(|| path.clone());
@@ -180,7 +190,7 @@ fn write_cache(tree: &mut Tree, known: BTreeMap<String, PathBuf>, layer: usize) 
     let entry = |(name, path): (String, PathBuf)| CacheEntry {
         name,
         path: path.to_string_lossy().into_owned(),
-        machine: MACHINE,
+        machine,
     };
     let bytes = cache(&entries.into_iter().map(entry).collect::<Vec<_>>());
     let mut file = tempfile::tempfile()?;

@@ -205,6 +205,56 @@ fn several_images_need_a_tag() {
     refused("", "several images; add `:TAG`, one of v1, v2");
     refused(":v3", "no image `v3`, but v1, v2");
     Run::new(["--root", &root(":v2"), "list"]).any_stdout().status(1).check();
+    // One tag for several platforms: that of this machine.
+    let own = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
+    let index = |entries: &[(&str, &str)]| {
+        let entry = |(architecture, tag): &(&str, &str)| {
+            let platform = format!(r#"{{"platform":{{"architecture":"{architecture}","os":"linux"}},"#);
+            entry.replacen('{', &platform, 1).replace("v1", tag)
+        };
+        let entries: Vec<String> = entries.iter().map(entry).collect();
+        fs::write(place.path("lay:out/index.json"), format!(r#"{{"manifests":[{}]}}"#, entries.join(",")))
+            .unwrap();
+    };
+    index(&[("riscv64", "v1"), (own, "v1")]);
+    for tag in ["", ":v1"] {
+        Run::new(["--root", &root(tag), "list"]).any_stdout().status(1).check();
+    }
+    index(&[("riscv64", "v1"), ("s390x", "v1")]);
+    refused(":v1", "several images that no tag tells apart");
+    let unnamed = fs::read_to_string(place.path("lay:out/index.json")).unwrap().replace("ref.name", "other");
+    fs::write(place.path("lay:out/index.json"), unnamed).unwrap();
+    refused("", "several images that no tag tells apart");
+}
+
+#[test]
+fn an_image_is_found_by_the_end_of_its_name() {
+    let place = Workshop::new();
+    let contents = |name: &str| Archive::default().file("usr/a", name).end();
+    let names = ["docker.io/library/train:v1", "docker.io/lab/serve:v1", "serve:v1"];
+    let manifests: Vec<String> = names
+        .iter()
+        .enumerate()
+        .map(|(number, name)| format!(r#"{{"Config":"c","RepoTags":["{name}"],"Layers":["{number}"]}}"#))
+        .collect();
+    let all = Archive::default().file("manifest.json", format!("[{}]", manifests.join(","))).file("c", "{}");
+    let all = names
+        .iter()
+        .enumerate()
+        .fold(all, |all, (number, name)| all.file(&number.to_string(), contents(name)));
+    let file = place.path("image.tar");
+    fs::write(&file, all.end()).unwrap();
+    let found = |tag: &str| {
+        let host = super::open_in(&place.path(""), Path::new(&format!("{}:{tag}", file.display())));
+        host.map(|host| host.read_text(Path::new("/usr/a")).unwrap())
+    };
+    assert_eq!(found("train:v1").unwrap(), names[0]);
+    assert_eq!(found("library/train:v1").unwrap(), names[0]);
+    assert_eq!(found(names[0]).unwrap(), names[0]);
+    assert_eq!(found("serve:v1").unwrap(), names[2], "the whole name comes first");
+    assert_eq!(found("lab/serve:v1").unwrap(), names[1]);
+    assert!(found("rain:v1").unwrap_err().contains("it has no image `rain:v1`"));
+    assert!(found("v1").unwrap_err().contains("several images"));
 }
 
 #[test]

@@ -142,6 +142,34 @@ fn only_the_gpus_that_the_image_asks_for_are_mounted() {
 }
 
 #[test]
+fn an_image_is_for_the_processor_of_the_node() {
+    let place = Workshop::new();
+    let run = |config: &str, node: &str| {
+        let bytes = docker(&[crate::image::Archive::default().file("usr/a", "a").end()], config).end();
+        write(
+            &place.path(""),
+            &[("image.tar".to_owned(), bytes), ("node.toml".to_owned(), node.as_bytes().to_vec())],
+        );
+        let (image, node) = (place.path("image.tar"), place.path("node.toml"));
+        let words =
+            ["--root".as_ref(), image.as_os_str(), "--machine".as_ref(), node.as_os_str(), "list".as_ref()];
+        Run::new(words).any_stderr().any_stdout()
+    };
+    let x86 = node("550.127.05", "", &[]);
+    let loader = elf("/lib/ld-linux-aarch64.so.1", "soname = 'ld-linux-aarch64.so.1', machine = 183");
+    let grace = format!("about = 'a node'\n{loader}");
+    let arm = r#"{"architecture":"arm64","os":"linux"}"#;
+    run(arm, &x86).status(2).stderr_contains(&["it is for arm64, and the node is amd64"]).check();
+    run(&arm.replace("arm", "amd"), &grace)
+        .status(2)
+        .stderr_contains(&["it is for amd64, and the node is arm64"])
+        .check();
+    run(&arm.replace("linux", "windows"), &x86).status(2).stderr_contains(&["it is for windows"]).check();
+    run(&arm.replace("arm", "amd"), &x86).status(0).check();
+    run(arm, &grace).status(1).check();
+}
+
+#[test]
 fn compat_libraries_of_the_image_come_first_where_they_are_for_the_kernel() {
     let note = r#"{"format":1,"CUDA version":"13.0","driver":[535,550,580],"device":[1]}"#;
     let compat = library(
