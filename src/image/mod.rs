@@ -9,9 +9,8 @@ mod members;
 mod node;
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -55,36 +54,28 @@ pub struct Image {
 #[derive(Debug)]
 pub struct ImageError(pub String);
 
-/// The place of an image.
-#[derive(Debug, PartialEq, Eq)]
-enum Named {
-    Directory(PathBuf),
-    Archive(PathBuf),
-}
-
-/// True if `--root` names an image: neither a directory nor something that is missing.
+/// True if `--root` names an image: neither a root directory nor something that is missing.
 pub fn is_image(host: &Host, root: &Path) -> bool {
     named(host, root).is_some()
 }
 
 /// Splits `--root` into the place of an image and its tag.
-fn named(host: &Host, root: &Path) -> Option<(Named, Option<String>)> {
+fn named(host: &Host, root: &Path) -> Option<(PathBuf, Option<String>)> {
     let text = root.as_os_str().as_bytes();
     let oci = text.strip_prefix(OCI.as_bytes());
-    let place = PathBuf::from(OsString::from_vec(oci.unwrap_or(text).to_vec()));
-    let is_there = |place: &Path| if oci.is_some() { host.is_directory(place) } else { host.is_file(place) };
-    let of = |place: PathBuf| if oci.is_some() { Named::Directory(place) } else { Named::Archive(place) };
-    let whole = host.absolute(&place);
-    if is_there(&whole) || oci.is_some() && !place.as_os_str().as_bytes().contains(&b':') {
-        return Some((of(whole), None));
-    }
+    let bytes = oci.unwrap_or(text);
+    let place = |end: usize| host.absolute(&path_of(&bytes[..end]));
+    let is_layout = |place: &Path| match oci {
+        Some(_) => host.is_directory(place),
+        None => host.is_file(&place.join("oci-layout")),
+    };
+    let is_there = |end: &usize| is_layout(&place(*end)) || host.is_file(&place(*end));
     // A tag has no slash, and the name of an image in Docker's archives has colons of its own.
-    let bytes = place.as_os_str().as_bytes();
-    let ends = memchr::memchr_iter(b':', bytes)
-        .filter(|at| is_there(&host.absolute(Path::new(std::ffi::OsStr::from_bytes(&bytes[..*at])))));
-    let end = ends.last()?;
-    let tag = String::from_utf8_lossy(&bytes[end + 1..]).into_owned();
-    Some((of(host.absolute(&path_of(&bytes[..end]))), Some(tag)))
+    let ends = memchr::memchr_iter(b':', bytes).chain([bytes.len()]);
+    let is_plain = oci.is_some() && !bytes.contains(&b':');
+    let end = ends.filter(is_there).last().or(is_plain.then_some(bytes.len()))?;
+    let tag = bytes.get(end + 1..).map(|tag| String::from_utf8_lossy(tag).into_owned());
+    Some((place(end), tag))
 }
 
 impl Image {
@@ -144,17 +135,14 @@ fn directory(host: &Host) -> io::Result<(PathBuf, Option<tempfile::TempDir>)> {
     Ok((kept.path().to_owned(), Some(kept)))
 }
 
-fn parts(cache: &Cache<'_>, place: &Named, tag: Option<&str>) -> io::Result<Parts> {
+fn parts(cache: &Cache<'_>, place: &Path, tag: Option<&str>) -> io::Result<Parts> {
     let host = cache.host;
-    let archive = match place {
-        Named::Directory(path) => {
-            let parts = Files::Directory(host.canonical(path)?).parts(host, tag)?;
-            parts.layers.iter().for_each(|layer| cache.allow(layer.blob.part.size()));
-            return Ok(parts);
-        }
-        Named::Archive(path) => path,
-    };
-    let (part, end) = host.open(archive)?;
+    if host.is_directory(place) {
+        let parts = Files::Directory(host.canonical(place)?).parts(host, tag)?;
+        parts.layers.iter().for_each(|layer| cache.allow(layer.blob.part.size()));
+        return Ok(parts);
+    }
+    let (part, end) = host.open(place)?;
     cache.allow(end);
     let seen = part.file.metadata()?;
     let times = (seen.mtime(), seen.mtime_nsec(), seen.ctime(), seen.ctime_nsec());

@@ -1,9 +1,9 @@
 //! Errors in words, and the command to type after each.
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::hints::shell_words;
+use super::hints::{argument, shell_words};
 use super::notes;
 use super::places::{mend_or, unfit};
 use super::settings;
@@ -152,6 +152,9 @@ pub fn error(error: &Error) -> String {
         }
         Error::NotOneProgram { count } => format!("a lock is of one program, and these are {count}"),
         Error::NotANode { name } => format!("`{}` cannot be the name of a machine", show(name)),
+        Error::RootUnusable { root, .. } if saved(root).is_some_and(|command| command.starts_with("docker")) => {
+            format!("--root `{}` is no file; cudarun asks no registry and no daemon", show(root))
+        }
         Error::RootUnusable { root, error } => {
             format!("--root `{}` cannot be used: {}", show(root), os(error))
         }
@@ -192,6 +195,19 @@ pub(super) fn os(error: &std::io::Error) -> String {
 }
 
 /// Returns the command to type after an error, if one is known.
+/// The command for an image that is named as other tools do: with a transport, or as in a registry.
+fn saved(root: &Path) -> Option<String> {
+    let text = root.to_str()?;
+    let after = |prefixes: &[&str]| prefixes.iter().find_map(|prefix| text.strip_prefix(prefix));
+    if let Some(file) = after(&["docker-archive:", "oci-archive:"]) {
+        return Some(format!("cudarun --root {} list", argument(file.as_ref())));
+    }
+    let is_path = text.starts_with(['/', '.']) || text.starts_with("oci:") || text.contains(".tar");
+    let name = after(&["docker://", "docker-daemon:"]).or((text.contains(':') && !is_path).then_some(text))?;
+    let name = argument(name.as_ref());
+    Some(format!("docker save -o image.tar {name} && cudarun --root image.tar list"))
+}
+
 pub fn error_hint(error: &Error) -> Option<String> {
     match error {
         Error::MoreRights => Some("chmod ug-s and setcap -r on the file of cudarun".to_owned()),
@@ -218,6 +234,7 @@ pub fn error_hint(error: &Error) -> Option<String> {
         Error::NoSuchFamily { name, families } => Some(one_of(name, "families", families)),
         Error::NoSuchSource { name, sources } => Some(one_of(name, "sources", sources)),
         Error::Setting(reason) | Error::Fetch(reason) | Error::NoToolkit(reason) => reason.hint(),
+        Error::RootUnusable { root, .. } => saved(root),
         Error::MachineUnusable { .. } => {
             Some("write a description of a machine with `cudarun doctor --save FILE`".to_owned())
         }

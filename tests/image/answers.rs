@@ -111,3 +111,45 @@ fn nothing_starts_in_an_image() {
         .check();
     Run::new(["--root", "/nowhere.tar", "list"]).status(2).stderr_contains(&["no such file"]).check();
 }
+
+#[test]
+fn names_of_other_tools_get_the_command_for_cudarun() {
+    let place = Workshop::new();
+    let refused = |root: &str, said: &[&str]| {
+        Run::new(["--root", root, "list"])
+            .in_directory(place.path(""))
+            .status(2)
+            .stderr_contains(said)
+            .check();
+    };
+    for (name, image) in [
+        ("ubuntu:22.04", "ubuntu:22.04"),
+        ("docker://ubuntu", "ubuntu"),
+        ("docker-daemon:lab/train:v2", "lab/train:v2"),
+        ("registry:5000/train@sha256:abc", "registry:5000/train@sha256:abc"),
+    ] {
+        let command = format!("docker save -o image.tar {image} && cudarun --root image.tar list");
+        refused(
+            name,
+            &[&format!("--root `{name}` is no file; cudarun asks no registry and no daemon"), &command],
+        );
+    }
+    for name in ["docker-archive:t.tar", "oci-archive:t.tar"] {
+        refused(name, &["no such file", "cudarun --root t.tar list"]);
+    }
+    for name in ["t.tar:v1", "./a:b", "/a:b", "oci:a:b", "ubuntu"] {
+        let said = Run::new(["--root", name, "list"]).in_directory(place.path("")).status(2).output_of_both();
+        assert!(said.contains("no such file") && !said.contains("docker"), "{said}");
+    }
+    // A layout needs no prefix.
+    let layer = super::Archive::default().file("usr/a", "a").end();
+    write(&place.path("layout"), &oci(&[layer.clone()], "{}"));
+    write(&place.path("layout"), &[("oci-layout".to_owned(), b"{}".to_vec())]);
+    write(&place.path(""), &[("t.tar".to_owned(), docker(&[layer], "{}").end())]);
+    let list =
+        |root: &str| Run::new(["--root", root, "list", "--json"]).in_directory(place.path("")).status(1);
+    let expected = list("oci:layout").any_stderr().output().0;
+    for root in ["layout", "layout:v1", "oci:layout:v1", "t.tar", "t.tar:app:v1", "t.tar:v1"] {
+        assert_eq!(list(root).any_stderr().output().0, expected, "{root}");
+    }
+}
