@@ -24,8 +24,8 @@ pub mod kind {
     pub const HARD_LINK: u8 = b'1';
     pub const LINK: u8 = b'2';
     pub const DIRECTORY: u8 = b'5';
-    /// Links, devices and fifos: they can have a size, and nothing follows them.
-    pub const WITHOUT_CONTENTS: [u8; 4] = [LINK, b'3', b'4', b'6'];
+    /// Links, devices, directories and fifos can have a size, and nothing follows them.
+    pub const WITHOUT_CONTENTS: [u8; 6] = [HARD_LINK, LINK, b'3', b'4', DIRECTORY, b'6'];
     /// GNU's file with holes, whose map may go on after the header.
     pub const SPARSE: u8 = b'S';
     /// The next header's path and link, by GNU's tar.

@@ -115,17 +115,13 @@ impl Cache<'_> {
     fn known(&self, path: &Path) -> Option<Index> {
         judge_own(self.host, &self.directory).ok()?;
         let stat = self.host.lstat(path).ok()?;
-        let (part, size) = self.host.open(path).ok().filter(|_| storage::is_ours(self.host, &stat))?;
+        let (part, _) = self.host.open(path).ok().filter(|_| storage::is_ours(self.host, &stat))?;
         let _ = part.file.set_modified(self.host.started);
-        let read = |from: u64, to: u64| {
-            let mut bytes = Vec::new();
-            Part { at: from, end: to, ..part.clone() }.read_to_end(&mut bytes).ok()?;
-            Some(bytes)
-        };
-        let end = size.checked_sub(8 + FORMAT.len() as u64)?;
-        let (length, format) = read(end, size)?.split_first_chunk().map(|(a, b)| (*a, b.to_owned()))?;
-        let begin = end.checked_sub(u64::from_le_bytes(length)).filter(|_| format == FORMAT)?;
-        let members = postcard::from_bytes(&read(begin, end)?).ok()?;
+        let bytes = self.host.map(path).ok()?;
+        let (bytes, format) = bytes.split_last_chunk()?;
+        let (bytes, length) = bytes.split_last_chunk()?;
+        let length = usize::try_from(u64::from_le_bytes(*length)).ok().filter(|_| format == FORMAT)?;
+        let members = postcard::from_bytes(&bytes[bytes.len().checked_sub(length)?..]).ok()?;
         Some(Index { file: part.file, members })
     }
 

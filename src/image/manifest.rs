@@ -229,25 +229,24 @@ fn choose<'a, T>(
     let mut known = names.concat();
     known.sort();
     known.dedup();
-    let is_whole = tag.is_some_and(|tag| known.iter().any(|name| name == tag));
-    let ends = |name: &str, tag: &str| {
-        name.strip_suffix(tag)
-            .is_some_and(|before| before.is_empty() || !is_whole && before.ends_with([':', '/']))
+    // The whole name counts more than its end, and that more than the platform.
+    let rank = |image: &T, own: &[String]| {
+        let Some(tag) = tag else { return Some((true, is_own(image))) };
+        let before = own.iter().filter_map(|name| name.strip_suffix(tag));
+        let ends = before.filter(|before| before.is_empty() || before.ends_with([':', '/']));
+        ends.map(|before| (before.is_empty(), is_own(image))).max()
     };
-    let is_meant = |own: &Vec<String>| tag.is_none_or(|tag| own.iter().any(|name| ends(name, tag)));
-    let mut meant: Vec<&T> =
-        images.iter().zip(names).filter(|(_, own)| is_meant(own)).map(|(image, _)| image).collect();
-    if meant.iter().any(|one| is_own(one)) {
-        meant.retain(|one| is_own(one));
-    }
-    let is_told = known.len() > 1;
-    let known = known.join(", ");
-    match (meant[..].first(), meant.len(), tag) {
-        (Some(one), 1, _) => Ok(one),
-        (Some(_), ..) if !is_told => Err(io::Error::other("it has several images that no tag tells apart")),
-        (Some(_), ..) => Err(io::Error::other(format!("it has several images; add `:TAG`, one of {known}"))),
-        (None, _, Some(tag)) => Err(io::Error::other(format!("it has no image `{tag}`, but {known}"))),
-        (None, ..) => Err(io::Error::other("it has no image")),
+    let ranked = images.iter().zip(names).filter_map(|(image, own)| Some((rank(image, own)?, image)));
+    let mut ranked: Vec<((bool, bool), &T)> = ranked.collect();
+    let best = ranked.iter().map(|(rank, _)| *rank).max();
+    ranked.retain(|(rank, _)| Some(*rank) == best);
+    let (is_told, known) = (known.len() > 1, known.join(", "));
+    match (&ranked[..], tag) {
+        ([(_, one)], _) => Ok(one),
+        ([_, ..], _) if !is_told => Err(io::Error::other("it has several images that no tag tells apart")),
+        ([_, ..], _) => Err(io::Error::other(format!("it has several images; add `:TAG`, one of {known}"))),
+        ([], Some(tag)) => Err(io::Error::other(format!("it has no image `{tag}`, but {known}"))),
+        ([], None) => Err(io::Error::other("it has no image")),
     }
 }
 

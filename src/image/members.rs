@@ -104,7 +104,7 @@ pub(super) fn read<I: Input>(
 ) -> io::Result<()> {
     let broken = |why: &str| io::Error::other(why.to_owned());
     let mut members = 0;
-    while let Some((header, extra)) = header(input, members == 0)? {
+    while let Some((header, has_capabilities)) = header(input, members == 0)? {
         members += 1;
         if members > MEMBERS {
             return Err(broken("it has too many files"));
@@ -120,11 +120,7 @@ pub(super) fn read<I: Input>(
             kind::SPARSE => return Err(broken("it has a file with holes")),
             _ => Content::Other,
         };
-        let has_nothing = is_directory
-            || kind::WITHOUT_CONTENTS.contains(&header.kind)
-            // Only POSIX's newer archives can have it once more.
-            || header.kind == kind::HARD_LINK && !extra.is_there;
-        let size = if has_nothing { 0 } else { header.size };
+        let size = if is_directory { 0 } else { header.size };
         let id = |id: u64| u32::try_from(id).unwrap_or(u32::MAX);
         let mut member = Member {
             path: header.path,
@@ -133,7 +129,7 @@ pub(super) fn read<I: Input>(
             uid: id(header.uid),
             gid: id(header.gid),
             modified: header.modified,
-            has_capabilities: extra.has_capabilities,
+            has_capabilities,
         };
         let mut contents = input.by_ref().take(size);
         each(&mut member, &mut contents)?;
@@ -147,14 +143,8 @@ fn filling(size: u64) -> u64 {
     (BLOCK as u64 - size % BLOCK as u64) % BLOCK as u64
 }
 
-/// The extended header of a file.
-struct Extra {
-    is_there: bool,
-    has_capabilities: bool,
-}
-
 /// The next header, with what extended headers before it say. None at the end, which can be that of the bytes.
-fn header<I: Input>(input: &mut I, is_first: bool) -> io::Result<Option<(Header, Extra)>> {
+fn header<I: Input>(input: &mut I, is_first: bool) -> io::Result<Option<(Header, bool)>> {
     let broken = |why: &'static str| io::Error::other(why);
     let (mut records, mut path, mut link) = (Vec::new(), None, None);
     loop {
@@ -189,7 +179,12 @@ fn header<I: Input>(input: &mut I, is_first: bool) -> io::Result<Option<(Header,
                 if header.path.len().max(header.link.len()) > PATH {
                     return Err(broken("it has a path of more than 4,096 bytes"));
                 }
-                return Ok(Some((header, Extra { is_there: !records.is_empty(), has_capabilities })));
+                // A hard link has contents only in POSIX's newer archives.
+                let has_contents = header.kind == kind::HARD_LINK && !records.is_empty();
+                if kind::WITHOUT_CONTENTS.contains(&header.kind) && !has_contents {
+                    header.size = 0;
+                }
+                return Ok(Some((header, has_capabilities)));
             }
         }
     }

@@ -44,7 +44,6 @@ pub struct Image {
     tree: Tree,
     env: Environment,
     cwd: PathBuf,
-    layers: usize,
     architecture: Option<String>,
     /// Directories with files of the node.
     kept: Vec<Arc<tempfile::TempDir>>,
@@ -101,8 +100,7 @@ impl Image {
             }
         }
         let cwd = config.working_dir.filter(|cwd| cwd.starts_with('/')).unwrap_or_else(|| "/".to_owned());
-        let (cwd, layers) = (PathBuf::from(cwd), parts.layers.len());
-        Ok(Image { tree, env, cwd, layers, architecture, kept: Vec::new() })
+        Ok(Image { tree, env, cwd: cwd.into(), architecture, kept: Vec::new() })
     }
 
     /// Mounts the driver of a node into the image, as a container there would have it.
@@ -112,8 +110,8 @@ impl Image {
         if let Some(own) = self.architecture.as_ref().filter(|own| *own != name) {
             return Err(ImageError(format!("it is for {own}, and the node is {name}")));
         }
-        node::mount(&mut self.tree, &self.env, node, machine, self.layers)
-            .map_err(|error| ImageError(in_words(&error)))?;
+        let mounted = node::mount(&mut self.tree, &self.env, node, machine);
+        mounted.map_err(|error| ImageError(in_words(&error)))?;
         self.kept.extend_from_slice(node.kept());
         Ok(())
     }

@@ -45,54 +45,50 @@ const ELSEWHERE: [&str; 6] = [
     "/usr/lib/aarch64-linux-gnu/nvidia/current",
     "/usr/local/nvidia/lib64",
 ];
+/// No layer of an image has this number.
+const LAYER: usize = usize::MAX;
 const COMPAT: &str = "/usr/local/cuda/compat";
 const CACHE: &str = "/etc/ld.so.cache";
 
 /// Mounts what a container on the node has of it. `machine` is ELF's number of its processor.
-pub(super) fn mount(
-    tree: &mut Tree,
-    env: &Environment,
-    node: &Host,
-    machine: u16,
-    layer: usize,
-) -> io::Result<()> {
+pub(super) fn mount(tree: &mut Tree, env: &Environment, node: &Host, machine: u16) -> io::Result<()> {
     let asked = env.get("NVIDIA_VISIBLE_DEVICES").map_or("all".into(), |value| value.to_string_lossy());
     let asked: Vec<&str> = asked.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
-    kernel(tree, node, layer)?;
+    kernel(tree, node)?;
     if asked.is_empty() || asked.contains(&"void") {
         return Ok(());
     }
-    devices(tree, node, &asked, layer)?;
+    devices(tree, node, &asked)?;
     let Some(version) = inventory::kernel_driver(node) else { return Ok(()) };
     let directory = libraries_of(tree, machine);
     let mut known = BTreeMap::new();
     for library in libraries(node, env, machine, &version) {
         let to = directory.join(library.file_name().unwrap_or_default());
-        node.graft(&library, tree, &to, layer)?;
+        node.graft(&library, tree, &to, LAYER)?;
         let Some(soname) = soname(&node.map(&library)?) else { continue };
         let named = directory.join(&soname);
         if named != to {
-            link(tree, &named, Path::new(to.file_name().unwrap_or_default()), layer)?;
+            link(tree, &named, Path::new(to.file_name().unwrap_or_default()))?;
         }
         known.insert(soname, named);
     }
     if known.contains_key("libcuda.so.1") {
-        link(tree, &directory.join("libcuda.so"), Path::new("libcuda.so.1"), layer)?;
+        link(tree, &directory.join("libcuda.so"), Path::new("libcuda.so.1"))?;
     }
     known.extend(compat(tree, machine, &version));
-    write_cache(tree, machine, known, layer)
+    write_cache(tree, machine, known)
 }
 
 /// The kernel's files, which are the node's in a container, too. Its `/dev` has nothing of the image.
-fn kernel(tree: &mut Tree, node: &Host, layer: usize) -> io::Result<()> {
-    ["/proc", "/sys", "/dev"].iter().for_each(|directory| tree.remove_below(Path::new(directory), layer));
+fn kernel(tree: &mut Tree, node: &Host) -> io::Result<()> {
+    ["/proc", "/sys", "/dev"].iter().for_each(|directory| tree.remove_below(Path::new(directory), LAYER));
     let files = ["/proc", "/sys"].iter().flat_map(|directory| node.walk(Path::new(directory), &|_| false));
-    files.into_iter().try_for_each(|file| node.graft(&file, tree, &file, layer))
+    files.into_iter().try_for_each(|file| node.graft(&file, tree, &file, LAYER))
 }
 
 /// The device nodes that all programs need, and those of the GPUs that are asked for by number or UUID. The name of a MIG
 /// device does not tell its GPU.
-fn devices(tree: &mut Tree, node: &Host, asked: &[&str], layer: usize) -> io::Result<()> {
+fn devices(tree: &mut Tree, node: &Host, asked: &[&str]) -> io::Result<()> {
     let is_all = asked.iter().any(|one| *one == "all" || one.starts_with("MIG-"));
     let is_named = |number: usize, uuid: Option<&str>| {
         let number = number.to_string();
@@ -104,7 +100,7 @@ fn devices(tree: &mut Tree, node: &Host, asked: &[&str], layer: usize) -> io::Re
     for device in node.walk(Path::new("/dev"), &|_| false) {
         let name = device.to_str().and_then(|path| path.strip_prefix("/dev/nvidia"));
         if name.is_some_and(|name| is_all || name.parse().map_or(true, |minor| minors.contains(&minor))) {
-            node.graft(&device, tree, &device, layer)?;
+            node.graft(&device, tree, &device, LAYER)?;
         }
     }
     Ok(())
@@ -148,10 +144,10 @@ fn soname(bytes: &[u8]) -> Option<String> {
     elf.soname().map(|soname| String::from_utf8_lossy(soname).into_owned())
 }
 
-fn link(tree: &mut Tree, path: &Path, target: &Path, layer: usize) -> io::Result<()> {
+fn link(tree: &mut Tree, path: &Path, target: &Path) -> io::Result<()> {
     let content = NewContent::Link(target.to_owned());
     let new = NewFile { mode: 0o777, uid: 0, gid: 0, modified: 0, has_capabilities: false, content };
-    tree.put(path, new, layer)
+    tree.put(path, new, LAYER)
 }
 
 /// The image's own libraries of a newer driver, if they are for the kernel's. The loader's cache then names them first.
@@ -176,12 +172,7 @@ fn compat(tree: &Tree, machine: u16, kernel: &DriverVersion) -> Vec<(String, Pat
 }
 
 /// Names the driver's libraries in the loader's cache, as `ldconfig` does in the container.
-fn write_cache(
-    tree: &mut Tree,
-    machine: u16,
-    known: BTreeMap<String, PathBuf>,
-    layer: usize,
-) -> io::Result<()> {
+fn write_cache(tree: &mut Tree, machine: u16, known: BTreeMap<String, PathBuf>) -> io::Result<()> {
     let before = tree.read(Path::new(CACHE)).ok().and_then(|bytes| LdCache::parse(&bytes, machine).ok());
     let mut entries: BTreeMap<String, PathBuf> = known;
     for (name, path) in before.iter().flat_map(LdCache::iter) {
@@ -198,5 +189,5 @@ fn write_cache(
     let archive = tree.add_archive(Arc::new(file));
     let content = NewContent::File { archive, offset: Some(0), size: bytes.len() as u64 };
     let new = NewFile { mode: 0o644, uid: 0, gid: 0, modified: 0, has_capabilities: false, content };
-    tree.put(Path::new(CACHE), new, layer)
+    tree.put(Path::new(CACHE), new, LAYER)
 }
