@@ -219,7 +219,7 @@ impl Descriptor {
     }
 }
 
-/// Chooses the image with a tag or the end of a name, or the only one. Of several, `is_own` ones come first.
+/// Chooses the image with a tag or the end of a name, or the only one, if possible for this platform.
 fn choose<'a, T>(
     images: &'a [T],
     names: &[Vec<String>],
