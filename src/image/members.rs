@@ -13,6 +13,8 @@ use crate::host::Part;
 
 /// More files than any image has.
 pub(super) const MEMBERS: usize = 4_000_000;
+/// Bytes of their names: those of a million files.
+const NAMES: usize = 128 << 20;
 /// The largest extended header: attributes have 64 KiB.
 const EXTENDED: u64 = 1 << 20;
 /// Linux's longest path, in bytes.
@@ -103,10 +105,11 @@ pub(super) fn read<I: Input>(
     mut each: impl FnMut(&mut Member, &mut io::Take<&mut I>) -> io::Result<()>,
 ) -> io::Result<()> {
     let broken = |why: &str| io::Error::other(why.to_owned());
-    let mut members = 0;
+    let (mut members, mut names) = (0, 0);
     while let Some((header, has_capabilities)) = header(input, members == 0)? {
         members += 1;
-        if members > MEMBERS {
+        names += header.path.len() + header.link.len();
+        if members > MEMBERS || names > NAMES {
             return Err(broken("it has too many files"));
         }
         let is_file = kind::FILES.contains(&header.kind);

@@ -281,6 +281,9 @@ fn bombs_end() {
     let layers = ["a", "b"].map(|name| gzip(&Archive::default().file(name, vec![0; 17 << 20]).0).repeat(38));
     refused(&docker(&layers, "{}").end(), "unpacks to far more than it is");
     assert!(open(&docker(&layers[..1], "{}").end()).is_ok());
+    // Names are in memory. A list of 68 MB is read in another test.
+    let one = Archive::default().member(b'L', "l", "", &[b'a'; 4090]).file("a", "");
+    refused(&one.0.repeat(33_000), "too many files");
 }
 
 #[test]
