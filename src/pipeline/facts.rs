@@ -158,6 +158,7 @@ impl<'h> Facts<'h> {
             program: &self.program,
             decision,
             policy: self.policy(0, &[]),
+            compilers: &self.compilers,
             toolkits: LazyCell::new(Box::new(|| {
                 let found = scan::toolkits(self.settings, common, &self.program.site_packages).ok();
                 found.and_then(|inventory| inventory.toolkits).unwrap_or_default()

@@ -53,6 +53,30 @@ fn triton_without_its_ptxas_gets_that_of_a_toolkit() {
 }
 
 #[test]
+fn diagnose_names_the_compiler_that_a_framework_does_not_find() {
+    let toolkit = whole("/usr/local/cuda-12.8", "12.8.93", 14);
+    let causes = |files: &[String], message: &str, code: &str| {
+        let words = ["diagnose", "--json", "--text", message, "python3", "-c", code];
+        Run::on(&python(&[&[kernel("580.95.05")], files].concat()), &words).json()["causes"].clone()
+    };
+    for (framework, code, message) in [
+        (triton(), "import triton", "RuntimeError: Cannot find ptxas"),
+        (jax(), "import jax", "libdevice not found at ./libdevice.10.bc"),
+    ] {
+        let first = causes(&[framework.clone(), toolkit.clone()], message, code)[0].clone();
+        assert_eq!(
+            (&first["cause"], &first["certainty"]),
+            (&"not-on-path".into(), &"is".into()),
+            "{first:#}"
+        );
+        assert_eq!(first["cures"][0]["do"], format!("cudarun python3 -c '{code}'"), "{first:#}");
+        let control = causes(&[framework], message, code);
+        let sure = control.as_array().unwrap().iter().find(|cause| cause["certainty"] == "is").unwrap();
+        assert_ne!(sure["cause"], "not-on-path", "{control:#}");
+    }
+}
+
+#[test]
 fn a_driver_decides_how_new_a_compiler_may_be() {
     let toolkits =
         whole("/usr/local/cuda-12.4", "12.4.131", 13) + &whole("/usr/local/cuda-13.0", "13.0.88", 15);
