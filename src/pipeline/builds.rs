@@ -16,8 +16,12 @@ use crate::program::{self, BuiltFramework, Command};
 use crate::settings::build::Build;
 use crate::settings::resolve::{Purpose, Settings};
 
-/// Installers that build in an environment of their own, unless they are told not to.
-const INSTALLERS: [&str; 2] = ["pip", "uv"];
+/// Installers that build in an environment of their own, unless they are told not to: by an option, or by one of these values of
+/// a variable. pip's variable is that of `build_isolation`, in spite of its name.
+const INSTALLERS: [(&str, &str, [&str; 4]); 2] = [
+    ("pip", "PIP_NO_BUILD_ISOLATION", ["0", "false", "no", "off"]),
+    ("uv", "UV_NO_BUILD_ISOLATION", ["1", "true", "yes", "on"]),
+];
 const NO_ISOLATION: &str = "--no-build-isolation";
 
 /// Chooses the toolkit for what a command builds, publishes its view where a program is to start, and adds its variables to
@@ -91,15 +95,22 @@ fn site_packages(host: &Host, command: Option<&Command>) -> Vec<PathBuf> {
 fn is_isolated(host: &Host, command: &Command, framework: &BuiltFramework) -> bool {
     let words: Vec<&OsStr> =
         std::iter::once(&command.program).chain(&command.arguments).map(OsString::as_os_str).collect();
-    let is_installer = |word: &&OsStr| {
+    let installer = |word: &&OsStr| {
         let name = Path::new(word).file_name().and_then(OsStr::to_str).unwrap_or_default();
-        INSTALLERS.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.'))
+        let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+        INSTALLERS.iter().find(|(known, ..)| *known == name)
     };
-    let at = words.iter().take(3).position(is_installer);
-    let Some(words) = at.map(|at| &words[at + 1..]) else { return false };
+    let installer = words.iter().take(3).enumerate().find_map(|(at, word)| Some((at, installer(word)?)));
+    let Some((at, (_, variable, off))) = installer else { return false };
+    let is_off = host.env.non_empty(variable).and_then(OsStr::to_str);
+    let is_off = is_off.is_some_and(|value| off.contains(&value.to_ascii_lowercase().as_str()));
+    let words = &words[at + 1..];
     let builds = words.iter().any(|word| *word == "install" || *word == "wheel");
     let name = framework.name.split(' ').next().unwrap_or_default();
-    let is_asked_for =
-        |word: &&OsStr| program::is_required_for_build(host, &host.absolute(Path::new(word)), name);
-    builds && !words.iter().any(|word| *word == NO_ISOLATION) && !words.iter().any(is_asked_for)
+    let is_asked_for = |word: &&OsStr| {
+        // `.[dev]` is the project here.
+        let project = word.to_str().and_then(|word| word.split('[').next()).unwrap_or_default();
+        program::is_required_for_build(host, &host.absolute(Path::new(project)), name)
+    };
+    builds && !is_off && !words.iter().any(|word| *word == NO_ISOLATION) && !words.iter().any(is_asked_for)
 }
