@@ -29,15 +29,20 @@ fn begins(beginnings: &str, name: &str) -> bool {
     beginnings.split_whitespace().any(|begin| name.starts_with(begin))
 }
 
-fn is_of_toolkit(header: &str) -> bool {
-    begins(HEADERS, header)
+pub(super) fn has_blank(path: &Path) -> bool {
+    path.as_os_str().as_bytes().iter().any(u8::is_ascii_whitespace)
+}
+
+/// True if the format of nvcc's settings, a shell or PATH would take a part of a path for something else.
+fn has_sign(path: &str) -> bool {
+    path.contains(['"', '$', '`', '%', ':', '\\', '\n'])
 }
 
 /// True if a toolkit can be used where it is: builds look for `include` and `lib64` below its root.
 pub(super) fn is_usable_in_place(toolkit: &Toolkit) -> bool {
     let is_below = |found: Option<&Path>, below: &str| found == Some(toolkit.root.join(below).as_path());
-    let has_blank = toolkit.root.as_os_str().as_bytes().iter().any(u8::is_ascii_whitespace);
-    !has_blank
+    !has_blank(&toolkit.root)
+        && toolkit.root.to_str().is_some_and(|root| !has_sign(root))
         && !toolkit.problems.iter().any(|problem| matches!(problem, ToolkitProblem::NoLinkerNames { .. }))
         && is_below(toolkit.part(Part::Nvcc), "bin/nvcc")
         && is_below(toolkit.part(Part::Cicc), "nvvm/bin/cicc")
@@ -68,7 +73,7 @@ pub(super) fn spec(host: &Host, toolkit: &Toolkit, borrowed: &[PathBuf], libcuda
         // The compiler searches this directory by itself. Builds look for single headers to find a toolkit.
         let is_default = include == Path::new("/usr/include");
         let is_its = |name: &str| {
-            (!is_shared(include) || is_of_toolkit(name)) && (!is_default || name.ends_with(".h"))
+            (!is_shared(include) || begins(HEADERS, name)) && (!is_default || name.ends_with(".h"))
         };
         if borrowed.is_empty() && !is_shared(include) {
             links.one("include", include);
@@ -104,7 +109,7 @@ pub(super) fn spec(host: &Host, toolkit: &Toolkit, borrowed: &[PathBuf], libcuda
 /// the format cannot quote lead through the view.
 fn profile(host: &Host, toolkit: &Toolkit, borrowed: &[PathBuf]) -> String {
     let place = |real: Option<&Path>, below: &str| {
-        let text = real.and_then(Path::to_str).filter(|text| !text.contains(['"', '$', '\n']));
+        let text = real.and_then(Path::to_str).filter(|text| !has_sign(text));
         text.map_or_else(|| format!("$(TOP)/{below}"), str::to_owned)
     };
     let include = place(toolkit.include.as_deref(), "include");
