@@ -44,6 +44,12 @@ pub(super) fn makes_code(cuda: CudaVersion, gpu: ComputeCapability) -> bool {
     })
 }
 
+/// True if a release of CUDA came before the first one that makes code for a GPU.
+pub(super) fn is_older(cuda: CudaVersion, gpu: ComputeCapability) -> bool {
+    let mut known = architectures().iter().filter(|known| known.capability == gpu);
+    known.any(|known| known.cuda.first().is_some_and(|first| cuda < *first))
+}
+
 fn obstacle(toolkit: &Toolkit, wish: &BuildWish, machine: &Machine<'_>) -> Option<ToolkitReason> {
     if toolkit.part(Part::Nvcc).is_none() {
         return Some(ToolkitReason::NoNvcc);

@@ -20,7 +20,7 @@ mod view;
 use choose::{Machine, choose, makes_code};
 pub use model::{
     BuildPlan, BuildWish, CompilerLack, CompilerSupply, Compilers, HostCompiler, NoToolkit, PublishedBuild,
-    RejectedToolkit, ToolkitReason,
+    RejectedToolkit, ToolkitReason, Withheld,
 };
 
 /// Variables that name the directory of a toolkit.

@@ -12,7 +12,7 @@ use crate::pin::view::ViewSpec;
 use crate::program::{Asker, BuiltFramework};
 use crate::range::Range;
 use crate::text;
-use crate::version::{ComputeCapability, CudaVersion};
+use crate::version::{ComputeCapability, CudaVersion, Version};
 
 /// The demands of a build on a toolkit.
 #[derive(Clone, Debug, Default)]
@@ -131,21 +131,37 @@ pub struct Compilers {
 /// A part of a toolkit that a framework gets by a variable.
 #[derive(Clone, Debug, Serialize)]
 pub struct CompilerSupply {
-    /// `jax 0.8.3`
-    pub package: String,
-    pub part: Part,
+    #[serde(flatten)]
+    pub lack: CompilerLack,
     pub variable: String,
     #[serde(serialize_with = "text::path")]
     pub value: OsString,
     #[serde(serialize_with = "text::path")]
     pub toolkit: PathBuf,
-    /// The program starts others, which may be of another environment: the variable is only shown.
     pub is_withheld: bool,
+    /// Why the variable is only shown.
+    #[serde(skip)]
+    pub withheld: Option<Withheld>,
 }
 
-/// A part that a framework does not find, and no toolkit here has.
+/// Why a program does not get a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Withheld {
+    /// The program starts others, which may be of another environment.
+    StartsPrograms,
+    /// The variable's options end at a blank, and the value has one.
+    Blank,
+    /// The variable names a file with options.
+    NamesFile,
+}
+
+/// A part that a framework does not find.
 #[derive(Clone, Debug, Serialize)]
 pub struct CompilerLack {
+    /// `jax 0.8.3`
     pub package: String,
     pub part: Part,
+    /// The release of the part that it finds, which is too old for a GPU here.
+    #[serde(skip)]
+    pub old: Option<Version>,
 }

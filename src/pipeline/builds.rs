@@ -1,6 +1,5 @@
 //! The toolkit of a program that compiles CUDA code.
 
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -60,11 +59,7 @@ fn toolkits(settings: &Settings, common: &Common, sites: &[PathBuf]) -> Result<I
 /// Finds compilers for frameworks that would find none while they run.
 pub(super) fn compilers(facts: &Facts<'_>, common: &Common) -> Result<Compilers, Error> {
     let Facts { host, settings, program, inventory, .. } = facts;
-    let needed = compilers::needed(program, inventory);
-    let watched: BTreeSet<PathBuf> =
-        needed.iter().flat_map(|(_, row)| compilers::places(program, row)).collect();
-    let lacking: Vec<_> =
-        needed.into_iter().filter(|(_, row)| !compilers::is_found(host, program, row)).collect();
+    let (lacking, watched) = compilers::lacking(host, program, inventory);
     if lacking.is_empty() {
         return Ok(Compilers { watched, ..Compilers::default() });
     }

@@ -3,7 +3,10 @@
 use super::Style;
 use super::shell::shell_change;
 use super::words::{self, counted};
-use crate::builds::{BuildPlan, BuildWish, Compilers, NoToolkit, RejectedToolkit, ToolkitReason};
+use crate::builds::{
+    BuildPlan, BuildWish, CompilerLack, Compilers, NoToolkit, RejectedToolkit, ToolkitReason,
+    Withheld,
+};
 use crate::catalog::toolkits;
 use crate::cli::Dialect;
 use crate::environment::Change;
@@ -107,16 +110,24 @@ pub(super) fn compilers(compilers: &Compilers, style: Style) -> String {
 }
 
 pub(super) fn compiler_lines(compilers: &Compilers) -> impl Iterator<Item = String> {
-    let supplied = compilers.supplied.iter().map(|supply| {
-        let given = format!("{} finds no {}: ", show(&supply.package), supply.part.file_name());
+    let lacks = |CompilerLack { package, part, old }: &CompilerLack| match old {
+        None => format!("{} finds no {}", show(package), part.file_name()),
+        Some(old) => format!("{} finds {} {old}, too old for a GPU here", show(package), part.file_name()),
+    };
+    let supplied = compilers.supplied.iter().map(move |supply| {
         let change = Change { name: supply.variable.clone().into(), value: Some(supply.value.clone()) };
         let set = shell_change(&change, Dialect::Sh).unwrap_or_default();
-        let who = if supply.is_withheld { NOT_SET } else { "" };
-        format!("{given}{who}{}", set.trim_end())
+        let (variable, value) = (show(&supply.variable), show(&supply.value));
+        let given = match supply.withheld {
+            None => set,
+            Some(Withheld::StartsPrograms) => format!("{NOT_SET}{set}"),
+            Some(Withheld::Blank) => format!("{variable} cannot hold the blank in {value}"),
+            Some(Withheld::NamesFile) => format!("{variable} names a file, add this to it: {value}"),
+        };
+        format!("{}: {}", lacks(&supply.lack), given.trim_end())
     });
-    supplied.chain(compilers.lacking.iter().map(|lack| {
-        format!("{} finds no {}, and no toolkit here has one", show(&lack.package), lack.part.file_name())
-    }))
+    let lacking = compilers.lacking.iter().map(lacks);
+    supplied.chain(lacking.map(|lack| format!("{lack}, and no toolkit here has one that fits")))
 }
 
 /// The remarks about a build that a person must know of.

@@ -61,11 +61,14 @@ const VARIABLES: &[(&str, Option<&[u8]>)] = &[
     ("PYTHONPLATLIBDIR", None),
     ("PYTHONSAFEPATH", None),
     ("PYTHONUSERBASE", PATH),
+    ("TRITON_PTXAS_PATH", PATH),
     ("VIRTUAL_ENV", PATH),
     ("XDG_CACHE_HOME", None),
     ("XDG_CONFIG_HOME", None),
     ("XDG_DATA_HOME", None),
     ("XDG_RUNTIME_DIR", None),
+    // A start may set it, and a person's value stays.
+    ("XLA_FLAGS", None),
     ("_LMFILES_", None),
 ];
 /// The value of a variable is one path.
@@ -178,9 +181,9 @@ mod tests {
             LD_LIBRARY_PATH LD_PRELOAD LOADEDMODULES MODULEPATH NCCL_HOME NCCL_ROOT \
             NCCL_ROOT_DIR NVHPC NVHPC_ROOT NVIDIA_DISABLE_REQUIRE NVIDIA_REQUIRE_CUDA \
             NVIDIA_REQUIRE_JETPACK PATH PYENV_DIR PYENV_VERSION PYTHONHOME PYTHONNOUSERSITE \
-            PYTHONPATH PYTHONPLATLIBDIR PYTHONSAFEPATH PYTHONUSERBASE VIRTUAL_ENV \
+            PYTHONPATH PYTHONPLATLIBDIR PYTHONSAFEPATH PYTHONUSERBASE TRITON_PTXAS_PATH VIRTUAL_ENV \
             XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME \
-            XDG_RUNTIME_DIR _LMFILES_";
+            XDG_RUNTIME_DIR XLA_FLAGS _LMFILES_";
         for name in decide.split(' ') {
             let (one, other) = (key(Some((name, "/a"))), key(Some((name, "/b"))));
             assert!(one != other && one != key(None), "{name}");
