@@ -252,6 +252,9 @@ pub(super) fn problem(problem: &ToolkitProblem) -> String {
         ToolkitProblem::CompilerMissing { names } | ToolkitProblem::HeaderMissing { names } => {
             format!("{} missing", words::shown(names))
         }
+        ToolkitProblem::CompilerDamaged { names } => {
+            format!("{}: empty, damaged or not executable", words::shown(names))
+        }
         ToolkitProblem::NoCccl => "nv/target, a header of libcu++, is missing".to_owned(),
         ToolkitProblem::NoLinkerNames { names } => {
             format!("nvcc's linker does not find {}", words::shown(names))

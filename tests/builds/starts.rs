@@ -8,18 +8,27 @@ use crate::support::{Run, Workshop};
 
 /// A toolkit in the layout of wheels: `lib`, and no names for the linker. Its nvcc prints how it was called.
 fn wheels(workshop: &Workshop, root: &str) {
-    let tool = "# Cuda compilation tools, release 13.0, V13.0.88\n";
-    for name in ["bin/ptxas", "bin/cudafe++", "bin/fatbinary", "bin/nvlink", "nvvm/bin/cicc"] {
-        workshop.write(&format!("{root}/{name}"), tool);
+    of_release(workshop, root, (13, 0), 99);
+}
+
+/// Such a toolkit with a release, which accepts GCC up to `gcc`, and with the headers that torch includes.
+fn of_release(workshop: &Workshop, root: &str, (major, minor): (u32, u32), gcc: u32) {
+    let number = major * 1000 + minor * 10;
+    let release = format!("release {major}.{minor}, V{major}.{minor}.88");
+    let tool = format!("#!/bin/sh\n# Cuda compilation tools, {release}\necho \"$0 in $CUDA_HOME\"\n");
+    for name in ["bin/nvcc", "bin/ptxas", "bin/cudafe++", "bin/fatbinary", "bin/nvlink", "nvvm/bin/cicc"] {
+        let program = workshop.write(&format!("{root}/{name}"), &tool);
+        fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let nvcc =
-        workshop.write(&format!("{root}/bin/nvcc"), &format!("#!/bin/sh\n{tool}echo \"$0 in $CUDA_HOME\"\n"));
-    fs::set_permissions(nvcc, fs::Permissions::from_mode(0o755)).unwrap();
     for (name, text) in [
         ("include/cuda_runtime.h", ""),
         ("include/cuda.h", ""),
-        ("include/cuda_runtime_api.h", "#define CUDART_VERSION 13000\n"),
-        ("include/crt/host_config.h", "#if __GNUC__ > 99\n"),
+        ("include/cuda_runtime_api.h", &format!("#define CUDART_VERSION {number}\n")),
+        ("include/crt/host_config.h", &format!("#if __GNUC__ > {gcc}\n")),
+        ("include/cublas_v2.h", ""),
+        ("include/cublasLt.h", ""),
+        ("include/cusolverDn.h", ""),
+        ("include/cusparse.h", ""),
         ("include/cccl/nv/target", ""),
         ("lib/libcudart.so.13", ""),
         ("lib/libcudart_static.a", ""),
