@@ -23,6 +23,8 @@ pub struct BuildWish {
     pub ranges: Vec<(Range, Asker)>,
     /// The command builds in an environment of its own, without the framework.
     pub is_isolated: bool,
+    /// The nvcc that the command names by its path.
+    pub nvcc: Option<PathBuf>,
 }
 
 /// Why a toolkit does not fit.
@@ -30,7 +32,7 @@ pub struct BuildWish {
 #[serde(tag = "reason", rename_all = "kebab-case")]
 pub enum ToolkitReason {
     NoNvcc,
-    /// Other users can change its compilers.
+    /// Other users can change it.
     Open {
         open: WritablePath,
     },
@@ -96,14 +98,22 @@ pub struct BuildPlan {
     /// The content of the toolkit view; `None` if the toolkit is used where it is installed.
     #[serde(skip)]
     pub spec: Option<ViewSpec>,
-    /// Variables that named another toolkit, with their values.
-    pub overridden: Vec<(String, String)>,
+    /// Variables that named another toolkit.
+    pub overridden: Vec<Overridden>,
     /// Variables for the libraries whose headers are in the wheels beside the framework.
     #[serde(skip)]
     pub libraries: Vec<(&'static str, PathBuf)>,
     /// The command builds in an environment of its own, without the framework.
     pub is_isolated: bool,
+    /// The paths that it was read from, besides those of the toolkits.
+    #[serde(skip)]
+    pub watched: BTreeSet<PathBuf>,
 }
+
+/// A variable that named another toolkit, or `nvcc` for the command's own, its value, and the reason against that one; none if it
+/// fits as well.
+#[derive(Clone, Debug, Serialize)]
+pub struct Overridden(pub String, pub String, #[serde(skip)] pub Option<ToolkitReason>);
 
 /// The directory that a build gets, and the change of environment that leads to it.
 #[derive(Clone, Debug, Default)]
@@ -117,6 +127,26 @@ pub struct PublishedBuild {
 pub struct NoToolkit {
     pub wish: BuildWish,
     pub rejected: Vec<RejectedToolkit>,
+    pub remedy: Remedy,
+}
+
+/// The next step where no toolkit fits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// Install a toolkit of this CUDA version.
+    Install(CudaVersion),
+    /// Install a GCC of this major.
+    Gcc(u32),
+    /// Install the package of a header for a toolkit of this CUDA version.
+    Header { header: String, cuda: CudaVersion },
+    /// Close these files and directories of a toolkit to other users.
+    Close { open: Vec<WritablePath>, root: PathBuf },
+    /// Install a build of the framework for this CUDA major.
+    OtherBuild(u32),
+    /// Demand this CUDA version.
+    Demand(CudaVersion),
+    /// No known release is in the demanded range; this one is the newest.
+    NoRelease(CudaVersion),
 }
 
 /// The compilers that a program's frameworks lack while they run.

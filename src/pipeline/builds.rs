@@ -1,5 +1,6 @@
 //! The toolkit of a program that compiles CUDA code.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -27,12 +28,16 @@ const NO_ISOLATION: &str = "--no-build-isolation";
 /// those that the program gets.
 pub(super) fn with_toolkit(mut settings: Settings, request: &Request<'_>) -> Result<Settings, Error> {
     let host = &settings.host;
-    let sites = site_packages(host, request.command());
-    let inventory = toolkits(&settings, request.common, &sites)?;
+    let (sites, mut watched) = python(host, request.command());
+    let path = request.command().map(|command| Path::new(&command.program));
+    let nvcc = path.filter(|path| path.components().count() > 1 && builds::is_nvcc(path.as_os_str()));
+    let nvcc = nvcc.map(|path| host.absolute(path));
+    let inventory = toolkits(&settings, request.common, &sites, nvcc.clone())?;
     let framework = program::built_framework(host, &sites);
+    watched.extend(framework.iter().map(|framework| framework.file.clone()));
     let is_isolated =
         framework.as_ref().zip(request.command()).is_some_and(|(of, command)| is_isolated(host, command, of));
-    let wish = BuildWish { framework, ranges: settings.layers.toolkit_ranges(), is_isolated };
+    let wish = BuildWish { framework, ranges: settings.layers.toolkit_ranges(), is_isolated, nvcc };
     let plan = builds::decide(host, &inventory, &wish, &sites).map_err(|none| Error::NoToolkit(none))?;
     let published = plan.publish(host, settings.purpose != Purpose::Answer && !host.is_rerooted())?;
     // Only the program is looked up with these variables: the view is no input of the scan, and it does not exist where nothing
@@ -41,18 +46,24 @@ pub(super) fn with_toolkit(mut settings: Settings, request: &Request<'_>) -> Res
     let own = plan.toolkit.part(Part::Nvcc).and_then(Path::parent).map(Path::to_owned);
     let mut env = host.env.clone();
     let found: Vec<PathBuf> = std::iter::once(root).chain(own).collect();
-    env.set("PATH", builds::before(&found, host.env.get("PATH")));
+    env.set("PATH", builds::before(&found, Some(program::path_of(host))));
     settings.host = host.inside(env, host.cwd.clone());
     settings.variables = settings.variables.then(&published.diff);
-    settings.build = Some(Build { plan, watched: inventory.watched, view: published.view });
+    watched.extend(inventory.watched.into_iter().chain(plan.watched.iter().cloned()));
+    settings.build = Some(Build { plan, watched, view: published.view });
     Ok(settings)
 }
 
-/// Scans for toolkits alone.
-fn toolkits(settings: &Settings, common: &Common, sites: &[PathBuf]) -> Result<Inventory, Error> {
+/// Scans for toolkits alone, with that of an executable.
+fn toolkits(
+    settings: &Settings,
+    common: &Common,
+    sites: &[PathBuf],
+    executable: Option<PathBuf>,
+) -> Result<Inventory, Error> {
     let scope = scan::any_program(settings, common)?;
     let site_packages = sites.to_vec();
-    let scope = Scope { toolkits: true, only_toolkits: true, site_packages, ..scope };
+    let scope = Scope { toolkits: true, only_toolkits: true, site_packages, executable, ..scope };
     Ok(scan::scan(&settings.host, &scope))
 }
 
@@ -63,7 +74,7 @@ pub(super) fn compilers(facts: &Facts<'_>, common: &Common) -> Result<Compilers,
     if lacking.is_empty() {
         return Ok(Compilers { watched, ..Compilers::default() });
     }
-    let found = toolkits(settings, common, &program.site_packages)?;
+    let found = toolkits(settings, common, &program.site_packages, None)?;
     let toolkits = found.toolkits.as_deref().unwrap_or_default();
     let mut compilers = compilers::supply(host, program, inventory, toolkits, &lacking);
     compilers.watched.extend(watched);
@@ -71,19 +82,25 @@ pub(super) fn compilers(facts: &Facts<'_>, common: &Common) -> Result<Compilers,
     Ok(compilers)
 }
 
-/// Returns the site-packages of the Python that a program is of, or else of the Python that its environment is of.
-fn site_packages(host: &Host, command: Option<&Command>) -> Vec<PathBuf> {
+/// Returns the site-packages of the Python that a program is of, or else of the Python that its environment is of, and the paths
+/// that this was read from.
+fn python(host: &Host, command: Option<&Command>) -> (Vec<PathBuf>, BTreeSet<PathBuf>) {
     let of =
         |command: &Command| program::environment(host, command).ok().filter(|program| program.pip.is_some());
     if let Some(program) = command.and_then(of) {
-        return program.site_packages;
+        return (program.site_packages, program.watched);
     }
     let named = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(|name| host.env.non_empty(name));
     let environments = named.map(PathBuf::from).chain([host.cwd.join(".venv")]);
-    let pythons = environments.map(|directory| directory.join("bin/python"));
-    let python = pythons.into_iter().find(|python| host.is_executable(python));
+    let mut watched: BTreeSet<PathBuf> = BTreeSet::new();
+    let python = environments.map(|directory| directory.join("bin/python")).find(|python| {
+        watched.insert(python.clone());
+        host.is_executable(python)
+    });
     let program = python.map_or(OsString::from("python3"), PathBuf::into_os_string);
-    of(&Command { program, arguments: Vec::new() }).map(|program| program.site_packages).unwrap_or_default()
+    let found = of(&Command { program, arguments: Vec::new() }).unwrap_or_default();
+    watched.extend(found.watched);
+    (found.site_packages, watched)
 }
 
 /// True if a command installs in a way that hides the framework from the build.

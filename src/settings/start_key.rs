@@ -84,7 +84,9 @@ const REACH_LIBRARIES: [&str; 8] =
 pub fn start_key(host: &Host, program: &Path, command: &Command, is_build: bool) -> Option<Key> {
     let own = host.stat(Path::new("/proc/self/exe")).ok()?;
     let significant = significant(host, program, command);
-    let needs_directory = significant.directory || program.is_relative() || has_relative_paths(host);
+    // A build is for the framework in the project's `.venv`.
+    let needs_directory =
+        is_build || significant.directory || program.is_relative() || has_relative_paths(host);
     let mut key = Key::new();
     let mut part = |value: Option<&[u8]>| key.push(value);
     for number in
