@@ -11,7 +11,7 @@ use crate::version::{ComputeCapability, CudaVersion, Version};
 /// Returns the step that is enough for a toolkit that is here, or else one that leads to another toolkit.
 pub(super) fn remedy(rejected: &[RejectedToolkit], wish: &BuildWish, machine: &Machine<'_>) -> Remedy {
     let mut broken = None;
-    if let Some(nearest) = rejected.iter().max_by_key(|one| (rules(&one.reason), one.toolkit.release)) {
+    if let Some(nearest) = rejected.iter().max_by_key(|one| (nearness(&one.reason), one.toolkit.release)) {
         let cuda = nearest.toolkit.cuda();
         match (&nearest.reason, cuda) {
             (ToolkitReason::Open { .. }, _) => {
@@ -54,16 +54,13 @@ pub(super) fn remedy(rejected: &[RejectedToolkit], wish: &BuildWish, machine: &M
     step.or_else(|| best(&of_framework).map(Remedy::Demand)).unwrap_or(Remedy::NoRelease(newest))
 }
 
-/// The number of rules that a toolkit keeps before the one that it breaks.
-fn rules(reason: &ToolkitReason) -> u32 {
+/// The larger, the nearer the toolkit is to one that fits; 0 if no other step than another toolkit helps.
+fn nearness(reason: &ToolkitReason) -> u32 {
     match reason {
-        ToolkitReason::NoNvcc => 0,
-        ToolkitReason::Broken { .. } | ToolkitReason::ReleaseUnknown => 1,
-        ToolkitReason::NotInRange { .. } => 2,
-        ToolkitReason::OtherMajor { .. } => 3,
-        ToolkitReason::NoCode { .. } => 4,
-        ToolkitReason::HeaderMissing { .. } => 5,
-        ToolkitReason::GccTooNew { .. } => 6,
-        ToolkitReason::Open { .. } => 7,
+        ToolkitReason::Open { .. } => 4,
+        ToolkitReason::GccTooNew { .. } => 3,
+        ToolkitReason::HeaderMissing { .. } => 2,
+        ToolkitReason::Broken { .. } => 1,
+        _ => 0,
     }
 }
