@@ -53,7 +53,7 @@ pub(super) fn compilers(host: &Host, watched: &mut BTreeSet<PathBuf>) -> Vec<Hos
 }
 
 /// Returns the major of the first GCC among files of one name: `x86_64-linux-gnu-g++-12` at the end of its links, or its bytes. A
-/// wrapper such as ccache has neither, and starts the next one.
+/// wrapper such as ccache has neither, and starts the next one; clang is another compiler.
 fn gcc(host: &Host, name: &str, files: &[PathBuf]) -> Option<u32> {
     let reals = files.iter().filter_map(|file| host.canonical(file).ok());
     reals.take_while(|real| !real.to_string_lossy().contains("clang")).find_map(|real| {

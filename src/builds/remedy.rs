@@ -26,8 +26,9 @@ pub(super) fn remedy(rejected: &[RejectedToolkit], wish: &BuildWish, machine: &M
             _ => {}
         }
     }
-    let newest = CudaVersion::of(toolkits().last().map(|row| row.version).unwrap_or_default());
-    let known: BTreeSet<CudaVersion> = knowledge().cuda_releases().chain([newest]).collect();
+    let of_wheels = toolkits().iter().map(|row| CudaVersion::of(row.version));
+    let known: BTreeSet<CudaVersion> = knowledge().cuda_releases().chain(of_wheels).collect();
+    let no_release = Remedy::NoRelease(*known.last().expect("the tables have releases"));
     let fits = |cuda: CudaVersion, wish: &BuildWish, gpus: &[ComputeCapability]| {
         let releases = [cuda.version(), Version::new(&[cuda.major, cuda.minor, u32::MAX])];
         releases.into_iter().any(|release| unfit(release, wish, gpus).is_none())
@@ -47,11 +48,11 @@ pub(super) fn remedy(rejected: &[RejectedToolkit], wish: &BuildWish, machine: &M
     let of_ranges = BuildWish { ranges: wish.ranges.clone(), ..BuildWish::default() };
     let of_framework = BuildWish { framework: wish.framework.clone(), ..BuildWish::default() };
     if !known.iter().any(|cuda| fits(*cuda, &of_ranges, &[])) {
-        return Remedy::NoRelease(newest);
+        return no_release;
     }
     let step = best(wish).map(Remedy::Install);
     let step = step.or_else(|| best(&of_ranges).map(|cuda| Remedy::OtherBuild(cuda.major)));
-    step.or_else(|| best(&of_framework).map(Remedy::Demand)).unwrap_or(Remedy::NoRelease(newest))
+    step.or_else(|| best(&of_framework).map(Remedy::Demand)).unwrap_or(no_release)
 }
 
 /// The larger, the nearer the toolkit is to one that fits; 0 if no other step than another toolkit helps.

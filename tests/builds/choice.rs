@@ -343,6 +343,7 @@ fn a_hint_leads_to_a_toolkit_that_fits() {
         "conda install -c nvidia cuda-toolkit=12.9",
     );
     hint(&[installed(&["12.0.140"])], &["--require", "cuda-toolkit>12"], "cudarun fetch toolkit=13.5");
+    hint(&[], &["--require", "cuda-toolkit=13.4"], "cudarun fetch toolkit=13.4");
     hint(
         &[installed(&["12.0.140"])],
         &["--require", "cuda-toolkit=99"],
