@@ -71,7 +71,7 @@ impl AskedIn<'_, '_, '_> {
 
     /// Does a framework of the program lack a part that a toolkit here has?
     pub(super) fn not_found_by_framework(&self, part: Part) -> Answer {
-        let supplied = self.facts.compilers.supplied.iter().find(|supply| supply.part == part);
+        let supplied = self.facts.compilers.supplied.iter().find(|supply| supply.lack.part == part);
         let Some(supply) = supplied else { return Answer::unknown() };
         let is_given = self.is_planned && !supply.is_withheld;
         let text = part.file_name().to_owned();

@@ -160,7 +160,7 @@ impl<'h> Facts<'h> {
             policy: self.policy(0, &[]),
             compilers: &self.compilers,
             toolkits: LazyCell::new(Box::new(|| {
-                let found = scan::toolkits(self.settings, common, &self.program.site_packages).ok();
+                let found = scan::toolkits(self.settings, common, &self.program.site_packages, None).ok();
                 found.and_then(|inventory| inventory.toolkits).unwrap_or_default()
             })),
             is_program_known,

@@ -71,6 +71,11 @@ impl Run {
         self
     }
 
+    pub fn without(mut self, name: &str) -> Run {
+        self.command.env_remove(name);
+        self
+    }
+
     pub fn in_directory(mut self, directory: impl AsRef<Path>) -> Run {
         self.command.current_dir(directory);
         self
