@@ -10,7 +10,7 @@ use crate::cli::{Common, Fleet};
 use crate::error::Error;
 use crate::fleet::{self, Group, Unread, UnreadReason, host_list};
 use crate::host::Host;
-use crate::machine::Machine;
+use crate::machine::{Machine, save};
 use crate::report::{self, ComparedSide, ExaminedGroup, FleetReport, Style};
 use crate::storage;
 
@@ -20,9 +20,12 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
     }
     must_be_image(host, common)?;
     let (groups, mut unread) = fleet::find(host, &options.paths);
+    // An image has the paths that the options name.
+    let hidden = |line: &String| if common.root.is_some() { line.clone() } else { save::hidden(host, line) };
+    let asked: Vec<String> = options.program.iter().map(hidden).collect();
     let mut examined = Vec::new();
     for group in groups {
-        match examine_group(host, common, options, &group) {
+        match examine_group(host, common, &asked, &group) {
             Ok(one) => examined.push(ExaminedGroup::new(group, one)),
             Err(why) => unread.extend(group.machines.into_iter().map(|one| {
                 let why = UnreadReason::Unusable(why.clone());
@@ -30,7 +33,7 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
             })),
         }
     }
-    let fleet = FleetReport::new(examined, unread, common.root.clone());
+    let fleet = FleetReport::new(examined, unread, asked, common.root.clone());
     if let Some(file) = &options.lock {
         return lock(host, common, &fleet, file);
     }
@@ -55,16 +58,19 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
     })
 }
 
-/// Examines the first machine of a group with the programs of the command line, or else with those of the description.
+/// Examines the first machine of a group with the programs that were asked about, or else with all of its description. A
+/// description has the files of no other programs, unlike an image.
 fn examine_group(
     host: &Host,
     common: &Common,
-    options: &Fleet,
+    asked: &[String],
     group: &Group,
 ) -> Result<ComparedSide, String> {
     let machine = Machine::read(host, &group.machines[0].path);
     let machine = machine.map_err(|fault| fault.0)?;
-    let lines = if options.program.is_empty() { machine.programs.clone() } else { options.program.clone() };
+    let own: Vec<_> = machine.programs.iter().map(|line| shlex::split(line)).collect();
+    let mut lines = if asked.is_empty() { machine.programs.clone() } else { asked.to_vec() };
+    lines.retain(|line| common.root.is_some() || own.contains(&shlex::split(line)));
     let node = machine.host().map_err(|error| error.to_string())?;
     let there = in_image(host, common, node).map_err(|error| report::error(&error))?;
     let (examination, inventory) = examine(&there, common).map_err(|error| report::error(&error))?;

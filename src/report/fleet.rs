@@ -63,7 +63,8 @@ impl ExaminedGroup {
         match program {
             None => Some("its description was not written for this program".to_owned()),
             Some(program) if program.is_missing => Some("the program is not there".to_owned()),
-            Some(program) => program.is_refused.then(|| why(program)),
+            Some(program) if program.is_refused => Some(why(program)),
+            Some(program) => program.fails.clone(),
         }
     }
 
@@ -94,9 +95,13 @@ impl ExaminedGroup {
 }
 
 impl FleetReport {
-    /// `image` is the option `--root`, if an image was asked about.
-    pub fn new(groups: Vec<ExaminedGroup>, unread: Vec<Unread>, image: Option<PathBuf>) -> FleetReport {
-        let mut programs: Vec<String> = Vec::new();
+    /// `programs` are those of the options, and `image` is the option `--root`.
+    pub fn new(
+        groups: Vec<ExaminedGroup>,
+        unread: Vec<Unread>,
+        mut programs: Vec<String>,
+        image: Option<PathBuf>,
+    ) -> FleetReport {
         for program in groups.iter().flat_map(|group| &group.side.programs) {
             if !programs.contains(&program.command) {
                 programs.push(program.command.clone());
@@ -287,8 +292,9 @@ impl FleetReport {
     pub(super) fn next(&self) -> Option<String> {
         let refused = self.groups.iter().find(|group| !self.works(group))?;
         let file = argument(refused.group.machines[0].path.as_os_str());
-        let is_refused = |command: &&String| refused.program(command).is_some_and(|one| one.is_refused);
-        let command = self.programs.iter().find(is_refused).filter(|_| refused.trouble(None).is_none());
+        let fails = |one: &ExaminedProgram| one.is_refused || one.fails.is_some();
+        let is_bad = |command: &&String| refused.program(command).is_some_and(fails);
+        let command = self.programs.iter().find(is_bad).filter(|_| refused.trouble(None).is_none());
         let root = self.image.as_ref().map(|image| format!("--root {} ", argument(image.as_os_str())));
         let verb = command.map_or_else(|| "doctor".to_owned(), |command| format!("explain {command}"));
         Some(format!("cudarun {}--machine {file} {verb}", root.unwrap_or_default()))

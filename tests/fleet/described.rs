@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use serde_json::Value;
 
 use super::Nodes;
 use crate::support::Run;
 use crate::support::parts::{SITE, SYSTEM};
-use crate::support::parts::{cudnn, driver, kernel, library, python, text};
+use crate::support::parts::{cudnn, driver, kernel, library, program, python, text};
 
 const TRAIN: &str = "import os, torch
 PASSWORD = 'sesame'
@@ -105,4 +106,92 @@ fn names_of_machines_are_names_of_files() {
     let absent = nodes.path("absent");
     let run = Run::new(["doctor", "--save-in", absent.to_str().unwrap()]);
     run.status(2).stderr_contains(&["absent"]).check();
+}
+
+const IMPORT: &str = "python3 -c 'import torch'";
+
+fn torch_machine() -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines/torch.toml")).unwrap()
+}
+
+#[test]
+fn a_program_that_a_description_does_not_hold_does_not_work() {
+    let nodes = Nodes::new(&[("source", torch_machine())]);
+    let source = nodes.path("source.toml");
+    let described = |more: &[&str]| {
+        let inner = Nodes::new(&[]);
+        let directory = inner.path("");
+        let save =
+            ["--machine", source.to_str().unwrap(), "-q", "doctor", "--save-in", directory.to_str().unwrap()];
+        Run::new([&save[..], &["--node", "n1"], more].concat()).any_stderr().check();
+        inner
+    };
+    let asked = ["--program", IMPORT];
+    for more in [&[][..], &["--for", "python3 train.py"]] {
+        let nodes = described(more);
+        nodes
+            .fleet(&asked)
+            .status(1)
+            .stdout_contains(&["no: its description was not written for this program"])
+            .check();
+        nodes.fleet(&["--program", IMPORT, "--good"]).status(1).stdout("").check();
+    }
+    // The control: the description of the program, in other quotes.
+    let nodes = described(&["--for", "python3  -c \"import torch\""]);
+    nodes.fleet(&asked).stdout_contains(&["works on 1 of 1 machine", "cuDNN"]).check();
+    // Its package is not there.
+    let text = torch_machine();
+    let without = text.split_inclusive("\n\n").filter(|file| !file.contains("/site-packages/"));
+    fs::write(&source, without.collect::<String>()).unwrap();
+    let nodes = described(&["--for", IMPORT]);
+    let said = [
+        "works on 0 of 1 machine",
+        "no: -c:1 imports `torch`, which is not on Python",
+        "explain python3 -c 'import torch'",
+    ];
+    nodes.fleet(&[]).status(1).stdout_contains(&said).check();
+    nodes.fleet(&["--bad"]).status(1).stdout("n1\n").check();
+}
+
+#[test]
+fn values_that_may_be_secrets_are_not_kept_and_the_program_is_found() {
+    let nodes = Nodes::new(&[("source", torch_machine() + &program("env", &["libc.so.6"], ""))]);
+    let source = nodes.path("source.toml");
+    let inner = Nodes::new(&[]);
+    let directory = inner.path("");
+    let secret = "env HF_TOKEN=hf-hunter0 python3 -u train.py --password hunter1 --api-key 'hunter 2' --tokens=hunter3 \
+                  --wandb 0123456789abcdef0123456789abcdef01234567 --epochs 2";
+    let code = "python3 -c \"login(token='hunter4'); import torch\"";
+    let save =
+        ["--machine", source.to_str().unwrap(), "-q", "doctor", "--save-in", directory.to_str().unwrap()];
+    Run::new([&save[..], &["--node", "n1", "--for", secret, "--for", code]].concat()).check();
+    let text = fs::read_to_string(inner.path("n1.toml")).unwrap();
+    let kept = "env HF_TOKEN=… python3 -u train.py --password … --api-key … --tokens=… --wandb … --epochs 2";
+    assert!(text.contains(kept), "{text}");
+    assert!(!text.contains("hunter") && !text.contains("89abcdef01"), "{text}");
+    for options in [&[][..], &["--program", secret, "--program", code]] {
+        let page = inner.fleet(options).stdout_contains(&["all 2 programs work on 1 of 1 machine"]).check();
+        assert_eq!(page.matches("cuDNN 9").count(), 2, "{page}");
+        assert!(!page.contains("hunter"), "{page}");
+    }
+    // The control: another value of another option is another program.
+    let other = secret.replace("--epochs 2", "--epochs 3");
+    inner.fleet(&["--program", &other]).status(1).any_stdout().check();
+}
+
+#[test]
+fn homes_are_hidden_in_options_as_in_descriptions() {
+    let program = "/home/alice/bin/serve";
+    let text = super::node("580.95.05", "HOME = '/home/alice'", &super::with_cudnn("9.19.0"));
+    let nodes = Nodes::new(&[("source", text.replace("/usr/bin/app'", &format!("{program}'")))]);
+    let source = nodes.path("source.toml");
+    let inner = Nodes::new(&[]);
+    let directory = inner.path("");
+    let save =
+        ["--machine", source.to_str().unwrap(), "-q", "doctor", "--save-in", directory.to_str().unwrap()];
+    Run::new([&save[..], &["--node", "n1", "--for", program]].concat()).check();
+    let asked = || inner.fleet(&["--program", program]);
+    asked().env("HOME", "/home/alice").stdout_contains(&["works on 1 of 1 machine", "cuDNN 9.19.0"]).check();
+    // The control: another user has another program.
+    asked().env("HOME", "/home/bob").status(1).any_stdout().check();
 }

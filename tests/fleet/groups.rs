@@ -2,7 +2,7 @@
 
 use super::{APP, Nodes, node, with_cudnn};
 use crate::support::Run;
-use crate::support::parts::text;
+use crate::support::parts::{elf, text};
 
 fn good(version: &str) -> String {
     node("580.95.05", "", &with_cudnn(version))
@@ -46,13 +46,26 @@ fn equal_nodes_are_one_row_and_others_are_told_apart() {
 #[test]
 fn one_gpu_of_many_does_not_tell_nodes_apart() {
     let gpu = |uuid: &str| {
-        let about = format!("Model: NVIDIA H100\nGPU UUID: GPU-{uuid}\nBus Location: 0000:01:00.0\n");
+        let about = format!(
+            "Model: NVIDIA H100\nGPU UUID: GPU-{uuid}\nBus Location: 0000:01:00.0\nDevice Minor: 0\n"
+        );
         let more = [text("/proc/driver/nvidia/gpus/0000:01:00.0/information", &about)];
         node("580.95.05", "", &[&with_cudnn("9.19.0")[..], &more].concat())
     };
     let (one, other) = ("11111111-2222-3333-4444-555555555555", "aaaaaaaa-2222-3333-4444-555555555555");
     let nodes = Nodes::new(&[("a1", gpu(one)), ("a2", gpu(other))]);
     nodes.fleet(&[]).stdout_contains(&["works on all of 2 machines", "a[1-2]"]).check();
+    // A variable that names the GPU of the node, by the beginning of its number too, does not tell nodes apart either.
+    let env = |uuid: &str| {
+        gpu(uuid).replace("[env]", &format!("[env]\nCUDA_VISIBLE_DEVICES = 'GPU-{}'", &uuid[..13]))
+    };
+    nodes.put("a1.toml", &env(one));
+    nodes.put("a2.toml", &env(other));
+    nodes.fleet(&[]).stdout_contains(&["works on all of 2 machines", "a[1-2]"]).check();
+    // It does where it names the GPU of another node, which hides the own one.
+    nodes.put("a2.toml", &gpu(other).replace("[env]", &format!("[env]\nCUDA_VISIBLE_DEVICES = 'GPU-{one}'")));
+    nodes.fleet(&["--bad"]).status(1).stdout("a2\n").check();
+    nodes.put("a1.toml", &gpu(one));
     // The control: another model is another group.
     nodes.put("a2.toml", &gpu(other).replace("H100", "A100"));
     let json = nodes.fleet(&["--json"]).json();
@@ -61,9 +74,13 @@ fn one_gpu_of_many_does_not_tell_nodes_apart() {
 
 #[test]
 fn all_programs_must_work_and_an_empty_list_prints_nothing() {
-    let nodes = Nodes::new(&[("n1", good("9.19.0")), ("n2", good("9.19.0"))]);
-    nodes.fleet(&["--bad"]).stdout("").check();
-    nodes.fleet(&["--good"]).stdout("n[1-2]\n").check();
+    let more = || {
+        good("9.19.0").replace(&format!("['{APP}']"), &format!("['{APP}', 'app', 'app --other', 'absent']"))
+    };
+    let nodes = Nodes::new(&[("n1", more()), ("n2", more())]);
+    let only = ["--program", APP];
+    nodes.fleet(&[&only[..], &["--bad"]].concat()).stdout("").check();
+    nodes.fleet(&[&only[..], &["--good"]].concat()).stdout("n[1-2]\n").check();
     let other = ["--program", "app", "--program", "app --other"];
     nodes.fleet(&other).stdout_contains(&["all 2 programs work on all of 2 machines"]).check();
     let absent = ["--program", "app", "--program", "absent"];
@@ -127,4 +144,19 @@ fn two_descriptions_of_one_name_are_told() {
     let run = Run::new(["fleet", a.to_str().unwrap(), b.to_str().unwrap()]);
     run.status(2).stdout_contains(&["works on 1 of 1 machine", "describes a machine of this name"]).check();
     Run::new(["fleet", a.to_str().unwrap(), a.to_str().unwrap()]).stdout_contains(&["1 machine"]).check();
+}
+
+#[test]
+fn a_program_of_another_c_library_than_nvidias_does_not_work() {
+    let musl = |needed: &str| {
+        let fields = format!("interpreter = '/lib/ld-musl-x86_64.so.1', needed = {needed}");
+        good("9.19.0").replace(APP, "small")
+            + &elf("/usr/bin/small", &fields)
+            + &elf("/usr/lib/ld-musl-x86_64.so.1", "")
+    };
+    let nodes = Nodes::new(&[("n1", musl("['libcudnn.so.9']"))]);
+    nodes.fleet(&[]).status(1).stdout_contains(&["NVIDIA has no libraries for that C library"]).check();
+    // The control: it needs none.
+    nodes.put("n1.toml", &musl("['libz.so.1']"));
+    nodes.fleet(&[]).stdout_contains(&["works on 1 of 1 machine"]).check();
 }
