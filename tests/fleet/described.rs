@@ -58,7 +58,10 @@ fn a_description_answers_for_its_programs_as_the_machine_does() {
         library(SYSTEM, "libcublasLt", "12", "12.4.5", ""),
         cudnn(SYSTEM, "9.1.0", ""),
         torch(),
-        text("/home/user/train.py", TRAIN),
+        // Own code that pip installed, and code whose name alone is like that of a record.
+        text(&format!("{SITE}/mine/__init__.py"), "import torch\nTOKEN = 'sesame'\n"),
+        text(&format!("{SITE}/mine/version.py"), "TOKEN = 'sesame'\n"),
+        text("/home/user/train.py", &format!("import mine.version\n{TRAIN}")),
     ];
     let machine = python(&files);
     let nodes = Nodes::new(&[]);
@@ -76,6 +79,9 @@ fn a_description_answers_for_its_programs_as_the_machine_does() {
     assert!(before.to_string().contains("2.6.0"), "{before:#}");
     for word in ["sesame", "PASSWORD", "/secret"] {
         assert!(!text.contains(word), "{word}\n{text}");
+    }
+    for kept in ["/site-packages/mine/__init__.py", "cuda = '12.4'"] {
+        assert!(text.contains(kept), "the control: {kept}\n{text}");
     }
     assert!(text.contains(&format!("programs = [\"{command}\"]")), "{text}");
     nodes.fleet(&[]).any_stdout().any_stderr().check();
