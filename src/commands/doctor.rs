@@ -8,6 +8,7 @@ use super::examined::{examine, examine_line, programs};
 use super::{Exit, machine, paper, print, say};
 use crate::cli::{Common, Doctor, Wishes};
 use crate::error::Error;
+use crate::fleet::is_host;
 use crate::host::Host;
 use crate::inventory::{self, ScanCache, Scope};
 use crate::machine::save;
@@ -90,12 +91,11 @@ fn save(host: &Host, common: &Common, options: &Doctor, file: &Path) -> Result<(
 /// Returns the name of the file that describes this machine in a directory with those of others.
 fn name_of_node(host: &Host, options: &Doctor) -> Result<PathBuf, Error> {
     let of_slurm = || host.env.non_empty(NODE_OF_SLURM).map(|name| name.to_string_lossy().into_owned());
-    let own = || host.read_text(Path::new("/proc/sys/kernel/hostname")).ok();
+    let short = |name: String| name.split('.').next().unwrap_or_default().to_owned();
+    let own = || host.read_text(Path::new("/proc/sys/kernel/hostname")).ok().map(short);
     let name = options.node.clone().or_else(of_slurm).or_else(own).unwrap_or_default();
-    let short = name.trim().split('.').next().unwrap_or_default();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-    if short.is_empty() || !short.chars().all(is_plain) {
+    if !is_host(name.trim()) {
         return Err(Error::NotANode { name });
     }
-    Ok(format!("{short}.toml").into())
+    Ok(format!("{}.toml", name.trim()).into())
 }

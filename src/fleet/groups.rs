@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::hosts::is_host;
 use crate::host::Host;
 use crate::machine::LARGEST;
 use crate::parallel;
 use crate::storage;
 
 /// The ending of the names of descriptions in a directory.
-const ENDING: &str = "toml";
+pub const ENDING: &str = "toml";
 /// Variables that batch systems and logins set for each machine or process.
 const OF_PROCESS: [&str; 8] =
     ["\"SLURM", "\"OMPI_", "\"PMI", "\"PMIX", "\"HOSTNAME", "\"KUBERNETES_", "\"SSH_", "\"FLUX_"];
@@ -43,6 +44,8 @@ pub struct Unread {
 pub enum UnreadReason {
     Io(io::Error),
     TooLarge,
+    /// No machine can have its name.
+    NotAName,
     /// Another file has described a machine of this name.
     Twice(PathBuf),
     Unusable(String),
@@ -67,6 +70,7 @@ pub fn find(host: &Host, paths: &[PathBuf]) -> (Vec<Group>, Vec<Unread>) {
         for path in found {
             let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             match named.get(&name) {
+                _ if !is_host(&name) => unread.push(Unread { path, why: UnreadReason::NotAName }),
                 Some(other) if *other == path => {}
                 Some(other) => unread.push(Unread { path, why: UnreadReason::Twice(other.clone()) }),
                 None => _ = named.insert(name, path),

@@ -222,7 +222,7 @@ pub fn error_hint(error: &Error) -> Option<String> {
             Some("write a description of a machine with `cudarun doctor --save FILE`".to_owned())
         }
         Error::NotOneProgram { .. } => Some("cudarun fleet --program 'COMMAND LINE' --lock FILE DIR".to_owned()),
-        Error::NotANode { .. } => Some("--node NAME, of letters, digits, `-` and `_`".to_owned()),
+        Error::NotANode { .. } => Some("--node NAME, of letters, digits, `-`, `_` and dots".to_owned()),
         Error::Exists { path } if path.ends_with(crate::settings::PROJECT) => {
             Some("cudarun init --print".to_owned())
         }

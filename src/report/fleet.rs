@@ -12,7 +12,7 @@ use super::errors::os;
 use super::hints::argument;
 use super::words::{counted, version};
 use crate::doctor::Stops;
-use crate::fleet::{Group, Unread, UnreadReason, host_list};
+use crate::fleet::{ENDING, Group, Unread, UnreadReason, host_list};
 use crate::text::show;
 
 /// Further differences of a group are only counted.
@@ -211,9 +211,10 @@ pub fn no_common_lock(none: &NoCommonLock, program: &str) -> String {
 }
 
 impl Unread {
-    /// False for a directory that cannot be read, and for a second description of a machine.
+    /// False for a directory that cannot be read, for a second description of a machine, and for one without a name.
     fn names_machine(&self) -> bool {
-        !matches!(self.why, UnreadReason::Twice(_)) && self.path.extension().is_some()
+        !matches!(self.why, UnreadReason::Twice(_) | UnreadReason::NotAName)
+            && self.path.extension().is_some_and(|ending| ending == ENDING)
     }
 }
 
@@ -225,6 +226,7 @@ pub fn unread_descriptions(fleet: &FleetReport) -> impl Iterator<Item = String> 
 fn why(why: &UnreadReason) -> String {
     match why {
         UnreadReason::Io(error) => os(error),
+        UnreadReason::NotAName => "no machine can have this name".to_owned(),
         UnreadReason::TooLarge => "it is too large for a description".to_owned(),
         UnreadReason::Twice(other) => format!("{} describes a machine of this name", show(other)),
         UnreadReason::Unusable(why) => show(why),

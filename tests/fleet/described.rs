@@ -94,7 +94,17 @@ fn names_of_machines_are_names_of_files() {
     let directory = directory.to_str().unwrap();
     let save = |more: &[&str]| Run::new([&["-q", "doctor", "--save-in", directory], more].concat());
     save(&["--node", "gpu-01_a.cluster.example"]).check();
-    assert!(nodes.path("gpu-01_a.toml").exists());
+    assert!(nodes.path("gpu-01_a.cluster.example.toml").exists());
+    for node in ["10.0.0.1", "10.0.0.2"] {
+        save(&["--node", node]).check();
+    }
+    save(&[]).env("SLURMD_NODENAME", "n7.a").check();
+    save(&[]).check();
+    let own = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    assert!(nodes.path(&format!("{}.toml", own.trim().split('.').next().unwrap())).exists());
+    let (list, _) = nodes.fleet(&[]).any_stdout().output();
+    assert!(list.contains("10.0.0.[1-2],") && list.contains("gpu-01_a.cluster.example,"), "{list}");
+    assert!(list.contains("n7.a"), "{list}");
     save(&[]).env("SLURMD_NODENAME", "n7").check();
     // Again: the new description replaces the old one.
     nodes.put("n7.toml", "old");
@@ -103,7 +113,7 @@ fn names_of_machines_are_names_of_files() {
     assert!(text.starts_with("about = "), "{text}");
     let mode = fs::metadata(nodes.path("n7.toml")).unwrap().permissions().mode();
     assert_eq!(mode & 0o444, 0o444, "others than the node's user read it");
-    for wrong in ["../up", "a/b", "", " ", ".", "ä"] {
+    for wrong in ["../up", "a/b", "", " ", ".", "..", ".a", "ä"] {
         save(&["--node", wrong]).status(2).stderr_contains(&["--node"]).check();
     }
     save(&["--save", "x"]).status(2).stderr_contains(&["--save"]).check();
