@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::common::common_lock;
 use super::examined::{examine, examine_line};
-use super::{Exit, in_image, must_be_image, paper, print, say};
+use super::{Exit, in_image, must_be_image, open_image, paper, print, say};
 use crate::cli::{Common, Fleet};
 use crate::error::Error;
 use crate::fleet::{self, Group, Unread, UnreadReason, host_list};
@@ -19,6 +19,10 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
         return Err(super::unusable(file, "`fleet` takes descriptions as arguments".to_owned()));
     }
     must_be_image(host, common)?;
+    if let Some(root) = &common.root {
+        // Its fault is not one of the descriptions.
+        open_image(host, common, root)?;
+    }
     let (groups, mut unread) = fleet::find(host, &options.paths);
     // An image has the paths that the options name.
     let hidden = |line: &String| if common.root.is_some() { line.clone() } else { save::hidden(host, line) };

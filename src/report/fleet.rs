@@ -1,5 +1,7 @@
 //! The page of `fleet`: groups of equal machines, what programs get on each, and in what the groups differ.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
@@ -9,8 +11,8 @@ use super::compared::{ComparedSide, Comparison, Difference};
 use super::doctor::{ExaminedProgram, gpus};
 use super::doctor_words::sentence;
 use super::errors::os;
-use super::hints::argument;
-use super::words::{counted, version};
+use super::hints::{argument, shell_words};
+use super::words::{counted, family, list, version};
 use crate::doctor::Stops;
 use crate::fleet::{ENDING, Group, Unread, UnreadReason, host_list};
 use crate::text::show;
@@ -66,6 +68,16 @@ impl ExaminedGroup {
             Some(program) if program.is_refused => Some(why(program)),
             Some(program) => program.fails.clone(),
         }
+    }
+
+    /// The build-ids of each library family.
+    fn builds(&self) -> BTreeMap<&str, BTreeSet<&str>> {
+        let mut builds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for one in &self.side.inventory.installations {
+            let ids = one.files.iter().filter_map(|file| file.build_id.as_deref());
+            builds.entry(family(&one.family)).or_default().extend(ids);
+        }
+        builds
     }
 
     fn cell(&self, command: &str) -> String {
@@ -149,15 +161,20 @@ impl FleetReport {
         let good = self.names(true).count();
         let what = match self.programs.as_slice() {
             [] => "GPU programs can work".to_owned(),
-            [only] => format!("`{only}` works"),
+            [only] => format!("`{}` works", show(only)),
             programs => format!("all {} programs work", programs.len()),
         };
-        match good {
-            _ if all == 0 => "no description of a machine was read".to_owned(),
-            0 if all > 1 => format!("{what} on none of {}", counted(all, "machine")),
-            _ if good == all && all > 1 => format!("{what} on all of {}", counted(all, "machine")),
-            _ => format!("{what} on {good} of {}", counted(all, "machine")),
-        }
+        let good = match good {
+            _ if all == 0 => return "no description of a machine was read".to_owned(),
+            0 if all > 1 => "none".to_owned(),
+            _ if good == all && all > 1 => "all".to_owned(),
+            _ => good.to_string(),
+        };
+        let unread = match self.unread.len() {
+            0 => String::new(),
+            unread => format!("; not read: {}", counted(unread, "description")),
+        };
+        format!("{what} on {good} of {}{unread}", counted(all, "machine"))
     }
 
     /// The differences of a group from the largest one.
@@ -185,6 +202,17 @@ impl FleetReport {
         if let Some(more) = differences.len().checked_sub(SHOWN).filter(|more| *more > 0) {
             lines.push(format!("{}: `--json` shows all", counted(more, "more difference")));
         }
+        if lines.is_empty() {
+            let (own, usual) = (group.builds(), self.groups[0].builds());
+            let others = own.iter().filter(|(family, builds)| usual.get(*family) != Some(builds));
+            let others: Vec<String> = others.map(|(family, _)| (*family).to_owned()).collect();
+            let builds = format!("other builds of {} than {of} have", list(&others));
+            lines.push(if others.is_empty() {
+                "other files, with equal versions".to_owned()
+            } else {
+                builds
+            });
+        }
         lines
     }
 }
@@ -199,11 +227,9 @@ pub struct NoCommonLock {
 
 pub fn no_common_lock(none: &NoCommonLock, program: &str) -> String {
     let about = match &none.family {
-        Some(family) => format!(
-            "no version of {} for `{}` is on all machines",
-            super::words::family(family),
-            show(program)
-        ),
+        Some(family) => {
+            format!("no version of {} for `{}` is on all machines", self::family(family), show(program))
+        }
         None => format!("no set for `{}` works on all machines", show(program)),
     };
     let lines = none.on.iter().map(|(hosts, versions)| format!("\n  {hosts}: {versions}"));
@@ -292,13 +318,25 @@ impl FleetReport {
 
     /// The command that explains the first refusal.
     pub(super) fn next(&self) -> Option<String> {
+        if self.groups.is_empty() {
+            return Some("cudarun doctor --save-in DIR, on each machine".to_owned());
+        }
         let refused = self.groups.iter().find(|group| !self.works(group))?;
-        let file = argument(refused.group.machines[0].path.as_os_str());
-        let fails = |one: &ExaminedProgram| one.is_refused || one.fails.is_some();
-        let is_bad = |command: &&String| refused.program(command).is_some_and(fails);
+        let machine = &refused.group.machines[0];
+        let is_bad = |command: &&String| refused.trouble(Some(command)).is_some();
         let command = self.programs.iter().find(is_bad).filter(|_| refused.trouble(None).is_none());
+        if let Some(command) = command.filter(|command| refused.program(command).is_none()) {
+            let line = argument(command.as_ref());
+            return Some(format!("cudarun doctor --save-in DIR --for {line}, on {}", machine.name));
+        }
+        let words = command.and_then(|command| shlex::split(command)).unwrap_or_default();
+        let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+        let verb = match words.as_slice() {
+            [] => "doctor".to_owned(),
+            words => format!("explain {}", shell_words(words)),
+        };
         let root = self.image.as_ref().map(|image| format!("--root {} ", argument(image.as_os_str())));
-        let verb = command.map_or_else(|| "doctor".to_owned(), |command| format!("explain {command}"));
+        let file = argument(machine.path.as_os_str());
         Some(format!("cudarun {}--machine {file} {verb}", root.unwrap_or_default()))
     }
 

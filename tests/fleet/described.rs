@@ -148,7 +148,10 @@ fn a_program_that_a_description_does_not_hold_does_not_work() {
         nodes
             .fleet(&asked)
             .status(1)
-            .stdout_contains(&["no: its description was not written for this program"])
+            .stdout_contains(&[
+                "no: its description was not written for this program",
+                r"next: cudarun doctor --save-in DIR --for 'python3 -c '\''import torch'\''', on n1",
+            ])
             .check();
         nodes.fleet(&["--program", IMPORT, "--good"]).status(1).stdout("").check();
     }

