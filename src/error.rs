@@ -62,6 +62,8 @@ pub enum Error {
     MachineUnusable { file: PathBuf, why: String },
     /// A lock is of one program, and the descriptions or options name another number.
     NotOneProgram { count: usize },
+    /// The command line of a program to describe is more than one word.
+    NotQuoted { line: String },
     /// No file can have this name of a machine.
     NotANode { name: String },
     /// `--root` does not name a usable directory.

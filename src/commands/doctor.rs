@@ -24,6 +24,11 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
     if !options.compare.is_empty() {
         return compare(&host, common, options);
     }
+    let describes = options.save_in.is_some() || !options.programs.is_empty();
+    if describes && !options.words.is_empty() {
+        let begin = options.programs.last().map(|line| format!("{line} ")).unwrap_or_default();
+        return Err(Error::NotQuoted { line: begin + &report::shell_words(&options.words) });
+    }
     // The file is this machine's, whichever is looked at.
     let file = match &options.save_in {
         Some(directory) => Some(host.absolute(directory).join(name_of_node(&host, options)?)),

@@ -155,6 +155,9 @@ pub fn error(error: &Error) -> String {
             "--lock needs exactly one program, and the descriptions name none".to_owned()
         }
         Error::NotOneProgram { count } => format!("a lock is of one program, and these are {count}"),
+        Error::NotQuoted { line } => {
+            format!("--for takes `{}` as one word, and nothing follows the options", show(line))
+        }
         Error::NotANode { name } => format!("`{}` cannot be the name of a machine", show(name)),
         Error::RootUnusable { root, error } => {
             format!("--root `{}` cannot be used: {}", show(root), os(error))
@@ -226,6 +229,9 @@ pub fn error_hint(error: &Error) -> Option<String> {
             Some("write a description of a machine with `cudarun doctor --save FILE`".to_owned())
         }
         Error::NotOneProgram { .. } => Some("cudarun fleet --program 'COMMAND LINE' --lock FILE DIR".to_owned()),
+        Error::NotQuoted { line } => {
+            Some(format!("quote the command line: --for {}", argument(line.as_ref())))
+        }
         Error::NotANode { .. } => Some("--node NAME, of letters, digits, `-`, `_` and dots".to_owned()),
         Error::Report { path, error } if error.kind() == ErrorKind::NotFound => {
             path.parent().map(|parent| format!("mkdir -p {}", argument(parent.as_os_str())))

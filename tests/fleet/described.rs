@@ -118,6 +118,13 @@ fn names_of_machines_are_names_of_files() {
     }
     save(&["--save", "x"]).status(2).stderr_contains(&["--save"]).check();
     save(&["--for", "'"]).status(2).stderr_contains(&["--for"]).check();
+    let hint = "hint: quote the command line: --for 'python3 train.py'";
+    save(&["--for", "python3", "train.py"]).status(2).stderr_contains(&[hint]).check();
+    save(&["python3", "train.py"]).status(2).stderr_contains(&[hint]).check();
+    for other in [&["--html", "x"][..], &["--markdown"], &["--json"]] {
+        save(other).status(2).any_stdout().stderr_contains(&["cannot be used with"]).check();
+    }
+    Run::new(["doctor", "--for", "python3 train.py"]).status(2).stderr_contains(&["--save-in <DIR>"]).check();
     save(&["--for", "absent-program"]).stderr_contains(&["lacks `absent-program`"]).check();
     let absent = nodes.path("absent");
     let run = Run::new(["doctor", "--save-in", absent.to_str().unwrap()]);

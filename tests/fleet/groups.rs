@@ -217,3 +217,24 @@ fn a_place_without_descriptions_leads_to_the_command_that_writes_them() {
     let run = nodes.fleet(&["--lock", lock.to_str().unwrap()]).status(2);
     run.stderr_contains(&["--lock needs exactly one program, and the descriptions name none"]).check();
 }
+
+#[test]
+fn a_description_that_grows_without_bounds_is_not_made() {
+    let many = |text: &str, count: usize| text.repeat(count);
+    let file = |path: &str, content: &str, each: &str| {
+        good("9.19.0") + &format!("[[file]]\npath = '{path}'\n{content}\neach = ['{each}']\n")
+    };
+    let long = many("a", 1_000_000);
+    let nodes = Nodes::new(&[
+        ("n1", file(&format!("/{}", many("{name}", 20_000)), "text = ''", &long)),
+        ("n2", file("/a", &format!("link = '{}'", many("{name}", 20_000)), &long)),
+        ("n3", file("/a", &format!("elf = {{ soname = '{}' }}", many("{name}", 20_000)), &long)),
+        // The control.
+        ("n4", file("/a/{name}{name}", "text = ''", &many("a", 100))),
+    ]);
+    let page = nodes.fleet(&[]).status(2).any_stdout().check();
+    for key in ["path", "link", "soname"] {
+        assert!(page.contains(&format!("`{key}` is longer than 4096 bytes")), "{page}");
+    }
+    nodes.fleet(&["--good"]).status(2).stdout("n4\n").any_stderr().check();
+}
