@@ -31,7 +31,7 @@ pub struct Wishes {
 /// Other forms of an answer.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Paper {
-    /// Write a page to look at to FILE: one HTML file, without scripts
+    /// Write a page to look at to FILE: one HTML file, without scripts; `-` is standard output
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub html: Option<PathBuf>,
     /// Print Markdown, for a bug report

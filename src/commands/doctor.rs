@@ -1,6 +1,5 @@
 //! `cudarun doctor`: tells if GPU programs can work from here.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::compare::compare;
@@ -66,7 +65,7 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
 
 /// Scans a second time, as under `--root` and all that `list` would show, and writes a description of what was read.
 fn save(host: &Host, common: &Common, options: &Doctor, file: &Path) -> Result<(), Error> {
-    let unwritten = |error| Error::Report { path: file.to_owned(), error };
+    let unwritten = |error| Error::unwritten(file, error);
     let host = host.recording().map_err(unwritten)?;
     let (examination, _) = examine(&host, common)?;
     let settings = Settings::resolve(&host, common, &Wishes::default(), None, Purpose::Examine)?;
@@ -83,10 +82,7 @@ fn save(host: &Host, common: &Common, options: &Doctor, file: &Path) -> Result<(
         Some(_) => storage::publish(&host, file, saved.text.as_bytes()),
         None => storage::publish_new_whole(&host, file, saved.text.as_bytes()),
     };
-    written.map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => Error::Exists { path: file.to_owned() },
-        _ => unwritten(error),
-    })?;
+    written.map_err(unwritten)?;
     if !common.quiet {
         say(&report::saved(file, saved.files, &saved.lost));
     }

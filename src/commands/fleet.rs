@@ -12,6 +12,7 @@ use crate::fleet::{self, Group, Unread, UnreadReason, host_list};
 use crate::host::Host;
 use crate::machine::{Machine, save};
 use crate::report::{self, ComparedSide, ExaminedGroup, FleetReport, Style};
+use crate::settings::lock;
 use crate::storage;
 
 pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Error> {
@@ -39,7 +40,7 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
     }
     let fleet = FleetReport::new(examined, unread, asked, common.root.clone());
     if let Some(file) = &options.lock {
-        return lock(host, common, &fleet, file);
+        return write_lock(host, common, &fleet, file);
     }
     if options.good || options.bad {
         for line in report::unread_descriptions(&fleet) {
@@ -84,7 +85,7 @@ fn examine_group(
 }
 
 /// Writes the lock of the only program, or says why there is none.
-fn lock(host: &Host, common: &Common, fleet: &FleetReport, file: &Path) -> Result<Exit, Error> {
+fn write_lock(host: &Host, common: &Common, fleet: &FleetReport, file: &Path) -> Result<Exit, Error> {
     let [program] = fleet.programs() else {
         return Err(Error::NotOneProgram { count: fleet.programs().len() });
     };
@@ -100,8 +101,8 @@ fn lock(host: &Host, common: &Common, fleet: &FleetReport, file: &Path) -> Resul
     let file = host.absolute(file);
     match common_lock(host, common, &groups, &words)? {
         Ok(lock) => {
-            let written = storage::publish(host, &file, lock.text().as_bytes());
-            written.map_err(|error| Error::Report { path: file.clone(), error })?;
+            let written = storage::publish_again(host, &file, lock::BEGIN, lock.text().as_bytes());
+            written.map_err(|error| Error::unwritten(&file, error))?;
             if !common.quiet {
                 say(&report::recorded(&file, lock.families.len()));
             }

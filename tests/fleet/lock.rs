@@ -34,7 +34,12 @@ fn a_lock_has_the_version_that_every_node_has() {
     // Equal nodes keep their best one.
     let equal = Nodes::new(&[("gpu01", with(&["9.19.0", "9.10.2"])), ("gpu02", with(&["9.19.0"]))]);
     equal.fleet(&["--lock", text, "-q"]).check();
-    assert!(fs::read_to_string(&file).unwrap().contains("version = \"9.19.0\""));
+    let lock = fs::read_to_string(&file).unwrap();
+    assert!(lock.contains("version = \"9.19.0\""));
+    // Another file is not replaced.
+    fs::write(&file, "[package]\n").unwrap();
+    equal.fleet(&["--lock", text]).status(2).stderr_contains(&["does not overwrite it"]).check();
+    assert_eq!(fs::read_to_string(&file).unwrap(), "[package]\n");
 }
 
 #[test]
