@@ -23,6 +23,9 @@ pub struct Wishes {
     /// Take exactly the set that `cudarun record` wrote to `.cudarun.lock`
     #[arg(long, hide_short_help = true)]
     pub locked: bool,
+    /// The text of the lock, which no file has yet.
+    #[arg(skip)]
+    pub lock: Option<String>,
     /// How to make the loader take the picked libraries [default: the least intrusive mode that is enough]
     #[arg(long, hide_short_help = true, value_name = "MODE")]
     pub pin_mode: Option<Mode>,

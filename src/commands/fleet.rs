@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::fleet::{self, Group, Unread, UnreadReason, host_list};
 use crate::host::Host;
 use crate::machine::{Machine, save};
-use crate::report::{self, ComparedSide, ExaminedGroup, FleetReport, Style};
+use crate::report::{self, ComparedSide, ExaminedGroup, FleetReport, NoCommonLock, Style};
 use crate::settings::lock;
 use crate::storage;
 
@@ -99,7 +99,11 @@ fn write_lock(host: &Host, common: &Common, fleet: &FleetReport, file: &Path) ->
         shlex::split(program).unwrap_or_default().into_iter().map(OsString::from).collect();
     let groups: Vec<&Group> = fleet.groups().collect();
     let file = host.absolute(file);
-    match common_lock(host, common, &groups, &words)? {
+    let found = match fleet.troubles() {
+        none if none.is_empty() => common_lock(host, common, &groups, &words)?,
+        troubles => Err(NoCommonLock::Refused(troubles)),
+    };
+    match found {
         Ok(lock) => {
             let written = storage::publish_again(host, &file, lock::BEGIN, lock.text().as_bytes());
             written.map_err(|error| Error::unwritten(&file, error))?;

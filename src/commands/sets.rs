@@ -1,19 +1,17 @@
 //! The set that a program gets on a machine, as a lock names it.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 
 use super::{Exit, command_of};
 use crate::catalog::Platform;
 use crate::cli::{Common, Wishes};
-use crate::error::Error;
 use crate::host::Host;
-use crate::inventory::{self, Installation, Member, Origin};
+use crate::inventory::{self, Installation, Inventory, Member, Origin};
 use crate::pipeline::{self, Reached, Request, Stop, Subject};
-use crate::settings::lock::Family;
+use crate::report::{self, Style};
+use crate::settings::lock::{Family, Lock};
 use crate::settings::resolve::Purpose;
 use crate::solve::Outcome;
-use crate::version::Version;
 
 /// Returns a lock's entry for an installation.
 pub(super) fn locked(installation: &Installation, platform: Platform<'_>) -> Family {
@@ -29,44 +27,50 @@ pub(super) fn locked(installation: &Installation, platform: Platform<'_>) -> Fam
     }
 }
 
-/// Returns the set that a program gets with these versions; `None` if it is refused.
+/// Returns the installations of a machine as a lock names those that a program may get elsewhere too: the driver belongs to
+/// the machine, and a package's own library cannot be picked elsewhere.
+pub(super) fn families<'i>(
+    host: &Host,
+    inventory: &Inventory,
+    installations: impl Iterator<Item = &'i Installation>,
+) -> Vec<Family> {
+    let platform = Platform {
+        machine: inventory::machine(host).unwrap_or_default(),
+        glibc: inventory.glibc.unwrap_or_default(),
+        at_hand: None,
+    };
+    let shared = installations.filter(|one| one.family != "driver" && one.origin != Origin::Bundled);
+    shared.map(|one| locked(one, platform)).collect()
+}
+
+/// Returns the set that a program gets if it obeys this lock, or the first line of the refusal.
 pub(super) fn picks(
     host: &Host,
     common: &Common,
     words: &[OsString],
-    versions: &BTreeMap<String, Version>,
-) -> Result<Option<Vec<Family>>, Error> {
-    let require = versions.iter().map(|(family, version)| format!("{family}={version}")).collect();
-    let (wishes, command) = (Wishes { require, ..Wishes::default() }, command_of(words));
+    lock: &Lock,
+) -> Result<Vec<Family>, String> {
+    let locked = !lock.families.is_empty();
+    let wishes = Wishes { locked, lock: locked.then(|| lock.text()), ..Wishes::default() };
+    let command = command_of(words);
     let request = Request::new(host, common, &wishes, Subject::Command(&command), Purpose::Answer);
-    let mut found = None;
-    pipeline::run(&request, &mut |reached| match reached {
+    let mut found = Ok(Vec::new());
+    let run = pipeline::run(&request, &mut |reached| match reached {
         Reached::Decision(facts, decision) => {
-            let platform = Platform {
-                machine: inventory::machine(host).unwrap_or_default(),
-                glibc: facts.inventory.glibc.unwrap_or_default(),
-                at_hand: None,
-            };
-            // The driver belongs to the machine, and a package's own library cannot be picked elsewhere.
-            let is_of_set = |one: &&Installation| one.family != "driver" && one.origin != Origin::Bundled;
             found = match &decision.outcome {
-                _ if decision.is_refused() => None,
-                Outcome::Plan(plan) => {
-                    let picked = plan.picks.iter().map(|pick| &pick.installation).filter(is_of_set);
-                    Some(picked.map(|one| locked(one, platform)).collect())
+                _ if decision.is_refused() => {
+                    Err(report::refusal(decision, &facts.program, Style::default()))
                 }
-                _ => Some(Vec::new()),
+                Outcome::Plan(plan) => {
+                    let picked = plan.picks.iter().map(|pick| &pick.installation);
+                    Ok(families(host, &facts.inventory, picked))
+                }
+                _ => Ok(Vec::new()),
             };
             Err(Stop::Exit(Exit::Yes))
         }
         _ => Ok(()),
-    })?;
-    Ok(found)
-}
-
-/// True if two sets are the same builds of the same libraries.
-pub(super) fn are_same(one: &[Family], other: &[Family]) -> bool {
-    let key = |family: &Family| (family.name.clone(), family.version, family.build_ids.clone());
-    let keys = |set: &[Family]| set.iter().map(key).collect::<BTreeSet<_>>();
-    keys(one) == keys(other)
+    });
+    let first = |why: String| why.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+    run.map_err(|error| report::error(&error)).and(found).map_err(first)
 }

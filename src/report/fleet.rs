@@ -127,6 +127,15 @@ impl FleetReport {
         &self.programs
     }
 
+    /// The groups on which not all programs work, each with the reason.
+    pub fn troubles(&self) -> Vec<(String, String)> {
+        let why = |group: &ExaminedGroup| {
+            let all = std::iter::once(None).chain(self.programs.iter().map(|command| Some(command.as_str())));
+            all.filter_map(|command| group.trouble(command)).next()
+        };
+        self.groups.iter().filter_map(|group| Some((host_list(group.names()), why(group)?))).collect()
+    }
+
     pub fn groups(&self) -> impl Iterator<Item = &Group> {
         self.groups.iter().map(|group| &group.group)
     }
@@ -218,21 +227,26 @@ impl FleetReport {
 }
 
 /// The reason why no lock holds everywhere.
-pub struct NoCommonLock {
-    /// The library of which no version is everywhere; without one, a machine refuses each common set.
-    pub family: Option<String>,
-    /// Machines, and the versions of it that they have; or the machine that refuses.
-    pub on: Vec<(String, String)>,
+pub enum NoCommonLock {
+    /// No build of this library is everywhere, although a version may be; machines, and their versions.
+    Family { name: String, has_version: bool, on: Vec<(String, String)> },
+    /// Machines, and why the program does not start there.
+    Refused(Vec<(String, String)>),
+    /// The program gets no library.
+    Nothing,
 }
 
 pub fn no_common_lock(none: &NoCommonLock, program: &str) -> String {
-    let about = match &none.family {
-        Some(family) => {
-            format!("no version of {} for `{}` is on all machines", self::family(family), show(program))
+    let program = show(program);
+    let (about, on) = match none {
+        NoCommonLock::Nothing => return format!("`{program}` needs no NVIDIA library: no lock is written"),
+        NoCommonLock::Refused(on) => (format!("no set for `{program}` works on all machines"), on),
+        NoCommonLock::Family { name, has_version, on } => {
+            let missing = if *has_version { "build" } else { "version" };
+            (format!("no {missing} of {} for `{program}` is on all machines", family(name)), on)
         }
-        None => format!("no set for `{}` works on all machines", show(program)),
     };
-    let lines = none.on.iter().map(|(hosts, versions)| format!("\n  {hosts}: {versions}"));
+    let lines = on.iter().map(|(hosts, word)| format!("\n  {hosts}: {word}"));
     format!("{about}{}", lines.collect::<String>())
 }
 
