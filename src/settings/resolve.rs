@@ -131,8 +131,7 @@ impl Settings {
         let given = [invocation::options(common, wishes, &words)?, invocation::variables(&host.env, &words)?];
         let files = ParsedFiles::read(host, common, command, &words);
         let lock = wishes.lock.as_deref();
-        match files.and_then(|files| Settings::in_order(host, &given, &files, command, purpose, &words, lock))
-        {
+        match files.and_then(|all| Settings::in_order(host, &given, &all, command, purpose, &words, lock)) {
             Err(_) if purpose == Purpose::Examine => {
                 Settings::in_order(host, &given[..1], &ParsedFiles::default(), None, purpose, &words, None)
             }
@@ -358,12 +357,7 @@ impl Settings {
     /// Adds the demands of the lock beside the project's file, or in the current directory. It must exist and be valid.
     fn obey_lock(&mut self, words: &Vocabulary, given: Option<&str>) -> Result<(), Error> {
         let path = files::lock(&self.host, self.project.as_deref());
-        let none = || SettingPlace::whole_file(&path).fault(FaultKind::NoLock);
-        let bytes = match given {
-            Some(text) => text.as_bytes().to_vec(),
-            None => files::read(&self.host, &path).and_then(|bytes| bytes.ok_or_else(none))?,
-        };
-        let mut lock = lock::lock(&bytes, &path)?;
+        let mut lock = lock::lock(&files::read_lock(&self.host, &path, given)?, &path)?;
         for family in &mut lock.families {
             let place = SettingPlace::file(&path, family.line);
             let unknown = || place.fault(FaultKind::BadLock(BadLock::UnknownFamily));
