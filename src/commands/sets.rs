@@ -1,5 +1,6 @@
 //! The set that a program gets on a machine, as a lock names it.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 
 use super::{Exit, command_of};
@@ -12,6 +13,7 @@ use crate::report::{self, Style};
 use crate::settings::lock::{Family, Lock};
 use crate::settings::resolve::Purpose;
 use crate::solve::Outcome;
+use crate::version::ComputeCapability;
 
 /// Returns a lock's entry for an installation.
 pub(super) fn locked(installation: &Installation, platform: Platform<'_>) -> Family {
@@ -27,9 +29,18 @@ pub(super) fn locked(installation: &Installation, platform: Platform<'_>) -> Fam
     }
 }
 
-/// Returns the installations of a machine as a lock names those that a program may get elsewhere too: the driver belongs to
-/// the machine, and a package's own library cannot be picked elsewhere.
-pub(super) fn families<'i>(
+/// The libraries of a program on a machine, as a lock names them.
+#[derive(Default)]
+pub(super) struct Picks {
+    pub set: Vec<Family>,
+    /// All that are found for it.
+    pub all: Vec<Family>,
+    pub gpus: BTreeSet<ComputeCapability>,
+}
+
+/// Names those installations that a program may get elsewhere too: the driver belongs to the machine, and a package's own
+/// library cannot be picked elsewhere.
+fn families<'i>(
     host: &Host,
     inventory: &Inventory,
     installations: impl Iterator<Item = &'i Installation>,
@@ -43,30 +54,28 @@ pub(super) fn families<'i>(
     shared.map(|one| locked(one, platform)).collect()
 }
 
-/// Returns the set that a program gets if it obeys this lock, or the first line of the refusal.
-pub(super) fn picks(
-    host: &Host,
-    common: &Common,
-    words: &[OsString],
-    lock: &Lock,
-) -> Result<Vec<Family>, String> {
+/// Returns the libraries of a program that obeys this lock, or the first line of the refusal. A lock without families is none.
+pub(super) fn picks(host: &Host, common: &Common, words: &[OsString], lock: &Lock) -> Result<Picks, String> {
     let locked = !lock.families.is_empty();
     let wishes = Wishes { locked, lock: locked.then(|| lock.text()), ..Wishes::default() };
     let command = command_of(words);
     let request = Request::new(host, common, &wishes, Subject::Command(&command), Purpose::Answer);
-    let mut found = Ok(Vec::new());
+    let mut found = Ok(Picks::default());
     let run = pipeline::run(&request, &mut |reached| match reached {
         Reached::Decision(facts, decision) => {
-            found = match &decision.outcome {
-                _ if decision.is_refused() => {
-                    Err(report::refusal(decision, &facts.program, Style::default()))
-                }
-                Outcome::Plan(plan) => {
-                    let picked = plan.picks.iter().map(|pick| &pick.installation);
-                    Ok(families(host, &facts.inventory, picked))
-                }
-                _ => Ok(Vec::new()),
+            let inventory = &facts.inventory;
+            let picks = match &decision.outcome {
+                Outcome::Plan(plan) => plan.picks.as_slice(),
+                _ => &[],
             };
+            found = Ok(Picks {
+                set: families(host, inventory, picks.iter().map(|pick| &pick.installation)),
+                all: families(host, inventory, inventory.installations.iter()),
+                gpus: inventory.gpus.iter().filter_map(|gpu| gpu.capability).collect(),
+            });
+            if decision.is_refused() {
+                found = Err(report::refusal(decision, &facts.program, Style::default()));
+            }
             Err(Stop::Exit(Exit::Yes))
         }
         _ => Ok(()),

@@ -155,9 +155,7 @@ pub fn error(error: &Error) -> String {
             "--lock needs exactly one program, and the descriptions name none".to_owned()
         }
         Error::NotOneProgram { count } => format!("a lock is of one program, and these are {count}"),
-        Error::NotQuoted { line } => {
-            format!("--for takes `{}` as one word, and nothing follows the options", show(line))
-        }
+        Error::NotQuoted { line } => format!("`{}` is not the value of --for", show(line)),
         Error::NotANode { name } => format!("`{}` cannot be the name of a machine", show(name)),
         Error::RootUnusable { root, error } => {
             format!("--root `{}` cannot be used: {}", show(root), os(error))

@@ -129,20 +129,21 @@ impl FleetReport {
 
     /// The groups on which not all programs work, each with the reason.
     pub fn troubles(&self) -> Vec<(String, String)> {
-        let why = |group: &ExaminedGroup| {
-            let all = std::iter::once(None).chain(self.programs.iter().map(|command| Some(command.as_str())));
-            all.filter_map(|command| group.trouble(command)).next()
-        };
-        self.groups.iter().filter_map(|group| Some((host_list(group.names()), why(group)?))).collect()
+        let of = |group| Some((host_list(ExaminedGroup::names(group)), self.trouble(group)?));
+        self.groups.iter().filter_map(of).collect()
     }
 
     pub fn groups(&self) -> impl Iterator<Item = &Group> {
         self.groups.iter().map(|group| &group.group)
     }
 
+    fn trouble(&self, group: &ExaminedGroup) -> Option<String> {
+        let of_programs = || self.programs.iter().find_map(|command| group.trouble(Some(command)));
+        group.trouble(None).or_else(of_programs)
+    }
+
     fn works(&self, group: &ExaminedGroup) -> bool {
-        group.trouble(None).is_none()
-            && self.programs.iter().all(|command| group.trouble(Some(command)).is_none())
+        self.trouble(group).is_none()
     }
 
     /// The machines on which all programs work, or the others.
@@ -216,11 +217,8 @@ impl FleetReport {
             let others = own.iter().filter(|(family, builds)| usual.get(*family) != Some(builds));
             let others: Vec<String> = others.map(|(family, _)| (*family).to_owned()).collect();
             let builds = format!("other builds of {} than {of} have", list(&others));
-            lines.push(if others.is_empty() {
-                "other files, with equal versions".to_owned()
-            } else {
-                builds
-            });
+            let files = || "other files, with equal versions".to_owned();
+            lines.push(if others.is_empty() { files() } else { builds });
         }
         lines
     }
