@@ -23,6 +23,7 @@ mod compare;
 pub mod completions;
 pub mod diagnose;
 pub mod doctor;
+mod ended;
 mod examined;
 pub mod explain;
 pub mod export;

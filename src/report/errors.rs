@@ -1,9 +1,10 @@
 //! Errors in words, and the command to type after each.
 
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use super::hints::shell_words;
+use super::hints::{argument, shell_words};
 use super::notes;
 use super::places::{mend_or, unfit};
 use super::settings;
@@ -150,7 +151,11 @@ pub fn error(error: &Error) -> String {
         Error::MachineUnusable { file, why } => {
             format!("--machine `{}` cannot be used: {}", show(file), show(why))
         }
+        Error::NotOneProgram { count: 0 } => {
+            "--lock needs exactly one program, and the descriptions name none".to_owned()
+        }
         Error::NotOneProgram { count } => format!("a lock is of one program, and these are {count}"),
+        Error::NotQuoted { line } => format!("`{}` is not the value of --for", show(line)),
         Error::NotANode { name } => format!("`{}` cannot be the name of a machine", show(name)),
         Error::RootUnusable { root, error } => {
             format!("--root `{}` cannot be used: {}", show(root), os(error))
@@ -222,7 +227,13 @@ pub fn error_hint(error: &Error) -> Option<String> {
             Some("write a description of a machine with `cudarun doctor --save FILE`".to_owned())
         }
         Error::NotOneProgram { .. } => Some("cudarun fleet --program 'COMMAND LINE' --lock FILE DIR".to_owned()),
-        Error::NotANode { .. } => Some("--node NAME, of letters, digits, `-` and `_`".to_owned()),
+        Error::NotQuoted { line } => {
+            Some(format!("quote the command line: --for {}", argument(line.as_ref())))
+        }
+        Error::NotANode { .. } => Some("--node NAME, of letters, digits, `-`, `_` and dots".to_owned()),
+        Error::Report { path, error } if error.kind() == ErrorKind::NotFound => {
+            path.parent().map(|parent| format!("mkdir -p {}", argument(parent.as_os_str())))
+        }
         Error::Exists { path } if path.ends_with(crate::settings::PROJECT) => {
             Some("cudarun init --print".to_owned())
         }

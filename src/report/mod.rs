@@ -56,7 +56,7 @@ pub use listed::listed;
 pub use notes::{note, unanswered};
 pub use overview::Explanation;
 pub use page::{
-    Page, diagnosed_page, examined_page, explained_page, fleet_page, html, markdown, page_written,
+    PAGE_BEGIN, Page, diagnosed_page, examined_page, explained_page, fleet_page, html, markdown, page_written,
 };
 pub use pinned::{launches, refusal, sets_library_path};
 pub use project::{project_line, trouble};
