@@ -342,7 +342,7 @@ fn the_next_best_set_is_the_next_of_the_naive_order() {
     assert!(compared > 50, "{compared}");
 }
 
-/// An installation that did not stand its proof is as good as one that is not there.
+/// An installation that failed its proof is as good as one that is not there.
 #[test]
 fn without_a_failed_library_the_solver_agrees_with_a_naive_search() {
     let (mut plans, mut conflicts) = (0, 0);
