@@ -36,8 +36,8 @@ pub enum Error {
     Exec { path: PathBuf, error: io::Error },
     /// `--uses` names a package that is not installed where the program would look for it.
     NoSuchPackage { name: String, sites: Vec<PathBuf> },
-    /// `explain --next` passes over more sets than there are.
-    NoOtherSet { passed: usize },
+    /// `explain --next` skips more sets than there are.
+    NoOtherSet { fitting: usize, skipped: usize },
     /// `list` names an unknown library family.
     NoSuchFamily { name: String, families: Vec<&'static str> },
     /// `fetch` names a family with something else than a range.

@@ -31,6 +31,10 @@ pub fn after_error(host: &Host, error: &Error, cli: &Cli, arguments: &[OsString]
     let (before, command) = words.split_at(words.len().checked_sub(cli.program().1.len())?);
     let mut guesses = Vec::new();
     match error {
+        Error::NoOtherSet { .. } => {
+            let kept = before.iter().filter(|word| *word != "--next");
+            guesses.push(kept.chain(command).cloned().collect());
+        }
         Error::NoSuchFamily { name, families } => {
             let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || ".-".contains(c)).to_lowercase();
             let is_stem = families.iter().copied().find(|family| *family == stem);

@@ -101,8 +101,11 @@ pub fn error(error: &Error) -> String {
             let sites: Vec<String> = sites.iter().map(show).collect();
             format!("--uses {}: no such package in {}", short(name), list(&sites))
         }
-        Error::NoOtherSet { passed: 1 } => "no other set fits".to_owned(),
-        Error::NoOtherSet { passed } => format!("only {passed} sets fit"),
+        Error::NoOtherSet { skipped: 1, .. } => "no other set fits".to_owned(),
+        Error::NoOtherSet { fitting, skipped } => {
+            let fit = if *fitting == 1 { "set fits" } else { "sets fit" };
+            format!("only {fitting} {fit}, and `--next` was given {skipped} times")
+        }
         Error::NoSuchFamily { name, .. } => format!("unknown library family `{}`", show(name)),
         Error::BadRange { family, text } => {
             format!("`{}` is not a range of versions of {}", show(text), super::words::family(family))

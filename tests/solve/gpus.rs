@@ -280,7 +280,18 @@ fn the_next_best_set_is_shown_on_demand() {
     let second = next(&["--next"], 0);
     assert_eq!(picked(&second, "nvjpeg"), "/opt/b");
     assert_eq!(second["families"][0]["candidates"][1]["why"], "belongs to a better set");
-    assert_eq!(next(&["--next", "--next"], 2)["error"]["message"], "only 2 sets fit");
+    let alone = self::machine(&[nvjpeg("/opt/a", "12.4.1.87", ""), app()]);
+    Run::on(&alone, &["explain", "--next", "--next", "app"])
+        .env("LD_LIBRARY_PATH", "/opt/a")
+        .status(2)
+        .stderr_contains(&["only 1 set fits, and `--next` was given 2 times\n"])
+        .check();
+    for (count, message) in [
+        (2, "only 2 sets fit, and `--next` was given 2 times"),
+        (3, "only 2 sets fit, and `--next` was given 3 times"),
+    ] {
+        assert_eq!(next(&["--next"].repeat(count), 2)["error"]["message"], message);
+    }
 }
 
 /// PyTorch is linked against cuSPARSELt, which begins with Ampere, and runs on a Volta all the same.
