@@ -41,6 +41,9 @@ pub(super) fn read_program<'h>(
         Some(command) => settings.read(command)?,
         None => programs_of_project(settings)?,
     };
+    let typed =
+        command.into_iter().flat_map(|command| std::iter::once(&command.program).chain(&command.arguments));
+    program.words = typed.cloned().collect();
     settings.apply(&mut program)?;
     Ok((program, searcher))
 }

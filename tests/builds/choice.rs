@@ -98,10 +98,9 @@ fn without_a_framework_the_newest_that_the_driver_runs_is_picked() {
     let toolkits = ["11.8.89", "12.4.131", "13.0.88"].map(|release| installed(release, 15)).concat();
     assert_eq!(picked(&python(std::slice::from_ref(&toolkits)), &[]), "13.0.88");
     assert_eq!(picked(&python(&[toolkits.clone(), kernel("550.54.15")]), &[]), "12.4.131");
-    assert_eq!(
-        picked(&python(std::slice::from_ref(&toolkits)), &["--require", "cuda-toolkit=11.8"]),
-        "11.8.89"
-    );
+    for name in ["cuda-toolkit=11.8", "toolkit=11.8"] {
+        assert_eq!(picked(&python(std::slice::from_ref(&toolkits)), &["--require", name]), "11.8.89");
+    }
     refused(
         &python(&[toolkits]),
         &["--require", "cuda-toolkit=12.9"],
