@@ -77,7 +77,8 @@ pub(super) fn watch(
     }
     let log = reader.unwrap_or_default().finish();
     let style = Style::stderr(common.color).of(facts.host);
-    let text = Diagnosis { program: &facts.program.words, ..known_from_text(&log) };
+    let words: Vec<OsString> = std::iter::once(&command.program).chain(&command.arguments).cloned().collect();
+    let text = Diagnosis { program: &words, ..known_from_text(&log) };
     let all = options.is_some_and(|options| options.all);
     let explain = || {
         explained(facts, decision, common, text, change.is_some(), |diagnosis| {
