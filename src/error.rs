@@ -36,8 +36,8 @@ pub enum Error {
     Exec { path: PathBuf, error: io::Error },
     /// `--uses` names a package that is not installed where the program would look for it.
     NoSuchPackage { name: String, sites: Vec<PathBuf> },
-    /// `explain --next` passes over more sets than there are.
-    NoOtherSet { passed: usize },
+    /// `explain --next` skips more sets than there are.
+    NoOtherSet { fitting: usize, skipped: usize },
     /// `list` names an unknown library family.
     NoSuchFamily { name: String, families: Vec<&'static str> },
     /// `fetch` names a family with something else than a range.
@@ -56,8 +56,8 @@ pub enum Error {
     NotPython { program: PathBuf },
     /// This process has more rights than its user.
     MoreRights,
-    /// `--root` or `--machine`, with a verb that starts a program or writes for this machine.
-    NothingRunsUnderRoot { option: &'static str, verb: &'static str },
+    /// `--root` or `--machine`, with a verb that starts a program or writes for this machine. `there` holds these options.
+    NothingRunsUnderRoot { verb: &'static str, there: Vec<OsString> },
     /// The file of `--machine` does not describe a machine; `why` is the parser's or the system's message.
     MachineUnusable { file: PathBuf, why: String },
     /// A lock is of one program, and the descriptions or options name another number.

@@ -31,7 +31,7 @@ pub struct Doctor {
     #[arg(long)]
     pub json: bool,
     /// The program and its arguments; without one, the frameworks of the first Python in PATH are examined
-    #[arg(value_name = "PROGRAM", trailing_var_arg = true, hide = true)]
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true)]
     pub words: Vec<OsString>,
 }
 
@@ -89,8 +89,9 @@ pub struct Diagnose {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-    /// The program: it is started, unless --from or --text gives its messages
-    #[arg(value_name = "PROGRAM", trailing_var_arg = true, hide = true)]
+    /// The program and its arguments: it is started, unless --from or --text gives its messages. Without a program,
+    /// standard input has them
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true)]
     pub words: Vec<OsString>,
 }
 

@@ -11,7 +11,7 @@ use crate::pin::Mode;
 /// Options about a program's libraries.
 #[derive(Args, Debug, Default)]
 pub struct Wishes {
-    /// Count these installed Python packages as used, instead of those that the program imports
+    /// Count these installed Python packages as used (with commas, or repeated), instead of those that the program imports
     #[arg(long, hide_short_help = true, value_name = "PACKAGE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     pub uses: Vec<String>,
     /// Take this installation of a family: `cudnn=9.10` or `cudnn=/opt/cudnn/lib`

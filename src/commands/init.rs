@@ -32,7 +32,7 @@ pub fn init(host: Host, common: &Common, options: &Init) -> Result<Exit, Error> 
 }
 
 fn write(host: &Host, common: &Common, options: &Init, text: &str) -> Result<Exit, Error> {
-    if options.print || common.elsewhere().is_some() {
+    if options.print || !common.elsewhere().is_empty() {
         print(&if options.json { report::json::written(text, None) } else { text.to_owned() })?;
         return Ok(Exit::Yes);
     }

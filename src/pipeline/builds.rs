@@ -38,7 +38,11 @@ pub(super) fn with_toolkit(mut settings: Settings, request: &Request<'_>) -> Res
     let is_isolated =
         framework.as_ref().zip(request.command()).is_some_and(|(of, command)| is_isolated(host, command, of));
     let wish = BuildWish { framework, ranges: settings.layers.toolkit_ranges(), is_isolated, nvcc };
-    let plan = builds::decide(host, &inventory, &wish, &sites).map_err(|none| Error::NoToolkit(none))?;
+    // A program that is missing is named first, unless a toolkit would bring it.
+    let command = request.command().filter(|command| command.program != Part::Nvcc.file_name());
+    let missing = command.and_then(|command| program::locate(host, &command.program).err());
+    let plan = builds::decide(host, &inventory, &wish, &sites)
+        .map_err(|none| missing.unwrap_or(Error::NoToolkit(none)))?;
     let published = plan.publish(host, settings.purpose != Purpose::Answer && !host.is_rerooted())?;
     // Only the program is looked up with these variables: the view is no input of the scan, and it does not exist where nothing
     // is started.

@@ -48,10 +48,10 @@ pub fn listed_toolkits(inventory: &Inventory, verbosity: u8, style: Style) -> St
             "\n{more} with other compilers than nvcc: `cudarun list -v toolkit` shows them\n"
         ));
     }
-    text + &style.next(if shown.is_empty() {
-        "cudarun fetch toolkit"
-    } else {
-        "cudarun explain --build PROGRAM"
+    text + &style.next(match (shown.is_empty(), style.is_elsewhere()) {
+        (false, _) => "cudarun explain --build PROGRAM",
+        (true, false) => "cudarun fetch toolkit",
+        (true, true) => "cudarun fetch --dry-run toolkit",
     })
 }
 

@@ -137,14 +137,15 @@ pub fn programs(programs: &[ExaminedProgram], style: Style) -> String {
             text.push_str(&format!("  {} {fault}\n", style.warning("warning:")));
         }
     }
-    text + &style.next(&next(programs))
+    text + &style.next(&next(programs, style.is_elsewhere()))
 }
 
-/// Returns the command that explains the first refusal, or else the one that starts the first program.
-pub(super) fn next(programs: &[ExaminedProgram]) -> String {
+/// Returns the command that explains the first refusal, or else the one that starts the first program; elsewhere it
+/// explains that one too.
+pub(super) fn next(programs: &[ExaminedProgram], is_elsewhere: bool) -> String {
     let troubled = programs.iter().find(|program| program.is_refused);
     match troubled.or(programs.first()) {
-        Some(program) if program.is_refused => format!("cudarun explain {}", program.command),
+        Some(program) if program.is_refused || is_elsewhere => format!("cudarun explain {}", program.command),
         Some(program) => format!("cudarun {}", program.command),
         None => "cudarun list".to_owned(),
     }

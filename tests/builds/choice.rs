@@ -82,15 +82,25 @@ fn the_minor_of_the_framework_comes_first_and_the_nearest_one_next() {
     assert_eq!(picked(&old, &[]), "12.1.105");
 }
 
+/// The control is the compiler itself, which a toolkit would bring.
+#[test]
+fn a_missing_program_is_named_before_a_missing_toolkit() {
+    let machine = python(&[]);
+    for (program, says) in [("nosuch", "`nosuch` was not found"), ("nvcc", "no CUDA toolkit here fits")] {
+        let run = Run::on(&machine, &["explain", "--build", program]).any_stdout();
+        let status = if program == "nvcc" { 1 } else { 2 };
+        run.status(status).stderr_contains(&[says]).check();
+    }
+}
+
 #[test]
 fn without_a_framework_the_newest_that_the_driver_runs_is_picked() {
     let toolkits = ["11.8.89", "12.4.131", "13.0.88"].map(|release| installed(release, 15)).concat();
     assert_eq!(picked(&python(std::slice::from_ref(&toolkits)), &[]), "13.0.88");
     assert_eq!(picked(&python(&[toolkits.clone(), kernel("550.54.15")]), &[]), "12.4.131");
-    assert_eq!(
-        picked(&python(std::slice::from_ref(&toolkits)), &["--require", "cuda-toolkit=11.8"]),
-        "11.8.89"
-    );
+    for name in ["cuda-toolkit=11.8", "toolkit=11.8"] {
+        assert_eq!(picked(&python(std::slice::from_ref(&toolkits)), &["--require", name]), "11.8.89");
+    }
     refused(
         &python(&[toolkits]),
         &["--require", "cuda-toolkit=12.9"],

@@ -1,5 +1,5 @@
 //! Ranks that Slurm and Open MPI start on a machine with stand-in GPUs: each gets the same set, and one of them proves
-//! it. Commands and scripts are those of `docs/clusters.md`, as they stand there.
+//! it. Commands and scripts are those of `docs/clusters.md`, word for word.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
