@@ -4,7 +4,7 @@
 #   ./install.sh                   into ~/.local: built here with cargo, or what an unpacked release archive holds
 #   ./install.sh --to DIR          into DIR
 #   ./install.sh --archive FILE    from a release archive, also by http(s); FILE.sha256 beside it, or --sha256 SUM
-#   ./install.sh --uninstall       takes it away again (with the same --to)
+#   ./install.sh --uninstall       removes it again (with the same --to)
 set -eu
 
 main() {

@@ -14,6 +14,7 @@ import pathlib
 import sys
 
 base, nodes = pathlib.Path(sys.argv[1]).read_text(), pathlib.Path(sys.argv[2])
+base = "programs = [\"python3 -c 'import torch'\"]\n" + base
 for group in range(10):
     text = base
     number = 0

@@ -52,7 +52,7 @@ uv() {
     fi
     if [ -x "$kept/uv/bin/uv" ]; then echo "$kept/uv/bin/uv"; else command -v uv || true; fi
 }
-# modules PACKAGE: the shell code that defines `module`, for files of a package that stand elsewhere.
+# modules PACKAGE: the shell code that defines `module`, for files of a package that are elsewhere.
 modules() {
     debian "$1" || return 0
     local root=$kept/$1 init

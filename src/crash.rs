@@ -65,7 +65,7 @@ pub fn has_options(common: &Common, start: &Start) {
     let wishes = &start.wishes;
     let wants = !wishes.pin.is_empty() || !wishes.require.is_empty() || wishes.locked;
     let is_demanded = wants || wishes.pin_mode.is_some() || start.verify == Some(When::Always);
-    if is_demanded || common.elsewhere().is_some() {
+    if is_demanded || !common.elsewhere().is_empty() {
         DEMAND.store(DEMANDED, Ordering::Relaxed);
     } else if common.config.is_some() {
         DEMAND.store(PERHAPS, Ordering::Relaxed);

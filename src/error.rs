@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::fmt::Debug;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::storage::{NoPlace, Unfit};
 use crate::version::Version;
@@ -36,8 +36,8 @@ pub enum Error {
     Exec { path: PathBuf, error: io::Error },
     /// `--uses` names a package that is not installed where the program would look for it.
     NoSuchPackage { name: String, sites: Vec<PathBuf> },
-    /// `explain --next` passes over more sets than there are.
-    NoOtherSet { passed: usize },
+    /// `explain --next` skips more sets than there are.
+    NoOtherSet { fitting: usize, skipped: usize },
     /// `list` names an unknown library family.
     NoSuchFamily { name: String, families: Vec<&'static str> },
     /// `fetch` names a family with something else than a range.
@@ -56,12 +56,14 @@ pub enum Error {
     NotPython { program: PathBuf },
     /// This process has more rights than its user.
     MoreRights,
-    /// `--root` or `--machine`, with a verb that starts a program or writes for this machine.
-    NothingRunsUnderRoot { option: &'static str, verb: &'static str },
+    /// `--root` or `--machine`, with a verb that starts a program or writes for this machine. `there` holds these options.
+    NothingRunsUnderRoot { verb: &'static str, there: Vec<OsString> },
     /// The file of `--machine` does not describe a machine; `why` is the parser's or the system's message.
     MachineUnusable { file: PathBuf, why: String },
     /// A lock is of one program, and the descriptions or options name another number.
     NotOneProgram { count: usize },
+    /// The command line of a program to describe is more than one word.
+    NotQuoted { line: String },
     /// No file can have this name of a machine.
     NotANode { name: String },
     /// `--root` does not name a usable directory.
@@ -88,7 +90,7 @@ pub enum Error {
     Verifier { error: io::Error },
     /// Standard output is closed or full.
     Output { error: io::Error },
-    /// `init` and `--save` never overwrite a file.
+    /// `init` and `--save` never overwrite a file, and `--html` and `--lock` none of others.
     Exists { path: PathBuf },
     /// Wheels cannot be fetched.
     Fetch(Box<dyn Reason>),
@@ -123,6 +125,14 @@ pub enum Form {
 }
 
 impl Error {
+    /// The error of a file for an output.
+    pub fn unwritten(path: &Path, error: io::Error) -> Error {
+        match error.kind() {
+            io::ErrorKind::AlreadyExists => Error::Exists { path: path.to_owned() },
+            _ => Error::Report { path: path.to_owned(), error },
+        }
+    }
+
     pub fn code(&self, form: Form) -> u8 {
         if form == Form::Answer {
             return if matches!(self, Error::NoToolkit(_)) { 1 } else { 2 };

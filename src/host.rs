@@ -54,6 +54,8 @@ const CAPABILITIES: &str = "security.capability";
 
 pub struct Host {
     root: Option<Root>,
+    /// The options that name this machine to cudarun, for a command to type; empty for the machine of this process.
+    pub named_by: String,
     /// Directories with files of this machine, removed with its last `Host`.
     kept: Vec<Arc<tempfile::TempDir>>,
     /// Only together with `root`: a start on this machine pays nothing for it.
@@ -79,6 +81,7 @@ impl Host {
     pub fn for_a_glance() -> Host {
         Host {
             root: None,
+            named_by: String::new(),
             kept: Vec::new(),
             record: None,
             env: std::env::vars_os().collect(),
@@ -123,7 +126,8 @@ impl Host {
     /// This machine with another environment and current directory.
     pub fn inside(&self, env: Environment, cwd: PathBuf) -> Host {
         let (root, kept, record) = (self.root.clone(), self.kept.clone(), self.record.clone());
-        Host { root, kept, record, env, cwd, started: self.started, ..Host::here() }
+        let (named_by, started) = (self.named_by.clone(), self.started);
+        Host { root, named_by, kept, record, env, cwd, started, ..Host::here() }
     }
 
     /// This machine with a record of every question. All paths are resolved by us, as under `--root`.

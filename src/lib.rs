@@ -176,7 +176,7 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
     match ended {
         Ok(exit) => exit.code(),
         Err(error) => {
-            let is_here = cli.common.elsewhere().is_none();
+            let is_here = cli.common.elsewhere().is_empty();
             let after_error = || commands::slips::after_error(&Host::here(), &error, cli, arguments);
             complain(&error, form, json, is_here.then(after_error).flatten(), common.color)
         }
@@ -256,7 +256,7 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
         !line.contains("as a value, use '-- ") && !line.contains("a similar value exists")
     };
     let text: String = text.split_inclusive('\n').filter(is_kept).collect();
-    let text = text.replace("\n\n\n", "\n\n");
+    let text = text.replace("\n\n\n", "\n\n") + &commands::misread::owners(error);
     let color = color(arguments);
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return match commands::print(&Style::stdout(color).adapt(text)) {

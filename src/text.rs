@@ -7,6 +7,10 @@ use std::path::Path;
 use serde::Serializer;
 use strsim::osa_distance;
 
+/// Patterns for the names of values, and of options, that promise a secret.
+pub const SECRET_NAME: &str = r"\w*(?:token|secret|passw|api[_-]?key|access[_-]?key)[\w-]*";
+pub const SECRET_OPTION: &str = r"--[\w-]*(?:token|secret|passw|key)[\w-]*";
+
 /// Escapes control characters and characters that reorder or hide text. Bytes that are not UTF-8 become `\xNN`.
 pub fn escape(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());

@@ -204,7 +204,7 @@ modules() {
     block modulefile.lua >/opt/lua/cudarun.lua
     mkdir -p /opt/cudarun/bin
     cp "$cudarun" /opt/cudarun/bin/
-    # Its files stand elsewhere than they were made for.
+    # Its files are elsewhere than they were made for.
     cp -r "$root" modules
     sed -i "s,{/usr/lib/[^/]*-linux-gnu},{$PWD/modules/usr/lib/x86_64-linux-gnu},; s,{/usr/share/modules},{$PWD/modules/usr/share/modules}," \
         modules/usr/lib/*/modulecmd.tcl

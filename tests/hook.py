@@ -129,7 +129,7 @@ def walks(name):
     shell = Shell(name, home)
     check(not shell.told("true"), f"{name}: silent outside of projects")
     first = shell.told(f"cd {one}")
-    check(len(first) == 1 and f"{one}/.cudarun.toml: not trusted yet: it sets `env.FOO`; read it, then `cudarun allow {one}/.cudarun.toml`" in first[0], f"{name}: {first}")
+    check(len(first) == 1 and f"{one}/.cudarun.toml: not allowed yet: it sets `env.FOO`; read it, then `cudarun allow {one}/.cudarun.toml`" in first[0], f"{name}: {first}")
     for line in ["cd deep", "cd er", "cd ../..", "true", "cd ..", "cd -", "pushd /", "popd", "cd ~/plain", f"cd {one}/deep/er"]:
         told = shell.told(line)
         check(not told, f"{name}: `{line}` says nothing new: {told}")
@@ -184,7 +184,7 @@ def names(name):
             # An escape code would be read by the shell's line editor.
             line = f"cd {home.at(str(index))}/bold*" if "\x1b" in hostile else f"cd -- {shell.quoted(path)}"
             told = shell.told(line)
-        check(len(told) == 1 and "not trusted yet" in told[0], f"{name}: {hostile!r}: {told}")
+        check(len(told) == 1 and "not allowed yet" in told[0], f"{name}: {hostile!r}: {told}")
         check("\x1b" not in "".join(told), f"{name}: {hostile!r} reaches the terminal")
     found = subprocess.run(["find", home.path, "-name", "pwned"], capture_output=True, text=True).stdout
     check(not found, f"{name}: {found} was made")
@@ -204,7 +204,7 @@ def others(name):
     project = home.project("project")
     shell = Shell(name, home, before, after)
     seen = shell.type(f"cd {project}")
-    check("theirs-0" in seen and "not trusted yet" in seen, f"{name}: beside another's: {seen}")
+    check("theirs-0" in seen and "not allowed yet" in seen, f"{name}: beside another's: {seen}")
     check(name == "bash" or "moved" in seen, f"{name}: what is called on a change: {seen}")
     status = shell.how["status"]
     seen = shell.type("sh -c 'exit 7'")
@@ -230,7 +230,7 @@ def others(name):
         subprocess.run(["direnv", "allow", place], env=home.environment(), check=True)
         shell = Shell(name, home, **{order: beside})
         told = shell.told(f"cd {place}")
-        check(len([it for it in told if "not trusted yet" in it]) == 1, f"{name}: direnv and zoxide {order}: {told}")
+        check(len([it for it in told if "not allowed yet" in it]) == 1, f"{name}: direnv and zoxide {order}: {told}")
         check("of-yes" in shell.type('echo "of-$OF_DIRENV"'), f"{name}: direnv works, {order}")
         check("with-" in shell.type("cd ~; zoxide query with"), f"{name}: zoxide works, {order}")
         check("no note" in shell.type("cudarun --version; echo no' 'note") and "never runs" not in shell.started, name)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs into a directory with files of its own, uses it from new shells, takes it away, and compares; and what a
+# Installs into a directory with files of its own, uses it from new shells, removes it, and compares; and what a
 # person may do wrong: tests/install.sh
 #
 # Needs bash-completion, fish, zsh, groff, man-db and python3.

@@ -1,9 +1,12 @@
 //! Chooses the toolkit of a build: hard rules with a reason each, then an order. Pure.
 
+use std::cmp::Reverse;
+use std::path::PathBuf;
+
 use super::model::{BuildWish, HostCompiler, RejectedToolkit, ToolkitReason};
 use crate::catalog::architectures;
 use crate::inventory::{Part, Toolkit, ToolkitProblem};
-use crate::version::{ComputeCapability, CudaVersion};
+use crate::version::{ComputeCapability, CudaVersion, Version};
 
 /// The machine, as far as it matters for a build.
 pub(super) struct Machine<'m> {
@@ -13,6 +16,8 @@ pub(super) struct Machine<'m> {
     pub gpus: &'m [ComputeCapability],
     /// The compilers that nvcc could start, the one that it finds itself first; empty if a person has named one.
     pub compilers: &'m [HostCompiler],
+    /// The roots of the toolkits that a person names, the first one first.
+    pub named: &'m [PathBuf],
     /// Tells if a toolkit has a header, beside its own ones or in the packages of the framework.
     pub has_header: &'m dyn Fn(&Toolkit, &str) -> bool,
 }
@@ -31,7 +36,12 @@ pub(super) fn choose(
             Some(reason) => rejected.push(RejectedToolkit { toolkit: toolkit.clone(), reason }),
         }
     }
-    fitting.sort_by_cached_key(|toolkit| order(toolkit, wish, machine));
+    let place = |root: &PathBuf| machine.named.iter().position(|named| named == root).unwrap_or(usize::MAX);
+    fitting.sort_by_cached_key(|toolkit| {
+        let order = toolkit.cuda().map(|cuda| order(cuda, wish, machine));
+        let Toolkit { is_named, problems, origin, root, .. } = toolkit;
+        (place(root), order, !is_named, problems.len(), *origin, root.clone())
+    });
     (fitting, rejected)
 }
 
@@ -44,12 +54,15 @@ pub(super) fn makes_code(cuda: CudaVersion, gpu: ComputeCapability) -> bool {
     })
 }
 
+/// True if a release of CUDA came before the first one that makes code for a GPU.
+pub(super) fn is_older(cuda: CudaVersion, gpu: ComputeCapability) -> bool {
+    let mut known = architectures().iter().filter(|known| known.capability == gpu);
+    known.any(|known| known.cuda.first().is_some_and(|first| cuda < *first))
+}
+
 fn obstacle(toolkit: &Toolkit, wish: &BuildWish, machine: &Machine<'_>) -> Option<ToolkitReason> {
     if toolkit.part(Part::Nvcc).is_none() {
         return Some(ToolkitReason::NoNvcc);
-    }
-    if let Some(open) = toolkit.open.first().filter(|_| !toolkit.is_named) {
-        return Some(ToolkitReason::Open { open: open.clone() });
     }
     let cannot_build = |problem: &&ToolkitProblem| match problem {
         ToolkitProblem::NoLinkerNames { .. } => toolkit.libraries.is_none(),
@@ -59,34 +72,37 @@ fn obstacle(toolkit: &Toolkit, wish: &BuildWish, machine: &Machine<'_>) -> Optio
     if let Some(problem) = toolkit.problems.iter().find(cannot_build) {
         return Some(ToolkitReason::Broken { problem: problem.clone() });
     }
-    let (Some(release), Some(cuda)) = (toolkit.release, toolkit.cuda()) else {
-        return Some(ToolkitReason::ReleaseUnknown);
-    };
+    let Some(release) = toolkit.release else { return Some(ToolkitReason::ReleaseUnknown) };
+    if let Some(reason) = unfit(release, wish, machine.gpus) {
+        return Some(reason);
+    }
+    if let Some(framework) = &wish.framework
+        && let Some(header) = framework.headers.iter().find(|header| !(machine.has_header)(toolkit, header))
+    {
+        return Some(ToolkitReason::HeaderMissing { header: header.clone(), by: framework.name.clone() });
+    }
+    let found = machine.compilers.first().and_then(|compiler| compiler.gcc);
+    if let (Some(newest), Some(found)) = (toolkit.newest_gcc, found)
+        && host_compiler(toolkit, machine.compilers).is_none()
+    {
+        return Some(ToolkitReason::GccTooNew { newest, found });
+    }
+    // The last rule: if it alone is broken, the hint is to close the toolkit.
+    let open = toolkit.open.first().filter(|_| !toolkit.is_named)?;
+    Some(ToolkitReason::Open { open: open.clone() })
+}
+
+/// Returns the reason why no toolkit of a release fits.
+pub(super) fn unfit(release: Version, wish: &BuildWish, gpus: &[ComputeCapability]) -> Option<ToolkitReason> {
+    let cuda = CudaVersion::of(release);
     if let Some((range, by)) = wish.ranges.iter().find(|(range, _)| !range.allows(&release)) {
         return Some(ToolkitReason::NotInRange { range: range.to_string(), by: by.clone() });
     }
-    if let Some(framework) = &wish.framework {
-        let by = || framework.name.clone();
-        if framework.cuda.major != cuda.major {
-            return Some(ToolkitReason::OtherMajor { needs: framework.cuda, by: by() });
-        }
-        let missing = framework.headers.iter().find(|header| !(machine.has_header)(toolkit, header));
-        if let Some(header) = missing {
-            return Some(ToolkitReason::HeaderMissing { header: header.clone(), by: by() });
-        }
+    if let Some(framework) = wish.framework.as_ref().filter(|framework| framework.cuda.major != cuda.major) {
+        return Some(ToolkitReason::OtherMajor { needs: framework.cuda, by: framework.name.clone() });
     }
-    if let Some(gpu) = machine.gpus.first()
-        && !machine.gpus.iter().any(|gpu| makes_code(cuda, *gpu))
-    {
-        return Some(ToolkitReason::NoCode { gpu: *gpu });
-    }
-    let found = machine.compilers.first().and_then(|compiler| compiler.gcc);
-    match (toolkit.newest_gcc, found) {
-        (Some(newest), Some(found)) if host_compiler(toolkit, machine.compilers).is_none() => {
-            Some(ToolkitReason::GccTooNew { newest, found })
-        }
-        _ => None,
-    }
+    let gpu = *gpus.first()?;
+    (!gpus.iter().any(|gpu| makes_code(cuda, *gpu))).then_some(ToolkitReason::NoCode { gpu })
 }
 
 /// Returns the first compiler that a toolkit accepts; one that does not tell its version is taken for an old one.
@@ -98,19 +114,17 @@ pub(super) fn host_compiler<'c>(
     compilers.iter().find(|compiler| compiler.gcc.is_none_or(|gcc| gcc <= newest))
 }
 
-/// The smaller, the better. The rank is: the framework's minor, the nearest newer one that the driver runs, the nearest
-/// older one, one that the driver does not run. Without a framework, the newest one that the driver runs counts.
-fn order(toolkit: &Toolkit, wish: &BuildWish, machine: &Machine<'_>) -> impl Ord + use<> {
-    let cuda = toolkit.cuda().unwrap_or(CudaVersion { major: 0, minor: 0 });
+/// The smaller, the better. The rank is: the framework's minor, the nearest newer one that the driver runs in full, the nearest
+/// older one, the nearest newer one. Without a framework, the newest one of a major that the driver runs is the best.
+pub(super) fn order(cuda: CudaVersion, wish: &BuildWish, machine: &Machine<'_>) -> impl Ord + use<> {
     // Minor-version compatibility: a driver runs all code of its major.
     let is_run = machine.cuda.is_none_or(|driver| cuda.major <= driver.major);
+    let is_run_in_full = machine.cuda.is_none_or(|driver| cuda <= driver);
     let (rank, distance) = match wish.framework.as_ref().map(|framework| framework.cuda) {
         Some(wanted) if wanted == cuda => (0, 0),
-        Some(wanted) if cuda > wanted => {
-            (if machine.cuda.is_none_or(|driver| cuda <= driver) { 1 } else { 3 }, cuda.minor - wanted.minor)
-        }
+        Some(wanted) if cuda > wanted => (if is_run_in_full { 1 } else { 3 }, cuda.minor - wanted.minor),
         Some(wanted) => (2, wanted.minor - cuda.minor),
-        None => (u32::from(!is_run), u32::MAX - cuda.major * 1000 - cuda.minor),
+        None => (u32::from(!is_run), 0),
     };
-    (rank, distance, !toolkit.is_named, toolkit.problems.len(), toolkit.origin, toolkit.root.clone())
+    (rank, distance, Reverse(cuda))
 }

@@ -1,33 +1,59 @@
 //! Compilers that frameworks start or open while they run: ptxas and libdevice. A framework that would find none gets those of an
 //! installed toolkit, by the variable that it reads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::choose::makes_code;
-use super::model::{CompilerLack, CompilerSupply, Compilers};
+use super::choose::{is_older, makes_code};
+use super::model::{CompilerLack, CompilerSupply, Compilers, Withheld};
 use super::view;
 use crate::catalog::{Framework, FrameworkCompiler, catalog};
 use crate::environment::{Change, Diff};
+use crate::formats::toolchain;
 use crate::host::Host;
 use crate::inventory::{Inventory, Part, Toolkit, Visible};
 use crate::program::{ImportCertainty, Package, Program};
+use crate::version::{ComputeCapability, CudaVersion, Version};
 
 /// In the value of a variable: the root of the toolkit, the file of the part.
 const ROOT: &str = "{root}";
 const FILE: &str = "{file}";
 
-/// A part that a package of the program needs while it runs.
-pub type Needed<'p> = (&'p Package, &'static FrameworkCompiler);
+/// A part that a package of the program lacks while it runs.
+pub struct Lacking<'p> {
+    lack: CompilerLack,
+    package: &'p Package,
+    row: &'static FrameworkCompiler,
+}
 
-/// Returns what the frameworks of a program need, where a GPU is.
-pub fn needed<'p>(program: &'p Program, inventory: &Inventory) -> Vec<Needed<'p>> {
+/// Returns what the frameworks of a program lack, where a GPU is, and the files in which they look. Asks for no toolkit.
+pub fn lacking<'p>(
+    host: &Host,
+    program: &'p Program,
+    inventory: &Inventory,
+) -> (Vec<Lacking<'p>>, BTreeSet<PathBuf>) {
+    let (mut found, mut watched) = (Vec::new(), BTreeSet::new());
     if !inventory.has_gpu() || inventory.gpus_hidden {
-        return Vec::new();
+        return (found, watched);
     }
+    let is_old = |release: &Version| gpus(inventory).any(|gpu| is_older(CudaVersion::of(*release), gpu));
     let rows = program.packages.iter().filter_map(|package| Some((package, framework(package)?)));
-    rows.flat_map(|(package, framework)| framework.compiler.iter().map(move |row| (package, row))).collect()
+    let rows = rows.flat_map(|(package, framework)| framework.compiler.iter().map(move |row| (package, row)));
+    for (package, row) in rows.filter(|(_, row)| !is_told(host, row)) {
+        let places = places(program, row);
+        let files: Vec<&PathBuf> = places.iter().filter(|place| host.is_file(place)).collect();
+        let releases = files.iter().filter_map(|file| toolchain::release(&host.map(file).ok()?));
+        let old = releases.max().filter(is_old);
+        if let Some(part) = Part::of_file(&row.part).filter(|_| files.is_empty() || old.is_some()) {
+            let version = package.version.iter().map(|version| format!(" {version}"));
+            let name = std::iter::once(package.name.clone()).chain(version).collect();
+            found.push(Lacking { lack: CompilerLack { package: name, part, old }, package, row });
+        }
+        watched.extend(places);
+    }
+    (found, watched)
 }
 
 /// Returns the profile of a package that is imported for certain and uses a GPU.
@@ -37,17 +63,22 @@ fn framework(package: &Package) -> Option<&'static Framework> {
 }
 
 /// Returns the files in which a framework looks for a part.
-pub fn places(program: &Program, row: &FrameworkCompiler) -> Vec<PathBuf> {
+fn places(program: &Program, row: &FrameworkCompiler) -> Vec<PathBuf> {
     let of_site = |site: &PathBuf| row.own.iter().map(|own| site.join(own)).collect::<Vec<PathBuf>>();
     program.site_packages.iter().flat_map(of_site).chain(row.places.iter().map(PathBuf::from)).collect()
 }
 
-/// True if the framework finds the part, or a person has told it where to look. Asks for a few files, and for no toolkit.
-pub fn is_found(host: &Host, program: &Program, row: &FrameworkCompiler) -> bool {
-    let told = host.env.non_empty(&row.variable).map(|value| value.to_string_lossy().into_owned());
+/// True if a person has told the framework where to look.
+fn is_told(host: &Host, row: &FrameworkCompiler) -> bool {
+    let Some(value) = host.env.non_empty(&row.variable) else { return false };
     let option = row.value.split('=').next().unwrap_or_default();
-    let is_told = told.is_some_and(|told| !row.adds || told.contains(option));
-    is_told || places(program, row).iter().any(|place| host.is_file(place))
+    let in_file = || host.read_text(Path::new(value)).is_ok_and(|text| text.contains(option));
+    !row.adds || value.to_string_lossy().contains(option) || in_file()
+}
+
+/// The GPUs that the program may use.
+fn gpus(inventory: &Inventory) -> impl Iterator<Item = ComputeCapability> {
+    inventory.gpus.iter().filter(|gpu| gpu.visible != Visible::No).filter_map(|gpu| gpu.capability)
 }
 
 /// Gives each of these parts of the newest toolkit that the driver runs and that makes code for every visible GPU: it serves
@@ -57,26 +88,19 @@ pub fn supply(
     program: &Program,
     inventory: &Inventory,
     toolkits: &[Toolkit],
-    lacking: &[Needed<'_>],
+    lacking: &[Lacking<'_>],
 ) -> Compilers {
     let mut found = Compilers::default();
-    for (package, row) in lacking {
-        let name = match &package.version {
-            Some(version) => format!("{} {version}", package.name),
-            None => package.name.clone(),
-        };
-        let Some(part) = Part::of_file(&row.part) else { continue };
-        match best(inventory, toolkits, package, row, part) {
-            None => found.lacking.push(CompilerLack { package: name, part }),
-            Some(toolkit) => found.supplied.push(CompilerSupply {
-                package: name,
-                part,
-                variable: row.variable.clone(),
-                value: value(host, toolkit, row, part),
-                toolkit: toolkit.root.clone(),
-                // A child of another environment could get a worse one than its own.
-                is_withheld: program.starts_programs,
-            }),
+    for Lacking { lack, package, row } in lacking {
+        let lack = lack.clone();
+        match best(inventory, toolkits, package, row, lack.part) {
+            None => found.lacking.push(lack),
+            Some(toolkit) => {
+                let (value, withheld) = value(host, program, toolkit, row, lack.part);
+                let (variable, toolkit) = (row.variable.clone(), toolkit.root.clone());
+                let is_withheld = withheld.is_some();
+                found.supplied.push(CompilerSupply { lack, variable, value, toolkit, is_withheld, withheld });
+            }
         }
     }
     found
@@ -90,41 +114,57 @@ fn best<'t>(
     part: Part,
 ) -> Option<&'t Toolkit> {
     let driver = inventory.driver.as_ref().and_then(|driver| driver.cuda);
-    // An assembler takes no PTX that is newer than itself.
+    // An assembler takes no PTX that is newer than itself, and a driver none that is newer than its CUDA: libNVVM makes PTX.
     let is_assembler = part == Part::Ptxas;
-    let visible = || inventory.gpus.iter().filter(|gpu| gpu.visible != Visible::No);
+    let is_run = |cuda: CudaVersion, driver: CudaVersion| match part {
+        Part::Nvvm => cuda <= driver,
+        _ => cuda.major <= driver.major,
+    };
     let fits = |toolkit: &&Toolkit| {
         let Some(cuda) = toolkit.cuda() else { return false };
         toolkit.part(part).is_some()
             && toolkit.open.is_empty()
-            && (!row.value.contains(ROOT) || has_layout(toolkit))
+            && (!row.value.contains(ROOT) || has_layout(toolkit, part))
             && package.cuda.is_none_or(|own| if is_assembler { own <= cuda } else { own.major == cuda.major })
-            && driver.is_none_or(|driver| cuda.major <= driver.major)
-            && visible().filter_map(|gpu| gpu.capability).all(|gpu| makes_code(cuda, gpu))
+            && driver.is_none_or(|driver| is_run(cuda, driver))
+            && gpus(inventory).all(|gpu| makes_code(cuda, gpu))
     };
     toolkits.iter().filter(fits).max_by_key(|toolkit| toolkit.release)
 }
 
-/// True if ptxas and libdevice are where frameworks look for them below a toolkit's root.
-fn has_layout(toolkit: &Toolkit) -> bool {
+/// True if a part, ptxas and libdevice are where frameworks look for them below a toolkit's root.
+fn has_layout(toolkit: &Toolkit, part: Part) -> bool {
     let is_at = |part: Part, below: &str| toolkit.part(part) == Some(toolkit.root.join(below).as_path());
-    is_at(Part::Ptxas, "bin/ptxas") && is_at(Part::Libdevice, view::LIBDEVICE)
+    is_at(Part::Ptxas, "bin/ptxas")
+        && is_at(Part::Libdevice, view::LIBDEVICE)
+        && (part != Part::Nvvm || is_at(part, "nvvm/lib64/libnvvm.so"))
 }
 
-fn value(host: &Host, toolkit: &Toolkit, row: &FrameworkCompiler, part: Part) -> OsString {
+/// Returns the value of a row's variable, and why the program does not get it.
+fn value(
+    host: &Host,
+    program: &Program,
+    toolkit: &Toolkit,
+    row: &FrameworkCompiler,
+    part: Part,
+) -> (OsString, Option<Withheld>) {
     let file = toolkit.part(part).unwrap_or(&toolkit.root);
-    let mut value = match host.env.non_empty(&row.variable).filter(|_| row.adds) {
-        Some(before) => [before, OsStr::new(" ")].into_iter().collect(),
-        None => OsString::new(),
-    };
-    let (before, path): (&str, &Path) = match (row.value.strip_suffix(ROOT), row.value.strip_suffix(FILE)) {
-        (Some(before), _) => (before, &toolkit.root),
-        (None, Some(before)) => (before, file),
+    let (option, path): (&str, &Path) = match (row.value.strip_suffix(ROOT), row.value.strip_suffix(FILE)) {
+        (Some(option), _) => (option, &toolkit.root),
+        (None, Some(option)) => (option, file),
         (None, None) => (&row.value, Path::new("")),
     };
-    value.push(before);
-    value.push(path);
-    value
+    let own: OsString = [OsStr::new(option), path.as_os_str()].into_iter().collect();
+    let before = host.env.non_empty(&row.variable).filter(|_| row.adds);
+    if before.is_some_and(|before| !before.as_bytes().trim_ascii_start().starts_with(b"-")) {
+        return (own, Some(Withheld::NamesFile));
+    }
+    if row.adds && view::has_blank(path) {
+        return (own, Some(Withheld::Blank));
+    }
+    let value = before.map(|before| [before, OsStr::new(" "), &own].into_iter().collect()).unwrap_or(own);
+    // A child of another environment could get a worse one than its own.
+    (value, program.starts_programs.then_some(Withheld::StartsPrograms))
 }
 
 impl Compilers {

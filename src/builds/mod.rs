@@ -1,30 +1,35 @@
 //! `--build`: the toolkit that fits a build, a directory of links in which it compiles and links, and the variables by which
 //! build tools find it. Toolkits are facts of the inventory; nothing is started to decide.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use crate::environment::{Change, Diff};
 use crate::error::Error;
 use crate::host::Host;
-use crate::inventory::{Inventory, Toolkit, Visible};
+use crate::inventory::{Inventory, Part, Toolkit, Visible};
 use crate::pin::view as links;
+use crate::program;
 use crate::version::ComputeCapability;
 
 mod choose;
 pub mod compilers;
 mod host_compiler;
 mod model;
+mod remedy;
 mod view;
 
 use choose::{Machine, choose, makes_code};
 pub use model::{
-    BuildPlan, BuildWish, CompilerLack, CompilerSupply, Compilers, HostCompiler, NoToolkit, PublishedBuild,
-    RejectedToolkit, ToolkitReason,
+    BuildPlan, BuildWish, CompilerLack, CompilerSupply, Compilers, HostCompiler, NoToolkit, Overridden,
+    PublishedBuild, RejectedToolkit, Remedy, ToolkitReason, Withheld,
 };
 
 /// Variables that name the directory of a toolkit.
 const HOMES: [&str; 4] = ["CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDAToolkit_ROOT"];
+/// The variable by which CMake is told a compiler.
+const COMPILER: &str = "CUDACXX";
 /// Architectures to make code for, as torch and as CMake read them.
 const ARCHITECTURES: [&str; 2] = ["TORCH_CUDA_ARCH_LIST", "CUDAARCHS"];
 /// Variables that name a library's directory, or that of its headers, with a header by which it is known.
@@ -44,9 +49,7 @@ enum Directory {
 /// The variables that a build plan depends on, besides those of every plan.
 pub const VARIABLES: [&str; 13] = [
     "CUDAARCHS",
-    "CUDACXX",
     "CUDAHOSTCXX",
-    "CUDAToolkit_ROOT",
     "CUDNN_HOME",
     "CUDNN_INCLUDE_DIR",
     "CUDNN_PATH",
@@ -55,7 +58,9 @@ pub const VARIABLES: [&str; 13] = [
     "NVCC_APPEND_FLAGS",
     "NVCC_CCBIN",
     "NVCC_PREPEND_FLAGS",
+    "PIP_NO_BUILD_ISOLATION",
     "TORCH_CUDA_ARCH_LIST",
+    "UV_NO_BUILD_ISOLATION",
 ];
 
 /// Chooses the toolkit for a build. `site_packages` are the directories with the framework.
@@ -69,8 +74,12 @@ pub fn decide(
     let mut gpus: Vec<ComputeCapability> = visible.filter_map(|gpu| gpu.capability).collect();
     gpus.sort_unstable();
     gpus.dedup();
-    let compilers = host_compiler::compilers(host);
-    let includes = view::includes(host, site_packages);
+    let mut watched = BTreeSet::new();
+    let compilers = host_compiler::compilers(host, &mut watched);
+    let includes = view::includes(host, site_packages, &mut watched);
+    let toolkits = inventory.toolkits.as_deref().unwrap_or_default();
+    let named = named(host, wish, toolkits);
+    let roots: Vec<PathBuf> = named.iter().filter_map(|(.., root)| root.clone()).collect();
     let has_header = |toolkit: &Toolkit, header: &str| {
         view::has_header(host, toolkit, header)
             || includes.iter().any(|include| host.is_file(&include.join(header)))
@@ -79,11 +88,13 @@ pub fn decide(
         cuda: inventory.driver.as_ref().and_then(|driver| driver.cuda),
         gpus: &gpus,
         compilers: &compilers,
+        named: &roots,
         has_header: &has_header,
     };
-    let (mut fitting, rejected) = choose(inventory.toolkits.as_deref().unwrap_or_default(), wish, &machine);
+    let (mut fitting, rejected) = choose(toolkits, wish, &machine);
     if fitting.is_empty() {
-        return Err(Box::new(NoToolkit { wish: wish.clone(), rejected }));
+        let remedy = remedy::remedy(&rejected, wish, &machine);
+        return Err(Box::new(NoToolkit { wish: wish.clone(), rejected, remedy }));
     }
     let toolkit = fitting.remove(0);
     let found = choose::host_compiler(&toolkit, &compilers);
@@ -93,29 +104,68 @@ pub fn decide(
     let is_whole = borrowed.is_empty() && view::is_usable_in_place(&toolkit);
     let spec = (!is_whole).then(|| view::spec(host, &toolkit, &borrowed, inventory.libcuda.as_deref()));
     gpus.retain(|gpu| toolkit.cuda().is_some_and(|cuda| makes_code(cuda, *gpu)));
-    let is_other =
-        |value: &OsStr| host.canonical(&host.absolute(Path::new(value))).ok().as_ref() != Some(&toolkit.root);
-    let named = HOMES.iter().filter_map(|name| Some((*name, host.env.non_empty(name)?)));
-    let overridden = named
-        .filter(|(_, value)| is_other(value))
-        .map(|(name, value)| (name.to_owned(), value.to_string_lossy().into_owned()))
-        .collect();
+    let overridden = named.into_iter().filter(|(.., root)| root.as_ref() != Some(&toolkit.root));
+    let overridden = overridden.map(|(name, value, root)| {
+        let is_fitting = fitting.iter().any(|other| Some(&other.root) == root.as_ref());
+        let reason = rejected.iter().find(|other| Some(&other.toolkit.root) == root.as_ref());
+        let reason = reason.map_or(ToolkitReason::NoNvcc, |other| other.reason.clone());
+        Overridden(name.to_owned(), value.to_string_lossy().into_owned(), (!is_fitting).then_some(reason))
+    });
+    // The variables of one library go together: a person's, or these.
+    let is_given = |library: &str| {
+        let mut names = LIBRARIES.iter().filter(|(_, header, _)| *header == library).map(|(name, ..)| *name);
+        names.any(|name| host.env.non_empty(name).is_some())
+    };
     let library = |(name, header, directory): &(&'static str, &str, Directory)| {
         let include = includes.iter().find(|include| host.is_file(&include.join(header)))?;
         Some((*name, if *directory == Directory::Root { include.parent()? } else { include }.to_owned()))
     };
     Ok(BuildPlan {
-        libraries: LIBRARIES.iter().filter_map(library).collect(),
+        libraries: LIBRARIES.iter().filter(|(_, header, _)| !is_given(header)).filter_map(library).collect(),
+        overridden: overridden.collect(),
+        watched,
         framework: wish.framework.clone(),
         passed_over: fitting,
         rejected,
         host_compiler,
         gpus,
         spec,
-        overridden,
         is_isolated: wish.is_isolated,
         toolkit,
     })
+}
+
+/// Returns the nvcc of the command, and the variables that name a toolkit, with their values, and its root if it was found.
+fn named<'h>(
+    host: &'h Host,
+    wish: &'h BuildWish,
+    toolkits: &[Toolkit],
+) -> Vec<(&'static str, &'h OsStr, Option<PathBuf>)> {
+    let of_command = wish.nvcc.iter().map(|nvcc| ("nvcc", nvcc.as_os_str(), of_nvcc(host, toolkits, nvcc)));
+    let named = |name: &'static str| {
+        let value = host.env.non_empty(name)?;
+        let nvcc = match name {
+            COMPILER if is_nvcc(value) => program::locate(host, value).unwrap_or_default(),
+            COMPILER => return None,
+            _ => host.absolute(Path::new(value)).join("bin/nvcc"),
+        };
+        Some((name, value, of_nvcc(host, toolkits, &nvcc)))
+    };
+    of_command.chain(HOMES.into_iter().chain([COMPILER]).filter_map(named)).collect()
+}
+
+/// Returns the root of the toolkit with this nvcc.
+fn of_nvcc(host: &Host, toolkits: &[Toolkit], nvcc: &Path) -> Option<PathBuf> {
+    let real = host.canonical(nvcc).ok()?;
+    let is_its = |toolkit: &&Toolkit| {
+        toolkit.part(Part::Nvcc).is_some_and(|own| host.canonical(own).is_ok_and(|own| own == real))
+    };
+    toolkits.iter().find(is_its).map(|toolkit| toolkit.root.clone())
+}
+
+/// A person may compile with another compiler, such as clang.
+pub fn is_nvcc(compiler: &OsStr) -> bool {
+    Path::new(compiler).file_name() == Some(OsStr::new(Part::Nvcc.file_name()))
 }
 
 impl BuildPlan {
@@ -133,8 +183,10 @@ impl BuildPlan {
     /// Returns the variables by which nvcc, CMake, torch and setuptools find the toolkit below `root`.
     fn environment(&self, host: &Host, root: &Path) -> Diff {
         let mut set: Vec<(&str, OsString)> = HOMES.iter().map(|name| (*name, root.into())).collect();
-        set.push(("CUDACXX", root.join("bin/nvcc").into()));
-        set.push(("PATH", before(&[root.join("bin")], host.env.get("PATH"))));
+        if host.env.non_empty(COMPILER).is_none_or(is_nvcc) {
+            set.push((COMPILER, root.join("bin/nvcc").into()));
+        }
+        set.push(("PATH", before(&[root.join("bin")], Some(program::path_of(host)))));
         let libraries = [root.join("lib64"), root.join("lib64/stubs")];
         set.push(("LIBRARY_PATH", before(&libraries, host.env.get("LIBRARY_PATH"))));
         if let Some(compiler) = &self.host_compiler {
@@ -147,15 +199,13 @@ impl BuildPlan {
             set.push(("NVCC_PREPEND_FLAGS", flags));
             set.push(("CUDAHOSTCXX", compiler.path.clone().into()));
         }
-        let is_unset = |name: &str| host.env.non_empty(name).is_none();
-        let libraries = self.libraries.iter().filter(|(name, _)| is_unset(name));
-        set.extend(libraries.map(|(name, directory)| (*name, directory.into())));
+        set.extend(self.libraries.iter().map(|(name, directory)| (*name, directory.into())));
         let join = |numbers: Vec<String>| numbers.join(";");
         let for_torch = self.gpus.iter().map(ToString::to_string).collect();
         let for_cmake = self.gpus.iter().map(|gpu| format!("{}{}", gpu.major, gpu.minor)).collect();
         let architectures = [join(for_torch), join(for_cmake)];
         for (name, value) in ARCHITECTURES.into_iter().zip(architectures) {
-            if !value.is_empty() && is_unset(name) {
+            if !value.is_empty() && host.env.non_empty(name).is_none() {
                 set.push((name, value.into()));
             }
         }

@@ -12,7 +12,7 @@ use crate::pin::view::ViewSpec;
 use crate::program::{Asker, BuiltFramework};
 use crate::range::Range;
 use crate::text;
-use crate::version::{ComputeCapability, CudaVersion};
+use crate::version::{ComputeCapability, CudaVersion, Version};
 
 /// The demands of a build on a toolkit.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +23,8 @@ pub struct BuildWish {
     pub ranges: Vec<(Range, Asker)>,
     /// The command builds in an environment of its own, without the framework.
     pub is_isolated: bool,
+    /// The nvcc that the command names by its path.
+    pub nvcc: Option<PathBuf>,
 }
 
 /// Why a toolkit does not fit.
@@ -30,7 +32,7 @@ pub struct BuildWish {
 #[serde(tag = "reason", rename_all = "kebab-case")]
 pub enum ToolkitReason {
     NoNvcc,
-    /// Other users can change its compilers.
+    /// Other users can change it.
     Open {
         open: WritablePath,
     },
@@ -96,14 +98,22 @@ pub struct BuildPlan {
     /// The content of the toolkit view; `None` if the toolkit is used where it is installed.
     #[serde(skip)]
     pub spec: Option<ViewSpec>,
-    /// Variables that named another toolkit, with their values.
-    pub overridden: Vec<(String, String)>,
+    /// Variables that named another toolkit.
+    pub overridden: Vec<Overridden>,
     /// Variables for the libraries whose headers are in the wheels beside the framework.
     #[serde(skip)]
     pub libraries: Vec<(&'static str, PathBuf)>,
     /// The command builds in an environment of its own, without the framework.
     pub is_isolated: bool,
+    /// The paths that it was read from, besides those of the toolkits.
+    #[serde(skip)]
+    pub watched: BTreeSet<PathBuf>,
 }
+
+/// A variable that named another toolkit, or `nvcc` for the command's own, its value, and the reason against that one; none if it
+/// fits as well.
+#[derive(Clone, Debug, Serialize)]
+pub struct Overridden(pub String, pub String, #[serde(skip)] pub Option<ToolkitReason>);
 
 /// The directory that a build gets, and the change of environment that leads to it.
 #[derive(Clone, Debug, Default)]
@@ -117,6 +127,26 @@ pub struct PublishedBuild {
 pub struct NoToolkit {
     pub wish: BuildWish,
     pub rejected: Vec<RejectedToolkit>,
+    pub remedy: Remedy,
+}
+
+/// The next step where no toolkit fits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// Install a toolkit of this CUDA version.
+    Install(CudaVersion),
+    /// Install a GCC of this major.
+    Gcc(u32),
+    /// Install the package of a header for a toolkit of this CUDA version.
+    Header { header: String, cuda: CudaVersion },
+    /// Close these files and directories of a toolkit to other users.
+    Close { open: Vec<WritablePath>, root: PathBuf },
+    /// Install a build of the framework for this CUDA major.
+    OtherBuild(u32),
+    /// Demand this CUDA version.
+    Demand(CudaVersion),
+    /// No known release is in the demanded range; this one is the newest.
+    NoRelease(CudaVersion),
 }
 
 /// The compilers that a program's frameworks lack while they run.
@@ -131,21 +161,37 @@ pub struct Compilers {
 /// A part of a toolkit that a framework gets by a variable.
 #[derive(Clone, Debug, Serialize)]
 pub struct CompilerSupply {
-    /// `jax 0.8.3`
-    pub package: String,
-    pub part: Part,
+    #[serde(flatten)]
+    pub lack: CompilerLack,
     pub variable: String,
     #[serde(serialize_with = "text::path")]
     pub value: OsString,
     #[serde(serialize_with = "text::path")]
     pub toolkit: PathBuf,
-    /// The program starts others, which may be of another environment: the variable is only shown.
     pub is_withheld: bool,
+    /// Why the variable is only shown.
+    #[serde(skip)]
+    pub withheld: Option<Withheld>,
 }
 
-/// A part that a framework does not find, and no toolkit here has.
+/// Why a program does not get a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Withheld {
+    /// The program starts others, which may be of another environment.
+    StartsPrograms,
+    /// The variable's options end at a blank, and the value has one.
+    Blank,
+    /// The variable names a file with options.
+    NamesFile,
+}
+
+/// A part that a framework does not find.
 #[derive(Clone, Debug, Serialize)]
 pub struct CompilerLack {
+    /// `jax 0.8.3`
     pub package: String,
     pub part: Part,
+    /// The release of the part that it finds, which is too old for a GPU here.
+    #[serde(skip)]
+    pub old: Option<Version>,
 }

@@ -1,8 +1,7 @@
 //! The toolkit view: a directory of links with `bin include nvvm lib64`, in which nvcc compiles and links even if the toolkit
 //! itself has another layout. nvcc takes the path that it was called by for its root, links not resolved.
 
-use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -29,15 +28,20 @@ fn begins(beginnings: &str, name: &str) -> bool {
     beginnings.split_whitespace().any(|begin| name.starts_with(begin))
 }
 
-fn is_of_toolkit(header: &str) -> bool {
-    begins(HEADERS, header)
+pub(super) fn has_blank(path: &Path) -> bool {
+    path.as_os_str().as_bytes().iter().any(u8::is_ascii_whitespace)
+}
+
+/// True if the format of nvcc's settings, a shell or PATH would take a part of a path for something else.
+fn has_sign(path: &str) -> bool {
+    path.contains(['"', '$', '`', '%', ':', '\\', '\n'])
 }
 
 /// True if a toolkit can be used where it is: builds look for `include` and `lib64` below its root.
 pub(super) fn is_usable_in_place(toolkit: &Toolkit) -> bool {
     let is_below = |found: Option<&Path>, below: &str| found == Some(toolkit.root.join(below).as_path());
-    let has_blank = toolkit.root.as_os_str().as_bytes().iter().any(u8::is_ascii_whitespace);
-    !has_blank
+    !has_blank(&toolkit.root)
+        && toolkit.root.to_str().is_some_and(|root| !has_sign(root))
         && !toolkit.problems.iter().any(|problem| matches!(problem, ToolkitProblem::NoLinkerNames { .. }))
         && is_below(toolkit.part(Part::Nvcc), "bin/nvcc")
         && is_below(toolkit.part(Part::Cicc), "nvvm/bin/cicc")
@@ -68,7 +72,7 @@ pub(super) fn spec(host: &Host, toolkit: &Toolkit, borrowed: &[PathBuf], libcuda
         // The compiler searches this directory by itself. Builds look for single headers to find a toolkit.
         let is_default = include == Path::new("/usr/include");
         let is_its = |name: &str| {
-            (!is_shared(include) || is_of_toolkit(name)) && (!is_default || name.ends_with(".h"))
+            (!is_shared(include) || begins(HEADERS, name)) && (!is_default || name.ends_with(".h"))
         };
         if borrowed.is_empty() && !is_shared(include) {
             links.one("include", include);
@@ -94,7 +98,12 @@ pub(super) fn spec(host: &Host, toolkit: &Toolkit, borrowed: &[PathBuf], libcuda
         links.one("lib64/stubs/libcuda.so", libcuda);
     }
     links.one("lib", Path::new("lib64"));
-    links.one("version.json", &toolkit.root.join("version.json"));
+    // Builds may ask for more: `extras/CUPTI`, `targets`, `version.json`. The root of an environment has other things.
+    if !host.is_directory(&toolkit.root.join("conda-meta")) {
+        let top: BTreeSet<String> =
+            links.links.keys().filter_map(|link| link.split('/').next()).map(str::to_owned).collect();
+        links.all("", &toolkit.root, &|name| !top.contains(name));
+    }
     let mut spec = links.spec();
     spec.files.insert("bin/nvcc.profile".to_owned(), profile(host, toolkit, borrowed));
     spec
@@ -104,7 +113,7 @@ pub(super) fn spec(host: &Host, toolkit: &Toolkit, borrowed: &[PathBuf], libcuda
 /// the format cannot quote lead through the view.
 fn profile(host: &Host, toolkit: &Toolkit, borrowed: &[PathBuf]) -> String {
     let place = |real: Option<&Path>, below: &str| {
-        let text = real.and_then(Path::to_str).filter(|text| !text.contains(['"', '$', '\n']));
+        let text = real.and_then(Path::to_str).filter(|text| !has_sign(text));
         text.map_or_else(|| format!("$(TOP)/{below}"), str::to_owned)
     };
     let include = place(toolkit.include.as_deref(), "include");
@@ -148,7 +157,8 @@ impl Links<'_> {
         for entry in self.host.list(directory).unwrap_or_default() {
             let Some(name) = entry.name.to_str().filter(|name| is_its(name)) else { continue };
             if matches!(entry.kind, Kind::File | Kind::Link | Kind::Directory) {
-                self.links.entry(format!("{below}/{name}")).or_insert_with(|| directory.join(name));
+                let link = format!("{below}/{name}").trim_start_matches('/').to_owned();
+                self.links.entry(link).or_insert_with(|| directory.join(name));
             }
         }
     }
@@ -199,14 +209,20 @@ pub(super) fn borrowed(
     includes.iter().filter(brings).cloned().collect()
 }
 
-/// Returns the directories of headers of NVIDIA's wheels beside a framework.
-pub(super) fn includes(host: &Host, site_packages: &[PathBuf]) -> Vec<PathBuf> {
-    let below = |site: &PathBuf| {
+/// Returns the directories of headers of NVIDIA's wheels beside a framework. Watches them, and those that may appear.
+pub(super) fn includes(
+    host: &Host,
+    site_packages: &[PathBuf],
+    watched: &mut BTreeSet<PathBuf>,
+) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for site in site_packages {
         let nvidia = site.join("nvidia");
         let parts = host.list(&nvidia).unwrap_or_default();
-        let include = |name: &OsStr| nvidia.join(name).join("include");
-        let found: Vec<PathBuf> = parts.iter().map(|part| include(&part.name)).collect();
-        found
-    };
-    site_packages.iter().flat_map(below).filter(|include| host.is_directory(include)).collect()
+        found.extend(parts.iter().map(|part| nvidia.join(&part.name).join("include")));
+        watched.extend([site.clone(), nvidia]);
+    }
+    watched.extend(found.iter().cloned());
+    found.retain(|include| host.is_directory(include));
+    found
 }

@@ -11,7 +11,7 @@ pub struct Errors {
     pub error: Vec<ErrorRow>,
 }
 
-/// A family of error messages, and their possible causes.
+/// The variants of an error message, and their possible causes.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ErrorRow {

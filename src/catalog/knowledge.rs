@@ -48,6 +48,11 @@ impl Knowledge {
         self.drivers.ptx.iter().find(|(ptx, _)| ptx == version).map(|(_, cuda)| *cuda)
     }
 
+    /// Returns the CUDA version of each toolkit that came with a driver.
+    pub fn cuda_releases(&self) -> impl Iterator<Item = CudaVersion> {
+        self.drivers.toolkit.iter().map(|toolkit| CudaVersion::of(toolkit.cuda))
+    }
+
     /// Returns the oldest driver that came with a toolkit of this CUDA version, and supports it completely.
     pub fn driver_of_cuda(&self, cuda: CudaVersion) -> Option<DriverVersion> {
         let toolkits = self.drivers.toolkit.iter();

@@ -3,6 +3,7 @@
 use std::cell::LazyCell;
 use std::path::{Path, PathBuf};
 
+use crate::builds::Compilers;
 use crate::catalog::{Family, catalog, first_number};
 use crate::doctor::{Evidence, Examination};
 use crate::formats::names;
@@ -22,6 +23,8 @@ pub struct Facts<'f, 'h> {
     pub program: &'f Program,
     pub decision: &'f Decision,
     pub policy: Policy,
+    /// The compilers that the plan gives to the program's frameworks.
+    pub compilers: &'f Compilers,
     /// The toolkits of the machine: most messages are about none.
     pub toolkits: LazyCell<Vec<Toolkit>, Box<dyn FnOnce() -> Vec<Toolkit> + 'f>>,
     /// The user named the program, or the text names its environment.
@@ -45,6 +48,8 @@ pub(super) struct AskedIn<'v, 'f, 'h> {
     pub facts: &'v Facts<'f, 'h>,
     pub start: &'v Start<'h>,
     pub plan: Option<&'v Pinned>,
+    /// The program gets what cudarun gives to it, compilers included.
+    pub is_planned: bool,
 }
 
 /// A library as a question names it.
@@ -98,7 +103,7 @@ impl<'f, 'h> Facts<'f, 'h> {
     /// The environment in which the program has failed.
     pub(super) fn as_failed(&self) -> AskedIn<'_, 'f, 'h> {
         let plan = self.decision.pinned.as_ref().filter(|_| self.is_pinned);
-        AskedIn { facts: self, start: &self.failed, plan }
+        AskedIn { facts: self, start: &self.failed, plan, is_planned: self.is_pinned }
     }
 }
 

@@ -46,6 +46,8 @@ impl AskedIn<'_, '_, '_> {
             },
             Q::NotOnPath(about) => match text(&about.of)? {
                 "nvcc" => self.part_not_on_path(Part::Nvcc),
+                "ptxas" => self.not_found_by_framework(Part::Ptxas),
+                "libdevice" => self.not_found_by_framework(Part::Libdevice),
                 of => self.not_on_path(&Library::named(of)),
             },
             Q::OnlyOtherMajor(about) => {

@@ -12,7 +12,6 @@ use crate::doctor::Evidence;
 use crate::environment::{Environment, join_elements, library_path_elements};
 use crate::formats::names;
 use crate::inventory::{Inventory, Origin};
-use crate::pin::Pinned;
 use crate::predict;
 use crate::program::{Asker, Requirement, Want};
 use crate::solve::{self, Hint, Lack, MissingWheel, Outcome};
@@ -22,10 +21,7 @@ use crate::variables;
 /// are one.
 pub fn causes<'m, 'h>(facts: &Facts<'_, 'h>, chain: &'m Chain) -> Vec<Cause<'m>> {
     let messages = if chain.leading.is_empty() { &chain.harmless } else { &chain.leading };
-    let planned = facts.decision.pinned.as_ref().filter(|_| !facts.is_pinned).map(|pinned| {
-        let start = Start { searcher: facts.failed.searcher.clone(), prediction: pinned.after.clone() };
-        (start, pinned)
-    });
+    let planned = planned(facts);
     let unset = if facts.is_pinned { None } else { unset(facts) };
     let mut all: Vec<Cause<'m>> = Vec::new();
     let mut places = BTreeMap::new();
@@ -33,18 +29,17 @@ pub fn causes<'m, 'h>(facts: &Facts<'_, 'h>, chain: &'m Chain) -> Vec<Cause<'m>>
         for possible in &message.row.cause {
             let mut cause = judge(facts, message, possible);
             if cause.certainty != Certainty::IsNot {
-                let helps = |start: &Start<'h>, plan: Option<&Pinned>| {
-                    is_removed(AskedIn { facts, start, plan }, facts, message, possible)
+                let helps = |start: &Start<'h>, is_planned: bool| {
+                    let plan = facts.decision.pinned.as_ref().filter(|_| is_planned);
+                    is_removed(AskedIn { facts, start, plan, is_planned }, facts, message, possible)
                 };
-                cause.plan_helps = planned
-                    .as_ref()
-                    .is_some_and(|(start, pinned): &(_, &Pinned)| helps(start, Some(*pinned)));
+                cause.plan_helps = planned.as_ref().is_some_and(|start| helps(start, true));
                 let is_path = cause.key == CauseKey::PathPoisons;
-                cause.unset_helps = unset.as_ref().is_some_and(|start| is_path || helps(start, None));
+                cause.unset_helps = unset.as_ref().is_some_and(|start| is_path || helps(start, false));
                 if cause.key == CauseKey::NotOnPath && !cause.plan_helps {
                     let start = beside(facts, &cause);
                     cause.directory_helps =
-                        start.filter(|(start, _)| helps(start, None)).map(|(_, directory)| directory);
+                        start.filter(|(start, _)| helps(start, false)).map(|(_, directory)| directory);
                 }
                 let is_cured = cause.plan_helps || cause.unset_helps || cause.directory_helps.is_some();
                 let library = lacking(&cause).filter(|_| !is_cured);
@@ -129,6 +124,17 @@ fn is_removed(
         let now = failed.ask(question, &message.captures).is;
         now == Some(true) && other.ask(question, &message.captures).is == Some(false)
     })
+}
+
+/// The program's start with what cudarun would give to it; none if it had that, or if there is no such thing.
+fn planned<'h>(facts: &Facts<'_, 'h>) -> Option<Start<'h>> {
+    let prediction = match &facts.decision.pinned {
+        _ if facts.is_pinned => return None,
+        Some(pinned) => &pinned.after,
+        None if facts.compilers.supplied.is_empty() => return None,
+        None => &facts.failed.prediction,
+    };
+    Some(Start { searcher: facts.failed.searcher.clone(), prediction: prediction.clone() })
 }
 
 /// The program's start without `LD_LIBRARY_PATH`, where that is set.

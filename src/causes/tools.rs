@@ -69,6 +69,15 @@ impl AskedIn<'_, '_, '_> {
         Answer::new(is, found.map(shown).into_iter().collect())
     }
 
+    /// Does a framework of the program lack a part that a toolkit here has?
+    pub(super) fn not_found_by_framework(&self, part: Part) -> Answer {
+        let supplied = self.facts.compilers.supplied.iter().find(|supply| supply.lack.part == part);
+        let Some(supply) = supplied else { return Answer::unknown() };
+        let is_given = self.is_planned && !supply.is_withheld;
+        let text = part.file_name().to_owned();
+        Answer::new(!is_given, vec![Evidence::File { path: supply.toolkit.clone(), line: None, text }])
+    }
+
     pub(super) fn no_compiler(&self) -> Answer {
         let is_here = self.on_path("g++").is_some();
         let absent = Evidence::Absent { path: "/usr/bin/g++".into() };

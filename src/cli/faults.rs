@@ -11,16 +11,16 @@ use super::wishes::{Paper, Wishes};
 #[derive(Args, Debug)]
 pub struct Doctor {
     /// Write the examined facts to FILE for a bug report, without user names and unrelated values
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "saved")]
     pub save: Option<PathBuf>,
     /// Like --save, into DIR under the name of this machine: for `fleet`
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["save", "compare"])]
+    #[arg(long, value_name = "DIR", group = "saved", conflicts_with_all = ["compare", "html", "markdown", "json"])]
     pub save_in: Option<PathBuf>,
     /// The name of this machine for --save-in [default: Slurm's name of the node, or the short host name]
     #[arg(long, value_name = "NAME", requires = "save_in", value_parser = NonEmptyStringValueParser::new())]
     pub node: Option<String>,
     /// With --save or --save-in: describe all that the program of this COMMAND LINE needs, one quoted word
-    #[arg(long = "for", value_name = "COMMAND LINE", conflicts_with = "compare", value_parser = command_line)]
+    #[arg(long = "for", value_name = "COMMAND LINE", requires = "saved", value_parser = command_line)]
     pub programs: Vec<String>,
     /// Show the differences between A and B instead: files of `--save`, directories of environments, or `here` [default for B: here]
     #[arg(long, value_name = "A[,B]", value_delimiter = ',', conflicts_with = "save")]
@@ -31,7 +31,7 @@ pub struct Doctor {
     #[arg(long)]
     pub json: bool,
     /// The program and its arguments; without one, the frameworks of the first Python in PATH are examined
-    #[arg(value_name = "PROGRAM", trailing_var_arg = true, hide = true)]
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true)]
     pub words: Vec<OsString>,
 }
 
@@ -89,8 +89,9 @@ pub struct Diagnose {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-    /// The program: it is started, unless --from or --text gives its messages
-    #[arg(value_name = "PROGRAM", trailing_var_arg = true, hide = true)]
+    /// The program and its arguments: it is started, unless --from or --text gives its messages. Without a program,
+    /// standard input has them
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true)]
     pub words: Vec<OsString>,
 }
 

@@ -28,24 +28,35 @@ pub struct Fetch {
     #[arg(long, value_name = "CLIENT")]
     pub client: Option<ClientKind>,
     /// For named families: the CUDA major [default: the newest that the driver runs]
-    #[arg(long, value_name = "MAJOR")]
+    #[arg(long, value_name = "MAJOR", value_parser = major)]
     pub cuda: Option<u32>,
-    /// For `prune`: remove wheels that no program has used for DAYS
-    #[arg(long, value_name = "DAYS", default_value_t = 90)]
-    pub older: u32,
+    /// For `prune`: remove wheels that no program has used for DAYS [default: 90]
+    #[arg(long, value_name = "DAYS")]
+    pub older: Option<u32>,
     /// For `prune`: remove all wheels that no program uses now
     #[arg(long, conflicts_with = "older")]
     pub all: bool,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-    /// The program and its arguments, or families: `cudnn=9.10`, `cublas`, `toolkit=13.0`
-    #[arg(value_name = "PROGRAM", trailing_var_arg = true, required = true, hide = true)]
+    /// The program and its arguments, or families: `cudnn=9.10`, `cublas`, `toolkit=13.0`; or `list` shows the store,
+    /// `verify` compares its files with those of the wheels, `prune` removes old wheels
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true, required = true)]
     pub words: Vec<OsString>,
 }
 
 /// The word for a whole toolkit.
 pub const TOOLKIT: &str = "toolkit";
+
+/// True for a word that names whole toolkits, among families.
+pub fn is_toolkit(word: &str) -> bool {
+    [TOOLKIT, "cuda-toolkit"].iter().any(|name| word.eq_ignore_ascii_case(name))
+}
+
+fn major(text: &str) -> Result<u32, &'static str> {
+    text.parse().map_err(|_| "it is a major version, such as 12")
+}
+
 /// Words that name something to do with the store.
 pub(super) const ACTIONS: [&str; 3] = ["list", "verify", "prune"];
 
@@ -60,6 +71,19 @@ impl Fetch {
     pub fn action(&self) -> Option<&'static str> {
         ACTIONS.into_iter().find(|action| self.words.first().is_some_and(|word| word == action))
     }
+
+    /// Returns an option or name that has no effect on what the words name, and a word for that.
+    pub(super) fn idle(&self) -> Option<(&'static str, &'static str)> {
+        let is_prune = self.action() == Some("prune");
+        let of = self.action().unwrap_or(if self.names_program() { "PROGRAM" } else { "FAMILY" });
+        let is_idle = [
+            ("--older", self.older.is_some() && !is_prune),
+            ("--all", self.all && !is_prune),
+            ("--cuda", self.cuda.is_some() && of != "FAMILY"),
+            ("FAMILY", self.action().is_some() && self.words.len() > 1),
+        ];
+        is_idle.into_iter().find(|(_, is_idle)| *is_idle).map(|(idle, _)| (idle, of))
+    }
 }
 
 /// False for a family, with a range or without, and for something to do with the store.
@@ -67,7 +91,7 @@ pub(super) fn names_program(word: &str) -> bool {
     let (name, _) = family_and_range(word);
     let is_family =
         |family: &Family| [&family.name, &family.display].iter().any(|own| own.eq_ignore_ascii_case(name));
-    !catalog().families.iter().any(is_family) && !ACTIONS.contains(&word) && name != TOOLKIT
+    !catalog().families.iter().any(is_family) && !ACTIONS.contains(&word) && !is_toolkit(name)
 }
 
 /// `cudnn=9.10` is cuDNN in the range `=9.10`, and a name alone in every range.

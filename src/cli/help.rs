@@ -36,8 +36,8 @@ Shell:
   hook         Print a hook that warns when requirements are not met
   completions  Print the completions for a shell
 
-Examples:
-  cudarun python3 train.py
+Examples: cudarun python3 train.py; cudarun diagnose --text MESSAGE;
+  cudarun --build make; cudarun --root image.tar list
 
 Options:
 {options}{after-help}";

@@ -15,7 +15,7 @@ mod shells;
 mod wishes;
 
 pub use faults::{Diagnose, Doctor, Fleet};
-pub use fetching::{ClientKind, Fetch, FetchWhen, TOOLKIT, family_and_range};
+pub use fetching::{ClientKind, Fetch, FetchWhen, TOOLKIT, family_and_range, is_toolkit};
 pub use shells::{Completions, Hook, Shell};
 pub use wishes::{Building, Paper, Wishes};
 
@@ -54,7 +54,7 @@ const EVERYWHERE: &str = "Options of every verb";
         started with `cudarun -- NAME` or `./NAME`.",
     override_usage = "cudarun [OPTIONS] [--] PROGRAM [ARGS]...\n       cudarun [OPTIONS] <VERB> [OPTIONS] [PROGRAM [ARGS]...]",
     after_long_help = "Exit status: the program's own; 125 when cudarun failed first, 126 when the program cannot be run, 127 \
-        when it is not found. Other verbs: 0 yes, 1 the answer is no, 2 could not answer.",
+        when it is not found. Verbs that start no program: 0 yes, 1 no, 2 could not answer.",
     disable_help_subcommand = true,
     styles = help::STYLES,
     subcommand_value_name = "VERB",
@@ -108,10 +108,11 @@ pub struct Common {
 }
 
 impl Common {
-    /// Returns the option that names another machine than this one: no program can start there.
-    pub fn elsewhere(&self) -> Option<&'static str> {
-        let root = self.root.as_ref().map(|_| "--root");
-        root.or(self.machine.as_ref().map(|_| "--machine"))
+    /// Returns the options that name another machine than this one: no program can start there.
+    pub fn elsewhere(&self) -> Vec<OsString> {
+        let named = [("--root", &self.root), ("--machine", &self.machine)];
+        let words = |(option, value): (&str, &Option<PathBuf>)| Some([option.into(), value.clone()?.into()]);
+        named.into_iter().filter_map(words).flatten().collect()
     }
 }
 
@@ -123,6 +124,8 @@ pub struct Start {
     #[command(flatten)]
     pub building: Building,
     /// Prove the set first: never, always [default: auto]
+    ///
+    /// auto: prove each set once, until something that could falsify the proof changes
     #[arg(long, value_name = "WHEN", hide_possible_values = true)]
     pub verify: Option<When>,
 }
@@ -204,7 +207,7 @@ pub enum Verb {
     #[command(override_usage = "cudarun trace [OPTIONS] [--] PROGRAM [ARGS]...")]
     Trace(Trace),
     /// Start a program and write what it mapped to .cudarun.lock, for --locked
-    #[command(override_usage = "cudarun record [OPTIONS] [--] PROGRAM [ARGS]...")]
+    #[command(mut_arg("locked", |locked| locked.hide(true)), override_usage = "cudarun record [OPTIONS] [--] PROGRAM [ARGS]...")]
     Record(Record),
     /// Download NVIDIA's libraries that a program lacks, as wheels, into a store of cudarun's own
     #[command(
@@ -215,7 +218,7 @@ pub enum Verb {
     #[command(override_usage = "cudarun fleet [OPTIONS] <DIR>...")]
     Fleet(Fleet),
     /// Write a .cudarun.toml with the requirements that cudarun finds in a program
-    #[command(override_usage = "cudarun init [OPTIONS] [--] [PROGRAM [ARGS]...]")]
+    #[command(mut_arg("locked", |locked| locked.hide(true)), override_usage = "cudarun init [OPTIONS] [--] [PROGRAM [ARGS]...]")]
     Init(Init),
     /// Let a project's .cudarun.toml set variables and name directories
     #[command(override_usage = "cudarun allow [OPTIONS] [PATH]")]
@@ -244,7 +247,7 @@ pub struct Subshell {
     #[command(flatten)]
     pub start: Start,
     /// The program and its arguments; without one, the frameworks of the project's environment count, or `[requires]`
-    #[arg(value_name = "PROGRAM", trailing_var_arg = true, hide = true)]
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true)]
     pub words: Vec<OsString>,
 }
 
@@ -337,7 +340,7 @@ pub struct Verify {
     #[arg(long)]
     pub json: bool,
     /// The program and its arguments; without one, the libraries that the loader gives to any program are proved
-    #[arg(value_name = "PROGRAM", trailing_var_arg = true, hide = true)]
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true)]
     pub words: Vec<OsString>,
 }
 
@@ -395,8 +398,8 @@ pub struct Init {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-    /// The program and its arguments
-    #[arg(value_name = "PROGRAM", trailing_var_arg = true, hide = true)]
+    /// The program and its arguments; without one, the file has only examples
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true)]
     pub words: Vec<OsString>,
 }
 

@@ -68,15 +68,18 @@ impl Cli {
         let is_taken = match &mut self.verb {
             None => {
                 self.first = first;
-                true
+                first.fetch || !first.yes
             }
             Some(Verb::Run(run)) => {
                 run.first.fetch |= first.fetch;
                 run.first.yes |= first.yes;
-                true
+                run.first.fetch || !run.first.yes
             }
             Some(Verb::Fetch(own)) => {
                 own.yes |= first.yes;
+                if let Some((idle, of)) = own.idle() {
+                    return Err(not_with(idle, &format!("fetch {of}")));
+                }
                 !first.fetch
             }
             Some(_) => !first.fetch && !first.yes,
@@ -138,6 +141,7 @@ impl Cli {
             return Err(not_with("--build", verb));
         }
         if !is_taken {
+            let verb = if ["", "run"].contains(&verb) { "run' without '--fetch" } else { verb };
             return Err(not_with(if first.fetch { "--fetch" } else { "--yes" }, verb));
         }
         Ok(self)

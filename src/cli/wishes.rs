@@ -11,7 +11,7 @@ use crate::pin::Mode;
 /// Options about a program's libraries.
 #[derive(Args, Debug, Default)]
 pub struct Wishes {
-    /// Count these installed Python packages as used, instead of those that the program imports
+    /// Count these installed Python packages as used (with commas, or repeated), instead of those that the program imports
     #[arg(long, hide_short_help = true, value_name = "PACKAGE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     pub uses: Vec<String>,
     /// Take this installation of a family: `cudnn=9.10` or `cudnn=/opt/cudnn/lib`
@@ -23,6 +23,9 @@ pub struct Wishes {
     /// Take exactly the set that `cudarun record` wrote to `.cudarun.lock`
     #[arg(long, hide_short_help = true)]
     pub locked: bool,
+    /// The text of the lock, which no file has yet.
+    #[arg(skip)]
+    pub lock: Option<String>,
     /// How to make the loader take the picked libraries [default: the least intrusive mode that is enough]
     #[arg(long, hide_short_help = true, value_name = "MODE")]
     pub pin_mode: Option<Mode>,
@@ -31,7 +34,7 @@ pub struct Wishes {
 /// Other forms of an answer.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Paper {
-    /// Write a page to look at to FILE: one HTML file, without scripts
+    /// Write a page to look at to FILE: one HTML file, without scripts; `-` is standard output
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub html: Option<PathBuf>,
     /// Print Markdown, for a bug report

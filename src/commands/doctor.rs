@@ -1,6 +1,5 @@
 //! `cudarun doctor`: tells if GPU programs can work from here.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::compare::compare;
@@ -8,6 +7,7 @@ use super::examined::{examine, examine_line, programs};
 use super::{Exit, machine, paper, print, say};
 use crate::cli::{Common, Doctor, Wishes};
 use crate::error::Error;
+use crate::fleet::is_host;
 use crate::host::Host;
 use crate::inventory::{self, ScanCache, Scope};
 use crate::machine::save;
@@ -22,6 +22,11 @@ const NODE_OF_SLURM: &str = "SLURMD_NODENAME";
 pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Error> {
     if !options.compare.is_empty() {
         return compare(&host, common, options);
+    }
+    let describes = options.save_in.is_some() || !options.programs.is_empty();
+    if describes && !options.words.is_empty() {
+        let begin = options.programs.last().map(|line| format!("{line} ")).unwrap_or_default();
+        return Err(Error::NotQuoted { line: begin + &report::shell_words(&options.words) });
     }
     // The file is this machine's, whichever is looked at.
     let file = match &options.save_in {
@@ -60,7 +65,7 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
 
 /// Scans a second time, as under `--root` and all that `list` would show, and writes a description of what was read.
 fn save(host: &Host, common: &Common, options: &Doctor, file: &Path) -> Result<(), Error> {
-    let unwritten = |error| Error::Report { path: file.to_owned(), error };
+    let unwritten = |error| Error::unwritten(file, error);
     let host = host.recording().map_err(unwritten)?;
     let (examination, _) = examine(&host, common)?;
     let settings = Settings::resolve(&host, common, &Wishes::default(), None, Purpose::Examine)?;
@@ -77,10 +82,7 @@ fn save(host: &Host, common: &Common, options: &Doctor, file: &Path) -> Result<(
         Some(_) => storage::publish(&host, file, saved.text.as_bytes()),
         None => storage::publish_new_whole(&host, file, saved.text.as_bytes()),
     };
-    written.map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => Error::Exists { path: file.to_owned() },
-        _ => unwritten(error),
-    })?;
+    written.map_err(unwritten)?;
     if !common.quiet {
         say(&report::saved(file, saved.files, &saved.lost));
     }
@@ -90,12 +92,11 @@ fn save(host: &Host, common: &Common, options: &Doctor, file: &Path) -> Result<(
 /// Returns the name of the file that describes this machine in a directory with those of others.
 fn name_of_node(host: &Host, options: &Doctor) -> Result<PathBuf, Error> {
     let of_slurm = || host.env.non_empty(NODE_OF_SLURM).map(|name| name.to_string_lossy().into_owned());
-    let own = || host.read_text(Path::new("/proc/sys/kernel/hostname")).ok();
+    let short = |name: String| name.split('.').next().unwrap_or_default().to_owned();
+    let own = || host.read_text(Path::new("/proc/sys/kernel/hostname")).ok().map(short);
     let name = options.node.clone().or_else(of_slurm).or_else(own).unwrap_or_default();
-    let short = name.trim().split('.').next().unwrap_or_default();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-    if short.is_empty() || !short.chars().all(is_plain) {
+    if !is_host(name.trim()) {
         return Err(Error::NotANode { name });
     }
-    Ok(format!("{short}.toml").into())
+    Ok(format!("{}.toml", name.trim()).into())
 }

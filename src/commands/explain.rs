@@ -13,7 +13,7 @@ pub fn explain(host: Host, common: &Common, explain: &Explain) -> Result<Exit, E
     let host = machine(host, common)?;
     let command = command_of(&explain.question.words);
     let request = Request {
-        passed: usize::from(explain.next),
+        skipped: usize::from(explain.next),
         is_build: explain.question.building.build,
         ..Request::new(&host, common, &explain.question.wishes, Subject::Command(&command), Purpose::Answer)
     };

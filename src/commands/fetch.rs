@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use super::fetching::{Order, carry_out};
-use super::{Exit, command_of, follow, machine, only_here, say, say_refusal, stored};
+use super::{Exit, command_of, family, follow, machine, only_here, say, say_refusal, stored};
 use crate::cli::{self, Common, Fetch};
 use crate::error::Error;
 use crate::fetch;
@@ -12,13 +12,15 @@ use crate::host::Host;
 use crate::inventory;
 use crate::pipeline::{self, Reached, Request, Stop, Subject};
 use crate::report;
-use crate::settings::resolve::{Purpose, Settings, vocabulary};
+use crate::settings::resolve::{Purpose, Settings};
 use crate::solve::{FamilyWish, Lack, Outcome, wheels_of, wheels_of_toolkit};
 
 pub fn fetch(host: &Host, common: &Common, options: &Fetch) -> Result<Exit, Error> {
-    let only_looks = options.dry_run || options.into.is_some();
-    if !only_looks {
+    if !options.dry_run && options.into.is_none() {
         only_here(common, "fetch")?;
+    }
+    if let Some(path) = options.from.iter().find(|from| !host.is_directory(&host.absolute(from))) {
+        return Err(Error::NoSuchDirectory { option: "--from", path: path.clone() });
     }
     if let Some(action) = options.action() {
         return stored::answer(host, common, options, action);
@@ -39,14 +41,10 @@ fn families(options: &Fetch) -> Result<Option<Vec<FamilyWish>>, Error> {
     if options.names_program() {
         return Ok(None);
     }
-    let words = vocabulary();
     let wish = |word: &OsString| {
         let text = word.to_string_lossy();
         let (name, range) = cli::family_and_range(&text);
-        let families = || words.families.iter().map(|(name, _)| *name).chain([cli::TOOLKIT]).collect();
-        let unknown = || Error::NoSuchFamily { name: name.to_owned(), families: families() };
-        let toolkit = Some(cli::TOOLKIT).filter(|toolkit| *toolkit == name);
-        let family = toolkit.or_else(|| words.family(name)).ok_or_else(unknown)?;
+        let family = family(name)?;
         let wrong = |()| Error::BadRange { family, text: range.to_owned() };
         Ok(FamilyWish { family, range: range.parse().map_err(wrong)? })
     };
@@ -73,8 +71,7 @@ fn of_families(
             let machine = inventory::machine(there).unwrap_or(elf::X86_64);
             let (toolkits, families): (Vec<_>, Vec<_>) =
                 families.iter().cloned().partition(|wish| wish.family == cli::TOOLKIT);
-            let none =
-                |wish: FamilyWish| Error::NoWheel { family: wish.family, range: wish.range.to_string() };
+            let none = |FamilyWish { family, range }| Error::NoWheel { family, range: range.to_string() };
             let mut wheels =
                 wheels_of(&families, options.cuda, machine, &inventory, at_hand.as_ref()).map_err(none)?;
             for toolkit in &toolkits {
@@ -97,6 +94,10 @@ fn of_program(there: &Host, common: &Common, options: &Fetch) -> Result<Result<O
     let exit = follow(&request, |reached| match reached {
         Reached::Outcome(facts, outcome) => {
             let wheels = match facts.lack(outcome, &facts.settings.layers.wheels_from(&options.from)) {
+                Lack::Nothing if matches!(outcome, Outcome::Nothing { .. }) && !options.json => {
+                    (!common.quiet).then(|| report::say(&report::no_need(&facts.program)));
+                    return Err(Stop::Exit(Exit::Yes));
+                }
                 Lack::Nothing => Vec::new(),
                 Lack::Wheels(wheels) => wheels,
                 // The decision says why there is no set.

@@ -7,7 +7,7 @@ use super::{Exit, print};
 use crate::cli::{Common, Fetch, FetchWhen};
 use crate::error::Error;
 use crate::fetch::{self, FetchFault, Step, Store, Supply};
-use crate::host::Host;
+use crate::host::{Host, arguments};
 use crate::report::{self, Style};
 use crate::settings::resolve::Settings;
 use crate::solve::MissingWheel;
@@ -74,14 +74,17 @@ pub(super) fn carry_out(host: &Host, common: &Common, order: &Order) -> Result<E
         if order.dry_run { print(&text)? } else { report::say(&text) }
     }
     if missing.is_empty() || order.dry_run {
-        return Ok(Exit::Yes);
+        let at_hand = fetch::at_hand(host, &order.supply.from);
+        let absent = missing.iter().find(|one| at_hand.as_ref().is_some_and(|all| !all.contains(&one.file)));
+        let told = absent.map(|wheel| super::say(&report::not_in(wheel, &order.supply.from)));
+        return Ok(if told.is_some() { Exit::No } else { Exit::Yes });
     }
     if order.when == FetchWhen::Never {
         return Err(failed(FetchFault::Forbidden));
     }
     let is_allowed = may(order)
         || asks().unwrap_or_else(|| {
-            report::say(&style.page(report::NOT_ALLOWED_TO_FETCH));
+            report::say(&style.page(&report::not_allowed_to_fetch(arguments())));
             false
         });
     if !is_allowed {

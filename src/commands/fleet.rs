@@ -5,13 +5,14 @@ use std::path::Path;
 
 use super::common::common_lock;
 use super::examined::{examine, examine_line};
-use super::{Exit, in_image, must_be_image, paper, print, say};
+use super::{Exit, in_image, must_be_image, open_image, paper, print, say};
 use crate::cli::{Common, Fleet};
 use crate::error::Error;
 use crate::fleet::{self, Group, Unread, UnreadReason, host_list};
 use crate::host::Host;
-use crate::machine::Machine;
-use crate::report::{self, ComparedSide, ExaminedGroup, FleetReport, Style};
+use crate::machine::{Machine, save};
+use crate::report::{self, ComparedSide, ExaminedGroup, FleetReport, NoCommonLock, Style};
+use crate::settings::lock;
 use crate::storage;
 
 pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Error> {
@@ -19,10 +20,17 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
         return Err(super::unusable(file, "`fleet` takes descriptions as arguments".to_owned()));
     }
     must_be_image(host, common)?;
+    if let Some(root) = &common.root {
+        // Its fault is not one of the descriptions.
+        open_image(host, common, root)?;
+    }
     let (groups, mut unread) = fleet::find(host, &options.paths);
+    // An image has the paths that the options name.
+    let hidden = |line: &String| if common.root.is_some() { line.clone() } else { save::hidden(host, line) };
+    let asked: Vec<String> = options.program.iter().map(hidden).collect();
     let mut examined = Vec::new();
     for group in groups {
-        match examine_group(host, common, options, &group) {
+        match examine_group(host, common, &asked, &group) {
             Ok(one) => examined.push(ExaminedGroup::new(group, one)),
             Err(why) => unread.extend(group.machines.into_iter().map(|one| {
                 let why = UnreadReason::Unusable(why.clone());
@@ -30,9 +38,9 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
             })),
         }
     }
-    let fleet = FleetReport::new(examined, unread, common.root.clone());
+    let fleet = FleetReport::new(examined, unread, asked, common.root.clone());
     if let Some(file) = &options.lock {
-        return lock(host, common, &fleet, file);
+        return write_lock(host, common, &fleet, file);
     }
     if options.good || options.bad {
         for line in report::unread_descriptions(&fleet) {
@@ -55,16 +63,19 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
     })
 }
 
-/// Examines the first machine of a group with the programs of the command line, or else with those of the description.
+/// Examines the first machine of a group with the programs that were asked about, or else with all of its description. A
+/// description has the files of no other programs, unlike an image.
 fn examine_group(
     host: &Host,
     common: &Common,
-    options: &Fleet,
+    asked: &[String],
     group: &Group,
 ) -> Result<ComparedSide, String> {
     let machine = Machine::read(host, &group.machines[0].path);
     let machine = machine.map_err(|fault| fault.0)?;
-    let lines = if options.program.is_empty() { machine.programs.clone() } else { options.program.clone() };
+    let own: Vec<_> = machine.programs.iter().map(|line| shlex::split(line)).collect();
+    let mut lines = if asked.is_empty() { machine.programs.clone() } else { asked.to_vec() };
+    lines.retain(|line| common.root.is_some() || own.contains(&shlex::split(line)));
     let node = machine.host().map_err(|error| error.to_string())?;
     let there = in_image(host, common, node).map_err(|error| report::error(&error))?;
     let (examination, inventory) = examine(&there, common).map_err(|error| report::error(&error))?;
@@ -74,7 +85,7 @@ fn examine_group(
 }
 
 /// Writes the lock of the only program, or says why there is none.
-fn lock(host: &Host, common: &Common, fleet: &FleetReport, file: &Path) -> Result<Exit, Error> {
+fn write_lock(host: &Host, common: &Common, fleet: &FleetReport, file: &Path) -> Result<Exit, Error> {
     let [program] = fleet.programs() else {
         return Err(Error::NotOneProgram { count: fleet.programs().len() });
     };
@@ -88,10 +99,14 @@ fn lock(host: &Host, common: &Common, fleet: &FleetReport, file: &Path) -> Resul
         shlex::split(program).unwrap_or_default().into_iter().map(OsString::from).collect();
     let groups: Vec<&Group> = fleet.groups().collect();
     let file = host.absolute(file);
-    match common_lock(host, common, &groups, &words)? {
+    let found = match fleet.troubles() {
+        none if none.is_empty() => common_lock(host, common, &groups, &words)?,
+        troubles => Err(NoCommonLock::Refused(troubles)),
+    };
+    match found {
         Ok(lock) => {
-            let written = storage::publish(host, &file, lock.text().as_bytes());
-            written.map_err(|error| Error::Report { path: file.clone(), error })?;
+            let written = storage::publish_again(host, &file, lock::BEGIN, lock.text().as_bytes());
+            written.map_err(|error| Error::unwritten(&file, error))?;
             if !common.quiet {
                 say(&report::recorded(&file, lock.families.len()));
             }

@@ -32,15 +32,12 @@ pub fn init(host: Host, common: &Common, options: &Init) -> Result<Exit, Error> 
 }
 
 fn write(host: &Host, common: &Common, options: &Init, text: &str) -> Result<Exit, Error> {
-    if options.print || common.elsewhere().is_some() {
+    if options.print || !common.elsewhere().is_empty() {
         print(&if options.json { report::json::written(text, None) } else { text.to_owned() })?;
         return Ok(Exit::Yes);
     }
     let path = host.absolute(PROJECT.as_ref());
-    storage::publish_new(&path, text.as_bytes()).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => Error::Exists { path: path.clone() },
-        _ => Error::Report { path: path.clone(), error },
-    })?;
+    storage::publish_new(&path, text.as_bytes()).map_err(|error| Error::unwritten(&path, error))?;
     if options.json {
         print(&report::json::written(text, Some(&path)))?;
     } else if !common.quiet {

@@ -1,22 +1,20 @@
 //! `cudarun list`: every installation on the machine.
 
-use super::{Exit, follow, machine, print};
-use crate::cli::{Common, List, Wishes};
+use super::{Exit, family, follow, machine, print};
+use crate::cli::{Common, List, Wishes, is_toolkit};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::{Inventory, Part, Scope};
 use crate::pipeline::{self, Reached, Request, Stop, Subject};
 use crate::report::{self, Style};
-use crate::settings::resolve::{Purpose, Settings, vocabulary};
-
-/// The word for toolkits, beside the names of families.
-const TOOLKITS: &str = "toolkit";
+use crate::settings::resolve::{Purpose, Settings};
 
 pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> {
     let host = machine(host, common)?;
     let (toolkits, families): (Vec<&String>, Vec<&String>) =
-        options.families.iter().partition(|word| word.eq_ignore_ascii_case(TOOLKITS));
-    let families: Vec<String> = families.into_iter().map(|word| family(word)).collect::<Result<_, _>>()?;
+        options.families.iter().partition(|word| is_toolkit(word));
+    let family = |word: &String| family(word).map(str::to_owned);
+    let families: Vec<String> = families.into_iter().map(family).collect::<Result<_, _>>()?;
     let toolkits = !toolkits.is_empty();
     let scope = |settings: &Settings| {
         let everywhere = pipeline::everywhere(settings, common, options.python.as_deref())?;
@@ -69,12 +67,4 @@ fn tell(
         std::mem::forget(inventory);
     }
     Ok(if found { Exit::Yes } else { Exit::No })
-}
-
-/// The family that a word means: its own name or its display name, in upper or lower case.
-fn family(word: &str) -> Result<String, Error> {
-    let words = vocabulary();
-    let families = || words.families.iter().map(|(name, _)| *name).collect();
-    let found = words.family(word).map(str::to_owned);
-    found.ok_or_else(|| Error::NoSuchFamily { name: word.to_owned(), families: families() })
 }

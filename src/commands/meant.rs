@@ -4,6 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use strsim::osa_distance;
+
 use crate::host::Host;
 use crate::program::locate;
 use crate::text::nearest;
@@ -70,9 +72,9 @@ fn corrected(host: &Host, words: &[OsString], steps: usize) -> Option<Vec<OsStri
     if nearest(&lower, std::iter::once("python")).is_some() {
         return instead("python");
     }
-    // Short names are like many others.
+    // Short names are like many others, and a hint must not start an unrelated program.
     let names = if lower.len() > 3 { programs(host) } else { Vec::new() };
-    instead(nearest(&lower, names.iter().map(String::as_str))?)
+    instead(names.iter().find(|name| osa_distance(&lower, name) == 1)?)
 }
 
 /// Returns the names of the files in the directories of PATH.

@@ -2,11 +2,13 @@
 
 use std::ffi::OsString;
 
+use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::meant;
-use crate::cli::VERBS;
+use crate::cli::{Cli, VERBS};
 use crate::host::Host;
+use crate::report;
 use crate::text::nearest;
 use crate::version::Version;
 
@@ -54,13 +56,35 @@ pub(super) fn guesses(
         if ["-m", "-c"].contains(&wrong.as_str()) {
             guesses.push([before, &[meant::python(host)?.into()], &words[at..]].concat());
         }
-        if let Some((verb, rest)) = after.split_first() {
+        let is_verb = |word: &OsString| VERBS.iter().any(|verb| word == verb);
+        if let Some((verb, rest)) = after.split_first().filter(|(word, _)| is_verb(word)) {
             guesses.push([before, &[verb.clone(), words[at].clone()], rest].concat());
         }
-        guesses.push([before, after].concat());
-        guesses.push([before, after.get(1..).unwrap_or_default()].concat());
+        let verb = before.iter().position(is_verb);
+        let (before, after) = verb.map_or((&[][..], words), |verb| (&words[..verb], &words[verb + 1..]));
+        // These start no program.
+        let others = ["explain", "export", "doctor", "list", "init"];
+        let others = others.into_iter().filter(|verb| has_option(verb, &wrong));
+        guesses.extend(others.map(|verb| [before, &[verb.into()], after].concat()));
     }
     Some(guesses)
+}
+
+/// The verbs that have the unknown option of an error, in words; empty for another error.
+pub fn owners(error: &clap::Error) -> String {
+    let (ErrorKind::UnknownArgument, Some(ContextValue::String(wrong))) =
+        (error.kind(), error.get(ContextKind::InvalidArg))
+    else {
+        return String::new();
+    };
+    let owners = VERBS.iter().filter(|verb| has_option(verb, wrong)).map(ToString::to_string);
+    report::option_of(wrong, &owners.collect::<Vec<_>>())
+}
+
+fn has_option(verb: &str, option: &str) -> bool {
+    let command = Cli::command();
+    let is_it = |own: &clap::Arg| own.get_long().is_some_and(|long| option.strip_prefix("--") == Some(long));
+    command.find_subcommand(verb).is_some_and(|verb| verb.get_arguments().any(is_it))
 }
 
 /// Guesses at `--pin` and `--require`: other signs between name and version, a blank there, a range after `--pin`.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ColorChoice;
 
-use crate::cli::Common;
+use crate::cli::{Common, TOOLKIT, is_toolkit};
 use crate::error::Error;
 use crate::host::{self, Host};
 use crate::image::{self, Image};
@@ -15,6 +15,7 @@ use crate::pin::{Decision, Mode, Pinned};
 use crate::pipeline::{self, Facts, Reached, Request, Stop, progress};
 use crate::program::{Command, Note};
 use crate::report::{self, Style};
+use crate::settings::resolve::vocabulary;
 use crate::solve::Outcome;
 
 pub mod allow;
@@ -23,6 +24,7 @@ mod compare;
 pub mod completions;
 pub mod diagnose;
 pub mod doctor;
+mod ended;
 mod examined;
 pub mod explain;
 pub mod export;
@@ -35,7 +37,7 @@ pub mod init;
 pub mod list;
 mod log;
 mod meant;
-mod misread;
+pub mod misread;
 mod outlet;
 mod paper;
 pub mod prove;
@@ -144,7 +146,16 @@ fn say(text: &str) {
 
 /// Refuses `--root` and `--machine` for a verb that runs something.
 fn only_here(common: &Common, verb: &'static str) -> Result<(), Error> {
-    common.elsewhere().map_or(Ok(()), |option| Err(Error::NothingRunsUnderRoot { option, verb }))
+    let there = common.elsewhere();
+    if there.is_empty() { Ok(()) } else { Err(Error::NothingRunsUnderRoot { verb, there }) }
+}
+
+/// The family that a word means: its own name or its display name, in upper or lower case; or the word for toolkits.
+fn family(word: &str) -> Result<&'static str, Error> {
+    let words = vocabulary();
+    let families = || words.families.iter().map(|(name, _)| *name).chain([TOOLKIT]).collect();
+    let found = Some(TOOLKIT).filter(|_| is_toolkit(word)).or_else(|| words.family(word));
+    found.ok_or_else(|| Error::NoSuchFamily { name: word.to_owned(), families: families() })
 }
 
 /// A program and its arguments, from the words of the command line.
@@ -155,6 +166,12 @@ pub fn command_of(words: &[OsString]) -> Command {
 
 /// The machine that a verb looks at: this one, the one under `--root`, an image, or the one that a file describes.
 fn machine(host: Host, common: &Common) -> Result<Host, Error> {
+    let mut host = looked_at(host, common)?;
+    host.named_by = report::shell_words(&common.elsewhere());
+    Ok(host)
+}
+
+fn looked_at(host: Host, common: &Common) -> Result<Host, Error> {
     if let Some(file) = &common.machine {
         let machine = Machine::read(&host, file).map_err(|fault| unusable(file, fault.0))?;
         let node = machine.host().map_err(|error| unusable(file, error.to_string()))?;
@@ -165,7 +182,15 @@ fn machine(host: Host, common: &Common) -> Result<Host, Error> {
         return Ok(open_image(&host, common, root)?.host());
     }
     let cwd = if host.cwd.as_os_str().is_empty() { PathBuf::from("/") } else { host.cwd.clone() };
-    Host::at(root, host.env.clone(), cwd).map_err(|error| Error::RootUnusable { root: root.clone(), error })
+    let there = Host::at(root, host.env.clone(), cwd);
+    let there = there.map_err(|error| Error::RootUnusable { root: root.clone(), error })?;
+    if ["/usr", "/etc", "/lib", "/opt", "/nix"].iter().all(|name| there.lstat(name.as_ref()).is_err()) {
+        return Err(Error::ImageUnusable {
+            root: root.clone(),
+            why: "it has no /usr and no /etc".to_owned(),
+        });
+    }
+    Ok(there)
 }
 
 fn unusable(file: &Path, why: String) -> Error {

@@ -9,11 +9,7 @@ use crate::storage;
 
 /// Writes the page in the form that was asked for; false if none was.
 pub(super) fn deliver(common: &Common, paper: &Paper, page: impl FnOnce() -> Page) -> Result<bool, Error> {
-    if paper.markdown {
-        print(&report::markdown(&page()))?;
-        return Ok(true);
-    }
-    written(common, paper, page)
+    written(common, paper, page, &print)
 }
 
 /// Like [`deliver`], after a program whose standard output is not ours.
@@ -22,22 +18,33 @@ pub(super) fn deliver_after(
     paper: &Paper,
     page: impl FnOnce() -> Page,
 ) -> Result<bool, Error> {
-    if paper.markdown {
-        report::say(&format!("\n{}", report::markdown(&page())));
-        return Ok(true);
-    }
-    written(common, paper, page)
+    written(common, paper, page, &|text| {
+        report::say(&format!("\n{text}"));
+        Ok(())
+    })
 }
 
-fn written(common: &Common, paper: &Paper, page: impl FnOnce() -> Page) -> Result<bool, Error> {
-    let Some(file) = &paper.html else { return Ok(false) };
-    // The file is this machine's, whichever is looked at.
-    let host = Host::here();
-    let file = host.absolute(file);
-    let written = storage::publish(&host, &file, report::html(&page()).as_bytes());
-    written.map_err(|error| Error::Report { path: file.clone(), error })?;
-    if !common.quiet {
-        say(&report::page_written(&file));
+fn written(
+    common: &Common,
+    paper: &Paper,
+    page: impl FnOnce() -> Page,
+    print: &dyn Fn(&str) -> Result<(), Error>,
+) -> Result<bool, Error> {
+    match &paper.html {
+        _ if paper.markdown => print(&report::markdown(&page()))?,
+        None => return Ok(false),
+        Some(file) if file.as_os_str() == "-" => print(&report::html(&page()))?,
+        Some(file) => {
+            // The file is this machine's, whichever is looked at.
+            let host = Host::here();
+            let file = host.absolute(file);
+            let text = report::html(&page());
+            let written = storage::publish_again(&host, &file, report::PAGE_BEGIN, text.as_bytes());
+            written.map_err(|error| Error::unwritten(&file, error))?;
+            if !common.quiet {
+                say(&report::page_written(&file));
+            }
+        }
     }
     Ok(true)
 }

@@ -12,6 +12,8 @@ use crate::pipeline::{
     self, Keeping, ProofOptions, Reached, Request, Stop, Subject, has_deciding_options, kept_start,
 };
 use crate::program::Command;
+use crate::report;
+use crate::settings::Key;
 use crate::settings::resolve::Purpose;
 use crate::solve::Lack;
 
@@ -70,6 +72,10 @@ fn start_or_order(
                 && let Some(to_fetch) = to_fetch.take()
                 && let Lack::Wheels(wheels) = facts.lack(outcome, &layers.wheels_from(&[]))
             {
+                if layers.words(&Key::SearchWithout).iter().any(|source| source == "fetched") {
+                    report::say(report::STORE_IGNORED);
+                    return Err(Stop::Exit(Exit::Refused));
+                }
                 *to_fetch = Some(Order::for_start(facts.settings, wheels, first.yes));
                 return Err(Stop::Exit(Exit::Refused));
             }

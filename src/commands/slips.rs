@@ -7,6 +7,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use super::{meant, misread};
+use crate::catalog::wheels;
 use crate::cli::{Cli, VERBS, Verb};
 use crate::error::Error;
 use crate::host::Host;
@@ -31,6 +32,10 @@ pub fn after_error(host: &Host, error: &Error, cli: &Cli, arguments: &[OsString]
     let (before, command) = words.split_at(words.len().checked_sub(cli.program().1.len())?);
     let mut guesses = Vec::new();
     match error {
+        Error::NoOtherSet { .. } => {
+            let kept = before.iter().filter(|word| *word != "--next");
+            guesses.push(kept.chain(command).cloned().collect());
+        }
         Error::NoSuchFamily { name, families } => {
             let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || ".-".contains(c)).to_lowercase();
             let is_stem = families.iter().copied().find(|family| *family == stem);
@@ -45,6 +50,10 @@ pub fn after_error(host: &Host, error: &Error, cli: &Cli, arguments: &[OsString]
             let typed = first.to_str().unwrap_or_default();
             if typed.contains(": ") {
                 guesses.push(vec!["diagnose".into(), "--text".into(), first.clone()]);
+            }
+            if let Some(wheel) = wheels().iter().find(|wheel| wheel.name == typed) {
+                let cuda = wheel.cuda.to_string();
+                guesses.push(["fetch", "--cuda", &cuda, &wheel.family].map(OsString::from).to_vec());
             }
             let may_be_verb = cli.verb.is_none() && before.last().is_none_or(|word| word != "--");
             if let [verb] = rest
@@ -68,6 +77,11 @@ pub fn after_error(host: &Host, error: &Error, cli: &Cli, arguments: &[OsString]
                 guesses.push(vec!["list".into(), family.into()]);
             }
             guesses.push(words.to_vec());
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+            let is_unknown = matches!(error, Error::NotFound { .. }) && may_be_verb;
+            if is_unknown && !typed.is_empty() && typed.chars().all(is_plain) {
+                guesses.push(vec!["--help".into()]);
+            }
         }
         _ => {}
     }
@@ -93,7 +107,8 @@ pub(super) fn checked(host: &Host, guess: Vec<OsString>) -> Option<Vec<OsString>
     if has_other_family || layer.iter().any(is_missing) {
         return None;
     }
-    if command.is_empty() {
+    let names_families = matches!(&cli.verb, Some(Verb::Fetch(fetch)) if !fetch.names_program());
+    if command.is_empty() || names_families {
         return cli.verb.is_some().then_some(guess);
     }
     let (before, command) = guess.split_at(guess.len() - command.len());

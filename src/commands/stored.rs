@@ -37,7 +37,7 @@ fn prune(
     now: i64,
     style: Style,
 ) -> Result<Exit, Error> {
-    let age = if options.all { 0 } else { i64::from(options.older) * DAY };
+    let age = if options.all { 0 } else { i64::from(options.older.unwrap_or(90)) * DAY };
     let is_unused = |entry: &&Entry| now - entry.last_use() >= age && !store.is_needed(entry);
     let unused: Vec<&Entry> = entries.iter().filter(is_unused).collect();
     if !options.dry_run && (!unused.is_empty() || store.has_unfinished()) {

@@ -28,11 +28,12 @@ static WARNING: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?-u)Warning\b|WARN|warning:").expect("a pattern of ours"));
 /// A value after a name that promises a secret, and the user of a URL.
 static SECRET: LazyLock<Regex> = LazyLock::new(|| {
-    let pattern = concat!(
-        r"(?i-u)(?P<name>\w*(?:token|secret|passw|api_?key|access_?key)[\w-]*[=:]\s*",
-        r"|--[\w-]*(?:token|secret|passw|key)[\w-]*\s+|\s-p\s+)\S+|(?P<scheme>://)[^@/\s]+@",
+    let pattern = format!(
+        r"(?i-u)(?P<name>{}[=:]\s*|{}\s+|\s-p\s+)\S+|(?P<scheme>://)[^@/\s]+@",
+        text::SECRET_NAME,
+        text::SECRET_OPTION
     );
-    Regex::new(pattern).expect("a pattern of ours")
+    Regex::new(&pattern).expect("a pattern of ours")
 });
 
 /// A message that a row of `profiles/errors.toml` knows.

@@ -4,18 +4,21 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::hosts::is_host;
 use crate::host::Host;
 use crate::machine::LARGEST;
 use crate::parallel;
 use crate::storage;
 
 /// The ending of the names of descriptions in a directory.
-const ENDING: &str = "toml";
+pub const ENDING: &str = "toml";
 /// Variables that batch systems and logins set for each machine or process.
 const OF_PROCESS: [&str; 8] =
     ["\"SLURM", "\"OMPI_", "\"PMI", "\"PMIX", "\"HOSTNAME", "\"KUBERNETES_", "\"SSH_", "\"FLUX_"];
 /// Before the number by which one GPU differs from all others.
 const UUIDS: [&[u8]; 2] = [b"GPU-", b"MIG-"];
+/// Fewer digits are no such number.
+const SHORTEST_UUID: usize = 8;
 
 /// A machine, by the name of its description.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,6 +44,8 @@ pub struct Unread {
 pub enum UnreadReason {
     Io(io::Error),
     TooLarge,
+    /// No machine can have its name.
+    NotAName,
     /// Another file has described a machine of this name.
     Twice(PathBuf),
     Unusable(String),
@@ -65,6 +70,7 @@ pub fn find(host: &Host, paths: &[PathBuf]) -> (Vec<Group>, Vec<Unread>) {
         for path in found {
             let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             match named.get(&name) {
+                _ if !is_host(&name) => unread.push(Unread { path, why: UnreadReason::NotAName }),
                 Some(other) if *other == path => {}
                 Some(other) => unread.push(Unread { path, why: UnreadReason::Twice(other.clone()) }),
                 None => _ = named.insert(name, path),
@@ -95,20 +101,31 @@ fn digest(host: &Host, path: &Path) -> Result<String, UnreadReason> {
     }
     let is_of_process = |line: &[u8]| OF_PROCESS.iter().any(|begin| line.starts_with(begin.as_bytes()));
     let lines = bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| !is_of_process(line));
-    Ok(storage::full_digest(lines.flat_map(without_uuids)))
+    let mut seen = BTreeMap::new();
+    let mut common = Vec::with_capacity(bytes.len());
+    lines.for_each(|line| number_uuids(line, &mut seen, &mut common));
+    Ok(storage::full_digest([common.as_slice()]))
 }
 
-/// The parts of a line without the numbers of single GPUs.
-fn without_uuids(line: &[u8]) -> Vec<&[u8]> {
-    let mut parts = Vec::new();
+/// Writes a line with the order of first appearance in place of each UUID. A variable may name the beginning of one.
+fn number_uuids<'l>(line: &'l [u8], seen: &mut BTreeMap<&'l [u8], usize>, out: &mut Vec<u8>) {
     let mut rest = line;
     while let Some(at) = UUIDS.iter().filter_map(|mark| memchr::memmem::find(rest, mark)).min() {
         let (before, after) = rest.split_at(at + UUIDS[0].len());
         let is_digit = |byte: &u8| byte.is_ascii_hexdigit() || *byte == b'-';
-        let end = after.iter().position(|byte| !is_digit(byte)).unwrap_or(after.len());
-        parts.push(before);
-        rest = &after[end..];
+        let (uuid, after) =
+            after.split_at(after.iter().position(|byte| !is_digit(byte)).unwrap_or(after.len()));
+        out.extend_from_slice(before);
+        rest = after;
+        if uuid.len() < SHORTEST_UUID {
+            out.extend_from_slice(uuid);
+            continue;
+        }
+        let beginning = seen.range(..=uuid).next_back().filter(|(known, _)| uuid.starts_with(known));
+        let whole = || seen.range(uuid..).next().filter(|(known, _)| known.starts_with(uuid));
+        let number = beginning.or_else(whole).map_or(seen.len(), |(_, number)| *number);
+        seen.entry(uuid).or_insert(number);
+        out.extend_from_slice(format!("#{number}").as_bytes());
     }
-    parts.push(rest);
-    parts
+    out.extend_from_slice(rest);
 }

@@ -2,6 +2,12 @@
 
 use std::collections::BTreeMap;
 
+/// True for a name that a list of hosts and a file can have.
+pub fn is_host(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    !name.is_empty() && !name.starts_with('.') && name.chars().all(is_plain)
+}
+
 /// Returns the names as one word, in which hosts that differ by a last number share brackets. Empty without names.
 pub fn host_list<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
     // By what is before the number, and by its width if it begins with a zero.
@@ -64,6 +70,8 @@ mod tests {
             (&["a1", "b1", "a2", "x"], "a[1-2],b1,x"),
             (&["rack1-node2", "rack1-node3", "rack2-node3"], "rack1-node[2-3],rack2-node3"),
             (&["n1", "n1"], "n1"),
+            (&["10.0.0.1", "10.0.0.2", "10.0.1.2"], "10.0.0.[1-2],10.0.1.2"),
+            (&["n1.a.example", "n2.a.example"], "n1.a.example,n2.a.example"),
             (&["007", "008"], "[007-008]"),
             (&["n99999999999999999999999"], "n99999999999999999999999"),
         ] {

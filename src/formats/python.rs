@@ -65,6 +65,7 @@ pub fn read(source: &[u8]) -> Source {
     // A file with NULs is compiled or packed, and runs as well.
     let mut found = Source { dynamic: is_cut || text.contains('\0'), is_cut, ..Source::default() };
     let (mut tries, mut functions): (Vec<usize>, Vec<usize>) = Default::default();
+    let mut names_of_os = vec!["os".to_owned()];
     scanner.statements(&mut |statement: Statement<'_>| {
         let words = &statement.words;
         if let Some(indent) = statement.indent {
@@ -79,12 +80,16 @@ pub fn read(source: &[u8]) -> Source {
             Some((&("def" | "async"), _)) => {
                 functions.push(statement.indent.unwrap_or(usize::MAX - 1));
             }
-            Some((&"import", rest)) => found.imports.extend(plain_imports(rest, statement.line)),
+            Some((&"import", rest)) => {
+                found.imports.extend(plain_imports(rest, statement.line));
+                let aliases = rest.windows(3).filter(|words| words[..2] == ["os", "as"]);
+                names_of_os.extend(aliases.map(|words| words[2].to_owned()));
+            }
             Some((&"from", rest)) => found.imports.extend(from_import(rest, statement.line)),
             _ => {
                 let (dynamic, named) = calls(&statement, words);
                 found.dynamic |= dynamic;
-                found.starts_programs |= starts_program(words);
+                found.starts_programs |= starts_program(words, &names_of_os);
                 found.called.extend(called(words));
                 found.opens_unnamed |= opens_unnamed(&statement, words);
                 found.imports.extend(named);
@@ -95,7 +100,11 @@ pub fn read(source: &[u8]) -> Source {
             import.is_tried = !tries.is_empty();
             import.is_outermost = is_outermost;
             import.is_called = !functions.is_empty();
-            found.starts_programs |= import.module == "subprocess";
+            found.starts_programs |= match import.module.as_str() {
+                "subprocess" | "pty" => true,
+                "os" => import.names.iter().any(|name| name == "*" || is_starter(name)),
+                _ => false,
+            };
         }
     });
     found.strings = scanner.strings;
@@ -181,11 +190,17 @@ fn called<'w>(words: &'w [&str]) -> impl Iterator<Item = String> + 'w {
 }
 
 /// True for `Popen(…)`, `os.system(…)`, `os.exec…` and similar calls.
-fn starts_program(words: &[&str]) -> bool {
-    const OF_OS: [&str; 5] = ["exec", "spawn", "posix_spawn", "system", "popen"];
-    let is_of_os = |name: &str| OF_OS.iter().any(|beginning| name.starts_with(beginning));
-    words.iter().any(|word| matches!(*word, "Popen" | "create_subprocess_exec" | "create_subprocess_shell"))
-        || words.windows(3).any(|words| matches!(words, ["os", ".", name] if is_of_os(name)))
+fn starts_program(words: &[&str], names_of_os: &[String]) -> bool {
+    const CALLED: [&str; 4] =
+        ["Popen", "create_subprocess_exec", "create_subprocess_shell", "set_executable"];
+    let is_os = |word: &str| names_of_os.iter().any(|name| name == word);
+    words.iter().any(|word| CALLED.contains(word))
+        || words.windows(3).any(|words| words[1] == "." && is_os(words[0]) && is_starter(words[2]))
+}
+
+/// True for the functions of `os` that start programs.
+fn is_starter(name: &str) -> bool {
+    ["exec", "spawn", "posix_spawn", "system", "popen"].iter().any(|beginning| name.starts_with(beginning))
 }
 
 /// True for `CDLL(…)` and similar calls whose argument is not a literal string.

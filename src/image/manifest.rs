@@ -37,8 +37,8 @@ pub(super) struct Layer {
 pub(super) struct Config {
     pub os: Option<String>,
     pub architecture: Option<String>,
-    #[serde(default)]
-    pub config: Execution,
+    #[serde(default, rename = "config")]
+    pub start: Execution,
 }
 
 #[derive(Default, Deserialize)]

@@ -89,17 +89,17 @@ impl Image {
         let parts = parts(&cache, &place, tag.as_deref()).map_err(plain)?;
         let tree = tree(&cache, &parts.layers)?;
         storage::prune(host, &cache.directory);
-        let Config { os, architecture, config } = parts.config;
+        let Config { os, architecture, start } = parts.config;
         if let Some(os) = os.filter(|os| os != "linux") {
             return Err(ImageError(format!("it is for {os}")));
         }
         let mut env: Environment = DEFAULTS.into_iter().collect();
-        for line in config.env.unwrap_or_default() {
+        for line in start.env.unwrap_or_default() {
             if let Some((name, value)) = line.split_once('=') {
                 env.set(name, value);
             }
         }
-        let cwd = config.working_dir.filter(|cwd| cwd.starts_with('/')).unwrap_or_else(|| "/".to_owned());
+        let cwd = start.working_dir.filter(|cwd| cwd.starts_with('/')).unwrap_or_else(|| "/".to_owned());
         Ok(Image { tree, env, cwd: cwd.into(), architecture, kept: Vec::new() })
     }
 
@@ -137,7 +137,7 @@ fn parts(cache: &Cache<'_>, place: &Path, tag: Option<&str>) -> io::Result<Parts
     let host = cache.host;
     if host.is_directory(place) {
         let parts = Files::Directory(host.canonical(place)?).parts(host, tag)?;
-        parts.layers.iter().for_each(|layer| cache.allow(layer.blob.part.size()));
+        cache.allow(parts.layers.iter().map(|layer| layer.blob.part.size()).sum());
         return Ok(parts);
     }
     let (part, end) = host.open(place)?;

@@ -81,7 +81,9 @@ pub(super) fn mount(tree: &mut Tree, env: &Environment, node: &Host, machine: u1
 
 /// The kernel's files, which are the node's in a container, too. Its `/dev` has nothing of the image.
 fn kernel(tree: &mut Tree, node: &Host) -> io::Result<()> {
-    ["/proc", "/sys", "/dev"].iter().for_each(|directory| tree.remove_below(Path::new(directory), LAYER));
+    for directory in ["/proc", "/sys", "/dev"] {
+        tree.remove_below(Path::new(directory), LAYER);
+    }
     let files = ["/proc", "/sys"].iter().flat_map(|directory| node.walk(Path::new(directory), &|_| false));
     files.into_iter().try_for_each(|file| node.graft(&file, tree, &file, LAYER))
 }

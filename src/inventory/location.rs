@@ -127,6 +127,12 @@ impl ScanContext<'_> {
         self.watched.insert(path.into());
     }
 
+    /// True if it is a file; watches the path in both cases.
+    pub(super) fn is_file(&mut self, path: &Path) -> bool {
+        self.watch(path);
+        self.host.is_file(path)
+    }
+
     /// Returns the absolute path in a variable that is set and not empty.
     pub(super) fn named(&self, variable: &str) -> Option<PathBuf> {
         self.host.env.non_empty(variable).map(|path| self.host.absolute(Path::new(path)))

@@ -22,7 +22,7 @@ pub struct Scope {
     pub own_directories: Vec<PathBuf>,
     /// The ELF machine of the program.
     pub machine: u16,
-    /// The executable that runs: its directory is `$ORIGIN` in `LD_LIBRARY_PATH`.
+    /// The executable that runs: its directory is `$ORIGIN` in `LD_LIBRARY_PATH`. Its toolkit counts as named.
     pub executable: Option<PathBuf>,
     /// Directories whose children are our own views, which are not scanned.
     pub views: Vec<PathBuf>,

@@ -112,7 +112,7 @@ pub fn scan(host: &Host, scope: &Scope, known: &mut ScanCache) -> Inventory {
         places.extend((source.find)(&mut look));
     }
     let toolkits = scope.toolkits.then(|| toolkits::find(&mut look, &places));
-    let libcuda = scope.toolkits.then(|| toolkits::libcuda(&look, &places)).flatten();
+    let libcuda = scope.toolkits.then(|| toolkits::libcuda(&mut look, &places)).flatten();
     let places = if scope.only_toolkits { Vec::new() } else { places };
     let found = installations::find(&mut look, places);
     // Two sources may warn of one file.

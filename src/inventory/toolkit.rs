@@ -14,7 +14,8 @@ use crate::formats::{elf, manifest};
 const PARENTS: &[&str] = &["/usr/local", "/opt", "/opt/nvidia"];
 /// Debian's toolkits, for programs that expect one directory.
 const DEBIAN: (&str, [&str; 2]) = ("/usr/lib", ["cuda", "nvidia-cuda-toolkit"]);
-const VARIABLES: &[&str] = &["CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_TOOLKIT_ROOT_DIR"];
+const VARIABLES: &[&str] =
+    &["CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_TOOLKIT_ROOT_DIR", "CUDAToolkit_ROOT"];
 /// Variables with the directory of unpacked libraries, or with its parent.
 const LIBRARY_VARIABLES: &[&str] = &[
     "CUDNN_HOME",

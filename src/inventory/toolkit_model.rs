@@ -69,7 +69,7 @@ pub struct Toolkit {
     #[serde(serialize_with = "text::path")]
     pub root: PathBuf,
     pub origin: Origin,
-    /// The release of nvcc, or else of the newest compiler in it.
+    /// The release of nvcc; in a directory without it, of the newest compiler.
     pub release: Option<Version>,
     pub parts: BTreeMap<Part, ToolkitPart>,
     /// The directories with `cuda_runtime.h` and with libraries for linking.
@@ -81,7 +81,7 @@ pub struct Toolkit {
     pub headers: Option<CudaVersion>,
     /// The newest major of GCC that its headers accept.
     pub newest_gcc: Option<u32>,
-    /// Files and directories through which others than root and the user could change its compilers.
+    /// Files and directories through which others than root and the user could change what a build gets of it.
     pub open: Vec<WritablePath>,
     /// A variable, PATH or an option names it, or it is in the Python environment of the program.
     #[serde(skip)]
@@ -99,6 +99,10 @@ pub enum ToolkitProblem {
     },
     /// A compiler that nvcc starts is missing.
     CompilerMissing {
+        names: Vec<&'static str>,
+    },
+    /// A compiler contains no release, unlike others, as an empty or a truncated file, or is not executable.
+    CompilerDamaged {
         names: Vec<&'static str>,
     },
     HeaderMissing {

@@ -25,9 +25,9 @@ const LINKED: [&str; 3] = ["libcudart.so", "libcudart_static.a", "libcudadevrt.a
 const LIBCUDA: &str = "libcuda.so.1";
 
 /// Returns the driver's own library, which serves for linking where a toolkit has no stub of it.
-pub(super) fn libcuda(look: &ScanContext<'_>, places: &[SearchLocation]) -> Option<PathBuf> {
+pub(super) fn libcuda(look: &mut ScanContext<'_>, places: &[SearchLocation]) -> Option<PathBuf> {
     let of_driver = places.iter().filter(|place| place.origin == Origin::Driver);
-    of_driver.map(|place| place.directory.join(LIBCUDA)).find(|path| look.host.is_file(path))
+    of_driver.map(|place| place.directory.join(LIBCUDA)).find(|path| look.is_file(path))
 }
 
 /// Finds the toolkits around the directories that the sources name.
@@ -49,7 +49,7 @@ pub(super) fn find(look: &mut ScanContext<'_>, places: &[SearchLocation]) -> Vec
     for (root, is_named) in toolkit::roots(look) {
         add(&root, Origin::Toolkit, is_named);
     }
-    for root in on_path(look) {
+    for root in of_compilers(look) {
         add(&root, Origin::Loose, true);
     }
     let is_shared = |root: &Path| root.parent().is_none() || root == Path::new("/usr");
@@ -80,24 +80,29 @@ pub(super) fn find(look: &mut ScanContext<'_>, places: &[SearchLocation]) -> Vec
 fn real_root(look: &mut ScanContext<'_>, root: &Path) -> Option<PathBuf> {
     let is_there = [Part::Nvcc, Part::Ptxas]
         .into_iter()
-        .any(|part| look.host.is_file(&root.join("bin").join(part.file_name())));
+        .any(|part| look.is_file(&root.join("bin").join(part.file_name())));
     if is_there {
         look.watch(root);
     }
     look.host.canonical(root).ok().filter(|_| is_there)
 }
 
-/// Returns the roots of the compilers in PATH, with links resolved as well.
-fn on_path(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
+/// Returns the roots of the compilers in PATH, and of those that a person names, with links resolved as well.
+fn of_compilers(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
     let path = look.host.env.get("PATH").unwrap_or_default();
+    let directories = std::env::split_paths(path).filter(|directory| directory.is_absolute());
+    let in_path = directories
+        .flat_map(|directory| [Part::Nvcc, Part::Ptxas].map(|part| directory.join(part.file_name())));
+    let files: Vec<PathBuf> =
+        in_path.chain(look.named("CUDACXX")).chain(look.scope.executable.clone()).collect();
     let mut roots = Vec::new();
-    for directory in std::env::split_paths(path).filter(|directory| directory.is_absolute()) {
-        for part in [Part::Nvcc, Part::Ptxas] {
-            let file = directory.join(part.file_name());
-            let Ok(real) = look.host.canonical(&file) else { continue };
-            let above = [directory.parent(), real.parent().and_then(Path::parent)];
-            roots.extend(above.into_iter().flatten().map(Path::to_owned));
+    for file in files {
+        if let Ok(real) = look.host.canonical(&file) {
+            roots.extend(
+                [&file, &real].into_iter().filter_map(|file| file.ancestors().nth(2)).map(Path::to_owned),
+            );
         }
+        look.watch(file);
     }
     roots
 }
@@ -116,25 +121,27 @@ fn read(
         let own = directories.iter().map(|below| root.join(below));
         let shared = shared.iter().map(|shared| shared.join("bin")).chain(shared_libraries.clone());
         let mut paths = own.chain(shared).map(|directory| directory.join(name));
-        if let Some(path) = paths.find(|path| look.host.is_file(path)) {
+        if let Some(path) = paths.find(|path| look.is_file(path)) {
             let release = part.is_compiler().then(|| release(look, &path)).flatten();
-            look.watch(&path);
+            // A view has other files of the directory.
+            look.watched.extend(path.parent().map(Path::to_owned));
             parts.insert(part, ToolkitPart { path, release });
         }
     }
-    let of_nvcc = parts.get(&Part::Nvcc).and_then(|nvcc| nvcc.release);
-    let release = of_nvcc.or_else(|| parts.values().filter_map(|part| part.release).max());
+    let newest = || parts.values().filter_map(|part| part.release).max();
+    let release = parts.get(&Part::Nvcc).map_or_else(newest, |nvcc| nvcc.release);
     let platform = if look.scope.machine == elf::AARCH64 { "sbsa-linux" } else { "x86_64-linux" };
-    let has = |look: &ScanContext<'_>, directory: &Path, names: &[&str]| {
-        names.iter().any(|name| look.host.is_file(&directory.join(name)))
-    };
+    let mut has =
+        |directory: &Path, names: &[&str]| names.iter().any(|name| look.is_file(&directory.join(name)));
     let target = root.join("targets").join(platform);
     let mut include = vec![root.join("include"), target.join("include")];
     let mut libraries = vec![root.join("lib64"), target.join("lib"), root.join("lib")];
     include.extend(shared.iter().map(|shared| shared.join("include")));
     libraries.extend(shared_libraries);
-    let include = include.into_iter().find(|directory| has(look, directory, &HEADERS[..1]));
-    let libraries = libraries.into_iter().find(|directory| has(look, directory, &LINKED));
+    let include = include.into_iter().find(|directory| has(directory, &HEADERS[..1]));
+    let libraries = libraries.into_iter().find(|directory| has(directory, &LINKED));
+    let stubs = libraries.iter().map(|libraries| libraries.join("stubs"));
+    look.watched.extend(include.iter().chain(&libraries).cloned().chain(stubs));
     let header = |look: &mut ScanContext<'_>, name: &str| {
         let path = include.as_ref()?.join(name);
         look.watch(&path);
@@ -147,7 +154,7 @@ fn read(
     let crt = release_of_crt_wheel(look, &root);
     let mut toolkit = Toolkit {
         origin: if shared.is_some() { Origin::Debian } else { origin },
-        open: open(look, owners, &parts),
+        open: Vec::new(),
         root,
         release,
         parts,
@@ -158,6 +165,7 @@ fn read(
         is_named,
         problems: Vec::new(),
     };
+    toolkit.open = open(look, owners, &toolkit);
     if toolkit.parts.contains_key(&Part::Nvcc) {
         toolkit.problems = problems(look, &toolkit, crt);
     }
@@ -178,9 +186,10 @@ fn release(look: &mut ScanContext<'_>, path: &Path) -> Option<Version> {
 }
 
 /// Returns the release of the wheel with nvcc's own headers, which do not contain it.
-fn release_of_crt_wheel(look: &ScanContext<'_>, root: &Path) -> Option<Version> {
+fn release_of_crt_wheel(look: &mut ScanContext<'_>, root: &Path) -> Option<Version> {
     let site =
         root.ancestors().find(|above| above.file_name().is_some_and(|name| name == "nvidia"))?.parent()?;
+    look.watch(site);
     let entries = look.host.listing(site)?;
     entries.iter().find_map(|entry| {
         let name = entry.name.to_str()?.strip_suffix(".dist-info")?;
@@ -188,14 +197,13 @@ fn release_of_crt_wheel(look: &ScanContext<'_>, root: &Path) -> Option<Version> 
     })
 }
 
-/// Returns the files and directories by which another user could change what a build would start.
-fn open(
-    look: &ScanContext<'_>,
-    owners: &mut Owners<'_>,
-    parts: &BTreeMap<Part, ToolkitPart>,
-) -> Vec<WritablePath> {
+/// Returns the files and directories by which another user could change what a build would start, include or link.
+fn open(look: &ScanContext<'_>, owners: &mut Owners<'_>, toolkit: &Toolkit) -> Vec<WritablePath> {
     let mut open: Vec<WritablePath> = Vec::new();
-    let directories: BTreeSet<&Path> = parts.values().filter_map(|part| part.path.parent()).collect();
+    let Toolkit { parts, include, libraries, .. } = toolkit;
+    let crt = include.as_ref().map(|include| include.join("crt"));
+    let mut directories: BTreeSet<&Path> = parts.values().filter_map(|part| part.path.parent()).collect();
+    directories.extend(include.iter().chain(&crt).chain(libraries).map(PathBuf::as_path));
     let real = |path: &Path| look.host.canonical(path).unwrap_or_else(|_| path.to_owned());
     open.extend(directories.into_iter().filter_map(|directory| owners::on_the_way(look.host, directory)));
     for path in parts.values().map(|part| real(&part.path)) {
@@ -207,7 +215,7 @@ fn open(
     open
 }
 
-fn problems(look: &ScanContext<'_>, toolkit: &Toolkit, crt: Option<Version>) -> Vec<ToolkitProblem> {
+fn problems(look: &mut ScanContext<'_>, toolkit: &Toolkit, crt: Option<Version>) -> Vec<ToolkitProblem> {
     let mut problems = Vec::new();
     let mut releases: BTreeMap<CudaVersion, BTreeSet<String>> = BTreeMap::new();
     let of_parts = toolkit.parts.iter().filter_map(|(part, found)| Some((part.file_name(), found.release?)));
@@ -220,14 +228,24 @@ fn problems(look: &ScanContext<'_>, toolkit: &Toolkit, crt: Option<Version>) -> 
     if releases.len() > 1 {
         problems.push(ToolkitProblem::ToolkitMixed { releases });
     }
+    // In a saved machine, no compiler has a release.
+    let has_releases = toolkit.parts.values().any(|found| found.release.is_some());
+    let is_whole = |found: &ToolkitPart| {
+        (found.release.is_some() || !has_releases) && look.host.is_executable(&found.path)
+    };
+    let damaged = toolkit.parts.iter().filter(|(part, found)| part.is_compiler() && !is_whole(found));
+    let names: Vec<&'static str> = damaged.map(|(part, _)| part.file_name()).collect();
+    if !names.is_empty() {
+        problems.push(ToolkitProblem::CompilerDamaged { names });
+    }
     let started = [Part::Cicc, Part::Cudafe, Part::Ptxas, Part::Fatbinary];
     let missing = started.into_iter().filter(|part| !toolkit.parts.contains_key(part));
     let names: Vec<&'static str> = missing.map(Part::file_name).collect();
     if !names.is_empty() {
         problems.push(ToolkitProblem::CompilerMissing { names });
     }
-    let has =
-        |name: &str| toolkit.include.as_ref().is_some_and(|include| look.host.is_file(&include.join(name)));
+    let mut has =
+        |name: &str| toolkit.include.as_ref().is_some_and(|include| look.is_file(&include.join(name)));
     let names: Vec<&'static str> = HEADERS.into_iter().filter(|name| !has(name)).collect();
     if !names.is_empty() {
         problems.push(ToolkitProblem::HeaderMissing { names });

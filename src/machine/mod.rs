@@ -34,6 +34,8 @@ pub const LARGEST: u64 = 64 << 20;
 pub const FORMAT: u32 = 1;
 /// More components than any path needs.
 const DEPTH: usize = 64;
+/// More bytes than the kernel takes for a path.
+const PATH: usize = 4096;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -355,6 +357,15 @@ impl Maker<'_> {
 
 /// Fails unless exactly one key gives the kind of file, and the path is valid.
 fn check(file: &File) -> Result<(), String> {
+    // Counted before a text is made: a few words can describe much of it.
+    let longest = file.each.iter().map(String::len).max().unwrap_or(0);
+    let soname = file.elf.as_ref().and_then(|elf| elf.soname.as_ref());
+    for (key, text) in [("path", Some(&file.path)), ("link", file.link.as_ref()), ("soname", soname)] {
+        let Some(text) = text else { continue };
+        if text.matches("{name}").count().saturating_mul(longest).saturating_add(text.len()) > PATH {
+            return Err(format!("`{key}` is longer than {PATH} bytes"));
+        }
+    }
     inside(Path::new(&file.path))?;
     match file.kinds()[..] {
         [_] => Ok(()),

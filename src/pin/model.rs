@@ -69,10 +69,12 @@ impl Decision {
         matches!(self.outcome, Outcome::Conflict(_)) || self.leaks()
     }
 
-    /// Fails where the best `passed` sets were passed over and there is no other.
-    pub fn must_be_another_set(&self, passed: usize) -> Result<(), Error> {
+    /// Fails where the best `skipped` sets were skipped and there is no other.
+    pub fn must_be_another_set(&self, skipped: usize) -> Result<(), Error> {
         match &self.outcome {
-            Outcome::Conflict(conflict) if conflict.is_exhausted => Err(Error::NoOtherSet { passed }),
+            Outcome::Conflict(all) if all.skipped > 0 => {
+                Err(Error::NoOtherSet { fitting: all.skipped, skipped })
+            }
             _ => Ok(()),
         }
     }

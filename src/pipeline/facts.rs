@@ -44,6 +44,9 @@ pub(super) fn read_program<'h>(
         Some(command) => settings.read(command)?,
         None => programs_of_project(settings)?,
     };
+    let typed =
+        command.into_iter().flat_map(|command| std::iter::once(&command.program).chain(&command.arguments));
+    program.words = typed.cloned().collect();
     settings.apply(&mut program)?;
     Ok((program, searcher))
 }
@@ -95,12 +98,12 @@ impl<'h> Facts<'h> {
         }
     }
 
-    /// How the solver is to choose, passing over the best `passed` sets and all installations whose proof failed.
-    pub(super) fn policy(&self, passed: usize, failed_proofs: &[FailedProof]) -> Policy {
+    /// How the solver is to choose, skipping the best `skipped` sets and all installations whose proof failed.
+    pub(super) fn policy(&self, skipped: usize, failed_proofs: &[FailedProof]) -> Policy {
         Policy {
             views: self.views.clone(),
             origins: self.settings.layers.origins(),
-            passed,
+            skipped,
             failed_proofs: failed_proofs.to_vec(),
             mapped: self.mapped(),
             at_hand: fetch::at_hand(self.host, &self.settings.layers.directories(&Key::FetchFrom)),
@@ -158,8 +161,9 @@ impl<'h> Facts<'h> {
             program: &self.program,
             decision,
             policy: self.policy(0, &[]),
+            compilers: &self.compilers,
             toolkits: LazyCell::new(Box::new(|| {
-                let found = scan::toolkits(self.settings, common, &self.program.site_packages).ok();
+                let found = scan::toolkits(self.settings, common, &self.program.site_packages, None).ok();
                 found.and_then(|inventory| inventory.toolkits).unwrap_or_default()
             })),
             is_program_known,

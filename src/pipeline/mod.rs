@@ -50,10 +50,12 @@ pub fn flow(
         let inventory = Box::new(scan::machine(&settings, &scope(&settings)?));
         drop(progress);
         verb(Reached::Inventory(&settings, inventory))?;
+        // The later stages need a program. A verb that has not stopped the flow ignores this exit, as `fetch cudnn` does.
         return Err(Stop::Exit(Exit::Unknown));
     }
 
-    // Find the toolkit for a program that compiles. It may bring the program itself.
+    // Find the toolkit for a program that compiles. The toolkit may contain the program, such as nvcc, so this comes before
+    // the program is looked up.
     let is_build = request.is_build || settings.layers.is_build();
     let settings = if is_build { builds::with_toolkit(settings, request)? } else { settings };
 
@@ -69,14 +71,14 @@ pub fn flow(
     facts.compilers = builds::compilers(&facts, request.common)?;
 
     // Find the best set that fits, or the smallest conflict.
-    let policy = facts.policy(request.passed, &[]);
+    let policy = facts.policy(request.skipped, &[]);
     let outcome = solve::solve(&facts.inventory, &facts.program, &policy);
     verb(Reached::Outcome(&mut facts, &outcome))?;
 
     // Choose the least intrusive mode in which the loader uses that set.
     let mut decision = pin::decide(facts.question(policy), outcome)?;
     drop(progress);
-    decision.must_be_another_set(request.passed)?;
+    decision.must_be_another_set(request.skipped)?;
     verb(Reached::Decision(&facts, &decision))?;
     if decision.is_refused() {
         return Err(Stop::Exit(Exit::Refused));

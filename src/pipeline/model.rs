@@ -24,8 +24,8 @@ pub struct Request<'r> {
     pub purpose: Purpose,
     /// The program compiles CUDA code.
     pub is_build: bool,
-    /// How many of the best sets are passed over.
-    pub passed: usize,
+    /// The number of sets that `--next` skips, best first.
+    pub skipped: usize,
     pub proof: ProofOptions,
 }
 
@@ -90,7 +90,7 @@ impl<'r> Request<'r> {
             subject,
             purpose,
             is_build: false,
-            passed: 0,
+            skipped: 0,
             proof: ProofOptions::default(),
         }
     }

@@ -214,7 +214,7 @@ pub fn prove_once(
     verdict
 }
 
-/// The names under which a proof is kept that shows this level or more. They stand for all that could falsify it:
+/// The names under which a proof is kept that shows this level or more. They depend on all that could falsify it:
 /// the files, the environment that reaches libraries, the driver, the GPUs, this binary. Without one of these
 /// there is no name, and nothing is kept.
 fn names(facts: &Facts<'_>, subject: &Subject, env: &Environment, level: Level) -> Vec<String> {

@@ -98,11 +98,16 @@ pub fn any_program(settings: &Settings, common: &Common) -> Result<Scope, Error>
     Ok(scope)
 }
 
-/// Scans for toolkits alone.
-pub(super) fn toolkits(settings: &Settings, common: &Common, sites: &[PathBuf]) -> Result<Inventory, Error> {
+/// Scans for toolkits alone, with that of an executable.
+pub(super) fn toolkits(
+    settings: &Settings,
+    common: &Common,
+    sites: &[PathBuf],
+    executable: Option<PathBuf>,
+) -> Result<Inventory, Error> {
     let scope = any_program(settings, common)?;
     let site_packages = sites.to_vec();
-    let scope = Scope { toolkits: true, only_toolkits: true, site_packages, ..scope };
+    let scope = Scope { toolkits: true, only_toolkits: true, site_packages, executable, ..scope };
     Ok(scan(&settings.host, &scope))
 }
 

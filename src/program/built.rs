@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::framework::FrameworkReader;
 use super::installed::Installed;
 use crate::catalog::catalog;
+use crate::formats::metadata;
 use crate::host::Host;
 use crate::text;
 use crate::version::CudaVersion;
@@ -45,5 +46,6 @@ pub fn is_required_for_build(host: &Host, project: &Path, package: &str) -> bool
     let table: Option<toml::Table> = toml::from_str(&text).ok();
     let requires = table.as_ref().and_then(|table| table.get("build-system")?.get("requires")?.as_array());
     let mut names = requires.into_iter().flatten().filter_map(|name| name.as_str());
-    names.any(|name| name.split(|c: char| !c.is_ascii_alphanumeric()).next() == Some(package))
+    let is_end = |c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c);
+    names.any(|name| name.split(is_end).next().is_some_and(|name| metadata::normalised(name) == package))
 }

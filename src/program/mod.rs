@@ -39,7 +39,7 @@ pub use model::{
 };
 pub use note::{EnvironmentLoss, Note, Packer};
 pub use requirement::{Asker, Before, First, ImportCertainty, Load, Need, PinnedTo, Requirement, Want};
-pub use resolve::locate;
+pub use resolve::{candidates, locate, path_of};
 pub use significant::{Significant, significant};
 use wrapper::Inside;
 pub use wrapper::{is_at_terminal, variables as wrapper_variables};

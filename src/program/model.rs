@@ -29,6 +29,9 @@ pub struct Program {
     /// The file that exec gets: the typed name, looked up in PATH.
     #[serde(serialize_with = "text::path")]
     pub path: PathBuf,
+    /// The program and its arguments, as typed.
+    #[serde(skip)]
+    pub words: Vec<OsString>,
     /// The way from `path` to the executable: wrappers, links, `#!` lines, shims.
     pub steps: Vec<Step>,
     #[serde(skip)]

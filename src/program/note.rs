@@ -109,6 +109,12 @@ impl Note {
         )
     }
 
+    /// True if the program starts, and cannot use a GPU, whatever cudarun does.
+    pub fn keeps_from_gpu(&self) -> bool {
+        let is_such = matches!(self, Note::NotWhereItIsSought { .. } | Note::ForeignLoader { .. });
+        is_such && self.must_be_said()
+    }
+
     /// True if the note is printed without `-v`: the program starts, and cudarun can do nothing for it.
     pub fn must_be_said(&self) -> bool {
         match self {

@@ -176,12 +176,13 @@ fn interpreter_line(start: &[u8]) -> Option<(PathBuf, Option<OsString>)> {
     Some((PathBuf::from(OsString::from_vec(interpreter.to_vec())), argument))
 }
 
-pub(super) fn path_of(host: &Host) -> &OsStr {
+/// The value of PATH, or else the directories in which the C library looks.
+pub fn path_of(host: &Host) -> &OsStr {
     host.env.get("PATH").unwrap_or(OsStr::new(DEFAULT_PATH))
 }
 
 /// Returns the files of this name in the directories of PATH, in order. An empty element is the current directory.
-pub(super) fn candidates(host: &Host, name: &OsStr) -> impl Iterator<Item = PathBuf> {
+pub fn candidates(host: &Host, name: &OsStr) -> impl Iterator<Item = PathBuf> {
     let directories = path_of(host).as_bytes().split(|byte| *byte == b':');
     directories.map(move |directory| host.absolute(Path::new(OsStr::from_bytes(directory))).join(name))
 }

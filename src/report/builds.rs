@@ -1,14 +1,18 @@
 //! Toolkits for builds, and the one that a build gets.
 
 use super::Style;
+use super::hints::argument;
 use super::shell::shell_change;
 use super::words::{self, counted};
-use crate::builds::{BuildPlan, BuildWish, Compilers, NoToolkit, RejectedToolkit, ToolkitReason};
-use crate::catalog::toolkits;
+use crate::builds::{
+    BuildPlan, BuildWish, CompilerLack, Compilers, NoToolkit, Overridden, RejectedToolkit, Remedy,
+    ToolkitReason, Withheld,
+};
+use crate::catalog::{catalog, toolkits};
 use crate::cli::Dialect;
 use crate::environment::Change;
 use crate::error::Reason;
-use crate::inventory::{Inventory, Part, Toolkit, ToolkitProblem};
+use crate::inventory::{ChangedBy, Inventory, Part, Toolkit, ToolkitProblem};
 use crate::text::show;
 use crate::version::CudaVersion;
 
@@ -44,10 +48,10 @@ pub fn listed_toolkits(inventory: &Inventory, verbosity: u8, style: Style) -> St
             "\n{more} with other compilers than nvcc: `cudarun list -v toolkit` shows them\n"
         ));
     }
-    text + &style.next(if shown.is_empty() {
-        "cudarun fetch toolkit"
-    } else {
-        "cudarun explain --build PROGRAM"
+    text + &style.next(match (shown.is_empty(), style.is_elsewhere()) {
+        (false, _) => "cudarun explain --build PROGRAM",
+        (true, false) => "cudarun fetch toolkit",
+        (true, true) => "cudarun fetch --dry-run toolkit",
     })
 }
 
@@ -107,28 +111,36 @@ pub(super) fn compilers(compilers: &Compilers, style: Style) -> String {
 }
 
 pub(super) fn compiler_lines(compilers: &Compilers) -> impl Iterator<Item = String> {
-    let supplied = compilers.supplied.iter().map(|supply| {
-        let given = format!("{} finds no {}: ", show(&supply.package), supply.part.file_name());
+    let lacks = |CompilerLack { package, part, old }: &CompilerLack| match old {
+        None => format!("{} finds no {}", show(package), part.file_name()),
+        Some(old) => format!("{} finds {} {old}, too old for a GPU here", show(package), part.file_name()),
+    };
+    let supplied = compilers.supplied.iter().map(move |supply| {
         let change = Change { name: supply.variable.clone().into(), value: Some(supply.value.clone()) };
         let set = shell_change(&change, Dialect::Sh).unwrap_or_default();
-        let who = if supply.is_withheld { NOT_SET } else { "" };
-        format!("{given}{who}{}", set.trim_end())
+        let (variable, value) = (show(&supply.variable), show(&supply.value));
+        let given = match supply.withheld {
+            None => set,
+            Some(Withheld::StartsPrograms) => format!("{NOT_SET}{set}"),
+            Some(Withheld::Blank) => format!("{variable} cannot hold the blank in {value}"),
+            Some(Withheld::NamesFile) => format!("{variable} names a file, add this to it: {value}"),
+        };
+        format!("{}: {}", lacks(&supply.lack), given.trim_end())
     });
-    supplied.chain(compilers.lacking.iter().map(|lack| {
-        format!("{} finds no {}, and no toolkit here has one", show(&lack.package), lack.part.file_name())
-    }))
+    let lacking = compilers.lacking.iter().map(lacks);
+    supplied.chain(lacking.map(|lack| format!("{lack}, and no toolkit here has one that fits")))
 }
 
 /// The remarks about a build that a person must know of.
 pub fn build_remarks(plan: &BuildPlan) -> Vec<String> {
-    let mut remarks: Vec<String> = Vec::new();
-    if let Some((name, value)) = plan.overridden.first() {
-        remarks.push(format!(
-            "{name}={} does not fit, so this build gets {}",
-            show(value),
-            title(&plan.toolkit)
-        ));
-    }
+    let overridden = plan.overridden.iter().map(|Overridden(name, value, against)| {
+        let why = match against {
+            Some(against) => format!("does not fit ({})", reason(against)),
+            None => "names another toolkit than a variable that goes before it".to_owned(),
+        };
+        format!("{name}={} {why}, so this build gets {}", show(value), title(&plan.toolkit))
+    });
+    let mut remarks: Vec<String> = overridden.collect();
     if let Some(framework) = plan.framework.as_ref().filter(|_| plan.is_isolated) {
         let name = framework.name.split(' ').next().unwrap_or_default();
         remarks.push(format!("this command builds without {}: add --no-build-isolation", show(name)));
@@ -168,33 +180,52 @@ impl Reason for NoToolkit {
     }
 
     fn hint(&self) -> Option<String> {
-        let reasons = || self.rejected.iter().map(|rejected| &rejected.reason);
-        let gcc = reasons().find_map(|reason| match reason {
-            ToolkitReason::GccTooNew { newest, .. } => Some(newest),
-            _ => None,
-        });
-        if let Some(newest) = gcc {
-            return Some(format!("apt install g++-{newest}"));
-        }
-        Some(wanted(self).map_or_else(
-            || "install a CUDA toolkit, or name the directory of one with --also DIR".to_owned(),
-            |cuda| {
-                if toolkits().iter().any(|row| CudaVersion::of(row.version) == cuda) {
-                    return format!("cudarun fetch toolkit={cuda}");
-                }
+        Some(match &self.remedy {
+            Remedy::Install(cuda) if toolkits().iter().any(|row| CudaVersion::of(row.version) == *cuda) => {
+                format!("cudarun fetch toolkit={cuda}")
+            }
+            Remedy::Install(cuda) => {
                 let CudaVersion { major, minor } = cuda;
-                format!("conda install -c nvidia cuda-toolkit={cuda}, or: apt install cuda-toolkit-{major}-{minor}")
-            },
-        ))
+                format!(
+                    "conda install -c nvidia cuda-toolkit={cuda}, or: apt install cuda-toolkit-{major}-{minor}"
+                )
+            }
+            Remedy::Gcc(newest) => format!("apt install g++-{newest}"),
+            Remedy::Header { header, cuda } => packages(header, *cuda),
+            Remedy::Close { open, root }
+                if open.iter().any(|open| matches!(open.who, ChangedBy::User { .. })) =>
+            {
+                format!("if you trust this user: --also {}", argument(root.as_os_str()))
+            }
+            Remedy::Close { open, .. } => {
+                let paths: Vec<String> = open.iter().map(|open| argument(open.path.as_os_str())).collect();
+                format!("chmod go-w {}", paths.join(" "))
+            }
+            Remedy::OtherBuild(major) => {
+                let framework = self.wish.framework.as_ref().map(|framework| framework.name.as_str());
+                let name = framework.and_then(|name| name.split(' ').next()).unwrap_or_default();
+                format!("install a build of {} for CUDA {major}", show(name))
+            }
+            Remedy::Demand(cuda) => format!("demand another CUDA version: --require cuda-toolkit={cuda}"),
+            Remedy::NoRelease(newest) => {
+                let ranges: Vec<String> =
+                    self.wish.ranges.iter().map(|(range, _)| range.to_string()).collect();
+                format!("no toolkit {} is known; the newest is {newest}", ranges.join(" and "))
+            }
+        })
     }
 }
 
-/// The CUDA version that a person should install.
-fn wanted(none: &NoToolkit) -> Option<CudaVersion> {
-    let lowest = none.wish.ranges.iter().find_map(|(range, _)| range.lowest());
-    let demanded = lowest.map(CudaVersion::of);
-    let own = none.wish.framework.as_ref().map(|framework| framework.cuda);
-    demanded.or(own).or(none.rejected.iter().find_map(|rejected| rejected.toolkit.cuda()))
+/// The packages with a header, for a toolkit of this CUDA version: those of Python, and those of Debian.
+fn packages(header: &str, cuda: CudaVersion) -> String {
+    let CudaVersion { major, minor } = cuda;
+    let mut families = catalog().families.iter();
+    let (wheel, package) = match families.find(|family| header.starts_with(&family.name)) {
+        Some(family) => (family.name.as_str(), format!("lib{}-dev", family.name)),
+        None => ("cuda-cccl", "cuda-cccl".to_owned()),
+    };
+    let suffix = if major < 13 { format!("-cu{major}") } else { String::new() };
+    format!("pip install nvidia-{wheel}{suffix}, or: apt install {package}-{major}-{minor}")
 }
 
 fn needs(wish: &BuildWish) -> Vec<Vec<String>> {
@@ -223,7 +254,7 @@ fn reason(reason: &ToolkitReason) -> String {
         }
         ToolkitReason::NoCode { gpu } => format!("makes no code for compute capability {gpu}"),
         ToolkitReason::GccTooNew { newest, found } => {
-            format!("accepts GCC up to {newest}, and g++ here is GCC {found}")
+            format!("accepts GCC up to {newest}, and the default GCC here is {found}")
         }
     }
 }
@@ -240,6 +271,9 @@ pub(super) fn problem(problem: &ToolkitProblem) -> String {
         }
         ToolkitProblem::CompilerMissing { names } | ToolkitProblem::HeaderMissing { names } => {
             format!("{} missing", words::shown(names))
+        }
+        ToolkitProblem::CompilerDamaged { names } => {
+            format!("{}: empty, damaged or not executable", words::shown(names))
         }
         ToolkitProblem::NoCccl => "nv/target, a header of libcu++, is missing".to_owned(),
         ToolkitProblem::NoLinkerNames { names } => {

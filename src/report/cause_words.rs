@@ -14,7 +14,7 @@ pub(super) fn words(key: Key) -> (&'static str, &'static str) {
         Key::NotInstalled => ("{} is not installed", "install it: `cudarun list` shows what is here"),
         Key::NotOnPath => (
             "{} is installed where the program does not look",
-            "start the program with cudarun, or put that directory into LD_LIBRARY_PATH",
+            "start the program with cudarun: `cudarun explain` shows the variables that lead to it",
         ),
         Key::OtherMajor => (
             "only other versions of {} are installed",

@@ -54,6 +54,8 @@ pub struct ExaminedProgram {
     /// Installations that the loader would mix or prefer without cudarun, and the reason for a refusal.
     pub faults: Vec<String>,
     pub is_refused: bool,
+    /// The reason why it cannot use a GPU, although cudarun starts it.
+    pub fails: Option<String>,
     pub mode: String,
     /// Its script is not there.
     pub is_missing: bool,
@@ -67,6 +69,7 @@ impl ExaminedProgram {
             uses: Vec::new(),
             faults,
             is_refused: true,
+            fails: None,
             mode: String::new(),
             is_missing: true,
         }
@@ -107,6 +110,9 @@ pub fn examined_program(
         })
     };
     let mut faults: Vec<String> = given(before, inventory).into_iter().filter_map(fault).collect();
+    let fails = program.notes.iter().find(|note| note.keeps_from_gpu());
+    let fails = fails.map(|note| super::note(note, program));
+    faults.extend(fails.clone());
     if is_refused {
         let why = super::refusal(decision, program, Style::default());
         faults.extend(why.lines().next().map(str::to_owned));
@@ -116,7 +122,7 @@ pub fn examined_program(
     let script = program.steps.iter().find(|step| step.how == StepKind::Script).map(|step| &step.to);
     let is_unread = |note: &Note| matches!(note, Note::SourceNotRead { file, .. } if Some(file) == script);
     let is_missing = program.notes.iter().any(is_unread);
-    ExaminedProgram { command: shell_words(words), uses, faults, is_refused, mode, is_missing }
+    ExaminedProgram { command: shell_words(words), uses, faults, is_refused, fails, mode, is_missing }
 }
 
 /// The programs, and the next command to type.
@@ -131,14 +137,15 @@ pub fn programs(programs: &[ExaminedProgram], style: Style) -> String {
             text.push_str(&format!("  {} {fault}\n", style.warning("warning:")));
         }
     }
-    text + &style.next(&next(programs))
+    text + &style.next(&next(programs, style.is_elsewhere()))
 }
 
-/// Returns the command that explains the first refusal, or else the one that starts the first program.
-pub(super) fn next(programs: &[ExaminedProgram]) -> String {
+/// Returns the command that explains the first refusal, or else the one that starts the first program; elsewhere it
+/// explains that one too.
+pub(super) fn next(programs: &[ExaminedProgram], is_elsewhere: bool) -> String {
     let troubled = programs.iter().find(|program| program.is_refused);
     match troubled.or(programs.first()) {
-        Some(program) if program.is_refused => format!("cudarun explain {}", program.command),
+        Some(program) if program.is_refused || is_elsewhere => format!("cudarun explain {}", program.command),
         Some(program) => format!("cudarun {}", program.command),
         None => "cudarun list".to_owned(),
     }

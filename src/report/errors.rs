@@ -1,6 +1,8 @@
 //! Errors in words, and the command to type after each.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::hints::{argument, shell_words};
@@ -9,6 +11,8 @@ use super::places::{mend_or, unfit};
 use super::settings;
 use super::slips::name_of_program;
 use super::words::{list, one_of, plain, quoted_to_show, short};
+use crate::catalog::{Wheel, toolkits, wheels};
+use crate::cli::TOOLKIT;
 use crate::error::{Error, OldLoader, Reason, Refusal};
 use crate::host::Unsafe;
 use crate::settings::SettingFault;
@@ -101,15 +105,22 @@ pub fn error(error: &Error) -> String {
             let sites: Vec<String> = sites.iter().map(show).collect();
             format!("--uses {}: no such package in {}", short(name), list(&sites))
         }
-        Error::NoOtherSet { passed: 1 } => "no other set fits".to_owned(),
-        Error::NoOtherSet { passed } => format!("only {passed} sets fit"),
+        Error::NoOtherSet { skipped: 1, .. } => "no other set fits".to_owned(),
+        Error::NoOtherSet { fitting, skipped } => {
+            let fit = if *fitting == 1 { "set fits" } else { "sets fit" };
+            format!("only {fitting} {fit}, and `--next` was given {skipped} times")
+        }
         Error::NoSuchFamily { name, .. } => format!("unknown library family `{}`", show(name)),
         Error::BadRange { family, text } => {
             format!("`{}` is not a range of versions of {}", show(text), super::words::family(family))
         }
+        Error::NoWheel { family: "driver", .. } => {
+            "a driver cannot be fetched: the administrator of the machine installs it".to_owned()
+        }
         Error::NoWheel { family, range } => {
             let range = if range == "*" { String::new() } else { format!(" {range}") };
-            format!("no wheel of {}{range} is on offer for this machine", super::words::family(family))
+            let offered = offered(family).map(|all| format!(": the table has {all}")).unwrap_or_default();
+            format!("no wheel of {}{range} is on offer for this machine{offered}", super::words::family(family))
         }
         Error::NoSuchSource { name, .. } => {
             format!("--without {}: unknown source of libraries", show(name))
@@ -141,16 +152,23 @@ pub fn error(error: &Error) -> String {
             "cudarun has more rights than its user (set-user-ID, set-group-ID or file capabilities)"
                 .to_owned()
         }
-        Error::NothingRunsUnderRoot { option, verb: verb @ ("allow" | "hook" | "doctor --compare") } => {
-            format!("`{verb}` works only on this machine: remove {option}")
+        Error::NothingRunsUnderRoot { verb: verb @ ("allow" | "hook" | "doctor --compare"), there } => {
+            format!("`{verb}` works only on this machine: remove {}", show(&there[0]))
         }
-        Error::NothingRunsUnderRoot { option, verb } => {
-            format!("`{verb}` starts a program, which is not possible with {option}")
+        Error::NothingRunsUnderRoot { verb: "fetch", there } => {
+            format!("with {}, `fetch` fills no store: it needs --dry-run or --into DIR", show(&there[0]))
+        }
+        Error::NothingRunsUnderRoot { verb, there } => {
+            format!("`{verb}` starts a program, which is not possible with {}", show(&there[0]))
         }
         Error::MachineUnusable { file, why } => {
             format!("--machine `{}` cannot be used: {}", show(file), show(why))
         }
+        Error::NotOneProgram { count: 0 } => {
+            "--lock needs exactly one program, and the descriptions name none".to_owned()
+        }
         Error::NotOneProgram { count } => format!("a lock is of one program, and these are {count}"),
+        Error::NotQuoted { line } => format!("`{}` is not the value of --for", show(line)),
         Error::NotANode { name } => format!("`{}` cannot be the name of a machine", show(name)),
         Error::RootUnusable { root, .. } if saved(root).is_some_and(|command| command.starts_with("docker")) => {
             format!("--root `{}` is no file; cudarun asks no registry and no daemon", show(root))
@@ -171,6 +189,14 @@ pub fn error(error: &Error) -> String {
         Error::Report { path, error } => format!("cannot write `{}`: {}", show(path), os(error)),
         Error::Output { error } => format!("cannot write to standard output: {}", os(error)),
     }
+}
+
+/// The oldest and the newest version of a family, or of toolkits, in the table of wheels.
+fn offered(family: &str) -> Option<String> {
+    let of_family = wheels().iter().filter(|wheel| wheel.family == family).flat_map(Wheel::releases);
+    let toolkits = toolkits().iter().filter(|_| family == TOOLKIT).map(|toolkit| toolkit.version);
+    let all: BTreeSet<Version> = of_family.chain(toolkits).collect();
+    Some(format!("{} to {}", all.first()?, all.last()?))
 }
 
 fn refusal(refusal: &Refusal) -> String {
@@ -231,6 +257,14 @@ pub fn error_hint(error: &Error) -> Option<String> {
             Some(format!("cudarun diagnose {before} {}", shell_words(std::slice::from_ref(text))))
         }
         Error::BadRange { family, .. } => Some(format!("cudarun fetch {family}=9.1, or \"{family}>=9.1,<10\"")),
+        Error::NothingRunsUnderRoot { verb: "allow" | "hook" | "doctor --compare", .. } => None,
+        Error::NothingRunsUnderRoot { verb, there, .. } => {
+            let verb = if *verb == "fetch" { "fetch --dry-run" } else { "explain" };
+            Some(format!("cudarun {} {verb} PROGRAM", shell_words(there)))
+        }
+        Error::NoWheel { family, range } if range != "*" && offered(family).is_some() => {
+            Some(format!("cudarun fetch {family}"))
+        }
         Error::NoSuchFamily { name, families } => Some(one_of(name, "families", families)),
         Error::NoSuchSource { name, sources } => Some(one_of(name, "sources", sources)),
         Error::Setting(reason) | Error::Fetch(reason) | Error::NoToolkit(reason) => reason.hint(),
@@ -239,7 +273,13 @@ pub fn error_hint(error: &Error) -> Option<String> {
             Some("write a description of a machine with `cudarun doctor --save FILE`".to_owned())
         }
         Error::NotOneProgram { .. } => Some("cudarun fleet --program 'COMMAND LINE' --lock FILE DIR".to_owned()),
-        Error::NotANode { .. } => Some("--node NAME, of letters, digits, `-` and `_`".to_owned()),
+        Error::NotQuoted { line } => {
+            Some(format!("quote the command line: --for {}", argument(line.as_ref())))
+        }
+        Error::NotANode { .. } => Some("--node NAME, of letters, digits, `-`, `_` and dots".to_owned()),
+        Error::Report { path, error } if error.kind() == ErrorKind::NotFound => {
+            path.parent().map(|parent| format!("mkdir -p {}", argument(parent.as_os_str())))
+        }
         Error::Exists { path } if path.ends_with(crate::settings::PROJECT) => {
             Some("cudarun init --print".to_owned())
         }

@@ -84,6 +84,7 @@ fn next(explanation: &Explanation<'_>, style: Style) -> String {
         _ if explanation.decision.leaks() => return String::new(),
         Outcome::Conflict(_) => "cudarun list".to_owned(),
         Outcome::Nothing { .. } => "cudarun doctor".to_owned(),
+        Outcome::Plan(_) if style.is_elsewhere() => return String::new(),
         Outcome::Plan(_) => format!("cudarun {}", shell_words(explanation.words)),
     };
     style.next(&next)
@@ -95,6 +96,13 @@ fn nothing(absent: &[Absent], unpinned: &[Unpinned]) -> &'static str {
         (_, []) => "finds no NVIDIA library",
         _ => "finds no NVIDIA library that fits",
     }
+}
+
+/// The answer of `fetch` about a program for which nothing is picked, with notes.
+pub fn no_need(program: &Program) -> String {
+    let name = show(program.runs().file_name().unwrap_or_default());
+    let notes = program.notes.iter().map(|note| format!("note: {}\n", notes::note(note, program)));
+    format!("nothing to fetch: `{name}` needs no NVIDIA library as it is\n{}", notes.collect::<String>())
 }
 
 /// The lines for a start with `-v`: one for each pick, and notes.

@@ -1,11 +1,13 @@
 //! `cudarun fetch` in words: what is to be downloaded, what the store holds, and why a wheel cannot be had.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::Style;
 use super::hints::argument;
 use super::places::unfit;
+use super::slips::own_command_line;
 use super::words::{families, list, plain, size, title};
 use crate::error::Reason;
 use crate::fetch::{DAY, Entry, FetchFault, Step, WheelFault, room};
@@ -14,8 +16,17 @@ use crate::storage::Unfit;
 use crate::text::show;
 
 pub const NOTHING_TO_FETCH: &str = "nothing to fetch: all libraries are here\n";
-pub const NOT_ALLOWED_TO_FETCH: &str = "nothing was downloaded: there is no terminal to ask on\n\nhint: --yes allows it, or `when = \"always\"` in [fetch]\n";
+pub const STORE_IGNORED: &str =
+    "nothing was fetched: this start ignores fetched wheels\n\nhint: leave out `--without fetched`\n";
 pub const MAY_FETCH: &str = "Download them? [y/N] ";
+
+/// The answer without a terminal; `words` is the command line.
+pub fn not_allowed_to_fetch(mut words: Vec<OsString>) -> String {
+    let verb = words.iter().position(|word| word == "fetch" || word == "--fetch").unwrap_or_default();
+    words.insert(verb + 1, "--yes".into());
+    let hint = own_command_line(&words[1..]);
+    format!("nothing was downloaded: there is no terminal to ask on\n\nhint: {hint}\n")
+}
 
 /// Wheels to download, and where to.
 pub struct ToFetch<'f> {
@@ -138,6 +149,10 @@ pub fn pruned(entries: &[&Entry], only_shows: bool) -> String {
     }
 }
 
+pub fn not_in(wheel: &MissingWheel, from: &[PathBuf]) -> String {
+    format!("{} is not in {}", wheel.file, list(&from.iter().map(show).collect::<Vec<_>>()))
+}
+
 impl Reason for FetchFault {
     fn sentence(&self) -> String {
         match self {
@@ -150,10 +165,7 @@ impl Reason for FetchFault {
                 let lines: String = text.iter().map(|line| format!("\n  {}", show(line))).collect();
                 format!("`{}` could not get {} {}{lines}", client.name(), wheel.distribution, wheel.version)
             }
-            FetchFault::NotInDirectories { wheel, from } => {
-                let from: Vec<String> = from.iter().map(show).collect();
-                format!("{} is not in {}", wheel.file, list(&from))
-            }
+            FetchFault::NotInDirectories { wheel, from } => not_in(wheel, from),
             FetchFault::OtherBytes { wheel, found } => {
                 format!("{} has the sha256 {found}, and it must be {}", wheel.file, wheel.sha256)
             }

@@ -1,5 +1,7 @@
 //! The page of `fleet`: groups of equal machines, what programs get on each, and in what the groups differ.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
@@ -9,10 +11,10 @@ use super::compared::{ComparedSide, Comparison, Difference};
 use super::doctor::{ExaminedProgram, gpus};
 use super::doctor_words::sentence;
 use super::errors::os;
-use super::hints::argument;
-use super::words::{counted, version};
+use super::hints::{argument, shell_words};
+use super::words::{counted, family, list, version};
 use crate::doctor::Stops;
-use crate::fleet::{Group, Unread, UnreadReason, host_list};
+use crate::fleet::{ENDING, Group, Unread, UnreadReason, host_list};
 use crate::text::show;
 
 /// Further differences of a group are only counted.
@@ -63,8 +65,19 @@ impl ExaminedGroup {
         match program {
             None => Some("its description was not written for this program".to_owned()),
             Some(program) if program.is_missing => Some("the program is not there".to_owned()),
-            Some(program) => program.is_refused.then(|| why(program)),
+            Some(program) if program.is_refused => Some(why(program)),
+            Some(program) => program.fails.clone(),
         }
+    }
+
+    /// The build-ids of each library family.
+    fn builds(&self) -> BTreeMap<&str, BTreeSet<&str>> {
+        let mut builds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for one in &self.side.inventory.installations {
+            let ids = one.files.iter().filter_map(|file| file.build_id.as_deref());
+            builds.entry(family(&one.family)).or_default().extend(ids);
+        }
+        builds
     }
 
     fn cell(&self, command: &str) -> String {
@@ -94,9 +107,13 @@ impl ExaminedGroup {
 }
 
 impl FleetReport {
-    /// `image` is the option `--root`, if an image was asked about.
-    pub fn new(groups: Vec<ExaminedGroup>, unread: Vec<Unread>, image: Option<PathBuf>) -> FleetReport {
-        let mut programs: Vec<String> = Vec::new();
+    /// `programs` are those of the options, and `image` is the option `--root`.
+    pub fn new(
+        groups: Vec<ExaminedGroup>,
+        unread: Vec<Unread>,
+        mut programs: Vec<String>,
+        image: Option<PathBuf>,
+    ) -> FleetReport {
         for program in groups.iter().flat_map(|group| &group.side.programs) {
             if !programs.contains(&program.command) {
                 programs.push(program.command.clone());
@@ -110,13 +127,23 @@ impl FleetReport {
         &self.programs
     }
 
+    /// The groups on which not all programs work, each with the reason.
+    pub fn troubles(&self) -> Vec<(String, String)> {
+        let of = |group| Some((host_list(ExaminedGroup::names(group)), self.trouble(group)?));
+        self.groups.iter().filter_map(of).collect()
+    }
+
     pub fn groups(&self) -> impl Iterator<Item = &Group> {
         self.groups.iter().map(|group| &group.group)
     }
 
+    fn trouble(&self, group: &ExaminedGroup) -> Option<String> {
+        let of_programs = || self.programs.iter().find_map(|command| group.trouble(Some(command)));
+        group.trouble(None).or_else(of_programs)
+    }
+
     fn works(&self, group: &ExaminedGroup) -> bool {
-        group.trouble(None).is_none()
-            && self.programs.iter().all(|command| group.trouble(Some(command)).is_none())
+        self.trouble(group).is_none()
     }
 
     /// The machines on which all programs work, or the others.
@@ -144,15 +171,20 @@ impl FleetReport {
         let good = self.names(true).count();
         let what = match self.programs.as_slice() {
             [] => "GPU programs can work".to_owned(),
-            [only] => format!("`{only}` works"),
+            [only] => format!("`{}` works", show(only)),
             programs => format!("all {} programs work", programs.len()),
         };
-        match good {
-            _ if all == 0 => "no description of a machine was read".to_owned(),
-            0 if all > 1 => format!("{what} on none of {}", counted(all, "machine")),
-            _ if good == all && all > 1 => format!("{what} on all of {}", counted(all, "machine")),
-            _ => format!("{what} on {good} of {}", counted(all, "machine")),
-        }
+        let good = match good {
+            _ if all == 0 => return "no description of a machine was read".to_owned(),
+            0 if all > 1 => "none".to_owned(),
+            _ if good == all && all > 1 => "all".to_owned(),
+            _ => good.to_string(),
+        };
+        let unread = match self.unread.len() {
+            0 => String::new(),
+            unread => format!("; not read: {}", counted(unread, "description")),
+        };
+        format!("{what} on {good} of {}{unread}", counted(all, "machine"))
     }
 
     /// The differences of a group from the largest one.
@@ -180,35 +212,47 @@ impl FleetReport {
         if let Some(more) = differences.len().checked_sub(SHOWN).filter(|more| *more > 0) {
             lines.push(format!("{}: `--json` shows all", counted(more, "more difference")));
         }
+        if lines.is_empty() {
+            let (own, usual) = (group.builds(), self.groups[0].builds());
+            let others = own.iter().filter(|(family, builds)| usual.get(*family) != Some(builds));
+            let others: Vec<String> = others.map(|(family, _)| (*family).to_owned()).collect();
+            let builds = format!("other builds of {} than {of} have", list(&others));
+            let files = || "other files, with equal versions".to_owned();
+            lines.push(if others.is_empty() { files() } else { builds });
+        }
         lines
     }
 }
 
 /// The reason why no lock holds everywhere.
-pub struct NoCommonLock {
-    /// The library of which no version is everywhere; without one, a machine refuses each common set.
-    pub family: Option<String>,
-    /// Machines, and the versions of it that they have; or the machine that refuses.
-    pub on: Vec<(String, String)>,
+pub enum NoCommonLock {
+    /// No build of this library is everywhere, although a version may be; machines, and their versions.
+    Family { name: String, has_version: bool, on: Vec<(String, String)> },
+    /// Machines, and why the program does not start there.
+    Refused(Vec<(String, String)>),
+    /// The program gets no library.
+    Nothing,
 }
 
 pub fn no_common_lock(none: &NoCommonLock, program: &str) -> String {
-    let about = match &none.family {
-        Some(family) => format!(
-            "no version of {} for `{}` is on all machines",
-            super::words::family(family),
-            show(program)
-        ),
-        None => format!("no set for `{}` works on all machines", show(program)),
+    let program = show(program);
+    let (about, on) = match none {
+        NoCommonLock::Nothing => return format!("`{program}` needs no NVIDIA library: no lock is written"),
+        NoCommonLock::Refused(on) => (format!("no set for `{program}` works on all machines"), on),
+        NoCommonLock::Family { name, has_version, on } => {
+            let missing = if *has_version { "build" } else { "version" };
+            (format!("no {missing} of {} for `{program}` is on all machines", family(name)), on)
+        }
     };
-    let lines = none.on.iter().map(|(hosts, versions)| format!("\n  {hosts}: {versions}"));
+    let lines = on.iter().map(|(hosts, word)| format!("\n  {hosts}: {word}"));
     format!("{about}{}", lines.collect::<String>())
 }
 
 impl Unread {
-    /// False for a directory that cannot be read, and for a second description of a machine.
+    /// False for a directory that cannot be read, for a second description of a machine, and for one without a name.
     fn names_machine(&self) -> bool {
-        !matches!(self.why, UnreadReason::Twice(_)) && self.path.extension().is_some()
+        !matches!(self.why, UnreadReason::Twice(_) | UnreadReason::NotAName)
+            && self.path.extension().is_some_and(|ending| ending == ENDING)
     }
 }
 
@@ -220,6 +264,7 @@ pub fn unread_descriptions(fleet: &FleetReport) -> impl Iterator<Item = String> 
 fn why(why: &UnreadReason) -> String {
     match why {
         UnreadReason::Io(error) => os(error),
+        UnreadReason::NotAName => "no machine can have this name".to_owned(),
         UnreadReason::TooLarge => "it is too large for a description".to_owned(),
         UnreadReason::Twice(other) => format!("{} describes a machine of this name", show(other)),
         UnreadReason::Unusable(why) => show(why),
@@ -285,12 +330,25 @@ impl FleetReport {
 
     /// The command that explains the first refusal.
     pub(super) fn next(&self) -> Option<String> {
+        if self.groups.is_empty() {
+            return Some("cudarun doctor --save-in DIR, on each machine".to_owned());
+        }
         let refused = self.groups.iter().find(|group| !self.works(group))?;
-        let file = argument(refused.group.machines[0].path.as_os_str());
-        let is_refused = |command: &&String| refused.program(command).is_some_and(|one| one.is_refused);
-        let command = self.programs.iter().find(is_refused).filter(|_| refused.trouble(None).is_none());
+        let machine = &refused.group.machines[0];
+        let is_bad = |command: &&String| refused.trouble(Some(command)).is_some();
+        let command = self.programs.iter().find(is_bad).filter(|_| refused.trouble(None).is_none());
+        if let Some(command) = command.filter(|command| refused.program(command).is_none()) {
+            let line = argument(command.as_ref());
+            return Some(format!("cudarun doctor --save-in DIR --for {line}, on {}", machine.name));
+        }
+        let words = command.and_then(|command| shlex::split(command)).unwrap_or_default();
+        let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+        let verb = match words.as_slice() {
+            [] => "doctor".to_owned(),
+            words => format!("explain {}", shell_words(words)),
+        };
         let root = self.image.as_ref().map(|image| format!("--root {} ", argument(image.as_os_str())));
-        let verb = command.map_or_else(|| "doctor".to_owned(), |command| format!("explain {command}"));
+        let file = argument(machine.path.as_os_str());
         Some(format!("cudarun {}--machine {file} {verb}", root.unwrap_or_default()))
     }
 

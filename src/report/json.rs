@@ -209,7 +209,7 @@ pub fn examination(
         "gpus": inventory.gpus,
         "devices": inventory.devices.iter().map(show).collect::<Vec<_>>(),
         "programs": programs.iter().map(program).collect::<Vec<_>>(),
-        "next": doctor::next(programs),
+        "next": doctor::next(programs, false),
         "findings": examination.findings.iter().map(finding).collect::<Vec<_>>(),
         "elements": examination.elements.iter().map(element).collect::<Vec<_>>(),
         "settings": examination.project.files.iter().map(show).collect::<Vec<_>>(),

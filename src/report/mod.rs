@@ -44,11 +44,11 @@ pub use cures::possible_cause;
 pub use diagnosed::{Diagnosis, diagnosis, diagnosis_json, ended, on_the_cpu, unknown_failure};
 pub use doctor::{ExaminedProgram, examination, examined_program, not_described, programs, saved};
 pub use errors::{AfterFault, after_fault, cut_short, error, error_hint, panicked};
-pub use explained::{explained, summary};
+pub use explained::{explained, no_need, summary};
 pub use extensions::listed_extensions;
 pub use fetched::{
-    MAY_FETCH, NOT_ALLOWED_TO_FETCH, NOTHING_TO_FETCH, ToFetch, fetch_step, nothing_on_offer, pruned, stored,
-    to_fetch, verified,
+    MAY_FETCH, NOTHING_TO_FETCH, STORE_IGNORED, ToFetch, fetch_step, not_allowed_to_fetch, not_in,
+    nothing_on_offer, pruned, stored, to_fetch, verified,
 };
 pub use fleet::{ExaminedGroup, FleetReport, NoCommonLock, fleet, no_common_lock, unread_descriptions};
 pub use hints::shell_words;
@@ -56,7 +56,7 @@ pub use listed::listed;
 pub use notes::{note, unanswered};
 pub use overview::Explanation;
 pub use page::{
-    Page, diagnosed_page, examined_page, explained_page, fleet_page, html, markdown, page_written,
+    PAGE_BEGIN, Page, diagnosed_page, examined_page, explained_page, fleet_page, html, markdown, page_written,
 };
 pub use pinned::{launches, refusal, sets_library_path};
 pub use project::{project_line, trouble};
@@ -68,7 +68,7 @@ pub use settings::{
 pub use shell::{
     nested_shell, no_variable_of_a_shell, quoted_to_show, shell_change, shell_reaches, subshell, watch,
 };
-pub use slips::{FIRST_CONTACT, own_command_line};
+pub use slips::{FIRST_CONTACT, option_of, own_command_line};
 pub use style::Style;
 pub use template::template;
 pub use traced::{observation, prediction};

@@ -223,9 +223,11 @@ pub fn refusal(decision: &Decision, program: &Program, style: Style) -> String {
         && !conflict.to_fetch.is_empty()
     {
         let (hint, wheels) = (style.hint("or:"), fetched::summary(&conflict.to_fetch));
-        text.push_str(&format!(
-            "{hint}   cudarun --fetch … downloads what is missing, for cudarun alone: {wheels}\n"
-        ));
+        let fetch = if style.is_elsewhere() { "cudarun fetch --dry-run" } else { "cudarun --fetch" };
+        let fetch = style.there(fetch);
+        let words =
+            if program.words.is_empty() { "PROGRAM".to_owned() } else { hints::shell_words(&program.words) };
+        text.push_str(&format!("{hint}   `{fetch} {words}` ({wheels}, for cudarun alone)\n"));
     }
     text
 }

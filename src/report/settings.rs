@@ -189,7 +189,7 @@ pub(super) fn not_allowed(file: &Path, keys: &BTreeSet<String>) -> String {
     if rest > 0 {
         keys.push(format!("{rest} more"));
     }
-    format!("{}: not trusted yet: it sets {}", show(file), list(&keys))
+    format!("{}: not allowed yet: it sets {}", show(file), list(&keys))
 }
 
 fn quoted_where_needed(path: &Path) -> String {

@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use super::hints::shell_words;
+use super::words::list;
+use crate::text::show;
 
 /// The answer to `cudarun` alone.
 pub const FIRST_CONTACT: &str = "\
@@ -14,6 +16,11 @@ cudarun starts a program with exactly one coherent, checked set of NVIDIA librar
   cudarun doctor                     report if GPU programs can run on this machine
   cudarun --help                     show all verbs and options
 ";
+
+/// The verbs that have an option which another verb lacks.
+pub fn option_of(option: &str, of: &[String]) -> String {
+    if of.is_empty() { String::new() } else { format!("\n`{}` belongs to {}\n", show(option), list(of)) }
+}
 
 /// A command line of cudarun, as a shell reads it.
 pub fn own_command_line(words: &[OsString]) -> String {
@@ -27,8 +34,10 @@ pub(super) fn name_of_program(name: &Path) -> &'static str {
     match () {
         () if text.contains(": ") => ": it looks like an error message, not a program",
         () if text.contains(char::is_whitespace) => ": the name contains blanks",
+        () if text == "help" => ": the word after `help` is not a verb",
         () if file.ends_with(".ipynb") => ": a notebook is not a program",
         () if file.ends_with(".so") || file.contains(".so.") => ": it is a library, not a program",
+        () if !text.contains('/') => " in PATH",
         () => "",
     }
 }

@@ -36,11 +36,12 @@ pub struct Style<'h> {
     width: usize,
     home: Option<&'h Path>,
     cwd: Option<&'h Path>,
+    named_by: &'h str,
 }
 
 impl Default for Style<'_> {
     fn default() -> Self {
-        Style { color: false, is_terminal: false, width: UNLIMITED, home: None, cwd: None }
+        Style { color: false, is_terminal: false, width: UNLIMITED, home: None, cwd: None, named_by: "" }
     }
 }
 
@@ -78,7 +79,7 @@ impl<'h> Style<'h> {
     /// Shortens the paths of a machine, which may not be this one.
     pub fn of(self, host: &'h Host) -> Style<'h> {
         let home = host.env.non_empty("HOME").map(Path::new);
-        Style { home, cwd: Some(&host.cwd), ..self }
+        Style { home, cwd: Some(&host.cwd), named_by: &host.named_by, ..self }
     }
 
     /// Removes the styles from styled text if colour is off.
@@ -110,9 +111,20 @@ impl<'h> Style<'h> {
         self.paint(anstyle::Style::new().dimmed(), text)
     }
 
-    /// The last line of a page: the command to type.
+    /// The last line of a page: the command to type, for the machine of the page.
     pub(super) fn next(self, command: &str) -> String {
-        format!("\n{} {command}\n", self.hint("next:"))
+        format!("\n{} {}\n", self.hint("next:"), self.there(command))
+    }
+
+    /// A command of cudarun's, for the machine of the page.
+    pub(super) fn there(self, command: &str) -> String {
+        let blank = if self.is_elsewhere() { " " } else { "" };
+        command.replacen("cudarun", &format!("cudarun{blank}{}", self.named_by), 1)
+    }
+
+    /// True for a page about another machine, where nothing can be started.
+    pub(super) fn is_elsewhere(self) -> bool {
+        !self.named_by.is_empty()
     }
 
     fn paint(self, style: anstyle::Style, text: &str) -> String {

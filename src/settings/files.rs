@@ -129,6 +129,12 @@ pub fn lock(host: &Host, project: Option<&Path>) -> PathBuf {
     project.and_then(Path::parent).unwrap_or(&host.cwd).join(LOCK)
 }
 
+/// Returns the content of the lock, which may be given.
+pub fn read_lock(host: &Host, path: &Path, given: Option<&str>) -> Result<Vec<u8>, SettingFault> {
+    let none = || SettingPlace::whole_file(path).fault(FaultKind::NoLock);
+    given.map_or_else(|| read(host, path)?.ok_or_else(none), |text| Ok(text.into()))
+}
+
 /// Returns the fault of a named file that `read` has found absent.
 pub fn missing(host: &Host, path: &Path) -> SettingFault {
     let wrong = match host.stat(path) {

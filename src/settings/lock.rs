@@ -19,6 +19,9 @@ const MAX_FAMILIES: usize = 200;
 /// The format of locks, raised when their meaning changes.
 const FORMAT: i64 = 1;
 
+/// Every lock begins with it.
+pub const BEGIN: &str = "# Written by `cudarun record`";
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lock {
     /// The oldest driver that runs it.
@@ -45,7 +48,7 @@ impl Lock {
     /// Returns the text of the file: equal for equal sets.
     pub fn text(&self) -> String {
         let mut text = format!(
-            "# Written by `cudarun record` or `cudarun fleet --lock`. `cudarun --locked` takes this set and no other.\nformat = {FORMAT}\n"
+            "{BEGIN} or `cudarun fleet --lock`. `cudarun --locked` takes this set and no other.\nformat = {FORMAT}\n"
         );
         if let Some(driver) = self.driver {
             text.push_str(&format!("driver = \">={driver}\"\n"));

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use semver::VersionReq;
 use serde::{Serialize, Serializer};
 
-use crate::cli::{FetchWhen, Level, OnFailure, When};
+use crate::cli::{FetchWhen, Level, OnFailure, When, is_toolkit};
 use crate::host::Unsafe;
 use crate::inventory::Origin;
 use crate::pin;
@@ -212,7 +212,8 @@ impl Vocabulary {
 
     /// Returns the name of a family, or of a part of the machine, that `requires` may hold.
     pub(super) fn requirement(&self, word: &str) -> Option<&'static str> {
-        let machine = OF_MACHINE.into_iter().find(|name| name.eq_ignore_ascii_case(word));
+        let is_it = |name: &&str| name.eq_ignore_ascii_case(word) || *name == TOOLKIT && is_toolkit(word);
+        let machine = OF_MACHINE.into_iter().find(is_it);
         machine.or_else(|| self.family(word))
     }
 }

@@ -130,9 +130,10 @@ impl Settings {
         let words = vocabulary();
         let given = [invocation::options(common, wishes, &words)?, invocation::variables(&host.env, &words)?];
         let files = ParsedFiles::read(host, common, command, &words);
-        match files.and_then(|files| Settings::in_order(host, &given, &files, command, purpose, &words)) {
+        let lock = wishes.lock.as_deref();
+        match files.and_then(|all| Settings::in_order(host, &given, &all, command, purpose, &words, lock)) {
             Err(_) if purpose == Purpose::Examine => {
-                Settings::in_order(host, &given[..1], &ParsedFiles::default(), None, purpose, &words)
+                Settings::in_order(host, &given[..1], &ParsedFiles::default(), None, purpose, &words, None)
             }
             settings => settings,
         }
@@ -145,6 +146,7 @@ impl Settings {
         command: Option<&Command>,
         purpose: Purpose,
         words: &Vocabulary,
+        lock: Option<&str>,
     ) -> Result<Settings, Error> {
         let mut remarks: Vec<SettingRemark> =
             files.files.iter().flat_map(|file| &file.remarks).cloned().map(SettingRemark::Key).collect();
@@ -188,7 +190,7 @@ impl Settings {
             }
         };
         if obeys_lock {
-            settings.obey_lock(words)?;
+            settings.obey_lock(words, lock)?;
         }
         Ok(settings)
     }
@@ -353,11 +355,9 @@ impl Settings {
     }
 
     /// Adds the demands of the lock beside the project's file, or in the current directory. It must exist and be valid.
-    fn obey_lock(&mut self, words: &Vocabulary) -> Result<(), Error> {
+    fn obey_lock(&mut self, words: &Vocabulary, given: Option<&str>) -> Result<(), Error> {
         let path = files::lock(&self.host, self.project.as_deref());
-        let none = || SettingPlace::whole_file(&path).fault(FaultKind::NoLock);
-        let bytes = files::read(&self.host, &path).and_then(|bytes| bytes.ok_or_else(none))?;
-        let mut lock = lock::lock(&bytes, &path)?;
+        let mut lock = lock::lock(&files::read_lock(&self.host, &path, given)?, &path)?;
         for family in &mut lock.families {
             let place = SettingPlace::file(&path, family.line);
             let unknown = || place.fault(FaultKind::BadLock(BadLock::UnknownFamily));

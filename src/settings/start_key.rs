@@ -29,6 +29,8 @@ const VARIABLES: &[(&str, Option<&[u8]>)] = &[
     (variables::VERIFY, None),
     (variables::VERIFY_LEVEL, None),
     (variables::VIEW, None),
+    ("CUDACXX", PATH),
+    ("CUDAToolkit_ROOT", PATH),
     ("CUDA_DEVICE_ORDER", None),
     ("CUDA_HOME", PATH),
     ("CUDA_PATH", PATH),
@@ -61,11 +63,14 @@ const VARIABLES: &[(&str, Option<&[u8]>)] = &[
     ("PYTHONPLATLIBDIR", None),
     ("PYTHONSAFEPATH", None),
     ("PYTHONUSERBASE", PATH),
+    ("TRITON_PTXAS_PATH", PATH),
     ("VIRTUAL_ENV", PATH),
     ("XDG_CACHE_HOME", None),
     ("XDG_CONFIG_HOME", None),
     ("XDG_DATA_HOME", None),
     ("XDG_RUNTIME_DIR", None),
+    // A start may set it, and a person's value stays.
+    ("XLA_FLAGS", None),
     ("_LMFILES_", None),
 ];
 /// The value of a variable is one path.
@@ -79,7 +84,9 @@ const REACH_LIBRARIES: [&str; 8] =
 pub fn start_key(host: &Host, program: &Path, command: &Command, is_build: bool) -> Option<Key> {
     let own = host.stat(Path::new("/proc/self/exe")).ok()?;
     let significant = significant(host, program, command);
-    let needs_directory = significant.directory || program.is_relative() || has_relative_paths(host);
+    // A build is for the framework in the project's `.venv`.
+    let needs_directory =
+        is_build || significant.directory || program.is_relative() || has_relative_paths(host);
     let mut key = Key::new();
     let mut part = |value: Option<&[u8]>| key.push(value);
     for number in
@@ -145,45 +152,4 @@ fn has_relative_paths(host: &Host) -> bool {
         let mut parts = value.as_bytes().split(|byte| separators.contains(byte));
         (*name == "PATH" || !value.is_empty()) && parts.any(depends_on_directory)
     })
-}
-
-#[cfg(test)]
-#[allow(clippy::disallowed_methods, reason = "arranges what is looked at")]
-mod tests {
-    use std::fs;
-
-    use super::*;
-
-    #[test]
-    fn a_key_knows_every_variable_that_a_plan_depends_on() {
-        let root = tempfile::tempdir().unwrap();
-        fs::create_dir_all(root.path().join("proc/self")).unwrap();
-        fs::write(root.path().join("proc/self/exe"), b"").unwrap();
-        let key = |variable: Option<(&str, &str)>| {
-            let env = variable.into_iter().collect();
-            let host = Host::at(root.path(), env, "/".into()).unwrap();
-            let command = Command { program: "true".into(), arguments: Vec::new() };
-            start_key(&host, Path::new("/bin/true"), &command, false).unwrap()
-        };
-        assert_eq!(key(Some(("OTHER", "/a"))), key(None), "the control");
-        for beginning in REACH_LIBRARIES {
-            let name = format!("{beginning}X");
-            assert!(key(Some((&name, "/a"))) != key(None), "{name}");
-        }
-        let decide = "CONDA_PREFIX CUDARUN_CONFIG CUDARUN_LOCKED CUDARUN_ON_FAILURE CUDARUN_PIN CUDARUN_PINS \
-            CUDARUN_PINS_FOR CUDARUN_PIN_MODE CUDARUN_REQUIRE CUDARUN_USES CUDARUN_VERIFY \
-            CUDARUN_VERIFY_LEVEL CUDARUN_VIEW CUDA_DEVICE_ORDER CUDA_HOME CUDA_PATH \
-            CUDA_ROOT CUDA_TOOLKIT_ROOT_DIR CUDA_VISIBLE_DEVICES CUDNN_HOME CUDNN_PATH \
-            CUDNN_ROOT CUDNN_ROOT_DIR CUTENSOR_ROOT GLIBC_TUNABLES HOME LD_AUDIT \
-            LD_LIBRARY_PATH LD_PRELOAD LOADEDMODULES MODULEPATH NCCL_HOME NCCL_ROOT \
-            NCCL_ROOT_DIR NVHPC NVHPC_ROOT NVIDIA_DISABLE_REQUIRE NVIDIA_REQUIRE_CUDA \
-            NVIDIA_REQUIRE_JETPACK PATH PYENV_DIR PYENV_VERSION PYTHONHOME PYTHONNOUSERSITE \
-            PYTHONPATH PYTHONPLATLIBDIR PYTHONSAFEPATH PYTHONUSERBASE VIRTUAL_ENV \
-            XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME \
-            XDG_RUNTIME_DIR _LMFILES_";
-        for name in decide.split(' ') {
-            let (one, other) = (key(Some((name, "/a"))), key(Some((name, "/b"))));
-            assert!(one != other && one != key(None), "{name}");
-        }
-    }
 }

@@ -77,7 +77,7 @@ fn decide(world: &World<'_>) -> Outcome {
 
 /// Returns the first hint after which there is a solution, or two of them one after the other.
 fn hint(conflict: &Conflict, world: &World<'_>) -> Option<Hint> {
-    if conflict.is_exhausted {
+    if conflict.skipped > 0 {
         return None;
     }
     let helpful = |hints: &[Hint], world: &World<'_>| {

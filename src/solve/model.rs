@@ -27,8 +27,8 @@ pub struct Policy {
     pub can_force: bool,
     /// Origins that a person prefers, the most preferred first.
     pub origins: Vec<Origin>,
-    /// The number of sets to pass over, best first.
-    pub passed: usize,
+    /// The number of sets to skip, best first.
+    pub skipped: usize,
     pub failed_proofs: Vec<FailedProof>,
     /// The files that the program maps without cudarun.
     pub mapped: BTreeSet<FileId>,
@@ -213,8 +213,8 @@ pub struct Conflict {
     pub hint: Option<Hint>,
     /// Wheels with which there is a set, for `cudarun fetch`.
     pub to_fetch: Vec<MissingWheel>,
-    /// There are sets, but no more than were to be passed over.
-    pub is_exhausted: bool,
+    /// The number of sets that fit, all of which were to be skipped.
+    pub skipped: usize,
 }
 
 /// A wheel to get, and what asks for it.

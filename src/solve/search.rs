@@ -41,8 +41,8 @@ pub(super) struct DeadEnd {
     pub unmet: Vec<Unmet>,
     /// Every family that was part of a dead end.
     pub families: BTreeSet<String>,
-    /// There were solutions, and the caller passes over all of them.
-    pub is_exhausted: bool,
+    /// The number of solutions, all of which the caller skips.
+    pub skipped: usize,
 }
 
 struct Search<'a, 'w> {
@@ -50,8 +50,8 @@ struct Search<'a, 'w> {
     /// The dead end with the most picks, which explains most.
     deepest: Option<(usize, Unmet)>,
     families: BTreeSet<String>,
-    /// Solutions that were passed over.
-    passed: usize,
+    /// Solutions that were skipped.
+    skipped: usize,
     steps: usize,
     limit: usize,
 }
@@ -64,7 +64,7 @@ pub(super) fn best<'a>(slots: Vec<Slot<'a>>, world: &World<'a>) -> Result<Soluti
 impl<'a, 'w> Search<'a, 'w> {
     fn new(world: &'w World<'a>) -> Search<'a, 'w> {
         let (families, limit) = (BTreeSet::new(), STEP_LIMIT);
-        Search { world, deepest: None, families, passed: 0, steps: 0, limit }
+        Search { world, deepest: None, families, skipped: 0, steps: 0, limit }
     }
 
     fn run(&mut self, slots: Vec<Slot<'a>>) -> Result<Solution<'a>, DeadEnd> {
@@ -78,7 +78,7 @@ impl<'a, 'w> Search<'a, 'w> {
             Err(_) => Err(DeadEnd {
                 unmet: self.deepest.take().map(|(_, unmet)| unmet).into_iter().collect(),
                 families: std::mem::take(&mut self.families),
-                is_exhausted: self.passed > 0,
+                skipped: self.skipped,
             }),
         }
     }
@@ -97,7 +97,7 @@ impl<'a, 'w> Search<'a, 'w> {
         }
         let (level, mut blame) = (done.len(), slot.because.clone());
         let mut rejected = slot.rejected.clone();
-        let passed = self.passed;
+        let skipped = self.skipped;
         let viable = self.viable(&slot, done, &mut rejected, &mut blame);
         for (index, candidate) in viable.iter().enumerate() {
             let pick = Picked {
@@ -123,25 +123,25 @@ impl<'a, 'w> Search<'a, 'w> {
                 Err(due_to) if !due_to.contains(&level) => return Err(due_to),
                 Err(due_to) => {
                     blame.extend(due_to.into_iter().filter(|position| *position != level));
-                    let was_passed = self.passed > passed;
-                    let reason = if was_passed { Reason::PassedOver } else { Reason::DeadEnd };
+                    let was_skipped = self.skipped > skipped;
+                    let reason = if was_skipped { Reason::PassedOver } else { Reason::DeadEnd };
                     rejected.push(Rejection::new(candidate.installation, reason));
                 }
             }
         }
-        // A slot that was filled in a solution passed over must not stay empty in the next.
-        if self.passed > passed {
+        // A slot that was filled in a skipped solution must not stay empty in the next.
+        if self.skipped > skipped {
             return Err(blame);
         }
         self.give_up(&slot, rejected, done, queue, blame)
     }
 
-    /// All slots are filled: by the wanted set, or by one to pass over. Another pick anywhere makes another set.
+    /// All slots are filled: by the wanted set, or by one to skip. Another pick anywhere makes another set.
     fn arrive(&mut self, done: &[Picked<'a>]) -> Result<Solution<'a>, Blame> {
-        if self.passed == self.world.policy.passed {
+        if self.skipped == self.world.policy.skipped {
             return Ok(Solution::default());
         }
-        self.passed += 1;
+        self.skipped += 1;
         Err((0..done.len()).collect())
     }
 

@@ -123,6 +123,18 @@ pub fn publish(host: &Host, file: &Path, bytes: &[u8]) -> io::Result<()> {
     write_atomically(host, file, 0o666, bytes)
 }
 
+/// Like [`publish`]. Replaces a regular file only if it is empty or begins with `begin`, and not a link to such a file.
+pub fn publish_again(host: &Host, file: &Path, begin: &str, bytes: &[u8]) -> io::Result<()> {
+    if is_special(file) || host.lstat(file).is_err() {
+        return publish(host, file, bytes);
+    }
+    let start = host.read_start(file, begin.len() as u64).map_err(|_| ErrorKind::AlreadyExists)?;
+    if !start.is_empty() && start != begin.as_bytes() {
+        return Err(ErrorKind::AlreadyExists.into());
+    }
+    publish(host, &fs::canonicalize(file)?, bytes)
+}
+
 fn is_special(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }

@@ -1,5 +1,5 @@
 //! Chooses the directory in which cudarun keeps things between runs: the first candidate that is writable, safe from other
-//! users, and can stand in `LD_LIBRARY_PATH`.
+//! users, and fit for `LD_LIBRARY_PATH`.
 #![allow(clippy::disallowed_methods, reason = "probes directories of our own, and nothing else")]
 
 use std::fs;

@@ -90,6 +90,21 @@ fn each_problem_is_found_and_a_whole_toolkit_has_none() {
         assert_eq!(found[0]["names"][0], names, "{missing}: {found:?}");
     }
     assert_eq!(without("include/nv/target")[0]["problem"], "no-cccl");
+    let damaged = |damaged: &'static str, text: &'static str| {
+        problems(toolkit("/usr/local/cuda", "12.4.131", 13, &|name, own| {
+            if name == damaged { text.to_owned() } else { own }
+        }))
+    };
+    for (name, text) in [
+        ("bin/nvcc", "#!/bin/sh\n"),
+        ("bin/ptxas", "#!/bin/sh\n# Cuda compilation tools, rel"),
+        // It is not executable.
+        ("nvvm/bin/cicc", "Cuda compilation tools, release 12.4, V12.4.131"),
+    ] {
+        let found = damaged(name, text);
+        assert_eq!(found[0]["problem"], "compiler-damaged", "{name}: {found:?}");
+        assert_eq!(found[0]["names"][0], name.rsplit('/').next().unwrap(), "{found:?}");
+    }
     let stubs = toolkit("/usr/local/cuda", "12.4.131", 13, &|name, text| {
         if name.starts_with("lib64") { String::new() } else { text }
     });

@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use clap::Parser;
 use cudarun::cli::{Cli, Export, Verb, When};
@@ -129,26 +130,24 @@ fn names_of_programs_are_bytes() {
     Run::new([OsStr::new("explain"), program.as_os_str()]).env("PATH", &path).any_stdout().check();
     Run::new([OsStr::new("-q"), OsStr::from_bytes(b"\xff")])
         .status(127)
-        .stderr("cudarun: `\\xff` was not found\n")
+        .stderr("cudarun: `\\xff` was not found in PATH\n")
         .check();
 }
 
 #[test]
 fn a_program_that_is_not_there_is_127() {
-    Run::new(["no-such-program"]).status(127).stderr("cudarun: `no-such-program` was not found\n").check();
+    let not_found = "cudarun: `no-such-program` was not found in PATH\n";
+    Run::new(["no-such-program"]).status(127).stderr(format!("{not_found}\nhint: cudarun --help\n")).check();
     Run::new(["./no/such"]).status(127).stderr("cudarun: `./no/such` was not found\n").check();
     Run::new(["explian", "true"])
         .status(127)
-        .stderr("cudarun: `explian` was not found\n\nhint: cudarun explain true\n")
+        .stderr("cudarun: `explian` was not found in PATH\n\nhint: cudarun explain true\n")
         .check();
-    Run::new(["explain", "no-such-program"])
-        .status(2)
-        .stderr("cudarun: `no-such-program` was not found\n")
-        .check();
+    Run::new(["explain", "no-such-program"]).status(2).stderr(not_found).check();
     Run::new(["explain", "--json", "no-such-program"])
         .status(2)
         .stdout_contains(&["\"code\": 2", "\"schema\": 2", "was not found"])
-        .stderr("cudarun: `no-such-program` was not found\n")
+        .stderr(not_found)
         .check();
 }
 
@@ -195,16 +194,81 @@ fn nothing_is_started_under_a_root() {
     let machine = Machine::load("nothing");
     Run::on(&machine, &["true"])
         .status(125)
-        .stderr("cudarun: `run` starts a program, which is not possible with --root\n")
+        .stderr("cudarun: `run` starts a program, which is not possible with --root\n\nhint: cudarun explain PROGRAM\n")
         .check();
     Run::on(&machine, &["verify", "true"])
         .status(2)
-        .stderr("cudarun: `verify` starts a program, which is not possible with --root\n")
+        .stderr("cudarun: `verify` starts a program, which is not possible with --root\n\nhint: cudarun explain PROGRAM\n")
+        .check();
+    let hint = "with --root, `fetch` fills no store: it needs --dry-run or --into DIR\n\nhint: cudarun fetch --dry-run PROGRAM\n";
+    Run::on(&machine, &["fetch", "cudart"]).status(2).stderr(format!("cudarun: {hint}")).check();
+    Run::on(&machine, &["allow"])
+        .status(2)
+        .stderr("cudarun: `allow` works only on this machine: remove --root\n")
         .check();
     Run::new(["--root", "/no/such/root", "list"])
         .status(2)
         .stderr_contains(&["--root `/no/such/root`"])
         .check();
+}
+
+/// The control is a root with one directory of a system.
+#[test]
+fn a_directory_that_is_no_root_is_refused() {
+    let workshop = Workshop::new();
+    std::fs::create_dir_all(workshop.path("empty/src")).unwrap();
+    std::fs::create_dir_all(workshop.path("root/opt")).unwrap();
+    let list = |root: &str| Run::new(["--root", root, "list"]).in_directory(workshop.path(""));
+    list("empty")
+        .status(2)
+        .stderr("cudarun: --root `empty` cannot be used: it has no /usr and no /etc\n")
+        .check();
+    list("root")
+        .status(1)
+        .stdout("no NVIDIA library is installed\n\nnext: cudarun --root root doctor\n")
+        .check();
+}
+
+/// The control is the same machine without an option: `next` starts the program.
+#[test]
+fn the_next_command_is_for_the_machine_of_the_page() {
+    let workshop = Workshop::new();
+    let torch = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines/torch.toml");
+    std::fs::copy(torch, workshop.path("a machine.toml")).unwrap();
+    let page = |words: &[&str]| {
+        let all = ["--machine", "a machine.toml"].iter().chain(words);
+        Run::new(all).in_directory(workshop.path("")).any_stdout().check()
+    };
+    for (words, next) in [
+        (&["list"][..], "explain PROGRAM"),
+        (&["doctor"], "explain python3 -c 'import torch'"),
+        (&["trace", "--predict", "python3", "train.py"], "explain python3 train.py"),
+    ] {
+        let text = page(words);
+        assert!(text.ends_with(&format!("next: cudarun --machine 'a machine.toml' {next}\n")), "{text}");
+    }
+    let explained = page(&["explain", "python3", "train.py"]);
+    assert!(explained.contains(" starts with ") && !explained.contains("next:"), "{explained}");
+    let here = Run::new(["explain", "/bin/true"]).any_stdout().check();
+    assert!(here.ends_with("\nnext: cudarun doctor\n"), "{here}");
+}
+
+#[test]
+fn help_says_which_words_a_verb_takes() {
+    for (verb, says) in [
+        ("doctor", "first Python in PATH"),
+        ("diagnose", "standard input has them"),
+        ("fetch", "`prune` removes old wheels"),
+        ("shell", "`[requires]`"),
+    ] {
+        let help = Run::new(["help", verb]).any_stdout().check();
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(help.contains("Arguments: ") && help.contains(says), "{help}");
+    }
+    for (verb, is_taken) in [("init", false), ("record", false), ("explain", true)] {
+        let help = Run::new(["help", verb]).any_stdout().check();
+        assert_eq!(help.contains("  --locked\n"), is_taken, "{verb}: {help}");
+    }
 }
 
 #[test]
@@ -317,13 +381,16 @@ fn families_are_known_by_the_names_that_a_list_shows() {
 #[test]
 fn verbs_are_suggested_only_where_one_is_allowed() {
     let hint = "\nhint: cudarun list\n";
-    let not_found = "cudarun: `lst` was not found\n";
+    let not_found = "cudarun: `lst` was not found in PATH\n";
     Run::new(["lst"]).status(127).stderr(format!("{not_found}{hint}")).check();
     let quiet = hint.replace("cudarun", "cudarun -q");
     Run::new(["-q", "lst"]).status(127).stderr(format!("{not_found}{quiet}")).check();
     Run::new(["--", "lst"]).status(127).stderr(not_found).check();
     Run::new(["run", "lst"]).status(127).stderr(not_found).check();
-    Run::new(["ruby-that-is-not-here"]).status(127).stderr_contains(&["was not found\n"]).check();
+    Run::new(["ruby-that-is-not-here"])
+        .status(127)
+        .stderr_contains(&["was not found in PATH\n\nhint: cudarun --help\n"])
+        .check();
 }
 
 /// A package brings the first file of cuDNN under a name of its own, and the other files are nowhere.
@@ -437,5 +504,8 @@ fn help_fits_a_small_terminal_and_lists_every_verb() {
         let long = Run::new([verb, "--help"]).any_stdout().check();
         assert_eq!(Run::new(["help", verb]).any_stdout().check(), long);
     }
-    Run::new(["--", "help"]).status(127).stderr("cudarun: `help` was not found\n").check();
+    let no_verb = "cudarun: `help` was not found: the word after `help` is not a verb\n";
+    for (words, hint) in [(&["--", "help"][..], ""), (&["help", "nosuch"], "\nhint: cudarun --help\n")] {
+        Run::new(words).status(127).stderr(format!("{no_verb}{hint}")).check();
+    }
 }

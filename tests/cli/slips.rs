@@ -86,7 +86,9 @@ fn each_slip_is_named_and_its_correction_works() {
             fail(format!("status {code}"));
         }
         let (text, code) = run(&then);
-        if code != status || text.contains("hint: cudarun") {
+        // A machine without a toolkit refuses a build, and names the next step.
+        let is_corrected = text.replace("hint: cudarun fetch toolkit", "").contains("hint: cudarun");
+        if code != status || is_corrected {
             faults += &format!("--- {typed}: then {then}: status {code}\n{text}\n");
         }
     }

@@ -589,11 +589,16 @@ fn a_description_makes_nothing_outside_its_directory() {
     let good = scratch.path().join("good.toml");
     fs::write(&good, files("[[file]]\npath = \"/d\"\nlink = \"/etc\"")).unwrap();
     let run = Run::new(["--machine", good.to_str().unwrap(), "list"]).status(1);
-    run.stdout("no NVIDIA library is installed\n\nnext: cudarun doctor\n").check();
+    let next = format!("next: cudarun --machine {} doctor\n", good.display());
+    run.stdout(format!("no NVIDIA library is installed\n\n{next}")).check();
     for verb in ["run", "verify", "trace", "record"] {
         let run = Run::new(["--machine", good.to_str().unwrap(), verb, "true"]);
         let status = if verb == "verify" { 2 } else { 125 };
-        run.status(status).stderr_contains(&["which is not possible with --machine"]).any_stdout().check();
+        let hint = format!("hint: cudarun --machine {} explain PROGRAM\n", good.display());
+        run.status(status)
+            .stderr_contains(&["which is not possible with --machine", &hint])
+            .any_stdout()
+            .check();
     }
 }
 
@@ -827,7 +832,8 @@ fn frameworks_are_examined_as_their_programs_would_be() {
     assert!(fault.starts_with("without cudarun: cuDNN: mixed: ") && fault.contains("/opt/other"), "{fault}");
     assert_eq!(examined("")["faults"], Value::Array(Vec::new()), "the control");
     let page = Run::on(&machine, &["doctor"]).any_stdout().check();
-    assert!(page.ends_with("next: cudarun python3 -c 'import torch'\n"), "{page}");
+    // It cannot be started there.
+    assert!(page.ends_with("next: cudarun explain python3 -c 'import torch'\n"), "{page}");
 }
 
 #[test]

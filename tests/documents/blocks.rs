@@ -20,7 +20,7 @@ use std::process::Command;
 use crate::fetch::wheelhouse::{Wheelhouse, cudart};
 use crate::pin::real_loader::WORLD;
 use crate::support::machine::Machine;
-use crate::support::{CUDARUN, Workshop};
+use crate::support::{CUDARUN, Workshop, without_root};
 
 const LANGUAGES: [&str; 5] = ["sh", "bash", "zsh", "fish", "console"];
 
@@ -180,7 +180,8 @@ impl Place {
         command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").envs(self.env.iter().cloned());
         let output = command.current_dir(&self.directory).output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr);
-        (output.status.success(), format!("{}{told}", String::from_utf8_lossy(&output.stdout)))
+        let said = format!("{}{told}", String::from_utf8_lossy(&output.stdout));
+        (output.status.success(), without_root(&said, &self.directory))
     }
 }
 

@@ -169,7 +169,7 @@ fn variants(file: &str, start: &str) -> Vec<String> {
     let source = read(file);
     let (_, variants) = source.split_once(start).unwrap();
     let (variants, _) = variants.split_once("\n}").unwrap();
-    // Fields that stand on lines of their own are indented further.
+    // Fields on lines of their own are indented further.
     let is_variant = |line: &&str| line.starts_with("    ") && line.as_bytes()[4].is_ascii_uppercase();
     let kebab = |line: &str| {
         let name: String = line.trim().chars().take_while(char::is_ascii_alphanumeric).collect();

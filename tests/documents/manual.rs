@@ -86,7 +86,9 @@ fn page() -> String {
         usage(&mut page, verb);
         page.control("PP", []);
         page.text(marked(&format!("{}.", verb.get_about().unwrap())));
-        let is_above = |option: &Arg| command.get_arguments().any(|above| above.get_id() == option.get_id());
+        let is_named = |option: &Arg| option.get_long().is_some() && !option.is_hide_set();
+        let is_same = |option: &Arg| command.get_arguments().any(|above| above.get_id() == option.get_id());
+        let is_above = |option: &Arg| is_named(option) && is_same(option);
         options(&mut page, verb, |option| !is_everywhere(option) && !is_above(option));
         let shared = verb.get_arguments().filter(|option| !is_everywhere(option) && is_above(option));
         let shared: Vec<_> = shared.filter_map(Arg::get_long).map(|long| format!("`--{long}`")).collect();

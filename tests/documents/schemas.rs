@@ -168,9 +168,14 @@ fn outputs() -> BTreeMap<&'static str, Vec<Value>> {
     }
     let nodes = tempfile::tempdir().unwrap();
     fs::write(nodes.path().join("bad.toml"), "no description").unwrap();
-    for program in ["python3 /home/user/train.py", "/opt/app/for-13"] {
-        let machines = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/machines");
-        let words = ["fleet", "--json", "--program", program, machines, nodes.path().to_str().unwrap()];
+    let programs = ["python3 /home/user/train.py", "/opt/app/for-13"];
+    for machine in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/machines")).unwrap() {
+        let machine = machine.unwrap();
+        let described = format!("programs = {programs:?}\n{}", fs::read_to_string(machine.path()).unwrap());
+        fs::write(nodes.path().join(machine.file_name()), described).unwrap();
+    }
+    for program in programs {
+        let words = ["fleet", "--json", "--program", program, nodes.path().to_str().unwrap()];
         keep("fleet", &Run::new(words).output().0);
     }
     keep("verify", &Run::new(["verify", "--json", "/bin/true"]).any_stderr().output().0);

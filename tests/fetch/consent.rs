@@ -18,7 +18,7 @@ fn project(text: &str) -> Wheelhouse {
     house
 }
 
-const NO_TERMINAL: &str = "nothing was downloaded: there is no terminal to ask on\n\nhint: --yes allows it";
+const NO_TERMINAL: &str = "nothing was downloaded: there is no terminal to ask on\n\nhint: cudarun ";
 
 #[test]
 fn without_a_terminal_and_without_consent_nothing_is_fetched() {
@@ -28,7 +28,8 @@ fn without_a_terminal_and_without_consent_nothing_is_fetched() {
     for (words, status) in
         [(vec!["fetch", &app], 1), (vec!["fetch", "cudart"], 1), (vec!["--fetch", &app], 125)]
     {
-        house.run(&words).status(status).stderr_contains(&["1 wheel, ", NO_TERMINAL]).check();
+        let hint = format!("hint: cudarun {} --yes {}\n", words[0], words[1]);
+        house.run(&words).status(status).stderr_contains(&["1 wheel, ", NO_TERMINAL, &hint]).check();
         assert!(!house.path("home/.local").exists());
     }
     for (words, status) in [(vec!["fetch", "--yes", &app], 0), (vec!["fetch", "--yes", &app], 0)] {

@@ -240,7 +240,16 @@ fn the_wheels_of_the_directory_are_preferred_to_newer_ones() {
     house.fetch(&[&app]).stderr_contains(&newer).check();
     let house = Wheelhouse::new(&[cudart(), newer_cudart()]);
     fs::remove_file(house.path("wheels").join(newer_cudart().file_name())).unwrap();
-    house.fetch(&["--dry-run", "cudart=12.9"]).stdout_contains(&["nvidia-cuda-runtime-cu12 12.9.79"]).check();
+    let missing = format!("{} is not in {}\n", newer_cudart().file_name(), house.path("wheels").display());
+    let dry_run = |words: &[&str]| house.fetch(&[&["--dry-run"], words].concat()).any_stdout();
+    dry_run(&["cudart=12.9"])
+        .status(1)
+        .stdout_contains(&["nvidia-cuda-runtime-cu12 12.9.79"])
+        .stderr_contains(&[&missing])
+        .check();
+    dry_run(&["cudart"]).check();
+    let nowhere = house.run(&["fetch", "--dry-run", "--from", "nowhere", "cudart"]).status(2);
+    nowhere.stderr("cudarun: --from `nowhere`: no such directory\n").check();
     house.fetch(&["cudart"]).stderr_contains(&older).check();
     let house = Wheelhouse::new(&[cudart(), newer_cudart()]);
     fs::remove_file(house.path("wheels").join(newer_cudart().file_name())).unwrap();

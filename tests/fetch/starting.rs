@@ -9,7 +9,8 @@ fn a_program_starts_with_wheels_of_a_directory() {
     fails_alone("needs-cudart");
     let house = Wheelhouse::new(&[cudart()]);
     let app = app("needs-cudart");
-    let control = house.run(&[&app]).status(125).stderr_contains(&["cudart"]);
+    let or = format!("or:   `cudarun --fetch {app}` (1 wheel, ");
+    let control = house.run(&[&app]).status(125).stderr_contains(&["cudart", &or, ", for cudarun alone)"]);
     control.check();
     house.user_names_wheels();
     let start = || house.run(&["--fetch", "--yes", &app]).stdout("cudart 12040\n");
@@ -18,7 +19,15 @@ fn a_program_starts_with_wheels_of_a_directory() {
     fs::remove_dir_all(house.path("wheels")).unwrap();
     start().check();
     house.run(&[&app]).stdout("cudart 12040\n").check();
-    house.run(&["--without", "fetched", &app]).status(125).stderr_contains(&["cudart"]).check();
+    let next = house.run(&["explain", "--next", "--next", "-v", &app]).status(2);
+    let hint = format!("only 1 set fits, and `--next` was given 2 times\n\nhint: cudarun explain -v {app}\n");
+    next.stderr_contains(&[&hint]).check();
+    let without = ["--without", "fetched", "--fetch", "--yes", &app];
+    house.run(&[without[0], without[1], &app]).status(125).stderr_contains(&["cudart"]).check();
+    let ignored =
+        "nothing was fetched: this start ignores fetched wheels\n\nhint: leave out `--without fetched`\n";
+    house.run(&without).status(125).stderr(ignored).check();
+    start().check();
 }
 
 #[test]

@@ -44,7 +44,10 @@ fn all_wheels_of_a_toolkit_lie_in_the_entry_of_nvcc() {
         let mode = fs::metadata(root.join(program)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o555, "{program}");
     }
-    house.run(&["list", "toolkit"]).stdout_contains(&["13.0.88", "fetched"]).any_stderr().check();
+    let listed =
+        house.run(&["list", "toolkit"]).stdout_contains(&["13.0.88", "fetched"]).any_stderr().check();
+    assert_eq!(house.run(&["list", "cuda-toolkit"]).any_stdout().any_stderr().check(), listed);
+    house.fetch(&["cuda-toolkit=13.0"]).stderr("nothing to fetch: all libraries are here\n").check();
     house.fetch(&["toolkit"]).stderr("nothing to fetch: all libraries are here\n").check();
     house.run(&["fetch", "verify"]).stdout_contains(&["every file is as its wheel recorded it"]).check();
     let cicc = root.join("nvvm/bin/cicc");
@@ -69,7 +72,7 @@ fn a_toolkit_without_one_of_its_wheels_is_not_kept() {
 #[test]
 fn a_toolkit_that_no_wheels_make_is_named() {
     let house = house(&[nvcc(), nvvm()]);
-    let none = "cudarun: no wheel of toolkit =12.4 is on offer for this machine\n";
+    let none = "cudarun: no wheel of toolkit =12.4 is on offer for this machine: the table has 13.0.3 to 13.0.3\n\nhint: cudarun fetch toolkit\n";
     house.fetch(&["toolkit=12.4"]).status(2).stderr(none).check();
     house.fetch(&["toolkti=13.0"]).status(2).stderr_contains(&["toolkti"]).check();
     let json = house.run(&["fetch", "--dry-run", "--json", "toolkit>=13"]).json();

@@ -41,6 +41,24 @@ fn words_that_are_wrong_are_named() {
     refused(&["cudart=11"], 2, &["=11"]);
     refused(&["cudart", "--cuda", "99"], 2, &["CUDA runtime"]);
     refused(&["cudart", "--cuda", "x"], 2, &["--cuda"]);
+    refused(&["cudart", "--cuda", "12.4"], 2, &["'12.4'", "a major version, such as 12"]);
+    refused(&["cudart=99"], 2, &["the table has 12.4.127 to 12.4.127", "hint: cudarun fetch cudart\n"]);
+    refused(&["driver"], 2, &["a driver cannot be fetched: the administrator"]);
+    refused(
+        &["nvidia-curand-cu12"],
+        2,
+        &["`nvidia-curand-cu12` was not found", "hint: cudarun fetch --cuda 12 curand\n"],
+    );
+    for (words, idle) in [
+        (&["prune", "--all", "cudart"][..], "'FAMILY' cannot be used with 'fetch prune'"),
+        (&["list", "cudart"], "'FAMILY' cannot be used with 'fetch list'"),
+        (&["--all", "cudart"], "'--all' cannot be used with 'fetch FAMILY'"),
+        (&["cudart", "--older", "5"], "'--older' cannot be used with 'fetch FAMILY'"),
+        (&["--cuda", "12", "/bin/true"], "'--cuda' cannot be used with 'fetch PROGRAM'"),
+        (&["verify", "--older", "5"], "'--older' cannot be used with 'fetch verify'"),
+    ] {
+        refused(words, 2, &[idle]);
+    }
     refused(&["cublas"], 2, &["cuBLAS"]);
     refused(&["--older", "-1", "prune"], 2, &["-1"]);
     refused(&["cudart", "--from", "x", "--client", "pip"], 2, &["--from", "--client"]);
@@ -71,7 +89,19 @@ fn nothing_is_fetched_for_a_program_that_has_all() {
     let app = app.to_str().unwrap();
     house.fetch(&[app]).stderr_contains(&["fetched "]).check();
     house.fetch(&[app]).stderr("nothing to fetch: all libraries are here\n").check();
-    house.run(&["fetch", "/bin/true"]).stderr("nothing to fetch: all libraries are here\n").check();
+    house
+        .run(&["fetch", "/bin/true"])
+        .stderr("nothing to fetch: `true` needs no NVIDIA library as it is\n")
+        .check();
+    fs::write(house.path("home/train.py"), "import torch\n").unwrap();
+    let python = which::which("python3").unwrap();
+    let torch = house.run(&["fetch", python.to_str().unwrap(), "train.py"]);
+    torch
+        .stderr_contains(&[
+            "`python3` needs no NVIDIA library as it is\nnote: ",
+            "imports `torch`, which is not",
+        ])
+        .check();
     house.run(&["-q", "fetch", app]).check();
     let json = house.run(&["fetch", "--json", app]).json();
     assert_eq!(json["wheels"].as_array().unwrap().len(), 0);

@@ -2,17 +2,27 @@
 
 use std::fs;
 
-use super::{Nodes, node};
-use crate::support::parts::{cudnn, library};
+use super::{APP, Nodes, node, with_cudnn};
+use crate::support::parts::{compat, cudnn, library};
 
 const SYSTEM: &str = super::SYSTEM;
 
 /// A node with these versions of cuDNN, the first of which the loader gives.
 fn with(versions: &[&str]) -> String {
+    built(&versions.iter().map(|version| (*version, "")).collect::<Vec<_>>())
+}
+
+/// Like `with`, each version with a field of its file.
+fn built(versions: &[(&str, &str)]) -> String {
     let mut files: Vec<String> =
         ["libcublas", "libcublasLt"].map(|stem| library(SYSTEM, stem, "12", "12.4.5", "")).to_vec();
     let directories = [SYSTEM, "/usr/local/cuda/lib64", "/opt/cuda/lib64"];
-    files.extend(versions.iter().zip(directories).map(|(version, directory)| cudnn(directory, version, "")));
+    files.extend(
+        versions
+            .iter()
+            .zip(directories)
+            .map(|((version, field), directory)| cudnn(directory, version, field)),
+    );
     node("580.95.05", "", &files)
 }
 
@@ -34,7 +44,12 @@ fn a_lock_has_the_version_that_every_node_has() {
     // Equal nodes keep their best one.
     let equal = Nodes::new(&[("gpu01", with(&["9.19.0", "9.10.2"])), ("gpu02", with(&["9.19.0"]))]);
     equal.fleet(&["--lock", text, "-q"]).check();
-    assert!(fs::read_to_string(&file).unwrap().contains("version = \"9.19.0\""));
+    let lock = fs::read_to_string(&file).unwrap();
+    assert!(lock.contains("version = \"9.19.0\""));
+    // Another file is not replaced.
+    fs::write(&file, "[package]\n").unwrap();
+    equal.fleet(&["--lock", text]).status(2).stderr_contains(&["does not overwrite it"]).check();
+    assert_eq!(fs::read_to_string(&file).unwrap(), "[package]\n");
 }
 
 #[test]
@@ -55,4 +70,57 @@ fn without_a_common_version_the_library_is_named_with_its_nodes() {
     nodes.fleet(&["--lock", text]).status(2).stderr_contains(&["gpu03.toml"]).check();
     nodes.fleet(&["--lock", text, "--json"]).status(2).any_stdout().stderr_contains(&["--lock"]).check();
     assert!(!file.exists(), "no lock for some of the nodes");
+}
+
+#[test]
+fn a_lock_has_the_build_that_every_node_has() {
+    let nodes = Nodes::new(&[
+        ("gpu01", built(&[("9.19.0", "build_id = 'aa'"), ("9.10.2", "build_id = 'cc'")])),
+        ("gpu02", built(&[("9.19.0", "build_id = 'bb'"), ("9.10.2", "build_id = 'cc'")])),
+    ]);
+    let file = nodes.path("x.lock");
+    let lock = || nodes.fleet(&["--lock", file.to_str().unwrap(), "-q"]);
+    lock().check();
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.contains("version = \"9.10.2\"") && text.contains("\"cc\""), "{text}");
+    // The control: no build is on both.
+    nodes.put("gpu02.toml", &built(&[("9.19.0", "build_id = 'bb'"), ("9.10.2", "build_id = 'dd'")]));
+    let said = ["no build of cuDNN for `app --serve` is on all machines", "gpu02: 9.10.2, 9.19.0"];
+    lock().status(1).stderr_contains(&said).check();
+}
+
+#[test]
+fn no_lock_is_written_that_a_node_would_not_obey() {
+    let good = || with(&["9.19.0"]);
+    let nodes = Nodes::new(&[("gpu01", good())]);
+    let file = nodes.path("x.lock");
+    let refused = |other: String, said: &[&str]| {
+        nodes.put("gpu02.toml", &other);
+        let run = nodes.fleet(&["--lock", file.to_str().unwrap()]).status(1);
+        run.stderr_contains(&[&["no set for `app --serve` works on all machines\n"], said].concat()).check();
+        assert!(!file.exists(), "{said:?}");
+    };
+    // Its driver is older than the lock needs, although a compatibility library makes up for that.
+    let old = node(
+        "470.82.01",
+        "LD_LIBRARY_PATH = '/usr/local/cuda/compat'",
+        &[&with_cudnn("9.19.0")[..], &[compat("/usr/local/cuda/compat", "550.54.15", "470")]].concat(),
+    );
+    nodes.put("gpu02.toml", &old);
+    nodes.fleet(&[]).stdout_contains(&["works on all of 2 machines"]).check();
+    refused(old, &["gpu02: the driver does not meet the requirement of `.cudarun.lock:1`"]);
+    refused(good().replace("/usr/bin/app", "/usr/bin/other"), &["gpu02: the program is not there"]);
+    refused(good().replace("/dev/nvidia0", "/dev/x"), &["gpu02: "]);
+    // The control.
+    nodes.put("gpu02.toml", &good());
+    nodes.fleet(&["--lock", file.to_str().unwrap(), "-q"]).check();
+}
+
+#[test]
+fn a_program_without_libraries_has_no_lock() {
+    let nodes = Nodes::new(&[("gpu01", with(&["9.19.0"]).replace("\"libcudnn.so.9\", ", ""))]);
+    let file = nodes.path("x.lock");
+    let run = nodes.fleet(&["--lock", file.to_str().unwrap()]).status(1);
+    run.stderr_contains(&[&format!("`{APP}` needs no NVIDIA library: no lock is written")]).check();
+    assert!(!file.exists());
 }

@@ -9,3 +9,4 @@ mod names;
 mod python;
 mod records;
 mod requires_dist;
+mod toolchain;

@@ -10,7 +10,7 @@ fn modules(source: &str) -> Vec<String> {
 }
 
 #[test]
-fn finds_imports_wherever_they_stand() {
+fn finds_imports_wherever_they_are() {
     let source = "\
 #!/usr/bin/env python3
 \"\"\"Doc: import numpy\"\"\"

@@ -2,7 +2,7 @@
 # Compilers that frameworks need while they run, and a build, on a real GPU: tests/gpu/compilers.sh PATH-TO-cudarun
 #
 # Each row hides a file where a framework looks for it: as it is, the program fails. With cudarun it gets the file of another
-# toolkit, by the variable that the framework reads. Then an extension of torch is built and runs, where CUDA_HOME leads
+# toolkit, by the variable that the framework reads, and `diagnose` names the cause. Then an extension of torch is built and runs, where CUDA_HOME leads
 # nowhere. The files are back in their places afterwards. Prints rows for the table of tests/gpu/run.sh.
 set -u
 cudarun=$(realpath "${1:?usage: tests/gpu/compilers.sh PATH-TO-cudarun}")
@@ -24,23 +24,28 @@ failed=0
 
 hide() { mv "$1" "$1.hidden" && hidden+=("$1"); }
 
-# one LABEL HIDDEN MESSAGE COMMAND…
+# one LABEL HIDDEN MESSAGE CAUSE COMMAND…: CAUSE is empty where `diagnose` is not asked.
 one() {
-    local label=$1 what=$2 message=$3 result=ok status without with
-    shift 3
+    local label=$1 what=$2 message=$3 expected=$4 cause="" result=ok status without with
+    shift 4
     rm -rf "$TRITON_CACHE_DIR"
     "$@" >"$work/out" 2>&1
     status=$?
     without="status $status; $(grep -oE "$message" "$work/out" | head -n 1)"
     { [ $status -ne 0 ] && grep -qE "$message" "$work/out"; } || result=FAIL
     rm -rf "$TRITON_CACHE_DIR"
+    if [ -n "$expected" ]; then
+        "$cudarun" diagnose --as-is --json "$@" >/dev/null 2>"$work/diagnosed"
+        cause=$(python3 "$here/first_cause.py" "$work/diagnosed" | head -n 1)
+        [ "$cause" = "is $expected" ] || result=FAIL
+    fi
     "$cudarun" explain "$@" >"$work/explain" 2>&1
     "$cudarun" "$@" >"$work/with" 2>&1
     status=$?
     [ $status -eq 0 ] || result=FAIL
-    with=$(tail -n 1 "$work/with")
+    with="${cause:+$cause; }$(tail -n 1 "$work/with")"
     row $result "$label" "$what" "$without" "$with"
-    [ $result = ok ] || tail -n 25 "$work/out" "$work/explain" "$work/with" | sed 's/^/      /'
+    [ $result = ok ] || tail -n 25 "$work/out" "$work/diagnosed" "$work/explain" "$work/with" 2>/dev/null | sed 's/^/      /'
     restore
 }
 
@@ -65,7 +70,7 @@ assert z.sum().item() == 200
 print("triton compiles and computes")
 PY
     hide "$site/triton/backends/nvidia/bin/ptxas"
-    one "triton" "ptxas hidden" "Cannot find ptxas" python3 "$work/uses_triton.py"
+    one "triton" "ptxas hidden" "Cannot find ptxas" not-on-path python3 "$work/uses_triton.py"
 fi
 if python3 -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("jax"))'; then
     cat >"$work/uses_jax.py" <<'PY'
@@ -76,7 +81,7 @@ assert abs(float(x) - 99.674) < 0.01
 print("jax compiles and computes")
 PY
     hide "$toolkit/nvvm/libdevice/libdevice.10.bc"
-    one "jax" "libdevice hidden" "No candidates could be compiled|libdevice not found" python3 "$work/uses_jax.py"
+    one "jax" "libdevice hidden" "No candidates could be compiled|libdevice not found" not-on-path python3 "$work/uses_jax.py"
 fi
 if python3 -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("torch"))'; then
     cat >"$work/extension.py" <<'PY'
@@ -98,6 +103,6 @@ PY
     printf '#!/bin/sh\n[ "$1" = explain ] && shift && exec "%s" explain --build "$@"\nexec "%s" --build "$@"\n' "$plain" "$plain" >"$work/build"
     chmod +x "$work/build"
     cudarun=$work/build
-    one "torch, --build" "CUDA_HOME=/nonexistent" "/nonexistent/bin/nvcc" python3 "$work/extension.py"
+    one "torch, --build" "CUDA_HOME=/nonexistent" "/nonexistent/bin/nvcc" "" python3 "$work/extension.py"
 fi
 exit $failed

@@ -35,15 +35,7 @@ explained() {
     [ $alone -ne 0 ] || grep -qx cpu out || result=FAIL
     env $setting cudarun diagnose --as-is --json "$@" >out 2>err
     status=$?
-    # The object begins with the last line that is a brace.
-    tac err | sed '/^{$/q' | tac >json
-    with=$(python3 - <<'PY'
-import json
-first = json.load(open("json"))["causes"][0]
-print(first["certainty"], first["cause"])
-print(first["cures"][0]["do"] if first["cures"] else "")
-PY
-    )
+    with=$(python3 "$here/first_cause.py" err) || result=FAIL
     cure=$(sed -n 2p <<<"$with")
     with=$(sed -n 1p <<<"$with")
     [ "$with" = "$certainty $cause" ] && [ $status -eq $alone ] || result=FAIL
@@ -53,7 +45,7 @@ PY
     *) with="$with; $cure" ;;
     esac
     row $result "$label" "${setting//$top\//}" "$without" "$with"
-    [ $result = ok ] || { cat json && tail -n 30 err cured; } 2>&1 | sed 's/^/      /'
+    [ $result = ok ] || tail -n 60 err cured 2>&1 | sed 's/^/      /'
 }
 
 torch=(python3 -c 'import torch; torch.zeros(1, device="cuda")')

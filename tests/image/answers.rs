@@ -143,7 +143,7 @@ fn names_of_other_tools_get_the_command_for_cudarun() {
     }
     // A layout needs no prefix.
     let layer = super::Archive::default().file("usr/a", "a").end();
-    write(&place.path("layout"), &oci(&[layer.clone()], "{}"));
+    write(&place.path("layout"), &oci(std::slice::from_ref(&layer), "{}"));
     write(&place.path("layout"), &[("oci-layout".to_owned(), b"{}".to_vec())]);
     write(&place.path(""), &[("t.tar".to_owned(), docker(&[layer], "{}").end())]);
     let list =

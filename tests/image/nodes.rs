@@ -220,6 +220,9 @@ fn a_fleet_tells_on_which_nodes_an_image_works() {
     let (table, status) = fleet(&[]);
     assert!(status == 1 && table.contains("cuDNN 9.1"), "{table}");
     // The control: the nodes themselves have no cuDNN, and no condition.
-    let own = Run::new(["fleet", "--program", "app", "--good", &nodes]).any_stderr().output().0;
+    let own = Run::new(["fleet", "--program", "app --serve", "--good", &nodes]).any_stderr().output().0;
     assert_ne!(own, "new[1-2]\n");
+    // A fault of the image is not one of the nodes.
+    let broken = Run::new(["--root", "oci:/nowhere", "fleet", "--bad", &nodes]);
+    broken.status(2).stderr_contains(&["--root `oci:/nowhere` cannot be used"]).check();
 }

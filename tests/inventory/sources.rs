@@ -381,7 +381,7 @@ fn library_of_nccl(directory: &str) -> String {
     elf(&format!("{directory}/libnccl.so.2"), "soname = 'libnccl.so.2', exports = ['ncclSend']")
 }
 
-/// Debian's `/usr/lib/cuda` leads to where all libraries stand, and so does a `CUDA_HOME` of `/usr`.
+/// Debian's `/usr/lib/cuda` leads to where all libraries are, and so does a `CUDA_HOME` of `/usr`.
 #[test]
 fn the_systems_own_directory_is_no_toolkit() {
     let system = "/usr/lib/x86_64-linux-gnu";

@@ -251,7 +251,9 @@ fn a_report_that_cannot_be_written_is_known_before_the_start() {
     let (mark_word, report_word) = (mark.to_str().unwrap(), report.to_str().unwrap());
     Run::new(["trace", "-o", "/nowhere/report", "touch", mark_word])
         .status(125)
-        .stderr("cudarun: cannot write `/nowhere/report`: no such file or directory\n")
+        .stderr(
+            "cudarun: cannot write `/nowhere/report`: no such file or directory\n\nhint: mkdir -p /nowhere\n",
+        )
         .check();
     assert!(!mark.exists(), "it was started");
     std::fs::write(&report, "what was there before, and is longer than what comes".repeat(9)).unwrap();

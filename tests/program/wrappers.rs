@@ -560,7 +560,7 @@ fn a_kept_start_of_a_wrapper_knows_what_decides() {
     assert_eq!(key("/bin/true", &["a"], None, "/"), key("/bin/true", &["b"], None, "/home"), "the control");
 }
 
-/// The kept start of a wrapper is warm, and not once a program comes to stand before the one that it starts.
+/// The kept start of a wrapper is warm, and not once another program comes first in PATH.
 #[test]
 fn a_program_that_appears_earlier_on_the_path_is_noticed() {
     let two = Two::new();

@@ -159,6 +159,11 @@ def wheels_do_not_link(case):
     case.build(*NVCC, PATH=path)
     case.prints(THIRTEEN, "./program")
     case.has_no_trace("program")
+    # A RUNPATH that a build script makes itself names the view.
+    script = "g++ -shared -o own.so -Wl,-rpath,$CUDA_HOME/lib64 -L$CUDA_HOME/lib64 -lcudart"
+    case.build("sh", "-c", script, PATH=path)
+    dynamic = subprocess.run(["readelf", "-d", case.work / "own.so"], capture_output=True, text=True).stdout
+    case.expect(f"the RUNPATH is that of the script: {dynamic}", ".cache/cudarun/views/" in dynamic)
     # Another directory, with a name that nvcc does not take.
     blank = toolkits.wheels13(case.work / "with blank")
     path = f"{blank}/bin:{SYSTEM}"
@@ -194,6 +199,10 @@ def incomplete_toolkits(case):
         case.refused("missing", *NVCC, PATH=path)
         case.build(*NVCC, options=also, PATH=path)
         case.prints(THIRTEEN, "./program")
+    root = toolkits.wheels13(case.work / "empty")
+    (root / "nvvm/bin/cicc").unlink()
+    (root / "nvvm/bin/cicc").touch(0o755)
+    case.refused("cicc: empty", *NVCC, PATH=f"{root}/bin:{SYSTEM}")
 
 
 def no_toolkit(case):

@@ -15,7 +15,7 @@ from pip._internal.cli.cmdoptions import make_target_python
 from pip._internal.commands import create_command
 from pip._vendor.packaging.specifiers import SpecifierSet
 
-# pip is told each: of these names only the old ones stand for older ones too.
+# pip is told each: of these names only the old ones include older ones too.
 TAGS = [*(f"manylinux_2_{minor}" for minor in range(39, 4, -1)), "manylinux2014", "manylinux2010", "manylinux1"]
 PLAIN = {"Accept-Encoding": "identity"}
 BLOCK = 1 << 20

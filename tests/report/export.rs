@@ -48,7 +48,7 @@ fn direnv_is_told_what_to_watch() {
     assert!(before.iter().any(|path| path.contains("packages")), "{before:?}");
     let bare = watched(&run(&[&["--no-config"], &words[..]].concat()).any_stdout().check());
     assert!(!bare.contains(&quoted(".cudarun.toml")), "{bare:?}");
-    // The project's file may stand above, and its lock beside it.
+    // The project's file may be above, and its lock beside it.
     let inner = root.join("inner");
     std::fs::create_dir(&inner).unwrap();
     project.write(".cudarun.toml", "uses = []\n");

@@ -1,6 +1,7 @@
 //! The pages of `--html` and `--markdown`. `tests/pages.py` opens them in a browser.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use crate::support::Run;
@@ -99,10 +100,29 @@ fn a_page_is_written_whole_or_not_at_all() {
     let machine = mixed();
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("page.html");
-    fs::write(&file, "old").unwrap();
     let words = [&["-q", "explain", "--html", file.to_str().unwrap()], &TORCH[..]].concat();
     Run::on(&machine, &words).check();
-    assert!(fs::read_to_string(&file).unwrap().ends_with("</html>\n"));
+    let page = fs::read_to_string(&file).unwrap();
+    assert!(page.ends_with("</html>\n"));
+    // An earlier page is replaced, also where a link leads to it.
+    fs::write(&file, &page[..page.len() / 2]).unwrap();
+    let link = scratch.path().join("link");
+    symlink("page.html", &link).unwrap();
+    let by_link = [&["-q", "explain", "--html", link.to_str().unwrap()], &TORCH[..]].concat();
+    Run::on(&machine, &by_link).check();
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink() && fs::read_to_string(&file).unwrap() == page);
+    // No other file is.
+    for other in ["#!/bin/sh\n", "<!DOCTYPE html>\n<html>\n"] {
+        fs::write(&file, other).unwrap();
+        for words in [&words, &by_link] {
+            let run = Run::on(&machine, words).status(2);
+            run.stderr_contains(&["does not overwrite it", "hint: name a new file"]).check();
+        }
+        assert_eq!(fs::read_to_string(&file).unwrap(), other);
+    }
+    fs::remove_file(&link).unwrap();
+    let words = [&["explain", "--html", "-"], &TORCH[..]].concat();
+    Run::on(&machine, &words).stdout(page).check();
     let absent = scratch.path().join("absent/page.html");
     let words = [&["explain", "--html", absent.to_str().unwrap()], &TORCH[..]].concat();
     Run::on(&machine, &words).status(2).stderr_contains(&["absent/page.html"]).check();

@@ -5,3 +5,4 @@ mod lock_file;
 mod lock_text;
 mod mistakes;
 pub mod project_file;
+mod start_key;

@@ -398,7 +398,7 @@ fn proposals_of_a_project_must_be_allowed() {
     let shown = file.display();
     let echo = || project.run(&["sh", "-c", "echo \"$FOO ${HOME-none}\""]);
     let refusal = format!(
-        "{shown}: not trusted yet: it sets `env.FOO` and `env.HOME`; read it, then `cudarun allow {shown}`\n"
+        "{shown}: not allowed yet: it sets `env.FOO` and `env.HOME`; read it, then `cudarun allow {shown}`\n"
     );
     let is_refused = || {
         echo().status(125).stderr(format!("cudarun: {refusal}")).check();
@@ -457,7 +457,7 @@ fn proposals_of_a_project_must_be_allowed() {
     project
         .plain(&[])
         .status(125)
-        .stderr_contains(&["not trusted yet: it sets `pin.cudnn`; read it, then"])
+        .stderr_contains(&["not allowed yet: it sets `pin.cudnn`; read it, then"])
         .check();
     for (weaker, stronger) in [
         ("[verify]\nwhen = \"never\"\n", "[verify]\nwhen = \"always\"\n"),
@@ -481,7 +481,7 @@ fn a_profile_that_others_can_write_counts_only_as_it_was_allowed() {
     let file = project.path(".cudarun.toml");
     let echo = || project.run(&["sh", "-c", "echo \"${FOO-none}\""]);
     let refusal = format!(
-        "{0}: not trusted yet: it sets `env.FOO`; read it, then `cudarun allow {0}`\n",
+        "{0}: not allowed yet: it sets `env.FOO`; read it, then `cudarun allow {0}`\n",
         file.display()
     );
     let is_refused = || {

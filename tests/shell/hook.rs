@@ -84,7 +84,7 @@ fn quiet_still_reports_fatal_errors() {
     project.says("[env]\nFOO = \"bar\"\n");
     let file = project.path(".cudarun.toml");
     says(&format!(
-        "{0}: not trusted yet: it sets `env.FOO`; read it, then `cudarun allow {0}`\n",
+        "{0}: not allowed yet: it sets `env.FOO`; read it, then `cudarun allow {0}`\n",
         file.display()
     ));
     project.run(&["-q", "allow"]).check();

@@ -309,7 +309,7 @@ fn without_an_environment_the_requirements_of_the_project_count() {
         let refused = home.piped("bash", words, &typed);
         assert_eq!((refused.status, refused.out.as_str()), (125, ""));
         assert_eq!(
-            refused.stderr.matches("not trusted yet: it sets `env.FOO`").count(),
+            refused.stderr.matches("not allowed yet: it sets `env.FOO`").count(),
             1,
             "{}",
             refused.stderr

@@ -260,7 +260,7 @@ fn known_bad_combinations_are_avoided_or_reported() {
     assert_eq!(explained["cautions"][0]["caution"], "combination", "{explained:#}");
     let why = "known problem of cuBLAS 12.9.1.4 and cuDNN 9.8.0.87: some matrix products on several GPUs come out wrong; cuDNN 9.10.1 or newer is known to work";
     assert_eq!(explained["cautions"][0]["why"], why);
-    // It would stand with the other, and is left for one that is sound.
+    // It would do with the other, and is left for one that is sound.
     let choice = machine(&[host("580.159.04", &gpus), cublas("/opt/cuda"), bad.clone(), good, app()]);
     let explained = explain(&choice, 0, "/opt/cuda:/opt/other");
     assert_eq!(explained["cautions"], Value::Array(Vec::new()), "{explained:#}");
@@ -280,7 +280,18 @@ fn the_next_best_set_is_shown_on_demand() {
     let second = next(&["--next"], 0);
     assert_eq!(picked(&second, "nvjpeg"), "/opt/b");
     assert_eq!(second["families"][0]["candidates"][1]["why"], "belongs to a better set");
-    assert_eq!(next(&["--next", "--next"], 2)["error"]["message"], "only 2 sets fit");
+    let alone = self::machine(&[nvjpeg("/opt/a", "12.4.1.87", ""), app()]);
+    Run::on(&alone, &["explain", "--next", "--next", "app"])
+        .env("LD_LIBRARY_PATH", "/opt/a")
+        .status(2)
+        .stderr_contains(&["only 1 set fits, and `--next` was given 2 times\n"])
+        .check();
+    for (count, message) in [
+        (2, "only 2 sets fit, and `--next` was given 2 times"),
+        (3, "only 2 sets fit, and `--next` was given 3 times"),
+    ] {
+        assert_eq!(next(&["--next"].repeat(count), 2)["error"]["message"], message);
+    }
 }
 
 /// PyTorch is linked against cuSPARSELt, which begins with Ampere, and runs on a Volta all the same.
@@ -354,7 +365,7 @@ fn a_framework_with_code_for_the_gpu_is_not_changed() {
     assert_eq!(conflict["hint"], both);
 }
 
-/// On WSL there is a device, and no file says which driver and which GPU stand behind it.
+/// On WSL there is a device, and no file says which driver and which GPU are behind it.
 #[test]
 fn facts_that_windows_hides_refuse_no_program() {
     let machine = |files: &[String]| {

@@ -1,4 +1,4 @@
-//! A machine with a GPU, as far as files tell: in a mount namespace of its own, device nodes and a kernel module stand
+//! A machine with a GPU, as far as files tell: in a mount namespace of its own, device nodes and a kernel module are
 //! where cudarun looks for them, and the stand-ins are its driver and its cuDNN. The whole program runs on it.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Programs and libraries that search in every way there is, and directories that hold everything which can stand
+//! Programs and libraries that search in every way there is, and directories that hold everything which can be
 //! where a library is sought.
 
 use std::fs;

@@ -29,6 +29,7 @@ pub struct Run {
     stderr: Expected,
     status: i32,
     home: tempfile::TempDir,
+    root: Option<PathBuf>,
 }
 
 enum Expected {
@@ -49,6 +50,7 @@ impl Run {
             stderr: Expected::Exactly(String::new()),
             status: 0,
             home,
+            root: None,
         }
     }
 
@@ -59,6 +61,7 @@ impl Run {
         let mut run = Run::new(all);
         run.command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", "/home/user").envs(&machine.env);
         run.command.current_dir(machine.root());
+        run.root = Some(machine.root().to_owned());
         run
     }
 
@@ -68,6 +71,11 @@ impl Run {
 
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Run {
         self.command.env(name, value);
+        self
+    }
+
+    pub fn without(mut self, name: &str) -> Run {
+        self.command.env_remove(name);
         self
     }
 
@@ -111,10 +119,21 @@ impl Run {
         self
     }
 
+    /// Runs. Commands to type are shown as for the machine itself, since the directory of a root differs in each run.
+    fn finish(&mut self) -> Output {
+        let mut output = self.command.output().unwrap();
+        if let Some(root) = &self.root {
+            for text in [&mut output.stdout, &mut output.stderr] {
+                *text = without_root(&String::from_utf8_lossy(text), root).into_bytes();
+            }
+        }
+        output
+    }
+
     /// Runs, and compares what came of it with what was stated.
     #[track_caller]
     pub fn check(mut self) -> String {
-        let output = self.command.output().unwrap();
+        let output = self.finish();
         compare("standard output", &self.stdout, &output.stdout, &output);
         compare("standard error", &self.stderr, &output.stderr, &output);
         assert_eq!(output.status.code(), Some(self.status), "status\n{}", show(&output));
@@ -124,7 +143,7 @@ impl Run {
     /// Standard output and the actual status; standard error must be empty.
     #[track_caller]
     pub fn output(mut self) -> (String, i32) {
-        let output = self.command.output().unwrap();
+        let output = self.finish();
         compare("standard error", &self.stderr, &output.stderr, &output);
         (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.code().unwrap())
     }
@@ -132,7 +151,7 @@ impl Run {
     /// Standard output and then standard error; the status as stated.
     #[track_caller]
     pub fn output_of_both(mut self) -> String {
-        let output = self.command.output().unwrap();
+        let output = self.finish();
         assert_eq!(output.status.code(), Some(self.status), "status\n{}", show(&output));
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     }
@@ -143,6 +162,12 @@ impl Run {
         let text = self.any_stdout().check();
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
     }
+}
+
+/// Removes the option from commands of cudarun, and the line break before a command that it made too long.
+pub fn without_root(text: &str, root: &Path) -> String {
+    let option = format!("cudarun --root {} ", root.display());
+    text.replace(&format!("\n    {option}"), " cudarun ").replace(&option, "cudarun ")
 }
 
 #[track_caller]

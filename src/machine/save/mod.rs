@@ -27,7 +27,7 @@ mod toml_text;
 
 use crate::variables;
 use names::Names;
-pub use names::is_shown;
+pub use names::{hidden, is_shown};
 
 /// In bytes. Larger texts have no effect on cudarun.
 const TEXT: u64 = 4 << 20;
@@ -93,7 +93,7 @@ pub fn describe(host: &Host, examination: &Examination, programs: &[String]) -> 
         "about = \"A machine as `cudarun doctor --save` of {} saw it\"\nformat = {FORMAT}\ncwd = {}\nprograms = [{}]\n\n[env]\n",
         env!("CARGO_PKG_VERSION"),
         quoted(&names.hide(&host.cwd.to_string_lossy())),
-        programs.iter().map(|line| quoted(&names.hide(line))).collect::<Vec<_>>().join(", "),
+        programs.iter().map(|line| quoted(&names.hide_line(line))).collect::<Vec<_>>().join(", "),
     );
     let is_known = |name: &str| {
         doctor::tells_of_place(name)

@@ -2,9 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use regex::bytes::Regex;
 
 use crate::environment::Environment;
+use crate::host::Host;
 use crate::storage;
+use crate::text::{SECRET_NAME, SECRET_OPTION};
 
 /// Below these, the next part of a path is a user's name.
 const HOMES: [&str; 3] = ["/home/", "/Users/", "/export/home/"];
@@ -15,6 +20,14 @@ const COMMON: &[&str] = &[
 ];
 /// Parts of the names of variables with secrets.
 const SECRETS: [&str; 7] = ["token", "secret", "passw", "credential", "api_key", "apikey", "private"];
+
+/// A value of a command line that may be a secret: after such a name, or a long number. Code in it keeps its statements.
+static SECRET_VALUE: LazyLock<Regex> = LazyLock::new(|| {
+    let value = r#"(?:'[^']*'|"[^"]*"|(?:\\.|[^\s'";)=-])(?:\\.|[^\s'";)])*)"#;
+    let name = format!(r#"(?P<name>{SECRET_NAME}(?:['"\]]*\s*=|['"]:)\s*|{SECRET_OPTION}\s+)"#);
+    let number = r#"(?P<before>[\s='"])[0-9a-f]{32,}(?P<after>['"\s]|$)"#;
+    Regex::new(&format!("(?i-u){name}{value}|{number}")).expect("a pattern of ours")
+});
 
 /// The length of the shortest words that may be keys.
 const KEY_LENGTH: usize = 20;
@@ -119,6 +132,12 @@ impl Names {
         without_keys(&without_logins(&text))
     }
 
+    /// Like [`Names::hide`], for a command line, and without values that may be secrets.
+    pub(super) fn hide_line(&self, line: &str) -> String {
+        let hidden = SECRET_VALUE.replace_all(line.as_bytes(), "${name}${before}…${after}".as_bytes());
+        self.hide(&String::from_utf8_lossy(&hidden))
+    }
+
     pub(super) fn hide_path(&self, path: &Path) -> Option<String> {
         path.to_str().map(|path| self.hide(path))
     }
@@ -144,6 +163,11 @@ impl Names {
         }
         kept
     }
+}
+
+/// Returns a command line as a description of this user's machine has it.
+pub fn hidden(host: &Host, line: &str) -> String {
+    Names::collect(host.home().as_deref(), &host.env, std::iter::empty()).hide_line(line)
 }
 
 /// True if a description keeps the value of the variable.

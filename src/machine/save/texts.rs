@@ -12,8 +12,6 @@ use crate::inventory;
 
 /// The last line of pyenv's shims begins with it.
 const PYENV: &str = "pyenv\" exec";
-/// In bytes. Larger source of packages is reduced like a program's.
-const SMALL: usize = 16 << 10;
 
 /// The saved content of a text file.
 pub(super) enum SavedText {
@@ -81,8 +79,9 @@ pub(super) fn keep(path: &Path, bytes: &[u8], is_size: &dyn Fn(&str, u64) -> boo
             let kept = head.filter(|line| keys.iter().any(|key| line.starts_with(key)));
             SavedText::Text(kept.map(|line| format!("{line}\n")).collect())
         }
-        // Records of builds are small files of packages.
-        _ if name.ends_with(".py") && is_of_package(path) && bytes.len() <= SMALL => SavedText::Text(text),
+        _ if name.ends_with(".py") && catalog().frameworks.iter().any(|one| one.reads(path)) => {
+            SavedText::Text(text)
+        }
         // Lines are directories, or code.
         _ if name.ends_with(".pth") => {
             let kept = |line: &str| {

@@ -39,6 +39,8 @@ table.wide td[data-head]::before{content:attr(data-head) ': ';color:var(--soft);
 @media print{body{max-width:none;padding:0}.finding,tr,svg{break-inside:avoid}}
 ";
 
+/// Every page begins with it.
+pub const PAGE_BEGIN: &str = "<!DOCTYPE html>\n<!-- A page of cudarun -->\n";
 /// Tables of so many columns have room for each.
 const FEW: usize = 5;
 
@@ -54,7 +56,7 @@ pub fn html(page: &Page) -> String {
     }
     let (title, verdict) = (escape(&page.title), escape(&page.verdict));
     format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+        "{PAGE_BEGIN}<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <title>{verdict}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<header>\n\

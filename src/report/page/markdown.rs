@@ -1,6 +1,7 @@
 //! A page as Markdown, for a bug report.
 
 use super::model::{Page, Part};
+use crate::text::show;
 
 pub fn markdown(page: &Page) -> String {
     let mut text = format!("## {}\n\n**{}**\n", plain(&page.title), plain(&page.verdict));
@@ -44,8 +45,8 @@ fn part(part: &Part) -> String {
 fn code(command: &str, indent: &str) -> String {
     let longest = command.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
-    let lines: String = command.lines().map(|line| format!("{indent}{line}\n")).collect();
-    format!("{indent}{fence}sh\n{lines}{indent}{fence}\n")
+    let lines: String = command.lines().map(|line| format!("{indent}{}\n", show(line))).collect();
+    format!("{indent}{fence}\n{lines}{indent}{fence}\n")
 }
 
 fn table(head: &[String], rows: &[Vec<String>]) -> String {

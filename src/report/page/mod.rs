@@ -10,7 +10,7 @@ mod pages;
 mod picture;
 
 use crate::text::show;
-pub use html::html;
+pub use html::{PAGE_BEGIN, html};
 pub use markdown::markdown;
 pub use model::Page;
 pub use pages::{diagnosed_page, examined_page, explained_page, fleet_page};
