@@ -38,15 +38,22 @@ pub fn lacking<'p>(
     if !inventory.has_gpu() || inventory.gpus_hidden {
         return (found, watched);
     }
-    let is_old = |release: &Version| gpus(inventory).any(|gpu| is_older(CudaVersion::of(*release), gpu));
     let rows = program.packages.iter().filter_map(|package| Some((package, framework(package)?)));
     let rows = rows.flat_map(|(package, framework)| framework.compiler.iter().map(move |row| (package, row)));
     for (package, row) in rows.filter(|(_, row)| !is_told(host, row)) {
+        let newer = row.newer.as_ref().map(|newer| (newer.from, own(program, &newer.own)));
+        let newest = newer.as_ref().filter(|(_, files)| files.iter().any(|file| host.is_file(file)));
+        let is_served = |gpu: ComputeCapability| newest.is_some_and(|(from, _)| gpu >= *from);
+        watched.extend(newer.iter().flat_map(|(_, files)| files.clone()));
         let places = places(program, row);
         let files: Vec<&PathBuf> = places.iter().filter(|place| host.is_file(place)).collect();
         let releases = files.iter().filter_map(|file| toolchain::release(&host.map(file).ok()?));
+        let is_old = |release: &Version| {
+            gpus(inventory).any(|gpu| !is_served(gpu) && is_older(CudaVersion::of(*release), gpu))
+        };
         let old = releases.max().filter(is_old);
-        if let Some(part) = Part::of_file(&row.part).filter(|_| files.is_empty() || old.is_some()) {
+        let is_none = files.is_empty() && (newest.is_none() || !gpus(inventory).all(is_served));
+        if let Some(part) = Part::of_file(&row.part).filter(|_| is_none || old.is_some()) {
             let version = package.version.iter().map(|version| format!(" {version}"));
             let name = std::iter::once(package.name.clone()).chain(version).collect();
             found.push(Lacking { lack: CompilerLack { package: name, part, old }, package, row });
@@ -64,8 +71,12 @@ fn framework(package: &Package) -> Option<&'static Framework> {
 
 /// Returns the files in which a framework looks for a part.
 fn places(program: &Program, row: &FrameworkCompiler) -> Vec<PathBuf> {
-    let of_site = |site: &PathBuf| row.own.iter().map(|own| site.join(own)).collect::<Vec<PathBuf>>();
-    program.site_packages.iter().flat_map(of_site).chain(row.places.iter().map(PathBuf::from)).collect()
+    let files = row.own.iter().flat_map(|below| own(program, below));
+    files.chain(row.places.iter().map(PathBuf::from)).collect()
+}
+
+fn own(program: &Program, below: &str) -> Vec<PathBuf> {
+    program.site_packages.iter().map(|site| site.join(below)).collect()
 }
 
 /// True if a person has told the framework where to look.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::version::Version;
+use crate::version::{ComputeCapability, Version};
 
 /// A file of `frameworks/`. The head of `torch.toml` explains the fields.
 #[derive(Debug, Deserialize)]
@@ -127,6 +127,8 @@ pub struct FrameworkCompiler {
     /// Relative to site-packages.
     #[serde(default)]
     pub own: Vec<String>,
+    /// The file that it has for newer GPUs.
+    pub newer: Option<NewerPart>,
     #[serde(default)]
     pub places: Vec<String>,
     /// The variable by which it is told another place, and the value.
@@ -135,4 +137,12 @@ pub struct FrameworkCompiler {
     /// The variable has options of many kinds: the value is added to those that are set.
     #[serde(default)]
     pub adds: bool,
+}
+
+/// A file for GPUs of this compute capability and newer ones.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewerPart {
+    pub from: ComputeCapability,
+    pub own: String,
 }

@@ -137,12 +137,16 @@ fn planned<'h>(facts: &Facts<'_, 'h>) -> Option<Start<'h>> {
     Some(Start { searcher: facts.failed.searcher.clone(), prediction: prediction.clone() })
 }
 
-/// The program's start without `LD_LIBRARY_PATH`, where that is set.
+/// The program's start without `LD_LIBRARY_PATH`, where that is set; none if it would lack a file that it has now.
 fn unset<'h>(facts: &Facts<'_, 'h>) -> Option<Start<'h>> {
     let mut env = facts.host.env.clone();
     env.non_empty(variables::LIBRARY_PATH)?;
     env.remove(variables::LIBRARY_PATH.as_ref());
-    Some(start(facts, &env))
+    let start = start(facts, &env);
+    let now = &facts.failed.prediction.missing;
+    let is_known = |name: &str| now.iter().any(|missing| missing.name == name);
+    let lacks = start.prediction.missing.iter().any(|missing| !is_known(&missing.name));
+    (!lacks).then_some(start)
 }
 
 /// The program's start with the directory of the first copy before all others, and that directory.

@@ -79,6 +79,8 @@ fn a_ptxas_that_makes_no_code_for_a_gpu_counts_as_missing() {
     assert_eq!(given(HOPPER, &[own("ptxas", "11.8")]), None, "it is new enough");
     assert_eq!(given(BLACKWELL, &[own("ptxas", "12.8")]), None);
     assert_eq!(given(BLACKWELL, &[own("ptxas", "12.4"), own("ptxas-blackwell", "12.9")]), None);
+    assert_eq!(given(BLACKWELL, &[own("ptxas-blackwell", "12.9")]), None);
+    assert_eq!(given(HOPPER, &[own("ptxas-blackwell", "12.9")]), ptxas, "that one is for newer GPUs");
     let machine = python(&[triton(), gpu(BLACKWELL, "580.95.05"), own("ptxas", "11.8")]);
     let said = Run::on(&machine, &["explain", "python3", "-c", "import triton"]);
     let words = "finds ptxas 11.8.89, too old for a GPU here, and no toolkit here has one that fits";

@@ -385,7 +385,7 @@ fn a_message_of_a_better_machine_is_of_another() {
 const GPU: &str = "/proc/driver/nvidia/gpus/0000:01:00.0/information";
 
 /// A machine with one GeForce RTX 4090.
-fn one_gpu(more: &[String], needed: &[&str], env: &[(&str, &str)]) -> Place {
+pub fn one_gpu(more: &[String], needed: &[&str], env: &[(&str, &str)]) -> Place {
     let model = "Model: \t\t NVIDIA GeForce RTX 4090\nBus Location: \t 0000:01:00.0\nDevice Minor: \t 0\n";
     let gpu = [
         kernel("570.124.06"),

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::answers::{Place, app, diagnose, packages, posted, venv, with};
+use super::answers::{Place, app, diagnose, one_gpu, packages, posted, venv, with};
 use crate::support::parts::{SITE, cudnn, elf, library, python, text};
 
 fn first(place: &Place, message: &str) -> Value {
@@ -83,6 +83,24 @@ fn a_path_that_names_an_environment_is_unset() {
     let files = [text("/opt/conda/conda-meta/history", ""), text("/opt/conda/lib/libtinfo.so.6", "")];
     let place = app(&files, &[], &[("LD_LIBRARY_PATH", "/opt/conda/lib")]);
     assert_eq!(cure(&place, &posted("conda-tinfo").text, "path-poisons"), "unset LD_LIBRARY_PATH");
+}
+
+/// Measured on a GPU: without the path the program finds no NVRTC that it could open.
+#[test]
+fn a_path_that_holds_the_only_copy_stays() {
+    let is_unset = |soname: &str, version: &str| {
+        let files = [
+            library("/opt/old/lib", "libnvrtc", "11.2", "11.2.152", ""),
+            library("/usr/lib/x86_64-linux-gnu", "libnvrtc", soname, version, ""),
+        ];
+        let place = one_gpu(&files, &["libnvrtc.so.11.2"], &[("LD_LIBRARY_PATH", "/opt/old/lib")]);
+        let first = first(&place, &posted("nvrtc-arch").text);
+        assert_eq!(first["certainty"], "is", "{first:#}");
+        let mut cures = first["cures"].as_array().expect("a list").iter();
+        cures.any(|cure| cure["do"] == "unset LD_LIBRARY_PATH")
+    };
+    assert!(!is_unset("12", "12.4.127"));
+    assert!(is_unset("11.2", "11.8.89"));
 }
 
 #[test]
