@@ -12,7 +12,7 @@ use crate::doctor::Evidence;
 use crate::environment::{Environment, join_elements, library_path_elements};
 use crate::formats::names;
 use crate::inventory::{Inventory, Origin};
-use crate::predict;
+use crate::predict::{self, Prediction};
 use crate::program::{Asker, Requirement, Want};
 use crate::solve::{self, Hint, Lack, MissingWheel, Outcome};
 use crate::variables;
@@ -143,9 +143,12 @@ fn unset<'h>(facts: &Facts<'_, 'h>) -> Option<Start<'h>> {
     env.non_empty(variables::LIBRARY_PATH)?;
     env.remove(variables::LIBRARY_PATH.as_ref());
     let start = start(facts, &env);
-    let now = &facts.failed.prediction.missing;
-    let is_known = |name: &str| now.iter().any(|missing| missing.name == name);
-    let lacks = start.prediction.missing.iter().any(|missing| !is_known(&missing.name));
+    let now = &facts.failed.prediction;
+    let misses = |prediction: &Prediction, name: &str| prediction.missing.iter().any(|one| one.name == name);
+    let gets = |prediction: &Prediction, name: &str| prediction.files.iter().any(|one| one.name == name);
+    let is_lost = |name: &str| gets(now, name) && !gets(&start.prediction, name);
+    let lacks = start.prediction.missing.iter().any(|one| !misses(now, &one.name))
+        || facts.program.loads.iter().any(|load| is_lost(&load.name));
     (!lacks).then_some(start)
 }
 

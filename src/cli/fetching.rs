@@ -86,9 +86,12 @@ impl Fetch {
     }
 }
 
-/// False for a family, with a range or without, and for something to do with the store.
+/// False for a family, for a name with a range, and for something to do with the store.
 pub(super) fn names_program(word: &str) -> bool {
-    let (name, _) = family_and_range(word);
+    let (name, range) = family_and_range(word);
+    if range != "*" && !name.contains('/') {
+        return false;
+    }
     let is_family =
         |family: &Family| [&family.name, &family.display].iter().any(|own| own.eq_ignore_ascii_case(name));
     !catalog().families.iter().any(is_family) && !ACTIONS.contains(&word) && !is_toolkit(name)

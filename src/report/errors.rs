@@ -265,6 +265,9 @@ pub fn error_hint(error: &Error) -> Option<String> {
         Error::NoWheel { family, range } if range != "*" && offered(family).is_some() => {
             Some(format!("cudarun fetch {family}"))
         }
+        Error::NoSuchFamily { name, .. } if name.eq_ignore_ascii_case("cuda") => {
+            Some("did you mean cudart, the CUDA runtime, or toolkit?".to_owned())
+        }
         Error::NoSuchFamily { name, families } => Some(one_of(name, "families", families)),
         Error::NoSuchSource { name, sources } => Some(one_of(name, "sources", sources)),
         Error::Setting(reason) | Error::Fetch(reason) | Error::NoToolkit(reason) => reason.hint(),

@@ -368,6 +368,14 @@ fn families_are_known_by_the_names_that_a_list_shows() {
         .status(2)
         .stderr("cudarun: unknown library family `cudnm`\n\nhint: did you mean cudnn?\n")
         .check();
+    Run::on(&machine, &["fetch", "--dry-run", "cuda=12"])
+        .status(2)
+        .stderr_contains(&["hint: did you mean cudart, the CUDA runtime, or toolkit?"])
+        .check();
+    Run::on(&machine, &["fetch", "--dry-run", "cudnm=9"])
+        .status(2)
+        .stderr("cudarun: unknown library family `cudnm`\n\nhint: did you mean cudnn?\n")
+        .check();
     Run::on(&machine, &["list", "--python", "/usr/bin/env"])
         .status(2)
         .stderr_contains(&["`/usr/bin/env` was not found"])

@@ -385,16 +385,19 @@ fn a_message_of_a_better_machine_is_of_another() {
 const GPU: &str = "/proc/driver/nvidia/gpus/0000:01:00.0/information";
 
 /// A machine with one GeForce RTX 4090.
-pub fn one_gpu(more: &[String], needed: &[&str], env: &[(&str, &str)]) -> Place {
+pub fn gpu() -> Vec<String> {
     let model = "Model: \t\t NVIDIA GeForce RTX 4090\nBus Location: \t 0000:01:00.0\nDevice Minor: \t 0\n";
-    let gpu = [
+    vec![
         kernel("570.124.06"),
         driver(SYSTEM, "570.124.06"),
         text(GPU, model),
         text("/sys/bus/pci/devices/0000:01:00.0/device", "0x2684\n"),
         text("/dev/nvidia-uvm", ""),
-    ];
-    app(&[&gpu[..], more].concat(), needed, env)
+    ]
+}
+
+fn one_gpu(more: &[String], needed: &[&str], env: &[(&str, &str)]) -> Place {
+    app(&[&gpu()[..], more].concat(), needed, env)
 }
 
 #[test]

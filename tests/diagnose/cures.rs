@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::answers::{Place, app, diagnose, one_gpu, packages, posted, venv, with};
+use super::answers::{Place, app, diagnose, gpu, packages, posted, venv, with};
 use crate::support::parts::{SITE, cudnn, elf, library, python, text};
 
 fn first(place: &Place, message: &str) -> Value {
@@ -93,14 +93,21 @@ fn a_path_that_holds_the_only_copy_stays() {
             library("/opt/old/lib", "libnvrtc", "11.2", "11.2.152", ""),
             library("/usr/lib/x86_64-linux-gnu", "libnvrtc", soname, version, ""),
         ];
-        let place = one_gpu(&files, &["libnvrtc.so.11.2"], &[("LD_LIBRARY_PATH", "/opt/old/lib")]);
-        let first = first(&place, &posted("nvrtc-arch").text);
-        assert_eq!(first["certainty"], "is", "{first:#}");
-        let mut cures = first["cures"].as_array().expect("a list").iter();
-        cures.any(|cure| cure["do"] == "unset LD_LIBRARY_PATH")
+        let path = [("LD_LIBRARY_PATH", "/opt/old/lib")];
+        let loader = elf("/lib64/ld-linux-x86-64.so.2", "soname = 'ld-linux-x86-64.so.2'");
+        let files = [&gpu()[..], &files, &[loader]].concat();
+        let linked = app(&files, &["libnvrtc.so.11.2"], &path);
+        let opened =
+            with(python(&files), &["python3", "-c", "import ctypes; ctypes.CDLL('libnvrtc.so.11.2')"], &path);
+        [linked, opened].map(|place| {
+            let first = first(&place, &posted("nvrtc-arch").text);
+            assert_eq!(first["certainty"], "is", "{first:#}");
+            let mut cures = first["cures"].as_array().expect("a list").iter();
+            cures.any(|cure| cure["do"] == "unset LD_LIBRARY_PATH")
+        })
     };
-    assert!(!is_unset("12", "12.4.127"));
-    assert!(is_unset("11.2", "11.8.89"));
+    assert_eq!(is_unset("12", "12.4.127"), [false; 2]);
+    assert_eq!(is_unset("11.2", "11.8.89"), [true; 2]);
 }
 
 #[test]
