@@ -215,6 +215,8 @@ pub enum Question {
     InterfaceAbsent(About),
     /// Is little memory lockable? From the limits of this process.
     LockedMemorySmall,
+    /// May only administrators read the GPU's counters? From the parameters of the kernel module.
+    ProfilingRestricted,
     /// Always unknown: nothing on a machine tells.
     Unknowable,
 }
@@ -323,7 +325,9 @@ pub enum CauseKey {
     // Other.
     EnvironmentDropped,
     NetworkInterface,
+    PeerLost,
     LockedMemory,
+    ProfilingRestricted,
     BuiltWithOtherDriver,
     /// The fault is in the program's own kernel or call, not in a library.
     ProgramFault,

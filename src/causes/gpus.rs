@@ -24,7 +24,7 @@ pub(super) fn capability(text: &str) -> Option<ComputeCapability> {
 }
 
 fn said(driver: &KernelDriver) -> Evidence {
-    Evidence::File { path: driver.from.clone(), line: None, text: driver.version.to_string() }
+    Evidence::file(driver.from.clone(), driver.version.to_string())
 }
 
 impl AskedIn<'_, '_, '_> {
@@ -77,10 +77,11 @@ impl AskedIn<'_, '_, '_> {
         let Some(wanted) = capability(text) else { return Answer::unknown() };
         let gpus = self.facts.inventory.visible_gpus();
         let known: Vec<_> = gpus.filter_map(|gpu| Some((gpu, gpu.capability?))).collect();
-        let card = |(gpu, capability): &(&crate::inventory::Gpu, ComputeCapability)| Evidence::File {
-            path: Path::new("/proc/driver/nvidia/gpus").join(&gpu.bus).join("information"),
-            line: None,
-            text: format!("{} ({capability})", gpu.model),
+        let card = |(gpu, capability): &(&crate::inventory::Gpu, ComputeCapability)| {
+            Evidence::file(
+                Path::new("/proc/driver/nvidia/gpus").join(&gpu.bus).join("information"),
+                format!("{} ({capability})", gpu.model),
+            )
         };
         let is = (!known.is_empty()).then(|| known.iter().any(|(_, gpu)| is_so(*gpu, wanted)));
         Answer::new(is, known.iter().map(card).collect())
@@ -131,7 +132,7 @@ impl AskedIn<'_, '_, '_> {
         let lacks = !code.is_empty() && !self.facts.inventory.capabilities().all(has_code);
         let is = lacks.then_some(true);
         let text = code.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        Answer::new(is, vec![Evidence::File { path: path.clone(), line: None, text }])
+        Answer::new(is, vec![Evidence::file(path.clone(), text)])
     }
 
     pub(super) fn image_needs_newer_driver(&self) -> Answer {

@@ -105,11 +105,7 @@ impl AskedIn<'_, '_, '_> {
         let missing = missing
             .into_iter()
             .filter(|(name, (family, _))| self.offering(family, name).is_empty() != is_here);
-        let asked = missing.map(|(name, (_, by))| Evidence::File {
-            path: by.clone(),
-            line: None,
-            text: name.to_owned(),
-        });
+        let asked = missing.map(|(name, (_, by))| Evidence::file(by.clone(), name.to_owned()));
         let evidence: Vec<Evidence> = asked.take(FEW).collect();
         Answer::new(!evidence.is_empty(), evidence)
     }

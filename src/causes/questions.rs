@@ -106,6 +106,7 @@ impl AskedIn<'_, '_, '_> {
                 self.interface_absent(said.get(Capture::Interface).or(text(&about.of))?)
             }
             Q::LockedMemorySmall => self.locked_memory_small(),
+            Q::ProfilingRestricted => self.profiling_restricted(),
             // Only the driver tells about the memory and the users of a GPU.
             Q::GpuBusy | Q::LittleMemory | Q::Unknowable => Answer::unknown(),
         })
@@ -149,12 +150,10 @@ impl AskedIn<'_, '_, '_> {
         for site in &self.facts.program.site_packages {
             for entry in self.facts.host.list(site).unwrap_or_default() {
                 let file = entry.name.to_string_lossy().into_owned();
-                let Some((name, version)) =
-                    file.strip_suffix(".dist-info").and_then(|own| own.split_once('-'))
-                else {
-                    continue;
-                };
-                if names.iter().any(|wanted| normal(wanted) == normal(name)) {
+                let own = file.strip_suffix(".dist-info").and_then(|own| own.split_once('-'));
+                if let Some((name, version)) = own
+                    && names.iter().any(|wanted| normal(wanted) == normal(name))
+                {
                     found.push((version.to_owned(), site.join(&file)));
                 }
             }
@@ -168,7 +167,7 @@ impl AskedIn<'_, '_, '_> {
         }
         let (first, second) = (self.distributions(&[first]), self.distributions(&[second]));
         let is = !first.is_empty() && !second.is_empty();
-        let record = |(version, path)| Evidence::File { path, line: None, text: version };
+        let record = |(version, path)| Evidence::file(path, version);
         Answer::new(is, first.into_iter().chain(second).map(record).collect())
     }
 
@@ -182,8 +181,7 @@ impl AskedIn<'_, '_, '_> {
             let is_note = |note: &Note| matches!(note, Note::CpuOnly { package, .. } if *package == title(one).trim_end());
             one.cpu_only && self.facts.program.notes.iter().any(is_note)
         };
-        let record =
-            |one: &&Package| Evidence::File { path: one.directory.clone(), line: None, text: title(one) };
+        let record = |one: &&Package| Evidence::file(one.directory.clone(), title(one));
         let is = (!packages.is_empty()).then(|| packages.iter().any(|one| is_cpu(one)));
         let shown = packages.iter().filter(|one| is != Some(true) || is_cpu(one));
         Answer::new(is, shown.map(record).collect())
@@ -224,13 +222,18 @@ impl AskedIn<'_, '_, '_> {
         let limits = self.facts.host.read_text(path).unwrap_or_default();
         let mut lines = limits.lines().filter_map(|line| line.strip_prefix("Max locked memory"));
         let soft = lines.next().and_then(|rest| rest.split_whitespace().next()).unwrap_or_default();
-        let is = match soft.parse::<u64>() {
-            Ok(bytes) if bytes <= 64 << 20 => Some(true),
-            Ok(_) => None,
-            Err(_) => (soft == "unlimited").then_some(false),
-        };
+        let is_small = || (soft.parse::<u64>().ok()? <= 64 << 20).then_some(true);
+        let is = if soft == "unlimited" { Some(false) } else { is_small() };
         let text = format!("Max locked memory {soft}");
-        Answer::new(is, vec![Evidence::File { path: path.to_owned(), line: None, text }])
+        Answer::new(is, vec![Evidence::file(path.to_owned(), text)])
+    }
+
+    fn profiling_restricted(&self) -> Answer {
+        let path = "/proc/driver/nvidia/params";
+        let all = self.facts.host.read_text(Path::new(path)).unwrap_or_default();
+        let set = all.lines().find(|line| line.starts_with("RmProfilingAdminOnly:"));
+        let is = set.map(|set| !set.ends_with(" 0"));
+        Answer::new(is, set.map(|set| Evidence::file(path, set)).into_iter().collect())
     }
 
     /// `name` is an interface, or the variable that names interfaces.

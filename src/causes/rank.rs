@@ -143,12 +143,10 @@ fn unset<'h>(facts: &Facts<'_, 'h>) -> Option<Start<'h>> {
     env.non_empty(variables::LIBRARY_PATH)?;
     env.remove(variables::LIBRARY_PATH.as_ref());
     let start = start(facts, &env);
-    let now = &facts.failed.prediction;
-    let misses = |prediction: &Prediction, name: &str| prediction.missing.iter().any(|one| one.name == name);
     let gets = |prediction: &Prediction, name: &str| prediction.files.iter().any(|one| one.name == name);
-    let is_lost = |name: &str| gets(now, name) && !gets(&start.prediction, name);
-    let lacks = start.prediction.missing.iter().any(|one| !misses(now, &one.name))
-        || facts.program.loads.iter().any(|load| is_lost(&load.name));
+    let missed = start.prediction.missing.iter().map(|one| &one.name);
+    let mut names = missed.chain(facts.program.loads.iter().map(|load| &load.name));
+    let lacks = names.any(|name| gets(&facts.failed.prediction, name) && !gets(&start.prediction, name));
     (!lacks).then_some(start)
 }
 

@@ -17,7 +17,7 @@ const USUAL: &str = "/usr/local/cuda";
 
 fn shown((path, release): (&Path, Option<Version>)) -> Evidence {
     let text = release.map(|release| release.to_string()).unwrap_or_default();
-    Evidence::File { path: path.to_owned(), line: None, text }
+    Evidence::file(path.to_owned(), text)
 }
 
 impl AskedIn<'_, '_, '_> {
@@ -75,7 +75,7 @@ impl AskedIn<'_, '_, '_> {
         let Some(supply) = supplied else { return Answer::unknown() };
         let is_given = self.is_planned && !supply.is_withheld;
         let text = part.file_name().to_owned();
-        Answer::new(!is_given, vec![Evidence::File { path: supply.toolkit.clone(), line: None, text }])
+        Answer::new(!is_given, vec![Evidence::file(supply.toolkit.clone(), text)])
     }
 
     pub(super) fn no_compiler(&self) -> Answer {
@@ -106,7 +106,7 @@ impl AskedIn<'_, '_, '_> {
         }
         let release = |version: &str| version.parse::<Version>().ok().map(|version| version.truncated(2));
         let releases: BTreeSet<_> = parts.iter().filter_map(|(version, _)| release(version)).collect();
-        let record = |(version, path)| Evidence::File { path, line: None, text: version };
+        let record = |(version, path)| Evidence::file(path, version);
         Answer::new(releases.len() > 1, parts.into_iter().map(record).collect())
     }
 
@@ -146,7 +146,7 @@ impl AskedIn<'_, '_, '_> {
         let own = || self.toolkits(Part::Nvcc).first().and_then(|toolkit| toolkit.newest_gcc);
         let is = version.zip(stated.or_else(own)).map(|(version, ceiling)| version.major() > ceiling);
         let text = version.map(|version| version.to_string()).unwrap_or_default();
-        Answer::new(is, vec![Evidence::File { path: real, line: None, text }])
+        Answer::new(is, vec![Evidence::file(real, text)])
     }
 
     pub(super) fn header_missing(&self, header: &str) -> Answer {

@@ -198,7 +198,7 @@ impl Finding {
 }
 
 impl Evidence {
-    pub(super) fn file(path: impl Into<PathBuf>, text: impl Into<String>) -> Evidence {
+    pub fn file(path: impl Into<PathBuf>, text: impl Into<String>) -> Evidence {
         Evidence::File { path: path.into(), line: None, text: text.into() }
     }
 

@@ -184,6 +184,14 @@ pub(super) fn words(key: Key) -> (&'static str, &'static str) {
         Key::NetworkInterface => {
             ("the network interface does not exist", "set NCCL_SOCKET_IFNAME to a name that `ip link` lists")
         }
+        Key::PeerLost => (
+            "a process on the other side of a connection ended, or the network to it failed",
+            "look for the rank that failed first, and at its last lines",
+        ),
+        Key::ProfilingRestricted => (
+            "only administrators may read the GPU's performance counters",
+            "start the profiler with sudo, or the container with `--cap-add SYS_ADMIN`",
+        ),
         Key::LockedMemory => ("too little memory may be locked", "ulimit -l unlimited"),
         Key::BuiltWithOtherDriver => {
             ("the program was built against another driver", "build it again, or update the NVIDIA driver")

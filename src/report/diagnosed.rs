@@ -56,10 +56,9 @@ impl Diagnosis<'_> {
 
 pub fn diagnosis(diagnosis: &Diagnosis<'_>, all: bool, verbosity: u8, style: Style) -> String {
     if !diagnosis.is_recognised() {
-        let next = format!("{} cudarun doctor", style.hint("next:"));
         let what =
             if diagnosis.is_empty { "the text is empty" } else { "no known error message is in this text" };
-        return format!("{what}{}\n\n{next}\n", remarks(diagnosis));
+        return format!("{what}{}\n{}", remarks(diagnosis), style.next("cudarun doctor"));
     }
     let count = |certainty| diagnosis.causes.iter().filter(|cause| cause.certainty == certainty).count();
     let (sure, ruled_out) = (count(Certainty::Is), count(Certainty::IsNot));

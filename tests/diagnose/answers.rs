@@ -330,6 +330,18 @@ fn memory_that_may_not_be_locked() {
     assert_eq!(certainty(&app(&[], &[], &[])), "may-be");
 }
 
+#[test]
+fn a_driver_that_lets_only_administrators_profile() {
+    let set = |value: &str| {
+        let params = format!("RmMsg: \"\"\nRmProfilingAdminOnly: {value}\nRegistryDwords: \"\"\n");
+        app(&[text("/proc/driver/nvidia/params", &params)], &[], &[])
+    };
+    check(&["profiler-counters"], &set("1"), &set("0"));
+    let unknown = diagnose(&app(&[], &[], &[]), "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES");
+    assert_eq!(unknown["causes"][0]["cause"], "profiling-restricted");
+    assert_eq!(unknown["causes"][0]["certainty"], "may-be");
+}
+
 /// Each of these is told in one line, and never hides a failure.
 #[test]
 fn harmless_messages() {
