@@ -322,7 +322,7 @@ def headers(wheel):
             final.parent.mkdir(parents=True, exist_ok=True)
             os.rename(partial / "files", final)
 
-        download(wheel, unpack)
+        download(wheel, unpack, unless=final)
     return final
 
 

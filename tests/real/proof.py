@@ -16,7 +16,6 @@ are kept.
 """
 
 import ctypes
-import fcntl
 import json
 import os
 import resource
@@ -28,7 +27,7 @@ import tempfile
 from pathlib import Path
 
 from remote import Index
-from wheels import CACHE, unpacked
+from wheels import CACHE, alone, unpacked
 
 CUDARUN = os.path.abspath(sys.argv[1])
 
@@ -360,9 +359,8 @@ def parts(wheel, names):
     if not all((final / name).is_file() for name in names):
         final.mkdir(parents=True, exist_ok=True)
         print(f"downloading {wheel} for its {' and '.join(names)}", flush=True)
-        with open(CACHE / "lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            partial = CACHE / "partial"
+        with alone(f"{wheel}-parts"):
+            partial = CACHE / f"partial-{wheel}"
             shutil.rmtree(partial, ignore_errors=True)
             index = Index("3.11")
             index.members(index.find(wheel), lambda name: os.path.basename(name) in names, partial)

@@ -192,7 +192,7 @@ def slim(wheel):
                     punch(file)
         os.rename(partial / "files", final)
 
-    download(wheel, unpack)
+    download(wheel, unpack, unless=final)
     return final
 
 

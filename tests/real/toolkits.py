@@ -4,14 +4,13 @@ Debian's are unpacked, without the libraries that no test links: 450 MB of the 1
 program where one of them is installed, in a namespace of its own.
 """
 
-import fcntl
 import os
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
-from wheels import CACHE, link, unpacked
+from wheels import CACHE, alone, link, unpacked
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 NVCC, NVVM, CRT = "nvidia-cuda-nvcc==13.0.88", "nvidia-nvvm==13.0.88", "nvidia-cuda-crt==13.0.88"
@@ -76,8 +75,7 @@ def debian(suite):
     if os.environ.get("CUDARUN_REAL_LARGE") != "1" or not shutil.which("apt-get"):
         return None
     final.parent.mkdir(parents=True, exist_ok=True)
-    with open(CACHE / "lock", "w") as lock, tempfile.TemporaryDirectory(dir=CACHE) as work:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone(suite), tempfile.TemporaryDirectory(dir=CACHE) as work:
         print(f"downloading Debian's toolkit of {suite}", flush=True)
         work = Path(work)
         for directory in ["parts", "state/lists/partial", "cache/archives/partial", "debs", "root"]:

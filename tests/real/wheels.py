@@ -1,9 +1,10 @@
 """What the scripts of tests/real share: wheels from the Python package index, and environments made of them.
 
 A wheel is downloaded once, into a name that says it is not finished; only what is whole gets its own name. One
-process at a time downloads, so that two runs side by side do not tread on each other.
+process at a time makes each of them, so that scripts side by side do not tread on each other.
 """
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -30,12 +31,23 @@ def rows(name):
     return [line.split() for line in lines if line.strip() and not line.startswith("#")]
 
 
-def download(wheel, use, *options, machine="x86_64"):
-    """Hands the wheel's archive to `use`; it is gone afterwards. Returns its size."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with open(CACHE / "lock", "w") as lock:
+@contextlib.contextmanager
+def alone(name):
+    """Keeps other processes from making the same."""
+    (CACHE / "locks").mkdir(parents=True, exist_ok=True)
+    with open(CACHE / "locks" / name, "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        partial = CACHE / "partial"
+        yield
+
+
+def download(wheel, use, *options, machine="x86_64", unless=None):
+    """Hands the wheel's archive to `use`; it is gone afterwards. Returns its size; 0 if the path `unless` is there, which another
+    process may have made meanwhile."""
+    name = f"{wheel}-{machine}"
+    with alone(name):
+        if unless is not None and unless.exists():
+            return 0
+        partial = CACHE / f"partial-{name}"
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-cache-dir"]
@@ -60,11 +72,9 @@ def unpacked(wheel, machine="x86_64"):
 
         def unpack(archive, partial):
             archive.extractall(partial / "files")
-            # Another run may have been first while this one waited for the lock.
-            if not final.is_dir():
-                os.rename(partial / "files", final)
+            os.rename(partial / "files", final)
 
-        download(wheel, unpack, machine=machine)
+        download(wheel, unpack, machine=machine, unless=final)
     return final
 
 
@@ -81,7 +91,7 @@ def part(wheel, name):
             os.rename(taken, final)
 
         # It is not for the Python that runs this, and not every release has a wheel for that.
-        download(wheel, take, "--python-version", "3.11")
+        download(wheel, take, "--python-version", "3.11", unless=final)
     return final
 
 
@@ -110,11 +120,12 @@ def kept_environment(name, wheels):
     """The same, built once for these wheels and under its own name only when it is whole."""
     digest = hashlib.sha256(json.dumps([sys.version, *wheels]).encode()).hexdigest()[:12]
     final = CACHE / "environments" / f"{name}-{digest}"
-    if not final.is_dir():
-        for old in final.parent.glob(f"{name}-*"):
-            shutil.rmtree(old)
-        environment(f"{name}-partial", *wheels)
-        os.rename(final.parent / f"{name}-partial", final)
+    with alone(name):
+        if not final.is_dir():
+            for old in final.parent.glob(f"{name}-*"):
+                shutil.rmtree(old)
+            environment(f"{name}-partial", *wheels)
+            os.rename(final.parent / f"{name}-partial", final)
     return final / "bin" / "python"
 
 
