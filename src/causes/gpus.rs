@@ -78,10 +78,8 @@ impl AskedIn<'_, '_, '_> {
         let gpus = self.facts.inventory.visible_gpus();
         let known: Vec<_> = gpus.filter_map(|gpu| Some((gpu, gpu.capability?))).collect();
         let card = |(gpu, capability): &(&crate::inventory::Gpu, ComputeCapability)| {
-            Evidence::file(
-                Path::new("/proc/driver/nvidia/gpus").join(&gpu.bus).join("information"),
-                format!("{} ({capability})", gpu.model),
-            )
+            let path = Path::new("/proc/driver/nvidia/gpus").join(&gpu.bus).join("information");
+            Evidence::file(path, format!("{} ({capability})", gpu.model))
         };
         let is = (!known.is_empty()).then(|| known.iter().any(|(_, gpu)| is_so(*gpu, wanted)));
         Answer::new(is, known.iter().map(card).collect())

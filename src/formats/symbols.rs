@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -16,10 +17,13 @@ pub struct Symbol {
     pub file: String,
 }
 
+/// Imports, by the SONAME of the file that must provide them. Copies share them.
+pub type ByFile = Arc<BTreeMap<String, Vec<Symbol>>>;
+
 /// The hashes of the symbols that a file exports; the default is unknown.
 #[derive(Clone, Default)]
 pub struct Exports {
-    known: Option<Box<[u64]>>,
+    known: Option<Arc<[u64]>>,
     versioned: bool,
 }
 
@@ -42,7 +46,7 @@ impl Exports {
         }
         hashes.sort_unstable();
         hashes.dedup();
-        Exports { known: Some(hashes.into_boxed_slice()), versioned }
+        Exports { known: Some(hashes.into()), versioned }
     }
 
     /// True if the loader would not find this symbol here. Unknown exports lack nothing.
@@ -99,13 +103,12 @@ pub fn imports(
         .collect()
 }
 
-/// Groups imports by the SONAME of the file that must provide them.
-pub fn by_file(imports: Vec<Symbol>) -> BTreeMap<String, Vec<Symbol>> {
+pub fn by_file(imports: Vec<Symbol>) -> ByFile {
     let mut by_file: BTreeMap<String, Vec<Symbol>> = BTreeMap::new();
     for symbol in imports {
         by_file.entry(symbol.file.clone()).or_default().push(symbol);
     }
-    by_file
+    by_file.into()
 }
 
 fn hash(name: &[u8], version: Option<&[u8]>) -> u64 {

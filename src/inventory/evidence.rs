@@ -13,7 +13,7 @@ use crate::formats::elf::{self, Elf, X86_64};
 use crate::formats::fatbin;
 use crate::formats::instructions;
 use crate::formats::names;
-use crate::formats::symbols::{self, Exports, Symbol};
+use crate::formats::symbols::{self, ByFile, Exports};
 use crate::version::{CudaVersion, Version};
 
 const FORWARD_COMPATIBILITY: &[u8] = b".note.cuda.fwd_compatibility";
@@ -55,7 +55,7 @@ pub struct File {
 /// The symbols of a library file, as far as the scope asks for them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Symbols {
-    pub imports: BTreeMap<String, Vec<Symbol>>,
+    pub imports: ByFile,
     pub exports: Exports,
     pub names: Option<Vec<String>>,
 }
@@ -184,13 +184,10 @@ pub(super) fn symbols(data: &[u8], scope: &Scope) -> Result<Symbols, ReadFault> 
         return Ok(Symbols::default());
     }
     let elf = Elf::parse(data)?;
+    let exports = |file: &str, symbol: &str| catalog::catalog().may_export(file, symbol);
+    let imports = || symbols::by_file(symbols::imports(&elf, is_library, exports));
     Ok(Symbols {
-        imports: if scope.symbols {
-            let exports = |file: &str, symbol: &str| catalog::catalog().may_export(file, symbol);
-            symbols::by_file(symbols::imports(&elf, is_library, exports))
-        } else {
-            BTreeMap::new()
-        },
+        imports: scope.symbols.then(imports).unwrap_or_default(),
         exports: if scope.symbols { Exports::read(&elf) } else { Exports::default() },
         names: scope.symbol_names.then(|| symbols::names(&elf)),
     })

@@ -9,7 +9,7 @@ use super::owners::{ChangedBy, WritablePath};
 use crate::catalog::{Family, catalog, first_number, soname_number};
 use crate::formats::fatbin::{self, Architecture};
 use crate::formats::names;
-use crate::formats::symbols::{Exports, Symbol};
+use crate::formats::symbols::{ByFile, Exports};
 use crate::host::FileId;
 use crate::text;
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
@@ -103,7 +103,7 @@ pub struct Member {
     pub needed: Vec<String>,
     /// The symbols that it imports, by the SONAME of the file that must export them.
     #[serde(skip)]
-    pub imports: BTreeMap<String, Vec<Symbol>>,
+    pub imports: ByFile,
     #[serde(skip)]
     pub exports: Exports,
     /// The symbols it exports, as `name@version`; none if they were not read.

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use cudarun::catalog::{Group, catalog};
 use cudarun::formats::fatbin::{Architecture, CodeKind, Suffix};
-use cudarun::formats::symbols::{Exports, Symbol, by_file};
+use cudarun::formats::symbols::{ByFile, Exports, Symbol, by_file};
 use cudarun::host::FileId;
 use cudarun::inventory::{
     ChangedBy, Code, Gpu, Installation, Inventory, KernelDriver, Member, Origin, Problem, SearchPath,
@@ -54,7 +55,7 @@ pub fn installation(family: &str, number: u32, version: &[u32], cuda: u32, direc
         id: FileId { device: 1, inode },
         modified: (0, 0),
         needed: Vec::new(),
-        imports: BTreeMap::new(),
+        imports: ByFile::default(),
         exports: Exports::default(),
         code: BTreeMap::new(),
         glibc: None,
@@ -250,7 +251,8 @@ fn small_copy(family: &str, number: u32, dice: &mut Dice) -> Installation {
     for (other, file) in linked.iter().filter(|_| !dice.one_in(3)).collect::<Vec<_>>() {
         installation.files[0].needed.push((*file).to_owned());
         let wanted = format!("{other}_{}", dice.of(&["old", "old", "new"]));
-        installation.files[0].imports.insert((*file).to_owned(), imports(&[wanted], file));
+        Arc::make_mut(&mut installation.files[0].imports)
+            .insert((*file).to_owned(), imports(&[wanted], file));
     }
     installation
 }
