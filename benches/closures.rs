@@ -17,9 +17,16 @@ use cudarun::loader::search::{Rule, Searcher};
 
 fn main() -> std::io::Result<()> {
     let host = Host::here();
-    let machine = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
+    let machine = if cfg!(target_arch = "aarch64") {
+        183
+    } else {
+        62
+    };
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let env = arguments.iter().filter_map(|argument| argument.split_once('=')).collect();
+    let env = arguments
+        .iter()
+        .filter_map(|argument| argument.split_once('='))
+        .collect();
     let searcher = Searcher::new(&host, machine).within(&env, None);
     let mut known = HashMap::new();
     let mut output = std::io::BufWriter::new(std::io::stdout().lock());
@@ -37,13 +44,23 @@ fn main() -> std::io::Result<()> {
 }
 
 /// `known` are real paths.
-fn listed(host: &Host, process: &Process<'_, '_>, known: &mut HashMap<OsString, PathBuf>) -> String {
+fn listed(
+    host: &Host,
+    process: &Process<'_, '_>,
+    known: &mut HashMap<OsString, PathBuf>,
+) -> String {
     let mut text = String::new();
-    for loaded in process.loaded.iter().filter(|loaded| loaded.rule != Rule::Executable) {
+    for loaded in process
+        .loaded
+        .iter()
+        .filter(|loaded| loaded.rule != Rule::Executable)
+    {
         let path = &loaded.object.path;
         if !known.contains_key(path.as_os_str()) {
-            known
-                .insert(path.clone().into_os_string(), host.canonical(path).unwrap_or_else(|_| path.clone()));
+            known.insert(
+                path.clone().into_os_string(),
+                host.canonical(path).unwrap_or_else(|_| path.clone()),
+            );
         }
         let real = &known[path.as_os_str()];
         let _ = writeln!(text, "\t{} => {}", loaded.name, real.display());

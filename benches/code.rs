@@ -29,7 +29,8 @@ pub fn add(path: &Path, elf: &[u8], constants: u64, code: u64) -> u64 {
         ];
         file.write_all_at(&header.concat(), at).unwrap();
         for (number, architecture) in (0..).zip(ARCHITECTURES) {
-            file.write_all_at(&entry(architecture), at + 16 + number * ENTRY).unwrap();
+            file.write_all_at(&entry(architecture), at + 16 + number * ENTRY)
+                .unwrap();
         }
     }
     let names_at = constants + containers * (ENTRY * ENTRIES + 16);
@@ -42,7 +43,11 @@ pub fn add(path: &Path, elf: &[u8], constants: u64, code: u64) -> u64 {
         (20, 3, 0, names_at, names.len() as u64),
     ] {
         table.extend([name.to_le_bytes(), kind.to_le_bytes()].concat());
-        table.extend([flags, at, at, size, 0, 1, 0].map(u64::to_le_bytes).concat());
+        table.extend(
+            [flags, at, at, size, 0, 1, 0]
+                .map(u64::to_le_bytes)
+                .concat(),
+        );
     }
     file.write_all_at(names, names_at).unwrap();
     file.write_all_at(&table, table_at).unwrap();

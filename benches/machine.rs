@@ -105,7 +105,10 @@ impl Description {
             let root = directory.join(format!("home/miniconda3/envs/e{unit:03}"));
             self.versioned(&root.join("lib"), packages);
             for number in 0..packages {
-                write(&root.join(format!("conda-meta/package{number}-1.0-0.json")), b"{}");
+                write(
+                    &root.join(format!("conda-meta/package{number}-1.0-0.json")),
+                    b"{}",
+                );
             }
             roots.push(root);
         }
@@ -114,19 +117,32 @@ impl Description {
             let libraries = root.join("targets/x86_64-linux/lib");
             self.versioned(&libraries, others);
             symlink("targets/x86_64-linux/lib", root.join("lib64")).unwrap();
-            for library in self.parts.iter().take(self.stubs).flat_map(|part| &part.libraries) {
+            for library in self
+                .parts
+                .iter()
+                .take(self.stubs)
+                .flat_map(|part| &part.libraries)
+            {
                 let name = format!("stubs/{}.so", library.stem());
                 library.write(&libraries.join(name), self.exports);
             }
             for number in 0..self.parts.iter().map(|part| part.headers).sum() {
-                write(&root.join(format!("targets/x86_64-linux/include/h{number}.h")), b"");
+                write(
+                    &root.join(format!("targets/x86_64-linux/include/h{number}.h")),
+                    b"",
+                );
             }
             roots.push(root);
         }
         for (number, parts) in self.loose.iter().enumerate() {
             let root = directory.join(format!("data/copied{unit:03}/lib{number}"));
-            for library in
-                self.parts.iter().cycle().skip(number).take(*parts).flat_map(|part| &part.libraries)
+            for library in self
+                .parts
+                .iter()
+                .cycle()
+                .skip(number)
+                .take(*parts)
+                .flat_map(|part| &part.libraries)
             {
                 library.write(&root.join(library.soname()), self.exports);
             }
@@ -137,7 +153,10 @@ impl Description {
 
     /// A virtual environment with the wheels of each part, and other packages.
     fn environment(&self, root: &Path, unit: usize, is_full: bool) {
-        write(&root.join("pyvenv.cfg"), b"home = /usr/bin\nversion_info = 3.12.3\n");
+        write(
+            &root.join("pyvenv.cfg"),
+            b"home = /usr/bin\nversion_info = 3.12.3\n",
+        );
         let site = root.join("lib/python3.12/site-packages");
         for part in &self.parts {
             let directory = match unit % 2 {
@@ -146,7 +165,10 @@ impl Description {
             };
             let mut record = Record::new(&site);
             for number in 0..part.headers {
-                record.file(&format!("{directory}/include/{}{number}.h", part.directory), true);
+                record.file(
+                    &format!("{directory}/include/{}{number}.h", part.directory),
+                    true,
+                );
             }
             for library in &part.libraries {
                 let path = format!("{directory}/lib/{}", library.soname());
@@ -194,11 +216,17 @@ impl Package {
         for number in 0..self.modules {
             let directory = directory(number % self.compiled);
             record.file(&format!("{directory}/module{number}.py"), is_full);
-            record.file(&format!("{directory}/__pycache__/module{number}.cpython-312.pyc"), is_full);
+            record.file(
+                &format!("{directory}/__pycache__/module{number}.cpython-312.pyc"),
+                is_full,
+            );
         }
         for number in 0..self.files - self.modules {
             let directory = directory(number % self.directories);
-            record.file(&format!("{directory}/implementation_of_{number}.h"), is_full);
+            record.file(
+                &format!("{directory}/implementation_of_{number}.h"),
+                is_full,
+            );
         }
         record.finish(&self.name);
     }
@@ -216,11 +244,16 @@ impl Library {
     /// Writes it, and says how large it is.
     fn write(&self, path: &Path, exports: usize) -> u64 {
         let mut elf = self.elf.clone();
-        elf.exports = (0..exports).map(|number| format!("{}Function{number}", self.stem())).collect();
+        elf.exports = (0..exports)
+            .map(|number| format!("{}Function{number}", self.stem()))
+            .collect();
         let bytes = elf.build().unwrap();
         let size = bytes.len() as u64;
         write(path, &bytes);
-        match (self.constants_in_megabytes * MEGABYTE, self.code_in_megabytes * MEGABYTE) {
+        match (
+            self.constants_in_megabytes * MEGABYTE,
+            self.code_in_megabytes * MEGABYTE,
+        ) {
             (0, 0) => size,
             (constants, code) => code::add(path, &bytes, constants, code),
         }
@@ -231,7 +264,11 @@ impl Record {
     fn new(site: &Path) -> Record {
         let empty = site.join("empty");
         write(&empty, b"");
-        Record { site: site.to_owned(), empty, lines: String::new() }
+        Record {
+            site: site.to_owned(),
+            empty,
+            lines: String::new(),
+        }
     }
 
     fn line(&mut self, path: &str, size: u64) {
@@ -253,12 +290,19 @@ impl Record {
         let (name, version) = distribution.split_once('-').unwrap();
         let info = format!("{distribution}.dist-info");
         let metadata = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n");
-        for (file, text) in [("METADATA", metadata.as_str()), ("WHEEL", ""), ("INSTALLER", "pip\n")] {
+        for (file, text) in [
+            ("METADATA", metadata.as_str()),
+            ("WHEEL", ""),
+            ("INSTALLER", "pip\n"),
+        ] {
             let path = format!("{info}/{file}");
             self.line(&path, text.len() as u64);
             write(&self.site.join(path), text.as_bytes());
         }
-        write(&self.site.join(format!("{info}/RECORD")), self.lines.as_bytes());
+        write(
+            &self.site.join(format!("{info}/RECORD")),
+            self.lines.as_bytes(),
+        );
     }
 }
 

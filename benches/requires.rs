@@ -11,8 +11,10 @@ fn main() -> std::io::Result<()> {
     for path in std::io::stdin().lock().lines() {
         let bytes = std::fs::read(path?)?;
         let requires = requirements(&String::from_utf8_lossy(&bytes));
-        let rows: Vec<_> =
-            requires.iter().map(|r| (&r.name, &r.extras, &r.versions, r.optional, &r.extra)).collect();
+        let rows: Vec<_> = requires
+            .iter()
+            .map(|r| (&r.name, &r.extras, &r.versions, r.optional, &r.extra))
+            .collect();
         println!("{}", serde_json::to_string(&rows)?);
     }
     Ok(())

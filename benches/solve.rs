@@ -18,7 +18,9 @@ use cudarun::solve::{Outcome, Policy, solve};
 mod solver_inputs;
 
 fn main() {
-    let mut numbers = std::env::args().skip(1).map(|text| text.parse::<usize>().unwrap());
+    let mut numbers = std::env::args()
+        .skip(1)
+        .map(|text| text.parse::<usize>().unwrap());
     let (installations, rounds) = (numbers.next().unwrap_or(1000), numbers.next().unwrap_or(31));
     let (solved, different) = measure(installations, rounds, false);
     let (explained, otherwise) = measure(installations, rounds, true);
@@ -43,5 +45,11 @@ fn measure(installations: usize, rounds: usize, torn: bool) -> (u128, usize) {
         answers.push(serde_json::to_string(&outcome).unwrap());
     }
     took.sort_unstable();
-    (took[rounds / 2], answers.iter().filter(|answer| **answer != answers[0]).count())
+    (
+        took[rounds / 2],
+        answers
+            .iter()
+            .filter(|answer| **answer != answers[0])
+            .count(),
+    )
 }

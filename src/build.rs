@@ -72,14 +72,29 @@ fn main() {
 /// Writes the names and the variables in the table of wrappers as sorted arrays. Every start compares its program with them,
 /// and reading the table takes longer than the rest of a start.
 fn write_wrapper_names() {
-    let table = std::fs::read_to_string("profiles/wrappers.toml").expect("the table of wrappers is there");
+    let table =
+        std::fs::read_to_string("profiles/wrappers.toml").expect("the table of wrappers is there");
     let table: wrapper_rows::WrapperTable = toml::from_str(&table).expect("the table is checked");
-    let names = table.wrapper.iter().flat_map(|row| &row.names).map(String::as_str);
-    let names: BTreeSet<&str> = names.map(|name| name.strip_prefix("python -m ").unwrap_or(name)).collect();
-    let variables =
-        table.wrapper.iter().flat_map(|row| row.unless.iter().chain(&row.reads).chain(&row.interpreter));
-    let variables = variables.map(String::as_str).filter(|name| !name.starts_with('/')).collect();
-    for (file, words) in [("wrapper-names.rs", names), ("wrapper-variables.rs", variables)] {
+    let names = table
+        .wrapper
+        .iter()
+        .flat_map(|row| &row.names)
+        .map(String::as_str);
+    let names: BTreeSet<&str> = names
+        .map(|name| name.strip_prefix("python -m ").unwrap_or(name))
+        .collect();
+    let variables = table
+        .wrapper
+        .iter()
+        .flat_map(|row| row.unless.iter().chain(&row.reads).chain(&row.interpreter));
+    let variables = variables
+        .map(String::as_str)
+        .filter(|name| !name.starts_with('/'))
+        .collect();
+    for (file, words) in [
+        ("wrapper-names.rs", names),
+        ("wrapper-variables.rs", variables),
+    ] {
         let expression = format!("&{words:?}").replace('{', "[").replace('}', "]");
         std::fs::write(Path::new(&required("OUT_DIR")).join(file), expression)
             .expect("OUT_DIR can be written to");
@@ -90,8 +105,11 @@ fn write_wrapper_names() {
 fn embed_profiles(profiles: &Path, out: &Path) -> Result<(), String> {
     let toml_files = |directory: &Path| {
         let entries = std::fs::read_dir(profiles.join(directory)).expect("profiles/ can be listed");
-        let names = entries.map(|entry| directory.join(entry.expect("profiles/ can be listed").file_name()));
-        names.filter(|path| path.extension().is_some_and(|end| end == "toml")).collect::<BTreeSet<_>>()
+        let names = entries
+            .map(|entry| directory.join(entry.expect("profiles/ can be listed").file_name()));
+        names
+            .filter(|path| path.extension().is_some_and(|end| end == "toml"))
+            .collect::<BTreeSet<_>>()
     };
     let checked = |path: &PathBuf| {
         let text = std::fs::read_to_string(profiles.join(path)).expect("a profile is text");
@@ -106,24 +124,36 @@ fn embed_profiles(profiles: &Path, out: &Path) -> Result<(), String> {
     }
     let frameworks = toml_files(Path::new("frameworks"));
     let frameworks = frameworks.iter().map(checked).collect::<Result<_, _>>()?;
-    write(Path::new("frameworks"), &serde_json::Value::Array(frameworks));
+    write(
+        Path::new("frameworks"),
+        &serde_json::Value::Array(frameworks),
+    );
     Ok(())
 }
 
 /// Asks the linker's driver, which answers with the bare name if it has no such file.
 fn has_static_unwinder() -> bool {
-    let answer = Command::new(linker()).arg("-print-file-name=libgcc_eh.a").output();
-    answer.is_ok_and(|answer| Path::new(String::from_utf8_lossy(&answer.stdout).trim()).is_absolute())
+    let answer = Command::new(linker())
+        .arg("-print-file-name=libgcc_eh.a")
+        .output();
+    answer
+        .is_ok_and(|answer| Path::new(String::from_utf8_lossy(&answer.stdout).trim()).is_absolute())
 }
 
 /// Returns the argument for a linker's keyword, for its driver or for the linker itself.
 fn keyword(word: &str) -> String {
-    if is_without_driver() { format!("-z{word}") } else { format!("-Wl,-z,{word}") }
+    if is_without_driver() {
+        format!("-z{word}")
+    } else {
+        format!("-Wl,-z,{word}")
+    }
 }
 
 /// True if the linker is called directly: for another kind of machine there may be no compiler.
 fn is_without_driver() -> bool {
-    Path::new(&linker()).file_name().is_some_and(|name| name.to_string_lossy().ends_with("lld"))
+    Path::new(&linker())
+        .file_name()
+        .is_some_and(|name| name.to_string_lossy().ends_with("lld"))
 }
 
 /// Returns the argument that puts code and read-only data in one segment. Zig's linker does so without it.
@@ -134,15 +164,26 @@ fn few_segments() -> Option<String> {
     }
     let probe = PathBuf::from(required("OUT_DIR")).join("probe.so");
     let mut command = Command::new(linker());
-    command.args(["-shared", "-nostdlib", &argument, "-o"]).arg(probe).args(["-x", "c", "/dev/null"]);
-    command.output().is_ok_and(|output| output.status.success()).then_some(argument)
+    command
+        .args(["-shared", "-nostdlib", &argument, "-o"])
+        .arg(probe)
+        .args(["-x", "c", "/dev/null"]);
+    command
+        .output()
+        .is_ok_and(|output| output.status.success())
+        .then_some(argument)
 }
 
 /// Compiles the audit module without the standard library and libc. A test checks that it needs no library.
 fn compile_module(module: &Path) {
     let mut command = Command::new(required("RUSTC"));
     command
-        .args(["src/audit/lib.rs", "--crate-name=cudarun_audit", "--crate-type=cdylib", "--edition=2024"])
+        .args([
+            "src/audit/lib.rs",
+            "--crate-name=cudarun_audit",
+            "--crate-type=cdylib",
+            "--edition=2024",
+        ])
         .args(["--target", &required("TARGET")])
         .args([
             "-Copt-level=s",
@@ -151,18 +192,31 @@ fn compile_module(module: &Path) {
             "-Cpanic=abort",
             "-Cforce-unwind-tables=no",
         ])
-        .args(["-Cstrip=symbols", "--remap-path-prefix", &format!("{}=", required("CARGO_MANIFEST_DIR"))])
+        .args([
+            "-Cstrip=symbols",
+            "--remap-path-prefix",
+            &format!("{}=", required("CARGO_MANIFEST_DIR")),
+        ])
         // Each segment costs every process a system call, and an empty read-only one costs another.
         .arg("-Crelro-level=off")
         .args(few_segments().map(|argument| format!("-Clink-arg={argument}")))
-        .args(["-Clink-arg=-nostdlib", &format!("-Clink-arg={}", keyword("defs"))])
+        .args([
+            "-Clink-arg=-nostdlib",
+            &format!("-Clink-arg={}", keyword("defs")),
+        ])
         .arg(format!("-Clinker={}", linker()))
         .arg("-o")
         .arg(module);
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "the module for the dynamic loader: {command:?}:\n{said}");
-    said.lines().for_each(|line| println!("cargo:warning={line}"));
+    assert!(
+        output.status.success(),
+        "the module for the dynamic loader: {command:?}:\n{said}"
+    );
+    said.lines()
+        .for_each(|line| println!("cargo:warning={line}"));
 }
 
 fn linker() -> String {

@@ -33,7 +33,10 @@ const DEMANDED: u8 = 3;
 /// Handles panics from here on.
 pub fn handle_panics() {
     std::panic::set_hook(Box::new(|panic: &PanicHookInfo<'_>| {
-        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let place = panic
+            .location()
+            .map(ToString::to_string)
+            .unwrap_or_default();
         let message = panic.payload_as_str().unwrap_or_default();
         end(&report::panicked(&place, message))
     }));
@@ -110,12 +113,18 @@ fn end(fault: &str) -> ! {
     }
     let first = host::arguments().into_iter().nth(1).unwrap_or_default();
     let is_child = first == protocol::CHILD;
-    let after = match PROGRAM.get().filter(|_| !HAS_STARTED.load(Ordering::Relaxed)) {
+    let after = match PROGRAM
+        .get()
+        .filter(|_| !HAS_STARTED.load(Ordering::Relaxed))
+    {
         Some(command) if is_demanded() => AfterFault::NotStarted(&command.program),
         Some(command) => AfterFault::Unchanged(&command.program),
         None => AfterFault::Nothing,
     };
-    report::say(&format!("cudarun: {fault}{}\n", report::after_fault(&after)));
+    report::say(&format!(
+        "cudarun: {fault}{}\n",
+        report::after_fault(&after)
+    ));
     verify::end_all();
     if let (AfterFault::Unchanged(_), Some(command)) = (&after, PROGRAM.get()) {
         let program = Path::new(&command.program);
@@ -124,5 +133,9 @@ fn end(fault: &str) -> ! {
         launch::end_at_once(error.code(crate::error::Form::Run));
     }
     let starts = is_child || first == "run" || first == "trace" || first == "record";
-    launch::end_at_once(if starts || !VERBS.iter().any(|verb| first == *verb) { 125 } else { 2 })
+    launch::end_at_once(if starts || !VERBS.iter().any(|verb| first == *verb) {
+        125
+    } else {
+        2
+    })
 }

@@ -26,7 +26,9 @@ impl Environment {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
-        self.0.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+        self.0
+            .iter()
+            .map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 
     pub fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
@@ -40,7 +42,9 @@ impl Environment {
     /// True if `CUDA_VISIBLE_DEVICES` hides every GPU on purpose. The driver reads numbers up to the first invalid one. Other
     /// values that leave no GPU were meant to leave one.
     pub fn hides_gpus(&self) -> bool {
-        let Some(visible) = self.get("CUDA_VISIBLE_DEVICES") else { return false };
+        let Some(visible) = self.get("CUDA_VISIBLE_DEVICES") else {
+            return false;
+        };
         let text = visible.as_bytes().trim_ascii();
         let is_negative = matches!(text, [b'-', digit, ..] if digit.is_ascii_digit());
         text.is_empty() || is_negative || text == b"NoDevFiles"
@@ -61,7 +65,12 @@ impl Environment {
 
 impl<N: Into<OsString>, V: Into<OsString>> FromIterator<(N, V)> for Environment {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
-        Environment(pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+        Environment(
+            pairs
+                .into_iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+        )
     }
 }
 
@@ -82,11 +91,17 @@ impl Diff {
         let mut changes = Vec::new();
         for (name, value) in &after.0 {
             if before.0.get(name) != Some(value) {
-                changes.push(Change { name: name.clone(), value: Some(value.clone()) });
+                changes.push(Change {
+                    name: name.clone(),
+                    value: Some(value.clone()),
+                });
             }
         }
         for name in before.0.keys().filter(|name| !after.0.contains_key(*name)) {
-            changes.push(Change { name: name.clone(), value: None });
+            changes.push(Change {
+                name: name.clone(),
+                value: None,
+            });
         }
         changes.sort_by(|a, b| a.name.cmp(&b.name));
         Diff(changes)
@@ -113,32 +128,45 @@ pub fn library_path_elements(value: &OsStr) -> Vec<OsString> {
         return Vec::new();
     }
     let elements = value.as_bytes().split(|byte| matches!(byte, b':' | b';'));
-    elements.map(|element| OsString::from_vec(element.to_vec())).collect()
+    elements
+        .map(|element| OsString::from_vec(element.to_vec()))
+        .collect()
 }
 
 /// Splits an `LD_PRELOAD` as the loader does: at `:` and at blanks, without empty elements.
 pub fn preload_elements(value: &OsStr) -> Vec<OsString> {
     let elements = value.as_bytes().split(|byte| matches!(byte, b':' | b' '));
     let elements = elements.filter(|element| !element.is_empty());
-    elements.map(|element| OsString::from_vec(element.to_vec())).collect()
+    elements
+        .map(|element| OsString::from_vec(element.to_vec()))
+        .collect()
 }
 
 /// Splits an `LD_AUDIT` as the loader does: at `:`, without empty elements.
 pub fn audit_elements(value: &OsStr) -> Vec<&OsStr> {
-    let elements = value.as_bytes().split(|byte| *byte == b':').filter(|element| !element.is_empty());
+    let elements = value
+        .as_bytes()
+        .split(|byte| *byte == b':')
+        .filter(|element| !element.is_empty());
     elements.map(OsStr::from_bytes).collect()
 }
 
 /// Joins elements with `:`.
 pub fn join_elements<'a>(elements: impl IntoIterator<Item = &'a OsStr>) -> OsString {
-    elements.into_iter().collect::<Vec<_>>().join(OsStr::new(":"))
+    elements
+        .into_iter()
+        .collect::<Vec<_>>()
+        .join(OsStr::new(":"))
 }
 
 /// True if `LD_LIBRARY_PATH` can name a directory: the loader has no escape for `:` and `;`, `$` begins a token, and blanks
 /// break scripts.
 pub fn fits_library_path(directory: &Path) -> bool {
     let bytes = directory.as_os_str().as_bytes();
-    directory.is_absolute() && !bytes.iter().any(|byte| matches!(byte, b':' | b';' | b'$' | ..=b' '))
+    directory.is_absolute()
+        && !bytes
+            .iter()
+            .any(|byte| matches!(byte, b':' | b';' | b'$' | ..=b' '))
 }
 
 #[cfg(test)]
@@ -151,7 +179,10 @@ mod tests {
         assert!(split("").is_empty());
         assert_eq!(split("/a"), ["/a"]);
         assert_eq!(split(":/a;/b::"), ["", "/a", "/b", "", ""]);
-        assert_eq!(preload_elements(OsStr::new(" /a  /b:c ")), ["/a", "/b", "c"]);
+        assert_eq!(
+            preload_elements(OsStr::new(" /a  /b:c ")),
+            ["/a", "/b", "c"]
+        );
     }
 
     #[test]

@@ -39,13 +39,19 @@ pub enum Error {
     /// `explain --next` skips more sets than there are.
     NoOtherSet { fitting: usize, skipped: usize },
     /// `list` names an unknown library family.
-    NoSuchFamily { name: String, families: Vec<&'static str> },
+    NoSuchFamily {
+        name: String,
+        families: Vec<&'static str>,
+    },
     /// `fetch` names a family with something else than a range.
     BadRange { family: &'static str, text: String },
     /// No wheel of a family is in the range, for this machine.
     NoWheel { family: &'static str, range: String },
     /// `--without` names an unknown source.
-    NoSuchSource { name: String, sources: Vec<&'static str> },
+    NoSuchSource {
+        name: String,
+        sources: Vec<&'static str>,
+    },
     /// `--also` names a directory that does not exist.
     NoSuchDirectory { option: &'static str, path: PathBuf },
     /// No toolkit fits a build.
@@ -57,7 +63,10 @@ pub enum Error {
     /// This process has more rights than its user.
     MoreRights,
     /// `--root` or `--machine`, with a verb that starts a program or writes for this machine. `there` holds these options.
-    NothingRunsUnderRoot { verb: &'static str, there: Vec<OsString> },
+    NothingRunsUnderRoot {
+        verb: &'static str,
+        there: Vec<OsString>,
+    },
     /// The file of `--machine` does not describe a machine; `why` is the parser's or the system's message.
     MachineUnusable { file: PathBuf, why: String },
     /// A lock is of one program, and the descriptions or options name another number.
@@ -75,7 +84,10 @@ pub enum Error {
     /// A step of writing the view failed.
     View { path: PathBuf, error: io::Error },
     /// An option of the command line pins libraries, and this program cannot be pinned.
-    NotPinned { option: &'static str, why: Box<dyn Reason> },
+    NotPinned {
+        option: &'static str,
+        why: Box<dyn Reason>,
+    },
     /// The program does not load the audit module of `trace`.
     NotTraced(Box<dyn Reason>),
     /// `diagnose` cannot read its text.
@@ -128,14 +140,23 @@ impl Error {
     /// The error of a file for an output.
     pub fn unwritten(path: &Path, error: io::Error) -> Error {
         match error.kind() {
-            io::ErrorKind::AlreadyExists => Error::Exists { path: path.to_owned() },
-            _ => Error::Report { path: path.to_owned(), error },
+            io::ErrorKind::AlreadyExists => Error::Exists {
+                path: path.to_owned(),
+            },
+            _ => Error::Report {
+                path: path.to_owned(),
+                error,
+            },
         }
     }
 
     pub fn code(&self, form: Form) -> u8 {
         if form == Form::Answer {
-            return if matches!(self, Error::NoToolkit(_)) { 1 } else { 2 };
+            return if matches!(self, Error::NoToolkit(_)) {
+                1
+            } else {
+                2
+            };
         }
         match self {
             Error::NotFound { .. } => 127,

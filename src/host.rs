@@ -1,6 +1,9 @@
 //! The machine: the only door to its files, environment and clock. Paths in and out are the guest's: under `--root`
 //! every component of every symbolic link is resolved inside that directory or image. This file does not interpret what it reads.
-#![allow(clippy::disallowed_methods, reason = "this is the door that the lint guards")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the door that the lint guards"
+)]
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -74,7 +77,10 @@ pub struct Host {
 impl Host {
     /// This machine, as this process sees it.
     pub fn here() -> Host {
-        Host { started: SystemTime::now(), ..Host::for_a_glance() }
+        Host {
+            started: SystemTime::now(),
+            ..Host::for_a_glance()
+        }
     }
 
     /// This machine for a run that keeps nothing: its start is 1970, so every file counts as changed since.
@@ -109,7 +115,12 @@ impl Host {
     }
 
     fn of(root: Root, env: Environment, cwd: PathBuf) -> Host {
-        Host { root: Some(root), env, cwd, ..Host::here() }
+        Host {
+            root: Some(root),
+            env,
+            cwd,
+            ..Host::here()
+        }
     }
 
     /// Hands over a directory that holds files of this machine. It is removed with the last `Host`.
@@ -127,19 +138,38 @@ impl Host {
     pub fn inside(&self, env: Environment, cwd: PathBuf) -> Host {
         let (root, kept, record) = (self.root.clone(), self.kept.clone(), self.record.clone());
         let (named_by, started) = (self.named_by.clone(), self.started);
-        Host { root, named_by, kept, record, env, cwd, started, ..Host::here() }
+        Host {
+            root,
+            named_by,
+            kept,
+            record,
+            env,
+            cwd,
+            started,
+            ..Host::here()
+        }
     }
 
     /// This machine with a record of every question. All paths are resolved by us, as under `--root`.
     pub fn recording(&self) -> io::Result<Host> {
-        let root = self.root.clone().unwrap_or(Root::Directory(PathBuf::from("/")));
+        let root = self
+            .root
+            .clone()
+            .unwrap_or(Root::Directory(PathBuf::from("/")));
         let host = Host::of(root, self.env.clone(), self.cwd.clone());
-        Ok(Host { kept: self.kept.clone(), record: Some(UseRecord::default()), ..host })
+        Ok(Host {
+            kept: self.kept.clone(),
+            record: Some(UseRecord::default()),
+            ..host
+        })
     }
 
     /// The paths that were asked for so far, missing ones too.
     pub fn asked(&self) -> BTreeMap<PathBuf, PathUse> {
-        self.record.as_ref().map(UseRecord::asked).unwrap_or_default()
+        self.record
+            .as_ref()
+            .map(UseRecord::asked)
+            .unwrap_or_default()
     }
 
     fn note_asked(&self, path: &Path, asked: PathUse) {
@@ -161,13 +191,21 @@ impl Host {
 
     /// The user's cache directory, as XDG and the user database define it; none without a home.
     pub fn user_cache(&self) -> Option<PathBuf> {
-        let given = self.env.non_empty("XDG_CACHE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
+        let given = self
+            .env
+            .non_empty("XDG_CACHE_HOME")
+            .map(PathBuf::from)
+            .filter(|dir| dir.is_absolute());
         given.or_else(|| self.home().map(|home| home.join(".cache")))
     }
 
     /// The user's directory for data of programs, like [`Self::user_cache`].
     pub fn user_data(&self) -> Option<PathBuf> {
-        let given = self.env.non_empty("XDG_DATA_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
+        let given = self
+            .env
+            .non_empty("XDG_DATA_HOME")
+            .map(PathBuf::from)
+            .filter(|dir| dir.is_absolute());
         given.or_else(|| self.home().map(|home| home.join(".local/share")))
     }
 
@@ -207,15 +245,28 @@ impl Host {
 
     /// Asks for several names of one directory, which the kernel looks up once. Follows links.
     pub fn stat_in(&self, directory: &Path, names: &[&str]) -> Vec<io::Result<Stat>> {
-        let one_by_one = || names.iter().map(|name| self.stat(&directory.join(name))).collect();
+        let one_by_one = || {
+            names
+                .iter()
+                .map(|name| self.stat(&directory.join(name)))
+                .collect()
+        };
         if self.root.is_some() {
             return one_by_one();
         }
         let flags = OFlag::O_DIRECTORY | OFlag::O_PATH;
-        let opened = OpenOptions::new().read(true).custom_flags(flags.bits()).open(directory);
-        let Ok(opened) = opened else { return one_by_one() };
-        self.operations.fetch_add(names.len() as u64, Ordering::Relaxed);
-        let one = |name: &&str| noted(directory, fstatat(&opened, *name, AtFlags::empty())).map(Stat::from);
+        let opened = OpenOptions::new()
+            .read(true)
+            .custom_flags(flags.bits())
+            .open(directory);
+        let Ok(opened) = opened else {
+            return one_by_one();
+        };
+        self.operations
+            .fetch_add(names.len() as u64, Ordering::Relaxed);
+        let one = |name: &&str| {
+            noted(directory, fstatat(&opened, *name, AtFlags::empty())).map(Stat::from)
+        };
         names.iter().map(one).collect()
     }
 
@@ -242,7 +293,9 @@ impl Host {
     pub fn is_executable(&self, path: &Path) -> bool {
         self.count();
         if self.root.is_some() {
-            return self.stat(path).is_ok_and(|stat| stat.is_file() && stat.mode & 0o111 != 0);
+            return self
+                .stat(path)
+                .is_ok_and(|stat| stat.is_file() && stat.mode & 0o111 != 0);
         }
         self.is_file(path) && nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok()
     }
@@ -308,7 +361,9 @@ impl Host {
         self.count();
         let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
         let mut options = OpenOptions::new();
-        let Place::Real(real) = self.place(path, false)? else { return Err(not_regular()) };
+        let Place::Real(real) = self.place(path, false)? else {
+            return Err(not_regular());
+        };
         let mut file = options.read(true).custom_flags(flags.bits()).open(real)?;
         let seen = Stat::from(fstat(&file)?);
         if !seen.is_file() || seen.size > READ_LIMIT {
@@ -321,7 +376,8 @@ impl Host {
 
     /// A small text file, with invalid UTF-8 replaced.
     pub fn read_text(&self, path: &Path) -> io::Result<String> {
-        self.read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        self.read(path)
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// The first bytes of a file, at most `limit`.
@@ -369,7 +425,8 @@ impl Host {
     /// The entries of a directory of packages or libraries, as they were when this run first asked. None where it cannot be
     /// listed.
     pub fn listing(&self, path: &Path) -> Option<Arc<[Entry]>> {
-        self.known.listing(path, self.root.is_none(), |real| self.list(real).ok())
+        self.known
+            .listing(path, self.root.is_none(), |real| self.list(real).ok())
     }
 
     /// True if the listing of its directory is known and does not have this path. Some file systems ignore case.
@@ -394,7 +451,10 @@ impl Host {
                 directory::walk(&listed, prune)
             }
         };
-        below.into_iter().map(|below| directory.join(below)).collect()
+        below
+            .into_iter()
+            .map(|below| directory.join(below))
+            .collect()
     }
 
     /// The contents of a regular file, and their size. Files of `/proc` have more than their size says.
@@ -405,9 +465,19 @@ impl Host {
             return Err(not_regular());
         }
         match self.place(path, true)? {
-            Place::Real(real) => open_regular(path, real)
-                .map(|(file, size)| (Part { file: Arc::new(file), at: 0, end: u64::MAX }, size)),
-            Place::Tree(tree, resolved) => tree.open(&resolved).map(|part| (part.clone(), part.size())),
+            Place::Real(real) => open_regular(path, real).map(|(file, size)| {
+                (
+                    Part {
+                        file: Arc::new(file),
+                        at: 0,
+                        end: u64::MAX,
+                    },
+                    size,
+                )
+            }),
+            Place::Tree(tree, resolved) => {
+                tree.open(&resolved).map(|part| (part.clone(), part.size()))
+            }
         }
     }
 
@@ -426,8 +496,15 @@ impl Host {
 
 /// Opens what was a regular file a moment ago. O_NONBLOCK: it may have become a fifo in the meantime.
 fn open_regular(path: &Path, real: PathBuf) -> io::Result<(File, u64)> {
-    let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(real);
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlag::O_NONBLOCK.bits())
+        .open(real);
     let file = noted(path, file)?;
     let metadata = noted(path, file.metadata())?;
-    if metadata.is_file() { Ok((file, metadata.len())) } else { Err(not_regular()) }
+    if metadata.is_file() {
+        Ok((file, metadata.len()))
+    } else {
+        Err(not_regular())
+    }
 }

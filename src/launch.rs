@@ -70,7 +70,10 @@ pub fn unchanged(program: &Path, command: &Command) -> Exec {
 /// Replaces this process by the program.
 pub fn exec(exec: &Exec) -> Result<Infallible, Error> {
     let error = command(exec).exec();
-    Err(Error::Exec { path: exec.program.clone(), error })
+    Err(Error::Exec {
+        path: exec.program.clone(),
+        error,
+    })
 }
 
 /// Like [`exec`], at any time: also before the inherited state was recorded.
@@ -86,10 +89,13 @@ pub fn exec_after_fault(exec: &Exec) -> Error {
 /// refuses.
 pub fn exec_early(exec: &Exec, env: &Environment) {
     let text = |bytes: OsString| CString::new(bytes.into_vec()).ok();
-    let words = std::iter::once(&exec.argv0).chain(&exec.arguments).map(|word| text(word.clone()));
-    let (Some(program), Some(words)) =
-        (text(exec.program.clone().into_os_string()), words.collect::<Option<Vec<CString>>>())
-    else {
+    let words = std::iter::once(&exec.argv0)
+        .chain(&exec.arguments)
+        .map(|word| text(word.clone()));
+    let (Some(program), Some(words)) = (
+        text(exec.program.clone().into_os_string()),
+        words.collect::<Option<Vec<CString>>>(),
+    ) else {
         return;
     };
     if exec.diff.is_empty() {
@@ -97,9 +103,11 @@ pub fn exec_early(exec: &Exec, env: &Environment) {
         return;
     }
     let variables = env.with(&exec.diff);
-    let variables = variables
-        .iter()
-        .map(|(name, value)| text(OsString::from_vec([name.as_bytes(), b"=", value.as_bytes()].concat())));
+    let variables = variables.iter().map(|(name, value)| {
+        text(OsString::from_vec(
+            [name.as_bytes(), b"=", value.as_bytes()].concat(),
+        ))
+    });
     if let Some(variables) = variables.collect::<Option<Vec<CString>>>() {
         let _ = nix::unistd::execve(&program, &words, &variables);
     }
@@ -108,14 +116,19 @@ pub fn exec_early(exec: &Exec, env: &Environment) {
 /// Runs the program to its end, and hands on the signals that are sent to this process. The program gets those of the
 /// terminal by itself.
 pub fn run(exec: &Exec) -> Result<ExitStatus, Error> {
-    run_to_end(command(exec)).map_err(|error| Error::Exec { path: exec.program.clone(), error })
+    run_to_end(command(exec)).map_err(|error| Error::Exec {
+        path: exec.program.clone(),
+        error,
+    })
 }
 
 /// Like [`run`], and gives to `keep` each piece that the program has written to standard error, after it was handed on.
 pub fn run_relayed(exec: &Exec, keep: impl FnMut(&[u8]) + Send) -> Result<ExitStatus, Error> {
-    let (false, Ok((relay, end)), Ok((stopped, stop))) =
-        (IS_CLOSED[2].load(Ordering::Relaxed), Relay::new(), io::pipe())
-    else {
+    let (false, Ok((relay, end)), Ok((stopped, stop))) = (
+        IS_CLOSED[2].load(Ordering::Relaxed),
+        Relay::new(),
+        io::pipe(),
+    ) else {
         return run(exec);
     };
     let mut command = command(exec);
@@ -132,7 +145,10 @@ pub fn run_relayed(exec: &Exec, keep: impl FnMut(&[u8]) + Send) -> Result<ExitSt
     if let Some(relay) = relay {
         relay.outlive();
     }
-    status.map_err(|error| Error::Exec { path: exec.program.clone(), error })
+    status.map_err(|error| Error::Exec {
+        path: exec.program.clone(),
+        error,
+    })
 }
 
 fn run_to_end(mut command: std::process::Command) -> io::Result<ExitStatus> {
@@ -143,7 +159,10 @@ fn run_to_end(mut command: std::process::Command) -> io::Result<ExitStatus> {
     // It holds the program's end of a relay.
     drop(command);
     // The program has the mask that this process got. A signal that is blocked there waits there, not here.
-    let handed_on: SigSet = handled.iter().filter_map(|signal| Signal::try_from(*signal).ok()).collect();
+    let handed_on: SigSet = handled
+        .iter()
+        .filter_map(|signal| Signal::try_from(*signal).ok())
+        .collect();
     let mask = handed_on.thread_swap_mask(SigmaskHow::SIG_UNBLOCK);
     let ended = child.and_then(|mut child| {
         let id = child.id().cast_signed();
@@ -168,7 +187,10 @@ fn run_to_end(mut command: std::process::Command) -> io::Result<ExitStatus> {
 /// Returns when the program ends. While it is stopped, this process is stopped as well, so that a shell sees it.
 fn stop_with(id: libc::pid_t) {
     let is_stopped = |flags| {
-        let state = waitid(Id::Pid(Pid::from_raw(id)), flags | WaitPidFlag::WSTOPPED | WaitPidFlag::WNOWAIT);
+        let state = waitid(
+            Id::Pid(Pid::from_raw(id)),
+            flags | WaitPidFlag::WSTOPPED | WaitPidFlag::WNOWAIT,
+        );
         matches!(state, Ok(WaitStatus::Stopped(..)))
     };
     while is_stopped(WaitPidFlag::WEXITED) {
@@ -196,7 +218,10 @@ pub fn end_as(status: ExitStatus) -> u8 {
         signals::obey(signal);
         return u8::try_from(signal).map_or(u8::MAX, |signal| signal.wrapping_add(128));
     }
-    status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+    status
+        .code()
+        .and_then(|code| u8::try_from(code).ok())
+        .unwrap_or(u8::MAX)
 }
 
 /// Ends this process without running anything else in it.
@@ -207,7 +232,10 @@ pub fn end_at_once(code: u8) -> ! {
 
 /// The program with its inherited state restored. The kernel resets our handlers at exec.
 fn command(exec: &Exec) -> std::process::Command {
-    #[allow(clippy::disallowed_methods, reason = "this is where the program is started")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "this is where the program is started"
+    )]
     let mut command = std::process::Command::new(&exec.program);
     command.arg0(&exec.argv0).args(&exec.arguments);
     for change in &exec.diff.0 {
@@ -236,7 +264,8 @@ extern "C" fn hand_on(signal: libc::c_int, about: *const libc::siginfo_t, _: *co
     let program = PROGRAM.load(Ordering::Relaxed);
     // SAFETY: the kernel's structure. Signals from processes have a code of at most 0.
     let is_of_process = unsafe { (*about).si_code } <= 0;
-    let is_of_key = !is_of_process && matches!(signal, libc::SIGINT | libc::SIGQUIT | libc::SIGTSTP);
+    let is_of_key =
+        !is_of_process && matches!(signal, libc::SIGINT | libc::SIGQUIT | libc::SIGTSTP);
     // The kernel makes no process while a signal waits, so a child that is there now got it. The number may come later.
     let any = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     if is_of_key && (program != 0 || waitid(Id::All, any).is_ok()) {
@@ -251,7 +280,11 @@ extern "C" fn hand_on(signal: libc::c_int, about: *const libc::siginfo_t, _: *co
 }
 
 /// Hands on a signal that takes a stop back. The program may have one that waits.
-extern "C" fn continue_program(signal: libc::c_int, _: *const libc::siginfo_t, _: *const libc::c_void) {
+extern "C" fn continue_program(
+    signal: libc::c_int,
+    _: *const libc::siginfo_t,
+    _: *const libc::c_void,
+) {
     let error = Errno::last_raw();
     let _ = EARLY.compare_exchange(libc::SIGTSTP, 0, Ordering::Relaxed, Ordering::Relaxed);
     send_to_program(signal);
@@ -290,14 +323,21 @@ pub fn record_inherited() {
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         let is_known = libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut action) == 0;
-        IGNORES_PIPE.store(is_known && action.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
+        IGNORES_PIPE.store(
+            is_known && action.sa_sigaction == libc::SIG_IGN,
+            Ordering::Relaxed,
+        );
         // A write beyond the limit of file sizes is then an error like any other.
         let before = libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
         IGNORES_FILE_SIZE.store(before == libc::SIG_IGN, Ordering::Relaxed);
         let before = libc::signal(libc::SIGCHLD, libc::SIG_DFL);
         IGNORES_CHILD.store(before == libc::SIG_IGN, Ordering::Relaxed);
     }
-    let mut streams = [0, 1, 2].map(|fd| libc::pollfd { fd, events: 0, revents: 0 });
+    let mut streams = [0, 1, 2].map(|fd| libc::pollfd {
+        fd,
+        events: 0,
+        revents: 0,
+    });
     // SAFETY: asks about three descriptors, which need not be open, and waits for none.
     if unsafe { libc::poll(streams.as_mut_ptr(), 3, 0) } > 0 {
         for (stream, is_closed) in streams.iter().zip(&IS_CLOSED) {
@@ -309,7 +349,10 @@ pub fn record_inherited() {
 
 /// Runs last before exec, when `Command` has reset SIGPIPE to its default.
 fn restore_inherited() {
-    for (signal, is_ignored) in [(libc::SIGPIPE, &IGNORES_PIPE), (libc::SIGCHLD, &IGNORES_CHILD)] {
+    for (signal, is_ignored) in [
+        (libc::SIGPIPE, &IGNORES_PIPE),
+        (libc::SIGCHLD, &IGNORES_CHILD),
+    ] {
         if is_ignored.load(Ordering::Relaxed) {
             // SAFETY: sets a disposition, and no handler.
             unsafe { libc::signal(signal, libc::SIG_IGN) };

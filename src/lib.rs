@@ -66,12 +66,21 @@ use report::Style;
 
 /// Runs a command line and returns the exit code. Does not return if this process becomes the program.
 pub fn run(arguments: &[OsString], host: Host) -> u8 {
-    if arguments.get(1).is_some_and(|argument| argument == verify::protocol::CHILD) {
+    if arguments
+        .get(1)
+        .is_some_and(|argument| argument == verify::protocol::CHILD)
+    {
         host.trip("child");
         verify::child::main(&host);
     }
     if launch::has_more_rights() {
-        return complain(&Error::MoreRights, Form::Run, false, None, ColorChoice::Never);
+        return complain(
+            &Error::MoreRights,
+            Form::Run,
+            false,
+            None,
+            ColorChoice::Never,
+        );
     }
     crash::handle_cut_files();
     let parse = |words: &[OsString]| Cli::parse_words(words).and_then(Cli::settle);
@@ -81,7 +90,10 @@ pub fn run(arguments: &[OsString], host: Host) -> u8 {
         Ok(cli) => dispatch(host, &cli, arguments),
         Err(error) => {
             // clap quotes the words, and a terminal obeys their control codes.
-            let shown: Vec<OsString> = arguments.iter().map(|word| text::show(word).into()).collect();
+            let shown: Vec<OsString> = arguments
+                .iter()
+                .map(|word| text::show(word).into())
+                .collect();
             usage(&parse(&shown).err().unwrap_or(error), arguments)
         }
     }
@@ -112,7 +124,9 @@ pub extern "C" fn before_the_runtime() {
 /// normal start reports the cause.
 fn warm_start() {
     let arguments: Vec<OsString> = host::arguments();
-    let Some(command) = plain_start(&arguments) else { return };
+    let Some(command) = plain_start(&arguments) else {
+        return;
+    };
     crash::will_start(&command);
     let host = Host::for_a_glance();
     host.trip("early");
@@ -122,9 +136,14 @@ fn warm_start() {
 }
 
 fn plain_start(arguments: &[OsString]) -> Option<Command> {
-    let program = arguments.get(1).filter(|word| !word.is_empty() && !word.as_bytes().starts_with(b"-"))?;
+    let program = arguments
+        .get(1)
+        .filter(|word| !word.is_empty() && !word.as_bytes().starts_with(b"-"))?;
     let is_verb = cli::VERBS.iter().any(|verb| program == verb);
-    (!is_verb).then(|| Command { program: program.clone(), arguments: arguments[2..].to_vec() })
+    (!is_verb).then(|| Command {
+        program: program.clone(),
+        arguments: arguments[2..].to_vec(),
+    })
 }
 
 fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
@@ -135,50 +154,115 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
             return 125;
         }
         None if cli.words.is_empty() => return usage(&no_program(), arguments),
-        None => (Form::Run, false, start_program(&host, common, start, cli.first, &cli.words)),
-        Some(Verb::Run(run)) => {
-            (Form::Run, false, start_program(&host, common, &run.start, run.first, &run.words))
-        }
-        Some(Verb::List(list)) => (Form::Answer, list.json, commands::list::list(host, common, list)),
-        Some(Verb::Explain(explain)) => {
-            (Form::Answer, explain.question.json, commands::explain::explain(host, common, explain))
-        }
-        Some(Verb::Export(export)) => {
-            (Form::Answer, export.question.json, commands::export::export(host, common, export))
-        }
-        Some(Verb::Verify(verify)) => {
-            (Form::Answer, verify.json, commands::prove::prove(&host, common, verify))
-        }
-        Some(Verb::Allow(allow)) => (Form::Answer, allow.json, commands::allow::allow(&host, common, allow)),
-        Some(Verb::Completions(completions)) => {
-            (Form::Answer, false, commands::completions::completions(host, common, completions))
-        }
-        Some(Verb::Doctor(doctor)) => {
-            (Form::Answer, doctor.json, commands::doctor::doctor(host, common, doctor))
-        }
-        Some(Verb::Diagnose(diagnose)) if diagnose.has_text() => {
-            (Form::Answer, diagnose.json, commands::diagnose::diagnose(host, common, diagnose))
-        }
-        Some(Verb::Diagnose(diagnose)) => {
-            (Form::Run, false, commands::failure::diagnose(&host, common, diagnose))
-        }
-        Some(Verb::Hook(hook)) => (Form::Answer, false, commands::hook::hook(&host, common, hook)),
-        Some(Verb::Fleet(fleet)) => (Form::Answer, fleet.json, commands::fleet::fleet(&host, common, fleet)),
-        Some(Verb::Fetch(fetch)) => (Form::Answer, fetch.json, commands::fetch::fetch(&host, common, fetch)),
-        Some(Verb::Init(init)) => (Form::Answer, init.json, commands::init::init(host, common, init)),
-        Some(Verb::Record(record)) => (Form::Run, false, commands::record::record(&host, common, record)),
-        Some(Verb::Shell(shell)) => (Form::Run, false, commands::shell::shell(&host, common, shell)),
-        Some(Verb::Trace(trace)) if trace.predict => {
-            (Form::Answer, trace.json, commands::trace::predict(host, common, trace))
-        }
-        Some(Verb::Trace(trace)) => (Form::Run, false, commands::trace::trace(&host, common, trace)),
+        None => (
+            Form::Run,
+            false,
+            start_program(&host, common, start, cli.first, &cli.words),
+        ),
+        Some(Verb::Run(run)) => (
+            Form::Run,
+            false,
+            start_program(&host, common, &run.start, run.first, &run.words),
+        ),
+        Some(Verb::List(list)) => (
+            Form::Answer,
+            list.json,
+            commands::list::list(host, common, list),
+        ),
+        Some(Verb::Explain(explain)) => (
+            Form::Answer,
+            explain.question.json,
+            commands::explain::explain(host, common, explain),
+        ),
+        Some(Verb::Export(export)) => (
+            Form::Answer,
+            export.question.json,
+            commands::export::export(host, common, export),
+        ),
+        Some(Verb::Verify(verify)) => (
+            Form::Answer,
+            verify.json,
+            commands::prove::prove(&host, common, verify),
+        ),
+        Some(Verb::Allow(allow)) => (
+            Form::Answer,
+            allow.json,
+            commands::allow::allow(&host, common, allow),
+        ),
+        Some(Verb::Completions(completions)) => (
+            Form::Answer,
+            false,
+            commands::completions::completions(host, common, completions),
+        ),
+        Some(Verb::Doctor(doctor)) => (
+            Form::Answer,
+            doctor.json,
+            commands::doctor::doctor(host, common, doctor),
+        ),
+        Some(Verb::Diagnose(diagnose)) if diagnose.has_text() => (
+            Form::Answer,
+            diagnose.json,
+            commands::diagnose::diagnose(host, common, diagnose),
+        ),
+        Some(Verb::Diagnose(diagnose)) => (
+            Form::Run,
+            false,
+            commands::failure::diagnose(&host, common, diagnose),
+        ),
+        Some(Verb::Hook(hook)) => (
+            Form::Answer,
+            false,
+            commands::hook::hook(&host, common, hook),
+        ),
+        Some(Verb::Fleet(fleet)) => (
+            Form::Answer,
+            fleet.json,
+            commands::fleet::fleet(&host, common, fleet),
+        ),
+        Some(Verb::Fetch(fetch)) => (
+            Form::Answer,
+            fetch.json,
+            commands::fetch::fetch(&host, common, fetch),
+        ),
+        Some(Verb::Init(init)) => (
+            Form::Answer,
+            init.json,
+            commands::init::init(host, common, init),
+        ),
+        Some(Verb::Record(record)) => (
+            Form::Run,
+            false,
+            commands::record::record(&host, common, record),
+        ),
+        Some(Verb::Shell(shell)) => (
+            Form::Run,
+            false,
+            commands::shell::shell(&host, common, shell),
+        ),
+        Some(Verb::Trace(trace)) if trace.predict => (
+            Form::Answer,
+            trace.json,
+            commands::trace::predict(host, common, trace),
+        ),
+        Some(Verb::Trace(trace)) => (
+            Form::Run,
+            false,
+            commands::trace::trace(&host, common, trace),
+        ),
     };
     match ended {
         Ok(exit) => exit.code(),
         Err(error) => {
             let is_here = cli.common.elsewhere().is_empty();
-            let after_error = || commands::slips::after_error(&Host::here(), &error, cli, arguments);
-            complain(&error, form, json, is_here.then(after_error).flatten(), common.color)
+            let after_error =
+                || commands::slips::after_error(&Host::here(), &error, cli, arguments);
+            complain(
+                &error,
+                form,
+                json,
+                is_here.then(after_error).flatten(),
+                common.color,
+            )
         }
     }
 }
@@ -194,7 +278,13 @@ fn start_program(
 }
 
 /// Reports an error, and the command line that was probably meant.
-fn complain(error: &Error, form: Form, json: bool, meant: Option<Vec<OsString>>, color: ColorChoice) -> u8 {
+fn complain(
+    error: &Error,
+    form: Form,
+    json: bool,
+    meant: Option<Vec<OsString>>,
+    color: ColorChoice,
+) -> u8 {
     let meant = meant.map(|words| report::own_command_line(&words));
     let hint = meant.or_else(|| report::error_hint(error));
     if json {
@@ -217,7 +307,9 @@ fn first_word(arguments: &[OsString]) -> Option<&OsStr> {
     let command = <Cli as clap::CommandFactory>::command();
     let takes_value = |word: &[u8]| {
         let takes = |option: &clap::Arg| {
-            let long = option.get_long().map(|name| [b"--", name.as_bytes()].concat());
+            let long = option
+                .get_long()
+                .map(|name| [b"--", name.as_bytes()].concat());
             option.get_action().takes_values() && long.is_some_and(|long| long == word)
         };
         command.get_arguments().any(takes)
@@ -235,20 +327,35 @@ fn first_word(arguments: &[OsString]) -> Option<&OsStr> {
 
 /// Returns the value of `--color`, of a command line that may not parse.
 fn color(arguments: &[OsString]) -> ColorChoice {
-    let words: Vec<&str> =
-        arguments.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str()).collect();
+    let words: Vec<&str> = arguments
+        .iter()
+        .take_while(|word| *word != "--")
+        .filter_map(|word| word.to_str())
+        .collect();
     let joined = words.iter().find_map(|word| word.strip_prefix("--color="));
-    let next = words.iter().position(|word| *word == "--color").and_then(|at| words.get(at + 1)).copied();
-    joined.or(next).and_then(|word| word.parse().ok()).unwrap_or_default()
+    let next = words
+        .iter()
+        .position(|word| *word == "--color")
+        .and_then(|at| words.get(at + 1))
+        .copied();
+    joined
+        .or(next)
+        .and_then(|word| word.parse().ok())
+        .unwrap_or_default()
 }
 
 /// Prints help, the version, or an error of the command line, and returns the exit code.
 fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
     let word = first_word(arguments);
     let is_answer = |verb: &&str| {
-        !["run", "shell", "trace", "record"].contains(verb) && word.is_some_and(|word| word == *verb)
+        !["run", "shell", "trace", "record"].contains(verb)
+            && word.is_some_and(|word| word == *verb)
     };
-    let form = if cli::VERBS.iter().any(is_answer) { Form::Answer } else { Form::Run };
+    let form = if cli::VERBS.iter().any(is_answer) {
+        Form::Answer
+    } else {
+        Form::Run
+    };
     let text = error.render().ansi().to_string();
     // clap's suggestions would start a program with the name of the option, or take `tcsh` for `zsh`.
     let is_kept = |line: &&str| {
@@ -258,7 +365,10 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
     let text: String = text.split_inclusive('\n').filter(is_kept).collect();
     let text = text.replace("\n\n\n", "\n\n") + &commands::misread::owners(error);
     let color = color(arguments);
-    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    ) {
         return match commands::print(&Style::stdout(color).adapt(text)) {
             Ok(()) => 0,
             Err(error) => complain(&error, form, false, None, color),
@@ -266,7 +376,11 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
     }
     let meant = commands::slips::after_usage(&Host::here(), error, arguments);
     let hint = meant.map(|words| report::own_command_line(&words));
-    if form == Form::Answer && arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json")
+    if form == Form::Answer
+        && arguments
+            .iter()
+            .take_while(|word| *word != "--")
+            .any(|word| word == "--json")
     {
         let plain = Style::default().adapt(text.clone());
         let _ = report::print(&report::json::usage_error(&plain, hint.as_deref()));

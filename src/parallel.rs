@@ -43,7 +43,9 @@ fn map_beyond<T: Sync, R: Send>(few: usize, items: &[T], work: impl Fn(&T) -> R 
         let spawn = |_| thread::Builder::new().spawn_scoped(scope, take_turns).ok();
         let others: Vec<_> = (1..threads).filter_map(spawn).collect();
         let own = take_turns();
-        let others = others.into_iter().flat_map(|thread| thread.join().expect("no work panics"));
+        let others = others
+            .into_iter()
+            .flat_map(|thread| thread.join().expect("no work panics"));
         own.into_iter().chain(others).collect()
     });
     done.sort_unstable_by_key(|(index, _)| *index);

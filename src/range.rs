@@ -62,12 +62,18 @@ impl Range {
 
     /// Returns the range of versions that agree with this one.
     pub fn exactly(version: Version) -> Range {
-        Range(vec![Comparator { operator: Operator::Equal, version }])
+        Range(vec![Comparator {
+            operator: Operator::Equal,
+            version,
+        }])
     }
 
     /// Returns the range from this version on.
     pub fn at_least(version: Version) -> Range {
-        Range(vec![Comparator { operator: Operator::AtLeast, version }])
+        Range(vec![Comparator {
+            operator: Operator::AtLeast,
+            version,
+        }])
     }
 
     /// True for `*`.
@@ -87,16 +93,28 @@ impl Range {
     /// True if it allows this version or a newer one.
     pub fn allows_from(&self, least: &Version) -> bool {
         let ends = self.0.iter().map(|comparator| comparator.version);
-        let after = ends.clone().map(|version| next(&version, version.numbers().len()));
-        let tried = ends.chain(after).chain([*least, next(least, least.numbers().len())]);
-        tried.filter(|version| version >= least).any(|version| self.allows(&version))
+        let after = ends
+            .clone()
+            .map(|version| next(&version, version.numbers().len()));
+        let tried = ends
+            .chain(after)
+            .chain([*least, next(least, least.numbers().len())]);
+        tried
+            .filter(|version| version >= least)
+            .any(|version| self.allows(&version))
     }
 
     /// True if it allows a version of this major.
     pub fn allows_some(&self, major: u32) -> bool {
         let of_major = |version: Version| version.major() == major;
-        let ends = self.0.iter().map(|comparator| comparator.version).filter(|version| of_major(*version));
-        let after = ends.clone().map(|version| next(&version, version.numbers().len()));
+        let ends = self
+            .0
+            .iter()
+            .map(|comparator| comparator.version)
+            .filter(|version| of_major(*version));
+        let after = ends
+            .clone()
+            .map(|version| next(&version, version.numbers().len()));
         let first = [Version::new(&[major]), Version::new(&[major, u32::MAX])];
         ends.chain(after.filter(|version| of_major(*version)))
             .chain(first)
@@ -119,9 +137,16 @@ impl Range {
     /// Returns the oldest version that it allows, if it has a lower bound.
     pub fn lowest(&self) -> Option<Version> {
         let is_floor = |comparator: &&Comparator| {
-            !matches!(comparator.operator, Operator::NotEqual | Operator::AtMost | Operator::Older)
+            !matches!(
+                comparator.operator,
+                Operator::NotEqual | Operator::AtMost | Operator::Older
+            )
         };
-        self.0.iter().filter(is_floor).map(|comparator| comparator.version).max()
+        self.0
+            .iter()
+            .filter(is_floor)
+            .map(|comparator| comparator.version)
+            .max()
     }
 
     /// Returns the range in the grammar of Python's packages, for pip.
@@ -138,7 +163,9 @@ impl Range {
                 Operator::NotEqual if version.numbers().len() < 4 => format!("!={version}.*"),
                 Operator::NotEqual => format!("!={version}"),
                 Operator::AtLeast => format!(">={version}"),
-                Operator::Newer if version.numbers().len() < 4 => format!(">={version},!={version}.*"),
+                Operator::Newer if version.numbers().len() < 4 => {
+                    format!(">={version},!={version}.*")
+                }
                 Operator::Newer => format!(">{version}"),
                 Operator::AtMost => format!("<{}", next(&version, version.numbers().len())),
                 Operator::Older => format!("<{version}"),
@@ -171,7 +198,10 @@ impl Comparator {
             Operator::Near => numbers.len().min(2),
             Operator::Release => numbers.len() - 1,
             // Before 1.0 every minor is incompatible.
-            _ => numbers.iter().position(|number| *number != 0).map_or(numbers.len(), |first| first + 1),
+            _ => numbers
+                .iter()
+                .position(|number| *number != 0)
+                .map_or(numbers.len(), |first| first + 1),
         };
         next(&self.version, counts)
     }
@@ -197,26 +227,37 @@ impl FromStr for Range {
         }
         let comparator = |part: &str| {
             let part = part.trim();
-            let known =
-                OPERATORS.iter().find_map(|(sign, operator)| Some((part.strip_prefix(sign)?, *operator)));
+            let known = OPERATORS
+                .iter()
+                .find_map(|(sign, operator)| Some((part.strip_prefix(sign)?, *operator)));
             let (rest, operator) = known.unwrap_or((part, Operator::Compatible));
             let rest = rest.trim();
             let rest = rest.strip_prefix('v').unwrap_or(rest);
             match (rest.strip_suffix(".*"), operator) {
                 // `~=9` keeps no number, so PEP 440 forbids it.
                 (None, Operator::Release) if !rest.contains('.') => Err(()),
-                (None, _) => Ok(Comparator { operator, version: rest.parse()? }),
-                (Some(rest), Operator::NotEqual) => Ok(Comparator { operator, version: rest.parse()? }),
-                (Some(rest), Operator::Compatible | Operator::Equal) => {
-                    Ok(Comparator { operator: Operator::Equal, version: rest.parse()? })
-                }
+                (None, _) => Ok(Comparator {
+                    operator,
+                    version: rest.parse()?,
+                }),
+                (Some(rest), Operator::NotEqual) => Ok(Comparator {
+                    operator,
+                    version: rest.parse()?,
+                }),
+                (Some(rest), Operator::Compatible | Operator::Equal) => Ok(Comparator {
+                    operator: Operator::Equal,
+                    version: rest.parse()?,
+                }),
                 (Some(_), _) => Err(()),
             }
         };
         if text.split(',').nth(COMPARATORS).is_some() {
             return Err(());
         }
-        text.split(',').map(comparator).collect::<Result<Vec<_>, ()>>().map(Range)
+        text.split(',')
+            .map(comparator)
+            .collect::<Result<Vec<_>, ()>>()
+            .map(Range)
     }
 }
 
@@ -228,7 +269,9 @@ impl fmt::Display for Range {
         for (index, comparator) in self.0.iter().enumerate() {
             let comma = if index > 0 { "," } else { "" };
             // The shortest sign: the last one in the table.
-            let sign = OPERATORS.iter().rfind(|(_, operator)| *operator == comparator.operator);
+            let sign = OPERATORS
+                .iter()
+                .rfind(|(_, operator)| *operator == comparator.operator);
             let sign = sign.map_or("", |(sign, _)| sign.trim_start_matches('^'));
             write!(f, "{comma}{sign}{}", comparator.version)?;
         }
@@ -245,7 +288,8 @@ impl Serialize for Range {
 impl<'de> Deserialize<'de> for Range {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Range, D::Error> {
         let text = String::deserialize(deserializer)?;
-        text.parse().map_err(|()| serde::de::Error::custom(format!("`{text}` is not a range of versions")))
+        text.parse()
+            .map_err(|()| serde::de::Error::custom(format!("`{text}` is not a range of versions")))
     }
 }
 
@@ -257,13 +301,21 @@ mod tests {
     /// four numbers.
     const TABLE: &[(&str, &str, &str)] = &[
         ("9.1", "9.1 9.1.0 9.28.0.42", "9.0.9 10 8.9.7"),
-        ("9.1.0.70", "9.1.0.70 9.1.0.71 9.2.0.1", "9.1.0.69 9.1.0 10.0.0.1"),
+        (
+            "9.1.0.70",
+            "9.1.0.70 9.1.0.71 9.2.0.1",
+            "9.1.0.69 9.1.0 10.0.0.1",
+        ),
         ("^9.1.0", "9.1.0 9.1.0.70 9.28.0", "9.0.9.99 10.0.0"),
         ("0.6.2", "0.6.2 0.6.9", "0.7 0.6.1"),
         ("~12", "12.0 12.9", "13.0 11.8"),
         ("~9.1.0", "9.1.0 9.1.0.70 9.1.7", "9.0.9.99 9.2.0"),
         ("~9.1.0.70", "9.1.0.70 9.1.1.1", "9.1.0.69 9.2.0.0"),
-        ("~=9.1.0", "9.1.0 9.1.0.70 9.1.7.29", "9.0.9.99 9.2.0 9.2.0.1"),
+        (
+            "~=9.1.0",
+            "9.1.0 9.1.0.70 9.1.7.29",
+            "9.0.9.99 9.2.0 9.2.0.1",
+        ),
         ("~=9.1.0.70", "9.1.0.70 9.1.0.71", "9.1.0.69 9.1.1 9.1.1.0"),
         ("=9.1.0", "9.1.0 9.1.0.70", "9.1.1 9.10.0"),
         ("==9.1.0.70", "9.1.0.70", "9.1.0.71 9.1.1.70"),
@@ -285,10 +337,23 @@ mod tests {
     fn each_operator_allows_and_denies() {
         for (range, allowed, denied) in TABLE {
             let parsed: Range = range.parse().unwrap();
-            let versions =
-                |text: &str| text.split(' ').filter_map(|v| v.parse().ok()).collect::<Vec<Version>>();
-            assert!(versions(allowed).iter().all(|version| parsed.allows(version)), "{range}");
-            assert!(!versions(denied).iter().any(|version| parsed.allows(version)), "{range}");
+            let versions = |text: &str| {
+                text.split(' ')
+                    .filter_map(|v| v.parse().ok())
+                    .collect::<Vec<Version>>()
+            };
+            assert!(
+                versions(allowed)
+                    .iter()
+                    .all(|version| parsed.allows(version)),
+                "{range}"
+            );
+            assert!(
+                !versions(denied)
+                    .iter()
+                    .any(|version| parsed.allows(version)),
+                "{range}"
+            );
             assert_eq!(parsed.to_string().parse(), Ok(parsed), "{range}");
         }
         for bad in [
@@ -318,7 +383,12 @@ mod tests {
         let from = |text: &str, least: &str| range(text).allows_from(&least.parse().unwrap());
         assert!(from("<9.10", "9.8") && !from("<9.5", "9.8") && from(">=10", "9.8"));
         assert!(from("!=9.8", "9.8") && !from("=9.1", "9.8") && from("9.1", "9.8"));
-        for (text, major) in [("9.1", Some(9)), (">=9.1", None), (">=9.1,<10", Some(9)), (">=8,<10", None)] {
+        for (text, major) in [
+            ("9.1", Some(9)),
+            (">=9.1", None),
+            (">=9.1,<10", Some(9)),
+            (">=8,<10", None),
+        ] {
             assert_eq!(range(text).major(), major, "{text}");
         }
         for (text, pip) in [

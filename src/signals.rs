@@ -1,6 +1,9 @@
 //! Signals that this process handles for a while. A program inherits what is ignored and what is blocked, so this file
 //! changes neither: an ignored signal stays ignored, and the kernel calls no handler for a blocked one.
-#![allow(unsafe_code, reason = "sets handlers; each block says what makes it sound")]
+#![allow(
+    unsafe_code,
+    reason = "sets handlers; each block says what makes it sound"
+)]
 
 use nix::libc;
 
@@ -27,11 +30,16 @@ pub type Handler = extern "C" fn(libc::c_int, *const libc::siginfo_t, *const lib
 
 /// Signals that would end this process, and leave processes that it has started behind.
 pub fn ending() -> impl Iterator<Item = libc::c_int> {
-    ENDING.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
+    ENDING
+        .into_iter()
+        .chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
 }
 
 /// Sets a handler for those signals that are not ignored, and returns them. An exec resets it to the default.
-pub fn handle(signals: impl IntoIterator<Item = libc::c_int>, handler: Handler) -> Vec<libc::c_int> {
+pub fn handle(
+    signals: impl IntoIterator<Item = libc::c_int>,
+    handler: Handler,
+) -> Vec<libc::c_int> {
     let handles = |signal: &libc::c_int| {
         // SAFETY: asks for a disposition, into a structure for which zeroes are a value, and sets a handler that keeps to
         // its contract.

@@ -55,7 +55,11 @@ pub fn paths<S: Serializer, P: AsRef<Path>>(
     paths: impl IntoIterator<Item = P>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(paths.into_iter().map(|path| path.as_ref().to_string_lossy().into_owned()))
+    serializer.collect_seq(
+        paths
+            .into_iter()
+            .map(|path| path.as_ref().to_string_lossy().into_owned()),
+    )
 }
 
 /// A string of TOML.
@@ -78,7 +82,8 @@ pub fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<
         .filter(|name| typed.len().abs_diff(name.len()) <= 4 * far)
         .map(|name| (osa_distance(typed, name), name))
         .filter(|(distance, _)| typed.len() > 2 && (1..=far).contains(distance));
-    near.min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
+    near.min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
 }
 
 /// True for a control character, and for one that turns the direction of text or has no width.

@@ -25,7 +25,11 @@ impl Version {
         let mut parts = [0; MOST];
         let length = numbers.len().min(MOST);
         parts[..length].copy_from_slice(&numbers[..length]);
-        Version { parts, widths: [0; MOST], length: u8::try_from(length).unwrap_or_default() }
+        Version {
+            parts,
+            widths: [0; MOST],
+            length: u8::try_from(length).unwrap_or_default(),
+        }
     }
 
     pub fn major(&self) -> u32 {
@@ -42,7 +46,10 @@ impl Version {
 
     /// True if the numbers that both have are equal: `9.1.0` and `9.1.0.70` agree.
     pub fn agrees_with(&self, other: &Version) -> bool {
-        self.numbers().iter().zip(other.numbers()).all(|(a, b)| a == b)
+        self.numbers()
+            .iter()
+            .zip(other.numbers())
+            .all(|(a, b)| a == b)
     }
 
     /// True if a library of this version serves programs that were built with the other one: an equal major, and an equal or
@@ -54,7 +61,10 @@ impl Version {
     /// Returns the first `count` numbers.
     pub fn truncated(&self, count: usize) -> Version {
         let kept = count.min(self.numbers().len());
-        Version { widths: self.widths, ..Version::new(&self.numbers()[..kept]) }
+        Version {
+            widths: self.widths,
+            ..Version::new(&self.numbers()[..kept])
+        }
     }
 
     /// Reads a number such as 91002, in which the major is multiplied by `major` and the minor by `minor`.
@@ -71,7 +81,10 @@ impl FromStr for Version {
         let mut version = Version::new(&[]);
         for part in text.split('.') {
             let index = usize::from(version.length);
-            if index == MOST || !(1..=9).contains(&part.len()) || !part.bytes().all(|b| b.is_ascii_digit()) {
+            if index == MOST
+                || !(1..=9).contains(&part.len())
+                || !part.bytes().all(|b| b.is_ascii_digit())
+            {
                 return Err(());
             }
             version.parts[index] = part.parse().map_err(|_| ())?;
@@ -106,7 +119,11 @@ impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, part) in self.numbers().iter().enumerate() {
             let dot = if index > 0 { "." } else { "" };
-            write!(f, "{dot}{part:0width$}", width = usize::from(self.widths[index]))?;
+            write!(
+                f,
+                "{dot}{part:0width$}",
+                width = usize::from(self.widths[index])
+            )?;
         }
         Ok(())
     }
@@ -132,7 +149,11 @@ impl FromStr for DriverVersion {
     /// Two or three numbers with dots between: `418.39`, `580.159.04`.
     fn from_str(text: &str) -> Result<DriverVersion, ()> {
         let version: Version = text.trim().parse()?;
-        if (2..=3).contains(&version.numbers().len()) { Ok(DriverVersion(version)) } else { Err(()) }
+        if (2..=3).contains(&version.numbers().len()) {
+            Ok(DriverVersion(version))
+        } else {
+            Err(())
+        }
     }
 }
 
@@ -152,12 +173,18 @@ pub struct CudaVersion {
 impl CudaVersion {
     /// Reads the number that `cudaRuntimeGetVersion` and `cuDriverGetVersion` give: 12040 is 12.4.
     pub fn from_number(number: u32) -> CudaVersion {
-        CudaVersion { major: number / 1000, minor: number % 1000 / 10 }
+        CudaVersion {
+            major: number / 1000,
+            minor: number % 1000 / 10,
+        }
     }
 
     /// Returns the CUDA version that a release belongs to: 12.4 for 12.4.131.
     pub fn of(release: Version) -> CudaVersion {
-        CudaVersion { major: release.major(), minor: release.minor() }
+        CudaVersion {
+            major: release.major(),
+            minor: release.minor(),
+        }
     }
 
     pub fn version(&self) -> Version {
@@ -204,7 +231,10 @@ impl FromStr for ComputeCapability {
 
     fn from_str(text: &str) -> Result<ComputeCapability, ()> {
         let (major, minor) = text.split_once('.').ok_or(())?;
-        Ok(ComputeCapability { major: major.parse().map_err(|_| ())?, minor: minor.parse().map_err(|_| ())? })
+        Ok(ComputeCapability {
+            major: major.parse().map_err(|_| ())?,
+            minor: minor.parse().map_err(|_| ())?,
+        })
     }
 }
 
@@ -267,7 +297,15 @@ mod tests {
         let driver: DriverVersion = "580.159.04".parse().unwrap();
         assert_eq!(driver.to_string(), "580.159.04");
         assert!(driver > "580.95.05".parse().unwrap());
-        for bad in ["", "580", "580.", "1.2.3.4", "a.b", "580.159.04-x", "9999999999.1"] {
+        for bad in [
+            "",
+            "580",
+            "580.",
+            "1.2.3.4",
+            "a.b",
+            "580.159.04-x",
+            "9999999999.1",
+        ] {
             assert!(bad.parse::<DriverVersion>().is_err(), "{bad}");
         }
     }

@@ -12,11 +12,18 @@ fn families_name_their_own_files() {
     for family in &catalog.families {
         assert!(family.has_member(&family.main), "{}", family.name);
         let named = family.required.values().flatten();
-        assert!(named.clone().all(|stem| family.has_member(stem)), "{}", family.name);
+        assert!(
+            named.clone().all(|stem| family.has_member(stem)),
+            "{}",
+            family.name
+        );
         for (by, stems) in family.dlopens.values().flatten() {
             assert!(family.has_member(by), "{by}");
             for stem in stems {
-                assert!(catalog.families.iter().any(|other| other.has_member(stem)), "{stem}");
+                assert!(
+                    catalog.families.iter().any(|other| other.has_member(stem)),
+                    "{stem}"
+                );
             }
         }
     }
@@ -25,10 +32,23 @@ fn families_name_their_own_files() {
 #[test]
 fn names_lead_to_families() {
     let catalog = catalog();
-    let family = |name| catalog.family_of(name).map(|(family, stem)| (family.name.as_str(), stem));
-    assert_eq!(family("libcudnn_engines_tensor_ir.so.9"), Some(("cudnn", "libcudnn_engines_tensor_ir")));
-    assert_eq!(family("libnvrtc-builtins.so.12.4"), Some(("nvrtc", "libnvrtc-builtins")));
-    assert_eq!(family("libnvidia-gpucomp.so.580.95.05"), Some(("driver", "libnvidia-gpucomp")));
+    let family = |name| {
+        catalog
+            .family_of(name)
+            .map(|(family, stem)| (family.name.as_str(), stem))
+    };
+    assert_eq!(
+        family("libcudnn_engines_tensor_ir.so.9"),
+        Some(("cudnn", "libcudnn_engines_tensor_ir"))
+    );
+    assert_eq!(
+        family("libnvrtc-builtins.so.12.4"),
+        Some(("nvrtc", "libnvrtc-builtins"))
+    );
+    assert_eq!(
+        family("libnvidia-gpucomp.so.580.95.05"),
+        Some(("driver", "libnvidia-gpucomp"))
+    );
     assert_eq!(family("libcublasLt.so"), Some(("cublas", "libcublasLt")));
     assert_eq!(family("libcudadevrt.a"), None);
     assert_eq!(family("libicudata.so.74"), None);
@@ -40,13 +60,24 @@ fn only_the_top_library_of_cudnn_9_is_a_shim() {
     assert!(cudnn.is_shim("libcudnn", Some(9)));
     assert!(!cudnn.is_shim("libcudnn", Some(8)) && !cudnn.is_shim("libcudnn", None));
     assert!(!cudnn.is_shim("libcudnn_graph", Some(9)));
-    let works = |shim: &str, rest: &str| cudnn.shim_works_over(Some(9), shim.parse().ok(), rest.parse().ok());
-    for (shim, rest) in
-        [("9.1.0", "9.0.0"), ("9.1.0", "9.16.0"), ("9.19.0", "9.14.0"), ("9.14.0", "9.19.0"), ("?", "9.2.1")]
-    {
+    let works = |shim: &str, rest: &str| {
+        cudnn.shim_works_over(Some(9), shim.parse().ok(), rest.parse().ok())
+    };
+    for (shim, rest) in [
+        ("9.1.0", "9.0.0"),
+        ("9.1.0", "9.16.0"),
+        ("9.19.0", "9.14.0"),
+        ("9.14.0", "9.19.0"),
+        ("?", "9.2.1"),
+    ] {
         assert!(works(shim, rest), "{shim} over {rest}");
     }
-    for (shim, rest) in [("9.2.1", "9.1.0"), ("9.19.0", "9.1.1"), ("?", "9.1.0"), ("9.19.0", "?")] {
+    for (shim, rest) in [
+        ("9.2.1", "9.1.0"),
+        ("9.19.0", "9.1.1"),
+        ("?", "9.1.0"),
+        ("9.19.0", "?"),
+    ] {
         assert!(!works(shim, rest), "{shim} over {rest}");
     }
     assert!(!cudnn.shim_works_over(Some(8), "8.9.7".parse().ok(), "8.9.7".parse().ok()));
@@ -57,20 +88,32 @@ fn sonames_and_wheels_by_cuda_major() {
     let family = |name| catalog().family(name).unwrap();
     assert_eq!(family("cufft").suffix(13), Some("12"));
     assert_eq!(family("cufft").cuda_of_suffix("12"), Some(13));
-    assert_eq!(family("cusolver").cuda_of_suffix("11"), None, "CUDA 11 and 12");
+    assert_eq!(
+        family("cusolver").cuda_of_suffix("11"),
+        None,
+        "CUDA 11 and 12"
+    );
     assert_eq!(family("nvrtc").cuda_of_suffix("11.2"), Some(11));
     assert_eq!(family("nccl").suffix(12), Some("2"));
     assert_eq!(family("cublas").wheel(12).unwrap(), "nvidia-cublas-cu12");
     assert_eq!(family("cublas").wheel(13).unwrap(), "nvidia-cublas");
     assert_eq!(family("cudnn").wheel(13).unwrap(), "nvidia-cudnn-cu13");
-    assert!(family("cublas").is_wheel("nvidia-cublas") && !family("cublas").is_wheel("nvidia-cublasmp-cu12"));
+    assert!(
+        family("cublas").is_wheel("nvidia-cublas")
+            && !family("cublas").is_wheel("nvidia-cublasmp-cu12")
+    );
     assert_eq!(family("cudnn").apt(12, 9).unwrap(), "libcudnn9-cuda-12");
 }
 
 #[test]
 fn every_profile_names_what_there_is() {
     let catalog = catalog();
-    let is_known = |stem: &String| catalog.families.iter().any(|family| family.has_member(stem));
+    let is_known = |stem: &String| {
+        catalog
+            .families
+            .iter()
+            .any(|family| family.has_member(stem))
+    };
     let mut modules = BTreeSet::new();
     for framework in &catalog.frameworks {
         let name = &framework.name;
@@ -79,39 +122,78 @@ fn every_profile_names_what_there_is() {
         let unknown = stems.into_iter().flatten().find(|stem| !is_known(stem));
         assert!(unknown.is_none(), "{name}: {unknown:?}");
         assert!(
-            framework.required_for_gpu.iter().flatten().all(|stem| framework.dlopens.contains(stem)),
+            framework
+                .required_for_gpu
+                .iter()
+                .flatten()
+                .all(|stem| framework.dlopens.contains(stem)),
             "{name}"
         );
         let families = framework.floor.keys().chain(framework.major.keys());
-        let stranger = families.into_iter().find(|family| catalog.family(family).is_none());
+        let stranger = families
+            .into_iter()
+            .find(|family| catalog.family(family).is_none());
         assert!(stranger.is_none(), "{name}: {stranger:?}");
-        let is_framework = |other: &String| catalog.frameworks.iter().any(|known| known.name == *other);
-        assert!(framework.imports.iter().flatten().all(is_framework), "{name}");
+        let is_framework =
+            |other: &String| catalog.frameworks.iter().any(|known| known.name == *other);
+        assert!(
+            framework.imports.iter().flatten().all(is_framework),
+            "{name}"
+        );
         for module in &framework.modules {
-            assert!(modules.insert(module), "{name}: {module} is another framework's too");
+            assert!(
+                modules.insert(module),
+                "{name}: {module} is another framework's too"
+            );
         }
-        let records = framework.cuda.iter().chain(framework.floor.values().flatten());
-        let patterns = records.chain(framework.major.values().flatten()).filter_map(Record::file);
+        let records = framework
+            .cuda
+            .iter()
+            .chain(framework.floor.values().flatten());
+        let patterns = records
+            .chain(framework.major.values().flatten())
+            .filter_map(Record::file);
         let patterns = patterns.chain(framework.code.iter().map(CodeRecord::file));
         let mut parts = patterns
             .chain(framework.dlopened_by.iter().flatten().map(String::as_str))
             .flat_map(|pattern| pattern.split('/'));
         let twice = parts.find(|part| part.matches('*').count() > 1);
         assert!(twice.is_none(), "{name}: {twice:?}: one star a component");
-        assert!(framework.variable.iter().all(|variable| !variable.does.is_empty()), "{name}");
+        assert!(
+            framework
+                .variable
+                .iter()
+                .all(|variable| !variable.does.is_empty()),
+            "{name}"
+        );
     }
 }
 
 #[test]
 fn drivers_and_cuda() {
-    let floor = |major, minor| knowledge().driver_floor(major, minor).map(|driver| driver.to_string());
+    let floor = |major, minor| {
+        knowledge()
+            .driver_floor(major, minor)
+            .map(|driver| driver.to_string())
+    };
     assert_eq!(floor(12, Some(4)).as_deref(), Some("525.60.13"));
     assert_eq!(floor(13, None).as_deref(), Some("580.65.06"));
-    assert_eq!(floor(10, Some(2)).as_deref(), Some("440.33"), "no minor version compatibility before 11");
-    assert_eq!(floor(10, None).as_deref(), Some("410.48"), "the least that it can need");
+    assert_eq!(
+        floor(10, Some(2)).as_deref(),
+        Some("440.33"),
+        "no minor version compatibility before 11"
+    );
+    assert_eq!(
+        floor(10, None).as_deref(),
+        Some("410.48"),
+        "the least that it can need"
+    );
     assert_eq!(floor(14, None), None);
-    let of_cuda =
-        |cuda: &str| knowledge().driver_of_cuda(cuda.parse().unwrap()).map(|driver| driver.to_string());
+    let of_cuda = |cuda: &str| {
+        knowledge()
+            .driver_of_cuda(cuda.parse().unwrap())
+            .map(|driver| driver.to_string())
+    };
     assert_eq!(of_cuda("12.8").as_deref(), Some("570.86.10"));
     assert_eq!(of_cuda("12.7"), None, "there was no such toolkit");
 }
@@ -120,16 +202,26 @@ fn drivers_and_cuda() {
 fn cudnn_for_old_and_new_gpus() {
     let versions = |gpu: &str, cuda| {
         let found = knowledge().cudnn_for(gpu.parse().unwrap(), cuda);
-        found.into_iter().map(ToString::to_string).collect::<Vec<_>>()
+        found
+            .into_iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
     };
-    assert_eq!(versions("6.1", 12), [">=8.8,<9.0", ">=9.0,<9.7", ">=9.7,<9.11"]);
+    assert_eq!(
+        versions("6.1", 12),
+        [">=8.8,<9.0", ">=9.0,<9.7", ">=9.7,<9.11"]
+    );
     assert_eq!(versions("12.0", 12), [">=9.7,<9.11", ">=9.11"]);
     assert_eq!(versions("6.1", 13), [""; 0]);
     let build = |framework: &str, gpu: &str, without: &str| {
         let build = knowledge().build_for(framework, gpu.parse().unwrap(), without.parse().ok());
         build.map(|build| build.versions.to_string())
     };
-    assert_eq!(build("onnxruntime", "10.0", "1.31.1").as_deref(), Some(">=1.21,<1.27"), "not the same");
+    assert_eq!(
+        build("onnxruntime", "10.0", "1.31.1").as_deref(),
+        Some(">=1.21,<1.27"),
+        "not the same"
+    );
     let torch = |gpu: &str| build("torch", gpu, "");
     assert_eq!(torch("6.1").as_deref(), Some(">=2.1,<2.8"));
     assert_eq!(torch("12.0").as_deref(), Some(">=2.11"));
@@ -139,7 +231,10 @@ fn cudnn_for_old_and_new_gpus() {
 #[test]
 fn combinations_need_all_of_their_parts() {
     let met = |versions: &[(&'static str, &str)], gpus: &[&str]| {
-        let versions = versions.iter().map(|(family, text)| (*family, text.parse().unwrap())).collect();
+        let versions = versions
+            .iter()
+            .map(|(family, text)| (*family, text.parse().unwrap()))
+            .collect();
         let gpus: Vec<ComputeCapability> = gpus.iter().map(|gpu| gpu.parse().unwrap()).collect();
         knowledge().bad_combinations(&versions, &gpus).count()
     };
@@ -159,17 +254,40 @@ fn wheels_are_of_their_families() {
         let family = catalog().family(&wheel.family).unwrap();
         assert_eq!(family.wheel(wheel.cuda).as_ref(), Some(&wheel.name));
         let of = |soname: &String| {
-            let (family, stem) = catalog().family_of(soname).unwrap_or_else(|| panic!("{soname}"));
+            let (family, stem) = catalog()
+                .family_of(soname)
+                .unwrap_or_else(|| panic!("{soname}"));
             (family.name.clone(), stem.to_owned())
         };
         let stems: Vec<String> = wheel.sonames.iter().map(|soname| of(soname).1).collect();
-        assert!(wheel.sonames.iter().all(|soname| of(soname).0 == wheel.family), "{}", wheel.name);
-        assert!(wheel.needs.iter().all(|soname| of(soname).0 != wheel.family), "{}", wheel.name);
-        let main = wheel.sonames.iter().find(|soname| of(soname).1 == family.main);
-        // NVTX for CUDA 13 has another main library than before.
-        let required = main.map_or_else(Vec::new, |main| family.required(soname_number(main).unwrap()));
         assert!(
-            required.iter().all(|stem| stems.iter().any(|own| own == stem)),
+            wheel
+                .sonames
+                .iter()
+                .all(|soname| of(soname).0 == wheel.family),
+            "{}",
+            wheel.name
+        );
+        assert!(
+            wheel
+                .needs
+                .iter()
+                .all(|soname| of(soname).0 != wheel.family),
+            "{}",
+            wheel.name
+        );
+        let main = wheel
+            .sonames
+            .iter()
+            .find(|soname| of(soname).1 == family.main);
+        // NVTX for CUDA 13 has another main library than before.
+        let required = main.map_or_else(Vec::new, |main| {
+            family.required(soname_number(main).unwrap())
+        });
+        assert!(
+            required
+                .iter()
+                .all(|stem| stems.iter().any(|own| own == stem)),
             "{} lacks one of {required:?}",
             wheel.name
         );
@@ -177,8 +295,17 @@ fn wheels_are_of_their_families() {
         for file in &wheel.files {
             let key = (file.version, Reverse(&file.platform));
             let before = newest.insert(&wheel.name, key);
-            assert!(before.is_none_or(|before| before < key), "{} {}", wheel.name, file.version);
-            assert!(file.size > 1000 && file.sha256.len() == 64, "{}", file.file_name(&wheel.name));
+            assert!(
+                before.is_none_or(|before| before < key),
+                "{} {}",
+                wheel.name,
+                file.version
+            );
+            assert!(
+                file.size > 1000 && file.sha256.len() == 64,
+                "{}",
+                file.file_name(&wheel.name)
+            );
             assert!(
                 file.sha256.bytes().all(|byte| byte.is_ascii_hexdigit()),
                 "{}",
@@ -194,14 +321,32 @@ fn wheels_are_of_their_families() {
 fn toolkits_are_whole_for_each_platform() {
     for toolkit in toolkits() {
         for platform in ["x86_64", "aarch64"] {
-            let of_platform = toolkit.files.iter().filter(|part| part.platform.ends_with(platform));
-            let parts: Vec<_> = of_platform.map(|part| (part.name.as_str(), part.version)).collect();
+            let of_platform = toolkit
+                .files
+                .iter()
+                .filter(|part| part.platform.ends_with(platform));
+            let parts: Vec<_> = of_platform
+                .map(|part| (part.name.as_str(), part.version))
+                .collect();
             let names: Vec<&str> = parts.iter().map(|(name, _)| *name).collect();
             let all = ["nvcc", "nvvm", "cuda-crt", "cuda-cccl", "cuda-runtime"];
-            assert!(names.iter().zip(all).all(|(name, part)| name.ends_with(part)), "{names:?}");
+            assert!(
+                names
+                    .iter()
+                    .zip(all)
+                    .all(|(name, part)| name.ends_with(part)),
+                "{names:?}"
+            );
             assert_eq!(names.len(), all.len(), "{}", toolkit.version);
-            assert!(parts[..3].iter().all(|(_, version)| *version == parts[0].1), "{}", toolkit.version);
-            assert_eq!(CudaVersion::of(parts[0].1), CudaVersion::of(toolkit.version));
+            assert!(
+                parts[..3].iter().all(|(_, version)| *version == parts[0].1),
+                "{}",
+                toolkit.version
+            );
+            assert_eq!(
+                CudaVersion::of(parts[0].1),
+                CudaVersion::of(toolkit.version)
+            );
         }
     }
     assert!(toolkits().len() > 5 && toolkits().is_sorted_by_key(|toolkit| toolkit.version));

@@ -67,7 +67,10 @@ fn a_cudarun_with_more_rights_than_its_user_starts_nothing() {
     chown(&copy, Some(12345), None).unwrap();
     let start = |mode| {
         std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(mode)).unwrap();
-        std::process::Command::new(&copy).args(["sh", "-c", "exit 7"]).output().unwrap()
+        std::process::Command::new(&copy)
+            .args(["sh", "-c", "exit 7"])
+            .output()
+            .unwrap()
     };
     assert_eq!(start(0o755).status.code(), Some(7));
     let refused = start(0o4755);
@@ -76,7 +79,10 @@ fn a_cudarun_with_more_rights_than_its_user_starts_nothing() {
     }
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(125), "{said}");
-    assert!(said.starts_with("cudarun: cudarun has more rights than its user"), "{said}");
+    assert!(
+        said.starts_with("cudarun: cudarun has more rights than its user"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -99,7 +105,11 @@ fn bytes_stay_bytes() {
 #[test]
 fn a_signal_ends_the_program_without_a_process_in_between() {
     let home = tempfile::tempdir().unwrap();
-    for (script, signal) in [("kill -TERM $$", 15), ("kill -KILL $$", 9), ("kill -SEGV $$", 11)] {
+    for (script, signal) in [
+        ("kill -TERM $$", 15),
+        ("kill -KILL $$", 9),
+        ("kill -SEGV $$", 11),
+    ] {
         let status = Command::new(CUDARUN)
             .env_remove("XDG_CACHE_HOME")
             .env("HOME", home.path())
@@ -122,7 +132,10 @@ fn the_process_is_the_same_one() {
         .unwrap();
     let id = child.id();
     let output = child.wait_with_output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), id.to_string());
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout).trim(),
+        id.to_string()
+    );
 }
 
 /// Rust ignores SIGPIPE when it starts; a program must not inherit that.
@@ -152,14 +165,22 @@ fn signals_and_streams_are_inherited() {
         let _ = std::fs::remove_file(&result);
         // This test itself may run under nohup.
         let mut command = Command::new("env");
-        command.env_remove("XDG_CACHE_HOME").env("HOME", &home).args([
-            "--default-signal",
-            "bash",
-            "-c",
-            &format!("{state} \"$@\" {closed}"),
-            "bash",
-        ]);
-        let output = command.args(through).arg(&show).arg(&result).output().unwrap();
+        command
+            .env_remove("XDG_CACHE_HOME")
+            .env("HOME", &home)
+            .args([
+                "--default-signal",
+                "bash",
+                "-c",
+                &format!("{state} \"$@\" {closed}"),
+                "bash",
+            ]);
+        let output = command
+            .args(through)
+            .arg(&show)
+            .arg(&result)
+            .output()
+            .unwrap();
         std::fs::read_to_string(&result).unwrap_or_else(|error| panic!("{error}: {output:?}"))
     };
     let mut seen = std::collections::BTreeSet::new();
@@ -173,7 +194,11 @@ fn signals_and_streams_are_inherited() {
     ] {
         for closed in ["", "<&-", ">&-", "2>&-", "<&- >&- 2>&-"] {
             let direct = run(state, closed, &[]);
-            assert_eq!(run(state, closed, &[CUDARUN, "trace"]), direct, "traced: {state} {closed}");
+            assert_eq!(
+                run(state, closed, &[CUDARUN, "trace"]),
+                direct,
+                "traced: {state} {closed}"
+            );
             for _cold_then_warm in 0..2 {
                 assert_eq!(run(state, closed, &[CUDARUN]), direct, "{state} {closed}");
             }
@@ -197,14 +222,30 @@ fn after_a_fault_of_cudarun_the_program_starts_as_without_it() {
             .env("HOME", workshop.path("home"))
             .current_dir(workshop.path(""));
         command
-            .args(["--default-signal", "bash", "-c", &format!("{state} \"$@\" <&-"), "bash"])
+            .args([
+                "--default-signal",
+                "bash",
+                "-c",
+                &format!("{state} \"$@\" <&-"),
+                "bash",
+            ])
             .args(through);
-        let output = command.env("CUDARUN_TEST_FAULT", fault).arg(&show).arg(&result).output().unwrap();
-        let seen = std::fs::read_to_string(&result).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        let output = command
+            .env("CUDARUN_TEST_FAULT", fault)
+            .arg(&show)
+            .arg(&result)
+            .output()
+            .unwrap();
+        let seen =
+            std::fs::read_to_string(&result).unwrap_or_else(|error| panic!("{error}: {output:?}"));
         // The C library takes 32 and 33 for its own as soon as there are threads, whatever was inherited.
         let of_c_library = |line: &str| {
-            let mask = line.strip_prefix("SigIgn:\t").and_then(|mask| u64::from_str_radix(mask, 16).ok());
-            mask.map_or(line.to_owned(), |mask| format!("SigIgn {:x}", mask & !(3 << 31)))
+            let mask = line
+                .strip_prefix("SigIgn:\t")
+                .and_then(|mask| u64::from_str_radix(mask, 16).ok());
+            mask.map_or(line.to_owned(), |mask| {
+                format!("SigIgn {:x}", mask & !(3 << 31))
+            })
         };
         let seen: Vec<String> = seen.lines().map(of_c_library).collect();
         (seen, String::from_utf8_lossy(&output.stderr).into_owned())
@@ -216,17 +257,35 @@ fn after_a_fault_of_cudarun_the_program_starts_as_without_it() {
         ("thread@settings", "internal error at src/host/fault.rs"),
         ("cut@settings", "a file was cut short while cudarun read it"),
     ];
-    for state in ["exec", "trap '' HUP PIPE XFSZ; exec", "exec env --block-signal=USR1,PIPE"] {
+    for state in [
+        "exec",
+        "trap '' HUP PIPE XFSZ; exec",
+        "exec env --block-signal=USR1,PIPE",
+    ] {
         let (direct, _) = run(state, &[], "");
-        assert_eq!(run(state, &[CUDARUN], "none@none"), (direct.clone(), String::new()), "the control");
+        assert_eq!(
+            run(state, &[CUDARUN], "none@none"),
+            (direct.clone(), String::new()),
+            "the control"
+        );
         for (fault, why) in faults {
             // The start that the control has kept reaches only the first.
-            let options: &[&str] = if fault == "panic@early" { &[] } else { &["--verify", "auto"] };
+            let options: &[&str] = if fault == "panic@early" {
+                &[]
+            } else {
+                &["--verify", "auto"]
+            };
             let (seen, said) = run(state, &[&[CUDARUN], options].concat(), fault);
             assert_eq!(seen, direct, "{state} {fault}");
-            assert!(said.starts_with(&format!("cudarun: {why}")), "{fault}: {said}");
+            assert!(
+                said.starts_with(&format!("cudarun: {why}")),
+                "{fault}: {said}"
+            );
             let end = format!("; starting {} unchanged\n", show.display());
-            assert!(said.ends_with(&end) && said.lines().count() == 1, "{fault}: {said}");
+            assert!(
+                said.ends_with(&end) && said.lines().count() == 1,
+                "{fault}: {said}"
+            );
         }
     }
 }
@@ -241,43 +300,90 @@ fn after_a_fault_nothing_starts_where_a_person_may_demand_a_set() {
     let run = |directory: &Path, variable: &str, options: &[&str], fault: &str| {
         std::fs::create_dir_all(directory).unwrap();
         let mut command = Command::new(CUDARUN);
-        command.env_remove("XDG_CACHE_HOME").env("HOME", workshop.path("home")).current_dir(directory);
+        command
+            .env_remove("XDG_CACHE_HOME")
+            .env("HOME", workshop.path("home"))
+            .current_dir(directory);
         if let Some((name, value)) = variable.split_once('=') {
             command.env(name, value);
         }
-        let output = command.env("CUDARUN_TEST_FAULT", fault).args(options).output().unwrap();
+        let output = command
+            .env("CUDARUN_TEST_FAULT", fault)
+            .args(options)
+            .output()
+            .unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.contains("internal error"), "{fault}: {said}");
-        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+        )
     };
     let nowhere = workshop.path("nowhere");
     let echo = ["echo", "ran"];
     let started = (Some(0), "ran\n".to_owned());
     let refused = (Some(125), String::new());
     for fault in ["panic@options", "panic@settings"] {
-        let with = |option: &'static str| [&option.split(' ').collect::<Vec<_>>()[..], &echo].concat();
+        let with =
+            |option: &'static str| [&option.split(' ').collect::<Vec<_>>()[..], &echo].concat();
         assert_eq!(run(&nowhere, "", &echo, fault), started, "the control");
-        for option in
-            ["--require cudnn>=1", "--pin cudnn=9.1", "--pin-mode view", "--locked", "--verify always"]
-        {
+        for option in [
+            "--require cudnn>=1",
+            "--pin cudnn=9.1",
+            "--pin-mode view",
+            "--locked",
+            "--verify always",
+        ] {
             if fault == "panic@options" || !option.starts_with("--locked") {
-                assert_eq!(run(&nowhere, "", &with(option), fault), refused, "{option} {fault}");
+                assert_eq!(
+                    run(&nowhere, "", &with(option), fault),
+                    refused,
+                    "{option} {fault}"
+                );
             }
         }
-        for variable in ["CUDARUN_REQUIRE=cudnn>=1", "CUDARUN_PIN=cudnn=9.1", "CUDARUN_PIN_MODE=view"] {
-            assert_eq!(run(&nowhere, variable, &echo, fault), refused, "{variable} {fault}");
+        for variable in [
+            "CUDARUN_REQUIRE=cudnn>=1",
+            "CUDARUN_PIN=cudnn=9.1",
+            "CUDARUN_PIN_MODE=view",
+        ] {
+            assert_eq!(
+                run(&nowhere, variable, &echo, fault),
+                refused,
+                "{variable} {fault}"
+            );
         }
         assert_eq!(run(&project, "", &echo, fault), refused, "{fault}");
     }
-    let named = workshop.path("harmless/.cudarun.toml").display().to_string();
+    let named = workshop
+        .path("harmless/.cudarun.toml")
+        .display()
+        .to_string();
     let with = ["--config", named.as_str(), "echo", "ran"];
     assert_eq!(run(&nowhere, "", &with, "panic@options"), refused);
     assert_eq!(run(&nowhere, "", &with, "panic@settings"), started);
     // Before a file is read, it may demand a set; after that it does or does not.
-    assert_eq!(run(&workshop.path("harmless"), "", &echo, "panic@early"), refused);
-    assert_eq!(run(&workshop.path("harmless"), "", &echo, "panic@settings"), started);
-    assert_eq!(run(&nowhere, "", &["--root", "/", "echo", "ran"], "panic@options"), refused);
-    assert_eq!(run(&nowhere, "", &["--verify-child"], "panic@child"), refused);
+    assert_eq!(
+        run(&workshop.path("harmless"), "", &echo, "panic@early"),
+        refused
+    );
+    assert_eq!(
+        run(&workshop.path("harmless"), "", &echo, "panic@settings"),
+        started
+    );
+    assert_eq!(
+        run(
+            &nowhere,
+            "",
+            &["--root", "/", "echo", "ran"],
+            "panic@options"
+        ),
+        refused
+    );
+    assert_eq!(
+        run(&nowhere, "", &["--verify-child"], "panic@child"),
+        refused
+    );
 }
 
 #[test]
@@ -285,12 +391,25 @@ fn a_program_that_needs_nothing_keeps_its_environment() {
     let home = tempfile::tempdir().unwrap();
     let run = |program: &str, arguments: &[&str]| {
         let mut command = Command::new(program);
-        command.args(arguments).env_clear().env("HOME", home.path()).env("PATH", "/usr/bin:/bin");
-        command.env("LD_LIBRARY_PATH", ":/nowhere:").env("EMPTY", "").arg0(program);
+        command
+            .args(arguments)
+            .env_clear()
+            .env("HOME", home.path())
+            .env("PATH", "/usr/bin:/bin");
+        command
+            .env("LD_LIBRARY_PATH", ":/nowhere:")
+            .env("EMPTY", "")
+            .arg0(program);
         let output = command.output().unwrap();
-        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
-        let mut lines: Vec<String> =
-            String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();
+        assert!(
+            output.status.success() && output.stderr.is_empty(),
+            "{output:?}"
+        );
+        let mut lines: Vec<String> = String::from_utf8(output.stdout)
+            .unwrap()
+            .lines()
+            .map(str::to_owned)
+            .collect();
         lines.sort();
         lines
     };
@@ -328,13 +447,25 @@ fn scripts_start_through_their_interpreters() {
         path
     };
     let sh = make("a.sh", "#!/bin/sh\necho sh $0 $1\n");
-    Run::new([sh.to_str().unwrap(), "x"]).stdout(format!("sh {} x\n", sh.display())).any_stderr().check();
+    Run::new([sh.to_str().unwrap(), "x"])
+        .stdout(format!("sh {} x\n", sh.display()))
+        .any_stderr()
+        .check();
     let env = make("b.sh", "#!/usr/bin/env -S sh -e\necho env $1\n");
-    Run::new([env.to_str().unwrap(), "x"]).stdout("env x\n").any_stderr().check();
+    Run::new([env.to_str().unwrap(), "x"])
+        .stdout("env x\n")
+        .any_stderr()
+        .check();
     let broken = make("c.sh", "#!/no/such/interpreter\n");
-    Run::new([&broken]).status(126).stderr_contains(&["cannot be run"]).check();
+    Run::new([&broken])
+        .status(126)
+        .stderr_contains(&["cannot be run"])
+        .check();
     let looping = make("d.sh", &format!("#!{}\n", workshop.path("d.sh").display()));
-    Run::new([&looping]).status(126).stderr_contains(&["form a circle"]).check();
+    Run::new([&looping])
+        .status(126)
+        .stderr_contains(&["form a circle"])
+        .check();
 }
 
 /// Batch systems limit how large files may grow; what cannot be kept is worked out again.

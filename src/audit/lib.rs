@@ -98,23 +98,43 @@ pub extern "C" fn la_version(offered: c_uint) -> c_uint {
     }
     // SAFETY: one call at a time.
     let state = unsafe { &mut *STATE.0.get() };
-    let pins = variable(state.environment, pins::VARIABLE).filter(|table| Pins::parse(table).is_some());
+    let pins =
+        variable(state.environment, pins::VARIABLE).filter(|table| Pins::parse(table).is_some());
     let pins = pins.filter(|_| is_meant(state));
     state.pins = pins.and_then(|table| Pins::parse(kept(table).get(..table.len())?));
     let log = variable(state.environment, log::VARIABLE);
-    state.log = log.filter(|path| path.first() == Some(&b'/') && path.len() < PATH_LIMIT).map(kept);
-    if state.pins.is_none() && state.log.is_none() { 0 } else { INTERFACE }
+    state.log = log
+        .filter(|path| path.first() == Some(&b'/') && path.len() < PATH_LIMIT)
+        .map(kept);
+    if state.pins.is_none() && state.log.is_none() {
+        0
+    } else {
+        INTERFACE
+    }
 }
 
 /// True if the pins are for this process: it belongs to the program or the environment of Python that `CUDARUN_PINS_FOR`
 /// names, or the variable is not set.
 fn is_meant(state: &mut State) -> bool {
-    let Some(program) = variable(state.environment, pins::FOR) else { return true };
+    let Some(program) = variable(state.environment, pins::FOR) else {
+        return true;
+    };
     // SAFETY: the list of arguments ends in a null pointer, and each argument in NUL.
-    let first = unsafe { state.arguments.as_ref().map_or(&b""[..], |first| text(*first)) };
+    let first = unsafe {
+        state
+            .arguments
+            .as_ref()
+            .map_or(&b""[..], |first| text(*first))
+    };
     // SAFETY: the loader hands on what the kernel has put on the stack.
     let executed = unsafe { text(executed(state.environment)) };
-    program::is_meant(program, first, executed, &system::identity, &mut state.answer)
+    program::is_meant(
+        program,
+        first,
+        executed,
+        &system::identity,
+        &mut state.answer,
+    )
 }
 
 /// Returns the path that the kernel was given, from the auxiliary vector behind the environment; null if it is not there.
@@ -152,7 +172,13 @@ pub unsafe extern "C" fn la_objsearch(
     why: c_uint,
 ) -> *const u8 {
     // SAFETY: one call at a time.
-    let State { pins, log, answer, search, .. } = unsafe { &mut *STATE.0.get() };
+    let State {
+        pins,
+        log,
+        answer,
+        search,
+        ..
+    } = unsafe { &mut *STATE.0.get() };
     if why != ASKED && log.is_none() {
         return name;
     }
@@ -169,9 +195,17 @@ pub unsafe extern "C" fn la_objsearch(
     if log.is_some() {
         // SAFETY: the cookie is still the one that the loader set.
         search.requester = unsafe { requester_path(requester) };
-        search.length = search.name.iter_mut().zip(text).map(|(to, from)| *to = *from).count();
+        search.length = search
+            .name
+            .iter_mut()
+            .zip(text)
+            .map(|(to, from)| *to = *from)
+            .count();
         search.rule = Some(if path.is_some() { b"pinned" } else { b"path" });
-        search.candidate = hash(path.and_then(|path| path.split_last()).map_or(text, |(_, path)| path));
+        search.candidate = hash(
+            path.and_then(|path| path.split_last())
+                .map_or(text, |(_, path)| path),
+        );
     }
     path.map_or(name, <[u8]>::as_ptr)
 }
@@ -252,8 +286,13 @@ unsafe fn value(mut entry: *const u8, name: &str) -> Option<*const u8> {
 fn kept(text: &'static [u8]) -> &'static [u8] {
     // SAFETY: the copied bytes end in NUL.
     let with_end = unsafe { core::slice::from_raw_parts(text.as_ptr(), text.len() + 1) };
-    let Some(memory) = system::memory(with_end.len()) else { return with_end };
-    memory.iter_mut().zip(with_end).for_each(|(to, from)| *to = *from);
+    let Some(memory) = system::memory(with_end.len()) else {
+        return with_end;
+    };
+    memory
+        .iter_mut()
+        .zip(with_end)
+        .for_each(|(to, from)| *to = *from);
     memory
 }
 
@@ -277,8 +316,9 @@ unsafe fn text(start: *const u8) -> &'static [u8] {
 
 /// FNV-1a.
 fn hash(text: &[u8]) -> u64 {
-    text.iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    text.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// Nothing panics: a test looks for these words in what was linked.

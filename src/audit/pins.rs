@@ -32,15 +32,26 @@ impl<'t> Pins<'t> {
     }
 
     /// Writes `DIRECTORY/NAME` and a NUL into the buffer, for a name or a path that ends in a name of the table.
-    pub(super) fn answer<'b>(&self, asked: &[u8], buffer: &'b mut [u8; PATH_LIMIT]) -> Option<&'b [u8]> {
+    pub(super) fn answer<'b>(
+        &self,
+        asked: &[u8],
+        buffer: &'b mut [u8; PATH_LIMIT],
+    ) -> Option<&'b [u8]> {
         let name = base(asked);
-        if !(is_name(name) && self.names.split(|byte| *byte == b':').any(|entry| same(entry, name))) {
+        if !(is_name(name)
+            && self
+                .names
+                .split(|byte| *byte == b':')
+                .any(|entry| same(entry, name)))
+        {
             return None;
         }
         let length = self.directory.len() + 1 + name.len() + 1;
         let path = buffer.get_mut(..length)?;
         let bytes = self.directory.iter().chain(b"/").chain(name).chain(b"\0");
-        path.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        path.iter_mut()
+            .zip(bytes)
+            .for_each(|(to, from)| *to = *from);
         Some(path)
     }
 }
@@ -71,17 +82,23 @@ pub(super) fn same(one: &[u8], other: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    const GOOD: &[u8] = b"/home/u/.cache/view:libcudnn.so.9:libcudnn.so:libcublas.so.12:libcublas.so.12.4.5";
+    const GOOD: &[u8] =
+        b"/home/u/.cache/view:libcudnn.so.9:libcudnn.so:libcublas.so.12:libcublas.so.12.4.5";
 
     fn answer(table: &[u8], asked: &[u8]) -> Option<Vec<u8>> {
-        Pins::parse(table)?.answer(asked, &mut [0xff; PATH_LIMIT]).map(<[u8]>::to_vec)
+        Pins::parse(table)?
+            .answer(asked, &mut [0xff; PATH_LIMIT])
+            .map(<[u8]>::to_vec)
     }
 
     /// A plain reading of the table, to compare with.
     fn expected(table: &[u8], asked: &[u8]) -> Option<Vec<u8>> {
         let mut parts = table.split(|byte| *byte == b':');
         let directory = parts.next()?;
-        let name = &asked[asked.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1)..];
+        let name = &asked[asked
+            .iter()
+            .rposition(|byte| *byte == b'/')
+            .map_or(0, |slash| slash + 1)..];
         let is_asked_for = parts.any(|part| part == name) && !matches!(name, b"" | b"." | b"..");
         let path = [directory, b"/", name, b"\0"].concat();
         let is_path = directory.starts_with(b"/") && path.len() <= 4096 && name.len() <= 255;
@@ -89,11 +106,24 @@ mod tests {
     }
 
     fn agree(table: &[u8]) {
-        let texts = table.split(|byte| *byte == b':').chain([b"libcudnn.so.9".as_slice(), b"", b"..", b"x"]);
+        let texts = table.split(|byte| *byte == b':').chain([
+            b"libcudnn.so.9".as_slice(),
+            b"",
+            b"..",
+            b"x",
+        ]);
         for text in texts {
-            for asked in [text.to_vec(), [b"/opt/", text].concat(), [b"./", text, b"/"].concat()] {
+            for asked in [
+                text.to_vec(),
+                [b"/opt/", text].concat(),
+                [b"./", text, b"/"].concat(),
+            ] {
                 let (table_text, asked_text) = (table.escape_ascii(), asked.escape_ascii());
-                assert_eq!(answer(table, &asked), expected(table, &asked), "{table_text} {asked_text}");
+                assert_eq!(
+                    answer(table, &asked),
+                    expected(table, &asked),
+                    "{table_text} {asked_text}"
+                );
             }
         }
     }
@@ -138,8 +168,14 @@ mod tests {
         for length in [4080, 4081, 4082, 4083, 4096, 9000] {
             agree(&[b"/", &vec![b'd'; length][..], b":libcudnn.so.9"].concat());
         }
-        let huge: Vec<u8> =
-            b"/v".iter().copied().chain(b":libnothing.so.1".iter().copied().cycle().take(131_000)).collect();
-        assert!(answer(&huge, b"libnothing.so.1").is_some() && answer(&huge, b"libnothing.so").is_none());
+        let huge: Vec<u8> = b"/v"
+            .iter()
+            .copied()
+            .chain(b":libnothing.so.1".iter().copied().cycle().take(131_000))
+            .collect();
+        assert!(
+            answer(&huge, b"libnothing.so.1").is_some()
+                && answer(&huge, b"libnothing.so").is_none()
+        );
     }
 }

@@ -20,13 +20,25 @@ pub(super) fn is_meant(
     let mut identity = |path: &[u8]| identity_of(path, buffer, identity);
     let has_slash = first.contains(&b'/');
     let Some((b'/', python)) = program.split_last() else {
-        let Some(meant) = identity(program) else { return false };
+        let Some(meant) = identity(program) else {
+            return false;
+        };
         // A program may choose any `argv[0]`, and the descriptor that it was started from may be closed by now.
-        let called = [first.get(..if has_slash { first.len() } else { 0 }).unwrap_or_default(), executed];
-        return called.into_iter().chain([&b"/proc/self/exe"[..]]).any(|path| identity(path) == Some(meant));
+        let called = [
+            first
+                .get(..if has_slash { first.len() } else { 0 })
+                .unwrap_or_default(),
+            executed,
+        ];
+        return called
+            .into_iter()
+            .chain([&b"/proc/self/exe"[..]])
+            .any(|path| identity(path) == Some(meant));
     };
     let mut place = |path: &[u8]| Some((identity(path)?, identity(directory(path))?));
-    let Some(meant) = place(python) else { return false };
+    let Some(meant) = place(python) else {
+        return false;
+    };
     // For a script, the kernel was given the script, and `argv[0]` is the interpreter.
     let called = if has_slash { place(first) } else { None };
     called.or_else(|| place(executed)) == Some(meant)
@@ -43,9 +55,16 @@ fn directory(path: &[u8]) -> &[u8] {
 /// Asks with a NUL at the end of the path; `None` if the path is empty or too long. Inlined copies would make the module too
 /// large.
 #[inline(never)]
-fn identity_of(path: &[u8], buffer: &mut [u8; PATH_LIMIT], identity: Identity<'_>) -> Option<(u64, u64)> {
+fn identity_of(
+    path: &[u8],
+    buffer: &mut [u8; PATH_LIMIT],
+    identity: Identity<'_>,
+) -> Option<(u64, u64)> {
     let ended = buffer.get_mut(..=path.len()).filter(|_| !path.is_empty())?;
-    ended.iter_mut().zip(path.iter().chain(b"\0")).for_each(|(to, from)| *to = *from);
+    ended
+        .iter_mut()
+        .zip(path.iter().chain(b"\0"))
+        .for_each(|(to, from)| *to = *from);
     identity(ended)
 }
 
@@ -77,7 +96,11 @@ mod tests {
         let identity = |path: &[u8]| {
             let path = std::str::from_utf8(path.strip_suffix(b"\0").unwrap()).unwrap();
             let own = ("/proc/self/exe", exe);
-            FILES.iter().chain([&own]).find(|(name, _)| *name == path).map(|(_, inode)| (7, *inode))
+            FILES
+                .iter()
+                .chain([&own])
+                .find(|(name, _)| *name == path)
+                .map(|(_, inode)| (7, *inode))
         };
         let [program, first, executed] = [program, first, executed].map(str::as_bytes);
         is_meant(program, first, executed, &identity, &mut [0xff; PATH_LIMIT])
@@ -96,7 +119,10 @@ mod tests {
             ("python", "python"),
             ("/gone/python", "/a/bin/python"),
         ] {
-            assert!(is_one_of(10, "/a/bin/python/", first, executed), "{first} {executed}");
+            assert!(
+                is_one_of(10, "/a/bin/python/", first, executed),
+                "{first} {executed}"
+            );
         }
         for (first, executed) in [
             ("python", "/b/bin/python"),
@@ -106,7 +132,10 @@ mod tests {
             ("python", "/nowhere/python"),
             ("", ""),
         ] {
-            assert!(!is_one_of(10, "/a/bin/python/", first, executed), "{first} {executed}");
+            assert!(
+                !is_one_of(10, "/a/bin/python/", first, executed),
+                "{first} {executed}"
+            );
         }
         assert!(!is_one_of(10, "/gone/python/", "python", "/gone/python"));
     }
@@ -119,11 +148,20 @@ mod tests {
             ("train", "train"),
             ("/elsewhere/train", "/dev/fd/3"),
         ] {
-            assert!(is_one_of(0, "/a/bin/train", first, executed), "{first} {executed}");
+            assert!(
+                is_one_of(0, "/a/bin/train", first, executed),
+                "{first} {executed}"
+            );
         }
-        assert!(is_one_of(12, "/a/bin/train", "title", "/dev/fd/3"), "started from a descriptor");
+        assert!(
+            is_one_of(12, "/a/bin/train", "title", "/dev/fd/3"),
+            "started from a descriptor"
+        );
         for (first, executed) in [("train", "/a/bin/tool"), ("train", "/dev/fd/3"), ("", "")] {
-            assert!(!is_one_of(11, "/a/bin/train", first, executed), "{first} {executed}");
+            assert!(
+                !is_one_of(11, "/a/bin/train", first, executed),
+                "{first} {executed}"
+            );
         }
         assert!(!is_one_of(12, "", "train", "/a/bin/train"));
         let long = format!("/{}", "d".repeat(PATH_LIMIT));

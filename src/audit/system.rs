@@ -45,7 +45,10 @@ pub(crate) struct Piece {
 
 impl Piece {
     pub(crate) const fn new(bytes: &[u8]) -> Piece {
-        Piece { start: bytes.as_ptr(), length: bytes.len() }
+        Piece {
+            start: bytes.as_ptr(),
+            length: bytes.len(),
+        }
     }
 }
 
@@ -63,7 +66,12 @@ pub(crate) fn open_to_append(path: &[u8]) -> Option<usize> {
     const O_CLOEXEC: usize = 0o2_000_000;
     let flags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | number::O_NOFOLLOW;
     // SAFETY: the path ends in NUL and outlives the call.
-    unsafe { call(number::OPENAT, [AT_FDCWD, path.as_ptr() as usize, flags, 0, 0, 0]) }
+    unsafe {
+        call(
+            number::OPENAT,
+            [AT_FDCWD, path.as_ptr() as usize, flags, 0, 0, 0],
+        )
+    }
 }
 
 /// Returns a second descriptor of a file, above those of the standard streams.
@@ -87,14 +95,23 @@ pub(crate) fn write(descriptor: usize, pieces: &[Piece]) {
     let now: [u64; 2] = [0, 0];
     let mask = |how: usize, new: *const u64, old: *mut u64| {
         // SAFETY: two masks of this size, which outlive the call; the second may be missing.
-        unsafe { call(number::RT_SIGPROCMASK, [how, new as usize, old as usize, SIZE, 0, 0]) }
+        unsafe {
+            call(
+                number::RT_SIGPROCMASK,
+                [how, new as usize, old as usize, SIZE, 0, 0],
+            )
+        }
     };
     if mask(block, &raw const signals, &raw mut before).is_none() {
         return;
     }
     // SAFETY: the pieces lie in memory that outlives the call, which only reads.
-    let written =
-        unsafe { call(number::WRITEV, [descriptor, pieces.as_ptr() as usize, pieces.len(), 0, 0, 0]) };
+    let written = unsafe {
+        call(
+            number::WRITEV,
+            [descriptor, pieces.as_ptr() as usize, pieces.len(), 0, 0, 0],
+        )
+    };
     if written.is_none() {
         let [signals, now] = [(&raw const signals) as usize, (&raw const now) as usize];
         // SAFETY: a mask of this size and a time, which outlive the call; it waits for no time at all.
@@ -107,8 +124,14 @@ pub(crate) fn write(descriptor: usize, pieces: &[Piece]) {
 pub(crate) fn read_link<'b>(path: &[u8], buffer: &'b mut [u8]) -> &'b [u8] {
     let (start, length) = (buffer.as_mut_ptr() as usize, buffer.len());
     // SAFETY: the path ends in NUL; no more than the buffer's length is written.
-    let read = unsafe { call(number::READLINKAT, [AT_FDCWD, path.as_ptr() as usize, start, length, 0, 0]) };
-    read.and_then(|length| buffer.get(..length)).unwrap_or_default()
+    let read = unsafe {
+        call(
+            number::READLINKAT,
+            [AT_FDCWD, path.as_ptr() as usize, start, length, 0, 0],
+        )
+    };
+    read.and_then(|length| buffer.get(..length))
+        .unwrap_or_default()
 }
 
 /// Returns the device and inode of the file that a path leads to. `path` ends in NUL.
@@ -118,7 +141,10 @@ pub(crate) fn identity(path: &[u8]) -> Option<(u64, u64)> {
     let fields = stat.as_mut_ptr().cast::<u64>();
     // SAFETY: the path ends in NUL and outlives the call, which writes the whole structure or fails.
     unsafe {
-        call(number::NEWFSTATAT, [AT_FDCWD, path.as_ptr() as usize, fields as usize, 0, 0, 0])?;
+        call(
+            number::NEWFSTATAT,
+            [AT_FDCWD, path.as_ptr() as usize, fields as usize, 0, 0, 0],
+        )?;
         Some((*fields, *fields.add(1)))
     }
 }
@@ -128,8 +154,19 @@ pub(crate) fn memory(length: usize) -> Option<&'static mut [u8]> {
     const PROT_READ_WRITE: usize = 3;
     const MAP_PRIVATE_ANONYMOUS: usize = 0x22;
     // SAFETY: asks for new memory and replaces none.
-    let start =
-        unsafe { call(number::MMAP, [0, length, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, usize::MAX, 0]) }?;
+    let start = unsafe {
+        call(
+            number::MMAP,
+            [
+                0,
+                length,
+                PROT_READ_WRITE,
+                MAP_PRIVATE_ANONYMOUS,
+                usize::MAX,
+                0,
+            ],
+        )
+    }?;
     // SAFETY: that much was mapped, there is no other reference to it, and it stays.
     Some(unsafe { core::slice::from_raw_parts_mut(start as *mut u8, length) })
 }

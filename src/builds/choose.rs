@@ -33,14 +33,36 @@ pub(super) fn choose(
     for toolkit in toolkits {
         match obstacle(toolkit, wish, machine) {
             None => fitting.push(toolkit.clone()),
-            Some(reason) => rejected.push(RejectedToolkit { toolkit: toolkit.clone(), reason }),
+            Some(reason) => rejected.push(RejectedToolkit {
+                toolkit: toolkit.clone(),
+                reason,
+            }),
         }
     }
-    let place = |root: &PathBuf| machine.named.iter().position(|named| named == root).unwrap_or(usize::MAX);
+    let place = |root: &PathBuf| {
+        machine
+            .named
+            .iter()
+            .position(|named| named == root)
+            .unwrap_or(usize::MAX)
+    };
     fitting.sort_by_cached_key(|toolkit| {
         let order = toolkit.cuda().map(|cuda| order(cuda, wish, machine));
-        let Toolkit { is_named, problems, origin, root, .. } = toolkit;
-        (place(root), order, !is_named, problems.len(), *origin, root.clone())
+        let Toolkit {
+            is_named,
+            problems,
+            origin,
+            root,
+            ..
+        } = toolkit;
+        (
+            place(root),
+            order,
+            !is_named,
+            problems.len(),
+            *origin,
+            root.clone(),
+        )
     });
     (fitting, rejected)
 }
@@ -56,7 +78,9 @@ pub(super) fn makes_code(cuda: CudaVersion, gpu: ComputeCapability) -> bool {
 
 /// True if a release of CUDA came before the first one that makes code for a GPU.
 pub(super) fn is_older(cuda: CudaVersion, gpu: ComputeCapability) -> bool {
-    let mut known = architectures().iter().filter(|known| known.capability == gpu);
+    let mut known = architectures()
+        .iter()
+        .filter(|known| known.capability == gpu);
     known.any(|known| known.cuda.first().is_some_and(|first| cuda < *first))
 }
 
@@ -70,16 +94,26 @@ fn obstacle(toolkit: &Toolkit, wish: &BuildWish, machine: &Machine<'_>) -> Optio
         _ => true,
     };
     if let Some(problem) = toolkit.problems.iter().find(cannot_build) {
-        return Some(ToolkitReason::Broken { problem: problem.clone() });
+        return Some(ToolkitReason::Broken {
+            problem: problem.clone(),
+        });
     }
-    let Some(release) = toolkit.release else { return Some(ToolkitReason::ReleaseUnknown) };
+    let Some(release) = toolkit.release else {
+        return Some(ToolkitReason::ReleaseUnknown);
+    };
     if let Some(reason) = unfit(release, wish, machine.gpus) {
         return Some(reason);
     }
     if let Some(framework) = &wish.framework
-        && let Some(header) = framework.headers.iter().find(|header| !(machine.has_header)(toolkit, header))
+        && let Some(header) = framework
+            .headers
+            .iter()
+            .find(|header| !(machine.has_header)(toolkit, header))
     {
-        return Some(ToolkitReason::HeaderMissing { header: header.clone(), by: framework.name.clone() });
+        return Some(ToolkitReason::HeaderMissing {
+            header: header.clone(),
+            by: framework.name.clone(),
+        });
     }
     let found = machine.compilers.first().and_then(|compiler| compiler.gcc);
     if let (Some(newest), Some(found)) = (toolkit.newest_gcc, found)
@@ -93,13 +127,31 @@ fn obstacle(toolkit: &Toolkit, wish: &BuildWish, machine: &Machine<'_>) -> Optio
 }
 
 /// Returns the reason why no toolkit of a release fits.
-pub(super) fn unfit(release: Version, wish: &BuildWish, gpus: &[ComputeCapability]) -> Option<ToolkitReason> {
+pub(super) fn unfit(
+    release: Version,
+    wish: &BuildWish,
+    gpus: &[ComputeCapability],
+) -> Option<ToolkitReason> {
     let cuda = CudaVersion::of(release);
-    if let Some((range, by)) = wish.ranges.iter().find(|(range, _)| !range.allows(&release)) {
-        return Some(ToolkitReason::NotInRange { range: range.to_string(), by: by.clone() });
+    if let Some((range, by)) = wish
+        .ranges
+        .iter()
+        .find(|(range, _)| !range.allows(&release))
+    {
+        return Some(ToolkitReason::NotInRange {
+            range: range.to_string(),
+            by: by.clone(),
+        });
     }
-    if let Some(framework) = wish.framework.as_ref().filter(|framework| framework.cuda.major != cuda.major) {
-        return Some(ToolkitReason::OtherMajor { needs: framework.cuda, by: framework.name.clone() });
+    if let Some(framework) = wish
+        .framework
+        .as_ref()
+        .filter(|framework| framework.cuda.major != cuda.major)
+    {
+        return Some(ToolkitReason::OtherMajor {
+            needs: framework.cuda,
+            by: framework.name.clone(),
+        });
     }
     let gpu = *gpus.first()?;
     (!gpus.iter().any(|gpu| makes_code(cuda, *gpu))).then_some(ToolkitReason::NoCode { gpu })
@@ -111,18 +163,27 @@ pub(super) fn host_compiler<'c>(
     compilers: &'c [HostCompiler],
 ) -> Option<&'c HostCompiler> {
     let newest = toolkit.newest_gcc.unwrap_or(u32::MAX);
-    compilers.iter().find(|compiler| compiler.gcc.is_none_or(|gcc| gcc <= newest))
+    compilers
+        .iter()
+        .find(|compiler| compiler.gcc.is_none_or(|gcc| gcc <= newest))
 }
 
 /// The smaller, the better. The rank is: the framework's minor, the nearest newer one that the driver runs in full, the nearest
 /// older one, the nearest newer one. Without a framework, the newest one of a major that the driver runs is the best.
-pub(super) fn order(cuda: CudaVersion, wish: &BuildWish, machine: &Machine<'_>) -> impl Ord + use<> {
+pub(super) fn order(
+    cuda: CudaVersion,
+    wish: &BuildWish,
+    machine: &Machine<'_>,
+) -> impl Ord + use<> {
     // Minor-version compatibility: a driver runs all code of its major.
     let is_run = machine.cuda.is_none_or(|driver| cuda.major <= driver.major);
     let is_run_in_full = machine.cuda.is_none_or(|driver| cuda <= driver);
     let (rank, distance) = match wish.framework.as_ref().map(|framework| framework.cuda) {
         Some(wanted) if wanted == cuda => (0, 0),
-        Some(wanted) if cuda > wanted => (if is_run_in_full { 1 } else { 3 }, cuda.minor - wanted.minor),
+        Some(wanted) if cuda > wanted => (
+            if is_run_in_full { 1 } else { 3 },
+            cuda.minor - wanted.minor,
+        ),
         Some(wanted) => (2, wanted.minor - cuda.minor),
         None => (u32::from(!is_run), 0),
     };

@@ -38,16 +38,27 @@ pub fn lacking<'p>(
     if !inventory.has_gpu() || inventory.gpus_hidden {
         return (found, watched);
     }
-    let rows = program.packages.iter().filter_map(|package| Some((package, framework(package)?)));
-    let rows = rows.flat_map(|(package, framework)| framework.compiler.iter().map(move |row| (package, row)));
+    let rows = program
+        .packages
+        .iter()
+        .filter_map(|package| Some((package, framework(package)?)));
+    let rows = rows
+        .flat_map(|(package, framework)| framework.compiler.iter().map(move |row| (package, row)));
     for (package, row) in rows.filter(|(_, row)| !is_told(host, row)) {
-        let newer = row.newer.as_ref().map(|newer| (newer.from, own(program, &newer.own)));
-        let newest = newer.as_ref().filter(|(_, files)| files.iter().any(|file| host.is_file(file)));
+        let newer = row
+            .newer
+            .as_ref()
+            .map(|newer| (newer.from, own(program, &newer.own)));
+        let newest = newer
+            .as_ref()
+            .filter(|(_, files)| files.iter().any(|file| host.is_file(file)));
         let is_served = |gpu: ComputeCapability| newest.is_some_and(|(from, _)| gpu >= *from);
         watched.extend(newer.iter().flat_map(|(_, files)| files.clone()));
         let places = places(program, row);
         let files: Vec<&PathBuf> = places.iter().filter(|place| host.is_file(place)).collect();
-        let releases = files.iter().filter_map(|file| toolchain::release(&host.map(file).ok()?));
+        let releases = files
+            .iter()
+            .filter_map(|file| toolchain::release(&host.map(file).ok()?));
         let is_old = |release: &Version| {
             gpus(inventory).any(|gpu| !is_served(gpu) && is_older(CudaVersion::of(*release), gpu))
         };
@@ -55,8 +66,18 @@ pub fn lacking<'p>(
         let is_none = files.is_empty() && (newest.is_none() || !gpus(inventory).all(is_served));
         if let Some(part) = Part::of_file(&row.part).filter(|_| is_none || old.is_some()) {
             let version = package.version.iter().map(|version| format!(" {version}"));
-            let name = std::iter::once(package.name.clone()).chain(version).collect();
-            found.push(Lacking { lack: CompilerLack { package: name, part, old }, package, row });
+            let name = std::iter::once(package.name.clone())
+                .chain(version)
+                .collect();
+            found.push(Lacking {
+                lack: CompilerLack {
+                    package: name,
+                    part,
+                    old,
+                },
+                package,
+                row,
+            });
         }
         watched.extend(places);
     }
@@ -66,7 +87,10 @@ pub fn lacking<'p>(
 /// Returns the profile of a package that is imported for certain and uses a GPU.
 fn framework(package: &Package) -> Option<&'static Framework> {
     let is_used = package.standing == ImportCertainty::Imported && !package.cpu_only;
-    catalog().frameworks.iter().find(|framework| is_used && framework.name == package.name)
+    catalog()
+        .frameworks
+        .iter()
+        .find(|framework| is_used && framework.name == package.name)
 }
 
 /// Returns the files in which a framework looks for a part.
@@ -76,20 +100,33 @@ fn places(program: &Program, row: &FrameworkCompiler) -> Vec<PathBuf> {
 }
 
 fn own(program: &Program, below: &str) -> Vec<PathBuf> {
-    program.site_packages.iter().map(|site| site.join(below)).collect()
+    program
+        .site_packages
+        .iter()
+        .map(|site| site.join(below))
+        .collect()
 }
 
 /// True if a person has told the framework where to look.
 fn is_told(host: &Host, row: &FrameworkCompiler) -> bool {
-    let Some(value) = host.env.non_empty(&row.variable) else { return false };
+    let Some(value) = host.env.non_empty(&row.variable) else {
+        return false;
+    };
     let option = row.value.split('=').next().unwrap_or_default();
-    let in_file = || host.read_text(Path::new(value)).is_ok_and(|text| text.contains(option));
+    let in_file = || {
+        host.read_text(Path::new(value))
+            .is_ok_and(|text| text.contains(option))
+    };
     !row.adds || value.to_string_lossy().contains(option) || in_file()
 }
 
 /// The GPUs that the program may use.
 fn gpus(inventory: &Inventory) -> impl Iterator<Item = ComputeCapability> {
-    inventory.gpus.iter().filter(|gpu| gpu.visible != Visible::No).filter_map(|gpu| gpu.capability)
+    inventory
+        .gpus
+        .iter()
+        .filter(|gpu| gpu.visible != Visible::No)
+        .filter_map(|gpu| gpu.capability)
 }
 
 /// Gives each of these parts of the newest toolkit that the driver runs and that makes code for every visible GPU: it serves
@@ -110,7 +147,14 @@ pub fn supply(
                 let (value, withheld) = value(host, program, toolkit, row, lack.part);
                 let (variable, toolkit) = (row.variable.clone(), toolkit.root.clone());
                 let is_withheld = withheld.is_some();
-                found.supplied.push(CompilerSupply { lack, variable, value, toolkit, is_withheld, withheld });
+                found.supplied.push(CompilerSupply {
+                    lack,
+                    variable,
+                    value,
+                    toolkit,
+                    is_withheld,
+                    withheld,
+                });
             }
         }
     }
@@ -132,20 +176,32 @@ fn best<'t>(
         _ => cuda.major <= driver.major,
     };
     let fits = |toolkit: &&Toolkit| {
-        let Some(cuda) = toolkit.cuda() else { return false };
+        let Some(cuda) = toolkit.cuda() else {
+            return false;
+        };
         toolkit.part(part).is_some()
             && toolkit.open.is_empty()
             && (!row.value.contains(ROOT) || has_layout(toolkit, part))
-            && package.cuda.is_none_or(|own| if is_assembler { own <= cuda } else { own.major == cuda.major })
+            && package.cuda.is_none_or(|own| {
+                if is_assembler {
+                    own <= cuda
+                } else {
+                    own.major == cuda.major
+                }
+            })
             && driver.is_none_or(|driver| is_run(cuda, driver))
             && gpus(inventory).all(|gpu| makes_code(cuda, gpu))
     };
-    toolkits.iter().filter(fits).max_by_key(|toolkit| toolkit.release)
+    toolkits
+        .iter()
+        .filter(fits)
+        .max_by_key(|toolkit| toolkit.release)
 }
 
 /// True if a part, ptxas and libdevice are where frameworks look for them below a toolkit's root.
 fn has_layout(toolkit: &Toolkit, part: Part) -> bool {
-    let is_at = |part: Part, below: &str| toolkit.part(part) == Some(toolkit.root.join(below).as_path());
+    let is_at =
+        |part: Part, below: &str| toolkit.part(part) == Some(toolkit.root.join(below).as_path());
     is_at(Part::Ptxas, "bin/ptxas")
         && is_at(Part::Libdevice, view::LIBDEVICE)
         && (part != Part::Nvvm || is_at(part, "nvvm/lib64/libnvvm.so"))
@@ -160,11 +216,12 @@ fn value(
     part: Part,
 ) -> (OsString, Option<Withheld>) {
     let file = toolkit.part(part).unwrap_or(&toolkit.root);
-    let (option, path): (&str, &Path) = match (row.value.strip_suffix(ROOT), row.value.strip_suffix(FILE)) {
-        (Some(option), _) => (option, &toolkit.root),
-        (None, Some(option)) => (option, file),
-        (None, None) => (&row.value, Path::new("")),
-    };
+    let (option, path): (&str, &Path) =
+        match (row.value.strip_suffix(ROOT), row.value.strip_suffix(FILE)) {
+            (Some(option), _) => (option, &toolkit.root),
+            (None, Some(option)) => (option, file),
+            (None, None) => (&row.value, Path::new("")),
+        };
     let own: OsString = [OsStr::new(option), path.as_os_str()].into_iter().collect();
     let before = host.env.non_empty(&row.variable).filter(|_| row.adds);
     if before.is_some_and(|before| !before.as_bytes().trim_ascii_start().starts_with(b"-")) {
@@ -173,19 +230,27 @@ fn value(
     if row.adds && view::has_blank(path) {
         return (own, Some(Withheld::Blank));
     }
-    let value = before.map(|before| [before, OsStr::new(" "), &own].into_iter().collect()).unwrap_or(own);
+    let value = before
+        .map(|before| [before, OsStr::new(" "), &own].into_iter().collect())
+        .unwrap_or(own);
     // A child of another environment could get a worse one than its own.
-    (value, program.starts_programs.then_some(Withheld::StartsPrograms))
+    (
+        value,
+        program.starts_programs.then_some(Withheld::StartsPrograms),
+    )
 }
 
 impl Compilers {
     /// The variables that the program gets.
     pub fn environment(&self) -> Diff {
         let given = self.supplied.iter().filter(|supply| !supply.is_withheld);
-        let values: BTreeMap<&str, &OsString> =
-            given.map(|supply| (supply.variable.as_str(), &supply.value)).collect();
-        let change =
-            |(name, value): (&str, &OsString)| Change { name: name.into(), value: Some(value.clone()) };
+        let values: BTreeMap<&str, &OsString> = given
+            .map(|supply| (supply.variable.as_str(), &supply.value))
+            .collect();
+        let change = |(name, value): (&str, &OsString)| Change {
+            name: name.into(),
+            value: Some(value.clone()),
+        };
         Diff(values.into_iter().map(change).collect())
     }
 }

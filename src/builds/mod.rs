@@ -22,8 +22,8 @@ mod view;
 
 use choose::{Machine, choose, makes_code};
 pub use model::{
-    BuildPlan, BuildWish, CompilerLack, CompilerSupply, Compilers, HostCompiler, NoToolkit, Overridden,
-    PublishedBuild, RejectedToolkit, Remedy, ToolkitReason, Withheld,
+    BuildPlan, BuildWish, CompilerLack, CompilerSupply, Compilers, HostCompiler, NoToolkit,
+    Overridden, PublishedBuild, RejectedToolkit, Remedy, ToolkitReason, Withheld,
 };
 
 /// Variables that name the directory of a toolkit.
@@ -70,7 +70,10 @@ pub fn decide(
     wish: &BuildWish,
     site_packages: &[PathBuf],
 ) -> Result<BuildPlan, Box<NoToolkit>> {
-    let visible = inventory.gpus.iter().filter(|gpu| gpu.visible != Visible::No);
+    let visible = inventory
+        .gpus
+        .iter()
+        .filter(|gpu| gpu.visible != Visible::No);
     let mut gpus: Vec<ComputeCapability> = visible.filter_map(|gpu| gpu.capability).collect();
     gpus.sort_unstable();
     gpus.dedup();
@@ -82,7 +85,9 @@ pub fn decide(
     let roots: Vec<PathBuf> = named.iter().filter_map(|(.., root)| root.clone()).collect();
     let has_header = |toolkit: &Toolkit, header: &str| {
         view::has_header(host, toolkit, header)
-            || includes.iter().any(|include| host.is_file(&include.join(header)))
+            || includes
+                .iter()
+                .any(|include| host.is_file(&include.join(header)))
     };
     let machine = Machine {
         cuda: inventory.driver.as_ref().and_then(|driver| driver.cuda),
@@ -94,34 +99,72 @@ pub fn decide(
     let (mut fitting, rejected) = choose(toolkits, wish, &machine);
     if fitting.is_empty() {
         let remedy = remedy::remedy(&rejected, wish, &machine);
-        return Err(Box::new(NoToolkit { wish: wish.clone(), rejected, remedy }));
+        return Err(Box::new(NoToolkit {
+            wish: wish.clone(),
+            rejected,
+            remedy,
+        }));
     }
     let toolkit = fitting.remove(0);
     let found = choose::host_compiler(&toolkit, &compilers);
-    let host_compiler = found.filter(|found| Some(*found) != compilers.first()).cloned();
-    let headers = wish.framework.as_ref().map(|framework| framework.headers.as_slice()).unwrap_or_default();
+    let host_compiler = found
+        .filter(|found| Some(*found) != compilers.first())
+        .cloned();
+    let headers = wish
+        .framework
+        .as_ref()
+        .map(|framework| framework.headers.as_slice())
+        .unwrap_or_default();
     let borrowed = view::borrowed(host, &toolkit, headers, &includes);
     let is_whole = borrowed.is_empty() && view::is_usable_in_place(&toolkit);
-    let spec = (!is_whole).then(|| view::spec(host, &toolkit, &borrowed, inventory.libcuda.as_deref()));
+    let spec =
+        (!is_whole).then(|| view::spec(host, &toolkit, &borrowed, inventory.libcuda.as_deref()));
     gpus.retain(|gpu| toolkit.cuda().is_some_and(|cuda| makes_code(cuda, *gpu)));
-    let overridden = named.into_iter().filter(|(.., root)| root.as_ref() != Some(&toolkit.root));
+    let overridden = named
+        .into_iter()
+        .filter(|(.., root)| root.as_ref() != Some(&toolkit.root));
     let overridden = overridden.map(|(name, value, root)| {
-        let is_fitting = fitting.iter().any(|other| Some(&other.root) == root.as_ref());
-        let reason = rejected.iter().find(|other| Some(&other.toolkit.root) == root.as_ref());
+        let is_fitting = fitting
+            .iter()
+            .any(|other| Some(&other.root) == root.as_ref());
+        let reason = rejected
+            .iter()
+            .find(|other| Some(&other.toolkit.root) == root.as_ref());
         let reason = reason.map_or(ToolkitReason::NoNvcc, |other| other.reason.clone());
-        Overridden(name.to_owned(), value.to_string_lossy().into_owned(), (!is_fitting).then_some(reason))
+        Overridden(
+            name.to_owned(),
+            value.to_string_lossy().into_owned(),
+            (!is_fitting).then_some(reason),
+        )
     });
     // The variables of one library go together: a person's, or these.
     let is_given = |library: &str| {
-        let mut names = LIBRARIES.iter().filter(|(_, header, _)| *header == library).map(|(name, ..)| *name);
+        let mut names = LIBRARIES
+            .iter()
+            .filter(|(_, header, _)| *header == library)
+            .map(|(name, ..)| *name);
         names.any(|name| host.env.non_empty(name).is_some())
     };
     let library = |(name, header, directory): &(&'static str, &str, Directory)| {
-        let include = includes.iter().find(|include| host.is_file(&include.join(header)))?;
-        Some((*name, if *directory == Directory::Root { include.parent()? } else { include }.to_owned()))
+        let include = includes
+            .iter()
+            .find(|include| host.is_file(&include.join(header)))?;
+        Some((
+            *name,
+            if *directory == Directory::Root {
+                include.parent()?
+            } else {
+                include
+            }
+            .to_owned(),
+        ))
     };
     Ok(BuildPlan {
-        libraries: LIBRARIES.iter().filter(|(_, header, _)| !is_given(header)).filter_map(library).collect(),
+        libraries: LIBRARIES
+            .iter()
+            .filter(|(_, header, _)| !is_given(header))
+            .filter_map(library)
+            .collect(),
         overridden: overridden.collect(),
         watched,
         framework: wish.framework.clone(),
@@ -141,7 +184,10 @@ fn named<'h>(
     wish: &'h BuildWish,
     toolkits: &[Toolkit],
 ) -> Vec<(&'static str, &'h OsStr, Option<PathBuf>)> {
-    let of_command = wish.nvcc.iter().map(|nvcc| ("nvcc", nvcc.as_os_str(), of_nvcc(host, toolkits, nvcc)));
+    let of_command = wish
+        .nvcc
+        .iter()
+        .map(|nvcc| ("nvcc", nvcc.as_os_str(), of_nvcc(host, toolkits, nvcc)));
     let named = |name: &'static str| {
         let value = host.env.non_empty(name)?;
         let nvcc = match name {
@@ -151,16 +197,23 @@ fn named<'h>(
         };
         Some((name, value, of_nvcc(host, toolkits, &nvcc)))
     };
-    of_command.chain(HOMES.into_iter().chain([COMPILER]).filter_map(named)).collect()
+    of_command
+        .chain(HOMES.into_iter().chain([COMPILER]).filter_map(named))
+        .collect()
 }
 
 /// Returns the root of the toolkit with this nvcc.
 fn of_nvcc(host: &Host, toolkits: &[Toolkit], nvcc: &Path) -> Option<PathBuf> {
     let real = host.canonical(nvcc).ok()?;
     let is_its = |toolkit: &&Toolkit| {
-        toolkit.part(Part::Nvcc).is_some_and(|own| host.canonical(own).is_ok_and(|own| own == real))
+        toolkit
+            .part(Part::Nvcc)
+            .is_some_and(|own| host.canonical(own).is_ok_and(|own| own == real))
     };
-    toolkits.iter().find(is_its).map(|toolkit| toolkit.root.clone())
+    toolkits
+        .iter()
+        .find(is_its)
+        .map(|toolkit| toolkit.root.clone())
 }
 
 /// A person may compile with another compiler, such as clang.
@@ -182,13 +235,20 @@ impl BuildPlan {
 
     /// Returns the variables by which nvcc, CMake, torch and setuptools find the toolkit below `root`.
     fn environment(&self, host: &Host, root: &Path) -> Diff {
-        let mut set: Vec<(&str, OsString)> = HOMES.iter().map(|name| (*name, root.into())).collect();
+        let mut set: Vec<(&str, OsString)> =
+            HOMES.iter().map(|name| (*name, root.into())).collect();
         if host.env.non_empty(COMPILER).is_none_or(is_nvcc) {
             set.push((COMPILER, root.join("bin/nvcc").into()));
         }
-        set.push(("PATH", before(&[root.join("bin")], Some(program::path_of(host)))));
+        set.push((
+            "PATH",
+            before(&[root.join("bin")], Some(program::path_of(host))),
+        ));
         let libraries = [root.join("lib64"), root.join("lib64/stubs")];
-        set.push(("LIBRARY_PATH", before(&libraries, host.env.get("LIBRARY_PATH"))));
+        set.push((
+            "LIBRARY_PATH",
+            before(&libraries, host.env.get("LIBRARY_PATH")),
+        ));
         if let Some(compiler) = &self.host_compiler {
             let mut flags = OsString::from("-ccbin=");
             flags.push(&compiler.path);
@@ -199,23 +259,42 @@ impl BuildPlan {
             set.push(("NVCC_PREPEND_FLAGS", flags));
             set.push(("CUDAHOSTCXX", compiler.path.clone().into()));
         }
-        set.extend(self.libraries.iter().map(|(name, directory)| (*name, directory.into())));
+        set.extend(
+            self.libraries
+                .iter()
+                .map(|(name, directory)| (*name, directory.into())),
+        );
         let join = |numbers: Vec<String>| numbers.join(";");
         let for_torch = self.gpus.iter().map(ToString::to_string).collect();
-        let for_cmake = self.gpus.iter().map(|gpu| format!("{}{}", gpu.major, gpu.minor)).collect();
+        let for_cmake = self
+            .gpus
+            .iter()
+            .map(|gpu| format!("{}{}", gpu.major, gpu.minor))
+            .collect();
         let architectures = [join(for_torch), join(for_cmake)];
         for (name, value) in ARCHITECTURES.into_iter().zip(architectures) {
             if !value.is_empty() && host.env.non_empty(name).is_none() {
                 set.push((name, value.into()));
             }
         }
-        Diff(set.into_iter().map(|(name, value)| Change { name: name.into(), value: Some(value) }).collect())
+        Diff(
+            set.into_iter()
+                .map(|(name, value)| Change {
+                    name: name.into(),
+                    value: Some(value),
+                })
+                .collect(),
+        )
     }
 }
 
 /// Puts directories before those of a variable.
 pub fn before(directories: &[PathBuf], value: Option<&OsStr>) -> OsString {
     let rest = value.filter(|value| !value.is_empty()).into_iter();
-    let parts: Vec<&OsStr> = directories.iter().map(|directory| directory.as_os_str()).chain(rest).collect();
+    let parts: Vec<&OsStr> = directories
+        .iter()
+        .map(|directory| directory.as_os_str())
+        .chain(rest)
+        .collect();
     parts.join(OsStr::new(":"))
 }

@@ -113,7 +113,11 @@ pub struct BuildPlan {
 /// A variable that named another toolkit, or `nvcc` for the command's own, its value, and the reason against that one; none if it
 /// fits as well.
 #[derive(Clone, Debug, Serialize)]
-pub struct Overridden(pub String, pub String, #[serde(skip)] pub Option<ToolkitReason>);
+pub struct Overridden(
+    pub String,
+    pub String,
+    #[serde(skip)] pub Option<ToolkitReason>,
+);
 
 /// The directory that a build gets, and the change of environment that leads to it.
 #[derive(Clone, Debug, Default)]
@@ -140,7 +144,10 @@ pub enum Remedy {
     /// Install the package of a header for a toolkit of this CUDA version.
     Header { header: String, cuda: CudaVersion },
     /// Close these files and directories of a toolkit to other users.
-    Close { open: Vec<WritablePath>, root: PathBuf },
+    Close {
+        open: Vec<WritablePath>,
+        root: PathBuf,
+    },
     /// Install a build of the framework for this CUDA major.
     OtherBuild(u32),
     /// Demand this CUDA version.

@@ -25,11 +25,16 @@ const HEADERS: &str = "CL builtin_types cccl channel_descriptor common_functions
 const LIBRARIES: &str = "libcu libnv libnpp libaccinj libOpenCL libculibos";
 
 fn begins(beginnings: &str, name: &str) -> bool {
-    beginnings.split_whitespace().any(|begin| name.starts_with(begin))
+    beginnings
+        .split_whitespace()
+        .any(|begin| name.starts_with(begin))
 }
 
 pub(super) fn has_blank(path: &Path) -> bool {
-    path.as_os_str().as_bytes().iter().any(u8::is_ascii_whitespace)
+    path.as_os_str()
+        .as_bytes()
+        .iter()
+        .any(u8::is_ascii_whitespace)
 }
 
 /// True if the format of nvcc's settings, a shell or PATH would take a part of a path for something else.
@@ -39,10 +44,14 @@ fn has_sign(path: &str) -> bool {
 
 /// True if a toolkit can be used where it is: builds look for `include` and `lib64` below its root.
 pub(super) fn is_usable_in_place(toolkit: &Toolkit) -> bool {
-    let is_below = |found: Option<&Path>, below: &str| found == Some(toolkit.root.join(below).as_path());
+    let is_below =
+        |found: Option<&Path>, below: &str| found == Some(toolkit.root.join(below).as_path());
     !has_blank(&toolkit.root)
         && toolkit.root.to_str().is_some_and(|root| !has_sign(root))
-        && !toolkit.problems.iter().any(|problem| matches!(problem, ToolkitProblem::NoLinkerNames { .. }))
+        && !toolkit
+            .problems
+            .iter()
+            .any(|problem| matches!(problem, ToolkitProblem::NoLinkerNames { .. }))
         && is_below(toolkit.part(Part::Nvcc), "bin/nvcc")
         && is_below(toolkit.part(Part::Cicc), "nvvm/bin/cicc")
         && is_below(toolkit.include.as_deref(), "include")
@@ -50,13 +59,25 @@ pub(super) fn is_usable_in_place(toolkit: &Toolkit) -> bool {
 }
 
 /// Returns the content of the view of a toolkit, with the headers of `borrowed` directories besides.
-pub(super) fn spec(host: &Host, toolkit: &Toolkit, borrowed: &[PathBuf], libcuda: Option<&Path>) -> ViewSpec {
-    let mut links = Links { host, links: BTreeMap::new() };
+pub(super) fn spec(
+    host: &Host,
+    toolkit: &Toolkit,
+    borrowed: &[PathBuf],
+    libcuda: Option<&Path>,
+) -> ViewSpec {
+    let mut links = Links {
+        host,
+        links: BTreeMap::new(),
+    };
     let is_shared = |directory: &Path| !directory.starts_with(&toolkit.root);
     for part in toolkit.parts.values() {
-        let Some(directory) = part.path.parent() else { continue };
+        let Some(directory) = part.path.parent() else {
+            continue;
+        };
         if directory.ends_with("bin") {
-            links.all("bin", directory, &|name| PROGRAMS.split_whitespace().any(|known| known == name));
+            links.all("bin", directory, &|name| {
+                PROGRAMS.split_whitespace().any(|known| known == name)
+            });
         }
     }
     if let Some(cicc) = toolkit.part(Part::Cicc) {
@@ -66,7 +87,9 @@ pub(super) fn spec(host: &Host, toolkit: &Toolkit, borrowed: &[PathBuf], libcuda
         links.one(LIBDEVICE, libdevice);
     }
     if let Some(directory) = toolkit.part(Part::Nvvm).and_then(Path::parent) {
-        links.all("nvvm/lib64", directory, &|name| name.starts_with("libnvvm.so"));
+        links.all("nvvm/lib64", directory, &|name| {
+            name.starts_with("libnvvm.so")
+        });
     }
     if let Some(include) = &toolkit.include {
         // The compiler searches this directory by itself. Builds look for single headers to find a toolkit.
@@ -100,12 +123,19 @@ pub(super) fn spec(host: &Host, toolkit: &Toolkit, borrowed: &[PathBuf], libcuda
     links.one("lib", Path::new("lib64"));
     // Builds may ask for more: `extras/CUPTI`, `targets`, `version.json`. The root of an environment has other things.
     if !host.is_directory(&toolkit.root.join("conda-meta")) {
-        let top: BTreeSet<String> =
-            links.links.keys().filter_map(|link| link.split('/').next()).map(str::to_owned).collect();
+        let top: BTreeSet<String> = links
+            .links
+            .keys()
+            .filter_map(|link| link.split('/').next())
+            .map(str::to_owned)
+            .collect();
         links.all("", &toolkit.root, &|name| !top.contains(name));
     }
     let mut spec = links.spec();
-    spec.files.insert("bin/nvcc.profile".to_owned(), profile(host, toolkit, borrowed));
+    spec.files.insert(
+        "bin/nvcc.profile".to_owned(),
+        profile(host, toolkit, borrowed),
+    );
     spec
 }
 
@@ -119,13 +149,29 @@ fn profile(host: &Host, toolkit: &Toolkit, borrowed: &[PathBuf]) -> String {
     let include = place(toolkit.include.as_deref(), "include");
     let libraries = place(toolkit.libraries.as_deref(), "lib64");
     let cicc = place(toolkit.part(Part::Cicc).and_then(Path::parent), "nvvm/bin");
-    let libdevice = place(toolkit.part(Part::Libdevice).and_then(Path::parent), "nvvm/libdevice");
-    let has_cccl = toolkit.include.as_ref().is_some_and(|include| host.is_directory(&include.join("cccl")));
-    let cccl = if has_cccl { format!("\"-isystem\" \"{include}/cccl\" ") } else { String::new() };
-    let borrowed: String =
-        borrowed.iter().map(|directory| format!("\"-I{}\" ", place(Some(directory), "include"))).collect();
+    let libdevice = place(
+        toolkit.part(Part::Libdevice).and_then(Path::parent),
+        "nvvm/libdevice",
+    );
+    let has_cccl = toolkit
+        .include
+        .as_ref()
+        .is_some_and(|include| host.is_directory(&include.join("cccl")));
+    let cccl = if has_cccl {
+        format!("\"-isystem\" \"{include}/cccl\" ")
+    } else {
+        String::new()
+    };
+    let borrowed: String = borrowed
+        .iter()
+        .map(|directory| format!("\"-I{}\" ", place(Some(directory), "include")))
+        .collect();
     // The compiler knows its own directory of headers, and their order matters.
-    let own = if include == "/usr/include" { String::new() } else { format!("\"-I{include}\" ") };
+    let own = if include == "/usr/include" {
+        String::new()
+    } else {
+        format!("\"-I{include}\" ")
+    };
     format!(
         "TOP = $(_HERE_)/..\n\
          CICC_PATH = {cicc}\n\
@@ -148,17 +194,23 @@ struct Links<'h> {
 impl Links<'_> {
     fn one(&mut self, name: &str, target: &Path) {
         if !target.is_absolute() || self.host.stat(target).is_ok() {
-            self.links.entry(name.to_owned()).or_insert_with(|| target.to_owned());
+            self.links
+                .entry(name.to_owned())
+                .or_insert_with(|| target.to_owned());
         }
     }
 
     /// Links to what a directory contains.
     fn all(&mut self, below: &str, directory: &Path, is_its: &dyn Fn(&str) -> bool) {
         for entry in self.host.list(directory).unwrap_or_default() {
-            let Some(name) = entry.name.to_str().filter(|name| is_its(name)) else { continue };
+            let Some(name) = entry.name.to_str().filter(|name| is_its(name)) else {
+                continue;
+            };
             if matches!(entry.kind, Kind::File | Kind::Link | Kind::Directory) {
                 let link = format!("{below}/{name}").trim_start_matches('/').to_owned();
-                self.links.entry(link).or_insert_with(|| directory.join(name));
+                self.links
+                    .entry(link)
+                    .or_insert_with(|| directory.join(name));
             }
         }
     }
@@ -167,9 +219,15 @@ impl Links<'_> {
     fn add_linker_names(&mut self) {
         let mut newest: BTreeMap<String, (Version, PathBuf)> = BTreeMap::new();
         for (name, target) in &self.links {
-            let Some((stem, number)) = name.strip_prefix("lib64/").and_then(names::split) else { continue };
-            let Ok(version) = number.parse::<Version>() else { continue };
-            let known = newest.entry(format!("lib64/{stem}.so")).or_insert_with(|| (version, target.clone()));
+            let Some((stem, number)) = name.strip_prefix("lib64/").and_then(names::split) else {
+                continue;
+            };
+            let Ok(version) = number.parse::<Version>() else {
+                continue;
+            };
+            let known = newest
+                .entry(format!("lib64/{stem}.so"))
+                .or_insert_with(|| (version, target.clone()));
             if known.0 < version {
                 *known = (version, target.clone());
             }
@@ -185,8 +243,12 @@ impl Links<'_> {
             let stat = self.host.stat(target).ok()?;
             Some((target.clone(), identity(stat.id, stat.size, stat.modified)))
         };
-        let identities =
-            self.links.values().filter(|target| target.is_absolute()).filter_map(of_file).collect();
+        let identities = self
+            .links
+            .values()
+            .filter(|target| target.is_absolute())
+            .filter_map(of_file)
+            .collect();
         ViewSpec::of_links(self.links, identities)
     }
 }
@@ -194,7 +256,11 @@ impl Links<'_> {
 /// True if nvcc finds a header beside those of the toolkit; those of libcu++ have a directory of their own since CUDA 13.
 pub(super) fn has_header(host: &Host, toolkit: &Toolkit, header: &str) -> bool {
     let is_in = |include: &PathBuf| [include.join(header), include.join("cccl").join(header)];
-    toolkit.include.iter().flat_map(is_in).any(|path| host.is_file(&path))
+    toolkit
+        .include
+        .iter()
+        .flat_map(is_in)
+        .any(|path| host.is_file(&path))
 }
 
 /// Returns the directories of a framework's packages that have one of these headers, which the toolkit lacks.
@@ -204,8 +270,15 @@ pub(super) fn borrowed(
     headers: &[String],
     includes: &[PathBuf],
 ) -> Vec<PathBuf> {
-    let missing: Vec<&String> = headers.iter().filter(|header| !has_header(host, toolkit, header)).collect();
-    let brings = |directory: &&PathBuf| missing.iter().any(|header| host.is_file(&directory.join(header)));
+    let missing: Vec<&String> = headers
+        .iter()
+        .filter(|header| !has_header(host, toolkit, header))
+        .collect();
+    let brings = |directory: &&PathBuf| {
+        missing
+            .iter()
+            .any(|header| host.is_file(&directory.join(header)))
+    };
     includes.iter().filter(brings).cloned().collect()
 }
 
@@ -219,7 +292,11 @@ pub(super) fn includes(
     for site in site_packages {
         let nvidia = site.join("nvidia");
         let parts = host.list(&nvidia).unwrap_or_default();
-        found.extend(parts.iter().map(|part| nvidia.join(&part.name).join("include")));
+        found.extend(
+            parts
+                .iter()
+                .map(|part| nvidia.join(&part.name).join("include")),
+        );
         watched.extend([site.clone(), nvidia]);
     }
     watched.extend(found.iter().cloned());

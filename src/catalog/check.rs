@@ -29,7 +29,11 @@ pub(super) fn checked(path: &str, text: &str) -> Result<Value, String> {
         "toolkits.toml" | "wheels.toml" => read::<Wheels>,
         "wrappers.toml" => read::<WrapperTable>,
         _ if path.starts_with("frameworks/") => read::<Framework>,
-        _ => return Err(format!("profiles/{path}: src/catalog/check.rs has no type for this file")),
+        _ => {
+            return Err(format!(
+                "profiles/{path}: src/catalog/check.rs has no type for this file"
+            ));
+        }
     };
     read(text).map_err(|error| format!("profiles/{path}: {error}"))
 }
@@ -59,30 +63,62 @@ mod tests {
     #[test]
     fn a_typo_is_reported_with_its_file_its_line_and_its_field() {
         let error = |path: &str, whole: &str, (from, to): (&str, &str), at: &str| {
-            assert!(checked(path, whole).is_ok() && whole.contains(from), "{path}: {from}");
+            assert!(
+                checked(path, whole).is_ok() && whole.contains(from),
+                "{path}: {from}"
+            );
             let broken = whole.replacen(from, to, 1);
-            let line = 1 + broken.lines().position(|line| line.starts_with(at)).unwrap();
+            let line = 1 + broken
+                .lines()
+                .position(|line| line.starts_with(at))
+                .unwrap();
             let error = checked(path, &broken).unwrap_err();
             assert!(
-                error.starts_with(&format!("profiles/{path}: TOML parse error at line {line},")),
+                error.starts_with(&format!(
+                    "profiles/{path}: TOML parse error at line {line},"
+                )),
                 "{error}"
             );
             error
         };
         let in_torch = |from_to, at| error("frameworks/torch.toml", TORCH, from_to, at);
-        let field = in_torch(("\ndistributions = ", "\ndistribution = "), "distribution = ");
-        assert!(field.contains("unknown field `distribution`, expected one of `name`"), "{field}");
-        let record = in_torch(("by = \"compile-version\"", "by = \"compiled\""), "by = \"compiled\"");
+        let field = in_torch(
+            ("\ndistributions = ", "\ndistribution = "),
+            "distribution = ",
+        );
+        assert!(
+            field.contains("unknown field `distribution`, expected one of `name`"),
+            "{field}"
+        );
+        let record = in_torch(
+            ("by = \"compile-version\"", "by = \"compiled\""),
+            "by = \"compiled\"",
+        );
         assert!(record.contains("unknown variant `compiled`"), "{record}");
         let nested = in_torch(("symbol = \"", "function = \""), "[[floor.cudnn]]");
-        assert!(nested.contains("unknown field `function`, expected `file` or `symbol`"), "{nested}");
+        assert!(
+            nested.contains("unknown field `function`, expected `file` or `symbol`"),
+            "{nested}"
+        );
         let builds = include_str!("../../profiles/builds.toml");
-        let range = error("builds.toml", builds, ("\">=3.7,<9.0\"", "\">=x\""), "gpus = \">=x\"");
-        assert!(range.contains("`>=x` is not a range of versions"), "{range}");
+        let range = error(
+            "builds.toml",
+            builds,
+            ("\">=3.7,<9.0\"", "\">=x\""),
+            "gpus = \">=x\"",
+        );
+        assert!(
+            range.contains("`>=x` is not a range of versions"),
+            "{range}"
+        );
     }
 
     #[test]
     fn a_file_without_a_type_is_an_error() {
-        assert!(checked("more.toml", "").unwrap_err().contains("profiles/more.toml: "));
+        assert!(
+            checked("more.toml", "")
+                .unwrap_err()
+                .contains("profiles/more.toml: ")
+        );
     }
 }

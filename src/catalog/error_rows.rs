@@ -109,7 +109,9 @@ impl TryFrom<String> for Argument {
     type Error = Error;
 
     fn try_from(text: String) -> Result<Argument, Error> {
-        let Some(name) = text.strip_prefix('$') else { return Ok(Argument::Literal(text)) };
+        let Some(name) = text.strip_prefix('$') else {
+            return Ok(Argument::Literal(text));
+        };
         let name: StrDeserializer<'_, Error> = name.into_deserializer();
         Capture::deserialize(name).map(Argument::Captured)
     }

@@ -17,11 +17,17 @@ impl Framework {
         let is_it = |pattern: &str| {
             let mut parts = file.iter().rev();
             let is_part = |part: &str| {
-                parts.next().and_then(|name| name.to_str()).is_some_and(|name| matches_pattern(part, name))
+                parts
+                    .next()
+                    .and_then(|name| name.to_str())
+                    .is_some_and(|name| matches_pattern(part, name))
             };
             pattern.rsplit('/').all(is_part)
         };
-        records.chain(self.code.iter().map(CodeRecord::file)).chain(signs).any(is_it)
+        records
+            .chain(self.code.iter().map(CodeRecord::file))
+            .chain(signs)
+            .any(is_it)
     }
 }
 

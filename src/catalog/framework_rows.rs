@@ -69,9 +69,18 @@ pub enum Record {
     /// The name of a file that was packed in under its own version: `libcudnn-74a4c495.so.9.1.0`.
     FileName { file: String },
     /// The first `major` digits after `word` in a version that a Python file assigns to `name`: `cu` in `2.5.1+cu124`.
-    Local { file: String, name: String, word: String, major: usize },
+    Local {
+        file: String,
+        name: String,
+        word: String,
+        major: usize,
+    },
     /// Such digits in the name and version of an installed distribution: `mxnet-cu112`, `jaxlib 0.4.23+cuda12.cudnn89`.
-    Installed { distribution: String, word: String, major: usize },
+    Installed {
+        distribution: String,
+        word: String,
+        major: usize,
+    },
     /// The version of another distribution that is installed.
     VersionOf { distribution: String },
     /// The constants that a module hands to Python one after the other, in address order.
@@ -97,9 +106,17 @@ pub enum CodeRecord {
 #[serde(tag = "by", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Sign {
     /// `name = value` in a Python file, as it is written there.
-    Assignment { file: String, name: String, value: String },
+    Assignment {
+        file: String,
+        name: String,
+        value: String,
+    },
     /// `('name', value)` in a Python file.
-    Pair { file: String, name: String, value: String },
+    Pair {
+        file: String,
+        name: String,
+        value: String,
+    },
     /// None of these files is there.
     Lacks { files: Vec<String> },
     /// Its object has no code for a GPU.

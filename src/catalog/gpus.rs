@@ -17,7 +17,9 @@ pub fn architectures() -> &'static [Architecture] {
 /// Returns compute capability, chip and product of the GPU with a PCI device id.
 pub fn gpu(device: u16) -> Option<(Option<ComputeCapability>, &'static str, &'static str)> {
     let wanted = format!("{device:04x}\t");
-    let row = GPUS.lines().find_map(|line| line.strip_prefix(wanted.as_str()))?;
+    let row = GPUS
+        .lines()
+        .find_map(|line| line.strip_prefix(wanted.as_str()))?;
     let mut fields = row.split('\t');
     let capability = fields.next()?.parse().ok();
     Some((capability, fields.next()?, fields.next()?))
@@ -32,8 +34,9 @@ pub fn capability_of(name: &str) -> Option<ComputeCapability> {
     };
     let rows = GPUS.lines().filter(|line| !line.starts_with('#'));
     let rows = rows.filter(|row| row.split('\t').nth(3).is_some_and(has_words));
-    let found: BTreeSet<Option<ComputeCapability>> =
-        rows.map(|row| row.split('\t').nth(1)?.parse().ok()).collect();
+    let found: BTreeSet<Option<ComputeCapability>> = rows
+        .map(|row| row.split('\t').nth(1)?.parse().ok())
+        .collect();
     let mut found = found.into_iter().flatten();
     found.next().filter(|_| found.next().is_none())
 }
@@ -49,7 +52,11 @@ mod tests {
         for row in rows {
             let device = u16::from_str_radix(&row[..4], 16).unwrap();
             let (capability, ..) = gpu(device).unwrap_or_else(|| panic!("{row}"));
-            let is_known = |capability| architectures().iter().any(|known| known.capability == capability);
+            let is_known = |capability| {
+                architectures()
+                    .iter()
+                    .any(|known| known.capability == capability)
+            };
             assert!(capability.is_none_or(is_known), "{row}");
         }
         assert_eq!(gpu(0x2335).unwrap().0, "9.0".parse().ok());
@@ -57,11 +64,14 @@ mod tests {
         assert!(listed().map(|row| row.capability).is_sorted());
         assert!(listed().all(|row| matches!(row.cuda.len(), 1 | 2) && row.cuda.is_sorted()));
         assert!(
-            listed().all(|row| row.capability.minor == 7 || !row.name.is_empty() && !row.chips.is_empty())
+            listed()
+                .all(|row| row.capability.minor == 7
+                    || !row.name.is_empty() && !row.chips.is_empty())
         );
         let on_a_chip = listed().filter(|row| row.on_a_chip);
-        let numbers: Vec<u32> =
-            on_a_chip.map(|row| row.capability.major * 10 + row.capability.minor).collect();
+        let numbers: Vec<u32> = on_a_chip
+            .map(|row| row.capability.major * 10 + row.capability.minor)
+            .collect();
         assert_eq!(numbers, fatbin::ON_A_CHIP);
     }
 }

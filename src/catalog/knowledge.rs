@@ -31,26 +31,39 @@ impl Knowledge {
     /// Returns the oldest driver that runs this CUDA version. From CUDA 11 on, it runs every minor of the major. Before, an
     /// unknown minor counts as the oldest.
     pub fn driver_floor(&self, major: u32, minor: Option<u32>) -> Option<DriverVersion> {
-        let is_of_minor =
-            |cuda: Version| cuda.numbers().len() == 1 || minor.is_none_or(|minor| cuda.minor() == minor);
+        let is_of_minor = |cuda: Version| {
+            cuda.numbers().len() == 1 || minor.is_none_or(|minor| cuda.minor() == minor)
+        };
         let floors = self.drivers.floor.iter();
-        let matching = floors.filter(|floor| floor.cuda.major() == major && is_of_minor(floor.cuda));
+        let matching =
+            floors.filter(|floor| floor.cuda.major() == major && is_of_minor(floor.cuda));
         matching.map(|floor| floor.driver).min()
     }
 
     /// Returns the CUDA version that a driver branch supports completely.
     pub fn cuda_of_driver(&self, driver: &DriverVersion) -> Option<CudaVersion> {
-        self.drivers.branch.iter().find(|branch| branch.driver == driver.branch()).map(|branch| branch.cuda)
+        self.drivers
+            .branch
+            .iter()
+            .find(|branch| branch.driver == driver.branch())
+            .map(|branch| branch.cuda)
     }
 
     /// Returns the CUDA version that brought a version of PTX.
     pub fn cuda_of_ptx(&self, version: &str) -> Option<CudaVersion> {
-        self.drivers.ptx.iter().find(|(ptx, _)| ptx == version).map(|(_, cuda)| *cuda)
+        self.drivers
+            .ptx
+            .iter()
+            .find(|(ptx, _)| ptx == version)
+            .map(|(_, cuda)| *cuda)
     }
 
     /// Returns the CUDA version of each toolkit that came with a driver.
     pub fn cuda_releases(&self) -> impl Iterator<Item = CudaVersion> {
-        self.drivers.toolkit.iter().map(|toolkit| CudaVersion::of(toolkit.cuda))
+        self.drivers
+            .toolkit
+            .iter()
+            .map(|toolkit| CudaVersion::of(toolkit.cuda))
     }
 
     /// Returns the oldest driver that came with a toolkit of this CUDA version, and supports it completely.
@@ -63,7 +76,11 @@ impl Knowledge {
     /// Returns the versions of cuDNN that have code for a GPU in builds for this CUDA major, oldest first.
     pub fn cudnn_for(&self, gpu: ComputeCapability, cuda: u32) -> Vec<&Range> {
         let gpu = gpu.version();
-        let rows = self.cudnn.support.iter().filter(|row| row.cuda.contains(&cuda) && row.gpus.allows(&gpu));
+        let rows = self
+            .cudnn
+            .support
+            .iter()
+            .filter(|row| row.cuda.contains(&cuda) && row.gpus.allows(&gpu));
         rows.map(|row| &row.versions).collect()
     }
 
@@ -75,14 +92,25 @@ impl Knowledge {
         without: Option<Version>,
     ) -> Option<&Build> {
         let gpu = gpu.version();
-        let is_other = |build: &&Build| without.is_none_or(|version| !build.versions.allows(&version));
-        let of_framework = self.builds.build.iter().filter(|build| build.framework == framework);
-        of_framework.filter(is_other).rfind(|build| build.gpus.allows(&gpu))
+        let is_other =
+            |build: &&Build| without.is_none_or(|version| !build.versions.allows(&version));
+        let of_framework = self
+            .builds
+            .build
+            .iter()
+            .filter(|build| build.framework == framework);
+        of_framework
+            .filter(is_other)
+            .rfind(|build| build.gpus.allows(&gpu))
     }
 
     /// Returns the distribution of the newest builds of a framework with CUDA.
     pub fn distribution(&self, framework: &str) -> Option<&str> {
-        let build = self.builds.build.iter().rfind(|build| build.framework == framework)?;
+        let build = self
+            .builds
+            .build
+            .iter()
+            .rfind(|build| build.framework == framework)?;
         Some(&build.distribution)
     }
 
@@ -95,7 +123,10 @@ impl Knowledge {
 
     /// True if a bad combination includes this family.
     pub fn may_be_bad(&self, family: &str) -> bool {
-        self.bad.combination.iter().any(|row| row.of.contains_key(family))
+        self.bad
+            .combination
+            .iter()
+            .any(|row| row.of.contains_key(family))
     }
 
     /// Returns the bad combinations that these versions and GPUs meet completely.
@@ -104,7 +135,10 @@ impl Knowledge {
         versions: &BTreeMap<&str, Version>,
         gpus: &[ComputeCapability],
     ) -> impl Iterator<Item = &'k Combination> {
-        self.bad.combination.iter().filter(move |row| row.is_met(versions, gpus))
+        self.bad
+            .combination
+            .iter()
+            .filter(move |row| row.is_met(versions, gpus))
     }
 }
 
@@ -115,7 +149,9 @@ impl Combination {
 
     fn is_met(&self, versions: &BTreeMap<&str, Version>, gpus: &[ComputeCapability]) -> bool {
         let is_part = |(family, range): (&String, &Range)| {
-            versions.get(family.as_str()).is_some_and(|version| range.allows(version))
+            versions
+                .get(family.as_str())
+                .is_some_and(|version| range.allows(version))
         };
         let has_gpu = |range: &Range| gpus.iter().any(|gpu| range.allows(&gpu.version()));
         let has_gpu = self.gpus.as_ref().is_none_or(has_gpu);
@@ -131,7 +167,11 @@ mod tests {
     #[test]
     fn rows_agree_with_each_other() {
         let knowledge = knowledge();
-        let named = knowledge.bad.combination.iter().flat_map(Combination::families);
+        let named = knowledge
+            .bad
+            .combination
+            .iter()
+            .flat_map(Combination::families);
         let named = named.chain(knowledge.bad.release.iter().map(|row| row.family.as_str()));
         named.for_each(|family| assert!(catalog().family(family).is_some(), "{family}"));
         // A driver that came with a toolkit runs it, and brings it in full.
@@ -141,7 +181,11 @@ mod tests {
             let is_preview = (major, minor) == (11, 0) || (major, minor) == (9, 1);
             assert!(toolkit.driver >= floor || is_preview, "{:?}", toolkit.cuda);
             if let Some(cuda) = knowledge.cuda_of_driver(&toolkit.driver) {
-                assert!((cuda.major, cuda.minor) >= (major, minor), "{:?}", toolkit.cuda);
+                assert!(
+                    (cuda.major, cuda.minor) >= (major, minor),
+                    "{:?}",
+                    toolkit.cuda
+                );
             }
         }
     }

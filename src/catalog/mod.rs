@@ -35,14 +35,17 @@ pub mod wrapper_rows;
 mod wrappers;
 
 use error_rows::Errors;
-pub use error_rows::{Argument, Capture, CauseKey, ErrorKind, ErrorRow, PossibleCause, Question, States};
+pub use error_rows::{
+    Argument, Capture, CauseKey, ErrorKind, ErrorRow, PossibleCause, Question, States,
+};
 pub use framework_rows::{CodeRecord, Framework, FrameworkCompiler, Record, Sign, Variable};
 pub use gpus::{architectures, capability_of, gpu};
 pub use knowledge::{Knowledge, knowledge};
 pub use packages::packages_of;
 pub use platform::Platform;
 pub use rows::{
-    Architecture, Build, Combination, Evidence, Family, Group, Header, Means, PythonFacts, Status, Statuses,
+    Architecture, Build, Combination, Evidence, Family, Group, Header, Means, PythonFacts, Status,
+    Statuses,
 };
 pub use soname::{first_number, matches_pattern, soname_number};
 pub use statuses::{is_driver_call, statuses};
@@ -64,25 +67,32 @@ pub struct Catalog {
 pub fn catalog() -> &'static Catalog {
     static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
         let Libraries { family: families } = profile!("libraries");
-        Catalog { families, frameworks: profile!("frameworks"), python: profile!("python") }
+        Catalog {
+            families,
+            frameworks: profile!("frameworks"),
+            python: profile!("python"),
+        }
     });
     &CATALOG
 }
 
 /// Returns the wheels of NVIDIA's libraries; the rows of one distribution are in ascending order of version.
 pub fn wheels() -> &'static [Wheel] {
-    static WHEELS: LazyLock<Wheels> = LazyLock::new(|| of_test().unwrap_or_else(|| profile!("wheels")));
+    static WHEELS: LazyLock<Wheels> =
+        LazyLock::new(|| of_test().unwrap_or_else(|| profile!("wheels")));
     &WHEELS.wheel
 }
 
 /// Returns the toolkits that wheels make together, ascending.
 pub fn toolkits() -> &'static [ToolkitRow] {
-    static TOOLKITS: LazyLock<Wheels> = LazyLock::new(|| of_test().unwrap_or_else(|| profile!("toolkits")));
+    static TOOLKITS: LazyLock<Wheels> =
+        LazyLock::new(|| of_test().unwrap_or_else(|| profile!("toolkits")));
     &TOOLKITS.toolkit
 }
 
 fn of_test() -> Option<Wheels> {
-    wheels_of_test().map(|text| toml::from_str(&text).expect("the test has written it with these types"))
+    wheels_of_test()
+        .map(|text| toml::from_str(&text).expect("the test has written it with these types"))
 }
 
 /// Returns the known error messages, from the special to the general: where several match a line, the first one counts.
@@ -115,8 +125,11 @@ impl Catalog {
 
     /// [`Family::is_shim`] of a file, by its name.
     pub fn is_shim(&self, file: &Path) -> bool {
-        let number = file.file_name().and_then(|name| soname_number(name.to_str()?));
-        self.family_of_file(file).is_some_and(|(family, stem)| family.is_shim(stem, number))
+        let number = file
+            .file_name()
+            .and_then(|name| soname_number(name.to_str()?));
+        self.family_of_file(file)
+            .is_some_and(|(family, stem)| family.is_shim(stem, number))
     }
 
     pub fn family_of_stem(&self, stem: &str) -> Option<&Family> {
@@ -125,11 +138,14 @@ impl Catalog {
 
     /// True if a library of this name may export an unversioned symbol of that name.
     pub fn may_export(&self, library: &str, symbol: &str) -> bool {
-        self.family_of(library).is_some_and(|(family, _)| family.may_export(symbol))
+        self.family_of(library)
+            .is_some_and(|(family, _)| family.may_export(symbol))
     }
 
     /// Returns the framework that provides this top-level module.
     pub fn framework_of(&self, top_level: &str) -> Option<&Framework> {
-        self.frameworks.iter().find(|framework| framework.modules.iter().any(|module| module == top_level))
+        self.frameworks
+            .iter()
+            .find(|framework| framework.modules.iter().any(|module| module == top_level))
     }
 }

@@ -10,7 +10,11 @@ static TABLE: LazyLock<PackageTable> = LazyLock::new(|| profile!("packages"));
 
 /// Returns the row of a package; nothing if it holds no library of interest.
 pub fn packages_of(name: &str) -> Option<&'static Packages> {
-    TABLE.package.iter().find(|row| row.names.iter().any(|pattern| matches_pattern(pattern, name)))
+    TABLE.package.iter().find(|row| {
+        row.names
+            .iter()
+            .any(|pattern| matches_pattern(pattern, name))
+    })
 }
 
 #[cfg(test)]
@@ -38,7 +42,12 @@ mod tests {
         ] {
             assert_eq!(upstream(name), Some(true), "{name}");
         }
-        for name in ["cuda-nsight-compute-12-4", "libcublas11", "nvidia-cuda-toolkit", "nvidia-l4t-cuda"] {
+        for name in [
+            "cuda-nsight-compute-12-4",
+            "libcublas11",
+            "nvidia-cuda-toolkit",
+            "nvidia-l4t-cuda",
+        ] {
             assert_eq!(upstream(name), Some(false), "{name}");
         }
         let is_for_own_use = |name| packages_of(name).unwrap().own_use;

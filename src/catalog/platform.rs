@@ -8,8 +8,11 @@ use crate::formats::elf;
 use crate::version::Version;
 
 /// The older names of tags, with the glibc that they ask for.
-const NAMED: [(&str, [u32; 2]); 3] =
-    [("manylinux1", [2, 5]), ("manylinux2010", [2, 12]), ("manylinux2014", [2, 17])];
+const NAMED: [(&str, [u32; 2]); 3] = [
+    ("manylinux1", [2, 5]),
+    ("manylinux2010", [2, 12]),
+    ("manylinux2014", [2, 17]),
+];
 
 /// A kind of machine: the ELF machine of its programs, and the version of its C library.
 #[derive(Clone, Copy, Debug)]
@@ -30,12 +33,16 @@ impl Platform<'_> {
     /// Returns the wheels of a toolkit for this kind of machine, if there are all of them.
     pub fn toolkit<'t>(&self, toolkit: &'t ToolkitRow) -> Option<Vec<&'t WheelFile>> {
         let parts = toolkit.files.chunk_by(|one, next| one.name == next.name);
-        parts.map(|files| files.iter().find(|part| self.has(&part.name, part))).collect()
+        parts
+            .map(|files| files.iter().find(|part| self.has(&part.name, part)))
+            .collect()
     }
 
     fn has(&self, distribution: &str, file: &WheelFile) -> bool {
         self.takes(&file.platform)
-            && self.at_hand.is_none_or(|names| names.contains(&file.file_name(distribution)))
+            && self
+                .at_hand
+                .is_none_or(|names| names.contains(&file.file_name(distribution)))
     }
 
     /// Returns the row and the file of a package, `nvidia-cudnn-cu12 9.1.0.70`.
@@ -55,9 +62,19 @@ impl Platform<'_> {
         };
         let needed = |tag: &str| {
             let tag = tag.strip_suffix(architecture)?.strip_suffix('_')?;
-            let named = NAMED.iter().find(|(name, _)| *name == tag).map(|(_, glibc)| Version::new(glibc));
-            named.or_else(|| tag.strip_prefix("manylinux_")?.replace('_', ".").parse().ok())
+            let named = NAMED
+                .iter()
+                .find(|(name, _)| *name == tag)
+                .map(|(_, glibc)| Version::new(glibc));
+            named.or_else(|| {
+                tag.strip_prefix("manylinux_")?
+                    .replace('_', ".")
+                    .parse()
+                    .ok()
+            })
         };
-        tags.split('.').filter_map(needed).any(|glibc| glibc <= self.glibc)
+        tags.split('.')
+            .filter_map(needed)
+            .any(|glibc| glibc <= self.glibc)
     }
 }

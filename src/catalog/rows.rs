@@ -98,7 +98,12 @@ pub struct Shim {
 #[serde(tag = "by", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Evidence {
     /// A text in the constants: the number right after `after`, or after the `then` that follows it.
-    Text { file: String, after: String, then: Option<String>, separator: Option<char> },
+    Text {
+        file: String,
+        after: String,
+        then: Option<String>,
+        separator: Option<char>,
+    },
     /// A function that does nothing but return a constant.
     Function {
         file: String,

@@ -22,19 +22,27 @@ impl Statuses {
 
     /// Returns the meaning of a known line.
     pub fn of_message(&self, line: &str) -> Option<Means> {
-        self.message.iter().find(|message| line.contains(&message.text)).map(|message| message.means)
+        self.message
+            .iter()
+            .find(|message| line.contains(&message.text))
+            .map(|message| message.means)
     }
 }
 
 /// True for a call of the driver or the runtime: `cuMemAlloc`, `cudaMalloc`, but not `cublasCreate` or `cudnnCreate`.
 pub fn is_driver_call(call: &str) -> bool {
-    let is_followed =
-        |beginning| call.strip_prefix(beginning).is_some_and(|rest| rest.starts_with(char::is_uppercase));
+    let is_followed = |beginning| {
+        call.strip_prefix(beginning)
+            .is_some_and(|rest| rest.starts_with(char::is_uppercase))
+    };
     is_followed("cu") || is_followed("cuda")
 }
 
 fn meaning(table: &[Status], code: i64) -> Means {
-    table.iter().find(|status| status.code == code).map_or(Means::Other, |status| status.means)
+    table
+        .iter()
+        .find(|status| status.code == code)
+        .map_or(Means::Other, |status| status.means)
 }
 
 #[cfg(test)]

@@ -74,6 +74,11 @@ impl Wheel {
 impl WheelFile {
     /// Returns the name of the file.
     pub fn file_name(&self, distribution: &str) -> String {
-        format!("{}-{}-py3-none-{}.whl", distribution.replace('-', "_"), self.version, self.platform)
+        format!(
+            "{}-{}-py3-none-{}.whl",
+            distribution.replace('-', "_"),
+            self.version,
+            self.platform
+        )
     }
 }

@@ -150,7 +150,10 @@ fn usage<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Part>, D::Err
         word if word.bytes().all(|byte| byte.is_ascii_uppercase()) => Part::Skipped,
         words => Part::Commands(words.split('|').map(str::to_owned).collect()),
     };
-    Ok(String::deserialize(deserializer)?.split(' ').map(part).collect())
+    Ok(String::deserialize(deserializer)?
+        .split(' ')
+        .map(part)
+        .collect())
 }
 
 fn options<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Switch>, D::Error> {
@@ -162,10 +165,20 @@ fn options<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Switch>, D:
             meaning = Meaning::deserialize(label)?;
             continue;
         }
-        let endings = [("[=]", Takes::Attached), ("==", Takes::Pair), ("=", Takes::Value)];
-        let valued = endings.iter().find_map(|(end, takes)| Some((word.strip_suffix(end)?, *takes)));
+        let endings = [
+            ("[=]", Takes::Attached),
+            ("==", Takes::Pair),
+            ("=", Takes::Value),
+        ];
+        let valued = endings
+            .iter()
+            .find_map(|(end, takes)| Some((word.strip_suffix(end)?, *takes)));
         let (name, takes) = valued.unwrap_or((word, Takes::Nothing));
-        options.push(Switch { name: name.to_owned(), takes, meaning });
+        options.push(Switch {
+            name: name.to_owned(),
+            takes,
+            meaning,
+        });
     }
     Ok(options)
 }

@@ -27,7 +27,9 @@ pub fn wrapper_variables() -> impl Iterator<Item = &'static str> {
 }
 
 fn table() -> Vec<Wrapper> {
-    let WrapperTable { wrapper: mut rows, .. } = profile!("wrappers");
+    let WrapperTable {
+        wrapper: mut rows, ..
+    } = profile!("wrappers");
     for row in &mut rows {
         if row.usage.is_empty() {
             row.usage.push(Part::Program);
@@ -35,7 +37,11 @@ fn table() -> Vec<Wrapper> {
         for name in ["--help", "--version"] {
             if row.options.iter().all(|option| option.name != name) {
                 let name = name.to_owned();
-                row.options.push(Switch { name, takes: Takes::Nothing, meaning: Meaning::Nothing });
+                row.options.push(Switch {
+                    name,
+                    takes: Takes::Nothing,
+                    meaning: Meaning::Nothing,
+                });
             }
         }
     }
@@ -47,7 +53,10 @@ impl Wrapper {
     pub fn starts_several(&self) -> bool {
         self.has(&Part::Script)
             || self.has(&Part::StandardInput)
-            || self.options.iter().any(|option| option.meaning == Meaning::Elsewhere)
+            || self
+                .options
+                .iter()
+                .any(|option| option.meaning == Meaning::Elsewhere)
     }
 
     pub fn is_one_dash(&self) -> bool {
@@ -79,16 +88,24 @@ impl Wrapper {
             _ => name.to_owned(),
         };
         let wanted = plain(name);
-        let listed = self.options.iter().find(|option| plain(&option.name) == wanted);
+        let listed = self
+            .options
+            .iter()
+            .find(|option| plain(&option.name) == wanted);
         let is_long = name.starts_with("--");
         match self.style {
             Style::Usual if listed.is_none() && is_long => {
-                let mut fitting = self.options.iter().filter(|option| option.name.starts_with(name));
+                let mut fitting = self
+                    .options
+                    .iter()
+                    .filter(|option| option.name.starts_with(name));
                 fitting.next().filter(|_| fitting.next().is_none()).cloned()
             }
-            Style::Attached if listed.is_none() && is_long => {
-                Some(Switch { name: wanted, takes: Takes::Attached, meaning: Meaning::Other })
-            }
+            Style::Attached if listed.is_none() && is_long => Some(Switch {
+                name: wanted,
+                takes: Takes::Attached,
+                meaning: Meaning::Other,
+            }),
             _ => listed.cloned(),
         }
     }
@@ -105,25 +122,53 @@ mod tests {
         let table = table();
         for (index, row) in table.iter().enumerate() {
             assert!(!row.names.is_empty() && !row.source.is_empty(), "{row:?}");
-            assert!(row.date.as_ref().is_none_or(|date| date.len() == 10), "{row:?}");
+            assert!(
+                row.date.as_ref().is_none_or(|date| date.len() == 10),
+                "{row:?}"
+            );
             for name in &row.names {
-                assert!(table[..index].iter().all(|other| !other.is_named(name)), "{name} has two rows");
+                assert!(
+                    table[..index].iter().all(|other| !other.is_named(name)),
+                    "{name} has two rows"
+                );
             }
             // The build script collects the other variables.
-            let startup = row.startup.iter().filter_map(|file| file.strip_prefix('$')?.split('/').next());
+            let startup = row
+                .startup
+                .iter()
+                .filter_map(|file| file.strip_prefix('$')?.split('/').next());
             for name in startup.filter(|name| *name != "HOME") {
                 assert!(wrapper_variables().any(|known| known == name), "{name}");
             }
-            for (index, Switch { name, takes, meaning }) in row.options.iter().enumerate() {
-                assert!(name.starts_with('-') && !name.contains(['=', '[', ']', ':']), "{name}");
+            for (
+                index,
+                Switch {
+                    name,
+                    takes,
+                    meaning,
+                },
+            ) in row.options.iter().enumerate()
+            {
+                assert!(
+                    name.starts_with('-') && !name.contains(['=', '[', ']', ':']),
+                    "{name}"
+                );
                 assert!(
                     row.options[..index].iter().all(|other| other.name != *name),
                     "{name} twice: {row:?}"
                 );
-                let has_value = [Meaning::Sets, Meaning::Unsets, Meaning::Directory, Meaning::Splits];
-                let needs_value =
-                    has_value.contains(meaning) || [Meaning::Code, Meaning::Order].contains(meaning);
-                assert!(!needs_value || *takes == Takes::Value, "{name} has no value: {row:?}");
+                let has_value = [
+                    Meaning::Sets,
+                    Meaning::Unsets,
+                    Meaning::Directory,
+                    Meaning::Splits,
+                ];
+                let needs_value = has_value.contains(meaning)
+                    || [Meaning::Code, Meaning::Order].contains(meaning);
+                assert!(
+                    !needs_value || *takes == Takes::Value,
+                    "{name} has no value: {row:?}"
+                );
             }
         }
     }
@@ -131,15 +176,30 @@ mod tests {
     #[test]
     fn the_head_shows_a_row_and_explains_every_field() {
         let (head, rows) = WRAPPERS.split_once("\ndate = ").unwrap();
-        let lines = head.lines().map(|line| line.strip_prefix('#').unwrap_or(line).trim_start());
-        let example =
-            lines.clone().skip_while(|line| *line != "[[wrapper]]").take_while(|line| !line.is_empty());
+        let lines = head
+            .lines()
+            .map(|line| line.strip_prefix('#').unwrap_or(line).trim_start());
+        let example = lines
+            .clone()
+            .skip_while(|line| *line != "[[wrapper]]")
+            .take_while(|line| !line.is_empty());
         let row: Wrapper = toml::from_str(&example.skip(1).collect::<Vec<_>>().join("\n")).unwrap();
-        assert_eq!((row.names.len(), row.usage.len(), row.options.len()), (1, 2, 3));
+        assert_eq!(
+            (row.names.len(), row.usage.len(), row.options.len()),
+            (1, 2, 3)
+        );
         let explained: Vec<&str> = lines.filter_map(|line| line.split("  ").next()).collect();
         let rows: toml::Table = format!("date = {rows}").parse().unwrap();
-        for row in rows["wrapper"].as_array().unwrap().iter().map(|row| row.as_table().unwrap()) {
-            let labels = row.get("options").and_then(toml::Value::as_str).unwrap_or_default();
+        for row in rows["wrapper"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row.as_table().unwrap())
+        {
+            let labels = row
+                .get("options")
+                .and_then(toml::Value::as_str)
+                .unwrap_or_default();
             let labels = labels.split_whitespace().filter(|word| word.ends_with(':'));
             for word in row.keys().map(String::as_str).chain(labels) {
                 assert!(explained.contains(&word), "{word} is not explained");
@@ -158,6 +218,9 @@ mod tests {
         assert_eq!(takes("nice", "--adj"), Some(Takes::Value));
         assert_eq!(takes("nice", "--adjusted"), None);
         assert_eq!(row("env").option("-").unwrap().meaning, Meaning::Clears);
-        assert_eq!(row("env").option("--help").unwrap().meaning, Meaning::Nothing);
+        assert_eq!(
+            row("env").option("--help").unwrap().meaning,
+            Meaning::Nothing
+        );
     }
 }

@@ -54,7 +54,10 @@ pub(super) struct AskedIn<'v, 'f, 'h> {
 
 /// A library as a question names it.
 pub(super) enum Library<'t> {
-    File { name: &'t str, family: Option<&'static Family> },
+    File {
+        name: &'t str,
+        family: Option<&'static Family>,
+    },
     Family(&'static Family),
     Other(&'t str),
 }
@@ -63,10 +66,19 @@ impl<'t> Library<'t> {
     pub(super) fn named(text: &'t str) -> Library<'t> {
         let name = text.rsplit('/').next().unwrap_or(text);
         if names::split(name).is_some() {
-            return Library::File { name, family: catalog().family_of(name).map(|(family, _)| family) };
+            return Library::File {
+                name,
+                family: catalog().family_of(name).map(|(family, _)| family),
+            };
         }
-        let lower = if text.eq_ignore_ascii_case("cuda") { "cudart".to_owned() } else { text.to_lowercase() };
-        catalog().family(&lower).map_or(Library::Other(text), Library::Family)
+        let lower = if text.eq_ignore_ascii_case("cuda") {
+            "cudart".to_owned()
+        } else {
+            text.to_lowercase()
+        };
+        catalog()
+            .family(&lower)
+            .map_or(Library::Other(text), Library::Family)
     }
 
     pub(super) fn family(&self) -> Option<&'static Family> {
@@ -80,16 +92,23 @@ impl<'t> Library<'t> {
 
 /// True if the loader, or the family itself, could take this file for the name.
 pub(super) fn serves(installation: &Installation, member: &Member, name: &str) -> bool {
-    let Some((stem, suffix)) = names::split(name) else { return false };
-    let is_version = catalog().family(&installation.family).is_some_and(|family| family.soname_is_version);
-    let same_number = || is_version && first_number(suffix) == installation.soname && !suffix.is_empty();
+    let Some((stem, suffix)) = names::split(name) else {
+        return false;
+    };
+    let is_version = catalog()
+        .family(&installation.family)
+        .is_some_and(|family| family.soname_is_version);
+    let same_number =
+        || is_version && first_number(suffix) == installation.soname && !suffix.is_empty();
     member.stem == stem
         && (member.soname == name || member.names.iter().any(|own| own == name) || same_number())
 }
 
 /// True for a main library that a package brings without the rest of its family.
 pub(super) fn is_shim(installation: &Installation) -> bool {
-    let [file] = installation.files.as_slice() else { return false };
+    let [file] = installation.files.as_slice() else {
+        return false;
+    };
     let lacks = |problem: &Problem| matches!(problem, Problem::Missing { .. });
     let is_alone = installation.is_shim(&file.stem) || installation.problems.iter().any(lacks);
     installation.origin == Origin::Bundled && is_alone
@@ -103,7 +122,12 @@ impl<'f, 'h> Facts<'f, 'h> {
     /// The environment in which the program has failed.
     pub(super) fn as_failed(&self) -> AskedIn<'_, 'f, 'h> {
         let plan = self.decision.pinned.as_ref().filter(|_| self.is_pinned);
-        AskedIn { facts: self, start: &self.failed, plan, is_planned: self.is_pinned }
+        AskedIn {
+            facts: self,
+            start: &self.failed,
+            plan,
+            is_planned: self.is_pinned,
+        }
     }
 }
 
@@ -111,8 +135,13 @@ impl<'v> AskedIn<'v, '_, '_> {
     /// The installations of a family that a program can use.
     pub(super) fn copies(&self, family: &str) -> impl Iterator<Item = &'v Installation> + use<'v> {
         let is_copy = move |one: &&Installation| one.origin != Origin::Stub && !is_shim(one);
-        let of_family: Vec<&Installation> =
-            self.facts.inventory.installations.iter().filter(|one| one.family == family).collect();
+        let of_family: Vec<&Installation> = self
+            .facts
+            .inventory
+            .installations
+            .iter()
+            .filter(|one| one.family == family)
+            .collect();
         of_family.into_iter().filter(is_copy)
     }
 
@@ -126,11 +155,16 @@ impl<'v> AskedIn<'v, '_, '_> {
     pub(super) fn given(&self, name: &str) -> Option<(PathBuf, FileId)> {
         let files = &self.start.prediction.files;
         let is_asked = |path: &Path| path.file_name().is_some_and(|file| file == name);
-        if let Some(file) = files.iter().find(|file| file.name == name || is_asked(&file.path)) {
+        if let Some(file) = files
+            .iter()
+            .find(|file| file.name == name || is_asked(&file.path))
+        {
             return Some((file.path.clone(), file.id));
         }
         if let Some((stem, suffix)) = names::split(name)
-            && let Some(family) = catalog().family_of_stem(stem).filter(|family| family.soname_is_version)
+            && let Some(family) = catalog()
+                .family_of_stem(stem)
+                .filter(|family| family.soname_is_version)
             && let Some(file) = files.iter().find(|file| {
                 file.stem == stem
                     && file.soname == first_number(suffix)
@@ -142,15 +176,25 @@ impl<'v> AskedIn<'v, '_, '_> {
         if let Some(member) = self.picked(name) {
             return Some((member.path.clone(), member.id));
         }
-        if self.start.prediction.missing.iter().any(|missing| missing.name == name) {
+        if self
+            .start
+            .prediction
+            .missing
+            .iter()
+            .any(|missing| missing.name == name)
+        {
             return None;
         }
         let executable = self.facts.program.executable.as_ref();
-        let chain: Vec<_> =
-            executable.and_then(|path| self.start.searcher.object(path)).into_iter().collect();
+        let chain: Vec<_> = executable
+            .and_then(|path| self.start.searcher.object(path))
+            .into_iter()
+            .collect();
         // cuDNN asks for its parts by ever shorter names.
         let short = names::split(name).and_then(|(stem, suffix)| {
-            catalog().family_of_stem(stem).filter(|family| family.soname_is_version)?;
+            catalog()
+                .family_of_stem(stem)
+                .filter(|family| family.soname_is_version)?;
             Some(format!("{stem}.so.{}", first_number(suffix)?))
         });
         let mut names = [Some(name), short.as_deref()].into_iter().flatten();
@@ -160,14 +204,24 @@ impl<'v> AskedIn<'v, '_, '_> {
 
     /// The path of an installed file: that in the plan's view may not exist yet.
     pub(super) fn installed(&self, path: PathBuf, id: FileId) -> PathBuf {
-        let mut members = self.facts.inventory.installations.iter().flat_map(|one| &one.files);
-        members.find(|member| member.id == id).map_or(path, |member| member.path.clone())
+        let mut members = self
+            .facts
+            .inventory
+            .installations
+            .iter()
+            .flat_map(|one| &one.files);
+        members
+            .find(|member| member.id == id)
+            .map_or(path, |member| member.path.clone())
     }
 
     /// The file that the plan puts in the program's reach under this name.
     fn picked(&self, name: &str) -> Option<&'v Member> {
-        self.plan.filter(|pinned| !matches!(pinned.mode, Mode::None | Mode::Clean))?;
-        let Outcome::Plan(plan) = &self.facts.decision.outcome else { return None };
+        self.plan
+            .filter(|pinned| !matches!(pinned.mode, Mode::None | Mode::Clean))?;
+        let Outcome::Plan(plan) = &self.facts.decision.outcome else {
+            return None;
+        };
         let mut picks = plan.picks.iter();
         picks.find_map(|pick| {
             let mut files = pick.installation.files.iter();
@@ -183,13 +237,21 @@ impl<'v> AskedIn<'v, '_, '_> {
         let supplies = given(&self.start.prediction, inventory);
         let deciding = supplies.get(family.name.as_str()).map(Supply::deciding);
         let of = |id: FileId| {
-            let place = inventory.installations.iter().position(|one| one.has_file(id))?;
+            let place = inventory
+                .installations
+                .iter()
+                .position(|one| one.has_file(id))?;
             Some(&self.facts.inventory.installations[place])
         };
         if let Some(Some(first)) = deciding.and_then(|all| all.into_iter().next()) {
             return first.files.first().and_then(|file| of(file.id));
         }
-        let mains = inventory.installations.iter().filter(|one| one.family == family.name);
-        mains.filter_map(|one| one.member(&family.main)).find_map(|main| of(self.given(&main.soname)?.1))
+        let mains = inventory
+            .installations
+            .iter()
+            .filter(|one| one.family == family.name);
+        mains
+            .filter_map(|one| one.member(&family.main))
+            .find_map(|main| of(self.given(&main.soname)?.1))
     }
 }

@@ -12,15 +12,29 @@ use crate::solve::Outcome;
 use crate::version::ComputeCapability;
 
 /// The variables in which launchers state the number of processes on this machine.
-const LOCAL_RANKS: [&str; 3] = ["LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE"];
+const LOCAL_RANKS: [&str; 3] = [
+    "LOCAL_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "SLURM_NTASKS_PER_NODE",
+];
 const CAPABILITIES: &str = "NVIDIA_DRIVER_CAPABILITIES";
-const CONTAINER_TOOLS: [&str; 2] = ["/usr/bin/nvidia-container-runtime-hook", "/usr/bin/nvidia-ctk"];
+const CONTAINER_TOOLS: [&str; 2] = [
+    "/usr/bin/nvidia-container-runtime-hook",
+    "/usr/bin/nvidia-ctk",
+];
 
 /// Reads `sm_89`, `compute_121a`, `7.5` or `89`.
 pub(super) fn capability(text: &str) -> Option<ComputeCapability> {
-    let number = text.rsplit('_').next()?.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number = text
+        .rsplit('_')
+        .next()?
+        .trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let cut = number.len().checked_sub(1)?;
-    number.parse().ok().or_else(|| format!("{}.{}", number.get(..cut)?, number.get(cut..)?).parse().ok())
+    number.parse().ok().or_else(|| {
+        format!("{}.{}", number.get(..cut)?, number.get(cut..)?)
+            .parse()
+            .ok()
+    })
 }
 
 fn said(driver: &KernelDriver) -> Evidence {
@@ -29,10 +43,16 @@ fn said(driver: &KernelDriver) -> Evidence {
 
 impl AskedIn<'_, '_, '_> {
     pub(super) fn driver_older(&self, of: &str) -> Answer {
-        let Some(driver) = &self.facts.inventory.driver else { return Answer::new(false, Vec::new()) };
-        let Some((cuda, mut evidence)) = self.cuda_of(of) else { return Answer::unknown() };
+        let Some(driver) = &self.facts.inventory.driver else {
+            return Answer::new(false, Vec::new());
+        };
+        let Some((cuda, mut evidence)) = self.cuda_of(of) else {
+            return Answer::unknown();
+        };
         let minor = cuda.numbers().get(1).copied();
-        let Some(floor) = knowledge().driver_floor(cuda.major(), minor) else { return Answer::unknown() };
+        let Some(floor) = knowledge().driver_floor(cuda.major(), minor) else {
+            return Answer::unknown();
+        };
         evidence.insert(0, said(driver));
         Answer::new(driver.version < floor, evidence)
     }
@@ -40,17 +60,33 @@ impl AskedIn<'_, '_, '_> {
     /// A driver compiles the PTX of its own CUDA and of older ones.
     pub(super) fn ptx_newer_than_driver(&self, library: &Library<'_>) -> Answer {
         let first = library.family().and_then(|family| self.first(family));
-        let supported = self.facts.inventory.driver.as_ref().and_then(|driver| Some((driver, driver.cuda?)));
-        let (Some(first), Some((driver, supported))) = (first, supported) else { return Answer::unknown() };
-        let Some(version) = first.version else { return Answer::unknown() };
+        let supported = self
+            .facts
+            .inventory
+            .driver
+            .as_ref()
+            .and_then(|driver| Some((driver, driver.cuda?)));
+        let (Some(first), Some((driver, supported))) = (first, supported) else {
+            return Answer::unknown();
+        };
+        let Some(version) = first.version else {
+            return Answer::unknown();
+        };
         let is_newer = version.truncated(2) > supported.version();
         Answer::new(is_newer, vec![said(driver), installation(first)])
     }
 
     pub(super) fn ptx_version_newer_than_driver(&self, version: &str) -> Answer {
-        let supported = self.facts.inventory.driver.as_ref().and_then(|driver| Some((driver, driver.cuda?)));
+        let supported = self
+            .facts
+            .inventory
+            .driver
+            .as_ref()
+            .and_then(|driver| Some((driver, driver.cuda?)));
         let needed = knowledge().cuda_of_ptx(version).zip(supported);
-        let Some((needed, (driver, supported))) = needed else { return Answer::unknown() };
+        let Some((needed, (driver, supported))) = needed else {
+            return Answer::unknown();
+        };
         Answer::new(needed > supported, vec![said(driver)])
     }
 
@@ -63,9 +99,15 @@ impl AskedIn<'_, '_, '_> {
         let Some((name, value, ranks)) = set.filter(|_| !inventory.gpus.is_empty()) else {
             return Answer::unknown();
         };
-        let is_hidden = inventory.gpus.iter().any(|gpu| gpu.visible == crate::inventory::Visible::Perhaps);
+        let is_hidden = inventory
+            .gpus
+            .iter()
+            .any(|gpu| gpu.visible == crate::inventory::Visible::Perhaps);
         let gpus = inventory.visible_gpus().count();
-        let evidence = vec![Evidence::Variable { name: name.to_owned(), value }];
+        let evidence = vec![Evidence::Variable {
+            name: name.to_owned(),
+            value,
+        }];
         Answer::new((!is_hidden).then_some(ranks > gpus), evidence)
     }
 
@@ -74,11 +116,17 @@ impl AskedIn<'_, '_, '_> {
         text: &str,
         is_so: impl Fn(ComputeCapability, ComputeCapability) -> bool,
     ) -> Answer {
-        let Some(wanted) = capability(text) else { return Answer::unknown() };
+        let Some(wanted) = capability(text) else {
+            return Answer::unknown();
+        };
         let gpus = self.facts.inventory.visible_gpus();
-        let known: Vec<_> = gpus.filter_map(|gpu| Some((gpu, gpu.capability?))).collect();
+        let known: Vec<_> = gpus
+            .filter_map(|gpu| Some((gpu, gpu.capability?)))
+            .collect();
         let card = |(gpu, capability): &(&crate::inventory::Gpu, ComputeCapability)| {
-            let path = Path::new("/proc/driver/nvidia/gpus").join(&gpu.bus).join("information");
+            let path = Path::new("/proc/driver/nvidia/gpus")
+                .join(&gpu.bus)
+                .join("information");
             Evidence::file(path, format!("{} ({capability})", gpu.model))
         };
         let is = (!known.is_empty()).then(|| known.iter().any(|(_, gpu)| is_so(*gpu, wanted)));
@@ -94,20 +142,35 @@ impl AskedIn<'_, '_, '_> {
             let row = architectures().iter().find(|row| row.capability == gpu);
             Some(row?.cuda.first()?.version() > version)
         };
-        let mut gpus = self.facts.inventory.capabilities().filter_map(is_unknown_to).peekable();
+        let mut gpus = self
+            .facts
+            .inventory
+            .capabilities()
+            .filter_map(is_unknown_to)
+            .peekable();
         let is = gpus.peek().is_some().then(|| gpus.any(|is_newer| is_newer));
         Answer::new(is, vec![installation(first)])
     }
 
     fn broken(&self, is_meant: impl Fn(&Condition) -> bool) -> bool {
-        let Outcome::Conflict(conflict) = &self.facts.decision.outcome else { return false };
-        conflict.broken.iter().any(|broken| is_meant(&broken.condition))
+        let Outcome::Conflict(conflict) = &self.facts.decision.outcome else {
+            return false;
+        };
+        conflict
+            .broken
+            .iter()
+            .any(|broken| is_meant(&broken.condition))
     }
 
     pub(super) fn framework_without_code(&self) -> Answer {
         let is_code = |condition: &Condition| matches!(condition.demand, Demand::Code(_));
-        let mut known =
-            self.facts.program.conditions.iter().filter(|condition| is_code(condition)).peekable();
+        let mut known = self
+            .facts
+            .program
+            .conditions
+            .iter()
+            .filter(|condition| is_code(condition))
+            .peekable();
         if self.facts.inventory.capabilities().next().is_none() {
             return Answer::unknown();
         }
@@ -129,35 +192,71 @@ impl AskedIn<'_, '_, '_> {
         let has_code = |gpu| code.iter().any(|one| one.serves(gpu));
         let lacks = !code.is_empty() && !self.facts.inventory.capabilities().all(has_code);
         let is = lacks.then_some(true);
-        let text = code.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let text = code
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(", ");
         Answer::new(is, vec![Evidence::file(path.clone(), text)])
     }
 
     pub(super) fn image_needs_newer_driver(&self) -> Answer {
         let is_of_image = |condition: &Condition| condition.by.name.starts_with("NVIDIA_REQUIRE_");
-        let own = self.facts.program.conditions.iter().find(|condition| is_of_image(condition));
-        let Some(own) = own else { return Answer::unknown() };
-        Answer::new(self.broken(is_of_image), vec![Evidence::Set { name: own.by.name.clone() }])
+        let own = self
+            .facts
+            .program
+            .conditions
+            .iter()
+            .find(|condition| is_of_image(condition));
+        let Some(own) = own else {
+            return Answer::unknown();
+        };
+        Answer::new(
+            self.broken(is_of_image),
+            vec![Evidence::Set {
+                name: own.by.name.clone(),
+            }],
+        )
     }
 
     pub(super) fn container_toolkit_missing(&self) -> Answer {
         if self.facts.examination.surroundings.is_container {
             return Answer::unknown();
         }
-        let is_here = CONTAINER_TOOLS.iter().any(|tool| self.facts.host.is_file(Path::new(tool)));
-        let absent = CONTAINER_TOOLS.iter().map(|tool| Evidence::Absent { path: tool.into() });
-        Answer::new(!is_here, if is_here { Vec::new() } else { absent.collect() })
+        let is_here = CONTAINER_TOOLS
+            .iter()
+            .any(|tool| self.facts.host.is_file(Path::new(tool)));
+        let absent = CONTAINER_TOOLS
+            .iter()
+            .map(|tool| Evidence::Absent { path: tool.into() });
+        Answer::new(
+            !is_here,
+            if is_here {
+                Vec::new()
+            } else {
+                absent.collect()
+            },
+        )
     }
 
     pub(super) fn capability_missing(&self, word: &str) -> Answer {
         if !self.facts.examination.surroundings.is_container {
             return Answer::new(false, Vec::new());
         }
-        let Some(value) = self.facts.host.env.get(CAPABILITIES).and_then(|value| value.to_str()) else {
+        let Some(value) = self
+            .facts
+            .host
+            .env
+            .get(CAPABILITIES)
+            .and_then(|value| value.to_str())
+        else {
             return Answer::unknown();
         };
         let has = value.split(',').any(|one| one == word || one == "all");
-        let evidence = vec![Evidence::Variable { name: CAPABILITIES.to_owned(), value: value.to_owned() }];
+        let evidence = vec![Evidence::Variable {
+            name: CAPABILITIES.to_owned(),
+            value: value.to_owned(),
+        }];
         Answer::new(!has, evidence)
     }
 }

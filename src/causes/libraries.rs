@@ -21,7 +21,11 @@ pub(super) fn version(text: &str, family: Option<&Family>) -> Option<Version> {
     let number: Option<u32> = dotted.parse().ok().filter(|number| *number >= 1000);
     match number {
         Some(number) if family.is_some_and(|family| family.name == "cudnn") => {
-            let (major, minor) = if number >= 90_000 { (10_000, 100) } else { (1000, 100) };
+            let (major, minor) = if number >= 90_000 {
+                (10_000, 100)
+            } else {
+                (1000, 100)
+            };
             Some(Version::from_scaled(number, major, minor))
         }
         Some(number) => Some(Version::from_scaled(number, 1000, 10).truncated(2)),
@@ -30,20 +34,31 @@ pub(super) fn version(text: &str, family: Option<&Family>) -> Option<Version> {
 }
 
 fn listed<'i>(installations: impl IntoIterator<Item = &'i Installation>) -> Vec<Evidence> {
-    installations.into_iter().take(FEW).map(installation).collect()
+    installations
+        .into_iter()
+        .take(FEW)
+        .map(installation)
+        .collect()
 }
 
 /// Returns the symbols that a library exports; none if it is unreadable.
 fn exports(asked: &AskedIn<'_, '_, '_>, path: &Path) -> Option<Vec<String>> {
     let data = asked.facts.host.map(path).ok()?;
     let names = symbols::names(&Elf::parse(&data).ok()?);
-    Some(names.into_iter().map(|name| name.split('@').next().unwrap_or_default().to_owned()).collect())
+    Some(
+        names
+            .into_iter()
+            .map(|name| name.split('@').next().unwrap_or_default().to_owned())
+            .collect(),
+    )
 }
 
 impl AskedIn<'_, '_, '_> {
     /// The installations that could answer for a library, those with other numbers in their SONAMEs included.
     fn related(&self, library: &Library<'_>) -> Vec<&Installation> {
-        let Some(family) = library.family() else { return Vec::new() };
+        let Some(family) = library.family() else {
+            return Vec::new();
+        };
         let has_stem = |one: &&Installation| match library {
             Library::File { name, .. } => {
                 family.soname_is_version
@@ -72,8 +87,13 @@ impl AskedIn<'_, '_, '_> {
         let found = |name: &str| self.given(name).is_some();
         match library {
             Library::Other(name) => self.missing_of_framework(name, true),
-            Library::File { name, family: None } => Answer::new(found(name).then_some(false), Vec::new()),
-            Library::File { name, family: Some(family) } => {
+            Library::File { name, family: None } => {
+                Answer::new(found(name).then_some(false), Vec::new())
+            }
+            Library::File {
+                name,
+                family: Some(family),
+            } => {
                 let copies = self.offering(&family.name, name);
                 Answer::new(!copies.is_empty() && !found(name), listed(copies))
             }
@@ -88,20 +108,34 @@ impl AskedIn<'_, '_, '_> {
 
     /// Is a library missing that a framework needs, and is a copy of it here?
     fn missing_of_framework(&self, framework: &str, is_here: bool) -> Answer {
-        if self.facts.program.packages.iter().all(|package| package.name != framework) {
+        if self
+            .facts
+            .program
+            .packages
+            .iter()
+            .all(|package| package.name != framework)
+        {
             return Answer::unknown();
         }
         let predicted = self.start.prediction.missing.iter().filter_map(|missing| {
-            Some((missing.family.as_deref()?, missing.name.as_str(), &missing.requester))
+            Some((
+                missing.family.as_deref()?,
+                missing.name.as_str(),
+                &missing.requester,
+            ))
         });
         // A framework opens some when it first uses a GPU.
         let opened = self.facts.program.requirements.iter().filter_map(|one| {
             let is_its = one.by.name.split(' ').next() == Some(framework);
-            let name = one.named().filter(|name| is_its && self.given(name).is_none())?;
+            let name = one
+                .named()
+                .filter(|name| is_its && self.given(name).is_none())?;
             Some((one.family.as_str(), name, &one.by.file))
         });
-        let missing: BTreeMap<&str, (&str, &PathBuf)> =
-            opened.chain(predicted).map(|(family, name, by)| (name, (family, by))).collect();
+        let missing: BTreeMap<&str, (&str, &PathBuf)> = opened
+            .chain(predicted)
+            .map(|(family, name, by)| (name, (family, by)))
+            .collect();
         let missing = missing
             .into_iter()
             .filter(|(name, (family, _))| self.offering(family, name).is_empty() != is_here);
@@ -125,7 +159,12 @@ impl AskedIn<'_, '_, '_> {
 
     fn wanted(&self, family: &Family, wanted: &str) -> Option<Version> {
         if wanted == "framework" {
-            let own = self.facts.program.requirements.iter().filter(|one| one.family == family.name);
+            let own = self
+                .facts
+                .program
+                .requirements
+                .iter()
+                .filter(|one| one.family == family.name);
             let floors = own.filter_map(|requirement| match requirement.want {
                 Want::AtLeast(version) => Some(version),
                 _ => None,
@@ -133,25 +172,41 @@ impl AskedIn<'_, '_, '_> {
             return floors.max();
         }
         match catalog().family(wanted) {
-            Some(other) => self.first(other)?.version.map(|version| version.truncated(2)),
+            Some(other) => self
+                .first(other)?
+                .version
+                .map(|version| version.truncated(2)),
             None => version(wanted, Some(family)),
         }
     }
 
     pub(super) fn first_copy_older(&self, library: &Library<'_>, wanted: &str) -> Answer {
-        let Some(family) = library.family() else { return Answer::unknown() };
-        let Some(wanted) = self.wanted(family, wanted) else { return Answer::unknown() };
-        let Some((first, version)) = self.first(family).and_then(|one| Some((one, one.version?))) else {
+        let Some(family) = library.family() else {
+            return Answer::unknown();
+        };
+        let Some(wanted) = self.wanted(family, wanted) else {
+            return Answer::unknown();
+        };
+        let Some((first, version)) = self.first(family).and_then(|one| Some((one, one.version?)))
+        else {
             return Answer::unknown();
         };
         let is_newer = |one: &&Installation| one.version.is_some_and(|version| version >= wanted);
-        let newer: Vec<_> = self.copies(&family.name).filter(is_newer).take(FEW - 1).collect();
+        let newer: Vec<_> = self
+            .copies(&family.name)
+            .filter(is_newer)
+            .take(FEW - 1)
+            .collect();
         Answer::new(version < wanted, self.reached(first, newer))
     }
 
     pub(super) fn newer_copy_here(&self, library: &Library<'_>, wanted: &str) -> Answer {
-        let Some(family) = library.family() else { return Answer::unknown() };
-        let Some(wanted) = self.wanted(family, wanted) else { return Answer::unknown() };
+        let Some(family) = library.family() else {
+            return Answer::unknown();
+        };
+        let Some(wanted) = self.wanted(family, wanted) else {
+            return Answer::unknown();
+        };
         let is_newer = |one: &&Installation| one.version.is_some_and(|version| version >= wanted);
         let newer: Vec<_> = self.copies(&family.name).filter(is_newer).collect();
         Answer::new(!newer.is_empty(), listed(newer))
@@ -161,25 +216,45 @@ impl AskedIn<'_, '_, '_> {
     fn reached(&self, first: &Installation, others: Vec<&Installation>) -> Vec<Evidence> {
         let elements = &self.facts.examination.elements;
         let leads = |element: &&crate::doctor::Element| {
-            element.leads_to.as_deref().is_some_and(|to| first.directories().any(|own| own == to))
+            element
+                .leads_to
+                .as_deref()
+                .is_some_and(|to| first.directories().any(|own| own == to))
         };
-        let element = elements.iter().find(leads).map(|element| Evidence::Element {
-            variable: element.variable,
-            position: element.position,
-            text: element.text.clone(),
-        });
-        element.into_iter().chain([installation(first)]).chain(listed(others)).collect()
+        let element = elements
+            .iter()
+            .find(leads)
+            .map(|element| Evidence::Element {
+                variable: element.variable,
+                position: element.position,
+                text: element.text.clone(),
+            });
+        element
+            .into_iter()
+            .chain([installation(first)])
+            .chain(listed(others))
+            .collect()
     }
 
     /// The files in which a symbol of a library must be.
     fn holders(&self, library: &Library<'_>) -> Vec<PathBuf> {
         if let Library::File { name, .. } = library {
-            return self.given(name).map(|(path, id)| self.installed(path, id)).into_iter().collect();
+            return self
+                .given(name)
+                .map(|(path, id)| self.installed(path, id))
+                .into_iter()
+                .collect();
         }
-        let Some(family) = library.family() else { return Vec::new() };
+        let Some(family) = library.family() else {
+            return Vec::new();
+        };
         let files = &self.start.prediction.files;
-        let own = files.iter().filter(|file| file.family.as_ref() == Some(&family.name));
-        let mapped: Vec<PathBuf> = own.map(|file| self.installed(file.path.clone(), file.id)).collect();
+        let own = files
+            .iter()
+            .filter(|file| file.family.as_ref() == Some(&family.name));
+        let mapped: Vec<PathBuf> = own
+            .map(|file| self.installed(file.path.clone(), file.id))
+            .collect();
         if !mapped.is_empty() {
             return mapped;
         }
@@ -189,13 +264,23 @@ impl AskedIn<'_, '_, '_> {
 
     pub(super) fn first_copy_lacks(&self, library: &Library<'_>, symbol: &str) -> Answer {
         let holders = self.holders(library);
-        let read: Option<Vec<Vec<String>>> = holders.iter().map(|path| exports(self, path)).collect();
-        let Some(read) = read.filter(|read| !read.is_empty()) else { return Answer::unknown() };
+        let read: Option<Vec<Vec<String>>> =
+            holders.iter().map(|path| exports(self, path)).collect();
+        let Some(read) = read.filter(|read| !read.is_empty()) else {
+            return Answer::unknown();
+        };
         let has = |names: &Vec<String>| names.iter().any(|name| name == symbol);
         let lacks = !read.iter().any(has);
-        let said =
-            |path: &PathBuf| Evidence::Symbol { path: path.clone(), symbol: symbol.to_owned(), has: !lacks };
-        let shown = if lacks { &holders[..holders.len().min(2)] } else { &[] };
+        let said = |path: &PathBuf| Evidence::Symbol {
+            path: path.clone(),
+            symbol: symbol.to_owned(),
+            has: !lacks,
+        };
+        let shown = if lacks {
+            &holders[..holders.len().min(2)]
+        } else {
+            &[]
+        };
         let mut evidence: Vec<Evidence> = shown.iter().map(said).collect();
         if let Some(first) = library.family().and_then(|family| self.first(family)) {
             evidence.splice(..0, self.reached(first, Vec::new()));
@@ -203,13 +288,25 @@ impl AskedIn<'_, '_, '_> {
         // Another file may import it, which the prediction does not know. The plan removes no file but these.
         let is_failed = std::ptr::eq(self.start, &raw const self.facts.failed);
         let is_gone = lacks && self.imports(symbol) == Some(false);
-        Answer::new(if is_gone { (!is_failed).then_some(false) } else { Some(lacks) }, evidence)
+        Answer::new(
+            if is_gone {
+                (!is_failed).then_some(false)
+            } else {
+                Some(lacks)
+            },
+            evidence,
+        )
     }
 
     /// True if a predicted file, or one that asks for it, imports the symbol; none if all that is known imports nothing.
     fn imports(&self, symbol: &str) -> Option<bool> {
         let files = self.start.prediction.files.iter();
-        let all = files.flat_map(|file| [self.installed(file.path.clone(), file.id), file.requester.clone()]);
+        let all = files.flat_map(|file| {
+            [
+                self.installed(file.path.clone(), file.id),
+                file.requester.clone(),
+            ]
+        });
         let all: BTreeSet<PathBuf> = all.collect();
         let read = all.iter().filter_map(|path| {
             let data = self.facts.host.map(path).ok()?;
@@ -222,22 +319,32 @@ impl AskedIn<'_, '_, '_> {
     }
 
     pub(super) fn other_copy_has(&self, library: &Library<'_>, symbol: &str) -> Answer {
-        let Some(family) = library.family() else { return Answer::unknown() };
+        let Some(family) = library.family() else {
+            return Answer::unknown();
+        };
         let holders = self.holders(library);
         let members = self.copies(&family.name).flat_map(|one| &one.files);
-        let others = members.filter(|member| !holders.contains(&member.path)).map(|member| &member.path);
+        let others = members
+            .filter(|member| !holders.contains(&member.path))
+            .map(|member| &member.path);
         let has = |path: &&PathBuf| {
             exports(self, path).is_some_and(|names| names.iter().any(|name| name == symbol))
         };
         let found = others.filter(has).take(2);
         let evidence: Vec<Evidence> = found
-            .map(|path| Evidence::Symbol { path: path.clone(), symbol: symbol.to_owned(), has: true })
+            .map(|path| Evidence::Symbol {
+                path: path.clone(),
+                symbol: symbol.to_owned(),
+                has: true,
+            })
             .collect();
         Answer::new(!evidence.is_empty(), evidence)
     }
 
     pub(super) fn mixed(&self, library: &Library<'_>) -> Answer {
-        let Some(family) = library.family() else { return Answer::unknown() };
+        let Some(family) = library.family() else {
+            return Answer::unknown();
+        };
         let inventory = self.facts.inventory;
         let supplies = crate::predict::supply::given(&self.start.prediction, inventory);
         let Some(supply) = supplies.get(family.name.as_str()) else {
@@ -245,14 +352,24 @@ impl AskedIn<'_, '_, '_> {
             return Answer::new((count < 2).then_some(false), Vec::new());
         };
         let is_mixed = |one: &&Installation| {
-            one.problems.iter().any(|problem| matches!(problem, Problem::OtherVersionAmongTheRest { .. }))
+            one.problems
+                .iter()
+                .any(|problem| matches!(problem, Problem::OtherVersionAmongTheRest { .. }))
         };
-        let known: Vec<&Installation> = supply.installations.iter().filter_map(|(one, _)| *one).collect();
+        let known: Vec<&Installation> = supply
+            .installations
+            .iter()
+            .filter_map(|(one, _)| *one)
+            .collect();
         let has_fault = supply.fault(inventory).is_some() && supply.installations.len() > 1;
         Answer::new(has_fault || known.iter().any(is_mixed), listed(known))
     }
 
-    pub(super) fn built_for_other_cuda(&self, library: &Library<'_>, wanted: &Library<'_>) -> Answer {
+    pub(super) fn built_for_other_cuda(
+        &self,
+        library: &Library<'_>,
+        wanted: &Library<'_>,
+    ) -> Answer {
         let first = library.family().and_then(|family| self.first(family));
         let Some((first, cuda)) = first.and_then(|one| Some((one, one.cuda?))) else {
             return Answer::unknown();
@@ -264,9 +381,13 @@ impl AskedIn<'_, '_, '_> {
     }
 
     pub(super) fn incomplete(&self, library: &Library<'_>) -> Answer {
-        let Some(family) = library.family() else { return Answer::unknown() };
+        let Some(family) = library.family() else {
+            return Answer::unknown();
+        };
         let lacks = |one: &&Installation| {
-            one.problems.iter().any(|problem| matches!(problem, Problem::Missing { .. }))
+            one.problems
+                .iter()
+                .any(|problem| matches!(problem, Problem::Missing { .. }))
         };
         let first = self.first(family).filter(|one| !is_shim(one));
         match first.or_else(|| self.copies(&family.name).find(lacks)) {
@@ -277,12 +398,23 @@ impl AskedIn<'_, '_, '_> {
 
     pub(super) fn damaged(&self, name: &str) -> Answer {
         let is_named = |path: &Path| {
-            let file = path.file_name().and_then(|file| file.to_str()).unwrap_or_default();
+            let file = path
+                .file_name()
+                .and_then(|file| file.to_str())
+                .unwrap_or_default();
             path == Path::new(name) || Path::new(name).file_name().is_some_and(|name| name == file)
         };
-        let warnings = self.facts.inventory.warnings.iter().filter(|warning| is_named(&warning.path));
+        let warnings = self
+            .facts
+            .inventory
+            .warnings
+            .iter()
+            .filter(|warning| is_named(&warning.path));
         let mut evidence: Vec<Evidence> = warnings
-            .map(|warning| Evidence::Fault { path: warning.path.clone(), fault: warning.fault.clone() })
+            .map(|warning| Evidence::Fault {
+                path: warning.path.clone(),
+                fault: warning.fault.clone(),
+            })
             .collect();
         let is_cut = |one: &&Installation| {
             let names = one.problems.iter().filter_map(|problem| match problem {
@@ -291,81 +423,145 @@ impl AskedIn<'_, '_, '_> {
             });
             names.into_iter().any(is_named)
         };
-        evidence.extend(self.facts.inventory.installations.iter().filter(is_cut).map(installation));
+        evidence.extend(
+            self.facts
+                .inventory
+                .installations
+                .iter()
+                .filter(is_cut)
+                .map(installation),
+        );
         let is_known = !evidence.is_empty() || self.given(name).is_some();
         Answer::new(is_known.then_some(!evidence.is_empty()), evidence)
     }
 
     pub(super) fn bare_name_missing(&self, library: &Library<'_>) -> Answer {
-        let Some(family) = library.family() else { return Answer::unknown() };
+        let Some(family) = library.family() else {
+            return Answer::unknown();
+        };
         let stem = match library {
-            Library::File { name, .. } => names::split(name).map_or(family.main.as_str(), |(stem, _)| stem),
+            Library::File { name, .. } => {
+                names::split(name).map_or(family.main.as_str(), |(stem, _)| stem)
+            }
             _ => &family.main,
         };
         if matches!(library, Library::File { name, .. } if !name.ends_with(".so")) {
             return Answer::new(false, Vec::new());
         }
-        let copies: Vec<_> = self.copies(&family.name).filter(|one| one.member(stem).is_some()).collect();
+        let copies: Vec<_> = self
+            .copies(&family.name)
+            .filter(|one| one.member(stem).is_some())
+            .collect();
         let is_lost = self.given(&format!("{stem}.so")).is_none();
         Answer::new(is_lost && !copies.is_empty(), listed(copies))
     }
 
     pub(super) fn builtins_elsewhere(&self, builtins: Option<&str>) -> Answer {
-        let nvrtc = catalog().family("nvrtc").and_then(|family| self.first(family));
-        let Some(nvrtc) = nvrtc else { return Answer::unknown() };
-        let names = nvrtc.directories().filter_map(|own| self.facts.inventory.directories.get(own));
+        let nvrtc = catalog()
+            .family("nvrtc")
+            .and_then(|family| self.first(family));
+        let Some(nvrtc) = nvrtc else {
+            return Answer::unknown();
+        };
+        let names = nvrtc
+            .directories()
+            .filter_map(|own| self.facts.inventory.directories.get(own));
         let is_right = |name: &String| match builtins {
             Some(builtins) => name == builtins,
             None => name.starts_with("libnvrtc-builtins.so."),
         };
-        let is_beside = names.flat_map(std::collections::BTreeMap::keys).any(is_right);
+        let is_beside = names
+            .flat_map(std::collections::BTreeMap::keys)
+            .any(is_right);
         let mut evidence = self.reached(nvrtc, Vec::new());
         let wanted = builtins.unwrap_or("libnvrtc-builtins.so");
-        evidence.push(Evidence::Absent { path: nvrtc.directory.join(wanted) });
+        evidence.push(Evidence::Absent {
+            path: nvrtc.directory.join(wanted),
+        });
         Answer::new(!is_beside, evidence)
     }
 
     pub(super) fn two_packages(&self, library: &Library<'_>) -> Answer {
         let copies = self.related(library);
         let is_claimed = |one: &&&Installation| {
-            one.problems.iter().any(|problem| matches!(problem, Problem::ClaimedTwice { .. }))
+            one.problems
+                .iter()
+                .any(|problem| matches!(problem, Problem::ClaimedTwice { .. }))
         };
         let claimed: Vec<_> = copies.iter().filter(is_claimed).copied().collect();
         let is_of_these = |directory: &Path| claimed.iter().any(|one| one.directory == directory);
         let is_claim = |finding: &&Finding| matches!(&finding.what, FindingKind::BadInstallation { code: "claimed-twice", installation, .. } if is_of_these(&installation.directory));
-        let findings = self.facts.examination.findings.iter().filter(is_claim).cloned().collect();
-        Answer { findings, ..Answer::new(!claimed.is_empty(), listed(claimed.iter().copied())) }
+        let findings = self
+            .facts
+            .examination
+            .findings
+            .iter()
+            .filter(is_claim)
+            .cloned()
+            .collect();
+        Answer {
+            findings,
+            ..Answer::new(!claimed.is_empty(), listed(claimed.iter().copied()))
+        }
     }
 
     pub(super) fn libstdcxx_lacks(&self, version: &str) -> Answer {
-        let Some((path, _)) = self.given("libstdc++.so.6") else { return Answer::unknown() };
-        let Some(object) = self.start.searcher.object(&path) else { return Answer::unknown() };
-        let Some(defines) = &object.defines else { return Answer::unknown() };
+        let Some((path, _)) = self.given("libstdc++.so.6") else {
+            return Answer::unknown();
+        };
+        let Some(object) = self.start.searcher.object(&path) else {
+            return Answer::unknown();
+        };
+        let Some(defines) = &object.defines else {
+            return Answer::unknown();
+        };
         let has = defines.iter().any(|name| name == version);
-        Answer::new(!has, vec![Evidence::Symbol { path, symbol: version.to_owned(), has }])
+        Answer::new(
+            !has,
+            vec![Evidence::Symbol {
+                path,
+                symbol: version.to_owned(),
+                has,
+            }],
+        )
     }
 
     pub(super) fn first_is_from(&self, origin: Origin) -> Answer {
         let inventory = self.facts.inventory;
-        let Some((path, id)) = self.given("libcuda.so.1") else { return Answer::new(false, Vec::new()) };
+        let Some((path, id)) = self.given("libcuda.so.1") else {
+            return Answer::new(false, Vec::new());
+        };
         match inventory.installations.iter().find(|one| one.has_file(id)) {
             Some(first) => Answer::new(first.origin == origin, self.reached(first, Vec::new())),
-            None => Answer::new(path.components().any(|part| part.as_os_str() == "stubs"), Vec::new()),
+            None => Answer::new(
+                path.components().any(|part| part.as_os_str() == "stubs"),
+                Vec::new(),
+            ),
         }
     }
 
     /// The driver's library that a program gets, by the beginning of the symbol's name.
     pub(super) fn driver_lacks(&self, symbol: &str) -> Answer {
-        let name = if symbol.starts_with("nvml") { "libnvidia-ml.so.1" } else { "libcuda.so.1" };
+        let name = if symbol.starts_with("nvml") {
+            "libnvidia-ml.so.1"
+        } else {
+            "libcuda.so.1"
+        };
         self.first_copy_lacks(&Library::named(name), symbol)
     }
 
     pub(super) fn no_code(&self, library: &Library<'_>) -> Answer {
         let first = library.family().and_then(|family| self.first(family));
-        let reads_code = |one: &&Installation| one.files.iter().any(|member| !member.code.is_empty());
-        let Some(first) = first.filter(reads_code) else { return Answer::unknown() };
+        let reads_code =
+            |one: &&Installation| one.files.iter().any(|member| !member.code.is_empty());
+        let Some(first) = first.filter(reads_code) else {
+            return Answer::unknown();
+        };
         let mut gpus = self.facts.inventory.capabilities().peekable();
-        let is = gpus.peek().is_some().then(|| gpus.any(|gpu| !first.serves.contains_key(&gpu)));
+        let is = gpus
+            .peek()
+            .is_some()
+            .then(|| gpus.any(|gpu| !first.serves.contains_key(&gpu)));
         Answer::new(is, vec![installation(first)])
     }
 

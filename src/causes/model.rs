@@ -21,7 +21,11 @@ pub struct Answer {
 
 impl Answer {
     pub(super) fn new(is: impl Into<Option<bool>>, evidence: Vec<Evidence>) -> Answer {
-        Answer { is: is.into(), evidence, findings: Vec::new() }
+        Answer {
+            is: is.into(),
+            evidence,
+            findings: Vec::new(),
+        }
     }
 
     pub(super) fn unknown() -> Answer {

@@ -35,7 +35,10 @@ impl AskedIn<'_, '_, '_> {
         use Question as Q;
         let text = |argument| said.argument(argument);
         let library = |argument| text(argument).map(Library::named);
-        let builtins = || said.get(Capture::Soname).filter(|name| name.starts_with("libnvrtc-builtins.so"));
+        let builtins = || {
+            said.get(Capture::Soname)
+                .filter(|name| name.starts_with("libnvrtc-builtins.so"))
+        };
         Some(match question {
             Q::Doctor(findings) => self.doctor(&findings.finds),
             Q::NoCopy(about) => match text(&about.of)? {
@@ -50,15 +53,22 @@ impl AskedIn<'_, '_, '_> {
                 "libdevice" => self.not_found_by_framework(Part::Libdevice),
                 of => self.not_on_path(&Library::named(of)),
             },
-            Q::OnlyOtherMajor(about) => {
-                self.only_other_major(&library(&about.of)?, Self::number(said.get(Capture::Wanted)))
+            Q::OnlyOtherMajor(about) => self.only_other_major(
+                &library(&about.of)?,
+                Self::number(said.get(Capture::Wanted)),
+            ),
+            Q::FirstCopyOlder(about) => {
+                self.first_copy_older(&library(&about.of)?, text(&about.wanted)?)
             }
-            Q::FirstCopyOlder(about) => self.first_copy_older(&library(&about.of)?, text(&about.wanted)?),
-            Q::NewerCopyHere(about) => self.newer_copy_here(&library(&about.of)?, text(&about.wanted)?),
+            Q::NewerCopyHere(about) => {
+                self.newer_copy_here(&library(&about.of)?, text(&about.wanted)?)
+            }
             Q::FirstCopyLacksSymbol(about) => {
                 self.first_copy_lacks(&library(&about.of)?, text(&about.symbol)?)
             }
-            Q::OtherCopyHasSymbol(about) => self.other_copy_has(&library(&about.of)?, text(&about.symbol)?),
+            Q::OtherCopyHasSymbol(about) => {
+                self.other_copy_has(&library(&about.of)?, text(&about.symbol)?)
+            }
             Q::Mixed(about) => self.mixed(&library(&about.of)?),
             Q::BuiltForOtherCuda(about) => {
                 self.built_for_other_cuda(&library(&about.of)?, &library(&about.wanted)?)
@@ -114,16 +124,25 @@ impl AskedIn<'_, '_, '_> {
 
     fn doctor(&self, codes: &[String]) -> Answer {
         let all = self.facts.examination.findings.iter();
-        let found: Vec<_> =
-            all.clone().filter(|one| codes.iter().any(|code| code == one.what.code())).collect();
+        let found: Vec<_> = all
+            .clone()
+            .filter(|one| codes.iter().any(|code| code == one.what.code()))
+            .collect();
         // `doctor` reports a missing driver only where a card is, and a container's GPU only where a driver runs.
         let (inventory, place) = (self.facts.inventory, self.facts.examination.surroundings);
         let has_driver = inventory.driver.is_some() || self.copies("driver").next().is_some();
         // A machine without the bus says nothing about cards.
-        let has_bus = || self.facts.host.list(Path::new(BUS)).is_ok_and(|cards| !cards.is_empty());
+        let has_bus = || {
+            self.facts
+                .host
+                .list(Path::new(BUS))
+                .is_ok_and(|cards| !cards.is_empty())
+        };
         let has_no_card = || all.clone().any(|one| one.what.code() == "no-gpu") && has_bus();
         let is_without = match codes.first().map(String::as_str) {
-            Some("no-driver") if !(has_driver || place.is_container || place.is_wsl || place.is_tegra) => {
+            Some("no-driver")
+                if !(has_driver || place.is_container || place.is_wsl || place.is_tegra) =>
+            {
                 Some("/sys/module/nvidia/version")
             }
             Some("container-without-gpus")
@@ -135,7 +154,8 @@ impl AskedIn<'_, '_, '_> {
         };
         let is_without = is_without.filter(|_| found.is_empty());
         let evidence = found.iter().flat_map(|finding| finding.evidence.clone());
-        let evidence = evidence.chain(is_without.map(|path| Evidence::Absent { path: path.into() }));
+        let evidence =
+            evidence.chain(is_without.map(|path| Evidence::Absent { path: path.into() }));
         Answer {
             is: Some(!found.is_empty() || is_without.is_some()),
             evidence: evidence.collect(),
@@ -150,7 +170,9 @@ impl AskedIn<'_, '_, '_> {
         for site in &self.facts.program.site_packages {
             for entry in self.facts.host.list(site).unwrap_or_default() {
                 let file = entry.name.to_string_lossy().into_owned();
-                let own = file.strip_suffix(".dist-info").and_then(|own| own.split_once('-'));
+                let own = file
+                    .strip_suffix(".dist-info")
+                    .and_then(|own| own.split_once('-'));
                 if let Some((name, version)) = own
                     && names.iter().any(|wanted| normal(wanted) == normal(name))
                 {
@@ -173,9 +195,16 @@ impl AskedIn<'_, '_, '_> {
 
     fn cpu_build(&self, framework: &str) -> Answer {
         let packages = self.facts.program.packages.iter();
-        let packages: Vec<_> =
-            packages.filter(|one| framework == "framework" || one.name == framework).collect();
-        let title = |one: &Package| format!("{} {}", one.name, one.version.as_deref().unwrap_or_default());
+        let packages: Vec<_> = packages
+            .filter(|one| framework == "framework" || one.name == framework)
+            .collect();
+        let title = |one: &Package| {
+            format!(
+                "{} {}",
+                one.name,
+                one.version.as_deref().unwrap_or_default()
+            )
+        };
         // A GPU build that crashes without a GPU also counts as one for the CPU, but has no such note.
         let is_cpu = |one: &Package| {
             let is_note = |note: &Note| matches!(note, Note::CpuOnly { package, .. } if *package == title(one).trim_end());
@@ -183,7 +212,9 @@ impl AskedIn<'_, '_, '_> {
         };
         let record = |one: &&Package| Evidence::file(one.directory.clone(), title(one));
         let is = (!packages.is_empty()).then(|| packages.iter().any(|one| is_cpu(one)));
-        let shown = packages.iter().filter(|one| is != Some(true) || is_cpu(one));
+        let shown = packages
+            .iter()
+            .filter(|one| is != Some(true) || is_cpu(one));
         Answer::new(is, shown.map(record).collect())
     }
 
@@ -195,7 +226,10 @@ impl AskedIn<'_, '_, '_> {
         };
         let elements = self.facts.examination.elements.iter();
         let guilty = elements.filter(|element| {
-            let to = element.leads_to.as_deref().filter(|_| element.variable == variables::LIBRARY_PATH);
+            let to = element
+                .leads_to
+                .as_deref()
+                .filter(|_| element.variable == variables::LIBRARY_PATH);
             to.is_some_and(|to| is_environment(to) && host.is_file(&to.join(name)))
         });
         let evidence: Vec<Evidence> = guilty
@@ -210,9 +244,12 @@ impl AskedIn<'_, '_, '_> {
 
     fn environment_dropped(&self) -> Answer {
         let env = &self.facts.host.env;
-        let is_sudo = env.get("SUDO_COMMAND").is_some() && env.get(variables::LIBRARY_PATH).is_none();
+        let is_sudo =
+            env.get("SUDO_COMMAND").is_some() && env.get(variables::LIBRARY_PATH).is_none();
         let lost = self.facts.program.loss.is_some() || self.facts.program.secure.is_some();
-        let evidence = is_sudo.then(|| Evidence::Set { name: "SUDO_COMMAND".to_owned() });
+        let evidence = is_sudo.then(|| Evidence::Set {
+            name: "SUDO_COMMAND".to_owned(),
+        });
         Answer::new(is_sudo || lost, evidence.into_iter().collect())
     }
 
@@ -220,31 +257,60 @@ impl AskedIn<'_, '_, '_> {
     fn locked_memory_small(&self) -> Answer {
         let path = Path::new("/proc/self/limits");
         let limits = self.facts.host.read_text(path).unwrap_or_default();
-        let mut lines = limits.lines().filter_map(|line| line.strip_prefix("Max locked memory"));
-        let soft = lines.next().and_then(|rest| rest.split_whitespace().next()).unwrap_or_default();
+        let mut lines = limits
+            .lines()
+            .filter_map(|line| line.strip_prefix("Max locked memory"));
+        let soft = lines
+            .next()
+            .and_then(|rest| rest.split_whitespace().next())
+            .unwrap_or_default();
         let is_small = || (soft.parse::<u64>().ok()? <= 64 << 20).then_some(true);
-        let is = if soft == "unlimited" { Some(false) } else { is_small() };
+        let is = if soft == "unlimited" {
+            Some(false)
+        } else {
+            is_small()
+        };
         let text = format!("Max locked memory {soft}");
         Answer::new(is, vec![Evidence::file(path.to_owned(), text)])
     }
 
     fn profiling_restricted(&self) -> Answer {
         let path = "/proc/driver/nvidia/params";
-        let all = self.facts.host.read_text(Path::new(path)).unwrap_or_default();
-        let set = all.lines().find(|line| line.starts_with("RmProfilingAdminOnly:"));
+        let all = self
+            .facts
+            .host
+            .read_text(Path::new(path))
+            .unwrap_or_default();
+        let set = all
+            .lines()
+            .find(|line| line.starts_with("RmProfilingAdminOnly:"));
         let is = set.map(|set| !set.ends_with(" 0"));
-        Answer::new(is, set.map(|set| Evidence::file(path, set)).into_iter().collect())
+        Answer::new(
+            is,
+            set.map(|set| Evidence::file(path, set))
+                .into_iter()
+                .collect(),
+        )
     }
 
     /// `name` is an interface, or the variable that names interfaces.
     fn interface_absent(&self, name: &str) -> Answer {
         let host = self.facts.host;
         let is_variable = name == "NCCL_SOCKET_IFNAME";
-        let set = host.env.get(name).map(|value| value.to_string_lossy().into_owned());
-        let Some(wanted) = (if is_variable { set } else { Some(name.to_owned()) }) else {
+        let set = host
+            .env
+            .get(name)
+            .map(|value| value.to_string_lossy().into_owned());
+        let Some(wanted) = (if is_variable {
+            set
+        } else {
+            Some(name.to_owned())
+        }) else {
             return Answer::unknown();
         };
-        let Ok(interfaces) = host.list(Path::new("/sys/class/net")) else { return Answer::unknown() };
+        let Ok(interfaces) = host.list(Path::new("/sys/class/net")) else {
+            return Answer::unknown();
+        };
         // NCCL takes beginnings of names; `^` excludes, `=` is exact.
         if wanted.is_empty() || wanted.starts_with('^') {
             return Answer::unknown();
@@ -257,9 +323,14 @@ impl AskedIn<'_, '_, '_> {
             })
         });
         let evidence = if is_variable {
-            vec![Evidence::Variable { name: name.to_owned(), value: wanted }]
+            vec![Evidence::Variable {
+                name: name.to_owned(),
+                value: wanted,
+            }]
         } else {
-            vec![Evidence::Absent { path: Path::new("/sys/class/net").join(name) }]
+            vec![Evidence::Absent {
+                path: Path::new("/sys/class/net").join(name),
+            }]
         };
         Answer::new(!is_here, evidence)
     }
@@ -270,8 +341,13 @@ impl AskedIn<'_, '_, '_> {
         match library.family() {
             Some(family) => {
                 let first = self.first(family)?;
-                let cuda = first.cuda.or(first.version.map(|version| version.major()))?;
-                Some((crate::version::Version::new(&[cuda]), vec![super::facts::installation(first)]))
+                let cuda = first
+                    .cuda
+                    .or(first.version.map(|version| version.major()))?;
+                Some((
+                    crate::version::Version::new(&[cuda]),
+                    vec![super::facts::installation(first)],
+                ))
             }
             None => Some((libraries::version(of, None)?, Vec::new())),
         }

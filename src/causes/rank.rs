@@ -20,7 +20,11 @@ use crate::variables;
 /// Judges the causes of the messages that explain a failure best; of harmless ones where there are no others. Equal causes
 /// are one.
 pub fn causes<'m, 'h>(facts: &Facts<'_, 'h>, chain: &'m Chain) -> Vec<Cause<'m>> {
-    let messages = if chain.leading.is_empty() { &chain.harmless } else { &chain.leading };
+    let messages = if chain.leading.is_empty() {
+        &chain.harmless
+    } else {
+        &chain.leading
+    };
     let planned = planned(facts);
     let unset = if facts.is_pinned { None } else { unset(facts) };
     let mut all: Vec<Cause<'m>> = Vec::new();
@@ -31,17 +35,31 @@ pub fn causes<'m, 'h>(facts: &Facts<'_, 'h>, chain: &'m Chain) -> Vec<Cause<'m>>
             if cause.certainty != Certainty::IsNot {
                 let helps = |start: &Start<'h>, is_planned: bool| {
                     let plan = facts.decision.pinned.as_ref().filter(|_| is_planned);
-                    is_removed(AskedIn { facts, start, plan, is_planned }, facts, message, possible)
+                    is_removed(
+                        AskedIn {
+                            facts,
+                            start,
+                            plan,
+                            is_planned,
+                        },
+                        facts,
+                        message,
+                        possible,
+                    )
                 };
                 cause.plan_helps = planned.as_ref().is_some_and(|start| helps(start, true));
                 let is_path = cause.key == CauseKey::PathPoisons;
-                cause.unset_helps = unset.as_ref().is_some_and(|start| is_path || helps(start, false));
+                cause.unset_helps = unset
+                    .as_ref()
+                    .is_some_and(|start| is_path || helps(start, false));
                 if cause.key == CauseKey::NotOnPath && !cause.plan_helps {
                     let start = beside(facts, &cause);
-                    cause.directory_helps =
-                        start.filter(|(start, _)| helps(start, false)).map(|(_, directory)| directory);
+                    cause.directory_helps = start
+                        .filter(|(start, _)| helps(start, false))
+                        .map(|(_, directory)| directory);
                 }
-                let is_cured = cause.plan_helps || cause.unset_helps || cause.directory_helps.is_some();
+                let is_cured =
+                    cause.plan_helps || cause.unset_helps || cause.directory_helps.is_some();
                 let library = lacking(&cause).filter(|_| !is_cured);
                 (cause.hint, cause.to_fetch) = library.map_or_else(Default::default, |library| {
                     (hint(facts, &cause, &library), to_fetch(facts, &library))
@@ -56,19 +74,32 @@ pub fn causes<'m, 'h>(facts: &Facts<'_, 'h>, chain: &'m Chain) -> Vec<Cause<'m>>
         }
     }
     // A warning seldom ends a program; another message explains the failure better.
-    all.sort_by_key(|cause| (cause.certainty == Certainty::IsNot, cause.message.is_warning, cause.certainty));
+    all.sort_by_key(|cause| {
+        (
+            cause.certainty == Certainty::IsNot,
+            cause.message.is_warning,
+            cause.certainty,
+        )
+    });
     all
 }
 
 /// True if the message that explains a failure best comes from a machine with a part that this one lacks.
 pub fn contradicts(inventory: &Inventory, chain: &Chain) -> bool {
-    let has_driver =
-        || inventory.driver.is_some() || inventory.installations.iter().any(|one| one.family == "driver");
-    chain.chosen().is_some_and(|message| match message.row.states {
-        Some(States::Driver) => !has_driver(),
-        Some(States::Gpu) => inventory.is_without_gpu(),
-        None => false,
-    })
+    let has_driver = || {
+        inventory.driver.is_some()
+            || inventory
+                .installations
+                .iter()
+                .any(|one| one.family == "driver")
+    };
+    chain
+        .chosen()
+        .is_some_and(|message| match message.row.states {
+            Some(States::Driver) => !has_driver(),
+            Some(States::Gpu) => inventory.is_without_gpu(),
+            None => false,
+        })
 }
 
 fn judge<'m>(facts: &Facts<'_, '_>, message: &'m Message, possible: &PossibleCause) -> Cause<'m> {
@@ -77,18 +108,32 @@ fn judge<'m>(facts: &Facts<'_, '_>, message: &'m Message, possible: &PossibleCau
     let answers: Vec<Answer> = possible.when.iter().map(ask).collect();
     let certainty = if answers.iter().any(|answer| answer.is == Some(false)) {
         Certainty::IsNot
-    } else if message.row.kind != ErrorKind::Clue && answers.iter().all(|answer| answer.is == Some(true)) {
+    } else if message.row.kind != ErrorKind::Clue
+        && answers.iter().all(|answer| answer.is == Some(true))
+    {
         Certainty::Is
     } else {
         Certainty::MayBe
     };
-    let better = possible.better.iter().filter(|_| certainty == Certainty::Is).map(ask);
+    let better = possible
+        .better
+        .iter()
+        .filter(|_| certainty == Certainty::Is)
+        .map(ask);
     let better = better.filter(|answer| answer.is == Some(true));
     let mut evidence = Vec::new();
     let mut findings = Vec::new();
-    for answer in answers.into_iter().filter(|answer| answer.is.is_some()).chain(better) {
+    for answer in answers
+        .into_iter()
+        .filter(|answer| answer.is.is_some())
+        .chain(better)
+    {
         findings.extend(answer.findings);
-        let new: Vec<_> = answer.evidence.into_iter().filter(|one| !evidence.contains(one)).collect();
+        let new: Vec<_> = answer
+            .evidence
+            .into_iter()
+            .filter(|one| !evidence.contains(one))
+            .collect();
         evidence.extend(new);
     }
     Cause {
@@ -109,7 +154,9 @@ fn judge<'m>(facts: &Facts<'_, '_>, message: &'m Message, possible: &PossibleCau
 
 /// Returns the library, file, version or tool that the first question is about.
 pub fn subject<'m>(message: &'m Message, possible: &'m PossibleCause) -> Option<&'m str> {
-    message.captures.argument(possible.when.first().and_then(about)?)
+    message
+        .captures
+        .argument(possible.when.first().and_then(about)?)
 }
 
 /// True if a question is answered yes as it is, and no in another environment.
@@ -134,7 +181,10 @@ fn planned<'h>(facts: &Facts<'_, 'h>) -> Option<Start<'h>> {
         None if facts.compilers.supplied.is_empty() => return None,
         None => &facts.failed.prediction,
     };
-    Some(Start { searcher: facts.failed.searcher.clone(), prediction: prediction.clone() })
+    Some(Start {
+        searcher: facts.failed.searcher.clone(),
+        prediction: prediction.clone(),
+    })
 }
 
 /// The program's start without `LD_LIBRARY_PATH`, where that is set; none if it would lack a file that it has now.
@@ -143,10 +193,12 @@ fn unset<'h>(facts: &Facts<'_, 'h>) -> Option<Start<'h>> {
     env.non_empty(variables::LIBRARY_PATH)?;
     env.remove(variables::LIBRARY_PATH.as_ref());
     let start = start(facts, &env);
-    let gets = |prediction: &Prediction, name: &str| prediction.files.iter().any(|one| one.name == name);
+    let gets =
+        |prediction: &Prediction, name: &str| prediction.files.iter().any(|one| one.name == name);
     let missed = start.prediction.missing.iter().map(|one| &one.name);
     let mut names = missed.chain(facts.program.loads.iter().map(|load| &load.name));
-    let lacks = names.any(|name| gets(&facts.failed.prediction, name) && !gets(&start.prediction, name));
+    let lacks =
+        names.any(|name| gets(&facts.failed.prediction, name) && !gets(&start.prediction, name));
     (!lacks).then_some(start)
 }
 
@@ -154,11 +206,16 @@ fn unset<'h>(facts: &Facts<'_, 'h>) -> Option<Start<'h>> {
 fn beside<'h>(facts: &Facts<'_, 'h>, cause: &Cause<'_>) -> Option<(Start<'h>, PathBuf)> {
     let directory = cause.evidence.iter().find_map(|evidence| match evidence {
         // Only cudarun may use its own store.
-        Evidence::Installation(copy) if copy.origin != Origin::Fetched => Some(copy.directory.clone()),
+        Evidence::Installation(copy) if copy.origin != Origin::Fetched => {
+            Some(copy.directory.clone())
+        }
         _ => None,
     })?;
     let mut env = facts.host.env.clone();
-    let old = env.get(variables::LIBRARY_PATH).map(library_path_elements).unwrap_or_default();
+    let old = env
+        .get(variables::LIBRARY_PATH)
+        .map(library_path_elements)
+        .unwrap_or_default();
     let all = std::iter::once(directory.as_os_str()).chain(old.iter().map(AsRef::as_ref));
     let value = join_elements(all);
     env.set(variables::LIBRARY_PATH, value);
@@ -168,7 +225,10 @@ fn beside<'h>(facts: &Facts<'_, 'h>, cause: &Cause<'_>) -> Option<(Start<'h>, Pa
 fn start<'h>(facts: &Facts<'_, 'h>, env: &Environment) -> Start<'h> {
     let searcher = facts.failed.searcher.within(env, None);
     let prediction = predict::predict(&searcher, facts.program, facts.inventory);
-    Start { searcher, prediction }
+    Start {
+        searcher,
+        prediction,
+    }
 }
 
 /// Returns the library that may have to be installed.
@@ -176,16 +236,30 @@ fn lacking<'c>(cause: &'c Cause<'_>) -> Option<Library<'c>> {
     use CauseKey as Key;
     let is_of_library = matches!(
         cause.key,
-        Key::NotInstalled | Key::OtherMajor | Key::OlderFirst | Key::Incomplete | Key::Builtins | Key::Mixed
+        Key::NotInstalled
+            | Key::OtherMajor
+            | Key::OlderFirst
+            | Key::Incomplete
+            | Key::Builtins
+            | Key::Mixed
     );
-    Some(Library::named(cause.subject.as_deref().filter(|_| is_of_library)?))
+    Some(Library::named(
+        cause.subject.as_deref().filter(|_| is_of_library)?,
+    ))
 }
 
 /// Returns the wheels that the program lacks, if the library is of one of them.
 fn to_fetch(facts: &Facts<'_, '_>, library: &Library<'_>) -> Vec<MissingWheel> {
-    let Some(family) = library.family() else { return Vec::new() };
+    let Some(family) = library.family() else {
+        return Vec::new();
+    };
     let is_its = |wheel: &MissingWheel| family.is_wheel(&wheel.distribution);
-    match solve::lack(&facts.decision.outcome, facts.inventory, facts.program, &facts.policy) {
+    match solve::lack(
+        &facts.decision.outcome,
+        facts.inventory,
+        facts.program,
+        &facts.policy,
+    ) {
         Lack::Wheels(wheels) if wheels.iter().any(is_its) => wheels,
         _ => Vec::new(),
     }
@@ -196,10 +270,17 @@ fn to_fetch(facts: &Facts<'_, '_>, library: &Library<'_>) -> Vec<MissingWheel> {
 fn hint(facts: &Facts<'_, '_>, cause: &Cause<'_>, library: &Library<'_>) -> Option<Hint> {
     let family = library.family()?;
     if let Outcome::Conflict(conflict) = &facts.decision.outcome {
-        let is_unmet = conflict.unmet.iter().any(|unmet| unmet.family == family.name);
+        let is_unmet = conflict
+            .unmet
+            .iter()
+            .any(|unmet| unmet.family == family.name);
         return conflict.hint.clone().filter(|_| is_unmet);
     }
-    let is_same = |name: &&str| Library::named(name).family().is_some_and(|own| own.name == family.name);
+    let is_same = |name: &&str| {
+        Library::named(name)
+            .family()
+            .is_some_and(|own| own.name == family.name)
+    };
     let name = match library {
         Library::File { name, .. } => Some(*name),
         _ => cause.message.captures.get(Capture::Soname).filter(is_same),
@@ -207,15 +288,28 @@ fn hint(facts: &Facts<'_, '_>, cause: &Cause<'_>, library: &Library<'_>) -> Opti
     let want = match name {
         Some(name) => {
             let (stem, suffix) = names::split(name)?;
-            let own = if family.soname_is_version { &family.main } else { stem };
-            let suffix = if family.soname_is_version { suffix.split('.').next()? } else { suffix };
+            let own = if family.soname_is_version {
+                &family.main
+            } else {
+                stem
+            };
+            let suffix = if family.soname_is_version {
+                suffix.split('.').next()?
+            } else {
+                suffix
+            };
             Want::Name(format!("{own}.so.{suffix}"))
         }
-        _ => Want::AtLeast(libraries::version(cause.message.captures.get(Capture::Wanted)?, Some(family))?),
+        _ => Want::AtLeast(libraries::version(
+            cause.message.captures.get(Capture::Wanted)?,
+            Some(family),
+        )?),
     };
     let by = Asker::person("the message", PathBuf::new(), None);
     let mut program = facts.program.clone();
-    program.requirements.push(Requirement::wished(&family.name, want, by));
+    program
+        .requirements
+        .push(Requirement::wished(&family.name, want, by));
     match solve::solve(facts.inventory, &program, &facts.policy) {
         Outcome::Conflict(conflict) => conflict.hint,
         _ => None,
@@ -237,7 +331,9 @@ fn about(question: &Question) -> Option<&crate::catalog::Argument> {
         | Q::LibstdcxxLacks(about)
         | Q::NoCodeForGpu(about)
         | Q::HeaderMissing(about) => Some(&about.of),
-        Q::FirstCopyOlder(about) | Q::NewerCopyHere(about) | Q::BuiltForOtherCuda(about) => Some(&about.of),
+        Q::FirstCopyOlder(about) | Q::NewerCopyHere(about) | Q::BuiltForOtherCuda(about) => {
+            Some(&about.of)
+        }
         Q::FirstCopyLacksSymbol(about) | Q::OtherCopyHasSymbol(about) => Some(&about.of),
         _ => None,
     }

@@ -16,7 +16,9 @@ const HOMES: [&str; 3] = ["CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"];
 const USUAL: &str = "/usr/local/cuda";
 
 fn shown((path, release): (&Path, Option<Version>)) -> Evidence {
-    let text = release.map(|release| release.to_string()).unwrap_or_default();
+    let text = release
+        .map(|release| release.to_string())
+        .unwrap_or_default();
     Evidence::file(path.to_owned(), text)
 }
 
@@ -24,15 +26,28 @@ impl AskedIn<'_, '_, '_> {
     /// The toolkits with a part, in the order in which builds look: named by a variable, in PATH, in the usual place.
     fn toolkits(&self, part: Part) -> Vec<&Toolkit> {
         let host = self.facts.host;
-        let named = HOMES.iter().filter_map(|name| host.env.non_empty(name).map(PathBuf::from));
+        let named = HOMES
+            .iter()
+            .filter_map(|name| host.env.non_empty(name).map(PathBuf::from));
         let on_path = self.on_path(part.file_name()).and_then(|file| {
             let real = host.canonical(&file).unwrap_or(file);
             Some(real.parent()?.parent()?.to_owned())
         });
         let first = named.chain(on_path).chain([PathBuf::from(USUAL)]);
-        let first: Vec<PathBuf> = first.filter_map(|root| host.canonical(&root).ok()).collect();
-        let place = |root: &Path| first.iter().position(|one| one == root).unwrap_or(first.len());
-        let all = self.facts.toolkits.iter().filter(|toolkit| toolkit.parts.contains_key(&part));
+        let first: Vec<PathBuf> = first
+            .filter_map(|root| host.canonical(&root).ok())
+            .collect();
+        let place = |root: &Path| {
+            first
+                .iter()
+                .position(|one| one == root)
+                .unwrap_or(first.len())
+        };
+        let all = self
+            .facts
+            .toolkits
+            .iter()
+            .filter(|toolkit| toolkit.parts.contains_key(&part));
         let mut all: Vec<&Toolkit> = all.collect();
         all.sort_by_key(|toolkit| place(&toolkit.root));
         all
@@ -42,7 +57,10 @@ impl AskedIn<'_, '_, '_> {
         let host = self.facts.host;
         let path = host.env.get("PATH")?;
         let directories = crate::environment::library_path_elements(path);
-        directories.iter().map(|own| Path::new(own).join(tool)).find(|file| host.is_executable(file))
+        directories
+            .iter()
+            .map(|own| Path::new(own).join(tool))
+            .find(|file| host.is_executable(file))
     }
 
     /// The first file that is this part, and the CUDA version of its toolkit.
@@ -56,7 +74,11 @@ impl AskedIn<'_, '_, '_> {
         match self.first_part(part) {
             Some(found) => Answer::new(false, vec![shown(found)]),
             None => {
-                let below = if part == Part::Libdevice { "nvvm/libdevice" } else { "bin" };
+                let below = if part == Part::Libdevice {
+                    "nvvm/libdevice"
+                } else {
+                    "bin"
+                };
                 let path = Path::new(USUAL).join(below).join(part.file_name());
                 Answer::new(true, vec![Evidence::Absent { path }])
             }
@@ -71,29 +93,48 @@ impl AskedIn<'_, '_, '_> {
 
     /// Does a framework of the program lack a part that a toolkit here has?
     pub(super) fn not_found_by_framework(&self, part: Part) -> Answer {
-        let supplied = self.facts.compilers.supplied.iter().find(|supply| supply.lack.part == part);
-        let Some(supply) = supplied else { return Answer::unknown() };
+        let supplied = self
+            .facts
+            .compilers
+            .supplied
+            .iter()
+            .find(|supply| supply.lack.part == part);
+        let Some(supply) = supplied else {
+            return Answer::unknown();
+        };
         let is_given = self.is_planned && !supply.is_withheld;
         let text = part.file_name().to_owned();
-        Answer::new(!is_given, vec![Evidence::file(supply.toolkit.clone(), text)])
+        Answer::new(
+            !is_given,
+            vec![Evidence::file(supply.toolkit.clone(), text)],
+        )
     }
 
     pub(super) fn no_compiler(&self) -> Answer {
         let is_here = self.on_path("g++").is_some();
-        let absent = Evidence::Absent { path: "/usr/bin/g++".into() };
+        let absent = Evidence::Absent {
+            path: "/usr/bin/g++".into(),
+        };
         Answer::new(!is_here, if is_here { Vec::new() } else { vec![absent] })
     }
 
     /// PyTorch accepts another minor of the major it was built with.
     pub(super) fn nvcc_other_cuda(&self, of: &str) -> Answer {
-        let package = self.facts.program.packages.iter().find(|package| package.name == of);
+        let package = self
+            .facts
+            .program
+            .packages
+            .iter()
+            .find(|package| package.name == of);
         let wanted = match package {
             Some(package) => package.cuda.map(|cuda| cuda.version()),
             None => libraries::version(of, None),
         };
         let nvcc = self.first_part(Part::Nvcc);
         let release = nvcc.and_then(|(_, release)| release);
-        let is = wanted.zip(release).map(|(wanted, release)| wanted.major() != release.major());
+        let is = wanted
+            .zip(release)
+            .map(|(wanted, release)| wanted.major() != release.major());
         Answer::new(is, nvcc.map(shown).into_iter().collect())
     }
 
@@ -104,15 +145,25 @@ impl AskedIn<'_, '_, '_> {
         if parts.is_empty() {
             return Answer::unknown();
         }
-        let release = |version: &str| version.parse::<Version>().ok().map(|version| version.truncated(2));
-        let releases: BTreeSet<_> = parts.iter().filter_map(|(version, _)| release(version)).collect();
+        let release = |version: &str| {
+            version
+                .parse::<Version>()
+                .ok()
+                .map(|version| version.truncated(2))
+        };
+        let releases: BTreeSet<_> = parts
+            .iter()
+            .filter_map(|(version, _)| release(version))
+            .collect();
         let record = |(version, path)| Evidence::file(path, version);
         Answer::new(releases.len() > 1, parts.into_iter().map(record).collect())
     }
 
     /// Only an architecture tells; a version of PTX does not.
     pub(super) fn part_older_than(&self, part: Part, architecture: &str) -> Answer {
-        self.compared(part, architecture, |versions, release| Some(release < versions.first()?.version()))
+        self.compared(part, architecture, |versions, release| {
+            Some(release < versions.first()?.version())
+        })
     }
 
     pub(super) fn part_newer_than(&self, part: Part, architecture: &str) -> Answer {
@@ -129,39 +180,72 @@ impl AskedIn<'_, '_, '_> {
         architecture: &str,
         is: impl Fn(&[CudaVersion], Version) -> Option<bool>,
     ) -> Answer {
-        let Some(found) = self.first_part(part) else { return Answer::unknown() };
+        let Some(found) = self.first_part(part) else {
+            return Answer::unknown();
+        };
         let row = capability(architecture)
             .and_then(|wanted| architectures().iter().find(|row| row.capability == wanted));
-        let is = row.zip(found.1).and_then(|(row, release)| is(&row.cuda, release));
+        let is = row
+            .zip(found.1)
+            .and_then(|(row, release)| is(&row.cuda, release));
         Answer::new(is, vec![shown(found)])
     }
 
     /// Reads the version of gcc from the name that `gcc` leads to, as distributions have it.
     pub(super) fn compiler_too_new(&self, ceiling: Option<&str>) -> Answer {
-        let Some(gcc) = self.on_path("gcc") else { return Answer::unknown() };
+        let Some(gcc) = self.on_path("gcc") else {
+            return Answer::unknown();
+        };
         let real = self.facts.host.canonical(&gcc).unwrap_or_default();
-        let name = real.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let version = name.rsplit("gcc-").next().and_then(|version| version.parse::<Version>().ok());
+        let name = real
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
+        let version = name
+            .rsplit("gcc-")
+            .next()
+            .and_then(|version| version.parse::<Version>().ok());
         let stated = ceiling.and_then(|ceiling| Some(ceiling.parse::<Version>().ok()?.major()));
-        let own = || self.toolkits(Part::Nvcc).first().and_then(|toolkit| toolkit.newest_gcc);
-        let is = version.zip(stated.or_else(own)).map(|(version, ceiling)| version.major() > ceiling);
-        let text = version.map(|version| version.to_string()).unwrap_or_default();
+        let own = || {
+            self.toolkits(Part::Nvcc)
+                .first()
+                .and_then(|toolkit| toolkit.newest_gcc)
+        };
+        let is = version
+            .zip(stated.or_else(own))
+            .map(|(version, ceiling)| version.major() > ceiling);
+        let text = version
+            .map(|version| version.to_string())
+            .unwrap_or_default();
         Answer::new(is, vec![Evidence::file(real, text)])
     }
 
     pub(super) fn header_missing(&self, header: &str) -> Answer {
         let toolkits = self.toolkits(Part::Nvcc);
-        let roots: Vec<&Path> = toolkits.iter().map(|toolkit| toolkit.root.as_path()).collect();
-        let targets = ["include", "targets/x86_64-linux/include", "targets/sbsa-linux/include"];
-        let places: Vec<PathBuf> =
-            roots.iter().flat_map(|root| targets.map(|below| root.join(below))).collect();
+        let roots: Vec<&Path> = toolkits
+            .iter()
+            .map(|toolkit| toolkit.root.as_path())
+            .collect();
+        let targets = [
+            "include",
+            "targets/x86_64-linux/include",
+            "targets/sbsa-linux/include",
+        ];
+        let places: Vec<PathBuf> = roots
+            .iter()
+            .flat_map(|root| targets.map(|below| root.join(below)))
+            .collect();
         let places = places.into_iter().chain([PathBuf::from("/usr/include")]);
-        let is_here = places.map(|place| place.join(header)).any(|file| self.facts.host.is_file(&file));
+        let is_here = places
+            .map(|place| place.join(header))
+            .any(|file| self.facts.host.is_file(&file));
         let root = roots.first().copied().unwrap_or(Path::new(USUAL));
         let evidence = if is_here {
             Vec::new()
         } else {
-            vec![Evidence::Absent { path: root.join("include").join(header) }]
+            vec![Evidence::Absent {
+                path: root.join("include").join(header),
+            }]
         };
         Answer::new(!is_here, evidence)
     }

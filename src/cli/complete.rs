@@ -37,8 +37,13 @@ pub type Values<'v> = &'v dyn Fn(&str) -> Vec<Candidate>;
 pub fn complete(shell: Shell, words: &[OsString], values: Values<'_>) -> Completion {
     let mut command = Cli::command();
     command.build();
-    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let Some((current, before)) = words.split_last() else { return nothing() };
+    let words: Vec<String> = words
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let Some((current, before)) = words.split_last() else {
+        return nothing();
+    };
     let mut verb: Option<&Command> = None;
     let mut wanting: Option<&Arg> = None;
     let mut index = 0;
@@ -58,7 +63,11 @@ pub fn complete(shell: Shell, words: &[OsString], values: Values<'_>) -> Complet
         } else if wanting.take().is_some() {
             index += 1;
         } else if word == "--" {
-            return if takes_program(scope) { program(index + 1) } else { nothing() };
+            return if takes_program(scope) {
+                program(index + 1)
+            } else {
+                nothing()
+            };
         } else if word.starts_with('-') {
             wanting = option(scope, word).filter(|_| !word.contains('='));
             index += 1;
@@ -73,20 +82,38 @@ pub fn complete(shell: Shell, words: &[OsString], values: Values<'_>) -> Complet
     }
     let scope = verb.unwrap_or(&command);
     if let Some(option) = wanting {
-        let current = if shell == Shell::Bash && current == "=" { "" } else { current };
+        let current = if shell == Shell::Bash && current == "=" {
+            ""
+        } else {
+            current
+        };
         return value(option, "", current, values);
     }
-    if let Some((name, start)) = current.split_once('=').filter(|(name, _)| name.starts_with("--")) {
-        return option(scope, name)
-            .map_or_else(nothing, |known| value(known, &format!("{name}="), start, values));
+    if let Some((name, start)) = current
+        .split_once('=')
+        .filter(|(name, _)| name.starts_with("--"))
+    {
+        return option(scope, name).map_or_else(nothing, |known| {
+            value(known, &format!("{name}="), start, values)
+        });
     }
     if current.starts_with('-') {
-        let shown = scope.get_arguments().filter(|option| !option.is_hide_set() && !option.is_positional());
+        let shown = scope
+            .get_arguments()
+            .filter(|option| !option.is_hide_set() && !option.is_positional());
         let options = shown.flat_map(|option| {
             let long = option.get_long().map(|long| format!("--{long}"));
-            let short = option.get_short().filter(|_| current == "-").map(|short| format!("-{short}"));
-            let help = option.get_help().map(ToString::to_string).unwrap_or_default();
-            long.into_iter().chain(short).map(move |name| (name, help.clone()))
+            let short = option
+                .get_short()
+                .filter(|_| current == "-")
+                .map(|short| format!("-{short}"));
+            let help = option
+                .get_help()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            long.into_iter()
+                .chain(short)
+                .map(move |name| (name, help.clone()))
         });
         return beginning(current, Kind::Words, options.collect());
     }
@@ -106,24 +133,42 @@ pub fn complete(shell: Shell, words: &[OsString], values: Values<'_>) -> Complet
     if current.contains('/') {
         return program(before.len());
     }
-    let about = |verb: &Command| verb.get_about().map(ToString::to_string).unwrap_or_default();
+    let about = |verb: &Command| {
+        verb.get_about()
+            .map(ToString::to_string)
+            .unwrap_or_default()
+    };
     let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
-    let verbs = shown.map(|verb| (verb.get_name().to_owned(), about(verb))).collect();
+    let verbs = shown
+        .map(|verb| (verb.get_name().to_owned(), about(verb)))
+        .collect();
     // An empty word offers the verbs first: there are thousands of programs.
-    let kind = if current.is_empty() { Kind::Words } else { Kind::Commands };
+    let kind = if current.is_empty() {
+        Kind::Words
+    } else {
+        Kind::Commands
+    };
     beginning(current, kind, verbs)
 }
 
 fn nothing() -> Completion {
-    Completion { kind: Kind::Words, candidates: Vec::new() }
+    Completion {
+        kind: Kind::Words,
+        candidates: Vec::new(),
+    }
 }
 
 fn program(index: usize) -> Completion {
-    Completion { kind: Kind::Program(index), candidates: Vec::new() }
+    Completion {
+        kind: Kind::Program(index),
+        candidates: Vec::new(),
+    }
 }
 
 fn takes_program(command: &Command) -> bool {
-    command.get_positionals().any(|argument| argument.get_id() == "words" && !argument.is_last_set())
+    command
+        .get_positionals()
+        .any(|argument| argument.get_id() == "words" && !argument.is_last_set())
 }
 
 fn takes_families(command: &Command) -> bool {
@@ -132,23 +177,34 @@ fn takes_families(command: &Command) -> bool {
 
 /// The option that a word means, if it takes a value: `--color`, `--color=…`, `-o`, `-qo`.
 fn option<'c>(command: &'c Command, word: &str) -> Option<&'c Arg> {
-    let mut options = command.get_arguments().filter(|option| option.get_action().takes_values());
+    let mut options = command
+        .get_arguments()
+        .filter(|option| option.get_action().takes_values());
     match word.strip_prefix("--") {
         Some(long) => options.find(|option| option.get_long() == long.split('=').next()),
-        None => {
-            options.find(|option| option.get_short().is_some() && option.get_short() == word.chars().last())
-        }
+        None => options.find(|option| {
+            option.get_short().is_some() && option.get_short() == word.chars().last()
+        }),
     }
 }
 
 /// The values of an argument that begin like `current`, each behind `prefix`.
 fn value(argument: &Arg, prefix: &str, current: &str, values: Values<'_>) -> Completion {
-    let name = argument.get_value_names().and_then(|names| names.first()).map_or("", |name| name.as_str());
+    let name = argument
+        .get_value_names()
+        .and_then(|names| names.first())
+        .map_or("", |name| name.as_str());
     let possible = argument.get_possible_values();
     let possible = possible.iter().filter(|value| !value.is_hide_set());
     let mut candidates: Vec<Candidate> = possible
         .map(|value| {
-            (value.get_name().to_owned(), value.get_help().map(ToString::to_string).unwrap_or_default())
+            (
+                value.get_name().to_owned(),
+                value
+                    .get_help()
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
+            )
         })
         .collect();
     candidates.extend(values(name));
@@ -159,7 +215,9 @@ fn value(argument: &Arg, prefix: &str, current: &str, values: Values<'_>) -> Com
         _ => Kind::Words,
     };
     // A list of values is completed at its last element.
-    let listed = argument.get_value_delimiter().and_then(|delimiter| current.rfind(delimiter));
+    let listed = argument
+        .get_value_delimiter()
+        .and_then(|delimiter| current.rfind(delimiter));
     let listed = &current[..listed.map_or(0, |at| at + 1)];
     for (word, _) in &mut candidates {
         word.insert_str(0, &format!("{prefix}{listed}"));

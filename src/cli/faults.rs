@@ -23,7 +23,12 @@ pub struct Doctor {
     #[arg(long = "for", value_name = "COMMAND LINE", requires = "saved", value_parser = command_line)]
     pub programs: Vec<String>,
     /// Show the differences between A and B instead: files of `--save`, directories of environments, or `here` [default for B: here]
-    #[arg(long, value_name = "A[,B]", value_delimiter = ',', conflicts_with = "save")]
+    #[arg(
+        long,
+        value_name = "A[,B]",
+        value_delimiter = ',',
+        conflicts_with = "save"
+    )]
     pub compare: Vec<PathBuf>,
     #[command(flatten)]
     pub paper: Paper,

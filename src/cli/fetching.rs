@@ -50,11 +50,14 @@ pub const TOOLKIT: &str = "toolkit";
 
 /// True for a word that names whole toolkits, among families.
 pub fn is_toolkit(word: &str) -> bool {
-    [TOOLKIT, "cuda-toolkit"].iter().any(|name| word.eq_ignore_ascii_case(name))
+    [TOOLKIT, "cuda-toolkit"]
+        .iter()
+        .any(|name| word.eq_ignore_ascii_case(name))
 }
 
 fn major(text: &str) -> Result<u32, &'static str> {
-    text.parse().map_err(|_| "it is a major version, such as 12")
+    text.parse()
+        .map_err(|_| "it is a major version, such as 12")
 }
 
 /// Words that name something to do with the store.
@@ -63,26 +66,39 @@ pub(super) const ACTIONS: [&str; 3] = ["list", "verify", "prune"];
 impl Fetch {
     /// False if the words name families, or something to do with the store.
     pub fn names_program(&self) -> bool {
-        let first = self.words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
+        let first = self
+            .words
+            .first()
+            .map(|word| word.to_string_lossy())
+            .unwrap_or_default();
         names_program(&first)
     }
 
     /// Returns what to do with the store.
     pub fn action(&self) -> Option<&'static str> {
-        ACTIONS.into_iter().find(|action| self.words.first().is_some_and(|word| word == action))
+        ACTIONS
+            .into_iter()
+            .find(|action| self.words.first().is_some_and(|word| word == action))
     }
 
     /// Returns an option or name that has no effect on what the words name, and a word for that.
     pub(super) fn idle(&self) -> Option<(&'static str, &'static str)> {
         let is_prune = self.action() == Some("prune");
-        let of = self.action().unwrap_or(if self.names_program() { "PROGRAM" } else { "FAMILY" });
+        let of = self.action().unwrap_or(if self.names_program() {
+            "PROGRAM"
+        } else {
+            "FAMILY"
+        });
         let is_idle = [
             ("--older", self.older.is_some() && !is_prune),
             ("--all", self.all && !is_prune),
             ("--cuda", self.cuda.is_some() && of != "FAMILY"),
             ("FAMILY", self.action().is_some() && self.words.len() > 1),
         ];
-        is_idle.into_iter().find(|(_, is_idle)| *is_idle).map(|(idle, _)| (idle, of))
+        is_idle
+            .into_iter()
+            .find(|(_, is_idle)| *is_idle)
+            .map(|(idle, _)| (idle, of))
     }
 }
 
@@ -92,14 +108,20 @@ pub(super) fn names_program(word: &str) -> bool {
     if range != "*" && !name.contains('/') {
         return false;
     }
-    let is_family =
-        |family: &Family| [&family.name, &family.display].iter().any(|own| own.eq_ignore_ascii_case(name));
+    let is_family = |family: &Family| {
+        [&family.name, &family.display]
+            .iter()
+            .any(|own| own.eq_ignore_ascii_case(name))
+    };
     !catalog().families.iter().any(is_family) && !ACTIONS.contains(&word) && !is_toolkit(name)
 }
 
 /// `cudnn=9.10` is cuDNN in the range `=9.10`, and a name alone in every range.
 pub fn family_and_range(word: &str) -> (&str, &str) {
-    let (name, range) = word.split_at(word.find(['=', '<', '>', '!', '~', '^']).unwrap_or(word.len()));
+    let (name, range) = word.split_at(
+        word.find(['=', '<', '>', '!', '~', '^'])
+            .unwrap_or(word.len()),
+    );
     (name, if range.is_empty() { "*" } else { range })
 }
 

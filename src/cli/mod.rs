@@ -111,7 +111,9 @@ impl Common {
     /// Returns the options that name another machine than this one: no program can start there.
     pub fn elsewhere(&self) -> Vec<OsString> {
         let named = [("--root", &self.root), ("--machine", &self.machine)];
-        let words = |(option, value): (&str, &Option<PathBuf>)| Some([option.into(), value.clone()?.into()]);
+        let words = |(option, value): (&str, &Option<PathBuf>)| {
+            Some([option.into(), value.clone()?.into()])
+        };
         named.into_iter().filter_map(words).flatten().collect()
     }
 }
@@ -163,7 +165,9 @@ pub enum OnFailure {
 }
 
 /// How much a proof covers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// Every picked file loads, and no other file is loaded: needs no GPU
@@ -238,7 +242,12 @@ pub struct Run {
     #[command(flatten)]
     pub first: First,
     /// The program and its arguments
-    #[arg(value_name = "PROGRAM", trailing_var_arg = true, required = true, hide = true)]
+    #[arg(
+        value_name = "PROGRAM",
+        trailing_var_arg = true,
+        required = true,
+        hide = true
+    )]
     pub words: Vec<OsString>,
 }
 
@@ -289,7 +298,12 @@ pub struct Export {
     #[command(flatten)]
     pub question: Question,
     /// The shell, or tool, that reads the output
-    #[arg(long, value_name = "SHELL", default_value = "sh", conflicts_with = "json")]
+    #[arg(
+        long,
+        value_name = "SHELL",
+        default_value = "sh",
+        conflicts_with = "json"
+    )]
     pub shell: Dialect,
 }
 
@@ -316,7 +330,12 @@ pub struct Question {
     #[arg(long)]
     pub json: bool,
     /// The program and its arguments
-    #[arg(value_name = "PROGRAM", trailing_var_arg = true, required = true, hide = true)]
+    #[arg(
+        value_name = "PROGRAM",
+        trailing_var_arg = true,
+        required = true,
+        hide = true
+    )]
     pub words: Vec<OsString>,
 }
 
@@ -375,7 +394,12 @@ pub struct Trace {
     #[arg(long)]
     pub json: bool,
     /// The program and its arguments
-    #[arg(value_name = "PROGRAM", trailing_var_arg = true, required = true, hide = true)]
+    #[arg(
+        value_name = "PROGRAM",
+        trailing_var_arg = true,
+        required = true,
+        hide = true
+    )]
     pub words: Vec<OsString>,
 }
 
@@ -384,7 +408,12 @@ pub struct Record {
     #[command(flatten)]
     pub wishes: Wishes,
     /// The program and its arguments
-    #[arg(value_name = "PROGRAM", trailing_var_arg = true, required = true, hide = true)]
+    #[arg(
+        value_name = "PROGRAM",
+        trailing_var_arg = true,
+        required = true,
+        hide = true
+    )]
     pub words: Vec<OsString>,
 }
 

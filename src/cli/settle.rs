@@ -30,12 +30,15 @@ impl Cli {
     /// Parses a command line. Options of `fetch` may follow the names of families, unlike those that follow a program.
     pub fn parse_words(words: &[OsString]) -> Result<Cli, clap::Error> {
         let cli = Cli::try_parse_from(words)?;
-        let Some(Verb::Fetch(fetch)) = &cli.verb else { return Ok(cli) };
+        let Some(Verb::Fetch(fetch)) = &cli.verb else {
+            return Ok(cli);
+        };
         if fetch.names_program() {
             return Ok(cli);
         }
-        let mut command = Cli::command()
-            .mut_subcommand("fetch", |fetch| fetch.mut_arg("words", |words| words.trailing_var_arg(false)));
+        let mut command = Cli::command().mut_subcommand("fetch", |fetch| {
+            fetch.mut_arg("words", |words| words.trailing_var_arg(false))
+        });
         Cli::from_arg_matches(&command.try_get_matches_from_mut(words)?)
     }
 
@@ -45,9 +48,9 @@ impl Cli {
             None => (&self.start.wishes, &self.words),
             Some(Verb::Run(run)) => (&run.start.wishes, &run.words),
             Some(Verb::Shell(shell)) => (&shell.start.wishes, &shell.words),
-            Some(Verb::Explain(Explain { question, .. }) | Verb::Export(Export { question, .. })) => {
-                (&question.wishes, &question.words)
-            }
+            Some(
+                Verb::Explain(Explain { question, .. }) | Verb::Export(Export { question, .. }),
+            ) => (&question.wishes, &question.words),
             Some(Verb::Verify(verify)) => (&verify.wishes, &verify.words),
             Some(Verb::Trace(trace)) => (&trace.wishes, &trace.words),
             Some(Verb::Record(record)) => (&record.wishes, &record.words),
@@ -55,15 +58,23 @@ impl Cli {
             Some(Verb::Init(init)) => (&init.wishes, &init.words),
             Some(Verb::Doctor(doctor)) => (&self.start.wishes, &doctor.words),
             Some(Verb::Diagnose(diagnose)) => (&diagnose.wishes, &diagnose.words),
-            Some(Verb::List(_) | Verb::Fleet(_) | Verb::Allow(_) | Verb::Hook(_) | Verb::Completions(_)) => {
-                (&self.start.wishes, &[])
-            }
+            Some(
+                Verb::List(_)
+                | Verb::Fleet(_)
+                | Verb::Allow(_)
+                | Verb::Hook(_)
+                | Verb::Completions(_),
+            ) => (&self.start.wishes, &[]),
         }
     }
 
     /// Gives the options before a verb to the verb, as if they came after it. Fails for an option that the verb lacks.
     pub fn settle(mut self) -> Result<Cli, clap::Error> {
-        let Start { wishes, building, verify } = std::mem::take(&mut self.start);
+        let Start {
+            wishes,
+            building,
+            verify,
+        } = std::mem::take(&mut self.start);
         let first = std::mem::take(&mut self.first);
         let is_taken = match &mut self.verb {
             None => {
@@ -97,11 +108,21 @@ impl Cli {
             own.build |= building.build;
         }
         let (own_wishes, own_verify, verb) = match &mut self.verb {
-            None => (Some(&mut self.start.wishes), Some(&mut self.start.verify), ""),
-            Some(Verb::Run(run)) => (Some(&mut run.start.wishes), Some(&mut run.start.verify), "run"),
-            Some(Verb::Shell(shell)) => {
-                (Some(&mut shell.start.wishes), Some(&mut shell.start.verify), "shell")
-            }
+            None => (
+                Some(&mut self.start.wishes),
+                Some(&mut self.start.verify),
+                "",
+            ),
+            Some(Verb::Run(run)) => (
+                Some(&mut run.start.wishes),
+                Some(&mut run.start.verify),
+                "run",
+            ),
+            Some(Verb::Shell(shell)) => (
+                Some(&mut shell.start.wishes),
+                Some(&mut shell.start.verify),
+                "shell",
+            ),
             Some(Verb::List(_)) => (None, None, "list"),
             Some(Verb::Explain(explain)) => (Some(&mut explain.question.wishes), None, "explain"),
             Some(Verb::Export(export)) => (Some(&mut export.question.wishes), None, "export"),
@@ -141,8 +162,15 @@ impl Cli {
             return Err(not_with("--build", verb));
         }
         if !is_taken {
-            let verb = if ["", "run"].contains(&verb) { "run' without '--fetch" } else { verb };
-            return Err(not_with(if first.fetch { "--fetch" } else { "--yes" }, verb));
+            let verb = if ["", "run"].contains(&verb) {
+                "run' without '--fetch"
+            } else {
+                verb
+            };
+            return Err(not_with(
+                if first.fetch { "--fetch" } else { "--yes" },
+                verb,
+            ));
         }
         Ok(self)
     }

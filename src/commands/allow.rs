@@ -15,21 +15,39 @@ pub fn allow(host: &Host, common: &Common, options: &Allow) -> Result<Exit, Erro
     only_here(common, "allow")?;
     if options.list {
         let allowed = trust::list(host);
-        print(&if options.json { report::json::allowed(&allowed) } else { report::allowed(&allowed) })?;
+        print(&if options.json {
+            report::json::allowed(&allowed)
+        } else {
+            report::allowed(&allowed)
+        })?;
         return Ok(Exit::Yes);
     }
     let path = file(host, common, options);
-    let kept = |error| Error::NotKept { path: trust::directory(host).unwrap_or_default(), error };
+    let kept = |error| Error::NotKept {
+        path: trust::directory(host).unwrap_or_default(),
+        error,
+    };
     if options.revoke {
         let was_allowed = trust::revoke(host, &path).map_err(kept)?;
-        say(common, &if was_allowed { report::revoked(&path) } else { report::never_allowed(&path) });
+        say(
+            common,
+            &if was_allowed {
+                report::revoked(&path)
+            } else {
+                report::never_allowed(&path)
+            },
+        );
         return Ok(if was_allowed { Exit::Yes } else { Exit::No });
     }
     let bytes = files::read(host, &path)?.ok_or_else(|| files::missing(host, &path))?;
     // A file that cannot be understood cannot be allowed.
     let said = read::file(&bytes, &path, &vocabulary())?;
     trust::allow(host, &path, &bytes).map_err(kept)?;
-    let layers = said.programs.into_iter().map(|(_, layer)| layer).chain([said.layer]);
+    let layers = said
+        .programs
+        .into_iter()
+        .map(|(_, layer)| layer)
+        .chain([said.layer]);
     let counts: Vec<Setting> = layers.flatten().filter(Setting::needs_trust).collect();
     say(common, &report::now_allowed(&path, &counts));
     Ok(Exit::Yes)

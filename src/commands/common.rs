@@ -27,7 +27,10 @@ struct Place {
 
 impl Place {
     fn has(&self, family: &Family) -> bool {
-        self.libraries.all.iter().any(|own| is_same_build(own, family))
+        self.libraries
+            .all
+            .iter()
+            .any(|own| is_same_build(own, family))
     }
 }
 
@@ -45,22 +48,42 @@ pub(super) fn common_lock(
     let mut tried: Vec<Family> = Vec::new();
     let mut refused = Vec::new();
     for _ in 0..ROUNDS {
-        let wish = Lock { families: fixed.values().cloned().collect(), ..Lock::default() };
+        let wish = Lock {
+            families: fixed.values().cloned().collect(),
+            ..Lock::default()
+        };
         let first = &places[0];
         let lock = match picks(&first.host, common, words, &wish) {
             Ok(picks) if picks.set.is_empty() => return Ok(Err(NoCommonLock::Nothing)),
             Ok(picks) => lock(picks.set, &places),
             Err(why) => return Ok(Err(NoCommonLock::Refused(vec![(first.hosts.clone(), why)]))),
         };
-        let refuses =
-            |place: &Place| Some((place.hosts.clone(), picks(&place.host, common, words, &lock).err()?));
+        let refuses = |place: &Place| {
+            Some((
+                place.hosts.clone(),
+                picks(&place.host, common, words, &lock).err()?,
+            ))
+        };
         refused = places.iter().filter_map(refuses).collect();
         let is_lacking = |family: &&Family| !places.iter().all(|place| place.has(family));
-        let Some(family) = lock.families.iter().find(is_lacking).filter(|_| !refused.is_empty()) else {
-            return Ok(if refused.is_empty() { Ok(lock) } else { Err(NoCommonLock::Refused(refused)) });
+        let Some(family) = lock
+            .families
+            .iter()
+            .find(is_lacking)
+            .filter(|_| !refused.is_empty())
+        else {
+            return Ok(if refused.is_empty() {
+                Ok(lock)
+            } else {
+                Err(NoCommonLock::Refused(refused))
+            });
         };
         tried.push(family.clone());
-        let others = first.libraries.all.iter().filter(|one| one.name == family.name && !tried.contains(one));
+        let others = first
+            .libraries
+            .all
+            .iter()
+            .filter(|one| one.name == family.name && !tried.contains(one));
         let everywhere = others.filter(|one| places.iter().all(|place| place.has(one)));
         match everywhere.max_by_key(|one| one.version) {
             Some(other) => _ = fixed.insert(family.name.clone(), other.clone()),
@@ -73,15 +96,33 @@ pub(super) fn common_lock(
 /// The versions of a library on all machines.
 fn nowhere(family: &Family, places: &[Place]) -> NoCommonLock {
     let versions = |place: &Place| -> BTreeSet<String> {
-        let own = place.libraries.all.iter().filter(|one| one.name == family.name);
-        own.map(|one| one.version.map_or_else(|| "?".to_owned(), |version| version.to_string())).collect()
+        let own = place
+            .libraries
+            .all
+            .iter()
+            .filter(|one| one.name == family.name);
+        own.map(|one| {
+            one.version
+                .map_or_else(|| "?".to_owned(), |version| version.to_string())
+        })
+        .collect()
     };
     let words = |versions: BTreeSet<String>| {
         let words: Vec<String> = versions.into_iter().collect();
-        if words.is_empty() { "none".to_owned() } else { words.join(", ") }
+        if words.is_empty() {
+            "none".to_owned()
+        } else {
+            words.join(", ")
+        }
     };
-    let common = places.iter().map(versions).reduce(|all, own| all.intersection(&own).cloned().collect());
-    let on = places.iter().map(|place| (place.hosts.clone(), words(versions(place)))).collect();
+    let common = places
+        .iter()
+        .map(versions)
+        .reduce(|all, own| all.intersection(&own).cloned().collect());
+    let on = places
+        .iter()
+        .map(|place| (place.hosts.clone(), words(versions(place))))
+        .collect();
     NoCommonLock::Family {
         name: family.name.clone(),
         has_version: common.is_some_and(|all| !all.is_empty()),
@@ -96,19 +137,28 @@ fn is_same_build(one: &Family, other: &Family) -> bool {
 fn place(host: &Host, common: &Common, group: &Group, words: &[OsString]) -> Result<Place, Error> {
     let path: &Path = &group.machines[0].path;
     let machine = Machine::read(host, path).map_err(|fault| unusable(path, fault.0))?;
-    let node = machine.host().map_err(|error| unusable(path, error.to_string()))?;
+    let node = machine
+        .host()
+        .map_err(|error| unusable(path, error.to_string()))?;
     let there = in_image(host, common, node)?;
     let hosts = host_list(group.machines.iter().map(|one| one.name.as_str()));
     // A machine that refuses the program has no lock.
     let libraries = picks(&there, common, words, &Lock::default()).unwrap_or_default();
-    Ok(Place { hosts, host: there, libraries })
+    Ok(Place {
+        hosts,
+        host: there,
+        libraries,
+    })
 }
 
 fn lock(families: Vec<Family>, places: &[Place]) -> Lock {
     let cuda = families.iter().filter_map(|family| family.cuda).max();
     Lock {
         driver: cuda.and_then(|cuda| knowledge().driver_floor(cuda, None)),
-        gpus: places.iter().flat_map(|place| place.libraries.gpus.iter().copied()).collect(),
+        gpus: places
+            .iter()
+            .flat_map(|place| place.libraries.gpus.iter().copied())
+            .collect(),
         families,
     }
 }

@@ -22,7 +22,12 @@ pub(super) fn compare(host: &Host, common: &Common, options: &Doctor) -> Result<
     let (a, b) = match options.compare.as_slice() {
         [a, b] => (a, b),
         [a] => (a, &here),
-        _ => return Err(unusable(&options.compare[2], "two sides are compared, and this is the third")),
+        _ => {
+            return Err(unusable(
+                &options.compare[2],
+                "two sides are compared, and this is the third",
+            ));
+        }
     };
     let side = |path: &Path| -> Result<ComparedSide, Error> {
         let host = side(host, path)?;
@@ -32,7 +37,13 @@ pub(super) fn compare(host: &Host, common: &Common, options: &Doctor) -> Result<
             programs => programs?,
         };
         programs.retain(|program| !program.is_missing);
-        Ok(ComparedSide { name: show(path), env: host.env.clone(), examination, inventory, programs })
+        Ok(ComparedSide {
+            name: show(path),
+            env: host.env.clone(),
+            examination,
+            inventory,
+            programs,
+        })
     };
     let named = options.words.first().map(|_| shell_words(&options.words));
     let comparison = Comparison::new([&side(a)?, &side(b)?], named);
@@ -55,17 +66,28 @@ fn side(host: &Host, path: &Path) -> Result<Host, Error> {
     if host.is_directory(path) {
         let bin = host.absolute(path).join("bin");
         if !host.is_executable(&bin.join("python3")) {
-            return Err(unusable(path, "it is no environment: bin/python3 is missing"));
+            return Err(unusable(
+                path,
+                "it is no environment: bin/python3 is missing",
+            ));
         }
         let rest = host.env.get("PATH").map(OsStr::to_owned);
-        env.set("PATH", join_elements([bin.as_os_str()].into_iter().chain(rest.as_deref())));
+        env.set(
+            "PATH",
+            join_elements([bin.as_os_str()].into_iter().chain(rest.as_deref())),
+        );
     } else if path != Path::new(HERE) {
         let machine = Machine::read(host, path).map_err(|fault| unusable(path, &fault.0))?;
-        return machine.host().map_err(|error| unusable(path, &error.to_string()));
+        return machine
+            .host()
+            .map_err(|error| unusable(path, &error.to_string()));
     }
     Ok(host.inside(env, host.cwd.clone()))
 }
 
 fn unusable(side: &Path, why: &str) -> Error {
-    Error::NotComparable { side: side.to_owned(), why: why.to_owned() }
+    Error::NotComparable {
+        side: side.to_owned(),
+        why: why.to_owned(),
+    }
 }

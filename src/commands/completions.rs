@@ -36,19 +36,31 @@ pub fn completions(host: Host, common: &Common, options: &Completions) -> Result
 
 /// The frameworks in the environment of the first Python in PATH.
 fn frameworks(host: &Host) -> Vec<Candidate> {
-    let python = Command { program: "python3".into(), arguments: Vec::new() };
-    let Ok(python) = program::environment(host, &python) else { return Vec::new() };
-    examined::frameworks(host, &python).map(|name| (name.clone(), String::new())).collect()
+    let python = Command {
+        program: "python3".into(),
+        arguments: Vec::new(),
+    };
+    let Ok(python) = program::environment(host, &python) else {
+        return Vec::new();
+    };
+    examined::frameworks(host, &python)
+        .map(|name| (name.clone(), String::new()))
+        .collect()
 }
 
 /// The candidates for a value of this name.
 fn values(host: &Host, name: &str) -> Vec<Candidate> {
     let families = |end: &str| -> Vec<Candidate> {
         let families = catalog().families.iter();
-        families.map(|family| (format!("{}{end}", family.name), family.display.clone())).collect()
+        families
+            .map(|family| (format!("{}{end}", family.name), family.display.clone()))
+            .collect()
     };
     let bare = |names: Vec<&str>| -> Vec<Candidate> {
-        names.into_iter().map(|name| (name.to_owned(), String::new())).collect()
+        names
+            .into_iter()
+            .map(|name| (name.to_owned(), String::new()))
+            .collect()
     };
     match name {
         "FAMILY" => families(""),

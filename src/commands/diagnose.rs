@@ -32,7 +32,11 @@ pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit,
     };
     let is_elsewhere = options.words.is_empty() && is_elsewhere(&host, &log.paths);
     let command = command_of(&words);
-    let subject = if words.is_empty() { Subject::Project } else { Subject::Command(&command) };
+    let subject = if words.is_empty() {
+        Subject::Project
+    } else {
+        Subject::Command(&command)
+    };
     let request = Request::new(&host, common, &options.wishes, subject, Purpose::Answer);
     follow(&request, |reached| match reached {
         Reached::Decision(facts, decision) => {
@@ -42,7 +46,9 @@ pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit,
                 is_elsewhere: is_elsewhere || causes::contradicts(&facts.inventory, &log.chain),
                 ..known_from_text(&log)
             };
-            explained(facts, decision, common, text, false, |found| tell(&host, common, options, found))?;
+            explained(facts, decision, common, text, false, |found| {
+                tell(&host, common, options, found)
+            })?;
             Err(Stop::Exit(Exit::Yes))
         }
         _ => Ok(()),
@@ -60,16 +66,39 @@ pub(super) fn explained<T>(
 ) -> T {
     let (host, inventory) = (facts.host, &facts.inventory);
     let (choice, vocabulary) = (resolve::choice(host, common), resolve::vocabulary());
-    let machine = doctor::Subject { host, inventory, views: &own_views(host), choice, vocabulary };
+    let machine = doctor::Subject {
+        host,
+        inventory,
+        views: &own_views(host),
+        choice,
+        vocabulary,
+    };
     let examination = doctor::examine(&machine);
     let (is_known, is_elsewhere) = (!text.is_program_guessed, text.is_elsewhere);
-    let known = facts.of_failure(decision, &examination, common, is_known, is_elsewhere, is_pinned);
+    let known = facts.of_failure(
+        decision,
+        &examination,
+        common,
+        is_known,
+        is_elsewhere,
+        is_pinned,
+    );
     let causes = causes::causes(&known, text.chain);
-    tell(&Diagnosis { causes: &causes, elements: &examination.elements, ..text })
+    tell(&Diagnosis {
+        causes: &causes,
+        elements: &examination.elements,
+        ..text
+    })
 }
 
 pub(super) fn known_from_text(log: &Log) -> Diagnosis<'_> {
-    let Log { chain, is_utf16, left_out, is_empty, .. } = log;
+    let Log {
+        chain,
+        is_utf16,
+        left_out,
+        is_empty,
+        ..
+    } = log;
     Diagnosis {
         chain,
         causes: &[],
@@ -83,7 +112,12 @@ pub(super) fn known_from_text(log: &Log) -> Diagnosis<'_> {
     }
 }
 
-fn tell(host: &Host, common: &Common, options: &Diagnose, diagnosis: &Diagnosis<'_>) -> Result<(), Error> {
+fn tell(
+    host: &Host,
+    common: &Common,
+    options: &Diagnose,
+    diagnosis: &Diagnosis<'_>,
+) -> Result<(), Error> {
     if paper::deliver(common, &options.paper, || report::diagnosed_page(diagnosis))? {
         return Ok(());
     }
@@ -91,7 +125,12 @@ fn tell(host: &Host, common: &Common, options: &Diagnose, diagnosis: &Diagnosis<
     print(&if options.json {
         report::diagnosis_json(diagnosis)
     } else {
-        style.page(&report::diagnosis(diagnosis, options.all, common.verbose, style))
+        style.page(&report::diagnosis(
+            diagnosis,
+            options.all,
+            common.verbose,
+            style,
+        ))
     })
 }
 
@@ -99,15 +138,32 @@ fn tell(host: &Host, common: &Common, options: &Diagnose, diagnosis: &Diagnosis<
 /// names, or else the first that is installed. True if the text names them.
 fn program_of(host: &Host, paths: &NamedPaths) -> (Vec<OsString>, bool) {
     let python = |site: &PathBuf| Some(site.ancestors().nth(3)?.join("bin/python3"));
-    let named = paths.sites.iter().filter_map(python).find(|python| host.is_executable(python));
+    let named = paths
+        .sites
+        .iter()
+        .filter_map(python)
+        .find(|python| host.is_executable(python));
     let is_known = named.is_some();
     let python: OsString = named.map_or_else(|| "python3".into(), PathBuf::into_os_string);
-    let command = Command { program: python.clone(), arguments: Vec::new() };
-    let Ok(environment) = program::environment(host, &command) else { return (Vec::new(), false) };
+    let command = Command {
+        program: python.clone(),
+        arguments: Vec::new(),
+    };
+    let Ok(environment) = program::environment(host, &command) else {
+        return (Vec::new(), false);
+    };
     let here: Vec<&String> = frameworks(host, &environment).collect();
-    let module = here.iter().find(|module| paths.modules.contains(**module)).or(here.first());
+    let module = here
+        .iter()
+        .find(|module| paths.modules.contains(**module))
+        .or(here.first());
     let code = module.map(|module| ["-c".into(), format!("import {module}").into()]);
-    (std::iter::once(python).chain(code.into_iter().flatten()).collect(), is_known)
+    (
+        std::iter::once(python)
+            .chain(code.into_iter().flatten())
+            .collect(),
+        is_known,
+    )
 }
 
 fn is_elsewhere(host: &Host, paths: &NamedPaths) -> bool {

@@ -25,8 +25,14 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
     }
     let describes = options.save_in.is_some() || !options.programs.is_empty();
     if describes && !options.words.is_empty() {
-        let begin = options.programs.last().map(|line| format!("{line} ")).unwrap_or_default();
-        return Err(Error::NotQuoted { line: begin + &report::shell_words(&options.words) });
+        let begin = options
+            .programs
+            .last()
+            .map(|line| format!("{line} "))
+            .unwrap_or_default();
+        return Err(Error::NotQuoted {
+            line: begin + &report::shell_words(&options.words),
+        });
     }
     // The file is this machine's, whichever is looked at.
     let file = match &options.save_in {
@@ -34,11 +40,17 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
         None => options.save.as_ref().map(|file| host.absolute(file)),
     };
     let is_new = options.save_in.is_none();
-    if let Some(file) = file.as_ref().filter(|file| is_new && host.lstat(file).is_ok()) {
+    if let Some(file) = file
+        .as_ref()
+        .filter(|file| is_new && host.lstat(file).is_ok())
+    {
         return Err(Error::Exists { path: file.clone() });
     }
     if let Some(file) = &file {
-        storage::can_publish(&host, file).map_err(|error| Error::Report { path: file.clone(), error })?;
+        storage::can_publish(&host, file).map_err(|error| Error::Report {
+            path: file.clone(),
+            error,
+        })?;
     }
     let host = machine(host, common)?;
     let (examination, inventory) = examine(&host, common)?;
@@ -52,7 +64,11 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
     if paper::deliver(common, &options.paper, page)? {
         // Written.
     } else if options.json {
-        print(&report::json::examination(&examination, &inventory, &programs))?;
+        print(&report::json::examination(
+            &examination,
+            &inventory,
+            &programs,
+        ))?;
     } else {
         let page = report::examination(&examination, &inventory, common.verbose, style);
         print(&style.page(&(page + &report::programs(&programs, style))))?;
@@ -60,7 +76,11 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
     if let Some(file) = &file {
         save(&host, common, options, file)?;
     }
-    Ok(if examination.has_error() { Exit::No } else { Exit::Yes })
+    Ok(if examination.has_error() {
+        Exit::No
+    } else {
+        Exit::Yes
+    })
 }
 
 /// Scans a second time, as under `--root` and all that `list` would show, and writes a description of what was read.
@@ -70,7 +90,14 @@ fn save(host: &Host, common: &Common, options: &Doctor, file: &Path) -> Result<(
     let (examination, _) = examine(&host, common)?;
     let settings = Settings::resolve(&host, common, &Wishes::default(), None, Purpose::Examine)?;
     let everywhere = everywhere(&settings, common, None).unwrap_or_default();
-    inventory::scan(&host, &Scope { code: true, ..everywhere }, &mut ScanCache::default());
+    inventory::scan(
+        &host,
+        &Scope {
+            code: true,
+            ..everywhere
+        },
+        &mut ScanCache::default(),
+    );
     for line in &options.programs {
         let program = examine_line(&host, common, line);
         if program.is_missing {
@@ -91,10 +118,23 @@ fn save(host: &Host, common: &Common, options: &Doctor, file: &Path) -> Result<(
 
 /// Returns the name of the file that describes this machine in a directory with those of others.
 fn name_of_node(host: &Host, options: &Doctor) -> Result<PathBuf, Error> {
-    let of_slurm = || host.env.non_empty(NODE_OF_SLURM).map(|name| name.to_string_lossy().into_owned());
+    let of_slurm = || {
+        host.env
+            .non_empty(NODE_OF_SLURM)
+            .map(|name| name.to_string_lossy().into_owned())
+    };
     let short = |name: String| name.split('.').next().unwrap_or_default().to_owned();
-    let own = || host.read_text(Path::new("/proc/sys/kernel/hostname")).ok().map(short);
-    let name = options.node.clone().or_else(of_slurm).or_else(own).unwrap_or_default();
+    let own = || {
+        host.read_text(Path::new("/proc/sys/kernel/hostname"))
+            .ok()
+            .map(short)
+    };
+    let name = options
+        .node
+        .clone()
+        .or_else(of_slurm)
+        .or_else(own)
+        .unwrap_or_default();
     if !is_host(name.trim()) {
         return Err(Error::NotANode { name });
     }

@@ -28,11 +28,21 @@ impl Ended<'_> {
         common: &Common,
         options: Option<&Diagnose>,
     ) {
-        let Ended { log, status, command, is_pinned } = *self;
+        let Ended {
+            log,
+            status,
+            command,
+            is_pinned,
+        } = *self;
         let style = Style::stderr(common.color).of(facts.host);
-        let words: Vec<OsString> =
-            std::iter::once(&command.program).chain(&command.arguments).cloned().collect();
-        let text = Diagnosis { program: &words, ..known_from_text(log) };
+        let words: Vec<OsString> = std::iter::once(&command.program)
+            .chain(&command.arguments)
+            .cloned()
+            .collect();
+        let text = Diagnosis {
+            program: &words,
+            ..known_from_text(log)
+        };
         let all = options.is_some_and(|options| options.all);
         let is_json = options.is_some_and(|options| options.json);
         let explain = || {
@@ -41,7 +51,9 @@ impl Ended<'_> {
                     return report::diagnosis_json(diagnosis);
                 }
                 let in_form = options.map_or(Ok(false), |options| {
-                    paper::deliver_after(common, &options.paper, || report::diagnosed_page(diagnosis))
+                    paper::deliver_after(common, &options.paper, || {
+                        report::diagnosed_page(diagnosis)
+                    })
                 });
                 match in_form {
                     Ok(true) => return String::new(),
@@ -49,7 +61,10 @@ impl Ended<'_> {
                     Err(error) => return format!("cudarun: {}\n", report::error(&error)),
                 }
                 let page = report::diagnosis(diagnosis, all, common.verbose, style);
-                style.page(&format!("\n{}\n{page}", report::ended(&command.program, status)))
+                style.page(&format!(
+                    "\n{}\n{page}",
+                    report::ended(&command.program, status)
+                ))
             })
         };
         let is_page = options.is_some_and(|options| options.paper.is_asked());

@@ -23,10 +23,19 @@ pub(super) fn programs(
     if !words.is_empty() {
         return Ok(examine_program(host, common, words)?.into_iter().collect());
     }
-    let python = Command { program: "python3".into(), arguments: Vec::new() };
-    let Ok(python) = program::environment(host, &python) else { return Ok(Vec::new()) };
+    let python = Command {
+        program: "python3".into(),
+        arguments: Vec::new(),
+    };
+    let Ok(python) = program::environment(host, &python) else {
+        return Ok(Vec::new());
+    };
     let examined = |module: &String| {
-        let words = ["python3".into(), "-c".into(), format!("import {module}").into()];
+        let words = [
+            "python3".into(),
+            "-c".into(),
+            format!("import {module}").into(),
+        ];
         examine_program(host, common, &words).ok()?
     };
     Ok(frameworks(host, &python).filter_map(examined).collect())
@@ -34,9 +43,16 @@ pub(super) fn programs(
 
 /// The modules of the frameworks in the environment of a Python.
 pub(super) fn frameworks(host: &Host, python: &Program) -> impl Iterator<Item = &'static String> {
-    let is_here =
-        |module: &&String| python.site_packages.iter().any(|site| host.is_directory(&site.join(module)));
-    catalog().frameworks.iter().filter_map(move |framework| framework.modules.iter().find(is_here))
+    let is_here = |module: &&String| {
+        python
+            .site_packages
+            .iter()
+            .any(|site| host.is_directory(&site.join(module)))
+    };
+    catalog()
+        .frameworks
+        .iter()
+        .filter_map(move |framework| framework.modules.iter().find(is_here))
 }
 
 /// Examines the program of a command line, as a shell would read it.
@@ -48,7 +64,10 @@ pub(super) fn examine_line(host: &Host, common: &Common, line: &str) -> Examined
         None => Err("it is no command line".to_owned()),
     };
     match examined {
-        Ok(Some(program)) => ExaminedProgram { command: line.to_owned(), ..program },
+        Ok(Some(program)) => ExaminedProgram {
+            command: line.to_owned(),
+            ..program
+        },
         Ok(None) => ExaminedProgram::missing(line, Vec::new()),
         Err(why) => ExaminedProgram::missing(line, vec![why]),
     }
@@ -60,13 +79,26 @@ fn examine_program(
     words: &[OsString],
 ) -> Result<Option<ExaminedProgram>, Error> {
     let (command, wishes) = (command_of(words), Wishes::default());
-    let request = Request::new(host, common, &wishes, Subject::Command(&command), Purpose::Answer);
+    let request = Request::new(
+        host,
+        common,
+        &wishes,
+        Subject::Command(&command),
+        Purpose::Answer,
+    );
     let mut found = None;
     pipeline::run(&request, &mut |reached| match reached {
         Reached::Decision(facts, decision) => {
-            let (inventory, before, compilers) = (&facts.inventory, facts.before(), &facts.compilers);
-            let told =
-                report::examined_program(words, &facts.program, inventory, decision, &before, compilers);
+            let (inventory, before, compilers) =
+                (&facts.inventory, facts.before(), &facts.compilers);
+            let told = report::examined_program(
+                words,
+                &facts.program,
+                inventory,
+                decision,
+                &before,
+                compilers,
+            );
             found = Some(told);
             Err(Stop::Exit(Exit::Yes))
         }
@@ -93,15 +125,29 @@ pub(super) fn examine(host: &Host, common: &Common) -> Result<(Examination, Inve
 fn inventory(host: &Host, common: &Common) -> Result<Inventory, Error> {
     let scope = |settings: &Settings| {
         let mut scope = any_program(settings, common)?;
-        let python = Command { program: "python3".into(), arguments: Vec::new() };
+        let python = Command {
+            program: "python3".into(),
+            arguments: Vec::new(),
+        };
         if let Ok(program) = program::environment(host, &python) {
             scope.machine = program.machine;
             scope.site_packages = program.site_packages;
         }
-        Ok(Scope { owners: true, extensions: true, toolkits: true, ..scope })
+        Ok(Scope {
+            owners: true,
+            extensions: true,
+            toolkits: true,
+            ..scope
+        })
     };
     let wishes = Wishes::default();
-    let request = Request::new(host, common, &wishes, Subject::Machine(&scope), Purpose::Examine);
+    let request = Request::new(
+        host,
+        common,
+        &wishes,
+        Subject::Machine(&scope),
+        Purpose::Examine,
+    );
     let mut found = None;
     pipeline::run(&request, &mut |reached| match reached {
         Reached::Inventory(_, inventory) => {

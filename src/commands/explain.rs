@@ -15,20 +15,40 @@ pub fn explain(host: Host, common: &Common, explain: &Explain) -> Result<Exit, E
     let request = Request {
         skipped: usize::from(explain.next),
         is_build: explain.question.building.build,
-        ..Request::new(&host, common, &explain.question.wishes, Subject::Command(&command), Purpose::Answer)
+        ..Request::new(
+            &host,
+            common,
+            &explain.question.wishes,
+            Subject::Command(&command),
+            Purpose::Answer,
+        )
     };
     follow(&request, |reached| match reached {
         Reached::Decision(facts, decision) => {
             tell(facts, decision, common, explain)?;
-            Err(Stop::Exit(if decision.is_refused() { Exit::No } else { Exit::Yes }))
+            Err(Stop::Exit(if decision.is_refused() {
+                Exit::No
+            } else {
+                Exit::Yes
+            }))
         }
         _ => Ok(()),
     })
 }
 
-fn tell(facts: &Facts<'_>, decision: &Decision, common: &Common, explain: &Explain) -> Result<(), Error> {
+fn tell(
+    facts: &Facts<'_>,
+    decision: &Decision,
+    common: &Common,
+    explain: &Explain,
+) -> Result<(), Error> {
     let change = pipeline::planned(facts, decision)?;
-    let remarks: Vec<String> = facts.settings.remarks.iter().map(report::setting_remark).collect();
+    let remarks: Vec<String> = facts
+        .settings
+        .remarks
+        .iter()
+        .map(report::setting_remark)
+        .collect();
     let explanation = report::Explanation {
         program: &facts.program,
         inventory: &facts.inventory,
@@ -42,7 +62,9 @@ fn tell(facts: &Facts<'_>, decision: &Decision, common: &Common, explain: &Expla
         remarks: &remarks,
         words: &explain.question.words,
     };
-    if paper::deliver(common, &explain.paper, || report::explained_page(&explanation))? {
+    if paper::deliver(common, &explain.paper, || {
+        report::explained_page(&explanation)
+    })? {
         return Ok(());
     }
     let style = Style::stdout(common.color).of(facts.host);

@@ -17,8 +17,17 @@ pub fn export(host: Host, common: &Common, export: &Export) -> Result<Exit, Erro
     let question = &export.question;
     let host = machine(host, common)?;
     let command = command_of(&question.words);
-    let request = Request::new(&host, common, &question.wishes, Subject::Command(&command), Purpose::Start);
-    let request = Request { is_build: question.building.build, ..request };
+    let request = Request::new(
+        &host,
+        common,
+        &question.wishes,
+        Subject::Command(&command),
+        Purpose::Start,
+    );
+    let request = Request {
+        is_build: question.building.build,
+        ..request
+    };
     follow(&request, |reached| match reached {
         Reached::Decision(facts, decision) => {
             refuse(facts, decision, question.json, common)?;
@@ -46,7 +55,11 @@ fn tell(facts: &Facts<'_>, change: &Change, common: &Common, export: &Export) ->
     }
     let mut code = shell_code(&change.diff, export.shell, common);
     if export.shell == Dialect::Direnv {
-        code.extend(decisive_files(facts, common).iter().map(|path| report::watch(path)));
+        code.extend(
+            decisive_files(facts, common)
+                .iter()
+                .map(|path| report::watch(path)),
+        );
     }
     print(&code)
 }
@@ -66,7 +79,12 @@ fn shell_code(diff: &Diff, dialect: Dialect, common: &Common) -> String {
 /// The files that a person changes to get another answer, existing or not: settings and locks, the program, the packages
 /// of its Python.
 fn decisive_files(facts: &Facts<'_>, common: &Common) -> BTreeSet<PathBuf> {
-    let Facts { host, settings, program, .. } = facts;
+    let Facts {
+        host,
+        settings,
+        program,
+        ..
+    } = facts;
     let mut files = settings.watched.clone();
     files.insert(files::lock(host, settings.project.as_deref()));
     if settings.project.is_none() && !common.no_config {

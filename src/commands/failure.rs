@@ -27,9 +27,15 @@ pub fn diagnose(host: &Host, common: &Common, options: &Diagnose) -> Result<Exit
         return Err(Error::NoProgram { text: text.clone() });
     }
     let command = command_of(&options.words);
-    let proof = ProofOptions { is_quiet: common.quiet, ..ProofOptions::default() };
+    let proof = ProofOptions {
+        is_quiet: common.quiet,
+        ..ProofOptions::default()
+    };
     let subject = Subject::Command(&command);
-    let request = Request { proof, ..Request::new(host, common, &options.wishes, subject, Purpose::Start) };
+    let request = Request {
+        proof,
+        ..Request::new(host, common, &options.wishes, subject, Purpose::Start)
+    };
     follow(&request, |reached| match reached {
         Reached::Decision(facts, decision) if options.as_is => {
             if !common.quiet {
@@ -45,7 +51,14 @@ pub fn diagnose(host: &Host, common: &Common, options: &Diagnose) -> Result<Exit
         Reached::Proof(facts, decision, proven) => {
             let when = facts.settings.layers.verify().unwrap_or_default();
             say_proof(decision, proven, when, common)?;
-            watch(facts, decision, Some(&proven.change), &command, common, Some(options))
+            watch(
+                facts,
+                decision,
+                Some(&proven.change),
+                &command,
+                common,
+                Some(options),
+            )
         }
         _ => Ok(()),
     })
@@ -63,18 +76,30 @@ pub(super) fn watch(
 ) -> Result<(), Stop> {
     let planned = change.map_or_else(Diff::default, |change| change.diff.clone());
     // A second cudarun, which the program starts, would explain the same failure again.
-    let none = Change { name: variables::ON_FAILURE.into(), value: Some("none".into()) };
-    let exec =
-        Exec { diff: planned.then(&Diff(vec![none])), ..launch::unchanged(&facts.program.path, command) };
+    let none = Change {
+        name: variables::ON_FAILURE.into(),
+        value: Some("none".into()),
+    };
+    let exec = Exec {
+        diff: planned.then(&Diff(vec![none])),
+        ..launch::unchanged(&facts.program.path, command)
+    };
     // Made with the first piece, since most programs write nothing to standard error.
     let mut reader: Option<LogReader> = None;
     crash::has_started();
-    let status = launch::run_relayed(&exec, |piece| reader.get_or_insert_default().take_live(piece))?;
+    let status = launch::run_relayed(&exec, |piece| {
+        reader.get_or_insert_default().take_live(piece)
+    })?;
     if reader.is_none() && status.success() && !options.is_some_and(|options| options.json) {
         return Err(Stop::Exit(Exit::Program(status)));
     }
     let log = reader.unwrap_or_default().finish();
-    let ended = Ended { log: &log, status, command, is_pinned: change.is_some() };
+    let ended = Ended {
+        log: &log,
+        status,
+        command,
+        is_pinned: change.is_some(),
+    };
     if facts.program.needs_nothing() && !log.chain.leading.is_empty() {
         // No library was looked for, because the program shows no need of one. Its failure may.
         let (wishes, subject) = (Wishes::default(), Subject::Command(command));

@@ -19,8 +19,15 @@ pub fn fetch(host: &Host, common: &Common, options: &Fetch) -> Result<Exit, Erro
     if !options.dry_run && options.into.is_none() {
         only_here(common, "fetch")?;
     }
-    if let Some(path) = options.from.iter().find(|from| !host.is_directory(&host.absolute(from))) {
-        return Err(Error::NoSuchDirectory { option: "--from", path: path.clone() });
+    if let Some(path) = options
+        .from
+        .iter()
+        .find(|from| !host.is_directory(&host.absolute(from)))
+    {
+        return Err(Error::NoSuchDirectory {
+            option: "--from",
+            path: path.clone(),
+        });
     }
     if let Some(action) = options.action() {
         return stored::answer(host, common, options, action);
@@ -45,15 +52,30 @@ fn families(options: &Fetch) -> Result<Option<Vec<FamilyWish>>, Error> {
         let text = word.to_string_lossy();
         let (name, range) = cli::family_and_range(&text);
         let family = family(name)?;
-        let wrong = |()| Error::BadRange { family, text: range.to_owned() };
-        Ok(FamilyWish { family, range: range.parse().map_err(wrong)? })
+        let wrong = |()| Error::BadRange {
+            family,
+            text: range.to_owned(),
+        };
+        Ok(FamilyWish {
+            family,
+            range: range.parse().map_err(wrong)?,
+        })
     };
-    options.words.iter().map(wish).collect::<Result<_, Error>>().map(Some)
+    options
+        .words
+        .iter()
+        .map(wish)
+        .collect::<Result<_, Error>>()
+        .map(Some)
 }
 
 /// Settings that are not allowed may name another store, so nothing is written before they are.
 fn purpose(options: &Fetch) -> Purpose {
-    if options.dry_run { Purpose::Answer } else { Purpose::Start }
+    if options.dry_run {
+        Purpose::Answer
+    } else {
+        Purpose::Start
+    }
 }
 
 fn of_families(
@@ -64,16 +86,33 @@ fn of_families(
 ) -> Result<Order, Error> {
     let mut order = None;
     let scope = |settings: &Settings| pipeline::any_program(settings, common);
-    let request = Request::new(there, common, &options.wishes, Subject::Machine(&scope), purpose(options));
+    let request = Request::new(
+        there,
+        common,
+        &options.wishes,
+        Subject::Machine(&scope),
+        purpose(options),
+    );
     follow(&request, |reached| match reached {
         Reached::Inventory(settings, inventory) => {
             let at_hand = fetch::at_hand(there, &settings.layers.wheels_from(&options.from));
             let machine = inventory::machine(there).unwrap_or(elf::X86_64);
-            let (toolkits, families): (Vec<_>, Vec<_>) =
-                families.iter().cloned().partition(|wish| wish.family == cli::TOOLKIT);
-            let none = |FamilyWish { family, range }| Error::NoWheel { family, range: range.to_string() };
-            let mut wheels =
-                wheels_of(&families, options.cuda, machine, &inventory, at_hand.as_ref()).map_err(none)?;
+            let (toolkits, families): (Vec<_>, Vec<_>) = families
+                .iter()
+                .cloned()
+                .partition(|wish| wish.family == cli::TOOLKIT);
+            let none = |FamilyWish { family, range }| Error::NoWheel {
+                family,
+                range: range.to_string(),
+            };
+            let mut wheels = wheels_of(
+                &families,
+                options.cuda,
+                machine,
+                &inventory,
+                at_hand.as_ref(),
+            )
+            .map_err(none)?;
             for toolkit in &toolkits {
                 let found = wheels_of_toolkit(toolkit, machine, &inventory, at_hand.as_ref());
                 wheels.extend(found.map_err(none)?);
@@ -87,13 +126,25 @@ fn of_families(
 }
 
 /// Returns how the answer ends where there is nothing to fetch.
-fn of_program(there: &Host, common: &Common, options: &Fetch) -> Result<Result<Order, Exit>, Error> {
+fn of_program(
+    there: &Host,
+    common: &Common,
+    options: &Fetch,
+) -> Result<Result<Order, Exit>, Error> {
     let command = command_of(&options.words);
     let mut order = None;
-    let request = Request::new(there, common, &options.wishes, Subject::Command(&command), purpose(options));
+    let request = Request::new(
+        there,
+        common,
+        &options.wishes,
+        Subject::Command(&command),
+        purpose(options),
+    );
     let exit = follow(&request, |reached| match reached {
         Reached::Outcome(facts, outcome) => {
-            let wheels = match facts.lack(outcome, &facts.settings.layers.wheels_from(&options.from)) {
+            let wheels = match facts
+                .lack(outcome, &facts.settings.layers.wheels_from(&options.from))
+            {
                 Lack::Nothing if matches!(outcome, Outcome::Nothing { .. }) && !options.json => {
                     (!common.quiet).then(|| report::say(&report::no_need(&facts.program)));
                     return Err(Stop::Exit(Exit::Yes));

@@ -28,7 +28,10 @@ impl Order {
     pub(super) fn new(settings: &Settings, wheels: Vec<MissingWheel>, options: &Fetch) -> Order {
         Order {
             into: options.into.clone(),
-            supply: Supply { from: settings.layers.wheels_from(&options.from), client: options.client },
+            supply: Supply {
+                from: settings.layers.wheels_from(&options.from),
+                client: options.client,
+            },
             dry_run: options.dry_run,
             json: options.json,
             ..Order::for_start(settings, wheels, options.yes)
@@ -58,9 +61,17 @@ pub(super) fn carry_out(host: &Host, common: &Common, order: &Order) -> Result<E
     let style = Style::stderr(common.color).of(host);
     let missing: Vec<MissingWheel> = match &order.into {
         Some(_) => order.wheels.clone(),
-        None => order.wheels.iter().filter(|wheel| !store.has(&wheel.entry)).cloned().collect(),
+        None => order
+            .wheels
+            .iter()
+            .filter(|wheel| !store.has(&wheel.entry))
+            .cloned()
+            .collect(),
     };
-    let place = order.into.as_deref().map_or(store.directory.clone(), |into| host.absolute(into));
+    let place = order
+        .into
+        .as_deref()
+        .map_or(store.directory.clone(), |into| host.absolute(into));
     if order.json {
         print(&report::json::to_fetch(&missing, &place))?;
     } else if missing.is_empty() {
@@ -68,14 +79,24 @@ pub(super) fn carry_out(host: &Host, common: &Common, order: &Order) -> Result<E
             report::say(&style.page(report::NOTHING_TO_FETCH));
         }
     } else if !common.quiet || order.dry_run || !may(order) {
-        let to_fetch =
-            report::ToFetch { wheels: &missing, place: &place, free: store.free(), from: &order.supply.from };
+        let to_fetch = report::ToFetch {
+            wheels: &missing,
+            place: &place,
+            free: store.free(),
+            from: &order.supply.from,
+        };
         let text = style.page(&report::to_fetch(&to_fetch, style));
-        if order.dry_run { print(&text)? } else { report::say(&text) }
+        if order.dry_run {
+            print(&text)?
+        } else {
+            report::say(&text)
+        }
     }
     if missing.is_empty() || order.dry_run {
         let at_hand = fetch::at_hand(host, &order.supply.from);
-        let absent = missing.iter().find(|one| at_hand.as_ref().is_some_and(|all| !all.contains(&one.file)));
+        let absent = missing
+            .iter()
+            .find(|one| at_hand.as_ref().is_some_and(|all| !all.contains(&one.file)));
         let told = absent.map(|wheel| super::say(&report::not_in(wheel, &order.supply.from)));
         return Ok(if told.is_some() { Exit::No } else { Exit::Yes });
     }

@@ -17,7 +17,10 @@ use crate::storage;
 
 pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Error> {
     if let Some(file) = &common.machine {
-        return Err(super::unusable(file, "`fleet` takes descriptions as arguments".to_owned()));
+        return Err(super::unusable(
+            file,
+            "`fleet` takes descriptions as arguments".to_owned(),
+        ));
     }
     must_be_image(host, common)?;
     if let Some(root) = &common.root {
@@ -26,7 +29,13 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
     }
     let (groups, mut unread) = fleet::find(host, &options.paths);
     // An image has the paths that the options name.
-    let hidden = |line: &String| if common.root.is_some() { line.clone() } else { save::hidden(host, line) };
+    let hidden = |line: &String| {
+        if common.root.is_some() {
+            line.clone()
+        } else {
+            save::hidden(host, line)
+        }
+    };
     let asked: Vec<String> = options.program.iter().map(hidden).collect();
     let mut examined = Vec::new();
     for group in groups {
@@ -34,7 +43,10 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
             Ok(one) => examined.push(ExaminedGroup::new(group, one)),
             Err(why) => unread.extend(group.machines.into_iter().map(|one| {
                 let why = UnreadReason::Unusable(why.clone());
-                Unread { path: one.path, why }
+                Unread {
+                    path: one.path,
+                    why,
+                }
             })),
         }
     }
@@ -47,7 +59,11 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
             say(&line);
         }
         let list = host_list(fleet.names(options.good));
-        print(&if list.is_empty() { list } else { format!("{list}\n") })?;
+        print(&if list.is_empty() {
+            list
+        } else {
+            format!("{list}\n")
+        })?;
     } else if paper::deliver(common, &options.paper, || report::fleet_page(&fleet))? {
         // Written.
     } else if options.json {
@@ -73,21 +89,46 @@ fn examine_group(
 ) -> Result<ComparedSide, String> {
     let machine = Machine::read(host, &group.machines[0].path);
     let machine = machine.map_err(|fault| fault.0)?;
-    let own: Vec<_> = machine.programs.iter().map(|line| shlex::split(line)).collect();
-    let mut lines = if asked.is_empty() { machine.programs.clone() } else { asked.to_vec() };
+    let own: Vec<_> = machine
+        .programs
+        .iter()
+        .map(|line| shlex::split(line))
+        .collect();
+    let mut lines = if asked.is_empty() {
+        machine.programs.clone()
+    } else {
+        asked.to_vec()
+    };
     lines.retain(|line| common.root.is_some() || own.contains(&shlex::split(line)));
     let node = machine.host().map_err(|error| error.to_string())?;
     let there = in_image(host, common, node).map_err(|error| report::error(&error))?;
-    let (examination, inventory) = examine(&there, common).map_err(|error| report::error(&error))?;
-    let programs = lines.iter().map(|line| examine_line(&there, common, line)).collect();
+    let (examination, inventory) =
+        examine(&there, common).map_err(|error| report::error(&error))?;
+    let programs = lines
+        .iter()
+        .map(|line| examine_line(&there, common, line))
+        .collect();
     let name = host_list(group.machines.iter().map(|one| one.name.as_str()));
-    Ok(ComparedSide { name, env: there.env.clone(), examination, inventory, programs })
+    Ok(ComparedSide {
+        name,
+        env: there.env.clone(),
+        examination,
+        inventory,
+        programs,
+    })
 }
 
 /// Writes the lock of the only program, or says why there is none.
-fn write_lock(host: &Host, common: &Common, fleet: &FleetReport, file: &Path) -> Result<Exit, Error> {
+fn write_lock(
+    host: &Host,
+    common: &Common,
+    fleet: &FleetReport,
+    file: &Path,
+) -> Result<Exit, Error> {
     let [program] = fleet.programs() else {
-        return Err(Error::NotOneProgram { count: fleet.programs().len() });
+        return Err(Error::NotOneProgram {
+            count: fleet.programs().len(),
+        });
     };
     if fleet.has_unread() {
         for line in report::unread_descriptions(fleet) {
@@ -95,8 +136,11 @@ fn write_lock(host: &Host, common: &Common, fleet: &FleetReport, file: &Path) ->
         }
         return Ok(Exit::Unknown);
     }
-    let words: Vec<OsString> =
-        shlex::split(program).unwrap_or_default().into_iter().map(OsString::from).collect();
+    let words: Vec<OsString> = shlex::split(program)
+        .unwrap_or_default()
+        .into_iter()
+        .map(OsString::from)
+        .collect();
     let groups: Vec<&Group> = fleet.groups().collect();
     let file = host.absolute(file);
     let found = match fleet.troubles() {

@@ -19,13 +19,29 @@ pub fn init(host: Host, common: &Common, options: &Init) -> Result<Exit, Error> 
         return write(&host, common, options, &report::template(None));
     }
     let command = command_of(&options.words);
-    let request = Request::new(&host, common, &options.wishes, Subject::Command(&command), Purpose::Answer);
+    let request = Request::new(
+        &host,
+        common,
+        &options.wishes,
+        Subject::Command(&command),
+        Purpose::Answer,
+    );
     follow(&request, |reached| match reached {
         Reached::Decision(facts, decision) => {
             refuse(facts, decision, options.json, common)?;
             let outcome = &decision.outcome;
-            let found = (&facts.program, &facts.inventory, outcome, oldest_driver(outcome));
-            Err(Stop::Exit(write(&host, common, options, &report::template(Some(found)))?))
+            let found = (
+                &facts.program,
+                &facts.inventory,
+                outcome,
+                oldest_driver(outcome),
+            );
+            Err(Stop::Exit(write(
+                &host,
+                common,
+                options,
+                &report::template(Some(found)),
+            )?))
         }
         _ => Ok(()),
     })
@@ -33,7 +49,11 @@ pub fn init(host: Host, common: &Common, options: &Init) -> Result<Exit, Error> 
 
 fn write(host: &Host, common: &Common, options: &Init, text: &str) -> Result<Exit, Error> {
     if options.print || !common.elsewhere().is_empty() {
-        print(&if options.json { report::json::written(text, None) } else { text.to_owned() })?;
+        print(&if options.json {
+            report::json::written(text, None)
+        } else {
+            text.to_owned()
+        })?;
         return Ok(Exit::Yes);
     }
     let path = host.absolute(PROJECT.as_ref());
@@ -48,7 +68,13 @@ fn write(host: &Host, common: &Common, options: &Init, text: &str) -> Result<Exi
 
 /// The oldest driver that supports what was picked.
 fn oldest_driver(outcome: &Outcome) -> Option<DriverVersion> {
-    let Outcome::Plan(plan) = outcome else { return None };
-    let cuda = plan.picks.iter().filter_map(|pick| pick.installation.cuda).max()?;
+    let Outcome::Plan(plan) = outcome else {
+        return None;
+    };
+    let cuda = plan
+        .picks
+        .iter()
+        .filter_map(|pick| pick.installation.cuda)
+        .max()?;
     knowledge().driver_floor(cuda, None)
 }

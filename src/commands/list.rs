@@ -30,11 +30,17 @@ pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> 
         })
     };
     let wishes = Wishes::default();
-    let request = Request::new(&host, common, &wishes, Subject::Machine(&scope), Purpose::Answer);
+    let request = Request::new(
+        &host,
+        common,
+        &wishes,
+        Subject::Machine(&scope),
+        Purpose::Answer,
+    );
     follow(&request, |reached| match reached {
-        Reached::Inventory(_, inventory) => {
-            Err(Stop::Exit(tell(&host, inventory, &families, common, options)?))
-        }
+        Reached::Inventory(_, inventory) => Err(Stop::Exit(tell(
+            &host, inventory, &families, common, options,
+        )?)),
         _ => Ok(()),
     })
 }
@@ -49,8 +55,13 @@ fn tell(
     let is_wanted = |family: &String| families.is_empty() || families.contains(family);
     let found = match (&inventory.extensions, &inventory.toolkits) {
         (Some(extensions), _) => !extensions.is_empty(),
-        (None, Some(toolkits)) => toolkits.iter().any(|toolkit| toolkit.part(Part::Nvcc).is_some()),
-        (None, None) => inventory.installations.iter().any(|installation| is_wanted(&installation.family)),
+        (None, Some(toolkits)) => toolkits
+            .iter()
+            .any(|toolkit| toolkit.part(Part::Nvcc).is_some()),
+        (None, None) => inventory
+            .installations
+            .iter()
+            .any(|installation| is_wanted(&installation.family)),
     };
     if options.json {
         print(&report::json::inventory(*inventory, families))?;

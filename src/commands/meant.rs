@@ -11,8 +11,14 @@ use crate::program::locate;
 use crate::text::nearest;
 
 /// Programs that run files with these endings.
-const RUNNERS: &[(&str, &str)] =
-    &[("py", "python"), ("sh", "bash"), ("bash", "bash"), ("pl", "perl"), ("jl", "julia"), ("R", "Rscript")];
+const RUNNERS: &[(&str, &str)] = &[
+    ("py", "python"),
+    ("sh", "bash"),
+    ("bash", "bash"),
+    ("pl", "perl"),
+    ("jl", "julia"),
+    ("R", "Rscript"),
+];
 /// Pythons, in the order in which they are tried for `python`.
 const PYTHONS: &[&str] = &[".venv/bin/python", "venv/bin/python", "python3", "python"];
 /// Each correction is of one word, so a few are enough.
@@ -25,7 +31,10 @@ pub(super) fn command(host: &Host, words: &[OsString]) -> Option<Vec<OsString>> 
 
 /// Returns a Python that can be found.
 pub(super) fn python(host: &Host) -> Option<&'static str> {
-    PYTHONS.iter().copied().find(|name| locate(host, name.as_ref()).is_ok())
+    PYTHONS
+        .iter()
+        .copied()
+        .find(|name| locate(host, name.as_ref()).is_ok())
 }
 
 fn corrected(host: &Host, words: &[OsString], steps: usize) -> Option<Vec<OsString>> {
@@ -35,13 +44,23 @@ fn corrected(host: &Host, words: &[OsString], steps: usize) -> Option<Vec<OsStri
     }
     let (name, path, steps) = (first.to_str()?, Path::new(first), steps.checked_sub(1)?);
     let instead = |program: &str| {
-        let words: Vec<OsString> = std::iter::once(program.into()).chain(rest.iter().cloned()).collect();
+        let words: Vec<OsString> = std::iter::once(program.into())
+            .chain(rest.iter().cloned())
+            .collect();
         corrected(host, &words, steps)
     };
     let with = |runner: &str| {
-        let runner = if runner == "python" { python(host)? } else { runner };
+        let runner = if runner == "python" {
+            python(host)?
+        } else {
+            runner
+        };
         let found = locate(host, runner.as_ref()).is_ok();
-        found.then(|| std::iter::once(runner.into()).chain(words.iter().cloned()).collect())
+        found.then(|| {
+            std::iter::once(runner.into())
+                .chain(words.iter().cloned())
+                .collect()
+        })
     };
     if host.is_file(path) {
         if host.is_executable(path) {
@@ -55,14 +74,24 @@ fn corrected(host: &Host, words: &[OsString], steps: usize) -> Option<Vec<OsStri
         return with("python");
     }
     if let Some((variable, _)) = name.split_once('=')
-        && variable.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && variable
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || c == '_')
     {
         let command = corrected(host, rest, steps)?;
         let found = locate(host, "env".as_ref()).is_ok();
-        return found.then(|| ["env".into(), first.clone()].into_iter().chain(command).collect());
+        return found.then(|| {
+            ["env".into(), first.clone()]
+                .into_iter()
+                .chain(command)
+                .collect()
+        });
     }
     if name.contains(char::is_whitespace) {
-        let parts = name.split_whitespace().map(OsString::from).chain(rest.iter().cloned());
+        let parts = name
+            .split_whitespace()
+            .map(OsString::from)
+            .chain(rest.iter().cloned());
         return corrected(host, &parts.collect::<Vec<_>>(), steps);
     }
     let lower = name.to_lowercase();
@@ -73,15 +102,26 @@ fn corrected(host: &Host, words: &[OsString], steps: usize) -> Option<Vec<OsStri
         return instead("python");
     }
     // Short names are like many others, and a hint must not start an unrelated program.
-    let names = if lower.len() > 3 { programs(host) } else { Vec::new() };
+    let names = if lower.len() > 3 {
+        programs(host)
+    } else {
+        Vec::new()
+    };
     instead(names.iter().find(|name| osa_distance(&lower, name) == 1)?)
 }
 
 /// Returns the names of the files in the directories of PATH.
 fn programs(host: &Host) -> Vec<String> {
     let path = host.env.get("PATH").unwrap_or_default().as_bytes();
-    let directories = path.split(|byte| *byte == b':').filter(|directory| directory.starts_with(b"/"));
-    let listed = |directory| host.list(Path::new(OsStr::from_bytes(directory))).unwrap_or_default();
+    let directories = path
+        .split(|byte| *byte == b':')
+        .filter(|directory| directory.starts_with(b"/"));
+    let listed = |directory| {
+        host.list(Path::new(OsStr::from_bytes(directory)))
+            .unwrap_or_default()
+    };
     let names = directories.flat_map(listed);
-    names.filter_map(|entry| entry.name.into_string().ok()).collect()
+    names
+        .filter_map(|entry| entry.name.into_string().ok())
+        .collect()
 }

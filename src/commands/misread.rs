@@ -32,17 +32,26 @@ pub(super) fn guesses(
         let script = SCRIPTS.iter().find(|name| host.is_file(name.as_ref()))?;
         guesses.push([words, &[meant::python(host)?.into(), script.into()]].concat());
     }
-    if let (Some(wrong), Some(near)) = (text(ContextKind::InvalidValue), text(ContextKind::SuggestedValue))
-        && nearest(&wrong, std::iter::once(near.as_str())).is_some()
+    if let (Some(wrong), Some(near)) = (
+        text(ContextKind::InvalidValue),
+        text(ContextKind::SuggestedValue),
+    ) && nearest(&wrong, std::iter::once(near.as_str())).is_some()
     {
         let right = |word: &OsString| word.to_str().map(|word| word.replace(&wrong, &near).into());
-        guesses.push(words.iter().map(|word| right(word).unwrap_or_else(|| word.clone())).collect());
+        guesses.push(
+            words
+                .iter()
+                .map(|word| right(word).unwrap_or_else(|| word.clone()))
+                .collect(),
+        );
     }
     if let Some(wrong) = text(ContextKind::InvalidArg)
         && error.kind() == ErrorKind::UnknownArgument
     {
-        let is_it =
-            |word: &OsString| word.to_str().is_some_and(|word| word.split('=').next() == Some(&wrong));
+        let is_it = |word: &OsString| {
+            word.to_str()
+                .is_some_and(|word| word.split('=').next() == Some(&wrong))
+        };
         let at = words.iter().position(is_it)?;
         let (before, after) = (&words[..at], &words[at + 1..]);
         if let Some(near) = text(ContextKind::SuggestedArg) {
@@ -61,7 +70,9 @@ pub(super) fn guesses(
             guesses.push([before, &[verb.clone(), words[at].clone()], rest].concat());
         }
         let verb = before.iter().position(is_verb);
-        let (before, after) = verb.map_or((&[][..], words), |verb| (&words[..verb], &words[verb + 1..]));
+        let (before, after) = verb.map_or((&[][..], words), |verb| {
+            (&words[..verb], &words[verb + 1..])
+        });
         // These start no program.
         let others = ["explain", "export", "doctor", "list", "init"];
         let others = others.into_iter().filter(|verb| has_option(verb, &wrong));
@@ -77,23 +88,36 @@ pub fn owners(error: &clap::Error) -> String {
     else {
         return String::new();
     };
-    let owners = VERBS.iter().filter(|verb| has_option(verb, wrong)).map(ToString::to_string);
+    let owners = VERBS
+        .iter()
+        .filter(|verb| has_option(verb, wrong))
+        .map(ToString::to_string);
     report::option_of(wrong, &owners.collect::<Vec<_>>())
 }
 
 fn has_option(verb: &str, option: &str) -> bool {
     let command = Cli::command();
-    let is_it = |own: &clap::Arg| own.get_long().is_some_and(|long| option.strip_prefix("--") == Some(long));
-    command.find_subcommand(verb).is_some_and(|verb| verb.get_arguments().any(is_it))
+    let is_it = |own: &clap::Arg| {
+        own.get_long()
+            .is_some_and(|long| option.strip_prefix("--") == Some(long))
+    };
+    command
+        .find_subcommand(verb)
+        .is_some_and(|verb| verb.get_arguments().any(is_it))
 }
 
 /// Guesses at `--pin` and `--require`: other signs between name and version, a blank there, a range after `--pin`.
 pub(super) fn options(before: &[OsString], command: &[OsString]) -> Vec<Vec<OsString>> {
     let is_of_set = |word: &&str| ["--pin", "--require"].contains(word);
-    let Some(at) = before.iter().rposition(|word| word.to_str().as_ref().is_some_and(is_of_set)) else {
+    let Some(at) = before
+        .iter()
+        .rposition(|word| word.to_str().as_ref().is_some_and(is_of_set))
+    else {
         return Vec::new();
     };
-    let Some(value) = before.get(at + 1).and_then(|value| value.to_str()) else { return Vec::new() };
+    let Some(value) = before.get(at + 1).and_then(|value| value.to_str()) else {
+        return Vec::new();
+    };
     let rest = [&before[at + 2..], command].concat();
     let line = |option: &str, value: String, rest: &[OsString]| {
         [&before[..at], &[option.into(), value.into()], rest].concat()
@@ -101,7 +125,9 @@ pub(super) fn options(before: &[OsString], command: &[OsString]) -> Vec<Vec<OsSt
     let option = before[at].to_str().unwrap_or_default();
     let mut guesses = Vec::new();
     if let Some((version, rest)) = rest.split_first()
-        && let Some(version) = version.to_str().filter(|version| version.parse::<Version>().is_ok())
+        && let Some(version) = version
+            .to_str()
+            .filter(|version| version.parse::<Version>().is_ok())
     {
         guesses.push(line(option, format!("{value}={version}"), rest));
     }

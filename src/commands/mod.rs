@@ -84,7 +84,10 @@ fn follow(
         if let Reached::Settings(settings) = &reached
             && !request.common.quiet
         {
-            settings.remarks.iter().for_each(|remark| say(&report::setting_remark(remark)));
+            settings
+                .remarks
+                .iter()
+                .for_each(|remark| say(&report::setting_remark(remark)));
         }
         verb(reached)
     })
@@ -94,7 +97,12 @@ fn follow(
 fn say_before(facts: &Facts<'_>, decision: &Decision, common: &Common) {
     if common.verbose > 0 {
         let style = Style::stderr(common.color).of(facts.host);
-        report::say(&style.page(&report::summary(&facts.program, decision, common.verbose, style)));
+        report::say(&style.page(&report::summary(
+            &facts.program,
+            decision,
+            common.verbose,
+            style,
+        )));
         if common.verbose > 2 {
             report::say(&style.page(&report::warnings(&facts.inventory.warnings, style)));
         }
@@ -112,7 +120,9 @@ fn say_notes(facts: &Facts<'_>, decision: &Decision) {
 /// The lines that are reported unasked. That a program could not be read matters only where there is something that
 /// could be picked for it.
 fn reported_at_every_start(facts: &Facts<'_>, decision: &Decision) -> Vec<String> {
-    let Facts { program, inventory, .. } = facts;
+    let Facts {
+        program, inventory, ..
+    } = facts;
     let has_installations = !inventory.installations.is_empty();
     let notes = program.notes.iter();
     let is_said = |note: &&Note| match note {
@@ -122,13 +132,27 @@ fn reported_at_every_start(facts: &Facts<'_>, decision: &Decision) -> Vec<String
     };
     let notes = notes.filter(is_said);
     let mut lines: Vec<String> = notes.map(|note| report::note(note, program)).collect();
-    lines.extend(facts.settings.build.iter().flat_map(|build| report::build_remarks(&build.plan)));
+    lines.extend(
+        facts
+            .settings
+            .build
+            .iter()
+            .flat_map(|build| report::build_remarks(&build.plan)),
+    );
     lines.extend(report::unanswered(&host::unanswered()));
     lines.extend(report::left(decision.outcome.unpinned(), inventory));
     if let Outcome::Plan(plan) = &decision.outcome {
-        let cautions = plan.cautions.iter().filter(|caution| caution.must_be_said());
+        let cautions = plan
+            .cautions
+            .iter()
+            .filter(|caution| caution.must_be_said());
         lines.extend(cautions.map(report::caution));
-        if program.is_launched && decision.pinned.as_ref().is_some_and(Pinned::reaches_children) {
+        if program.is_launched
+            && decision
+                .pinned
+                .as_ref()
+                .is_some_and(Pinned::reaches_children)
+        {
             lines.push(report::launches(program));
         }
         let mode = decision.pinned.as_ref().map(|pinned| pinned.mode);
@@ -147,21 +171,40 @@ fn say(text: &str) {
 /// Refuses `--root` and `--machine` for a verb that runs something.
 fn only_here(common: &Common, verb: &'static str) -> Result<(), Error> {
     let there = common.elsewhere();
-    if there.is_empty() { Ok(()) } else { Err(Error::NothingRunsUnderRoot { verb, there }) }
+    if there.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::NothingRunsUnderRoot { verb, there })
+    }
 }
 
 /// The family that a word means: its own name or its display name, in upper or lower case; or the word for toolkits.
 fn family(word: &str) -> Result<&'static str, Error> {
     let words = vocabulary();
-    let families = || words.families.iter().map(|(name, _)| *name).chain([TOOLKIT]).collect();
-    let found = Some(TOOLKIT).filter(|_| is_toolkit(word)).or_else(|| words.family(word));
-    found.ok_or_else(|| Error::NoSuchFamily { name: word.to_owned(), families: families() })
+    let families = || {
+        words
+            .families
+            .iter()
+            .map(|(name, _)| *name)
+            .chain([TOOLKIT])
+            .collect()
+    };
+    let found = Some(TOOLKIT)
+        .filter(|_| is_toolkit(word))
+        .or_else(|| words.family(word));
+    found.ok_or_else(|| Error::NoSuchFamily {
+        name: word.to_owned(),
+        families: families(),
+    })
 }
 
 /// A program and its arguments, from the words of the command line.
 pub fn command_of(words: &[OsString]) -> Command {
     let mut arguments = words.iter().cloned();
-    Command { program: arguments.next().unwrap_or_default(), arguments: arguments.collect() }
+    Command {
+        program: arguments.next().unwrap_or_default(),
+        arguments: arguments.collect(),
+    }
 }
 
 /// The machine that a verb looks at: this one, the one under `--root`, an image, or the one that a file describes.
@@ -174,17 +217,31 @@ fn machine(host: Host, common: &Common) -> Result<Host, Error> {
 fn looked_at(host: Host, common: &Common) -> Result<Host, Error> {
     if let Some(file) = &common.machine {
         let machine = Machine::read(&host, file).map_err(|fault| unusable(file, fault.0))?;
-        let node = machine.host().map_err(|error| unusable(file, error.to_string()))?;
+        let node = machine
+            .host()
+            .map_err(|error| unusable(file, error.to_string()))?;
         return in_image(&host, common, node);
     }
-    let Some(root) = &common.root else { return Ok(host) };
+    let Some(root) = &common.root else {
+        return Ok(host);
+    };
     if image::is_image(&host, root) {
         return Ok(open_image(&host, common, root)?.host());
     }
-    let cwd = if host.cwd.as_os_str().is_empty() { PathBuf::from("/") } else { host.cwd.clone() };
+    let cwd = if host.cwd.as_os_str().is_empty() {
+        PathBuf::from("/")
+    } else {
+        host.cwd.clone()
+    };
     let there = Host::at(root, host.env.clone(), cwd);
-    let there = there.map_err(|error| Error::RootUnusable { root: root.clone(), error })?;
-    if ["/usr", "/etc", "/lib", "/opt", "/nix"].iter().all(|name| there.lstat(name.as_ref()).is_err()) {
+    let there = there.map_err(|error| Error::RootUnusable {
+        root: root.clone(),
+        error,
+    })?;
+    if ["/usr", "/etc", "/lib", "/opt", "/nix"]
+        .iter()
+        .all(|name| there.lstat(name.as_ref()).is_err())
+    {
         return Err(Error::ImageUnusable {
             root: root.clone(),
             why: "it has no /usr and no /etc".to_owned(),
@@ -194,35 +251,57 @@ fn looked_at(host: Host, common: &Common) -> Result<Host, Error> {
 }
 
 fn unusable(file: &Path, why: String) -> Error {
-    Error::MachineUnusable { file: file.to_owned(), why }
+    Error::MachineUnusable {
+        file: file.to_owned(),
+        why,
+    }
 }
 
 fn open_image(host: &Host, common: &Common, root: &Path) -> Result<Image, Error> {
     let _progress = progress::begin(host, common.quiet, report::UNPACKING);
-    Image::open(host, root).map_err(|fault| Error::ImageUnusable { root: root.to_owned(), why: fault.0 })
+    Image::open(host, root).map_err(|fault| Error::ImageUnusable {
+        root: root.to_owned(),
+        why: fault.0,
+    })
 }
 
 /// The image of `--root` as it would run on a node; without `--root` the node itself.
 fn in_image(host: &Host, common: &Common, node: Host) -> Result<Host, Error> {
     must_be_image(host, common)?;
-    let Some(root) = &common.root else { return Ok(node) };
+    let Some(root) = &common.root else {
+        return Ok(node);
+    };
     let mut image = open_image(host, common, root)?;
     let mounted = image.mount_driver_of(&node);
-    mounted.map_err(|fault| Error::ImageUnusable { root: root.clone(), why: fault.0 })?;
+    mounted.map_err(|fault| Error::ImageUnusable {
+        root: root.clone(),
+        why: fault.0,
+    })?;
     Ok(image.host())
 }
 
 /// Refuses a root directory for a verb that can look at images on nodes.
 fn must_be_image(host: &Host, common: &Common) -> Result<(), Error> {
-    let Some(root) = common.root.as_ref().filter(|root| !image::is_image(host, root)) else { return Ok(()) };
+    let Some(root) = common
+        .root
+        .as_ref()
+        .filter(|root| !image::is_image(host, root))
+    else {
+        return Ok(());
+    };
     let why = "for a node, it must be an image: oci:DIR[:TAG] or an archive".to_owned();
-    Err(Error::ImageUnusable { root: root.clone(), why })
+    Err(Error::ImageUnusable {
+        root: root.clone(),
+        why,
+    })
 }
 
 /// Text for standard output, where there is one.
 pub fn print(text: &str) -> Result<(), Error> {
     if !launch::has_output() {
-        return Err(Error::Output { error: std::io::Error::from(nix::errno::Errno::EBADF) });
+        return Err(Error::Output {
+            error: std::io::Error::from(nix::errno::Errno::EBADF),
+        });
     }
     report::print(text).map_err(|error| Error::Output { error })
 }

@@ -17,7 +17,10 @@ impl Outlet {
     pub(super) fn open(&mut self) -> Result<(), Error> {
         if let (Some(path), None) = (&self.path, &self.file) {
             let opened = Delivery::open(path);
-            self.file = Some(opened.map_err(|error| Error::Report { path: path.clone(), error })?);
+            self.file = Some(opened.map_err(|error| Error::Report {
+                path: path.clone(),
+                error,
+            })?);
         }
         Ok(())
     }
@@ -28,6 +31,9 @@ impl Outlet {
             report::say(text);
             return Ok(());
         };
-        file.write(text.as_bytes()).map_err(|error| Error::Report { path: path.clone(), error })
+        file.write(text.as_bytes()).map_err(|error| Error::Report {
+            path: path.clone(),
+            error,
+        })
     }
 }

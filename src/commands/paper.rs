@@ -8,7 +8,11 @@ use crate::report::{self, Page};
 use crate::storage;
 
 /// Writes the page in the form that was asked for; false if none was.
-pub(super) fn deliver(common: &Common, paper: &Paper, page: impl FnOnce() -> Page) -> Result<bool, Error> {
+pub(super) fn deliver(
+    common: &Common,
+    paper: &Paper,
+    page: impl FnOnce() -> Page,
+) -> Result<bool, Error> {
     written(common, paper, page, &print)
 }
 

@@ -5,7 +5,9 @@ use crate::cli::{Common, Verify, When};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::Inventory;
-use crate::pipeline::{self, Change, Effort, ProofOptions, Proven, Reached, Request, Stop, Subject};
+use crate::pipeline::{
+    self, Change, Effort, ProofOptions, Proven, Reached, Request, Stop, Subject,
+};
 use crate::report::{self, Style};
 use crate::settings::resolve::{Purpose, Settings};
 use crate::verify::{self, Skip, Verdict};
@@ -28,7 +30,9 @@ pub fn prove(host: &Host, common: &Common, verify: &Verify) -> Result<Exit, Erro
             host,
             common,
             &verify.wishes,
-            command.as_ref().map_or(Subject::Machine(&scope), Subject::Command),
+            command
+                .as_ref()
+                .map_or(Subject::Machine(&scope), Subject::Command),
             Purpose::Start,
         )
     };
@@ -65,24 +69,42 @@ fn prove_unpinned(
     let host = &settings.host;
     let effort = Effort::new(settings, proof);
     let verdict = pipeline::prove_once(host, inventory, subject, &host.env, effort)?;
-    Ok(Proven { change: Change::default(), verdict, given_up: Vec::new(), is_known: false })
+    Ok(Proven {
+        change: Change::default(),
+        verdict,
+        given_up: Vec::new(),
+        is_known: false,
+    })
 }
 
 fn tell(common: &Common, json: bool, proven: &Proven) -> Result<Exit, Error> {
     let verdict = &proven.verdict;
     if json {
-        print(&report::json::verdict(verdict, &proven.given_up, proven.is_known))?;
+        print(&report::json::verdict(
+            verdict,
+            &proven.given_up,
+            proven.is_known,
+        ))?;
     } else {
         let is_bad = matches!(verdict, Verdict::Failed { .. });
-        let style = if is_bad { Style::stderr(common.color) } else { Style::stdout(common.color) };
+        let style = if is_bad {
+            Style::stderr(common.color)
+        } else {
+            Style::stdout(common.color)
+        };
         let text = report::verdict(verdict, &proven.given_up, proven.is_known, style);
         let text = style.page(&text);
-        if is_bad { report::say(&text) } else { print(&text)? }
+        if is_bad {
+            report::say(&text)
+        } else {
+            print(&text)?
+        }
     }
     Ok(match verdict {
-        Verdict::Passed { .. } | Verdict::Skipped { why: Skip::NothingToTry | Skip::ProvedBefore } => {
-            Exit::Yes
-        }
+        Verdict::Passed { .. }
+        | Verdict::Skipped {
+            why: Skip::NothingToTry | Skip::ProvedBefore,
+        } => Exit::Yes,
         Verdict::Failed { .. } => Exit::No,
         Verdict::Skipped { .. } | Verdict::Busy { .. } => Exit::Unknown,
     })

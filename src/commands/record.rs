@@ -23,7 +23,13 @@ use crate::storage;
 pub fn record(host: &Host, common: &Common, options: &Record) -> Result<Exit, Error> {
     only_here(common, "record")?;
     let command = command_of(&options.words);
-    let request = Request::new(host, common, &options.wishes, Subject::Command(&command), Purpose::Record);
+    let request = Request::new(
+        host,
+        common,
+        &options.wishes,
+        Subject::Command(&command),
+        Purpose::Record,
+    );
     follow(&request, |reached| match reached {
         Reached::Decision(facts, decision) => {
             pipeline::can_be_watched(facts)?;
@@ -33,7 +39,10 @@ pub fn record(host: &Host, common: &Common, options: &Record) -> Result<Exit, Er
         }
         Reached::Change(facts, decision, change) => {
             let path = files::lock(facts.host, facts.settings.project.as_deref());
-            let unwritable = |error| Error::Report { path: path.clone(), error };
+            let unwritable = |error| Error::Report {
+                path: path.clone(),
+                error,
+            };
             // A program that trains for a day must not end with a lock that cannot be written.
             let before_start = || storage::can_publish(facts.host, &path).map_err(unwritable);
             let (status, observation) =
@@ -42,7 +51,8 @@ pub fn record(host: &Host, common: &Common, options: &Record) -> Result<Exit, Er
             let told = match lock(facts, &observation, status) {
                 Err(why) => report::not_recorded(&path, &why),
                 Ok(lock) => {
-                    storage::publish(facts.host, &path, lock.text().as_bytes()).map_err(unwritable)?;
+                    storage::publish(facts.host, &path, lock.text().as_bytes())
+                        .map_err(unwritable)?;
                     report::recorded(&path, lock.families.len())
                 }
             };
@@ -56,17 +66,25 @@ pub fn record(host: &Host, common: &Common, options: &Record) -> Result<Exit, Er
 }
 
 /// The lock for what was mapped, or why it is not worth keeping.
-fn lock(facts: &Facts<'_>, observation: &Observation, status: ExitStatus) -> Result<Lock, NotRecorded> {
+fn lock(
+    facts: &Facts<'_>,
+    observation: &Observation,
+    status: ExitStatus,
+) -> Result<Lock, NotRecorded> {
     if !status.success() {
         return Err(NotRecorded::Failed);
     }
-    let Facts { host, inventory, .. } = facts;
+    let Facts {
+        host, inventory, ..
+    } = facts;
     let mapped = observation.images.iter().flat_map(|image| &image.files);
     let mut lock = Lock::default();
     let mut installations: BTreeMap<(&str, Option<u32>, &Path), &Installation> = BTreeMap::new();
     for file in mapped {
         // The driver belongs to the kernel; a lock requires a minimum of it.
-        let Some(family) = file.family.as_deref().filter(|family| *family != "driver") else { continue };
+        let Some(family) = file.family.as_deref().filter(|family| *family != "driver") else {
+            continue;
+        };
         let id = host.stat(&file.file).ok().map(|stat| stat.id);
         let is_it = |installation: &&Installation| {
             installation.family == family && id.is_some_and(|id| installation.has_file(id))
@@ -75,26 +93,45 @@ fn lock(facts: &Facts<'_>, observation: &Observation, status: ExitStatus) -> Res
             // A package's own library cannot be picked by another start.
             Some(installation) if installation.origin == Origin::Bundled => {}
             Some(installation) => {
-                installations.insert((family, installation.soname, &installation.directory), installation);
+                installations.insert(
+                    (family, installation.soname, &installation.directory),
+                    installation,
+                );
             }
-            None => return Err(NotRecorded::Elsewhere { file: file.file.clone() }),
+            None => {
+                return Err(NotRecorded::Elsewhere {
+                    file: file.file.clone(),
+                });
+            }
         }
     }
     if installations.is_empty() {
         return Err(NotRecorded::Nothing);
     }
-    let places: Vec<_> = installations.keys().map(|(family, soname, _)| (family, soname)).collect();
+    let places: Vec<_> = installations
+        .keys()
+        .map(|(family, soname, _)| (family, soname))
+        .collect();
     if let Some(pair) = places.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(NotRecorded::Twice { family: (*pair[0].0).to_owned() });
+        return Err(NotRecorded::Twice {
+            family: (*pair[0].0).to_owned(),
+        });
     }
     let platform = Platform {
         machine: facts.program.machine,
         glibc: inventory.glibc.unwrap_or_default(),
         at_hand: None,
     };
-    lock.families = installations.into_values().map(|one| locked(one, platform)).collect();
+    lock.families = installations
+        .into_values()
+        .map(|one| locked(one, platform))
+        .collect();
     let cuda = lock.families.iter().filter_map(|family| family.cuda).max();
     lock.driver = cuda.and_then(|cuda| knowledge().driver_floor(cuda, None));
-    lock.gpus = inventory.gpus.iter().filter_map(|gpu| gpu.capability).collect();
+    lock.gpus = inventory
+        .gpus
+        .iter()
+        .filter_map(|gpu| gpu.capability)
+        .collect();
     Ok(lock)
 }

@@ -26,7 +26,9 @@ pub fn run(
 ) -> Result<Exit, Error> {
     let mut to_fetch = None;
     let exit = start_or_order(host, common, start, command, first, Some(&mut to_fetch))?;
-    let Some(order) = to_fetch else { return Ok(exit) };
+    let Some(order) = to_fetch else {
+        return Ok(exit);
+    };
     match carry_out(host, common, &order)? {
         // The answer may be another one now that they are here.
         Exit::Yes => start_or_order(host, common, start, command, first, None),
@@ -55,11 +57,18 @@ fn start_or_order(
     {
         return launch::exec(&exec).map(|never| match never {});
     }
-    let proof = ProofOptions { when: start.verify, is_quiet: common.quiet, ..ProofOptions::default() };
+    let proof = ProofOptions {
+        when: start.verify,
+        is_quiet: common.quiet,
+        ..ProofOptions::default()
+    };
     let subject = Subject::Command(command);
     let is_build = start.building.build;
-    let request =
-        Request { is_build, proof, ..Request::new(host, common, &start.wishes, subject, Purpose::Start) };
+    let request = Request {
+        is_build,
+        proof,
+        ..Request::new(host, common, &start.wishes, subject, Purpose::Start)
+    };
     follow(&request, |reached| match reached {
         Reached::Settings(settings) => {
             crash::has_settings(&settings.layers);
@@ -72,7 +81,11 @@ fn start_or_order(
                 && let Some(to_fetch) = to_fetch.take()
                 && let Lack::Wheels(wheels) = facts.lack(outcome, &layers.wheels_from(&[]))
             {
-                if layers.words(&Key::SearchWithout).iter().any(|source| source == "fetched") {
+                if layers
+                    .words(&Key::SearchWithout)
+                    .iter()
+                    .any(|source| source == "fetched")
+                {
                     report::say(report::STORE_IGNORED);
                     return Err(Stop::Exit(Exit::Refused));
                 }
@@ -87,10 +100,20 @@ fn start_or_order(
             Ok(())
         }
         Reached::Proof(facts, decision, proven) => {
-            let when = start.verify.or(facts.settings.layers.verify()).unwrap_or_default();
+            let when = start
+                .verify
+                .or(facts.settings.layers.verify())
+                .unwrap_or_default();
             say_proof(decision, proven, when, common)?;
             if facts.settings.layers.on_failure() == OnFailure::Diagnose {
-                return failure::watch(facts, decision, Some(&proven.change), command, common, None);
+                return failure::watch(
+                    facts,
+                    decision,
+                    Some(&proven.change),
+                    command,
+                    common,
+                    None,
+                );
             }
             let reports = !reported_at_every_start(facts, decision).is_empty();
             let keeping = pipeline::keeping(facts, proven, when, has_deciding_options, reports);

@@ -24,7 +24,9 @@ pub(super) fn locked(installation: &Installation, platform: Platform<'_>) -> Fam
         version: installation.version,
         cuda: installation.cuda,
         build_ids: installation.files.iter().filter_map(build_id).collect(),
-        wheel: package.and_then(|package| platform.wheel(package)).map(|(_, file)| file.sha256.clone()),
+        wheel: package
+            .and_then(|package| platform.wheel(package))
+            .map(|(_, file)| file.sha256.clone()),
         line: 0,
     }
 }
@@ -50,16 +52,32 @@ fn families<'i>(
         glibc: inventory.glibc.unwrap_or_default(),
         at_hand: None,
     };
-    let shared = installations.filter(|one| one.family != "driver" && one.origin != Origin::Bundled);
+    let shared =
+        installations.filter(|one| one.family != "driver" && one.origin != Origin::Bundled);
     shared.map(|one| locked(one, platform)).collect()
 }
 
 /// Returns the libraries of a program that obeys this lock, or the first line of the refusal. A lock without families is none.
-pub(super) fn picks(host: &Host, common: &Common, words: &[OsString], lock: &Lock) -> Result<Picks, String> {
+pub(super) fn picks(
+    host: &Host,
+    common: &Common,
+    words: &[OsString],
+    lock: &Lock,
+) -> Result<Picks, String> {
     let locked = !lock.families.is_empty();
-    let wishes = Wishes { locked, lock: locked.then(|| lock.text()), ..Wishes::default() };
+    let wishes = Wishes {
+        locked,
+        lock: locked.then(|| lock.text()),
+        ..Wishes::default()
+    };
     let command = command_of(words);
-    let request = Request::new(host, common, &wishes, Subject::Command(&command), Purpose::Answer);
+    let request = Request::new(
+        host,
+        common,
+        &wishes,
+        Subject::Command(&command),
+        Purpose::Answer,
+    );
     let mut found = Ok(Picks::default());
     let run = pipeline::run(&request, &mut |reached| match reached {
         Reached::Decision(facts, decision) => {
@@ -71,7 +89,11 @@ pub(super) fn picks(host: &Host, common: &Common, words: &[OsString], lock: &Loc
             found = Ok(Picks {
                 set: families(host, inventory, picks.iter().map(|pick| &pick.installation)),
                 all: families(host, inventory, inventory.installations.iter()),
-                gpus: inventory.gpus.iter().filter_map(|gpu| gpu.capability).collect(),
+                gpus: inventory
+                    .gpus
+                    .iter()
+                    .filter_map(|gpu| gpu.capability)
+                    .collect(),
             });
             if decision.is_refused() {
                 found = Err(report::refusal(decision, &facts.program, Style::default()));
@@ -80,6 +102,14 @@ pub(super) fn picks(host: &Host, common: &Common, words: &[OsString], lock: &Loc
         }
         _ => Ok(()),
     });
-    let first = |why: String| why.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-    run.map_err(|error| report::error(&error)).and(found).map_err(first)
+    let first = |why: String| {
+        why.lines()
+            .next()
+            .unwrap_or_default()
+            .trim_start_matches("error: ")
+            .to_owned()
+    };
+    run.map_err(|error| report::error(&error))
+        .and(found)
+        .map_err(first)
 }

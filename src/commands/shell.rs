@@ -20,23 +20,37 @@ pub fn shell(here: &Host, common: &Common, options: &Subshell) -> Result<Exit, E
     only_here(common, "shell")?;
     let host = &here.inside(before(&here.env), here.cwd.clone());
     let (shell, path, named_by) = choose(host)?;
-    if let Some(outer) = here.env.non_empty(variables::SHELL).filter(|_| !common.quiet) {
+    if let Some(outer) = here
+        .env
+        .non_empty(variables::SHELL)
+        .filter(|_| !common.quiet)
+    {
         say(&report::nested_shell(&outer.to_string_lossy()));
     }
     if common.verbose > 0 {
         say(&report::subshell(&path, named_by));
     }
-    let words = if options.words.is_empty() { environment(host) } else { options.words.clone() };
+    let words = if options.words.is_empty() {
+        environment(host)
+    } else {
+        options.words.clone()
+    };
     let command = command_of(&words);
     let (subject, purpose) = match words.first() {
         Some(_) => (Subject::Command(&command), Purpose::Start),
         None => (Subject::Project, Purpose::Project),
     };
-    let proof =
-        ProofOptions { when: options.start.verify, is_quiet: common.quiet, ..ProofOptions::default() };
+    let proof = ProofOptions {
+        when: options.start.verify,
+        is_quiet: common.quiet,
+        ..ProofOptions::default()
+    };
     let is_build = options.start.building.build;
-    let request =
-        Request { is_build, proof, ..Request::new(host, common, &options.start.wishes, subject, purpose) };
+    let request = Request {
+        is_build,
+        proof,
+        ..Request::new(host, common, &options.start.wishes, subject, purpose)
+    };
     follow(&request, |reached| match reached {
         Reached::Settings(settings) if let Some(remark) = &settings.not_allowed => {
             if common.quiet {
@@ -46,7 +60,9 @@ pub fn shell(here: &Host, common: &Common, options: &Subshell) -> Result<Exit, E
         }
         Reached::Outcome(facts, outcome) => {
             match outcome {
-                Outcome::Plan(plan) if facts.program.is_any => facts.program.loads.extend(loads(plan)),
+                Outcome::Plan(plan) if facts.program.is_any => {
+                    facts.program.loads.extend(loads(plan))
+                }
                 Outcome::Nothing { .. } if facts.settings.build.is_none() => {
                     let program = words.first().map(|_| facts.program.runs().to_owned());
                     return Err(Error::NoPlan { program }.into());
@@ -58,18 +74,32 @@ pub fn shell(here: &Host, common: &Common, options: &Subshell) -> Result<Exit, E
         Reached::Decision(facts, decision) => {
             say_before(facts, decision, common);
             say_refusal(facts, decision, common);
-            if decision.pinned.as_ref().is_some_and(Pinned::reaches_children) && !common.quiet {
+            if decision
+                .pinned
+                .as_ref()
+                .is_some_and(Pinned::reaches_children)
+                && !common.quiet
+            {
                 say(report::shell_reaches());
             }
             Ok(())
         }
         Reached::Proof(facts, decision, proven) => {
-            let when = options.start.verify.or(facts.settings.layers.verify()).unwrap_or_default();
+            let when = options
+                .start
+                .verify
+                .or(facts.settings.layers.verify())
+                .unwrap_or_default();
             say_proof(decision, proven, when, common)?;
             let (arguments, env) = prepared(host, shell, &proven.change.diff)?;
             let diff = Diff::between(&here.env, &env);
             let argv0 = path.clone().into_os_string();
-            match launch::exec(&Exec { program: path.clone(), argv0, arguments, diff })? {}
+            match launch::exec(&Exec {
+                program: path.clone(),
+                argv0,
+                arguments,
+                diff,
+            })? {}
         }
         _ => Ok(()),
     })

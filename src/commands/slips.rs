@@ -18,16 +18,31 @@ use crate::settings::{Setting, Value};
 use crate::text::nearest;
 
 /// Words of other tools, and the words of cudarun.
-const FOREIGN: &[(&str, &str)] =
-    &[("version", "--version"), ("status", "doctor"), ("why", "explain"), ("lock", "record")];
+const FOREIGN: &[(&str, &str)] = &[
+    ("version", "--version"),
+    ("status", "doctor"),
+    ("why", "explain"),
+    ("lock", "record"),
+];
 
 /// Returns the words after `cudarun` that were probably meant, after an error of the command line itself.
-pub fn after_usage(host: &Host, error: &clap::Error, arguments: &[OsString]) -> Option<Vec<OsString>> {
-    misread::guesses(host, error, arguments)?.into_iter().find_map(|guess| checked(host, guess))
+pub fn after_usage(
+    host: &Host,
+    error: &clap::Error,
+    arguments: &[OsString],
+) -> Option<Vec<OsString>> {
+    misread::guesses(host, error, arguments)?
+        .into_iter()
+        .find_map(|guess| checked(host, guess))
 }
 
 /// Returns the words after `cudarun` that were probably meant, after an error of a command.
-pub fn after_error(host: &Host, error: &Error, cli: &Cli, arguments: &[OsString]) -> Option<Vec<OsString>> {
+pub fn after_error(
+    host: &Host,
+    error: &Error,
+    cli: &Cli,
+    arguments: &[OsString],
+) -> Option<Vec<OsString>> {
     let words = arguments.get(1..)?;
     let (before, command) = words.split_at(words.len().checked_sub(cli.program().1.len())?);
     let mut guesses = Vec::new();
@@ -37,10 +52,18 @@ pub fn after_error(host: &Host, error: &Error, cli: &Cli, arguments: &[OsString]
             guesses.push(kept.chain(command).cloned().collect());
         }
         Error::NoSuchFamily { name, families } => {
-            let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || ".-".contains(c)).to_lowercase();
+            let stem = name
+                .trim_end_matches(|c: char| c.is_ascii_digit() || ".-".contains(c))
+                .to_lowercase();
             let is_stem = families.iter().copied().find(|family| *family == stem);
             let near = is_stem.or_else(|| nearest(&stem, families.iter().copied()))?;
-            let right = |word: &OsString| if word == name.as_str() { near.into() } else { word.clone() };
+            let right = |word: &OsString| {
+                if word == name.as_str() {
+                    near.into()
+                } else {
+                    word.clone()
+                }
+            };
             guesses.push(words.iter().map(right).collect());
         }
         Error::Setting(_) => guesses.extend(misread::options(before, command)),
@@ -53,7 +76,11 @@ pub fn after_error(host: &Host, error: &Error, cli: &Cli, arguments: &[OsString]
             }
             if let Some(wheel) = wheels().iter().find(|wheel| wheel.name == typed) {
                 let cuda = wheel.cuda.to_string();
-                guesses.push(["fetch", "--cuda", &cuda, &wheel.family].map(OsString::from).to_vec());
+                guesses.push(
+                    ["fetch", "--cuda", &cuda, &wheel.family]
+                        .map(OsString::from)
+                        .to_vec(),
+                );
             }
             let may_be_verb = cli.verb.is_none() && before.last().is_none_or(|word| word != "--");
             if let [verb] = rest
@@ -62,17 +89,26 @@ pub fn after_error(host: &Host, error: &Error, cli: &Cli, arguments: &[OsString]
             {
                 guesses.push([before, &[verb.clone(), first.clone()]].concat());
             }
-            let foreign = FOREIGN.iter().find(|(word, _)| *word == typed).map(|(_, verb)| *verb);
+            let foreign = FOREIGN
+                .iter()
+                .find(|(word, _)| *word == typed)
+                .map(|(_, verb)| *verb);
             let near = |typed| nearest(typed, VERBS.iter().copied());
-            if let ("help", Some(verb)) = (typed, rest.first().and_then(|word| near(word.to_str()?))) {
+            if let ("help", Some(verb)) =
+                (typed, rest.first().and_then(|word| near(word.to_str()?)))
+            {
                 guesses.push([before, &[verb.into(), "--help".into()]].concat());
             }
-            if let Some(verb) =
-                foreign.or_else(|| near(typed)).filter(|_| may_be_verb && !typed.contains('/'))
+            if let Some(verb) = foreign
+                .or_else(|| near(typed))
+                .filter(|_| may_be_verb && !typed.contains('/'))
             {
                 guesses.push([before, &[verb.into()], rest].concat());
             }
-            let file = name.file_name().and_then(|file| file.to_str()).filter(|file| file.contains(".so"));
+            let file = name
+                .file_name()
+                .and_then(|file| file.to_str())
+                .filter(|file| file.contains(".so"));
             if let Some(family) = file.and_then(vocabulary().of_file) {
                 guesses.push(vec!["list".into(), family.into()]);
             }
@@ -85,7 +121,10 @@ pub fn after_error(host: &Host, error: &Error, cli: &Cli, arguments: &[OsString]
         }
         _ => {}
     }
-    guesses.into_iter().find_map(|guess| checked(host, guess)).filter(|guess| guess != words)
+    guesses
+        .into_iter()
+        .find_map(|guess| checked(host, guess))
+        .filter(|guess| guess != words)
 }
 
 /// Returns the line, with its program corrected, if cudarun takes it.
@@ -94,14 +133,16 @@ pub(super) fn checked(host: &Host, guess: Vec<OsString>) -> Option<Vec<OsString>
     let cli = match Cli::try_parse_from(line).and_then(Cli::settle) {
         Ok(cli) => cli,
         Err(error) => {
-            let is_page = matches!(error.kind(), ErrorKind::DisplayVersion | ErrorKind::DisplayHelp);
+            let is_page = matches!(
+                error.kind(),
+                ErrorKind::DisplayVersion | ErrorKind::DisplayHelp
+            );
             return is_page.then_some(guess);
         }
     };
     let (wishes, command) = cli.program();
     let layer = invocation::options(&cli.common, wishes, &vocabulary()).ok()?;
-    let is_missing =
-        |setting: &Setting| matches!(&setting.value, Value::Directory(path) if !host.is_directory(path));
+    let is_missing = |setting: &Setting| matches!(&setting.value, Value::Directory(path) if !host.is_directory(path));
     let has_other_family = matches!(&cli.verb, Some(Verb::List(list))
         if list.families.iter().any(|family| vocabulary().family(family).is_none()));
     if has_other_family || layer.iter().any(is_missing) {
@@ -113,5 +154,7 @@ pub(super) fn checked(host: &Host, guess: Vec<OsString>) -> Option<Vec<OsString>
     }
     let (before, command) = guess.split_at(guess.len() - command.len());
     let command = meant::command(host, command)?;
-    locate(host, command.first()?).is_ok().then(|| [before, &command].concat())
+    locate(host, command.first()?)
+        .is_ok()
+        .then(|| [before, &command].concat())
 }

@@ -9,7 +9,12 @@ use crate::report::{self, Style};
 use crate::settings::resolve::{Purpose, Settings};
 use crate::storage;
 
-pub(super) fn answer(host: &Host, common: &Common, options: &Fetch, action: &str) -> Result<Exit, Error> {
+pub(super) fn answer(
+    host: &Host,
+    common: &Common,
+    options: &Fetch,
+    action: &str,
+) -> Result<Exit, Error> {
     let settings = Settings::resolve(host, common, &options.wishes, None, Purpose::Answer)?;
     let store = Store::of(host, settings.layers.store()).map_err(failed)?;
     let entries = store.entries();
@@ -18,16 +23,25 @@ pub(super) fn answer(host: &Host, common: &Common, options: &Fetch, action: &str
     match action {
         "verify" => verify(&entries, style),
         "prune" => prune(&store, &entries, options, now, style),
-        _ if options.json => print(&report::json::stored(&entries, &store.directory)).map(|()| Exit::Yes),
-        _ => print(&style.page(&report::stored(&entries, &store.directory, now, style))).map(|()| Exit::Yes),
+        _ if options.json => {
+            print(&report::json::stored(&entries, &store.directory)).map(|()| Exit::Yes)
+        }
+        _ => print(&style.page(&report::stored(&entries, &store.directory, now, style)))
+            .map(|()| Exit::Yes),
     }
 }
 
 fn verify(entries: &[Entry], style: Style) -> Result<Exit, Error> {
-    let faults: Vec<(&Entry, FetchFault)> =
-        entries.iter().filter_map(|entry| Some((entry, fetch::verify(entry).err()?))).collect();
+    let faults: Vec<(&Entry, FetchFault)> = entries
+        .iter()
+        .filter_map(|entry| Some((entry, fetch::verify(entry).err()?)))
+        .collect();
     print(&style.page(&report::verified(entries, &faults, style)))?;
-    Ok(if faults.is_empty() { Exit::Yes } else { Exit::No })
+    Ok(if faults.is_empty() {
+        Exit::Yes
+    } else {
+        Exit::No
+    })
 }
 
 fn prune(
@@ -37,7 +51,11 @@ fn prune(
     now: i64,
     style: Style,
 ) -> Result<Exit, Error> {
-    let age = if options.all { 0 } else { i64::from(options.older.unwrap_or(90)) * DAY };
+    let age = if options.all {
+        0
+    } else {
+        i64::from(options.older.unwrap_or(90)) * DAY
+    };
     let is_unused = |entry: &&Entry| now - entry.last_use() >= age && !store.is_needed(entry);
     let unused: Vec<&Entry> = entries.iter().filter(is_unused).collect();
     if !options.dry_run && (!unused.is_empty() || store.has_unfinished()) {

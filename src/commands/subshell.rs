@@ -30,22 +30,51 @@ pub(super) fn prepared(
 ) -> Result<(Vec<OsString>, Environment), Error> {
     let mut env = host.env.with(plan);
     let project = files::nearest(host);
-    let project = project.as_deref().and_then(Path::parent).unwrap_or(&host.cwd);
-    env.set(variables::SHELL, show(project.file_name().unwrap_or(OsStr::new("/"))));
-    let dialect = if shell == Shell::Fish { Dialect::Fish } else { Dialect::Sh };
+    let project = project
+        .as_deref()
+        .and_then(Path::parent)
+        .unwrap_or(&host.cwd);
+    env.set(
+        variables::SHELL,
+        show(project.file_name().unwrap_or(OsStr::new("/"))),
+    );
+    let dialect = if shell == Shell::Fish {
+        Dialect::Fish
+    } else {
+        Dialect::Sh
+    };
     // The table of pins may be too long for a second copy of it.
     let of_plan = OF_PLAN.map(OsStr::new);
-    let names = plan.0.iter().map(|change| change.name.as_os_str()).filter(|name| *name != variables::PINS);
+    let names = plan
+        .0
+        .iter()
+        .map(|change| change.name.as_os_str())
+        .filter(|name| *name != variables::PINS);
     let names = names.filter(|name| !of_plan.contains(name)).chain(of_plan);
     let code = names.filter_map(|name| {
-        let value = env.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_owned());
-        report::shell_change(&Change { name: name.to_owned(), value }, dialect)
+        let value = env
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| value.to_owned());
+        report::shell_change(
+            &Change {
+                name: name.to_owned(),
+                value,
+            },
+            dialect,
+        )
     });
     let code: String = code.collect();
     let changes = Diff::between(&env, &host.env).0;
-    let names: Vec<&OsStr> = changes.iter().map(|change| change.name.as_os_str()).collect();
+    let names: Vec<&OsStr> = changes
+        .iter()
+        .map(|change| change.name.as_os_str())
+        .collect();
     env.set(CHANGED, names.join(OsStr::new(" ")));
-    for (name, value) in changes.iter().filter_map(|change| Some((&change.name, change.value.as_ref()?))) {
+    for (name, value) in changes
+        .iter()
+        .filter_map(|change| Some((&change.name, change.value.as_ref()?)))
+    {
         env.set(format!("{BEFORE}{}", name.to_string_lossy()), value);
     }
     env.set(subshell::PLAN, code);
@@ -56,7 +85,10 @@ pub(super) fn prepared(
 /// The environment before the shell of ours that this process runs in.
 pub(super) fn before(env: &Environment) -> Environment {
     let mut restored = env.clone();
-    let names = env.get(CHANGED).map(OsStr::to_string_lossy).unwrap_or_default();
+    let names = env
+        .get(CHANGED)
+        .map(OsStr::to_string_lossy)
+        .unwrap_or_default();
     for name in names.split(' ').filter(|name| !name.is_empty()) {
         let saved = format!("{BEFORE}{name}");
         match env.get(&saved) {
@@ -72,29 +104,63 @@ pub(super) fn before(env: &Environment) -> Environment {
 /// The shell that the person uses, its file, and the place that names it.
 pub(super) fn choose(host: &Host) -> Result<(Shell, PathBuf, &'static str), Error> {
     let named = host.env.non_empty("SHELL").map(PathBuf::from);
-    let parent = host.read_link(Path::new(&format!("/proc/{}/exe", parent_id()))).ok();
+    let parent = host
+        .read_link(Path::new(&format!("/proc/{}/exe", parent_id())))
+        .ok();
     for (path, named_by) in [(named, "SHELL"), (parent, "the parent process")] {
-        let Some(path) = path.filter(|path| host.is_executable(path)) else { continue };
-        if let Some((_, shell)) = SHELLS.iter().find(|(name, _)| path.file_name() == Some(OsStr::new(name))) {
+        let Some(path) = path.filter(|path| host.is_executable(path)) else {
+            continue;
+        };
+        if let Some((_, shell)) = SHELLS
+            .iter()
+            .find(|(name, _)| path.file_name() == Some(OsStr::new(name)))
+        {
             return Ok((*shell, path, named_by));
         }
     }
-    Ok((Shell::Bash, program::locate(host, OsStr::new("bash"))?, "default"))
+    Ok((
+        Shell::Bash,
+        program::locate(host, OsStr::new("bash"))?,
+        "default",
+    ))
 }
 
 /// A command that imports the frameworks of the project's environment; empty where there is none.
 pub(super) fn environment(host: &Host) -> Vec<OsString> {
     let project = files::nearest(host);
-    let directories = [Some(host.cwd.as_path()), project.as_deref().and_then(Path::parent)];
-    let own = directories.into_iter().flatten().map(|directory| directory.join(".venv"));
-    let active = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(|name| host.env.non_empty(name));
-    let pythons = own.chain(active.map(PathBuf::from)).map(|prefix| prefix.join("bin/python"));
-    let Some(python) = { pythons }.find(|python| host.is_executable(python)) else { return Vec::new() };
-    let command = Command { program: python.clone().into(), arguments: Vec::new() };
-    let Ok(program) = program::environment(host, &command) else { return Vec::new() };
-    let modules: Vec<&str> = examined::frameworks(host, &program).map(String::as_str).collect();
+    let directories = [
+        Some(host.cwd.as_path()),
+        project.as_deref().and_then(Path::parent),
+    ];
+    let own = directories
+        .into_iter()
+        .flatten()
+        .map(|directory| directory.join(".venv"));
+    let active = ["VIRTUAL_ENV", "CONDA_PREFIX"]
+        .into_iter()
+        .filter_map(|name| host.env.non_empty(name));
+    let pythons = own
+        .chain(active.map(PathBuf::from))
+        .map(|prefix| prefix.join("bin/python"));
+    let Some(python) = { pythons }.find(|python| host.is_executable(python)) else {
+        return Vec::new();
+    };
+    let command = Command {
+        program: python.clone().into(),
+        arguments: Vec::new(),
+    };
+    let Ok(program) = program::environment(host, &command) else {
+        return Vec::new();
+    };
+    let modules: Vec<&str> = examined::frameworks(host, &program)
+        .map(String::as_str)
+        .collect();
     if modules.is_empty() {
         return Vec::new();
     }
-    vec![python.into(), "-c".into(), format!("import {}", modules.join(", ")).into()]
+    vec![
+        python.into(),
+        "-c".into(),
+        format!("import {}", modules.join(", ")).into(),
+    ]
 }

@@ -18,23 +18,36 @@ use crate::settings::resolve::Purpose;
 pub fn predict(host: Host, common: &Common, options: &Trace) -> Result<Exit, Error> {
     let host = machine(host, common)?;
     let command = command_of(&options.words);
-    follow(&request(&host, common, options, &command), |reached| match reached {
-        Reached::Decision(facts, decision) => {
-            if !options.as_is {
-                refuse(facts, decision, options.json, common)?;
+    follow(
+        &request(&host, common, options, &command),
+        |reached| match reached {
+            Reached::Decision(facts, decision) => {
+                if !options.as_is {
+                    refuse(facts, decision, options.json, common)?;
+                }
+                let prediction = pipeline::expected(facts, decision, options.as_is);
+                print(&if options.json {
+                    report::json::prediction(&prediction)
+                } else {
+                    let style = Style::stdout(common.color).of(&host);
+                    let is_tree = style.draws_tree(options.tree);
+                    style.page(&report::prediction(
+                        &prediction,
+                        options.all,
+                        is_tree,
+                        &options.words,
+                        style,
+                    ))
+                })?;
+                Err(Stop::Exit(if prediction.failure.is_some() {
+                    Exit::No
+                } else {
+                    Exit::Yes
+                }))
             }
-            let prediction = pipeline::expected(facts, decision, options.as_is);
-            print(&if options.json {
-                report::json::prediction(&prediction)
-            } else {
-                let style = Style::stdout(common.color).of(&host);
-                let is_tree = style.draws_tree(options.tree);
-                style.page(&report::prediction(&prediction, options.all, is_tree, &options.words, style))
-            })?;
-            Err(Stop::Exit(if prediction.failure.is_some() { Exit::No } else { Exit::Yes }))
-        }
-        _ => Ok(()),
-    })
+            _ => Ok(()),
+        },
+    )
 }
 
 /// Runs the program and reports what it mapped. As JSON, an error that prevents the start replaces the report.
@@ -49,39 +62,59 @@ pub fn trace(host: &Host, common: &Common, options: &Trace) -> Result<Exit, Erro
                 report::error_hint(&error).as_deref(),
             ));
             let is_said = delivered.is_ok() && options.output.is_none();
-            if is_said { Ok(Exit::Reported(error.code(Form::Run))) } else { Err(error) }
+            if is_said {
+                Ok(Exit::Reported(error.code(Form::Run)))
+            } else {
+                Err(error)
+            }
         }
         ended => ended,
     }
 }
 
-fn watch(host: &Host, common: &Common, options: &Trace, outlet: &mut Outlet) -> Result<Exit, Error> {
+fn watch(
+    host: &Host,
+    common: &Common,
+    options: &Trace,
+    outlet: &mut Outlet,
+) -> Result<Exit, Error> {
     only_here(common, "trace")?;
     let style = Style::stderr(common.color).of(host);
     let command = command_of(&options.words);
-    follow(&request(host, common, options, &command), |reached| match reached {
-        Reached::Decision(facts, decision) => {
-            pipeline::can_be_watched(facts)?;
-            if options.as_is {
-                if !common.quiet {
-                    say_notes(facts, decision);
+    follow(
+        &request(host, common, options, &command),
+        |reached| match reached {
+            Reached::Decision(facts, decision) => {
+                pipeline::can_be_watched(facts)?;
+                if options.as_is {
+                    if !common.quiet {
+                        say_notes(facts, decision);
+                    }
+                    return run(
+                        facts,
+                        decision,
+                        &Change::default(),
+                        &command,
+                        options,
+                        outlet,
+                        style,
+                    );
                 }
-                return run(facts, decision, &Change::default(), &command, options, outlet, style);
+                say_before(facts, decision, common);
+                if !options.json || options.output.is_some() {
+                    say_refusal(facts, decision, common);
+                }
+                if options.json && decision.is_refused() {
+                    outlet.deliver(&report::json::refusal(decision))?;
+                }
+                Ok(())
             }
-            say_before(facts, decision, common);
-            if !options.json || options.output.is_some() {
-                say_refusal(facts, decision, common);
+            Reached::Change(facts, decision, change) => {
+                run(facts, decision, change, &command, options, outlet, style)
             }
-            if options.json && decision.is_refused() {
-                outlet.deliver(&report::json::refusal(decision))?;
-            }
-            Ok(())
-        }
-        Reached::Change(facts, decision, change) => {
-            run(facts, decision, change, &command, options, outlet, style)
-        }
-        _ => Ok(()),
-    })
+            _ => Ok(()),
+        },
+    )
 }
 
 fn run(
@@ -94,17 +127,36 @@ fn run(
     style: Style,
 ) -> Result<(), Stop> {
     let (status, observation) =
-        pipeline::watch(facts, decision, change, command, options.as_is, || outlet.open())?;
+        pipeline::watch(facts, decision, change, command, options.as_is, || {
+            outlet.open()
+        })?;
     let status = status?;
     outlet.deliver(&if options.json {
         report::json::observation(&observation, options.all)
     } else {
         let is_tree = options.output.is_none() && style.draws_tree(options.tree);
-        style.page(&report::observation(&observation, options.all, is_tree, &options.words, style))
+        style.page(&report::observation(
+            &observation,
+            options.all,
+            is_tree,
+            &options.words,
+            style,
+        ))
     })?;
     Err(Stop::Exit(Exit::Program(status)))
 }
 
-fn request<'r>(host: &'r Host, common: &'r Common, options: &'r Trace, command: &'r Command) -> Request<'r> {
-    Request::new(host, common, &options.wishes, Subject::Command(command), Purpose::Start)
+fn request<'r>(
+    host: &'r Host,
+    common: &'r Common,
+    options: &'r Trace,
+    command: &'r Command,
+) -> Request<'r> {
+    Request::new(
+        host,
+        common,
+        &options.wishes,
+        Subject::Command(command),
+        Purpose::Start,
+    )
 }

@@ -25,7 +25,11 @@ pub(super) struct Read {
 }
 
 /// The line, or `None` where all is well.
-pub(super) fn trouble(host: &Host, common: &Common, read: &mut Read) -> Result<Option<String>, Error> {
+pub(super) fn trouble(
+    host: &Host,
+    common: &Common,
+    read: &mut Read,
+) -> Result<Option<String>, Error> {
     let wishes = Wishes::default();
     let request = Request::new(host, common, &wishes, Subject::Project, Purpose::Project);
     let mut answer = None;
@@ -33,7 +37,11 @@ pub(super) fn trouble(host: &Host, common: &Common, read: &mut Read) -> Result<O
         Reached::Settings(settings) => {
             read.watched.extend(settings.watched.iter().cloned());
             answer = settings.not_allowed.as_ref().map(report::setting_remark);
-            if answer.is_some() { Err(Stop::Exit(Exit::No)) } else { Ok(()) }
+            if answer.is_some() {
+                Err(Stop::Exit(Exit::No))
+            } else {
+                Ok(())
+            }
         }
         Reached::Outcome(facts, outcome) => {
             answer = examine(facts, outcome, common, read);
@@ -45,7 +53,12 @@ pub(super) fn trouble(host: &Host, common: &Common, read: &mut Read) -> Result<O
 }
 
 /// The trouble that programs of the project would have without cudarun, in one line.
-fn examine(facts: &mut Facts<'_>, outcome: &Outcome, common: &Common, read: &mut Read) -> Option<String> {
+fn examine(
+    facts: &mut Facts<'_>,
+    outcome: &Outcome,
+    common: &Common,
+    read: &mut Read,
+) -> Option<String> {
     // Without the Python that it names, a project is represented by any program.
     let names_packages = !facts.settings.layers.words(&Key::Uses).is_empty();
     read.is_partial = names_packages && facts.program.pip.is_none();
@@ -59,7 +72,9 @@ fn examine(facts: &mut Facts<'_>, outcome: &Outcome, common: &Common, read: &mut
     let trouble = project::judge(outcome, &before, &facts.inventory);
     let trouble = trouble.filter(|trouble| !common.quiet || trouble.ends_every_start());
     let remark = facts.settings.remarks.first().filter(|_| !common.quiet);
-    trouble.map(|trouble| report::trouble(&trouble)).or_else(|| remark.map(report::setting_remark))
+    trouble
+        .map(|trouble| report::trouble(&trouble))
+        .or_else(|| remark.map(report::setting_remark))
 }
 
 /// A stand-in for a project's programs opens what was picked for them, by the name that every program uses.
@@ -67,6 +82,10 @@ pub(super) fn loads(plan: &Plan) -> impl Iterator<Item = Load> {
     plan.picks.iter().filter_map(|pick| {
         let main = &catalog().family(&pick.installation.family)?.main;
         let name = pick.installation.member(main)?.soname.clone();
-        Some(Load { by: None, name, may_be_first: false })
+        Some(Load {
+            by: None,
+            name,
+            may_be_first: false,
+        })
     })
 }

@@ -15,7 +15,12 @@ pub(super) fn say_proof(
     when: When,
     common: &Common,
 ) -> Result<(), Stop> {
-    let Proven { verdict, given_up, is_known, .. } = proven;
+    let Proven {
+        verdict,
+        given_up,
+        is_known,
+        ..
+    } = proven;
     let style = Style::stderr(common.color);
     if let Verdict::Failed { .. } = verdict {
         report::say(&style.page(&report::verdict(verdict, given_up, *is_known, style)));

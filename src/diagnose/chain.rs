@@ -32,7 +32,10 @@ impl Chain {
         }
         let follows = |symptom: &Message| {
             let since = |root: &Message| symptom.first.checked_sub(root.last.min(symptom.first));
-            chain.leading.iter().any(|root| root.first <= symptom.first && since(root) <= Some(REACH))
+            chain
+                .leading
+                .iter()
+                .any(|root| root.first <= symptom.first && since(root) <= Some(REACH))
         };
         let (following, alone): (Vec<_>, Vec<_>) = alone.into_iter().partition(follows);
         chain.following = following;

@@ -92,12 +92,21 @@ impl Lines {
             text = Cow::Owned(unescape(&text));
         }
         if memchr3(b'\x1b', b'\r', b'\n', &text).is_none() {
-            return each(Line { number, text: &text });
+            return each(Line {
+                number,
+                text: &text,
+            });
         }
         // A part without a word may be the end of a text in JSON, or a bar.
         let has_word = |part: &&[u8]| part.iter().any(u8::is_ascii_alphanumeric);
-        for part in text.split(|byte| matches!(byte, b'\r' | b'\n')).filter(has_word) {
-            each(Line { number, text: &strip_bytes(part).into_vec() });
+        for part in text
+            .split(|byte| matches!(byte, b'\r' | b'\n'))
+            .filter(has_word)
+        {
+            each(Line {
+                number,
+                text: &strip_bytes(part).into_vec(),
+            });
         }
     }
 }
@@ -132,11 +141,11 @@ fn unescape(text: &[u8]) -> Vec<u8> {
 static PREFIX: LazyLock<Regex> = LazyLock::new(|| {
     let pattern = concat!(
         r"^(?-u)\s*(?:",
-        r"\[\s*\d+\.\d+\]\s",                                                  // kernel
+        r"\[\s*\d+\.\d+\]\s", // kernel
         r"|[A-Z][a-z][a-z]\s+\d+\s[\d:]{8}\s\S+\s(?:[\w.-]+(?:\[\d+\])?:\s)?", // syslog
         r"|\[?\d{2,4}[-/:]\d\d[-/:]\d\d[\d.,:+ZT-]*\]?(?:\s\d\d:\d\d:\d\d\S*)?\s",
-        r"|[IWEF]\d{4}\s[\d:.]+\s+\d+\s",                       // glog
-        r"|(?:stdout|stderr)\s[FP]\s|#\d+\s\d+\.\d+\s",         // container runtimes, docker build
+        r"|[IWEF]\d{4}\s[\d:.]+\s+\d+\s",               // glog
+        r"|(?:stdout|stderr)\s[FP]\s|#\d+\s\d+\.\d+\s", // container runtimes, docker build
         r"|[A-Z]+\s\d\d-\d\d\s[\d:]{8}\s(?:\[[\w.]+:\d+\]\s)?", // vLLM
         r"|(?P<speaker>\[\d+(?:,\d+)?\]<std\w+>:?|\[(?:default)?(?:rank)?\d+\]:?|\d{1,5}:\s",
         r"|\([\w. -]*\b(?:pid|rank)=\d+[^)]*\)|[\w.-]+\s+\||\[pod/[^\]]*\]|[A-Za-z][\w-]*\d:\s)\s?",
@@ -150,8 +159,12 @@ static PREFIX: LazyLock<Regex> = LazyLock::new(|| {
 pub(super) fn speaker_and_text(line: &[u8]) -> (&[u8], &[u8]) {
     let (mut speaker, mut text): (&[u8], _) = (b"", line);
     for _ in 0..6 {
-        let Some(found) = PREFIX.captures(text) else { break };
-        speaker = found.name("speaker").map_or(speaker, |name| name.as_bytes().trim_ascii());
+        let Some(found) = PREFIX.captures(text) else {
+            break;
+        };
+        speaker = found
+            .name("speaker")
+            .map_or(speaker, |name| name.as_bytes().trim_ascii());
         text = &text[found.get_match().end()..];
     }
     (speaker, text)

@@ -35,12 +35,20 @@ pub struct LogReader {
 impl LogReader {
     /// Takes a piece that a running program has written.
     pub fn take_live(&mut self, piece: &[u8]) {
-        if self.taken < LIVE_HEAD { self.take(piece) } else { self.keep(piece, LIVE_TAIL) }
+        if self.taken < LIVE_HEAD {
+            self.take(piece)
+        } else {
+            self.keep(piece, LIVE_TAIL)
+        }
     }
 
     /// Keeps a piece that may belong to the last `tail` bytes of the text.
     pub fn keep(&mut self, piece: &[u8], tail: usize) {
-        if self.kept.back().is_none_or(|last| last.len() + piece.len() > PIECE) {
+        if self
+            .kept
+            .back()
+            .is_none_or(|last| last.len() + piece.len() > PIECE)
+        {
             let mut next = Vec::new();
             if self.kept.len() == tail / PIECE {
                 next = self.kept.pop_front().unwrap_or_default();
@@ -50,7 +58,10 @@ impl LogReader {
             next.reserve(PIECE);
             self.kept.push_back(next);
         }
-        self.kept.back_mut().expect("just added").extend_from_slice(piece);
+        self.kept
+            .back_mut()
+            .expect("just added")
+            .extend_from_slice(piece);
     }
 
     pub fn finish(mut self) -> Log {
@@ -60,7 +71,13 @@ impl LogReader {
         let is_empty = self.taken == 0;
         let is_utf16 = self.reading.is_utf16();
         let chain = Chain::new(self.reading.finish());
-        Log { chain, paths: self.paths, is_utf16, left_out: self.left_out, is_empty }
+        Log {
+            chain,
+            paths: self.paths,
+            is_utf16,
+            left_out: self.left_out,
+            is_empty,
+        }
     }
 
     /// The bytes that were taken.

@@ -85,8 +85,19 @@ impl Default for Reading {
         let signatures = Signatures::embedded();
         let (messages, of_row) = (BTreeMap::new(), BTreeMap::new());
         let (known, full) = (HashMap::new(), BTreeSet::new());
-        let found = Found { signatures, messages, of_row, full, known, known_bytes: 0 };
-        Reading { lines: Lines::default(), open: VecDeque::new(), found }
+        let found = Found {
+            signatures,
+            messages,
+            of_row,
+            full,
+            known,
+            known_bytes: 0,
+        };
+        Reading {
+            lines: Lines::default(),
+            open: VecDeque::new(),
+            found,
+        }
     }
 }
 
@@ -110,7 +121,9 @@ impl Reading {
     /// Returns the messages in the order of their first lines, then of the rows.
     pub fn finish(mut self) -> Vec<Message> {
         self.pass_over(b"");
-        self.open.drain(..).for_each(|open| self.found.close_open(&open));
+        self.open
+            .drain(..)
+            .for_each(|open| self.found.close_open(&open));
         let mut messages: Vec<Message> = self.found.messages.into_values().collect();
         messages.sort_by_key(|message| (message.first, message.row.kind));
         messages
@@ -130,9 +143,16 @@ impl Found {
             return self.close(line.number, speaker, text);
         }
         if open.len() == MOST_OPEN {
-            open.pop_front().iter().for_each(|oldest| self.close_open(oldest));
+            open.pop_front()
+                .iter()
+                .for_each(|oldest| self.close_open(oldest));
         }
-        open.push_back(Open { number: line.number, speaker: speaker.to_vec(), text: text.to_vec(), more: 0 });
+        open.push_back(Open {
+            number: line.number,
+            speaker: speaker.to_vec(),
+            text: text.to_vec(),
+            more: 0,
+        });
     }
 
     /// Adds a line to the messages that its process has begun.
@@ -140,7 +160,8 @@ impl Found {
         open.retain_mut(|open| {
             if open.speaker == speaker {
                 open.text.push(b'\n');
-                open.text.extend_from_slice(&text[..text.len().min(LONGEST_MORE)]);
+                open.text
+                    .extend_from_slice(&text[..text.len().min(LONGEST_MORE)]);
                 open.more += 1;
             }
             let is_whole = open.more == MORE_LINES;
@@ -218,7 +239,10 @@ fn deciding(matches: Vec<Match>) -> Vec<Match> {
     let mut taken: Vec<Match> = Vec::new();
     for found in matches {
         let Range { start, end } = found.range;
-        if taken.iter().any(|other| other.range.start < end && start < other.range.end) {
+        if taken
+            .iter()
+            .any(|other| other.range.start < end && start < other.range.end)
+        {
             continue;
         }
         let decides = matches!(found.row.kind, ErrorKind::Root | ErrorKind::Harmless);
@@ -239,7 +263,9 @@ fn whole_words<'t>(text: &'t [u8], range: &Range<usize>) -> &'t [u8] {
 
 /// The lines of a message as one line, escaped, without what may be a secret.
 fn shown(excerpt: &[u8]) -> String {
-    let words = excerpt.split(|byte| matches!(byte, b'\n' | b'\t')).map(<[u8]>::trim_ascii);
+    let words = excerpt
+        .split(|byte| matches!(byte, b'\n' | b'\t'))
+        .map(<[u8]>::trim_ascii);
     let line = words.collect::<Vec<_>>().join(&b' ');
     let line = text::escape(&SECRET.replace_all(&line, "${name}${scheme}…".as_bytes()));
     match line.char_indices().nth(LONGEST_EXCERPT - 1) {

@@ -31,8 +31,11 @@ pub struct NamedPaths {
 impl NamedPaths {
     pub fn feed(&mut self, text: &[u8]) {
         for found in PATHS.captures_iter(text) {
-            let text =
-                |name| found.name(name).map(|part| String::from_utf8_lossy(part.as_bytes()).into_owned());
+            let text = |name| {
+                found
+                    .name(name)
+                    .map(|part| String::from_utf8_lossy(part.as_bytes()).into_owned())
+            };
             if self.sites.len() + self.objects.len() + self.modules.len() >= MOST {
                 return;
             }

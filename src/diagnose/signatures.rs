@@ -76,12 +76,22 @@ impl Signatures {
                     literals.entry(literal).or_default().push(patterns.len());
                 }
                 let goes_on = source.contains(r"\s");
-                patterns.push(Pattern { order, source, goes_on, compiled: OnceLock::new() });
+                patterns.push(Pattern {
+                    order,
+                    source,
+                    goes_on,
+                    compiled: OnceLock::new(),
+                });
             }
         }
         let (literals, of_literal): (Vec<_>, Vec<_>) = literals.into_iter().unzip();
         let literals = AhoCorasick::new(literals).map_err(|error| error.to_string())?;
-        Ok(Signatures { rows, patterns, literals, of_literal })
+        Ok(Signatures {
+            rows,
+            patterns,
+            literals,
+            of_literal,
+        })
     }
 
     /// The patterns that may match a message which begins on this line, in the order of the rows.
@@ -100,7 +110,8 @@ impl Signatures {
     /// None if no message can begin on this line; true if one may go on in the next lines.
     pub(super) fn may_go_on(&self, line: &[u8]) -> Option<bool> {
         let candidates = self.candidates(line);
-        (!candidates.is_empty()).then(|| candidates.iter().any(|index| self.patterns[*index].goes_on))
+        (!candidates.is_empty())
+            .then(|| candidates.iter().any(|index| self.patterns[*index].goes_on))
     }
 
     /// The matches that begin in the first line of a text, in the order of the rows, one a row. Those of rows that are
@@ -111,8 +122,10 @@ impl Signatures {
         for index in self.candidates(line) {
             let pattern = &self.patterns[index];
             if found.last().is_none_or(|last| last.key.0 != pattern.order)
-                && let Some((captures, range)) =
-                    pattern.find(if pattern.goes_on { text } else { line }, full.contains(&pattern.order))
+                && let Some((captures, range)) = pattern.find(
+                    if pattern.goes_on { text } else { line },
+                    full.contains(&pattern.order),
+                )
                 && range.start <= line.len()
             {
                 let (row, key) = (&self.rows[pattern.order], (pattern.order, captures));
@@ -146,11 +159,16 @@ impl Pattern {
 
 /// The captures of a regex. A name may end in digits, so that two branches can have it: `soname` and `soname2`.
 pub fn groups_of(regex: &Regex) -> Result<Vec<(usize, Capture)>, String> {
-    let named = regex.capture_names().enumerate().filter_map(|(group, name)| Some((group, name?)));
+    let named = regex
+        .capture_names()
+        .enumerate()
+        .filter_map(|(group, name)| Some((group, name?)));
     let typed = named.map(|(group, name)| {
         let name = name.trim_end_matches(|character: char| character.is_ascii_digit());
         let capture = Capture::deserialize(StrDeserializer::<Error>::new(name));
-        capture.map(|capture| (group, capture)).map_err(|error| error.to_string())
+        capture
+            .map(|capture| (group, capture))
+            .map_err(|error| error.to_string())
     });
     typed.collect()
 }

@@ -24,15 +24,22 @@ impl Worth<'_> {
     /// Judges the end of a program by its messages. `is_without_gpu` is about the machine.
     pub fn of(chain: &Chain, status: ExitStatus, is_without_gpu: bool) -> Worth<'_> {
         let is_clue = |message: &&Message| message.row.kind == ErrorKind::Clue;
-        let leading: Vec<&Message> = chain.leading.iter().filter(|message| !is_clue(message)).collect();
+        let leading: Vec<&Message> = chain
+            .leading
+            .iter()
+            .filter(|message| !is_clue(message))
+            .collect();
         let misses_gpu = |message: &&&Message| {
             let mut causes = message.row.cause.iter().map(|possible| possible.cause);
             causes.any(|cause| matches!(cause, CauseKey::NoDriver | CauseKey::NoSuchGpu))
         };
         // An end that a person asked for needs no explanation.
         let signal = status.signal().or(status.code().map(|code| code - 128));
-        let is_ended = signal.is_some_and(|signal| [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&signal));
-        let has_root = leading.iter().any(|message| message.row.kind == ErrorKind::Root);
+        let is_ended =
+            signal.is_some_and(|signal| [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&signal));
+        let has_root = leading
+            .iter()
+            .any(|message| message.row.kind == ErrorKind::Root);
         match leading.iter().find(misses_gpu) {
             _ if has_root || !status.success() && !leading.is_empty() => Worth::Failure,
             Some(message) if is_without_gpu => Worth::OnTheCpu(message),

@@ -22,21 +22,36 @@ pub(super) fn look(host: &Host) -> (CacheUse, Vec<Finding>) {
     let places = examined_candidates(host);
     let refused = |(path, why): &(PathBuf, Result<(), Unfit>)| {
         let why = why.as_ref().err()?.clone();
-        Some(Evidence::Place { path: path.clone(), why })
+        Some(Evidence::Place {
+            path: path.clone(),
+            why,
+        })
     };
     let refused: Vec<Evidence> = places.iter().map_while(refused).collect();
-    let used = places.iter().find(|(_, why)| why.is_ok()).map(|(path, _)| path.clone());
+    let used = places
+        .iter()
+        .find(|(_, why)| why.is_ok())
+        .map(|(path, _)| path.clone());
     let Some(used) = used else {
-        return (CacheUse::default(), vec![Finding::error(FindingKind::NoCache, refused)]);
+        return (
+            CacheUse::default(),
+            vec![Finding::error(FindingKind::NoCache, refused)],
+        );
     };
     let mut findings = Vec::new();
     if !refused.is_empty() {
-        findings.push(Finding::warning(FindingKind::CacheRefused { used: used.clone() }, refused));
+        findings.push(Finding::warning(
+            FindingKind::CacheRefused { used: used.clone() },
+            refused,
+        ));
     }
     if let Some(room) = host.room(&used) {
         let evidence = || vec![Evidence::file(&used, "")];
         if room.free < ENOUGH || room.free_files == 0 {
-            findings.push(Finding::warning(FindingKind::CacheFull { free: room.free }, evidence()));
+            findings.push(Finding::warning(
+                FindingKind::CacheFull { free: room.free },
+                evidence(),
+            ));
         }
         if room.is_noexec {
             findings.push(Finding::note(FindingKind::CacheNoexec, evidence()));
@@ -49,11 +64,23 @@ fn kept(host: &Host, directory: PathBuf) -> CacheUse {
     let count = |below: &str| {
         let entries = host.list(&directory.join(below)).unwrap_or_default();
         // A name that begins with a dot is an unfinished entry.
-        entries.iter().filter(|entry| !entry.name.to_string_lossy().starts_with('.')).count()
+        entries
+            .iter()
+            .filter(|entry| !entry.name.to_string_lossy().starts_with('.'))
+            .count()
     };
     let (starts, views) = (count("starts"), count("views"));
     let size = |path: &PathBuf| host.lstat(path).map_or(0, |stat| stat.size);
-    let files = if host.is_directory(&directory) { host.walk(&directory, &|_| false) } else { Vec::new() };
+    let files = if host.is_directory(&directory) {
+        host.walk(&directory, &|_| false)
+    } else {
+        Vec::new()
+    };
     let bytes = files.iter().map(size).sum();
-    CacheUse { directory: Some(directory), starts, views, bytes }
+    CacheUse {
+        directory: Some(directory),
+        starts,
+        views,
+        bytes,
+    }
 }

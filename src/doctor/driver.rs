@@ -23,21 +23,33 @@ pub(super) fn findings(subject: &Subject<'_>, surroundings: Surroundings) -> Vec
         None => {
             let cards = gpus::cards(subject.host);
             // The section of the GPUs reports a missing GPU.
-            if cards.is_empty() { Vec::new() } else { vec![not_loaded(subject, &real, &cards)] }
+            if cards.is_empty() {
+                Vec::new()
+            } else {
+                vec![not_loaded(subject, &real, &cards)]
+            }
         }
     }
 }
 
 /// The installations of libcuda that can belong to a kernel's driver.
 fn installations(inventory: &Inventory) -> impl Iterator<Item = &Installation> {
-    let is_real =
-        |installation: &&Installation| !matches!(installation.origin, Origin::Compat | Origin::Stub);
-    inventory.installations.iter().filter(|installation| installation.family == "driver").filter(is_real)
+    let is_real = |installation: &&Installation| {
+        !matches!(installation.origin, Origin::Compat | Origin::Stub)
+    };
+    inventory
+        .installations
+        .iter()
+        .filter(|installation| installation.family == "driver")
+        .filter(is_real)
 }
 
 fn is_other(installation: &Installation) -> bool {
     let says_so = |problem: &Problem| {
-        matches!(problem, Problem::NotTheKernelsDriver { .. } | Problem::CompatOlderThanKernel { .. })
+        matches!(
+            problem,
+            Problem::NotTheKernelsDriver { .. } | Problem::CompatOlderThanKernel { .. }
+        )
     };
     installation.problems.iter().any(says_so)
 }
@@ -50,7 +62,9 @@ fn of_kernel(
 ) -> Vec<Finding> {
     let says = Evidence::file(&kernel.from, kernel.version.to_string());
     let Some(first) = real.first() else {
-        let what = FindingKind::NoLibcuda { is_container: surroundings.is_container };
+        let what = FindingKind::NoLibcuda {
+            is_container: surroundings.is_container,
+        };
         return vec![Finding::error(what, vec![says])];
     };
     let right = real.iter().find(|installation| !is_other(installation));
@@ -61,19 +75,38 @@ fn of_kernel(
         (None, _) => {
             let installed = first.version.unwrap_or_default();
             let mut evidence = vec![says];
-            evidence.extend(real.iter().map(|installation| Evidence::installation(installation)));
-            vec![Finding::error(FindingKind::DriverMismatch { installed, kernel: kernel.version }, evidence)]
+            evidence.extend(
+                real.iter()
+                    .map(|installation| Evidence::installation(installation)),
+            );
+            vec![Finding::error(
+                FindingKind::DriverMismatch {
+                    installed,
+                    kernel: kernel.version,
+                },
+                evidence,
+            )]
         }
         // The environment's section reports a libcuda from LD_LIBRARY_PATH.
         (Some(right), Some(given)) if is_other(given) && !inventory.is_on_path(given) => {
-            let what = FindingKind::LibcudaShadowed { given: given.version, kernel: kernel.version };
+            let what = FindingKind::LibcudaShadowed {
+                given: given.version,
+                kernel: kernel.version,
+            };
             vec![Finding::error(
                 what,
-                vec![says, Evidence::installation(given), Evidence::installation(right)],
+                vec![
+                    says,
+                    Evidence::installation(given),
+                    Evidence::installation(right),
+                ],
             )]
         }
         (Some(right), None) => {
-            vec![Finding::error(FindingKind::LibcudaNotFound, vec![Evidence::installation(right)])]
+            vec![Finding::error(
+                FindingKind::LibcudaNotFound,
+                vec![Evidence::installation(right)],
+            )]
         }
         _ => Vec::new(),
     }
@@ -91,11 +124,20 @@ fn not_loaded(subject: &Subject<'_>, real: &[&Installation], cards: &[Card]) -> 
     if real.is_empty() {
         return Finding::error(FindingKind::NoDriver, evidence);
     }
-    evidence.extend(real.iter().map(|installation| Evidence::installation(installation)));
-    let release = host.read_text(Path::new(OS_RELEASE)).unwrap_or_default().trim().to_owned();
+    evidence.extend(
+        real.iter()
+            .map(|installation| Evidence::installation(installation)),
+    );
+    let release = host
+        .read_text(Path::new(OS_RELEASE))
+        .unwrap_or_default()
+        .trim()
+        .to_owned();
     let modules = Path::new("/lib/modules").join(&release).join("modules.dep");
     match host.read(&modules) {
-        Ok(bytes) if !release.is_empty() && memchr::memmem::find(&bytes, b"nvidia.ko").is_none() => {
+        Ok(bytes)
+            if !release.is_empty() && memchr::memmem::find(&bytes, b"nvidia.ko").is_none() =>
+        {
             evidence.push(Evidence::file(modules, "nvidia.ko is not in it"));
             Finding::error(FindingKind::NoModuleForKernel { release }, evidence)
         }
@@ -105,18 +147,32 @@ fn not_loaded(subject: &Subject<'_>, real: &[&Installation], cards: &[Card]) -> 
 
 /// In WSL, Windows runs the driver and provides its libraries.
 fn of_wsl(real: &[&Installation]) -> Vec<Finding> {
-    let is_windows =
-        |installation: &Installation| installation.directories().any(|directory| directory.starts_with(WSL));
+    let is_windows = |installation: &Installation| {
+        installation
+            .directories()
+            .any(|directory| directory.starts_with(WSL))
+    };
     let given = real.iter().find(|installation| installation.loader_gives);
-    match (real.iter().find(|installation| is_windows(installation)), given) {
+    match (
+        real.iter().find(|installation| is_windows(installation)),
+        given,
+    ) {
         (None, _) => {
             let evidence = vec![Evidence::absent("/usr/lib/wsl/lib/libcuda.so.1")];
-            vec![Finding::error(FindingKind::NoLibcuda { is_container: false }, evidence)]
+            vec![Finding::error(
+                FindingKind::NoLibcuda {
+                    is_container: false,
+                },
+                evidence,
+            )]
         }
         (Some(windows), Some(given)) if !is_windows(given) => {
             vec![Finding::warning(
                 FindingKind::WslLinuxDriver,
-                vec![Evidence::installation(given), Evidence::installation(windows)],
+                vec![
+                    Evidence::installation(given),
+                    Evidence::installation(windows),
+                ],
             )]
         }
         _ => Vec::new(),

@@ -26,28 +26,42 @@ pub struct Element {
 
 pub(super) fn elements(subject: &Subject<'_>, lines: &Lines) -> Vec<Element> {
     let inventory = subject.inventory;
-    let holds = |directory: &Path| held(inventory, directory).map(Summary::of).collect::<Vec<_>>();
-    let path = inventory.search.library_path.iter().zip(1..).map(|(element, position)| Element {
-        variable: variables::LIBRARY_PATH,
-        position,
-        text: element.text.clone(),
-        leads_to: element.directory.clone(),
-        holds: element.directory.as_deref().map(holds).unwrap_or_default(),
-        family: None,
-        set_by: lines.that_name(variables::LIBRARY_PATH, &element.text),
-    });
-    let preload = inventory.search.preload.iter().zip(1..).map(|(element, position)| {
-        let file = subject.host.absolute(Path::new(&element.text));
-        Element {
-            variable: variables::PRELOAD,
+    let holds = |directory: &Path| {
+        held(inventory, directory)
+            .map(Summary::of)
+            .collect::<Vec<_>>()
+    };
+    let path = inventory
+        .search
+        .library_path
+        .iter()
+        .zip(1..)
+        .map(|(element, position)| Element {
+            variable: variables::LIBRARY_PATH,
             position,
             text: element.text.clone(),
-            leads_to: subject.host.is_file(&file).then_some(file),
-            holds: Vec::new(),
-            family: element.family.clone(),
-            set_by: lines.that_name(variables::PRELOAD, &element.text),
-        }
-    });
+            leads_to: element.directory.clone(),
+            holds: element.directory.as_deref().map(holds).unwrap_or_default(),
+            family: None,
+            set_by: lines.that_name(variables::LIBRARY_PATH, &element.text),
+        });
+    let preload = inventory
+        .search
+        .preload
+        .iter()
+        .zip(1..)
+        .map(|(element, position)| {
+            let file = subject.host.absolute(Path::new(&element.text));
+            Element {
+                variable: variables::PRELOAD,
+                position,
+                text: element.text.clone(),
+                leads_to: subject.host.is_file(&file).then_some(file),
+                holds: Vec::new(),
+                family: element.family.clone(),
+                set_by: lines.that_name(variables::PRELOAD, &element.text),
+            }
+        });
     path.chain(preload).collect()
 }
 

@@ -13,7 +13,12 @@ use crate::solve::Summary;
 use crate::variables;
 
 /// The variables that cudarun sets for the programs that it starts.
-const OF_OURS: [&str; 4] = [variables::VIEW, variables::PINS, variables::PINS_FOR, variables::TRACE];
+const OF_OURS: [&str; 4] = [
+    variables::VIEW,
+    variables::PINS,
+    variables::PINS_FOR,
+    variables::TRACE,
+];
 
 pub(super) fn findings(subject: &Subject<'_>, elements: &[Element]) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -33,49 +38,99 @@ pub(super) fn findings(subject: &Subject<'_>, elements: &[Element]) -> Vec<Findi
 
 /// The element, and the lines that set it.
 fn evidence(element: &Element) -> Vec<Evidence> {
-    let Element { variable, position, text, .. } = element;
-    let own = Evidence::Element { variable, position: *position, text: text.clone() };
-    std::iter::once(own).chain(element.set_by.iter().map(Line::evidence)).collect()
+    let Element {
+        variable,
+        position,
+        text,
+        ..
+    } = element;
+    let own = Evidence::Element {
+        variable,
+        position: *position,
+        text: text.clone(),
+    };
+    std::iter::once(own)
+        .chain(element.set_by.iter().map(Line::evidence))
+        .collect()
 }
 
-fn of_path(subject: &Subject<'_>, before: &[Element], element: &Element) -> Vec<(Severity, FindingKind)> {
+fn of_path(
+    subject: &Subject<'_>,
+    before: &[Element],
+    element: &Element,
+) -> Vec<(Severity, FindingKind)> {
     let mut found = Vec::new();
     if element.text.is_empty() {
-        return vec![(Severity::Warning, FindingKind::PathEmpty { directory: subject.host.cwd.clone() })];
+        return vec![(
+            Severity::Warning,
+            FindingKind::PathEmpty {
+                directory: subject.host.cwd.clone(),
+            },
+        )];
     }
     if element.is_relative() {
-        found.push((Severity::Warning, FindingKind::PathRelative { variable: element.variable }));
+        found.push((
+            Severity::Warning,
+            FindingKind::PathRelative {
+                variable: element.variable,
+            },
+        ));
     }
     let Some(directory) = &element.leads_to else {
         if !element.has_token() {
-            found.push((Severity::Note, FindingKind::PathMissing { variable: element.variable }));
+            found.push((
+                Severity::Note,
+                FindingKind::PathMissing {
+                    variable: element.variable,
+                },
+            ));
         }
         return found;
     };
-    if subject.views.iter().any(|views| directory.parent() == Some(views)) {
+    if subject
+        .views
+        .iter()
+        .any(|views| directory.parent() == Some(views))
+    {
         return vec![(Severity::Note, FindingKind::PathOwnView)];
     }
-    if before.iter().any(|other| other.leads_to.as_ref() == Some(directory)) {
+    if before
+        .iter()
+        .any(|other| other.leads_to.as_ref() == Some(directory))
+    {
         // The first element reports its libraries.
         found.push((Severity::Note, FindingKind::PathDuplicate));
         return found;
     }
-    let drivers = held(subject.inventory, directory).filter(|installation| installation.family == "driver");
+    let drivers =
+        held(subject.inventory, directory).filter(|installation| installation.family == "driver");
     for installation in drivers {
         // It breaks programs only if the loader finds it by default.
-        let severity = if installation.loader_gives { Severity::Error } else { Severity::Warning };
+        let severity = if installation.loader_gives {
+            Severity::Error
+        } else {
+            Severity::Warning
+        };
         if installation.origin == Origin::Stub {
             found.push((severity, FindingKind::PathStubs));
             continue;
         }
-        let kernel = installation.problems.iter().find_map(|problem| match problem {
-            Problem::NotTheKernelsDriver { kernel } | Problem::CompatOlderThanKernel { kernel } => {
-                Some(*kernel)
-            }
-            _ => None,
-        });
+        let kernel = installation
+            .problems
+            .iter()
+            .find_map(|problem| match problem {
+                Problem::NotTheKernelsDriver { kernel }
+                | Problem::CompatOlderThanKernel { kernel } => Some(*kernel),
+                _ => None,
+            });
         if let Some(kernel) = kernel {
-            found.push((severity, FindingKind::PathOtherDriver { version: installation.version, kernel }));
+            found.push((
+                severity,
+                FindingKind::PathOtherDriver {
+                    version: installation.version,
+                    kernel,
+                },
+            ));
         }
     }
     found
@@ -85,10 +140,16 @@ fn of_preload(element: &Element) -> Vec<(Severity, FindingKind)> {
     let missing = element.leads_to.is_none() && !element.is_bare_name() && !element.has_token();
     let missing = missing.then_some((Severity::Warning, FindingKind::PreloadMissing));
     let relative = element.is_relative() && !element.is_bare_name();
-    let relative =
-        relative.then_some((Severity::Warning, FindingKind::PathRelative { variable: element.variable }));
-    let library =
-        element.family.clone().map(|family| (Severity::Warning, FindingKind::PreloadLibrary { family }));
+    let relative = relative.then_some((
+        Severity::Warning,
+        FindingKind::PathRelative {
+            variable: element.variable,
+        },
+    ));
+    let library = element
+        .family
+        .clone()
+        .map(|family| (Severity::Warning, FindingKind::PreloadLibrary { family }));
     missing.into_iter().chain(relative).chain(library).collect()
 }
 
@@ -97,7 +158,9 @@ fn of_preload(element: &Element) -> Vec<(Severity, FindingKind)> {
 fn mixed(inventory: &Inventory, elements: &[Element]) -> Vec<Finding> {
     let mut directories: Vec<(PathBuf, Option<&Element>)> = Vec::new();
     for element in elements.iter().filter(|element| element.is_path()) {
-        let Some(directory) = &element.leads_to else { continue };
+        let Some(directory) = &element.leads_to else {
+            continue;
+        };
         if directories.iter().all(|(known, _)| known != directory) {
             directories.push((directory.clone(), Some(element)));
         }
@@ -107,7 +170,10 @@ fn mixed(inventory: &Inventory, elements: &[Element]) -> Vec<Finding> {
     }
     // The installations on default paths follow.
     let is_default = |installation: &&Installation| {
-        installation.files.iter().any(|file| inventory.file_by_default(&file.soname) == Some(file.id))
+        installation
+            .files
+            .iter()
+            .any(|file| inventory.file_by_default(&file.soname) == Some(file.id))
     };
     let default = inventory.installations.iter().filter(is_default);
     directories.extend(default.map(|installation| (installation.directory.clone(), None)));
@@ -122,15 +188,19 @@ fn mixed(inventory: &Inventory, elements: &[Element]) -> Vec<Finding> {
             let is_taken = directories[..index].iter().all(|(earlier, _)| {
                 !held(inventory, earlier).any(|installation| is_rival(installation, first))
             });
-            let mut later = directories[index + 1..]
-                .iter()
-                .flat_map(|(later, by)| held(inventory, later).map(move |installation| (installation, by)));
+            let mut later = directories[index + 1..].iter().flat_map(|(later, by)| {
+                held(inventory, later).map(move |installation| (installation, by))
+            });
             let rival = later.find(|(installation, _)| {
                 is_rival(installation, first) && installation.version != first.version
             });
-            let Some((rival, by)) = rival.filter(|_| is_taken) else { continue };
+            let Some((rival, by)) = rival.filter(|_| is_taken) else {
+                continue;
+            };
             // It has only a shim, which works over the other.
-            if first.files.iter().all(|file| first.is_shim(&file.stem)) && rival.works_under_shim_of(first) {
+            if first.files.iter().all(|file| first.is_shim(&file.stem))
+                && rival.works_under_shim_of(first)
+            {
                 continue;
             }
             let (taken, other) = (Summary::of(first), Summary::of(rival));
@@ -140,12 +210,23 @@ fn mixed(inventory: &Inventory, elements: &[Element]) -> Vec<Finding> {
             evidence.push(Evidence::Installation(other.clone()));
             let completed = lacks(first, rival);
             let what = if completed.is_empty() {
-                FindingKind::VersionsMixed { taken, passed_over: other }
+                FindingKind::VersionsMixed {
+                    taken,
+                    passed_over: other,
+                }
             } else {
-                FindingKind::CompletedElsewhere { stems: completed, first: taken, rest: other }
+                FindingKind::CompletedElsewhere {
+                    stems: completed,
+                    first: taken,
+                    rest: other,
+                }
             };
             let is_note = by.is_none() && matches!(what, FindingKind::VersionsMixed { .. });
-            let severity = if is_note { Severity::Note } else { Severity::Warning };
+            let severity = if is_note {
+                Severity::Note
+            } else {
+                Severity::Warning
+            };
             findings.push(Finding::new(severity, what, evidence));
         }
     }
@@ -164,7 +245,11 @@ fn lacks(first: &Installation, other: &Installation) -> Vec<String> {
         Problem::Missing { stems } => Some(stems),
         _ => None,
     });
-    missing.flatten().filter(|stem| other.member(stem).is_some()).cloned().collect()
+    missing
+        .flatten()
+        .filter(|stem| other.member(stem).is_some())
+        .cloned()
+        .collect()
 }
 
 /// Other variables that the loader, glibc and cudarun read.
@@ -172,25 +257,45 @@ fn others(subject: &Subject<'_>) -> Vec<Finding> {
     let env = &subject.host.env;
     let variable = |name: &str| {
         let value = env.non_empty(name)?.to_string_lossy().into_owned();
-        Some(Evidence::Variable { name: name.to_owned(), value })
+        Some(Evidence::Variable {
+            name: name.to_owned(),
+            value,
+        })
     };
     let mut findings = Vec::new();
     if let (Some(evidence), Some(value)) = (variable(variables::AUDIT), env.get(variables::AUDIT)) {
-        let ours: Vec<&Path> = subject.views.iter().filter_map(|views| views.parent()).collect();
+        let ours: Vec<&Path> = subject
+            .views
+            .iter()
+            .filter_map(|views| views.parent())
+            .collect();
         let is_own = |module| ours.iter().any(|own| Path::new(module).starts_with(own));
         let is_ours = audit_elements(value).iter().all(is_own);
-        findings.push(Finding::note(FindingKind::AuditSet { is_ours }, vec![evidence]));
+        findings.push(Finding::note(
+            FindingKind::AuditSet { is_ours },
+            vec![evidence],
+        ));
     }
     if let Some(evidence) = variable("GLIBC_TUNABLES") {
         findings.push(Finding::note(FindingKind::TunablesSet, vec![evidence]));
     }
     let is_own = |name: &str| {
-        name.starts_with("CUDARUN_") && !name.starts_with(variables::SHELL) && !OF_OURS.contains(&name)
+        name.starts_with("CUDARUN_")
+            && !name.starts_with(variables::SHELL)
+            && !OF_OURS.contains(&name)
     };
-    let names = env.iter().filter_map(|(name, _)| std::str::from_utf8(name.as_bytes()).ok());
-    let names: Vec<String> = names.filter(|name| is_own(name)).map(str::to_owned).collect();
+    let names = env
+        .iter()
+        .filter_map(|(name, _)| std::str::from_utf8(name.as_bytes()).ok());
+    let names: Vec<String> = names
+        .filter(|name| is_own(name))
+        .map(str::to_owned)
+        .collect();
     if !names.is_empty() {
-        let evidence = names.iter().map(|name| Evidence::Set { name: name.clone() }).collect();
+        let evidence = names
+            .iter()
+            .map(|name| Evidence::Set { name: name.clone() })
+            .collect();
         findings.push(Finding::note(FindingKind::OwnVariables { names }, evidence));
     }
     findings

@@ -156,32 +156,60 @@ findings! {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Evidence {
     /// The content of a file, in a line if that is known.
-    File { path: PathBuf, line: Option<usize>, text: String },
+    File {
+        path: PathBuf,
+        line: Option<usize>,
+        text: String,
+    },
     /// A path that does not exist.
     Absent { path: PathBuf },
     /// Permissions of a file: mode, and on this machine owner and group.
-    Mode { path: PathBuf, mode: u32, owner: Option<(u32, u32)> },
+    Mode {
+        path: PathBuf,
+        mode: u32,
+        owner: Option<(u32, u32)>,
+    },
     /// A variable whose value is no secret.
     Variable { name: String, value: String },
     /// A variable whose value may be secret.
     Set { name: String },
     /// An element of a list in a variable; `position` starts at 1.
-    Element { variable: &'static str, position: usize, text: OsString },
+    Element {
+        variable: &'static str,
+        position: usize,
+        text: OsString,
+    },
     /// A card on the PCI bus.
-    Card { bus: String, id: String, model: Option<&'static str>, driver: Option<String> },
+    Card {
+        bus: String,
+        id: String,
+        model: Option<&'static str>,
+        driver: Option<String>,
+    },
     /// An installation at fault, or one to compare it with.
     Installation(Summary),
     /// A file that cannot be used.
-    Fault { path: PathBuf, fault: inventory::ReadFault },
+    Fault {
+        path: PathBuf,
+        fault: inventory::ReadFault,
+    },
     /// A symbol, or a version of symbols, that a library has or lacks.
-    Symbol { path: PathBuf, symbol: String, has: bool },
+    Symbol {
+        path: PathBuf,
+        symbol: String,
+        has: bool,
+    },
     /// A directory that is refused for the cache.
     Place { path: PathBuf, why: Unfit },
 }
 
 impl Finding {
     pub(super) fn new(severity: Severity, what: FindingKind, evidence: Vec<Evidence>) -> Finding {
-        Finding { severity, what, evidence }
+        Finding {
+            severity,
+            what,
+            evidence,
+        }
     }
 
     pub(super) fn error(what: FindingKind, evidence: Vec<Evidence>) -> Finding {
@@ -199,7 +227,11 @@ impl Finding {
 
 impl Evidence {
     pub fn file(path: impl Into<PathBuf>, text: impl Into<String>) -> Evidence {
-        Evidence::File { path: path.into(), line: None, text: text.into() }
+        Evidence::File {
+            path: path.into(),
+            line: None,
+            text: text.into(),
+        }
     }
 
     pub(super) fn absent(path: impl Into<PathBuf>) -> Evidence {

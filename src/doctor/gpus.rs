@@ -27,7 +27,12 @@ impl Card {
     pub(super) fn evidence(&self) -> Evidence {
         let number = u16::from_str_radix(self.id.trim_start_matches("0x"), 16).ok();
         let model = number.and_then(catalog::gpu).map(|(_, _, product)| product);
-        Evidence::Card { bus: self.bus.clone(), id: self.id.clone(), model, driver: self.driver.clone() }
+        Evidence::Card {
+            bus: self.bus.clone(),
+            id: self.id.clone(),
+            model,
+            driver: self.driver.clone(),
+        }
     }
 }
 
@@ -35,13 +40,21 @@ pub(super) fn cards(host: &Host) -> Vec<Card> {
     let mut cards = Vec::new();
     for entry in host.list(Path::new(BUS)).unwrap_or_default() {
         let directory = Path::new(BUS).join(&entry.name);
-        let says = |name: &str| host.read_text(&directory.join(name)).map(|text| text.trim().to_owned());
+        let says = |name: &str| {
+            host.read_text(&directory.join(name))
+                .map(|text| text.trim().to_owned())
+        };
         let is_display = || says("class").is_ok_and(|class| class.starts_with(DISPLAY));
         if says("vendor").is_ok_and(|vendor| vendor == VENDOR) && is_display() {
             let driver = host.canonical(&directory.join("driver")).ok();
-            let driver = driver.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+            let driver =
+                driver.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
             let bus = entry.name.to_string_lossy().into_owned();
-            cards.push(Card { bus, id: says("device").unwrap_or_default(), driver });
+            cards.push(Card {
+                bus,
+                id: says("device").unwrap_or_default(),
+                driver,
+            });
         }
     }
     cards
@@ -59,28 +72,52 @@ pub(super) fn findings(
     let stat = |path: &Path| Evidence::absent(path);
     if surroundings.is_wsl {
         if !is_there(WSL) {
-            findings.push(Finding::error(FindingKind::WslWithoutGpu, vec![stat(Path::new(WSL))]));
+            findings.push(Finding::error(
+                FindingKind::WslWithoutGpu,
+                vec![stat(Path::new(WSL))],
+            ));
         }
     } else if surroundings.is_tegra {
     } else if let Some(driver) = &inventory.driver {
         let kernel = Evidence::file(&driver.from, driver.version.to_string());
         let first = Path::new("/dev/nvidia0");
         if inventory.devices.is_empty() && surroundings.is_container {
-            let variable =
-                ["NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"].map(|name| variable(host, name));
-            let evidence = [stat(first), kernel].into_iter().chain(variable.into_iter().flatten());
-            findings.push(Finding::error(FindingKind::ContainerWithoutGpus, evidence.collect()));
-        } else if inventory.devices.is_empty() && inventory.gpus.is_empty() && cards(host).is_empty() {
-            findings
-                .push(Finding::error(FindingKind::NoGpu, vec![kernel, stat(first), stat(Path::new(BUS))]));
+            let variable = ["NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"]
+                .map(|name| variable(host, name));
+            let evidence = [stat(first), kernel]
+                .into_iter()
+                .chain(variable.into_iter().flatten());
+            findings.push(Finding::error(
+                FindingKind::ContainerWithoutGpus,
+                evidence.collect(),
+            ));
+        } else if inventory.devices.is_empty()
+            && inventory.gpus.is_empty()
+            && cards(host).is_empty()
+        {
+            findings.push(Finding::error(
+                FindingKind::NoGpu,
+                vec![kernel, stat(first), stat(Path::new(BUS))],
+            ));
         } else if inventory.devices.is_empty() || !is_there(CONTROL) {
-            let missing = [first, Path::new(CONTROL)].into_iter().filter(|path| host.stat(path).is_err());
-            findings.push(Finding::error(FindingKind::DeviceNodesMissing, missing.map(stat).collect()));
+            let missing = [first, Path::new(CONTROL)]
+                .into_iter()
+                .filter(|path| host.stat(path).is_err());
+            findings.push(Finding::error(
+                FindingKind::DeviceNodesMissing,
+                missing.map(stat).collect(),
+            ));
         } else {
             findings.extend(not_permitted(host, &inventory.devices));
             if !is_there(UVM) {
-                let makes = host.stat(Path::new(NODE_MAKER)).is_ok_and(|stat| stat.mode & 0o4000 != 0);
-                let severity = if makes { Severity::Note } else { Severity::Error };
+                let makes = host
+                    .stat(Path::new(NODE_MAKER))
+                    .is_ok_and(|stat| stat.mode & 0o4000 != 0);
+                let severity = if makes {
+                    Severity::Note
+                } else {
+                    Severity::Error
+                };
                 let mut evidence = vec![stat(Path::new(UVM))];
                 if host.stat(Path::new(NODE_MAKER)).is_err() {
                     evidence.push(stat(Path::new(NODE_MAKER)));
@@ -101,28 +138,48 @@ pub(super) fn findings(
 
 fn variable(host: &Host, name: &str) -> Option<Evidence> {
     let value = host.env.get(name)?.to_string_lossy().into_owned();
-    Some(Evidence::Variable { name: name.to_owned(), value })
+    Some(Evidence::Variable {
+        name: name.to_owned(),
+        value,
+    })
 }
 
 /// One finding for all nodes that this user may not read and write.
 fn not_permitted(host: &Host, devices: &[PathBuf]) -> Option<Finding> {
     let shared = [CONTROL, UVM].map(PathBuf::from);
-    let nodes = devices.iter().chain(shared.iter().filter(|path| host.stat(path).is_ok()));
+    let nodes = devices
+        .iter()
+        .chain(shared.iter().filter(|path| host.stat(path).is_ok()));
     let closed: Vec<Evidence> = nodes
         .filter(|path| !host.may_use(path))
         .filter_map(|path| {
             let stat = host.stat(path).ok()?;
             let owner = (!host.is_rerooted()).then_some((stat.uid, stat.gid));
-            Some(Evidence::Mode { path: path.clone(), mode: stat.mode & 0o777, owner })
+            Some(Evidence::Mode {
+                path: path.clone(),
+                mode: stat.mode & 0o777,
+                owner,
+            })
         })
         .collect();
     // If one GPU of many is usable, programs that use it work.
-    let shared_closed = shared.iter().any(|path| host.stat(path).is_ok() && !host.may_use(path));
+    let shared_closed = shared
+        .iter()
+        .any(|path| host.stat(path).is_ok() && !host.may_use(path));
     let is_error = shared_closed || devices.iter().all(|path| !host.may_use(path));
-    let severity = if is_error { Severity::Error } else { Severity::Warning };
-    let is_lost =
-        closed.iter().all(|evidence| matches!(evidence, Evidence::Mode { mode, .. } if is_open(*mode)));
-    let what = if is_lost { FindingKind::DeviceLost } else { FindingKind::DeviceNotPermitted };
+    let severity = if is_error {
+        Severity::Error
+    } else {
+        Severity::Warning
+    };
+    let is_lost = closed
+        .iter()
+        .all(|evidence| matches!(evidence, Evidence::Mode { mode, .. } if is_open(*mode)));
+    let what = if is_lost {
+        FindingKind::DeviceLost
+    } else {
+        FindingKind::DeviceNotPermitted
+    };
     (!closed.is_empty()).then(|| Finding::new(severity, what, closed))
 }
 
@@ -138,10 +195,19 @@ fn hidden(subject: &Subject<'_>) -> Option<Finding> {
     if inventory.gpus_hidden {
         return Some(Finding::error(FindingKind::GpusHidden, evidence));
     }
-    let text = host.env.get("CUDA_VISIBLE_DEVICES")?.to_string_lossy().into_owned();
-    let reachable = inventory.gpus.iter().filter(|gpu| gpu.capability.is_some() || gpu.minor.is_some());
-    let (count, uuids): (usize, Vec<&str>) =
-        (reachable.clone().count(), reachable.filter_map(|gpu| gpu.uuid.as_deref()).collect());
+    let text = host
+        .env
+        .get("CUDA_VISIBLE_DEVICES")?
+        .to_string_lossy()
+        .into_owned();
+    let reachable = inventory
+        .gpus
+        .iter()
+        .filter(|gpu| gpu.capability.is_some() || gpu.minor.is_some());
+    let (count, uuids): (usize, Vec<&str>) = (
+        reachable.clone().count(),
+        reachable.filter_map(|gpu| gpu.uuid.as_deref()).collect(),
+    );
     if count == 0 {
         return None;
     }
@@ -153,8 +219,20 @@ fn hidden(subject: &Subject<'_>) -> Option<Finding> {
         }
         Err(_) => true,
     };
-    let word = text.split(',').map(str::trim).find(|word| is_unknown(word))?.to_owned();
+    let word = text
+        .split(',')
+        .map(str::trim)
+        .find(|word| is_unknown(word))?
+        .to_owned();
     let leaves_some = inventory.gpus.iter().any(|gpu| gpu.visible != Visible::No);
-    let severity = if leaves_some { Severity::Warning } else { Severity::Error };
-    Some(Finding::new(severity, FindingKind::NoSuchGpu { word, leaves_some }, evidence))
+    let severity = if leaves_some {
+        Severity::Warning
+    } else {
+        Severity::Error
+    };
+    Some(Finding::new(
+        severity,
+        FindingKind::NoSuchGpu { word, leaves_some },
+        evidence,
+    ))
 }

@@ -47,18 +47,27 @@ pub fn examine(subject: &Subject<'_>) -> Examination {
     let (kept, of_cache) = cache::look(subject.host);
     findings.extend(of_cache);
     findings.sort_by_key(|finding| (finding.what.section(), finding.severity));
-    Examination { findings, elements, lines, project, kept, surroundings }
+    Examination {
+        findings,
+        elements,
+        lines,
+        project,
+        kept,
+        surroundings,
+    }
 }
 
 impl Examination {
     /// The errors that stop these programs.
     pub fn stops(&self, stops: Stops) -> impl Iterator<Item = &Finding> {
-        self.findings
-            .iter()
-            .filter(move |finding| finding.severity == Severity::Error && finding.what.stops() == stops)
+        self.findings.iter().filter(move |finding| {
+            finding.severity == Severity::Error && finding.what.stops() == stops
+        })
     }
 
     pub fn has_error(&self) -> bool {
-        self.findings.iter().any(|finding| finding.severity == Severity::Error)
+        self.findings
+            .iter()
+            .any(|finding| finding.severity == Severity::Error)
     }
 }

@@ -33,7 +33,9 @@ pub(super) fn findings(subject: &Subject<'_>, surroundings: Surroundings) -> Vec
         wsl_memory(subject.host, surroundings),
         empty_driver_files(subject),
     ];
-    let toolkits = TOOLKITS.iter().filter_map(|variable| toolkit(subject.host, variable));
+    let toolkits = TOOLKITS
+        .iter()
+        .filter_map(|variable| toolkit(subject.host, variable));
     found.into_iter().flatten().chain(toolkits).collect()
 }
 
@@ -41,27 +43,42 @@ pub(super) fn findings(subject: &Subject<'_>, surroundings: Surroundings) -> Vec
 /// nothing is reported in a container.
 fn fabric_manager(subject: &Subject<'_>, surroundings: Surroundings) -> Option<Finding> {
     let host = subject.host;
-    let kernel = subject.inventory.driver.as_ref().filter(|_| !surroundings.is_container)?;
+    let kernel = subject
+        .inventory
+        .driver
+        .as_ref()
+        .filter(|_| !surroundings.is_container)?;
     let entries = host.list(Path::new(BUS)).unwrap_or_default();
-    let switch = entries.iter().map(|entry| Path::new(BUS).join(&entry.name)).find(|device| {
-        let says = |name: &str, start: &str| {
-            host.read_text(&device.join(name)).is_ok_and(|text| text.starts_with(start))
-        };
-        says("vendor", VENDOR) && says("class", BRIDGE)
-    })?;
-    let is_manager = |name: &str| name.starts_with("nvidia-fabricmanager") && !name.contains("-dev");
+    let switch = entries
+        .iter()
+        .map(|entry| Path::new(BUS).join(&entry.name))
+        .find(|device| {
+            let says = |name: &str, start: &str| {
+                host.read_text(&device.join(name))
+                    .is_ok_and(|text| text.starts_with(start))
+            };
+            says("vendor", VENDOR) && says("class", BRIDGE)
+        })?;
+    let is_manager =
+        |name: &str| name.starts_with("nvidia-fabricmanager") && !name.contains("-dev");
     let status = host.read(Path::new(PACKAGES)).unwrap_or_default();
     let package = dpkg::installed(&status, &is_manager).into_iter().next();
     let (version, evidence) = match package {
         _ if host.stat(Path::new(MANAGER)).is_err() => (None, Evidence::absent(MANAGER)),
         Some(package) => {
             let text = format!("{} {}", package.name, package.version);
-            (Some(package.version.split('-').next()?.parse().ok()?), Evidence::file(PACKAGES, text))
+            (
+                Some(package.version.split('-').next()?.parse().ok()?),
+                Evidence::file(PACKAGES, text),
+            )
         }
         // Only the packages of dpkg are read.
         None => return None,
     };
-    let what = FindingKind::FabricManager { version, kernel: kernel.version };
+    let what = FindingKind::FabricManager {
+        version,
+        kernel: kernel.version,
+    };
     let evidence = vec![Evidence::file(switch, "an NVSwitch"), evidence];
     (version != Some(kernel.version.version())).then(|| Finding::error(what, evidence))
 }
@@ -70,8 +87,13 @@ fn fabric_manager(subject: &Subject<'_>, surroundings: Surroundings) -> Option<F
 fn suspended(host: &Host) -> Option<Finding> {
     let count = host.read_text(Path::new(SUSPENDED)).ok()?.trim().to_owned();
     let parameters = host.read_text(Path::new(PARAMETERS)).ok()?;
-    let lost = parameters.lines().find(|line| *line == "PreserveVideoMemoryAllocations: 0")?;
-    let evidence = vec![Evidence::file(SUSPENDED, &count), Evidence::file(PARAMETERS, lost)];
+    let lost = parameters
+        .lines()
+        .find(|line| *line == "PreserveVideoMemoryAllocations: 0")?;
+    let evidence = vec![
+        Evidence::file(SUSPENDED, &count),
+        Evidence::file(PARAMETERS, lost),
+    ];
     (count != "0").then(|| Finding::note(FindingKind::Suspended, evidence))
 }
 
@@ -81,9 +103,13 @@ fn shared_memory(subject: &Subject<'_>) -> Option<Finding> {
         return None;
     }
     let mounts = subject.host.read_text(Path::new(MOUNTS)).ok()?;
-    let line = mounts.lines().rfind(|line| line.split(' ').nth(1) == Some(SHARED))?;
+    let line = mounts
+        .lines()
+        .rfind(|line| line.split(' ').nth(1) == Some(SHARED))?;
     let options = line.split(' ').nth(3)?;
-    let size = options.split(',').find_map(|option| option.strip_prefix("size=")?.strip_suffix('k'))?;
+    let size = options
+        .split(',')
+        .find_map(|option| option.strip_prefix("size=")?.strip_suffix('k'))?;
     let bytes = size.parse::<u64>().ok()?.saturating_mul(1024);
     let what = FindingKind::SharedMemorySmall { bytes };
     (bytes < ENOUGH_SHARED).then(|| Finding::warning(what, vec![Evidence::file(MOUNTS, line)]))
@@ -93,19 +119,41 @@ fn shared_memory(subject: &Subject<'_>) -> Option<Finding> {
 /// tools leave out.
 fn wsl_memory(host: &Host, surroundings: Surroundings) -> Option<Finding> {
     let entries = host.list(Path::new(WSL_DRIVERS)).ok()?;
-    let drivers = entries.iter().map(|entry| Path::new(WSL_DRIVERS).join(&entry.name));
-    let driver = drivers.into_iter().find(|path| host.is_file(&path.join("libcuda.so.1.1")))?;
+    let drivers = entries
+        .iter()
+        .map(|entry| Path::new(WSL_DRIVERS).join(&entry.name));
+    let driver = drivers
+        .into_iter()
+        .find(|path| host.is_file(&path.join("libcuda.so.1.1")))?;
     let library = driver.join(WSL_MEMORY);
-    let is_lacking = surroundings.is_wsl && surroundings.is_container && host.stat(&library).is_err();
-    is_lacking.then(|| Finding::note(FindingKind::WslMemoryMissing, vec![Evidence::absent(library)]))
+    let is_lacking =
+        surroundings.is_wsl && surroundings.is_container && host.stat(&library).is_err();
+    is_lacking.then(|| {
+        Finding::note(
+            FindingKind::WslMemoryMissing,
+            vec![Evidence::absent(library)],
+        )
+    })
 }
 
 /// An image that was made from a running container contains empty files in place of the driver's, which were mounted.
 fn empty_driver_files(subject: &Subject<'_>) -> Option<Finding> {
-    let is_driver =
-        |path: &Path| catalog().family_of_file(path).is_some_and(|(family, _)| family.name == "driver");
-    let is_empty = |path: &Path| subject.host.stat(path).is_ok_and(|stat| stat.is_file() && stat.size == 0);
-    let paths = subject.inventory.warnings.iter().map(|warning| warning.path.as_path());
+    let is_driver = |path: &Path| {
+        catalog()
+            .family_of_file(path)
+            .is_some_and(|(family, _)| family.name == "driver")
+    };
+    let is_empty = |path: &Path| {
+        subject
+            .host
+            .stat(path)
+            .is_ok_and(|stat| stat.is_file() && stat.size == 0)
+    };
+    let paths = subject
+        .inventory
+        .warnings
+        .iter()
+        .map(|warning| warning.path.as_path());
     let empty = paths.filter(|path| is_driver(path) && is_empty(path));
     let evidence: Vec<Evidence> = empty.map(|path| Evidence::file(path, "0 bytes")).collect();
     (!evidence.is_empty()).then(|| Finding::error(FindingKind::DriverFileEmpty, evidence))
@@ -116,6 +164,9 @@ fn toolkit(host: &Host, variable: &'static str) -> Option<Finding> {
     let value = host.env.non_empty(variable)?;
     let is_fine = Path::new(value).is_absolute() && host.is_directory(Path::new(value));
     let value = value.to_string_lossy().into_owned();
-    let evidence = vec![Evidence::Variable { name: variable.to_owned(), value }];
+    let evidence = vec![Evidence::Variable {
+        name: variable.to_owned(),
+        value,
+    }];
     (!is_fine).then(|| Finding::warning(FindingKind::ToolkitMalformed { variable }, evidence))
 }

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use super::finding::{Evidence, Finding, FindingKind, Severity};
 use super::subject::{Subject, evidence};
 use crate::settings::{
-    FaultKind, Layers, Setting, SettingFault, SettingPlace, container, files, invocation, lock, read, trust,
+    FaultKind, Layers, Setting, SettingFault, SettingPlace, container, files, invocation, lock,
+    read, trust,
 };
 
 /// The files that count here.
@@ -45,21 +46,41 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
             }
         };
         findings.extend(file.remarks.iter().map(|remark| {
-            Finding::warning(FindingKind::UnknownKey { remark: remark.clone() }, evidence(&remark.place))
+            Finding::warning(
+                FindingKind::UnknownKey {
+                    remark: remark.clone(),
+                },
+                evidence(&remark.place),
+            )
         }));
         settings.add(file.layer.clone());
-        let all = file.layer.iter().chain(file.programs.iter().flat_map(|(_, layer)| layer));
+        let all = file
+            .layer
+            .iter()
+            .chain(file.programs.iter().flat_map(|(_, layer)| layer));
         let proposed: Vec<&Setting> = all.filter(|setting| setting.needs_trust()).collect();
         let asks = source.is_project && !proposed.is_empty();
         if asks && !trust::is_allowed(host, &source.path, &source.bytes) {
-            let keys: BTreeSet<String> = proposed.iter().map(|setting| setting.key.name()).collect();
-            let evidence = proposed.iter().flat_map(|setting| self::evidence(&setting.from)).collect();
+            let keys: BTreeSet<String> =
+                proposed.iter().map(|setting| setting.key.name()).collect();
+            let evidence = proposed
+                .iter()
+                .flat_map(|setting| self::evidence(&setting.from))
+                .collect();
             // Keys for one program stop only that program.
-            let is_of_all = |setting: &Setting| setting.needs_trust() && setting.stands_in(&source.path);
-            let severity = if settings.iter().any(is_of_all) { Severity::Error } else { Severity::Warning };
+            let is_of_all =
+                |setting: &Setting| setting.needs_trust() && setting.stands_in(&source.path);
+            let severity = if settings.iter().any(is_of_all) {
+                Severity::Error
+            } else {
+                Severity::Warning
+            };
             findings.push(Finding::new(
                 severity,
-                FindingKind::NotAllowed { file: source.path.clone(), keys },
+                FindingKind::NotAllowed {
+                    file: source.path.clone(),
+                    keys,
+                },
                 evidence,
             ));
         }
@@ -67,7 +88,9 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
     findings.extend(of_lock(subject, &found, settings.is_locked(), &mut project));
     let (_, malformed) = container::conditions(&host.env);
     findings.extend(malformed.into_iter().map(|malformed| {
-        let evidence = vec![Evidence::Set { name: malformed.variable.clone() }];
+        let evidence = vec![Evidence::Set {
+            name: malformed.variable.clone(),
+        }];
         Finding::warning(FindingKind::ImageConditionMalformed { malformed }, evidence)
     }));
     (project, findings)
@@ -80,17 +103,35 @@ fn of_lock(
     is_locked: bool,
     project: &mut Project,
 ) -> Vec<Finding> {
-    let severity = if is_locked { Severity::Error } else { Severity::Warning };
-    let path = files::lock(subject.host, found.project().map(|source| source.path.as_path()));
+    let severity = if is_locked {
+        Severity::Error
+    } else {
+        Severity::Warning
+    };
+    let path = files::lock(
+        subject.host,
+        found.project().map(|source| source.path.as_path()),
+    );
     let fault = |fault: SettingFault| {
         let evidence = evidence(&fault.place);
-        vec![Finding::new(severity, FindingKind::LockFault { fault }, evidence)]
+        vec![Finding::new(
+            severity,
+            FindingKind::LockFault { fault },
+            evidence,
+        )]
     };
-    let place = SettingPlace::File { path: path.clone(), line: None };
+    let place = SettingPlace::File {
+        path: path.clone(),
+        line: None,
+    };
     let bytes = match files::read(subject.host, &path) {
         Ok(Some(bytes)) => bytes,
         Ok(None) if is_locked => {
-            return fault(SettingFault { place, wrong: FaultKind::NoLock, excerpt: None });
+            return fault(SettingFault {
+                place,
+                wrong: FaultKind::NoLock,
+                excerpt: None,
+            });
         }
         Ok(None) => return Vec::new(),
         Err(wrong) => return fault(wrong),
@@ -102,7 +143,10 @@ fn of_lock(
     };
     match (lock.driver, &subject.inventory.driver) {
         (Some(needs), Some(kernel)) if kernel.version < needs => {
-            let what = FindingKind::LockNeedsDriver { needs, kernel: kernel.version };
+            let what = FindingKind::LockNeedsDriver {
+                needs,
+                kernel: kernel.version,
+            };
             let says = Evidence::file(&path, format!("driver >= {needs}"));
             let runs = Evidence::file(&kernel.from, kernel.version.to_string());
             vec![Finding::new(severity, what, vec![says, runs])]

@@ -13,7 +13,11 @@ use crate::host::{FileId, Host};
 use crate::inventory::Inventory;
 use crate::variables;
 
-const VARIABLES: [&str; 3] = [variables::LIBRARY_PATH, variables::PRELOAD, variables::AUDIT];
+const VARIABLES: [&str; 3] = [
+    variables::LIBRARY_PATH,
+    variables::PRELOAD,
+    variables::AUDIT,
+];
 /// Below the home directory.
 const OF_USER: &[&str] = &[
     ".bashrc",
@@ -51,8 +55,13 @@ const OF_MANY: &[(&str, &str)] = &[
     ("$CONDA_PREFIX/etc/conda/activate.d", ".sh"),
 ];
 /// Files in which an editor or a tool of a project sets variables.
-const OF_PROJECT: &[&str] =
-    &[".env", ".envrc", ".vscode/settings.json", ".vscode/launch.json", ".devcontainer/devcontainer.json"];
+const OF_PROJECT: &[&str] = &[
+    ".env",
+    ".envrc",
+    ".vscode/settings.json",
+    ".vscode/launch.json",
+    ".devcontainer/devcontainer.json",
+];
 const PRELOAD: &str = "/etc/ld.so.preload";
 pub(super) const CONF: &str = "/etc/ld.so.conf";
 const CONF_DEPTH: usize = 8;
@@ -84,34 +93,61 @@ pub struct Lines {
 }
 
 pub(super) fn lines(host: &Host) -> Lines {
-    let mut lines = Lines { home: host.home(), env: host.env.clone(), ..Lines::default() };
+    let mut lines = Lines {
+        home: host.home(),
+        env: host.env.clone(),
+        ..Lines::default()
+    };
     for path in files(host, lines.home.as_deref()) {
-        let Ok(bytes) = host.read_start(&path, LIMIT) else { continue };
+        let Ok(bytes) = host.read_start(&path, LIMIT) else {
+            continue;
+        };
         lines.take(&path, &String::from_utf8_lossy(&bytes));
     }
-    let modules = host.env.non_empty("_LMFILES_").map(|list| list.to_string_lossy().into_owned());
-    for path in modules.iter().flat_map(|list| list.split(':')).filter(|path| !path.is_empty()) {
+    let modules = host
+        .env
+        .non_empty("_LMFILES_")
+        .map(|list| list.to_string_lossy().into_owned());
+    for path in modules
+        .iter()
+        .flat_map(|list| list.split(':'))
+        .filter(|path| !path.is_empty())
+    {
         let bytes = host.read_start(Path::new(path), LIMIT).unwrap_or_default();
         lines.take(Path::new(path), &String::from_utf8_lossy(&bytes));
     }
-    configured(host, Path::new(CONF), 0, &mut BTreeSet::new(), &mut lines.of_loader);
+    configured(
+        host,
+        Path::new(CONF),
+        0,
+        &mut BTreeSet::new(),
+        &mut lines.of_loader,
+    );
     lines
 }
 
 fn files(host: &Host, home: Option<&Path>) -> Vec<PathBuf> {
-    let of_user = home.iter().flat_map(|home| OF_USER.iter().map(|name| home.join(name)));
-    let mut files: Vec<PathBuf> = of_user.chain(OF_EVERYBODY.iter().map(PathBuf::from)).collect();
+    let of_user = home
+        .iter()
+        .flat_map(|home| OF_USER.iter().map(|name| home.join(name)));
+    let mut files: Vec<PathBuf> = of_user
+        .chain(OF_EVERYBODY.iter().map(PathBuf::from))
+        .collect();
     for (directory, end) in OF_MANY {
         let conda = host.env.non_empty("CONDA_PREFIX").map(Path::new);
-        let directory = match (directory.strip_prefix("~/"), directory.strip_prefix("$CONDA_PREFIX/")) {
+        let directory = match (
+            directory.strip_prefix("~/"),
+            directory.strip_prefix("$CONDA_PREFIX/"),
+        ) {
             (Some(below), _) => home.map(|home| home.join(below)),
             (_, Some(below)) => conda.map(|conda| conda.join(below)),
             _ => Some(PathBuf::from(directory)),
         };
         let Some(directory) = directory else { continue };
         let entries = host.list(&directory).unwrap_or_default();
-        let names =
-            entries.iter().filter(|entry| entry.name.to_str().is_some_and(|name| name.ends_with(end)));
+        let names = entries
+            .iter()
+            .filter(|entry| entry.name.to_str().is_some_and(|name| name.ends_with(end)));
         files.extend(names.map(|entry| directory.join(&entry.name)));
     }
     if host.cwd.is_absolute() {
@@ -122,7 +158,11 @@ fn files(host: &Host, home: Option<&Path>) -> Vec<PathBuf> {
 
 impl Line {
     pub(super) fn evidence(&self) -> Evidence {
-        Evidence::File { path: self.path.clone(), line: Some(self.number), text: String::new() }
+        Evidence::File {
+            path: self.path.clone(),
+            line: Some(self.number),
+            text: String::new(),
+        }
     }
 }
 
@@ -134,7 +174,11 @@ impl Lines {
             if code.is_empty() || code.starts_with('#') || code.len() > LINE_LIMIT {
                 continue;
             }
-            let line = || Line { path: path.to_owned(), number: number + 1, code: code.to_owned() };
+            let line = || Line {
+                path: path.to_owned(),
+                number: number + 1,
+                code: code.to_owned(),
+            };
             for variable in VARIABLES {
                 if mentions(code, variable) {
                     self.of_variables.push((variable, line()));
@@ -164,32 +208,48 @@ impl Lines {
             let is_part = |text: &str| has_path(text, element);
             is_part(&line.code) || is_part(&self.expanded(&line.code))
         };
-        of_variable.map(|(_, line)| line).filter(names).cloned().collect()
+        of_variable
+            .map(|(_, line)| line)
+            .filter(names)
+            .cloned()
+            .collect()
     }
 
     /// Expands `~` and the variables that this environment has.
     fn expanded(&self, text: &str) -> String {
-        let home = self.home.as_ref().map(|home| home.to_string_lossy().into_owned()).unwrap_or_default();
+        let home = self
+            .home
+            .as_ref()
+            .map(|home| home.to_string_lossy().into_owned())
+            .unwrap_or_default();
         let mut out = String::new();
         let mut rest = text;
         while let Some(at) = rest.find(['$', '~']) {
             out.push_str(&rest[..at]);
             let after = &rest[at + 1..];
             if rest[at..].starts_with('~') {
-                let is_home = after.starts_with('/') && !out.ends_with(|c: char| c.is_alphanumeric());
+                let is_home =
+                    after.starts_with('/') && !out.ends_with(|c: char| c.is_alphanumeric());
                 out.push_str(if is_home { &home } else { "~" });
                 rest = after;
                 continue;
             }
             let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            let (name, length) = match after.strip_prefix('{').and_then(|braced| braced.split_once('}')) {
+            let (name, length) = match after
+                .strip_prefix('{')
+                .and_then(|braced| braced.split_once('}'))
+            {
                 Some((name, _)) => (name, name.len() + 2),
                 None => {
                     let end = after.find(|c| !is_word(c)).unwrap_or(after.len());
                     (&after[..end], end)
                 }
             };
-            let value = if name == "HOME" { Some(home.clone()) } else { self.value(name) };
+            let value = if name == "HOME" {
+                Some(home.clone())
+            } else {
+                self.value(name)
+            };
             match value {
                 Some(value) => out.push_str(&value),
                 None => out.push_str(&rest[at..=at + length]),
@@ -202,7 +262,10 @@ impl Lines {
     fn value(&self, name: &str) -> Option<String> {
         // Expanding the list itself would make every line contain every element.
         let is_list = VARIABLES.contains(&name) || name.is_empty();
-        self.env.non_empty(name).filter(|_| !is_list).map(|value| value.to_string_lossy().into_owned())
+        self.env
+            .non_empty(name)
+            .filter(|_| !is_list)
+            .map(|value| value.to_string_lossy().into_owned())
     }
 }
 
@@ -211,7 +274,10 @@ fn mentions(line: &str, variable: &str) -> bool {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     line.match_indices(variable).any(|(at, _)| {
         let before = line[..at].chars().next_back().is_some_and(is_word);
-        let after = line[at + variable.len()..].chars().next().is_some_and(is_word);
+        let after = line[at + variable.len()..]
+            .chars()
+            .next()
+            .is_some_and(is_word);
         !before && !after
     })
 }
@@ -220,7 +286,10 @@ fn mentions(line: &str, variable: &str) -> bool {
 fn has_path(text: &str, path: &str) -> bool {
     let goes_on = |c: char| c.is_alphanumeric() || "_-.+@".contains(c);
     text.match_indices(path).any(|(at, _)| {
-        let before = text[..at].chars().next_back().is_some_and(|c| goes_on(c) && c != '-' || c == '/');
+        let before = text[..at]
+            .chars()
+            .next_back()
+            .is_some_and(|c| goes_on(c) && c != '-' || c == '/');
         let after = text[at + path.len()..].trim_start_matches('/');
         !before && !after.chars().next().is_some_and(goes_on)
     })
@@ -229,7 +298,9 @@ fn has_path(text: &str, path: &str) -> bool {
 /// The variable whose value a line replaces entirely.
 fn replaced(line: &str) -> Option<&'static str> {
     let of = |variable: &'static str, assignment: &str| {
-        let value = line.trim_start_matches("export ").strip_prefix(assignment)?;
+        let value = line
+            .trim_start_matches("export ")
+            .strip_prefix(assignment)?;
         (!mentions(value, variable)).then_some(variable)
     };
     of("PROMPT_COMMAND", "PROMPT_COMMAND=").or_else(|| of("precmd_functions", "precmd_functions=("))
@@ -247,7 +318,9 @@ fn configured(
     if !read.insert(stat.id) {
         return;
     }
-    let Ok(bytes) = host.read_start(path, LIMIT) else { return };
+    let Ok(bytes) = host.read_start(path, LIMIT) else {
+        return;
+    };
     for (number, line) in String::from_utf8_lossy(&bytes).lines().enumerate() {
         let code = line.split('#').next().unwrap_or_default().trim();
         match code.strip_prefix("include") {
@@ -260,7 +333,11 @@ fn configured(
                 }
             }
             _ if code.starts_with('/') => {
-                let line = Line { path: path.to_owned(), number: number + 1, code: code.to_owned() };
+                let line = Line {
+                    path: path.to_owned(),
+                    number: number + 1,
+                    code: code.to_owned(),
+                };
                 lines.push((line, PathBuf::from(code)));
             }
             _ => {}
@@ -270,8 +347,10 @@ fn configured(
 
 /// The files that match a pattern with at most one `*`, in its last part.
 fn matching(host: &Host, pattern: &Path) -> Vec<PathBuf> {
-    let (Some(directory), Some(name)) = (pattern.parent(), pattern.file_name().and_then(OsStr::to_str))
-    else {
+    let (Some(directory), Some(name)) = (
+        pattern.parent(),
+        pattern.file_name().and_then(OsStr::to_str),
+    ) else {
         return Vec::new();
     };
     if !name.contains('*') {
@@ -279,25 +358,43 @@ fn matching(host: &Host, pattern: &Path) -> Vec<PathBuf> {
     }
     let entries = host.list(directory).unwrap_or_default();
     let is_meant = |entry: &str| matches_pattern(name, entry);
-    let meant = entries.iter().filter(|entry| entry.name.to_str().is_some_and(is_meant));
+    let meant = entries
+        .iter()
+        .filter(|entry| entry.name.to_str().is_some_and(is_meant));
     meant.map(|entry| directory.join(&entry.name)).collect()
 }
 
 pub(super) fn findings(subject: &Subject<'_>, lines: &Lines) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !lines.of_variables.is_empty() {
-        let variables: BTreeSet<&'static str> = lines.of_variables.iter().map(|(name, _)| *name).collect();
-        let evidence = lines.of_variables.iter().map(|(_, line)| line.evidence()).collect();
-        findings.push(Finding::note(FindingKind::SetAtStart { variables }, evidence));
+        let variables: BTreeSet<&'static str> =
+            lines.of_variables.iter().map(|(name, _)| *name).collect();
+        let evidence = lines
+            .of_variables
+            .iter()
+            .map(|(_, line)| line.evidence())
+            .collect();
+        findings.push(Finding::note(
+            FindingKind::SetAtStart { variables },
+            evidence,
+        ));
     }
     for (variable, hook, line) in &lines.shadows {
         let what = FindingKind::HookShadowed { variable };
-        findings.push(Finding::warning(what, vec![hook.evidence(), line.evidence()]));
+        findings.push(Finding::warning(
+            what,
+            vec![hook.evidence(), line.evidence()],
+        ));
     }
     if let Ok(text) = subject.host.read_text(Path::new(PRELOAD)) {
-        let code = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+        let code = text
+            .lines()
+            .map(|line| line.split('#').next().unwrap_or_default().trim());
         if let Some(library) = code.into_iter().find(|code| !code.is_empty()) {
-            findings.push(Finding::note(FindingKind::SystemPreload, vec![Evidence::file(PRELOAD, library)]));
+            findings.push(Finding::note(
+                FindingKind::SystemPreload,
+                vec![Evidence::file(PRELOAD, library)],
+            ));
         }
     }
     findings.extend(of_cache(subject.inventory, lines));
@@ -307,8 +404,14 @@ pub(super) fn findings(subject: &Subject<'_>, lines: &Lines) -> Vec<Finding> {
 /// Libraries that the loader's cache lacks although its configuration names their directory.
 fn of_cache(inventory: &Inventory, lines: &Lines) -> Vec<Finding> {
     let cache = Path::new("/etc/ld.so.cache");
-    if let Some(warning) = inventory.warnings.iter().find(|warning| warning.path == cache) {
-        let what = FindingKind::CacheOfLoaderBad { fault: warning.fault.clone() };
+    if let Some(warning) = inventory
+        .warnings
+        .iter()
+        .find(|warning| warning.path == cache)
+    {
+        let what = FindingKind::CacheOfLoaderBad {
+            fault: warning.fault.clone(),
+        };
         return vec![Finding::warning(what, vec![Evidence::file(cache, "")])];
     }
     if inventory.search.cache.is_empty() {
@@ -321,8 +424,14 @@ fn of_cache(inventory: &Inventory, lines: &Lines) -> Vec<Finding> {
             .map(|member| member.soname.clone())
             .find(|name| !inventory.search.cache.contains_key(name));
         if let Some(name) = unknown {
-            let what = FindingKind::CacheStale { directory: directory.to_owned(), name };
-            findings.push(Finding::warning(what, vec![line.evidence(), Evidence::file(cache, "")]));
+            let what = FindingKind::CacheStale {
+                directory: directory.to_owned(),
+                name,
+            };
+            findings.push(Finding::warning(
+                what,
+                vec![line.evidence(), Evidence::file(cache, "")],
+            ));
         }
     }
     findings
@@ -333,8 +442,17 @@ mod tests {
     use super::*;
 
     fn lines(text: &str) -> Lines {
-        let env = [("CUDA_HOME", "/opt/cuda"), ("LD_LIBRARY_PATH", "/every/thing")].into_iter().collect();
-        let mut lines = Lines { home: Some("/home/user".into()), env, ..Lines::default() };
+        let env = [
+            ("CUDA_HOME", "/opt/cuda"),
+            ("LD_LIBRARY_PATH", "/every/thing"),
+        ]
+        .into_iter()
+        .collect();
+        let mut lines = Lines {
+            home: Some("/home/user".into()),
+            env,
+            ..Lines::default()
+        };
         lines.take(Path::new("/home/user/.bashrc"), text);
         lines
     }
@@ -345,16 +463,44 @@ mod tests {
             let found = lines(text).that_name("LD_LIBRARY_PATH", OsStr::new(element));
             found.iter().map(|line| line.number).collect::<Vec<_>>()
         };
-        assert_eq!(names("\nexport LD_LIBRARY_PATH=/a/lib:$LD_LIBRARY_PATH\n", "/a/lib"), [2]);
+        assert_eq!(
+            names(
+                "\nexport LD_LIBRARY_PATH=/a/lib:$LD_LIBRARY_PATH\n",
+                "/a/lib"
+            ),
+            [2]
+        );
         assert_eq!(names("LD_LIBRARY_PATH=\"~/lib/\"", "/home/user/lib"), [1]);
         assert_eq!(names("LD_LIBRARY_PATH=${HOME}/lib", "/home/user/lib/"), [1]);
-        assert_eq!(names("LD_LIBRARY_PATH=$CUDA_HOME/lib64:$X", "/opt/cuda/lib64"), [1]);
-        assert_eq!(names("set -gx LD_LIBRARY_PATH /a $LD_LIBRARY_PATH", "/a"), [1]);
-        assert_eq!(names("# LD_LIBRARY_PATH=/a/lib", "/a/lib"), [0; 0], "a comment");
-        assert_eq!(names("LD_LIBRARY_PATH=/a/lib64", "/a/lib"), [0; 0], "another path");
+        assert_eq!(
+            names("LD_LIBRARY_PATH=$CUDA_HOME/lib64:$X", "/opt/cuda/lib64"),
+            [1]
+        );
+        assert_eq!(
+            names("set -gx LD_LIBRARY_PATH /a $LD_LIBRARY_PATH", "/a"),
+            [1]
+        );
+        assert_eq!(
+            names("# LD_LIBRARY_PATH=/a/lib", "/a/lib"),
+            [0; 0],
+            "a comment"
+        );
+        assert_eq!(
+            names("LD_LIBRARY_PATH=/a/lib64", "/a/lib"),
+            [0; 0],
+            "another path"
+        );
         assert_eq!(names("LD_LIBRARY_PATH=/b/a/lib", "/a/lib"), [0; 0]);
-        assert_eq!(names("LD_LIBRARY_PATH=$LD_LIBRARY_PATH", "/every/thing"), [0; 0], "itself");
-        assert_eq!(names("MY_LD_LIBRARY_PATH=/a", "/a"), [0; 0], "another variable");
+        assert_eq!(
+            names("LD_LIBRARY_PATH=$LD_LIBRARY_PATH", "/every/thing"),
+            [0; 0],
+            "itself"
+        );
+        assert_eq!(
+            names("MY_LD_LIBRARY_PATH=/a", "/a"),
+            [0; 0],
+            "another variable"
+        );
         assert_eq!(names("LD_LIBRARY_PATH=${unclosed:-/a", "/a"), [1]);
     }
 
@@ -363,10 +509,27 @@ mod tests {
         let shadows = |text: &str| lines(text).shadows.len();
         let hook = "eval \"$(cudarun hook bash)\"\n";
         assert_eq!(shadows(&format!("{hook}PROMPT_COMMAND='history -a'\n")), 1);
-        assert_eq!(shadows(&format!("{hook}PROMPT_COMMAND=\"history -a; $PROMPT_COMMAND\"\n")), 0);
-        assert_eq!(shadows(&format!("{hook}PROMPT_COMMAND+='; history -a'\n")), 0);
-        assert_eq!(shadows(&format!("PROMPT_COMMAND='history -a'\n{hook}")), 0, "before it");
+        assert_eq!(
+            shadows(&format!(
+                "{hook}PROMPT_COMMAND=\"history -a; $PROMPT_COMMAND\"\n"
+            )),
+            0
+        );
+        assert_eq!(
+            shadows(&format!("{hook}PROMPT_COMMAND+='; history -a'\n")),
+            0
+        );
+        assert_eq!(
+            shadows(&format!("PROMPT_COMMAND='history -a'\n{hook}")),
+            0,
+            "before it"
+        );
         assert_eq!(shadows(&format!("{hook}precmd_functions=(mine)\n")), 1);
-        assert_eq!(shadows(&format!("{hook}precmd_functions=($precmd_functions mine)\n")), 0);
+        assert_eq!(
+            shadows(&format!(
+                "{hook}precmd_functions=($precmd_functions mine)\n"
+            )),
+            0
+        );
     }
 }

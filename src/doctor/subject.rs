@@ -29,8 +29,12 @@ pub struct Surroundings {
 pub(super) const OS_RELEASE: &str = "/proc/sys/kernel/osrelease";
 /// The kernel starts it, with root's rights, to create a missing device node.
 pub(super) const NODE_MAKER: &str = "/usr/bin/nvidia-modprobe";
-const CONTAINER_FILES: [&str; 4] =
-    ["/.dockerenv", "/run/.containerenv", "/.singularity.d", "/run/systemd/container"];
+const CONTAINER_FILES: [&str; 4] = [
+    "/.dockerenv",
+    "/run/.containerenv",
+    "/.singularity.d",
+    "/run/systemd/container",
+];
 const CONTAINER_VARIABLES: [&str; 5] = [
     "container",
     "APPTAINER_CONTAINER",
@@ -39,12 +43,19 @@ const CONTAINER_VARIABLES: [&str; 5] = [
     "NVIDIA_VISIBLE_DEVICES",
 ];
 const WSL: [&str; 2] = ["/dev/dxg", "/usr/lib/wsl/lib"];
-const TEGRA: [&str; 3] =
-    ["/etc/nv_tegra_release", "/dev/nvmap", "/usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1.1"];
+const TEGRA: [&str; 3] = [
+    "/etc/nv_tegra_release",
+    "/dev/nvmap",
+    "/usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1.1",
+];
 
 /// The files whose presence tells the kind of place.
 pub fn marks() -> impl Iterator<Item = &'static str> {
-    CONTAINER_FILES.into_iter().chain(WSL).chain(TEGRA).chain([NODE_MAKER])
+    CONTAINER_FILES
+        .into_iter()
+        .chain(WSL)
+        .chain(TEGRA)
+        .chain([NODE_MAKER])
 }
 
 /// True if a variable of this name tells the kind of place.
@@ -55,10 +66,15 @@ pub fn tells_of_place(variable: &str) -> bool {
 impl Surroundings {
     pub(super) fn of(host: &Host) -> Surroundings {
         let exists = |path: &&'static str| host.stat(Path::new(path)).is_ok();
-        let release = host.read_text(Path::new(OS_RELEASE)).unwrap_or_default().to_lowercase();
+        let release = host
+            .read_text(Path::new(OS_RELEASE))
+            .unwrap_or_default()
+            .to_lowercase();
         Surroundings {
             is_container: CONTAINER_FILES.iter().any(exists)
-                || CONTAINER_VARIABLES.iter().any(|name| host.env.non_empty(name).is_some()),
+                || CONTAINER_VARIABLES
+                    .iter()
+                    .any(|name| host.env.non_empty(name).is_some()),
             is_wsl: release.contains("microsoft") || WSL.iter().any(exists),
             is_tegra: TEGRA.iter().any(exists),
         }
@@ -78,7 +94,11 @@ pub(super) fn held<'i>(
 pub(super) fn evidence(place: &settings::SettingPlace) -> Vec<Evidence> {
     match place {
         settings::SettingPlace::File { path, line } => {
-            vec![Evidence::File { path: path.clone(), line: *line, text: String::new() }]
+            vec![Evidence::File {
+                path: path.clone(),
+                line: *line,
+                text: String::new(),
+            }]
         }
         settings::SettingPlace::Variable(name) => vec![Evidence::Set { name: name.clone() }],
         settings::SettingPlace::Option(_) => Vec::new(),

@@ -24,14 +24,33 @@ pub(super) struct Client {
 
 /// Returns `uv`, else `pip`, from PATH.
 pub(super) fn find(host: &Host, asked: Option<ClientKind>) -> Result<Client, FetchFault> {
-    let path = host.env.get("PATH").unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"));
-    let which = |name: &str| which::which_in(name, Some(path), &host.cwd).ok().map(PathBuf::into_os_string);
-    let uv = || which("uv").map(|uv| Client { kind: ClientKind::Uv, command: vec![uv] });
+    let path = host
+        .env
+        .get("PATH")
+        .unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"));
+    let which = |name: &str| {
+        which::which_in(name, Some(path), &host.cwd)
+            .ok()
+            .map(PathBuf::into_os_string)
+    };
+    let uv = || {
+        which("uv").map(|uv| Client {
+            kind: ClientKind::Uv,
+            command: vec![uv],
+        })
+    };
     let pip = || {
-        let pip = ["pip", "pip3"].iter().find_map(|name| which(name)).map(|pip| vec![pip]);
-        let of_python = |python: OsString| has_pip(&python).then(|| vec![python, "-m".into(), "pip".into()]);
+        let pip = ["pip", "pip3"]
+            .iter()
+            .find_map(|name| which(name))
+            .map(|pip| vec![pip]);
+        let of_python =
+            |python: OsString| has_pip(&python).then(|| vec![python, "-m".into(), "pip".into()]);
         let command = pip.or_else(|| of_python(which("python3")?))?;
-        Some(Client { kind: ClientKind::Pip, command })
+        Some(Client {
+            kind: ClientKind::Pip,
+            command,
+        })
     };
     let client = match asked {
         Some(ClientKind::Uv) => uv(),
@@ -42,24 +61,57 @@ pub(super) fn find(host: &Host, asked: Option<ClientKind>) -> Result<Client, Fet
 }
 
 fn has_pip(python: &OsStr) -> bool {
-    let probe = ["-c", "import importlib.util, sys; sys.exit(importlib.util.find_spec('pip') is None)"];
-    let status = Command::new(python).args(probe).stdin(Stdio::null()).stderr(Stdio::null()).status();
+    let probe = [
+        "-c",
+        "import importlib.util, sys; sys.exit(importlib.util.find_spec('pip') is None)",
+    ];
+    let status = Command::new(python)
+        .args(probe)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
     status.is_ok_and(|status| status.success())
 }
 
 impl Client {
     /// Unpacks a wheel into an empty directory, with its own check of the hash. Only for `uv`, which has no download.
-    pub(super) fn install(&self, wheel: &MissingWheel, to: &Path, scratch: &Path) -> Result<(), FetchFault> {
-        let options =
-            ["pip", "install", "--no-deps", "--only-binary", ":all:", "--link-mode", "copy", "--target"];
+    pub(super) fn install(
+        &self,
+        wheel: &MissingWheel,
+        to: &Path,
+        scratch: &Path,
+    ) -> Result<(), FetchFault> {
+        let options = [
+            "pip",
+            "install",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+            "--link-mode",
+            "copy",
+            "--target",
+        ];
         self.run(wheel, &options, to, scratch)
     }
 
     /// Downloads the file of a wheel into a directory. Only for `pip`.
-    pub(super) fn download(&self, wheel: &MissingWheel, to: &Path, scratch: &Path) -> Result<(), FetchFault> {
+    pub(super) fn download(
+        &self,
+        wheel: &MissingWheel,
+        to: &Path,
+        scratch: &Path,
+    ) -> Result<(), FetchFault> {
         // The last tag of several asks for the least.
         let platform = wheel.platform.rsplit('.').next().unwrap_or_default();
-        let options = ["download", "--no-deps", "--only-binary", ":all:", "--platform", platform, "--dest"];
+        let options = [
+            "download",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+            "--platform",
+            platform,
+            "--dest",
+        ];
         self.run(wheel, &options, to, scratch)
     }
 
@@ -71,21 +123,40 @@ impl Client {
         scratch: &Path,
     ) -> Result<(), FetchFault> {
         let list = scratch.join("requirements.txt");
-        let line = format!("{}=={} --hash=sha256:{}\n", wheel.distribution, wheel.version, wheel.sha256);
+        let line = format!(
+            "{}=={} --hash=sha256:{}\n",
+            wheel.distribution, wheel.version, wheel.sha256
+        );
         fs::write(&list, line).map_err(|error| FetchFault::write(&list, error))?;
         let mut command = Command::new(&self.command[0]);
-        command.args(&self.command[1..]).args(options).arg(to).args(["--require-hashes", "--requirement"]);
+        command
+            .args(&self.command[1..])
+            .args(options)
+            .arg(to)
+            .args(["--require-hashes", "--requirement"]);
         command.arg(&list).stdin(Stdio::null());
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"LD_")) {
+        for (name, _) in
+            std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"LD_"))
+        {
             command.env_remove(name);
         }
-        let not_started = |error: io::Error| FetchFault::ClientNotStarted { client: self.kind, error };
+        let not_started = |error: io::Error| FetchFault::ClientNotStarted {
+            client: self.kind,
+            error,
+        };
         let shows = io::IsTerminal::is_terminal(&io::stderr());
         let output = if shows {
             // Its progress bar. Standard output is for data.
-            let to_error = io::stderr().as_fd().try_clone_to_owned().map_err(not_started)?;
+            let to_error = io::stderr()
+                .as_fd()
+                .try_clone_to_owned()
+                .map_err(not_started)?;
             let status = command.stdout(to_error).status().map_err(not_started)?;
-            std::process::Output { status, stdout: Vec::new(), stderr: Vec::new() }
+            std::process::Output {
+                status,
+                stdout: Vec::new(),
+                stderr: Vec::new(),
+            }
         } else {
             command.output().map_err(not_started)?
         };
@@ -94,10 +165,18 @@ impl Client {
             return Ok(());
         }
         let said = String::from_utf8_lossy(&output.stderr);
-        let lines: Vec<String> =
-            said.lines().map(str::trim_end).filter(|line| !line.is_empty()).map(hidden).collect();
+        let lines: Vec<String> = said
+            .lines()
+            .map(str::trim_end)
+            .filter(|line| !line.is_empty())
+            .map(hidden)
+            .collect();
         let text = lines[lines.len().saturating_sub(LINES)..].to_vec();
-        Err(FetchFault::ClientFailed { client: self.kind, wheel: Box::new(wheel.clone()), text })
+        Err(FetchFault::ClientFailed {
+            client: self.kind,
+            wheel: Box::new(wheel.clone()),
+            text,
+        })
     }
 }
 
@@ -108,7 +187,9 @@ fn hidden(line: &str) -> String {
     while let Some(at) = rest.find("://") {
         let (before, after) = rest.split_at(at + 3);
         shown.push_str(before);
-        let end = after.find(|c: char| c == '/' || c.is_whitespace()).unwrap_or(after.len());
+        let end = after
+            .find(|c: char| c == '/' || c.is_whitespace())
+            .unwrap_or(after.len());
         let host = after[..end].rfind('@').map_or(0, |at| at + 1);
         rest = &after[host..];
     }
@@ -123,7 +204,10 @@ mod tests {
     fn names_and_passwords_are_removed_from_addresses() {
         for (line, shown) in [
             ("no address", "no address"),
-            ("GET https://user:word@host/simple/ failed", "GET https://host/simple/ failed"),
+            (
+                "GET https://user:word@host/simple/ failed",
+                "GET https://host/simple/ failed",
+            ),
             ("https://a@b https://c:d@e:8080", "https://b https://e:8080"),
             ("https://host/path@1.0", "https://host/path@1.0"),
             ("https://us@er:wo@host x", "https://host x"),

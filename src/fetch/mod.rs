@@ -43,7 +43,10 @@ pub enum Step<'s> {
 /// Returns the names of the files in directories that wheels come from; `None` without directories.
 pub fn at_hand(host: &Host, from: &[PathBuf]) -> Option<BTreeSet<String>> {
     let names = |from: &PathBuf| host.list(&host.absolute(from)).unwrap_or_default();
-    let names = from.iter().flat_map(names).map(|entry| entry.name.to_string_lossy().into_owned());
+    let names = from
+        .iter()
+        .flat_map(names)
+        .map(|entry| entry.name.to_string_lossy().into_owned());
     (!from.is_empty()).then(|| names.collect())
 }
 
@@ -55,10 +58,17 @@ pub fn get(
     host: &Host,
     say: &mut dyn FnMut(&Step<'_>),
 ) -> Result<(), FetchFault> {
-    let client = if supply.from.is_empty() { Some(client::find(host, supply.client)?) } else { None };
+    let client = if supply.from.is_empty() {
+        Some(client::find(host, supply.client)?)
+    } else {
+        None
+    };
     let turn = store.take_turn(|| say(&Step::Waits))?;
     // Another process may have fetched them while this one waited.
-    let missing: Vec<&MissingWheel> = wheels.iter().filter(|wheel| !store.has(&wheel.entry)).collect();
+    let missing: Vec<&MissingWheel> = wheels
+        .iter()
+        .filter(|wheel| !store.has(&wheel.entry))
+        .collect();
     store.must_take(missing.iter().map(|wheel| room(wheel.size)).sum())?;
     for wheels in missing.chunk_by(|one, next| one.entry == next.entry) {
         let stage = store.stage(&turn, &wheels[0].entry)?;
@@ -96,10 +106,16 @@ fn add(
             unpack_file(host, wheel, &stage.join(&wheel.file), tree)
         }
         None => {
-            let file = from.iter().map(|from| host.absolute(from).join(&wheel.file));
-            let file = file.into_iter().find(|file| host.is_file(file)).ok_or_else(|| {
-                FetchFault::NotInDirectories { wheel: Box::new(wheel.clone()), from: from.to_vec() }
-            })?;
+            let file = from
+                .iter()
+                .map(|from| host.absolute(from).join(&wheel.file));
+            let file = file
+                .into_iter()
+                .find(|file| host.is_file(file))
+                .ok_or_else(|| FetchFault::NotInDirectories {
+                    wheel: Box::new(wheel.clone()),
+                    from: from.to_vec(),
+                })?;
             unpack_file(host, wheel, &file, tree)
         }
     }
@@ -137,21 +153,36 @@ pub fn verify(entry: &Entry) -> Result<(), FetchFault> {
 /// True for the files below the first directory of the libraries, and for those that describe the distribution.
 fn is_kept(wheel: &MissingWheel, name: &str) -> bool {
     let top = wheel.directory.split('/').next();
-    name.split_once('/').is_some_and(|(first, _)| Some(first) == top || first.ends_with(".dist-info"))
+    name.split_once('/')
+        .is_some_and(|(first, _)| Some(first) == top || first.ends_with(".dist-info"))
 }
 
-fn unpack_file(host: &Host, wheel: &MissingWheel, file: &Path, to: &Path) -> Result<(), FetchFault> {
+fn unpack_file(
+    host: &Host,
+    wheel: &MissingWheel,
+    file: &Path,
+    to: &Path,
+) -> Result<(), FetchFault> {
     let bytes = must_be(host, wheel, file)?;
     unpack::unpack(&bytes, to, &|name| is_kept(wheel, name)).map_err(|fault| fault.with(wheel))
 }
 
 /// Returns the bytes of a wheel's file, if they are those of the table.
-fn must_be(host: &Host, wheel: &MissingWheel, file: &Path) -> Result<crate::host::Mapped, FetchFault> {
-    let bytes = host.map(file).map_err(|error| FetchFault::write(file, error))?;
+fn must_be(
+    host: &Host,
+    wheel: &MissingWheel,
+    file: &Path,
+) -> Result<crate::host::Mapped, FetchFault> {
+    let bytes = host
+        .map(file)
+        .map_err(|error| FetchFault::write(file, error))?;
     let found = unpack::sum(&bytes);
     if found == wheel.sha256 {
         Ok(bytes)
     } else {
-        Err(FetchFault::OtherBytes { wheel: Box::new(wheel.clone()), found })
+        Err(FetchFault::OtherBytes {
+            wheel: Box::new(wheel.clone()),
+            found,
+        })
     }
 }

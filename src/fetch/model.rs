@@ -96,13 +96,19 @@ pub enum WheelFault {
 
 impl FetchFault {
     pub(super) fn write(path: &Path, error: io::Error) -> FetchFault {
-        FetchFault::Write { path: path.to_owned(), error }
+        FetchFault::Write {
+            path: path.to_owned(),
+            error,
+        }
     }
 
     /// Names the wheel in a fault of its content.
     pub(super) fn with(self, wheel: &MissingWheel) -> FetchFault {
         match self {
-            FetchFault::Wheel { why, .. } => FetchFault::Wheel { wheel: Some(Box::new(wheel.clone())), why },
+            FetchFault::Wheel { why, .. } => FetchFault::Wheel {
+                wheel: Some(Box::new(wheel.clone())),
+                why,
+            },
             other => other,
         }
     }

@@ -1,6 +1,9 @@
 //! The store of fetched wheels: one directory a wheel, named by the hash of the wheel's file. An entry appears by one rename
 //! and is never changed.
-#![allow(clippy::disallowed_methods, reason = "writes into directories of our own")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "writes into directories of our own"
+)]
 
 use std::ffi::OsStr;
 use std::fs;
@@ -54,7 +57,10 @@ pub struct About {
 impl Entry {
     /// The last time that anything has used it, in seconds since 1970.
     pub fn last_use(&self) -> i64 {
-        self.users.iter().map(|(_, at)| *at).fold(self.about.fetched, i64::max)
+        self.users
+            .iter()
+            .map(|(_, at)| *at)
+            .fold(self.about.fetched, i64::max)
     }
 }
 
@@ -75,7 +81,10 @@ impl<'h> Store<'h> {
             Ok(stat) => stat.uid == host.uid,
             Err(_) => true,
         };
-        let directory = named.filter(may_write).map(Path::to_owned).or_else(|| storage::user_store(host));
+        let directory = named
+            .filter(may_write)
+            .map(Path::to_owned)
+            .or_else(|| storage::user_store(host));
         let directory = directory.ok_or(FetchFault::NoHome)?;
         Ok(Store { host, directory })
     }
@@ -92,8 +101,10 @@ impl<'h> Store<'h> {
     pub fn take_turn(&self, mut waits: impl FnMut()) -> Result<Turn, FetchFault> {
         storage::create_directory(&self.directory)
             .map_err(|error| FetchFault::write(&self.directory, error))?;
-        judge_own(self.host, &self.directory)
-            .map_err(|why| FetchFault::Unsafe { place: self.directory.clone(), why })?;
+        judge_own(self.host, &self.directory).map_err(|why| FetchFault::Unsafe {
+            place: self.directory.clone(),
+            why,
+        })?;
         let mut has_waited = false;
         let lock = loop {
             match storage::lock(self.host, &self.directory, TURN) {
@@ -122,18 +133,33 @@ impl<'h> Store<'h> {
             return Err(FetchFault::NoExec { place });
         }
         let free = seen.blocks_available() * seen.fragment_size();
-        if free < bytes { Err(FetchFault::NoRoom { place, needs: bytes, free }) } else { Ok(()) }
+        if free < bytes {
+            Err(FetchFault::NoRoom {
+                place,
+                needs: bytes,
+                free,
+            })
+        } else {
+            Ok(())
+        }
     }
 
     /// Free bytes where the store is or will be.
     pub fn free(&self) -> Option<u64> {
-        let place = self.directory.ancestors().find(|above| self.host.is_directory(above))?;
-        statvfs(place).ok().map(|seen| seen.blocks_available() * seen.fragment_size())
+        let place = self
+            .directory
+            .ancestors()
+            .find(|above| self.host.is_directory(above))?;
+        statvfs(place)
+            .ok()
+            .map(|seen| seen.blocks_available() * seen.fragment_size())
     }
 
     /// Makes an empty directory for an unfinished wheel, of this process alone.
     pub fn stage(&self, _: &Turn, sha256: &str) -> Result<PathBuf, FetchFault> {
-        let stage = self.directory.join(format!("{STAGE}{sha256}-{}", std::process::id()));
+        let stage = self
+            .directory
+            .join(format!("{STAGE}{sha256}-{}", std::process::id()));
         storage::create_directory(&stage).map_err(|error| FetchFault::write(&stage, error))?;
         Ok(stage)
     }
@@ -141,7 +167,13 @@ impl<'h> Store<'h> {
     /// Turns an unpacked tree into an entry, which no process changes any more.
     pub fn publish(&self, _: &Turn, tree: &Path, wheel: &MissingWheel) -> Result<(), FetchFault> {
         let fetched = storage::stamp(self.host.started).0;
-        let MissingWheel { distribution, version, sha256, size, .. } = wheel;
+        let MissingWheel {
+            distribution,
+            version,
+            sha256,
+            size,
+            ..
+        } = wheel;
         let about = format!(
             "distribution = {}\nversion = \"{version}\"\nsha256 = \"{sha256}\"\nsize = {size}\nfetched = {fetched}\n",
             quoted(distribution)
@@ -168,13 +200,24 @@ impl<'h> Store<'h> {
     }
 
     pub fn entries(&self) -> Vec<Entry> {
-        let is_hash = |name: &String| name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_hash =
+            |name: &String| name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
         let entry = |name: String| {
             let directory = self.directory.join(&name);
-            let about: About = toml::from_str(&self.host.read_text(&directory.join(ABOUT)).ok()?).ok()?;
+            let about: About =
+                toml::from_str(&self.host.read_text(&directory.join(ABOUT)).ok()?).ok()?;
             let files = self.host.walk(&directory, &|_| false);
-            let size = files.iter().filter_map(|file| self.host.lstat(file).ok()).map(|stat| stat.size).sum();
-            Some(Entry { users: self.users(&name), directory, about, size })
+            let size = files
+                .iter()
+                .filter_map(|file| self.host.lstat(file).ok())
+                .map(|stat| stat.size)
+                .sum();
+            Some(Entry {
+                users: self.users(&name),
+                directory,
+                about,
+                size,
+            })
         };
         self.names().filter(is_hash).filter_map(entry).collect()
     }
@@ -182,11 +225,19 @@ impl<'h> Store<'h> {
     /// Notes that a program uses an entry, at most once a day. A store that this user cannot write to keeps no notes.
     fn note_use(&self, sha256: &str, program: &Path, lock: &Path) {
         let leases = self.directory.join(LEASES);
-        let name = format!("{sha256}-{}", storage::digest([program.as_os_str().as_bytes()]));
+        let name = format!(
+            "{sha256}-{}",
+            storage::digest([program.as_os_str().as_bytes()])
+        );
         let now = storage::stamp(self.host.started).0;
         let is_recent = |stat: crate::host::Stat| now - stat.modified.0 < DAY;
         if !self.host.stat(&leases.join(&name)).is_ok_and(is_recent) {
-            let text = [program.as_os_str().as_bytes(), b"\n", lock.as_os_str().as_bytes()].concat();
+            let text = [
+                program.as_os_str().as_bytes(),
+                b"\n",
+                lock.as_os_str().as_bytes(),
+            ]
+            .concat();
             let _ = storage::deliver(self.host, &leases, &name, &text);
         }
     }
@@ -198,23 +249,36 @@ impl<'h> Store<'h> {
             let lock = text.split(|byte| *byte == b'\n').nth(1).unwrap_or_default();
             let lock = Path::new(OsStr::from_bytes(lock));
             lock.ends_with(LOCK)
-                && self.host.read_text(lock).is_ok_and(|text| text.contains(&entry.about.sha256))
+                && self
+                    .host
+                    .read_text(lock)
+                    .is_ok_and(|text| text.contains(&entry.about.sha256))
         };
         self.leases().into_iter().filter(lines).any(names_it) || self.is_mapped(&entry.directory)
     }
 
     /// Removes an entry. A process that has mapped its files keeps them until it ends.
     pub fn remove(&self, _: &Turn, entry: &Entry) -> Result<(), FetchFault> {
-        let gone = self.directory.join(format!("{STAGE}{}", entry.about.sha256));
+        let gone = self
+            .directory
+            .join(format!("{STAGE}{}", entry.about.sha256));
         let removed = fs::rename(&entry.directory, &gone).and_then(|()| remove_tree(&gone));
-        for (name, _) in self.leases().iter().filter(|(name, _)| name.starts_with(&entry.about.sha256)) {
+        for (name, _) in self
+            .leases()
+            .iter()
+            .filter(|(name, _)| name.starts_with(&entry.about.sha256))
+        {
             let _ = fs::remove_file(self.directory.join(LEASES).join(name));
         }
         removed.map_err(|error| FetchFault::write(&entry.directory, error))
     }
 
     fn names(&self) -> impl Iterator<Item = String> + use<> {
-        let names = self.host.list(&self.directory).unwrap_or_default().into_iter();
+        let names = self
+            .host
+            .list(&self.directory)
+            .unwrap_or_default()
+            .into_iter();
         names.filter_map(|entry| entry.name.into_string().ok())
     }
 
@@ -222,7 +286,10 @@ impl<'h> Store<'h> {
         let leases = self.directory.join(LEASES);
         let names = self.host.list(&leases).unwrap_or_default().into_iter();
         let read = |name: String| Some((name.clone(), storage::read(self.host, &leases, &name)?));
-        names.filter_map(|entry| entry.name.into_string().ok()).filter_map(read).collect()
+        names
+            .filter_map(|entry| entry.name.into_string().ok())
+            .filter_map(read)
+            .collect()
     }
 
     fn users(&self, sha256: &str) -> Vec<(PathBuf, i64)> {
@@ -232,7 +299,11 @@ impl<'h> Store<'h> {
             let at = self.host.stat(&leases.join(&name)).ok()?.modified.0;
             Some((PathBuf::from(OsStr::from_bytes(program)), at))
         };
-        self.leases().into_iter().filter(|(name, _)| name.starts_with(sha256)).filter_map(user).collect()
+        self.leases()
+            .into_iter()
+            .filter(|(name, _)| name.starts_with(sha256))
+            .filter_map(user)
+            .collect()
     }
 
     fn is_mapped(&self, directory: &Path) -> bool {
@@ -247,11 +318,22 @@ impl<'h> Store<'h> {
 }
 
 /// Notes that a program uses the entries in which these directories are.
-pub fn note_uses<'d>(host: &Host, directories: impl Iterator<Item = &'d Path>, program: &Path, lock: &Path) {
+pub fn note_uses<'d>(
+    host: &Host,
+    directories: impl Iterator<Item = &'d Path>,
+    program: &Path,
+    lock: &Path,
+) {
     let is_entry = |above: &&Path| host.is_file(&above.join(ABOUT));
     for entry in directories.filter_map(|directory| directory.ancestors().find(is_entry)) {
-        if let (Some(store), Some(sha256)) = (entry.parent(), entry.file_name().and_then(OsStr::to_str)) {
-            Store { host, directory: store.to_owned() }.note_use(sha256, program, lock);
+        if let (Some(store), Some(sha256)) =
+            (entry.parent(), entry.file_name().and_then(OsStr::to_str))
+        {
+            Store {
+                host,
+                directory: store.to_owned(),
+            }
+            .note_use(sha256, program, lock);
         }
     }
 }

@@ -1,5 +1,8 @@
 //! A wheel's archive becomes a tree of files. Each file is compared with the wheel's RECORD while it is written.
-#![allow(clippy::disallowed_methods, reason = "writes into a directory of our own")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "writes into a directory of our own"
+)]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,7 +32,11 @@ struct Packed {
 
 /// Unpacks the files whose path `is_wanted` allows into an existing directory. Refuses an archive that holds a link, or a
 /// path that leads outside, wanted or not.
-pub(super) fn unpack(bytes: &[u8], to: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Result<(), FetchFault> {
+pub(super) fn unpack(
+    bytes: &[u8],
+    to: &Path,
+    is_wanted: &dyn Fn(&str) -> bool,
+) -> Result<(), FetchFault> {
     let archive = ZipArchive::from_slice(bytes)?;
     let mut files = Vec::new();
     let mut names = BTreeSet::new();
@@ -54,14 +61,21 @@ pub(super) fn unpack(bytes: &[u8], to: &Path, is_wanted: &dyn Fn(&str) -> bool) 
             return Err(WheelFault::Twice { name }.into());
         }
         let is_executable = entry.mode().permissions() & 0o111 != 0;
-        files.push(Packed { name, at: entry.wayfinder(), is_deflated, is_executable });
+        files.push(Packed {
+            name,
+            at: entry.wayfinder(),
+            is_deflated,
+            is_executable,
+        });
     }
     let record = record_of(&archive, &files)?;
     must_be_all(&record, &|name| is_wanted(name) && !names.contains(name))?;
     // The largest first, so that the threads end together.
     files.sort_by_key(|file| std::cmp::Reverse(file.at.uncompressed_size_hint()));
-    let directories: BTreeSet<PathBuf> =
-        files.iter().filter_map(|file| to.join(&file.name).parent().map(Path::to_owned)).collect();
+    let directories: BTreeSet<PathBuf> = files
+        .iter()
+        .filter_map(|file| to.join(&file.name).parent().map(Path::to_owned))
+        .collect();
     for directory in directories {
         fs::create_dir_all(&directory).map_err(|error| FetchFault::write(&directory, error))?;
     }
@@ -96,12 +110,17 @@ pub(super) fn compare_all(tree: &Path) -> Result<(), FetchFault> {
         return Err(WheelFault::NoRecord.into());
     }
     let is_kept = |name: &str| {
-        name.split_once('/').is_some_and(|(top, _)| is_below(Path::new(name)) && tree.join(top).is_dir())
+        name.split_once('/')
+            .is_some_and(|(top, _)| is_below(Path::new(name)) && tree.join(top).is_dir())
     };
     must_be_all(&record, &|name| is_kept(name) && !tree.join(name).is_file())?;
     let checked = parallel::map_each(&files, |(name, path)| {
         let hash = fs::File::open(path).and_then(|mut file| hashed(&mut file, &mut io::sink()));
-        compare(&record, name, &hash.map_err(|error| FetchFault::write(path, error))?)
+        compare(
+            &record,
+            name,
+            &hash.map_err(|error| FetchFault::write(path, error))?,
+        )
     });
     checked.into_iter().collect()
 }
@@ -115,7 +134,11 @@ fn files_below(tree: &Path) -> Result<Vec<(String, PathBuf)>, FetchFault> {
         for entry in fs::read_dir(&directory).map_err(unreadable)? {
             let entry = entry.map_err(unreadable)?;
             let (path, kind) = (entry.path(), entry.file_type().map_err(unreadable)?);
-            let name = path.strip_prefix(tree).unwrap_or(&path).to_string_lossy().into_owned();
+            let name = path
+                .strip_prefix(tree)
+                .unwrap_or(&path)
+                .to_string_lossy()
+                .into_owned();
             if kind.is_dir() {
                 pending.push(path);
             } else if kind.is_file() {
@@ -130,7 +153,10 @@ fn files_below(tree: &Path) -> Result<Vec<(String, PathBuf)>, FetchFault> {
 
 /// Returns the SHA-256 of bytes, in hexadecimal digits.
 pub(super) fn sum(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 const RECORD: &str = ".dist-info/RECORD";
@@ -138,11 +164,15 @@ const RECORD: &str = ".dist-info/RECORD";
 const OF_CLIENT: [&str; 4] = ["RECORD", "INSTALLER", "REQUESTED", "direct_url.json"];
 
 fn is_below(name: &Path) -> bool {
-    name.components().all(|part| matches!(part, Component::Normal(_)))
+    name.components()
+        .all(|part| matches!(part, Component::Normal(_)))
 }
 
 fn record_of(archive: &ZipSliceArchive<&[u8]>, files: &[Packed]) -> Result<Vec<u8>, FetchFault> {
-    let file = files.iter().find(|file| file.name.ends_with(RECORD)).ok_or(WheelFault::NoRecord)?;
+    let file = files
+        .iter()
+        .find(|file| file.name.ends_with(RECORD))
+        .ok_or(WheelFault::NoRecord)?;
     let mut bytes = Vec::new();
     extract(archive, file, &mut bytes)?;
     Ok(bytes)
@@ -151,9 +181,16 @@ fn record_of(archive: &ZipSliceArchive<&[u8]>, files: &[Packed]) -> Result<Vec<u
 /// Fails with the first recorded name that is missing.
 fn must_be_all(record: &[u8], is_missing: &dyn Fn(&str) -> bool) -> Result<(), FetchFault> {
     let text = String::from_utf8_lossy(record);
-    let mut names = text.lines().filter_map(|line| Some(line.split(',').next()?.trim_matches('"')));
+    let mut names = text
+        .lines()
+        .filter_map(|line| Some(line.split(',').next()?.trim_matches('"')));
     let missing = names.find(|name| is_missing(name));
-    missing.map_or(Ok(()), |name| Err(WheelFault::NotAsRecorded { name: name.to_owned() }.into()))
+    missing.map_or(Ok(()), |name| {
+        Err(WheelFault::NotAsRecorded {
+            name: name.to_owned(),
+        }
+        .into())
+    })
 }
 
 fn compare(record: &[u8], name: &str, hash: &[u8]) -> Result<(), FetchFault> {
@@ -163,18 +200,31 @@ fn compare(record: &[u8], name: &str, hash: &[u8]) -> Result<(), FetchFault> {
         return Ok(());
     }
     let recorded = metadata::recorded_hash(record, name);
-    if recorded.and_then(|recorded| recorded.strip_prefix("sha256=")) == Some(base64(hash).as_str()) {
+    if recorded.and_then(|recorded| recorded.strip_prefix("sha256=")) == Some(base64(hash).as_str())
+    {
         return Ok(());
     }
-    Err(WheelFault::NotAsRecorded { name: name.to_owned() }.into())
+    Err(WheelFault::NotAsRecorded {
+        name: name.to_owned(),
+    }
+    .into())
 }
 
-fn write(archive: &ZipSliceArchive<&[u8]>, file: &Packed, to: &Path) -> Result<Vec<u8>, FetchFault> {
+fn write(
+    archive: &ZipSliceArchive<&[u8]>,
+    file: &Packed,
+    to: &Path,
+) -> Result<Vec<u8>, FetchFault> {
     let mode = if file.is_executable { 0o555 } else { 0o444 };
-    let created = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(to);
+    let created = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(to);
     let mut out = created.map_err(|error| FetchFault::write(to, error))?;
     let hash = extract(archive, file, &mut out)?;
-    out.sync_all().map_err(|error| FetchFault::write(to, error))?;
+    out.sync_all()
+        .map_err(|error| FetchFault::write(to, error))?;
     Ok(hash)
 }
 
@@ -187,10 +237,18 @@ fn extract(
     let entry = archive.get_entry(file.at)?;
     let broken = |error: io::Error| match error.raw_os_error() {
         Some(_) => FetchFault::write(Path::new(&file.name), error),
-        None => WheelFault::Damaged { name: file.name.clone(), why: error.to_string() }.into(),
+        None => WheelFault::Damaged {
+            name: file.name.clone(),
+            why: error.to_string(),
+        }
+        .into(),
     };
     if file.is_deflated {
-        hashed(&mut entry.verifying_reader(DeflateDecoder::new(entry.data())), out).map_err(broken)
+        hashed(
+            &mut entry.verifying_reader(DeflateDecoder::new(entry.data())),
+            out,
+        )
+        .map_err(broken)
     } else {
         hashed(&mut entry.verifying_reader(entry.data()), out).map_err(broken)
     }
@@ -211,7 +269,10 @@ fn hashed(from: &mut impl Read, to: &mut impl Write) -> io::Result<Vec<u8>> {
 
 impl From<rawzip::Error> for FetchFault {
     fn from(error: rawzip::Error) -> FetchFault {
-        WheelFault::NotArchive { why: error.to_string() }.into()
+        WheelFault::NotArchive {
+            why: error.to_string(),
+        }
+        .into()
     }
 }
 
@@ -219,10 +280,23 @@ impl From<rawzip::Error> for FetchFault {
 fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let group = |chunk: &[u8]| {
-        let padded = [chunk[0], *chunk.get(1).unwrap_or(&0), *chunk.get(2).unwrap_or(&0)];
+        let padded = [
+            chunk[0],
+            *chunk.get(1).unwrap_or(&0),
+            *chunk.get(2).unwrap_or(&0),
+        ];
         let [a, b, c] = padded.map(usize::from);
-        let digits = [a >> 2, (a & 3) << 4 | b >> 4, (b & 15) << 2 | c >> 6, c & 63];
-        digits.into_iter().take(chunk.len() + 1).map(|digit| char::from(ALPHABET[digit])).collect::<String>()
+        let digits = [
+            a >> 2,
+            (a & 3) << 4 | b >> 4,
+            (b & 15) << 2 | c >> 6,
+            c & 63,
+        ];
+        digits
+            .into_iter()
+            .take(chunk.len() + 1)
+            .map(|digit| char::from(ALPHABET[digit]))
+            .collect::<String>()
     };
     bytes.chunks(3).map(group).collect()
 }

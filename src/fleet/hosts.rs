@@ -18,16 +18,26 @@ pub fn host_list<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
         let digits = &name[before.len()..];
         match digits.parse() {
             Ok(number) => {
-                let width = if digits.starts_with('0') { digits.len() } else { 0 };
+                let width = if digits.starts_with('0') {
+                    digits.len()
+                } else {
+                    0
+                };
                 numbered.entry((before, width)).or_default().push(number);
             }
             Err(_) => plain.push(name.to_owned()),
         }
     }
     // `09` and `10` are of one width.
-    let keys: Vec<(&str, usize)> = numbered.keys().copied().filter(|(_, width)| *width > 0).collect();
+    let keys: Vec<(&str, usize)> = numbered
+        .keys()
+        .copied()
+        .filter(|(_, width)| *width > 0)
+        .collect();
     for (before, width) in keys {
-        let Some(others) = numbered.get_mut(&(before, 0)) else { continue };
+        let Some(others) = numbered.get_mut(&(before, 0)) else {
+            continue;
+        };
         let fits = |number: &u64| number.to_string().len() == width;
         let same: Vec<u64> = others.iter().copied().filter(fits).collect();
         others.retain(|number| !fits(number));
@@ -68,10 +78,19 @@ mod tests {
             (&["gpu08", "gpu09", "gpu10", "gpu11"], "gpu[08-11]"),
             (&["gpu9", "gpu10", "gpu11"], "gpu[9-11]"),
             (&["a1", "b1", "a2", "x"], "a[1-2],b1,x"),
-            (&["rack1-node2", "rack1-node3", "rack2-node3"], "rack1-node[2-3],rack2-node3"),
+            (
+                &["rack1-node2", "rack1-node3", "rack2-node3"],
+                "rack1-node[2-3],rack2-node3",
+            ),
             (&["n1", "n1"], "n1"),
-            (&["10.0.0.1", "10.0.0.2", "10.0.1.2"], "10.0.0.[1-2],10.0.1.2"),
-            (&["n1.a.example", "n2.a.example"], "n1.a.example,n2.a.example"),
+            (
+                &["10.0.0.1", "10.0.0.2", "10.0.1.2"],
+                "10.0.0.[1-2],10.0.1.2",
+            ),
+            (
+                &["n1.a.example", "n2.a.example"],
+                "n1.a.example,n2.a.example",
+            ),
             (&["007", "008"], "[007-008]"),
             (&["n99999999999999999999999"], "n99999999999999999999999"),
         ] {

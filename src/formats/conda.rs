@@ -12,7 +12,10 @@ pub fn package(file_name: &str) -> Option<(&str, &str, &str)> {
 
 /// Returns the wanted files of a record, as paths below the environment. Fails for invalid JSON that contains `.so`; most
 /// packages have no library, so their records are not parsed.
-pub fn files(bytes: &[u8], is_wanted: &dyn Fn(&str) -> bool) -> Result<Vec<String>, serde_json::Error> {
+pub fn files(
+    bytes: &[u8],
+    is_wanted: &dyn Fn(&str) -> bool,
+) -> Result<Vec<String>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Record {
         #[serde(default)]
@@ -23,10 +26,16 @@ pub fn files(bytes: &[u8], is_wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Strin
     }
     let record: Record = serde_json::from_slice(bytes)?;
     let is_below = |path: &str| !path.starts_with('/') && path.split('/').all(|part| part != "..");
-    Ok(record.files.into_iter().filter(|path| is_below(path) && is_wanted(path)).collect())
+    Ok(record
+        .files
+        .into_iter()
+        .filter(|path| is_below(path) && is_wanted(path))
+        .collect())
 }
 
 /// Returns the environments that `~/.conda/environments.txt` names.
 pub fn environments(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().map(str::trim).filter(|line| line.starts_with('/'))
+    text.lines()
+        .map(str::trim)
+        .filter(|line| line.starts_with('/'))
 }

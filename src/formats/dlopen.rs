@@ -13,5 +13,8 @@ struct Feature {
 pub fn sonames(note: &[u8]) -> Vec<String> {
     let text = note.split(|byte| *byte == 0).next().unwrap_or_default();
     let features: Vec<Feature> = serde_json::from_slice(text).unwrap_or_default();
-    features.into_iter().flat_map(|feature| feature.soname).collect()
+    features
+        .into_iter()
+        .flat_map(|feature| feature.soname)
+        .collect()
 }

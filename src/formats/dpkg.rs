@@ -35,15 +35,23 @@ pub fn installed(status: &[u8], is_wanted: &dyn Fn(&str) -> bool) -> Vec<Package
 
 /// Returns the wanted absolute paths of a list of files, which has one path in each line.
 pub fn list(bytes: &[u8], is_wanted: &dyn Fn(&str) -> bool) -> Vec<String> {
-    let lines = bytes.split(|byte| *byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok());
-    lines.filter(|path| path.starts_with('/') && is_wanted(path)).map(str::to_owned).collect()
+    let lines = bytes
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| std::str::from_utf8(line).ok());
+    lines
+        .filter(|path| path.starts_with('/') && is_wanted(path))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Returns the upstream version of a package: `9.1.0.70` of `9.1.0.70-1`, `2.21.5` of `2.21.5-1+cuda12.4`. It has at least
 /// three numbers, as every library's version has.
 pub fn upstream(version: &str) -> Option<Version> {
     let (upstream, _) = without_epoch(version).split_once('-')?;
-    upstream.parse().ok().filter(|version: &Version| version.numbers().len() >= 3)
+    upstream
+        .parse()
+        .ok()
+        .filter(|version: &Version| version.numbers().len() >= 3)
 }
 
 /// Returns the library's version from Debian's own packages, which append the toolkit's version:
@@ -51,16 +59,23 @@ pub fn upstream(version: &str) -> Option<Version> {
 pub fn before_toolkit(version: &str) -> Option<Version> {
     let (upstream, _) = without_epoch(version).split_once('-')?;
     let (library, toolkit) = upstream.rsplit_once('~')?;
-    let library = library.rsplit_once("+~").map_or(library, |(_, library)| library);
+    let library = library
+        .rsplit_once("+~")
+        .map_or(library, |(_, library)| library);
     let toolkit: Version = toolkit.parse().ok()?;
-    library.parse().ok().filter(|_| toolkit.numbers().len() == 3)
+    library
+        .parse()
+        .ok()
+        .filter(|_| toolkit.numbers().len() == 3)
 }
 
 fn package(paragraph: &[u8]) -> Option<Package> {
     let mut package = Package::default();
     let mut has_files = false;
     for line in paragraph.split(|byte| *byte == b'\n') {
-        let Some((field, value)) = std::str::from_utf8(line).ok().and_then(|line| line.split_once(": "))
+        let Some((field, value)) = std::str::from_utf8(line)
+            .ok()
+            .and_then(|line| line.split_once(": "))
         else {
             continue;
         };
@@ -77,7 +92,9 @@ fn package(paragraph: &[u8]) -> Option<Package> {
             _ => {}
         }
     }
-    has_files.then_some(package).filter(|package| !package.name.is_empty())
+    has_files
+        .then_some(package)
+        .filter(|package| !package.name.is_empty())
 }
 
 fn line(bytes: &[u8]) -> &[u8] {
@@ -86,5 +103,8 @@ fn line(bytes: &[u8]) -> &[u8] {
 
 fn without_epoch(version: &str) -> &str {
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    version.split_once(':').filter(|(epoch, _)| is_number(epoch)).map_or(version, |(_, rest)| rest)
+    version
+        .split_once(':')
+        .filter(|(epoch, _)| is_number(epoch))
+        .map_or(version, |(_, rest)| rest)
 }

@@ -6,14 +6,14 @@ use std::fmt;
 use std::os::unix::ffi::OsStringExt;
 
 use object::elf::{
-    DT_FLAGS_1, DT_GNU_HASH, DT_HASH, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRSZ, DT_STRTAB,
-    DT_SYMTAB, Dyn64, DynamicTag, FileHeader64, NT_GNU_BUILD_ID, PF_X, PT_DYNAMIC, PT_INTERP, PT_LOAD,
-    PT_NOTE, ProgramHeader64, SHF_ALLOC, SHF_EXECINSTR, SHT_DYNSYM, SHT_NOBITS, SHT_SYMTAB, SectionFlags,
-    Sym64,
+    DT_FLAGS_1, DT_GNU_HASH, DT_HASH, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRSZ,
+    DT_STRTAB, DT_SYMTAB, Dyn64, DynamicTag, FileHeader64, NT_GNU_BUILD_ID, PF_X, PT_DYNAMIC,
+    PT_INTERP, PT_LOAD, PT_NOTE, ProgramHeader64, SHF_ALLOC, SHF_EXECINSTR, SHT_DYNSYM, SHT_NOBITS,
+    SHT_SYMTAB, SectionFlags, Sym64,
 };
 use object::read::elf::{
-    Dyn as _, FileHeader as _, GnuHashTable, HashTable, NoteIterator, ProgramHeader as _, SectionHeader as _,
-    Sym as _,
+    Dyn as _, FileHeader as _, GnuHashTable, HashTable, NoteIterator, ProgramHeader as _,
+    SectionHeader as _, Sym as _,
 };
 use object::{LittleEndian as LE, ReadRef};
 
@@ -88,9 +88,16 @@ impl<'d> Elf<'d> {
             return Err(ElfError::WrongClass);
         }
         let header = Header::parse(data).map_err(|_| ElfError::Malformed("header"))?;
-        let segments =
-            header.program_headers(LE, data).map_err(|_| ElfError::Malformed("program headers"))?;
-        let mut elf = Elf { data, header, segments, dynamic: &[], strings: &[] };
+        let segments = header
+            .program_headers(LE, data)
+            .map_err(|_| ElfError::Malformed("program headers"))?;
+        let mut elf = Elf {
+            data,
+            header,
+            segments,
+            dynamic: &[],
+            strings: &[],
+        };
         elf.dynamic = elf.find_dynamic()?;
         elf.strings = elf.find_strings();
         Ok(elf)
@@ -107,7 +114,10 @@ impl<'d> Elf<'d> {
 
     /// Returns the dynamic loader that an executable asks for.
     pub fn interpreter(&self) -> Option<OsString> {
-        let segment = self.segments.iter().find(|segment| segment.p_type(LE) == PT_INTERP)?;
+        let segment = self
+            .segments
+            .iter()
+            .find(|segment| segment.p_type(LE) == PT_INTERP)?;
         let bytes = segment.data(LE, self.data).ok()?;
         let end = memchr::memchr(0, bytes)?;
         Some(OsString::from_vec(bytes[..end].to_vec()))
@@ -133,7 +143,8 @@ impl<'d> Elf<'d> {
 
     /// True for `DF_1_NODEFLIB`: the loader skips the cache and the default directories for this file.
     pub fn has_no_default_libraries(&self) -> bool {
-        self.value(DT_FLAGS_1).is_some_and(|flags| flags & 0x800 != 0)
+        self.value(DT_FLAGS_1)
+            .is_some_and(|flags| flags & 0x800 != 0)
     }
 
     /// True if a segment or the section table ends beyond the end of the file.
@@ -141,7 +152,9 @@ impl<'d> Elf<'d> {
         let length = self.data.len() as u64;
         let beyond = |start: u64, size: u64| start.checked_add(size).is_none_or(|end| end > length);
         let table = u64::from(self.header.e_shnum(LE)) * u64::from(self.header.e_shentsize(LE));
-        self.loads().map(|load| load.file_range(LE)).any(|(start, size)| beyond(start, size))
+        self.loads()
+            .map(|load| load.file_range(LE))
+            .any(|(start, size)| beyond(start, size))
             || (self.header.e_shoff(LE) != 0 && beyond(self.header.e_shoff(LE), table))
     }
 
@@ -150,7 +163,9 @@ impl<'d> Elf<'d> {
         let symbols = self.dynamic_symbols();
         let versions = self.versions();
         let describe = |(index, symbol): (usize, &Sym64<LE>)| {
-            let name = self.text(symbol.st_name(LE)).filter(|name| !name.is_empty())?;
+            let name = self
+                .text(symbol.st_name(LE))
+                .filter(|name| !name.is_empty())?;
             let version = versions(index);
             Some(Symbol {
                 name,
@@ -162,7 +177,12 @@ impl<'d> Elf<'d> {
                 file: version.and_then(|node| node.file),
             })
         };
-        symbols.iter().enumerate().skip(1).filter_map(describe).collect()
+        symbols
+            .iter()
+            .enumerate()
+            .skip(1)
+            .filter_map(describe)
+            .collect()
     }
 
     /// Returns the first bytes of a symbol's code or data.
@@ -174,7 +194,9 @@ impl<'d> Elf<'d> {
     pub fn local_function(&self, name: &[u8]) -> Option<(u64, &'d [u8])> {
         let sections = self.header.sections(LE, self.data).ok()?;
         let table = sections.symbols(LE, self.data, SHT_SYMTAB).ok()?;
-        let symbol = table.iter().find(|symbol| symbol.name(LE, table.strings()).ok() == Some(name))?;
+        let symbol = table
+            .iter()
+            .find(|symbol| symbol.name(LE, table.strings()).ok() == Some(name))?;
         let address = symbol.st_value(LE);
         Some((address, self.bytes_at(address, symbol.st_size(LE))?))
     }
@@ -195,23 +217,36 @@ impl<'d> Elf<'d> {
         let ranges = self.ranges(&|name, section| {
             has_flag(section, SHF_ALLOC) && prefixes.iter().any(|prefix| name.starts_with(prefix))
         });
-        let ranges = if ranges.is_empty() { self.data_segments() } else { ranges };
+        let ranges = if ranges.is_empty() {
+            self.data_segments()
+        } else {
+            ranges
+        };
         ranges.into_iter().map(|(_, data)| data).collect()
     }
 
     /// Returns all loaded data with the names of its sections; by segment, without names, if there are no sections.
     pub fn loaded_data(&self) -> Vec<(&'d [u8], &'d [u8])> {
-        let ranges =
-            self.ranges(&|_, section| has_flag(section, SHF_ALLOC) && !has_flag(section, SHF_EXECINSTR));
-        if ranges.is_empty() { self.data_segments() } else { ranges }
+        let ranges = self.ranges(&|_, section| {
+            has_flag(section, SHF_ALLOC) && !has_flag(section, SHF_EXECINSTR)
+        });
+        if ranges.is_empty() {
+            self.data_segments()
+        } else {
+            ranges
+        }
     }
 
     fn loads(&self) -> impl Iterator<Item = &'d Segment> {
-        self.segments.iter().filter(|segment| segment.p_type(LE) == PT_LOAD)
+        self.segments
+            .iter()
+            .filter(|segment| segment.p_type(LE) == PT_LOAD)
     }
 
     fn data_segments(&self) -> Vec<(&'d [u8], &'d [u8])> {
-        let data = self.loads().filter(|segment| !segment.p_flags(LE).contains(PF_X));
+        let data = self
+            .loads()
+            .filter(|segment| !segment.p_flags(LE).contains(PF_X));
         self.once(data.filter_map(|segment| Some((&b""[..], segment.data(LE, self.data).ok()?))))
     }
 
@@ -222,14 +257,24 @@ impl<'d> Elf<'d> {
     }
 
     /// Returns the wanted sections, with their names.
-    fn ranges(&self, is_wanted: &dyn Fn(&[u8], &SectionHeader) -> bool) -> Vec<(&'d [u8], &'d [u8])> {
-        let wanted = self.sections().filter(|(name, section)| is_wanted(name, section));
-        self.once(wanted.filter_map(|(name, section)| Some((name, section.data(LE, self.data).ok()?))))
+    fn ranges(
+        &self,
+        is_wanted: &dyn Fn(&[u8], &SectionHeader) -> bool,
+    ) -> Vec<(&'d [u8], &'d [u8])> {
+        let wanted = self
+            .sections()
+            .filter(|(name, section)| is_wanted(name, section));
+        self.once(
+            wanted.filter_map(|(name, section)| Some((name, section.data(LE, self.data).ok()?))),
+        )
     }
 
     /// Drops ranges beyond the size of the file, since ranges of a sound file do not overlap, and beyond [`SCAN_LIMIT`],
     /// since a file may be mostly a hole.
-    fn once(&self, ranges: impl Iterator<Item = (&'d [u8], &'d [u8])>) -> Vec<(&'d [u8], &'d [u8])> {
+    fn once(
+        &self,
+        ranges: impl Iterator<Item = (&'d [u8], &'d [u8])>,
+    ) -> Vec<(&'d [u8], &'d [u8])> {
         let mut left = self.data.len().min(SCAN_LIMIT);
         let fits = |(_, data): &(&[u8], &[u8])| {
             let rest = left.checked_sub(data.len());
@@ -253,27 +298,44 @@ impl<'d> Elf<'d> {
 
     /// Returns the build-id. A broken note ends its list.
     pub fn build_id(&self) -> Option<&'d [u8]> {
-        let notes = self.segments.iter().filter(|segment| segment.p_type(LE) == PT_NOTE);
-        notes.filter_map(|segment| segment.notes(LE, self.data).ok().flatten()).find_map(|mut notes| {
-            std::iter::from_fn(|| notes.next().ok().flatten())
-                .find(|note| note.name() == b"GNU" && note.n_type(LE) == NT_GNU_BUILD_ID)
-                .map(|note| note.desc())
-        })
+        let notes = self
+            .segments
+            .iter()
+            .filter(|segment| segment.p_type(LE) == PT_NOTE);
+        notes
+            .filter_map(|segment| segment.notes(LE, self.data).ok().flatten())
+            .find_map(|mut notes| {
+                std::iter::from_fn(|| notes.next().ok().flatten())
+                    .find(|note| note.name() == b"GNU" && note.n_type(LE) == NT_GNU_BUILD_ID)
+                    .map(|note| note.desc())
+            })
     }
 
     fn sections(&self) -> impl Iterator<Item = (&'d [u8], &'d SectionHeader)> {
         let sections = self.header.sections(LE, self.data).ok();
-        let headers: &'d [SectionHeader] = self.header.section_headers(LE, self.data).unwrap_or_default();
+        let headers: &'d [SectionHeader] = self
+            .header
+            .section_headers(LE, self.data)
+            .unwrap_or_default();
         headers
             .iter()
             .filter(|section| section.sh_type(LE) != SHT_NOBITS)
-            .filter_map(move |section| Some((sections.as_ref()?.section_name(LE, section).ok()?, section)))
+            .filter_map(move |section| {
+                Some((sections.as_ref()?.section_name(LE, section).ok()?, section))
+            })
     }
 
     fn find_dynamic(&self) -> Result<&'d [Dyn64<LE>], ElfError> {
-        let segment = self.segments.iter().find(|segment| segment.p_type(LE) == PT_DYNAMIC);
-        let Some(segment) = segment else { return Ok(&[]) };
-        segment.data_as_array(LE, self.data).map_err(|()| ElfError::Malformed("dynamic section"))
+        let segment = self
+            .segments
+            .iter()
+            .find(|segment| segment.p_type(LE) == PT_DYNAMIC);
+        let Some(segment) = segment else {
+            return Ok(&[]);
+        };
+        segment
+            .data_as_array(LE, self.data)
+            .map_err(|()| ElfError::Malformed("dynamic section"))
     }
 
     fn find_strings(&self) -> &'d [u8] {
@@ -297,7 +359,9 @@ impl<'d> Elf<'d> {
     }
 
     fn value(&self, tag: DynamicTag) -> Option<u64> {
-        self.entries().find(|entry| entry.0 == tag).map(|entry| entry.1)
+        self.entries()
+            .find(|entry| entry.0 == tag)
+            .map(|entry| entry.1)
     }
 
     /// Returns the data from the address in this entry on.
@@ -311,12 +375,17 @@ impl<'d> Elf<'d> {
 
     fn bytes_at(&self, address: u64, size: u64) -> Option<&'d [u8]> {
         let data = self.data_at(address)?;
-        let size = usize::try_from(size).unwrap_or(usize::MAX).min(CODE_LIMIT).min(data.len());
+        let size = usize::try_from(size)
+            .unwrap_or(usize::MAX)
+            .min(CODE_LIMIT)
+            .min(data.len());
         Some(&data[..size])
     }
 
     fn dynamic_symbols(&self) -> Symbols<'d> {
-        let Some(table) = self.table(DT_SYMTAB) else { return &[] };
+        let Some(table) = self.table(DT_SYMTAB) else {
+            return &[];
+        };
         let entry = size_of::<Sym64<LE>>();
         let count = self.symbol_count().unwrap_or(0).min(table.len() / entry);
         table.read_slice_at(0, count).unwrap_or_default()
@@ -324,15 +393,24 @@ impl<'d> Elf<'d> {
 
     /// Returns the length of the symbol table. Only the hash tables hold it, and the section header if nothing is exported.
     fn symbol_count(&self) -> Option<usize> {
-        let gnu = self.table(DT_GNU_HASH).and_then(|data| GnuHashTable::<Header>::parse(LE, data).ok());
+        let gnu = self
+            .table(DT_GNU_HASH)
+            .and_then(|data| GnuHashTable::<Header>::parse(LE, data).ok());
         if let Some(count) = gnu.and_then(|hash| hash.symbol_table_length(LE)) {
             return Some(count as usize);
         }
-        if let Some(hash) = self.table(DT_HASH).and_then(|data| HashTable::<Header>::parse(LE, data).ok()) {
+        if let Some(hash) = self
+            .table(DT_HASH)
+            .and_then(|data| HashTable::<Header>::parse(LE, data).ok())
+        {
             return Some(hash.symbol_table_length() as usize);
         }
-        let (_, section) = self.sections().find(|(_, section)| section.sh_type(LE) == SHT_DYNSYM)?;
-        usize::try_from(section.sh_size(LE)).ok().map(|size| size / size_of::<Sym64<LE>>())
+        let (_, section) = self
+            .sections()
+            .find(|(_, section)| section.sh_type(LE) == SHT_DYNSYM)?;
+        usize::try_from(section.sh_size(LE))
+            .ok()
+            .map(|size| size / size_of::<Sym64<LE>>())
     }
 }
 

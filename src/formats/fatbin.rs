@@ -108,7 +108,11 @@ impl FromStr for Architecture {
                 "f" => Suffix::F,
                 _ => return None,
             };
-            Some(Architecture { kind, number: number.parse().ok()?, suffix })
+            Some(Architecture {
+                kind,
+                number: number.parse().ok()?,
+                suffix,
+            })
         };
         read().ok_or("not an architecture")
     }
@@ -116,7 +120,9 @@ impl FromStr for Architecture {
 
 impl<'de> Deserialize<'de> for Architecture {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Architecture, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
     }
 }
 
@@ -126,7 +132,9 @@ pub fn code_of(elf: &Elf<'_>, release: &dyn Fn()) -> BTreeMap<String, BTreeMap<A
     let mut found: BTreeMap<String, BTreeMap<Architecture, u32>> = BTreeMap::new();
     for (name, data) in elf.loaded_data() {
         for architecture in entries(data, release) {
-            let section = found.entry(String::from_utf8_lossy(name).into_owned()).or_default();
+            let section = found
+                .entry(String::from_utf8_lossy(name).into_owned())
+                .or_default();
             *section.entry(architecture).or_default() += 1;
         }
     }
@@ -140,7 +148,9 @@ pub fn entries(data: &[u8], release: &dyn Fn()) -> Vec<Architecture> {
     while at < data.len() {
         // A search by windows keeps the bytes between two containers out of memory.
         let window = &data[at..data.len().min(at + WINDOW + MAGIC.len() - 1)];
-        let body = magic.find(window).map(|offset| (at + offset, container(&data[at + offset..])));
+        let body = magic
+            .find(window)
+            .map(|offset| (at + offset, container(&data[at + offset..])));
         let before = at;
         at = match body {
             Some((start, Some(body))) => {
@@ -168,15 +178,21 @@ pub fn entries(data: &[u8], release: &dyn Fn()) -> Vec<Architecture> {
 /// Returns the bytes after a container's header; nothing if this is no container.
 fn container(data: &[u8]) -> Option<&[u8]> {
     let is_one = u16_at(data, 4)? == 1 && usize::from(u16_at(data, 6)?) == CONTAINER_HEADER;
-    let size = usize::try_from(u64_at(data, 8)?).ok().filter(|size| is_one && *size > 0)?;
+    let size = usize::try_from(u64_at(data, 8)?)
+        .ok()
+        .filter(|size| is_one && *size > 0)?;
     data.get(CONTAINER_HEADER..CONTAINER_HEADER.checked_add(size)?)
 }
 
 /// Returns an entry's architecture, if it is SASS or PTX, and its size with its header.
 fn entry(data: &[u8]) -> Option<(Option<Architecture>, usize)> {
-    let header = usize::try_from(u32_at(data, 4)?).ok().filter(|size| *size >= ENTRY_HEADER)?;
+    let header = usize::try_from(u32_at(data, 4)?)
+        .ok()
+        .filter(|size| *size >= ENTRY_HEADER)?;
     let payload = usize::try_from(u64_at(data, 8)?).ok()?;
-    let size = header.checked_add(payload).filter(|size| *size <= data.len())?;
+    let size = header
+        .checked_add(payload)
+        .filter(|size| *size <= data.len())?;
     let kind = match u16_at(data, 0)? {
         1 => Some(CodeKind::Ptx),
         2 => Some(CodeKind::Sass),
@@ -189,17 +205,33 @@ fn entry(data: &[u8]) -> Option<(Option<Architecture>, usize)> {
         _ => Suffix::None,
     };
     let is_plausible = (10..1000).contains(&number);
-    Some((kind.filter(|_| is_plausible).map(|kind| Architecture { kind, number, suffix }), size))
+    Some((
+        kind.filter(|_| is_plausible).map(|kind| Architecture {
+            kind,
+            number,
+            suffix,
+        }),
+        size,
+    ))
 }
 
 fn u16_at(data: &[u8], at: usize) -> Option<u16> {
-    data.get(at..)?.first_chunk().copied().map(u16::from_le_bytes)
+    data.get(at..)?
+        .first_chunk()
+        .copied()
+        .map(u16::from_le_bytes)
 }
 
 fn u32_at(data: &[u8], at: usize) -> Option<u32> {
-    data.get(at..)?.first_chunk().copied().map(u32::from_le_bytes)
+    data.get(at..)?
+        .first_chunk()
+        .copied()
+        .map(u32::from_le_bytes)
 }
 
 fn u64_at(data: &[u8], at: usize) -> Option<u64> {
-    data.get(at..)?.first_chunk().copied().map(u64::from_le_bytes)
+    data.get(at..)?
+        .first_chunk()
+        .copied()
+        .map(u64::from_le_bytes)
 }

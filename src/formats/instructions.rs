@@ -7,8 +7,14 @@ use super::elf::X86_64;
 
 /// Returns the one constant from `from` to `to` that a short function loads; nothing if it loads two different ones.
 pub fn only_constant(code: &[u8], machine: u16, from: u32, to: u32) -> Option<u32> {
-    let constants = if machine == X86_64 { x86_constants(code) } else { aarch64_constants(code) };
-    let mut plausible = constants.into_iter().filter(|value| (from..=to).contains(value));
+    let constants = if machine == X86_64 {
+        x86_constants(code)
+    } else {
+        aarch64_constants(code)
+    };
+    let mut plausible = constants
+        .into_iter()
+        .filter(|value| (from..=to).contains(value));
     let first = plausible.next()?;
     plausible.all(|other| other == first).then_some(first)
 }
@@ -21,7 +27,9 @@ fn x86_constants(code: &[u8]) -> Vec<u32> {
         match byte {
             0xb8..=0xbf => found.extend(immediate(at + 1)),
             0xc7 => {
-                let Some(modrm) = code.get(at + 1).filter(|modrm| **modrm & 0x38 == 0) else { continue };
+                let Some(modrm) = code.get(at + 1).filter(|modrm| **modrm & 0x38 == 0) else {
+                    continue;
+                };
                 let sib = usize::from(modrm & 7 == 4 && modrm >> 6 != 3);
                 let displacement = match modrm >> 6 {
                     1 => 1,
@@ -39,8 +47,10 @@ fn x86_constants(code: &[u8]) -> Vec<u32> {
 
 /// `movz`, with the `movk` for the upper half that may follow it.
 fn aarch64_constants(code: &[u8]) -> Vec<u32> {
-    let words: Vec<u32> =
-        code.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().expect("four bytes"))).collect();
+    let words: Vec<u32> = code
+        .chunks_exact(4)
+        .map(|word| u32::from_le_bytes(word.try_into().expect("four bytes")))
+        .collect();
     let mut found = Vec::new();
     for (index, word) in words.iter().enumerate() {
         if word & 0x7fe0_0000 != 0x5280_0000 {
@@ -48,8 +58,10 @@ fn aarch64_constants(code: &[u8]) -> Vec<u32> {
         }
         let low = word >> 5 & 0xffff;
         let register = word & 0x1f;
-        let upper =
-            words[index + 1..].iter().take(3).find(|next| *next & 0x7fe0_001f == 0x72a0_0000 | register);
+        let upper = words[index + 1..]
+            .iter()
+            .take(3)
+            .find(|next| *next & 0x7fe0_001f == 0x72a0_0000 | register);
         found.push(upper.map_or(low, |next| low | (next >> 5 & 0xffff) << 16));
     }
     found
@@ -59,7 +71,11 @@ fn aarch64_constants(code: &[u8]) -> Vec<u32> {
 pub fn returned_address(code: &[u8], address: u64) -> Option<u64> {
     let offset = code.strip_prefix(&[0x48, 0x8d, 0x05])?.first_chunk::<4>()?;
     let is_all = code.get(7) == Some(&0xc3);
-    is_all.then(|| address.wrapping_add(7).wrapping_add_signed(i32::from_le_bytes(*offset).into()))
+    is_all.then(|| {
+        address
+            .wrapping_add(7)
+            .wrapping_add_signed(i32::from_le_bytes(*offset).into())
+    })
 }
 
 /// Bytes between the constants of one call.
@@ -79,7 +95,9 @@ pub fn printed_version(code: &[u8], machine: u16, major: u32) -> Option<[u32; 3]
         let window = &code[start..code.len().min(at + NEAR)];
         let nearest = |number: &dyn Fn(&[u8]) -> Option<u32>| {
             let found = (0..window.len()).filter_map(|from| Some((from, number(&window[from..])?)));
-            found.min_by_key(|(from, _)| from.abs_diff(at - start)).map(|(_, number)| number)
+            found
+                .min_by_key(|(from, _)| from.abs_diff(at - start))
+                .map(|(_, number)| number)
         };
         let minor = nearest(&|code| match code {
             [0x41, 0xb9, number, 0, 0, 0, ..] => Some(u32::from(*number)),
@@ -94,13 +112,20 @@ pub fn printed_version(code: &[u8], machine: u16, major: u32) -> Option<[u32; 3]
         }
     }
     let most = votes.values().max().copied()?;
-    let mut winners = votes.into_iter().filter(|(_, count)| *count == most).map(|(version, _)| version);
+    let mut winners = votes
+        .into_iter()
+        .filter(|(_, count)| *count == most)
+        .map(|(version, _)| version);
     winners.next().filter(|_| winners.next().is_none())
 }
 
 /// Returns the number that `cudaRuntimeGetVersion` of a CUDA runtime in this code stores: 12040 is 12.4.
 pub fn runtime_version(code: &[u8], machine: u16) -> Option<u32> {
-    if machine == X86_64 { x86_runtime(code) } else { aarch64_runtime(code) }
+    if machine == X86_64 {
+        x86_runtime(code)
+    } else {
+        aarch64_runtime(code)
+    }
 }
 
 /// Its `cudaRuntimeGetVersion` is `test %rdi,%rdi; je; movl $version,(%rdi); xor %eax,%eax; ret`.

@@ -40,8 +40,9 @@ impl LdCache {
         let levels = hwcap_names(table).unwrap_or_default();
         let (mut entries, mut special) = (BTreeMap::new(), BTreeMap::<String, Vec<_>>::new());
         for index in 0..count {
-            let entry =
-                index.checked_mul(ENTRY).and_then(|offset| table.get(HEADER..)?.get(offset..offset + ENTRY));
+            let entry = index
+                .checked_mul(ENTRY)
+                .and_then(|offset| table.get(HEADER..)?.get(offset..offset + ENTRY));
             let entry = entry.ok_or("entries")?;
             let flags = u32_at(entry, 0);
             let hwcap = u64::from_le_bytes(entry[16..24].try_into().expect("eight bytes"));
@@ -54,13 +55,18 @@ impl LdCache {
             let (Some(name), Some(path)) = (text(4), text(8)) else {
                 return Err("strings");
             };
-            let Ok(name) = std::str::from_utf8(name) else { continue };
+            let Ok(name) = std::str::from_utf8(name) else {
+                continue;
+            };
             // Entries are sorted so that the loader meets the first of one name first.
             let path = PathBuf::from(OsString::from_vec(path.to_vec()));
             if !is_special {
                 entries.entry(name.to_owned()).or_insert(path);
             } else if let Some(level) = levels.get((hwcap & 0xffff_ffff) as usize) {
-                special.entry(name.to_owned()).or_default().push((level.clone(), path));
+                special
+                    .entry(name.to_owned())
+                    .or_default()
+                    .push((level.clone(), path));
             }
         }
         Ok(LdCache { entries, special })
@@ -68,8 +74,14 @@ impl LdCache {
 
     /// Returns the file that a loader takes that searches these directories below `glibc-hwcaps`, best first.
     pub fn best(&self, soname: &str, levels: &[&str]) -> Option<&PathBuf> {
-        let special = self.special.get(soname).map(Vec::as_slice).unwrap_or_default();
-        let best = levels.iter().find_map(|level| special.iter().find(|(name, _)| name == level));
+        let special = self
+            .special
+            .get(soname)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        let best = levels
+            .iter()
+            .find_map(|level| special.iter().find(|(name, _)| name == level));
         best.map(|(_, path)| path).or_else(|| self.get(soname))
     }
 
@@ -78,7 +90,9 @@ impl LdCache {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, &PathBuf)> {
-        self.entries.iter().map(|(soname, path)| (soname.as_str(), path))
+        self.entries
+            .iter()
+            .map(|(soname, path)| (soname.as_str(), path))
     }
 }
 
@@ -87,10 +101,17 @@ fn new_table(data: &[u8]) -> Result<&[u8], &'static str> {
     let mut table = data;
     if data.starts_with(OLD_MAGIC) {
         let count = u32_at(data, 12).ok_or("old header")? as usize;
-        let end = count.checked_mul(12).and_then(|size| size.checked_add(16)).ok_or("old header")?;
+        let end = count
+            .checked_mul(12)
+            .and_then(|size| size.checked_add(16))
+            .ok_or("old header")?;
         table = data.get(end.next_multiple_of(8)..).ok_or("old table")?;
     }
-    if table.starts_with(MAGIC) { Ok(table) } else { Err("magic") }
+    if table.starts_with(MAGIC) {
+        Ok(table)
+    } else {
+        Err("magic")
+    }
 }
 
 /// Returns the names of the directories below `glibc-hwcaps` that entries refer to by index.
@@ -99,12 +120,18 @@ fn hwcap_names(table: &[u8]) -> Option<Vec<String>> {
     if u32_at(extension, 0)? != EXTENSION_MAGIC {
         return None;
     }
-    let sections = extension.get(8..)?.chunks_exact(16).take(u32_at(extension, 4)? as usize);
-    let section = sections.into_iter().find(|section| u32_at(section, 0) == Some(HWCAP_NAMES))?;
+    let sections = extension
+        .get(8..)?
+        .chunks_exact(16)
+        .take(u32_at(extension, 4)? as usize);
+    let section = sections
+        .into_iter()
+        .find(|section| u32_at(section, 0) == Some(HWCAP_NAMES))?;
     let start = u32_at(section, 8)? as usize;
     let offsets = table.get(start..start.checked_add(u32_at(section, 12)? as usize)?)?;
-    let name =
-        |offset: &[u8]| Some(String::from_utf8_lossy(text_at(table, u32_at(offset, 0)?)?).into_owned());
+    let name = |offset: &[u8]| {
+        Some(String::from_utf8_lossy(text_at(table, u32_at(offset, 0)?)?).into_owned())
+    };
     offsets.chunks_exact(4).take(NAME_LIMIT).map(name).collect()
 }
 
@@ -114,5 +141,8 @@ fn text_at(table: &[u8], offset: u32) -> Option<&[u8]> {
 }
 
 fn u32_at(data: &[u8], offset: usize) -> Option<u32> {
-    data.get(offset..offset + 4)?.try_into().ok().map(u32::from_le_bytes)
+    data.get(offset..offset + 4)?
+        .try_into()
+        .ok()
+        .map(u32::from_le_bytes)
 }

@@ -18,8 +18,14 @@ pub struct Manifest {
 pub fn manifest(bytes: &[u8]) -> Result<Option<Manifest>, serde_json::Error> {
     let parts: BTreeMap<String, Value> = serde_json::from_slice(bytes)?;
     let version = |part: &Value| part.get("version")?.as_str().map(str::to_owned);
-    let Some(toolkit) = parts.get("cuda").and_then(version) else { return Ok(None) };
-    let parsed = |(name, part): (&String, &Value)| Some((name.clone(), version(part)?.parse().ok()?));
+    let Some(toolkit) = parts.get("cuda").and_then(version) else {
+        return Ok(None);
+    };
+    let parsed =
+        |(name, part): (&String, &Value)| Some((name.clone(), version(part)?.parse().ok()?));
     let others = parts.iter().filter(|(name, _)| *name != "cuda");
-    Ok(Some(Manifest { toolkit, parts: others.filter_map(parsed).collect() }))
+    Ok(Some(Manifest {
+        toolkit,
+        parts: others.filter_map(parsed).collect(),
+    }))
 }

@@ -8,9 +8,14 @@ pub use requires::{Requires, normalised};
 
 /// Returns the requirements in the header of a `METADATA` file. The header ends at the first empty line.
 pub fn requirements(text: &str) -> Vec<Requires> {
-    let fields = text.lines().take_while(|line| !line.is_empty()).filter_map(|line| line.split_once(':'));
+    let fields = text
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_once(':'));
     let required = fields.filter(|(field, _)| field.eq_ignore_ascii_case("requires-dist"));
-    required.filter_map(|(_, value)| requires::read(value.trim())).collect()
+    required
+        .filter_map(|(_, value)| requires::read(value.trim()))
+        .collect()
 }
 
 /// Returns path and size (bytes, if recorded) of each wanted shared object in a `RECORD`. Lines without `.so`, most of the
@@ -24,8 +29,12 @@ pub fn record(bytes: &[u8], is_wanted: &dyn Fn(&str) -> bool) -> Vec<(String, Op
         }
         let start = memchr::memrchr(b'\n', &bytes[..at]).map_or(0, |before| before + 1);
         end = memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |length| at + length);
-        let Ok(line) = std::str::from_utf8(&bytes[start..end]) else { continue };
-        let fields = line.rsplit_once(',').and_then(|(rest, size)| Some((rest.rsplit_once(',')?.0, size)));
+        let Ok(line) = std::str::from_utf8(&bytes[start..end]) else {
+            continue;
+        };
+        let fields = line
+            .rsplit_once(',')
+            .and_then(|(rest, size)| Some((rest.rsplit_once(',')?.0, size)));
         let Some((path, size)) = fields else { continue };
         let path = path.trim_matches('"');
         if is_wanted(path) {
@@ -37,7 +46,9 @@ pub fn record(bytes: &[u8], is_wanted: &dyn Fn(&str) -> bool) -> Vec<(String, Op
 
 /// Returns the hash of a file in a `RECORD`, with the name of its algorithm.
 pub fn recorded_hash<'r>(record: &'r [u8], path: &str) -> Option<&'r str> {
-    let lines = record.split(|byte| *byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok());
+    let lines = record
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| std::str::from_utf8(line).ok());
     lines.into_iter().find_map(|line| {
         let (rest, _) = line.rsplit_once(',')?;
         let (name, hash) = rest.rsplit_once(',')?;
@@ -55,8 +66,10 @@ pub fn top_level(record: &str) -> BTreeSet<String> {
             let is_directory = path.len() > first.len();
             let is_module = is_directory || first.ends_with(".py") || first.ends_with(".so");
             let module = first.split('.').next()?;
-            let is_name = !module.is_empty() && !first.ends_with(".dist-info") && module != "__pycache__";
-            (is_module && is_name && !(is_directory && first.contains('.'))).then(|| module.to_owned())
+            let is_name =
+                !module.is_empty() && !first.ends_with(".dist-info") && module != "__pycache__";
+            (is_module && is_name && !(is_directory && first.contains('.')))
+                .then(|| module.to_owned())
         })
         .collect()
 }
@@ -79,7 +92,9 @@ pub fn pth_directories(text: &str) -> Vec<&str> {
 
 /// Returns the code that a `.pth` file runs. Its lines keep their numbers.
 pub fn pth_code(text: &str) -> String {
-    text.lines().flat_map(|line| [if is_code(line) { line } else { "" }, "\n"]).collect()
+    text.lines()
+        .flat_map(|line| [if is_code(line) { line } else { "" }, "\n"])
+        .collect()
 }
 
 fn is_code(line: &str) -> bool {

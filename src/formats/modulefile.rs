@@ -26,23 +26,32 @@ impl Modulefile {
         if command.ends_with("env") && self.set.len() < COUNT {
             self.set.push((variable.to_owned(), value.to_owned()));
         } else if command.ends_with("path") && self.added.len() < COUNT {
-            let directories = value.split(':').filter(|directory| directory.starts_with('/'));
-            self.added.extend(directories.map(|directory| (variable.to_owned(), directory.to_owned())));
+            let directories = value
+                .split(':')
+                .filter(|directory| directory.starts_with('/'));
+            self.added
+                .extend(directories.map(|directory| (variable.to_owned(), directory.to_owned())));
         }
     }
 
     /// A second value makes a variable unknown, since only a run of the module would show which one counts.
     fn assign(&mut self, name: &str, value: Option<String>) {
-        let is_second = self.constants.get(name).is_some_and(|known| *known != value);
+        let is_second = self
+            .constants
+            .get(name)
+            .is_some_and(|known| *known != value);
         if self.constants.len() < COUNT || self.constants.contains_key(name) {
-            self.constants.insert(name.to_owned(), value.filter(|_| !is_second));
+            self.constants
+                .insert(name.to_owned(), value.filter(|_| !is_second));
         }
     }
 }
 
 pub fn tcl(text: &str) -> Modulefile {
     let mut found = Modulefile::default();
-    text.replace("\\\n", " ").lines().for_each(|line| tcl_commands(line, &mut found, 0));
+    text.replace("\\\n", " ")
+        .lines()
+        .for_each(|line| tcl_commands(line, &mut found, 0));
     found
 }
 
@@ -64,23 +73,35 @@ fn tcl_commands(line: &str, found: &mut Modulefile, depth: usize) {
 type Word = Option<String>;
 
 fn tcl_command(words: &[Word], found: &mut Modulefile, depth: usize) {
-    let [Some(name), arguments @ ..] = words else { return };
+    let [Some(name), arguments @ ..] = words else {
+        return;
+    };
     match (name.as_str(), arguments) {
-        ("set", [Some(variable), value]) => found.assign(variable.trim_start_matches(':'), value.clone()),
+        ("set", [Some(variable), value]) => {
+            found.assign(variable.trim_start_matches(':'), value.clone())
+        }
         ("setenv" | "pushenv", [Some(variable), Some(value)]) => found.take(name, variable, value),
         ("prepend-path" | "append-path", _) => {
             // `--delim : VARIABLE DIRECTORY…`
-            let mut words =
-                arguments.iter().flatten().skip_while(|word| !word.starts_with(char::is_alphabetic));
+            let mut words = arguments
+                .iter()
+                .flatten()
+                .skip_while(|word| !word.starts_with(char::is_alphabetic));
             let Some(variable) = words.next() else { return };
             words.for_each(|directories| found.take(name, variable, directories));
         }
         ("if" | "else" | "elseif" | "catch" | "while", _) => {
-            arguments.iter().flatten().for_each(|block| tcl_commands(block, found, depth + 1));
+            arguments
+                .iter()
+                .flatten()
+                .for_each(|block| tcl_commands(block, found, depth + 1));
         }
         // These change variables in ways that are not modelled.
         ("append" | "foreach" | "incr" | "lappend" | "regexp" | "regsub" | "unset", _) => {
-            arguments.iter().flatten().for_each(|variable| found.assign(variable, None));
+            arguments
+                .iter()
+                .flatten()
+                .for_each(|variable| found.assign(variable, None));
         }
         _ => {}
     }
@@ -106,24 +127,48 @@ fn tcl_words<'t>(line: &'t str, found: &Modulefile, depth: usize) -> (Vec<Word>,
 }
 
 /// Returns a text with the values of its variables and of each `[file join …]`, and the text from its end on.
-fn tcl_text<'t>(text: &'t str, ends: fn(char) -> bool, found: &Modulefile, depth: usize) -> (Word, &'t str) {
+fn tcl_text<'t>(
+    text: &'t str,
+    ends: fn(char) -> bool,
+    found: &Modulefile,
+    depth: usize,
+) -> (Word, &'t str) {
     let mut word = Some(String::new());
     let mut rest = text;
     while let Some(character) = rest.chars().next().filter(|character| !ends(*character)) {
         let part;
         (part, rest) = if let Some(name) = rest.strip_prefix('$') {
-            let end = name.find(|c: char| !c.is_alphanumeric() && !"_:".contains(c)).unwrap_or(name.len());
+            let end = name
+                .find(|c: char| !c.is_alphanumeric() && !"_:".contains(c))
+                .unwrap_or(name.len());
             let (name, after) = bracketed(name, '{', '}').unwrap_or(name.split_at(end));
-            (found.constants.get(name.trim_start_matches(':')).cloned().flatten(), after)
+            (
+                found
+                    .constants
+                    .get(name.trim_start_matches(':'))
+                    .cloned()
+                    .flatten(),
+                after,
+            )
         } else if character == '[' {
             let (command, after) = bracketed(rest, '[', ']').unwrap_or(("", ""));
-            let parts = command.trim_start().strip_prefix("file join ").filter(|_| depth < DEPTH);
-            let words = parts.and_then(|parts| tcl_words(parts, found, depth + 1).0.into_iter().collect());
+            let parts = command
+                .trim_start()
+                .strip_prefix("file join ")
+                .filter(|_| depth < DEPTH);
+            let words =
+                parts.and_then(|parts| tcl_words(parts, found, depth + 1).0.into_iter().collect());
             (words.map(|words: Vec<_>| join(&words)), after)
         } else {
-            ((character != '\\').then(|| character.to_string()), &rest[character.len_utf8()..])
+            (
+                (character != '\\').then(|| character.to_string()),
+                &rest[character.len_utf8()..],
+            )
         };
-        word = word.zip(part).map(|(word, part)| word + &part).filter(|word| word.len() <= LENGTH);
+        word = word
+            .zip(part)
+            .map(|(word, part)| word + &part)
+            .filter(|word| word.len() <= LENGTH);
     }
     (word, rest)
 }
@@ -144,7 +189,11 @@ fn bracketed(text: &str, open: char, close: char) -> Option<(&str, &str)> {
 fn join(parts: &[String]) -> String {
     let mut path = parts.first().cloned().unwrap_or_default();
     for part in parts.iter().skip(1) {
-        path = format!("{}/{}", path.trim_end_matches('/'), part.trim_start_matches('/'));
+        path = format!(
+            "{}/{}",
+            path.trim_end_matches('/'),
+            part.trim_start_matches('/')
+        );
     }
     path
 }
@@ -157,10 +206,13 @@ pub fn lua(text: &str) -> Modulefile {
         let (name, mut after) = lua_name(rest);
         if name.is_empty() {
             after = lua_string(rest).map_or(&rest[character.len_utf8()..], |(_, after)| after);
-        } else if let Some(value) = after.strip_prefix('=').filter(|value| !value.starts_with('=')) {
+        } else if let Some(value) = after
+            .strip_prefix('=')
+            .filter(|value| !value.starts_with('='))
+        {
             // Several names have a value each, and a field is not a variable.
-            let value =
-                lua_expression(value, &found, 0).filter(|(_, rest)| !is_part && !rest.starts_with("and"));
+            let value = lua_expression(value, &found, 0)
+                .filter(|(_, rest)| !is_part && !rest.starts_with("and"));
             found.assign(name, value.map(|(value, _)| value));
         } else if !is_part
             && matches!(name, "setenv" | "pushenv" | "prepend_path" | "append_path")
@@ -187,7 +239,11 @@ fn lua_arguments<'t>(call: &'t str, found: &Modulefile, depth: usize) -> (Vec<St
 }
 
 /// Returns the value of terms with `..` between, and the text after them.
-fn lua_expression<'t>(text: &'t str, found: &Modulefile, depth: usize) -> Option<(String, &'t str)> {
+fn lua_expression<'t>(
+    text: &'t str,
+    found: &Modulefile,
+    depth: usize,
+) -> Option<(String, &'t str)> {
     let mut value = String::new();
     let mut rest = lua_next(text);
     while depth < DEPTH && value.len() <= LENGTH {
@@ -204,7 +260,9 @@ fn lua_expression<'t>(text: &'t str, found: &Modulefile, depth: usize) -> Option
         };
         value.push_str(&term);
         rest = lua_next(after);
-        let Some(next) = rest.strip_prefix("..") else { return Some((value, rest)) };
+        let Some(next) = rest.strip_prefix("..") else {
+            return Some((value, rest));
+        };
         rest = lua_next(next);
     }
     None
@@ -212,7 +270,9 @@ fn lua_expression<'t>(text: &'t str, found: &Modulefile, depth: usize) -> Option
 
 /// Returns a name or a number, and the text after it and its spaces.
 fn lua_name(text: &str) -> (&str, &str) {
-    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_alphanumeric() && c != '_')
+        .unwrap_or(text.len());
     (&text[..end], lua_next(&text[end..]))
 }
 
@@ -220,7 +280,9 @@ fn lua_name(text: &str) -> (&str, &str) {
 fn lua_next(mut text: &str) -> &str {
     loop {
         text = text.trim_start();
-        let Some(comment) = text.strip_prefix("--") else { return text };
+        let Some(comment) = text.strip_prefix("--") else {
+            return text;
+        };
         text = match lua_long(comment) {
             Some((_, rest)) => rest,
             None => comment.find('\n').map_or("", |end| &comment[end..]),
@@ -236,7 +298,11 @@ fn lua_string(text: &str) -> Option<(String, &str)> {
     let mut inside = String::new();
     let mut characters = text[1..].chars();
     while let Some(character) = characters.next().filter(|character| *character != quote) {
-        inside.extend(if character == '\\' { characters.next() } else { Some(character) });
+        inside.extend(if character == '\\' {
+            characters.next()
+        } else {
+            Some(character)
+        });
     }
     Some((inside, characters.as_str()))
 }
@@ -246,5 +312,9 @@ fn lua_long(text: &str) -> Option<(&str, &str)> {
     let after = text.strip_prefix('[')?;
     let inside = after.trim_start_matches('=').strip_prefix('[')?;
     let level = after.len() - inside.len() - 1;
-    Some(inside.split_once(&format!("]{}]", "=".repeat(level))).unwrap_or((inside, "")))
+    Some(
+        inside
+            .split_once(&format!("]{}]", "=".repeat(level)))
+            .unwrap_or((inside, "")),
+    )
 }

@@ -13,24 +13,32 @@ const PATH_LIMIT: usize = 4096;
 
 /// Returns every `lib….so…` that is not part of a longer word or of a path, since no search applies to a path.
 pub fn libraries(data: &[u8]) -> BTreeSet<String> {
-    memchr::memmem::find_iter(data, b".so").filter_map(|at| name_around(data, at)).collect()
+    memchr::memmem::find_iter(data, b".so")
+        .filter_map(|at| name_around(data, at))
+        .collect()
 }
 
 /// Returns the known names in constants that are packed without separators, as Rust packs them. A name begins with the last
 /// `lib` that makes it a known one, and ends with its numbers.
 pub fn packed_libraries(data: &[u8], is_known: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
-    memchr::memmem::find_iter(data, b".so").filter_map(|at| packed_name(data, at, is_known)).collect()
+    memchr::memmem::find_iter(data, b".so")
+        .filter_map(|at| packed_name(data, at, is_known))
+        .collect()
 }
 
 /// Returns every absolute path of a `lib….so…`. A path that is relative or starts with `$ORIGIN` counts only if it is a
 /// whole text between NULs.
 pub fn library_paths(data: &[u8]) -> BTreeSet<String> {
-    memchr::memmem::find_iter(data, b".so").filter_map(|at| path_around(data, at)).collect()
+    memchr::memmem::find_iter(data, b".so")
+        .filter_map(|at| path_around(data, at))
+        .collect()
 }
 
 /// Returns every whole text between NULs that is the name or the path of a shared object: `plug.so`, `$ORIGIN/libx.so.1`.
 pub fn whole_objects(data: &[u8]) -> BTreeSet<String> {
-    memchr::memmem::find_iter(data, b".so").filter_map(|at| text_around(data, at)).collect()
+    memchr::memmem::find_iter(data, b".so")
+        .filter_map(|at| text_around(data, at))
+        .collect()
 }
 
 /// Returns the known names in x86-64 instructions. Compilers write a text of nine to sixteen bytes as the constants of two
@@ -39,8 +47,12 @@ pub fn in_instructions(code: &[u8], is_known: &dyn Fn(&str) -> bool) -> BTreeSet
     let found = memchr::memmem::find_iter(code, b"lib").filter_map(|at| {
         let first = moved(code.get(at.checked_sub(2)?..)?)?;
         let near = code.get(at + 8..)?;
-        let mut seconds = near[..near.len().min(MOVE_DISTANCE)].windows(10).filter_map(moved);
-        seconds.find_map(|second| joined(first, second)).filter(|name| is_known(name))
+        let mut seconds = near[..near.len().min(MOVE_DISTANCE)]
+            .windows(10)
+            .filter_map(moved);
+        seconds
+            .find_map(|second| joined(first, second))
+            .filter(|name| is_known(name))
     });
     found.collect()
 }
@@ -62,7 +74,9 @@ pub fn without_hash(stem: &str) -> Option<&str> {
     let (plain, tail) = (stem.get(..cut)?, stem.get(cut..)?);
     let separated = tail.starts_with(['-', '.']);
     let hash = tail.get(1..)?;
-    let is_hash = hash.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'));
+    let is_hash = hash
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'));
     (separated && is_hash && !plain.is_empty()).then_some(plain)
 }
 
@@ -74,11 +88,16 @@ fn moved(code: &[u8]) -> Option<&[u8]> {
 
 /// Joins two halves to a name by their longest overlap that makes one. The second may include the NUL of a text.
 fn joined(first: &[u8], second: &[u8]) -> Option<String> {
-    let ways = (0..8).rev().filter(|overlap| first[8 - overlap..] == second[..*overlap]);
+    let ways = (0..8)
+        .rev()
+        .filter(|overlap| first[8 - overlap..] == second[..*overlap]);
     let mut names = ways.filter_map(|overlap| {
         let whole = [first, &second[overlap..]].concat();
         let name = whole.strip_suffix(b"\0").unwrap_or(&whole);
-        std::str::from_utf8(name).ok().filter(|name| split(name).is_some()).map(str::to_owned)
+        std::str::from_utf8(name)
+            .ok()
+            .filter(|name| split(name).is_some())
+            .map(str::to_owned)
     });
     names.next()
 }
@@ -89,11 +108,14 @@ fn name_around(data: &[u8], at: usize) -> Option<String> {
         return None;
     }
     let end = end_of_numbers(data, at);
-    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'%' | b'.' | b'-' | b'{');
+    let is_word =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'%' | b'.' | b'-' | b'{');
     if data.get(end).is_some_and(|byte| is_word(*byte)) {
         return None;
     }
-    std::str::from_utf8(&data[start..end]).ok().map(str::to_owned)
+    std::str::from_utf8(&data[start..end])
+        .ok()
+        .map(str::to_owned)
 }
 
 fn packed_name(data: &[u8], at: usize, is_known: &dyn Fn(&str) -> bool) -> Option<String> {
@@ -101,7 +123,8 @@ fn packed_name(data: &[u8], at: usize, is_known: &dyn Fn(&str) -> bool) -> Optio
     let lib = memchr::memmem::rfind_iter(&data[from..at], b"lib");
     let end = end_of_numbers(data, at);
     let is_bare = end == at + 3;
-    let goes_on = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'%' | b'.' | b'{');
+    let goes_on =
+        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'%' | b'.' | b'{');
     // Without a number, only the beginning of the next name tells where this one ends.
     if is_bare && !data[end..].starts_with(b"lib") && data.get(end).is_some_and(goes_on) {
         return None;
@@ -121,13 +144,21 @@ fn path_around(data: &[u8], at: usize) -> Option<String> {
     let from = start.saturating_sub(PATH_LIMIT);
     let is_path = |byte: &u8| {
         byte.is_ascii_graphic()
-            && !matches!(byte, b'"' | b'\'' | b'`' | b':' | b';' | b'{' | b'}' | b'%' | b'$')
+            && !matches!(
+                byte,
+                b'"' | b'\'' | b'`' | b':' | b';' | b'{' | b'}' | b'%' | b'$'
+            )
     };
-    let begin =
-        from + data[from..start].iter().rposition(|byte| !is_path(byte)).map_or(0, |before| before + 1);
+    let begin = from
+        + data[from..start]
+            .iter()
+            .rposition(|byte| !is_path(byte))
+            .map_or(0, |before| before + 1);
     let end = end_of_numbers(data, at);
     let before = &data[..begin];
-    if before.ends_with(b"${ORIGIN}") || before.ends_with(b"$") && data[begin..].starts_with(b"ORIGIN/") {
+    if before.ends_with(b"${ORIGIN}")
+        || before.ends_with(b"$") && data[begin..].starts_with(b"ORIGIN/")
+    {
         return text_around(data, at);
     }
     let path = std::str::from_utf8(&data[begin..end]).ok()?;
@@ -149,16 +180,24 @@ fn text_around(data: &[u8], at: usize) -> Option<String> {
 
 /// Returns the earliest start of the name whose `.so` is at `at`.
 fn stem_before(data: &[u8], at: usize) -> usize {
-    let is_stem = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'.');
+    let is_stem =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'.');
     let from = at.saturating_sub(STEM_LIMIT);
-    from + data[from..at].iter().rposition(|byte| !is_stem(*byte)).map_or(0, |before| before + 1)
+    from + data[from..at]
+        .iter()
+        .rposition(|byte| !is_stem(*byte))
+        .map_or(0, |before| before + 1)
 }
 
 /// Returns the end of `.so` and the numbers after it.
 fn end_of_numbers(data: &[u8], at: usize) -> usize {
     let mut end = at + 3;
     while let Some(rest) = data.get(end..).filter(|rest| rest.first() == Some(&b'.')) {
-        let digits = rest[1..].iter().take(10).take_while(|byte| byte.is_ascii_digit()).count();
+        let digits = rest[1..]
+            .iter()
+            .take(10)
+            .take_while(|byte| byte.is_ascii_digit())
+            .count();
         if digits == 0 {
             break;
         }
@@ -169,7 +208,9 @@ fn end_of_numbers(data: &[u8], at: usize) -> usize {
 
 fn is_numbers(text: &str) -> bool {
     !text.is_empty()
-        && text.split('.').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
+        && text
+            .split('.')
+            .all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// Returns the version that cuDNN's engines expect of the rest, from an assertion in them: `cudnn_version != (9 * 10000 + 28
@@ -178,7 +219,13 @@ pub fn asserted_cudnn(bytes: &[u8]) -> Option<Version> {
     const ASSERTION: &[u8] = b"cudnn_version != (";
     let start = memchr::memmem::find(bytes, ASSERTION)? + ASSERTION.len();
     let text = bytes[start..].split(|byte| *byte == b')').next()?;
-    let terms = std::str::from_utf8(text.get(..text.len().min(64))?).ok()?.split('+');
-    let numbers: Option<Vec<u32>> = terms.map(|term| term.split('*').next()?.trim().parse().ok()).collect();
-    numbers.filter(|numbers| numbers.len() == 3).map(|numbers| Version::new(&numbers))
+    let terms = std::str::from_utf8(text.get(..text.len().min(64))?)
+        .ok()?
+        .split('+');
+    let numbers: Option<Vec<u32>> = terms
+        .map(|term| term.split('*').next()?.trim().parse().ok())
+        .collect();
+    numbers
+        .filter(|numbers| numbers.len() == 3)
+        .map(|numbers| Version::new(&numbers))
 }

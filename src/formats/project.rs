@@ -28,22 +28,34 @@ pub struct Workspace {
 impl Project {
     /// A malformed file declares nothing.
     pub fn parse(text: &str) -> Project {
-        let Ok(table) = text.parse::<toml::Table>() else { return Project::default() };
+        let Ok(table) = text.parse::<toml::Table>() else {
+            return Project::default();
+        };
         let below = |path: &[&str]| {
             let (first, rest) = path.split_first()?;
-            rest.iter().try_fold(table.get(*first)?, |value, key| value.get(*key))
+            rest.iter()
+                .try_fold(table.get(*first)?, |value, key| value.get(*key))
         };
         let workspace = below(&["tool", "uv", "workspace"]).map(|workspace| {
             let texts = |key: &str| {
                 let all = workspace.get(key).and_then(toml::Value::as_array);
-                all.into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)).collect()
+                all.into_iter()
+                    .flatten()
+                    .filter_map(|text| text.as_str().map(str::to_owned))
+                    .collect()
             };
-            Workspace { members: texts("members"), exclude: texts("exclude") }
+            Workspace {
+                members: texts("members"),
+                exclude: texts("exclude"),
+            }
         });
         let scripts = below(&["tool", "pdm", "scripts"]).and_then(toml::Value::as_table);
         let all = |key: &str| below(&["tool", "pdm", "scripts", "_", key]);
-        let file = all("env_file")
-            .map(|file| file.as_str().or_else(|| file.get("override")?.as_str()).unwrap_or(""));
+        let file = all("env_file").map(|file| {
+            file.as_str()
+                .or_else(|| file.get("override")?.as_str())
+                .unwrap_or("")
+        });
         Project {
             env_file: file.map(str::to_owned),
             sets: all("env")
@@ -52,8 +64,11 @@ impl Project {
                 .unwrap_or_default(),
             is_project: below(&["project"]).is_some_and(toml::Value::is_table),
             workspace,
-            is_unmanaged: below(&["tool", "uv", "managed"]).and_then(toml::Value::as_bool) == Some(false),
-            scripts: scripts.map(|scripts| scripts.keys().cloned().collect()).unwrap_or_default(),
+            is_unmanaged: below(&["tool", "uv", "managed"]).and_then(toml::Value::as_bool)
+                == Some(false),
+            scripts: scripts
+                .map(|scripts| scripts.keys().cloned().collect())
+                .unwrap_or_default(),
         }
     }
 }
@@ -61,7 +76,11 @@ impl Project {
 impl Workspace {
     /// True if the directory, a path below the workspace's own, is a member.
     pub fn has(&self, below: &Path) -> bool {
-        let is_in = |patterns: &[String]| patterns.iter().any(|pattern| matches(Path::new(pattern), below));
+        let is_in = |patterns: &[String]| {
+            patterns
+                .iter()
+                .any(|pattern| matches(Path::new(pattern), below))
+        };
         is_in(&self.members) && !is_in(&self.exclude)
     }
 }
@@ -73,13 +92,16 @@ fn matches(pattern: &Path, path: &Path) -> bool {
         if part == "**" {
             return true;
         }
-        let (Some(part), Some(name)) = (part.to_str(), parts.next().and_then(|name| name.to_str())) else {
+        let (Some(part), Some(name)) = (part.to_str(), parts.next().and_then(|name| name.to_str()))
+        else {
             return false;
         };
         let fits = match part.split_once('*') {
             None => part == name,
             Some((start, end)) => {
-                name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end)
+                name.len() >= start.len() + end.len()
+                    && name.starts_with(start)
+                    && name.ends_with(end)
             }
         };
         if !fits {
@@ -91,8 +113,12 @@ fn matches(pattern: &Path, path: &Path) -> bool {
 
 /// True if a Pipfile defines a script of this name, or is malformed.
 pub fn is_script_of_pipfile(text: &str, name: &str) -> bool {
-    let Ok(table) = text.parse::<toml::Table>() else { return !text.trim().is_empty() };
-    table.get("scripts").is_some_and(|scripts| scripts.get(name).is_some())
+    let Ok(table) = text.parse::<toml::Table>() else {
+        return !text.trim().is_empty();
+    };
+    table
+        .get("scripts")
+        .is_some_and(|scripts| scripts.get(name).is_some())
 }
 
 /// Returns `venv_in_project` of a Pipfile: Pipenv's environment is inside of the project.
@@ -103,8 +129,12 @@ pub fn is_in_project_of_pipfile(text: &str) -> Option<bool> {
 
 /// True if Poetry's settings keep environments outside of the project, or are malformed.
 pub fn is_outside_of_project(config: &str) -> bool {
-    let Ok(table) = config.parse::<toml::Table>() else { return !config.trim().is_empty() };
-    let in_project = table.get("virtualenvs").and_then(|settings| settings.get("in-project"));
+    let Ok(table) = config.parse::<toml::Table>() else {
+        return !config.trim().is_empty();
+    };
+    let in_project = table
+        .get("virtualenvs")
+        .and_then(|settings| settings.get("in-project"));
     in_project.is_some_and(|value| value.as_bool() != Some(true))
 }
 

@@ -34,8 +34,11 @@ pub fn archive(data: &[u8]) -> Option<Archive> {
     // Each entry: its own length, position, two sizes, a flag for compression, its kind, its name.
     while let Some(entry) = rest.get(..18) {
         let length = u32::from_be_bytes(entry[..4].try_into().ok()?) as usize;
-        let Some(name) = rest.get(18..length) else { break };
-        let name = String::from_utf8_lossy(name.split(|byte| *byte == 0).next().unwrap_or_default());
+        let Some(name) = rest.get(18..length) else {
+            break;
+        };
+        let name =
+            String::from_utf8_lossy(name.split(|byte| *byte == 0).next().unwrap_or_default());
         match entry[17] {
             b'b' => archive.libraries.push(name.into_owned()),
             b'o' => {

@@ -61,9 +61,19 @@ pub fn read(source: &[u8]) -> Source {
     if text.contains('\r') {
         text = text.replace("\r\n", "\n").replace('\r', "\n").into();
     }
-    let mut scanner = Scanner { text: &text, bytes: text.as_bytes(), at: 0, line: 1, strings: Vec::new() };
+    let mut scanner = Scanner {
+        text: &text,
+        bytes: text.as_bytes(),
+        at: 0,
+        line: 1,
+        strings: Vec::new(),
+    };
     // A file with NULs is compiled or packed, and runs as well.
-    let mut found = Source { dynamic: is_cut || text.contains('\0'), is_cut, ..Source::default() };
+    let mut found = Source {
+        dynamic: is_cut || text.contains('\0'),
+        is_cut,
+        ..Source::default()
+    };
     let (mut tries, mut functions): (Vec<usize>, Vec<usize>) = Default::default();
     let mut names_of_os = vec!["os".to_owned()];
     scanner.statements(&mut |statement: Statement<'_>| {
@@ -102,7 +112,10 @@ pub fn read(source: &[u8]) -> Source {
             import.is_called = !functions.is_empty();
             found.starts_programs |= match import.module.as_str() {
                 "subprocess" | "pty" => true,
-                "os" => import.names.iter().any(|name| name == "*" || is_starter(name)),
+                "os" => import
+                    .names
+                    .iter()
+                    .any(|name| name == "*" || is_starter(name)),
                 _ => false,
             };
         }
@@ -115,9 +128,18 @@ pub fn read(source: &[u8]) -> Source {
 fn plain_imports(words: &[&str], line: usize) -> Vec<Import> {
     words
         .split(|word| *word == ",")
-        .map(|part| part.iter().take_while(|word| **word != "as").copied().collect::<String>())
+        .map(|part| {
+            part.iter()
+                .take_while(|word| **word != "as")
+                .copied()
+                .collect::<String>()
+        })
         .filter(|module| is_dotted_name(module))
-        .map(|module| Import { module, line, ..Import::default() })
+        .map(|module| Import {
+            module,
+            line,
+            ..Import::default()
+        })
         .collect()
 }
 
@@ -135,13 +157,21 @@ fn from_import(words: &[&str], line: usize) -> Option<Import> {
         .filter_map(|part| part.iter().find(|word| !matches!(**word, "(" | ")")))
         .map(|word| (*word).to_owned())
         .collect();
-    Some(Import { module: module.to_owned(), level, names, line, ..Import::default() })
+    Some(Import {
+        module: module.to_owned(),
+        level,
+        names,
+        line,
+        ..Import::default()
+    })
 }
 
 fn is_dotted_name(text: &str) -> bool {
     !text.is_empty()
         && text.split('.').all(|part| {
-            part.chars().next().is_some_and(|first| first.is_alphabetic() || first == '_')
+            part.chars()
+                .next()
+                .is_some_and(|first| first.is_alphabetic() || first == '_')
                 && part.chars().all(|c| c.is_alphanumeric() || c == '_')
         })
 }
@@ -155,7 +185,10 @@ fn calls(statement: &Statement<'_>, words: &[&str]) -> (bool, Vec<Import>) {
         let is_attribute = at > 0 && words[at - 1] == ".";
         match *word {
             "import_module" | "__import__" if is_called => {
-                let literal = statement.literals.iter().find(|(index, _)| *index == at + 2);
+                let literal = statement
+                    .literals
+                    .iter()
+                    .find(|(index, _)| *index == at + 2);
                 let is_whole = matches!(words.get(at + 3), Some(&("," | ")")));
                 match literal.filter(|(_, text)| is_whole && is_dotted_name(text)) {
                     Some((_, module)) => named.push(Import {
@@ -181,26 +214,47 @@ fn added_paths(statement: &Statement<'_>, words: &[&str]) -> Vec<AddedPath> {
         return Vec::new();
     }
     let is_first = matches!(words.get(4), Some(&"insert")) || words.get(3) == Some(&"[");
-    let texts = statement.literals.iter().map(|(_, text)| text).filter(|text| text.starts_with('/'));
-    texts.map(|text| AddedPath { directory: text.clone(), is_first, is_site }).collect()
+    let texts = statement
+        .literals
+        .iter()
+        .map(|(_, text)| text)
+        .filter(|text| text.starts_with('/'));
+    texts
+        .map(|text| AddedPath {
+            directory: text.clone(),
+            is_first,
+            is_site,
+        })
+        .collect()
 }
 
 fn called<'w>(words: &'w [&str]) -> impl Iterator<Item = String> + 'w {
-    words.windows(3).filter(|words| words[0] == "." && words[2] == "(").map(|words| words[1].to_owned())
+    words
+        .windows(3)
+        .filter(|words| words[0] == "." && words[2] == "(")
+        .map(|words| words[1].to_owned())
 }
 
 /// True for `Popen(…)`, `os.system(…)`, `os.exec…` and similar calls.
 fn starts_program(words: &[&str], names_of_os: &[String]) -> bool {
-    const CALLED: [&str; 4] =
-        ["Popen", "create_subprocess_exec", "create_subprocess_shell", "set_executable"];
+    const CALLED: [&str; 4] = [
+        "Popen",
+        "create_subprocess_exec",
+        "create_subprocess_shell",
+        "set_executable",
+    ];
     let is_os = |word: &str| names_of_os.iter().any(|name| name == word);
     words.iter().any(|word| CALLED.contains(word))
-        || words.windows(3).any(|words| words[1] == "." && is_os(words[0]) && is_starter(words[2]))
+        || words
+            .windows(3)
+            .any(|words| words[1] == "." && is_os(words[0]) && is_starter(words[2]))
 }
 
 /// True for the functions of `os` that start programs.
 fn is_starter(name: &str) -> bool {
-    ["exec", "spawn", "posix_spawn", "system", "popen"].iter().any(|beginning| name.starts_with(beginning))
+    ["exec", "spawn", "posix_spawn", "system", "popen"]
+        .iter()
+        .any(|beginning| name.starts_with(beginning))
 }
 
 /// True for `CDLL(…)` and similar calls whose argument is not a literal string.
@@ -261,7 +315,9 @@ impl<'s> Scanner<'s> {
                     words.push("\"\"");
                 }
                 _ if ends || byte.is_ascii_whitespace() => self.advance(),
-                _ if byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80 => words.push(self.word()),
+                _ if byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80 => {
+                    words.push(self.word())
+                }
                 _ => {
                     match byte {
                         b'(' | b'[' | b'{' => depth += 1,
@@ -311,8 +367,9 @@ impl<'s> Scanner<'s> {
         let mut braces = 0_u32;
         loop {
             let rest = &self.bytes[self.at..];
-            let plain =
-                rest.iter().position(|byte| matches!(byte, b'\'' | b'"' | b'\\' | b'{' | b'}' | b'\n'));
+            let plain = rest
+                .iter()
+                .position(|byte| matches!(byte, b'\'' | b'"' | b'\\' | b'{' | b'}' | b'\n'));
             let plain = plain.unwrap_or(rest.len());
             text.extend_from_slice(&rest[..plain]);
             self.at += plain;
@@ -332,7 +389,10 @@ impl<'s> Scanner<'s> {
                     }
                     continue;
                 }
-                b'{' if is_formatted && self.bytes.get(self.at + 1) == Some(&b'{') && braces == 0 => {
+                b'{' if is_formatted
+                    && self.bytes.get(self.at + 1) == Some(&b'{')
+                    && braces == 0 =>
+                {
                     self.advance();
                 }
                 b'{' if is_formatted => braces += 1,

@@ -50,20 +50,39 @@ fn clause(part: &str) -> Result<Option<Clause>, &str> {
         "brand" => None,
         _ => return Ok(None),
     };
-    let sign = SIGNS.into_iter().find(|sign| rest.starts_with(sign)).ok_or(part)?;
+    let sign = SIGNS
+        .into_iter()
+        .find(|sign| rest.starts_with(sign))
+        .ok_or(part)?;
     let value = &rest[sign.len()..];
     Ok(Some(match (property, sign) {
         (Some(property), _) => {
-            let version: Version = value.strip_prefix('v').unwrap_or(value).parse().map_err(|()| part)?;
+            let version: Version = value
+                .strip_prefix('v')
+                .unwrap_or(value)
+                .parse()
+                .map_err(|()| part)?;
             // Here, missing numbers are zeros; in a range that a person writes, they are open. No property has more than
             // three numbers.
             let is_open = matches!(sign, ">=" | "<");
-            let missing = if is_open { 0 } else { 3_usize.saturating_sub(version.numbers().len()) };
-            let range = format!("{sign}{version}{}", ".0".repeat(missing)).parse().map_err(|()| part)?;
+            let missing = if is_open {
+                0
+            } else {
+                3_usize.saturating_sub(version.numbers().len())
+            };
+            let range = format!("{sign}{version}{}", ".0".repeat(missing))
+                .parse()
+                .map_err(|()| part)?;
             Clause::Version { property, range }
         }
-        (None, "=") => Clause::Brand { name: value.to_owned(), is_not: false },
-        (None, "!=") => Clause::Brand { name: value.to_owned(), is_not: true },
+        (None, "=") => Clause::Brand {
+            name: value.to_owned(),
+            is_not: false,
+        },
+        (None, "!=") => Clause::Brand {
+            name: value.to_owned(),
+            is_not: true,
+        },
         // Brands have no order.
         (None, _) => return Err(part),
     }))

@@ -14,7 +14,10 @@ pub struct Install {
 }
 
 /// Returns the installed packages with a wanted name.
-pub fn installs(bytes: &[u8], is_wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Install>, serde_json::Error> {
+pub fn installs(
+    bytes: &[u8],
+    is_wanted: &dyn Fn(&str) -> bool,
+) -> Result<Vec<Install>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Index {
         database: Database,
@@ -47,7 +50,11 @@ pub fn installs(bytes: &[u8], is_wanted: &dyn Fn(&str) -> bool) -> Result<Vec<In
     let wanted = records.filter(|record| record.installed && is_wanted(&record.spec.name));
     let install = |record: Record| {
         let prefix = record.path.filter(|path| path.starts_with('/'))?;
-        Some(Install { name: record.spec.name, version: record.spec.version, prefix })
+        Some(Install {
+            name: record.spec.name,
+            version: record.spec.version,
+            prefix,
+        })
     };
     Ok(wanted.filter_map(install).collect())
 }

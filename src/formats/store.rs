@@ -6,9 +6,13 @@ const HASH: usize = 32;
 /// Returns a package and its version, which may be empty: `w4…8q-cudnn-9.1.0.70-lib` is `cudnn` in `9.1.0.70`.
 pub fn package(entry: &str) -> Option<(&str, &str)> {
     let (hash, rest) = (entry.get(..HASH)?, entry.get(HASH..)?);
-    let name = rest.strip_prefix('-').filter(|_| hash.bytes().all(|byte| byte.is_ascii_alphanumeric()))?;
+    let name = rest
+        .strip_prefix('-')
+        .filter(|_| hash.bytes().all(|byte| byte.is_ascii_alphanumeric()))?;
     // Recipes, patches and archives have such names as well.
-    let others = [".drv", ".lock", ".patch", ".tar.gz", ".tar.xz", ".deb", ".run"];
+    let others = [
+        ".drv", ".lock", ".patch", ".tar.gz", ".tar.xz", ".deb", ".run",
+    ];
     if name.is_empty() || others.iter().any(|end| name.ends_with(end)) {
         return None;
     }

@@ -46,14 +46,25 @@ impl Exports {
         }
         hashes.sort_unstable();
         hashes.dedup();
-        Exports { known: Some(hashes.into()), versioned }
+        Exports {
+            known: Some(hashes.into()),
+            versioned,
+        }
     }
 
     /// True if the loader would not find this symbol here. Unknown exports lack nothing.
     pub fn lack(&self, symbol: &Symbol) -> bool {
-        let Some(known) = &self.known else { return false };
-        let version = symbol.version.as_ref().filter(|_| self.versioned).map(String::as_bytes);
-        known.binary_search(&hash(symbol.name.as_bytes(), version)).is_err()
+        let Some(known) = &self.known else {
+            return false;
+        };
+        let version = symbol
+            .version
+            .as_ref()
+            .filter(|_| self.versioned)
+            .map(String::as_bytes);
+        known
+            .binary_search(&hash(symbol.name.as_bytes(), version))
+            .is_err()
     }
 }
 
@@ -73,7 +84,12 @@ pub fn names(elf: &Elf<'_>) -> Vec<String> {
         Some(version) => format!("{}@{}", text(symbol.name), text(version)),
         None => text(symbol.name),
     };
-    let mut names: Vec<String> = elf.symbols().iter().filter(|symbol| symbol.defined).map(name).collect();
+    let mut names: Vec<String> = elf
+        .symbols()
+        .iter()
+        .filter(|symbol| symbol.defined)
+        .map(name)
+        .collect();
     names.sort();
     names.dedup();
     names
@@ -87,7 +103,11 @@ pub fn imports(
     exports: impl Fn(&str, &str) -> bool,
 ) -> Vec<Symbol> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let needed: Vec<String> = elf.needed().map(text).filter(|name| is_of_interest(name)).collect();
+    let needed: Vec<String> = elf
+        .needed()
+        .map(text)
+        .filter(|name| is_of_interest(name))
+        .collect();
     let from = |name: &str| needed.iter().find(|file| exports(file, name)).cloned();
     elf.symbols()
         .iter()
@@ -98,7 +118,11 @@ pub fn imports(
                 Some(file) => Some(text(file)).filter(|file| is_of_interest(file)),
                 None => from(&name),
             };
-            Some(Symbol { name, version: symbol.version.map(text), file: file? })
+            Some(Symbol {
+                name,
+                version: symbol.version.map(text),
+                file: file?,
+            })
         })
         .collect()
 }

@@ -45,13 +45,19 @@ impl Header {
             return Ok(None);
         }
         let sum = number(&block[148..156]).ok_or("the sum of a header is no number")?;
-        let counted =
-            |(at, byte): (usize, &u8)| u64::from(if (148..156).contains(&at) { b' ' } else { *byte });
+        let counted = |(at, byte): (usize, &u8)| {
+            u64::from(if (148..156).contains(&at) {
+                b' '
+            } else {
+                *byte
+            })
+        };
         if block.iter().enumerate().map(counted).sum::<u64>() != sum {
             return Err("the sum of a header is wrong");
         }
-        let field =
-            |from: usize, to: usize| number(&block[from..to]).ok_or("a field of a header is no number");
+        let field = |from: usize, to: usize| {
+            number(&block[from..to]).ok_or("a field of a header is no number")
+        };
         let mut path = text(&block[..100]).to_vec();
         let prefix = text(&block[345..500]);
         if &block[257..263] == b"ustar\0" && !prefix.is_empty() {
@@ -67,7 +73,9 @@ impl Header {
             // Archives without users have blanks here.
             uid: number(&block[108..116]).unwrap_or_default(),
             gid: number(&block[116..124]).unwrap_or_default(),
-            modified: number(&block[136..148]).and_then(|time| i64::try_from(time).ok()).unwrap_or_default(),
+            modified: number(&block[136..148])
+                .and_then(|time| i64::try_from(time).ok())
+                .unwrap_or_default(),
         }))
     }
 
@@ -127,14 +135,25 @@ fn number(field: &[u8]) -> Option<u64> {
     if field.first().is_some_and(|first| first & 0x80 != 0) {
         let (rest, last) = field.split_at(field.len().saturating_sub(8));
         // A negative number, or one of more than eight bytes.
-        if rest.iter().enumerate().any(|(at, byte)| *byte != if at == 0 { 0x80 } else { 0 }) {
+        if rest
+            .iter()
+            .enumerate()
+            .any(|(at, byte)| *byte != if at == 0 { 0x80 } else { 0 })
+        {
             return None;
         }
-        return Some(last.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
-            .filter(|_| !rest.is_empty());
+        return Some(
+            last.iter()
+                .fold(0, |number, byte| number << 8 | u64::from(*byte)),
+        )
+        .filter(|_| !rest.is_empty());
     }
     let digits = std::str::from_utf8(text(field)).ok()?.trim_matches(' ');
-    if digits.is_empty() { Some(0) } else { u64::from_str_radix(digits, 8).ok() }
+    if digits.is_empty() {
+        Some(0)
+    } else {
+        u64::from_str_radix(digits, 8).ok()
+    }
 }
 
 #[cfg(test)]
@@ -158,8 +177,13 @@ mod tests {
 
     #[test]
     fn headers_are_read() {
-        let header = Header::parse(&block(b'0', "usr/lib/a.so", "00000001750\0")).unwrap().unwrap();
-        assert_eq!((header.path.as_slice(), header.size), (b"usr/lib/a.so".as_slice(), 1000));
+        let header = Header::parse(&block(b'0', "usr/lib/a.so", "00000001750\0"))
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            (header.path.as_slice(), header.size),
+            (b"usr/lib/a.so".as_slice(), 1000)
+        );
         assert_eq!((header.mode, header.uid, header.kind), (0o755, 1000, b'0'));
         assert_eq!(Header::parse(&[0; BLOCK]), Ok(None));
         let mut damaged = block(b'0', "a", "0");
@@ -172,7 +196,10 @@ mod tests {
         assert_eq!(number(b" 0001750 "), Some(1000));
         assert_eq!(number(b"\0\0\0\0"), Some(0));
         assert_eq!(number(b"\x80\0\0\0\0\0\0\x02\0\0\0\0"), Some(8 << 30));
-        assert_eq!(number(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"), None);
+        assert_eq!(
+            number(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"),
+            None
+        );
         assert_eq!(number(b"0009"), None);
     }
 
@@ -181,13 +208,26 @@ mod tests {
         let mut header = Header::parse(&block(b'0', "short", "0")).unwrap().unwrap();
         let records = b"20 path=a long path\n23 size=20000000000000\n41 SCHILY.xattr.security.capability=\x01\n\0\x02\n";
         assert_eq!(header.apply(records), Ok(true));
-        assert_eq!((header.path.as_slice(), header.size), (b"a long path".as_slice(), 20_000_000_000_000));
+        assert_eq!(
+            (header.path.as_slice(), header.size),
+            (b"a long path".as_slice(), 20_000_000_000_000)
+        );
         assert_eq!(header.apply(b"7 a=b\n"), Err("a record is damaged"));
-        assert_eq!(header.apply(b"99999999999999999999 a=b\n"), Err("a record is damaged"));
+        assert_eq!(
+            header.apply(b"99999999999999999999 a=b\n"),
+            Err("a record is damaged")
+        );
         assert_eq!(header.apply(b"0 a=b\n"), Err("a record is damaged"));
         // GNU's formats 1.0, 0.1 and 0.0.
-        for holes in ["22 GNU.sparse.major=1\n", "22 GNU.sparse.map=0,1\n", "23 GNU.sparse.offset=0\n"] {
-            assert_eq!(header.apply(holes.as_bytes()), Err("it has a file with holes"));
+        for holes in [
+            "22 GNU.sparse.major=1\n",
+            "22 GNU.sparse.map=0,1\n",
+            "23 GNU.sparse.offset=0\n",
+        ] {
+            assert_eq!(
+                header.apply(holes.as_bytes()),
+                Err("it has a file with holes")
+            );
         }
         assert_eq!(header.apply(b"24 GNU.volume.label=abc\n"), Ok(false));
     }

@@ -39,7 +39,9 @@ pub fn defined(header: &str, name: &str) -> Option<u32> {
 
 /// Returns the newest major of GCC that `crt/host_config.h` accepts: `#if __GNUC__ > 15`.
 pub fn newest_gcc(header: &str) -> Option<u32> {
-    header.lines().find_map(|line| line.strip_prefix("#if __GNUC__ > ")?.trim().parse().ok())
+    header
+        .lines()
+        .find_map(|line| line.strip_prefix("#if __GNUC__ > ")?.trim().parse().ok())
 }
 
 /// Returns the meaning of a text that follows a mark, of the last piece of the file that has one.
@@ -53,7 +55,10 @@ fn last<T>(bytes: &[u8], mark: &[u8], meaning: impl Fn(&str) -> Option<T>) -> Op
         let found = memmem::find_iter(piece, mark).find_map(|at| {
             let text = &bytes[start + at + mark.len()..];
             let text = &text[..text.len().min(TEXT_LIMIT)];
-            let length = text.iter().position(|byte| !matches!(byte, b' '..=b'~')).unwrap_or(text.len());
+            let length = text
+                .iter()
+                .position(|byte| !matches!(byte, b' '..=b'~'))
+                .unwrap_or(text.len());
             meaning(std::str::from_utf8(&text[..length]).ok()?)
         });
         if found.is_some() {
@@ -65,6 +70,8 @@ fn last<T>(bytes: &[u8], mark: &[u8], meaning: impl Fn(&str) -> Option<T>) -> Op
 }
 
 fn number(text: &str) -> Option<Version> {
-    let length = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let length = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     text[..length].trim_end_matches('.').parse().ok()
 }

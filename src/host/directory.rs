@@ -49,7 +49,8 @@ impl Known {
         let is_deep = memchr::memchr_iter(b'/', bytes).count() > PATH_DEPTH;
         // A path that ends in these is that of a directory, or does not exist.
         let is_plain = path.is_absolute() && !is_deep && !matches!(bytes.last(), Some(b'/' | b'.'));
-        let (Some(parent), Some(name)) = (path.parent().filter(|_| is_plain), path.file_name()) else {
+        let (Some(parent), Some(name)) = (path.parent().filter(|_| is_plain), path.file_name())
+        else {
             return fs::canonicalize(path);
         };
         let real = self.real_directory(parent)?.join(name);
@@ -80,7 +81,11 @@ impl Known {
         if let Some(known) = known(path) {
             return known;
         }
-        let real = if is_here { self.real_directory(path).ok()? } else { path.to_owned() };
+        let real = if is_here {
+            self.real_directory(path).ok()?
+        } else {
+            path.to_owned()
+        };
         let listing = known(&real).unwrap_or_else(|| list(&real).map(Arc::from));
         for path in [real.as_path(), path] {
             locked(&self.listings).insert(path.as_os_str().to_owned(), listing.clone());
@@ -89,13 +94,21 @@ impl Known {
     }
 
     pub(super) fn is_unlisted(&self, path: &Path) -> bool {
-        let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return false };
-        let listing = locked(&self.listings).get(directory.as_os_str()).cloned().flatten();
+        let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
+            return false;
+        };
+        let listing = locked(&self.listings)
+            .get(directory.as_os_str())
+            .cloned()
+            .flatten();
         // The kernel refuses longer ones with another error than that of a missing file.
         let is_short = name.len() < 256 && path.as_os_str().len() < 4096;
         is_short
-            && listing
-                .is_some_and(|entries| !entries.iter().any(|entry| entry.name.eq_ignore_ascii_case(name)))
+            && listing.is_some_and(|entries| {
+                !entries
+                    .iter()
+                    .any(|entry| entry.name.eq_ignore_ascii_case(name))
+            })
     }
 }
 
@@ -157,7 +170,10 @@ pub(super) fn entries(directory: &Path) -> io::Result<Vec<Entry>> {
             _ => Kind::Other,
         };
         if name != "." && name != ".." {
-            entries.push(Entry { name: name.to_owned(), kind });
+            entries.push(Entry {
+                name: name.to_owned(),
+                kind,
+            });
         }
     }
     Ok(entries)
@@ -172,7 +188,9 @@ pub(super) fn components(path: &Path) -> VecDeque<OsString> {
 }
 
 pub(super) fn join_root(root: &Path, guest: &Path) -> PathBuf {
-    guest.strip_prefix("/").map_or_else(|_| root.to_owned(), |below| root.join(below))
+    guest
+        .strip_prefix("/")
+        .map_or_else(|_| root.to_owned(), |below| root.join(below))
 }
 
 /// Resolves a path as the kernel does after `chroot`: absolute links start at the root again, and `..` stays there. `link`

@@ -1,5 +1,8 @@
 //! Faults of cudarun itself that tests ask for. A release build has none.
-#![allow(clippy::disallowed_methods, reason = "makes the file that is cut short")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "makes the file that is cut short"
+)]
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,5 +1,8 @@
 //! The bytes of files, mapped or read.
-#![allow(clippy::disallowed_methods, reason = "this is a part of the door that the lint guards")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is a part of the door that the lint guards"
+)]
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -25,7 +28,9 @@ impl Part {
 
 impl Read for Part {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.size()).unwrap_or(usize::MAX).min(buffer.len());
+        let left = usize::try_from(self.size())
+            .unwrap_or(usize::MAX)
+            .min(buffer.len());
         let read = self.file.read_at(&mut buffer[..left], self.at)?;
         self.at += read as u64;
         Ok(read)
@@ -55,7 +60,12 @@ impl Mapped {
         // that another process cuts short while it is mapped would end this process with SIGBUS: package managers
         // replace libraries by rename, and no tool that reads libraries of gigabytes can do without this.
         #[allow(unsafe_code)]
-        let map = unsafe { memmap2::MmapOptions::new().offset(offset).len(length).map(file) }?;
+        let map = unsafe {
+            memmap2::MmapOptions::new()
+                .offset(offset)
+                .len(length)
+                .map(file)
+        }?;
         let _ = map.advise(memmap2::Advice::Random);
         Ok(Mapped(Some(map)))
     }

@@ -1,5 +1,8 @@
 //! The place of a guest's file on this system.
-#![allow(clippy::disallowed_methods, reason = "this is a part of the door that the lint guards")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is a part of the door that the lint guards"
+)]
 
 use std::fs;
 use std::io;
@@ -71,5 +74,9 @@ impl Root {
 
 /// The target of a link; none for another file.
 fn target(real: &Path) -> io::Result<Option<PathBuf>> {
-    if fs::symlink_metadata(real)?.is_symlink() { fs::read_link(real).map(Some) } else { Ok(None) }
+    if fs::symlink_metadata(real)?.is_symlink() {
+        fs::read_link(real).map(Some)
+    } else {
+        Ok(None)
+    }
 }

@@ -1,5 +1,8 @@
 //! This process: its arguments, and the variables that decide about the looks of its output.
-#![allow(clippy::disallowed_methods, reason = "this is the door that the lint guards")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the door that the lint guards"
+)]
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -26,6 +26,9 @@ impl UseRecord {
     }
 
     pub(super) fn asked(&self) -> BTreeMap<PathBuf, PathUse> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }

@@ -49,12 +49,20 @@ impl Host {
         if self.root.is_some() {
             return None;
         }
-        let system = path.ancestors().find_map(|above| rustix::fs::statvfs(above).ok())?;
+        let system = path
+            .ancestors()
+            .find_map(|above| rustix::fs::statvfs(above).ok())?;
         Some(Room {
             free: system.f_bavail.saturating_mul(system.f_frsize),
             // Some file systems do not count files.
-            free_files: if system.f_files == 0 { u64::MAX } else { system.f_favail },
-            is_noexec: system.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC),
+            free_files: if system.f_files == 0 {
+                u64::MAX
+            } else {
+                system.f_favail
+            },
+            is_noexec: system
+                .f_flag
+                .contains(rustix::fs::StatVfsMountFlags::NOEXEC),
         })
     }
 }

@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 pub(super) const READ_LIMIT: u64 = 64 << 20;
 
 /// Identifies a file. Two names with one identity are one file to the loader.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct FileId {
     pub device: u64,
     pub inode: u64,
@@ -62,7 +64,10 @@ impl From<FileStat> for Stat {
         };
         Stat {
             kind,
-            id: FileId { device: stat.st_dev, inode: stat.st_ino },
+            id: FileId {
+                device: stat.st_dev,
+                inode: stat.st_ino,
+            },
             size: u64::try_from(stat.st_size).unwrap_or(0),
             mode: stat.st_mode,
             uid: stat.st_uid,

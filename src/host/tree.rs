@@ -88,7 +88,14 @@ impl Tree {
 
     fn directory() -> NewFile {
         let content = NewContent::Directory;
-        NewFile { mode: 0o755, uid: 0, gid: 0, modified: 0, has_capabilities: false, content }
+        NewFile {
+            mode: 0o755,
+            uid: 0,
+            gid: 0,
+            modified: 0,
+            has_capabilities: false,
+            content,
+        }
     }
 
     /// Adds a file with contents, and returns its number.
@@ -98,19 +105,42 @@ impl Tree {
     }
 
     fn add(&mut self, new: NewFile) -> usize {
-        let id = FileId { device: DEVICE, inode: self.nodes.len() as u64 + 1 };
+        let id = FileId {
+            device: DEVICE,
+            inode: self.nodes.len() as u64 + 1,
+        };
         let (kind, size, content) = match new.content {
             NewContent::Directory => (Kind::Directory, 0, Content::Directory(BTreeMap::new())),
-            NewContent::Link(target) => (Kind::Link, target.as_os_str().len() as u64, Content::Link(target)),
-            NewContent::File { archive, offset, size } => {
-                (Kind::File, size, Content::File { archive, offset })
-            }
+            NewContent::Link(target) => (
+                Kind::Link,
+                target.as_os_str().len() as u64,
+                Content::Link(target),
+            ),
+            NewContent::File {
+                archive,
+                offset,
+                size,
+            } => (Kind::File, size, Content::File { archive, offset }),
             NewContent::Other => (Kind::Other, 0, Content::Other),
         };
         let (modified, changed) = ((new.modified, 0), (new.modified, 0));
-        let stat = Stat { kind, id, size, mode: new.mode, uid: new.uid, gid: new.gid, modified, changed };
+        let stat = Stat {
+            kind,
+            id,
+            size,
+            mode: new.mode,
+            uid: new.uid,
+            gid: new.gid,
+            modified,
+            changed,
+        };
         let has_capabilities = new.has_capabilities;
-        self.nodes.push(Node { stat, has_capabilities, cleared_by: None, content });
+        self.nodes.push(Node {
+            stat,
+            has_capabilities,
+            cleared_by: None,
+            content,
+        });
         self.nodes.len() - 1
     }
 
@@ -123,7 +153,9 @@ impl Tree {
         };
         let before = self.children(parent)?.get(&name).copied();
         let is_directory = matches!(new.content, NewContent::Directory);
-        let node = match before.filter(|before| is_directory && self.nodes[before.node].stat.is_directory()) {
+        let node = match before
+            .filter(|before| is_directory && self.nodes[before.node].stat.is_directory())
+        {
             Some(Child { node, .. }) => {
                 let stat = &mut self.nodes[node].stat;
                 (stat.mode, stat.uid, stat.gid) = (new.mode, new.uid, new.gid);
@@ -148,8 +180,13 @@ impl Tree {
 
     /// Removes what lower layers have at a path.
     pub fn remove_lower(&mut self, path: &Path, layer: usize) {
-        let Ok(Some((parent, name))) = self.find_parent(path) else { return };
-        let found = self.children(parent).ok().and_then(|children| children.get(&name).copied());
+        let Ok(Some((parent, name))) = self.find_parent(path) else {
+            return;
+        };
+        let found = self
+            .children(parent)
+            .ok()
+            .and_then(|children| children.get(&name).copied());
         let Some(found) = found else { return };
         if found.layer == layer {
             // This layer has it as well: what remains is what the layer brought.
@@ -161,7 +198,9 @@ impl Tree {
 
     /// Removes all that lower layers have below a directory.
     pub fn remove_below(&mut self, path: &Path, layer: usize) {
-        let Ok(resolved) = self.resolve(path) else { return };
+        let Ok(resolved) = self.resolve(path) else {
+            return;
+        };
         if let Ok(node) = self.find(&resolved) {
             self.clear_lower(node, layer);
         }
@@ -171,7 +210,9 @@ impl Tree {
         let mut pending = vec![directory];
         while let Some(at) = pending.pop() {
             let node = &mut self.nodes[at];
-            let Content::Directory(children) = &mut node.content else { continue };
+            let Content::Directory(children) = &mut node.content else {
+                continue;
+            };
             // A layer can repeat a mark, and nothing of lower layers comes back.
             if node.cleared_by.replace(layer) != Some(layer) {
                 children.retain(|_, child| child.layer == layer);
@@ -183,13 +224,16 @@ impl Tree {
     /// Reads a regular file whole, through links.
     pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        self.open(&self.resolve(path)?)?.take(READ_LIMIT).read_to_end(&mut bytes)?;
+        self.open(&self.resolve(path)?)?
+            .take(READ_LIMIT)
+            .read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
     /// True if there is a file at this path.
     pub fn has(&self, path: &Path) -> bool {
-        self.resolve(path).is_ok_and(|resolved| self.find(&resolved).is_ok())
+        self.resolve(path)
+            .is_ok_and(|resolved| self.find(&resolved).is_ok())
     }
 
     /// The entries of a directory, sorted by name.
@@ -198,23 +242,52 @@ impl Tree {
     }
 
     /// Puts a file of this system at a path. A link stays as it is.
-    pub(super) fn put_copy(&mut self, real: &Path, path: &Path, stat: Stat, layer: usize) -> io::Result<()> {
+    pub(super) fn put_copy(
+        &mut self,
+        real: &Path,
+        path: &Path,
+        stat: Stat,
+        layer: usize,
+    ) -> io::Result<()> {
         let content = match stat.kind {
             Kind::Directory => NewContent::Directory,
             Kind::Link => NewContent::Link(std::fs::read_link(real)?),
             Kind::File => {
                 self.archives.push(Archive::At(real.to_owned()));
-                NewContent::File { archive: self.archives.len() - 1, offset: Some(0), size: stat.size }
+                NewContent::File {
+                    archive: self.archives.len() - 1,
+                    offset: Some(0),
+                    size: stat.size,
+                }
             }
             Kind::Other => NewContent::Other,
         };
-        let Stat { mode, uid, gid, modified: (modified, _), .. } = stat;
-        self.put(path, NewFile { mode, uid, gid, modified, has_capabilities: false, content }, layer)
+        let Stat {
+            mode,
+            uid,
+            gid,
+            modified: (modified, _),
+            ..
+        } = stat;
+        self.put(
+            path,
+            NewFile {
+                mode,
+                uid,
+                gid,
+                modified,
+                has_capabilities: false,
+                content,
+            },
+            layer,
+        )
     }
 
     /// The directory of a path and its name there; none for the root. The layer brings the directories above it, too.
     fn parent(&mut self, path: &Path, layer: usize) -> io::Result<Option<(usize, OsString)>> {
-        let Some(name) = path.file_name() else { return Ok(None) };
+        let Some(name) = path.file_name() else {
+            return Ok(None);
+        };
         let above = path.parent().unwrap_or(Path::new("/"));
         let resolved = self.follow(above, Missing::Kept)?;
         let mut at = ROOT;
@@ -228,7 +301,9 @@ impl Tree {
     }
 
     fn find_parent(&self, path: &Path) -> io::Result<Option<(usize, OsString)>> {
-        let (Some(above), Some(name)) = (path.parent(), path.file_name()) else { return Ok(None) };
+        let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
+            return Ok(None);
+        };
         let node = self.find(&self.resolve(above)?)?;
         Ok(Some((node, name.to_owned())))
     }
@@ -254,10 +329,18 @@ impl Tree {
     }
 
     fn follow(&self, path: &Path, missing: Missing) -> io::Result<PathBuf> {
-        resolve(path, true, &mut |candidate, _| match self.target(candidate) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && missing == Missing::Kept => Ok(None),
-            target => target,
-        })
+        resolve(
+            path,
+            true,
+            &mut |candidate, _| match self.target(candidate) {
+                Err(error)
+                    if error.kind() == io::ErrorKind::NotFound && missing == Missing::Kept =>
+                {
+                    Ok(None)
+                }
+                target => target,
+            },
+        )
     }
 
     /// The file at a path without links.
@@ -286,7 +369,8 @@ impl Tree {
     }
 
     pub(super) fn has_capabilities(&self, resolved: &Path) -> bool {
-        self.find(resolved).is_ok_and(|node| self.nodes[node].has_capabilities)
+        self.find(resolved)
+            .is_ok_and(|node| self.nodes[node].has_capabilities)
     }
 
     pub(super) fn entries(&self, resolved: &Path) -> io::Result<Vec<Entry>> {
@@ -302,7 +386,10 @@ impl Tree {
     pub(super) fn open(&self, resolved: &Path) -> io::Result<Part> {
         let node = &self.nodes[self.find(resolved)?];
         let (archive, at) = match node.content {
-            Content::File { archive, offset: Some(offset) } => (&self.archives[archive], offset),
+            Content::File {
+                archive,
+                offset: Some(offset),
+            } => (&self.archives[archive], offset),
             Content::File { offset: None, .. } => return Err(Errno::EFBIG.into()),
             _ => return Err(not_regular()),
         };
@@ -310,7 +397,11 @@ impl Tree {
             Archive::Open(file) => file.clone(),
             Archive::At(path) => Arc::new(File::open(path)?),
         };
-        Ok(Part { file, at, end: at.saturating_add(node.stat.size) })
+        Ok(Part {
+            file,
+            at,
+            end: at.saturating_add(node.stat.size),
+        })
     }
 
     pub(super) fn map(&self, resolved: &Path) -> io::Result<Mapped> {

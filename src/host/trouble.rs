@@ -36,11 +36,16 @@ pub struct Unanswered {
 pub(super) fn noted<T, E: Into<io::Error>>(path: &Path, result: Result<T, E>) -> io::Result<T> {
     result.map_err(|error| {
         let error: io::Error = error.into();
-        let is_trouble = error.raw_os_error().is_some_and(|raw| TROUBLE.contains(&Errno::from_raw(raw)));
+        let is_trouble = error
+            .raw_os_error()
+            .is_some_and(|raw| TROUBLE.contains(&Errno::from_raw(raw)));
         if is_trouble && !KERNEL.iter().any(|kernel| path.starts_with(kernel)) {
             let mut unanswered = UNANSWERED.lock().unwrap_or_else(PoisonError::into_inner);
             if unanswered.len() < LIMIT {
-                unanswered.push(Unanswered { path: path.to_owned(), why: error.to_string() });
+                unanswered.push(Unanswered {
+                    path: path.to_owned(),
+                    why: error.to_string(),
+                });
             }
         }
         error
@@ -49,5 +54,8 @@ pub(super) fn noted<T, E: Into<io::Error>>(path: &Path, result: Result<T, E>) ->
 
 /// The questions of this process that have no answer. A decision that was made without them may be wrong.
 pub fn unanswered() -> Vec<Unanswered> {
-    UNANSWERED.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    UNANSWERED
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone()
 }

@@ -50,8 +50,10 @@ enum Last {
 
 fn walk(host: &Host, path: &Path, last: Last) -> Result<Option<Stat>, Unsafe> {
     let path = host.absolute(path);
-    let unreadable =
-        |path: &Path, kind| Unsafe { path: path.to_owned(), fault: UnsafeFault::Unreadable { kind } };
+    let unreadable = |path: &Path, kind| Unsafe {
+        path: path.to_owned(),
+        fault: UnsafeFault::Unreadable { kind },
+    };
     if !path.is_absolute() {
         return Err(unreadable(&path, ErrorKind::NotFound));
     }
@@ -66,7 +68,16 @@ fn walk(host: &Host, path: &Path, last: Last) -> Result<Option<Stat>, Unsafe> {
         } else {
             at.push(&name);
         }
-        let Some(stat) = examine(host, &at, if rest.is_empty() { last } else { Last::Directory })? else {
+        let Some(stat) = examine(
+            host,
+            &at,
+            if rest.is_empty() {
+                last
+            } else {
+                Last::Directory
+            },
+        )?
+        else {
             return Ok(None);
         };
         if stat.kind != Kind::Link {
@@ -77,7 +88,9 @@ fn walk(host: &Host, path: &Path, last: Last) -> Result<Option<Stat>, Unsafe> {
         if links > LINK_LIMIT {
             return Err(unreadable(&path, ErrorKind::TooManyLinks));
         }
-        let target = host.read_link(&at).map_err(|error| unreadable(&at, error.kind()))?;
+        let target = host
+            .read_link(&at)
+            .map_err(|error| unreadable(&at, error.kind()))?;
         at.pop();
         if target.is_absolute() {
             at = PathBuf::from("/");
@@ -90,7 +103,9 @@ fn walk(host: &Host, path: &Path, last: Last) -> Result<Option<Stat>, Unsafe> {
 
 /// Judges a directory in which only this user may write. A missing one is safe if it can be made safely.
 pub fn judge_own(host: &Host, directory: &Path) -> Result<(), Unsafe> {
-    let Some(Stat { uid, gid, mode, .. }) = judge(host, directory)? else { return Ok(()) };
+    let Some(Stat { uid, gid, mode, .. }) = judge(host, directory)? else {
+        return Ok(());
+    };
     let fault = if uid != host.uid && !host.is_rerooted() {
         UnsafeFault::Owner { uid, mode }
     } else if mode & 0o002 != 0 {
@@ -100,14 +115,22 @@ pub fn judge_own(host: &Host, directory: &Path) -> Result<(), Unsafe> {
     } else {
         return Ok(());
     };
-    Err(Unsafe { path: directory.to_owned(), fault })
+    Err(Unsafe {
+        path: directory.to_owned(),
+        fault,
+    })
 }
 
 /// The components after the root, the last first, `..` kept.
 fn backwards(path: &Path) -> Vec<OsString> {
-    let is_step =
-        |component: &Component<'_>| matches!(component, Component::Normal(_) | Component::ParentDir);
-    path.components().rev().filter(is_step).map(|component| component.as_os_str().to_owned()).collect()
+    let is_step = |component: &Component<'_>| {
+        matches!(component, Component::Normal(_) | Component::ParentDir)
+    };
+    path.components()
+        .rev()
+        .filter(is_step)
+        .map(|component| component.as_os_str().to_owned())
+        .collect()
 }
 
 fn examine(host: &Host, path: &Path, last: Last) -> Result<Option<Stat>, Unsafe> {
@@ -119,7 +142,10 @@ fn examine(host: &Host, path: &Path, last: Last) -> Result<Option<Stat>, Unsafe>
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => UnsafeFault::Unreadable { kind: error.kind() },
     };
-    Err(Unsafe { path: path.to_owned(), fault })
+    Err(Unsafe {
+        path: path.to_owned(),
+        fault,
+    })
 }
 
 fn fault(host: &Host, path: &Path, stat: &Stat, last: Last) -> Option<UnsafeFault> {
@@ -145,7 +171,8 @@ fn fault(host: &Host, path: &Path, stat: &Stat, last: Last) -> Option<UnsafeFaul
     if mode & 0o002 != 0 {
         return Some(UnsafeFault::Others { uid, mode });
     }
-    let is_harmless = host.is_rerooted() || !host.has_acl(path) && is_group_harmless(host, uid, gid);
+    let is_harmless =
+        host.is_rerooted() || !host.has_acl(path) && is_group_harmless(host, uid, gid);
     (!is_harmless).then_some(UnsafeFault::Group { uid, gid, mode })
 }
 
@@ -200,13 +227,29 @@ mod tests {
         }
         let is_open = |below: &str| match judge(&host, &at(below)) {
             Ok(_) => false,
-            Err(Unsafe { path, fault: UnsafeFault::Others { .. } }) => path == open,
+            Err(Unsafe {
+                path,
+                fault: UnsafeFault::Others { .. },
+            }) => path == open,
             Err(other) => panic!("{below}: {other:?}"),
         };
-        for below in ["open/own", "absolute", "relative/x", "through/own", "again", "closed/../open/own/x"] {
+        for below in [
+            "open/own",
+            "absolute",
+            "relative/x",
+            "through/own",
+            "again",
+            "closed/../open/own/x",
+        ] {
             assert!(is_open(below), "{below}");
         }
-        for below in ["closed/own", "harmless/x", "dangling", "open/../closed", "missing/../open"] {
+        for below in [
+            "closed/own",
+            "harmless/x",
+            "dangling",
+            "open/../closed",
+            "missing/../open",
+        ] {
             assert_eq!(is_open(below), below.starts_with("open"), "{below}");
         }
         let stat = judge(&host, &at("harmless")).unwrap().unwrap();

@@ -16,7 +16,11 @@ pub(super) struct Frames<R> {
 
 impl<R: BufRead> Frames<R> {
     pub(super) fn new(input: R) -> Frames<R> {
-        Frames { input, decoder: FrameDecoder::new(), is_in_frame: false }
+        Frames {
+            input,
+            decoder: FrameDecoder::new(),
+            is_in_frame: false,
+        }
     }
 
     /// Begins the next frame that has data. Returns false at the end of the input.
@@ -28,7 +32,10 @@ impl<R: BufRead> Frames<R> {
                     length,
                     ..
                 })) => {
-                    io::copy(&mut self.input.by_ref().take(u64::from(length)), &mut io::sink())?;
+                    io::copy(
+                        &mut self.input.by_ref().take(u64::from(length)),
+                        &mut io::sink(),
+                    )?;
                 }
                 Err(error) => return Err(damaged(&error)),
             }
@@ -45,7 +52,9 @@ impl<R: BufRead> Read for Frames<R> {
             }
             if self.is_in_frame && !self.decoder.is_finished() {
                 let blocks = BlockDecodingStrategy::UptoBlocks(BLOCKS);
-                self.decoder.decode_blocks(&mut self.input, blocks).map_err(|error| damaged(&error))?;
+                self.decoder
+                    .decode_blocks(&mut self.input, blocks)
+                    .map_err(|error| damaged(&error))?;
                 continue;
             }
             self.is_in_frame = self.begin()?;

@@ -1,6 +1,9 @@
 //! The list of an archive's files, and a file that has their contents: the archive itself, or for a compressed one a file in
 //! the cache, which is made once.
-#![allow(clippy::disallowed_methods, reason = "writes a file in a directory of our own")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "writes a file in a directory of our own"
+)]
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -76,12 +79,17 @@ impl Blob {
 
 impl Cache<'_> {
     pub(super) fn new(host: &Host, directory: PathBuf) -> Cache<'_> {
-        Cache { host, directory, left: AtomicU64::new(SPARE) }
+        Cache {
+            host,
+            directory,
+            left: AtomicU64::new(SPARE),
+        }
     }
 
     /// Allows an image with so many bytes to be unpacked.
     pub(super) fn allow(&self, size: u64) {
-        self.left.fetch_add(size.saturating_mul(FACTOR).min(1 << 50), Ordering::Relaxed);
+        self.left
+            .fetch_add(size.saturating_mul(FACTOR).min(1 << 50), Ordering::Relaxed);
     }
 
     /// Lists an archive, which can have layers.
@@ -95,7 +103,10 @@ impl Cache<'_> {
                 members.push(member.clone());
                 Ok(())
             })?;
-            return Ok(Index { file: part.file, members });
+            return Ok(Index {
+                file: part.file,
+                members,
+            });
         }
         let path = self.directory.join(format!("{}.layer", blob.name));
         if let Some(known) = self.known(&path) {
@@ -108,33 +119,63 @@ impl Cache<'_> {
             let _ = fs::remove_file(&temporary);
         }
         made?;
-        self.known(&path).ok_or_else(|| io::Error::other("it is not in the cache, where it was unpacked"))
+        self.known(&path)
+            .ok_or_else(|| io::Error::other("it is not in the cache, where it was unpacked"))
     }
 
     /// Reads the list of an archive that was unpacked, and stamps it as used.
     fn known(&self, path: &Path) -> Option<Index> {
         judge_own(self.host, &self.directory).ok()?;
         let stat = self.host.lstat(path).ok()?;
-        let (part, _) = self.host.open(path).ok().filter(|_| storage::is_ours(self.host, &stat))?;
+        let (part, _) = self
+            .host
+            .open(path)
+            .ok()
+            .filter(|_| storage::is_ours(self.host, &stat))?;
         let _ = part.file.set_modified(self.host.started);
         let bytes = self.host.map(path).ok()?;
         let (bytes, format) = bytes.split_last_chunk()?;
         let (bytes, length) = bytes.split_last_chunk()?;
-        let length = usize::try_from(u64::from_le_bytes(*length)).ok().filter(|_| format == FORMAT)?;
+        let length = usize::try_from(u64::from_le_bytes(*length))
+            .ok()
+            .filter(|_| format == FORMAT)?;
         let members = postcard::from_bytes(&bytes[bytes.len().checked_sub(length)?..]).ok()?;
-        Some(Index { file: part.file, members })
+        Some(Index {
+            file: part.file,
+            members,
+        })
     }
 
     /// Writes the contents that are kept into a file, and the list.
-    fn unpack(&self, blob: &Blob, packing: &Packing, has_layers: bool, to: &Path) -> io::Result<()> {
-        let hashed = Hashed { part: blob.part.clone(), hash: Sha256::new() };
+    fn unpack(
+        &self,
+        blob: &Blob,
+        packing: &Packing,
+        has_layers: bool,
+        to: &Path,
+    ) -> io::Result<()> {
+        let hashed = Hashed {
+            part: blob.part.clone(),
+            hash: Sha256::new(),
+        };
         let mut input = BufReader::with_capacity(PIECE, hashed);
         let mut output = BufWriter::with_capacity(PIECE, storage::new_file(to, 0o600)?);
         let plain: Box<dyn Read> = match packing {
             Packing::Zstd => Box::new(Frames::new(&mut input)),
-            _ => Box::new(BufReader::with_capacity(PIECE, MultiGzDecoder::new(&mut input))),
+            _ => Box::new(BufReader::with_capacity(
+                PIECE,
+                MultiGzDecoder::new(&mut input),
+            )),
         };
-        let members = keep(&mut Stream { inner: plain, at: 0, left: &self.left }, has_layers, &mut output)?;
+        let members = keep(
+            &mut Stream {
+                inner: plain,
+                at: 0,
+                left: &self.left,
+            },
+            has_layers,
+            &mut output,
+        )?;
         io::copy(&mut input, &mut io::sink())?;
         blob.check(input.into_inner().hash)?;
         let list = postcard::to_stdvec(&members).map_err(io::Error::other)?;
@@ -150,24 +191,37 @@ fn packing(start: &[u8]) -> io::Result<Packing> {
         [0x1f, 0x8b, ..] => Packing::Gzip,
         // A skippable frame may come first.
         [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Packing::Zstd,
-        [0xfd, b'7', b'z', b'X', b'Z', 0] => return Err(io::Error::other("it is compressed by xz")),
+        [0xfd, b'7', b'z', b'X', b'Z', 0] => {
+            return Err(io::Error::other("it is compressed by xz"));
+        }
         [b'B', b'Z', b'h', ..] => return Err(io::Error::other("it is compressed by bzip2")),
         _ => Packing::None,
     })
 }
 
 /// Writes the contents that are read later.
-fn keep(input: &mut impl Input, has_layers: bool, output: &mut impl Write) -> io::Result<Vec<Member>> {
+fn keep(
+    input: &mut impl Input,
+    has_layers: bool,
+    output: &mut impl Write,
+) -> io::Result<Vec<Member>> {
     let is_layer = |start: &[u8]| {
-        has_layers && (start.get(257..262) == Some(b"ustar") || !matches!(packing(start), Ok(Packing::None)))
+        has_layers
+            && (start.get(257..262) == Some(b"ustar")
+                || !matches!(packing(start), Ok(Packing::None)))
     };
     let (mut members, mut size) = (Vec::new(), 0);
     let mut piece = vec![0; PIECE];
     read(input, |member, contents| {
-        if let Content::File { offset, size: bytes } = &mut member.content {
+        if let Content::File {
+            offset,
+            size: bytes,
+        } = &mut member.content
+        {
             let mut first = fill(contents, &mut piece)?;
             let start = &piece[..first];
-            *offset = (*bytes <= KEPT || start.starts_with(b"\x7fELF") || is_layer(start)).then_some(size);
+            *offset = (*bytes <= KEPT || start.starts_with(b"\x7fELF") || is_layer(start))
+                .then_some(size);
             while first > 0 && offset.is_some() {
                 output.write_all(&piece[..first])?;
                 size += first as u64;

@@ -19,7 +19,10 @@ const DOCUMENT: u64 = 16 << 20;
 /// Lists of manifests in lists.
 const DEPTH: usize = 4;
 /// The name of an image in an index, by OCI's tools and by containerd.
-const NAMES: [&str; 2] = ["org.opencontainers.image.ref.name", "io.containerd.image.name"];
+const NAMES: [&str; 2] = [
+    "org.opencontainers.image.ref.name",
+    "io.containerd.image.name",
+];
 
 /// The layers of an image from the lowest up, and what its configuration says.
 pub(super) struct Parts {
@@ -106,9 +109,13 @@ struct DockerImage {
 impl Files {
     pub(super) fn of_archive(index: &Index, name: String) -> Files {
         let member = |content: &Content| match content {
-            Content::File { offset: Some(offset), size } => {
-                Some(Member::File { offset: *offset, size: *size })
-            }
+            Content::File {
+                offset: Some(offset),
+                size,
+            } => Some(Member::File {
+                offset: *offset,
+                size: *size,
+            }),
             Content::Link(target) => Some(Member::Link(path_of(target))),
             Content::HardLink(target) => Some(Member::Link(Path::new("/").join(path_of(target)))),
             _ => None,
@@ -116,7 +123,11 @@ impl Files {
         let plain = |path: &[u8]| plain(&path_of(path));
         let members = index.members.iter();
         let members = members.filter_map(|one| Some((plain(&one.path)?, member(&one.content)?)));
-        Files::Archive { file: index.file.clone(), name, members: members.collect() }
+        Files::Archive {
+            file: index.file.clone(),
+            name,
+            members: members.collect(),
+        }
     }
 
     pub(super) fn has(&self, host: &Host, name: &str) -> bool {
@@ -129,51 +140,84 @@ impl Files {
         let path = plain(Path::new(name)).ok_or_else(missing)?;
         let (part, archive) = match self {
             Files::Directory(directory) => {
-                let file = host.canonical(&directory.join(path)).map_err(|_| missing())?;
+                let file = host
+                    .canonical(&directory.join(path))
+                    .map_err(|_| missing())?;
                 if !file.starts_with(directory) {
                     return Err("is a link that leads out of the image".to_owned());
                 }
-                let (part, end) = host.open(&file).map_err(|error| format!("cannot be read: {error}"))?;
+                let (part, end) = host
+                    .open(&file)
+                    .map_err(|error| format!("cannot be read: {error}"))?;
                 (Part { end, ..part }, "")
             }
-            Files::Archive { file, name, members } => {
-                (part_of(file, members, path).ok_or_else(missing)?, name.as_str())
-            }
+            Files::Archive {
+                file,
+                name,
+                members,
+            } => (
+                part_of(file, members, path).ok_or_else(missing)?,
+                name.as_str(),
+            ),
         };
-        let digits = name.strip_prefix("blobs/sha256/").filter(|digits| is_sha256(digits));
+        let digits = name
+            .strip_prefix("blobs/sha256/")
+            .filter(|digits| is_sha256(digits));
         let place = || storage::full_digest([archive.as_bytes(), &part.at.to_le_bytes()]);
         let name = digits.map_or_else(place, str::to_owned);
-        Ok(Blob { part, name, is_digest: digits.is_some() })
+        Ok(Blob {
+            part,
+            name,
+            is_digest: digits.is_some(),
+        })
     }
 
     fn document<T: DeserializeOwned>(&self, host: &Host, name: &str) -> io::Result<T> {
-        let blob = self.blob(host, name).map_err(|why| io::Error::other(format!("`{name}` {why}")))?;
+        let blob = self
+            .blob(host, name)
+            .map_err(|why| io::Error::other(format!("`{name}` {why}")))?;
         if blob.part.size() > DOCUMENT {
             return Err(io::Error::other(format!("`{name}` is too large")));
         }
-        let document = blob.bytes().and_then(|bytes| Ok(serde_json::from_slice(&bytes)?));
+        let document = blob
+            .bytes()
+            .and_then(|bytes| Ok(serde_json::from_slice(&bytes)?));
         document.map_err(|error| io::Error::other(format!("`{name}`: {error}")))
     }
 
     /// Finds the image with a tag, or the only one.
     pub(super) fn parts(&self, host: &Host, tag: Option<&str>) -> io::Result<Parts> {
         let is_oci = matches!(self, Files::Directory(_)) || self.has(host, "index.json");
-        if is_oci { self.oci(host, tag) } else { self.docker(host, tag) }
+        if is_oci {
+            self.oci(host, tag)
+        } else {
+            self.docker(host, tag)
+        }
     }
 
     fn oci(&self, host: &Host, tag: Option<&str>) -> io::Result<Parts> {
         let index: OciIndex = self.document(host, "index.json")?;
         let names = |one: &Descriptor| -> Vec<String> {
-            NAMES.iter().filter_map(|name| one.annotations.get(*name).cloned()).collect()
+            NAMES
+                .iter()
+                .filter_map(|name| one.annotations.get(*name).cloned())
+                .collect()
         };
         let named: Vec<Vec<String>> = index.manifests.iter().map(names).collect();
         let chosen = choose(&index.manifests, &named, tag, Descriptor::is_own)?;
         let manifest = self.manifest(host, chosen, DEPTH)?;
-        let config =
-            manifest.config.ok_or_else(|| io::Error::other("its manifest names no configuration"))?;
-        let layers: io::Result<Vec<Layer>> =
-            manifest.layers.iter().map(|one| self.layer(host, &one.digest, &file_of(&one.digest)?)).collect();
-        Ok(Parts { layers: layers?, config: self.document(host, &file_of(&config.digest)?)? })
+        let config = manifest
+            .config
+            .ok_or_else(|| io::Error::other("its manifest names no configuration"))?;
+        let layers: io::Result<Vec<Layer>> = manifest
+            .layers
+            .iter()
+            .map(|one| self.layer(host, &one.digest, &file_of(&one.digest)?))
+            .collect();
+        Ok(Parts {
+            layers: layers?,
+            config: self.document(host, &file_of(&config.digest)?)?,
+        })
     }
 
     /// Follows lists to the manifest for this processor, or the only one.
@@ -182,40 +226,66 @@ impl Files {
         if manifest.manifests.is_empty() || depth == 0 {
             return Ok(manifest);
         }
-        let is_here = |one: &&Descriptor| file_of(&one.digest).is_ok_and(|file| self.has(host, &file));
+        let is_here =
+            |one: &&Descriptor| file_of(&one.digest).is_ok_and(|file| self.has(host, &file));
         // Beside images, lists have attestations, for an unknown platform.
-        let is_known =
-            |one: &&Descriptor| one.platform.as_ref().is_none_or(|platform| platform.os == "linux");
-        let here: Vec<&Descriptor> = manifest.manifests.iter().filter(is_known).filter(is_here).collect();
+        let is_known = |one: &&Descriptor| {
+            one.platform
+                .as_ref()
+                .is_none_or(|platform| platform.os == "linux")
+        };
+        let here: Vec<&Descriptor> = manifest
+            .manifests
+            .iter()
+            .filter(is_known)
+            .filter(is_here)
+            .collect();
         let next = here.iter().find(|one| one.is_own()).or(here.first());
-        let next = next.ok_or_else(|| io::Error::other("none of the images in its list is here"))?;
+        let next =
+            next.ok_or_else(|| io::Error::other("none of the images in its list is here"))?;
         self.manifest(host, next, depth - 1)
     }
 
     fn layer(&self, host: &Host, name: &str, file: &str) -> io::Result<Layer> {
         let blob = self.blob(host, file);
         let blob = blob.map_err(|why| io::Error::other(format!("its layer {name} {why}")))?;
-        Ok(Layer { blob, name: name.to_owned() })
+        Ok(Layer {
+            blob,
+            name: name.to_owned(),
+        })
     }
 
     fn docker(&self, host: &Host, tag: Option<&str>) -> io::Result<Parts> {
         let images: Vec<DockerImage> = self.document(host, "manifest.json")?;
-        let named: Vec<Vec<String>> =
-            images.iter().map(|image| image.repo_tags.clone().unwrap_or_default()).collect();
+        let named: Vec<Vec<String>> = images
+            .iter()
+            .map(|image| image.repo_tags.clone().unwrap_or_default())
+            .collect();
         let chosen = choose(&images, &named, tag, |_| true)?;
-        let layers: io::Result<Vec<Layer>> =
-            chosen.layers.iter().map(|name| self.layer(host, &format!("`{name}`"), name)).collect();
-        Ok(Parts { layers: layers?, config: self.document(host, &chosen.config)? })
+        let layers: io::Result<Vec<Layer>> = chosen
+            .layers
+            .iter()
+            .map(|name| self.layer(host, &format!("`{name}`"), name))
+            .collect();
+        Ok(Parts {
+            layers: layers?,
+            config: self.document(host, &chosen.config)?,
+        })
     }
 }
 
 /// The name of this processor in images.
-const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
+const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") {
+    "arm64"
+} else {
+    "amd64"
+};
 
 impl Descriptor {
     fn is_own(&self) -> bool {
         let platform = self.platform.as_ref();
-        platform.is_some_and(|platform| platform.os == "linux" && platform.architecture == ARCHITECTURE)
+        platform
+            .is_some_and(|platform| platform.os == "linux" && platform.architecture == ARCHITECTURE)
     }
 }
 
@@ -231,45 +301,72 @@ fn choose<'a, T>(
     known.dedup();
     // The whole name counts more than its end, and that more than the platform.
     let rank = |image: &T, own: &[String]| {
-        let Some(tag) = tag else { return Some((true, is_own(image))) };
+        let Some(tag) = tag else {
+            return Some((true, is_own(image)));
+        };
         let before = own.iter().filter_map(|name| name.strip_suffix(tag));
         let ends = before.filter(|before| before.is_empty() || before.ends_with([':', '/']));
         ends.map(|before| (before.is_empty(), is_own(image))).max()
     };
-    let ranked = images.iter().zip(names).filter_map(|(image, own)| Some((rank(image, own)?, image)));
+    let ranked = images
+        .iter()
+        .zip(names)
+        .filter_map(|(image, own)| Some((rank(image, own)?, image)));
     let mut ranked: Vec<((bool, bool), &T)> = ranked.collect();
     let best = ranked.iter().map(|(rank, _)| *rank).max();
     ranked.retain(|(rank, _)| Some(*rank) == best);
     let (is_told, known) = (known.len() > 1, known.join(", "));
     match (&ranked[..], tag) {
         ([(_, one)], _) => Ok(one),
-        ([_, ..], _) if !is_told => Err(io::Error::other("it has several images that no tag tells apart")),
-        ([_, ..], _) => Err(io::Error::other(format!("it has several images; add `:TAG`, one of {known}"))),
-        ([], Some(tag)) => Err(io::Error::other(format!("it has no image `{tag}`, but {known}"))),
+        ([_, ..], _) if !is_told => Err(io::Error::other(
+            "it has several images that no tag tells apart",
+        )),
+        ([_, ..], _) => Err(io::Error::other(format!(
+            "it has several images; add `:TAG`, one of {known}"
+        ))),
+        ([], Some(tag)) => Err(io::Error::other(format!(
+            "it has no image `{tag}`, but {known}"
+        ))),
         ([], None) => Err(io::Error::other("it has no image")),
     }
 }
 
 /// The file of a digest.
 fn file_of(digest: &str) -> io::Result<String> {
-    let digits = digest.strip_prefix("sha256:").filter(|digits| is_sha256(digits));
-    let digits = digits.ok_or_else(|| io::Error::other(format!("`{digest}` is no digest by SHA-256")))?;
+    let digits = digest
+        .strip_prefix("sha256:")
+        .filter(|digits| is_sha256(digits));
+    let digits =
+        digits.ok_or_else(|| io::Error::other(format!("`{digest}` is no digest by SHA-256")))?;
     Ok(format!("blobs/sha256/{digits}"))
 }
 
 /// True for the digits of a SHA-256, and nothing else: a file of the cache is named by them.
 fn is_sha256(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'))
+    text.len() == 64
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'))
 }
 
 /// A file of an archive. Docker's older archives have equal layers once.
-fn part_of(file: &Arc<File>, members: &BTreeMap<PathBuf, Member>, mut path: PathBuf) -> Option<Part> {
+fn part_of(
+    file: &Arc<File>,
+    members: &BTreeMap<PathBuf, Member>,
+    mut path: PathBuf,
+) -> Option<Part> {
     for _ in 0..DEPTH {
         match members.get(&path)? {
             Member::File { offset, size } => {
-                return Some(Part { file: file.clone(), at: *offset, end: offset + size });
+                return Some(Part {
+                    file: file.clone(),
+                    at: *offset,
+                    end: offset + size,
+                });
             }
-            Member::Link(target) => path = plain(&path.parent().unwrap_or(Path::new("")).join(target))?,
+            Member::Link(target) => {
+                path = plain(&path.parent().unwrap_or(Path::new("")).join(target))?
+            }
         }
     }
     None

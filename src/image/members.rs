@@ -55,8 +55,11 @@ pub(super) trait Input: Read {
 /// Skipping reads nothing.
 impl Input for Part {
     fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        self.at =
-            self.at.checked_add(bytes).filter(|at| *at <= self.end).ok_or(io::ErrorKind::UnexpectedEof)?;
+        self.at = self
+            .at
+            .checked_add(bytes)
+            .filter(|at| *at <= self.end)
+            .ok_or(io::ErrorKind::UnexpectedEof)?;
         Ok(())
     }
 
@@ -78,7 +81,9 @@ impl<R: Read> Read for Stream<'_, R> {
         let read = self.inner.read(buffer)?;
         self.at += read as u64;
         let less = |left: u64| left.checked_sub(read as u64);
-        let took = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        let took = self
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         took.map_err(|_| io::Error::other("it unpacks to far more than it is"))?;
         Ok(read)
     }
@@ -117,7 +122,10 @@ pub(super) fn read<I: Input>(
         let is_directory = header.kind == kind::DIRECTORY || is_file && header.path.ends_with(b"/");
         let content = match header.kind {
             _ if is_directory => Content::Directory,
-            _ if is_file => Content::File { offset: Some(input.position()), size: header.size },
+            _ if is_file => Content::File {
+                offset: Some(input.position()),
+                size: header.size,
+            },
             kind::LINK => Content::Link(header.link),
             kind::HARD_LINK => Content::HardLink(header.link),
             kind::SPARSE => return Err(broken("it has a file with holes")),
@@ -137,7 +145,10 @@ pub(super) fn read<I: Input>(
         let mut contents = input.by_ref().take(size);
         each(&mut member, &mut contents)?;
         let left = contents.limit();
-        input.skip(left.checked_add(filling(size)).ok_or(io::ErrorKind::UnexpectedEof)?)?;
+        input.skip(
+            left.checked_add(filling(size))
+                .ok_or(io::ErrorKind::UnexpectedEof)?,
+        )?;
     }
     Ok(())
 }
@@ -157,10 +168,22 @@ fn header<I: Input>(input: &mut I, is_first: bool) -> io::Result<Option<(Header,
             BLOCK => Header::parse(&block).map_err(broken),
             _ => Err(io::ErrorKind::UnexpectedEof.into()),
         };
-        let parsed = parsed.map_err(|why| if is_first { broken("it is not a tar archive") } else { why });
-        let Some(mut header) = parsed? else { return Ok(None) };
+        let parsed = parsed.map_err(|why| {
+            if is_first {
+                broken("it is not a tar archive")
+            } else {
+                why
+            }
+        });
+        let Some(mut header) = parsed? else {
+            return Ok(None);
+        };
         match header.kind {
-            kind::RECORDS | kind::SUN_RECORDS | kind::LONG_PATH | kind::LONG_LINK | kind::GLOBAL_RECORDS => {
+            kind::RECORDS
+            | kind::SUN_RECORDS
+            | kind::LONG_PATH
+            | kind::LONG_LINK
+            | kind::GLOBAL_RECORDS => {
                 if header.size > EXTENDED {
                     return Err(broken("it has a header of more than a megabyte"));
                 }

@@ -29,8 +29,13 @@ use members::{Content, MEMBERS, Member, path_of};
 /// Marks an image in a directory.
 const OCI: &str = "oci:";
 /// The variables that `docker run` sets where an image does not.
-const DEFAULTS: [(&str, &str); 2] =
-    [("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"), ("HOME", "/root")];
+const DEFAULTS: [(&str, &str); 2] = [
+    (
+        "PATH",
+        "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    ),
+    ("HOME", "/root"),
+];
 /// Beginnings of names that remove files of lower layers.
 const WHITEOUT: &str = ".wh.";
 const OPAQUE: &str = ".wh..wh..opq";
@@ -72,8 +77,13 @@ fn named(host: &Host, root: &Path) -> Option<(PathBuf, Option<String>)> {
     // A tag has no slash, and the name of an image in Docker's archives has colons of its own.
     let ends = memchr::memchr_iter(b':', bytes).chain([bytes.len()]);
     let is_plain = oci.is_some() && !bytes.contains(&b':');
-    let end = ends.filter(is_there).last().or(is_plain.then_some(bytes.len()))?;
-    let tag = bytes.get(end + 1..).map(|tag| String::from_utf8_lossy(tag).into_owned());
+    let end = ends
+        .filter(is_there)
+        .last()
+        .or(is_plain.then_some(bytes.len()))?;
+    let tag = bytes
+        .get(end + 1..)
+        .map(|tag| String::from_utf8_lossy(tag).into_owned());
     Some((place(end), tag))
 }
 
@@ -89,7 +99,11 @@ impl Image {
         let parts = parts(&cache, &place, tag.as_deref()).map_err(plain)?;
         let tree = tree(&cache, &parts.layers)?;
         storage::prune(host, &cache.directory);
-        let Config { os, architecture, start } = parts.config;
+        let Config {
+            os,
+            architecture,
+            start,
+        } = parts.config;
         if let Some(os) = os.filter(|os| os != "linux") {
             return Err(ImageError(format!("it is for {os}")));
         }
@@ -99,8 +113,17 @@ impl Image {
                 env.set(name, value);
             }
         }
-        let cwd = start.working_dir.filter(|cwd| cwd.starts_with('/')).unwrap_or_else(|| "/".to_owned());
-        Ok(Image { tree, env, cwd: cwd.into(), architecture, kept: Vec::new() })
+        let cwd = start
+            .working_dir
+            .filter(|cwd| cwd.starts_with('/'))
+            .unwrap_or_else(|| "/".to_owned());
+        Ok(Image {
+            tree,
+            env,
+            cwd: cwd.into(),
+            architecture,
+            kept: Vec::new(),
+        })
     }
 
     /// Mounts the driver of a node into the image, as a container there would have it.
@@ -108,7 +131,9 @@ impl Image {
         let machine = inventory::machine(node).unwrap_or(X86_64);
         let name = if machine == AARCH64 { "arm64" } else { "amd64" };
         if let Some(own) = self.architecture.as_ref().filter(|own| *own != name) {
-            return Err(ImageError(format!("it is for {own}, and the node is {name}")));
+            return Err(ImageError(format!(
+                "it is for {own}, and the node is {name}"
+            )));
         }
         let mounted = node::mount(&mut self.tree, &self.env, node, machine);
         mounted.map_err(|error| ImageError(in_words(&error)))?;
@@ -129,7 +154,9 @@ fn directory(host: &Host) -> io::Result<(PathBuf, Option<tempfile::TempDir>)> {
         storage::create_directory(&directory)?;
         return Ok((directory, None));
     }
-    let kept = tempfile::Builder::new().prefix("cudarun-layers-").tempdir()?;
+    let kept = tempfile::Builder::new()
+        .prefix("cudarun-layers-")
+        .tempdir()?;
     Ok((kept.path().to_owned(), Some(kept)))
 }
 
@@ -137,32 +164,63 @@ fn parts(cache: &Cache<'_>, place: &Path, tag: Option<&str>) -> io::Result<Parts
     let host = cache.host;
     if host.is_directory(place) {
         let parts = Files::Directory(host.canonical(place)?).parts(host, tag)?;
-        cache.allow(parts.layers.iter().map(|layer| layer.blob.part.size()).sum());
+        cache.allow(
+            parts
+                .layers
+                .iter()
+                .map(|layer| layer.blob.part.size())
+                .sum(),
+        );
         return Ok(parts);
     }
     let (part, end) = host.open(place)?;
     cache.allow(end);
     let seen = part.file.metadata()?;
-    let times = (seen.mtime(), seen.mtime_nsec(), seen.ctime(), seen.ctime_nsec());
-    let name = storage::full_digest([format!("{:?}", (seen.dev(), seen.ino(), end, times)).as_bytes()]);
-    let blob = Blob { part: Part { end, ..part }, name: name.clone(), is_digest: false };
+    let times = (
+        seen.mtime(),
+        seen.mtime_nsec(),
+        seen.ctime(),
+        seen.ctime_nsec(),
+    );
+    let name =
+        storage::full_digest([format!("{:?}", (seen.dev(), seen.ino(), end, times)).as_bytes()]);
+    let blob = Blob {
+        part: Part { end, ..part },
+        name: name.clone(),
+        is_digest: false,
+    };
     let index = cache.index(&blob, true)?;
     let files = Files::of_archive(&index, name);
-    if ["index.json", "manifest.json"].iter().any(|name| files.has(host, name)) {
+    if ["index.json", "manifest.json"]
+        .iter()
+        .any(|name| files.has(host, name))
+    {
         return files.parts(host, tag);
     }
     // `docker export` writes the files of a container.
     let is_root = |member: &Member| {
         let path = path_of(&member.path);
-        let mut names = path.components().filter(|one| matches!(one, Component::Normal(_)));
-        names.next().is_some_and(|first| ["usr", "etc", "bin"].iter().any(|name| first.as_os_str() == *name))
+        let mut names = path
+            .components()
+            .filter(|one| matches!(one, Component::Normal(_)));
+        names.next().is_some_and(|first| {
+            ["usr", "etc", "bin"]
+                .iter()
+                .any(|name| first.as_os_str() == *name)
+        })
     };
     if !index.members.iter().any(is_root) {
         let why = "it has no `manifest.json`, no `index.json` and no directory `usr`: it is neither an image nor an \
                    archive of a root directory";
         return Err(io::Error::other(why));
     }
-    Ok(Parts { layers: vec![Layer { blob, name: "of the archive".to_owned() }], config: Config::default() })
+    Ok(Parts {
+        layers: vec![Layer {
+            blob,
+            name: "of the archive".to_owned(),
+        }],
+        config: Config::default(),
+    })
 }
 
 /// The files of all layers. Equal layers are read once.
@@ -170,15 +228,21 @@ fn tree(cache: &Cache<'_>, layers: &[Layer]) -> Result<Tree, ImageError> {
     if layers.len() > LAYERS {
         return Err(ImageError(format!("it has more than {LAYERS} layers")));
     }
-    let different: BTreeMap<&str, &Layer> =
-        layers.iter().map(|layer| (layer.blob.name.as_str(), layer)).collect();
+    let different: BTreeMap<&str, &Layer> = layers
+        .iter()
+        .map(|layer| (layer.blob.name.as_str(), layer))
+        .collect();
     let different: Vec<(&str, &Layer)> = different.into_iter().collect();
-    let indexed = parallel::map_each(&different, |(name, layer)| (*name, cache.index(&layer.blob, false)));
+    let indexed = parallel::map_each(&different, |(name, layer)| {
+        (*name, cache.index(&layer.blob, false))
+    });
     let indexed: BTreeMap<&str, io::Result<Index>> = indexed.into_iter().collect();
     let (mut tree, mut members) = (Tree::new(), 0);
     for (number, layer) in layers.iter().enumerate() {
         let failed = |why: &str| ImageError(format!("layer {}: {why}", layer.name));
-        let index = indexed[layer.blob.name.as_str()].as_ref().map_err(|error| failed(&in_words(error)))?;
+        let index = indexed[layer.blob.name.as_str()]
+            .as_ref()
+            .map_err(|error| failed(&in_words(error)))?;
         members += index.members.len();
         if members > MEMBERS {
             return Err(ImageError("it has too many files".to_owned()));
@@ -208,19 +272,41 @@ fn apply(tree: &mut Tree, index: &Index, layer: usize) -> Result<(), ImageError>
         }
         let content = match &member.content {
             Content::Directory => NewContent::Directory,
-            Content::File { offset, size } => NewContent::File { archive, offset: *offset, size: *size },
+            Content::File { offset, size } => NewContent::File {
+                archive,
+                offset: *offset,
+                size: *size,
+            },
             Content::Link(target) => NewContent::Link(path_of(target)),
             Content::Other => NewContent::Other,
             Content::HardLink(same) => {
                 let same = inside(same)?;
                 tree.put_hard_link(&path, &same, layer).map_err(|error| {
-                    ImageError(format!("`{}`: its hard link: {}", shown(), in_words(&error)))
+                    ImageError(format!(
+                        "`{}`: its hard link: {}",
+                        shown(),
+                        in_words(&error)
+                    ))
                 })?;
                 continue;
             }
         };
-        let &Member { mode, uid, gid, modified, has_capabilities, .. } = member;
-        let new = NewFile { mode, uid, gid, modified, has_capabilities, content };
+        let &Member {
+            mode,
+            uid,
+            gid,
+            modified,
+            has_capabilities,
+            ..
+        } = member;
+        let new = NewFile {
+            mode,
+            uid,
+            gid,
+            modified,
+            has_capabilities,
+            content,
+        };
         tree.put(&path, new, layer)
             .map_err(|error| ImageError(format!("`{}`: {}", shown(), in_words(&error))))?;
     }
@@ -250,5 +336,8 @@ fn inside(bytes: &[u8]) -> Result<PathBuf, ImageError> {
 
 fn in_words(error: &io::Error) -> String {
     let text = error.to_string();
-    text.split(" (os error ").next().unwrap_or_default().to_owned()
+    text.split(" (os error ")
+        .next()
+        .unwrap_or_default()
+        .to_owned()
 }

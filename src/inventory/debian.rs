@@ -22,17 +22,28 @@ pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     };
     let mut places = SearchLocations::default();
     for package in installed(look) {
-        let is_for_own_use = catalog::packages_of(&package.name).is_some_and(|packages| packages.own_use);
+        let is_for_own_use =
+            catalog::packages_of(&package.name).is_some_and(|packages| packages.own_use);
         let is_for_here = [architecture, "all"].contains(&package.architecture.as_str());
         if !is_for_here || is_for_own_use && !look.scope.elsewhere {
             continue;
         }
-        let origin = if is_for_own_use { Origin::Bundled } else { Origin::Debian };
+        let origin = if is_for_own_use {
+            Origin::Bundled
+        } else {
+            Origin::Debian
+        };
         let version = library_version(&package);
         let title = format!("{} {}", package.name, package.version);
         for path in package.libraries.iter().map(Path::new) {
-            let Some((place, file)) = places.of_file(path, origin) else { continue };
-            let packaged = Packaged { package: title.clone(), version, size: None };
+            let Some((place, file)) = places.of_file(path, origin) else {
+                continue;
+            };
+            let packaged = Packaged {
+                package: title.clone(),
+                version,
+                size: None,
+            };
             place.packaged.insert(file.to_owned(), packaged);
         }
     }
@@ -46,7 +57,9 @@ pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
 fn installed(look: &mut ScanContext<'_>) -> Vec<Package> {
     let database = Path::new(STATUS);
     look.watch(database);
-    let Ok(stat) = look.host.stat(database) else { return Vec::new() };
+    let Ok(stat) = look.host.stat(database) else {
+        return Vec::new();
+    };
     if let Some(packages) = look.known.packages.get(&stat) {
         return packages;
     }
@@ -65,8 +78,12 @@ fn installed(look: &mut ScanContext<'_>) -> Vec<Package> {
     // A damaged database may name a package twice; its list is read once.
     installed.sort_by(|a, b| (&a.name, &a.architecture).cmp(&(&b.name, &b.architecture)));
     installed.dedup_by(|a, b| (&a.name, &a.architecture) == (&b.name, &b.architecture));
-    let packages = installed.into_iter().map(|package| with_libraries(look.host, package));
-    let packages: Vec<Package> = packages.filter(|package| !package.libraries.is_empty()).collect();
+    let packages = installed
+        .into_iter()
+        .map(|package| with_libraries(look.host, package));
+    let packages: Vec<Package> = packages
+        .filter(|package| !package.libraries.is_empty())
+        .collect();
     if look.known.is_settled(&stat) {
         look.known.packages.insert(&stat, &packages);
     }
@@ -74,21 +91,40 @@ fn installed(look: &mut ScanContext<'_>) -> Vec<Package> {
 }
 
 fn with_libraries(host: &Host, package: dpkg::Package) -> Package {
-    let dpkg::Package { name, version, architecture, is_coinstallable } = package;
-    let qualifier = if is_coinstallable { format!(":{architecture}") } else { String::new() };
+    let dpkg::Package {
+        name,
+        version,
+        architecture,
+        is_coinstallable,
+    } = package;
+    let qualifier = if is_coinstallable {
+        format!(":{architecture}")
+    } else {
+        String::new()
+    };
     let list = format!("{name}{qualifier}.list");
     let list = host.read(&Path::new(LISTS).join(list)).unwrap_or_default();
-    Package { name, version, architecture, libraries: dpkg::list(&list, &records::is_library) }
+    Package {
+        name,
+        version,
+        architecture,
+        libraries: dpkg::list(&list, &records::is_library),
+    }
 }
 
 /// Removes `libcudnn.so`, a link for compilers: the package of the headers brings it, and not that of the library.
 fn remove_links_for_compilers(place: &mut SearchLocation) {
-    let stem = |name: &String| names::split(name).map(|(stem, number)| (stem.to_owned(), number.is_empty()));
+    let stem = |name: &String| {
+        names::split(name).map(|(stem, number)| (stem.to_owned(), number.is_empty()))
+    };
     let stems = place.packaged.keys().filter_map(stem);
-    let numbered: Vec<String> = stems.filter(|(_, is_bare)| !is_bare).map(|(stem, _)| stem).collect();
-    place
-        .packaged
-        .retain(|name, _| stem(name).is_none_or(|(stem, is_bare)| !is_bare || !numbered.contains(&stem)));
+    let numbered: Vec<String> = stems
+        .filter(|(_, is_bare)| !is_bare)
+        .map(|(stem, _)| stem)
+        .collect();
+    place.packaged.retain(|name, _| {
+        stem(name).is_none_or(|(stem, is_bare)| !is_bare || !numbered.contains(&stem))
+    });
 }
 
 pub fn is_wanted(package: &str) -> bool {

@@ -68,7 +68,9 @@ impl DirectoryScan {
         directories: Vec<PathBuf>,
     ) -> Vec<Contents> {
         let is_own = |directory: &Path| {
-            directory.parent().is_some_and(|parent| look.scope.views.iter().any(|view| view == parent))
+            directory
+                .parent()
+                .is_some_and(|parent| look.scope.views.iter().any(|view| view == parent))
         };
         let new: Vec<PathBuf> = directories
             .into_iter()
@@ -79,7 +81,11 @@ impl DirectoryScan {
         for (listed, directory) in listed.into_iter().zip(new) {
             match listed {
                 Ok(mut listed) => {
-                    if let Some(names) = listed.new.take().filter(|_| look.known.is_settled(&listed.stat)) {
+                    if let Some(names) = listed
+                        .new
+                        .take()
+                        .filter(|_| look.known.is_settled(&listed.stat))
+                    {
                         look.known.directories.insert(&listed.stat, &names);
                     }
                     directories.push(listed);
@@ -89,7 +95,10 @@ impl DirectoryScan {
             }
         }
         self.read(look, &directories);
-        directories.into_iter().map(|listed| self.contents(look, listed)).collect()
+        directories
+            .into_iter()
+            .map(|listed| self.contents(look, listed))
+            .collect()
     }
 
     pub(super) fn has_seen(&self, directory: &Path) -> bool {
@@ -114,7 +123,9 @@ impl DirectoryScan {
         });
         for ((_, name, stat), (answer, is_new)) in unread.into_iter().zip(answers) {
             if let (Ok(Some((file, _))), true) = (&answer, is_new && look.known.is_settled(&stat)) {
-                look.known.files.insert(&stat, &(name.to_owned(), File::clone(file)));
+                look.known
+                    .files
+                    .insert(&stat, &(name.to_owned(), File::clone(file)));
             }
             self.read.insert(stat.id, answer);
         }
@@ -122,19 +133,32 @@ impl DirectoryScan {
 
     /// The library files of a directory, each with all of its names.
     fn contents(&self, look: &mut ScanContext<'_>, listed: Listed) -> Contents {
-        let Listed { directory, stat, entries, .. } = listed;
+        let Listed {
+            directory,
+            stat,
+            entries,
+            ..
+        } = listed;
         let mut by_id: BTreeMap<FileId, Candidate> = BTreeMap::new();
         let mut faults: Vec<(PathBuf, ReadFault)> = Vec::new();
         for entry in entries {
             let path = directory.join(&entry.name);
-            let answer = entry.stat.and_then(|stat| Ok((stat, self.read[&stat.id].clone()?)));
+            let answer = entry
+                .stat
+                .and_then(|stat| Ok((stat, self.read[&stat.id].clone()?)));
             match answer {
                 Err(fault) => faults.push((path, fault)),
                 Ok((_, None)) => {}
                 Ok((stat, Some((file, symbols)))) => {
                     let candidate = by_id.entry(stat.id).or_insert_with(|| {
                         let path = PathBuf::new();
-                        Candidate { file, symbols, names: Vec::new(), stat, path }
+                        Candidate {
+                            file,
+                            symbols,
+                            names: Vec::new(),
+                            stat,
+                            path,
+                        }
                     });
                     if !entry.is_link && candidate.path.as_os_str().is_empty() {
                         candidate.path = path;
@@ -144,12 +168,16 @@ impl DirectoryScan {
             }
         }
         let mut candidates: Vec<Candidate> = by_id.into_values().collect();
-        for candidate in candidates.iter_mut().filter(|candidate| candidate.path.as_os_str().is_empty()) {
+        for candidate in candidates
+            .iter_mut()
+            .filter(|candidate| candidate.path.as_os_str().is_empty())
+        {
             let path = directory.join(&candidate.names[0]);
             candidate.path = look.host.canonical(&path).unwrap_or(path);
         }
         // A directory of libraries for another kind of machine is no problem.
-        let is_foreign = candidates.is_empty() && faults.iter().any(|(_, fault)| fault.is_foreign());
+        let is_foreign =
+            candidates.is_empty() && faults.iter().any(|(_, fault)| fault.is_foreign());
         faults.retain(|(_, fault)| !(is_foreign && fault.is_foreign()));
         for (path, fault) in faults {
             look.warn(path, fault);
@@ -159,7 +187,11 @@ impl DirectoryScan {
         candidates.sort_by(|a, b| {
             (&a.file.soname, is_other(a), &a.names).cmp(&(&b.file.soname, is_other(b), &b.names))
         });
-        Contents { directory, stat, candidates }
+        Contents {
+            directory,
+            stat,
+            candidates,
+        }
     }
 }
 
@@ -171,20 +203,38 @@ fn list(host: &Host, known: &ScanCache, directory: &Path) -> Result<Listed, Opti
     }
     let (names, is_new) = match known.directories.get(&stat) {
         Some(names) => (names, false),
-        None => (names_in(host, directory).map_err(|error| Some(ReadFault::unreadable(&error)))?, true),
+        None => (
+            names_in(host, directory).map_err(|error| Some(ReadFault::unreadable(&error)))?,
+            true,
+        ),
     };
     let new = is_new.then(|| names.clone());
-    Ok(Listed { directory: directory.to_owned(), stat, entries: entries(host, directory, names), new })
+    Ok(Listed {
+        directory: directory.to_owned(),
+        stat,
+        entries: entries(host, directory, names),
+        new,
+    })
 }
 
 fn names_in(host: &Host, directory: &Path) -> io::Result<Vec<Name>> {
     let names = host.list(directory)?.into_iter().filter_map(|entry| {
-        let name = entry.name.into_string().ok().filter(|name| is_of_interest(name))?;
-        let target = || host.read_link(&directory.join(&name)).ok()?.into_os_string().into_string().ok();
+        let name = entry
+            .name
+            .into_string()
+            .ok()
+            .filter(|name| is_of_interest(name))?;
+        let target = || {
+            host.read_link(&directory.join(&name))
+                .ok()?
+                .into_os_string()
+                .into_string()
+                .ok()
+        };
         let link = match entry.kind {
-            Kind::Link => {
-                target().filter(|target| !target.contains('/')).map_or(Link::Elsewhere, Link::Beside)
-            }
+            Kind::Link => target()
+                .filter(|target| !target.contains('/'))
+                .map_or(Link::Elsewhere, Link::Beside),
             _ => Link::No,
         };
         Some(Name { name, link })
@@ -200,32 +250,54 @@ fn entries(host: &Host, directory: &Path, names: Vec<Name>) -> Vec<Entry> {
         }
         _ => ReadFault::unreadable(error),
     };
-    let look_at = |name: &Name| host.stat(&directory.join(&name.name)).map_err(|error| fault(name, &error));
-    let files: Vec<&str> =
-        names.iter().filter(|name| name.link == Link::No).map(|name| name.name.as_str()).collect();
+    let look_at = |name: &Name| {
+        host.stat(&directory.join(&name.name))
+            .map_err(|error| fault(name, &error))
+    };
+    let files: Vec<&str> = names
+        .iter()
+        .filter(|name| name.link == Link::No)
+        .map(|name| name.name.as_str())
+        .collect();
     let mut found = host.stat_in(directory, &files).into_iter();
     let mut stats: Vec<Option<Result<Stat, ReadFault>>> = names
         .iter()
         .map(|name| match name.link {
-            Link::No => found.next().map(|stat| stat.map_err(|error| fault(name, &error))),
+            Link::No => found
+                .next()
+                .map(|stat| stat.map_err(|error| fault(name, &error))),
             Link::Beside(_) | Link::Elsewhere => None,
         })
         .collect();
-    let find = |target: &str| names.binary_search_by(|name| name.name.as_str().cmp(target)).ok();
+    let find = |target: &str| {
+        names
+            .binary_search_by(|name| name.name.as_str().cmp(target))
+            .ok()
+    };
     for index in 0..names.len() {
         let mut end = index;
         for _ in 0..LINKS {
-            let Link::Beside(target) = &names[end].link else { break };
+            let Link::Beside(target) = &names[end].link else {
+                break;
+            };
             let Some(next) = find(target) else { break };
             end = next;
         }
-        let known = if names[end].link == Link::No { stats[end].clone() } else { None };
+        let known = if names[end].link == Link::No {
+            stats[end].clone()
+        } else {
+            None
+        };
         let known = known.filter(|stat| end == index || stat.is_ok());
         stats[index] = Some(known.unwrap_or_else(|| look_at(&names[index])));
     }
     let entry = |(name, stat): (Name, Option<Result<Stat, ReadFault>>)| {
         let stat = stat.unwrap_or(Err(ReadFault::DanglingLink));
-        Entry { name: name.name, is_link: name.link != Link::No, stat }
+        Entry {
+            name: name.name,
+            is_link: name.link != Link::No,
+            stat,
+        }
     };
     names.into_iter().zip(stats).map(entry).collect()
 }
@@ -256,25 +328,34 @@ fn answer(
     let remembered = remembered(scope, known, name, stat);
     let is_new = remembered.is_none();
     let file = match remembered {
-        Some(file) if !scope.reads_symbols() => return (Ok(Some((Arc::new(file), Arc::default()))), false),
+        Some(file) if !scope.reads_symbols() => {
+            return (Ok(Some((Arc::new(file), Arc::default()))), false);
+        }
         remembered => remembered,
     };
     let data = match host.map(&directory.join(name)) {
         Ok(data) => data,
         Err(error) => return (Err(ReadFault::unreadable(&error)), false),
     };
-    let file =
-        file.map_or_else(|| evidence::read(&data, name, scope, &|| data.release()), |file| Ok(Some(file)));
+    let file = file.map_or_else(
+        || evidence::read(&data, name, scope, &|| data.release()),
+        |file| Ok(Some(file)),
+    );
     let answer = file.and_then(|file| {
         let Some(file) = file else { return Ok(None) };
-        Ok(Some((Arc::new(file), Arc::new(evidence::symbols(&data, scope)?))))
+        Ok(Some((
+            Arc::new(file),
+            Arc::new(evidence::symbols(&data, scope)?),
+        )))
     });
     (answer, is_new)
 }
 
 /// True if a file of this name may be a library of a known family. Cheap: it is called for each name in `/usr/lib`.
 pub(super) fn is_of_interest(name: &str) -> bool {
-    let Some((stem, _)) = names::split(name) else { return false };
+    let Some((stem, _)) = names::split(name) else {
+        return false;
+    };
     let stem = names::without_hash(stem).unwrap_or(stem);
     catalog().family_of_stem(stem).is_some()
 }

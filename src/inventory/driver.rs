@@ -52,15 +52,20 @@ pub(super) fn kernel(look: &mut ScanContext<'_>) -> Option<KernelDriver> {
     look.watch(PROC);
     let (version, from) = version(look.host)?;
     let cuda = knowledge().cuda_of_driver(&version);
-    Some(KernelDriver { version, cuda, from: PathBuf::from(from) })
+    Some(KernelDriver {
+        version,
+        cuda,
+        from: PathBuf::from(from),
+    })
 }
 
 pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let machine = look.scope.machine;
     let is_for_us = |given: u16| given == ANY || given == machine;
     let directories = DIRECTORIES.iter().filter(|(given, _)| is_for_us(*given));
-    let mut places: Vec<SearchLocation> =
-        directories.map(|(_, directory)| SearchLocation::new(*directory, Origin::Driver)).collect();
+    let mut places: Vec<SearchLocation> = directories
+        .map(|(_, directory)| SearchLocation::new(*directory, Origin::Driver))
+        .collect();
     for (_, parent, prefixes) in PARENTS.iter().filter(|(given, ..)| is_for_us(*given)) {
         let parent = Path::new(parent);
         let is_driver = |name: &String| prefixes.iter().any(|prefix| name.starts_with(prefix));
@@ -75,7 +80,11 @@ pub(super) fn is_there(host: &Host) -> bool {
 }
 
 pub(super) fn version(host: &Host) -> Option<(DriverVersion, &'static str)> {
-    if let Some(version) = host.read_text(Path::new(MODULE)).ok().and_then(|text| text.parse().ok()) {
+    if let Some(version) = host
+        .read_text(Path::new(MODULE))
+        .ok()
+        .and_then(|text| text.parse().ok())
+    {
         return Some((version, MODULE));
     }
     let text = host.read_text(Path::new(PROC)).ok()?;
@@ -86,8 +95,12 @@ pub(super) fn version(host: &Host) -> Option<(DriverVersion, &'static str)> {
 /// `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (…)`: in both, two blanks
 /// come before and after the version.
 fn version_of_proc(text: &str) -> Option<DriverVersion> {
-    let line = text.lines().find(|line| line.starts_with("NVRM version:"))?;
-    line.split("  ").skip(1).find_map(|field| field.parse().ok())
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("NVRM version:"))?;
+    line.split("  ")
+        .skip(1)
+        .find_map(|field| field.parse().ok())
 }
 
 #[cfg(test)]

@@ -91,22 +91,34 @@ pub(super) fn read(
 ) -> Result<Option<File>, ReadFault> {
     let elf = Elf::parse(data)?;
     if elf.machine() != scope.machine {
-        return Err(ReadFault::WrongMachine { machine: elf.machine() });
+        return Err(ReadFault::WrongMachine {
+            machine: elf.machine(),
+        });
     }
     // A file in a view cannot have a name with a slash.
     let soname = elf.soname().filter(|soname| !soname.contains(&b'/'));
     let soname = soname.map(|soname| String::from_utf8_lossy(soname).into_owned());
-    let by_soname = soname.as_deref().and_then(|soname| identify(soname, soname));
+    let by_soname = soname
+        .as_deref()
+        .and_then(|soname| identify(soname, soname));
     let Some((family, stem, renamed)) = identify(soname.as_deref().unwrap_or(name), name) else {
         return Ok(None);
     };
-    let needed: Vec<String> = elf.needed().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+    let needed: Vec<String> = elf
+        .needed()
+        .map(|name| String::from_utf8_lossy(name).into_owned())
+        .collect();
     let family = wrapped_by(&stem, &needed).unwrap_or(family);
-    let family_index = catalog::catalog().families.iter().position(|other| other.name == family.name);
-    let is_known_by_name =
-        by_soname.is_none_or(|known| (&known.0.name, &known.1, known.2) != (&family.name, &stem, renamed));
+    let family_index = catalog::catalog()
+        .families
+        .iter()
+        .position(|other| other.name == family.name);
+    let is_known_by_name = by_soname
+        .is_none_or(|known| (&known.0.name, &known.1, known.2) != (&family.name, &stem, renamed));
     let soname = soname.unwrap_or_else(|| name.to_owned());
-    let versions = evaluate(&family.version, &stem, |rule| version_by(rule, &elf, release));
+    let versions = evaluate(&family.version, &stem, |rule| {
+        version_by(rule, &elf, release)
+    });
     let suffix = names::split(&soname).map_or("", |(_, suffix)| suffix);
     let cuda = evaluate(&family.cuda, &stem, |rule| match rule {
         Evidence::Suffix => family.cuda_of_suffix(suffix),
@@ -120,13 +132,21 @@ pub(super) fn read(
         Evidence::Text { .. }
         | Evidence::Object { .. }
         | Evidence::Pointer { .. }
-        | Evidence::Printed { .. } => version_by(rule, &elf, release).map(|version| version.major()),
+        | Evidence::Printed { .. } => {
+            version_by(rule, &elf, release).map(|version| version.major())
+        }
     });
     let built_for = evaluate(&family.cuda, &stem, |rule| built_for(rule, &elf, release));
     let needs = RUNTIMES.iter().filter_map(|(file, prefix)| {
         let nodes = elf.needed_versions(file.as_bytes());
         // `GLIBC_PRIVATE` and `GLIBC_ABI_DT_RELR` have no version.
-        let version = |node| std::str::from_utf8(node).ok()?.strip_prefix(prefix)?.parse().ok();
+        let version = |node| {
+            std::str::from_utf8(node)
+                .ok()?
+                .strip_prefix(prefix)?
+                .parse()
+                .ok()
+        };
         let newest = nodes.into_iter().filter_map(version).max()?;
         Some(((*prefix).to_owned(), newest))
     });
@@ -142,7 +162,10 @@ pub(super) fn read(
         runpath: elf.runpath().map(<[u8]>::to_vec),
         truncated: elf.is_truncated(),
         code: scope.code.then(|| fatbin::code_of(&elf, release)),
-        forward_compatibility: elf.notes(FORWARD_COMPATIBILITY).next().and_then(forward_compatibility),
+        forward_compatibility: elf
+            .notes(FORWARD_COMPATIBILITY)
+            .next()
+            .and_then(forward_compatibility),
         soname,
         needed,
         versions,
@@ -153,7 +176,11 @@ pub(super) fn read(
 
 /// Returns the facts of the library `name`, for a description of it.
 pub fn facts(data: &[u8], name: &str, machine: u16) -> Option<File> {
-    let scope = Scope { machine, code: true, ..Scope::default() };
+    let scope = Scope {
+        machine,
+        code: true,
+        ..Scope::default()
+    };
     read(data, name, &scope, &|| ()).ok().flatten()
 }
 
@@ -170,8 +197,9 @@ fn built_for(rule: &Evidence, elf: &Elf<'_>, release: &dyn Fn()) -> Option<CudaV
 
 /// Returns the family that has its own file of this stem, linked against its main file: cuFFTMp has a libcufftw.
 fn wrapped_by(stem: &str, needed: &[String]) -> Option<&'static Family> {
-    let is_main =
-        |family: &Family, name: &String| names::split(name).is_some_and(|(stem, _)| stem == family.main);
+    let is_main = |family: &Family, name: &String| {
+        names::split(name).is_some_and(|(stem, _)| stem == family.main)
+    };
     let families = catalog::catalog().families.iter();
     families
         .filter(|family| family.wraps.iter().any(|wrapped| wrapped == stem))
@@ -188,7 +216,11 @@ pub(super) fn symbols(data: &[u8], scope: &Scope) -> Result<Symbols, ReadFault> 
     let imports = || symbols::by_file(symbols::imports(&elf, is_library, exports));
     Ok(Symbols {
         imports: scope.symbols.then(imports).unwrap_or_default(),
-        exports: if scope.symbols { Exports::read(&elf) } else { Exports::default() },
+        exports: if scope.symbols {
+            Exports::read(&elf)
+        } else {
+            Exports::default()
+        },
         names: scope.symbol_names.then(|| symbols::names(&elf)),
     })
 }
@@ -200,7 +232,11 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
 /// Returns family and stem by SONAME, else by file name, and true if auditwheel added a hash to the name.
 fn identify(soname: &str, name: &str) -> Option<(&'static Family, String, bool)> {
     let catalog = catalog::catalog();
-    let plain = |name: &str| catalog.family_of(name).map(|(family, stem)| (family, stem.to_owned()));
+    let plain = |name: &str| {
+        catalog
+            .family_of(name)
+            .map(|(family, stem)| (family, stem.to_owned()))
+    };
     let unhashed = |name: &str| {
         let (stem, _) = names::split(name)?;
         let stem = names::without_hash(stem)?;
@@ -210,14 +246,20 @@ fn identify(soname: &str, name: &str) -> Option<(&'static Family, String, bool)>
     if let Some((family, stem)) = unhashed(name).or_else(|| unhashed(soname)) {
         return Some((family, stem, true));
     }
-    plain(soname).or_else(|| plain(name)).map(|(family, stem)| (family, stem, false))
+    plain(soname)
+        .or_else(|| plain(name))
+        .map(|(family, stem)| (family, stem, false))
 }
 
 fn is_library(name: &str) -> bool {
     catalog::catalog().family_of(name).is_some()
 }
 
-fn evaluate<T>(rules: &[Evidence], stem: &str, answer: impl Fn(&Evidence) -> Option<T>) -> Vec<(usize, T)> {
+fn evaluate<T>(
+    rules: &[Evidence],
+    stem: &str,
+    answer: impl Fn(&Evidence) -> Option<T>,
+) -> Vec<(usize, T)> {
     let concerns = |rule: &Evidence| match rule {
         Evidence::Text { file, .. }
         | Evidence::Function { file, .. }
@@ -237,37 +279,66 @@ fn evaluate<T>(rules: &[Evidence], stem: &str, answer: impl Fn(&Evidence) -> Opt
 
 fn version_by(rule: &Evidence, elf: &Elf<'_>, release: &dyn Fn()) -> Option<Version> {
     match rule {
-        Evidence::Text { after, then, separator, .. } => {
+        Evidence::Text {
+            after,
+            then,
+            separator,
+            ..
+        } => {
             let text = |window: &[u8]| text_version(window, after, then.as_deref(), *separator);
-            elf.constants().iter().find_map(|range| in_windows(range, release, text))
+            elf.constants()
+                .iter()
+                .find_map(|range| in_windows(range, release, text))
         }
-        Evidence::Function { name, major, minor, from, to, .. } => {
+        Evidence::Function {
+            name,
+            major,
+            minor,
+            from,
+            to,
+            ..
+        } => {
             let function = exported(elf, name)?;
-            let number = instructions::only_constant(elf.bytes_of(&function)?, elf.machine(), *from, *to)?;
+            let number =
+                instructions::only_constant(elf.bytes_of(&function)?, elf.machine(), *from, *to)?;
             match major {
                 1 => Some(Version::new(&[number])),
                 _ => Some(Version::from_scaled(number, *major, *minor)),
             }
         }
         Evidence::Object { name, .. } => {
-            let bytes = elf.bytes_of(&exported(elf, name)?)?.get(..4)?.try_into().ok()?;
+            let bytes = elf
+                .bytes_of(&exported(elf, name)?)?
+                .get(..4)?
+                .try_into()
+                .ok()?;
             let value = u32::from_le_bytes(bytes);
-            Some(Version::new(&[value >> 16, value >> 8 & 0xff, value & 0xff]))
+            Some(Version::new(&[
+                value >> 16,
+                value >> 8 & 0xff,
+                value & 0xff,
+            ]))
         }
         Evidence::Pointer { name, .. } if elf.machine() == X86_64 => {
             let function = exported(elf, name)?;
-            let target = instructions::returned_address(elf.bytes_of(&function)?, function.address)?;
+            let target =
+                instructions::returned_address(elf.bytes_of(&function)?, function.address)?;
             let numbers = elf.data_at(target)?.get(..12)?.chunks_exact(4);
-            let numbers: Vec<u32> =
-                numbers.map(|four| u32::from_le_bytes(four.try_into().expect("four bytes"))).collect();
+            let numbers: Vec<u32> = numbers
+                .map(|four| u32::from_le_bytes(four.try_into().expect("four bytes")))
+                .collect();
             // Larger numbers are other data.
-            numbers.iter().all(|number| *number < 1000).then(|| Version::new(&numbers))
+            numbers
+                .iter()
+                .all(|number| *number < 1000)
+                .then(|| Version::new(&numbers))
         }
         Evidence::Printed { major, .. } => {
             let soname = std::str::from_utf8(elf.soname()?).ok()?;
             let is_own = catalog::soname_number(soname) == Some(*major);
             let mut code = elf.code().into_iter().filter(|_| is_own);
-            let numbers = code.find_map(|code| instructions::printed_version(code, elf.machine(), *major));
+            let numbers =
+                code.find_map(|code| instructions::printed_version(code, elf.machine(), *major));
             numbers.map(|numbers| Version::new(&numbers))
         }
         Evidence::Embedded => embedded_runtime(elf, release).map(|cuda| cuda.version()),
@@ -276,10 +347,17 @@ fn version_by(rule: &Evidence, elf: &Elf<'_>, release: &dyn Fn()) -> Option<Vers
 }
 
 fn exported<'d>(elf: &Elf<'d>, name: &str) -> Option<elf::Symbol<'d>> {
-    elf.symbols().into_iter().find(|symbol| symbol.defined && symbol.name == name.as_bytes())
+    elf.symbols()
+        .into_iter()
+        .find(|symbol| symbol.defined && symbol.name == name.as_bytes())
 }
 
-fn text_version(data: &[u8], after: &str, then: Option<&str>, separator: Option<char>) -> Option<Version> {
+fn text_version(
+    data: &[u8],
+    after: &str,
+    then: Option<&str>,
+    separator: Option<char>,
+) -> Option<Version> {
     memchr::memmem::find_iter(data, after.as_bytes()).find_map(|at| {
         let rest = &data[at + after.len()..];
         let rest = &rest[..rest.len().min(TEXT_LIMIT)];
@@ -289,9 +367,13 @@ fn text_version(data: &[u8], after: &str, then: Option<&str>, separator: Option<
             None => rest,
         };
         let separator = separator.unwrap_or('.');
-        let length =
-            rest.iter().take_while(|byte| byte.is_ascii_digit() || **byte == separator as u8).count();
-        let text = std::str::from_utf8(&rest[..length]).ok()?.trim_matches(separator);
+        let length = rest
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit() || **byte == separator as u8)
+            .count();
+        let text = std::str::from_utf8(&rest[..length])
+            .ok()?
+            .trim_matches(separator);
         let text = text.replace(separator, ".");
         let numbers: Vec<&str> = text.split('.').take(4).collect();
         numbers.join(".").parse().ok()
@@ -301,13 +383,20 @@ fn text_version(data: &[u8], after: &str, then: Option<&str>, separator: Option<
 /// Returns the version of the CUDA runtime that is linked into a library.
 fn embedded_runtime(elf: &Elf<'_>, release: &dyn Fn()) -> Option<CudaVersion> {
     let runtime = |window: &[u8]| instructions::runtime_version(window, elf.machine());
-    let number = elf.code().iter().find_map(|range| in_windows(range, release, runtime));
+    let number = elf
+        .code()
+        .iter()
+        .find_map(|range| in_windows(range, release, runtime));
     number.map(CudaVersion::from_number)
 }
 
 /// Returns the first result in a range of up to hundreds of megabytes, with one window of it in memory at a time.
 /// Windows overlap by more than the longest match.
-fn in_windows<T>(range: &[u8], release: &dyn Fn(), search: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
+fn in_windows<T>(
+    range: &[u8],
+    release: &dyn Fn(),
+    search: impl Fn(&[u8]) -> Option<T>,
+) -> Option<T> {
     const WINDOW: usize = 4 << 20;
     const OVERLAP: usize = 256;
     (0..range.len()).step_by(WINDOW).find_map(|start| {
@@ -329,7 +418,10 @@ fn forward_compatibility(note: &[u8]) -> Option<ForwardCompatibility> {
     }
     let end = memchr::memchr(0, note).unwrap_or(note.len());
     let note: Note = serde_json::from_slice(&note[..end]).ok()?;
-    Some(ForwardCompatibility { cuda: note.cuda.parse().ok(), kernel_branches: note.driver })
+    Some(ForwardCompatibility {
+        cuda: note.cuda.parse().ok(),
+        kernel_branches: note.driver,
+    })
 }
 
 #[cfg(test)]
@@ -340,7 +432,13 @@ mod tests {
     fn texts_give_versions() {
         let (tools, nccl) = ("Cuda compilation tools, release ", "NCCL version ");
         for (text, after, then, separator, expected) in [
-            ("x cudnn_version_9_10_2_21_36061468_e0", "cudnn_version_", None, Some('_'), "9.10.2.21"),
+            (
+                "x cudnn_version_9_10_2_21_36061468_e0",
+                "cudnn_version_",
+                None,
+                Some('_'),
+                "9.10.2.21",
+            ),
             // The version follows in the same text: NVRTC 11.8 has a format with other texts after it.
             (
                 "Cuda compilation tools, release %d.%d,\0, V1\0Cuda compilation tools, release 11.8, V11.8.89\0",
@@ -349,27 +447,50 @@ mod tests {
                 None,
                 "11.8.89",
             ),
-            ("NCCL version 2.21.5+cuda12.4\n", nccl, Some("+cuda"), None, "12.4"),
-            ("NCCL version %d then NCCL version 2.1", nccl, None, None, "2.1"),
+            (
+                "NCCL version 2.21.5+cuda12.4\n",
+                nccl,
+                Some("+cuda"),
+                None,
+                "12.4",
+            ),
+            (
+                "NCCL version %d then NCCL version 2.1",
+                nccl,
+                None,
+                None,
+                "2.1",
+            ),
             ("cudnn_version_", "cudnn_version_", None, Some('_'), ""),
         ] {
             let version = text_version(text.as_bytes(), after, then, separator);
-            assert_eq!(version.map_or(String::new(), |version| version.to_string()), expected, "{text}");
+            assert_eq!(
+                version.map_or(String::new(), |version| version.to_string()),
+                expected,
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn renamed_files_are_known_for_what_they_were() {
         let identified = |soname, name| {
-            identify(soname, name).map(|(family, stem, renamed)| (family.name.as_str(), stem, renamed))
+            identify(soname, name)
+                .map(|(family, stem, renamed)| (family.name.as_str(), stem, renamed))
         };
         let shim = "libcudnn-74a4c495.so.9.1.0";
-        assert_eq!(identified(shim, shim), Some(("cudnn", "libcudnn".to_owned(), true)));
+        assert_eq!(
+            identified(shim, shim),
+            Some(("cudnn", "libcudnn".to_owned(), true))
+        );
         assert_eq!(
             identified("libcudart.so.12", "libcudart.41118559.so.12"),
             Some(("cudart", "libcudart".to_owned(), true))
         );
-        assert_eq!(identified("libcudnn.so.9", "libcudnn.so"), Some(("cudnn", "libcudnn".to_owned(), false)));
+        assert_eq!(
+            identified("libcudnn.so.9", "libcudnn.so"),
+            Some(("cudnn", "libcudnn".to_owned(), false))
+        );
         assert_eq!(identified("libz.so.1", "libz.so.1"), None);
     }
 }

@@ -36,10 +36,19 @@ struct Module<'d> {
 pub(super) fn find(look: &mut ScanContext<'_>) -> Vec<Extension> {
     let host = look.host;
     let sites = &look.scope.site_packages;
-    let distributions: Vec<Distribution> = sites.iter().flat_map(|site| distributions(host, site)).collect();
+    let distributions: Vec<Distribution> = sites
+        .iter()
+        .flat_map(|site| distributions(host, site))
+        .collect();
     let mut all = Vec::new();
-    for framework in catalog().frameworks.iter().filter(|framework| !framework.own_libraries.is_empty()) {
-        let directory = Path::new(&framework.core_objects[0]).parent().unwrap_or(Path::new(""));
+    for framework in catalog()
+        .frameworks
+        .iter()
+        .filter(|framework| !framework.own_libraries.is_empty())
+    {
+        let directory = Path::new(&framework.core_objects[0])
+            .parent()
+            .unwrap_or(Path::new(""));
         let mut directories = sites.iter().map(|site| site.join(directory));
         let Some((directory, stat)) =
             directories.find_map(|path| host.stat(&path).ok().map(|stat| (path, stat)))
@@ -50,7 +59,12 @@ pub(super) fn find(look: &mut ScanContext<'_>) -> Vec<Extension> {
         let libraries: Vec<PathBuf> = libraries.map(|entry| directory.join(&entry.name)).collect();
         let modules = modules(host, framework, &distributions);
         let print = fingerprint(look, &libraries, &modules);
-        if let Some((_, found)) = look.known.extensions.get(&stat).filter(|(of, _)| Some(*of) == print) {
+        if let Some((_, found)) = look
+            .known
+            .extensions
+            .get(&stat)
+            .filter(|(of, _)| Some(*of) == print)
+        {
             all.extend(found);
             continue;
         }
@@ -69,33 +83,72 @@ fn distributions(host: &Host, site: &Path) -> Vec<Distribution> {
     let entries = host.list(site).unwrap_or_default();
     let described = |directory: &str| {
         let (name, version) = wheel::distribution(directory)?;
-        Some(Distribution { directory: site.join(directory), name, version: version.to_owned() })
+        Some(Distribution {
+            directory: site.join(directory),
+            name,
+            version: version.to_owned(),
+        })
     };
-    entries.iter().filter_map(|entry| described(entry.name.to_str()?)).collect()
+    entries
+        .iter()
+        .filter_map(|entry| described(entry.name.to_str()?))
+        .collect()
 }
 
 /// The shared objects in the records of distributions, other than those of the framework and of NVIDIA.
-fn modules<'d>(host: &Host, framework: &Framework, distributions: &'d [Distribution]) -> Vec<Module<'d>> {
+fn modules<'d>(
+    host: &Host,
+    framework: &Framework,
+    distributions: &'d [Distribution],
+) -> Vec<Module<'d>> {
     let recorded = parallel::map(distributions, |by| {
         let is_other = !framework.distributions.contains(&by.name);
-        let record = host.read(&by.directory.join("RECORD")).ok().filter(|_| is_other).unwrap_or_default();
+        let record = host
+            .read(&by.directory.join("RECORD"))
+            .ok()
+            .filter(|_| is_other)
+            .unwrap_or_default();
         let listed = metadata::record(&record, &|path| !records::is_library(path));
-        let paths = listed.into_iter().map(|(path, _)| by.directory.with_file_name(path));
-        paths.filter_map(|path| Some((host.stat(&path).ok()?, path))).collect::<Vec<_>>()
+        let paths = listed
+            .into_iter()
+            .map(|(path, _)| by.directory.with_file_name(path));
+        paths
+            .filter_map(|path| Some((host.stat(&path).ok()?, path)))
+            .collect::<Vec<_>>()
     });
     let modules = distributions.iter().zip(recorded);
-    let of = |(by, found): (_, Vec<_>)| found.into_iter().map(move |(stat, path)| Module { path, stat, by });
+    let of = |(by, found): (_, Vec<_>)| {
+        found
+            .into_iter()
+            .map(move |(stat, path)| Module { path, stat, by })
+    };
     modules.flat_map(of).collect()
 }
 
 /// Identifies everything that is compared; none if a file has just changed.
-fn fingerprint(look: &ScanContext<'_>, libraries: &[PathBuf], modules: &[Module<'_>]) -> Option<u64> {
+fn fingerprint(
+    look: &ScanContext<'_>,
+    libraries: &[PathBuf],
+    modules: &[Module<'_>],
+) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
-    let of_libraries = libraries.iter().filter_map(|path| Some((path, look.host.stat(path).ok()?)));
-    for (path, stat) in of_libraries.chain(modules.iter().map(|module| (&module.path, module.stat))) {
+    let of_libraries = libraries
+        .iter()
+        .filter_map(|path| Some((path, look.host.stat(path).ok()?)));
+    for (path, stat) in of_libraries.chain(modules.iter().map(|module| (&module.path, module.stat)))
+    {
         // A path that is not text would not come back as it was.
-        path.to_str().filter(|_| look.known.is_settled(&stat))?.hash(&mut hasher);
-        (stat.id.device, stat.id.inode, stat.size, stat.modified, stat.changed).hash(&mut hasher);
+        path.to_str()
+            .filter(|_| look.known.is_settled(&stat))?
+            .hash(&mut hasher);
+        (
+            stat.id.device,
+            stat.id.inode,
+            stat.size,
+            stat.modified,
+            stat.changed,
+        )
+            .hash(&mut hasher);
     }
     Some(hasher.finish())
 }
@@ -108,18 +161,34 @@ fn compare(
     distributions: &[Distribution],
 ) -> Vec<Extension> {
     let uses = parallel::map(modules, |module| Use::read(host, framework, &module.path));
-    let uses: Vec<(&Module<'_>, Use)> =
-        modules.iter().zip(uses).filter_map(|(module, uses)| Some((module, uses?))).collect();
-    let is_its = |distribution: &&Distribution| framework.distributions.contains(&distribution.name);
-    let version = distributions.iter().find(is_its).map_or("", |distribution| &distribution.version);
+    let uses: Vec<(&Module<'_>, Use)> = modules
+        .iter()
+        .zip(uses)
+        .filter_map(|(module, uses)| Some((module, uses?)))
+        .collect();
+    let is_its =
+        |distribution: &&Distribution| framework.distributions.contains(&distribution.name);
+    let version = distributions
+        .iter()
+        .find(is_its)
+        .map_or("", |distribution| &distribution.version);
     let installed = if uses.is_empty() { &[] } else { libraries };
-    let libraries: Vec<Library> =
-        parallel::map(installed, |path| Library::read(host, path)).into_iter().flatten().collect();
-    let of_framework = installed.iter().filter_map(|path| path.file_name()?.to_str());
-    let beside = modules.iter().filter_map(|module| Some((module.path.file_name()?.to_str()?, &module.path)));
+    let libraries: Vec<Library> = parallel::map(installed, |path| Library::read(host, path))
+        .into_iter()
+        .flatten()
+        .collect();
+    let of_framework = installed
+        .iter()
+        .filter_map(|path| path.file_name()?.to_str());
+    let beside = modules
+        .iter()
+        .filter_map(|module| Some((module.path.file_name()?.to_str()?, &module.path)));
     let beside: BTreeMap<&str, &PathBuf> = beside.collect();
     let present: BTreeSet<&str> = of_framework.chain(beside.keys().copied()).collect();
-    let linked: BTreeSet<&String> = libraries.iter().flat_map(|library| &library.needed).collect();
+    let linked: BTreeSet<&String> = libraries
+        .iter()
+        .flat_map(|library| &library.needed)
+        .collect();
     // A library of the framework that is missing, or one of NVIDIA's of which the framework is linked against another
     // number.
     let is_lacking = |name: &&String| {
@@ -129,15 +198,28 @@ fn compare(
             || is_nvidias && linked.iter().any(is_rival)
     };
     let extension = |(module, uses): (&Module<'_>, Use)| {
-        let Distribution { directory, name, version: own, .. } = module.by;
-        let metadata = host.read_text(&directory.join("METADATA")).unwrap_or_default();
+        let Distribution {
+            directory,
+            name,
+            version: own,
+            ..
+        } = module.by;
+        let metadata = host
+            .read_text(&directory.join("METADATA"))
+            .unwrap_or_default();
         let requires = metadata::requirements(&metadata);
-        let built_for = requires.iter().find(|requires| framework.distributions.contains(&requires.name));
+        let built_for = requires
+            .iter()
+            .find(|requires| framework.distributions.contains(&requires.name));
         Extension {
             path: module.path.clone(),
             package: format!("{name} {own}"),
-            framework: format!("{} {version}", framework.name).trim_end().to_owned(),
-            built_for: built_for.and_then(Requires::pinned).map(|pin| pin.to_string()),
+            framework: format!("{} {version}", framework.name)
+                .trim_end()
+                .to_owned(),
+            built_for: built_for
+                .and_then(Requires::pinned)
+                .map(|pin| pin.to_string()),
             lacks_symbols: uses.lacking_symbols(host, &libraries, &beside),
             lacks_libraries: uses.needed.iter().filter(is_lacking).cloned().collect(),
         }
@@ -161,7 +243,10 @@ impl Library {
     fn read(host: &Host, path: &Path) -> Option<Library> {
         let data = host.map(path).ok()?;
         let elf = Elf::parse(&data).ok()?;
-        Some(Library { exports: Exports::read(&elf), needed: needed(&elf) })
+        Some(Library {
+            exports: Exports::read(&elf),
+            needed: needed(&elf),
+        })
     }
 }
 
@@ -170,7 +255,10 @@ impl Use {
     fn read(host: &Host, framework: &Framework, path: &Path) -> Option<Use> {
         let data = host.map(path).ok()?;
         let elf = Elf::parse(&data).ok()?;
-        let imports = elf.symbols().into_iter().filter(|symbol| !symbol.defined && !symbol.weak);
+        let imports = elf
+            .symbols()
+            .into_iter()
+            .filter(|symbol| !symbol.defined && !symbol.weak);
         let symbol = |symbol: elf::Symbol<'_>| {
             let name = std::str::from_utf8(symbol.name).ok()?.to_owned();
             is_in(framework.namespaces.as_deref().unwrap_or_default(), &name).then_some(Symbol {
@@ -179,7 +267,10 @@ impl Use {
                 file: String::new(),
             })
         };
-        let uses = Use { symbols: imports.filter_map(symbol).collect(), needed: needed(&elf) };
+        let uses = Use {
+            symbols: imports.filter_map(symbol).collect(),
+            needed: needed(&elf),
+        };
         let is_linked = uses.needed.iter().any(|name| is_of(framework, name));
         (is_linked || !uses.symbols.is_empty()).then_some(uses)
     }
@@ -191,19 +282,29 @@ impl Use {
         libraries: &[Library],
         beside: &BTreeMap<&str, &PathBuf>,
     ) -> Vec<String> {
-        let is_lacked = |symbol: &&Symbol| libraries.iter().all(|library| library.exports.lack(symbol));
+        let is_lacked =
+            |symbol: &&Symbol| libraries.iter().all(|library| library.exports.lack(symbol));
         let mut lacked: Vec<&Symbol> = self.symbols.iter().filter(is_lacked).collect();
-        for path in self.needed.iter().filter_map(|name| beside.get(name.as_str())) {
+        for path in self
+            .needed
+            .iter()
+            .filter_map(|name| beside.get(name.as_str()))
+        {
             if let Some(library) = Library::read(host, path).filter(|_| !lacked.is_empty()) {
                 lacked.retain(|symbol| library.exports.lack(symbol));
             }
         }
-        lacked.into_iter().map(|symbol| symbol.name.clone()).collect()
+        lacked
+            .into_iter()
+            .map(|symbol| symbol.name.clone())
+            .collect()
     }
 }
 
 fn needed(elf: &Elf<'_>) -> Vec<String> {
-    elf.needed().map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+    elf.needed()
+        .map(|name| String::from_utf8_lossy(name).into_owned())
+        .collect()
 }
 
 fn stem(name: &str) -> &str {
@@ -212,16 +313,24 @@ fn stem(name: &str) -> &str {
 
 /// True for a library of the framework.
 fn is_of(framework: &Framework, name: &str) -> bool {
-    framework.own_libraries.iter().any(|pattern| matches_pattern(pattern, stem(name)))
+    framework
+        .own_libraries
+        .iter()
+        .any(|pattern| matches_pattern(pattern, stem(name)))
 }
 
 /// True for a C++ name of one of these namespaces, as the Itanium ABI writes it: `_ZNK3c106Device3strEv`.
 fn is_in(namespaces: &[String], symbol: &str) -> bool {
-    let Some(name) = symbol.strip_prefix("_Z") else { return false };
+    let Some(name) = symbol.strip_prefix("_Z") else {
+        return false;
+    };
     let nested = name.trim_start_matches(|c: char| c.is_ascii_uppercase());
     let digits = nested.bytes().take_while(u8::is_ascii_digit).count();
     let (length, rest) = nested.split_at(digits);
-    let first = length.parse().ok().and_then(|length: usize| rest.get(..length));
+    let first = length
+        .parse()
+        .ok()
+        .and_then(|length: usize| rest.get(..length));
     name[..name.len() - nested.len()].contains('N')
         && first.is_some_and(|first| namespaces.iter().any(|namespace| namespace == first))
 }

@@ -14,7 +14,12 @@ const CONFIG: &str = "/etc/cudarun/config.toml";
 
 pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let mut roots = configured(look);
-    roots.extend(look.scope.also.iter().map(|directory| look.host.absolute(directory)));
+    roots.extend(
+        look.scope
+            .also
+            .iter()
+            .map(|directory| look.host.absolute(directory)),
+    );
     let mut places = Vec::new();
     for root in roots {
         if !look.host.is_directory(&root) {
@@ -32,14 +37,25 @@ fn below(look: &mut ScanContext<'_>, root: &Path) -> Vec<SearchLocation> {
     let names = look.children(root);
     let has = |name: &str| names.iter().any(|child| child == name);
     let mut places = vec![SearchLocation::new(root, Origin::Loose)];
-    if ["lib", "lib64", "targets", "extras", "nvvm"].into_iter().any(has) {
+    if ["lib", "lib64", "targets", "extras", "nvvm"]
+        .into_iter()
+        .any(has)
+    {
         places.extend(toolkit::places_in(look, root));
     }
     if has("conda-meta") {
         places.extend(conda::environment(look, root));
     }
-    let mut sites = if has("lib") || has("lib64") { python::site_packages(look, root) } else { Vec::new() };
-    if has("nvidia") || names.iter().any(|name| name.ends_with(".dist-info") || name.ends_with(".libs")) {
+    let mut sites = if has("lib") || has("lib64") {
+        python::site_packages(look, root)
+    } else {
+        Vec::new()
+    };
+    if has("nvidia")
+        || names
+            .iter()
+            .any(|name| name.ends_with(".dist-info") || name.ends_with(".libs"))
+    {
         sites.push(root.to_owned());
     }
     for site in sites {
@@ -64,11 +80,23 @@ fn configured(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
     look.watch(path);
     // The settings refuse a file that another user could change, unless they are told to read none.
     let is_closed = judge_file(look.host, path).is_ok();
-    let Some(text) = look.host.read_text(path).ok().filter(|_| is_closed) else { return Vec::new() };
+    let Some(text) = look.host.read_text(path).ok().filter(|_| is_closed) else {
+        return Vec::new();
+    };
     match toml::from_str::<Config>(&text) {
-        Ok(config) => config.search.roots.into_iter().filter(|root| root.is_absolute()).collect(),
+        Ok(config) => config
+            .search
+            .roots
+            .into_iter()
+            .filter(|root| root.is_absolute())
+            .collect(),
         Err(error) => {
-            look.warn(path, ReadFault::BadRecord { what: error.message().to_owned() });
+            look.warn(
+                path,
+                ReadFault::BadRecord {
+                    what: error.message().to_owned(),
+                },
+            );
             Vec::new()
         }
     }

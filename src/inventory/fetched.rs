@@ -10,7 +10,11 @@ pub const ABOUT: &str = "meta.toml";
 pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let mut places = Vec::new();
     for store in &look.scope.stores {
-        for name in look.children(store).into_iter().filter(|name| !name.starts_with('.')) {
+        for name in look
+            .children(store)
+            .into_iter()
+            .filter(|name| !name.starts_with('.'))
+        {
             let entry = store.join(name);
             if look.host.is_file(&entry.join(ABOUT)) {
                 places.extend(wheel::in_site_packages(look, &entry));

@@ -14,15 +14,28 @@ const GPUS: &str = "/proc/driver/nvidia/gpus";
 
 pub(super) fn list(look: &mut ScanContext<'_>) -> Vec<Gpu> {
     let entries = look.children(Path::new(GPUS));
-    let directories: Vec<PathBuf> = entries.iter().map(|entry| Path::new(GPUS).join(entry)).collect();
-    look.watched.extend(directories.iter().map(|directory| directory.join("information")));
-    directories.iter().filter_map(|directory| read(look.host, directory)).collect()
+    let directories: Vec<PathBuf> = entries
+        .iter()
+        .map(|entry| Path::new(GPUS).join(entry))
+        .collect();
+    look.watched.extend(
+        directories
+            .iter()
+            .map(|directory| directory.join("information")),
+    );
+    directories
+        .iter()
+        .filter_map(|directory| read(look.host, directory))
+        .collect()
 }
 
 /// The GPUs in the order of their buses, by which NVIDIA's tools number them.
 pub fn gpus(host: &Host) -> Vec<Gpu> {
     let entries = host.list(Path::new(GPUS)).unwrap_or_default();
-    entries.iter().filter_map(|entry| read(host, &Path::new(GPUS).join(&entry.name))).collect()
+    entries
+        .iter()
+        .filter_map(|entry| read(host, &Path::new(GPUS).join(&entry.name)))
+        .collect()
 }
 
 /// [`nodes`], which are watched from now on.
@@ -37,25 +50,37 @@ pub(super) fn nodes(host: &Host) -> Vec<PathBuf> {
     let is_gpu = |name: &str| {
         let rest = name.strip_prefix("nvidia");
         name == "dxg"
-            || rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+            || rest.is_some_and(|rest| {
+                !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit())
+            })
     };
     let entries = host.list(Path::new("/dev")).unwrap_or_default();
-    let nodes = entries.iter().filter(|entry| entry.name.to_str().is_some_and(is_gpu));
-    nodes.map(|entry| Path::new("/dev").join(&entry.name)).collect()
+    let nodes = entries
+        .iter()
+        .filter(|entry| entry.name.to_str().is_some_and(is_gpu));
+    nodes
+        .map(|entry| Path::new("/dev").join(&entry.name))
+        .collect()
 }
 
 fn read(host: &Host, directory: &Path) -> Option<Gpu> {
     let information = host.read_text(&directory.join("information")).ok()?;
     let field = |name: &str| {
-        let value = information.lines().find_map(|line| line.strip_prefix(name))?;
+        let value = information
+            .lines()
+            .find_map(|line| line.strip_prefix(name))?;
         Some(value.trim_start_matches(':').trim().to_owned())
     };
-    let bus = field("Bus Location").or_else(|| Some(directory.file_name()?.to_str()?.to_owned()))?;
-    let device = host.read_text(&Path::new("/sys/bus/pci/devices").join(&bus).join("device")).ok();
+    let bus =
+        field("Bus Location").or_else(|| Some(directory.file_name()?.to_str()?.to_owned()))?;
+    let device = host
+        .read_text(&Path::new("/sys/bus/pci/devices").join(&bus).join("device"))
+        .ok();
     // Before a process has used the GPU its UUID is all question marks.
     let uuid = field("GPU UUID").filter(|uuid| uuid.starts_with("GPU-") && !uuid.contains('?'));
     let is_excluded = field("GPU Excluded").is_some_and(|excluded| excluded == "Yes");
-    let id = device.and_then(|text| u16::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok());
+    let id =
+        device.and_then(|text| u16::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok());
     let known = id.and_then(catalog::gpu);
     let product = known.map(|(_, _, product)| product.to_owned());
     Some(Gpu {
@@ -68,6 +93,10 @@ fn read(host: &Host, directory: &Path) -> Option<Gpu> {
         bus,
         uuid,
         minor: field("Device Minor").and_then(|minor| minor.parse().ok()),
-        visible: if is_excluded { Visible::No } else { Visible::Yes },
+        visible: if is_excluded {
+            Visible::No
+        } else {
+            Visible::Yes
+        },
     })
 }

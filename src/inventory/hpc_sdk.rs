@@ -23,7 +23,10 @@ pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     look.watched.extend(named.iter().cloned());
     let versions = |look: &mut ScanContext<'_>, base: &Path| -> Vec<PathBuf> {
         let versions = base.join(platform);
-        look.children_if_there(&versions).into_iter().map(|version| versions.join(version)).collect()
+        look.children_if_there(&versions)
+            .into_iter()
+            .map(|version| versions.join(version))
+            .collect()
     };
     named.extend(base.iter().flat_map(|base| versions(look, base)));
     let roots = [named.clone(), versions(look, Path::new(HOME))].concat();
@@ -32,7 +35,11 @@ pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let mut places = Vec::new();
     for root in &roots {
         let below = places_in(look, root);
-        places.extend(if named.contains(root) { location::named(below) } else { below });
+        places.extend(if named.contains(root) {
+            location::named(below)
+        } else {
+            below
+        });
     }
     places
 }
@@ -46,7 +53,10 @@ pub(super) fn places_in(look: &mut ScanContext<'_>, root: &Path) -> Vec<SearchLo
         for root in numbered(look, &part).into_iter().chain([part.clone()]) {
             if part.ends_with("comm_libs") {
                 for library in ["nccl", "nvshmem"] {
-                    places.push(SearchLocation::new(root.join(library).join("lib"), Origin::Toolkit));
+                    places.push(SearchLocation::new(
+                        root.join(library).join("lib"),
+                        Origin::Toolkit,
+                    ));
                 }
                 continue;
             }
@@ -56,7 +66,10 @@ pub(super) fn places_in(look: &mut ScanContext<'_>, root: &Path) -> Vec<SearchLo
             }
         }
     }
-    places.push(SearchLocation::new(root.join("compilers/lib"), Origin::Bundled));
+    places.push(SearchLocation::new(
+        root.join("compilers/lib"),
+        Origin::Bundled,
+    ));
     places
 }
 

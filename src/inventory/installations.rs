@@ -46,25 +46,45 @@ pub(super) fn find(look: &mut ScanContext<'_>, places: Vec<SearchLocation>) -> F
     while !places.is_empty() {
         let directories = places.keys().cloned().collect();
         for contents in scan.look_into(look, directories) {
-            let names = contents
-                .candidates
-                .iter()
-                .flat_map(|candidate| candidate.names.iter().map(|name| (name.clone(), candidate.stat.id)));
-            found.directories.insert(contents.directory.clone(), names.collect());
+            let names = contents.candidates.iter().flat_map(|candidate| {
+                candidate
+                    .names
+                    .iter()
+                    .map(|name| (name.clone(), candidate.stat.id))
+            });
+            found
+                .directories
+                .insert(contents.directory.clone(), names.collect());
             let place = &places[&contents.directory];
-            found.installations.extend(installations_in(look.host, &mut paths, place, contents));
+            found
+                .installations
+                .extend(installations_in(look.host, &mut paths, place, contents));
         }
-        let members = found.installations.iter().flat_map(|installation| &installation.files);
-        let searched = members.flat_map(|member| &member.searched).map(|searched| &searched.directory);
-        let new: BTreeSet<&PathBuf> = searched.filter(|directory| !scan.has_seen(directory)).collect();
-        let loose = new.into_iter().map(|directory| SearchLocation::new(directory, Origin::Loose)).collect();
+        let members = found
+            .installations
+            .iter()
+            .flat_map(|installation| &installation.files);
+        let searched = members
+            .flat_map(|member| &member.searched)
+            .map(|searched| &searched.directory);
+        let new: BTreeSet<&PathBuf> = searched
+            .filter(|directory| !scan.has_seen(directory))
+            .collect();
+        let loose = new
+            .into_iter()
+            .map(|directory| SearchLocation::new(directory, Origin::Loose))
+            .collect();
         places = location::merge(&mut paths.resolver, &mut look.watched, loose);
         places.retain(|directory, _| !scan.has_seen(directory));
     }
     look.watched.extend(paths.owners.asked());
     look.watched.extend(paths.headers);
-    let ranks: HashMap<&OsStr, usize> =
-        found.directories.keys().enumerate().map(|(rank, path)| (path.as_os_str(), rank)).collect();
+    let ranks: HashMap<&OsStr, usize> = found
+        .directories
+        .keys()
+        .enumerate()
+        .map(|(rank, path)| (path.as_os_str(), rank))
+        .collect();
     found.installations = merge_equal(found.installations, &look.scope.site_packages, &ranks);
     found
 }
@@ -76,7 +96,11 @@ fn installations_in(
     place: &SearchLocation,
     contents: Contents,
 ) -> Vec<Installation> {
-    let Contents { directory, stat, candidates } = contents;
+    let Contents {
+        directory,
+        stat,
+        candidates,
+    } = contents;
     let mut groups: BTreeMap<(&str, Option<u32>, bool), Vec<Candidate>> = BTreeMap::new();
     for candidate in candidates {
         let family = candidate.file.family();
@@ -84,11 +108,15 @@ fn installations_in(
             Group::Soname => catalog::soname_number(&candidate.file.soname),
             Group::Place => None,
         };
-        groups.entry((&family.name, soname, candidate.file.renamed)).or_default().push(candidate);
+        groups
+            .entry((&family.name, soname, candidate.file.renamed))
+            .or_default()
+            .push(candidate);
     }
     let assemble = |((_, soname, renamed), candidates): ((_, _, bool), Vec<Candidate>)| {
-        let is_owned =
-            candidates.iter().any(|c| c.names.iter().any(|name| place.packaged.contains_key(name)));
+        let is_owned = candidates
+            .iter()
+            .any(|c| c.names.iter().any(|name| place.packaged.contains_key(name)));
         let origin = match place.origin {
             _ if renamed => Origin::Bundled,
             // A file of no package beside files of a package.
@@ -101,7 +129,9 @@ fn installations_in(
         let everybody = open.iter().filter(|open| open.who == ChangedBy::Everybody);
         installation
             .problems
-            .extend(everybody.map(|open| Problem::WorldWritable { path: open.path.clone() }));
+            .extend(everybody.map(|open| Problem::WorldWritable {
+                path: open.path.clone(),
+            }));
         installation.open = open;
         installation.open.extend(place.led_by.clone());
         installation.is_named = place.is_named;
@@ -123,12 +153,17 @@ fn assemble(
     let (packaged, claimed) = claims::settle(place, &candidates);
     problems.extend(claimed);
     let family = candidates[0].file.family();
-    let main = candidates.iter().find(|c| c.file.stem == family.main).unwrap_or(&candidates[0]);
+    let main = candidates
+        .iter()
+        .find(|c| c.file.stem == family.main)
+        .unwrap_or(&candidates[0]);
     let record = main.names.iter().find_map(|name| packaged.get(name));
     let versions = versions::determine(host, directory, main, soname, &candidates, record);
     paths.headers.extend(versions.header);
     problems.extend(versions.problems);
-    let cuda = strongest(&candidates, |file| &file.cuda).copied().or_else(|| cuda_of_package(record));
+    let cuda = strongest(&candidates, |file| &file.cuda)
+        .copied()
+        .or_else(|| cuda_of_package(record));
     let built_for = strongest(&candidates, |file| &file.built_for).copied();
     let missing = missing_stems(family, soname, versions.version, &candidates);
     let is_shim = |candidate: &Candidate| family.is_shim(&candidate.file.stem, soname);
@@ -144,7 +179,10 @@ fn assemble(
         }
         let recorded = packaged.get(name).and_then(|packaged| packaged.size);
         if let Some(recorded) = recorded.filter(|size| *size != candidate.stat.size) {
-            problems.push(Problem::SizeIsNotRecorded { file: name.clone(), recorded });
+            problems.push(Problem::SizeIsNotRecorded {
+                file: name.clone(),
+                recorded,
+            });
         }
     }
     let mut installation = Installation {
@@ -165,12 +203,17 @@ fn assemble(
         position: None,
         loader_gives: false,
         forward_compatibility: main.file.forward_compatibility.clone(),
-        files: candidates.into_iter().map(|candidate| member(paths, directory, candidate)).collect(),
+        files: candidates
+            .into_iter()
+            .map(|candidate| member(paths, directory, candidate))
+            .collect(),
         serves: BTreeMap::new(),
         problems,
     };
     let required = family.required(soname.unwrap_or(0));
-    let gpus = catalog::architectures().iter().map(|architecture| architecture.capability);
+    let gpus = catalog::architectures()
+        .iter()
+        .map(|architecture| architecture.capability);
     installation.serves = installation.code_for(gpus, &required);
     installation
 }
@@ -184,11 +227,17 @@ fn open(
     candidates: &[Candidate],
 ) -> Vec<WritablePath> {
     let mut open = owners.open(directory, stat);
-    let parents: BTreeSet<&Path> =
-        candidates.iter().filter_map(|candidate| candidate.path.parent()).collect();
+    let parents: BTreeSet<&Path> = candidates
+        .iter()
+        .filter_map(|candidate| candidate.path.parent())
+        .collect();
     open.extend(owners.replaceable(directory));
     for parent in parents.into_iter().filter(|parent| *parent != directory) {
-        open.extend(host.stat(parent).iter().flat_map(|stat| owners.open(parent, stat)));
+        open.extend(
+            host.stat(parent)
+                .iter()
+                .flat_map(|stat| owners.open(parent, stat)),
+        );
         open.extend(owners.replaceable(parent));
     }
     for candidate in candidates {
@@ -210,7 +259,9 @@ fn second_of_one_soname(candidates: &mut Vec<Candidate>) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut seen: BTreeMap<String, (u64, Option<String>)> = BTreeMap::new();
     candidates.retain(|candidate| {
-        let File { soname, build_id, .. } = &*candidate.file;
+        let File {
+            soname, build_id, ..
+        } = &*candidate.file;
         let build = (candidate.stat.size, build_id.clone());
         let Some(first) = seen.get(soname) else {
             seen.insert(soname.clone(), build);
@@ -218,7 +269,10 @@ fn second_of_one_soname(candidates: &mut Vec<Candidate>) -> Vec<Problem> {
         };
         if *first != build || build_id.is_none() {
             let file = candidate.names[0].clone();
-            problems.push(Problem::SecondOfOneSoname { soname: soname.clone(), file });
+            problems.push(Problem::SecondOfOneSoname {
+                soname: soname.clone(),
+                file,
+            });
         }
         false
     });
@@ -227,9 +281,29 @@ fn second_of_one_soname(candidates: &mut Vec<Candidate>) -> Vec<Problem> {
 
 fn member(paths: &mut Paths<'_>, directory: &Path, candidate: Candidate) -> Member {
     let searched = paths.searched(directory, &candidate.file);
-    let Candidate { file, symbols, names, stat, path } = candidate;
-    let File { stem, soname, build_id, needed, needs, rpath, runpath, code, .. } = Arc::unwrap_or_clone(file);
-    let Symbols { imports, exports, names: symbols } = Arc::unwrap_or_clone(symbols);
+    let Candidate {
+        file,
+        symbols,
+        names,
+        stat,
+        path,
+    } = candidate;
+    let File {
+        stem,
+        soname,
+        build_id,
+        needed,
+        needs,
+        rpath,
+        runpath,
+        code,
+        ..
+    } = Arc::unwrap_or_clone(file);
+    let Symbols {
+        imports,
+        exports,
+        names: symbols,
+    } = Arc::unwrap_or_clone(symbols);
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     Member {
         stem,
@@ -258,16 +332,30 @@ fn member(paths: &mut Paths<'_>, directory: &Path, candidate: Candidate) -> Memb
 
 impl<'h> Paths<'h> {
     fn new(host: &'h Host, machine: u16) -> Paths<'h> {
-        let (tokens, resolver, owners) =
-            (Tokens::new(host, machine), RealPaths::new(host), Owners::new(host));
-        Paths { host, tokens, resolver, owners, headers: BTreeSet::new() }
+        let (tokens, resolver, owners) = (
+            Tokens::new(host, machine),
+            RealPaths::new(host),
+            Owners::new(host),
+        );
+        Paths {
+            host,
+            tokens,
+            resolver,
+            owners,
+            headers: BTreeSet::new(),
+        }
     }
 
     /// Returns the directories of its DT_RPATH, for a file that is opened in its own directory.
     fn searched(&mut self, directory: &Path, file: &File) -> Vec<RpathDirectory> {
-        let elements = file.rpath.iter().flat_map(|rpath| rpath.split(|byte| *byte == b':'));
+        let elements = file
+            .rpath
+            .iter()
+            .flat_map(|rpath| rpath.split(|byte| *byte == b':'));
         let searched = elements.filter_map(|element| {
-            let path = self.host.absolute(&self.tokens.expand(element, Some(directory))?);
+            let path = self
+                .host
+                .absolute(&self.tokens.expand(element, Some(directory))?);
             let directory = self.resolver.real(&path)?;
             Some(RpathDirectory {
                 directory,
@@ -282,7 +370,10 @@ impl<'h> Paths<'h> {
 fn origin_of(origin: Origin, directory: &Path, candidates: &[Candidate]) -> Origin {
     let first = &candidates[0];
     let family = first.file.family();
-    let main = candidates.iter().find(|candidate| candidate.file.stem == family.main).unwrap_or(first);
+    let main = candidates
+        .iter()
+        .find(|candidate| candidate.file.stem == family.main)
+        .unwrap_or(first);
     let is_driver = family.name == "driver";
     match origin {
         Origin::Bundled => Origin::Bundled,
@@ -313,9 +404,13 @@ fn merge_equal(
 ) -> Vec<Installation> {
     let rank = |installation: &Installation| ranks.get(installation.directory.as_os_str()).copied();
     installations.sort_by_cached_key(|installation| {
-        let is_in_site = site_packages.iter().any(|site| installation.directory.starts_with(site));
-        let has_real_files =
-            installation.files.iter().all(|member| member.path.parent() == Some(&installation.directory));
+        let is_in_site = site_packages
+            .iter()
+            .any(|site| installation.directory.starts_with(site));
+        let has_real_files = installation
+            .files
+            .iter()
+            .all(|member| member.path.parent() == Some(&installation.directory));
         (
             !is_in_site,
             !has_real_files,
@@ -336,7 +431,11 @@ fn merge_equal(
                 && installation.is_incomplete() == known.is_incomplete()
         };
         let first = installation.files[0].id;
-        match by_file.get(&first).and_then(|indices| indices.iter().find(same)).copied() {
+        match by_file
+            .get(&first)
+            .and_then(|indices| indices.iter().find(same))
+            .copied()
+        {
             Some(index) => kept[index].absorb(installation),
             None => {
                 for member in &installation.files {
@@ -346,8 +445,12 @@ fn merge_equal(
             }
         }
     }
-    let order: HashMap<&str, usize> =
-        catalog().families.iter().enumerate().map(|(index, family)| (family.name.as_str(), index)).collect();
+    let order: HashMap<&str, usize> = catalog()
+        .families
+        .iter()
+        .enumerate()
+        .map(|(index, family)| (family.name.as_str(), index))
+        .collect();
     kept.sort_by_cached_key(|installation| {
         let place = (installation.origin, rank(installation));
         (
@@ -362,11 +465,19 @@ fn merge_equal(
 /// Returns 12 for `nvidia-cudnn-cu12 9.1.0.70`, `libcudnn9-cuda-12 9.1.0.70-1` and `cudnn 9.1.1.17 cuda12_2`. Parts of a
 /// toolkit have no such word; they were built for their own major.
 fn cuda_of_package(record: Option<&Packaged>) -> Option<u32> {
-    let words: Vec<&str> = record?.package.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+    let words: Vec<&str> = record?
+        .package
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .collect();
     let major = |word: &str| word.parse::<u32>().ok().filter(|_| word.len() == 2);
-    let attached =
-        words.iter().filter_map(|word| word.strip_prefix("cuda").or_else(|| word.strip_prefix("cu")));
-    let next = words.windows(2).filter(|pair| pair[0] == "cuda").map(|pair| pair[1]);
+    let attached = words.iter().filter_map(|word| {
+        word.strip_prefix("cuda")
+            .or_else(|| word.strip_prefix("cu"))
+    });
+    let next = words
+        .windows(2)
+        .filter(|pair| pair[0] == "cuda")
+        .map(|pair| pair[1]);
     attached.chain(next).find_map(major)
 }
 
@@ -388,14 +499,23 @@ fn missing_stems(
     candidates: &[Candidate],
 ) -> Vec<String> {
     let fits = |candidate: &&Candidate| {
-        let said =
-            names::split(&candidate.file.soname).and_then(|(_, suffix)| suffix.parse::<Version>().ok());
+        let said = names::split(&candidate.file.soname)
+            .and_then(|(_, suffix)| suffix.parse::<Version>().ok());
         let is_bound = family.minor_in_soname.contains(&candidate.file.stem);
-        said.zip(version).is_none_or(|(said, version)| !is_bound || said.agrees_with(&version))
+        said.zip(version)
+            .is_none_or(|(said, version)| !is_bound || said.agrees_with(&version))
     };
-    let has = |stem: &str| candidates.iter().filter(fits).any(|candidate| candidate.file.stem == stem);
+    let has = |stem: &str| {
+        candidates
+            .iter()
+            .filter(fits)
+            .any(|candidate| candidate.file.stem == stem)
+    };
     let required = family.required(soname.unwrap_or(0)).into_iter();
-    required.filter(|stem| !has(stem)).map(str::to_owned).collect()
+    required
+        .filter(|stem| !has(stem))
+        .map(str::to_owned)
+        .collect()
 }
 
 #[cfg(test)]
@@ -405,7 +525,11 @@ mod tests {
     #[test]
     fn packages_say_for_which_cuda_they_are() {
         let cuda = |package: &str| {
-            cuda_of_package(Some(&Packaged { package: package.to_owned(), version: None, size: None }))
+            cuda_of_package(Some(&Packaged {
+                package: package.to_owned(),
+                version: None,
+                size: None,
+            }))
         };
         for package in [
             "nvidia-cudnn-cu12 9.1.0.70",
@@ -416,7 +540,12 @@ mod tests {
         ] {
             assert_eq!(cuda(package), Some(12), "{package}");
         }
-        for package in ["nvidia-cublas 13.1.0.3", "cuda-cudart-12-4 12.4.127-1", "cuda-toolkit 12.4.1", ""] {
+        for package in [
+            "nvidia-cublas 13.1.0.3",
+            "cuda-cudart-12-4 12.4.127-1",
+            "cuda-toolkit 12.4.1",
+            "",
+        ] {
             assert_eq!(cuda(package), None, "{package}");
         }
     }

@@ -83,7 +83,14 @@ impl SearchLocation {
     pub(super) fn new(directory: impl Into<PathBuf>, origin: Origin) -> SearchLocation {
         let (packaged, claimed) = (BTreeMap::new(), BTreeMap::new());
         let directory = directory.into();
-        SearchLocation { directory, origin, packaged, claimed, is_named: false, led_by: None }
+        SearchLocation {
+            directory,
+            origin,
+            packaged,
+            claimed,
+            is_named: false,
+            led_by: None,
+        }
     }
 }
 
@@ -108,7 +115,9 @@ impl SearchLocations {
     ) -> Option<(&mut SearchLocation, &'p str)> {
         let (directory, file) = (path.parent()?, path.file_name()?.to_str()?);
         Some((
-            self.0.entry(directory.to_owned()).or_insert_with(|| SearchLocation::new(directory, origin)),
+            self.0
+                .entry(directory.to_owned())
+                .or_insert_with(|| SearchLocation::new(directory, origin)),
             file,
         ))
     }
@@ -120,7 +129,10 @@ impl SearchLocations {
 
 impl ScanContext<'_> {
     pub(super) fn warn(&mut self, path: impl Into<PathBuf>, fault: ReadFault) {
-        self.warnings.push(Warning { path: path.into(), fault });
+        self.warnings.push(Warning {
+            path: path.into(),
+            fault,
+        });
     }
 
     pub(super) fn watch(&mut self, path: impl Into<PathBuf>) {
@@ -135,12 +147,17 @@ impl ScanContext<'_> {
 
     /// Returns the absolute path in a variable that is set and not empty.
     pub(super) fn named(&self, variable: &str) -> Option<PathBuf> {
-        self.host.env.non_empty(variable).map(|path| self.host.absolute(Path::new(path)))
+        self.host
+            .env
+            .non_empty(variable)
+            .map(|path| self.host.absolute(Path::new(path)))
     }
 
     /// Returns the paths that exist, links resolved, each once and in order.
     pub(super) fn real(&self, paths: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
-        let real = paths.into_iter().filter_map(|path| self.host.canonical(&path).ok());
+        let real = paths
+            .into_iter()
+            .filter_map(|path| self.host.canonical(&path).ok());
         real.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
@@ -153,21 +170,31 @@ impl ScanContext<'_> {
     /// [`Self::children`] of a directory of the system that few machines have. If it is missing, watches the nearest
     /// directory above it, which is watched for other reasons as well: each start asks for every watched path.
     pub(super) fn children_if_there(&mut self, directory: &Path) -> Vec<String> {
-        let below_root = directory.ancestors().filter(|ancestor| ancestor.parent().is_some());
-        let nearest = below_root.clone().find(|ancestor| self.host.stat(ancestor).is_ok());
-        self.watched.extend(nearest.or(below_root.last()).map(Path::to_owned));
+        let below_root = directory
+            .ancestors()
+            .filter(|ancestor| ancestor.parent().is_some());
+        let nearest = below_root
+            .clone()
+            .find(|ancestor| self.host.stat(ancestor).is_ok());
+        self.watched
+            .extend(nearest.or(below_root.last()).map(Path::to_owned));
         self.names_in(directory)
     }
 
     fn names_in(&self, directory: &Path) -> Vec<String> {
         let entries = self.host.list(directory).unwrap_or_default();
-        entries.into_iter().filter_map(|entry| entry.name.into_string().ok()).collect()
+        entries
+            .into_iter()
+            .filter_map(|entry| entry.name.into_string().ok())
+            .collect()
     }
 }
 
 /// True for directories that change all the time: no result that depends on one could be kept.
 fn is_busy(directory: &Path) -> bool {
-    ["/", "/dev", "/proc", "/run", "/sys", "/tmp", "/var/tmp"].iter().any(|busy| directory == Path::new(busy))
+    ["/", "/dev", "/proc", "/run", "/sys", "/tmp", "/var/tmp"]
+        .iter()
+        .any(|busy| directory == Path::new(busy))
 }
 
 /// The order in which package records count: a package manager's before the manifest of a toolkit, which has versions
@@ -186,7 +213,9 @@ pub(super) fn merge(
     for place in places {
         let Some(directory) = paths.real(&place.directory) else {
             // A missing directory may appear.
-            let nearest = paths.nearest(&place.directory).filter(|nearest| !is_busy(nearest));
+            let nearest = paths
+                .nearest(&place.directory)
+                .filter(|nearest| !is_busy(nearest));
             watched.extend(nearest.map(Path::to_owned));
             continue;
         };
@@ -200,11 +229,12 @@ pub(super) fn merge(
                 known.is_named |= place.is_named;
                 known.led_by = known.led_by.take().and(place.led_by);
                 known.claimed.extend(place.claimed);
-                let (better, mut packaged) = if record_rank(known.origin) <= record_rank(place.origin) {
-                    (std::mem::take(&mut known.packaged), place.packaged)
-                } else {
-                    (place.packaged, std::mem::take(&mut known.packaged))
-                };
+                let (better, mut packaged) =
+                    if record_rank(known.origin) <= record_rank(place.origin) {
+                        (std::mem::take(&mut known.packaged), place.packaged)
+                    } else {
+                        (place.packaged, std::mem::take(&mut known.packaged))
+                    };
                 packaged.extend(better);
                 known.packaged = packaged;
                 known.origin = known.origin.min(place.origin);

@@ -172,7 +172,10 @@ impl Inventory {
     /// The GPUs that the program can certainly use.
     pub fn visible_gpus(&self) -> impl Iterator<Item = &Gpu> {
         let is_visible = |gpu: &&Gpu| gpu.visible == Visible::Yes;
-        self.gpus.iter().filter(is_visible).filter(|_| self.has_gpu())
+        self.gpus
+            .iter()
+            .filter(is_visible)
+            .filter(|_| self.has_gpu())
     }
 
     /// The known compute capabilities of these GPUs, one for each.
@@ -182,13 +185,23 @@ impl Inventory {
 
     /// True if `LD_LIBRARY_PATH` or `LD_PRELOAD` leads any program to an installation.
     pub fn is_led_to(&self) -> bool {
-        self.search.preload.iter().any(|preload| preload.family.is_some())
-            || self.installations.iter().any(|installation| self.is_on_path(installation))
+        self.search
+            .preload
+            .iter()
+            .any(|preload| preload.family.is_some())
+            || self
+                .installations
+                .iter()
+                .any(|installation| self.is_on_path(installation))
     }
 
     /// True if `LD_LIBRARY_PATH` contains a directory of the installation.
     pub fn is_on_path(&self, installation: &Installation) -> bool {
-        let mut elements = self.search.library_path.iter().filter_map(|element| element.directory.as_deref());
+        let mut elements = self
+            .search
+            .library_path
+            .iter()
+            .filter_map(|element| element.directory.as_deref());
         elements.any(|element| installation.directories().any(|own| own == element))
     }
 
@@ -200,11 +213,19 @@ impl Inventory {
     /// Returns the file that the loader opens for a name in the environment as it is; none if it stops with an error at
     /// a file that is no library.
     pub fn file_given(&self, name: &str) -> Option<FileId> {
-        for directory in self.search.library_path.iter().filter_map(|element| element.directory.as_deref()) {
+        for directory in self
+            .search
+            .library_path
+            .iter()
+            .filter_map(|element| element.directory.as_deref())
+        {
             let path = directory.join(name);
             let ends_the_search = |warning: &Warning| {
                 warning.path == path
-                    && matches!(warning.fault, ReadFault::NotElf | ReadFault::Malformed { .. })
+                    && matches!(
+                        warning.fault,
+                        ReadFault::NotElf | ReadFault::Malformed { .. }
+                    )
             };
             if self.warnings.iter().any(ends_the_search) {
                 return None;
@@ -218,7 +239,12 @@ impl Inventory {
 
     /// Returns the file that the loader opens for a name that is in no search path.
     pub fn file_by_default(&self, name: &str) -> Option<FileId> {
-        let default = || self.search.defaults.iter().find_map(|directory| self.file_in(directory, name));
+        let default = || {
+            self.search
+                .defaults
+                .iter()
+                .find_map(|directory| self.file_in(directory, name))
+        };
         self.search.cache.get(name).copied().or_else(default)
     }
 }

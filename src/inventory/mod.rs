@@ -66,38 +66,122 @@ use location::{Reach, ScanContext, Source};
 /// A new source is a file and a row here. Rows of one name are one source to the user, and are neighbours. The order
 /// has no effect: `Origin` decides which origin counts if two sources name one directory.
 const SOURCES: &[Source] = &[
-    Source { name: "driver", reach: Reach::Here, find: driver::places },
-    Source { name: "compat", reach: Reach::Here, find: compat::places },
-    Source { name: "toolkit", reach: Reach::Here, find: toolkit::places },
-    Source { name: "hpc-sdk", reach: Reach::Here, find: hpc_sdk::places },
-    Source { name: "modules", reach: Reach::Here, find: modules::loaded },
-    Source { name: "modules", reach: Reach::Elsewhere, find: modules::available },
-    Source { name: "wheel", reach: Reach::Here, find: wheel::places },
-    Source { name: "fetched", reach: Reach::Here, find: fetched::places },
-    Source { name: "python", reach: Reach::Here, find: python::active },
-    Source { name: "python", reach: Reach::Elsewhere, find: python::elsewhere },
-    Source { name: "conda", reach: Reach::Here, find: conda::active },
-    Source { name: "conda", reach: Reach::Elsewhere, find: conda::elsewhere },
-    Source { name: "spack", reach: Reach::Elsewhere, find: spack::places },
-    Source { name: "nix", reach: Reach::Elsewhere, find: nix::places },
-    Source { name: "system", reach: Reach::Here, find: system::places },
-    Source { name: "debian", reach: Reach::Here, find: debian::places },
-    Source { name: "library-path", reach: Reach::Here, find: library_path::places },
-    Source { name: "extra", reach: Reach::Here, find: extra::places },
-    Source { name: "own", reach: Reach::Here, find: library_path::own_directories },
+    Source {
+        name: "driver",
+        reach: Reach::Here,
+        find: driver::places,
+    },
+    Source {
+        name: "compat",
+        reach: Reach::Here,
+        find: compat::places,
+    },
+    Source {
+        name: "toolkit",
+        reach: Reach::Here,
+        find: toolkit::places,
+    },
+    Source {
+        name: "hpc-sdk",
+        reach: Reach::Here,
+        find: hpc_sdk::places,
+    },
+    Source {
+        name: "modules",
+        reach: Reach::Here,
+        find: modules::loaded,
+    },
+    Source {
+        name: "modules",
+        reach: Reach::Elsewhere,
+        find: modules::available,
+    },
+    Source {
+        name: "wheel",
+        reach: Reach::Here,
+        find: wheel::places,
+    },
+    Source {
+        name: "fetched",
+        reach: Reach::Here,
+        find: fetched::places,
+    },
+    Source {
+        name: "python",
+        reach: Reach::Here,
+        find: python::active,
+    },
+    Source {
+        name: "python",
+        reach: Reach::Elsewhere,
+        find: python::elsewhere,
+    },
+    Source {
+        name: "conda",
+        reach: Reach::Here,
+        find: conda::active,
+    },
+    Source {
+        name: "conda",
+        reach: Reach::Elsewhere,
+        find: conda::elsewhere,
+    },
+    Source {
+        name: "spack",
+        reach: Reach::Elsewhere,
+        find: spack::places,
+    },
+    Source {
+        name: "nix",
+        reach: Reach::Elsewhere,
+        find: nix::places,
+    },
+    Source {
+        name: "system",
+        reach: Reach::Here,
+        find: system::places,
+    },
+    Source {
+        name: "debian",
+        reach: Reach::Here,
+        find: debian::places,
+    },
+    Source {
+        name: "library-path",
+        reach: Reach::Here,
+        find: library_path::places,
+    },
+    Source {
+        name: "extra",
+        reach: Reach::Here,
+        find: extra::places,
+    },
+    Source {
+        name: "own",
+        reach: Reach::Here,
+        find: library_path::own_directories,
+    },
 ];
 
 /// The names of the sources, for `--without`.
 pub fn source_names() -> impl Iterator<Item = &'static str> {
     let is_first = |index: usize| index == 0 || SOURCES[index - 1].name != SOURCES[index].name;
-    let found = (0..SOURCES.len()).filter(move |index| is_first(*index)).map(|index| SOURCES[index].name);
+    let found = (0..SOURCES.len())
+        .filter(move |index| is_first(*index))
+        .map(|index| SOURCES[index].name);
     found.chain([rpm::SOURCE])
 }
 
 /// Scans the machine. Executes and loads nothing.
 pub fn scan(host: &Host, scope: &Scope, known: &mut ScanCache) -> Inventory {
     known.begin(host.started);
-    let mut look = ScanContext { host, scope, known, warnings: Vec::new(), watched: BTreeSet::new() };
+    let mut look = ScanContext {
+        host,
+        scope,
+        known,
+        warnings: Vec::new(),
+        watched: BTreeSet::new(),
+    };
     let driver = driver::kernel(&mut look);
     let mut gpus = gpu::list(&mut look);
     let devices = gpu::devices(&mut look);
@@ -112,8 +196,15 @@ pub fn scan(host: &Host, scope: &Scope, known: &mut ScanCache) -> Inventory {
         places.extend((source.find)(&mut look));
     }
     let toolkits = scope.toolkits.then(|| toolkits::find(&mut look, &places));
-    let libcuda = scope.toolkits.then(|| toolkits::libcuda(&mut look, &places)).flatten();
-    let places = if scope.only_toolkits { Vec::new() } else { places };
+    let libcuda = scope
+        .toolkits
+        .then(|| toolkits::libcuda(&mut look, &places))
+        .flatten();
+    let places = if scope.only_toolkits {
+        Vec::new()
+    } else {
+        places
+    };
     let found = installations::find(&mut look, places);
     // Two sources may warn of one file.
     look.warnings.sort_by(|a, b| a.path.cmp(&b.path));

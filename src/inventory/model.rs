@@ -262,7 +262,9 @@ impl Installation {
     }
 
     pub(super) fn is_incomplete(&self) -> bool {
-        self.problems.iter().any(|problem| matches!(problem, Problem::Missing { .. }))
+        self.problems
+            .iter()
+            .any(|problem| matches!(problem, Problem::Missing { .. }))
     }
 
     /// Adds another directory with links to its files, and the facts that are known only there.
@@ -270,11 +272,18 @@ impl Installation {
         self.also.push(other.directory);
         let is_of_place = |problem: &Problem| matches!(problem, Problem::WorldWritable { .. });
         let problems = other.problems.into_iter().filter(is_of_place);
-        let new: Vec<Problem> = problems.filter(|problem| !self.problems.contains(problem)).collect();
+        let new: Vec<Problem> = problems
+            .filter(|problem| !self.problems.contains(problem))
+            .collect();
         self.problems.extend(new);
         self.is_named |= other.is_named;
-        if other.open.iter().all(|open| open.who != ChangedBy::CurrentDirectory) {
-            self.open.retain(|open| open.who != ChangedBy::CurrentDirectory);
+        if other
+            .open
+            .iter()
+            .all(|open| open.who != ChangedBy::CurrentDirectory)
+        {
+            self.open
+                .retain(|open| open.who != ChangedBy::CurrentDirectory);
         }
         if self.package.is_none() && other.package.is_some() {
             self.package = other.package;
@@ -286,7 +295,9 @@ impl Installation {
 
     /// [`Family::is_shim`] of one of its files.
     pub fn is_shim(&self, stem: &str) -> bool {
-        catalog().family(&self.family).is_some_and(|family| family.is_shim(stem, self.soname))
+        catalog()
+            .family(&self.family)
+            .is_some_and(|family| family.is_shim(stem, self.soname))
     }
 
     /// True if the shim of another installation works over this one, which must be complete, of one version and
@@ -295,11 +306,14 @@ impl Installation {
         let is_shim = |file: &String| self.is_shim(names::split(file).map_or("", |(stem, _)| stem));
         let is_whole = self.problems.iter().all(|problem| match problem {
             Problem::Missing { stems } => stems.iter().all(|stem| self.is_shim(stem)),
-            Problem::OtherVersionAmongTheRest { file, .. } | Problem::Truncated { file } => is_shim(file),
+            Problem::OtherVersionAmongTheRest { file, .. } | Problem::Truncated { file } => {
+                is_shim(file)
+            }
             _ => true,
         });
-        let works =
-            |family: &Family| family.shim_works_over(self.soname, other.shim.or(other.version), self.version);
+        let works = |family: &Family| {
+            family.shim_works_over(self.soname, other.shim.or(other.version), self.version)
+        };
         is_whole && self.soname == other.soname && catalog().family(&self.family).is_some_and(works)
     }
 
@@ -318,8 +332,9 @@ impl Installation {
 
     /// True if a view can have one of its files under this name.
     pub fn offers(&self, name: &str) -> bool {
-        let is_offered =
-            |member: &Member| member.soname == name || member.view_names(self.version).contains(name);
+        let is_offered = |member: &Member| {
+            member.soname == name || member.view_names(self.version).contains(name)
+        };
         self.files.iter().any(is_offered)
     }
 
@@ -336,17 +351,28 @@ impl Installation {
             .map(Member::made_for)
             .collect();
         let least = |gpu| {
-            let found: Option<Vec<Code>> = needed.iter().map(|made_for| Code::best(made_for, gpu)).collect();
+            let found: Option<Vec<Code>> = needed
+                .iter()
+                .map(|made_for| Code::best(made_for, gpu))
+                .collect();
             Some((gpu, found?.into_iter().min()?))
         };
-        if needed.is_empty() { BTreeMap::new() } else { gpus.filter_map(least).collect() }
+        if needed.is_empty() {
+            BTreeMap::new()
+        } else {
+            gpus.filter_map(least).collect()
+        }
     }
 }
 
 impl Member {
     /// The architectures of its GPU code.
     pub fn made_for(&self) -> BTreeSet<Architecture> {
-        self.code.values().flat_map(BTreeMap::keys).copied().collect()
+        self.code
+            .values()
+            .flat_map(BTreeMap::keys)
+            .copied()
+            .collect()
     }
 
     /// Returns every name that a program may open it by: without a version, the SONAME, each prefix of its own version,
@@ -358,7 +384,8 @@ impl Member {
         names.insert(self.soname.clone());
         let bare = format!("{}.so", self.stem);
         let is_version = |version: &Version| self.soname_number() == Some(version.major());
-        if let Some(version) = version.filter(|version| self.soname.starts_with(&bare) && is_version(version))
+        if let Some(version) =
+            version.filter(|version| self.soname.starts_with(&bare) && is_version(version))
         {
             for count in 1..=version.numbers().len() {
                 names.insert(format!("{bare}.{}", version.truncated(count)));
@@ -370,14 +397,19 @@ impl Member {
 
     /// False for a wrong name, such as a link `libcudnn.so.8` to a libcudnn.so.9.
     fn is_true_name(&self, name: &str, version: Option<Version>) -> bool {
-        let Some((stem, suffix)) = names::split(name) else { return false };
-        let is_own_stem = stem == self.stem || names::without_hash(stem) == Some(self.stem.as_str());
+        let Some((stem, suffix)) = names::split(name) else {
+            return false;
+        };
+        let is_own_stem =
+            stem == self.stem || names::without_hash(stem) == Some(self.stem.as_str());
         let number = self.soname_number();
         let agrees = || {
             let said = suffix.parse::<Version>().ok();
-            said.zip(version).is_some_and(|(said, version)| said.agrees_with(&version))
+            said.zip(version)
+                .is_some_and(|(said, version)| said.agrees_with(&version))
         };
-        is_own_stem && (suffix.is_empty() || number.is_none() || first_number(suffix) == number || agrees())
+        is_own_stem
+            && (suffix.is_empty() || number.is_none() || first_number(suffix) == number || agrees())
     }
 
     fn soname_number(&self) -> Option<u32> {

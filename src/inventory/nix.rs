@@ -15,8 +15,12 @@ pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let mut places = Vec::new();
     for top in STORES.iter().map(Path::new) {
         for entry in look.children(top) {
-            let Some((name, version)) = store::package(&entry) else { continue };
-            if parts::family(name).is_none() && !TOOLKITS.iter().any(|toolkit| name.starts_with(toolkit)) {
+            let Some((name, version)) = store::package(&entry) else {
+                continue;
+            };
+            if parts::family(name).is_none()
+                && !TOOLKITS.iter().any(|toolkit| name.starts_with(toolkit))
+            {
                 continue;
             }
             let package = format!("{name} {version}").trim_end().to_owned();

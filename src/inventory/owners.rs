@@ -53,14 +53,21 @@ pub(super) struct Owners<'h> {
 
 impl<'h> Owners<'h> {
     pub(super) fn new(host: &'h Host) -> Owners<'h> {
-        Owners { host, groups: BTreeMap::new(), replaceable: HashMap::new(), maps_everybody: None }
+        Owners {
+            host,
+            groups: BTreeMap::new(),
+            replaceable: HashMap::new(),
+            maps_everybody: None,
+        }
     }
 
     /// The files that the answers depend on besides the judged ones. A start that was kept in one user namespace does not
     /// hold in another.
     pub(super) fn asked(&self) -> impl Iterator<Item = PathBuf> {
         let lists = LISTS.into_iter().filter(|_| !self.groups.is_empty());
-        lists.chain(self.maps_everybody.map(|_| UID_MAP)).map(PathBuf::from)
+        lists
+            .chain(self.maps_everybody.map(|_| UID_MAP))
+            .map(PathBuf::from)
     }
 
     /// Returns the users besides root and this one who can change a file or a directory. Owners on another machine are
@@ -68,7 +75,11 @@ impl<'h> Owners<'h> {
     pub(super) fn open(&mut self, path: &Path, stat: &Stat) -> Vec<WritablePath> {
         let mut who = Vec::new();
         if stat.mode & 0o002 != 0 {
-            who.push(if stat.is_world_writable() { ChangedBy::Everybody } else { ChangedBy::EverybodyAdds });
+            who.push(if stat.is_world_writable() {
+                ChangedBy::Everybody
+            } else {
+                ChangedBy::EverybodyAdds
+            });
         }
         if !self.host.is_rerooted() && !self.is_roots(path, stat) {
             if stat.uid != 0 && stat.uid != self.host.uid {
@@ -79,7 +90,12 @@ impl<'h> Owners<'h> {
                 who.push(ChangedBy::Group { gid: stat.gid });
             }
         }
-        who.into_iter().map(|who| WritablePath { path: path.to_owned(), who }).collect()
+        who.into_iter()
+            .map(|who| WritablePath {
+                path: path.to_owned(),
+                who,
+            })
+            .collect()
     }
 
     /// Returns a directory above a real path in which another user can replace the next one; a sticky one protects it.
@@ -94,7 +110,8 @@ impl<'h> Owners<'h> {
             let mut open = self.open(above, &stat).into_iter();
             open.find(|open| !is_sticky || matches!(open.who, ChangedBy::User { .. }))
         });
-        self.replaceable.insert(above.as_os_str().to_owned(), found.clone());
+        self.replaceable
+            .insert(above.as_os_str().to_owned(), found.clone());
         found
     }
 
@@ -102,12 +119,18 @@ impl<'h> Owners<'h> {
     /// maps that number as well, a file that its root cannot write is the host's.
     fn is_roots(&mut self, path: &Path, stat: &Stat) -> bool {
         stat.uid == UNMAPPED
-            && !*self.maps_everybody.get_or_insert_with(|| maps_everybody(self.host))
+            && !*self
+                .maps_everybody
+                .get_or_insert_with(|| maps_everybody(self.host))
             && !self.host.may_write(path)
     }
 
     fn is_harmless(&mut self, gid: u32) -> bool {
-        gid == 0 || *self.groups.entry(gid).or_insert_with(|| is_own_group(self.host, gid))
+        gid == 0
+            || *self
+                .groups
+                .entry(gid)
+                .or_insert_with(|| is_own_group(self.host, gid))
     }
 }
 

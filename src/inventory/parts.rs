@@ -10,8 +10,10 @@ use crate::catalog::{Family, catalog};
 use crate::formats::names;
 
 /// Words of a package's name that do not name a family.
-const FILLERS: &[&str] =
-    &["64", "aarch64", "cuda", "dev", "devel", "impl", "lib", "linux", "nvidia", "sbsa", "static", "stubs"];
+const FILLERS: &[&str] = &[
+    "64", "aarch64", "cuda", "dev", "devel", "impl", "lib", "linux", "nvidia", "sbsa", "static",
+    "stubs",
+];
 /// The package of the driver that the kernel runs. Other packages of drivers have other versions: conda's `cuda-compat`
 /// has the version of a toolkit.
 const DRIVER: &str = "nvidia-x11";
@@ -24,13 +26,27 @@ pub(super) fn family(package: &str) -> Option<&'static Family> {
     }
     let package = package.to_ascii_lowercase();
     let is_of_toolkit = |word: &str| {
-        let number = word.strip_prefix("cuda").or_else(|| word.strip_prefix("cu"));
-        number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
+        let number = word
+            .strip_prefix("cuda")
+            .or_else(|| word.strip_prefix("cu"));
+        number.is_some_and(|number| {
+            number
+                .bytes()
+                .all(|byte| byte.is_ascii_digit() || byte == b'.')
+        })
     };
-    let mut words = package.split(['-', '_']).filter(|word| !FILLERS.contains(word) && !is_of_toolkit(word));
-    let (Some(word), None) = (words.next(), words.next()) else { return None };
+    let mut words = package
+        .split(['-', '_'])
+        .filter(|word| !FILLERS.contains(word) && !is_of_toolkit(word));
+    let (Some(word), None) = (words.next(), words.next()) else {
+        return None;
+    };
     let plain = word.strip_prefix("lib").unwrap_or(word);
-    let family = |name: &str| catalog().family(name).filter(|family| family.name != "driver");
+    let family = |name: &str| {
+        catalog()
+            .family(name)
+            .filter(|family| family.name != "driver")
+    };
     // `libnvshmem3`, `cutensor2`
     family(plain).or_else(|| family(plain.trim_end_matches(|c: char| c.is_ascii_digit())))
 }
@@ -58,24 +74,40 @@ pub(super) fn place(
 }
 
 /// Returns the record of a package for the files of each family. It has the version for the family in the package's name.
-pub(super) fn says(package: String, name: &str, version: &str) -> impl Fn(&Family) -> Option<Packaged> {
+pub(super) fn says(
+    package: String,
+    name: &str,
+    version: &str,
+) -> impl Fn(&Family) -> Option<Packaged> {
     let own = family(name);
     let version = version.parse().ok();
     move |family| {
         let is_own = own.is_some_and(|own| own.name == family.name);
-        Some(Packaged { package: package.clone(), version: version.filter(|_| is_own), size: None })
+        Some(Packaged {
+            package: package.clone(),
+            version: version.filter(|_| is_own),
+            size: None,
+        })
     }
 }
 
 /// Returns the names in a directory that may be libraries, from the cache if it has them.
 fn libraries(look: &ScanContext<'_>, directory: &Path) -> Vec<String> {
-    let known = look.host.stat(directory).ok().and_then(|stat| look.known.directories.get(&stat));
+    let known = look
+        .host
+        .stat(directory)
+        .ok()
+        .and_then(|stat| look.known.directories.get(&stat));
     if let Some(known) = known {
         return known.into_iter().map(|known| known.name).collect();
     }
     let entries = look.host.list(directory).unwrap_or_default();
-    let names = entries.into_iter().filter_map(|entry| entry.name.into_string().ok());
-    names.filter(|name| directory_scan::is_of_interest(name)).collect()
+    let names = entries
+        .into_iter()
+        .filter_map(|entry| entry.name.into_string().ok());
+    names
+        .filter(|name| directory_scan::is_of_interest(name))
+        .collect()
 }
 
 #[cfg(test)]
@@ -97,9 +129,14 @@ mod tests {
         ] {
             assert_eq!(named(package), expected, "{package}");
         }
-        for package in
-            ["cudatoolkit", "cuda-runtime", "cuda-driver-dev", "cuda-compat", "cudnn-frontend", "_"]
-        {
+        for package in [
+            "cudatoolkit",
+            "cuda-runtime",
+            "cuda-driver-dev",
+            "cuda-compat",
+            "cudnn-frontend",
+            "_",
+        ] {
             assert_eq!(named(package), "", "{package}");
         }
     }

@@ -19,8 +19,12 @@ pub(super) fn add(inventory: &mut Inventory) {
         installation.position = found.map(|(position, _)| position);
         // A stub is a problem even if the real library comes first today.
         let stub = found.filter(|_| installation.origin == Origin::Stub);
-        installation.problems.extend(stub.map(|(_, by)| Problem::StubOnSearchPath { by }));
-        installation.problems.extend(other_than_the_kernels(inventory, installation));
+        installation
+            .problems
+            .extend(stub.map(|(_, by)| Problem::StubOnSearchPath { by }));
+        installation
+            .problems
+            .extend(other_than_the_kernels(inventory, installation));
     }
     inventory.installations = installations;
 }
@@ -31,8 +35,12 @@ fn is_given(
     installation: &Installation,
     given: &mut BTreeMap<String, Option<FileId>>,
 ) -> bool {
-    let main = crate::catalog::catalog().family(&installation.family).map(|family| family.main.as_str());
-    let member = main.and_then(|main| installation.member(main)).or_else(|| installation.files.first());
+    let main = crate::catalog::catalog()
+        .family(&installation.family)
+        .map(|family| family.main.as_str());
+    let member = main
+        .and_then(|main| installation.member(main))
+        .or_else(|| installation.files.first());
     let Some(member) = member else { return false };
     if !given.contains_key(&member.soname) {
         given.insert(member.soname.clone(), inventory.file_given(&member.soname));
@@ -47,14 +55,25 @@ fn search(
     installation: &Installation,
     cached: &BTreeSet<FileId>,
 ) -> Option<(usize, Finder)> {
-    let SearchPath { library_path, defaults, .. } = &inventory.search;
+    let SearchPath {
+        library_path,
+        defaults,
+        ..
+    } = &inventory.search;
     // As bytes: comparing paths by component is slow.
-    let is_own =
-        |directory: &Path| installation.directories().any(|own| own.as_os_str() == directory.as_os_str());
+    let is_own = |directory: &Path| {
+        installation
+            .directories()
+            .any(|own| own.as_os_str() == directory.as_os_str())
+    };
     let leads_there = |element: &Element| element.directory.as_deref().is_some_and(is_own);
     if let Some(position) = library_path.iter().position(leads_there) {
         Some((position, Finder::LibraryPath))
-    } else if installation.files.iter().any(|member| cached.contains(&member.id)) {
+    } else if installation
+        .files
+        .iter()
+        .any(|member| cached.contains(&member.id))
+    {
         Some((library_path.len(), Finder::Cache))
     } else if defaults.iter().any(|default| is_own(default)) {
         Some((library_path.len(), Finder::DefaultDirectory))
@@ -65,10 +84,15 @@ fn search(
 
 fn other_than_the_kernels(inventory: &Inventory, installation: &Installation) -> Option<Problem> {
     let kernel = inventory.driver.as_ref()?.version;
-    let version = installation.version.filter(|_| installation.family == "driver")?;
+    let version = installation
+        .version
+        .filter(|_| installation.family == "driver")?;
     match installation.origin {
-        Origin::Compat => (version < kernel.version()).then_some(Problem::CompatOlderThanKernel { kernel }),
+        Origin::Compat => {
+            (version < kernel.version()).then_some(Problem::CompatOlderThanKernel { kernel })
+        }
         Origin::Stub => None,
-        _ => (!version.agrees_with(&kernel.version())).then_some(Problem::NotTheKernelsDriver { kernel }),
+        _ => (!version.agrees_with(&kernel.version()))
+            .then_some(Problem::NotTheKernelsDriver { kernel }),
     }
 }

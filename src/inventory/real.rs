@@ -19,7 +19,10 @@ pub(super) struct RealPaths<'h> {
 
 impl<'h> RealPaths<'h> {
     pub(super) fn new(host: &'h Host) -> RealPaths<'h> {
-        RealPaths { host, known: HashMap::new() }
+        RealPaths {
+            host,
+            known: HashMap::new(),
+        }
     }
 
     /// Returns the real path of a directory; none if there is none.
@@ -33,7 +36,10 @@ impl<'h> RealPaths<'h> {
 
     /// Returns the nearest directory that exists above a missing one.
     pub(super) fn nearest<'p>(&mut self, directory: &'p Path) -> Option<&'p Path> {
-        directory.ancestors().skip(1).find(|above| self.real(above).is_some())
+        directory
+            .ancestors()
+            .skip(1)
+            .find(|above| self.real(above).is_some())
     }
 
     fn look_up(&mut self, directory: &Path) -> Option<PathBuf> {
@@ -44,20 +50,32 @@ impl<'h> RealPaths<'h> {
         // Nothing exists below a missing directory: only the first one is kept.
         let is_missing = |above: &Path| matches!(self.known.get(above.as_os_str()), Some(None));
         if real.is_some() || !directory.ancestors().skip(1).any(is_missing) {
-            self.known.insert(directory.as_os_str().to_owned(), real.clone());
+            self.known
+                .insert(directory.as_os_str().to_owned(), real.clone());
         }
         real
     }
 
     fn find(&mut self, directory: &Path) -> Option<PathBuf> {
-        let whole = || self.host.canonical(directory).ok().filter(|real| self.host.is_directory(real));
-        let Some(parent) = directory.parent().filter(|_| directory.is_absolute()) else { return whole() };
+        let whole = || {
+            self.host
+                .canonical(directory)
+                .ok()
+                .filter(|real| self.host.is_directory(real))
+        };
+        let Some(parent) = directory.parent().filter(|_| directory.is_absolute()) else {
+            return whole();
+        };
         match directory.components().next_back()? {
             Component::Normal(name) => {
                 let real = self.look_up(parent)?.join(name);
                 match self.host.lstat(&real).ok()?.kind {
                     Kind::Directory => Some(real),
-                    Kind::Link => self.host.canonical(&real).ok().filter(|real| self.host.is_directory(real)),
+                    Kind::Link => self
+                        .host
+                        .canonical(&real)
+                        .ok()
+                        .filter(|real| self.host.is_directory(real)),
                     Kind::File | Kind::Other => None,
                 }
             }
@@ -91,20 +109,46 @@ mod tests {
         symlink("a/file", root.join("to_file")).unwrap();
         let host = Host::here();
         let mut paths = RealPaths::new(&host);
-        for path in
-            ["", "a", "a/b/c", "a/../a/./b//c/", "d/to_b", "d/to_b/c", "d/to_link/..", "d/to_link/../../d"]
-        {
+        for path in [
+            "",
+            "a",
+            "a/b/c",
+            "a/../a/./b//c/",
+            "d/to_b",
+            "d/to_b/c",
+            "d/to_link/..",
+            "d/to_link/../../d",
+        ] {
             let path = root.join(path);
             for _ in 0..2 {
-                assert_eq!(paths.real(&path), Some(path.canonicalize().unwrap()), "{}", path.display());
+                assert_eq!(
+                    paths.real(&path),
+                    Some(path.canonicalize().unwrap()),
+                    "{}",
+                    path.display()
+                );
             }
         }
-        for path in ["a/file", "a/file/..", "a/none", "a/none/..", "round", "to_file", "round/a"] {
+        for path in [
+            "a/file",
+            "a/file/..",
+            "a/none",
+            "a/none/..",
+            "round",
+            "to_file",
+            "round/a",
+        ] {
             assert_eq!(paths.real(&root.join(path)), None, "{path}");
         }
-        assert_eq!(paths.nearest(&root.join("a/none/other")), Some(root.join("a").as_path()));
+        assert_eq!(
+            paths.nearest(&root.join("a/none/other")),
+            Some(root.join("a").as_path())
+        );
         assert_eq!(paths.real(&root.join("a/".repeat(20_000))), None);
         assert_eq!(paths.real(Path::new("/..")), Some(PathBuf::from("/")));
-        assert_eq!(paths.real(Path::new("src")), Path::new("src").canonicalize().ok());
+        assert_eq!(
+            paths.real(Path::new("src")),
+            Path::new("src").canonicalize().ok()
+        );
     }
 }

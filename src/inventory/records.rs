@@ -46,5 +46,7 @@ pub(super) fn libraries(
 
 /// True for the path or the name of a library of a known family.
 pub fn is_library(path: &str) -> bool {
-    path.rsplit('/').next().is_some_and(directory_scan::is_of_interest)
+    path.rsplit('/')
+        .next()
+        .is_some_and(directory_scan::is_of_interest)
 }

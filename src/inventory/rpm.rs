@@ -36,7 +36,13 @@ pub fn name_owners(host: &Host, scope: &Scope, inventory: &mut Inventory) {
         return;
     }
     let has_unknown_owner = |installation: &&mut Installation| {
-        let may_be_rpm = [Origin::Compat, Origin::Stub, Origin::Driver, Origin::Toolkit, Origin::Loose];
+        let may_be_rpm = [
+            Origin::Compat,
+            Origin::Stub,
+            Origin::Driver,
+            Origin::Toolkit,
+            Origin::Loose,
+        ];
         installation.package.is_none() && may_be_rpm.contains(&installation.origin)
     };
     let real = |installation: &Installation| host.canonical(&installation.files.first()?.path).ok();
@@ -60,14 +66,29 @@ pub fn name_owners(host: &Host, scope: &Scope, inventory: &mut Inventory) {
 
 /// Returns the package of each file that has one, as the `rpm` in one of these directories reports. Empty if there is no
 /// `rpm`, or if it takes longer than `patience`.
-pub fn rpm_owners(directories: &OsStr, files: &[&Path], patience: Duration) -> BTreeMap<PathBuf, String> {
+pub fn rpm_owners(
+    directories: &OsStr,
+    files: &[&Path],
+    patience: Duration,
+) -> BTreeMap<PathBuf, String> {
     let answer = || {
         let rpm = which::which_in("rpm", Some(directories), "/").ok()?;
         let mut command = Command::new(rpm);
-        command.args(["-qf", "--qf", FORMAT, "--"]).args(files).current_dir("/").process_group(0);
-        command.env_clear().env("PATH", directories).env("LC_ALL", "C");
-        let mut child =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
+        command
+            .args(["-qf", "--qf", FORMAT, "--"])
+            .args(files)
+            .current_dir("/")
+            .process_group(0);
+        command
+            .env_clear()
+            .env("PATH", directories)
+            .env("LC_ALL", "C");
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
         let output = child.stdout.take()?;
         let (sender, receiver) = mpsc::channel();
         thread::spawn(move || {
@@ -81,14 +102,20 @@ pub fn rpm_owners(directories: &OsStr, files: &[&Path], patience: Duration) -> B
         let _ = child.wait();
         text.ok()?.ok()
     };
-    let text = if files.is_empty() { Vec::new() } else { answer().unwrap_or_default() };
+    let text = if files.is_empty() {
+        Vec::new()
+    } else {
+        answer().unwrap_or_default()
+    };
     let mut owners = BTreeMap::new();
     for line in String::from_utf8_lossy(&text).lines() {
         if let [state, package, file] = line.splitn(3, '\t').collect::<Vec<_>>()[..]
             && state == "0"
             && files.contains(&Path::new(file))
         {
-            owners.entry(PathBuf::from(file)).or_insert_with(|| package.to_owned());
+            owners
+                .entry(PathBuf::from(file))
+                .or_insert_with(|| package.to_owned());
         }
     }
     owners

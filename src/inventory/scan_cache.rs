@@ -97,8 +97,12 @@ struct Stamp {
 impl ScanCache {
     /// Called before each scan, with its time.
     pub(super) fn begin(&mut self, now: SystemTime) {
-        let before = now.checked_sub(GRACE).and_then(|then| then.duration_since(UNIX_EPOCH).ok());
-        self.began = before.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX));
+        let before = now
+            .checked_sub(GRACE)
+            .and_then(|then| then.duration_since(UNIX_EPOCH).ok());
+        self.began = before.map_or(0, |since| {
+            i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+        });
     }
 
     /// True if a later change of this file would change its stamp. False for a file that has just changed, and on file
@@ -131,7 +135,11 @@ impl ScanCache {
 
 impl<T> Default for Table<T> {
     fn default() -> Table<T> {
-        Table { entries: BTreeMap::new(), has_changed: false, of: PhantomData }
+        Table {
+            entries: BTreeMap::new(),
+            has_changed: false,
+            of: PhantomData,
+        }
     }
 }
 
@@ -141,26 +149,42 @@ impl<T: Serialize + DeserializeOwned> Table<T> {
         let remembered = self.entries.get(&stat.id)?;
         remembered.is_used.store(true, Ordering::Relaxed);
         let is_same = remembered.stamp == Stamp::of(stat);
-        is_same.then(|| postcard::from_bytes(&remembered.value).ok()).flatten()
+        is_same
+            .then(|| postcard::from_bytes(&remembered.value).ok())
+            .flatten()
     }
 
     pub(super) fn insert(&mut self, stat: &Stat, value: &T) {
-        let Ok(value) = postcard::to_stdvec(value) else { return };
+        let Ok(value) = postcard::to_stdvec(value) else {
+            return;
+        };
         let is_used = AtomicBool::new(true);
-        self.entries.insert(stat.id, Remembered { stamp: Stamp::of(stat), value, is_used });
+        self.entries.insert(
+            stat.id,
+            Remembered {
+                stamp: Stamp::of(stat),
+                value,
+                is_used,
+            },
+        );
         self.has_changed = true;
     }
 
     fn tidy(&mut self) {
         if self.entries.len() > LIMIT {
-            self.entries.retain(|_, remembered| *remembered.is_used.get_mut());
+            self.entries
+                .retain(|_, remembered| *remembered.is_used.get_mut());
         }
     }
 }
 
 impl Stamp {
     fn of(stat: &Stat) -> Stamp {
-        Stamp { size: stat.size, modified: stat.modified, changed: stat.changed }
+        Stamp {
+            size: stat.size,
+            modified: stat.modified,
+            changed: stat.changed,
+        }
     }
 }
 
@@ -170,9 +194,21 @@ mod tests {
     use crate::host::Kind;
 
     fn stat(seconds: i64) -> Stat {
-        let id = FileId { device: 1, inode: 2 };
+        let id = FileId {
+            device: 1,
+            inode: 2,
+        };
         let (modified, changed) = ((seconds, 0), (seconds, 5));
-        Stat { kind: Kind::File, id, size: 5, mode: 0o644, uid: 0, gid: 0, modified, changed }
+        Stat {
+            kind: Kind::File,
+            id,
+            size: 5,
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            modified,
+            changed,
+        }
     }
 
     #[test]
@@ -181,7 +217,10 @@ mod tests {
         known.begin(UNIX_EPOCH + Duration::from_secs(1000));
         assert!(known.is_settled(&stat(990)) && !known.is_settled(&stat(999)));
         assert!(!known.is_settled(&stat(2000)), "a clock that was set back");
-        let of_image = Stat { changed: (990, 0), ..stat(990) };
+        let of_image = Stat {
+            changed: (990, 0),
+            ..stat(990)
+        };
         assert!(!known.is_settled(&of_image));
     }
 }

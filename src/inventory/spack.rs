@@ -17,8 +17,13 @@ const TOOLKITS: [&str; 3] = ["cuda", "nvhpc", "tensorrt"];
 pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let named = look.named("SPACK_ROOT");
     let in_home = look.host.home().map(|home| home.join("spack"));
-    let roots = named.into_iter().chain(in_home).chain(ROOTS.iter().map(PathBuf::from));
-    let indexes: Vec<PathBuf> = roots.flat_map(|root| INDEXES.map(|index| root.join(index))).collect();
+    let roots = named
+        .into_iter()
+        .chain(in_home)
+        .chain(ROOTS.iter().map(PathBuf::from));
+    let indexes: Vec<PathBuf> = roots
+        .flat_map(|root| INDEXES.map(|index| root.join(index)))
+        .collect();
     look.watched.extend(indexes.iter().cloned());
     let mut places = Vec::new();
     for index in look.real(indexes) {
@@ -45,7 +50,11 @@ fn installs(look: &mut ScanContext<'_>, index: &Path) -> Vec<Install> {
 }
 
 fn places_of(look: &mut ScanContext<'_>, install: &Install) -> Vec<SearchLocation> {
-    let Install { name, version, prefix } = install;
+    let Install {
+        name,
+        version,
+        prefix,
+    } = install;
     // `cudnn 9.2.0.82-12` is 9.2.0.82 for CUDA 12.
     let library = version.split('-').next().unwrap_or_default();
     let says = parts::says(format!("{name}@{version}"), name, library);

@@ -21,12 +21,17 @@ pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let mut directories = search::default_directories(host, scope.machine);
     match read_cache(host, scope.machine) {
         Ok(cache) => {
-            let known = cache.iter().filter(|(soname, _)| catalog().family_of(soname).is_some());
+            let known = cache
+                .iter()
+                .filter(|(soname, _)| catalog().family_of(soname).is_some());
             directories.extend(known.filter_map(|(_, path)| path.parent().map(Path::to_owned)));
         }
         Err(why) => look.warnings.extend(why),
     }
-    directories.into_iter().map(|directory| SearchLocation::new(directory, Origin::Loose)).collect()
+    directories
+        .into_iter()
+        .map(|directory| SearchLocation::new(directory, Origin::Loose))
+        .collect()
 }
 
 /// True if Debian's package manager knows a repository of NVIDIA's.
@@ -37,16 +42,25 @@ pub(super) fn has_cuda_apt(host: &Host) -> bool {
         name.contains("nvidia") || name.contains("cuda")
     };
     let has_dpkg = host.is_file(Path::new(debian::STATUS));
-    has_dpkg && host.list(sources).unwrap_or_default().iter().any(|entry| is_nvidias(&entry.name))
+    has_dpkg
+        && host
+            .list(sources)
+            .unwrap_or_default()
+            .iter()
+            .any(|entry| is_nvidias(&entry.name))
 }
 
 /// Returns the loader's cache. Fails with a warning if it is damaged, and without one if it is missing.
 pub(super) fn read_cache(host: &Host, machine: u16) -> Result<LdCache, Option<Warning>> {
-    let Ok(bytes) = host.read(Path::new(CACHE)) else { return Err(None) };
+    let Ok(bytes) = host.read(Path::new(CACHE)) else {
+        return Err(None);
+    };
     LdCache::parse(&bytes, machine).map_err(|part| {
         Some(Warning {
             path: CACHE.into(),
-            fault: ReadFault::BadRecord { what: format!("not a cache of ld.so ({part})") },
+            fault: ReadFault::BadRecord {
+                what: format!("not a cache of ld.so ({part})"),
+            },
         })
     })
 }

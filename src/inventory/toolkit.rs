@@ -14,8 +14,13 @@ use crate::formats::{elf, manifest};
 const PARENTS: &[&str] = &["/usr/local", "/opt", "/opt/nvidia"];
 /// Debian's toolkits, for programs that expect one directory.
 const DEBIAN: (&str, [&str; 2]) = ("/usr/lib", ["cuda", "nvidia-cuda-toolkit"]);
-const VARIABLES: &[&str] =
-    &["CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_TOOLKIT_ROOT_DIR", "CUDAToolkit_ROOT"];
+const VARIABLES: &[&str] = &[
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CUDA_ROOT",
+    "CUDA_TOOLKIT_ROOT_DIR",
+    "CUDAToolkit_ROOT",
+];
 /// Variables with the directory of unpacked libraries, or with its parent.
 const LIBRARY_VARIABLES: &[&str] = &[
     "CUDNN_HOME",
@@ -41,15 +46,17 @@ pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
             let is_own = |real: PathBuf| real.starts_with(&root);
             below.retain(|place| look.host.canonical(&place.directory).is_ok_and(is_own));
         }
-        places.extend(if is_named { location::named(below) } else { below });
+        places.extend(if is_named {
+            location::named(below)
+        } else {
+            below
+        });
     }
     let unpacked = named(look, LIBRARY_VARIABLES).into_iter();
-    places.extend(
-        unpacked.map(|directory| SearchLocation {
-            is_named: true,
-            ..SearchLocation::new(directory, Origin::Loose)
-        }),
-    );
+    places.extend(unpacked.map(|directory| SearchLocation {
+        is_named: true,
+        ..SearchLocation::new(directory, Origin::Loose)
+    }));
     places
 }
 
@@ -59,7 +66,12 @@ pub(super) fn roots(look: &mut ScanContext<'_>) -> BTreeMap<PathBuf, bool> {
     let mut roots: Vec<PathBuf> = Vec::new();
     for parent in PARENTS.iter().map(Path::new) {
         let is_toolkit = |name: &String| name == "cuda" || name.starts_with("cuda-");
-        roots.extend(look.children(parent).into_iter().filter(is_toolkit).map(|name| parent.join(name)));
+        roots.extend(
+            look.children(parent)
+                .into_iter()
+                .filter(is_toolkit)
+                .map(|name| parent.join(name)),
+        );
     }
     let (parent, names) = DEBIAN;
     look.watch(parent);
@@ -71,11 +83,17 @@ pub(super) fn roots(look: &mut ScanContext<'_>) -> BTreeMap<PathBuf, bool> {
     look.watched.extend(roots.iter().cloned());
     let (roots, named) = (look.real(roots), look.real(named));
     look.watched.extend(roots.iter().cloned());
-    roots.into_iter().map(|root| (root.clone(), named.contains(&root))).collect()
+    roots
+        .into_iter()
+        .map(|root| (root.clone(), named.contains(&root)))
+        .collect()
 }
 
 fn named(look: &ScanContext<'_>, variables: &[&str]) -> Vec<PathBuf> {
-    variables.iter().filter_map(|variable| look.named(variable)).collect()
+    variables
+        .iter()
+        .filter_map(|variable| look.named(variable))
+        .collect()
 }
 
 /// The directories of one toolkit.
@@ -87,17 +105,20 @@ pub(super) fn places_in(look: &mut ScanContext<'_>, root: &Path) -> Vec<SearchLo
         elf::AARCH64 => &["targets/sbsa-linux/lib", "targets/aarch64-linux/lib"],
         _ => &["targets/x86_64-linux/lib"],
     };
-    let libraries =
-        ["lib64", "lib"].iter().chain(targets).copied().chain(["extras/CUPTI/lib64", "nvvm/lib64"]);
+    let libraries = ["lib64", "lib"]
+        .iter()
+        .chain(targets)
+        .copied()
+        .chain(["extras/CUPTI/lib64", "nvvm/lib64"]);
     let manifest = manifest(look, root);
     let mut places = Vec::new();
     for below in libraries {
         let directory = root.join(below);
         places.push(SearchLocation::new(directory.join("stubs"), Origin::Stub));
         places.push(match &manifest {
-            Some(manifest) => {
-                parts::place(look, directory, Origin::Toolkit, &|family| said(manifest, family))
-            }
+            Some(manifest) => parts::place(look, directory, Origin::Toolkit, &|family| {
+                said(manifest, family)
+            }),
             None => SearchLocation::new(directory, Origin::Toolkit),
         });
     }
@@ -124,5 +145,9 @@ fn said(manifest: &manifest::Manifest, family: &Family) -> Option<Packaged> {
         .iter()
         .find(|(name, _)| parts::family(name).is_some_and(|part| part.name == family.name))?;
     let package = format!("cuda-toolkit {}", manifest.toolkit);
-    Some(Packaged { package, version: Some(*version), size: None })
+    Some(Packaged {
+        package,
+        version: Some(*version),
+        size: None,
+    })
 }

@@ -36,12 +36,19 @@ impl Part {
         (Part::Ptxas, "ptxas", &["bin"]),
         (Part::Fatbinary, "fatbinary", &["bin"]),
         (Part::Nvlink, "nvlink", &["bin"]),
-        (Part::Libdevice, "libdevice.10.bc", &["nvvm/libdevice", "libdevice"]),
+        (
+            Part::Libdevice,
+            "libdevice.10.bc",
+            &["nvvm/libdevice", "libdevice"],
+        ),
         (Part::Nvvm, "libnvvm.so", &["nvvm/lib64", "lib64", "lib"]),
     ];
 
     pub fn of_file(name: &str) -> Option<Part> {
-        Part::ALL.into_iter().find(|(_, known, _)| *known == name).map(|(part, ..)| part)
+        Part::ALL
+            .into_iter()
+            .find(|(_, known, _)| *known == name)
+            .map(|(part, ..)| part)
     }
 
     pub fn file_name(self) -> &'static str {

@@ -27,7 +27,9 @@ const LIBCUDA: &str = "libcuda.so.1";
 /// Returns the driver's own library, which serves for linking where a toolkit has no stub of it.
 pub(super) fn libcuda(look: &mut ScanContext<'_>, places: &[SearchLocation]) -> Option<PathBuf> {
     let of_driver = places.iter().filter(|place| place.origin == Origin::Driver);
-    of_driver.map(|place| place.directory.join(LIBCUDA)).find(|path| look.is_file(path))
+    of_driver
+        .map(|place| place.directory.join(LIBCUDA))
+        .find(|path| look.is_file(path))
 }
 
 /// Finds the toolkits around the directories that the sources name.
@@ -59,8 +61,15 @@ pub(super) fn find(look: &mut ScanContext<'_>, places: &[SearchLocation]) -> Vec
         if is_shared(&root) || look.scope.views.iter().any(|views| root.starts_with(views)) {
             continue;
         }
-        let Some(real) = real_root(look, &root) else { continue };
-        let is_named = is_named || look.scope.site_packages.iter().any(|site| root.starts_with(site));
+        let Some(real) = real_root(look, &root) else {
+            continue;
+        };
+        let is_named = is_named
+            || look
+                .scope
+                .site_packages
+                .iter()
+                .any(|site| root.starts_with(site));
         match found.get_mut(&real) {
             Some(known) => {
                 known.origin = known.origin.min(origin);
@@ -91,15 +100,21 @@ fn real_root(look: &mut ScanContext<'_>, root: &Path) -> Option<PathBuf> {
 fn of_compilers(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
     let path = look.host.env.get("PATH").unwrap_or_default();
     let directories = std::env::split_paths(path).filter(|directory| directory.is_absolute());
-    let in_path = directories
-        .flat_map(|directory| [Part::Nvcc, Part::Ptxas].map(|part| directory.join(part.file_name())));
-    let files: Vec<PathBuf> =
-        in_path.chain(look.named("CUDACXX")).chain(look.scope.executable.clone()).collect();
+    let in_path = directories.flat_map(|directory| {
+        [Part::Nvcc, Part::Ptxas].map(|part| directory.join(part.file_name()))
+    });
+    let files: Vec<PathBuf> = in_path
+        .chain(look.named("CUDACXX"))
+        .chain(look.scope.executable.clone())
+        .collect();
     let mut roots = Vec::new();
     for file in files {
         if let Ok(real) = look.host.canonical(&file) {
             roots.extend(
-                [&file, &real].into_iter().filter_map(|file| file.ancestors().nth(2)).map(Path::to_owned),
+                [&file, &real]
+                    .into_iter()
+                    .filter_map(|file| file.ancestors().nth(2))
+                    .map(Path::to_owned),
             );
         }
         look.watch(file);
@@ -114,12 +129,21 @@ fn read(
     origin: Origin,
     is_named: bool,
 ) -> Toolkit {
-    let shared = root.ends_with(DEBIAN).then(|| root.ancestors().nth(2)).flatten().map(Path::to_owned);
-    let shared_libraries = shared.iter().map(|shared| shared.join("lib/x86_64-linux-gnu"));
+    let shared = root
+        .ends_with(DEBIAN)
+        .then(|| root.ancestors().nth(2))
+        .flatten()
+        .map(Path::to_owned);
+    let shared_libraries = shared
+        .iter()
+        .map(|shared| shared.join("lib/x86_64-linux-gnu"));
     let mut parts = BTreeMap::new();
     for (part, name, directories) in Part::ALL {
         let own = directories.iter().map(|below| root.join(below));
-        let shared = shared.iter().map(|shared| shared.join("bin")).chain(shared_libraries.clone());
+        let shared = shared
+            .iter()
+            .map(|shared| shared.join("bin"))
+            .chain(shared_libraries.clone());
         let mut paths = own.chain(shared).map(|directory| directory.join(name));
         if let Some(path) = paths.find(|path| look.is_file(path)) {
             let release = part.is_compiler().then(|| release(look, &path)).flatten();
@@ -129,19 +153,31 @@ fn read(
         }
     }
     let newest = || parts.values().filter_map(|part| part.release).max();
-    let release = parts.get(&Part::Nvcc).map_or_else(newest, |nvcc| nvcc.release);
-    let platform = if look.scope.machine == elf::AARCH64 { "sbsa-linux" } else { "x86_64-linux" };
-    let mut has =
-        |directory: &Path, names: &[&str]| names.iter().any(|name| look.is_file(&directory.join(name)));
+    let release = parts
+        .get(&Part::Nvcc)
+        .map_or_else(newest, |nvcc| nvcc.release);
+    let platform = if look.scope.machine == elf::AARCH64 {
+        "sbsa-linux"
+    } else {
+        "x86_64-linux"
+    };
+    let mut has = |directory: &Path, names: &[&str]| {
+        names.iter().any(|name| look.is_file(&directory.join(name)))
+    };
     let target = root.join("targets").join(platform);
     let mut include = vec![root.join("include"), target.join("include")];
     let mut libraries = vec![root.join("lib64"), target.join("lib"), root.join("lib")];
     include.extend(shared.iter().map(|shared| shared.join("include")));
     libraries.extend(shared_libraries);
-    let include = include.into_iter().find(|directory| has(directory, &HEADERS[..1]));
-    let libraries = libraries.into_iter().find(|directory| has(directory, &LINKED));
+    let include = include
+        .into_iter()
+        .find(|directory| has(directory, &HEADERS[..1]));
+    let libraries = libraries
+        .into_iter()
+        .find(|directory| has(directory, &LINKED));
     let stubs = libraries.iter().map(|libraries| libraries.join("stubs"));
-    look.watched.extend(include.iter().chain(&libraries).cloned().chain(stubs));
+    look.watched
+        .extend(include.iter().chain(&libraries).cloned().chain(stubs));
     let header = |look: &mut ScanContext<'_>, name: &str| {
         let path = include.as_ref()?.join(name);
         look.watch(&path);
@@ -150,10 +186,15 @@ fn read(
     let headers = header(look, "cuda_runtime_api.h")
         .and_then(|text| toolchain::defined(&text, "CUDART_VERSION"))
         .map(CudaVersion::from_number);
-    let newest_gcc = header(look, "crt/host_config.h").and_then(|text| toolchain::newest_gcc(&text));
+    let newest_gcc =
+        header(look, "crt/host_config.h").and_then(|text| toolchain::newest_gcc(&text));
     let crt = release_of_crt_wheel(look, &root);
     let mut toolkit = Toolkit {
-        origin: if shared.is_some() { Origin::Debian } else { origin },
+        origin: if shared.is_some() {
+            Origin::Debian
+        } else {
+            origin
+        },
         open: Vec::new(),
         root,
         release,
@@ -187,8 +228,10 @@ fn release(look: &mut ScanContext<'_>, path: &Path) -> Option<Version> {
 
 /// Returns the release of the wheel with nvcc's own headers, which do not contain it.
 fn release_of_crt_wheel(look: &mut ScanContext<'_>, root: &Path) -> Option<Version> {
-    let site =
-        root.ancestors().find(|above| above.file_name().is_some_and(|name| name == "nvidia"))?.parent()?;
+    let site = root
+        .ancestors()
+        .find(|above| above.file_name().is_some_and(|name| name == "nvidia"))?
+        .parent()?;
     look.watch(site);
     let entries = look.host.listing(site)?;
     entries.iter().find_map(|entry| {
@@ -200,12 +243,34 @@ fn release_of_crt_wheel(look: &mut ScanContext<'_>, root: &Path) -> Option<Versi
 /// Returns the files and directories by which another user could change what a build would start, include or link.
 fn open(look: &ScanContext<'_>, owners: &mut Owners<'_>, toolkit: &Toolkit) -> Vec<WritablePath> {
     let mut open: Vec<WritablePath> = Vec::new();
-    let Toolkit { parts, include, libraries, .. } = toolkit;
+    let Toolkit {
+        parts,
+        include,
+        libraries,
+        ..
+    } = toolkit;
     let crt = include.as_ref().map(|include| include.join("crt"));
-    let mut directories: BTreeSet<&Path> = parts.values().filter_map(|part| part.path.parent()).collect();
-    directories.extend(include.iter().chain(&crt).chain(libraries).map(PathBuf::as_path));
-    let real = |path: &Path| look.host.canonical(path).unwrap_or_else(|_| path.to_owned());
-    open.extend(directories.into_iter().filter_map(|directory| owners::on_the_way(look.host, directory)));
+    let mut directories: BTreeSet<&Path> = parts
+        .values()
+        .filter_map(|part| part.path.parent())
+        .collect();
+    directories.extend(
+        include
+            .iter()
+            .chain(&crt)
+            .chain(libraries)
+            .map(PathBuf::as_path),
+    );
+    let real = |path: &Path| {
+        look.host
+            .canonical(path)
+            .unwrap_or_else(|_| path.to_owned())
+    };
+    open.extend(
+        directories
+            .into_iter()
+            .filter_map(|directory| owners::on_the_way(look.host, directory)),
+    );
     for path in parts.values().map(|part| real(&part.path)) {
         if let Ok(stat) = look.host.stat(&path) {
             open.extend(owners.open(&path, &stat));
@@ -215,15 +280,28 @@ fn open(look: &ScanContext<'_>, owners: &mut Owners<'_>, toolkit: &Toolkit) -> V
     open
 }
 
-fn problems(look: &mut ScanContext<'_>, toolkit: &Toolkit, crt: Option<Version>) -> Vec<ToolkitProblem> {
+fn problems(
+    look: &mut ScanContext<'_>,
+    toolkit: &Toolkit,
+    crt: Option<Version>,
+) -> Vec<ToolkitProblem> {
     let mut problems = Vec::new();
     let mut releases: BTreeMap<CudaVersion, BTreeSet<String>> = BTreeMap::new();
-    let of_parts = toolkit.parts.iter().filter_map(|(part, found)| Some((part.file_name(), found.release?)));
+    let of_parts = toolkit
+        .parts
+        .iter()
+        .filter_map(|(part, found)| Some((part.file_name(), found.release?)));
     for (name, release) in of_parts.chain(crt.map(|release| ("crt", release))) {
-        releases.entry(CudaVersion::of(release)).or_default().insert(name.to_owned());
+        releases
+            .entry(CudaVersion::of(release))
+            .or_default()
+            .insert(name.to_owned());
     }
     if let Some(headers) = toolkit.headers {
-        releases.entry(headers).or_default().insert(HEADERS[0].to_owned());
+        releases
+            .entry(headers)
+            .or_default()
+            .insert(HEADERS[0].to_owned());
     }
     if releases.len() > 1 {
         problems.push(ToolkitProblem::ToolkitMixed { releases });
@@ -233,23 +311,34 @@ fn problems(look: &mut ScanContext<'_>, toolkit: &Toolkit, crt: Option<Version>)
     let is_whole = |found: &ToolkitPart| {
         (found.release.is_some() || !has_releases) && look.host.is_executable(&found.path)
     };
-    let damaged = toolkit.parts.iter().filter(|(part, found)| part.is_compiler() && !is_whole(found));
+    let damaged = toolkit
+        .parts
+        .iter()
+        .filter(|(part, found)| part.is_compiler() && !is_whole(found));
     let names: Vec<&'static str> = damaged.map(|(part, _)| part.file_name()).collect();
     if !names.is_empty() {
         problems.push(ToolkitProblem::CompilerDamaged { names });
     }
     let started = [Part::Cicc, Part::Cudafe, Part::Ptxas, Part::Fatbinary];
-    let missing = started.into_iter().filter(|part| !toolkit.parts.contains_key(part));
+    let missing = started
+        .into_iter()
+        .filter(|part| !toolkit.parts.contains_key(part));
     let names: Vec<&'static str> = missing.map(Part::file_name).collect();
     if !names.is_empty() {
         problems.push(ToolkitProblem::CompilerMissing { names });
     }
-    let mut has =
-        |name: &str| toolkit.include.as_ref().is_some_and(|include| look.is_file(&include.join(name)));
+    let mut has = |name: &str| {
+        toolkit
+            .include
+            .as_ref()
+            .is_some_and(|include| look.is_file(&include.join(name)))
+    };
     let names: Vec<&'static str> = HEADERS.into_iter().filter(|name| !has(name)).collect();
     if !names.is_empty() {
         problems.push(ToolkitProblem::HeaderMissing { names });
-    } else if toolkit.release.is_some_and(|release| release.major() >= 12) && !CCCL.into_iter().any(has) {
+    } else if toolkit.release.is_some_and(|release| release.major() >= 12)
+        && !CCCL.into_iter().any(has)
+    {
         problems.push(ToolkitProblem::NoCccl);
     }
     let Some(libraries) = &toolkit.libraries else {
@@ -257,15 +346,23 @@ fn problems(look: &mut ScanContext<'_>, toolkit: &Toolkit, crt: Option<Version>)
         problems.push(if is_stub {
             ToolkitProblem::StubOnly
         } else {
-            ToolkitProblem::NoLinkerNames { names: LINKED.map(str::to_owned).to_vec() }
+            ToolkitProblem::NoLinkerNames {
+                names: LINKED.map(str::to_owned).to_vec(),
+            }
         });
         return problems;
     };
     // nvcc's own settings lead to `lib64`, those of conda and of Debian to their directories.
-    let is_searched =
-        !libraries.ends_with("lib") || libraries.parent().is_some_and(|above| above != toolkit.root);
+    let is_searched = !libraries.ends_with("lib")
+        || libraries
+            .parent()
+            .is_some_and(|above| above != toolkit.root);
     let lacks = |name: &&str| !is_searched || !look.host.is_file(&libraries.join(name));
-    let names: Vec<String> = LINKED.into_iter().filter(lacks).map(str::to_owned).collect();
+    let names: Vec<String> = LINKED
+        .into_iter()
+        .filter(lacks)
+        .map(str::to_owned)
+        .collect();
     if !names.is_empty() {
         problems.push(ToolkitProblem::NoLinkerNames { names });
     }

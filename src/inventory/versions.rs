@@ -36,7 +36,11 @@ pub(super) fn determine(
     let mut evidence = Vec::new();
     let mut problems = Vec::new();
     let mut say = |source, version: Version, by: &str| {
-        evidence.push(VersionEvidence { source, version, by: by.to_owned() });
+        evidence.push(VersionEvidence {
+            source,
+            version,
+            by: by.to_owned(),
+        });
     };
     let is_shim = |candidate: &&Candidate| family.is_shim(&candidate.file.stem, soname);
     let is_shim_alone = candidates.iter().all(|candidate| is_shim(&candidate));
@@ -44,46 +48,67 @@ pub(super) fn determine(
     let by_file = |candidate| {
         let Candidate { file, names, .. }: &Candidate = candidate;
         let decides = decides(candidate);
-        file.versions.iter().map(move |(rule, version)| (*rule, *version, &names[0], decides))
+        file.versions
+            .iter()
+            .map(move |(rule, version)| (*rule, *version, &names[0], decides))
     };
-    let mut written: Vec<(usize, Version, &String, bool)> = candidates.iter().flat_map(by_file).collect();
+    let mut written: Vec<(usize, Version, &String, bool)> =
+        candidates.iter().flat_map(by_file).collect();
     written.sort_by_key(|(rule, ..)| *rule);
     // Two rules may read one version in one file.
     written.dedup_by(|(_, a, file, _), (_, b, other, _)| (&*a, &*file) == (&*b, &*other));
-    let contents = written.iter().find(|(.., decides)| *decides).map(|(_, version, ..)| *version);
+    let contents = written
+        .iter()
+        .find(|(.., decides)| *decides)
+        .map(|(_, version, ..)| *version);
     for (_, version, file, decides) in written {
         say(VersionSource::Contents, version, file);
         if decides && contents.is_some_and(|contents| !version.agrees_with(&contents)) {
-            problems.push(Problem::OtherVersionAmongTheRest { file: file.clone(), version });
+            problems.push(Problem::OtherVersionAmongTheRest {
+                file: file.clone(),
+                version,
+            });
         }
     }
     let recorded = record.and_then(|record| Some((record.version?, &record.package)));
     if let Some((version, package)) = recorded {
         say(VersionSource::PackageRecord, version, package);
         if contents.is_some_and(|contents| !version.agrees_with(&contents)) {
-            problems.push(Problem::PackageSaysOtherwise { package: package.clone(), version });
+            problems.push(Problem::PackageSaysOtherwise {
+                package: package.clone(),
+                version,
+            });
         }
     }
     let by_name = named(family, main);
     let deciding = if decides(main) {
         by_name.clone()
     } else {
-        let rest = candidates.iter().filter(|candidate| decides(candidate) && contents.is_none());
-        rest.into_iter().find_map(|candidate| named(family, candidate))
+        let rest = candidates
+            .iter()
+            .filter(|candidate| decides(candidate) && contents.is_none());
+        rest.into_iter()
+            .find_map(|candidate| named(family, candidate))
     };
-    let is_news = |(version, _): &&(Version, String)| by_name.as_ref().is_none_or(|(own, _)| own != version);
+    let is_news =
+        |(version, _): &&(Version, String)| by_name.as_ref().is_none_or(|(own, _)| own != version);
     for (version, name) in deciding.iter().filter(is_news).chain(&by_name) {
         say(VersionSource::FileName, *version, name);
     }
     if let Some((version, name)) = by_name.filter(|_| decides(main))
         && contents.is_some_and(|contents| !version.agrees_with(&contents))
     {
-        problems.push(Problem::NameSaysOtherwise { file: name, version });
+        problems.push(Problem::NameSaysOtherwise {
+            file: name,
+            version,
+        });
     }
     let mut header = None;
     if evidence.is_empty() {
         header = header_beside(directory, family);
-        let found = header.as_deref().and_then(|path| version_of_header(host, path, family));
+        let found = header
+            .as_deref()
+            .and_then(|path| version_of_header(host, path, family));
         evidence.extend(found.map(|(version, by)| VersionEvidence {
             source: VersionSource::Header,
             version,
@@ -91,7 +116,12 @@ pub(super) fn determine(
         }));
     }
     let shim = candidates.iter().find(is_shim).and_then(|shim| {
-        let written = shim.file.versions.iter().min_by_key(|(rule, _)| *rule).map(|(_, version)| *version);
+        let written = shim
+            .file
+            .versions
+            .iter()
+            .min_by_key(|(rule, _)| *rule)
+            .map(|(_, version)| *version);
         written.or_else(|| named(family, shim).map(|(version, _)| version))
     });
     let strongest = contents
@@ -100,24 +130,51 @@ pub(super) fn determine(
         .or_else(|| deciding.map(|(version, _)| (version, VersionSource::FileName)))
         .or_else(|| evidence.first().map(|said| (said.version, said.source)));
     let Some((base, from)) = strongest else {
-        return Versions { version: None, from: None, shim, evidence, problems, header };
+        return Versions {
+            version: None,
+            from: None,
+            shim,
+            evidence,
+            problems,
+            header,
+        };
     };
     // `max_by_key` returns the last maximum, which is the strongest.
-    let agreeing =
-        evidence.iter().rev().map(|said| said.version).filter(|version| version.agrees_with(&base));
-    let version = agreeing.max_by_key(|version| version.numbers().len()).unwrap_or(base);
+    let agreeing = evidence
+        .iter()
+        .rev()
+        .map(|said| said.version)
+        .filter(|version| version.agrees_with(&base));
+    let version = agreeing
+        .max_by_key(|version| version.numbers().len())
+        .unwrap_or(base);
     if let Some((file, shim)) = main.names.first().zip(shim).filter(|_| !decides(main))
         && !shim.agrees_with(&version)
         && !family.shim_works_over(soname, Some(shim), Some(version))
     {
-        problems.push(Problem::OtherVersionAmongTheRest { file: file.clone(), version: shim });
+        problems.push(Problem::OtherVersionAmongTheRest {
+            file: file.clone(),
+            version: shim,
+        });
     }
-    Versions { version: Some(version), from: Some(from), shim, evidence, problems, header }
+    Versions {
+        version: Some(version),
+        from: Some(from),
+        shim,
+        evidence,
+        problems,
+        header,
+    }
 }
 
 /// Returns the longest version in a file's names, and that name; a link may have a shorter one than its file.
 fn named(family: &Family, candidate: &Candidate) -> Option<(Version, String)> {
-    let real = candidate.path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+    let real = candidate
+        .path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default()
+        .to_owned();
     let names = candidate.names.iter().chain([&real]);
     let named = names.filter_map(|name| Some((version_of_name(family, name)?, name.clone())));
     named.max_by_key(|(version, _)| version.numbers().len())
@@ -129,13 +186,19 @@ fn version_of_name(family: &Family, name: &str) -> Option<Version> {
     let (_, suffix) = names::split(name).filter(|_| !family.numbered_otherwise)?;
     let is_driver = family.name == "driver";
     suffix.parse::<Version>().ok().filter(|version| {
-        version.numbers().len() >= 3 || is_driver && version.numbers().len() == 2 && version.major() >= 100
+        version.numbers().len() >= 3
+            || is_driver && version.numbers().len() == 2 && version.major() >= 100
     })
 }
 
 /// The C header in the `include` beside its directory.
 fn header_beside(directory: &Path, family: &Family) -> Option<PathBuf> {
-    Some(directory.parent()?.join("include").join(&family.header.as_ref()?.file))
+    Some(
+        directory
+            .parent()?
+            .join("include")
+            .join(&family.header.as_ref()?.file),
+    )
 }
 
 /// Returns the version that the header defines, and its name.

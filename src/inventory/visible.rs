@@ -11,8 +11,13 @@ pub(super) fn mark(gpus: &mut [Gpu], devices: &[PathBuf], env: &Environment) {
     for gpu in gpus.iter_mut().filter(|gpu| !has_node(gpu, devices)) {
         gpu.visible = Visible::No;
     }
-    let Some(text) = env.get("CUDA_VISIBLE_DEVICES") else { return };
-    let mut reachable: Vec<&mut Gpu> = gpus.iter_mut().filter(|gpu| gpu.visible == Visible::Yes).collect();
+    let Some(text) = env.get("CUDA_VISIBLE_DEVICES") else {
+        return;
+    };
+    let mut reachable: Vec<&mut Gpu> = gpus
+        .iter_mut()
+        .filter(|gpu| gpu.visible == Visible::Yes)
+        .collect();
     reachable.sort_by(|a, b| a.bus.cmp(&b.bus));
     let words = text.to_str().unwrap_or_default().split(',').map(str::trim);
     let chosen: Option<Vec<usize>> = match words.clone().next() {
@@ -47,8 +52,12 @@ fn by_uuid<'w>(words: impl Iterator<Item = &'w str>, gpus: &[&mut Gpu]) -> Optio
     }
     let mut chosen = Vec::new();
     for word in words {
-        let mut matching = (0..gpus.len())
-            .filter(|index| gpus[*index].uuid.as_ref().is_some_and(|uuid| uuid.starts_with(word)));
+        let mut matching = (0..gpus.len()).filter(|index| {
+            gpus[*index]
+                .uuid
+                .as_ref()
+                .is_some_and(|uuid| uuid.starts_with(word))
+        });
         match (matching.next(), matching.next()) {
             (Some(index), None) => chosen.push(index),
             (None, _) => break,
@@ -64,10 +73,16 @@ fn by_number<'w>(
     gpus: &[&mut Gpu],
     env: &Environment,
 ) -> Option<Vec<usize>> {
-    let number = |word: &str| word.parse::<usize>().ok().filter(|number| *number < gpus.len());
+    let number = |word: &str| {
+        word.parse::<usize>()
+            .ok()
+            .filter(|number| *number < gpus.len())
+    };
     let chosen: Vec<usize> = words.map_while(number).collect();
     let is_by_bus = env.get("CUDA_DEVICE_ORDER") == Some(OsStr::new("PCI_BUS_ID"));
-    let are_alike = gpus.windows(2).all(|pair| pair[0].capability == pair[1].capability);
+    let are_alike = gpus
+        .windows(2)
+        .all(|pair| pair[0].capability == pair[1].capability);
     let is_all = (0..gpus.len()).all(|index| chosen.contains(&index));
     (is_by_bus || are_alike || is_all || chosen.is_empty()).then_some(chosen)
 }
@@ -89,8 +104,10 @@ mod tests {
     }
 
     fn visible(capabilities: &[&str], variables: &[(&str, &str)]) -> String {
-        let mut gpus: Vec<Gpu> =
-            (0..).zip(capabilities).map(|(bus, capability)| gpu(bus, capability)).collect();
+        let mut gpus: Vec<Gpu> = (0..)
+            .zip(capabilities)
+            .map(|(bus, capability)| gpu(bus, capability))
+            .collect();
         let nodes = [0, 1, 2].map(|minor| PathBuf::from(format!("/dev/nvidia{minor}")));
         mark(&mut gpus, &nodes, &variables.iter().copied().collect());
         let letter = |gpu: &Gpu| match gpu.visible {
@@ -107,17 +124,32 @@ mod tests {
         let mixed = ["9.0", "6.1", "8.0"];
         let chosen = |value: &'static str| [("CUDA_VISIBLE_DEVICES", value)];
         assert_eq!(visible(&same, &[]), "yyy");
-        assert_eq!(visible(&["9.0", "9.0", "9.0", "9.0"], &[]), "yyyn", "no device node");
+        assert_eq!(
+            visible(&["9.0", "9.0", "9.0", "9.0"], &[]),
+            "yyyn",
+            "no device node"
+        );
         assert_eq!(visible(&same, &chosen("")), "nnn");
         assert_eq!(visible(&same, &chosen("-1")), "nnn");
         assert_eq!(visible(&same, &chosen("2, 0")), "yny");
-        assert_eq!(visible(&same, &chosen("1,7,0")), "nyn", "up to the first that means none");
+        assert_eq!(
+            visible(&same, &chosen("1,7,0")),
+            "nyn",
+            "up to the first that means none"
+        );
         assert_eq!(visible(&mixed, &chosen("1")), "???");
         assert_eq!(visible(&mixed, &chosen("2,1,0")), "yyy");
-        let by_bus = [("CUDA_VISIBLE_DEVICES", "1"), ("CUDA_DEVICE_ORDER", "PCI_BUS_ID")];
+        let by_bus = [
+            ("CUDA_VISIBLE_DEVICES", "1"),
+            ("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),
+        ];
         assert_eq!(visible(&mixed, &by_bus), "nyn");
         assert_eq!(visible(&mixed, &chosen("GPU-2,GPU-0aaa")), "yny");
-        assert_eq!(visible(&mixed, &chosen("GPU-,GPU-0")), "???", "more than one");
+        assert_eq!(
+            visible(&mixed, &chosen("GPU-,GPU-0")),
+            "???",
+            "more than one"
+        );
         assert_eq!(visible(&mixed, &chosen("GPU-9")), "nnn");
         assert_eq!(visible(&mixed, &chosen("MIG-1")), "???");
     }

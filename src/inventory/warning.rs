@@ -46,7 +46,11 @@ impl ReadFault {
     pub(super) fn unreadable(error: &io::Error) -> ReadFault {
         // The operating system's text without the error number.
         let text = error.to_string();
-        let error = text.split(" (os error").next().unwrap_or_default().to_lowercase();
+        let error = text
+            .split(" (os error")
+            .next()
+            .unwrap_or_default()
+            .to_lowercase();
         ReadFault::Unreadable { error }
     }
 
@@ -57,7 +61,9 @@ impl ReadFault {
             Category::Data => "holds something else than it should",
             Category::Syntax | Category::Io => "not JSON",
         };
-        ReadFault::BadRecord { what: format!("{what}, line {} column {}", error.line(), error.column()) }
+        ReadFault::BadRecord {
+            what: format!("{what}, line {} column {}", error.line(), error.column()),
+        }
     }
 
     /// True for a sound library of another kind of machine.
@@ -71,7 +77,9 @@ impl From<ElfError> for ReadFault {
         match error {
             ElfError::NotElf => ReadFault::NotElf,
             ElfError::WrongClass => ReadFault::WrongClass,
-            ElfError::Malformed(what) => ReadFault::Malformed { what: what.to_owned() },
+            ElfError::Malformed(what) => ReadFault::Malformed {
+                what: what.to_owned(),
+            },
         }
     }
 }

@@ -33,35 +33,63 @@ pub(super) fn in_site_packages(look: &mut ScanContext<'_>, site: &Path) -> Vec<S
 fn recorded(look: &mut ScanContext<'_>, site: &Path, entries: &[Entry]) -> Vec<SearchLocation> {
     let distributions: Vec<&str> = entries
         .iter()
-        .filter_map(|entry| entry.name.to_str().filter(|name| name.ends_with(".dist-info")))
+        .filter_map(|entry| {
+            entry
+                .name
+                .to_str()
+                .filter(|name| name.ends_with(".dist-info"))
+        })
         .collect();
-    let files: Vec<PathBuf> =
-        distributions.iter().map(|directory| site.join(directory).join("RECORD")).collect();
-    let records =
-        records::libraries(look, &files, u64::MAX, |bytes| Ok(metadata::record(bytes, &records::is_library)));
+    let files: Vec<PathBuf> = distributions
+        .iter()
+        .map(|directory| site.join(directory).join("RECORD"))
+        .collect();
+    let records = records::libraries(look, &files, u64::MAX, |bytes| {
+        Ok(metadata::record(bytes, &records::is_library))
+    });
     let mut places = SearchLocations::default();
     let mut claims: BTreeMap<PathBuf, Vec<Claim<'_>>> = BTreeMap::new();
     for (directory, record) in distributions.into_iter().zip(&records) {
-        let Some((name, version)) = distribution(directory) else { continue };
+        let Some((name, version)) = distribution(directory) else {
+            continue;
+        };
         let brings = |family: &Family| family.is_wheel(&name);
         let is_nvidias = name.starts_with("nvidia-") || catalog().families.iter().any(brings);
-        let origin = if is_nvidias { Origin::Wheel } else { Origin::Bundled };
+        let origin = if is_nvidias {
+            Origin::Wheel
+        } else {
+            Origin::Bundled
+        };
         for (recorded, size) in record {
             // Another package's file outside site-packages does not make its directory a bundled one.
             if !is_nvidias && recorded.starts_with("..") {
                 continue;
             }
             let path = site.join(recorded);
-            let Some((place, file)) = places.of_file(&path, origin) else { continue };
+            let Some((place, file)) = places.of_file(&path, origin) else {
+                continue;
+            };
             place.origin = place.origin.min(origin);
             let package = format!("{name} {version}");
             // The version of torch says nothing about the cuDNN that it bundles, nor that of cuFFTMp about a cuFFT.
-            let is_its =
-                |(family, _): (&Family, _)| family.is_wheel(&name) || !family.has_wheel() && is_nvidias;
-            let version = version.parse().ok().filter(|_| catalog().family_of(file).is_some_and(is_its));
-            let packaged = Packaged { package, version, size: *size };
+            let is_its = |(family, _): (&Family, _)| {
+                family.is_wheel(&name) || !family.has_wheel() && is_nvidias
+            };
+            let version = version
+                .parse()
+                .ok()
+                .filter(|_| catalog().family_of(file).is_some_and(is_its));
+            let packaged = Packaged {
+                package,
+                version,
+                size: *size,
+            };
             place.packaged.insert(file.to_owned(), packaged.clone());
-            let claim = Claim { directory: site.join(directory), name: recorded, packaged };
+            let claim = Claim {
+                directory: site.join(directory),
+                name: recorded,
+                packaged,
+            };
             claims.entry(path).or_default().push(claim);
         }
     }
@@ -77,8 +105,10 @@ fn recorded(look: &mut ScanContext<'_>, site: &Path, entries: &[Entry]) -> Vec<S
 fn laid_out(look: &mut ScanContext<'_>, site: &Path, entries: &[Entry]) -> Vec<SearchLocation> {
     let nvidia = site.join("nvidia");
     let parts = look.children(&nvidia);
-    let mut places: Vec<SearchLocation> =
-        parts.iter().map(|part| SearchLocation::new(nvidia.join(part).join("lib"), Origin::Wheel)).collect();
+    let mut places: Vec<SearchLocation> = parts
+        .iter()
+        .map(|part| SearchLocation::new(nvidia.join(part).join("lib"), Origin::Wheel))
+        .collect();
     for entry in entries.iter().filter(|entry| entry.kind == Kind::Directory) {
         if let Some(name) = entry.name.to_str().filter(|name| name.ends_with(".libs")) {
             places.push(SearchLocation::new(site.join(name), Origin::Bundled));

@@ -53,7 +53,13 @@ impl Relay {
             }
         };
         fcntl(&input, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-        Ok((Relay { input: input.into(), piece: vec![0; PIECE] }, end))
+        Ok((
+            Relay {
+                input: input.into(),
+                piece: vec![0; PIECE],
+            },
+            end,
+        ))
     }
 
     /// The descriptor of the pseudo-terminal or pipe.
@@ -64,7 +70,11 @@ impl Relay {
     /// Hands on all that is written, and gives it to `keep` after that. Ends when the other end is closed, when nothing reads
     /// this process's standard error, or when `stop` is closed and nothing is left to hand on. Then another process still has
     /// the other end, and the relay is returned.
-    pub(super) fn run(mut self, stop: BorrowedFd<'_>, mut keep: impl FnMut(&[u8])) -> Option<Relay> {
+    pub(super) fn run(
+        mut self,
+        stop: BorrowedFd<'_>,
+        mut keep: impl FnMut(&[u8]),
+    ) -> Option<Relay> {
         let mut is_ending = false;
         let standard_error = io::stderr();
         loop {
@@ -79,8 +89,11 @@ impl Relay {
                 PollFd::new(standard_error.as_fd(), PollFlags::empty()),
                 PollFd::new(stop, PollFlags::POLLIN),
             ];
-            let (count, wait) =
-                if is_ending { (2, PollTimeout::from(LAST_WORDS)) } else { (3, PollTimeout::NONE) };
+            let (count, wait) = if is_ending {
+                (2, PollTimeout::from(LAST_WORDS))
+            } else {
+                (3, PollTimeout::NONE)
+            };
             match poll(&mut ends[..count], wait) {
                 Err(Errno::EINTR) => continue,
                 Err(_) | Ok(0) => return Some(self),
@@ -100,7 +113,11 @@ impl Relay {
             Ok(length) => {
                 let is_read = write_all(&self.piece[..length]);
                 keep(&self.piece[..length]);
-                if is_read { Piece::HandedOn } else { Piece::Closed }
+                if is_read {
+                    Piece::HandedOn
+                } else {
+                    Piece::Closed
+                }
             }
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock => Piece::None,
@@ -144,8 +161,10 @@ fn write_all(mut bytes: &[u8]) -> bool {
             Ok(written) => bytes = &bytes[written..],
             Err(Errno::EINTR) => {}
             Err(Errno::EAGAIN) => {
-                let _ =
-                    poll(&mut [PollFd::new(standard_error.as_fd(), PollFlags::POLLOUT)], PollTimeout::NONE);
+                let _ = poll(
+                    &mut [PollFd::new(standard_error.as_fd(), PollFlags::POLLOUT)],
+                    PollTimeout::NONE,
+                );
             }
             Err(Errno::EPIPE) => return false,
             // A full disk: later bytes may find room.
@@ -176,7 +195,12 @@ pub(super) fn settle(relay: i32) {
 /// The size of the terminal that standard error is.
 #[allow(unsafe_code, reason = "asks the kernel")]
 fn window() -> Option<Winsize> {
-    let mut size = Winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    let mut size = Winsize {
+        ws_row: 0,
+        ws_col: 0,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
     // SAFETY: writes into a structure of ours.
     (unsafe { libc::ioctl(2, libc::TIOCGWINSZ, &raw mut size) } == 0).then_some(size)
 }

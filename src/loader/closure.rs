@@ -40,7 +40,14 @@ impl<'s, 'h> Walk<'s, 'h> {
         is_of_interest: fn(&str) -> bool,
     ) -> Walk<'s, 'h> {
         let (seen, consumers) = (HashSet::new(), Vec::new());
-        Walk { searcher, executable, is_of_interest, seen, consumers, missing: Vec::new() }
+        Walk {
+            searcher,
+            executable,
+            is_of_interest,
+            seen,
+            consumers,
+            missing: Vec::new(),
+        }
     }
 
     /// Walks from `root` breadth first, as the loader does. Names of interest are not followed, since the plan replaces
@@ -54,10 +61,15 @@ impl<'s, 'h> Walk<'s, 'h> {
             }
             let mut asked_by = chain.clone();
             asked_by.extend(
-                self.executable.clone().filter(|executable| chain.iter().all(|o| o.id != executable.id)),
+                self.executable
+                    .clone()
+                    .filter(|executable| chain.iter().all(|o| o.id != executable.id)),
             );
-            let (needed, others): (Vec<String>, Vec<String>) =
-                object.needed.iter().cloned().partition(|name| (self.is_of_interest)(name));
+            let (needed, others): (Vec<String>, Vec<String>) = object
+                .needed
+                .iter()
+                .cloned()
+                .partition(|name| (self.is_of_interest)(name));
             for name in others {
                 match self.searcher.find(&name, &asked_by) {
                     Some((found, _)) => {
@@ -70,7 +82,13 @@ impl<'s, 'h> Walk<'s, 'h> {
             }
             let search_first = self.searcher.rpath_directories(&asked_by);
             let search_later = self.searcher.runpath_directories(&object);
-            self.consumers.push(Consumer { object, chain: asked_by, needed, search_first, search_later });
+            self.consumers.push(Consumer {
+                object,
+                chain: asked_by,
+                needed,
+                search_first,
+                search_later,
+            });
         }
     }
 }

@@ -49,7 +49,11 @@ pub(super) const ENOTDIR: i32 = 20;
 pub(super) fn read(host: &Host, machine: u16, path: &Path) -> Result<Object, Refusal> {
     let absent = |error: std::io::Error| Refusal::Absent(error.raw_os_error().unwrap_or(ENOENT));
     let (stat, data) = host.stat_and_map(path).map_err(absent)?;
-    let not_regular = Refusal::Bad(if stat.is_directory() { "a directory" } else { "not a regular file" });
+    let not_regular = Refusal::Bad(if stat.is_directory() {
+        "a directory"
+    } else {
+        "not a regular file"
+    });
     let data = Arc::new(data.ok_or(not_regular)?);
     loading::check(&data, machine).map_err(|unfit| match unfit {
         Unfit::Foreign => Refusal::Foreign,
@@ -78,7 +82,9 @@ pub(super) fn read(host: &Host, machine: u16, path: &Path) -> Result<Object, Ref
         no_defaults: elf.has_no_default_libraries(),
         interpreter: elf.interpreter().map(PathBuf::from),
         asks,
-        defines: elf.has_versions().then(|| elf.defined_versions().into_iter().map(text).collect()),
+        defines: elf
+            .has_versions()
+            .then(|| elf.defined_versions().into_iter().map(text).collect()),
         is_program: elf.is_program(),
     })
 }

@@ -37,9 +37,10 @@ impl Overlay {
                 match self.position(&real) {
                     Position::Outside(real) => Position::Outside(Cow::Owned(real.into_owned())),
                     Position::Itself => Position::Itself,
-                    Position::Name(_) => {
-                        path.file_name().and_then(OsStr::to_str).map_or(Position::Nowhere, Position::Name)
-                    }
+                    Position::Name(_) => path
+                        .file_name()
+                        .and_then(OsStr::to_str)
+                        .map_or(Position::Nowhere, Position::Name),
                     Position::Nowhere => Position::Nowhere,
                 }
             }

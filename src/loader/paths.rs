@@ -67,8 +67,14 @@ impl Setting {
     ) -> Setting {
         Setting {
             rules,
-            library_path: env.get(variables::LIBRARY_PATH).map(library_path_elements).unwrap_or_default(),
-            preload: env.get(variables::PRELOAD).map(preload_elements).unwrap_or_default(),
+            library_path: env
+                .get(variables::LIBRARY_PATH)
+                .map(library_path_elements)
+                .unwrap_or_default(),
+            preload: env
+                .get(variables::PRELOAD)
+                .map(preload_elements)
+                .unwrap_or_default(),
             directory: directory.to_owned(),
             overlay,
             is_secure: false,
@@ -79,13 +85,21 @@ impl Setting {
 impl<'h> SearchPaths<'h> {
     pub(super) fn new(host: &'h Host, setting: Setting) -> SearchPaths<'h> {
         let (directories, paths) = (RefCell::default(), RefCell::default());
-        SearchPaths { host, setting, directories, paths, nothing: SearchPath::default() }
+        SearchPaths {
+            host,
+            setting,
+            directories,
+            paths,
+            nothing: SearchPath::default(),
+        }
     }
 
     /// Returns a search path of `object`: its own, or that of a program in this environment.
     pub(super) fn path(&self, kind: PathKind, object: Option<&Object>) -> SearchPath {
         let has_none = match kind {
-            PathKind::Rpath => object.is_none_or(|object| object.rpath.is_none() || object.runpath.is_some()),
+            PathKind::Rpath => {
+                object.is_none_or(|object| object.rpath.is_none() || object.runpath.is_some())
+            }
             PathKind::Runpath => object.is_none_or(|object| object.runpath.is_none()),
             PathKind::LibraryPath => self.setting.library_path.is_empty(),
             PathKind::Default => false,
@@ -93,13 +107,20 @@ impl<'h> SearchPaths<'h> {
         if has_none {
             return self.nothing.clone();
         }
-        let key = (kind, object.map(|object| object.path.clone().into_os_string()).unwrap_or_default());
+        let key = (
+            kind,
+            object
+                .map(|object| object.path.clone().into_os_string())
+                .unwrap_or_default(),
+        );
         if let Some(known) = self.paths.borrow().get(&key) {
             return known.clone();
         }
         let mut path: Vec<(Rc<Directory>, OsString)> = Vec::new();
         for element in self.elements(kind, object) {
-            let Some(directory) = self.directory(kind, &element, object) else { continue };
+            let Some(directory) = self.directory(kind, &element, object) else {
+                continue;
+            };
             if !path.iter().any(|(known, _)| Rc::ptr_eq(known, &directory)) {
                 path.push((directory, element));
             }
@@ -112,19 +133,39 @@ impl<'h> SearchPaths<'h> {
     fn elements(&self, kind: PathKind, object: Option<&Object>) -> Vec<OsString> {
         let list = match kind {
             PathKind::LibraryPath => return self.setting.library_path.clone(),
-            PathKind::Default => return self.setting.rules.defaults.iter().map(OsString::from).collect(),
+            PathKind::Default => {
+                return self
+                    .setting
+                    .rules
+                    .defaults
+                    .iter()
+                    .map(OsString::from)
+                    .collect();
+            }
             PathKind::Rpath => object.and_then(|object| object.rpath.as_ref()),
             PathKind::Runpath => object.and_then(|object| object.runpath.as_ref()),
         };
         // An empty list has no element.
-        let list = list.filter(|list| !list.is_empty()).map(|list| list.split(|byte| *byte == b':'));
-        list.into_iter().flatten().map(|element| OsString::from_vec(element.to_vec())).collect()
+        let list = list
+            .filter(|list| !list.is_empty())
+            .map(|list| list.split(|byte| *byte == b':'));
+        list.into_iter()
+            .flatten()
+            .map(|element| OsString::from_vec(element.to_vec()))
+            .collect()
     }
 
     /// Returns the directory of an element. An empty one is the current directory, where relative ones start.
-    fn directory(&self, kind: PathKind, element: &OsStr, object: Option<&Object>) -> Option<Rc<Directory>> {
+    fn directory(
+        &self,
+        kind: PathKind,
+        element: &OsStr,
+        object: Option<&Object>,
+    ) -> Option<Rc<Directory>> {
         let expanded = match object {
-            Some(object) if !element.is_empty() => self.expand(element.as_bytes(), object)?.into_os_string(),
+            Some(object) if !element.is_empty() => {
+                self.expand(element.as_bytes(), object)?.into_os_string()
+            }
             _ => element.to_owned(),
         };
         if expanded.is_empty() && !element.is_empty() {
@@ -134,13 +175,20 @@ impl<'h> SearchPaths<'h> {
             return Some(known.clone());
         }
         let directory = Rc::new(self.read_directory(Path::new(&expanded), kind));
-        self.directories.borrow_mut().insert(expanded, directory.clone());
+        self.directories
+            .borrow_mut()
+            .insert(expanded, directory.clone());
         Some(directory)
     }
 
     fn read_directory(&self, directory: &Path, kind: PathKind) -> Directory {
         // A file with a slash at its end would not be found. `components` removes the slash.
-        let path: PathBuf = self.setting.directory.join(directory).components().collect();
+        let path: PathBuf = self
+            .setting
+            .directory
+            .join(directory)
+            .components()
+            .collect();
         // Most of the names that are sought in a directory are not there, and a listing shows that for all of them. Other
         // directories may have thousands of files.
         let is_listed = matches!(kind, PathKind::Rpath | PathKind::Runpath)
@@ -158,7 +206,11 @@ impl<'h> SearchPaths<'h> {
             within.extend(subdirectories.filter(|below| self.is_directory(below)));
         }
         within.extend(counts.then(|| path.clone()));
-        Directory { path, within, counts }
+        Directory {
+            path,
+            within,
+            counts,
+        }
     }
 
     /// True if a directory may be listed: it is on this machine, and not in a view that is only planned.
@@ -167,12 +219,21 @@ impl<'h> SearchPaths<'h> {
             // A description of the machine would hold all files in it.
             return false;
         }
-        let position = self.setting.overlay.as_ref().map(|overlay| overlay.position(path));
+        let position = self
+            .setting
+            .overlay
+            .as_ref()
+            .map(|overlay| overlay.position(path));
         position.is_none_or(|position| matches!(position, Position::Outside(real) if real == path))
     }
 
     fn is_directory(&self, path: &Path) -> bool {
-        match self.setting.overlay.as_ref().map(|overlay| overlay.position(path)) {
+        match self
+            .setting
+            .overlay
+            .as_ref()
+            .map(|overlay| overlay.position(path))
+        {
             None => self.host.is_directory(path),
             Some(Position::Outside(real)) => self.host.is_directory(&real),
             Some(Position::Itself) => true,
@@ -182,7 +243,11 @@ impl<'h> SearchPaths<'h> {
 
     /// Replaces the tokens of a text for this object; nothing where the loader skips the text.
     pub(super) fn expand(&self, text: &[u8], object: &Object) -> Option<PathBuf> {
-        let expanded = self.setting.rules.tokens.expand(text, object.path.parent())?;
+        let expanded = self
+            .setting
+            .rules
+            .tokens
+            .expand(text, object.path.parent())?;
         (!self.setting.is_secure || self.is_trusted(text, &expanded, object)).then_some(expanded)
     }
 
@@ -192,8 +257,11 @@ impl<'h> SearchPaths<'h> {
         if memchr::memmem::find(text, b"ORIGIN").is_none() || !text.contains(&b'$') {
             return true;
         }
-        let after = text.strip_prefix(b"$ORIGIN").or_else(|| text.strip_prefix(b"${ORIGIN}"));
-        let is_start = after.is_some_and(|after| matches!(after, [] | [b'/', ..]) && !after.contains(&b'$'));
+        let after = text
+            .strip_prefix(b"$ORIGIN")
+            .or_else(|| text.strip_prefix(b"${ORIGIN}"));
+        let is_start =
+            after.is_some_and(|after| matches!(after, [] | [b'/', ..]) && !after.contains(&b'$'));
         let mut plain = PathBuf::new();
         for component in expanded.components() {
             match component {

@@ -74,16 +74,29 @@ pub enum Failure {
     /// A file that it needs is nowhere.
     NotFound(Miss),
     /// The loader ends the program at the first file that a search found.
-    Bad { path: PathBuf, why: &'static str, requester: usize },
+    Bad {
+        path: PathBuf,
+        why: &'static str,
+        requester: usize,
+    },
     /// `file` is loaded and lacks a version node that the requester requires.
-    Version { file: PathBuf, version: String, requester: usize },
+    Version {
+        file: PathBuf,
+        version: String,
+        requester: usize,
+    },
 }
 
 impl<'s, 'h> Process<'s, 'h> {
     /// Models a program that the kernel starts, with its preloaded objects. Fails where the loader does not run at all; other
     /// reasons why the program ends are its `failure`.
-    pub fn start(searcher: &'s Searcher<'h>, executable: &Path) -> Result<Process<'s, 'h>, Failure> {
-        let unreadable = |_| Failure::Unreadable { path: executable.to_owned() };
+    pub fn start(
+        searcher: &'s Searcher<'h>,
+        executable: &Path,
+    ) -> Result<Process<'s, 'h>, Failure> {
+        let unreadable = |_| Failure::Unreadable {
+            path: executable.to_owned(),
+        };
         let real = searcher.host().canonical(executable).map_err(unreadable)?;
         let object = read(searcher, &real)?;
         let interpreter = object.interpreter.clone().ok_or(Failure::Static)?;
@@ -96,9 +109,17 @@ impl<'s, 'h> Process<'s, 'h> {
             Cow::Owned(searcher.with_loader(&interpreter))
         };
         let loader = searcher.object(&searcher.absolute(&interpreter));
-        let loader = loader.ok_or_else(|| Failure::NoInterpreter { interpreter: interpreter.clone() })?;
+        let loader = loader.ok_or_else(|| Failure::NoInterpreter {
+            interpreter: interpreter.clone(),
+        })?;
         let mut process = Process::new(searcher, object);
-        process.add(loader, interpreter.to_string_lossy().into_owned(), None, None, Rule::Interpreter);
+        process.add(
+            loader,
+            interpreter.to_string_lossy().into_owned(),
+            None,
+            None,
+            Rule::Interpreter,
+        );
         process.run();
         Ok(process)
     }
@@ -106,13 +127,19 @@ impl<'s, 'h> Process<'s, 'h> {
     /// Models `ld.so --list FILE`, in which the loader loads a library or a program as the main object.
     pub fn library(searcher: &'s Searcher<'h>, path: &Path) -> Result<Process<'s, 'h>, Failure> {
         let found = searcher.absolute(path);
-        let real =
-            if searcher.is_at_least(LISTS_REAL) { searcher.host().canonical(&found).ok() } else { None };
+        let real = if searcher.is_at_least(LISTS_REAL) {
+            searcher.host().canonical(&found).ok()
+        } else {
+            None
+        };
         let object = read(searcher, &real.unwrap_or(found))?;
         let id = object.id;
         let mut process = Process::new(Cow::Borrowed(searcher), object);
         process.ids.insert(id, 0);
-        process.names.entry(path.to_string_lossy().into_owned()).or_insert(0);
+        process
+            .names
+            .entry(path.to_string_lossy().into_owned())
+            .or_insert(0);
         if let Some(loader) = searcher.object(searcher.loader()) {
             let name = searcher.loader().to_string_lossy().into_owned();
             process.add(loader, name, None, None, Rule::Interpreter);
@@ -170,7 +197,10 @@ impl<'s, 'h> Process<'s, 'h> {
         }
         let ended = self.walk(0);
         let missing = || self.missing.first().cloned().map(Failure::NotFound);
-        self.failure = ended.err().or_else(missing).or_else(|| self.lacking(0..self.loaded.len()));
+        self.failure = ended
+            .err()
+            .or_else(missing)
+            .or_else(|| self.lacking(0..self.loaded.len()));
     }
 
     fn open_new(&mut self, name: &str, caller: usize) -> Result<usize, Failure> {
@@ -183,7 +213,8 @@ impl<'s, 'h> Process<'s, 'h> {
         if let Some(miss) = self.missing.get(before) {
             return Err(Failure::NotFound(miss.clone()));
         }
-        self.lacking(first..self.loaded.len()).map_or(Ok(opened), Err)
+        self.lacking(first..self.loaded.len())
+            .map_or(Ok(opened), Err)
     }
 
     /// Loads everything that the objects from `first` on need, directly and indirectly.
@@ -192,7 +223,9 @@ impl<'s, 'h> Process<'s, 'h> {
         while let Some(Loaded { object, .. }) = self.loaded.get(at) {
             let object = object.clone();
             for name in &object.needed {
-                let expanded = name.contains('$').then(|| self.searcher.expand(name.as_bytes(), &object));
+                let expanded = name
+                    .contains('$')
+                    .then(|| self.searcher.expand(name.as_bytes(), &object));
                 let name = match expanded {
                     Some(expanded) => expanded.unwrap_or_default().to_string_lossy().into_owned(),
                     None => name.clone(),
@@ -218,19 +251,39 @@ impl<'s, 'h> Process<'s, 'h> {
         let to = if let Some(known) = self.names.get(name) {
             *known
         } else {
-            let bad = |Bad { path, why }| Failure::Bad { path, why, requester };
+            let bad = |Bad { path, why }| Failure::Bad {
+                path,
+                why,
+                requester,
+            };
             let found = self.search(name, requester, &mut Vec::new()).map_err(bad)?;
-            let Some((object, found_by)) = found else { return Ok(None) };
+            let Some((object, found_by)) = found else {
+                return Ok(None);
+            };
             if let Some(known) = self.ids.get(&object.id) {
                 self.names.insert(name.to_owned(), *known);
                 *known
             } else if object.is_program {
-                return Err(Failure::Bad { path: object.path.clone(), why: "a program", requester });
+                return Err(Failure::Bad {
+                    path: object.path.clone(),
+                    why: "a program",
+                    requester,
+                });
             } else {
-                self.add(object, name.to_owned(), Some(requester), loader, rule.unwrap_or(found_by))
+                self.add(
+                    object,
+                    name.to_owned(),
+                    Some(requester),
+                    loader,
+                    rule.unwrap_or(found_by),
+                )
             }
         };
-        self.edges.push(Edge { requester, name: name.to_owned(), to });
+        self.edges.push(Edge {
+            requester,
+            name: name.to_owned(),
+            to,
+        });
         Ok(Some(to))
     }
 
@@ -250,7 +303,10 @@ impl<'s, 'h> Process<'s, 'h> {
         chain.extend((last != 0).then(|| self.loaded[0].object.clone()));
         self.searcher.search(
             name,
-            Requester { chain: &chain, executable: Some(&self.loaded[0].object) },
+            Requester {
+                chain: &chain,
+                executable: Some(&self.loaded[0].object),
+            },
             tried,
         )
     }
@@ -258,7 +314,11 @@ impl<'s, 'h> Process<'s, 'h> {
     fn miss(&self, name: String, requester: usize) -> Miss {
         let mut tried = Vec::new();
         let _ = self.search(&name, requester, &mut tried);
-        Miss { name, requester, tried }
+        Miss {
+            name,
+            requester,
+            tried,
+        }
     }
 
     fn add(
@@ -276,12 +336,19 @@ impl<'s, 'h> Process<'s, 'h> {
         }
         if rule != Rule::Executable {
             self.names.entry(name.clone()).or_insert(index);
-            self.names.entry(object.path.to_string_lossy().into_owned()).or_insert(index);
+            self.names
+                .entry(object.path.to_string_lossy().into_owned())
+                .or_insert(index);
         }
         if let Some(soname) = &object.soname {
             self.names.entry(soname.clone()).or_insert(index);
         }
-        self.loaded.push(Loaded { object, name, requester, rule });
+        self.loaded.push(Loaded {
+            object,
+            name,
+            requester,
+            rule,
+        });
         self.loaders.push(loader);
         index
     }
@@ -290,13 +357,23 @@ impl<'s, 'h> Process<'s, 'h> {
     fn lacking(&self, objects: Range<usize>) -> Option<Failure> {
         for requester in objects {
             for (name, versions) in &self.loaded[requester].object.asks {
-                let Some(file) = self.names.get(name).map(|index| &self.loaded[*index].object) else {
+                let Some(file) = self
+                    .names
+                    .get(name)
+                    .map(|index| &self.loaded[*index].object)
+                else {
                     continue;
                 };
-                let Some(defines) = &file.defines else { continue };
+                let Some(defines) = &file.defines else {
+                    continue;
+                };
                 if let Some(version) = versions.iter().find(|version| !defines.contains(version)) {
                     let (file, version) = (file.path.clone(), version.clone());
-                    return Some(Failure::Version { file, version, requester });
+                    return Some(Failure::Version {
+                        file,
+                        version,
+                        requester,
+                    });
                 }
             }
         }
@@ -310,7 +387,11 @@ fn read(searcher: &Searcher<'_>, path: &Path) -> Result<Arc<Object>, Failure> {
         match refusal {
             Refusal::Absent(_) => Failure::Unreadable { path },
             Refusal::Foreign => Failure::OtherMachine { path },
-            Refusal::Bad(why) => Failure::Bad { path, why, requester: 0 },
+            Refusal::Bad(why) => Failure::Bad {
+                path,
+                why,
+                requester: 0,
+            },
         }
     })
 }

@@ -40,14 +40,26 @@ impl Rules {
         let cpu = Cpu::read(host, machine);
         let release = loader_release(host, loader).or_else(|| release(host, machine));
         let is_at_least = |since| release.is_none_or(|release| release >= since);
-        let levels = if is_at_least(HWCAPS) { cpu.levels() } else { Vec::new() };
-        let mut subdirectories: Vec<PathBuf> =
-            levels.iter().map(|level| Path::new("glibc-hwcaps").join(level)).collect();
+        let levels = if is_at_least(HWCAPS) {
+            cpu.levels()
+        } else {
+            Vec::new()
+        };
+        let mut subdirectories: Vec<PathBuf> = levels
+            .iter()
+            .map(|level| Path::new("glibc-hwcaps").join(level))
+            .collect();
         if !is_at_least(NO_LEGACY) {
             subdirectories.extend(cpu.legacy());
         }
         let tokens = Tokens::new(host, machine);
-        Rules { release, subdirectories, levels, defaults: default_directories(host, machine), tokens }
+        Rules {
+            release,
+            subdirectories,
+            levels,
+            defaults: default_directories(host, machine),
+            tokens,
+        }
     }
 
     pub(super) fn is_at_least(&self, since: Release) -> bool {
@@ -67,7 +79,9 @@ pub fn standard_loader(machine: u16) -> &'static Path {
 /// Returns the newest release among the symbol versions of the C library in the default directories.
 pub fn release(host: &Host, machine: u16) -> Option<Release> {
     let directories = default_directories(host, machine);
-    let file = directories.iter().find_map(|directory| host.map(&directory.join("libc.so.6")).ok())?;
+    let file = directories
+        .iter()
+        .find_map(|directory| host.map(&directory.join("libc.so.6")).ok())?;
     let elf = Elf::parse(&file).ok()?;
     let said = |node: &[u8]| numbers(node.strip_prefix(b"GLIBC_")?);
     elf.defined_versions().into_iter().filter_map(said).max()
@@ -88,8 +102,14 @@ fn numbers(text: &[u8]) -> Option<Release> {
 }
 
 fn number(text: &[u8]) -> Option<(u32, &[u8])> {
-    let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
-    Some((std::str::from_utf8(&text[..end]).ok()?.parse().ok()?, &text[end..]))
+    let end = text
+        .iter()
+        .position(|byte| !byte.is_ascii_digit())
+        .unwrap_or(text.len());
+    Some((
+        std::str::from_utf8(&text[..end]).ok()?.parse().ok()?,
+        &text[end..],
+    ))
 }
 
 /// The properties of the processor that decide the loader's choice.
@@ -102,18 +122,27 @@ struct Cpu {
 
 impl Cpu {
     fn read(host: &Host, machine: u16) -> Cpu {
-        let text = host.read_start(Path::new("/proc/cpuinfo"), CPUINFO_LIMIT).unwrap_or_default();
+        let text = host
+            .read_start(Path::new("/proc/cpuinfo"), CPUINFO_LIMIT)
+            .unwrap_or_default();
         Cpu::parse(&String::from_utf8_lossy(&text), machine)
     }
 
     /// Reads the part of the first processor.
     fn parse(cpuinfo: &str, machine: u16) -> Cpu {
         let value = |name: &str| {
-            let line =
-                cpuinfo.lines().find(|line| line.split(':').next().is_some_and(|key| key.trim() == name));
-            line.and_then(|line| line.split_once(':')).map(|(_, value)| value.trim()).unwrap_or_default()
+            let line = cpuinfo
+                .lines()
+                .find(|line| line.split(':').next().is_some_and(|key| key.trim() == name));
+            line.and_then(|line| line.split_once(':'))
+                .map(|(_, value)| value.trim())
+                .unwrap_or_default()
         };
-        let flags = if machine == elf::AARCH64 { value("Features") } else { value("flags") };
+        let flags = if machine == elf::AARCH64 {
+            value("Features")
+        } else {
+            value("flags")
+        };
         Cpu {
             machine,
             is_intel: value("vendor_id") == "GenuineIntel",
@@ -129,11 +158,20 @@ impl Cpu {
         if self.machine != elf::X86_64 {
             return Vec::new();
         }
-        let v2 = self.has(&["cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"]);
-        let v3 = v2 && self.has(&["avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"]);
+        let v2 = self.has(&[
+            "cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3",
+        ]);
+        let v3 = v2
+            && self.has(&[
+                "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave",
+            ]);
         let v4 = v3 && self.has(&["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"]);
         let levels = [(v4, "x86-64-v4"), (v3, "x86-64-v3"), (v2, "x86-64-v2")];
-        levels.into_iter().filter(|(has, _)| *has).map(|(_, level)| level).collect()
+        levels
+            .into_iter()
+            .filter(|(has, _)| *has)
+            .map(|(_, level)| level)
+            .collect()
     }
 
     /// Returns the value of `$PLATFORM`.
@@ -144,7 +182,9 @@ impl Cpu {
         // Only for Intel's processors, the loader's value differs from the kernel's.
         if self.is_intel && self.has(&["avx512cd", "avx512er", "avx512pf"]) {
             "xeon_phi"
-        } else if self.is_intel && self.has(&["avx2", "bmi1", "bmi2", "abm", "movbe", "popcnt", "fma"]) {
+        } else if self.is_intel
+            && self.has(&["avx2", "bmi1", "bmi2", "abm", "movbe", "popcnt", "fma"])
+        {
             "haswell"
         } else {
             "x86_64"
@@ -159,14 +199,19 @@ impl Cpu {
             parts.extend(self.has(&["atomics"]).then_some("atomics"));
         } else {
             let wide = ["avx512cd", "avx512bw", "avx512dq", "avx512vl"];
-            parts
-                .extend((self.is_intel && self.has(&wide) && !self.has(&["avx512er"])).then_some("avx512_1"));
+            parts.extend(
+                (self.is_intel && self.has(&wide) && !self.has(&["avx512er"]))
+                    .then_some("avx512_1"),
+            );
             parts.push("x86_64");
         }
         let mut choices: Vec<PathBuf> = Vec::new();
         for chosen in (1..1_u32 << parts.len()).rev() {
             let is_chosen = |at: &usize| chosen >> (parts.len() - 1 - at) & 1 == 1;
-            let choice: PathBuf = (0..parts.len()).filter(is_chosen).map(|at| parts[at]).collect();
+            let choice: PathBuf = (0..parts.len())
+                .filter(is_chosen)
+                .map(|at| parts[at])
+                .collect();
             if !choices.contains(&choice) {
                 choices.push(choice);
             }
@@ -184,7 +229,10 @@ pub struct Tokens {
 
 impl Tokens {
     pub fn new(host: &Host, machine: u16) -> Tokens {
-        Tokens { lib: library_directory(host, machine), platform: Cpu::read(host, machine).platform() }
+        Tokens {
+            lib: library_directory(host, machine),
+            platform: Cpu::read(host, machine).platform(),
+        }
     }
 
     /// Replaces `$ORIGIN`, `$LIB` and `$PLATFORM`, with and without braces, in an element of a search path. Returns nothing if
@@ -201,7 +249,10 @@ impl Tokens {
                 (b"LIB", Some(self.lib.as_bytes())),
                 (b"PLATFORM", Some(self.platform.as_bytes())),
             ];
-            match tokens.iter().find_map(|(name, value)| Some((after_token(rest, name)?, value))) {
+            match tokens
+                .iter()
+                .find_map(|(name, value)| Some((after_token(rest, name)?, value)))
+            {
                 Some((after, value)) => {
                     path.extend_from_slice((*value)?);
                     rest = after;
@@ -216,9 +267,13 @@ impl Tokens {
 
 /// Returns the text after the token of this name at the start. `$LIBS` is no token.
 fn after_token<'t>(text: &'t [u8], name: &[u8]) -> Option<&'t [u8]> {
-    let braced = text.strip_prefix(b"{").and_then(|text| text.strip_prefix(name)?.strip_prefix(b"}"));
-    let goes_on =
-        |text: &[u8]| text.first().is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    let braced = text
+        .strip_prefix(b"{")
+        .and_then(|text| text.strip_prefix(name)?.strip_prefix(b"}"));
+    let goes_on = |text: &[u8]| {
+        text.first()
+            .is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+    };
     braced.or_else(|| text.strip_prefix(name).filter(|after| !goes_on(after)))
 }
 
@@ -238,7 +293,11 @@ fn library_directory(host: &Host, machine: u16) -> &'static str {
         elf::AARCH64 => "lib/aarch64-linux-gnu",
         _ => "lib/x86_64-linux-gnu",
     };
-    if host.is_directory(&Path::new("/usr").join(multiarch)) { multiarch } else { "lib64" }
+    if host.is_directory(&Path::new("/usr").join(multiarch)) {
+        multiarch
+    } else {
+        "lib64"
+    }
 }
 
 #[cfg(test)]
@@ -252,14 +311,43 @@ mod tests {
     #[test]
     fn the_processor_decides_about_levels_and_subdirectories() {
         for (vendor, flags, levels, platform, legacy) in [
-            ("AuthenticAMD", V3, 2, "x86_64", "tls/x86_64/x86_64 tls/x86_64 tls x86_64/x86_64 x86_64"),
-            ("GenuineIntel", &V3.replace("movbe", ""), 1, "x86_64", "tls/x86_64/x86_64"),
-            ("GenuineIntel", V4, 0, "x86_64", "tls/x86_64/avx512_1/x86_64"),
-            ("GenuineIntel", &format!("{V3} {V4}"), 3, "haswell", "tls/haswell/avx512_1/x86_64"),
+            (
+                "AuthenticAMD",
+                V3,
+                2,
+                "x86_64",
+                "tls/x86_64/x86_64 tls/x86_64 tls x86_64/x86_64 x86_64",
+            ),
+            (
+                "GenuineIntel",
+                &V3.replace("movbe", ""),
+                1,
+                "x86_64",
+                "tls/x86_64/x86_64",
+            ),
+            (
+                "GenuineIntel",
+                V4,
+                0,
+                "x86_64",
+                "tls/x86_64/avx512_1/x86_64",
+            ),
+            (
+                "GenuineIntel",
+                &format!("{V3} {V4}"),
+                3,
+                "haswell",
+                "tls/haswell/avx512_1/x86_64",
+            ),
         ] {
-            let text = format!("processor : 0\nvendor_id\t: {vendor}\nflags\t\t: {flags}\n\nflags\t: x\n");
+            let text =
+                format!("processor : 0\nvendor_id\t: {vendor}\nflags\t\t: {flags}\n\nflags\t: x\n");
             let cpu = Cpu::parse(&text, elf::X86_64);
-            assert_eq!((cpu.levels().len(), cpu.platform()), (levels, platform), "{text}");
+            assert_eq!(
+                (cpu.levels().len(), cpu.platform()),
+                (levels, platform),
+                "{text}"
+            );
             assert!(
                 cpu.legacy()
                     .iter()
@@ -269,15 +357,31 @@ mod tests {
             );
         }
         let arm = Cpu::parse("Features\t: fp asimd atomics", elf::AARCH64);
-        assert_eq!((arm.levels().len(), &*arm.legacy()[0]), (0, Path::new("tls/aarch64/atomics")));
+        assert_eq!(
+            (arm.levels().len(), &*arm.legacy()[0]),
+            (0, Path::new("tls/aarch64/atomics"))
+        );
     }
 
     #[test]
     fn a_token_ends_where_its_name_does() {
-        let tokens = Tokens { lib: "lib64", platform: "haswell" };
-        let expand = |text: &str| tokens.expand(text.as_bytes(), Some(Path::new("/o"))).unwrap();
-        assert_eq!(expand("$ORIGIN/../${LIB}x/$PLATFORM"), Path::new("/o/../lib64x/haswell"));
-        assert_eq!(expand("$LIBS/${LIB/$ORIGIN_/$"), Path::new("$LIBS/${LIB/$ORIGIN_/$"));
+        let tokens = Tokens {
+            lib: "lib64",
+            platform: "haswell",
+        };
+        let expand = |text: &str| {
+            tokens
+                .expand(text.as_bytes(), Some(Path::new("/o")))
+                .unwrap()
+        };
+        assert_eq!(
+            expand("$ORIGIN/../${LIB}x/$PLATFORM"),
+            Path::new("/o/../lib64x/haswell")
+        );
+        assert_eq!(
+            expand("$LIBS/${LIB/$ORIGIN_/$"),
+            Path::new("$LIBS/${LIB/$ORIGIN_/$")
+        );
         assert_eq!(tokens.expand(b"$ORIGIN", None), None);
     }
 }

@@ -105,18 +105,33 @@ impl<'h> Searcher<'h> {
         let shared = Machine {
             host,
             number: machine,
-            cache: cache.and_then(|bytes| LdCache::parse(&bytes, machine).ok()).unwrap_or_default(),
+            cache: cache
+                .and_then(|bytes| LdCache::parse(&bytes, machine).ok())
+                .unwrap_or_default(),
             preload: preloaded(&host.read_text(Path::new(PRELOAD)).unwrap_or_default()),
             files: RefCell::default(),
         };
         let rules = Rules::read(host, machine, rules::standard_loader(machine));
-        Searcher::with(Rc::new(shared), Setting::new(rules, &host.env, &host.cwd, None))
+        Searcher::with(
+            Rc::new(shared),
+            Setting::new(rules, &host.env, &host.cwd, None),
+        )
     }
 
     fn with(machine: Rc<Machine<'h>>, setting: Setting) -> Searcher<'h> {
-        let is_common = !setting.library_path.iter().any(|element| element.as_bytes().contains(&b'$'));
+        let is_common = !setting
+            .library_path
+            .iter()
+            .any(|element| element.as_bytes().contains(&b'$'));
         let paths = Rc::new(SearchPaths::new(machine.host, setting));
-        Searcher { machine, paths, answers: Rc::new(Answers { is_common, ..Answers::default() }) }
+        Searcher {
+            machine,
+            paths,
+            answers: Rc::new(Answers {
+                is_common,
+                ..Answers::default()
+            }),
+        }
     }
 
     fn setting(&self) -> &Setting {
@@ -125,8 +140,13 @@ impl<'h> Searcher<'h> {
 
     /// Returns a searcher for another environment of the machine.
     pub fn within(&self, env: &Environment, overlay: Option<Overlay>) -> Searcher<'h> {
-        let Setting { rules, directory, .. } = self.setting();
-        Searcher::with(self.machine.clone(), Setting::new(rules.clone(), env, directory, overlay))
+        let Setting {
+            rules, directory, ..
+        } = self.setting();
+        Searcher::with(
+            self.machine.clone(),
+            Setting::new(rules.clone(), env, directory, overlay),
+        )
     }
 
     /// Returns a searcher for a program that starts in another directory.
@@ -143,7 +163,12 @@ impl<'h> Searcher<'h> {
     /// Returns a searcher for programs with more rights than their user (AT_SECURE).
     pub fn secure(&self) -> Searcher<'h> {
         let (library_path, preload) = (Vec::new(), Vec::new());
-        let mut setting = Setting { library_path, preload, is_secure: true, ..self.setting().clone() };
+        let mut setting = Setting {
+            library_path,
+            preload,
+            is_secure: true,
+            ..self.setting().clone()
+        };
         if let Some(overlay) = &mut setting.overlay {
             overlay.answers = false;
         }
@@ -154,12 +179,22 @@ impl<'h> Searcher<'h> {
     /// processors, and `/etc/ld.so.preload`.
     pub fn depends_on(&self) -> Vec<PathBuf> {
         let directories = self.paths.directories.borrow();
-        let existing = directories.values().filter(|directory| !directory.within.is_empty());
+        let existing = directories
+            .values()
+            .filter(|directory| !directory.within.is_empty());
         let below = existing.flat_map(|directory| {
-            let within = directory.within.iter().filter(|within| **within != directory.path).cloned();
+            let within = directory
+                .within
+                .iter()
+                .filter(|within| **within != directory.path)
+                .cloned();
             within.chain([directory.path.join("glibc-hwcaps")])
         });
-        let view = self.setting().overlay.as_ref().map(|overlay| &overlay.directory);
+        let view = self
+            .setting()
+            .overlay
+            .as_ref()
+            .map(|overlay| &overlay.directory);
         let below = below.filter(|path| view.is_none_or(|view| !path.starts_with(view)));
         below.chain([PathBuf::from(PRELOAD)]).collect()
     }
@@ -171,7 +206,10 @@ impl<'h> Searcher<'h> {
 
     /// Returns a searcher by the loader of this program.
     pub fn of_program(&self, executable: &Path) -> Searcher<'h> {
-        match self.object(executable).and_then(|object| object.interpreter.clone()) {
+        match self
+            .object(executable)
+            .and_then(|object| object.interpreter.clone())
+        {
             Some(interpreter) if interpreter != self.loader() => self.with_loader(&interpreter),
             _ => self.clone(),
         }
@@ -180,7 +218,13 @@ impl<'h> Searcher<'h> {
     /// Returns a searcher by the loader at this path.
     pub(super) fn with_loader(&self, loader: &Path) -> Searcher<'h> {
         let rules = Rules::read(self.machine.host, self.machine.number, loader);
-        Searcher::with(self.machine.clone(), Setting { rules, ..self.setting().clone() })
+        Searcher::with(
+            self.machine.clone(),
+            Setting {
+                rules,
+                ..self.setting().clone()
+            },
+        )
     }
 
     /// Replaces the tokens of a text for this object; nothing where the loader skips the text.
@@ -202,7 +246,11 @@ impl<'h> Searcher<'h> {
 
     /// Returns the names that are preloaded: those of `LD_PRELOAD`, then those of `/etc/ld.so.preload`.
     pub(super) fn preload(&self) -> impl Iterator<Item = String> {
-        let own = self.setting().preload.iter().map(|name| name.to_string_lossy().into_owned());
+        let own = self
+            .setting()
+            .preload
+            .iter()
+            .map(|name| name.to_string_lossy().into_owned());
         let all = own.chain(self.machine.preload.iter().cloned());
         // In a secure program, a bare name counts only for files that are set-user-ID themselves.
         all.filter(|name| !self.setting().is_secure || name.contains('/'))
@@ -216,7 +264,10 @@ impl<'h> Searcher<'h> {
     /// Returns the file that the loader takes for `name`. The first object of `chain` requests it; each one was loaded by the
     /// next, up to the executable.
     pub fn find(&self, name: &str, chain: &[Arc<Object>]) -> Option<(Arc<Object>, Rule)> {
-        let source = Requester { chain, executable: chain.last().map(AsRef::as_ref) };
+        let source = Requester {
+            chain,
+            executable: chain.last().map(AsRef::as_ref),
+        };
         self.search(name, source, &mut Vec::new()).ok().flatten()
     }
 
@@ -227,25 +278,40 @@ impl<'h> Searcher<'h> {
         source: Requester<'_>,
         tried: &mut Vec<PathBuf>,
     ) -> Result<Option<(Arc<Object>, Rule)>, Bad> {
-        let Some(requester) = source.chain.first() else { return Ok(None) };
-        if let Some(answer) = self.setting().overlay.as_ref().and_then(|overlay| overlay.answer(name)) {
-            return Ok(self.take(answer, tried)?.map(|object| (object, Rule::Pinned)));
+        let Some(requester) = source.chain.first() else {
+            return Ok(None);
+        };
+        if let Some(answer) = self
+            .setting()
+            .overlay
+            .as_ref()
+            .and_then(|overlay| overlay.answer(name))
+        {
+            return Ok(self
+                .take(answer, tried)?
+                .map(|object| (object, Rule::Pinned)));
         }
         if name.contains('/') {
-            let Some(path) = self.paths.expand(name.as_bytes(), requester) else { return Ok(None) };
+            let Some(path) = self.paths.expand(name.as_bytes(), requester) else {
+                return Ok(None);
+            };
             let path = self.absolute(&path);
             return Ok(self.take(path, tried)?.map(|object| (object, Rule::Path)));
         }
         // Most objects have no search path of their own, so they find equal files.
         let has_no_path = |object: &Arc<Object>| object.rpath.is_none() && object.runpath.is_none();
-        let is_common =
-            self.answers.is_common && !requester.no_defaults && source.chain.iter().all(has_no_path);
+        let is_common = self.answers.is_common
+            && !requester.no_defaults
+            && source.chain.iter().all(has_no_path);
         if let Some(known) = self.answers.common.borrow().get(name).filter(|_| is_common) {
             return Ok(Some(known.clone()));
         }
         let found = self.search_paths(name, requester, source, tried)?;
         if let Some(found) = found.as_ref().filter(|_| is_common) {
-            self.answers.common.borrow_mut().insert(name.to_owned(), found.clone());
+            self.answers
+                .common
+                .borrow_mut()
+                .insert(name.to_owned(), found.clone());
         }
         Ok(found)
     }
@@ -263,22 +329,36 @@ impl<'h> Searcher<'h> {
                 if let Some((found, _)) =
                     self.scan(name, &self.paths.path(PathKind::Rpath, Some(object)), tried)?
                 {
-                    return Ok(Some((found, Rule::Rpath { of: object.path.clone() })));
+                    return Ok(Some((
+                        found,
+                        Rule::Rpath {
+                            of: object.path.clone(),
+                        },
+                    )));
                 }
             }
         }
-        if let Some((found, element)) =
-            self.scan(name, &self.paths.path(PathKind::LibraryPath, source.executable), tried)?
-        {
+        if let Some((found, element)) = self.scan(
+            name,
+            &self.paths.path(PathKind::LibraryPath, source.executable),
+            tried,
+        )? {
             return Ok(Some((found, Rule::LibraryPath { element })));
         }
-        if let Some((found, _)) =
-            self.scan(name, &self.paths.path(PathKind::Runpath, Some(requester)), tried)?
-        {
+        if let Some((found, _)) = self.scan(
+            name,
+            &self.paths.path(PathKind::Runpath, Some(requester)),
+            tried,
+        )? {
             return Ok(Some((found, Rule::Runpath)));
         }
         let rules = &self.setting().rules;
-        let is_default = |path: &Path| rules.defaults.iter().any(|default| path.starts_with(default));
+        let is_default = |path: &Path| {
+            rules
+                .defaults
+                .iter()
+                .any(|default| path.starts_with(default))
+        };
         let cached = self.machine.cache.best(name, &rules.levels);
         if let Some(path) = cached.filter(|path| !(requester.no_defaults && is_default(path)))
             && let Some(found) = self.take(path.clone(), tried)?
@@ -296,7 +376,10 @@ impl<'h> Searcher<'h> {
     /// the requester disables every DT_RPATH.
     pub fn rpath_directories(&self, chain: &[Arc<Object>]) -> Vec<PathBuf> {
         let mut directories = Vec::new();
-        if chain.first().is_some_and(|requester| requester.runpath.is_some()) {
+        if chain
+            .first()
+            .is_some_and(|requester| requester.runpath.is_some())
+        {
             return directories;
         }
         for object in chain {
@@ -319,7 +402,9 @@ impl<'h> Searcher<'h> {
     }
 
     pub(super) fn read(&self, path: &Path) -> Reading {
-        let Some(overlay) = &self.setting().overlay else { return self.read_file(path) };
+        let Some(overlay) = &self.setting().overlay else {
+            return self.read_file(path);
+        };
         let target = match overlay.position(path) {
             Position::Outside(real) if real == path => return self.read_file(path),
             Position::Outside(real) => real,
@@ -337,8 +422,16 @@ impl<'h> Searcher<'h> {
             return known.clone();
         }
         let read = self.read_file(&target);
-        let read = read.map(|object| Arc::new(Object { path: path.to_owned(), ..(*object).clone() }));
-        self.answers.links.borrow_mut().insert(path.into(), read.clone());
+        let read = read.map(|object| {
+            Arc::new(Object {
+                path: path.to_owned(),
+                ..(*object).clone()
+            })
+        });
+        self.answers
+            .links
+            .borrow_mut()
+            .insert(path.into(), read.clone());
         read
     }
 
@@ -352,7 +445,10 @@ impl<'h> Searcher<'h> {
         } else {
             object::read(host, self.machine.number, path).map(Arc::new)
         };
-        self.machine.files.borrow_mut().insert(path.into(), read.clone());
+        self.machine
+            .files
+            .borrow_mut()
+            .insert(path.into(), read.clone());
         read
     }
 
@@ -391,8 +487,8 @@ impl<'h> Searcher<'h> {
                 tried.push(directory.path.join(name));
             }
             // Other errors, such as a loop of links, end this search path.
-            let goes_on =
-                matches!(last, ENOENT | EACCES) || last == ENOTDIR && self.is_at_least(PASSES_FILES);
+            let goes_on = matches!(last, ENOENT | EACCES)
+                || last == ENOTDIR && self.is_at_least(PASSES_FILES);
             if directory.counts && !goes_on {
                 return Ok(None);
             }
@@ -403,8 +499,12 @@ impl<'h> Searcher<'h> {
 
 /// Returns the names in `/etc/ld.so.preload`, which may have comments.
 fn preloaded(text: &str) -> Vec<String> {
-    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
-    let names = lines.flat_map(|line| line.split([' ', '\t', ':'])).filter(|name| !name.is_empty());
+    let lines = text
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or_default());
+    let names = lines
+        .flat_map(|line| line.split([' ', '\t', ':']))
+        .filter(|name| !name.is_empty());
     names.map(str::to_owned).collect()
 }
 

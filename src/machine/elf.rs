@@ -1,6 +1,9 @@
 //! Writes small shared objects with the names, search paths, symbols, versions and constants of a description. `readelf`
 //! and our own readers accept them; no loader opens one.
-#![allow(clippy::cast_possible_truncation, reason = "nothing that is written is longer than a description")]
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "nothing that is written is longer than a description"
+)]
 
 use std::collections::BTreeMap;
 
@@ -8,7 +11,9 @@ use serde::{Deserialize, Serialize};
 
 mod parts;
 
-use parts::{Bytes, Section, Strings, count, fat_binary, note_of_build, note_section, section_table};
+use parts::{
+    Bytes, Section, Strings, count, fat_binary, note_of_build, note_section, section_table,
+};
 
 /// The size in bytes of an entry of GPU code.
 pub(super) const ENTRY: usize = parts::ENTRY;
@@ -85,8 +90,18 @@ impl Elf {
         let versions = self.versions.len() + self.imports.values().map(Vec::len).sum::<usize>();
         let lists = [
             ("code: more than", entries, ENTRIES, "entries"),
-            ("code_in: more than", self.code_in.len(), NUMBERED, "sections"),
-            ("versions and imports: more than", versions, NUMBERED, "names"),
+            (
+                "code_in: more than",
+                self.code_in.len(),
+                NUMBERED,
+                "sections",
+            ),
+            (
+                "versions and imports: more than",
+                versions,
+                NUMBERED,
+                "names",
+            ),
         ];
         match lists.into_iter().find(|(_, length, most, _)| length > most) {
             Some((key, _, most, unit)) => Err(format!("{key} {most} {unit}")),
@@ -123,7 +138,11 @@ impl Elf {
             body.0.extend(fat_binary(code)?);
             sections.push(Section::new(name, ALLOCATED, start, body.0.len()));
         }
-        let build_id = self.build_id.as_ref().map(|id| note_of_build(&mut body, id)).transpose()?;
+        let build_id = self
+            .build_id
+            .as_ref()
+            .map(|id| note_of_build(&mut body, id))
+            .transpose()?;
         body.align();
         let start = body.0.len();
         let defined = self.definitions(&mut body);
@@ -172,7 +191,11 @@ impl Elf {
         if self.runtime.is_none() && self.printed.is_none() && self.code_in.is_empty() {
             sections.clear();
         }
-        sections.extend(self.forward_compatibility.as_ref().map(|note| note_section(&mut body, note)));
+        sections.extend(
+            self.forward_compatibility
+                .as_ref()
+                .map(|note| note_section(&mut body, note)),
+        );
         let table = (!sections.is_empty()).then(|| section_table(&mut body, &sections));
         let size = body.0.len() as u64;
         let mut segments = vec![(1, 0, size), (2, dynamic, dynamic_size)];
@@ -205,9 +228,15 @@ impl Elf {
         if let Some(number) = self.runtime {
             if is_arm {
                 body.align();
-                body.u32([0x5280_0002 | (number & 0xffff) << 5, 0x5280_0000, 0xb900_0022, 0xd65f_03c0]);
+                body.u32([
+                    0x5280_0002 | (number & 0xffff) << 5,
+                    0x5280_0000,
+                    0xb900_0022,
+                    0xd65f_03c0,
+                ]);
             } else {
-                body.0.extend_from_slice(&[0x48, 0x85, 0xff, 0x74, 0x0b, 0xc7, 0x07]);
+                body.0
+                    .extend_from_slice(&[0x48, 0x85, 0xff, 0x74, 0x0b, 0xc7, 0x07]);
                 body.u32([number]);
                 body.0.extend_from_slice(&[0x31, 0xc0, 0xc3]);
             }
@@ -228,7 +257,8 @@ impl Elf {
             body.align();
             defined.push((name.clone(), body.0.len() as u64, 8));
             // lea 1(%rip),%rax; ret, then the numbers.
-            body.0.extend_from_slice(&[0x48, 0x8d, 0x05, 1, 0, 0, 0, 0xc3]);
+            body.0
+                .extend_from_slice(&[0x48, 0x8d, 0x05, 1, 0, 0, 0, 0xc3]);
             body.u32(*numbers);
         }
         defined
@@ -276,7 +306,11 @@ impl Elf {
         let mut verneed = Bytes::default();
         for (position, (file, nodes)) in needed.iter().enumerate() {
             let is_last = position + 1 == needed.len();
-            let next = if is_last { 0 } else { 16 + 16 * nodes.len() as u32 };
+            let next = if is_last {
+                0
+            } else {
+                16 + 16 * nodes.len() as u32
+            };
             verneed.u16([1, nodes.len() as u16]);
             verneed.u32([strings.add(file), 16, next]);
             for (place, (node, index)) in nodes.iter().enumerate() {
@@ -286,8 +320,17 @@ impl Elf {
         }
         let mut verdef = Bytes::default();
         // The first is the name of the file itself; no symbol has it.
-        let base = self.soname.iter().filter(|_| !own_nodes.is_empty()).map(|name| (1, 1, name));
-        let nodes = base.chain(own_nodes.iter().zip(2..).map(|(name, index)| (0, index, *name)));
+        let base = self
+            .soname
+            .iter()
+            .filter(|_| !own_nodes.is_empty())
+            .map(|name| (1, 1, name));
+        let nodes = base.chain(
+            own_nodes
+                .iter()
+                .zip(2..)
+                .map(|(name, index)| (0, index, *name)),
+        );
         let nodes: Vec<(u16, u16, &String)> = nodes.collect();
         for (position, (flags, index, name)) in nodes.iter().enumerate() {
             let next = if position + 1 == nodes.len() { 0 } else { 28 };
@@ -306,13 +349,18 @@ impl Elf {
 
     fn head(&self, segments: &[(u32, u64, u64)], table: Option<u64>, sections: u16) -> Bytes {
         let mut head = Bytes::default();
-        head.0.extend_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0");
+        head.0
+            .extend_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0");
         head.0[4] = if self.is_32_bit { 1 } else { 2 };
         head.u16([3, self.machine.unwrap_or(62)]);
         head.u32([1]);
         head.u64([0, 64, table.unwrap_or(0)]);
         head.u32([0]);
-        let (sections, names) = if table.is_some() { (sections, sections - 1) } else { (0, 0) };
+        let (sections, names) = if table.is_some() {
+            (sections, sections - 1)
+        } else {
+            (0, 0)
+        };
         head.u16([64, 56, segments.len() as u16, 64, sections, names]);
         for (kind, offset, size) in segments {
             head.u32([*kind, 4]);

@@ -1,5 +1,8 @@
 //! Writes `/etc/ld.so.cache`, as glibc does since 2.32, for the entries of a description.
-#![allow(clippy::cast_possible_truncation, reason = "nothing that is written is longer than a description")]
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "nothing that is written is longer than a description"
+)]
 
 use serde::Deserialize;
 

@@ -50,7 +50,11 @@ pub fn pins<'n>(directory: &Path, names: impl Iterator<Item = &'n str>) -> Optio
         if !pins::is_name(name.as_bytes()) {
             return None;
         }
-        longest = if name.len() > longest.len() { name } else { longest };
+        longest = if name.len() > longest.len() {
+            name
+        } else {
+            longest
+        };
         table.push(b':');
         table.extend(name.as_bytes());
     }
@@ -79,12 +83,20 @@ pub fn is_meant(host: &Host, value: &OsStr, called: &Path) -> bool {
         Some((id.device, id.inode))
     };
     let called = called.as_os_str().as_bytes();
-    program::is_meant(value.as_bytes(), called, called, &identity, &mut [0; pins::PATH_LIMIT])
+    program::is_meant(
+        value.as_bytes(),
+        called,
+        called,
+        &identity,
+        &mut [0; pins::PATH_LIMIT],
+    )
 }
 
 /// Returns the path at which [`publish`] puts the module.
 pub fn place(directory: &Path) -> PathBuf {
-    directory.join(DIRECTORY).join(format!("{}.so", storage::digest([MODULE])))
+    directory
+        .join(DIRECTORY)
+        .join(format!("{}.so", storage::digest([MODULE])))
 }
 
 /// Writes the module into a cache directory, once, for us alone. Fails where it could not be loaded from there: the loader
@@ -95,7 +107,10 @@ pub fn publish(host: &Host, directory: &Path) -> io::Result<PathBuf> {
     let directory = directory.join(DIRECTORY);
     let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
     if !fits_library_path(&path) {
-        return Err(io::Error::new(io::ErrorKind::InvalidFilename, "its name cannot stand in LD_AUDIT"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidFilename,
+            "its name cannot stand in LD_AUDIT",
+        ));
     }
     let is_there = || storage::read(host, &directory, name).is_some_and(|found| found == module);
     if !is_there() {
@@ -104,7 +119,10 @@ pub fn publish(host: &Host, directory: &Path) -> io::Result<PathBuf> {
             return Err(io::Error::other("it could not be written"));
         }
     }
-    if rustix::fs::statvfs(&path)?.f_flag.contains(StatVfsMountFlags::NOEXEC) {
+    if rustix::fs::statvfs(&path)?
+        .f_flag
+        .contains(StatVfsMountFlags::NOEXEC)
+    {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             "nothing may be executed there (noexec)",
@@ -121,13 +139,21 @@ mod tests {
     #[test]
     fn the_module_and_the_crate_name_one_variable() {
         use crate::variables::{PINS as TABLE, PINS_FOR};
-        assert_eq!((PINS, FOR), (TABLE, PINS_FOR), "the table, and the program that it is for");
+        assert_eq!(
+            (PINS, FOR),
+            (TABLE, PINS_FOR),
+            "the table, and the program that it is for"
+        );
     }
 
     #[test]
     fn a_table_is_read_back_and_what_cannot_be_is_none() {
-        let table = |directory: &str, names: &[&str]| pins(Path::new(directory), names.iter().copied());
-        assert_eq!(table("/v", &["liba.so", "libb.so.1"]), Some("/v:liba.so:libb.so.1".into()));
+        let table =
+            |directory: &str, names: &[&str]| pins(Path::new(directory), names.iter().copied());
+        assert_eq!(
+            table("/v", &["liba.so", "libb.so.1"]),
+            Some("/v:liba.so:libb.so.1".into())
+        );
         for (directory, names) in [
             ("/v", vec![]),
             ("v", vec!["liba.so"]),
@@ -140,7 +166,9 @@ mod tests {
         ] {
             assert_eq!(table(directory, &names), None, "{directory} {names:?}");
         }
-        let many: Vec<String> = (0..10_000).map(|number| format!("lib{number}.so")).collect();
+        let many: Vec<String> = (0..10_000)
+            .map(|number| format!("lib{number}.so"))
+            .collect();
         assert_eq!(pins(Path::new("/v"), many.iter().map(String::as_str)), None);
     }
 }

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::audit_module;
 use super::model::{Mode, Pinned};
-use crate::environment::{Change, Diff, Environment, audit_elements, join_elements, preload_elements};
+use crate::environment::{
+    Change, Diff, Environment, audit_elements, join_elements, preload_elements,
+};
 use crate::solve::Plan;
 pub use crate::variables::VIEW;
 use crate::variables::{AUDIT, LIBRARY_PATH, PINS, PINS_FOR, PRELOAD, TRACE};
@@ -47,13 +49,20 @@ impl Pinned {
         own: &[PathBuf],
         env: &Environment,
     ) -> Diff {
-        let pins = if self.mode == Mode::Audit { self.pins(published) } else { None };
+        let pins = if self.mode == Mode::Audit {
+            self.pins(published)
+        } else {
+            None
+        };
         let only_for = self.only_for.clone().filter(|_| pins.is_some());
         let module = published.module.as_deref().filter(|_| pins.is_some());
         let mut diff = Diff::default();
         let mut change = |name: &str, value: Option<OsString>| {
             if env.get(name) != value.as_deref() {
-                diff.0.push(Change { name: OsString::from(name), value });
+                diff.0.push(Change {
+                    name: OsString::from(name),
+                    value,
+                });
             }
         };
         change(LIBRARY_PATH, self.library_path(plan, published, env));
@@ -76,16 +85,29 @@ impl Pinned {
         audit_module::pins(published.view.as_deref()?, names.map(String::as_str))
     }
 
-    fn library_path(&self, plan: &Plan, published: &PublishedPaths, env: &Environment) -> Option<OsString> {
-        let kept = plan.library_path.iter().filter(|element| element.removed.is_none());
+    fn library_path(
+        &self,
+        plan: &Plan,
+        published: &PublishedPaths,
+        env: &Environment,
+    ) -> Option<OsString> {
+        let kept = plan
+            .library_path
+            .iter()
+            .filter(|element| element.removed.is_none());
         let kept = kept.map(|element| element.text.as_os_str());
         let kept = kept.filter(|text| !self.removed.iter().any(|removed| removed == text));
         // Every child searches LD_LIBRARY_PATH; the module answers only in the processes that it is for.
-        let view = published.view.as_deref().filter(|_| self.mode != Mode::Audit);
+        let view = published
+            .view
+            .as_deref()
+            .filter(|_| self.mode != Mode::Audit);
         let elements: Vec<&OsStr> = view.map(Path::as_os_str).into_iter().chain(kept).collect();
         if elements.is_empty() {
             // An empty value stays.
-            env.get(LIBRARY_PATH).filter(|value| value.is_empty()).map(OsStr::to_owned)
+            env.get(LIBRARY_PATH)
+                .filter(|value| value.is_empty())
+                .map(OsStr::to_owned)
         } else {
             Some(join_elements(elements))
         }
@@ -101,12 +123,18 @@ impl Pinned {
         let is_removed = |text: &OsString| {
             let mut elements = plan.preload.iter();
             elements.any(|element| element.text == *text && element.removed.is_some())
-                || Path::new(text).ancestors().nth(2).is_some_and(|views| own.iter().any(|own| own == views))
+                || Path::new(text)
+                    .ancestors()
+                    .nth(2)
+                    .is_some_and(|views| own.iter().any(|own| own == views))
         };
         let inherited = env.get(PRELOAD).map(preload_elements).unwrap_or_default();
         let kept = inherited.iter().filter(|text| !is_removed(text)).cloned();
         let view = published.view.as_deref();
-        let added = self.preload.iter().filter_map(|name| Some(view?.join(name).into_os_string()));
+        let added = self
+            .preload
+            .iter()
+            .filter_map(|name| Some(view?.join(name).into_os_string()));
         let elements: Vec<OsString> = added.chain(kept).collect();
         if elements == inherited {
             return env.get(PRELOAD).map(OsStr::to_owned);
@@ -119,17 +147,29 @@ impl Pinned {
 /// Our module stays where an outer cudarun wants a log.
 fn auditors(module: Option<&Path>, own: &[PathBuf], env: &Environment) -> Option<OsString> {
     let elements: Vec<&OsStr> = audit_elements(env.get(AUDIT).unwrap_or_default());
-    let (ours, mut all): (Vec<&OsStr>, Vec<&OsStr>) =
-        elements.iter().partition(|element| is_own_module(Path::new(element), own));
-    let logger = ours.last().copied().filter(|_| env.non_empty(TRACE).is_some());
+    let (ours, mut all): (Vec<&OsStr>, Vec<&OsStr>) = elements
+        .iter()
+        .partition(|element| is_own_module(Path::new(element), own));
+    let logger = ours
+        .last()
+        .copied()
+        .filter(|_| env.non_empty(TRACE).is_some());
     all.extend(module.map(Path::as_os_str).or(logger));
-    if all == elements { env.get(AUDIT).map(OsStr::to_owned) } else { joined(all) }
+    if all == elements {
+        env.get(AUDIT).map(OsStr::to_owned)
+    } else {
+        joined(all)
+    }
 }
 
 /// True if a file is an audit module of ours, which is published beside our views.
 pub(super) fn is_own_module(file: &Path, own: &[PathBuf]) -> bool {
-    let beside = |own: &PathBuf| own.parent().map(|cache| cache.join(audit_module::DIRECTORY));
-    own.iter().any(|own| beside(own).as_deref() == file.parent())
+    let beside = |own: &PathBuf| {
+        own.parent()
+            .map(|cache| cache.join(audit_module::DIRECTORY))
+    };
+    own.iter()
+        .any(|own| beside(own).as_deref() == file.parent())
 }
 
 fn joined(elements: Vec<&OsStr>) -> Option<OsString> {
@@ -157,7 +197,13 @@ mod tests {
     fn room_for_tls_is_added_once_and_existing_tunables_stay() {
         let with = |text: &str| with_room(Some(OsStr::new(text))).into_string().unwrap();
         assert_eq!(with_room(None), "glibc.rtld.optional_static_tls=16384");
-        assert_eq!(with("glibc.malloc.check=1"), "glibc.malloc.check=1:glibc.rtld.optional_static_tls=16384");
-        assert_eq!(with("glibc.rtld.optional_static_tls=4096"), "glibc.rtld.optional_static_tls=4096");
+        assert_eq!(
+            with("glibc.malloc.check=1"),
+            "glibc.malloc.check=1:glibc.rtld.optional_static_tls=16384"
+        );
+        assert_eq!(
+            with("glibc.rtld.optional_static_tls=4096"),
+            "glibc.rtld.optional_static_tls=4096"
+        );
     }
 }

@@ -16,12 +16,20 @@ use crate::variables;
 /// is set, or it has nothing to answer.
 pub fn pins(host: &Host, env: &Environment, own: &[PathBuf], called: &Path) -> Option<Overlay> {
     let auditors = audit_elements(env.get(variables::AUDIT)?);
-    let is_meant =
-        env.get(variables::PINS_FOR).is_none_or(|value| audit_module::is_meant(host, value, called));
-    if !is_meant || !auditors.iter().any(|element| is_own_module(Path::new(element), own)) {
+    let is_meant = env
+        .get(variables::PINS_FOR)
+        .is_none_or(|value| audit_module::is_meant(host, value, called));
+    if !is_meant
+        || !auditors
+            .iter()
+            .any(|element| is_own_module(Path::new(element), own))
+    {
         return None;
     }
-    let mut parts = env.get(variables::PINS)?.as_bytes().split(|byte| *byte == b':');
+    let mut parts = env
+        .get(variables::PINS)?
+        .as_bytes()
+        .split(|byte| *byte == b':');
     let directory = Path::new(OsStr::from_bytes(parts.next()?)).to_owned();
     let (mut links, mut empty) = (BTreeMap::new(), BTreeSet::new());
     for name in parts.filter_map(|name| std::str::from_utf8(name).ok()) {
@@ -32,5 +40,10 @@ pub fn pins(host: &Host, env: &Environment, own: &[PathBuf], called: &Path) -> O
             empty.insert(name.to_owned());
         }
     }
-    Some(Overlay { directory, links, empty, answers: true })
+    Some(Overlay {
+        directory,
+        links,
+        empty,
+        answers: true,
+    })
 }

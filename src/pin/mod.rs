@@ -64,7 +64,9 @@ const AUDITORS: (u32, u32) = (2, 35);
 
 /// True if programs of this loader can be started with an audit module.
 pub fn suits_auditors(searcher: &Searcher<'_>) -> bool {
-    searcher.release().is_some_and(|release| release >= AUDITORS)
+    searcher
+        .release()
+        .is_some_and(|release| release >= AUDITORS)
 }
 
 /// True if an audit module can override the program's own search paths.
@@ -72,7 +74,9 @@ pub fn can_force(searcher: &Searcher<'_>, program: &Program) -> bool {
     let is_kept = |variable: &str| !program.undone.contains(variable);
     suits_auditors(searcher)
         && has_module(program)
-        && [variables::AUDIT, variables::PINS, variables::PINS_FOR].into_iter().all(is_kept)
+        && [variables::AUDIT, variables::PINS, variables::PINS_FOR]
+            .into_iter()
+            .all(is_kept)
 }
 
 /// True if there is a module for the program's machine.
@@ -83,7 +87,9 @@ fn has_module(program: &Program) -> bool {
 
 /// Returns the release of a loader as a version.
 pub fn release(searcher: &Searcher<'_>) -> Option<Version> {
-    searcher.release().map(|(major, minor)| Version::new(&[major, minor]))
+    searcher
+        .release()
+        .map(|(major, minor)| Version::new(&[major, minor]))
 }
 
 /// Chooses the mode that makes the loader take the set of `outcome`. If only force does, it asks the solver again for a
@@ -105,27 +111,49 @@ impl Question<'_, '_> {
         if !families.is_empty() {
             let is_refused = matches!(outcome, Outcome::Conflict(_));
             let families = families.into_iter().collect();
-            passed_over.push(NotEnough { mode: Mode::View, why: Why::ShadowedByRpath { families } });
+            passed_over.push(NotEnough {
+                mode: Mode::View,
+                why: Why::ShadowedByRpath { families },
+            });
             if self.mode != Some(Mode::View)
                 && let Some(plan) = self.released(&outcome)
             {
                 let by_force = Outcome::Plan(plan);
                 let pinned = self.first_that_is_enough(&by_force, &FORCING, &mut passed_over)?;
                 if pinned.is_some() {
-                    return Ok(Decision { outcome: by_force, pinned, passed_over, instead: None });
+                    return Ok(Decision {
+                        outcome: by_force,
+                        pinned,
+                        passed_over,
+                        instead: None,
+                    });
                 }
             }
             if is_refused {
                 // Force does not help either, so the first conflict is the answer.
-                return Ok(Decision { outcome, pinned: None, passed_over, instead: None });
+                return Ok(Decision {
+                    outcome,
+                    pinned: None,
+                    passed_over,
+                    instead: None,
+                });
             }
             // RPATH shadows only families that are guessed: they stay as they are.
             self.policy.released.clear();
             passed_over.clear();
         }
-        let ladder = if self.program.sets_library_path { &AUDIT_FIRST } else { &LADDER };
+        let ladder = if self.program.sets_library_path {
+            &AUDIT_FIRST
+        } else {
+            &LADDER
+        };
         let pinned = self.first_that_is_enough(&outcome, ladder, &mut passed_over)?;
-        Ok(Decision { outcome, pinned, passed_over, instead: None })
+        Ok(Decision {
+            outcome,
+            pinned,
+            passed_over,
+            instead: None,
+        })
     }
 
     /// A plan in which search paths of the program's own do not count for the families that they lead astray.
@@ -152,7 +180,9 @@ impl Question<'_, '_> {
         ladder: &[Mode],
         passed_over: &mut Vec<NotEnough>,
     ) -> Result<Option<Pinned>, Error> {
-        let Outcome::Plan(plan) = outcome else { return Ok(None) };
+        let Outcome::Plan(plan) = outcome else {
+            return Ok(None);
+        };
         let wanted = self.mode.map(|mode| vec![mode]);
         let modes = wanted.as_deref().unwrap_or(ladder);
         for mode in modes {
@@ -160,7 +190,9 @@ impl Question<'_, '_> {
                 Ok(Ok(pinned)) => return Ok(Some(pinned)),
                 Ok(Err(why)) => passed_over.push(NotEnough { mode: *mode, why }),
                 Err(error @ Error::NoCache { .. }) if self.mode.is_none() => {
-                    return self.without_a_view(plan).map_or(Err(error), |pinned| Ok(Some(pinned)));
+                    return self
+                        .without_a_view(plan)
+                        .map_or(Err(error), |pinned| Ok(Some(pinned)));
                 }
                 Err(error) => return Err(error),
             }
@@ -197,17 +229,28 @@ impl Question<'_, '_> {
             if let (Some(failure), true) = (&pinned.after.failure, pinned.after.files.is_empty()) {
                 // The model cannot see the program start. The rules alone say that a view is enough.
                 let is_enough = mode == Mode::View && self.policy.released.is_empty();
-                let why = Why::NotStarted { failure: failure.clone() };
+                let why = Why::NotStarted {
+                    failure: failure.clone(),
+                };
                 return Ok(if is_enough { Ok(pinned) } else { Err(why) });
             }
             let leaks: Vec<Predicted> = leaks(plan, &pinned.after).cloned().collect();
             let lets_shims = shims == Shims::Any && !pinned.after.has_two_shims;
-            if leaks.iter().all(|leak| lets_shims && self.works_over(plan, leak)) {
+            if leaks
+                .iter()
+                .all(|leak| lets_shims && self.works_over(plan, leak))
+            {
                 let lacks_table = mode == Mode::Audit && {
                     let view = Some(view::place(self.host, &pinned.spec)?);
-                    pinned.pins(&PublishedPaths { view, module: None }).is_none()
+                    pinned
+                        .pins(&PublishedPaths { view, module: None })
+                        .is_none()
                 };
-                return Ok(if lacks_table { Err(Why::NoModule) } else { Ok(pinned) });
+                return Ok(if lacks_table {
+                    Err(Why::NoModule)
+                } else {
+                    Ok(pinned)
+                });
             }
             let is_mended = match mode {
                 Mode::Preload => pinned.preload_more(plan, &leaks),
@@ -227,28 +270,49 @@ impl Question<'_, '_> {
             Some(&requirement.family) == leak.family.as_ref()
                 && matches!(requirement.want, Want::Pinned(_) | Want::BuildIds(_))
         });
-        let own = self.inventory.installations.iter().find(|installation| installation.has_file(leak.id));
-        let works =
-            |own: &Installation| meant(plan, leak).all(|installation| installation.works_under_shim_of(own));
+        let own = self
+            .inventory
+            .installations
+            .iter()
+            .find(|installation| installation.has_file(leak.id));
+        let works = |own: &Installation| {
+            meant(plan, leak).all(|installation| installation.works_under_shim_of(own))
+        };
         !is_exact && leak.is_shim() && own.is_some_and(works)
     }
 
     /// Returns the families of these requirements that no predicted file is of: an object that the model does not see may
     /// ask for them, with search paths of its own.
     fn unseen(&self, prediction: &Prediction, is_meant: fn(&Requirement) -> bool) -> Vec<String> {
-        let named = self.program.requirements.iter().filter(|requirement| is_meant(requirement));
-        let is_seen =
-            |family: &String| prediction.files.iter().any(|file| file.family.as_ref() == Some(family));
-        named.map(|requirement| requirement.family.clone()).filter(|family| !is_seen(family)).collect()
+        let named = self
+            .program
+            .requirements
+            .iter()
+            .filter(|requirement| is_meant(requirement));
+        let is_seen = |family: &String| {
+            prediction
+                .files
+                .iter()
+                .any(|file| file.family.as_ref() == Some(family))
+        };
+        named
+            .map(|requirement| requirement.family.clone())
+            .filter(|family| !is_seen(family))
+            .collect()
     }
 
     /// Returns the processes in which the audit module answers; `None` for all of them, where a child may be the one that
     /// asks. A child of another environment keeps its own libraries.
-    fn only_for(&self, prediction: &Prediction, are_pins_seen: bool) -> Result<Option<OsString>, Why> {
+    fn only_for(
+        &self,
+        prediction: &Prediction,
+        are_pins_seen: bool,
+    ) -> Result<Option<OsString>, Why> {
         if self.program.is_any || !are_pins_seen || self.program.rewrites_library_path() {
             return Ok(None);
         }
-        let wished = |requirement: &Requirement| requirement.is_by_person() && requirement.is_wish();
+        let wished =
+            |requirement: &Requirement| requirement.is_by_person() && requirement.is_wish();
         let families = self.unseen(prediction, wished);
         let called = self.program.called.as_ref();
         let only_for = called.and_then(|called| {
@@ -270,7 +334,12 @@ impl Question<'_, '_> {
             Mode::Preload => &[variables::PRELOAD],
             Mode::View | Mode::Clean | Mode::None => &[],
         };
-        if let Some(variable) = self.program.undone.iter().find(|undone| variables.contains(undone)) {
+        if let Some(variable) = self
+            .program
+            .undone
+            .iter()
+            .find(|undone| variables.contains(undone))
+        {
             return Some(Why::Undone { variable });
         }
         match mode {
@@ -278,9 +347,9 @@ impl Question<'_, '_> {
                 Some(Why::RewritesLibraryPath)
             }
             Mode::Preload if self.program.opens_namespaces => Some(Why::OpensNamespaces),
-            Mode::Audit if !suits_auditors(self.searcher) => {
-                Some(Why::OldLoader { glibc: release(self.searcher) })
-            }
+            Mode::Audit if !suits_auditors(self.searcher) => Some(Why::OldLoader {
+                glibc: release(self.searcher),
+            }),
             Mode::Audit if !has_module(self.program) => Some(Why::NoModule),
             _ => None,
         }
@@ -289,13 +358,20 @@ impl Question<'_, '_> {
     /// Returns the files that the program would map with this pinning.
     fn predict(&self, plan: &Plan, pinned: &Pinned) -> Result<Prediction, Error> {
         let spec = &pinned.spec;
-        let view = if spec.is_empty() { None } else { Some(view::place(self.host, spec)?) };
+        let view = if spec.is_empty() {
+            None
+        } else {
+            Some(view::place(self.host, spec)?)
+        };
         Ok(self.predict_at(plan, pinned, view))
     }
 
     /// Predicts with the view in this place.
     fn predict_at(&self, plan: &Plan, pinned: &Pinned, view: Option<PathBuf>) -> Prediction {
-        let published = PublishedPaths { view: view.clone(), module: None };
+        let published = PublishedPaths {
+            view: view.clone(),
+            module: None,
+        };
         let diff = pinned.environment(plan, &published, &self.policy.views, &self.host.env);
         let overlay = view.map(|directory| Overlay {
             directory,
@@ -310,21 +386,29 @@ impl Question<'_, '_> {
 
 impl Pinned {
     fn new(mode: Mode, spec: ViewSpec) -> Pinned {
-        Pinned { mode, spec, ..Pinned::default() }
+        Pinned {
+            mode,
+            spec,
+            ..Pinned::default()
+        }
     }
 
     /// Returns a view of the plan for the proof, where the program itself finds the plan by search paths of its own.
     pub fn for_proof(&self, plan: &Plan) -> Option<Pinned> {
-        matches!(self.mode, Mode::None | Mode::Clean).then(|| Pinned::new(Mode::View, view::spec(plan)))
+        matches!(self.mode, Mode::None | Mode::Clean)
+            .then(|| Pinned::new(Mode::View, view::spec(plan)))
     }
 
     /// Preloads the picked files for which others would be mapped. True if there was one more.
     fn preload_more(&mut self, plan: &Plan, leaks: &[Predicted]) -> bool {
         let before = self.preload.len();
         for leak in leaks {
-            let member = meant(plan, leak).next().and_then(|installation| installation.member(&leak.stem));
+            let member = meant(plan, leak)
+                .next()
+                .and_then(|installation| installation.member(&leak.stem));
             let name = member.map(|member| member.soname.clone());
-            self.preload.extend(name.filter(|name| !self.preload.contains(name)));
+            self.preload
+                .extend(name.filter(|name| !self.preload.contains(name)));
         }
         self.preload.len() > before
     }
@@ -333,7 +417,10 @@ impl Pinned {
     /// the program is linked against would be fatal, so those names get none.
     fn stop_more(&mut self, leaks: &[Predicted]) -> bool {
         let before = self.spec.tombstones.len();
-        for leak in leaks.iter().filter(|leak| leak.when == When::Opened && !leak.is_linked) {
+        for leak in leaks
+            .iter()
+            .filter(|leak| leak.when == When::Opened && !leak.is_linked)
+        {
             let name = leak.name.rsplit('/').next().unwrap_or_default();
             if !self.spec.links.contains_key(name) {
                 self.spec.tombstones.insert(name.to_owned());
@@ -346,9 +433,13 @@ impl Pinned {
 /// Returns the picked installations that should answer instead of a file: those of its family and SONAME.
 fn meant<'p>(plan: &'p Plan, file: &Predicted) -> impl Iterator<Item = &'p Installation> {
     let (family, soname) = (file.family.clone(), file.soname);
-    let is_meant =
-        move |pick: &&Pick| Some(&pick.installation.family) == family.as_ref() && pick.is_of_soname(soname);
-    plan.picks.iter().filter(is_meant).map(|pick| &pick.installation)
+    let is_meant = move |pick: &&Pick| {
+        Some(&pick.installation.family) == family.as_ref() && pick.is_of_soname(soname)
+    };
+    plan.picks
+        .iter()
+        .filter(is_meant)
+        .map(|pick| &pick.installation)
 }
 
 /// Returns the files of picked families that come from outside the plan.

@@ -14,7 +14,9 @@ use crate::text;
 use crate::version::Version;
 
 /// The way in which cudarun makes the loader take a plan. These comments are the help texts of `--pin-mode`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Set nothing
@@ -72,9 +74,10 @@ impl Decision {
     /// Fails where the best `skipped` sets were skipped and there is no other.
     pub fn must_be_another_set(&self, skipped: usize) -> Result<(), Error> {
         match &self.outcome {
-            Outcome::Conflict(all) if all.skipped > 0 => {
-                Err(Error::NoOtherSet { fitting: all.skipped, skipped })
-            }
+            Outcome::Conflict(all) if all.skipped > 0 => Err(Error::NoOtherSet {
+                fitting: all.skipped,
+                skipped,
+            }),
             _ => Ok(()),
         }
     }

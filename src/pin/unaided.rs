@@ -37,7 +37,14 @@ impl Question<'_, '_> {
     fn cleaned(&self, plan: &Plan) -> Pinned {
         let mut pinned = Pinned::new(Mode::Clean, ViewSpec::default());
         pinned.removed = self.harmful(plan);
-        if pinned.environment(plan, &PublishedPaths::default(), &self.policy.views, &self.host.env).is_empty()
+        if pinned
+            .environment(
+                plan,
+                &PublishedPaths::default(),
+                &self.policy.views,
+                &self.host.env,
+            )
+            .is_empty()
         {
             pinned.mode = Mode::None;
         }
@@ -48,7 +55,9 @@ impl Question<'_, '_> {
     fn suffices(&self, plan: &Plan, mut pinned: Pinned) -> Result<Pinned, Why> {
         pinned.after = self.predict_at(plan, &pinned, None);
         if let (Some(failure), true) = (&pinned.after.failure, pinned.after.files.is_empty()) {
-            return Err(Why::NotStarted { failure: failure.clone() });
+            return Err(Why::NotStarted {
+                failure: failure.clone(),
+            });
         }
         let files: Vec<_> = leaks(plan, &pinned.after).cloned().collect();
         if !files.is_empty() {
@@ -62,7 +71,11 @@ impl Question<'_, '_> {
         let answered = Pinned::new(Mode::Audit, view::spec(plan));
         let all = self.predict_at(plan, &answered, Some(PathBuf::from("/view")));
         let names = not_found(plan, &pinned.after, &all);
-        if names.is_empty() { Ok(pinned) } else { Err(Why::NotFound { names }) }
+        if names.is_empty() {
+            Ok(pinned)
+        } else {
+            Err(Why::NotFound { names })
+        }
     }
 
     /// Returns the elements of `LD_LIBRARY_PATH` that hold only other installations of picked families, and whose SONAMEs a
@@ -70,7 +83,11 @@ impl Question<'_, '_> {
     fn harmful(&self, plan: &Plan) -> Vec<OsString> {
         let mut removed = Vec::new();
         for (element, kept) in self.elements(plan) {
-            let Some(directory) = element.directory.as_deref().filter(|_| kept.removed.is_none()) else {
+            let Some(directory) = element
+                .directory
+                .as_deref()
+                .filter(|_| kept.removed.is_none())
+            else {
                 continue;
             };
             if !self.only_harms(plan, directory) {
@@ -95,12 +112,21 @@ impl Question<'_, '_> {
     /// True if all libraries in a directory are of rejected installations. False where it has sub-directories: the loader
     /// looks into those for this processor.
     fn only_harms(&self, plan: &Plan, directory: &Path) -> bool {
-        let Some(names) = self.inventory.directories.get(directory).filter(|names| !names.is_empty()) else {
+        let Some(names) = self
+            .inventory
+            .directories
+            .get(directory)
+            .filter(|names| !names.is_empty())
+        else {
             return false;
         };
         let entries = self.host.list(directory).unwrap_or_default();
         entries.iter().all(|entry| {
-            match entry.name.to_str().and_then(|name| Some((name, *names.get(name)?))) {
+            match entry
+                .name
+                .to_str()
+                .and_then(|name| Some((name, *names.get(name)?)))
+            {
                 Some((name, id)) => is_other(plan, name, id),
                 None => {
                     let is_library = memchr::memmem::find(entry.name.as_bytes(), b".so").is_some();
@@ -112,21 +138,35 @@ impl Question<'_, '_> {
 
     /// True if a program without a search path of its own finds a name once these elements are removed.
     fn is_found(&self, plan: &Plan, removed: &[OsString], name: &str) -> bool {
-        let mut directories =
-            self.remaining(plan, removed).filter_map(|element| element.directory.as_deref());
+        let mut directories = self
+            .remaining(plan, removed)
+            .filter_map(|element| element.directory.as_deref());
         directories.any(|directory| self.inventory.file_in(directory, name).is_some())
             || self.inventory.file_by_default(name).is_some()
     }
 
-    fn elements<'q>(&'q self, plan: &'q Plan) -> impl Iterator<Item = (&'q Element, &'q PathElement)> {
-        self.inventory.search.library_path.iter().zip(&plan.library_path)
+    fn elements<'q>(
+        &'q self,
+        plan: &'q Plan,
+    ) -> impl Iterator<Item = (&'q Element, &'q PathElement)> {
+        self.inventory
+            .search
+            .library_path
+            .iter()
+            .zip(&plan.library_path)
     }
 
-    fn remaining<'q>(&'q self, plan: &'q Plan, removed: &'q [OsString]) -> impl Iterator<Item = &'q Element> {
+    fn remaining<'q>(
+        &'q self,
+        plan: &'q Plan,
+        removed: &'q [OsString],
+    ) -> impl Iterator<Item = &'q Element> {
         let stays = |(element, kept): &(&Element, &PathElement)| {
             kept.removed.is_none() && !removed.contains(&element.text)
         };
-        self.elements(plan).filter(stays).map(|(element, _)| element)
+        self.elements(plan)
+            .filter(stays)
+            .map(|(element, _)| element)
     }
 
     /// Returns the reason why a look-up that the model does not know could find another installation of a picked family.
@@ -137,7 +177,10 @@ impl Question<'_, '_> {
         }
         // The current directory may hold what others need; it is removed only where it holds no library.
         let holds_libraries = |directory: &PathBuf| {
-            self.inventory.directories.get(directory).is_some_and(|names| !names.is_empty())
+            self.inventory
+                .directories
+                .get(directory)
+                .is_some_and(|names| !names.is_empty())
         };
         let needed = self.elements(plan).find(|(element, kept)| {
             kept.removed == Some(Removal::Empty)
@@ -146,35 +189,60 @@ impl Question<'_, '_> {
         let needed = needed.map(|(element, _)| element);
         let is_relative = |element: &&Element| depends_on_directory(element.text.as_bytes());
         if let Some(element) = needed.or_else(|| self.remaining(plan, removed).find(is_relative)) {
-            return Some(Why::Relative { element: element.text.clone() });
+            return Some(Why::Relative {
+                element: element.text.clone(),
+            });
         }
         let reachable = |name: &str, id: FileId| {
             let family = catalog().family_of(name)?.0.name.clone();
-            let installation =
-                self.inventory.installations.iter().find(|installation| installation.has_file(id))?;
-            is_other(plan, name, id)
-                .then(|| Why::Reachable { family, directory: installation.directory.clone() })
+            let installation = self
+                .inventory
+                .installations
+                .iter()
+                .find(|installation| installation.has_file(id))?;
+            is_other(plan, name, id).then(|| Why::Reachable {
+                family,
+                directory: installation.directory.clone(),
+            })
         };
-        let elements = self.remaining(plan, removed).filter_map(|element| element.directory.as_deref());
+        let elements = self
+            .remaining(plan, removed)
+            .filter_map(|element| element.directory.as_deref());
         // The order in which the program loads its parts may decide which of its own directories comes first.
         let is_own = |directory: &&Path| {
             self.program.own_directories.contains(*directory) || self.program.is_in_site(directory)
         };
-        let own = self.inventory.directories.keys().map(PathBuf::as_path).filter(is_own);
-        let directories = elements.chain(search.defaults.iter().map(PathBuf::as_path)).chain(own);
-        let mut files =
-            directories.filter_map(|directory| self.inventory.directories.get(directory)).flatten();
+        let own = self
+            .inventory
+            .directories
+            .keys()
+            .map(PathBuf::as_path)
+            .filter(is_own);
+        let directories = elements
+            .chain(search.defaults.iter().map(PathBuf::as_path))
+            .chain(own);
+        let mut files = directories
+            .filter_map(|directory| self.inventory.directories.get(directory))
+            .flatten();
         let in_directory = files.find_map(|(name, id)| reachable(name, *id));
-        in_directory.or_else(|| search.cache.iter().find_map(|(name, id)| reachable(name, *id)))
+        in_directory.or_else(|| {
+            search
+                .cache
+                .iter()
+                .find_map(|(name, id)| reachable(name, *id))
+        })
     }
 }
 
 /// True if a file of this name is of a picked family and not of the plan.
 fn is_other(plan: &Plan, name: &str, id: FileId) -> bool {
-    let family = catalog().family_of(name).map(|(family, _)| family.name.as_str());
+    let family = catalog()
+        .family_of(name)
+        .map(|(family, _)| family.name.as_str());
     let number = soname_number(name);
     let answers = |pick: &&Pick| {
-        Some(pick.installation.family.as_str()) == family && (number.is_none() || pick.is_of_soname(number))
+        Some(pick.installation.family.as_str()) == family
+            && (number.is_none() || pick.is_of_soname(number))
     };
     let mut answering = plan.picks.iter().filter(answers).peekable();
     answering.peek().is_some() && !answering.any(|pick| pick.installation.has_file(id))
@@ -187,12 +255,23 @@ fn not_found(plan: &Plan, without: &Prediction, all: &Prediction) -> Vec<String>
     let lost = found.filter(|file| without.files.iter().all(|known| known.id != file.id));
     let mut names: Vec<String> = lost.map(|file| file.name.clone()).collect();
     // The model sees no file ask for these picks, but the loader can still find them by name.
-    let is_seen = |pick: &&Pick| all.files.iter().any(|file| pick.installation.has_file(file.id));
-    let unseen = plan.picks.iter().filter(|pick| !is_seen(pick) && !pick.installation.loader_gives);
+    let is_seen = |pick: &&Pick| {
+        all.files
+            .iter()
+            .any(|file| pick.installation.has_file(file.id))
+    };
+    let unseen = plan
+        .picks
+        .iter()
+        .filter(|pick| !is_seen(pick) && !pick.installation.loader_gives);
     names.extend(unseen.filter_map(|pick| Some(pick.installation.files.first()?.soname.clone())));
     // A second shim finds a part only while the first one has it open.
     let is_answered = |name: &str| all.missing.iter().all(|miss| miss.name != name);
-    let is_of_plan = |family: &str| plan.picks.iter().any(|pick| pick.installation.family == family);
+    let is_of_plan = |family: &str| {
+        plan.picks
+            .iter()
+            .any(|pick| pick.installation.family == family)
+    };
     let missed = without
         .missing
         .iter()

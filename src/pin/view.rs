@@ -31,24 +31,35 @@ pub struct ViewSpec {
 
 /// Returns the view of a plan: every picked file under every name that a program may ask for.
 pub fn spec(plan: &Plan) -> ViewSpec {
-    let mut spec = ViewSpec { tombstones: plan.tombstones.iter().cloned().collect(), ..ViewSpec::default() };
+    let mut spec = ViewSpec {
+        tombstones: plan.tombstones.iter().cloned().collect(),
+        ..ViewSpec::default()
+    };
     let mut picks: Vec<&Pick> = plan.picks.iter().collect();
     picks.retain(|pick| pick.installation.family != "driver" || plan.driver_in_view);
     // The newer of two SONAME majors of one family has the name without a version.
     picks.sort_by_key(|pick| std::cmp::Reverse(pick.installation.soname));
     // No other name displaces a SONAME.
     for member in picks.iter().flat_map(|pick| &pick.installation.files) {
-        spec.links.entry(member.soname.clone()).or_insert_with(|| member.path.clone());
+        spec.links
+            .entry(member.soname.clone())
+            .or_insert_with(|| member.path.clone());
     }
     for pick in picks {
         for member in &pick.installation.files {
             for name in pick.view_names(member) {
-                spec.links.entry(name).or_insert_with(|| member.path.clone());
+                spec.links
+                    .entry(name)
+                    .or_insert_with(|| member.path.clone());
             }
-            spec.identities.insert(member.path.clone(), identity(member.id, member.size, member.modified));
+            spec.identities.insert(
+                member.path.clone(),
+                identity(member.id, member.size, member.modified),
+            );
         }
     }
-    spec.tombstones.retain(|name| !spec.links.contains_key(name));
+    spec.tombstones
+        .retain(|name| !spec.links.contains_key(name));
     spec
 }
 
@@ -59,8 +70,15 @@ pub fn identity(id: FileId, size: u64, (seconds, nanoseconds): (i64, i64)) -> St
 
 impl ViewSpec {
     /// Returns a view of links alone. Each identity tells which file a link leads to.
-    pub fn of_links(links: BTreeMap<String, PathBuf>, identities: BTreeMap<PathBuf, String>) -> ViewSpec {
-        ViewSpec { links, identities, ..ViewSpec::default() }
+    pub fn of_links(
+        links: BTreeMap<String, PathBuf>,
+        identities: BTreeMap<PathBuf, String>,
+    ) -> ViewSpec {
+        ViewSpec {
+            links,
+            identities,
+            ..ViewSpec::default()
+        }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -71,8 +89,15 @@ impl ViewSpec {
     pub fn name(&self) -> String {
         let mut parts = vec![FORMAT.as_bytes()];
         for (name, path) in &self.links {
-            let identity = self.identities.get(path).map_or(&[][..], |identity| identity.as_bytes());
-            parts.extend([name.as_bytes(), path.as_os_str().as_encoded_bytes(), identity]);
+            let identity = self
+                .identities
+                .get(path)
+                .map_or(&[][..], |identity| identity.as_bytes());
+            parts.extend([
+                name.as_bytes(),
+                path.as_os_str().as_encoded_bytes(),
+                identity,
+            ]);
         }
         for name in &self.tombstones {
             parts.extend([name.as_bytes(), b"tombstone"]);
@@ -86,7 +111,9 @@ impl ViewSpec {
 
 /// Returns the path at which [`publish`] would put a view. Creates nothing, and does not check for a full disk.
 pub fn place(host: &Host, spec: &ViewSpec) -> Result<PathBuf, Error> {
-    storage::first_possible(host, |directory| Ok(views(host, directory)?.join(spec.name())))
+    storage::first_possible(host, |directory| {
+        Ok(views(host, directory)?.join(spec.name()))
+    })
 }
 
 /// Publishes a view and returns its directory. A view that is there already stays. If a place is full or read-only, the
@@ -103,7 +130,9 @@ pub fn publish(host: &Host, spec: &ViewSpec) -> Result<PathBuf, Error> {
 }
 
 fn may_succeed_elsewhere(error: &io::Error) -> bool {
-    use ErrorKind::{NotADirectory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    use ErrorKind::{
+        NotADirectory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
+    };
     matches!(
         error.kind(),
         StorageFull | QuotaExceeded | ReadOnlyFilesystem | PermissionDenied | NotADirectory
@@ -134,8 +163,13 @@ fn write(directory: &Path, spec: &ViewSpec) -> io::Result<()> {
         symlink(target, link)?;
     }
     let tombstones = spec.tombstones.iter().map(|name| (name, ""));
-    for (name, text) in tombstones.chain(spec.files.iter().map(|(name, text)| (name, text.as_str()))) {
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).open(directory.join(name))?;
+    for (name, text) in
+        tombstones.chain(spec.files.iter().map(|(name, text)| (name, text.as_str())))
+    {
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(directory.join(name))?;
         file.write_all(text.as_bytes())?;
     }
     Ok(())
@@ -147,7 +181,10 @@ fn swap_in(host: &Host, temporary: &Path, view: &Path, spec: &ViewSpec) -> io::R
         match fs::rename(temporary, view) {
             Ok(()) => return Ok(()),
             Err(error)
-                if !matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists) =>
+                if !matches!(
+                    error.kind(),
+                    ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists
+                ) =>
             {
                 return Err(error);
             }
@@ -170,21 +207,35 @@ fn swap_in(host: &Host, temporary: &Path, view: &Path, spec: &ViewSpec) -> io::R
 
 /// True if a view is there, belongs to us, and holds exactly `spec`.
 fn is_intact(host: &Host, view: &Path, spec: &ViewSpec) -> bool {
-    if !host.lstat(view).is_ok_and(|stat| stat.is_directory() && storage::is_ours(host, &stat)) {
+    if !host
+        .lstat(view)
+        .is_ok_and(|stat| stat.is_directory() && storage::is_ours(host, &stat))
+    {
         return false;
     }
-    let Some(content) = content(host, view, "") else { return false };
+    let Some(content) = content(host, view, "") else {
+        return false;
+    };
     let is_file = |name: &String| {
         let text = || host.read_text(&view.join(name)).ok();
-        spec.tombstones.contains(name) || spec.files.get(name).is_some_and(|own| text().as_ref() == Some(own))
+        spec.tombstones.contains(name)
+            || spec
+                .files
+                .get(name)
+                .is_some_and(|own| text().as_ref() == Some(own))
     };
     content.len() == spec.links.len() + spec.tombstones.len() + spec.files.len()
-        && content.iter().all(|(name, kind)| match spec.links.get(name) {
-            Some(target) => {
-                *kind == Kind::Link && host.read_link(&view.join(name)).is_ok_and(|link| link == *target)
-            }
-            None => *kind == Kind::File && is_file(name),
-        })
+        && content
+            .iter()
+            .all(|(name, kind)| match spec.links.get(name) {
+                Some(target) => {
+                    *kind == Kind::Link
+                        && host
+                            .read_link(&view.join(name))
+                            .is_ok_and(|link| link == *target)
+                }
+                None => *kind == Kind::File && is_file(name),
+            })
 }
 
 /// Returns what a view contains, by name.
@@ -202,7 +253,10 @@ fn content(host: &Host, view: &Path, below: &str) -> Option<Vec<(String, Kind)>>
 
 /// Returns the directories in which views may be published, existing or not.
 pub fn parents(host: &Host) -> Vec<PathBuf> {
-    storage::candidates(host).into_iter().map(|directory| directory.join(VIEWS)).collect()
+    storage::candidates(host)
+        .into_iter()
+        .map(|directory| directory.join(VIEWS))
+        .collect()
 }
 
 /// Returns the directory of the views below a cache directory, existing or not. Fails where others could write to it.

@@ -44,8 +44,9 @@ pub(super) fn read_program<'h>(
         Some(command) => settings.read(command)?,
         None => programs_of_project(settings)?,
     };
-    let typed =
-        command.into_iter().flat_map(|command| std::iter::once(&command.program).chain(&command.arguments));
+    let typed = command
+        .into_iter()
+        .flat_map(|command| std::iter::once(&command.program).chain(&command.arguments));
     program.words = typed.cloned().collect();
     settings.apply(&mut program)?;
     Ok((program, searcher))
@@ -57,12 +58,17 @@ fn programs_of_project(settings: &Settings) -> Result<(Program, Searcher<'_>), E
     let host = &settings.host;
     let uses = settings.layers.words(&Key::Uses);
     for name in ["python3", "python"].iter().filter(|_| !uses.is_empty()) {
-        let command = Command { program: name.into(), arguments: Vec::new() };
+        let command = Command {
+            program: name.into(),
+            arguments: Vec::new(),
+        };
         if let Ok(found) = program::read(host, &command, &uses) {
             return Ok(found);
         }
     }
-    let own = host.own_executable().map_err(|error| Error::Verifier { error })?;
+    let own = host
+        .own_executable()
+        .map_err(|error| Error::Verifier { error })?;
     let mut program = Program::new(own.clone());
     program.is_any = true;
     program.machine = inventory::machine(host).unwrap_or(elf::X86_64);
@@ -106,7 +112,10 @@ impl<'h> Facts<'h> {
             skipped,
             failed_proofs: failed_proofs.to_vec(),
             mapped: self.mapped(),
-            at_hand: fetch::at_hand(self.host, &self.settings.layers.directories(&Key::FetchFrom)),
+            at_hand: fetch::at_hand(
+                self.host,
+                &self.settings.layers.directories(&Key::FetchFrom),
+            ),
             can_force: pin::can_force(&self.searcher, &self.program)
                 && matches!(self.settings.layers.mode(), None | Some(pin::Mode::Audit)),
             ..Policy::default()
@@ -116,7 +125,10 @@ impl<'h> Facts<'h> {
     /// The wheels that the program lacks beside what is installed. If some of these directories are given, those that
     /// they contain are preferred.
     pub fn lack(&self, outcome: &Outcome, from: &[PathBuf]) -> Lack {
-        let policy = Policy { at_hand: fetch::at_hand(self.host, from), ..self.policy(0, &[]) };
+        let policy = Policy {
+            at_hand: fetch::at_hand(self.host, from),
+            ..self.policy(0, &[])
+        };
         solve::lack(outcome, &self.inventory, &self.program, &policy)
     }
 
@@ -135,7 +147,12 @@ impl<'h> Facts<'h> {
     /// The files that the program maps in the environment as it is. They matter only where other users can change an
     /// installation: such an installation is picked only if the program takes it anyway.
     fn mapped(&self) -> BTreeSet<FileId> {
-        if self.inventory.installations.iter().all(|installation| installation.open.is_empty()) {
+        if self
+            .inventory
+            .installations
+            .iter()
+            .all(|installation| installation.open.is_empty())
+        {
             return BTreeSet::new();
         }
         self.before().files.iter().map(|file| file.id).collect()
@@ -153,7 +170,11 @@ impl<'h> Facts<'h> {
     ) -> causes::Facts<'f, 'h> {
         let planned = decision.pinned.as_ref().filter(|_| is_pinned);
         let prediction = planned.map_or_else(|| self.before(), |pinned| pinned.after.clone());
-        let env = self.program.inside.as_ref().map_or(&self.host.env, |inside| &inside.environment);
+        let env = self
+            .program
+            .inside
+            .as_ref()
+            .map_or(&self.host.env, |inside| &inside.environment);
         causes::Facts {
             host: self.host,
             inventory: &self.inventory,
@@ -163,12 +184,18 @@ impl<'h> Facts<'h> {
             policy: self.policy(0, &[]),
             compilers: &self.compilers,
             toolkits: LazyCell::new(Box::new(|| {
-                let found = scan::toolkits(self.settings, common, &self.program.site_packages, None).ok();
-                found.and_then(|inventory| inventory.toolkits).unwrap_or_default()
+                let found =
+                    scan::toolkits(self.settings, common, &self.program.site_packages, None).ok();
+                found
+                    .and_then(|inventory| inventory.toolkits)
+                    .unwrap_or_default()
             })),
             is_program_known,
             is_elsewhere,
-            failed: causes::Start { searcher: self.searcher.within(env, None), prediction },
+            failed: causes::Start {
+                searcher: self.searcher.within(env, None),
+                prediction,
+            },
             is_pinned,
         }
     }
@@ -177,35 +204,73 @@ impl<'h> Facts<'h> {
     pub fn before(&self) -> Prediction {
         if let Some(executable) = &self.program.secure {
             let searcher = self.searcher.of_program(executable).secure();
-            let program =
-                Program { executable: Some(executable.clone()), ..Program::new(executable.clone()) };
+            let program = Program {
+                executable: Some(executable.clone()),
+                ..Program::new(executable.clone())
+            };
             return predict::predict(&searcher, &program, &self.inventory);
         }
-        let env = self.program.inside.as_ref().map_or(&self.host.env, |inside| &inside.environment);
-        let called = self.program.called.as_ref().map_or(self.program.path.as_path(), |called| &called.path);
+        let env = self
+            .program
+            .inside
+            .as_ref()
+            .map_or(&self.host.env, |inside| &inside.environment);
+        let called = self
+            .program
+            .called
+            .as_ref()
+            .map_or(self.program.path.as_path(), |called| &called.path);
         let pinned = pin::inherited::pins(self.host, env, &self.views, called);
-        predict::predict(&self.searcher.within(env, pinned), &self.program, &self.inventory)
+        predict::predict(
+            &self.searcher.within(env, pinned),
+            &self.program,
+            &self.inventory,
+        )
     }
 
     /// Every path that a decision was read from, with all installations of the families that were required or picked.
     pub fn watched(&self, outcome: &Outcome, predicted: Option<&Prediction>) -> BTreeSet<PathBuf> {
-        let Facts { program, inventory, .. } = self;
+        let Facts {
+            program, inventory, ..
+        } = self;
         let mut watched = program.watched.clone();
         watched.extend(inventory.watched.iter().cloned());
         watched.extend(self.settings.watched.iter().cloned());
-        watched.extend(inventory.warnings.iter().map(|warning| warning.path.clone()));
-        watched.extend(predicted.iter().flat_map(|predicted| &predicted.watched).cloned());
-        let mut families: BTreeSet<&str> =
-            program.requirements.iter().map(|requirement| requirement.family.as_str()).collect();
+        watched.extend(
+            inventory
+                .warnings
+                .iter()
+                .map(|warning| warning.path.clone()),
+        );
+        watched.extend(
+            predicted
+                .iter()
+                .flat_map(|predicted| &predicted.watched)
+                .cloned(),
+        );
+        let mut families: BTreeSet<&str> = program
+            .requirements
+            .iter()
+            .map(|requirement| requirement.family.as_str())
+            .collect();
         if let Outcome::Plan(plan) = outcome {
-            families.extend(plan.picks.iter().map(|pick| pick.installation.family.as_str()));
+            families.extend(
+                plan.picks
+                    .iter()
+                    .map(|pick| pick.installation.family.as_str()),
+            );
         }
         // An installation that was passed over may be the better one once it is whole.
         let all = inventory.installations.iter();
-        for installation in all.filter(|installation| families.contains(installation.family.as_str())) {
+        for installation in
+            all.filter(|installation| families.contains(installation.family.as_str()))
+        {
             watched.extend(installation.directories().map(Path::to_owned));
             // The permissions of the directory that really holds a file may change as well.
-            let real = installation.files.iter().filter_map(|member| member.path.parent());
+            let real = installation
+                .files
+                .iter()
+                .filter_map(|member| member.path.parent());
             watched.extend(real.map(Path::to_owned));
             watched.extend(installation.files.iter().map(|member| member.path.clone()));
         }

@@ -34,7 +34,10 @@ pub fn kept_start(host: &Host, command: &Command, is_build: bool) -> Option<Exec
     let program = program::locate(host, &command.program).ok()?;
     let key = start_key(host, &program, command, is_build)?;
     let diff = storage::find_start(host, storage::candidates(host), &key)?;
-    Some(Exec { diff, ..launch::unchanged(&program, command) })
+    Some(Exec {
+        diff,
+        ..launch::unchanged(&program, command)
+    })
 }
 
 /// True if options decide something about the start, so that it is neither kept nor taken from the kept ones.
@@ -72,12 +75,19 @@ pub fn keeping(
 
 /// Keeps a start for the next time, where a directory can hold it. The key is made from `host`, the machine without the
 /// variables that files set.
-pub fn keep(host: &Host, facts: &Facts<'_>, decision: &Decision, proven: &Proven, command: &Command) {
+pub fn keep(
+    host: &Host,
+    facts: &Facts<'_>,
+    decision: &Decision,
+    proven: &Proven,
+    command: &Command,
+) {
     let of_build = facts.settings.build.as_ref();
     let directory = storage::cache_directory(host);
-    let (Ok(directory), Some(key)) =
-        (directory, start_key(host, &facts.program.path, command, of_build.is_some()))
-    else {
+    let (Ok(directory), Some(key)) = (
+        directory,
+        start_key(host, &facts.program.path, command, of_build.is_some()),
+    ) else {
         return;
     };
     let after = decision.pinned.as_ref().map(|pinned| &pinned.after);
@@ -96,5 +106,13 @@ pub fn keep(host: &Host, facts: &Facts<'_>, decision: &Decision, proven: &Proven
         .chain(of_build.and_then(|build| build.view.as_ref()))
         .map(PathBuf::as_path)
         .collect();
-    storage::keep_start(host, &directory, &key, &proven.change.diff, &watched, &facts.program.located, &own);
+    storage::keep_start(
+        host,
+        &directory,
+        &key,
+        &proven.change.diff,
+        &watched,
+        &facts.program.located,
+        &own,
+    );
 }

@@ -39,8 +39,13 @@ pub fn flow(
     verb: &mut dyn FnMut(Reached<'_, '_>) -> Result<(), Stop>,
 ) -> Result<Infallible, Stop> {
     // Read options, variables and files.
-    let settings =
-        Settings::resolve(request.host, request.common, request.wishes, request.command(), request.purpose)?;
+    let settings = Settings::resolve(
+        request.host,
+        request.common,
+        request.wishes,
+        request.command(),
+        request.purpose,
+    )?;
     verb(Reached::Settings(&settings))?;
     let is_hook = matches!(request.subject, Subject::Project);
     let progress = progress::begin(request.host, is_hook || request.common.quiet, LOOKING);
@@ -57,7 +62,11 @@ pub fn flow(
     // Find the toolkit for a program that compiles. The toolkit may contain the program, such as nvcc, so this comes before
     // the program is looked up.
     let is_build = request.is_build || settings.layers.is_build();
-    let settings = if is_build { builds::with_toolkit(settings, request)? } else { settings };
+    let settings = if is_build {
+        builds::with_toolkit(settings, request)?
+    } else {
+        settings
+    };
 
     // Find out what will run and what it needs.
     let (program, searcher) = facts::read_program(&settings, request.command())?;
@@ -99,8 +108,13 @@ pub fn flow(
     verb(Reached::Proof(&facts, &decision, &proven))?;
 
     // Become the program.
-    let Some(command) = request.command() else { return Err(Stop::Exit(Exit::Unknown)) };
-    let exec = Exec { diff: proven.change.diff, ..launch::unchanged(&facts.program.path, command) };
+    let Some(command) = request.command() else {
+        return Err(Stop::Exit(Exit::Unknown));
+    };
+    let exec = Exec {
+        diff: proven.change.diff,
+        ..launch::unchanged(&facts.program.path, command)
+    };
     Ok(launch::exec(&exec)?)
 }
 

@@ -33,7 +33,9 @@ pub fn begin(host: &Host, is_quiet: bool, line: &'static str) -> Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        let Some((done, clock)) = self.0.take() else { return };
+        let Some((done, clock)) = self.0.take() else {
+            return;
+        };
         drop(done);
         if clock.join().is_ok_and(|is_shown| is_shown) {
             report::say(report::NO_MORE_PROGRESS);

@@ -52,10 +52,16 @@ pub struct Effort {
 
 impl Effort {
     pub fn new(settings: &Settings, options: &ProofOptions) -> Effort {
-        let set = settings.layers.verify().filter(|when| !options.is_asked_for || *when == When::Always);
+        let set = settings
+            .layers
+            .verify()
+            .filter(|when| !options.is_asked_for || *when == When::Always);
         Effort {
             when: options.when.or(set).unwrap_or_default(),
-            level: options.level.or(settings.layers.level()).unwrap_or_default(),
+            level: options
+                .level
+                .or(settings.layers.level())
+                .unwrap_or_default(),
             seed: options.seed,
             is_quiet: options.is_quiet,
         }
@@ -93,18 +99,35 @@ impl Attempts {
     ) -> Result<ControlFlow<Proven, Decision>, Error> {
         let Verdict::Failed { cause, .. } = &verdict else {
             let given_up = std::mem::take(&mut self.given_up);
-            return Ok(ControlFlow::Break(Proven { change, verdict, given_up, is_known }));
+            return Ok(ControlFlow::Break(Proven {
+                change,
+                verdict,
+                given_up,
+                is_known,
+            }));
         };
         self.given_up.push(cause.clone());
-        let next = if self.given_up.len() > MORE { None } else { self.without(facts, decision, cause)? };
-        let failed = Proven { given_up: Vec::new(), change, verdict, is_known };
+        let next = if self.given_up.len() > MORE {
+            None
+        } else {
+            self.without(facts, decision, cause)?
+        };
+        let failed = Proven {
+            given_up: Vec::new(),
+            change,
+            verdict,
+            is_known,
+        };
         let first = self.first.take().unwrap_or(failed);
         Ok(match next {
             Some(next) => {
                 self.first = Some(first);
                 ControlFlow::Continue(next)
             }
-            None => ControlFlow::Break(Proven { given_up: std::mem::take(&mut self.given_up), ..first }),
+            None => ControlFlow::Break(Proven {
+                given_up: std::mem::take(&mut self.given_up),
+                ..first
+            }),
         })
     }
 
@@ -116,10 +139,17 @@ impl Attempts {
         decision: &Decision,
         cause: &Cause,
     ) -> Result<Option<Decision>, Error> {
-        let Some(culprit) = cause.culprit.as_ref().filter(|_| cause.kind.is_of_library()) else {
+        let Some(culprit) = cause
+            .culprit
+            .as_ref()
+            .filter(|_| cause.kind.is_of_library())
+        else {
             return Ok(None);
         };
-        let failed = FailedProof { family: culprit.family.clone(), directory: culprit.directory.clone() };
+        let failed = FailedProof {
+            family: culprit.family.clone(),
+            directory: culprit.directory.clone(),
+        };
         if self.failed.contains(&failed) {
             return Ok(None);
         }
@@ -127,12 +157,16 @@ impl Attempts {
         let policy = facts.policy(0, &self.failed);
         let outcome = solve::solve(&facts.inventory, &facts.program, &policy);
         let next = crate::pin::decide(facts.question(policy), outcome)?;
-        let (Outcome::Plan(before), Outcome::Plan(after)) = (&decision.outcome, &next.outcome) else {
+        let (Outcome::Plan(before), Outcome::Plan(after)) = (&decision.outcome, &next.outcome)
+        else {
             return Ok(None);
         };
         let is_of_family = |pick: &&Pick| pick.installation.family == culprit.family;
-        let is_used =
-            |pick: &Pick| pick.asked_by.iter().any(|asker| asker.standing == ImportCertainty::Imported);
+        let is_used = |pick: &Pick| {
+            pick.asked_by
+                .iter()
+                .any(|asker| asker.standing == ImportCertainty::Imported)
+        };
         let is_lost = !after.picks.iter().any(|pick| is_of_family(&pick))
             && before.picks.iter().find(is_of_family).is_some_and(is_used);
         Ok((!is_lost && !next.is_refused()).then_some(next))
@@ -147,12 +181,17 @@ pub(super) fn prove(
     effort: Effort,
 ) -> Result<(Verdict, bool), Error> {
     let skipped = |why| Ok((Verdict::Skipped { why }, false));
-    let Outcome::Plan(plan) = &decision.outcome else { return skipped(Skip::NothingToTry) };
+    let Outcome::Plan(plan) = &decision.outcome else {
+        return skipped(Skip::NothingToTry);
+    };
     if effort.when == When::Never {
         return skipped(Skip::NotAsked);
     }
     // The child has no search paths that lead to the plan, and is not the program that the audit module answers to.
-    let aided = decision.pinned.as_ref().and_then(|pinned| pinned.for_proof(plan));
+    let aided = decision
+        .pinned
+        .as_ref()
+        .and_then(|pinned| pinned.for_proof(plan));
     let mut env = match aided.map(|aided| change_by(facts, plan, &aided, true)) {
         Some(Err(Error::NoCache { .. })) => return skipped(Skip::NoPlace),
         Some(aided) => facts.host.env.with(&aided?.diff),
@@ -173,7 +212,12 @@ pub(super) fn prove(
     };
     Ok(match turn {
         Turn::Known(KeptVerdict::Verdict(verdict)) => (*verdict, true),
-        Turn::Known(KeptVerdict::Passed) => (Verdict::Skipped { why: Skip::ProvedBefore }, true),
+        Turn::Known(KeptVerdict::Passed) => (
+            Verdict::Skipped {
+                why: Skip::ProvedBefore,
+            },
+            true,
+        ),
         Turn::Ours(_held) => {
             let verdict = run()?;
             kept::keep(facts.host, &places, &names[0], &verdict);
@@ -193,7 +237,9 @@ pub fn prove_once(
     if !inventory.has_gpu() && effort.level > Level::Load {
         return Ok(Verdict::Skipped { why: Skip::NoGpu });
     }
-    let executable = host.own_executable().map_err(|error| Error::Verifier { error })?;
+    let executable = host
+        .own_executable()
+        .map_err(|error| Error::Verifier { error })?;
     let machine = Machine {
         driver: inventory.driver.as_ref().map(|driver| driver.version),
         devices: inventory.devices.len(),
@@ -218,7 +264,9 @@ pub fn prove_once(
 /// the files, the environment that reaches libraries, the driver, the GPUs, this binary. Without one of these
 /// there is no name, and nothing is kept.
 fn names(facts: &Facts<'_>, subject: &Subject, env: &Environment, level: Level) -> Vec<String> {
-    let Some(parts) = key(facts, subject, env) else { return Vec::new() };
+    let Some(parts) = key(facts, subject, env) else {
+        return Vec::new();
+    };
     // Between the first and the last level, not every file is loaded.
     let shown_by: &[Level] = match level {
         Level::Load => &[Level::Load, Level::Deep],
@@ -234,7 +282,9 @@ fn names(facts: &Facts<'_>, subject: &Subject, env: &Environment, level: Level) 
 }
 
 fn key(facts: &Facts<'_>, subject: &Subject, env: &Environment) -> Option<Vec<String>> {
-    let Facts { host, inventory, .. } = facts;
+    let Facts {
+        host, inventory, ..
+    } = facts;
     let driver = match &inventory.driver {
         Some(driver) => driver.version.to_string(),
         None if inventory.devices.is_empty() => "none".to_owned(),
@@ -248,7 +298,14 @@ fn key(facts: &Facts<'_>, subject: &Subject, env: &Environment) -> Option<Vec<St
     // Another machine with the same home, or this one after what needs a restart.
     let boot = host.read_text(Path::new(BOOT)).ok()?;
     // A GPU that sleeps does not say its UUID.
-    let known = |gpu: &Gpu| (gpu.bus.clone(), gpu.model.clone(), gpu.capability, gpu.visible);
+    let known = |gpu: &Gpu| {
+        (
+            gpu.bus.clone(),
+            gpu.model.clone(),
+            gpu.capability,
+            gpu.visible,
+        )
+    };
     let gpus: Vec<_> = inventory.gpus.iter().map(known).collect();
     let mut files = Vec::new();
     for file in subject.libraries.iter().flat_map(|library| &library.files) {
@@ -257,7 +314,8 @@ fn key(facts: &Facts<'_>, subject: &Subject, env: &Environment) -> Option<Vec<St
     }
     let reaches = |name: &OsStr| reaches_libraries(name) || name == audit_module::PINS;
     let variables = env.iter().filter(|(name, _)| reaches(name));
-    let variables = variables.map(|(name, value)| (name.as_encoded_bytes(), value.as_encoded_bytes()));
+    let variables =
+        variables.map(|(name, value)| (name.as_encoded_bytes(), value.as_encoded_bytes()));
     Some(vec![
         boot,
         serde_json::to_string(&(env!("CARGO_PKG_VERSION"), own.id, own.modified)).ok()?,
@@ -273,5 +331,7 @@ pub(super) const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
 /// Another one at each proof.
 fn seed(host: &Host) -> u32 {
-    host.started.duration_since(UNIX_EPOCH).map_or(1, |since| since.subsec_nanos() | 1)
+    host.started
+        .duration_since(UNIX_EPOCH)
+        .map_or(1, |since| since.subsec_nanos() | 1)
 }

@@ -26,9 +26,13 @@ pub fn publish(facts: &Facts<'_>, decision: &mut Decision) -> Result<Change, Err
     note_fetched(facts, decision);
     match change(facts, decision, true) {
         Err(error @ Error::NoCache { .. }) => {
-            let Outcome::Plan(plan) = &decision.outcome else { return Err(error) };
+            let Outcome::Plan(plan) = &decision.outcome else {
+                return Err(error);
+            };
             let question = facts.question(facts.policy(0, &[]));
-            let pinned = question.without_a_view(plan).filter(|_| question.mode.is_none());
+            let pinned = question
+                .without_a_view(plan)
+                .filter(|_| question.mode.is_none());
             decision.pinned = Some(pinned.ok_or(error)?);
             change(facts, decision, true)
         }
@@ -38,12 +42,19 @@ pub fn publish(facts: &Facts<'_>, decision: &mut Decision) -> Result<Change, Err
 
 /// Notes which fetched wheels the program uses, so that they are kept.
 fn note_fetched(facts: &Facts<'_>, decision: &Decision) {
-    let picks = if let Outcome::Plan(plan) = &decision.outcome { plan.picks.as_slice() } else { &[] };
-    let picked = picks.iter().map(|pick| (pick.installation.origin, &pick.installation.directory));
+    let picks = if let Outcome::Plan(plan) = &decision.outcome {
+        plan.picks.as_slice()
+    } else {
+        &[]
+    };
+    let picked = picks
+        .iter()
+        .map(|pick| (pick.installation.origin, &pick.installation.directory));
     let toolkit = facts.settings.build.iter().map(|build| &build.plan.toolkit);
     let used = picked.chain(toolkit.map(|toolkit| (toolkit.origin, &toolkit.root)));
-    let fetched =
-        used.filter(|(origin, _)| *origin == Origin::Fetched).map(|(_, directory)| directory.as_path());
+    let fetched = used
+        .filter(|(origin, _)| *origin == Origin::Fetched)
+        .map(|(_, directory)| directory.as_path());
     let lock = files::lock(facts.host, facts.settings.project.as_deref());
     note_uses(facts.host, fetched, &facts.program.path, &lock);
 }
@@ -56,9 +67,15 @@ pub fn planned(facts: &Facts<'_>, decision: &Decision) -> Result<Change, Error> 
 fn change(facts: &Facts<'_>, decision: &Decision, writes: bool) -> Result<Change, Error> {
     let change = match (&decision.outcome, &decision.pinned) {
         (Outcome::Plan(plan), Some(pinned)) => change_by(facts, plan, pinned, writes)?,
-        _ => Change { diff: facts.settings.variables.clone(), paths: PublishedPaths::default() },
+        _ => Change {
+            diff: facts.settings.variables.clone(),
+            paths: PublishedPaths::default(),
+        },
     };
-    Ok(Change { diff: change.diff.then(&facts.compilers.environment()), ..change })
+    Ok(Change {
+        diff: change.diff.then(&facts.compilers.environment()),
+        ..change
+    })
 }
 
 /// The change that pins a plan in one way.
@@ -76,12 +93,17 @@ pub(super) fn change_by(
     };
     let module = match (pinned.mode, writes) {
         (Mode::Audit, true) => Some(publish_module(host)?),
-        (Mode::Audit, false) => Some(audit_module::place(&storage::planned_cache_directory(host)?)),
+        (Mode::Audit, false) => Some(audit_module::place(&storage::planned_cache_directory(
+            host,
+        )?)),
         _ => None,
     };
     let paths = PublishedPaths { view, module };
     let change = pinned.environment(plan, &paths, &facts.views, &host.env);
-    Ok(Change { diff: facts.settings.variables.then(&change), paths })
+    Ok(Change {
+        diff: facts.settings.variables.then(&change),
+        paths,
+    })
 }
 
 /// Publishes the audit module in the first directory that takes it.

@@ -15,14 +15,23 @@ use crate::settings::{Key, Layers};
 use crate::storage::{self, scans};
 
 /// The scope of a scan for a program.
-pub(super) fn scope(settings: &Settings, common: &Common, program: &Program) -> Result<Scope, Error> {
+pub(super) fn scope(
+    settings: &Settings,
+    common: &Common,
+    program: &Program,
+) -> Result<Scope, Error> {
     let host = &settings.host;
-    let is_source = |how: StepKind| matches!(how, StepKind::Script | StepKind::Module | StepKind::Code);
+    let is_source =
+        |how: StepKind| matches!(how, StepKind::Script | StepKind::Module | StepKind::Code);
     let executable = program.steps.iter().rfind(|step| !is_source(step.how));
     let needs_any = !program.requirements.is_empty();
     let mut scope = Scope {
         site_packages: program.site_packages.clone(),
-        own_directories: program.own_directories.union(&program.tried_directories).cloned().collect(),
+        own_directories: program
+            .own_directories
+            .union(&program.tried_directories)
+            .cloned()
+            .collect(),
         machine: program.machine,
         executable: executable.map(|step| step.to.clone()),
         views: own_views(host),
@@ -44,7 +53,10 @@ pub(super) fn for_program(settings: &Settings, program: &Program, scope: &Scope)
         return Inventory::default();
     }
     match program.inside.as_ref().filter(|_| program.loss.is_none()) {
-        Some(inside) => scan(&host.inside(inside.environment.clone(), inside.directory.clone()), scope),
+        Some(inside) => scan(
+            &host.inside(inside.environment.clone(), inside.directory.clone()),
+            scope,
+        ),
         None => scan(host, scope),
     }
 }
@@ -78,22 +90,46 @@ pub(super) fn scan(host: &Host, scope: &Scope) -> Inventory {
 /// The directories that a person wants scanned besides, and the sources that are left out.
 fn asked(host: &Host, common: &Common, layers: &Layers) -> Result<Scope, Error> {
     let sources: Vec<&'static str> = inventory::source_names().collect();
-    if let Some(name) = common.without.iter().find(|name| !sources.contains(&name.as_str())) {
-        return Err(Error::NoSuchSource { name: name.clone(), sources });
+    if let Some(name) = common
+        .without
+        .iter()
+        .find(|name| !sources.contains(&name.as_str()))
+    {
+        return Err(Error::NoSuchSource {
+            name: name.clone(),
+            sources,
+        });
     }
     if let Some(path) = common.also.iter().find(|path| !host.is_directory(path)) {
-        return Err(Error::NoSuchDirectory { option: "--also", path: path.clone() });
+        return Err(Error::NoSuchDirectory {
+            option: "--also",
+            path: path.clone(),
+        });
     }
     let also = layers.directories(&Key::SearchAlso);
-    let stores = layers.store().map(Path::to_owned).into_iter().chain(storage::user_store(host)).collect();
-    Ok(Scope { also, stores, without: layers.words(&Key::SearchWithout), ..Scope::default() })
+    let stores = layers
+        .store()
+        .map(Path::to_owned)
+        .into_iter()
+        .chain(storage::user_store(host))
+        .collect();
+    Ok(Scope {
+        also,
+        stores,
+        without: layers.words(&Key::SearchWithout),
+        ..Scope::default()
+    })
 }
 
 /// The scope for any program that may be started from here.
 pub fn any_program(settings: &Settings, common: &Common) -> Result<Scope, Error> {
     let host = &settings.host;
     let machine = inventory::machine(host).unwrap_or(elf::X86_64);
-    let mut scope = Scope { machine, views: own_views(host), ..asked(host, common, &settings.layers)? };
+    let mut scope = Scope {
+        machine,
+        views: own_views(host),
+        ..asked(host, common, &settings.layers)?
+    };
     scope.also.extend(settings.directories.iter().cloned());
     Ok(scope)
 }
@@ -107,18 +143,36 @@ pub(super) fn toolkits(
 ) -> Result<Inventory, Error> {
     let scope = any_program(settings, common)?;
     let site_packages = sites.to_vec();
-    let scope = Scope { toolkits: true, only_toolkits: true, site_packages, executable, ..scope };
+    let scope = Scope {
+        toolkits: true,
+        only_toolkits: true,
+        site_packages,
+        executable,
+        ..scope
+    };
     Ok(scan(&settings.host, &scope))
 }
 
 /// The scope of the whole machine, with the packages of the given Python, or else of the first in PATH.
-pub fn everywhere(settings: &Settings, common: &Common, python: Option<&OsStr>) -> Result<Scope, Error> {
+pub fn everywhere(
+    settings: &Settings,
+    common: &Common,
+    python: Option<&OsStr>,
+) -> Result<Scope, Error> {
     let mut scope = any_program(settings, common)?;
     scope.elsewhere = true;
     let program = python.unwrap_or(OsStr::new("python3")).to_owned();
-    match program::environment(&settings.host, &Command { program, arguments: Vec::new() }) {
+    match program::environment(
+        &settings.host,
+        &Command {
+            program,
+            arguments: Vec::new(),
+        },
+    ) {
         Ok(program) if python.is_some() && program.pip.is_none() => {
-            return Err(Error::NotPython { program: program.path });
+            return Err(Error::NotPython {
+                program: program.path,
+            });
         }
         Ok(program) => {
             scope.machine = program.machine;
@@ -134,8 +188,13 @@ pub fn everywhere(settings: &Settings, common: &Common, python: Option<&OsStr>) 
 /// The directories that hold views of ours: those in which we would publish, and the one of the view with which this process
 /// was started. Each by its real name, and as the environment may name it.
 pub fn own_views(host: &Host) -> Vec<PathBuf> {
-    let inherited =
-        host.env.non_empty(pin::VIEW).and_then(|view| Path::new(view).parent().map(Path::to_owned));
+    let inherited = host
+        .env
+        .non_empty(pin::VIEW)
+        .and_then(|view| Path::new(view).parent().map(Path::to_owned));
     let candidates = view::parents(host).into_iter().chain(inherited);
-    candidates.flat_map(|directory| [host.canonical(&directory).ok(), Some(directory)]).flatten().collect()
+    candidates
+        .flat_map(|directory| [host.canonical(&directory).ok(), Some(directory)])
+        .flatten()
+        .collect()
 }

@@ -13,9 +13,17 @@ use crate::verify::{Library, Subject};
 
 /// The libraries that the loader gives to a program without search paths of its own.
 pub fn given_by_loader(inventory: &Inventory) -> Subject {
-    let given = inventory.installations.iter().filter(|installation| installation.loader_gives);
-    let libraries = given.filter_map(Library::of).map(|library| library.with_damaged(&inventory.warnings));
-    Subject { libraries: libraries.collect(), is_planned: false }
+    let given = inventory
+        .installations
+        .iter()
+        .filter(|installation| installation.loader_gives);
+    let libraries = given
+        .filter_map(Library::of)
+        .map(|library| library.with_damaged(&inventory.warnings));
+    Subject {
+        libraries: libraries.collect(),
+        is_planned: false,
+    }
 }
 
 /// The libraries that a program is expected to map. If a family comes from two directories, programs ask for the first, and
@@ -23,27 +31,43 @@ pub fn given_by_loader(inventory: &Inventory) -> Subject {
 pub fn given_to_program(inventory: &Inventory, prediction: &Prediction) -> Subject {
     let mut subject = Subject::default();
     let given = supply::given(prediction, inventory);
-    let is_of_nvidia =
-        |file: &&Predicted| file.family.is_some() || catalog().family_of_bundled(&file.path).is_some();
+    let is_of_nvidia = |file: &&Predicted| {
+        file.family.is_some() || catalog().family_of_bundled(&file.path).is_some()
+    };
     for file in prediction.files.iter().filter(is_of_nvidia) {
-        let Some(installation) =
-            inventory.installations.iter().find(|installation| installation.has_file(file.id))
+        let Some(installation) = inventory
+            .installations
+            .iter()
+            .find(|installation| installation.has_file(file.id))
         else {
             continue;
         };
-        let Some(library) = Library::of(installation) else { continue };
+        let Some(library) = Library::of(installation) else {
+            continue;
+        };
         let mut library = library.with_damaged(&inventory.warnings);
         // The child has none of the program's search paths.
         let is_of_program = matches!(file.rule, Rule::Rpath { .. } | Rule::Path | Rule::Runpath);
-        library.found_in = file.path.parent().filter(|_| is_of_program).map(Path::to_owned);
-        let is_shim_over_another = |family: &str| given.get(family).is_some_and(Supply::is_shim_over_another);
+        library.found_in = file
+            .path
+            .parent()
+            .filter(|_| is_of_program)
+            .map(Path::to_owned);
+        let is_shim_over_another =
+            |family: &str| given.get(family).is_some_and(Supply::is_shim_over_another);
         let mut known = subject.libraries.iter_mut();
         match known.find(|known| known.family == library.family && known.soname == library.soname) {
             None => subject.libraries.push(library),
-            Some(known) if known.directory != library.directory && !is_shim_over_another(&known.family) => {
+            Some(known)
+                if known.directory != library.directory && !is_shim_over_another(&known.family) =>
+            {
                 let real = library.files.iter().find(|member| member.id == file.id);
-                let version = library.version.filter(|version| Some(*version) != known.version);
-                known.foreign.extend(real.map(|member| show(&member.path)).zip(version));
+                let version = library
+                    .version
+                    .filter(|version| Some(*version) != known.version);
+                known
+                    .foreign
+                    .extend(real.map(|member| show(&member.path)).zip(version));
             }
             Some(_) => {}
         }
@@ -54,16 +78,26 @@ pub fn given_to_program(inventory: &Inventory, prediction: &Prediction) -> Subje
 
 /// The libraries that keep the program from starting: they are missing, or the loader gives up at them.
 fn ends_the_start(prediction: &Prediction) -> Vec<Library> {
-    let Some(failure) = &prediction.failure else { return Vec::new() };
+    let Some(failure) = &prediction.failure else {
+        return Vec::new();
+    };
     let bad = match failure {
         Failure::Bad { path, .. } => Some(path.clone()),
         _ => None,
     };
-    let paths = prediction.missing.iter().map(|missing| PathBuf::from(&missing.name)).chain(bad);
+    let paths = prediction
+        .missing
+        .iter()
+        .map(|missing| PathBuf::from(&missing.name))
+        .chain(bad);
     let libraries = paths.filter_map(|path| {
         let (family, _) = catalog().family_of_file(&path)?;
         let directory = path.parent().map(Path::to_owned).unwrap_or_default();
-        Some(Library::without_files(&family.name, path.file_name()?.to_str()?, directory))
+        Some(Library::without_files(
+            &family.name,
+            path.file_name()?.to_str()?,
+            directory,
+        ))
     });
     libraries.collect()
 }

@@ -29,8 +29,14 @@ pub fn watch(
     let log = storage::temporary_path(host, &storage::cache_directory(host)?);
     let diff = pin::watched(&change.diff, &publish_module(host)?, &log, &host.env);
     before_start()?;
-    storage::create(&log).map_err(|error| Error::Report { path: log.clone(), error })?;
-    let exec = Exec { diff, ..launch::unchanged(&facts.program.path, command) };
+    storage::create(&log).map_err(|error| Error::Report {
+        path: log.clone(),
+        error,
+    })?;
+    let exec = Exec {
+        diff,
+        ..launch::unchanged(&facts.program.path, command)
+    };
     let status = launch::run(&exec);
     let records = audit_log::records(&storage::read_and_remove(host, &log));
     let prediction = expected(facts, decision, as_is);
@@ -38,7 +44,10 @@ pub fn watch(
         Outcome::Plan(plan) if !as_is => Some(plan),
         _ => None,
     };
-    Ok((status, Observation::new(host, records, &facts.program, &prediction, plan)))
+    Ok((
+        status,
+        Observation::new(host, records, &facts.program, &prediction, plan),
+    ))
 }
 
 /// The files that the program is expected to map, pinned or as it is.
@@ -54,7 +63,9 @@ pub fn can_be_watched(facts: &Facts<'_>) -> Result<(), Error> {
     match facts.program.cannot_be_pinned() {
         Some(note) => Err(Error::NotTraced(NotPinnable::boxed(note, &facts.program))),
         None if !pin::suits_auditors(&facts.searcher) => {
-            Err(Error::NotTraced(Box::new(OldLoader { glibc: pin::release(&facts.searcher) })))
+            Err(Error::NotTraced(Box::new(OldLoader {
+                glibc: pin::release(&facts.searcher),
+            })))
         }
         None => Ok(()),
     }

@@ -93,24 +93,39 @@ pub struct Missing {
 /// used. The part of a family that is used first may decide what the others get, so the result holds the files of every
 /// order of use.
 pub fn predict(searcher: &Searcher<'_>, program: &Program, inventory: &Inventory) -> Prediction {
-    let Some(executable) = &program.executable else { return Prediction::default() };
+    let Some(executable) = &program.executable else {
+        return Prediction::default();
+    };
     let process = match Process::start(searcher, executable) {
         Ok(process) => process,
-        Err(failure) => return Prediction { failure: Some(failure), ..Prediction::default() },
+        Err(failure) => {
+            return Prediction {
+                failure: Some(failure),
+                ..Prediction::default()
+            };
+        }
     };
     let start = process.loaded.len();
     if process.failure.is_some() {
         return Prediction::new(&process, start);
     }
     let mut orders = vec![with_opened(process.clone(), &program.loads)];
-    for (at, first) in program.loads.iter().enumerate().filter(|(_, load)| load.may_be_first).skip(1) {
+    for (at, first) in program
+        .loads
+        .iter()
+        .enumerate()
+        .filter(|(_, load)| load.may_be_first)
+        .skip(1)
+    {
         let others = program.loads[..at].iter().chain(&program.loads[at + 1..]);
         let order = with_opened(process.clone(), [first].into_iter().chain(others));
         if orders.iter().all(|known| origins(known) != origins(&order)) {
             orders.push(order);
         }
     }
-    let mut predictions = orders.iter().map(|opened| predict_use(opened, start, inventory));
+    let mut predictions = orders
+        .iter()
+        .map(|opened| predict_use(opened, start, inventory));
     let mut prediction = predictions.next().unwrap_or_default();
     predictions.for_each(|other| prediction.join(other));
     prediction
@@ -136,7 +151,11 @@ fn with_opened<'s, 'h, 'l>(
 /// Returns each mapped file with the file that asked for it, which tell one order of opening from another.
 fn origins(process: &Process<'_, '_>) -> BTreeSet<(FileId, Option<FileId>)> {
     let id = |index: usize| process.loaded[index].object.id;
-    process.loaded.iter().map(|loaded| (loaded.object.id, loaded.requester.map(id))).collect()
+    process
+        .loaded
+        .iter()
+        .map(|loaded| (loaded.object.id, loaded.requester.map(id)))
+        .collect()
 }
 
 /// Follows the libraries that NVIDIA's libraries open, in every order of use.
@@ -176,9 +195,13 @@ fn use_all(process: &mut Process<'_, '_>, inventory: &Inventory, missing: &mut V
 fn first_uses(process: &Process<'_, '_>, inventory: &Inventory) -> Vec<(usize, Opened)> {
     let loaded = process.loaded.iter().enumerate();
     let of_object = |(by, loaded): (usize, &Loaded)| {
-        let own = opened_by(&loaded.object, inventory).into_iter().filter(|opened| opened.is_own);
+        let own = opened_by(&loaded.object, inventory)
+            .into_iter()
+            .filter(|opened| opened.is_own);
         // `use_all` already uses the first one first.
-        own.skip(1).map(move |opened| (by, opened)).collect::<Vec<_>>()
+        own.skip(1)
+            .map(move |opened| (by, opened))
+            .collect::<Vec<_>>()
     };
     loaded.flat_map(of_object).collect()
 }
@@ -195,13 +218,21 @@ fn open_first(process: &mut Process<'_, '_>, opened: &Opened, by: usize) -> Opti
     }
     let name = opened.required.clone()?;
     let family = family_of(&name);
-    Some(Missing { name, requester: process.loaded[by].object.path.clone(), tried, family })
+    Some(Missing {
+        name,
+        requester: process.loaded[by].object.path.clone(),
+        tried,
+        family,
+    })
 }
 
 impl Predicted {
     /// [`Family::is_shim`] of this file.
     pub fn is_shim(&self) -> bool {
-        let family = self.family.as_deref().and_then(|family| catalog().family(family));
+        let family = self
+            .family
+            .as_deref()
+            .and_then(|family| catalog().family(family));
         family.is_some_and(|family| family.is_shim(&self.stem, self.soname))
     }
 }
@@ -210,9 +241,15 @@ impl Prediction {
     /// Adds the files that only another order of use would map, and the names that only it would miss.
     fn join(&mut self, other: Prediction) {
         let is_known = |miss: &Missing| {
-            self.missing.iter().any(|known| known.name == miss.name && known.requester == miss.requester)
+            self.missing
+                .iter()
+                .any(|known| known.name == miss.name && known.requester == miss.requester)
         };
-        let lost: Vec<Missing> = other.missing.into_iter().filter(|miss| !is_known(miss)).collect();
+        let lost: Vec<Missing> = other
+            .missing
+            .into_iter()
+            .filter(|miss| !is_known(miss))
+            .collect();
         self.missing.extend(lost);
         let mut new = other.files;
         new.retain(|file| self.files.iter().all(|known| known.id != file.id));
@@ -233,8 +270,14 @@ impl Prediction {
                 path: file.object.path.clone(),
                 requester: file.requester.map(path).unwrap_or_default(),
                 rule: file.rule.clone(),
-                when: if index < start { When::Start } else { When::Opened },
-                is_linked: file.requester.is_some_and(|by| loaded[by].object.needed.contains(&file.name)),
+                when: if index < start {
+                    When::Start
+                } else {
+                    When::Opened
+                },
+                is_linked: file
+                    .requester
+                    .is_some_and(|by| loaded[by].object.needed.contains(&file.name)),
                 family: family.map(|family| family.name.clone()),
                 stem: stem.unwrap_or_default().to_owned(),
                 soname: file.object.soname.as_deref().and_then(soname_number),
@@ -250,7 +293,9 @@ impl Prediction {
         let files: Vec<Predicted> = loaded.iter().enumerate().map(file).collect();
         let mut shims = files.iter().enumerate().filter(|(_, file)| file.is_shim());
         let is_second = |(at, shim): (usize, &Predicted)| {
-            files[..at].iter().any(|other| other.is_shim() && other.family == shim.family)
+            files[..at]
+                .iter()
+                .any(|other| other.is_shim() && other.family == shim.family)
         };
         Prediction {
             has_two_shims: shims.any(is_second),
@@ -263,11 +308,16 @@ impl Prediction {
 }
 
 fn family_of(name: &str) -> Option<String> {
-    catalog().family_of(name).map(|(family, _)| family.name.clone())
+    catalog()
+        .family_of(name)
+        .map(|(family, _)| family.name.clone())
 }
 
 fn position(process: &Process<'_, '_>, path: &Path) -> Option<usize> {
-    process.loaded.iter().position(|loaded| loaded.object.path == path)
+    process
+        .loaded
+        .iter()
+        .position(|loaded| loaded.object.path == path)
 }
 
 /// A library that another one of NVIDIA's opens once it is used.
@@ -281,7 +331,11 @@ struct Opened {
 }
 
 fn opened_by(object: &Object, inventory: &Inventory) -> Vec<Opened> {
-    let name = object.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let name = object
+        .path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
     // The SONAME identifies a library whose file has another name.
     let mut names = [Some(name), object.soname.as_deref()].into_iter().flatten();
     let known = names.find_map(|name| {
@@ -289,35 +343,60 @@ fn opened_by(object: &Object, inventory: &Inventory) -> Vec<Opened> {
         let stem = names::without_hash(stem).unwrap_or(stem);
         Some((catalog().family_of_stem(stem)?, stem, suffix))
     });
-    let Some((family, stem, suffix)) = known else { return Vec::new() };
-    let installation = inventory.installations.iter().find(|installation| installation.has_file(object.id));
-    let soname = object.soname.as_deref().and_then(names::split).map_or(suffix, |(_, suffix)| suffix);
+    let Some((family, stem, suffix)) = known else {
+        return Vec::new();
+    };
+    let installation = inventory
+        .installations
+        .iter()
+        .find(|installation| installation.has_file(object.id));
+    let soname = object
+        .soname
+        .as_deref()
+        .and_then(names::split)
+        .map_or(suffix, |(_, suffix)| suffix);
     let major = first_number(soname).unwrap_or(0);
     // A copied file keeps the version in its name.
-    let of_name = suffix.parse::<Version>().ok().filter(|version| version.numbers().len() >= 3);
+    let of_name = suffix
+        .parse::<Version>()
+        .ok()
+        .filter(|version| version.numbers().len() >= 3);
     let of_name = of_name.filter(|_| !family.numbered_otherwise);
     // In a view, a shim also has the names of the version that it is over.
-    let of_shim = || installation.filter(|_| family.is_shim(stem, Some(major)))?.shim;
+    let of_shim = || {
+        installation
+            .filter(|_| family.is_shim(stem, Some(major)))?
+            .shim
+    };
     let version = of_shim().or(of_name).or_else(|| installation?.version);
-    let opened =
-        family.dlopens(major).filter(|(by, _)| *by == stem).filter_map(|(_, opened)| {
-            match catalog().family_of_stem(opened)? {
-                own if own.name == family.name => {
-                    let is_required = family.required(major).contains(&opened);
-                    Some(Opened {
-                        names: own_names(family, opened, major, version, installation)?,
-                        required: is_required.then(|| format!("{opened}.so.{major}")),
-                        is_own: family.dlopens_own_members,
-                    })
-                }
-                other => {
-                    let suffix =
-                        other.suffix(installation.and_then(|installation| installation.cuda).unwrap_or(0))?;
-                    let bare = format!("{opened}.so");
-                    let is_tried = family.dlopens_unversioned(major).contains(&bare);
-                    let names = [format!("{opened}.so.{suffix}")].into_iter().chain(is_tried.then_some(bare));
-                    Some(Opened { names: names.collect(), required: None, is_own: false })
-                }
+    let opened = family
+        .dlopens(major)
+        .filter(|(by, _)| *by == stem)
+        .filter_map(|(_, opened)| match catalog().family_of_stem(opened)? {
+            own if own.name == family.name => {
+                let is_required = family.required(major).contains(&opened);
+                Some(Opened {
+                    names: own_names(family, opened, major, version, installation)?,
+                    required: is_required.then(|| format!("{opened}.so.{major}")),
+                    is_own: family.dlopens_own_members,
+                })
+            }
+            other => {
+                let suffix = other.suffix(
+                    installation
+                        .and_then(|installation| installation.cuda)
+                        .unwrap_or(0),
+                )?;
+                let bare = format!("{opened}.so");
+                let is_tried = family.dlopens_unversioned(major).contains(&bare);
+                let names = [format!("{opened}.so.{suffix}")]
+                    .into_iter()
+                    .chain(is_tried.then_some(bare));
+                Some(Opened {
+                    names: names.collect(),
+                    required: None,
+                    is_own: false,
+                })
             }
         });
     opened.collect()
@@ -337,9 +416,13 @@ fn own_names(
         return version.map(|version| vec![numbered(version.truncated(2))]);
     }
     if !family.soname_is_version {
-        return installation?.member(stem).map(|member| vec![member.soname.clone()]);
+        return installation?
+            .member(stem)
+            .map(|member| vec![member.soname.clone()]);
     }
-    let lengths = (2..=3).rev().filter_map(|count| Some(version?.truncated(count)));
+    let lengths = (2..=3)
+        .rev()
+        .filter_map(|count| Some(version?.truncated(count)));
     let mut names: Vec<String> = lengths.map(numbered).collect();
     names.extend([format!("{stem}.so.{major}"), format!("{stem}.so")]);
     Some(names)

@@ -84,7 +84,10 @@ impl Observation {
             if record.rule == TracedRule::Program {
                 let is_target = !images.iter().any(|image| image.is_target)
                     && program.executable == host.canonical(&record.path).ok();
-                images.push(Image { is_target, ..Image::new(record.pid, Some(record.path)) });
+                images.push(Image {
+                    is_target,
+                    ..Image::new(record.pid, Some(record.path))
+                });
                 continue;
             }
             let known = images.iter().rposition(|image| image.pid == record.pid);
@@ -97,30 +100,49 @@ impl Observation {
         for image in images.iter_mut().filter(|image| image.is_target) {
             image.wrong = wrong(image, prediction, host);
         }
-        Observation { images, has_plan: plan.is_some() }
+        Observation {
+            images,
+            has_plan: plan.is_some(),
+        }
     }
 }
 
 impl Image {
     fn new(pid: u32, program: Option<PathBuf>) -> Image {
-        Image { pid, program, is_target: false, files: Vec::new(), wrong: Vec::new() }
+        Image {
+            pid,
+            program,
+            is_target: false,
+            files: Vec::new(),
+            wrong: Vec::new(),
+        }
     }
 }
 
 impl Mapped {
     fn new(host: &Host, record: TraceRecord, plan: Option<&Plan>) -> Mapped {
-        let file = host.canonical(&record.path).unwrap_or_else(|_| record.path.clone());
+        let file = host
+            .canonical(&record.path)
+            .unwrap_or_else(|_| record.path.clone());
         let id = host.stat(&record.path).ok().map(|stat| stat.id);
-        let family_of = |path| catalog().family_of_file(path).map(|(family, _)| family.name.clone());
+        let family_of = |path| {
+            catalog()
+                .family_of_file(path)
+                .map(|(family, _)| family.name.clone())
+        };
         let family = family_of(&record.path).or_else(|| family_of(&file));
         let picks = plan.iter().flat_map(|plan| &plan.picks);
-        let of_family: Vec<_> =
-            picks.filter(|pick| Some(&pick.installation.family) == family.as_ref()).collect();
-        let is_picked = of_family.iter().any(|pick| id.is_some_and(|id| pick.installation.has_file(id)));
+        let of_family: Vec<_> = picks
+            .filter(|pick| Some(&pick.installation.family) == family.as_ref())
+            .collect();
+        let is_picked = of_family
+            .iter()
+            .any(|pick| id.is_some_and(|id| pick.installation.has_file(id)));
         let is_of = |number| of_family.iter().any(|pick| pick.is_of_soname(number));
         // A shim from elsewhere opens the picked files.
-        let is_meant =
-            || !of_family.is_empty() && !catalog().is_shim(&file) && is_of(number(host, &record.path));
+        let is_meant = || {
+            !of_family.is_empty() && !catalog().is_shim(&file) && is_of(number(host, &record.path))
+        };
         Mapped {
             in_plan: (is_picked || is_meant()).then_some(is_picked),
             name: record.name,
@@ -138,7 +160,9 @@ impl Mapped {
 fn number(host: &Host, file: &Path) -> Option<u32> {
     let data = host.map(file).ok();
     let elf = data.as_deref().and_then(|data| Elf::parse(data).ok());
-    let name = elf.and_then(|elf| elf.soname()).or_else(|| Some(file.file_name()?.as_bytes()))?;
+    let name = elf
+        .and_then(|elf| elf.soname())
+        .or_else(|| Some(file.file_name()?.as_bytes()))?;
     soname_number(std::str::from_utf8(name).ok()?)
 }
 
@@ -149,22 +173,37 @@ fn wrong(image: &Image, prediction: &Prediction, host: &Host) -> Vec<Difference>
     let is_expected = |mapped: &&Mapped| expected().any(|file| Some(file.id) == mapped.id);
     let is_missed = |path: &Path| {
         let name = path.file_name().and_then(OsStr::to_str);
-        prediction.missing.iter().any(|missing| Some(missing.name.as_str()) == name)
+        prediction
+            .missing
+            .iter()
+            .any(|missing| Some(missing.name.as_str()) == name)
     };
     let mapped = || image.files.iter().filter(|mapped| mapped.family.is_some());
-    let unexpected = mapped().filter(|mapped| !is_expected(mapped)).map(|mapped| {
-        let instead = expected().find(|file| file.path.file_name() == mapped.path.file_name());
-        let expected = instead.map(|file| host.canonical(&file.path).unwrap_or_else(|_| file.path.clone()));
-        let foreseen = expected.is_some() || is_missed(&mapped.path);
-        Difference { name: mapped.name.clone(), expected, mapped: Some(mapped.file.clone()), foreseen }
-    });
+    let unexpected = mapped()
+        .filter(|mapped| !is_expected(mapped))
+        .map(|mapped| {
+            let instead = expected().find(|file| file.path.file_name() == mapped.path.file_name());
+            let expected = instead.map(|file| {
+                host.canonical(&file.path)
+                    .unwrap_or_else(|_| file.path.clone())
+            });
+            let foreseen = expected.is_some() || is_missed(&mapped.path);
+            Difference {
+                name: mapped.name.clone(),
+                expected,
+                mapped: Some(mapped.file.clone()),
+                foreseen,
+            }
+        });
     let at_start = expected().filter(|file| file.when == When::Start);
     let is_mapped = |id: FileId| image.files.iter().any(|mapped| mapped.id == Some(id));
-    let absent = at_start.filter(|file| !is_mapped(file.id)).map(|file| Difference {
-        name: OsString::from(&file.name),
-        expected: Some(file.path.clone()),
-        mapped: None,
-        foreseen: true,
-    });
+    let absent = at_start
+        .filter(|file| !is_mapped(file.id))
+        .map(|file| Difference {
+            name: OsString::from(&file.name),
+            expected: Some(file.path.clone()),
+            mapped: None,
+            foreseen: true,
+        });
     unexpected.chain(absent).collect()
 }

@@ -25,8 +25,15 @@ pub enum SupplyFault {
 impl<'a> Supply<'a> {
     /// Returns the first fault of the files.
     pub fn fault(&self, inventory: &Inventory) -> Option<SupplyFault> {
-        let kernel = inventory.driver.as_ref().map(|driver| driver.version.version());
-        let known = || self.installations.iter().filter_map(|(installation, _)| *installation);
+        let kernel = inventory
+            .driver
+            .as_ref()
+            .map(|driver| driver.version.version());
+        let known = || {
+            self.installations
+                .iter()
+                .filter_map(|(installation, _)| *installation)
+        };
         if known().any(|installation| installation.origin == Origin::Stub) {
             Some(SupplyFault::Stub)
         } else if known().any(|known| known.origin == Origin::Compat && known.version < kernel) {
@@ -42,7 +49,9 @@ impl<'a> Supply<'a> {
 
     /// True if one installation decides alone and works under the shims of the others.
     pub fn is_shim_over_another(&self) -> bool {
-        let [Some(decides)] = self.deciding()[..] else { return false };
+        let [Some(decides)] = self.deciding()[..] else {
+            return false;
+        };
         self.installations.iter().all(|(installation, _)| {
             installation.is_some_and(|installation| {
                 std::ptr::eq(installation, decides) || decides.works_under_shim_of(installation)
@@ -52,9 +61,13 @@ impl<'a> Supply<'a> {
 
     /// Returns the installations that give more than a shim; all of them where none does.
     pub fn deciding(&self) -> Vec<Option<&'a Installation>> {
-        let gives_more = |(_, files): &&(_, Vec<&Predicted>)| files.iter().any(|file| !file.is_shim());
+        let gives_more =
+            |(_, files): &&(_, Vec<&Predicted>)| files.iter().any(|file| !file.is_shim());
         let has_none = !self.installations.iter().any(|given| gives_more(&given));
-        let deciding = self.installations.iter().filter(|given| has_none || gives_more(given));
+        let deciding = self
+            .installations
+            .iter()
+            .filter(|given| has_none || gives_more(given));
         deciding.map(|(installation, _)| *installation).collect()
     }
 
@@ -67,7 +80,10 @@ impl<'a> Supply<'a> {
 }
 
 /// Returns the supply of each family.
-pub fn given<'a>(prediction: &'a Prediction, inventory: &'a Inventory) -> BTreeMap<&'a str, Supply<'a>> {
+pub fn given<'a>(
+    prediction: &'a Prediction,
+    inventory: &'a Inventory,
+) -> BTreeMap<&'a str, Supply<'a>> {
     let mut families: BTreeMap<&str, Supply<'a>> = BTreeMap::new();
     for file in &prediction.files {
         let Some(family) = &file.family else { continue };
@@ -75,12 +91,18 @@ pub fn given<'a>(prediction: &'a Prediction, inventory: &'a Inventory) -> BTreeM
             .installations
             .iter()
             .find(|installation| installation.family == *family && installation.has_file(file.id));
-        let given = families.entry(family).or_insert(Supply { installations: Vec::new() });
-        let known = given.installations.iter_mut().find(|(known, files)| match (known, installation) {
-            (Some(known), Some(installation)) => std::ptr::eq(*known, installation),
-            (None, None) => files[0].path.parent() == file.path.parent(),
-            _ => false,
+        let given = families.entry(family).or_insert(Supply {
+            installations: Vec::new(),
         });
+        let known =
+            given
+                .installations
+                .iter_mut()
+                .find(|(known, files)| match (known, installation) {
+                    (Some(known), Some(installation)) => std::ptr::eq(*known, installation),
+                    (None, None) => files[0].path.parent() == file.path.parent(),
+                    _ => false,
+                });
         match known {
             Some((_, files)) => files.push(file),
             None => given.installations.push((installation, vec![file])),

@@ -68,7 +68,11 @@ impl CommandLine {
     }
 
     /// Reads a word of one-letter options. True if it ends the options.
-    fn short_flags<'a>(&mut self, flags: &[u8], rest: &mut impl Iterator<Item = &'a OsString>) -> bool {
+    fn short_flags<'a>(
+        &mut self,
+        flags: &[u8],
+        rest: &mut impl Iterator<Item = &'a OsString>,
+    ) -> bool {
         for (at, flag) in flags.iter().enumerate() {
             let mut value = |this: &mut Self| {
                 let attached = &flags[at + 1..];
@@ -122,9 +126,17 @@ mod tests {
         let script = |name: &str| Run::Script(name.into());
         for (words, run, consumed) in [
             (&["-u", "train.py", "--lr", "1"][..], script("train.py"), 2),
-            (&["-Ic", "import torch", "x"], Run::Code("import torch".into()), 2),
+            (
+                &["-Ic", "import torch", "x"],
+                Run::Code("import torch".into()),
+                2,
+            ),
             (&["-cimport torch"], Run::Code("import torch".into()), 1),
-            (&["-X", "utf8", "-W", "ignore", "-m", "pkg.mod", "a"], Run::Module("pkg.mod".into()), 6),
+            (
+                &["-X", "utf8", "-W", "ignore", "-m", "pkg.mod", "a"],
+                Run::Module("pkg.mod".into()),
+                6,
+            ),
             (&["-Wignore", "x.py"], script("x.py"), 2),
             (&["--", "x.py", "y"], script("x.py"), 2),
             (&["--version", "x.py"], Run::Nothing, 1),

@@ -32,20 +32,41 @@ pub fn built_framework(host: &Host, sites: &[PathBuf]) -> Option<BuiltFramework>
         let brings = |name: &String| installed.distributions.get(name);
         let distribution = framework.distributions.iter().find_map(brings)?;
         let sites = [distribution.site.clone()];
-        let reader = FrameworkReader { host, installed: &installed, sites: &sites, framework };
+        let reader = FrameworkReader {
+            host,
+            installed: &installed,
+            sites: &sites,
+            framework,
+        };
         let cuda = reader.cuda()?;
         let name = format!("{} {}", framework.name, distribution.version);
-        Some(BuiltFramework { name, cuda: cuda.value, file: cuda.file, headers: headers.clone() })
+        Some(BuiltFramework {
+            name,
+            cuda: cuda.value,
+            file: cuda.file,
+            headers: headers.clone(),
+        })
     });
     found.max_by_key(|framework| framework.headers.len())
 }
 
 /// True if the metadata of a project asks for a package where it is built.
 pub fn is_required_for_build(host: &Host, project: &Path, package: &str) -> bool {
-    let text = host.read_text(&project.join("pyproject.toml")).unwrap_or_default();
+    let text = host
+        .read_text(&project.join("pyproject.toml"))
+        .unwrap_or_default();
     let table: Option<toml::Table> = toml::from_str(&text).ok();
-    let requires = table.as_ref().and_then(|table| table.get("build-system")?.get("requires")?.as_array());
-    let mut names = requires.into_iter().flatten().filter_map(|name| name.as_str());
+    let requires = table
+        .as_ref()
+        .and_then(|table| table.get("build-system")?.get("requires")?.as_array());
+    let mut names = requires
+        .into_iter()
+        .flatten()
+        .filter_map(|name| name.as_str());
     let is_end = |c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c);
-    names.any(|name| name.split(is_end).next().is_some_and(|name| metadata::normalised(name) == package))
+    names.any(|name| {
+        name.split(is_end)
+            .next()
+            .is_some_and(|name| metadata::normalised(name) == package)
+    })
 }

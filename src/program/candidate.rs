@@ -46,24 +46,40 @@ impl Candidates<'_> {
     pub(super) fn imported(&self, imports: &Imports) -> Vec<Candidate> {
         let mut modules: BTreeMap<String, String> = BTreeMap::new();
         for (module, place) in &imports.installed {
-            modules.entry(module.clone()).or_insert_with(|| place.describe());
-            let Some(distribution) = self.installed.of_module(module) else { continue };
+            modules
+                .entry(module.clone())
+                .or_insert_with(|| place.describe());
+            let Some(distribution) = self.installed.of_module(module) else {
+                continue;
+            };
             let closure = self.installed.closure(distribution);
-            for brought in closure.iter().flat_map(|name| self.installed.modules_of(name)) {
+            for brought in closure
+                .iter()
+                .flat_map(|name| self.installed.modules_of(name))
+            {
                 let by = || format!("{module}, imported by {}", place.describe());
                 modules.entry(brought).or_insert_with(by);
             }
         }
         let mut found = self.candidates(modules, ImportCertainty::Imported);
         for candidate in &mut found {
-            match candidate.framework.map(|framework| &framework.dlopens_wheels_by) {
+            match candidate
+                .framework
+                .map(|framework| &framework.dlopens_wheels_by)
+            {
                 None => candidate.is_brought = !imports.installed.contains_key(&candidate.name),
                 Some(by) => {
-                    candidate.is_told_wheels = by.as_ref().is_some_and(|by| imports.called.contains(by));
+                    candidate.is_told_wheels =
+                        by.as_ref().is_some_and(|by| imports.called.contains(by));
                 }
             }
         }
-        found.extend(imports.extensions.iter().map(|(file, place)| own_extension(file, place)));
+        found.extend(
+            imports
+                .extensions
+                .iter()
+                .map(|(file, place)| own_extension(file, place)),
+        );
         found
     }
 
@@ -76,25 +92,44 @@ impl Candidates<'_> {
             brought.retain(|module| {
                 let framework = catalog().framework_of(module);
                 let names = framework.map_or(&[][..], |framework| &framework.modules);
-                [module].into_iter().chain(names).any(|module| self.is_installed(module))
+                [module]
+                    .into_iter()
+                    .chain(names)
+                    .any(|module| self.is_installed(module))
             });
             if brought.is_empty() {
-                return Err(Error::NoSuchPackage { name: name.clone(), sites: self.sites.to_vec() });
+                return Err(Error::NoSuchPackage {
+                    name: name.clone(),
+                    sites: self.sites.to_vec(),
+                });
             }
-            modules.extend(brought.into_iter().map(|module| (module, "--uses".to_owned())));
+            modules.extend(
+                brought
+                    .into_iter()
+                    .map(|module| (module, "--uses".to_owned())),
+            );
         }
         Ok(self.candidates(modules, ImportCertainty::Imported))
     }
 
     /// Returns every top-level package that is installed, except libraries themselves.
     pub(super) fn everything(&self) -> Vec<Candidate> {
-        let known = catalog().frameworks.iter().flat_map(|framework| &framework.modules);
-        let mut modules: BTreeSet<String> = known.filter(|module| module.contains('.')).cloned().collect();
+        let known = catalog()
+            .frameworks
+            .iter()
+            .flat_map(|framework| &framework.modules);
+        let mut modules: BTreeSet<String> = known
+            .filter(|module| module.contains('.'))
+            .cloned()
+            .collect();
         for site in self.sites {
             for entry in self.host.listing(site).unwrap_or_default().iter() {
-                let Some(name) = entry.name.to_str() else { continue };
-                let is_record =
-                    [".dist-info", ".egg-info", ".libs", ".pth", ".py"].iter().any(|end| name.ends_with(end));
+                let Some(name) = entry.name.to_str() else {
+                    continue;
+                };
+                let is_record = [".dist-info", ".egg-info", ".libs", ".pth", ".py"]
+                    .iter()
+                    .any(|end| name.ends_with(end));
                 let top = name.split('.').next().unwrap_or_default().to_owned();
                 if !is_record && name != "__pycache__" && !top.is_empty() {
                     modules.insert(top);
@@ -106,23 +141,43 @@ impl Candidates<'_> {
 
     /// Returns the candidates of modules whose importers are not known.
     pub(super) fn possible(&self, modules: BTreeSet<String>) -> Vec<Candidate> {
-        let modules = modules.into_iter().map(|module| (module, String::new())).collect();
+        let modules = modules
+            .into_iter()
+            .map(|module| (module, String::new()))
+            .collect();
         self.candidates(modules, ImportCertainty::Possible)
     }
 
     /// Returns the candidates of these modules, each with its importer, or with an empty text. Modules of one framework are one
     /// candidate.
-    fn candidates(&self, modules: BTreeMap<String, String>, standing: ImportCertainty) -> Vec<Candidate> {
+    fn candidates(
+        &self,
+        modules: BTreeMap<String, String>,
+        standing: ImportCertainty,
+    ) -> Vec<Candidate> {
         let mut found: Vec<Candidate> = Vec::new();
-        for (module, by) in modules.into_iter().filter(|(module, _)| !self.is_shared(module)) {
+        for (module, by) in modules
+            .into_iter()
+            .filter(|(module, _)| !self.is_shared(module))
+        {
             let imported_by = (!by.is_empty()).then_some(by);
-            let framework = catalog().framework_of(&module).filter(|framework| self.is_there(framework));
+            let framework = catalog()
+                .framework_of(&module)
+                .filter(|framework| self.is_there(framework));
             // A framework imports the ones that it is built upon first.
-            let imports = framework.and_then(|framework| framework.imports.as_deref()).unwrap_or_default();
-            let used =
-                catalog().frameworks.iter().filter(|known| imports.contains(&known.name)).chain(framework);
+            let imports = framework
+                .and_then(|framework| framework.imports.as_deref())
+                .unwrap_or_default();
+            let used = catalog()
+                .frameworks
+                .iter()
+                .filter(|known| imports.contains(&known.name))
+                .chain(framework);
             for framework in used {
-                if found.iter().all(|candidate| candidate.name != framework.name) {
+                if found
+                    .iter()
+                    .all(|candidate| candidate.name != framework.name)
+                {
                     found.extend(self.of_framework(framework, standing, imported_by.clone()));
                 }
             }
@@ -135,17 +190,23 @@ impl Candidates<'_> {
 
     /// True if a directory of the framework is there. A module of its name alone may be another package.
     fn is_there(&self, framework: &Framework) -> bool {
-        let mut parts =
-            framework.packages.iter().flat_map(|pattern| framework::expand(self.host, self.sites, pattern));
+        let mut parts = framework
+            .packages
+            .iter()
+            .flat_map(|pattern| framework::expand(self.host, self.sites, pattern));
         parts.any(|part| self.is_part(&part))
     }
 
     /// True for the directory that NVIDIA's wheels share, because it holds installations, and for one that several
     /// frameworks share.
     fn is_shared(&self, module: &str) -> bool {
-        let is_below = |name: &String| name.strip_prefix(module).is_some_and(|rest| rest.starts_with('.'));
-        let holds =
-            |framework: &Framework| framework.modules.iter().any(is_below) && self.is_there(framework);
+        let is_below = |name: &String| {
+            name.strip_prefix(module)
+                .is_some_and(|rest| rest.starts_with('.'))
+        };
+        let holds = |framework: &Framework| {
+            framework.modules.iter().any(is_below) && self.is_there(framework)
+        };
         module == "nvidia" || catalog().frameworks.iter().any(holds)
     }
 
@@ -176,7 +237,9 @@ impl Candidates<'_> {
                 found.retain(|found| self.is_part(found));
                 (!found.is_empty()).then(|| (site.clone(), found))
             });
-            let Some((site, present)) = present else { continue };
+            let Some((site, present)) = present else {
+                continue;
+            };
             if !sites.contains(&site) {
                 sites.push(site);
             }
@@ -184,7 +247,12 @@ impl Candidates<'_> {
         }
         let place = directories.first()?.clone();
         let candidate = Candidate::new(&framework.name, place, standing, imported_by);
-        Some(Candidate { sites, framework: Some(framework), directories, ..candidate })
+        Some(Candidate {
+            sites,
+            framework: Some(framework),
+            directories,
+            ..candidate
+        })
     }
 
     fn of_module(
@@ -197,7 +265,12 @@ impl Candidates<'_> {
         let place = site.join(module);
         let candidate = Candidate::new(module, place.clone(), standing, imported_by);
         let extensions = self.extensions(site, module);
-        Some(Candidate { sites: vec![site.clone()], directories: vec![place], extensions, ..candidate })
+        Some(Candidate {
+            sites: vec![site.clone()],
+            directories: vec![place],
+            extensions,
+            ..candidate
+        })
     }
 
     /// Returns the extension modules of this name in a site: `name.cpython-312-x86_64-linux-gnu.so`.
@@ -205,15 +278,26 @@ impl Candidates<'_> {
         let prefix = format!("{module}.");
         let is_one = |entry: &&Entry| {
             let name = entry.name.as_bytes();
-            entry.kind != Kind::Directory && name.starts_with(prefix.as_bytes()) && name.ends_with(b".so")
+            entry.kind != Kind::Directory
+                && name.starts_with(prefix.as_bytes())
+                && name.ends_with(b".so")
         };
         let entries = self.host.listing(site).unwrap_or_default();
-        entries.iter().filter(is_one).map(|entry| site.join(&entry.name)).collect()
+        entries
+            .iter()
+            .filter(is_one)
+            .map(|entry| site.join(&entry.name))
+            .collect()
     }
 }
 
 impl Candidate {
-    fn new(name: &str, place: PathBuf, standing: ImportCertainty, imported_by: Option<String>) -> Candidate {
+    fn new(
+        name: &str,
+        place: PathBuf,
+        standing: ImportCertainty,
+        imported_by: Option<String>,
+    ) -> Candidate {
         Candidate {
             name: name.to_owned(),
             place,
@@ -236,19 +320,30 @@ impl Candidate {
 
     /// True if library names in the constants of its shared objects count as opened at run time.
     pub(super) fn scans_objects(&self) -> bool {
-        self.framework.is_none_or(|framework| framework.scan_objects)
+        self.framework
+            .is_none_or(|framework| framework.scan_objects)
     }
 
     /// Returns the files that may be its shared objects.
     pub(super) fn objects(&self, host: &Host) -> Vec<PathBuf> {
-        let prune =
-            |name: &OsStr| matches!(name.as_bytes(), b"include" | b"__pycache__" | b"share" | b"tests");
+        let prune = |name: &OsStr| {
+            matches!(
+                name.as_bytes(),
+                b"include" | b"__pycache__" | b"share" | b"tests"
+            )
+        };
         let is_object = |path: &PathBuf| {
             let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
             memchr::memmem::find(name, b".so").is_some()
         };
-        let below = self.directories.iter().flat_map(|directory| host.walk(directory, &prune));
-        below.filter(is_object).chain(self.extensions.iter().cloned()).collect()
+        let below = self
+            .directories
+            .iter()
+            .flat_map(|directory| host.walk(directory, &prune));
+        below
+            .filter(is_object)
+            .chain(self.extensions.iter().cloned())
+            .collect()
     }
 }
 
@@ -256,6 +351,14 @@ fn own_extension(file: &Path, place: &SourceLine) -> Candidate {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let name = name.split('.').next().unwrap_or_default();
     let imported_by = Some(place.describe());
-    let candidate = Candidate::new(name, file.to_owned(), ImportCertainty::Imported, imported_by);
-    Candidate { extensions: vec![file.to_owned()], ..candidate }
+    let candidate = Candidate::new(
+        name,
+        file.to_owned(),
+        ImportCertainty::Imported,
+        imported_by,
+    );
+    Candidate {
+        extensions: vec![file.to_owned()],
+        ..candidate
+    }
 }

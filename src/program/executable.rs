@@ -21,8 +21,15 @@ use crate::loader::search::{Object, Searcher};
 use crate::variables::LIBRARY_PATH;
 
 /// The functions by which a program changes its environment or starts a program with another environment.
-const CHANGES_ENVIRONMENT: [&str; 7] =
-    ["setenv", "putenv", "execve", "execle", "execvpe", "posix_spawn", "posix_spawnp"];
+const CHANGES_ENVIRONMENT: [&str; 7] = [
+    "setenv",
+    "putenv",
+    "execve",
+    "execle",
+    "execvpe",
+    "posix_spawn",
+    "posix_spawnp",
+];
 
 /// The executable that the kernel will run.
 pub(super) struct Image {
@@ -31,8 +38,15 @@ pub(super) struct Image {
 }
 
 /// Inspects the executable. If it cannot be pinned, a note is added, and the result is `None`.
-pub(super) fn inspect(host: &Host, path: &Path, program: &mut Program) -> Result<Option<Image>, Error> {
-    let refused = |error| Error::NotExecutable { path: path.to_owned(), why: Refusal::System { error } };
+pub(super) fn inspect(
+    host: &Host,
+    path: &Path,
+    program: &mut Program,
+) -> Result<Option<Image>, Error> {
+    let refused = |error| Error::NotExecutable {
+        path: path.to_owned(),
+        why: Refusal::System { error },
+    };
     let real = host.canonical(path).map_err(refused)?;
     program.watched.insert(real.clone());
     let unpinned = |program: &mut Program, note| {
@@ -40,10 +54,19 @@ pub(super) fn inspect(host: &Host, path: &Path, program: &mut Program) -> Result
         Ok(None)
     };
     if let Some(why) = secure_execution(host, &real) {
-        let machine = host.map(&real).ok().and_then(|data| Some(Elf::parse(&data).ok()?.machine()));
+        let machine = host
+            .map(&real)
+            .ok()
+            .and_then(|data| Some(Elf::parse(&data).ok()?.machine()));
         program.machine = machine.unwrap_or(program.machine);
         program.secure = machine.map(|_| real.clone());
-        return unpinned(program, Note::SecureExecution { why, names: own_library(host, &real) });
+        return unpinned(
+            program,
+            Note::SecureExecution {
+                why,
+                names: own_library(host, &real),
+            },
+        );
     }
     let data = match host.map(&real) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
@@ -54,7 +77,14 @@ pub(super) fn inspect(host: &Host, path: &Path, program: &mut Program) -> Result
     let elf = match Elf::parse(&data) {
         Ok(elf) => elf,
         Err(ElfError::WrongClass) => return unpinned(program, Note::ForeignMachine),
-        Err(ElfError::Malformed(why)) => return unpinned(program, Note::Malformed { why: why.to_owned() }),
+        Err(ElfError::Malformed(why)) => {
+            return unpinned(
+                program,
+                Note::Malformed {
+                    why: why.to_owned(),
+                },
+            );
+        }
         // A script without a `#!` line is for a shell; the kernel refuses it.
         Err(_) => {
             not_read(program, Path::new("/bin/sh"));
@@ -73,11 +103,23 @@ pub(super) fn inspect(host: &Host, path: &Path, program: &mut Program) -> Result
         }
     }
     match elf.interpreter().map(PathBuf::from) {
-        None => unpinned(program, Note::Static { names: first_library(&elf) }),
-        Some(loader) if loader.to_string_lossy().contains("ld-musl") => {
-            unpinned(program, Note::ForeignLoader { loader, names: first_library(&elf) })
-        }
-        Some(_) => Ok(Some(Image { path: path.to_owned(), machine: elf.machine() })),
+        None => unpinned(
+            program,
+            Note::Static {
+                names: first_library(&elf),
+            },
+        ),
+        Some(loader) if loader.to_string_lossy().contains("ld-musl") => unpinned(
+            program,
+            Note::ForeignLoader {
+                loader,
+                names: first_library(&elf),
+            },
+        ),
+        Some(_) => Ok(Some(Image {
+            path: path.to_owned(),
+            machine: elf.machine(),
+        })),
     }
 }
 
@@ -86,14 +128,21 @@ pub(super) fn own_library(host: &Host, real: &Path) -> Option<String> {
     let data = host.map(real).ok()?;
     let elf = Elf::parse(&data).ok()?;
     elf.interpreter()?;
-    let linked = elf.needed().filter_map(|name| std::str::from_utf8(name).ok()).find(|name| is_library(name));
-    linked.map(|name| file_name(name).to_owned()).or_else(|| first_library(&elf))
+    let linked = elf
+        .needed()
+        .filter_map(|name| std::str::from_utf8(name).ok())
+        .find(|name| is_library(name));
+    linked
+        .map(|name| file_name(name).to_owned())
+        .or_else(|| first_library(&elf))
 }
 
 /// Adds a note about a script that is not read, unless another note already covers it.
 fn not_read(program: &mut Program, interpreter: &Path) {
     if !program.starts_nothing && !program.notes.iter().any(Note::hides_a_program) {
-        program.notes.push(Note::ScriptNotRead { interpreter: interpreter.to_owned() });
+        program.notes.push(Note::ScriptNotRead {
+            interpreter: interpreter.to_owned(),
+        });
     }
 }
 
@@ -111,11 +160,17 @@ fn packer(host: &Host, real: &Path, data: &[u8], program: &mut Program) -> Optio
     }
     // A program in one file unpacks its parts when it starts.
     program.frozen = Some(beside.clone()).filter(|beside| host.is_directory(beside));
-    let carried = archive.libraries.iter().map(PathBuf::from).chain(host.walk(&beside, &|_| false));
+    let carried = archive
+        .libraries
+        .iter()
+        .map(PathBuf::from)
+        .chain(host.walk(&beside, &|_| false));
     program.watched.insert(beside.clone());
     let names = carried.filter_map(|path| path.file_name()?.to_str().map(str::to_owned));
     let libraries: BTreeSet<String> = names.filter(|name| is_library(name)).collect();
-    Some(Packer::PyInstaller { libraries: libraries.into_iter().collect() })
+    Some(Packer::PyInstaller {
+        libraries: libraries.into_iter().collect(),
+    })
 }
 
 /// Returns a library of a known family that the constants name.
@@ -129,16 +184,29 @@ fn first_library(elf: &Elf<'_>) -> Option<String> {
 
 /// Reads the requirements in the closure and the constants of an executable.
 pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program: &mut Program) {
-    let real = host.canonical(&image.path).unwrap_or_else(|_| image.path.clone());
-    let Some(executable) = searcher.object(&real) else { return };
+    let real = host
+        .canonical(&image.path)
+        .unwrap_or_else(|_| image.path.clone());
+    let Some(executable) = searcher.object(&real) else {
+        return;
+    };
     program.owner = host.stat(&real).ok().map(|stat| (stat.uid, stat.gid));
     let mut walk = Walk::new(searcher, Some(executable.clone()), is_library);
     walk.add_closure(executable);
     let at_start = walk.consumers.len();
-    if program.steps.iter().any(|step| matches!(step.how, StepKind::Interpreter | StepKind::Env)) {
+    if program
+        .steps
+        .iter()
+        .any(|step| matches!(step.how, StepKind::Interpreter | StepKind::Env))
+    {
         not_read(program, &image.path);
     }
-    let name = program.runs().file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = program
+        .runs()
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     let own = host.own_executable().and_then(|own| host.stat(&own)).ok();
     let own = own.filter(|_| !host.is_rerooted()).map(|own| own.id);
     let mut linked_before: BTreeSet<String> = BTreeSet::new();
@@ -155,7 +223,10 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program:
         let need = if is_opened { Need::Named } else { Need::Linked };
         for mut requirement in linked(host, &consumer, &by, need) {
             // The first requester decides where it is found; the others get the loaded one.
-            if requirement.named().is_some_and(|name| linked_before.contains(name)) {
+            if requirement
+                .named()
+                .is_some_and(|name| linked_before.contains(name))
+            {
                 requirement.search_first.clear();
             }
             program.requirements.push(requirement);
@@ -165,7 +236,11 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program:
         }
         // Libraries of the system name many that they would use if they were there.
         // cudarun's own binary names every library, and needs none.
-        let is_left_out = if *path == real { own == Some(consumer.object.id) } else { is_system(path) };
+        let is_left_out = if *path == real {
+            own == Some(consumer.object.id)
+        } else {
+            is_system(path)
+        };
         if is_left_out {
             continue;
         }
@@ -173,7 +248,9 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program:
         for opened in opened_objects(host, searcher, &consumer, program) {
             // If it is one of NVIDIA's libraries under another file name, it opens the rest of its family.
             let soname = opened.soname.as_ref().filter(|soname| is_library(soname));
-            program.requirements.extend(opened_names(soname, &by, &[], Need::Named));
+            program
+                .requirements
+                .extend(opened_names(soname, &by, &[], Need::Named));
             program.loads.push(Load {
                 by: Some(path.clone()),
                 may_be_first: true,
@@ -185,13 +262,19 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program:
         program.depends_on_directory |= is_relative;
         if !written.is_empty() && imports(&consumer, &["dlmopen"]) {
             program.opens_namespaces = true;
-            let mut paths = written.iter().flat_map(|requirement| &requirement.search_first);
+            let mut paths = written
+                .iter()
+                .flat_map(|requirement| &requirement.search_first);
             let path = paths.find(|first| first.rule == Before::AbsolutePath);
-            program.notes.extend(path.map(|first| Note::Namespace { directory: first.directory.clone() }));
+            program.notes.extend(path.map(|first| Note::Namespace {
+                directory: first.directory.clone(),
+            }));
         }
-        program
-            .loads
-            .extend(written.iter().filter_map(|requirement| Load::required(requirement, Some(path))));
+        program.loads.extend(
+            written
+                .iter()
+                .filter_map(|requirement| Load::required(requirement, Some(path))),
+        );
         program.requirements.extend(written);
     }
     forgo_paths(host, program);
@@ -200,12 +283,23 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program:
 /// Drops paths in the constants for families that have other requirements: they may be only some of those that the program
 /// tries.
 fn forgo_paths(host: &Host, program: &mut Program) {
-    let Program { requirements, tried_directories, located, .. } = program;
+    let Program {
+        requirements,
+        tried_directories,
+        located,
+        ..
+    } = program;
     let is_path = |r: &Requirement| {
-        r.need == Need::Named && r.search_first.iter().any(|first| first.rule == Before::AbsolutePath)
+        r.need == Need::Named
+            && r.search_first
+                .iter()
+                .any(|first| first.rule == Before::AbsolutePath)
     };
-    let named: BTreeSet<String> =
-        requirements.iter().filter(|r| !is_path(r)).map(|r| r.family.clone()).collect();
+    let named: BTreeSet<String> = requirements
+        .iter()
+        .filter(|r| !is_path(r))
+        .map(|r| r.family.clone())
+        .collect();
     for requirement in requirements.iter_mut().filter(|r| is_path(r)) {
         if named.contains(&requirement.family) {
             for First { directory, .. } in requirement.search_first.drain(..) {
@@ -224,20 +318,31 @@ fn opened_objects(
     consumer: &Consumer,
     program: &mut Program,
 ) -> Vec<Arc<Object>> {
-    let Ok(elf) = Elf::parse(&consumer.object.data) else { return Vec::new() };
+    let Ok(elf) = Elf::parse(&consumer.object.data) else {
+        return Vec::new();
+    };
     let mut found = Vec::new();
     let is_named = |data: &[u8]| memchr::memmem::find(data, LIBRARY_PATH.as_bytes()).is_some();
     program.sets_library_path |=
         elf.constants().into_iter().any(is_named) && imports(consumer, &CHANGES_ENVIRONMENT);
-    let names: BTreeSet<String> = elf.constants().into_iter().flat_map(names::whole_objects).collect();
-    for name in names.iter().filter(|name| !is_library(name) && !consumer.object.needed.contains(name)) {
+    let names: BTreeSet<String> = elf
+        .constants()
+        .into_iter()
+        .flat_map(names::whole_objects)
+        .collect();
+    for name in names
+        .iter()
+        .filter(|name| !is_library(name) && !consumer.object.needed.contains(name))
+    {
         let object = if name.contains('/') {
             program.depends_on_directory |= depends_on_directory(name.as_bytes());
             let path = host.absolute(&at_origin(name, consumer));
             program.located.insert(path.clone());
             searcher.object(&path)
         } else {
-            searcher.find(name, &consumer.chain).map(|(object, _)| object)
+            searcher
+                .find(name, &consumer.chain)
+                .map(|(object, _)| object)
         };
         found.extend(object.filter(|object| !object.is_program && !is_system(&object.path)));
     }
@@ -246,28 +351,58 @@ fn opened_objects(
 
 /// True if an object imports one of these functions.
 fn imports(consumer: &Consumer, functions: &[&str]) -> bool {
-    let Ok(elf) = Elf::parse(&consumer.object.data) else { return false };
+    let Ok(elf) = Elf::parse(&consumer.object.data) else {
+        return false;
+    };
     let is_one = |name: &[u8]| functions.iter().any(|function| name == function.as_bytes());
-    elf.symbols().iter().any(|symbol| !symbol.defined && is_one(symbol.name))
+    elf.symbols()
+        .iter()
+        .any(|symbol| !symbol.defined && is_one(symbol.name))
 }
 
 /// True if an object's search path or DT_NEEDED depends on the current directory.
 fn has_relative_paths(consumer: &Consumer) -> bool {
-    let Object { rpath, runpath, needed, .. } = &*consumer.object;
+    let Object {
+        rpath,
+        runpath,
+        needed,
+        ..
+    } = &*consumer.object;
     let elements = rpath.iter().chain(runpath).filter(|list| !list.is_empty());
     let elements = elements.flat_map(|list| list.split(|byte| *byte == b':'));
-    let paths = needed.iter().filter(|name| name.contains('/')).map(String::as_bytes);
+    let paths = needed
+        .iter()
+        .filter(|name| name.contains('/'))
+        .map(String::as_bytes);
     elements.chain(paths).any(depends_on_directory)
 }
 
 /// Replaces `$ORIGIN` by the directory of the object that asks.
 fn at_origin(path: &str, consumer: &Consumer) -> PathBuf {
-    let origin = consumer.object.path.parent().unwrap_or(Path::new("/")).to_string_lossy();
-    path.replace("${ORIGIN}", &origin).replace("$ORIGIN", &origin).into()
+    let origin = consumer
+        .object
+        .path
+        .parent()
+        .unwrap_or(Path::new("/"))
+        .to_string_lossy();
+    path.replace("${ORIGIN}", &origin)
+        .replace("$ORIGIN", &origin)
+        .into()
 }
 
-pub(super) fn asker(name: &str, file: &Path, cuda: Option<u32>, standing: ImportCertainty) -> Asker {
-    Asker { name: name.to_owned(), file: file.to_owned(), line: None, cuda, standing }
+pub(super) fn asker(
+    name: &str,
+    file: &Path,
+    cuda: Option<u32>,
+    standing: ImportCertainty,
+) -> Asker {
+    Asker {
+        name: name.to_owned(),
+        file: file.to_owned(),
+        line: None,
+        cuda,
+        standing,
+    }
 }
 
 /// True if a name or a path is of a library of a known family.
@@ -280,18 +415,27 @@ pub(super) fn linked(host: &Host, consumer: &Consumer, by: &Asker, need: Need) -
     let (paths, names): (Vec<&String>, Vec<&String>) =
         consumer.needed.iter().partition(|name| name.contains('/'));
     let mut found = opened_names(names, by, &First::rpath(&consumer.search_first), need);
-    found.extend(paths.into_iter().filter_map(|path| by_path(host, &at_origin(path, consumer), by, need)));
+    found.extend(
+        paths
+            .into_iter()
+            .filter_map(|path| by_path(host, &at_origin(path, consumer), by, need)),
+    );
     if found.is_empty() && need == Need::Linked {
         return found;
     }
-    let Ok(elf) = Elf::parse(&consumer.object.data) else { return found };
+    let Ok(elf) = Elf::parse(&consumer.object.data) else {
+        return found;
+    };
     if need != Need::Linked {
         // A build that removes libraries from DT_NEEDED loads them before the object, which requires their symbol versions.
         let files = elf.required_versions().into_iter().map(|(file, _)| file);
-        let files: BTreeSet<&[u8]> =
-            files.filter(|file| elf.needed().all(|needed| needed != *file)).collect();
-        let names: Vec<String> =
-            files.iter().map(|file| String::from_utf8_lossy(file).into_owned()).collect();
+        let files: BTreeSet<&[u8]> = files
+            .filter(|file| elf.needed().all(|needed| needed != *file))
+            .collect();
+        let names: Vec<String> = files
+            .iter()
+            .map(|file| String::from_utf8_lossy(file).into_owned())
+            .collect();
         found.extend(opened_names(&names, by, &[], need));
     }
     if found.is_empty() {
@@ -303,7 +447,10 @@ pub(super) fn linked(host: &Host, consumer: &Consumer, by: &Asker, need: Need) -
         let mut symbols = imports.clone();
         symbols.retain(|symbol| Some(file_name(&symbol.file)) == requirement.named());
         if !symbols.is_empty() {
-            found.push(Requirement { want: Want::Symbols(symbols), ..requirement });
+            found.push(Requirement {
+                want: Want::Symbols(symbols),
+                ..requirement
+            });
         }
     }
     found
@@ -333,14 +480,20 @@ pub(super) fn opened_names<'n>(
 pub(super) fn by_path(host: &Host, path: &Path, by: &Asker, need: Need) -> Option<Requirement> {
     let path = host.absolute(path);
     let name = path.file_name()?.to_str()?.to_owned();
-    let first = First { directory: path.parent()?.to_owned(), rule: Before::AbsolutePath };
-    host.is_file(&path).then(|| opened_names([&name], by, &[first], need).pop())?
+    let first = First {
+        directory: path.parent()?.to_owned(),
+        rule: Before::AbsolutePath,
+    };
+    host.is_file(&path)
+        .then(|| opened_names([&name], by, &[first], need).pop())?
 }
 
 /// Returns requirements for the library names and paths in an object's constants: it may open them. The flag is true if a
 /// path starts from the current directory.
 pub(super) fn written_in(host: &Host, consumer: &Consumer, by: &Asker) -> (Vec<Requirement>, bool) {
-    let Ok(elf) = Elf::parse(&consumer.object.data) else { return (Vec::new(), false) };
+    let Ok(elf) = Elf::parse(&consumer.object.data) else {
+        return (Vec::new(), false);
+    };
     let (mut found, mut paths) = (BTreeSet::new(), BTreeSet::new());
     for constants in elf.constants() {
         found.extend(names::libraries(constants));
@@ -358,10 +511,20 @@ pub(super) fn written_in(host: &Host, consumer: &Consumer, by: &Asker) -> (Vec<R
     found.extend(elf.notes(b".note.dlopen").flat_map(dlopen::sonames));
     found.retain(|name| is_library(name) && !consumer.needed.contains(name));
     paths.retain(|path| !consumer.needed.contains(path));
-    let mut opened = opened_names(&found, by, &First::rpath(&consumer.search_first), Need::Named);
-    let is_relative =
-        paths.iter().any(|path| depends_on_directory(path.as_bytes()) && is_library(file_name(path)));
-    opened.extend(paths.iter().filter_map(|path| by_path(host, &at_origin(path, consumer), by, Need::Named)));
+    let mut opened = opened_names(
+        &found,
+        by,
+        &First::rpath(&consumer.search_first),
+        Need::Named,
+    );
+    let is_relative = paths
+        .iter()
+        .any(|path| depends_on_directory(path.as_bytes()) && is_library(file_name(path)));
+    opened.extend(
+        paths
+            .iter()
+            .filter_map(|path| by_path(host, &at_origin(path, consumer), by, Need::Named)),
+    );
     (opened, is_relative)
 }
 
@@ -371,7 +534,10 @@ pub(super) fn secure_execution(host: &Host, real: &Path) -> Option<&'static str>
     if stat.mode & 0o4000 != 0 && stat.uid != host.uid {
         return Some("set-user-id");
     }
-    if stat.mode & 0o2000 != 0 && stat.mode & 0o010 != 0 && (host.is_rerooted() || stat.gid != host.gid) {
+    if stat.mode & 0o2000 != 0
+        && stat.mode & 0o010 != 0
+        && (host.is_rerooted() || stat.gid != host.gid)
+    {
         return Some("set-group-id");
     }
     (host.uid != 0 && host.has_capabilities(real)).then_some("file capabilities")
@@ -382,5 +548,7 @@ fn file_name(name: &str) -> &str {
 }
 
 pub(super) fn is_system(path: &Path) -> bool {
-    ["/lib", "/usr/lib", "/lib64", "/usr/lib64"].iter().any(|directory| path.starts_with(directory))
+    ["/lib", "/usr/lib", "/lib64", "/usr/lib64"]
+        .iter()
+        .any(|directory| path.starts_with(directory))
 }

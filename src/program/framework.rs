@@ -51,7 +51,8 @@ impl FrameworkReader<'_> {
 
     /// Returns the major of a family that the framework was compiled against, where it records no more.
     pub(super) fn major(&self, family: &str) -> Option<u32> {
-        self.first(self.framework.major.get(family)?, version).map(|found| found.value.major())
+        self.first(self.framework.major.get(family)?, version)
+            .map(|found| found.value.major())
     }
 
     /// Returns the GPUs that it has code for, never an empty set. The flag is true for a written record; fat binaries may
@@ -61,19 +62,25 @@ impl FrameworkReader<'_> {
             let files = self.files(record.file());
             let code_of = |path: &PathBuf| -> BTreeSet<Architecture> {
                 let read = match record {
-                    CodeRecord::Flags { name, .. } => {
-                        self.text(path, |bytes| Some(build_info::gencode(&build_info::define(bytes, name)?)))
-                    }
-                    CodeRecord::Pair { name, .. } => self
-                        .text(path, |bytes| Some(build_info::capabilities(&build_info::pair(bytes, name)?))),
+                    CodeRecord::Flags { name, .. } => self.text(path, |bytes| {
+                        Some(build_info::gencode(&build_info::define(bytes, name)?))
+                    }),
+                    CodeRecord::Pair { name, .. } => self.text(path, |bytes| {
+                        Some(build_info::capabilities(&build_info::pair(bytes, name)?))
+                    }),
                     CodeRecord::FatBinaries { .. } => Some(gpu_code(self.host, path)),
                 };
                 read.into_iter().flatten().collect()
             };
             let is_written = !matches!(record, CodeRecord::FatBinaries { .. });
             // Python imports the first of two installed frameworks, so its record counts; all objects of one count.
-            let found = files.iter().map(|path| (code_of(path), path)).filter(|(code, _)| !code.is_empty());
-            let found: Vec<_> = found.take(if is_written { 1 } else { usize::MAX }).collect();
+            let found = files
+                .iter()
+                .map(|path| (code_of(path), path))
+                .filter(|(code, _)| !code.is_empty());
+            let found: Vec<_> = found
+                .take(if is_written { 1 } else { usize::MAX })
+                .collect();
             let file = found.first()?.1.clone();
             let value = found.into_iter().flat_map(|(code, _)| code).collect();
             Some((Sourced { value, file }, is_written))
@@ -85,44 +92,63 @@ impl FrameworkReader<'_> {
     pub(super) fn cpu_only(&self, version: Option<&str>, asks: bool) -> Option<PathBuf> {
         self.framework.cpu_only.iter().find_map(|sign| match sign {
             Sign::Assignment { file, name, value } => self.files(file).into_iter().find(|path| {
-                self.text(path, |bytes| build_info::raw_assignment(bytes, name)).as_ref() == Some(value)
+                self.text(path, |bytes| build_info::raw_assignment(bytes, name))
+                    .as_ref()
+                    == Some(value)
             }),
             Sign::Pair { file, name, value } => self.files(file).into_iter().find(|path| {
                 let found = self.text(path, |bytes| build_info::pair(bytes, name));
                 found.is_some_and(|values| values == std::slice::from_ref(value))
             }),
             Sign::Lacks { files } => {
-                let is_there =
-                    |pattern: &String| self.files(pattern).iter().any(|path| self.host.stat(path).is_ok());
+                let is_there = |pattern: &String| {
+                    self.files(pattern)
+                        .iter()
+                        .any(|path| self.host.stat(path).is_ok())
+                };
                 (!files.iter().any(is_there)).then(|| self.sites.first().cloned())?
             }
             Sign::NoCode { .. } if asks => None,
             Sign::NoCode { file } => {
                 // A file that cannot be read may have code.
                 let is_object = |path: &PathBuf| {
-                    self.host.map(path).is_ok_and(|data| Elf::parse(&data).is_ok_and(|elf| elf.is_dynamic()))
+                    self.host
+                        .map(path)
+                        .is_ok_and(|data| Elf::parse(&data).is_ok_and(|elf| elf.is_dynamic()))
                 };
                 let files: Vec<PathBuf> = self.files(file).into_iter().filter(is_object).collect();
-                let has_none = files.iter().all(|path| gpu_code(self.host, path).is_empty());
+                let has_none = files
+                    .iter()
+                    .all(|path| gpu_code(self.host, path).is_empty());
                 files.into_iter().next().filter(|_| has_none)
             }
             Sign::Installed { distribution } => {
                 let found = self.installed.distributions.get(distribution)?;
-                self.sites.contains(&found.site).then(|| found.directory.join("METADATA"))
+                self.sites
+                    .contains(&found.site)
+                    .then(|| found.directory.join("METADATA"))
             }
             Sign::CrashesWithoutGpu { before } => {
                 let version = version?.parse::<Version>().ok()?;
-                (version < *before && !inventory::sees_gpu(self.host)).then(|| Path::new(GPU_NODE).to_owned())
+                (version < *before && !inventory::sees_gpu(self.host))
+                    .then(|| Path::new(GPU_NODE).to_owned())
             }
         })
     }
 
     /// Returns the first record that can be read and has a meaning.
-    fn first<T>(&self, records: &[Record], meaning: impl Fn(Answer) -> Option<T>) -> Option<Sourced<T>> {
+    fn first<T>(
+        &self,
+        records: &[Record],
+        meaning: impl Fn(Answer) -> Option<T>,
+    ) -> Option<Sourced<T>> {
         records.iter().find_map(|record| {
             let Some(file) = record.file() else {
                 let (answer, file) = self.of_installed(record)?;
-                return Some(Sourced { value: meaning(answer)?, file });
+                return Some(Sourced {
+                    value: meaning(answer)?,
+                    file,
+                });
             };
             self.files(file).into_iter().find_map(|path| {
                 let value = meaning(self.answer(record, &path)?)?;
@@ -133,10 +159,12 @@ impl FrameworkReader<'_> {
 
     fn answer(&self, record: &Record, path: &Path) -> Option<Answer> {
         let text = match record {
-            Record::Assignment { name, .. } => self.text(path, |bytes| build_info::assignment(bytes, name)),
-            Record::Pair { name, .. } => {
-                self.text(path, |bytes| build_info::pair(bytes, name)?.into_iter().next())
+            Record::Assignment { name, .. } => {
+                self.text(path, |bytes| build_info::assignment(bytes, name))
             }
+            Record::Pair { name, .. } => self.text(path, |bytes| {
+                build_info::pair(bytes, name)?.into_iter().next()
+            }),
             Record::Json { key, .. } => self.text(path, |bytes| json(bytes, key)),
             Record::Define { names, .. } => self.text(path, |bytes| {
                 let numbers = names.iter().map(|name| build_info::define(bytes, name));
@@ -147,14 +175,21 @@ impl FrameworkReader<'_> {
                 let is_packed = names::without_hash(stem).is_some() && self.host.is_file(path);
                 is_packed.then(|| suffix.to_owned())
             }
-            Record::Local { name, word, major, .. } => self.text(path, |bytes| {
+            Record::Local {
+                name, word, major, ..
+            } => self.text(path, |bytes| {
                 build_info::digits_after(&build_info::assignment(bytes, name)?, word, *major)
             }),
             Record::Constants { position, .. } => {
-                return Some(Answer::Number(*constants(&self.host.map(path).ok()?).get(*position)?));
+                return Some(Answer::Number(
+                    *constants(&self.host.map(path).ok()?).get(*position)?,
+                ));
             }
             Record::CompileVersion { symbol, .. } => {
-                return Some(Answer::Version(compile_version(&self.host.map(path).ok()?, symbol)?));
+                return Some(Answer::Version(compile_version(
+                    &self.host.map(path).ok()?,
+                    symbol,
+                )?));
             }
             Record::Installed { .. } | Record::VersionOf { .. } => None,
         };
@@ -163,23 +198,33 @@ impl FrameworkReader<'_> {
 
     /// Reads the name or the version of an installed distribution.
     fn of_installed(&self, record: &Record) -> Option<(Answer, PathBuf)> {
-        let (Record::Installed { distribution: pattern, .. } | Record::VersionOf { distribution: pattern }) =
-            record
+        let (Record::Installed {
+            distribution: pattern,
+            ..
+        }
+        | Record::VersionOf {
+            distribution: pattern,
+        }) = record
         else {
             return None;
         };
-        self.installed.distributions.iter().find_map(|(name, distribution)| {
-            if !self.sites.contains(&distribution.site) || !matches_pattern(pattern, name) {
-                return None;
-            }
-            let text = match record {
-                Record::Installed { word, major, .. } => {
-                    build_info::digits_after(&format!("{name} {}", distribution.version), word, *major)?
+        self.installed
+            .distributions
+            .iter()
+            .find_map(|(name, distribution)| {
+                if !self.sites.contains(&distribution.site) || !matches_pattern(pattern, name) {
+                    return None;
                 }
-                _ => distribution.version.clone(),
-            };
-            Some((Answer::Text(text), distribution.directory.join("METADATA")))
-        })
+                let text = match record {
+                    Record::Installed { word, major, .. } => build_info::digits_after(
+                        &format!("{name} {}", distribution.version),
+                        word,
+                        *major,
+                    )?,
+                    _ => distribution.version.clone(),
+                };
+                Some((Answer::Text(text), distribution.directory.join("METADATA")))
+            })
     }
 
     fn files(&self, pattern: &str) -> Vec<PathBuf> {
@@ -193,10 +238,17 @@ impl FrameworkReader<'_> {
 
 /// Returns the GPUs that an ELF file has code for; empty where the file is none.
 pub fn gpu_code(host: &Host, path: &Path) -> BTreeSet<Architecture> {
-    let Ok(data) = host.map(path) else { return BTreeSet::new() };
-    let Ok(elf) = Elf::parse(&data) else { return BTreeSet::new() };
+    let Ok(data) = host.map(path) else {
+        return BTreeSet::new();
+    };
+    let Ok(elf) = Elf::parse(&data) else {
+        return BTreeSet::new();
+    };
     let sections = fatbin::code_of(&elf, &|| data.release());
-    sections.into_values().flat_map(BTreeMap::into_keys).collect()
+    sections
+        .into_values()
+        .flat_map(BTreeMap::into_keys)
+        .collect()
 }
 
 /// Returns the paths below `sites` that a pattern names; each component may hold one `*`. Paths without `*` need not exist.
@@ -215,7 +267,10 @@ pub(super) fn expand(host: &Host, sites: &[PathBuf], pattern: &str) -> Vec<PathB
             };
             found.iter().flat_map(matching).collect()
         } else {
-            found.into_iter().map(|directory| directory.join(component)).collect()
+            found
+                .into_iter()
+                .map(|directory| directory.join(component))
+                .collect()
         };
     }
     found
@@ -239,16 +294,24 @@ fn version(answer: Answer) -> Option<Version> {
 
 /// Returns a text in a JSON file, by its path: `key.key`.
 fn json(bytes: &[u8], key: &str) -> Option<String> {
-    let whole: serde_json::Value = serde_json::from_slice(bytes.get(..bytes.len().min(JSON_LIMIT))?).ok()?;
-    let inward = key.split('.').try_fold(&whole, |value, name| value.get(name))?;
+    let whole: serde_json::Value =
+        serde_json::from_slice(bytes.get(..bytes.len().min(JSON_LIMIT))?).ok()?;
+    let inward = key
+        .split('.')
+        .try_fold(&whole, |value, name| value.get(name))?;
     inward.as_str().map(str::to_owned)
 }
 
 /// Returns the constants that are passed to one function, in address order: `mov $imm32,%edi; call`. This function is the
 /// one whose first constant is a CUDA version.
 fn constants(data: &[u8]) -> Vec<u32> {
-    let Ok(elf) = Elf::parse(data) else { return Vec::new() };
-    elf.code().into_iter().find_map(constants_in).unwrap_or_default()
+    let Ok(elf) = Elf::parse(data) else {
+        return Vec::new();
+    };
+    elf.code()
+        .into_iter()
+        .find_map(constants_in)
+        .unwrap_or_default()
 }
 
 fn constants_in(code: &[u8]) -> Option<Vec<u32>> {
@@ -261,15 +324,22 @@ fn constants_in(code: &[u8]) -> Option<Vec<u32>> {
             Some([0xff, 0x15, ..]) => 6,
             _ => continue,
         };
-        let (Some(value), Some(offset)) = (word(at + 1), word(at + 1 + length)) else { continue };
+        let (Some(value), Some(offset)) = (word(at + 1), word(at + 1 + length)) else {
+            continue;
+        };
         let next = i64::try_from(at + 5 + length).ok()?;
         // Up to 3 they are flags.
         if value > 3 {
-            by_callee.entry(next + i64::from(offset.cast_signed())).or_default().push(value);
+            by_callee
+                .entry(next + i64::from(offset.cast_signed()))
+                .or_default()
+                .push(value);
         }
     }
     let is_cuda = |number: &u32| (9000..20_000).contains(number) && number.is_multiple_of(10);
-    by_callee.into_values().find(|values| values.len() >= 5 && values.first().is_some_and(is_cuda))
+    by_callee
+        .into_values()
+        .find(|values| values.len() >= 5 && values.first().is_some_and(is_cuda))
 }
 
 fn immediate(code: &[u8], at: usize) -> Option<u32> {
@@ -291,17 +361,21 @@ fn compile_version(data: &[u8], symbol: &str) -> Option<Version> {
             [0x66, 0x0f, 0x6f, 0x05, ..] => {
                 // movdqa relative to the next instruction.
                 let next = start + u64::try_from(at).ok()? + 8;
-                let pair =
-                    elf.data_at(next.wrapping_add_signed(i64::from(immediate(code, at + 4)?.cast_signed())))?;
+                let pair = elf.data_at(
+                    next.wrapping_add_signed(i64::from(immediate(code, at + 4)?.cast_signed())),
+                )?;
                 for (field, from) in [(0, 0), (1, 8)] {
                     let number = pair.get(from..).and_then(<[u8]>::first_chunk);
-                    fields[field] = number.and_then(|number| u32::try_from(u64::from_le_bytes(*number)).ok());
+                    fields[field] =
+                        number.and_then(|number| u32::try_from(u64::from_le_bytes(*number)).ok());
                 }
             }
             _ => {}
         }
     }
-    let [Some(patch), Some(minor), Some(major)] = fields else { return None };
+    let [Some(patch), Some(minor), Some(major)] = fields else {
+        return None;
+    };
     (major < 100 && minor < 1000).then(|| Version::new(&[major, minor, patch]))
 }
 
@@ -319,12 +393,21 @@ mod tests {
             let next = i64::try_from(code.len()).unwrap() + 4;
             code.extend_from_slice(&i32::try_from(callee - next).unwrap().to_le_bytes());
         };
-        for (value, callee) in
-            [(24, 900), (12090, 500), (90800, 500), (16, 900), (120_901, 500), (26, 500), (11401, 500)]
-        {
+        for (value, callee) in [
+            (24, 900),
+            (12090, 500),
+            (90800, 500),
+            (16, 900),
+            (120_901, 500),
+            (26, 500),
+            (11401, 500),
+        ] {
             call(value, callee);
         }
-        assert_eq!(constants_in(&code).unwrap(), [12090, 90800, 120_901, 26, 11401]);
+        assert_eq!(
+            constants_in(&code).unwrap(),
+            [12090, 90800, 120_901, 26, 11401]
+        );
         assert_eq!(constants_in(&code[..30]), None);
         assert_eq!(constants_in(b"\xbf\x00\xbf\xe8"), None);
     }

@@ -55,7 +55,10 @@ impl Imports {
     pub(super) fn is_tool(&self) -> bool {
         !self.is_open
             && !self.installed.is_empty()
-            && self.installed.keys().all(|module| catalog().python.tools.contains(module))
+            && self
+                .installed
+                .keys()
+                .all(|module| catalog().python.tools.contains(module))
             && self.extensions.is_empty()
     }
 }
@@ -70,7 +73,11 @@ pub(super) struct SourceLine {
 impl SourceLine {
     /// `train.py`, as a person would say it; `-c` for code on the command line.
     pub(super) fn name(&self) -> String {
-        self.file.file_name().unwrap_or(self.file.as_os_str()).to_string_lossy().into_owned()
+        self.file
+            .file_name()
+            .unwrap_or(self.file.as_os_str())
+            .to_string_lossy()
+            .into_owned()
     }
 
     /// `train.py:3`
@@ -113,7 +120,10 @@ pub(super) fn trace(
     match &python.command_line.run {
         Run::Code(code) => {
             let file = PathBuf::from("-c");
-            reader.program.steps.push(Step { how: StepKind::Code, to: file.clone() });
+            reader.program.steps.push(Step {
+                how: StepKind::Code,
+                to: file.clone(),
+            });
             reader.read_source(&file, code.as_bytes());
         }
         Run::Script(script) => {
@@ -124,14 +134,30 @@ pub(super) fn trace(
             reader.read_file(&script);
         }
         Run::Module(module) => {
-            reader.program.steps.push(Step { how: StepKind::Module, to: PathBuf::from(module) });
+            reader.program.steps.push(Step {
+                how: StepKind::Module,
+                to: PathBuf::from(module),
+            });
             let module = module.to_string_lossy().into_owned();
             let top = module.split('.').next().unwrap_or_default();
             reader.found.is_open = catalog().python.runners.contains(top);
-            reader.found.takes_module_names = matches!(reader.resolve(top), Some((EntryKind::Site, _)));
-            let place = SourceLine { file: PathBuf::from("-m"), line: 1 };
+            reader.found.takes_module_names =
+                matches!(reader.resolve(top), Some((EntryKind::Site, _)));
+            let place = SourceLine {
+                file: PathBuf::from("-m"),
+                line: 1,
+            };
             let names = vec!["__main__".to_owned()];
-            reader.follow(&Import { module, names, line: 1, ..Import::default() }, &place, None);
+            reader.follow(
+                &Import {
+                    module,
+                    names,
+                    line: 1,
+                    ..Import::default()
+                },
+                &place,
+                None,
+            );
         }
         Run::Nothing => {}
         Run::Unknown => reader.found.is_open = true,
@@ -151,9 +177,20 @@ pub(super) fn reached(
     let mut program = Program::default();
     let mut reader = ImportReader::new(host, python, installed, &mut program);
     reader.enters_sites = true;
-    let place = SourceLine { file: PathBuf::new(), line: 1 };
+    let place = SourceLine {
+        file: PathBuf::new(),
+        line: 1,
+    };
     for module in modules {
-        reader.follow(&Import { module, line: 1, ..Import::default() }, &place, None);
+        reader.follow(
+            &Import {
+                module,
+                line: 1,
+                ..Import::default()
+            },
+            &place,
+            None,
+        );
     }
     reader.read_all();
     (reader.seen.len() <= reader.limit()).then(|| reader.found.installed.into_keys().collect())
@@ -187,13 +224,19 @@ impl<'a> ImportReader<'a> {
         for (file, code) in &self.python.startup {
             self.read_source(file, code.as_bytes());
         }
-        let at_start = ["sitecustomize", "usercustomize"].map(|module| (module, self.resolve(module)));
+        let at_start =
+            ["sitecustomize", "usercustomize"].map(|module| (module, self.resolve(module)));
         for (module, found) in at_start {
-            let place = SourceLine { file: PathBuf::from(module), line: 1 };
+            let place = SourceLine {
+                file: PathBuf::from(module),
+                line: 1,
+            };
             found.and_then(|(_, found)| self.enter(found, &place));
         }
         self.read_all();
-        self.found.installed.retain(|module, _| catalog().framework_of(module).is_some());
+        self.found
+            .installed
+            .retain(|module, _| catalog().framework_of(module).is_some());
         self.found.is_open = false;
         self.found.starts_programs = false;
         self.found.opens_unnamed = false;
@@ -207,7 +250,11 @@ impl<'a> ImportReader<'a> {
     }
 
     fn limit(&self) -> usize {
-        if self.enters_sites { INSTALLED_LIMIT } else { FILE_LIMIT }
+        if self.enters_sites {
+            INSTALLED_LIMIT
+        } else {
+            FILE_LIMIT
+        }
     }
 
     fn read_file(&mut self, file: &Path) {
@@ -223,7 +270,10 @@ impl<'a> ImportReader<'a> {
             Ok(bytes) => self.read_source(file, &bytes),
             Err(error) => {
                 self.found.is_open = true;
-                let note = Note::SourceNotRead { file: file.to_owned(), why: error.to_string() };
+                let note = Note::SourceNotRead {
+                    file: file.to_owned(),
+                    why: error.to_string(),
+                };
                 self.program.notes.push(note);
             }
         }
@@ -233,49 +283,91 @@ impl<'a> ImportReader<'a> {
         let read = source::read(bytes);
         self.found.is_open |= read.dynamic;
         if read.is_cut {
-            self.program.notes.push(Note::SourceCut { file: file.to_owned() });
+            self.program.notes.push(Note::SourceCut {
+                file: file.to_owned(),
+            });
         }
         self.found.starts_programs |= read.starts_programs;
         self.found.opens_unnamed |= read.opens_unnamed;
         self.found.called.extend(read.called);
-        self.found.names_library_path |=
-            read.strings.iter().any(|(_, text)| text.split('=').next() == Some(LIBRARY_PATH));
+        self.found.names_library_path |= read
+            .strings
+            .iter()
+            .any(|(_, text)| text.split('=').next() == Some(LIBRARY_PATH));
         for (line, text) in &read.strings {
-            let place = || SourceLine { file: file.to_owned(), line: *line };
+            let place = || SourceLine {
+                file: file.to_owned(),
+                line: *line,
+            };
             let text = text.as_bytes();
-            self.found.libraries.extend(names::libraries(text).into_iter().map(|name| (name, place())));
-            self.found.library_paths.extend(names::library_paths(text).into_iter().map(|p| (p, place())));
-            self.found.opened.extend(other_library(text).map(|name| (name.to_owned(), place())));
+            self.found.libraries.extend(
+                names::libraries(text)
+                    .into_iter()
+                    .map(|name| (name, place())),
+            );
+            self.found
+                .library_paths
+                .extend(names::library_paths(text).into_iter().map(|p| (p, place())));
+            self.found
+                .opened
+                .extend(other_library(text).map(|name| (name.to_owned(), place())));
         }
         let enters_sites = self.enters_sites;
-        for import in read.imports.iter().filter(|import| !enters_sites || !import.is_called) {
-            let place = SourceLine { file: file.to_owned(), line: import.line };
+        for import in read
+            .imports
+            .iter()
+            .filter(|import| !enters_sites || !import.is_called)
+        {
+            let place = SourceLine {
+                file: file.to_owned(),
+                line: import.line,
+            };
             self.follow(import, &place, file.parent());
         }
     }
 
     fn follow(&mut self, import: &Import, place: &SourceLine, beside: Option<&Path>) {
-        let parts: Vec<&str> = import.module.split('.').filter(|part| !part.is_empty()).collect();
+        let parts: Vec<&str> = import
+            .module
+            .split('.')
+            .filter(|part| !part.is_empty())
+            .collect();
         if import.level > 0 {
-            if let Some(base) = beside.and_then(|directory| directory.ancestors().nth(import.level - 1)) {
-                self.descend(ModuleFile::Namespace(base.to_owned()), &parts, &import.names, place);
+            if let Some(base) =
+                beside.and_then(|directory| directory.ancestors().nth(import.level - 1))
+            {
+                self.descend(
+                    ModuleFile::Namespace(base.to_owned()),
+                    &parts,
+                    &import.names,
+                    place,
+                );
             }
             return;
         }
-        let Some((top, rest)) = parts.split_first() else { return };
+        let Some((top, rest)) = parts.split_first() else {
+            return;
+        };
         self.found.takes_module_names |= catalog().python.loaders.contains(*top);
         match self.resolve(top) {
             Some((EntryKind::Standard, _)) => {}
             Some((EntryKind::Site, found)) => {
                 // Several of NVIDIA's packages share one directory, so the module below it decides.
-                let below = rest.iter().copied().chain(import.names.iter().map(String::as_str));
-                let mut modules: Vec<String> = below.map(|module| format!("{top}.{module}")).collect();
+                let below = rest
+                    .iter()
+                    .copied()
+                    .chain(import.names.iter().map(String::as_str));
+                let mut modules: Vec<String> =
+                    below.map(|module| format!("{top}.{module}")).collect();
                 modules.retain(|module| catalog().framework_of(module).is_some());
                 if modules.is_empty() {
                     modules.push((*top).to_owned());
                 }
                 for module in modules {
-                    self.found.installed.entry(module).or_insert_with(|| place.clone());
+                    self.found
+                        .installed
+                        .entry(module)
+                        .or_insert_with(|| place.clone());
                 }
                 if self.enters_sites {
                     self.descend(found, rest, &import.names, place);
@@ -283,13 +375,17 @@ impl<'a> ImportReader<'a> {
             }
             Some((EntryKind::Own, found)) => self.descend(found, rest, &import.names, place),
             // A module without a file may be compiled into the interpreter.
-            None if top.starts_with('_') || catalog().python.builtin.contains(*top) || import.is_tried => {}
+            None if top.starts_with('_')
+                || catalog().python.builtin.contains(*top)
+                || import.is_tried => {}
             // A changed `sys.path` or an import hook provides it.
             None => {
                 self.found.is_open = true;
                 if import.is_outermost && catalog().framework_of(top).is_some() {
                     let (module, by) = ((*top).to_owned(), place.describe());
-                    self.program.notes.push(Note::NotWhereItIsSought { module, by });
+                    self.program
+                        .notes
+                        .push(Note::NotWhereItIsSought { module, by });
                 }
             }
         }
@@ -303,12 +399,18 @@ impl<'a> ImportReader<'a> {
             if entry.kind == EntryKind::Own {
                 self.watch(directory, top);
             }
-            let Some(found) = self.find(directory, top) else { continue };
+            let Some(found) = self.find(directory, top) else {
+                continue;
+            };
             let is_namespace = matches!(found, ModuleFile::Namespace(_));
             let is_installed = entry.kind == EntryKind::Own
                 && (self.installed.brings(directory, top)
                     || !is_namespace && catalog().framework_of(top).is_some());
-            let kind = if is_installed { EntryKind::Site } else { entry.kind };
+            let kind = if is_installed {
+                EntryKind::Site
+            } else {
+                entry.kind
+            };
             if !is_namespace {
                 return Some((kind, found));
             }
@@ -321,11 +423,17 @@ impl<'a> ImportReader<'a> {
     fn descend(&mut self, from: ModuleFile, parts: &[&str], names: &[String], place: &SourceLine) {
         let mut found = from;
         for part in parts {
-            let Some(directory) = self.enter(found, place) else { return };
-            let Some(next) = self.find(&directory, part) else { return };
+            let Some(directory) = self.enter(found, place) else {
+                return;
+            };
+            let Some(next) = self.find(&directory, part) else {
+                return;
+            };
             found = next;
         }
-        let Some(directory) = self.enter(found, place) else { return };
+        let Some(directory) = self.enter(found, place) else {
+            return;
+        };
         for name in names {
             if let Some(found) = self.find(&directory, name) {
                 self.enter(found, place);
@@ -346,7 +454,10 @@ impl<'a> ImportReader<'a> {
                 None
             }
             ModuleFile::Extension(file) => {
-                self.found.extensions.entry(file).or_insert_with(|| place.clone());
+                self.found
+                    .extensions
+                    .entry(file)
+                    .or_insert_with(|| place.clone());
                 None
             }
         }
@@ -377,20 +488,36 @@ impl<'a> ImportReader<'a> {
 
     /// Watches for a module of this name that appears in a directory later.
     fn watch(&mut self, directory: &Path, name: &str) {
-        let short = self.python.version.as_deref().unwrap_or_default().replace("python", "").replace('.', "");
-        let machine = if self.program.machine == AARCH64 { "aarch64" } else { "x86_64" };
+        let short = self
+            .python
+            .version
+            .as_deref()
+            .unwrap_or_default()
+            .replace("python", "")
+            .replace('.', "");
+        let machine = if self.program.machine == AARCH64 {
+            "aarch64"
+        } else {
+            "x86_64"
+        };
         let own = format!(".cpython-{short}-{machine}-linux-gnu.so");
         let below = |suffix: &str| directory.join(format!("{name}{suffix}"));
-        self.program.located.extend(["", ".py", ".so", ".abi3.so", &own].map(below));
+        self.program
+            .located
+            .extend(["", ".py", ".so", ".abi3.so", &own].map(below));
         if has(&self.host.listing(directory).unwrap_or_default(), name) {
-            self.program.located.insert(directory.join(name).join("__init__.py"));
+            self.program
+                .located
+                .insert(directory.join(name).join("__init__.py"));
         }
     }
 }
 
 /// True if a sorted listing has this name.
 fn has(listing: &[Entry], name: &str) -> bool {
-    listing.binary_search_by(|entry| entry.name.as_os_str().cmp(OsStr::new(name))).is_ok()
+    listing
+        .binary_search_by(|entry| entry.name.as_os_str().cmp(OsStr::new(name)))
+        .is_ok()
 }
 
 /// Returns the text if it is the name or the path of a library that is not NVIDIA's.

@@ -27,18 +27,30 @@ impl<'h> Installed<'h> {
         let mut distributions = BTreeMap::new();
         for site in sites {
             for entry in host.listing(site).unwrap_or_default().iter() {
-                let Some(name) = entry.name.to_str().and_then(|name| name.strip_suffix(".dist-info")) else {
+                let Some(name) = entry
+                    .name
+                    .to_str()
+                    .and_then(|name| name.strip_suffix(".dist-info"))
+                else {
                     continue;
                 };
-                let Some((name, version)) = name.split_once('-') else { continue };
-                distributions.entry(metadata::normalised(name)).or_insert_with(|| Distribution {
-                    site: site.clone(),
-                    directory: site.join(&entry.name),
-                    version: version.to_owned(),
-                });
+                let Some((name, version)) = name.split_once('-') else {
+                    continue;
+                };
+                distributions
+                    .entry(metadata::normalised(name))
+                    .or_insert_with(|| Distribution {
+                        site: site.clone(),
+                        directory: site.join(&entry.name),
+                        version: version.to_owned(),
+                    });
             }
         }
-        Installed { host, distributions, by_module: OnceCell::new() }
+        Installed {
+            host,
+            distributions,
+            by_module: OnceCell::new(),
+        }
     }
 
     /// Returns the distribution that brings a top-level module, in any site.
@@ -57,14 +69,21 @@ impl<'h> Installed<'h> {
         if !self.distributions.values().any(is_here) {
             return false;
         }
-        self.distributions.get(&metadata::normalised(module)).is_some_and(is_here)
-            || self.by_module().contains_key(&(site.to_owned(), module.to_owned()))
+        self.distributions
+            .get(&metadata::normalised(module))
+            .is_some_and(is_here)
+            || self
+                .by_module()
+                .contains_key(&(site.to_owned(), module.to_owned()))
     }
 
     /// Returns the requirements of a distribution; `None` where its metadata cannot be read.
     pub(super) fn requirements(&self, name: &str) -> Option<Vec<Requires>> {
         let distribution = self.distributions.get(name)?;
-        let text = self.host.read_text(&distribution.directory.join("METADATA")).ok()?;
+        let text = self
+            .host
+            .read_text(&distribution.directory.join("METADATA"))
+            .ok()?;
         Some(metadata::requirements(&text))
     }
 
@@ -75,7 +94,9 @@ impl<'h> Installed<'h> {
         while let Some(next) = pending.pop() {
             let requires = self.requirements(&next).unwrap_or_default();
             for required in requires.into_iter().filter(|required| !required.optional) {
-                if self.distributions.contains_key(&required.name) && seen.insert(required.name.clone()) {
+                if self.distributions.contains_key(&required.name)
+                    && seen.insert(required.name.clone())
+                {
                     pending.push(required.name);
                 }
             }
@@ -85,7 +106,9 @@ impl<'h> Installed<'h> {
 
     /// Returns the top-level modules that a distribution is known to bring.
     pub(super) fn modules_of(&self, name: &str) -> BTreeSet<String> {
-        let Some(distribution) = self.distributions.get(name) else { return BTreeSet::new() };
+        let Some(distribution) = self.distributions.get(name) else {
+            return BTreeSet::new();
+        };
         let usual = name.replace('-', "_");
         if self.host.is_directory(&distribution.site.join(&usual)) {
             return BTreeSet::from([usual]);
@@ -98,7 +121,9 @@ impl<'h> Installed<'h> {
             let mut modules = BTreeMap::new();
             for (name, distribution) in &self.distributions {
                 for top in self.top_level(distribution) {
-                    modules.entry((distribution.site.clone(), top)).or_insert_with(|| name.clone());
+                    modules
+                        .entry((distribution.site.clone(), top))
+                        .or_insert_with(|| name.clone());
                 }
             }
             modules
@@ -107,10 +132,21 @@ impl<'h> Installed<'h> {
 
     /// Reads `top_level.txt`, which older tools write, or else the list of files.
     fn top_level(&self, distribution: &Distribution) -> BTreeSet<String> {
-        if let Ok(text) = self.host.read_text(&distribution.directory.join("top_level.txt")) {
-            return text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
+        if let Ok(text) = self
+            .host
+            .read_text(&distribution.directory.join("top_level.txt"))
+        {
+            return text
+                .lines()
+                .map(str::trim)
+                .filter(|line| !line.is_empty())
+                .map(str::to_owned)
+                .collect();
         }
-        let record = self.host.read_text(&distribution.directory.join("RECORD")).unwrap_or_default();
+        let record = self
+            .host
+            .read_text(&distribution.directory.join("RECORD"))
+            .unwrap_or_default();
         metadata::top_level(&record)
     }
 }

@@ -24,32 +24,61 @@ pub(super) fn loads(
 ) -> Vec<Load> {
     let mut loads = by_absolute_path(host, candidate, version, requirements);
     let packers = packers(consumers, requirements);
-    let named: HashSet<&Path> =
-        requirements.iter().filter(|r| r.named().is_some()).map(|r| r.by.file.as_path()).collect();
+    let named: HashSet<&Path> = requirements
+        .iter()
+        .filter(|r| r.named().is_some())
+        .map(|r| r.by.file.as_path())
+        .collect();
     // One that only opens libraries gives them its search path.
     let is_opened = |consumer: &&Consumer| {
         let path = consumer.object.path.as_path();
-        !consumer.needed.is_empty() || is_packer(consumer) || packers.contains(path) || named.contains(path)
+        !consumer.needed.is_empty()
+            || is_packer(consumer)
+            || packers.contains(path)
+            || named.contains(path)
     };
-    loads.extend(consumers.iter().filter(is_opened).map(|consumer| Load::path(&consumer.object.path)));
+    loads.extend(
+        consumers
+            .iter()
+            .filter(is_opened)
+            .map(|consumer| Load::path(&consumer.object.path)),
+    );
     // The files that open the libraries that only the profile names.
-    let patterns =
-        candidate.framework.and_then(|framework| framework.dlopened_by.as_deref()).unwrap_or_default();
+    let patterns = candidate
+        .framework
+        .and_then(|framework| framework.dlopened_by.as_deref())
+        .unwrap_or_default();
     let is_file = |file: &PathBuf| host.is_file(file);
-    let first =
-        |pattern: &String| framework::expand(host, &candidate.sites, pattern).into_iter().find(is_file);
+    let first = |pattern: &String| {
+        framework::expand(host, &candidate.sites, pattern)
+            .into_iter()
+            .find(is_file)
+    };
     let openers: Vec<PathBuf> = patterns.iter().filter_map(first).collect();
     loads.extend(openers.iter().map(|opener| Load::path(opener)));
-    for requirement in requirements.iter().filter(|requirement| requirement.named().is_some()) {
-        let object = consumers.iter().find(|consumer| consumer.object.path == requirement.by.file);
-        let is_linked =
-            |consumer: &Consumer| consumer.needed.iter().any(|name| requirement.named() == Some(name));
+    for requirement in requirements
+        .iter()
+        .filter(|requirement| requirement.named().is_some())
+    {
+        let object = consumers
+            .iter()
+            .find(|consumer| consumer.object.path == requirement.by.file);
+        let is_linked = |consumer: &Consumer| {
+            consumer
+                .needed
+                .iter()
+                .any(|name| requirement.named() == Some(name))
+        };
         match object {
             Some(consumer) if is_linked(consumer) => {}
             Some(consumer) => loads.push(opened(host, requirement, Some(&consumer.object.path))),
             None if openers.is_empty() => loads.push(opened(host, requirement, None)),
             // Any of them may be the first to open it.
-            None => loads.extend(openers.iter().map(|opener| opened(host, requirement, Some(opener)))),
+            None => loads.extend(
+                openers
+                    .iter()
+                    .map(|opener| opened(host, requirement, Some(opener))),
+            ),
         }
     }
     loads
@@ -57,7 +86,11 @@ pub(super) fn loads(
 
 /// True if an object is linked against an NVIDIA library that its package bundles under another name.
 pub(super) fn is_packer(consumer: &Consumer) -> bool {
-    consumer.object.needed.iter().any(|name| catalog().family_of_bundled(Path::new(name)).is_some())
+    consumer
+        .object
+        .needed
+        .iter()
+        .any(|name| catalog().family_of_bundled(Path::new(name)).is_some())
 }
 
 /// Returns the libraries that were packed into the package under a name with a hash, and the objects that load them.
@@ -75,8 +108,13 @@ fn packers<'c>(consumers: &'c [Consumer], requirements: &[Requirement]) -> HashS
             continue;
         }
         let name = new.object.path.file_name().and_then(OsStr::to_str);
-        let needs =
-            |other: &&Consumer| other.object.needed.iter().any(|needed| Some(needed.as_str()) == name);
+        let needs = |other: &&Consumer| {
+            other
+                .object
+                .needed
+                .iter()
+                .any(|needed| Some(needed.as_str()) == name)
+        };
         news.extend(consumers.iter().filter(needs));
     }
     found
@@ -89,27 +127,53 @@ fn by_absolute_path(
     version: Option<&str>,
     requirements: &[Requirement],
 ) -> Vec<Load> {
-    let Some(framework) = candidate.framework else { return Vec::new() };
+    let Some(framework) = candidate.framework else {
+        return Vec::new();
+    };
     let mut directories: BTreeSet<&Path> = BTreeSet::new();
     let mut found: Vec<(usize, PathBuf)> = Vec::new();
-    let position = |family: &str| catalog().families.iter().position(|known| known.name == family);
+    let position = |family: &str| {
+        catalog()
+            .families
+            .iter()
+            .position(|known| known.name == family)
+    };
     for requirement in requirements {
-        let Some(name) = requirement.named() else { continue };
-        let in_order = requirement.search_first.iter().filter(|first| first.rule == Before::AbsolutePath);
+        let Some(name) = requirement.named() else {
+            continue;
+        };
+        let in_order = requirement
+            .search_first
+            .iter()
+            .filter(|first| first.rule == Before::AbsolutePath);
         directories.extend(in_order.clone().map(|first| first.directory.as_path()));
         // NVVM has no version in its file's name.
         let bare = names::split(name).map_or(name.to_owned(), |(stem, _)| format!("{stem}.so"));
         let files = in_order.flat_map(|first| [name, &bare].map(|name| first.directory.join(name)));
         let file = files.into_iter().find(|file| host.is_file(file));
-        found.extend(position(&requirement.family).zip(file).filter(|new| !found.contains(new)));
+        found.extend(
+            position(&requirement.family)
+                .zip(file)
+                .filter(|new| !found.contains(new)),
+        );
     }
     let stems = framework.dlopens_from_wheels.iter().flatten();
     for stem in stems.filter(|stem| recorded::opens_by_path(candidate, version, stem)) {
-        let Some(family) = catalog().family_of_stem(stem) else { continue };
-        let file = directories.iter().find_map(|directory| numbered(host, directory, stem));
+        let Some(family) = catalog().family_of_stem(stem) else {
+            continue;
+        };
+        let file = directories
+            .iter()
+            .find_map(|directory| numbered(host, directory, stem));
         // Libraries that depend on it come later.
-        let at = found.iter().position(|(known, _)| Some(*known) == position(&family.name)).unwrap_or(0);
-        if let Some(new) = position(&family.name).zip(file).filter(|new| !found.contains(new)) {
+        let at = found
+            .iter()
+            .position(|(known, _)| Some(*known) == position(&family.name))
+            .unwrap_or(0);
+        if let Some(new) = position(&family.name)
+            .zip(file)
+            .filter(|new| !found.contains(new))
+        {
             found.insert(at, new);
         }
     }
@@ -121,16 +185,25 @@ fn by_absolute_path(
 fn numbered(host: &Host, directory: &Path, stem: &str) -> Option<PathBuf> {
     let entries = host.list(directory).ok()?;
     let mut names = entries.iter().filter_map(|entry| entry.name.to_str());
-    let name = names
-        .find(|name| names::split(name).is_some_and(|(own, suffix)| own == stem && !suffix.is_empty()))?;
+    let name = names.find(|name| {
+        names::split(name).is_some_and(|(own, suffix)| own == stem && !suffix.is_empty())
+    })?;
     Some(directory.join(name))
 }
 
 /// Returns the load of a requirement by one of the package's own objects: by path if the object names an existing file.
 fn opened(host: &Host, requirement: &Requirement, by: Option<&Path>) -> Load {
     let name = requirement.named().unwrap_or_default();
-    let paths = requirement.search_first.iter().filter(|first| first.rule == Before::AbsolutePath);
-    let path = paths.map(|first| first.directory.join(name)).find(|path| host.is_file(path));
+    let paths = requirement
+        .search_first
+        .iter()
+        .filter(|first| first.rule == Before::AbsolutePath);
+    let path = paths
+        .map(|first| first.directory.join(name))
+        .find(|path| host.is_file(path));
     let opened = path.unwrap_or_else(|| PathBuf::from(name));
-    Load { by: by.map(Path::to_owned), ..Load::path(&opened) }
+    Load {
+        by: by.map(Path::to_owned),
+        ..Load::path(&opened)
+    }
 }

@@ -38,7 +38,9 @@ pub use model::{
     Called, Command, Extra, Package, Pip, Program, Reading, Sought, Step, StepKind, Surroundings,
 };
 pub use note::{EnvironmentLoss, Note, Packer};
-pub use requirement::{Asker, Before, First, ImportCertainty, Load, Need, PinnedTo, Requirement, Want};
+pub use requirement::{
+    Asker, Before, First, ImportCertainty, Load, Need, PinnedTo, Requirement, Want,
+};
 pub use resolve::{candidates, locate, path_of};
 pub use significant::{Significant, significant};
 use wrapper::Inside;
@@ -51,18 +53,28 @@ pub fn read<'h>(
     command: &Command,
     uses: &[String],
 ) -> Result<(Program, Searcher<'h>), Error> {
-    let Started { mut program, inside, running } = start(host, command)?;
+    let Started {
+        mut program,
+        inside,
+        running,
+    } = start(host, command)?;
     let outside = Searcher::new(host, program.machine);
     let host = inside.host.as_ref().unwrap_or(host);
     if let Some((running, image)) = running {
         let searcher = outside.in_directory(&host.env, &host.cwd);
         let python = python::recognise(host, &running);
-        program.called = Some(Called { path: running.executable.clone(), is_python: python.is_some() });
+        program.called = Some(Called {
+            path: running.executable.clone(),
+            is_python: python.is_some(),
+        });
         match python {
             Some(python) => package::read(host, &searcher, &image, &python, uses, &mut program)?,
             None => {
                 if let Some(name) = uses.first() {
-                    return Err(Error::NoSuchPackage { name: name.clone(), sites: Vec::new() });
+                    return Err(Error::NoSuchPackage {
+                        name: name.clone(),
+                        sites: Vec::new(),
+                    });
                 }
                 executable::read(host, &searcher, &image, &mut program);
                 if let Some(directory) = program.frozen.clone() {
@@ -73,13 +85,20 @@ pub fn read<'h>(
         program.settle(host);
     }
     program.lose_environment();
-    program.inside = inside.host.map(|host| Surroundings { environment: host.env, directory: host.cwd });
+    program.inside = inside.host.map(|host| Surroundings {
+        environment: host.env,
+        directory: host.cwd,
+    });
     Ok((program, outside))
 }
 
 /// Reads the Python environment of a command, and not what the program uses.
 pub fn environment(host: &Host, command: &Command) -> Result<Program, Error> {
-    let Started { mut program, inside, running } = start(host, command)?;
+    let Started {
+        mut program,
+        inside,
+        running,
+    } = start(host, command)?;
     let host = inside.host.as_ref().unwrap_or(host);
     if let Some((running, image)) = running
         && let Some(python) = python::recognise(host, &running)
@@ -100,8 +119,14 @@ fn start(host: &Host, command: &Command) -> Result<Started, Error> {
     let path = resolve::locate(host, &command.program)?;
     let mut program = Program::new(path.clone());
     let inside = wrapper::open(host, &path, command, &mut program);
-    let mut started = Started { program, inside, running: None };
-    let Started { program, inside, .. } = &mut started;
+    let mut started = Started {
+        program,
+        inside,
+        running: None,
+    };
+    let Started {
+        program, inside, ..
+    } = &mut started;
     if program.notes.contains(&Note::Elsewhere) {
         return Ok(started);
     }

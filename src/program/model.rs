@@ -216,8 +216,16 @@ pub(super) struct Running {
 
 impl Program {
     pub fn new(path: PathBuf) -> Program {
-        let steps = vec![Step { how: StepKind::Path, to: path.clone() }];
-        Program { path, steps, machine: elf::X86_64, ..Program::default() }
+        let steps = vec![Step {
+            how: StepKind::Path,
+            to: path.clone(),
+        }];
+        Program {
+            path,
+            steps,
+            machine: elf::X86_64,
+            ..Program::default()
+        }
     }
 
     /// True if the whole program was read, and it requires neither a library nor anything of the machine.
@@ -227,47 +235,78 @@ impl Program {
 
     /// True if a directory is in its Python environment.
     pub fn is_in_site(&self, directory: &Path) -> bool {
-        self.site_packages.iter().any(|site| directory.starts_with(site))
+        self.site_packages
+            .iter()
+            .any(|site| directory.starts_with(site))
     }
 
     /// True if a directory is in its Python environment by more than the directory that Python starts in.
     pub fn is_installed_in(&self, directory: &Path) -> bool {
-        let mut sites = self.site_packages.iter().filter(|site| self.start_directory.as_ref() != Some(site));
+        let mut sites = self
+            .site_packages
+            .iter()
+            .filter(|site| self.start_directory.as_ref() != Some(site));
         sites.any(|site| directory.starts_with(site))
     }
 
     /// True if those who can change a file can change the program as well.
     pub fn is_of_owner(&self, who: ChangedBy) -> bool {
-        self.owner.is_some_and(|(uid, gid)| who == ChangedBy::User { uid } || who == ChangedBy::Group { gid })
+        self.owner.is_some_and(|(uid, gid)| {
+            who == ChangedBy::User { uid } || who == ChangedBy::Group { gid }
+        })
     }
 
     pub(super) fn step(&mut self, how: StepKind, to: &Path) {
-        self.steps.push(Step { how, to: to.to_owned() });
+        self.steps.push(Step {
+            how,
+            to: to.to_owned(),
+        });
         self.watched.insert(to.to_owned());
     }
 
     /// Resolves directories to their real paths, and drops repeated requirements.
     pub(super) fn settle(&mut self, host: &Host) {
         // A directory that does not exist yet would be searched once it does.
-        let searched = self.requirements.iter().flat_map(|requirement| &requirement.search_first);
-        self.located.extend(searched.map(|first| first.directory.clone()));
+        let searched = self
+            .requirements
+            .iter()
+            .flat_map(|requirement| &requirement.search_first);
+        self.located
+            .extend(searched.map(|first| first.directory.clone()));
         self.located.extend(self.own_directories.iter().cloned());
         let directories = std::mem::take(&mut self.own_directories);
-        self.own_directories
-            .extend(directories.iter().filter_map(|directory| host.canonical(directory).ok()));
+        self.own_directories.extend(
+            directories
+                .iter()
+                .filter_map(|directory| host.canonical(directory).ok()),
+        );
         let mut real: BTreeMap<PathBuf, Option<PathBuf>> = BTreeMap::new();
         for mut requirement in std::mem::take(&mut self.requirements) {
-            requirement.search_first.retain_mut(|First { directory, .. }| {
-                let real = real.entry(directory.clone()).or_insert_with(|| host.canonical(directory).ok());
-                real.as_ref().is_some_and(|real| {
-                    directory.clone_from(real);
-                    true
-                })
-            });
-            self.own_directories.extend(requirement.search_first.iter().map(|first| first.directory.clone()));
+            requirement
+                .search_first
+                .retain_mut(|First { directory, .. }| {
+                    let real = real
+                        .entry(directory.clone())
+                        .or_insert_with(|| host.canonical(directory).ok());
+                    real.as_ref().is_some_and(|real| {
+                        directory.clone_from(real);
+                        true
+                    })
+                });
+            self.own_directories.extend(
+                requirement
+                    .search_first
+                    .iter()
+                    .map(|first| first.directory.clone()),
+            );
             let is_known = self.requirements.iter().any(|known| {
                 (&known.want, &known.by.name, &known.search_first, known.need)
-                    == (&requirement.want, &requirement.by.name, &requirement.search_first, requirement.need)
+                    == (
+                        &requirement.want,
+                        &requirement.by.name,
+                        &requirement.search_first,
+                        requirement.need,
+                    )
             });
             if !is_known {
                 self.requirements.push(requirement);
@@ -278,35 +317,50 @@ impl Program {
     /// Drops notes about frameworks that are imported from an unknown place, where a part of them was found.
     pub(super) fn forget_what_was_found(&mut self) {
         self.notes.retain(|note| {
-            let Note::NotWhereItIsSought { module, .. } = note else { return true };
+            let Note::NotWhereItIsSought { module, .. } = note else {
+                return true;
+            };
             let framework = catalog().framework_of(module);
-            framework.is_none_or(|framework| self.packages.iter().all(|known| known.name != framework.name))
+            framework.is_none_or(|framework| {
+                self.packages
+                    .iter()
+                    .all(|known| known.name != framework.name)
+            })
         });
     }
 
     /// Drops the requirements where a wrapper keeps the environment of cudarun from the program. Notes that only where the
     /// program has or may have requirements.
     pub(super) fn lose_environment(&mut self) {
-        let Some((wrapper, loss)) = self.loss.clone() else { return };
-        if self.requirements.iter().any(Requirement::is_wish) || self.notes.iter().any(Note::hides_a_program)
+        let Some((wrapper, loss)) = self.loss.clone() else {
+            return;
+        };
+        if self.requirements.iter().any(Requirement::is_wish)
+            || self.notes.iter().any(Note::hides_a_program)
         {
             self.requirements.clear();
             // Notes about the wrapper itself have this cause too.
-            self.notes
-                .retain(|note| !note.hides_a_program() && !matches!(note, Note::SecureExecution { .. }));
+            self.notes.retain(|note| {
+                !note.hides_a_program() && !matches!(note, Note::SecureExecution { .. })
+            });
             self.notes.push(Note::LosesEnvironment { wrapper, loss });
         }
     }
 
     /// Returns the program inside all wrappers.
     pub fn runs(&self) -> &Path {
-        let step = self.steps.iter().rfind(|step| step.how == StepKind::Wrapper);
+        let step = self
+            .steps
+            .iter()
+            .rfind(|step| step.how == StepKind::Wrapper);
         step.map_or(&self.path, |step| &step.to)
     }
 
     /// True if the program puts directories of its own first in `LD_LIBRARY_PATH`.
     pub fn rewrites_library_path(&self) -> bool {
-        self.notes.iter().any(|note| matches!(note, Note::Packed { .. }))
+        self.notes
+            .iter()
+            .any(|note| matches!(note, Note::Packed { .. }))
     }
 
     /// Returns the reason why no environment changes what the loader does for this program.

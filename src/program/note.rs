@@ -83,7 +83,11 @@ pub enum Note {
     /// Python whose site-packages were not found.
     NoSitePackages,
     /// A variable is set that changes what a framework asks for or where it looks.
-    Moved { package: String, variable: String, does: String },
+    Moved {
+        package: String,
+        variable: String,
+        does: String,
+    },
     /// A framework that is imported and built without CUDA: no library makes it use a GPU.
     CpuOnly {
         package: String,
@@ -105,13 +109,18 @@ impl Note {
                 | Note::ShimOfMise
                 | Note::EnvironmentNotKnown { .. }
                 | Note::LosesEnvironment { .. }
-                | Note::Packed { by: Packer::AppImage }
+                | Note::Packed {
+                    by: Packer::AppImage
+                }
         )
     }
 
     /// True if the program starts, and cannot use a GPU, whatever cudarun does.
     pub fn keeps_from_gpu(&self) -> bool {
-        let is_such = matches!(self, Note::NotWhereItIsSought { .. } | Note::ForeignLoader { .. });
+        let is_such = matches!(
+            self,
+            Note::NotWhereItIsSought { .. } | Note::ForeignLoader { .. }
+        );
         is_such && self.must_be_said()
     }
 
@@ -127,7 +136,9 @@ impl Note {
             Note::SecureExecution { names, .. }
             | Note::Static { names }
             | Note::ForeignLoader { names, .. } => names.is_some(),
-            Note::Packed { by: Packer::PyInstaller { libraries } } => !libraries.is_empty(),
+            Note::Packed {
+                by: Packer::PyInstaller { libraries },
+            } => !libraries.is_empty(),
             _ => false,
         }
     }

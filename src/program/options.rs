@@ -44,12 +44,18 @@ impl Start {
 
     /// Returns the values of these options.
     pub(super) fn all(&self, names: &[&str]) -> impl Iterator<Item = &OsStr> {
-        let given = self.options.iter().filter(|given| names.contains(&given.name.as_str()));
+        let given = self
+            .options
+            .iter()
+            .filter(|given| names.contains(&given.name.as_str()));
         given.map(|given| given.value.as_os_str())
     }
 
     pub(super) fn values(&self, meaning: Meaning) -> impl Iterator<Item = &OsStr> {
-        let given = self.options.iter().filter(move |given| given.meaning == meaning);
+        let given = self
+            .options
+            .iter()
+            .filter(move |given| given.meaning == meaning);
         given.map(|given| given.value.as_os_str())
     }
 
@@ -59,21 +65,36 @@ impl Start {
 }
 
 /// Reads the arguments of a wrapper. `has_command` is true where it starts a program without one of its commands.
-pub(super) fn read(row: &Wrapper, arguments: &[OsString], has_command: bool) -> Result<Start, Ending> {
-    let is_command = |word: &OsString| row.commands().iter().any(|command| word == command.as_str());
+pub(super) fn read(
+    row: &Wrapper,
+    arguments: &[OsString],
+    has_command: bool,
+) -> Result<Start, Ending> {
+    let is_command = |word: &OsString| {
+        row.commands()
+            .iter()
+            .any(|command| word == command.as_str())
+    };
     let needs_command = !row.commands().is_empty() && !has_command;
     if row.has(&Part::Nothing) || needs_command && !arguments.iter().any(is_command) {
         return Err(Ending::Nothing);
     }
     let rest = arguments.iter().cloned().collect();
-    let mut reader = OptionReader { row, rest, start: Start::default(), has_ended: false };
+    let mut reader = OptionReader {
+        row,
+        rest,
+        start: Start::default(),
+        has_ended: false,
+    };
     for part in &row.usage {
         if *part != Part::Name {
             reader.options()?;
         }
         match part {
             Part::Name => {
-                reader.rest.pop_front_if(|word| word.to_str().is_some_and(|word| row.is_named(word)));
+                reader
+                    .rest
+                    .pop_front_if(|word| word.to_str().is_some_and(|word| row.is_named(word)));
             }
             Part::Commands(_) if has_command => {}
             Part::Commands(_) => match reader.rest.pop_front() {
@@ -148,7 +169,10 @@ impl OptionReader<'_> {
     fn option(&mut self, word: &OsStr) -> Result<(), Ending> {
         let bytes = word.as_bytes();
         let (name, value) = match memchr::memchr(b'=', bytes) {
-            Some(at) => (&bytes[..at], Some(OsString::from_vec(bytes[at + 1..].to_vec()))),
+            Some(at) => (
+                &bytes[..at],
+                Some(OsString::from_vec(bytes[at + 1..].to_vec())),
+            ),
             None => (bytes, None),
         };
         if bytes.starts_with(b"--") || self.row.is_one_dash() {
@@ -161,9 +185,12 @@ impl OptionReader<'_> {
         for (at, letter) in letters.iter().enumerate() {
             let attached = &letters[at + 1..];
             let name = [b'-', *letter];
-            let option = std::str::from_utf8(&name).ok().and_then(|name| self.row.option(name));
+            let option = std::str::from_utf8(&name)
+                .ok()
+                .and_then(|name| self.row.option(name));
             if option.is_some_and(|option| option.takes != Takes::Nothing) {
-                let attached = (!attached.is_empty()).then(|| OsString::from_vec(attached.to_vec()));
+                let attached =
+                    (!attached.is_empty()).then(|| OsString::from_vec(attached.to_vec()));
                 return self.named(&name, attached);
             }
             self.named(&name, None)?;
@@ -191,19 +218,31 @@ impl OptionReader<'_> {
             Meaning::Sets => self.start.set.extend(assignment(&value)),
             Meaning::Splits => {
                 let words = plain_words(value.as_bytes()).ok_or(Ending::Unknown)?;
-                words.into_iter().rev().for_each(|word| self.rest.push_front(word));
+                words
+                    .into_iter()
+                    .rev()
+                    .for_each(|word| self.rest.push_front(word));
             }
             _ => {}
         }
-        self.start.options.push(GivenOption { name: option.name, meaning: option.meaning, value });
+        self.start.options.push(GivenOption {
+            name: option.name,
+            meaning: option.meaning,
+            value,
+        });
         Ok(())
     }
 
     /// True if an order to the wrapper does not change its program.
     fn is_harmless(&self, order: &OsStr) -> bool {
         let order = order.to_string_lossy();
-        let mut words = order.split_whitespace().map(|word| word.split('/').next().unwrap_or_default());
-        let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let mut words = order
+            .split_whitespace()
+            .map(|word| word.split('/').next().unwrap_or_default());
+        let (first, second) = (
+            words.next().unwrap_or_default(),
+            words.next().unwrap_or_default(),
+        );
         let is_known = |order: &str| self.row.orders.iter().any(|known| known == order);
         first.is_empty() || is_known(first) || is_known(&format!("{first} {second}"))
     }
@@ -211,28 +250,39 @@ impl OptionReader<'_> {
 
 /// Returns the words of an argument of `env -S`; `None` where env changes them: quotes, escapes, variables.
 fn plain_words(text: &[u8]) -> Option<Vec<OsString>> {
-    let is_plain = text.iter().all(|byte| !matches!(byte, b'\'' | b'"' | b'\\' | b'$' | b'#'));
-    let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    is_plain.then(|| words.map(|word| OsString::from_vec(word.to_vec())).collect())
+    let is_plain = text
+        .iter()
+        .all(|byte| !matches!(byte, b'\'' | b'"' | b'\\' | b'$' | b'#'));
+    let words = text
+        .split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty());
+    is_plain.then(|| {
+        words
+            .map(|word| OsString::from_vec(word.to_vec()))
+            .collect()
+    })
 }
 
 /// `NAME=VALUE`.
 fn assignment(word: &OsStr) -> Option<(OsString, OsString)> {
     let at = memchr::memchr(b'=', word.as_bytes()).filter(|at| *at > 0)?;
     let (name, value) = word.as_bytes().split_at(at);
-    Some((OsString::from_vec(name.to_vec()), OsString::from_vec(value[1..].to_vec())))
+    Some((
+        OsString::from_vec(name.to_vec()),
+        OsString::from_vec(value[1..].to_vec()),
+    ))
 }
 
 /// Built-in commands of the shell that start no program.
 const HARMLESS: &[&str] = &[
-    ":", "[", "cd", "echo", "exit", "export", "false", "printf", "pwd", "return", "set", "test", "times",
-    "true", "ulimit", "umask", "unset",
+    ":", "[", "cd", "echo", "exit", "export", "false", "printf", "pwd", "return", "set", "test",
+    "times", "true", "ulimit", "umask", "unset",
 ];
 /// The other built-in commands, and reserved words.
 const BUILT_IN: &[&str] = &[
-    ".", "alias", "bg", "builtin", "case", "command", "declare", "do", "else", "eval", "fg", "fi", "for",
-    "function", "if", "kill", "local", "read", "readonly", "select", "shift", "source", "then", "time",
-    "trap", "type", "unalias", "until", "wait", "while",
+    ".", "alias", "bg", "builtin", "case", "command", "declare", "do", "else", "eval", "fg", "fi",
+    "for", "function", "if", "kill", "local", "read", "readonly", "select", "shift", "source",
+    "then", "time", "trap", "type", "unalias", "until", "wait", "while",
 ];
 
 /// Returns the words of shell code that is one plain command; `None` for quotes, variables, patterns, built-in commands, and
@@ -244,18 +294,29 @@ pub(super) fn plain_command(code: &OsStr) -> Option<Vec<OsString>> {
     let words: Vec<&str> = code.split(' ').filter(|word| !word.is_empty()).collect();
     let first = words.first()?;
     let is_own = HARMLESS.contains(first) || BUILT_IN.contains(first) || *first == "exec";
-    let is_command = code.chars().all(is_plain) && !is_own && !first.contains('=') && !first.starts_with('-');
+    let is_command =
+        code.chars().all(is_plain) && !is_own && !first.contains('=') && !first.starts_with('-');
     is_command.then(|| words.into_iter().map(OsString::from).collect())
 }
 
 /// True if shell code consists of built-in commands that start no program.
 pub(super) fn starts_nothing(code: &OsStr) -> bool {
-    let Some(code) = code.to_str().filter(|code| !code.contains(['$', '`', '(', '<', '>', '\\', '\'', '"']))
+    let Some(code) = code
+        .to_str()
+        .filter(|code| !code.contains(['$', '`', '(', '<', '>', '\\', '\'', '"']))
     else {
         return false;
     };
-    let mut commands = code.split([';', '&', '|', '\n']).map(str::trim).filter(|command| !command.is_empty());
-    commands.all(|command| command.split_whitespace().next().is_some_and(|first| HARMLESS.contains(&first)))
+    let mut commands = code
+        .split([';', '&', '|', '\n'])
+        .map(str::trim)
+        .filter(|command| !command.is_empty());
+    commands.all(|command| {
+        command
+            .split_whitespace()
+            .next()
+            .is_some_and(|first| HARMLESS.contains(&first))
+    })
 }
 
 #[cfg(test)]
@@ -265,7 +326,10 @@ mod tests {
 
     fn line(text: &str) -> Result<Start, Ending> {
         let words: Vec<OsString> = text.split(' ').map(OsString::from).collect();
-        let row = wrappers().iter().find(|row| row.is_named(words[0].to_str().unwrap())).unwrap();
+        let row = wrappers()
+            .iter()
+            .find(|row| row.is_named(words[0].to_str().unwrap()))
+            .unwrap();
         read(row, &words[1..], false)
     }
 
@@ -294,8 +358,13 @@ mod tests {
             "ld.so --argv0 x | /bin/prog",
             "dumb-init -v | prog",
         ] {
-            let start = line(&text.replace(" | ", " ")).unwrap_or_else(|ending| panic!("{text}: {ending:?}"));
-            assert_eq!(start.words.join(OsStr::new(" ")), text.split_once(" | ").unwrap().1, "{text}");
+            let start = line(&text.replace(" | ", " "))
+                .unwrap_or_else(|ending| panic!("{text}: {ending:?}"));
+            assert_eq!(
+                start.words.join(OsStr::new(" ")),
+                text.split_once(" | ").unwrap().1,
+                "{text}"
+            );
         }
     }
 
@@ -325,22 +394,58 @@ mod tests {
             "ld.so --library-path /x /bin/prog",
         ];
         ends(&unknown, Ending::Unknown);
-        let nothing = ["nohup --version", "taskset -pc 0 1", "uv sync", "docker ps", "sh -n x", "which ls"];
+        let nothing = [
+            "nohup --version",
+            "taskset -pc 0 1",
+            "uv sync",
+            "docker ps",
+            "sh -n x",
+            "which ls",
+        ];
         ends(&nothing, Ending::Nothing);
-        ends(&["nohup", "env A=1", "timeout 3", "strace -p 5", "bash", "chroot"], Ending::Empty);
-        ends(&["mpirun -H a,b prog", "deepspeed --hostfile=x train.py", "chroot /x prog"], Ending::Elsewhere);
+        ends(
+            &[
+                "nohup",
+                "env A=1",
+                "timeout 3",
+                "strace -p 5",
+                "bash",
+                "chroot",
+            ],
+            Ending::Empty,
+        );
+        ends(
+            &[
+                "mpirun -H a,b prog",
+                "deepspeed --hostfile=x train.py",
+                "chroot /x prog",
+            ],
+            Ending::Elsewhere,
+        );
     }
 
     #[test]
     fn changes_made_by_env_are_read() {
         let start = line("env -i -uA --unset=B -C /x C=1 D= prog E=2").unwrap();
         assert!(start.has(Meaning::Clears));
-        assert_eq!(start.values(Meaning::Unsets).collect::<Vec<_>>(), ["A", "B"]);
+        assert_eq!(
+            start.values(Meaning::Unsets).collect::<Vec<_>>(),
+            ["A", "B"]
+        );
         assert_eq!(start.values(Meaning::Directory).last().unwrap(), "/x");
-        assert_eq!(start.set, [("C".into(), "1".into()), ("D".into(), "".into())]);
+        assert_eq!(
+            start.set,
+            [("C".into(), "1".into()), ("D".into(), "".into())]
+        );
         assert_eq!(start.words, ["prog", "E=2"]);
-        assert_eq!(line("mpirun -x A -x B=1 prog").unwrap().set, [("B".into(), "1".into())]);
-        assert_eq!(plain_words(b"-u A B=1  prog x").unwrap(), ["-u", "A", "B=1", "prog", "x"]);
+        assert_eq!(
+            line("mpirun -x A -x B=1 prog").unwrap().set,
+            [("B".into(), "1".into())]
+        );
+        assert_eq!(
+            plain_words(b"-u A B=1  prog x").unwrap(),
+            ["-u", "A", "B=1", "prog", "x"]
+        );
         assert_eq!(plain_words(b"prog 'a b'"), None);
     }
 
@@ -349,9 +454,18 @@ mod tests {
         let words = |code: &str| plain_command(OsStr::new(code)).map(|words| words.len());
         assert_eq!(words("exec python train.py --lr 1e-3"), Some(4));
         assert_eq!(words("/opt/a/b"), Some(1));
-        for other in
-            ["python 'a b'", "a; b", "cd /x", "A=1 prog", "echo $X", "a | b", "", "exec", "a\nb", "ls *"]
-        {
+        for other in [
+            "python 'a b'",
+            "a; b",
+            "cd /x",
+            "A=1 prog",
+            "echo $X",
+            "a | b",
+            "",
+            "exec",
+            "a\nb",
+            "ls *",
+        ] {
             assert_eq!(words(other), None, "{other}");
         }
     }

@@ -37,15 +37,29 @@ pub(super) fn read(
     uses: &[String],
     program: &mut Program,
 ) -> Result<(), Error> {
-    let Some(installed) = environment(host, image, python, program) else { return Ok(()) };
+    let Some(installed) = environment(host, image, python, program) else {
+        return Ok(());
+    };
     let sites = program.site_packages.clone();
     if sites.is_empty() {
         program.notes.push(Note::NoSitePackages);
     }
     let mut imports = imports::trace(host, python, &installed, program);
-    let executable = host.canonical(&image.path).ok().and_then(|path| searcher.object(&path));
-    let candidates = Candidates { host, sites: &sites, installed: &installed };
-    let reader = PackageReader { host, candidates, searcher, executable };
+    let executable = host
+        .canonical(&image.path)
+        .ok()
+        .and_then(|path| searcher.object(&path));
+    let candidates = Candidates {
+        host,
+        sites: &sites,
+        installed: &installed,
+    };
+    let reader = PackageReader {
+        host,
+        candidates,
+        searcher,
+        executable,
+    };
     reader.follow_opened(&mut imports, program);
     if !uses.is_empty() {
         let named = reader.candidates.named(uses)?;
@@ -77,9 +91,21 @@ pub(super) fn frozen(
     program.site_packages = vec![directory.to_owned()];
     let installed = Installed::list(host, &program.site_packages);
     let sites = program.site_packages.clone();
-    let executable = host.canonical(&image.path).ok().and_then(|path| searcher.object(&path));
-    let candidates = Candidates { host, sites: &sites, installed: &installed };
-    let reader = PackageReader { host, candidates, searcher, executable };
+    let executable = host
+        .canonical(&image.path)
+        .ok()
+        .and_then(|path| searcher.object(&path));
+    let candidates = Candidates {
+        host,
+        sites: &sites,
+        installed: &installed,
+    };
+    let reader = PackageReader {
+        host,
+        candidates,
+        searcher,
+        executable,
+    };
     let all = reader.candidates.everything();
     reader.examine(all, program);
 }
@@ -93,15 +119,19 @@ pub(super) fn environment<'h>(
     program: &mut Program,
 ) -> Option<Installed<'h>> {
     program.site_packages = python.sites(host);
-    program.start_directory = python.start_directory(host).and_then(|start| host.canonical(&start).ok());
+    program.start_directory = python
+        .start_directory(host)
+        .and_then(|start| host.canonical(&start).ok());
     program.watched.extend(python.read_from.iter().cloned());
     program.located.extend(python.located.iter().cloned());
     if python.command_line.run == Run::Nothing {
         return None;
     }
     let installed = Installed::list(host, &program.site_packages);
-    program.pip =
-        Some(Pip { python: image.path.clone(), is_own: installed.distributions.contains_key("pip") });
+    program.pip = Some(Pip {
+        python: image.path.clone(),
+        is_own: installed.distributions.contains_key("pip"),
+    });
     Some(installed)
 }
 
@@ -129,19 +159,38 @@ impl PackageReader<'_> {
         if !program.packages.is_empty() && !imports.is_open {
             return;
         }
-        let is_all =
-            imports.is_open || imports.takes_module_names || imports.starts_programs || imports.opens_unnamed;
-        let within = if is_all { None } else { within_reach(&self.candidates, python, imports) };
+        let is_all = imports.is_open
+            || imports.takes_module_names
+            || imports.starts_programs
+            || imports.opens_unnamed;
+        let within = if is_all {
+            None
+        } else {
+            within_reach(&self.candidates, python, imports)
+        };
         let mut possible = within.unwrap_or_else(|| self.candidates.everything());
-        possible.retain(|candidate| program.packages.iter().all(|known| known.name != candidate.name));
+        possible.retain(|candidate| {
+            program
+                .packages
+                .iter()
+                .all(|known| known.name != candidate.name)
+        });
         self.examine(possible, program);
     }
 
     /// Adds the candidates that use a GPU to `program`, with their requirements.
     fn examine(&self, candidates: Vec<Candidate>, program: &mut Program) {
         for candidate in candidates {
-            let mut walk = Walk::new(self.searcher, self.executable.clone(), executable::is_library);
-            for object in candidate.objects(self.host).iter().filter_map(|path| self.searcher.object(path)) {
+            let mut walk = Walk::new(
+                self.searcher,
+                self.executable.clone(),
+                executable::is_library,
+            );
+            for object in candidate
+                .objects(self.host)
+                .iter()
+                .filter_map(|path| self.searcher.object(path))
+            {
                 walk.add_closure(object);
             }
             let mut consumers = walk.consumers;
@@ -152,38 +201,71 @@ impl PackageReader<'_> {
             });
             program.notes.extend(self.moved(&candidate));
             if candidate.standing == ImportCertainty::Imported {
-                program.imported.extend(candidate.directories.iter().chain(&candidate.extensions).cloned());
-                program.watched.extend(candidate.directories.iter().chain(&candidate.extensions).cloned());
+                program.imported.extend(
+                    candidate
+                        .directories
+                        .iter()
+                        .chain(&candidate.extensions)
+                        .cloned(),
+                );
+                program.watched.extend(
+                    candidate
+                        .directories
+                        .iter()
+                        .chain(&candidate.extensions)
+                        .cloned(),
+                );
             }
             let Some(assessed) = self.assess(&candidate, &consumers) else {
                 // The package requires nothing, but maps the libraries that it bundles.
                 if candidate.standing == ImportCertainty::Imported {
                     let packers = consumers.iter().filter(|consumer| is_packer(consumer));
-                    program.loads.extend(packers.map(|consumer| Load::path(&consumer.object.path)));
+                    program
+                        .loads
+                        .extend(packers.map(|consumer| Load::path(&consumer.object.path)));
                 }
                 continue;
             };
-            let Assessed { package, requirements, condition, note, read_from } = assessed;
+            let Assessed {
+                package,
+                requirements,
+                condition,
+                note,
+                read_from,
+            } = assessed;
             let mut known = program.packages.iter();
             let is_opened = match candidate.standing {
                 ImportCertainty::Imported => true,
                 // The program may import it where no import of another package is known.
-                ImportCertainty::Possible => {
-                    !known.any(|known| known.standing == ImportCertainty::Imported && !known.cpu_only)
-                }
+                ImportCertainty::Possible => !known
+                    .any(|known| known.standing == ImportCertainty::Imported && !known.cpu_only),
             };
             if is_opened {
                 let version = package.version.as_deref();
-                program.loads.extend(loads(self.host, &candidate, version, &consumers, &requirements));
+                program.loads.extend(loads(
+                    self.host,
+                    &candidate,
+                    version,
+                    &consumers,
+                    &requirements,
+                ));
             }
             for consumer in consumers {
-                program.watched.extend(consumer.object.path.parent().map(Path::to_owned));
+                program
+                    .watched
+                    .extend(consumer.object.path.parent().map(Path::to_owned));
                 program.watched.insert(consumer.object.path.clone());
                 program.own_directories.extend(consumer.search_later);
             }
             if candidate.standing == ImportCertainty::Imported {
-                program.watched.extend(requirements.iter().map(|requirement| requirement.by.file.clone()));
-                program.watched.extend(condition.iter().map(|condition| condition.by.file.clone()));
+                program.watched.extend(
+                    requirements
+                        .iter()
+                        .map(|requirement| requirement.by.file.clone()),
+                );
+                program
+                    .watched
+                    .extend(condition.iter().map(|condition| condition.by.file.clone()));
                 program.watched.extend(read_from);
             }
             program.watched.insert(package.directory.clone());
@@ -197,9 +279,13 @@ impl PackageReader<'_> {
     /// Returns a note for each variable that is set and that an imported framework reads.
     fn moved(&self, candidate: &Candidate) -> Vec<Note> {
         let is_used = candidate.standing == ImportCertainty::Imported;
-        let variables =
-            candidate.framework.filter(|_| is_used).map_or(&[][..], |framework| &framework.variable);
-        let set = variables.iter().filter(|variable| self.host.env.non_empty(&variable.name).is_some());
+        let variables = candidate
+            .framework
+            .filter(|_| is_used)
+            .map_or(&[][..], |framework| &framework.variable);
+        let set = variables
+            .iter()
+            .filter(|variable| self.host.env.non_empty(&variable.name).is_some());
         let note = |variable: &Variable| Note::Moved {
             package: candidate.name.clone(),
             variable: variable.name.clone(),
@@ -238,17 +324,27 @@ impl PackageReader<'_> {
         let cuda_major = cuda.as_ref().map(|cuda| cuda.value.major);
         let by = asker(&title, &candidate.place, cuda_major, candidate.standing);
 
-        let asked = parallel::map(consumers, |consumer| asked_by(self.host, consumer, candidate, &by));
+        let asked = parallel::map(consumers, |consumer| {
+            asked_by(self.host, consumer, candidate, &by)
+        });
         let mut requirements: Vec<Requirement> = asked.into_iter().flatten().collect();
         let asks = requirements.iter().any(Requirement::is_wish);
-        if let Some(file) = reader.and_then(|reader| reader.cpu_only(package.version.as_deref(), asks)) {
+        if let Some(file) =
+            reader.and_then(|reader| reader.cpu_only(package.version.as_deref(), asks))
+        {
             // A package without CUDA has no requirements, and matters only if the program imports it.
             let note = if file == Path::new(GPU_NODE) {
                 Note::CrashesWithoutGpu { package: title }
             } else {
-                Note::CpuOnly { package: title, file: file.clone() }
+                Note::CpuOnly {
+                    package: title,
+                    file: file.clone(),
+                }
             };
-            let package = Package { cpu_only: true, ..package };
+            let package = Package {
+                cpu_only: true,
+                ..package
+            };
             let (requirements, condition, read_from) = (Vec::new(), None, Some(file));
             let is_used = candidate.standing == ImportCertainty::Imported;
             return is_used.then_some(Assessed {
@@ -284,7 +380,10 @@ impl PackageReader<'_> {
                 recorded::opens_by_path(candidate, package.version.as_deref(), stem)
             };
             let first = recorded::wheels(self.host, self.candidates.sites, cuda_major);
-            for requirement in requirements.iter_mut().filter(|r| r.named().is_some_and(opens)) {
+            for requirement in requirements
+                .iter_mut()
+                .filter(|r| r.named().is_some_and(opens))
+            {
                 requirement.search_first.splice(0..0, first.iter().cloned());
             }
         }
@@ -294,7 +393,8 @@ impl PackageReader<'_> {
                 requirement.need = Need::Named;
             }
         }
-        let condition = if candidate.standing == ImportCertainty::Imported && !candidate.is_brought {
+        let condition = if candidate.standing == ImportCertainty::Imported && !candidate.is_brought
+        {
             self.code(candidate, reader, consumers, &by)
         } else {
             None
@@ -302,13 +402,26 @@ impl PackageReader<'_> {
         let extras = if candidate.standing == ImportCertainty::Imported {
             let framework = profile.map(|framework| framework.name.as_str());
             let distributions = framework.into_iter().chain(distribution);
-            distributions.flat_map(|distribution| recorded::extras(installed, distribution)).collect()
+            distributions
+                .flat_map(|distribution| recorded::extras(installed, distribution))
+                .collect()
         } else {
             Vec::new()
         };
-        let package = Package { cuda: cuda.as_ref().map(|cuda| cuda.value), readings, extras, ..package };
+        let package = Package {
+            cuda: cuda.as_ref().map(|cuda| cuda.value),
+            readings,
+            extras,
+            ..package
+        };
         let read_from = cuda.map(|cuda| cuda.file);
-        Some(Assessed { package, requirements, condition, note: None, read_from })
+        Some(Assessed {
+            package,
+            requirements,
+            condition,
+            note: None,
+            read_from,
+        })
     }
 
     /// Returns the GPUs that it has code for: those that it records, or else those in its own objects that are linked against
@@ -326,26 +439,54 @@ impl PackageReader<'_> {
                 let is_one = |consumer: &&Consumer| {
                     !consumer.needed.is_empty() && candidate.holds(&consumer.object.path)
                 };
-                let files = consumers.iter().filter(is_one).map(|consumer| consumer.object.path.as_path());
-                let value = files.flat_map(|file| framework::gpu_code(self.host, file)).collect();
-                (Sourced { value, file: candidate.place.clone() }, false)
+                let files = consumers
+                    .iter()
+                    .filter(is_one)
+                    .map(|consumer| consumer.object.path.as_path());
+                let value = files
+                    .flat_map(|file| framework::gpu_code(self.host, file))
+                    .collect();
+                (
+                    Sourced {
+                        value,
+                        file: candidate.place.clone(),
+                    },
+                    false,
+                )
             }
         };
         if found.value.is_empty() {
             return None;
         }
-        let by = Asker { file: found.file, ..by.clone() };
-        Some(Condition { demand: Demand::Code(found.value), by, only_with_gpu: true, is_advice: !is_written })
+        let by = Asker {
+            file: found.file,
+            ..by.clone()
+        };
+        Some(Condition {
+            demand: Demand::Code(found.value),
+            by,
+            only_with_gpu: true,
+            is_advice: !is_written,
+        })
     }
 
     /// Returns the distribution that brings a package.
     fn distribution(&self, candidate: &Candidate) -> Option<&str> {
-        let names = candidate.framework.map_or(&[][..], |framework| &framework.distributions);
+        let names = candidate
+            .framework
+            .map_or(&[][..], |framework| &framework.distributions);
         let own = self.candidates.installed.of_module(&candidate.name);
         let named = names.iter().map(String::as_str).chain(own);
         named.into_iter().find_map(|name| {
-            let (name, distribution) = self.candidates.installed.distributions.get_key_value(name)?;
-            candidate.sites.contains(&distribution.site).then_some(name.as_str())
+            let (name, distribution) = self
+                .candidates
+                .installed
+                .distributions
+                .get_key_value(name)?;
+            candidate
+                .sites
+                .contains(&distribution.site)
+                .then_some(name.as_str())
         })
     }
 
@@ -355,12 +496,17 @@ impl PackageReader<'_> {
         let chain: Vec<_> = self.executable.clone().into_iter().collect();
         for (name, place) in std::mem::take(&mut imports.opened) {
             let path = Path::new(&name);
-            let mut found = self.searcher.find(&name, &chain).map(|(object, _)| object.path.clone());
+            let mut found = self
+                .searcher
+                .find(&name, &chain)
+                .map(|(object, _)| object.path.clone());
             if let Some(directory) = place.file.parent().filter(|_| found.is_none()) {
                 found = self.host.canonical(&directory.join(path)).ok();
             }
             program.depends_on_directory |= name.contains('/') && path.is_relative();
-            program.located.extend(path.is_absolute().then(|| path.to_owned()));
+            program
+                .located
+                .extend(path.is_absolute().then(|| path.to_owned()));
             if let Some(found) = found.filter(|found| !executable::is_system(found)) {
                 imports.extensions.entry(found).or_insert(place);
             }
@@ -373,14 +519,21 @@ impl PackageReader<'_> {
         let search_first = First::rpath(&self.searcher.rpath_directories(&chain));
         let by = |place: &SourceLine| {
             let by = asker(&place.name(), &place.file, None, ImportCertainty::Imported);
-            Asker { line: Some(place.line), ..by }
+            Asker {
+                line: Some(place.line),
+                ..by
+            }
         };
         let named = imports.libraries.iter();
-        let named =
-            named.flat_map(|(name, place)| opened_names([name], &by(place), &search_first, Need::Named));
-        let paths = imports.library_paths.iter().map(|(path, place)| (PathBuf::from(path), place));
+        let named = named
+            .flat_map(|(name, place)| opened_names([name], &by(place), &search_first, Need::Named));
+        let paths = imports
+            .library_paths
+            .iter()
+            .map(|(path, place)| (PathBuf::from(path), place));
         program.located.extend(paths.clone().map(|(path, _)| path));
-        let opened = paths.filter_map(|(path, place)| by_path(self.host, &path, &by(place), Need::Used));
+        let opened =
+            paths.filter_map(|(path, place)| by_path(self.host, &path, &by(place), Need::Used));
         for requirement in named.chain(opened) {
             program.loads.extend(Load::required(&requirement, None));
             program.requirements.push(requirement);
@@ -395,24 +548,43 @@ fn forgo_other_majors(requirements: &mut Vec<Requirement>, cuda: u32) {
         let (family, stem) = catalog().family_of(name)?;
         Some(format!("{stem}.so.{}", family.suffix(cuda)?))
     };
-    let names: BTreeSet<String> =
-        requirements.iter().filter_map(|requirement| Some(requirement.named()?.to_owned())).collect();
+    let names: BTreeSet<String> = requirements
+        .iter()
+        .filter_map(|requirement| Some(requirement.named()?.to_owned()))
+        .collect();
     requirements.retain(|requirement| {
-        let name = requirement.named().filter(|_| requirement.need == Need::Named);
+        let name = requirement
+            .named()
+            .filter(|_| requirement.need == Need::Named);
         let own = name.and_then(of_own).filter(|own| names.contains(own));
-        let is_numbered = name.is_some_and(|name| names::split(name).is_some_and(|(_, n)| !n.is_empty()));
+        let is_numbered =
+            name.is_some_and(|name| names::split(name).is_some_and(|(_, n)| !n.is_empty()));
         own.is_none_or(|own| name == Some(own.as_str()) || !is_numbered)
     });
 }
 
 /// Returns the requirements of one object of a package. Names in the constants of a system library do not count: it names
 /// many libraries that it would use if they were there.
-fn asked_by(host: &Host, consumer: &Consumer, candidate: &Candidate, by: &Asker) -> Vec<Requirement> {
+fn asked_by(
+    host: &Host,
+    consumer: &Consumer,
+    candidate: &Candidate,
+    by: &Asker,
+) -> Vec<Requirement> {
     let path = &consumer.object.path;
-    let by = Asker { file: path.clone(), ..by.clone() };
-    let loaded = candidate.framework.map_or(&[][..], |framework| &framework.core_objects);
+    let by = Asker {
+        file: path.clone(),
+        ..by.clone()
+    };
+    let loaded = candidate
+        .framework
+        .map_or(&[][..], |framework| &framework.core_objects);
     let is_loaded = loaded.iter().any(|file| path.ends_with(file));
-    let need = if is_loaded { Need::Essential } else { Need::Used };
+    let need = if is_loaded {
+        Need::Essential
+    } else {
+        Need::Used
+    };
     let mut asked = linked(host, consumer, &by, need);
     if let Some(bundled) = recorded::bundled(consumer, &by) {
         asked.push(bundled);
@@ -425,8 +597,15 @@ fn asked_by(host: &Host, consumer: &Consumer, candidate: &Candidate, by: &Asker)
 /// True if the objects are linked against one library in several SONAMEs.
 fn has_variants(requirements: &[Requirement]) -> bool {
     let mut sonames: BTreeMap<&str, &str> = BTreeMap::new();
-    requirements.iter().filter(|requirement| requirement.need == Need::Used).any(|requirement| {
-        let Some((stem, suffix)) = requirement.named().and_then(names::split) else { return false };
-        sonames.insert(stem, suffix).is_some_and(|other| other != suffix)
-    })
+    requirements
+        .iter()
+        .filter(|requirement| requirement.need == Need::Used)
+        .any(|requirement| {
+            let Some((stem, suffix)) = requirement.named().and_then(names::split) else {
+                return false;
+            };
+            sonames
+                .insert(stem, suffix)
+                .is_some_and(|other| other != suffix)
+        })
 }

@@ -30,7 +30,11 @@ pub(super) fn find(
     start: &Start,
     program: &mut Program,
 ) -> Option<ProjectEnvironment> {
-    let mut search = Search { host, start, program };
+    let mut search = Search {
+        host,
+        start,
+        program,
+    };
     let prefix = match finder {
         Finder::Uv => search.uv(wrapper),
         Finder::Poetry => search.poetry(),
@@ -40,13 +44,23 @@ pub(super) fn find(
         Finder::Conda => {
             let prefix = search.conda(wrapper)?;
             let sets = search.activation(&prefix);
-            return Some(ProjectEnvironment { prefix, variable: "CONDA_PREFIX", sets });
+            return Some(ProjectEnvironment {
+                prefix,
+                variable: "CONDA_PREFIX",
+                sets,
+            });
         }
     };
     let prefix = prefix.filter(|prefix| search.is_environment(prefix))?;
     let files = search.files(finder)?;
-    let sets = files.into_iter().find(|file| setting::sets(host, file, search.program));
-    Some(ProjectEnvironment { prefix, variable: "VIRTUAL_ENV", sets })
+    let sets = files
+        .into_iter()
+        .find(|file| setting::sets(host, file, search.program));
+    Some(ProjectEnvironment {
+        prefix,
+        variable: "VIRTUAL_ENV",
+        sets,
+    })
 }
 
 struct Search<'a> {
@@ -62,18 +76,28 @@ impl Search<'_> {
         let files: Vec<PathBuf> = match finder {
             // A variable that is set already stays as it is.
             Finder::Uv
-                if self.start.option(&["--no-env-file"]).is_none() && !self.is_on("UV_NO_ENV_FILE") =>
+                if self.start.option(&["--no-env-file"]).is_none()
+                    && !self.is_on("UV_NO_ENV_FILE") =>
             {
-                let mut given: Vec<PathBuf> = self.start.all(&["--env-file"]).map(PathBuf::from).collect();
+                let mut given: Vec<PathBuf> =
+                    self.start.all(&["--env-file"]).map(PathBuf::from).collect();
                 let named = self.host.env.non_empty("UV_ENV_FILE").unwrap_or_default();
                 if given.is_empty() {
-                    given.extend(named.to_string_lossy().split_whitespace().map(PathBuf::from));
+                    given.extend(
+                        named
+                            .to_string_lossy()
+                            .split_whitespace()
+                            .map(PathBuf::from),
+                    );
                 }
                 return Some(given.iter().map(|file| self.host.absolute(file)).collect());
             }
             Finder::Pipenv if !self.is_on("PIPENV_DONT_LOAD_ENV") => {
                 let root = self.upward(&cwd, "Pipfile").unwrap_or(cwd);
-                vec![self.path("PIPENV_DOTENV_LOCATION").unwrap_or_else(|| root.join(".env"))]
+                vec![
+                    self.path("PIPENV_DOTENV_LOCATION")
+                        .unwrap_or_else(|| root.join(".env")),
+                ]
             }
             Finder::Pdm => {
                 let from = self.given(&["-p", "--project"], "").unwrap_or(cwd);
@@ -100,32 +124,48 @@ impl Search<'_> {
         if is_elsewhere || self.has_inline_metadata(Path::new(first)) {
             return None;
         }
-        let from = self.given(&["--project"], "UV_PROJECT").unwrap_or_else(|| self.host.cwd.clone());
+        let from = self
+            .given(&["--project"], "UV_PROJECT")
+            .unwrap_or_else(|| self.host.cwd.clone());
         let is_off = self.start.option(&["--no-project"]).is_some() || self.is_on("UV_NO_PROJECT");
         let root = if is_off { None } else { self.uv_project(&from) };
         // Newer versions of uv look from the script's directory, older ones from the current one.
         let beside = self.host.absolute(Path::new(first));
-        let beside = beside.parent().filter(|_| python::is_source(Path::new(first)));
-        if let Some(beside) = beside.filter(|_| !is_off && self.start.option(&["--project"]).is_none())
+        let beside = beside
+            .parent()
+            .filter(|_| python::is_source(Path::new(first)));
+        if let Some(beside) =
+            beside.filter(|_| !is_off && self.start.option(&["--project"]).is_none())
             && self.uv_project(beside) != root
         {
             return None;
         }
         // `python -m uv` takes the environment of its Python for the active one.
         let own = || {
-            let prefix =
-                wrapper.parent()?.parent().filter(|prefix| self.host.is_file(&prefix.join("pyvenv.cfg")))?;
-            wrapper.file_name().is_some_and(python::is_name).then(|| self.host.absolute(prefix))
+            let prefix = wrapper
+                .parent()?
+                .parent()
+                .filter(|prefix| self.host.is_file(&prefix.join("pyvenv.cfg")))?;
+            wrapper
+                .file_name()
+                .is_some_and(python::is_name)
+                .then(|| self.host.absolute(prefix))
         };
         let active = self.path("VIRTUAL_ENV").or_else(own);
         let prefix = match root {
             Some(_) if self.start.option(&["--active"]).is_some() && active.is_some() => active?,
-            Some(root) => {
-                root.join(self.host.env.non_empty("UV_PROJECT_ENVIRONMENT").unwrap_or(OsStr::new(".venv")))
-            }
-            None => active
-                .or_else(|| self.active_conda())
-                .or_else(|| Some(self.upward(&self.host.cwd.clone(), ".venv/pyvenv.cfg")?.join(".venv")))?,
+            Some(root) => root.join(
+                self.host
+                    .env
+                    .non_empty("UV_PROJECT_ENVIRONMENT")
+                    .unwrap_or(OsStr::new(".venv")),
+            ),
+            None => active.or_else(|| self.active_conda()).or_else(|| {
+                Some(
+                    self.upward(&self.host.cwd.clone(), ".venv/pyvenv.cfg")?
+                        .join(".venv"),
+                )
+            })?,
         };
         self.is_wanted_python(&prefix, &from).then_some(prefix)
     }
@@ -141,10 +181,14 @@ impl Search<'_> {
             return Some(own);
         }
         for directory in own.ancestors().skip(1) {
-            self.program.located.insert(directory.join("pyproject.toml"));
+            self.program
+                .located
+                .insert(directory.join("pyproject.toml"));
             let project = self.project(directory);
             if let Some(workspace) = &project.workspace {
-                let is_member = own.strip_prefix(directory).is_ok_and(|below| workspace.has(below));
+                let is_member = own
+                    .strip_prefix(directory)
+                    .is_ok_and(|below| workspace.has(below));
                 return Some(if is_member { directory.to_owned() } else { own });
             }
             if project.is_project {
@@ -156,14 +200,22 @@ impl Search<'_> {
 
     /// True if this environment has the requested Python; otherwise uv would create it again.
     fn is_wanted_python(&mut self, prefix: &Path, from: &Path) -> bool {
-        let given = self.start.option(&["-p", "--python"]).or_else(|| self.host.env.non_empty("UV_PYTHON"));
+        let given = self
+            .start
+            .option(&["-p", "--python"])
+            .or_else(|| self.host.env.non_empty("UV_PYTHON"));
         let wanted = match given {
             Some(given) => given.to_string_lossy().into_owned(),
             None => {
-                let Some(directory) = self.upward(from, ".python-version") else { return true };
+                let Some(directory) = self.upward(from, ".python-version") else {
+                    return true;
+                };
                 let text = self.text(directory.join(".python-version"));
                 let mut lines = text.lines().map(str::trim);
-                lines.find(|line| !line.is_empty() && !line.starts_with('#')).unwrap_or_default().to_owned()
+                lines
+                    .find(|line| !line.is_empty() && !line.starts_with('#'))
+                    .unwrap_or_default()
+                    .to_owned()
             }
         };
         let wanted = wanted.strip_prefix("python").unwrap_or(&wanted);
@@ -178,18 +230,27 @@ impl Search<'_> {
             Some(_) => self.path("VIRTUAL_ENV"),
             None => self.path("CONDA_PREFIX"),
         };
-        let is_base = self.host.env.get("CONDA_DEFAULT_ENV").is_some_and(|name| name == "base");
+        let is_base = self
+            .host
+            .env
+            .get("CONDA_DEFAULT_ENV")
+            .is_some_and(|name| name == "base");
         if let Some(active) = active.filter(|_| !is_base) {
             return Some(active);
         }
-        let from = self.given(&["-P", "--project"], "").unwrap_or_else(|| self.host.cwd.clone());
+        let from = self
+            .given(&["-P", "--project"], "")
+            .unwrap_or_else(|| self.host.cwd.clone());
         let root = self.upward(&from, "pyproject.toml")?;
         let general = self
             .path("POETRY_CONFIG_DIR")
             .or_else(|| Some(self.path("XDG_CONFIG_HOME")?.join("pypoetry")))
             .or_else(|| Some(self.host.home()?.join(".config/pypoetry")))
             .map(|directory| directory.join("config.toml"));
-        for config in [Some(root.join("poetry.toml")), general].into_iter().flatten() {
+        for config in [Some(root.join("poetry.toml")), general]
+            .into_iter()
+            .flatten()
+        {
             if project::is_outside_of_project(&self.text(config)) {
                 return None;
             }
@@ -198,12 +259,18 @@ impl Search<'_> {
     }
 
     fn pipenv(&mut self) -> Option<PathBuf> {
-        let is_active =
-            self.host.env.get("PIPENV_ACTIVE").is_none() && !self.is_on("PIPENV_IGNORE_VIRTUALENVS");
+        let is_active = self.host.env.get("PIPENV_ACTIVE").is_none()
+            && !self.is_on("PIPENV_IGNORE_VIRTUALENVS");
         let active = self.path("VIRTUAL_ENV").filter(|_| is_active);
         let root = self.upward(&self.host.cwd.clone(), "Pipfile");
         // Pipenv itself looks no further up.
-        let root = root.filter(|root| self.host.cwd.ancestors().take(3).any(|directory| directory == root));
+        let root = root.filter(|root| {
+            self.host
+                .cwd
+                .ancestors()
+                .take(3)
+                .any(|directory| directory == root)
+        });
         let Some(root) = root else { return active };
         let text = self.text(root.join("Pipfile"));
         let first = self.start.words.first()?.to_str()?;
@@ -217,7 +284,9 @@ impl Search<'_> {
             Some(_) => Some(self.is_on("PIPENV_VENV_IN_PROJECT")),
             None => project::is_in_project_of_pipfile(&text),
         };
-        is_in_project.unwrap_or_else(|| !self.has_pipenv_elsewhere(&root)).then(|| root.join(".venv"))
+        is_in_project
+            .unwrap_or_else(|| !self.has_pipenv_elsewhere(&root))
+            .then(|| root.join(".venv"))
     }
 
     /// True if Pipenv keeps an environment for a project of this name in its general directory, which comes first.
@@ -227,21 +296,38 @@ impl Search<'_> {
             .or_else(|| Some(self.path("XDG_DATA_HOME")?.join("virtualenvs")))
             .or_else(|| Some(self.host.home()?.join(".local/share/virtualenvs")));
         let Some(all) = all else { return false };
-        let name = root.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+        let name = root
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .to_lowercase();
         // Pipenv replaces letters that are special to shells, and cuts long names.
         let is_kept = |letter: &char| letter.is_alphanumeric() || "-_.".contains(*letter);
         let name: String = name.chars().take(42).take_while(is_kept).collect();
         let entries = self.host.list(&all).unwrap_or_default();
         self.program.watched.insert(all);
-        entries.iter().any(|entry| entry.name.to_string_lossy().to_lowercase().starts_with(&name))
+        entries.iter().any(|entry| {
+            entry
+                .name
+                .to_string_lossy()
+                .to_lowercase()
+                .starts_with(&name)
+        })
     }
 
     /// PDM keeps the path of the interpreter that it chose.
     fn pdm(&mut self) -> Option<PathBuf> {
-        let from = self.given(&["-p", "--project"], "").unwrap_or_else(|| self.host.cwd.clone());
+        let from = self
+            .given(&["-p", "--project"], "")
+            .unwrap_or_else(|| self.host.cwd.clone());
         let root = self.upward(&from, "pyproject.toml")?;
         let first = self.start.words.first()?;
-        if self.project(&root).scripts.iter().any(|name| first == name.as_str()) {
+        if self
+            .project(&root)
+            .scripts
+            .iter()
+            .any(|name| first == name.as_str())
+        {
             return None;
         }
         let python = PathBuf::from(self.text(root.join(".pdm-python")).trim());
@@ -250,12 +336,16 @@ impl Search<'_> {
 
     fn conda(&mut self, wrapper: &Path) -> Option<PathBuf> {
         if let Some(prefix) = self.start.option(&["-p", "--prefix"]) {
-            return Some(self.host.absolute(Path::new(prefix))).filter(|prefix| self.is_conda(prefix));
+            return Some(self.host.absolute(Path::new(prefix)))
+                .filter(|prefix| self.is_conda(prefix));
         }
         let bases = self.conda_bases(wrapper);
         let Some(name) = self.start.option(&["-n", "--name"]) else {
             let active = self.path("CONDA_PREFIX");
-            return active.into_iter().chain(bases).find(|prefix| self.is_conda(prefix));
+            return active
+                .into_iter()
+                .chain(bases)
+                .find(|prefix| self.is_conda(prefix));
         };
         if name == "base" || name == "root" {
             return bases.into_iter().find(|prefix| self.is_conda(prefix));
@@ -265,29 +355,50 @@ impl Search<'_> {
         }
         let mut collections: Vec<PathBuf> = Vec::new();
         for variable in ["CONDA_ENVS_PATH", "CONDA_ENVS_DIRS"] {
-            let value = self.host.env.non_empty(variable).map(OsStr::as_bytes).unwrap_or_default();
-            let parts = value.split(|byte| matches!(byte, b':' | b',')).filter(|part| !part.is_empty());
-            collections.extend(parts.map(|part| self.host.absolute(Path::new(OsStr::from_bytes(part)))));
+            let value = self
+                .host
+                .env
+                .non_empty(variable)
+                .map(OsStr::as_bytes)
+                .unwrap_or_default();
+            let parts = value
+                .split(|byte| matches!(byte, b':' | b','))
+                .filter(|part| !part.is_empty());
+            collections
+                .extend(parts.map(|part| self.host.absolute(Path::new(OsStr::from_bytes(part)))));
         }
         collections.extend(bases.iter().map(|base| base.join("envs")));
         collections.extend(self.host.home().map(|home| home.join(".conda/envs")));
-        collections.into_iter().map(|envs| envs.join(name)).find(|prefix| self.is_conda(prefix))
+        collections
+            .into_iter()
+            .map(|envs| envs.join(name))
+            .find(|prefix| self.is_conda(prefix))
     }
 
     /// Returns the prefixes in which conda itself may be installed: `PREFIX/bin/conda`, `PREFIX/condabin/conda`.
     fn conda_bases(&self, wrapper: &Path) -> Vec<PathBuf> {
-        let given = self.start.option(&["-r", "--root-prefix"]).map(PathBuf::from);
+        let given = self
+            .start
+            .option(&["-r", "--root-prefix"])
+            .map(PathBuf::from);
         let above = |path: &Path| Some(path.parent()?.parent()?.to_owned());
-        let named = ["MAMBA_ROOT_PREFIX", "CONDA_ROOT"].iter().filter_map(|name| self.path(name));
+        let named = ["MAMBA_ROOT_PREFIX", "CONDA_ROOT"]
+            .iter()
+            .filter_map(|name| self.path(name));
         let mut bases: Vec<PathBuf> = given.into_iter().chain(named).collect();
         bases.extend(self.path("CONDA_EXE").and_then(|path| above(&path)));
         if wrapper.file_name() == Some(OsStr::new("micromamba")) {
             let homes = self.host.home().into_iter();
             bases.extend(
-                homes.flat_map(|home| ["micromamba", ".local/share/mamba"].map(|name| home.join(name))),
+                homes.flat_map(|home| {
+                    ["micromamba", ".local/share/mamba"].map(|name| home.join(name))
+                }),
             );
         } else {
-            let paths = [Some(self.host.absolute(wrapper)), self.host.canonical(wrapper).ok()];
+            let paths = [
+                Some(self.host.absolute(wrapper)),
+                self.host.canonical(wrapper).ok(),
+            ];
             bases.extend(paths.into_iter().flatten().filter_map(|path| above(&path)));
         }
         bases
@@ -301,7 +412,9 @@ impl Search<'_> {
         let files: Vec<PathBuf> = scripts.chain([prefix.join("conda-meta/state")]).collect();
         self.program.watched.insert(directory);
         self.program.watched.extend(files.iter().cloned());
-        files.into_iter().find(|file| setting::sets(self.host, file, self.program))
+        files
+            .into_iter()
+            .find(|file| setting::sets(self.host, file, self.program))
     }
 
     fn is_conda(&mut self, prefix: &Path) -> bool {
@@ -316,7 +429,8 @@ impl Search<'_> {
         let is_root = self.path("_CONDA_ROOT").is_some_and(|root| root == prefix);
         let is_own = self.host.env.get("CONDA_DEFAULT_ENV").is_none_or(|name| {
             let is_base = name == "base" || name == "root";
-            name == prefix.as_os_str() || !is_base && prefix.file_name().is_none_or(|last| last == name)
+            name == prefix.as_os_str()
+                || !is_base && prefix.file_name().is_none_or(|last| last == name)
         });
         (is_own && !is_root).then_some(prefix)
     }
@@ -328,7 +442,8 @@ impl Search<'_> {
     }
 
     fn has_inline_metadata(&mut self, script: &Path) -> bool {
-        python::is_source(script) && project::has_inline_metadata(&self.text(self.host.absolute(script)))
+        python::is_source(script)
+            && project::has_inline_metadata(&self.text(self.host.absolute(script)))
     }
 
     fn project(&mut self, directory: &Path) -> Project {
@@ -356,17 +471,31 @@ impl Search<'_> {
 
     /// Returns the path in an option, or else in a variable.
     fn given(&self, options: &[&str], variable: &str) -> Option<PathBuf> {
-        let option = self.start.option(options).or_else(|| self.host.env.non_empty(variable));
+        let option = self
+            .start
+            .option(options)
+            .or_else(|| self.host.env.non_empty(variable));
         option.map(|path| self.host.absolute(Path::new(path)))
     }
 
     fn path(&self, variable: &str) -> Option<PathBuf> {
-        self.host.env.non_empty(variable).map(|path| self.host.absolute(Path::new(path)))
+        self.host
+            .env
+            .non_empty(variable)
+            .map(|path| self.host.absolute(Path::new(path)))
     }
 
     /// True if a variable is set and does not say no.
     fn is_on(&self, variable: &str) -> bool {
-        let value = self.host.env.non_empty(variable).and_then(OsStr::to_str).unwrap_or_default();
-        !matches!(value.to_ascii_lowercase().as_str(), "" | "0" | "false" | "no" | "off" | "f" | "n")
+        let value = self
+            .host
+            .env
+            .non_empty(variable)
+            .and_then(OsStr::to_str)
+            .unwrap_or_default();
+        !matches!(
+            value.to_ascii_lowercase().as_str(),
+            "" | "0" | "false" | "no" | "off" | "f" | "n"
+        )
     }
 }

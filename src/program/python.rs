@@ -46,10 +46,15 @@ pub(super) enum EntryKind {
 
 /// True if a program of this name is Python.
 pub(super) fn is_name(name: &OsStr) -> bool {
-    let Some(name) = name.to_str() else { return false };
-    let rest = name.strip_prefix("python").or_else(|| name.strip_prefix("pypy"));
+    let Some(name) = name.to_str() else {
+        return false;
+    };
+    let rest = name
+        .strip_prefix("python")
+        .or_else(|| name.strip_prefix("pypy"));
     rest.is_some_and(|rest| {
-        rest.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b't' | b'w' | b'd'))
+        rest.bytes()
+            .all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b't' | b'w' | b'd'))
     })
 }
 
@@ -65,7 +70,10 @@ pub(super) fn recognise(host: &Host, running: &Running) -> Option<Python> {
         return None;
     }
     let command_line = CommandLine::parse(&running.arguments);
-    let mut python = Python { command_line, ..Python::default() };
+    let mut python = Python {
+        command_line,
+        ..Python::default()
+    };
     python.find_directories(host, &running.executable, &real);
     python.add_named_directories(host);
     Some(python)
@@ -76,15 +84,22 @@ impl Python {
     pub(super) fn sites(&self, host: &Host) -> Vec<PathBuf> {
         let holds_packages = |directory: &Path| {
             let entries = host.listing(directory).unwrap_or_default();
-            let is_sign = |name: &OsStr| name.as_bytes().ends_with(b".dist-info") || name == "nvidia";
-            entries.iter().any(|entry| is_sign(&entry.name) || is_framework(host, directory, &entry.name))
+            let is_sign =
+                |name: &OsStr| name.as_bytes().ends_with(b".dist-info") || name == "nvidia";
+            entries
+                .iter()
+                .any(|entry| is_sign(&entry.name) || is_framework(host, directory, &entry.name))
         };
         let is_site = |entry: &&PathEntry| match entry.kind {
             EntryKind::Site => true,
             EntryKind::Own => holds_packages(&entry.directory),
             EntryKind::Standard => false,
         };
-        self.search.iter().filter(is_site).map(|entry| entry.directory.clone()).collect()
+        self.search
+            .iter()
+            .filter(is_site)
+            .map(|entry| entry.directory.clone())
+            .collect()
     }
 
     fn find_directories(&mut self, host: &Host, invoked: &Path, real: &Path) {
@@ -100,16 +115,25 @@ impl Python {
         let user_off = self.command_line.no_user_site || variable("PYTHONNOUSERSITE").is_some();
         // `PREFIX` or `PREFIX:EXEC_PREFIX`.
         let python_home = variable("PYTHONHOME").and_then(|home| {
-            home.as_bytes().split(|byte| *byte == b':').next().map(|p| PathBuf::from(OsStr::from_bytes(p)))
+            home.as_bytes()
+                .split(|byte| *byte == b':')
+                .next()
+                .map(|p| PathBuf::from(OsStr::from_bytes(p)))
         });
         if !safe_path && let Some(start) = self.start_directory(host) {
             // These would make it a place of installed packages. The program may write other files there.
-            let modules = catalog().frameworks.iter().flat_map(|framework| &framework.modules);
-            self.located.extend(modules.map(|module| start.join(module)));
+            let modules = catalog()
+                .frameworks
+                .iter()
+                .flat_map(|framework| &framework.modules);
+            self.located
+                .extend(modules.map(|module| start.join(module)));
             self.located.push(start.join("nvidia"));
             self.add(host, &start, EntryKind::Own);
         }
-        let elements = path.iter().flat_map(|path| path.as_bytes().split(|byte| *byte == b':'));
+        let elements = path
+            .iter()
+            .flat_map(|path| path.as_bytes().split(|byte| *byte == b':'));
         for element in elements {
             let directory = host.absolute(Path::new(OsStr::from_bytes(element)));
             self.add(host, &directory, EntryKind::Own);
@@ -127,7 +151,9 @@ impl Python {
         self.version = version_in_name(real)
             .or_else(|| environment.as_ref().and_then(|e| e.version.clone()))
             .or_else(|| newest_version(host, &base));
-        let Some(version) = self.version.clone() else { return };
+        let Some(version) = self.version.clone() else {
+            return;
+        };
         let library = |prefix: &Path, lib: &str| prefix.join(lib).join(&version);
 
         for lib in ["lib", "lib64"] {
@@ -141,9 +167,14 @@ impl Python {
         let mut sites = Vec::new();
         if let Some(environment) = &environment {
             self.read_from.push(environment.prefix.join("pyvenv.cfg"));
-            sites.extend(["lib", "lib64"].map(|lib| library(&environment.prefix, lib).join("site-packages")));
+            sites.extend(
+                ["lib", "lib64"].map(|lib| library(&environment.prefix, lib).join("site-packages")),
+            );
         }
-        if environment.as_ref().is_none_or(|environment| environment.has_system_packages) {
+        if environment
+            .as_ref()
+            .is_none_or(|environment| environment.has_system_packages)
+        {
             if !user_off {
                 // `site` reads this variable even with `-E`.
                 let given = host.env.non_empty("PYTHONUSERBASE").map(PathBuf::from);
@@ -152,7 +183,8 @@ impl Python {
             }
             let local = Some(Path::new("/usr/local")).filter(|_| base == Path::new("/usr"));
             for prefix in [base.as_path()].into_iter().chain(local) {
-                sites.extend(["lib", "lib64"].map(|lib| library(prefix, lib).join("site-packages")));
+                sites
+                    .extend(["lib", "lib64"].map(|lib| library(prefix, lib).join("site-packages")));
                 sites.push(library(prefix, "lib").join("dist-packages"));
             }
             sites.push(base.join("lib/python3/dist-packages"));
@@ -190,7 +222,11 @@ impl Python {
             Run::Code(_) | Run::Module(_) => Some(host.cwd.clone()),
             Run::Script(script) => {
                 let script = host.canonical(&host.absolute(script)).ok()?;
-                if host.is_directory(&script) { Some(script) } else { script.parent().map(Path::to_owned) }
+                if host.is_directory(&script) {
+                    Some(script)
+                } else {
+                    script.parent().map(Path::to_owned)
+                }
             }
             Run::Nothing | Run::Unknown => None,
         }
@@ -205,21 +241,33 @@ impl Python {
             EntryKind::Standard => {}
         }
         let directory = host.canonical(directory).ok()?;
-        if !host.is_directory(&directory) || self.search.iter().any(|entry| entry.directory == directory) {
+        if !host.is_directory(&directory)
+            || self.search.iter().any(|entry| entry.directory == directory)
+        {
             return None;
         }
-        self.search.push(PathEntry { directory: directory.clone(), kind });
+        self.search.push(PathEntry {
+            directory: directory.clone(),
+            kind,
+        });
         Some(directory)
     }
 
     /// Adds a directory of packages, and then the directories in its `.pth` files, as editable installs write them.
     fn add_site(&mut self, host: &Host, site: &Path, kind: EntryKind) {
-        let Some(site) = self.add(host, site, kind) else { return };
+        let Some(site) = self.add(host, site, kind) else {
+            return;
+        };
         let entries = host.listing(&site).unwrap_or_default();
-        for entry in entries.iter().filter(|entry| entry.name.as_bytes().ends_with(b".pth")) {
+        for entry in entries
+            .iter()
+            .filter(|entry| entry.name.as_bytes().ends_with(b".pth"))
+        {
             let file = site.join(&entry.name);
             self.read_from.push(file.clone());
-            let Ok(text) = host.read_text(&file) else { continue };
+            let Ok(text) = host.read_text(&file) else {
+                continue;
+            };
             self.startup.push((file, metadata::pth_code(&text)));
             for line in metadata::pth_directories(&text) {
                 let directory = site.join(line);
@@ -233,12 +281,18 @@ impl Python {
 /// Returns the file that Python runs for a script, which may be a directory.
 pub(super) fn main_file(host: &Host, script: &Path) -> PathBuf {
     let script = host.absolute(script);
-    if host.is_directory(&script) { script.join("__main__.py") } else { script }
+    if host.is_directory(&script) {
+        script.join("__main__.py")
+    } else {
+        script
+    }
 }
 
 /// True if a directory holds a package of a framework, for example one that was built in place.
 fn is_framework(host: &Host, directory: &Path, name: &OsStr) -> bool {
-    let is_module = name.to_str().is_some_and(|name| catalog().framework_of(name).is_some());
+    let is_module = name
+        .to_str()
+        .is_some_and(|name| catalog().framework_of(name).is_some());
     is_module && host.is_file(&directory.join(name).join("__init__.py"))
 }
 
@@ -255,7 +309,9 @@ impl VirtualEnvironment {
         let directory = invoked.parent()?;
         let beside = [Some(directory), directory.parent()];
         let (prefix, text) = beside.into_iter().flatten().find_map(|prefix| {
-            host.read_text(&prefix.join("pyvenv.cfg")).ok().map(|text| (prefix.to_owned(), text))
+            host.read_text(&prefix.join("pyvenv.cfg"))
+                .ok()
+                .map(|text| (prefix.to_owned(), text))
         })?;
         let values = metadata::pyvenv(&text);
         let version = values.get("version").or_else(|| values.get("version_info"));
@@ -266,7 +322,9 @@ impl VirtualEnvironment {
         // A free-threaded build has a `t` that the file does not mention.
         let present = |name: &String| host.is_directory(&prefix.join("lib").join(name));
         Some(VirtualEnvironment {
-            version: recorded.filter(present).or_else(|| newest_version(host, &prefix)),
+            version: recorded
+                .filter(present)
+                .or_else(|| newest_version(host, &prefix)),
             home: values.get("home").map(PathBuf::from),
             has_system_packages: values
                 .get("include-system-site-packages")
@@ -277,7 +335,10 @@ impl VirtualEnvironment {
 }
 
 fn prefix_of(bin: Option<&Path>, real: &Path) -> PathBuf {
-    bin.and_then(Path::parent).or_else(|| real.parent()?.parent()).unwrap_or(Path::new("/usr")).to_owned()
+    bin.and_then(Path::parent)
+        .or_else(|| real.parent()?.parent())
+        .unwrap_or(Path::new("/usr"))
+        .to_owned()
 }
 
 /// `/usr/bin/python3.12` keeps its modules in `python3.12`.
@@ -295,7 +356,10 @@ fn newest_version(host: &Host, prefix: &Path) -> Option<String> {
         digits.parse::<u32>().ok()
     };
     let names = entries.iter().filter_map(|entry| entry.name.to_str());
-    names.filter(|name| minor(name).is_some()).max_by_key(|name| minor(name)).map(str::to_owned)
+    names
+        .filter(|name| minor(name).is_some())
+        .max_by_key(|name| minor(name))
+        .map(str::to_owned)
 }
 
 #[cfg(test)]

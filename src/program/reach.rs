@@ -22,17 +22,28 @@ pub(super) fn within_reach(
     python: &Python,
     imports: &Imports,
 ) -> Option<Vec<Candidate>> {
-    let Candidates { host, sites, installed } = *candidates;
+    let Candidates {
+        host,
+        sites,
+        installed,
+    } = *candidates;
     let mut modules = imports::reached(host, python, installed, imports.installed.keys().cloned())?;
-    let frameworks = catalog().frameworks.iter().flat_map(|framework| &framework.modules);
+    let frameworks = catalog()
+        .frameworks
+        .iter()
+        .flat_map(|framework| &framework.modules);
     let names: Vec<&String> = frameworks
         .filter(|name| {
             !modules.contains(*name) && sites.iter().any(|site| host.is_directory(&site.join(name)))
         })
         .collect();
     if !names.is_empty() {
-        let below = modules.iter().flat_map(|module| sites.iter().map(move |site| site.join(module)));
-        let files: Vec<PathBuf> = below.flat_map(|module| source_files(host, &module)).collect();
+        let below = modules
+            .iter()
+            .flat_map(|module| sites.iter().map(move |site| site.join(module)));
+        let files: Vec<PathBuf> = below
+            .flat_map(|module| source_files(host, &module))
+            .collect();
         let named = parallel::map(&files, |file| named_in(host, file, &names));
         modules.extend(named.into_iter().flatten());
     }
@@ -41,8 +52,12 @@ pub(super) fn within_reach(
 
 /// Returns the source of a package, or of a module of one file.
 fn source_files(host: &Host, module: &Path) -> Vec<PathBuf> {
-    let prune =
-        |name: &OsStr| matches!(name.as_bytes(), b"__pycache__" | b"tests" | b"examples" | b"_examples");
+    let prune = |name: &OsStr| {
+        matches!(
+            name.as_bytes(),
+            b"__pycache__" | b"tests" | b"examples" | b"_examples"
+        )
+    };
     let mut files = host.walk(module, &prune);
     files.push(module.with_added_extension("py"));
     files.retain(|file| file.extension() == Some(OsStr::new("py")));
@@ -51,7 +66,9 @@ fn source_files(host: &Host, module: &Path) -> Vec<PathBuf> {
 
 /// Returns those of `names` that a file imports anywhere, or that are a whole string in it.
 fn named_in(host: &Host, file: &Path, names: &[&String]) -> BTreeSet<String> {
-    let Ok(text) = host.read(file) else { return BTreeSet::new() };
+    let Ok(text) = host.read(file) else {
+        return BTreeSet::new();
+    };
     let mut found: BTreeSet<String> = names
         .iter()
         .filter(|name| memmem::find(&text, name.as_bytes()).is_some())
@@ -59,8 +76,9 @@ fn named_in(host: &Host, file: &Path, names: &[&String]) -> BTreeSet<String> {
         .collect();
     if !found.is_empty() {
         let read = source::read(&text);
-        let imports =
-            |import: &Import, name: &str| import.level == 0 && import.module.split('.').next() == Some(name);
+        let imports = |import: &Import, name: &str| {
+            import.level == 0 && import.module.split('.').next() == Some(name)
+        };
         found.retain(|name| {
             read.imports.iter().any(|import| imports(import, name))
                 || read.strings.iter().any(|(_, text)| text == name)

@@ -29,10 +29,16 @@ impl FrameworkReader<'_> {
         let framework = self.framework;
         if !framework.cuda.is_empty() {
             let found = cuda.map(|cuda| (cuda.value.to_string(), cuda.file.clone()));
-            readings.push(Reading { sought: Sought::Cuda, found });
+            readings.push(Reading {
+                sought: Sought::Cuda,
+                found,
+            });
         }
         let mut search_first: Vec<First> = Vec::new();
-        for first in consumers.iter().flat_map(|consumer| First::rpath(&consumer.search_first)) {
+        for first in consumers
+            .iter()
+            .flat_map(|consumer| First::rpath(&consumer.search_first))
+        {
             if !search_first.contains(&first) {
                 search_first.push(first);
             }
@@ -41,27 +47,59 @@ impl FrameworkReader<'_> {
         let mut floors: BTreeMap<&str, Version> = BTreeMap::new();
         for family in framework.floor.keys() {
             let floor = self.floor(family).or_else(|| self.lower_bound(family));
-            let read = floor.as_ref().map(|floor| (floor.value.to_string(), floor.file.clone()));
-            readings.push(Reading { sought: Sought::Floor(family.clone()), found: read });
+            let read = floor
+                .as_ref()
+                .map(|floor| (floor.value.to_string(), floor.file.clone()));
+            readings.push(Reading {
+                sought: Sought::Floor(family.clone()),
+                found: read,
+            });
             let Some(floor) = floor else { continue };
             floors.insert(family, floor.value);
-            found.push(requirement(by, family, Want::AtLeast(floor.value), &floor.file));
+            found.push(requirement(
+                by,
+                family,
+                Want::AtLeast(floor.value),
+                &floor.file,
+            ));
         }
         for stem in &framework.dlopens {
-            let Some(family) = catalog().family_of_stem(stem) else { continue };
-            let floor = floors.get(family.name.as_str()).filter(|_| family.soname_is_version);
-            let major = if family.soname_is_version { self.major(&family.name) } else { None };
-            let major = major.or_else(|| floor.map(Version::major)).map(|major| major.to_string());
+            let Some(family) = catalog().family_of_stem(stem) else {
+                continue;
+            };
+            let floor = floors
+                .get(family.name.as_str())
+                .filter(|_| family.soname_is_version);
+            let major = if family.soname_is_version {
+                self.major(&family.name)
+            } else {
+                None
+            };
+            let major = major
+                .or_else(|| floor.map(Version::major))
+                .map(|major| major.to_string());
             // Some families have one suffix for every CUDA.
-            let of_cuda = || family.suffix(cuda.map_or(0, |cuda| cuda.value.major)).map(str::to_owned);
+            let of_cuda = || {
+                family
+                    .suffix(cuda.map_or(0, |cuda| cuda.value.major))
+                    .map(str::to_owned)
+            };
             let suffix = major.or_else(of_cuda);
-            let need = if framework.required_for_gpu.iter().flatten().any(|needed| needed == stem) {
+            let need = if framework
+                .required_for_gpu
+                .iter()
+                .flatten()
+                .any(|needed| needed == stem)
+            {
                 Need::Essential
             } else {
                 Need::Used
             };
             if suffix.is_none() {
-                readings.push(Reading { sought: Sought::Soname(stem.clone()), found: None });
+                readings.push(Reading {
+                    sought: Sought::Soname(stem.clone()),
+                    found: None,
+                });
             }
             let name = suffix.map(|suffix| format!("{stem}.so.{suffix}"));
             found.extend(opened_names(&name, by, &search_first, need));
@@ -72,38 +110,66 @@ impl FrameworkReader<'_> {
     /// Returns the oldest version that the package's own metadata allows, where no compiled-in version can be read.
     fn lower_bound(&self, family: &str) -> Option<Sourced<Version>> {
         let family = catalog().family(family)?;
-        self.framework.distributions.iter().find_map(|distribution| {
-            let requirements = self.installed.requirements(distribution)?;
-            let of_family = requirements.iter().filter(|requires| family.is_wheel(&requires.name));
-            let value = of_family.into_iter().find_map(Requires::lower_bound)?;
-            Some(Sourced {
-                value,
-                file: self.installed.distributions[distribution].directory.join("METADATA"),
+        self.framework
+            .distributions
+            .iter()
+            .find_map(|distribution| {
+                let requirements = self.installed.requirements(distribution)?;
+                let of_family = requirements
+                    .iter()
+                    .filter(|requires| family.is_wheel(&requires.name));
+                let value = of_family.into_iter().find_map(Requires::lower_bound)?;
+                Some(Sourced {
+                    value,
+                    file: self.installed.distributions[distribution]
+                        .directory
+                        .join("METADATA"),
+                })
             })
-        })
     }
 }
 
 /// Returns the versions that upstream tested with: `==` in METADATA, also through `cuda-toolkit[…]`.
 pub(super) fn pins(installed: &Installed<'_>, by: &Asker, distribution: &str) -> Vec<Requirement> {
-    let Some(known) = installed.distributions.get(distribution) else { return Vec::new() };
+    let Some(known) = installed.distributions.get(distribution) else {
+        return Vec::new();
+    };
     let file = known.directory.join("METADATA");
     let pin = |(_, requires): &(_, Requires)| {
-        let family = catalog().families.iter().find(|family| family.is_wheel(&requires.name))?;
-        Some(requirement(by, &family.name, Want::Recorded(requires.pinned()?), &file))
+        let family = catalog()
+            .families
+            .iter()
+            .find(|family| family.is_wheel(&requires.name))?;
+        Some(requirement(
+            by,
+            &family.name,
+            Want::Recorded(requires.pinned()?),
+            &file,
+        ))
     };
-    required(installed, distribution).iter().filter_map(pin).collect()
+    required(installed, distribution)
+        .iter()
+        .filter_map(pin)
+        .collect()
 }
 
 /// Returns the extras of a distribution that ask for wheels of NVIDIA's libraries, directly or through another
 /// distribution.
 pub(super) fn extras(installed: &Installed<'_>, distribution: &str) -> Vec<Extra> {
-    let Some(known) = installed.distributions.get(distribution) else { return Vec::new() };
+    let Some(known) = installed.distributions.get(distribution) else {
+        return Vec::new();
+    };
     let mut extras: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     for (extra, requires) in required(installed, distribution) {
-        let is_wheel = catalog().families.iter().any(|family| family.is_wheel(&requires.name));
+        let is_wheel = catalog()
+            .families
+            .iter()
+            .any(|family| family.is_wheel(&requires.name));
         if let Some(extra) = extra.filter(|_| is_wheel) {
-            extras.entry(extra).or_default().push((requires.name, requires.versions));
+            extras
+                .entry(extra)
+                .or_default()
+                .push((requires.name, requires.versions));
         }
     }
     let extra = |(name, wheels)| Extra {
@@ -122,7 +188,11 @@ fn required(installed: &Installed<'_>, distribution: &str) -> Vec<(Option<String
     for requires in installed.requirements(distribution).unwrap_or_default() {
         if !requires.extras.is_empty() {
             let through = installed.requirements(&requires.name).unwrap_or_default();
-            let asked = |r: &Requires| r.extra.as_ref().is_some_and(|extra| requires.extras.contains(extra));
+            let asked = |r: &Requires| {
+                r.extra
+                    .as_ref()
+                    .is_some_and(|extra| requires.extras.contains(extra))
+            };
             let asked = through.into_iter().filter(asked);
             required.extend(asked.map(|through| (requires.extra.clone(), through)));
         }
@@ -132,17 +202,31 @@ fn required(installed: &Installed<'_>, distribution: &str) -> Vec<(Option<String
 }
 
 fn requirement(by: &Asker, family: &str, want: Want, file: &Path) -> Requirement {
-    let by = Asker { file: file.to_owned(), ..by.clone() };
-    Requirement { family: family.to_owned(), want, need: Need::Used, by, search_first: Vec::new() }
+    let by = Asker {
+        file: file.to_owned(),
+        ..by.clone()
+    };
+    Requirement {
+        family: family.to_owned(),
+        want,
+        need: Need::Used,
+        by,
+        search_first: Vec::new(),
+    }
 }
 
 /// True if this version of a package opens a library in NVIDIA's wheels by absolute path, before all others.
 pub(super) fn opens_by_path(candidate: &Candidate, version: Option<&str>, stem: &str) -> bool {
-    let Some(framework) = candidate.framework else { return false };
+    let Some(framework) = candidate.framework else {
+        return false;
+    };
     // An unreadable version counts as new: the stricter answer.
     let version = version.and_then(leading_version);
     let is_since = |since: Version| version.is_none_or(|version| version >= since);
-    let some = framework.dlopens_some_wheels.as_ref().and_then(|stems| stems.get(stem).copied());
+    let some = framework
+        .dlopens_some_wheels
+        .as_ref()
+        .and_then(|stems| stems.get(stem).copied());
     let since = [framework.dlopens_wheels_since, some];
     candidate.is_told_wheels || since.into_iter().flatten().any(is_since)
 }
@@ -154,14 +238,22 @@ pub(super) fn wheels(host: &Host, sites: &[PathBuf], cuda_major: Option<u32>) ->
     for site in sites {
         let nvidia = site.join("nvidia");
         let entries = host.list(&nvidia).unwrap_or_default();
-        let names = entries.into_iter().filter_map(|entry| entry.name.into_string().ok());
+        let names = entries
+            .into_iter()
+            .filter_map(|entry| entry.name.into_string().ok());
         let (of_major, of_library): (Vec<String>, Vec<String>) =
             names.partition(|name| major_of(name).is_some());
         let is_own = |name: &String| cuda_major.is_none() || major_of(name) == cuda_major;
-        for name in of_library.into_iter().chain(of_major.into_iter().filter(is_own)) {
+        for name in of_library
+            .into_iter()
+            .chain(of_major.into_iter().filter(is_own))
+        {
             for below in ["lib", "nvvm/lib64"] {
                 let directory = nvidia.join(&name).join(below);
-                found.push(First { directory, rule: Before::AbsolutePath });
+                found.push(First {
+                    directory,
+                    rule: Before::AbsolutePath,
+                });
             }
         }
     }
@@ -175,7 +267,9 @@ fn major_of(name: &str) -> Option<u32> {
 
 /// `2.5.1+cu124` and `2.6.0.dev20250101` begin with a version that can be compared.
 fn leading_version(text: &str) -> Option<Version> {
-    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
+        .unwrap_or(text.len());
     text[..end].trim_end_matches('.').parse().ok()
 }
 
@@ -185,12 +279,21 @@ pub(super) fn bundled(consumer: &Consumer, by: &Asker) -> Option<Requirement> {
     let name = consumer.object.path.file_name()?.to_str()?;
     let (stem, suffix) = names::split(name)?;
     let stem = names::without_hash(stem)?;
-    let family = catalog().family_of_stem(stem).filter(|family| family.dlopens_own_members)?;
-    let version = suffix.parse::<Version>().ok().filter(|version| version.numbers().len() >= 3)?;
+    let family = catalog()
+        .family_of_stem(stem)
+        .filter(|family| family.dlopens_own_members)?;
+    let version = suffix
+        .parse::<Version>()
+        .ok()
+        .filter(|version| version.numbers().len() >= 3)?;
     let is_shim = family.is_shim(stem, Some(version.major()));
     Some(Requirement {
         family: family.name.clone(),
-        want: if is_shim { Want::Rest(version) } else { Want::Exactly(version) },
+        want: if is_shim {
+            Want::Rest(version)
+        } else {
+            Want::Exactly(version)
+        },
         need: Need::Essential,
         by: by.clone(),
         search_first: First::rpath(&consumer.search_first),

@@ -44,7 +44,10 @@ impl First {
     pub(super) fn rpath(directories: &[PathBuf]) -> Vec<First> {
         directories
             .iter()
-            .map(|directory| First { directory: directory.clone(), rule: Before::Rpath })
+            .map(|directory| First {
+                directory: directory.clone(),
+                rule: Before::Rpath,
+            })
             .collect()
     }
 }
@@ -73,7 +76,13 @@ impl Requirement {
 
     /// A requirement of the user.
     pub fn wished(family: &str, want: Want, by: Asker) -> Requirement {
-        Requirement { family: family.to_owned(), want, need: Need::Linked, by, search_first: Vec::new() }
+        Requirement {
+            family: family.to_owned(),
+            want,
+            need: Need::Linked,
+            by,
+            search_first: Vec::new(),
+        }
     }
 
     pub fn is_pinned(&self) -> bool {
@@ -82,7 +91,10 @@ impl Requirement {
 
     /// True if it comes from the user, and not from the program.
     pub fn is_by_person(&self) -> bool {
-        matches!(self.want, Want::Pinned(_) | Want::Within(_) | Want::Preferred(_) | Want::BuildIds(_))
+        matches!(
+            self.want,
+            Want::Pinned(_) | Want::Within(_) | Want::Preferred(_) | Want::BuildIds(_)
+        )
     }
 }
 
@@ -150,7 +162,13 @@ pub struct Asker {
 impl Asker {
     /// The user, in `file`, or by an option or a variable of that name.
     pub fn person(name: &str, file: PathBuf, line: Option<usize>) -> Asker {
-        Asker { name: name.to_owned(), file, line, cuda: None, standing: ImportCertainty::Imported }
+        Asker {
+            name: name.to_owned(),
+            file,
+            line,
+            cuda: None,
+            standing: ImportCertainty::Imported,
+        }
     }
 }
 
@@ -167,16 +185,28 @@ pub struct Load {
 
 impl Load {
     pub(super) fn path(path: &Path) -> Load {
-        Load { by: None, name: path.to_string_lossy().into_owned(), may_be_first: false }
+        Load {
+            by: None,
+            name: path.to_string_lossy().into_owned(),
+            may_be_first: false,
+        }
     }
 
     /// Returns the name or the absolute path that a requirement will open. Only constants of an object tell the object.
     pub(super) fn required(requirement: &Requirement, by: Option<&Path>) -> Option<Load> {
         let name = requirement.named()?;
-        let path = requirement.search_first.iter().find(|first| first.rule == Before::AbsolutePath);
-        let name =
-            path.map_or(name.to_owned(), |first| first.directory.join(name).to_string_lossy().into_owned());
-        Some(Load { by: by.map(Path::to_owned), name, may_be_first: by.is_some() })
+        let path = requirement
+            .search_first
+            .iter()
+            .find(|first| first.rule == Before::AbsolutePath);
+        let name = path.map_or(name.to_owned(), |first| {
+            first.directory.join(name).to_string_lossy().into_owned()
+        });
+        Some(Load {
+            by: by.map(Path::to_owned),
+            name,
+            may_be_first: by.is_some(),
+        })
     }
 }
 

@@ -32,7 +32,9 @@ pub fn locate(host: &Host, name: &OsStr) -> Result<PathBuf, Error> {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 Err(refused(typed, Refusal::PermissionDenied))
             }
-            Err(_) => Err(Error::NotFound { name: typed.to_owned() }),
+            Err(_) => Err(Error::NotFound {
+                name: typed.to_owned(),
+            }),
             Ok(stat) if stat.is_directory() => Err(refused(typed, Refusal::IsDirectory)),
             Ok(_) if !host.is_executable(typed) => Err(refused(typed, Refusal::PermissionDenied)),
             Ok(_) => Ok(typed.to_owned()),
@@ -42,10 +44,14 @@ pub fn locate(host: &Host, name: &OsStr) -> Result<PathBuf, Error> {
         return Ok(found);
     }
     // Like a shell, tells a missing file from one that cannot be run.
-    Err(match candidates(host, name).find(|file| host.is_file(file)) {
-        Some(file) => refused(&file, Refusal::PermissionDenied),
-        None => Error::NotFound { name: typed.to_owned() },
-    })
+    Err(
+        match candidates(host, name).find(|file| host.is_file(file)) {
+            Some(file) => refused(&file, Refusal::PermissionDenied),
+            None => Error::NotFound {
+                name: typed.to_owned(),
+            },
+        },
+    )
 }
 
 /// Follows links, `#!` lines and shims from the program to an executable. If the way is not known, a note is
@@ -56,14 +62,23 @@ pub(super) fn follow(
     arguments: &[OsString],
     program: &mut Program,
 ) -> Result<Option<Running>, Error> {
-    let mut running = Running { executable: host.absolute(path), arguments: arguments.to_vec() };
+    let mut running = Running {
+        executable: host.absolute(path),
+        arguments: arguments.to_vec(),
+    };
     program.watched.insert(running.executable.clone());
     for _ in 0..INTERPRETER_LIMIT {
         let file = running.executable.clone();
         let is_interpreter = file != host.absolute(path);
         let cannot_run = |error: io::Error| {
             if is_interpreter {
-                refused(path, Refusal::Interpreter { file: file.clone(), error })
+                refused(
+                    path,
+                    Refusal::Interpreter {
+                        file: file.clone(),
+                        error,
+                    },
+                )
             } else {
                 refused(&file, Refusal::System { error })
             }
@@ -101,12 +116,17 @@ pub(super) fn follow(
             running.executable = python;
             continue;
         }
-        let Some((interpreter, argument)) = interpreter_line(&start) else { return Ok(Some(running)) };
+        let Some((interpreter, argument)) = interpreter_line(&start) else {
+            return Ok(Some(running));
+        };
         let (interpreter, how, mut arguments) = through_env(host, interpreter, argument, program)?;
         program.step(how, &interpreter);
         arguments.push(file.into_os_string());
         arguments.append(&mut running.arguments);
-        running = Running { executable: interpreter, arguments };
+        running = Running {
+            executable: interpreter,
+            arguments,
+        };
     }
     Err(refused(path, Refusal::Circle))
 }
@@ -120,15 +140,21 @@ fn python_of_script(host: &Host, script: &Path, start: &[u8]) -> Option<PathBuf>
     }
     let text = host.read_start(script, SCRIPT_LIMIT).ok()?;
     let second = std::str::from_utf8(text.split(|byte| *byte == b'\n').nth(1)?).ok()?;
-    let command = second.strip_prefix("'''exec' ")?.strip_suffix(r#" "$0" "$@""#)?;
+    let command = second
+        .strip_prefix("'''exec' ")?
+        .strip_suffix(r#" "$0" "$@""#)?;
     let unquoted = |text: &str| {
-        let inner = ['"', '\''].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
+        let inner = ['"', '\'']
+            .iter()
+            .find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
         let plain = inner.unwrap_or(text).to_owned();
         (!plain.contains(['"', '\'', '$', '`', '\\'])).then_some(plain)
     };
     match command.strip_prefix(OWN_DIRECTORY) {
         Some(name) => Some(script.parent()?.join(unquoted(name)?)),
-        None => unquoted(command).map(PathBuf::from).filter(|path| path.is_absolute()),
+        None => unquoted(command)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute()),
     }
 }
 
@@ -143,37 +169,59 @@ fn through_env(
     let Some(argument) = argument.filter(|argument| !argument.is_empty()) else {
         return Ok((interpreter, StepKind::Interpreter, Vec::new()));
     };
-    let mut words = if is_env { words_of_env(&argument).into_iter() } else { Vec::new().into_iter() };
-    let Some(name) = words.next() else { return Ok((interpreter, StepKind::Interpreter, vec![argument])) };
+    let mut words = if is_env {
+        words_of_env(&argument).into_iter()
+    } else {
+        Vec::new().into_iter()
+    };
+    let Some(name) = words.next() else {
+        return Ok((interpreter, StepKind::Interpreter, vec![argument]));
+    };
     program.located.extend(candidates(host, &name));
-    Ok((host.absolute(&locate(host, &name)?), StepKind::Env, words.collect()))
+    Ok((
+        host.absolute(&locate(host, &name)?),
+        StepKind::Env,
+        words.collect(),
+    ))
 }
 
 /// Returns the command in an argument of env; empty where another environment or directory decides what runs.
 fn words_of_env(argument: &OsStr) -> Vec<OsString> {
     let env = wrappers().iter().find(|row| row.is_named("env"));
     let start = env.and_then(|row| options::read(row, &[argument.to_owned()], false).ok());
-    let Some(start) = start else { return Vec::new() };
-    let sets_deciding = start
-        .set
-        .iter()
-        .any(|(name, _)| DECIDING.iter().any(|known| name == known) || name.as_bytes().starts_with(b"LD_"));
-    let has_more =
-        [Meaning::Clears, Meaning::Unsets, Meaning::Directory].into_iter().any(|meaning| start.has(meaning));
-    if has_more || sets_deciding { Vec::new() } else { start.words }
+    let Some(start) = start else {
+        return Vec::new();
+    };
+    let sets_deciding = start.set.iter().any(|(name, _)| {
+        DECIDING.iter().any(|known| name == known) || name.as_bytes().starts_with(b"LD_")
+    });
+    let has_more = [Meaning::Clears, Meaning::Unsets, Meaning::Directory]
+        .into_iter()
+        .any(|meaning| start.has(meaning));
+    if has_more || sets_deciding {
+        Vec::new()
+    } else {
+        start.words
+    }
 }
 
 /// Returns the interpreter and its one argument, as the kernel reads them.
 fn interpreter_line(start: &[u8]) -> Option<(PathBuf, Option<OsString>)> {
     let line = start.strip_prefix(b"#!")?;
     let line = line[..memchr::memchr(b'\n', line).unwrap_or(line.len())].trim_ascii();
-    let cut = line.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(line.len());
+    let cut = line
+        .iter()
+        .position(|byte| matches!(byte, b' ' | b'\t'))
+        .unwrap_or(line.len());
     let (interpreter, argument) = (&line[..cut], line[cut..].trim_ascii());
     if interpreter.is_empty() {
         return None;
     }
     let argument = (!argument.is_empty()).then(|| OsString::from_vec(argument.to_vec()));
-    Some((PathBuf::from(OsString::from_vec(interpreter.to_vec())), argument))
+    Some((
+        PathBuf::from(OsString::from_vec(interpreter.to_vec())),
+        argument,
+    ))
 }
 
 /// The value of PATH, or else the directories in which the C library looks.
@@ -184,11 +232,17 @@ pub fn path_of(host: &Host) -> &OsStr {
 /// Returns the files of this name in the directories of PATH, in order. An empty element is the current directory.
 pub fn candidates(host: &Host, name: &OsStr) -> impl Iterator<Item = PathBuf> {
     let directories = path_of(host).as_bytes().split(|byte| *byte == b':');
-    directories.map(move |directory| host.absolute(Path::new(OsStr::from_bytes(directory))).join(name))
+    directories.map(move |directory| {
+        host.absolute(Path::new(OsStr::from_bytes(directory)))
+            .join(name)
+    })
 }
 
 fn refused(path: &Path, why: Refusal) -> Error {
-    Error::NotExecutable { path: path.to_owned(), why }
+    Error::NotExecutable {
+        path: path.to_owned(),
+        why,
+    }
 }
 
 #[cfg(test)]
@@ -199,7 +253,10 @@ mod tests {
     fn reads_interpreter_lines_as_the_kernel_does() {
         let read = |text: &str| {
             let (interpreter, argument) = interpreter_line(text.as_bytes())?;
-            Some((interpreter.to_str()?.to_owned(), argument.map(|a| a.into_string().unwrap())))
+            Some((
+                interpreter.to_str()?.to_owned(),
+                argument.map(|a| a.into_string().unwrap()),
+            ))
         };
         assert_eq!(read("#!/bin/sh\necho"), Some(("/bin/sh".into(), None)));
         assert_eq!(

@@ -25,12 +25,24 @@ pub(super) fn at_start(
     }
     let below_variable = |file: &String| {
         let (name, file) = file.strip_prefix('$')?.split_once('/')?;
-        let directory = host.env.non_empty(name).map(PathBuf::from).or_else(|| host.home())?;
+        let directory = host
+            .env
+            .non_empty(name)
+            .map(PathBuf::from)
+            .or_else(|| host.home())?;
         Some(host.absolute(&directory).join(file))
     };
     let own: Vec<PathBuf> = row.startup.iter().filter_map(below_variable).collect();
-    let general = row.startup.iter().filter(|file| file.starts_with('/')).map(PathBuf::from);
-    let sets = own.iter().cloned().chain(general).find(|file| sets(host, file, program));
+    let general = row
+        .startup
+        .iter()
+        .filter(|file| file.starts_with('/'))
+        .map(PathBuf::from);
+    let sets = own
+        .iter()
+        .cloned()
+        .chain(general)
+        .find(|file| sets(host, file, program));
     if sets.is_none() && row.has(&Part::Shell) && own.iter().any(|file| has(host, file, FOLLOWED)) {
         return Err(Note::StartsAnother);
     }
@@ -48,12 +60,21 @@ pub(super) fn moves(host: &Host, file: &Path) -> bool {
     let text = host.read_text(file).unwrap_or_default();
     let name = |line: &str| {
         let line = line.trim();
-        line.strip_prefix("export ").unwrap_or(line).split('=').next().unwrap_or_default().trim().to_owned()
+        line.strip_prefix("export ")
+            .unwrap_or(line)
+            .split('=')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_owned()
     };
-    text.lines().any(|line| matches!(name(line).as_str(), "PATH" | "VIRTUAL_ENV"))
+    text.lines()
+        .any(|line| matches!(name(line).as_str(), "PATH" | "VIRTUAL_ENV"))
 }
 
 fn has(host: &Host, file: &Path, words: &[&[u8]]) -> bool {
     let text = host.read(file).unwrap_or_default();
-    words.iter().any(|word| memchr::memmem::find(&text, word).is_some())
+    words
+        .iter()
+        .any(|word| memchr::memmem::find(&text, word).is_some())
 }

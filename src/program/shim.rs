@@ -24,11 +24,16 @@ pub(super) fn is_of_mise(file: &Path, real: &Path) -> bool {
 }
 
 pub(super) fn resolve(host: &Host, file: &Path, start: &[u8], program: &mut Program) -> Shim {
-    let Some((shims, name)) = file.parent().zip(file.file_name()) else { return Shim::No };
+    let Some((shims, name)) = file.parent().zip(file.file_name()) else {
+        return Shim::No;
+    };
     let is_script = start.starts_with(b"#!") && shims.file_name() == Some(OsStr::new("shims"));
-    let Some(root) = shims.parent().filter(|_| is_script) else { return Shim::No };
+    let Some(root) = shims.parent().filter(|_| is_script) else {
+        return Shim::No;
+    };
     let mentions_pyenv = |script: Vec<u8>| memchr::memmem::find(&script, b"pyenv\" exec").is_some();
-    if memchr::memmem::find(start, b"pyenv").is_none() && !host.read(file).is_ok_and(mentions_pyenv) {
+    if memchr::memmem::find(start, b"pyenv").is_none() && !host.read(file).is_ok_and(mentions_pyenv)
+    {
         return Shim::No;
     }
     let installed = root.join("versions");
@@ -36,7 +41,10 @@ pub(super) fn resolve(host: &Host, file: &Path, start: &[u8], program: &mut Prog
     let found = versions(host, root, program).iter().find_map(|version| {
         let candidate = match version.as_str() {
             "system" => next_on_path(host, name, shims)?,
-            version => installed.join(exact(host, &installed, version)?).join("bin").join(name),
+            version => installed
+                .join(exact(host, &installed, version)?)
+                .join("bin")
+                .join(name),
         };
         host.is_executable(&candidate).then_some(candidate)
     });
@@ -47,22 +55,35 @@ pub(super) fn resolve(host: &Host, file: &Path, start: &[u8], program: &mut Prog
 /// `system`.
 fn versions(host: &Host, root: &Path, program: &mut Program) -> Vec<String> {
     let split = |text: &str| -> Vec<String> {
-        let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+        let lines = text
+            .lines()
+            .filter(|line| !line.trim_start().starts_with('#'));
         let versions = lines.flat_map(|line| line.split([':', ' ', '\t']));
-        versions.filter(|version| !version.is_empty()).map(str::to_owned).collect()
+        versions
+            .filter(|version| !version.is_empty())
+            .map(str::to_owned)
+            .collect()
     };
     if let Some(given) = host.env.non_empty("PYENV_VERSION") {
         return split(&given.to_string_lossy());
     }
-    let start = host.env.non_empty("PYENV_DIR").map_or_else(|| host.cwd.clone(), PathBuf::from);
-    let local = start.ancestors().map(|directory| directory.join(".python-version"));
+    let start = host
+        .env
+        .non_empty("PYENV_DIR")
+        .map_or_else(|| host.cwd.clone(), PathBuf::from);
+    let local = start
+        .ancestors()
+        .map(|directory| directory.join(".python-version"));
     let files = local.chain([root.join("version")]);
     let chosen = files.map(|file| {
         let text = host.read_text(&file);
         program.watched.insert(file);
         split(&text.unwrap_or_default())
     });
-    chosen.into_iter().find(|versions| !versions.is_empty()).unwrap_or_else(|| vec!["system".to_owned()])
+    chosen
+        .into_iter()
+        .find(|versions| !versions.is_empty())
+        .unwrap_or_else(|| vec!["system".to_owned()])
 }
 
 /// Returns the directory of a version: its name, its name without `python-`, or the newest version that begins with it.
@@ -75,8 +96,14 @@ fn exact(host: &Host, installed: &Path, version: &str) -> Option<String> {
     let entries = host.list(installed).unwrap_or_default();
     let names = entries.iter().filter_map(|entry| entry.name.to_str());
     let number = |name: &str| name.parse::<Version>().ok();
-    let begins = |name: &&str| name.strip_prefix(plain).is_some_and(|rest| rest.starts_with('.'));
-    let newest = names.filter(begins).filter(|name| number(name).is_some()).max_by_key(|name| number(name));
+    let begins = |name: &&str| {
+        name.strip_prefix(plain)
+            .is_some_and(|rest| rest.starts_with('.'))
+    };
+    let newest = names
+        .filter(begins)
+        .filter(|name| number(name).is_some())
+        .max_by_key(|name| number(name));
     newest.map(str::to_owned)
 }
 

@@ -22,12 +22,19 @@ pub struct Significant {
 /// and reads no file: a cached start is found by the result.
 pub fn significant(host: &Host, program: &Path, command: &Command) -> Significant {
     let is_python = |path: &Path| path.file_name().is_some_and(python::is_name);
-    let every = || Significant { arguments: command.arguments.len(), directory: true, wrapper: true };
+    let every = || Significant {
+        arguments: command.arguments.len(),
+        directory: true,
+        wrapper: true,
+    };
     if wrapper::is_possible(program) {
         return every();
     }
     // The name may be a link to another wrapper, or to Python.
-    let real = host.read_link(program).ok().and_then(|_| host.canonical(program).ok());
+    let real = host
+        .read_link(program)
+        .ok()
+        .and_then(|_| host.canonical(program).ok());
     if real.as_ref().is_some_and(|real| wrapper::is_possible(real)) {
         return every();
     }
@@ -36,9 +43,17 @@ pub fn significant(host: &Host, program: &Path, command: &Command) -> Significan
         if matches!(&line.run, Run::Module(module) if wrapper::is_possible(Path::new(module))) {
             return every();
         }
-        return Significant { arguments: line.consumed, directory: true, wrapper: false };
+        return Significant {
+            arguments: line.consumed,
+            directory: true,
+            wrapper: false,
+        };
     }
     // A shim looks its program up from the current directory.
     let is_shim = program.parent().and_then(Path::file_name) == Some(OsStr::new("shims"));
-    Significant { arguments: 0, directory: is_shim, wrapper: false }
+    Significant {
+        arguments: 0,
+        directory: is_shim,
+        wrapper: false,
+    }
 }

@@ -24,7 +24,12 @@ use crate::variables::{self, LIBRARY_PATH, PRELOAD};
 /// A longer chain is two wrappers that start each other.
 const LIMIT: usize = 16;
 /// The variables that the stronger modes pin by.
-const PINNING: [&str; 4] = [variables::AUDIT, variables::PINS, variables::PINS_FOR, PRELOAD];
+const PINNING: [&str; 4] = [
+    variables::AUDIT,
+    variables::PINS,
+    variables::PINS_FOR,
+    PRELOAD,
+];
 /// The variable that names the shell for code.
 const SHELL: &str = "SHELL";
 
@@ -39,7 +44,10 @@ pub(super) struct Inside {
 
 /// True if a program or a module of this name may start another one.
 pub(super) fn is_possible(program: &Path) -> bool {
-    program.file_name().and_then(OsStr::to_str).is_some_and(may_be_wrapper)
+    program
+        .file_name()
+        .and_then(OsStr::to_str)
+        .is_some_and(may_be_wrapper)
 }
 
 /// Returns the variables that only wrappers read.
@@ -55,19 +63,34 @@ pub fn is_at_terminal() -> bool {
 /// Follows wrappers from `path`, which PATH finds for the command, as far as their programs are known.
 pub(super) fn open(outer: &Host, path: &Path, command: &Command, program: &mut Program) -> Inside {
     let arguments = command.arguments.clone();
-    let mut inside = Inside { program: path.to_owned(), arguments, host: None };
+    let mut inside = Inside {
+        program: path.to_owned(),
+        arguments,
+        host: None,
+    };
     let mut has_more = false;
     for _ in 0..LIMIT {
         let host = inside.host.as_ref().unwrap_or(outer);
-        let Some(way) = Way::find(host, &inside) else { return inside };
+        let Some(way) = Way::find(host, &inside) else {
+            return inside;
+        };
         let deeper = way.enter(has_more, program);
         has_more |= way.row.has(&Part::StandardInput);
         program.is_launched |= way.row.starts_several();
         match deeper {
             Ok(deeper) => {
-                program
-                    .step(StepKind::Wrapper, &deeper.host.as_ref().unwrap_or(host).absolute(&deeper.program));
-                inside = Inside { host: deeper.host.or(inside.host), ..deeper };
+                program.step(
+                    StepKind::Wrapper,
+                    &deeper
+                        .host
+                        .as_ref()
+                        .unwrap_or(host)
+                        .absolute(&deeper.program),
+                );
+                inside = Inside {
+                    host: deeper.host.or(inside.host),
+                    ..deeper
+                };
             }
             Err(note) => {
                 program.starts_nothing = note.is_none();
@@ -95,26 +118,54 @@ struct Way<'a> {
 
 impl<'a> Way<'a> {
     /// Finds the row of a program, by the name that was typed, or else by that of the file.
-    fn find(host: &'a Host, Inside { program, arguments, .. }: &'a Inside) -> Option<Way<'a>> {
+    fn find(
+        host: &'a Host,
+        Inside {
+            program, arguments, ..
+        }: &'a Inside,
+    ) -> Option<Way<'a>> {
         let row_of = |name: &str| wrappers().iter().find(|row| row.is_named(name));
         let name = program.file_name()?.to_str()?;
         if python::is_name(OsStr::new(name)) {
             let line = CommandLine::parse(arguments);
-            let Run::Module(module) = &line.run else { return None };
+            let Run::Module(module) = &line.run else {
+                return None;
+            };
             let name = format!("python -m {}", module.to_str()?);
             let row = row_of(&name)?;
-            let module = row.names.iter().find(|known| **known == name)?.rsplit(' ').next();
+            let module = row
+                .names
+                .iter()
+                .find(|known| **known == name)?
+                .rsplit(' ')
+                .next();
             let arguments = arguments.get(line.consumed..).unwrap_or_default();
-            return Some(Way { host, program, arguments, row, module });
+            return Some(Way {
+                host,
+                program,
+                arguments,
+                row,
+                module,
+            });
         }
-        let real = host.canonical(program).unwrap_or_else(|_| program.to_owned());
+        let real = host
+            .canonical(program)
+            .unwrap_or_else(|_| program.to_owned());
         let of_directory = || wrappers().iter().find(|row| is_in_directory(row, program));
-        let row = row_of(name).or_else(of_directory).or_else(|| row_of(real.file_name()?.to_str()?))?;
+        let row = row_of(name)
+            .or_else(of_directory)
+            .or_else(|| row_of(real.file_name()?.to_str()?))?;
         // No wrapper of this name uses NVIDIA's libraries, so this is another program.
         if !row.uses_gpu && executable::own_library(host, &real).is_some() {
             return None;
         }
-        Some(Way { host, program, arguments, row, module: None })
+        Some(Way {
+            host,
+            program,
+            arguments,
+            row,
+            module: None,
+        })
     }
 
     fn enter(&self, has_more: bool, program: &mut Program) -> Deeper {
@@ -128,7 +179,9 @@ impl<'a> Way<'a> {
             let leaves = starts || is_in_directory(row, self.program);
             return Err(leaves.then_some(Note::Elsewhere));
         }
-        let real = host.canonical(self.program).unwrap_or_else(|_| self.program.to_owned());
+        let real = host
+            .canonical(self.program)
+            .unwrap_or_else(|_| self.program.to_owned());
         // The loader of a program with other rights always drops these variables.
         let is_secure = executable::secure_execution(host, &real).is_some();
         program.watched.extend([host.absolute(self.program), real]);
@@ -140,7 +193,9 @@ impl<'a> Way<'a> {
         }
         let is_shell = row.has(&Part::Shell);
         let start = match line {
-            Ok(start) if self.shell_code(&start).is_some_and(options::starts_nothing) => return Err(None),
+            Ok(start) if self.shell_code(&start).is_some_and(options::starts_nothing) => {
+                return Err(None);
+            }
             Ok(start) if !self.is_undecided(program) => start,
             // The program comes from standard input.
             Err(Ending::Empty) if has_more || is_shell && !is_at_terminal() => {
@@ -150,10 +205,12 @@ impl<'a> Way<'a> {
             Err(Ending::Elsewhere) => return Err(Some(Note::Elsewhere)),
             Err(Ending::Unknown) | Ok(_) => return Err(Some(Note::StartsAnother)),
         };
-        program.undone.extend(PINNING.into_iter().filter(|variable| {
-            start.set.iter().any(|(name, _)| name == variable)
-                || start.values(Meaning::Unsets).any(|name| name == *variable)
-        }));
+        program
+            .undone
+            .extend(PINNING.into_iter().filter(|variable| {
+                start.set.iter().any(|(name, _)| name == variable)
+                    || start.values(Meaning::Unsets).any(|name| name == *variable)
+            }));
         if start.has(Meaning::User) {
             self.loses(EnvironmentLoss::Rights, program);
         }
@@ -171,7 +228,9 @@ impl<'a> Way<'a> {
         }
         if let Some(finder) = self.row.finder {
             let found = project::find(host, finder, self.program, start, program);
-            let found = found.ok_or_else(|| Note::EnvironmentNotKnown { wrapper: self.name() })?;
+            let found = found.ok_or_else(|| Note::EnvironmentNotKnown {
+                wrapper: self.name(),
+            })?;
             let mut path = found.prefix.join("bin").into_os_string();
             path.push(":");
             path.push(resolve::path_of(host));
@@ -184,18 +243,29 @@ impl<'a> Way<'a> {
             }
         }
         let host = changed.as_ref().unwrap_or(self.host);
-        let mut words = self.words(host, start, program).unwrap_or_default().into_iter();
+        let mut words = self
+            .words(host, start, program)
+            .unwrap_or_default()
+            .into_iter();
         let name = words.next().ok_or(Note::StartsAnother)?;
         // A new program in an earlier directory would be started instead.
         if !name.as_bytes().contains(&b'/') {
             program.located.extend(resolve::candidates(host, &name));
         }
         let program = resolve::locate(host, &name).map_err(|_| Note::StartsAnother)?;
-        Ok(Inside { program, arguments: words.collect(), host: changed })
+        Ok(Inside {
+            program,
+            arguments: words.collect(),
+            host: changed,
+        })
     }
 
     fn name(&self) -> String {
-        self.program.file_name().unwrap_or_default().to_string_lossy().into_owned()
+        self.program
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
     }
 
     /// Records that this wrapper keeps the environment of cudarun from the program; the outermost wrapper counts.
@@ -205,7 +275,11 @@ impl<'a> Way<'a> {
 
     fn shell_code<'s>(&self, start: &'s Start) -> Option<&'s OsStr> {
         let is_code = self.row.has(&Part::Shell) && start.option(&["-c"]).is_some();
-        start.words.first().filter(|_| is_code).map(OsString::as_os_str)
+        start
+            .words
+            .first()
+            .filter(|_| is_code)
+            .map(OsString::as_os_str)
     }
 
     /// True if a variable or a file decides which program starts, in a way that is not followed.
@@ -228,9 +302,18 @@ impl<'a> Way<'a> {
         if start.set.is_empty() && !unsets && !clears && directory.is_none() {
             return None;
         }
-        let mut env = if clears { Environment::default() } else { host.env.clone() };
-        start.values(Meaning::Unsets).for_each(|name| env.remove(name));
-        start.set.iter().for_each(|(name, value)| env.set(name, value));
+        let mut env = if clears {
+            Environment::default()
+        } else {
+            host.env.clone()
+        };
+        start
+            .values(Meaning::Unsets)
+            .for_each(|name| env.remove(name));
+        start
+            .set
+            .iter()
+            .for_each(|(name, value)| env.set(name, value));
         let directory = directory.map(|directory| host.absolute(Path::new(directory)));
         let directory = directory.map(|directory| host.canonical(&directory).unwrap_or(directory));
         Some(host.inside(env, directory.unwrap_or_else(|| host.cwd.clone())))
@@ -255,16 +338,28 @@ impl<'a> Way<'a> {
         }
         let is_module = start.has(Meaning::Module);
         let python = if row.has(&Part::Script) && !start.has(Meaning::Program) {
-            let given = row.interpreter.as_ref().and_then(|name| host.env.non_empty(name));
-            given.map(OsStr::to_owned).or_else(|| self.own_python(host, program))?
+            let given = row
+                .interpreter
+                .as_ref()
+                .and_then(|name| host.env.non_empty(name));
+            given
+                .map(OsStr::to_owned)
+                .or_else(|| self.own_python(host, program))?
         // uv starts a file of Python's with Python.
-        } else if is_module || row.finder == Some(Finder::Uv) && python::is_source(Path::new(first)) {
+        } else if is_module || row.finder == Some(Finder::Uv) && python::is_source(Path::new(first))
+        {
             OsString::from("python")
         } else {
             return Some(start.words.clone());
         };
         let module = is_module.then(|| OsString::from("-m"));
-        Some([python].into_iter().chain(module).chain(start.words.iter().cloned()).collect())
+        Some(
+            [python]
+                .into_iter()
+                .chain(module)
+                .chain(start.words.iter().cloned())
+                .collect(),
+        )
     }
 
     /// Returns the Python that a wrapper written in Python runs in.
@@ -273,34 +368,51 @@ impl<'a> Way<'a> {
             return Some(self.program.as_os_str().to_owned());
         }
         let mut own = Program::new(self.program.to_owned());
-        let running = resolve::follow(host, self.program, &[], &mut own).ok().flatten();
+        let running = resolve::follow(host, self.program, &[], &mut own)
+            .ok()
+            .flatten();
         program.watched.append(&mut own.watched);
         program.located.append(&mut own.located);
         let python = running?.executable;
-        python.file_name().is_some_and(python::is_name).then(|| python.into_os_string())
+        python
+            .file_name()
+            .is_some_and(python::is_name)
+            .then(|| python.into_os_string())
     }
 }
 
 /// Returns how the command line sets or unsets a library path, or preloads a library.
 fn loss_by(start: &Start) -> Option<EnvironmentLoss> {
     let is_library = |element: &OsString| executable::is_library(&element.to_string_lossy());
-    let set = start.set.iter().find_map(|(name, value)| match name.to_str()? {
-        LIBRARY_PATH => Some(LIBRARY_PATH),
-        PRELOAD => preload_elements(value).iter().any(is_library).then_some(PRELOAD),
-        _ => None,
-    });
+    let set = start
+        .set
+        .iter()
+        .find_map(|(name, value)| match name.to_str()? {
+            LIBRARY_PATH => Some(LIBRARY_PATH),
+            PRELOAD => preload_elements(value)
+                .iter()
+                .any(is_library)
+                .then_some(PRELOAD),
+            _ => None,
+        });
     if let Some(variable) = set {
         Some(EnvironmentLoss::Sets { variable })
     } else if start.has(Meaning::Clears) {
         Some(EnvironmentLoss::Clears)
     } else {
-        let unsets = start.values(Meaning::Unsets).any(|name| name == LIBRARY_PATH);
-        unsets.then_some(EnvironmentLoss::Unsets { variable: LIBRARY_PATH })
+        let unsets = start
+            .values(Meaning::Unsets)
+            .any(|name| name == LIBRARY_PATH);
+        unsets.then_some(EnvironmentLoss::Unsets {
+            variable: LIBRARY_PATH,
+        })
     }
 }
 
 /// True if a row names the whole directory of a program: `snap/bin/*`.
 fn is_in_directory(row: &Wrapper, program: &Path) -> bool {
     let mut directories = row.names.iter().filter_map(|name| name.strip_suffix("/*"));
-    program.parent().is_some_and(|directory| directories.any(|end| directory.ends_with(end)))
+    program
+        .parent()
+        .is_some_and(|directory| directories.any(|end| directory.ends_with(end)))
 }

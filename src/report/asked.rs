@@ -13,19 +13,34 @@ pub(super) fn demand(demand: &Demand) -> String {
         Demand::DriverCuda(range) => format!("a driver with CUDA {range}"),
         Demand::Cuda(range) => format!("CUDA {range}"),
         Demand::Gpu(range) => format!("compute capability {range}"),
-        Demand::Brand { name, is_not: false } => format!("a GPU of the brand {}", show(name)),
+        Demand::Brand {
+            name,
+            is_not: false,
+        } => format!("a GPU of the brand {}", show(name)),
         Demand::Brand { name, is_not: true } => format!("no GPU of the brand {}", show(name)),
         Demand::Code(code) => {
             let names: Vec<String> = code.iter().map(ToString::to_string).collect();
             format!("a GPU for {}", names.join(" "))
         }
         Demand::Any(alternatives) => {
-            let all = |demands: &Vec<Demand>| list(&demands.iter().map(self::demand).collect::<Vec<_>>());
+            let all =
+                |demands: &Vec<Demand>| list(&demands.iter().map(self::demand).collect::<Vec<_>>());
             let alternatives: Vec<String> = alternatives.iter().map(all).collect();
             // NVIDIA's images repeat one condition for a dozen brands.
             let more = alternatives.len().saturating_sub(3);
-            let more = if more > 0 { format!(", or one of {more} more") } else { String::new() };
-            format!("{}{more}", alternatives.into_iter().take(3).collect::<Vec<_>>().join(", or "))
+            let more = if more > 0 {
+                format!(", or one of {more} more")
+            } else {
+                String::new()
+            };
+            format!(
+                "{}{more}",
+                alternatives
+                    .into_iter()
+                    .take(3)
+                    .collect::<Vec<_>>()
+                    .join(", or ")
+            )
         }
     }
 }
@@ -75,13 +90,19 @@ pub(super) fn broken(broken: &Broken, style: Style) -> String {
         vec!["found".to_owned(), has(&broken.has, demand)],
     ];
     let help = match demand {
-        Demand::Code(_) => "  no library path can help; CUDA_VISIBLE_DEVICES= starts it without the GPU\n",
+        Demand::Code(_) => {
+            "  no library path can help; CUDA_VISIBLE_DEVICES= starts it without the GPU\n"
+        }
         _ if by_name.starts_with("NVIDIA_REQUIRE_") => {
             "  no library path can help; NVIDIA_DISABLE_REQUIRE=1 ignores the image's requirements\n"
         }
         _ => "  no library path can help\n",
     };
-    format!("{} {wrong}\n{}{help}", style.error("error:"), style.columns("  ", &rows))
+    format!(
+        "{} {wrong}\n{}{help}",
+        style.error("error:"),
+        style.columns("  ", &rows)
+    )
 }
 
 /// The machine's side of a demand.
@@ -97,7 +118,11 @@ fn has(has: &MachineFacts, demand: &Demand) -> String {
     };
     let mut gpus: Vec<String> = has.gpus.iter().map(of_gpu).collect();
     gpus.dedup();
-    let gpus = if gpus.is_empty() { "no GPU".to_owned() } else { gpus.join("; ") };
+    let gpus = if gpus.is_empty() {
+        "no GPU".to_owned()
+    } else {
+        gpus.join("; ")
+    };
     match demand {
         Demand::Driver(_) | Demand::DriverCuda(_) => driver,
         Demand::Gpu(_) | Demand::Brand { .. } | Demand::Code(_) => gpus,
@@ -112,7 +137,11 @@ pub(super) fn contradiction(contradiction: &Contradiction, style: Style) -> Stri
     }
     let row = |member: &ContradictionSide| {
         let what = member.family.as_deref().map_or("machine", family);
-        vec![what.to_owned(), wants_of(member), style.dim(&by_and_place(&member.by))]
+        vec![
+            what.to_owned(),
+            wants_of(member),
+            style.dim(&by_and_place(&member.by)),
+        ]
     };
     let rows: Vec<Vec<String>> = contradiction.members.iter().map(row).collect();
     format!(
@@ -126,8 +155,15 @@ fn wants_of(member: &ContradictionSide) -> String {
         return self::demand(demand);
     }
     let wants = wants(&member.wants);
-    let has_symbols = member.wants.iter().any(|want| matches!(want, Want::Symbols(_)));
-    if wants.is_empty() && has_symbols { "the symbols that it imports".to_owned() } else { wants }
+    let has_symbols = member
+        .wants
+        .iter()
+        .any(|want| matches!(want, Want::Symbols(_)));
+    if wants.is_empty() && has_symbols {
+        "the symbols that it imports".to_owned()
+    } else {
+        wants
+    }
 }
 
 pub fn caution(caution: &Caution) -> String {
@@ -149,7 +185,10 @@ pub fn caution(caution: &Caution) -> String {
         Caution::CannotCompile { of, gpu, cuda, by } => {
             let range = match cuda.as_slice() {
                 [since, last] => format!("{since} to {last}"),
-                _ => format!("{} or newer", list(&cuda.iter().map(ToString::to_string).collect::<Vec<_>>())),
+                _ => format!(
+                    "{} or newer",
+                    list(&cuda.iter().map(ToString::to_string).collect::<Vec<_>>())
+                ),
             };
             let remedy = match by {
                 Some(by) => format!(
@@ -165,14 +204,31 @@ pub fn caution(caution: &Caution) -> String {
         }
         Caution::Combination { of, effect, remedy } => {
             let of: Vec<String> = of.iter().map(|of| title(of)).collect();
-            format!("known problem of {}: {}; {} is known to work", list(&of), show(effect), show(remedy))
+            format!(
+                "known problem of {}: {}; {} is known to work",
+                list(&of),
+                show(effect),
+                show(remedy)
+            )
         }
         Caution::Unserved { by, gpus } => {
             let gpus: Vec<String> = gpus.iter().map(show).collect();
-            format!("{} has no code for the GPU of this machine: {}", title(by), list(&gpus))
+            format!(
+                "{} has no code for the GPU of this machine: {}",
+                title(by),
+                list(&gpus)
+            )
         }
-        Caution::LeavesOut { gpu, capability, by } => {
-            format!("{} has no code for {} (compute capability {capability})", title(by), show(gpu))
+        Caution::LeavesOut {
+            gpu,
+            capability,
+            by,
+        } => {
+            format!(
+                "{} has no code for {} (compute capability {capability})",
+                title(by),
+                show(gpu)
+            )
         }
     }
 }

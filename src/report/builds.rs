@@ -33,14 +33,25 @@ pub fn listed_toolkits(inventory: &Inventory, verbosity: u8, style: Style) -> St
             rows.push(row(toolkit, style));
             if verbosity > 0 {
                 rows.extend(toolkit.parts.iter().map(|(part, found)| {
-                    let release = found.release.as_ref().map_or_else(String::new, ToString::to_string);
-                    let cells =
-                        [format!("  {}", part.file_name()), String::new(), release, show(&found.path)];
+                    let release = found
+                        .release
+                        .as_ref()
+                        .map_or_else(String::new, ToString::to_string);
+                    let cells = [
+                        format!("  {}", part.file_name()),
+                        String::new(),
+                        release,
+                        show(&found.path),
+                    ];
                     cells.map(|cell| style.dim(&cell)).to_vec()
                 }));
             }
         }
-        format!("{}\n\n{}", style.good(&counted(shown.len(), "toolkit")), style.columns("", &rows))
+        format!(
+            "{}\n\n{}",
+            style.good(&counted(shown.len(), "toolkit")),
+            style.columns("", &rows)
+        )
     };
     if toolkits.len() > shown.len() {
         let more = counted(toolkits.len() - shown.len(), "directory");
@@ -58,7 +69,9 @@ pub fn listed_toolkits(inventory: &Inventory, verbosity: u8, style: Style) -> St
 fn row(toolkit: &Toolkit, style: Style) -> Vec<String> {
     let mut row = vec![
         words::version(toolkit.release.as_ref()),
-        toolkit.newest_gcc.map_or_else(String::new, |newest| format!("≤ {newest}")),
+        toolkit
+            .newest_gcc
+            .map_or_else(String::new, |newest| format!("≤ {newest}")),
         toolkit.origin.word().to_owned(),
         show(&toolkit.root),
     ];
@@ -72,28 +85,58 @@ pub(super) fn build(plan: &BuildPlan, style: Style) -> String {
     let toolkit = &plan.toolkit;
     let mut rows = Vec::new();
     if let Some(framework) = &plan.framework {
-        let needs = format!("CUDA {}  {}  {}", framework.cuda, show(&framework.name), show(&framework.file));
+        let needs = format!(
+            "CUDA {}  {}  {}",
+            framework.cuda,
+            show(&framework.name),
+            show(&framework.file)
+        );
         rows.push(vec!["needs".to_owned(), needs]);
     }
-    let place = if plan.spec.is_some() { ", through a view" } else { "" };
-    rows.push(vec!["toolkit".to_owned(), format!("{}{place}", title(toolkit))]);
+    let place = if plan.spec.is_some() {
+        ", through a view"
+    } else {
+        ""
+    };
+    rows.push(vec![
+        "toolkit".to_owned(),
+        format!("{}{place}", title(toolkit)),
+    ]);
     let problems = toolkit.problems.iter().filter(|_| plan.spec.is_some());
-    rows.extend(problems.map(|one| vec![String::new(), format!("the view helps: {}", problem(one))]));
+    rows.extend(
+        problems.map(|one| vec![String::new(), format!("the view helps: {}", problem(one))]),
+    );
     if let Some(compiler) = &plan.host_compiler {
-        let newest =
-            toolkit.newest_gcc.map(|newest| format!(": it accepts GCC up to {newest}")).unwrap_or_default();
-        rows.push(vec!["compiler".to_owned(), format!("{}{newest}", show(&compiler.path))]);
+        let newest = toolkit
+            .newest_gcc
+            .map(|newest| format!(": it accepts GCC up to {newest}"))
+            .unwrap_or_default();
+        rows.push(vec![
+            "compiler".to_owned(),
+            format!("{}{newest}", show(&compiler.path)),
+        ]);
     }
     if !plan.gpus.is_empty() {
         let gpus: Vec<String> = plan.gpus.iter().map(ToString::to_string).collect();
-        rows.push(vec!["gpus".to_owned(), format!("compute capability {}", gpus.join(", "))]);
+        rows.push(vec![
+            "gpus".to_owned(),
+            format!("compute capability {}", gpus.join(", ")),
+        ]);
     }
     for toolkit in &plan.passed_over {
         rows.push(vec!["passed over".to_owned(), title(toolkit)]);
     }
-    rows.extend(plan.rejected.iter().filter(|rejected| is_of_interest(rejected)).map(|rejected| {
-        vec!["rejected".to_owned(), format!("{}: {}", title(&rejected.toolkit), reason(&rejected.reason))]
-    }));
+    rows.extend(
+        plan.rejected
+            .iter()
+            .filter(|rejected| is_of_interest(rejected))
+            .map(|rejected| {
+                vec![
+                    "rejected".to_owned(),
+                    format!("{}: {}", title(&rejected.toolkit), reason(&rejected.reason)),
+                ]
+            }),
+    );
     let mut text = format!("{}\n{}", style.strong("build"), style.columns("  ", &rows));
     for line in build_remarks(plan) {
         text.push_str(&format!("  {line}\n"));
@@ -107,23 +150,36 @@ pub(super) fn compilers(compilers: &Compilers, style: Style) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    format!("{}\n{}\n", style.strong("compilers"), style.columns("  ", &rows))
+    format!(
+        "{}\n{}\n",
+        style.strong("compilers"),
+        style.columns("  ", &rows)
+    )
 }
 
 pub(super) fn compiler_lines(compilers: &Compilers) -> impl Iterator<Item = String> {
     let lacks = |CompilerLack { package, part, old }: &CompilerLack| match old {
         None => format!("{} finds no {}", show(package), part.file_name()),
-        Some(old) => format!("{} finds {} {old}, too old for a GPU here", show(package), part.file_name()),
+        Some(old) => format!(
+            "{} finds {} {old}, too old for a GPU here",
+            show(package),
+            part.file_name()
+        ),
     };
     let supplied = compilers.supplied.iter().map(move |supply| {
-        let change = Change { name: supply.variable.clone().into(), value: Some(supply.value.clone()) };
+        let change = Change {
+            name: supply.variable.clone().into(),
+            value: Some(supply.value.clone()),
+        };
         let set = shell_change(&change, Dialect::Sh).unwrap_or_default();
         let (variable, value) = (show(&supply.variable), show(&supply.value));
         let given = match supply.withheld {
             None => set,
             Some(Withheld::StartsPrograms) => format!("{NOT_SET}{set}"),
             Some(Withheld::Blank) => format!("{variable} cannot hold the blank in {value}"),
-            Some(Withheld::NamesFile) => format!("{variable} names a file, add this to it: {value}"),
+            Some(Withheld::NamesFile) => {
+                format!("{variable} names a file, add this to it: {value}")
+            }
         };
         format!("{}: {}", lacks(&supply.lack), given.trim_end())
     });
@@ -133,24 +189,38 @@ pub(super) fn compiler_lines(compilers: &Compilers) -> impl Iterator<Item = Stri
 
 /// The remarks about a build that a person must know of.
 pub fn build_remarks(plan: &BuildPlan) -> Vec<String> {
-    let overridden = plan.overridden.iter().map(|Overridden(name, value, against)| {
-        let why = match against {
-            Some(against) => format!("does not fit ({})", reason(against)),
-            None => "names another toolkit than a variable that goes before it".to_owned(),
-        };
-        format!("{name}={} {why}, so this build gets {}", show(value), title(&plan.toolkit))
-    });
+    let overridden = plan
+        .overridden
+        .iter()
+        .map(|Overridden(name, value, against)| {
+            let why = match against {
+                Some(against) => format!("does not fit ({})", reason(against)),
+                None => "names another toolkit than a variable that goes before it".to_owned(),
+            };
+            format!(
+                "{name}={} {why}, so this build gets {}",
+                show(value),
+                title(&plan.toolkit)
+            )
+        });
     let mut remarks: Vec<String> = overridden.collect();
     if let Some(framework) = plan.framework.as_ref().filter(|_| plan.is_isolated) {
         let name = framework.name.split(' ').next().unwrap_or_default();
-        remarks.push(format!("this command builds without {}: add --no-build-isolation", show(name)));
+        remarks.push(format!(
+            "this command builds without {}: add --no-build-isolation",
+            show(name)
+        ));
     }
     remarks
 }
 
 /// `CUDA 12.4.131 in /usr/local/cuda-12.4`
 fn title(toolkit: &Toolkit) -> String {
-    format!("CUDA {} in {}", words::version(toolkit.release.as_ref()), show(&toolkit.root))
+    format!(
+        "CUDA {} in {}",
+        words::version(toolkit.release.as_ref()),
+        show(&toolkit.root)
+    )
 }
 
 /// A directory with one compiler, as a framework brings it, is no toolkit.
@@ -161,7 +231,11 @@ fn is_of_interest(rejected: &RejectedToolkit) -> bool {
 impl Reason for NoToolkit {
     fn sentence(&self) -> String {
         let mut rows = needs(&self.wish);
-        let found: Vec<&RejectedToolkit> = self.rejected.iter().filter(|one| is_of_interest(one)).collect();
+        let found: Vec<&RejectedToolkit> = self
+            .rejected
+            .iter()
+            .filter(|one| is_of_interest(one))
+            .collect();
         for (index, rejected) in found.iter().enumerate() {
             let label = if index == 0 { "found" } else { "" };
             let release = words::version(rejected.toolkit.release.as_ref());
@@ -181,7 +255,11 @@ impl Reason for NoToolkit {
 
     fn hint(&self) -> Option<String> {
         Some(match &self.remedy {
-            Remedy::Install(cuda) if toolkits().iter().any(|row| CudaVersion::of(row.version) == *cuda) => {
+            Remedy::Install(cuda)
+                if toolkits()
+                    .iter()
+                    .any(|row| CudaVersion::of(row.version) == *cuda) =>
+            {
                 format!("cudarun fetch toolkit={cuda}")
             }
             Remedy::Install(cuda) => {
@@ -193,24 +271,47 @@ impl Reason for NoToolkit {
             Remedy::Gcc(newest) => format!("apt install g++-{newest}"),
             Remedy::Header { header, cuda } => packages(header, *cuda),
             Remedy::Close { open, root }
-                if open.iter().any(|open| matches!(open.who, ChangedBy::User { .. })) =>
+                if open
+                    .iter()
+                    .any(|open| matches!(open.who, ChangedBy::User { .. })) =>
             {
-                format!("if you trust this user: --also {}", argument(root.as_os_str()))
+                format!(
+                    "if you trust this user: --also {}",
+                    argument(root.as_os_str())
+                )
             }
             Remedy::Close { open, .. } => {
-                let paths: Vec<String> = open.iter().map(|open| argument(open.path.as_os_str())).collect();
+                let paths: Vec<String> = open
+                    .iter()
+                    .map(|open| argument(open.path.as_os_str()))
+                    .collect();
                 format!("chmod go-w {}", paths.join(" "))
             }
             Remedy::OtherBuild(major) => {
-                let framework = self.wish.framework.as_ref().map(|framework| framework.name.as_str());
-                let name = framework.and_then(|name| name.split(' ').next()).unwrap_or_default();
+                let framework = self
+                    .wish
+                    .framework
+                    .as_ref()
+                    .map(|framework| framework.name.as_str());
+                let name = framework
+                    .and_then(|name| name.split(' ').next())
+                    .unwrap_or_default();
                 format!("install a build of {} for CUDA {major}", show(name))
             }
-            Remedy::Demand(cuda) => format!("demand another CUDA version: --require cuda-toolkit={cuda}"),
+            Remedy::Demand(cuda) => {
+                format!("demand another CUDA version: --require cuda-toolkit={cuda}")
+            }
             Remedy::NoRelease(newest) => {
-                let ranges: Vec<String> =
-                    self.wish.ranges.iter().map(|(range, _)| range.to_string()).collect();
-                format!("no toolkit {} is known; the newest is {newest}", ranges.join(" and "))
+                let ranges: Vec<String> = self
+                    .wish
+                    .ranges
+                    .iter()
+                    .map(|(range, _)| range.to_string())
+                    .collect();
+                format!(
+                    "no toolkit {} is known; the newest is {newest}",
+                    ranges.join(" and ")
+                )
             }
         })
     }
@@ -224,16 +325,26 @@ fn packages(header: &str, cuda: CudaVersion) -> String {
         Some(family) => (family.name.as_str(), format!("lib{}-dev", family.name)),
         None => ("cuda-cccl", "cuda-cccl".to_owned()),
     };
-    let suffix = if major < 13 { format!("-cu{major}") } else { String::new() };
+    let suffix = if major < 13 {
+        format!("-cu{major}")
+    } else {
+        String::new()
+    };
     format!("pip install nvidia-{wheel}{suffix}, or: apt install {package}-{major}-{minor}")
 }
 
 fn needs(wish: &BuildWish) -> Vec<Vec<String>> {
     let of_framework = wish.framework.iter().map(|framework| {
-        vec![format!("CUDA {}", framework.cuda), show(&framework.name), show(&framework.file)]
+        vec![
+            format!("CUDA {}", framework.cuda),
+            show(&framework.name),
+            show(&framework.file),
+        ]
     });
-    let of_person =
-        wish.ranges.iter().map(|(range, by)| vec![format!("CUDA {range}"), words::by_and_place(by)]);
+    let of_person = wish
+        .ranges
+        .iter()
+        .map(|(range, by)| vec![format!("CUDA {range}"), words::by_and_place(by)]);
     let mut rows: Vec<Vec<String>> = of_framework.chain(of_person).collect();
     for (index, row) in rows.iter_mut().enumerate() {
         row.insert(0, if index == 0 { "needs" } else { "" }.to_owned());
@@ -247,10 +358,18 @@ fn reason(reason: &ToolkitReason) -> String {
         ToolkitReason::Open { open } => words::open(open),
         ToolkitReason::Broken { problem: found } => problem(found),
         ToolkitReason::ReleaseUnknown => "nvcc does not say its release".to_owned(),
-        ToolkitReason::NotInRange { range, by } => format!("is not {range}, for {}", words::by_and_place(by)),
-        ToolkitReason::OtherMajor { needs, by } => format!("{} needs CUDA {}", show(by), needs.major),
+        ToolkitReason::NotInRange { range, by } => {
+            format!("is not {range}, for {}", words::by_and_place(by))
+        }
+        ToolkitReason::OtherMajor { needs, by } => {
+            format!("{} needs CUDA {}", show(by), needs.major)
+        }
         ToolkitReason::HeaderMissing { header, by } => {
-            format!("has no {}, which the headers of {} include", show(header), show(by))
+            format!(
+                "has no {}, which the headers of {} include",
+                show(header),
+                show(by)
+            )
         }
         ToolkitReason::NoCode { gpu } => format!("makes no code for compute capability {gpu}"),
         ToolkitReason::GccTooNew { newest, found } => {

@@ -40,9 +40,10 @@ fn words(kind: CauseKind) -> (&'static str, &'static str) {
             "libcuda.so.1 is not installed",
             "install the NVIDIA driver; start a container with `--gpus all`",
         ),
-        CauseKind::StubDriver => {
-            (same(Key::Stub), "remove the directory of stubs from LD_LIBRARY_PATH, or start with cudarun")
-        }
+        CauseKind::StubDriver => (
+            same(Key::Stub),
+            "remove the directory of stubs from LD_LIBRARY_PATH, or start with cudarun",
+        ),
         CauseKind::GpusHidden => cause_words::words(Key::GpusHidden),
         CauseKind::NoDevice => (
             "the driver finds no GPU",
@@ -53,9 +54,10 @@ fn words(kind: CauseKind) -> (&'static str, &'static str) {
             "remove the compat directory from LD_LIBRARY_PATH, or start with cudarun",
         ),
         CauseKind::DriverMismatch => cause_words::words(Key::DriverMismatch),
-        CauseKind::DriverTooOld => {
-            ("the driver is too old for {}", "update the NVIDIA driver, or install a build for an older CUDA")
-        }
+        CauseKind::DriverTooOld => (
+            "the driver is too old for {}",
+            "update the NVIDIA driver, or install a build for an older CUDA",
+        ),
         CauseKind::DriverIncomplete => (
             "a part of the driver's user-space libraries is missing",
             "install libnvidia-ptxjitcompiler in the driver's version; a container must get it from the host",
@@ -97,19 +99,20 @@ fn words(kind: CauseKind) -> (&'static str, &'static str) {
         CauseKind::GpuBusy => cause_words::words(Key::GpuBusy),
         CauseKind::GpuFault => cause_words::words(Key::GpuFault),
         CauseKind::WrongNumbers => (same(Key::WrongNumbers), ""),
-        CauseKind::ForeignFiles => {
-            ("files from outside the set were mapped", "remove them from LD_PRELOAD and LD_LIBRARY_PATH")
-        }
-        CauseKind::TimedOut => {
-            ("the proof did not finish in time", "try again; `--verify never` starts without a proof")
-        }
+        CauseKind::ForeignFiles => (
+            "files from outside the set were mapped",
+            "remove them from LD_PRELOAD and LD_LIBRARY_PATH",
+        ),
+        CauseKind::TimedOut => (
+            "the proof did not finish in time",
+            "try again; `--verify never` starts without a proof",
+        ),
         CauseKind::Crashed => ("{} crashes", ""),
         CauseKind::NoReport => ("{} ended the process of the proof", ""),
     }
 }
 
-const LIMITS: &str =
-    "try again; check `ulimit -a`, the limits of the batch system, and `sudo dmesg` for the OOM killer";
+const LIMITS: &str = "try again; check `ulimit -a`, the limits of the batch system, and `sudo dmesg` for the OOM killer";
 
 /// The sentence with place and name, for a line of its own.
 pub(super) fn in_a_line(cause: &Cause) -> String {
@@ -123,15 +126,24 @@ pub(super) fn in_a_line(cause: &Cause) -> String {
 /// `cuDNN 9.14.0`, without the version if it is unknown.
 fn culprit(cause: &Cause) -> String {
     let named = cause.evidence.iter().find_map(|evidence| match evidence {
-        Evidence::Library { family: name, version, .. } if name != "driver" => {
-            let version = version.map(|version| format!(" {version}")).unwrap_or_default();
+        Evidence::Library {
+            family: name,
+            version,
+            ..
+        } if name != "driver" => {
+            let version = version
+                .map(|version| format!(" {version}"))
+                .unwrap_or_default();
             Some(format!("{}{version}", family(name)))
         }
         _ => None,
     });
-    let is_driver =
-        |evidence: &Evidence| matches!(evidence, Evidence::Library { family, .. } if family == "driver");
-    let other = if cause.evidence.iter().any(is_driver) { "the driver" } else { "a library" };
+    let is_driver = |evidence: &Evidence| matches!(evidence, Evidence::Library { family, .. } if family == "driver");
+    let other = if cause.evidence.iter().any(is_driver) {
+        "the driver"
+    } else {
+        "a library"
+    };
     named.unwrap_or_else(|| other.to_owned())
 }
 
@@ -142,11 +154,25 @@ pub(super) fn evidence(cause: &Cause) -> Vec<Vec<String>> {
         Evidence::Said { line } => row("said", show(line)),
         Evidence::Variable { name, value } => row("set", format!("{name}={}", show(value))),
         Evidence::KernelDriver { version } => row("kernel", format!("driver {version}")),
-        Evidence::Library { family: name, soname, version, origin, directory } => {
-            let version = version.map(|version| format!(" {version}")).unwrap_or_default();
+        Evidence::Library {
+            family: name,
+            soname,
+            version,
+            origin,
+            directory,
+        } => {
+            let version = version
+                .map(|version| format!(" {version}"))
+                .unwrap_or_default();
             let soname = show(soname);
             let directory = show(directory);
-            row("used", format!("{}{version}: {soname} in {directory} ({origin})", family(name)))
+            row(
+                "used",
+                format!(
+                    "{}{version}: {soname} in {directory} ({origin})",
+                    family(name)
+                ),
+            )
         }
         Evidence::DriverCuda { number } => {
             let cuda = CudaVersion::from_number(u32::try_from(*number).unwrap_or(0));
@@ -154,20 +180,35 @@ pub(super) fn evidence(cause: &Cause) -> Vec<Vec<String>> {
         }
         Evidence::Missing { stems, directory } => {
             let stems: Vec<String> = stems.iter().map(show).collect();
-            row("missing", format!("{} in {}", list(&stems), show(directory)))
+            row(
+                "missing",
+                format!("{} in {}", list(&stems), show(directory)),
+            )
         }
-        Evidence::Foreign { file, version, rest } => {
-            let rest = rest.map(|rest| format!(", the rest {rest}")).unwrap_or_default();
+        Evidence::Foreign {
+            file,
+            version,
+            rest,
+        } => {
+            let rest = rest
+                .map(|rest| format!(", the rest {rest}"))
+                .unwrap_or_default();
             row("foreign", format!("{} is {version}{rest}", show(file)))
         }
         Evidence::Truncated { file } => row("short", format!("{} ends too early", show(file))),
-        Evidence::Memory { gpu, free, total } => {
-            row("memory", format!("{} of {} free on GPU {gpu}", binary_size(*free), binary_size(*total)))
-        }
+        Evidence::Memory { gpu, free, total } => row(
+            "memory",
+            format!(
+                "{} of {} free on GPU {gpu}",
+                binary_size(*free),
+                binary_size(*total)
+            ),
+        ),
         Evidence::NoDeviceNodes => row("lacks", "/dev/nvidia0".to_owned()),
-        Evidence::CutOff => {
-            row("closed", "the library closed the proof's pipe, which does not belong to it".to_owned())
-        }
+        Evidence::CutOff => row(
+            "closed",
+            "the library closed the proof's pipe, which does not belong to it".to_owned(),
+        ),
     };
     cause.evidence.iter().map(one).collect()
 }

@@ -56,8 +56,17 @@ enum FactKind {
 
 impl ComparedSide {
     fn facts(&self) -> BTreeMap<(FactKind, String), String> {
-        let ComparedSide { env, examination, inventory, programs, .. } = self;
-        let driver = inventory.driver.as_ref().map(|driver| driver.version.to_string());
+        let ComparedSide {
+            env,
+            examination,
+            inventory,
+            programs,
+            ..
+        } = self;
+        let driver = inventory
+            .driver
+            .as_ref()
+            .map(|driver| driver.version.to_string());
         let machine = [
             ("driver", driver.unwrap_or("none".to_owned())),
             ("GPUs", gpus(examination, inventory)),
@@ -65,28 +74,53 @@ impl ComparedSide {
         ];
         let machine = machine.map(|(name, text)| ((FactKind::Machine, name.to_owned()), text));
         let mut versions: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-        for one in inventory.installations.iter().filter(|one| one.family != "driver") {
+        for one in inventory
+            .installations
+            .iter()
+            .filter(|one| one.family != "driver")
+        {
             let text = format!("{} ({})", version(one.version.as_ref()), one.origin.word());
-            versions.entry(family(&one.family)).or_default().insert(text);
+            versions
+                .entry(family(&one.family))
+                .or_default()
+                .insert(text);
         }
         let libraries = versions.into_iter().map(|(name, versions)| {
-            ((FactKind::Library, name.to_owned()), versions.into_iter().collect::<Vec<_>>().join(", "))
+            (
+                (FactKind::Library, name.to_owned()),
+                versions.into_iter().collect::<Vec<_>>().join(", "),
+            )
         });
         let is_known = |name: &str| is_shown(name) || decides(name);
-        let variables =
-            env.iter().filter(|(name, _)| reaches_libraries(name) && name.to_str().is_some_and(is_known));
-        let variables = variables
-            .map(|(name, value)| ((FactKind::Variable, show(name)), short(&value.to_string_lossy())));
-        // Each machine has its own cache.
-        let counts = examination
-            .findings
+        let variables = env
             .iter()
-            .filter(|finding| finding.severity != Severity::Note && finding.what.section() != Section::Cache);
-        let findings =
-            counts.map(|finding| ((FactKind::Finding, finding.what.code().to_owned()), sentence(finding)));
-        let programs =
-            programs.iter().map(|program| ((FactKind::Program, program.command.clone()), gets(program)));
-        machine.into_iter().chain(libraries).chain(variables).chain(findings).chain(programs).collect()
+            .filter(|(name, _)| reaches_libraries(name) && name.to_str().is_some_and(is_known));
+        let variables = variables.map(|(name, value)| {
+            (
+                (FactKind::Variable, show(name)),
+                short(&value.to_string_lossy()),
+            )
+        });
+        // Each machine has its own cache.
+        let counts = examination.findings.iter().filter(|finding| {
+            finding.severity != Severity::Note && finding.what.section() != Section::Cache
+        });
+        let findings = counts.map(|finding| {
+            (
+                (FactKind::Finding, finding.what.code().to_owned()),
+                sentence(finding),
+            )
+        });
+        let programs = programs
+            .iter()
+            .map(|program| ((FactKind::Program, program.command.clone()), gets(program)));
+        machine
+            .into_iter()
+            .chain(libraries)
+            .chain(variables)
+            .chain(findings)
+            .chain(programs)
+            .collect()
     }
 }
 
@@ -95,20 +129,38 @@ impl Comparison {
     pub fn new(sides: [&ComparedSide; 2], named: Option<String>) -> Comparison {
         let facts = sides.map(ComparedSide::facts);
         let named = named.map(|command| (FactKind::Program, command));
-        let keys: BTreeSet<_> = facts.iter().flat_map(BTreeMap::keys).cloned().chain(named).collect();
+        let keys: BTreeSet<_> = facts
+            .iter()
+            .flat_map(BTreeMap::keys)
+            .cloned()
+            .chain(named)
+            .collect();
         let fact = |key: (FactKind, String)| {
             let values = [facts[0].get(&key).cloned(), facts[1].get(&key).cloned()];
-            Fact { kind: key.0, name: key.1, values }
+            Fact {
+                kind: key.0,
+                name: key.1,
+                values,
+            }
         };
-        let facts =
-            keys.into_iter().map(fact).filter(|fact| fact.kind == FactKind::Program || fact.differs());
-        Comparison { sides: sides.map(|side| side.name.clone()), facts: facts.collect() }
+        let facts = keys
+            .into_iter()
+            .map(fact)
+            .filter(|fact| fact.kind == FactKind::Program || fact.differs());
+        Comparison {
+            sides: sides.map(|side| side.name.clone()),
+            facts: facts.collect(),
+        }
     }
 
     /// `None` where only the programs that one side lacks could differ.
     pub fn is_same(&self) -> Option<bool> {
-        let is_unknown = |fact: &Fact| fact.kind == FactKind::Program && fact.values.contains(&None);
-        let differs = self.facts.iter().any(|fact| fact.differs() && !is_unknown(fact));
+        let is_unknown =
+            |fact: &Fact| fact.kind == FactKind::Program && fact.values.contains(&None);
+        let differs = self
+            .facts
+            .iter()
+            .any(|fact| fact.differs() && !is_unknown(fact));
         (differs || !self.facts.iter().any(is_unknown)).then_some(!differs)
     }
 }
@@ -125,7 +177,10 @@ pub(super) struct Difference {
 impl Comparison {
     /// All that differs but programs.
     pub(super) fn differences(&self) -> Vec<Difference> {
-        let facts = self.facts.iter().filter(|fact| fact.kind != FactKind::Program && fact.differs());
+        let facts = self
+            .facts
+            .iter()
+            .filter(|fact| fact.kind != FactKind::Program && fact.differs());
         let difference = |fact: &Fact| Difference {
             name: fact.name.clone(),
             values: fact.values.clone(),
@@ -144,7 +199,10 @@ impl Fact {
 /// `cuDNN 9.1.0, cuBLAS 12.4.5.8; mode audit`
 fn gets(program: &ExaminedProgram) -> String {
     match program.faults.last().filter(|_| program.is_refused) {
-        Some(why) => format!("would not be started: {}", why.trim_start_matches("error: ")),
+        Some(why) => format!(
+            "would not be started: {}",
+            why.trim_start_matches("error: ")
+        ),
         None if program.uses.is_empty() => "nothing to pick".to_owned(),
         None => format!("{}; mode {}", program.uses.join(", "), program.mode),
     }
@@ -154,44 +212,89 @@ fn gets(program: &ExaminedProgram) -> String {
 pub fn comparison(comparison: &Comparison, described: Option<&Path>, style: Style<'_>) -> String {
     let Comparison { sides, facts } = comparison;
     let [a, b] = sides;
-    let mut names: Vec<String> =
-        facts.iter().filter(|fact| fact.differs()).map(|fact| fact.name.clone()).collect();
+    let mut names: Vec<String> = facts
+        .iter()
+        .filter(|fact| fact.differs())
+        .map(|fact| fact.name.clone())
+        .collect();
     if names.len() > 5 {
-        names = names[..4].iter().cloned().chain([format!("{} more", names.len() - 4)]).collect();
+        names = names[..4]
+            .iter()
+            .cloned()
+            .chain([format!("{} more", names.len() - 4)])
+            .collect();
     }
     let verdict = match comparison.is_same() {
         Some(true) => style.good(&format!("{a} and {b} do not differ for GPU programs")),
         Some(false) => style.warning(&format!("{a} and {b} differ: {}", list(&names))),
-        None => {
-            style.warning(&format!("{a} and {b} do not both hold the program, and do not differ otherwise"))
-        }
+        None => style.warning(&format!(
+            "{a} and {b} do not both hold the program, and do not differ otherwise"
+        )),
     };
     let mut table = vec![vec![String::new(), style.strong(a), style.strong(b)]];
-    let (mut findings, mut programs, mut next) = (String::new(), String::new(), "doctor".to_owned());
+    let (mut findings, mut programs, mut next) =
+        (String::new(), String::new(), "doctor".to_owned());
     for (index, fact) in facts.iter().enumerate() {
-        let none = if fact.kind == FactKind::Program { "does not hold this program" } else { "none" };
-        let values = fact.values.each_ref().map(|value| value.clone().unwrap_or_else(|| none.to_owned()));
-        let only = fact.values.iter().position(Option::is_none).map(|lacks| 1 - lacks);
+        let none = if fact.kind == FactKind::Program {
+            "does not hold this program"
+        } else {
+            "none"
+        };
+        let values = fact
+            .values
+            .each_ref()
+            .map(|value| value.clone().unwrap_or_else(|| none.to_owned()));
+        let only = fact
+            .values
+            .iter()
+            .position(Option::is_none)
+            .map(|lacks| 1 - lacks);
         match (fact.kind, only) {
             (FactKind::Program, _) => {
                 let rows = [0, 1].map(|side| vec![sides[side].clone(), values[side].clone()]);
-                programs.push_str(&format!("\n{}\n{}", style.strong(&fact.name), style.columns("  ", &rows)));
+                programs.push_str(&format!(
+                    "\n{}\n{}",
+                    style.strong(&fact.name),
+                    style.columns("  ", &rows)
+                ));
                 next = format!("explain {}", fact.name);
             }
             _ if index >= SHOWN => {}
             (FactKind::Finding, Some(side)) => {
-                findings.push_str(&format!("  only {}: {} [{}]\n", sides[side], values[side], fact.name));
+                findings.push_str(&format!(
+                    "  only {}: {} [{}]\n",
+                    sides[side], values[side], fact.name
+                ));
             }
             _ => table.push([&[fact.name.clone()][..], &values].concat()),
         }
     }
-    let hidden = facts.iter().skip(SHOWN).filter(|fact| fact.kind != FactKind::Program).count();
+    let hidden = facts
+        .iter()
+        .skip(SHOWN)
+        .filter(|fact| fact.kind != FactKind::Program)
+        .count();
     if hidden > 0 {
-        findings.push_str(&format!("  {}: `--json` shows all\n", counted(hidden, "more difference")));
+        findings.push_str(&format!(
+            "  {}: `--json` shows all\n",
+            counted(hidden, "more difference")
+        ));
     }
-    let table = if table.len() > 1 { style.columns("  ", &table) } else { String::new() };
-    let gap = if table.is_empty() && findings.is_empty() { "" } else { "\n" };
-    let file = described.map(|file| format!("--machine {} ", argument(file.as_os_str()))).unwrap_or_default();
+    let table = if table.len() > 1 {
+        style.columns("  ", &table)
+    } else {
+        String::new()
+    };
+    let gap = if table.is_empty() && findings.is_empty() {
+        ""
+    } else {
+        "\n"
+    };
+    let file = described
+        .map(|file| format!("--machine {} ", argument(file.as_os_str())))
+        .unwrap_or_default();
     let next = style.next(&format!("cudarun {file}{next}"));
-    style.page(&format!("{verdict}\n{gap}{table}{findings}{programs}{next}"))
+    style.page(&format!(
+        "{verdict}\n{gap}{table}{findings}{programs}{next}"
+    ))
 }

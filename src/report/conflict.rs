@@ -10,29 +10,53 @@ use crate::program::{Before, Program, Requirement, Want};
 use crate::solve::{Conflict, Contradiction, Unmet};
 
 pub(super) fn unmet(conflict: &Conflict, program: &Program, style: Style) -> String {
-    let mut text: String = conflict.unmet.iter().map(|unmet| of_family(unmet, program, style)).collect();
+    let mut text: String = conflict
+        .unmet
+        .iter()
+        .map(|unmet| of_family(unmet, program, style))
+        .collect();
     text.extend(distinct(&conflict.contradictions).map(|one| asked::contradiction(one, style)));
-    text.extend(conflict.broken.iter().map(|broken| asked::broken(broken, style)));
+    text.extend(
+        conflict
+            .broken
+            .iter()
+            .map(|broken| asked::broken(broken, style)),
+    );
     text
 }
 
 /// The contradictions without those that share a demand with an earlier one.
 fn distinct(contradictions: &[Contradiction]) -> impl Iterator<Item = &Contradiction> {
     let demand = |one: &Contradiction| one.members.iter().find_map(|member| member.demand.clone());
-    contradictions.iter().enumerate().filter_map(move |(index, one)| {
-        let is_known = demand(one).is_some_and(|own| {
-            contradictions[..index].iter().any(|other| demand(other).as_ref() == Some(&own))
-        });
-        (!is_known).then_some(one)
-    })
+    contradictions
+        .iter()
+        .enumerate()
+        .filter_map(move |(index, one)| {
+            let is_known = demand(one).is_some_and(|own| {
+                contradictions[..index]
+                    .iter()
+                    .any(|other| demand(other).as_ref() == Some(&own))
+            });
+            (!is_known).then_some(one)
+        })
 }
 
 fn of_family(unmet: &Unmet, program: &Program, style: Style) -> String {
-    let askers: BTreeSet<String> =
-        unmet.requirements.iter().map(|requirement| words::title(&requirement.by.name)).collect();
-    let askers: Vec<String> = askers.into_iter().map(|asker| format!("`{asker}`")).collect();
+    let askers: BTreeSet<String> = unmet
+        .requirements
+        .iter()
+        .map(|requirement| words::title(&requirement.by.name))
+        .collect();
+    let askers: Vec<String> = askers
+        .into_iter()
+        .map(|asker| format!("`{asker}`"))
+        .collect();
     let family = words::family(&unmet.family);
-    let fits = if askers.is_empty() { "fits".to_owned() } else { format!("fits {}", words::list(&askers)) };
+    let fits = if askers.is_empty() {
+        "fits".to_owned()
+    } else {
+        format!("fits {}", words::list(&askers))
+    };
     let mut text = format!("{} no {family} here {fits}\n", style.error("error:"));
     text.push_str(&style.columns("  ", &needs(&unmet.requirements)));
     let mut rows = Vec::new();
@@ -40,7 +64,12 @@ fn of_family(unmet: &Unmet, program: &Program, style: Style) -> String {
         let label = if index == 0 { "found" } else { "" };
         let version = words::version(candidate.installation.version.as_ref());
         let directory = words::place(&candidate.installation.directory, Some(program));
-        rows.push(vec![label.to_owned(), version, directory, reasons::reason(&candidate.reason)]);
+        rows.push(vec![
+            label.to_owned(),
+            version,
+            directory,
+            reasons::reason(&candidate.reason),
+        ]);
     }
     if unmet.candidates.is_empty() {
         rows.push(vec!["found".to_owned(), "none".to_owned()]);
@@ -52,7 +81,11 @@ fn of_family(unmet: &Unmet, program: &Program, style: Style) -> String {
             Before::AbsolutePath => "an absolute path".to_owned(),
         };
         let rules: Vec<String> = forced.rules.iter().map(rule).collect();
-        let by: Vec<String> = forced.by.iter().map(|by| format!("`{}`", words::title(by))).collect();
+        let by: Vec<String> = forced
+            .by
+            .iter()
+            .map(|by| format!("`{}`", words::title(by)))
+            .collect();
         text.push_str(&format!(
             "  LD_LIBRARY_PATH alone cannot help: {} {} the one in {} first ({})\n",
             words::list(&by),
@@ -70,10 +103,16 @@ fn needs(requirements: &[Requirement]) -> Vec<Vec<String>> {
     let is_name = |one: &&Requirement| matches!(one.want, Want::Name(_) | Want::Symbols(_));
     of_askers.sort_by_key(|(_, asked)| asked.iter().all(is_name));
     let row = |(_, asked): (&String, Vec<&Requirement>)| {
-        vec![words::wants(asked.iter().map(|one| &one.want)), words::by_and_place(&asked[0].by)]
+        vec![
+            words::wants(asked.iter().map(|one| &one.want)),
+            words::by_and_place(&asked[0].by),
+        ]
     };
-    let mut rows: Vec<Vec<String>> =
-        of_askers.into_iter().map(row).filter(|row| !row[0].is_empty()).collect();
+    let mut rows: Vec<Vec<String>> = of_askers
+        .into_iter()
+        .map(row)
+        .filter(|row| !row[0].is_empty())
+        .collect();
     for (index, row) in rows.iter_mut().enumerate() {
         row.insert(0, if index == 0 { "needs" } else { "" }.to_owned());
     }

@@ -26,11 +26,16 @@ pub(super) fn sentence(cause: &Cause<'_>) -> String {
 
 /// Returns the sentence of a possible cause of this message, and the cure that does not depend on the machine.
 pub fn possible_cause(message: &Message, possible: &PossibleCause) -> (String, &'static str) {
-    (named(possible.cause, causes::subject(message, possible)), words(possible.cause).1)
+    (
+        named(possible.cause, causes::subject(message, possible)),
+        words(possible.cause).1,
+    )
 }
 
 fn named(key: Key, subject: Option<&str>) -> String {
-    let subject = subject.filter(|subject| *subject != "framework").unwrap_or("the library");
+    let subject = subject
+        .filter(|subject| *subject != "framework")
+        .unwrap_or("the library");
     let name = subject.rsplit('/').next().unwrap_or(subject);
     let known = catalog().family(&name.to_lowercase());
     let shown = match (known, key) {
@@ -44,31 +49,55 @@ fn named(key: Key, subject: Option<&str>) -> String {
 }
 
 /// The cures that fit, the best first. `program` is shown as typed.
-pub(super) fn cures(cause: &Cause<'_>, program: &[std::ffi::OsString], elements: &[Element]) -> Vec<Cure> {
+pub(super) fn cures(
+    cause: &Cause<'_>,
+    program: &[std::ffi::OsString],
+    elements: &[Element],
+) -> Vec<Cure> {
     let mut cures = Vec::new();
-    let mut add = |command: String, why: &str| cures.push(Cure { command, why: why.to_owned() });
+    let mut add = |command: String, why: &str| {
+        cures.push(Cure {
+            command,
+            why: why.to_owned(),
+        })
+    };
     if cause.certainty == Certainty::IsNot {
         return cures;
     }
     if cause.plan_helps {
-        add(format!("cudarun {}", shell_words(program)), "the plan does not have this fault");
+        add(
+            format!("cudarun {}", shell_words(program)),
+            "the plan does not have this fault",
+        );
     }
     if let Some(directory) = &cause.directory_helps {
         let directory = hints::argument(directory.as_os_str());
         let path = variables::LIBRARY_PATH;
-        add(format!("export {path}={directory}${{{path}:+:${path}}}"), "");
+        add(
+            format!("export {path}={directory}${{{path}:+:${path}}}"),
+            "",
+        );
     }
     if cause.unset_helps {
         let is_path = |one: &&Evidence| matches!(one, Evidence::Element { .. });
-        let place = cause.evidence.iter().find(is_path).and_then(|one| match one {
-            Evidence::Element { variable, position, .. } => elements
-                .iter()
-                .find(|element| element.variable == *variable && element.position == *position)
-                .and_then(|element| element.set_by.first()),
-            _ => None,
-        });
+        let place = cause
+            .evidence
+            .iter()
+            .find(is_path)
+            .and_then(|one| match one {
+                Evidence::Element {
+                    variable, position, ..
+                } => elements
+                    .iter()
+                    .find(|element| element.variable == *variable && element.position == *position)
+                    .and_then(|element| element.set_by.first()),
+                _ => None,
+            });
         let set = place.map(|line| format!("set in {}", at(&line.path, Some(line.number))));
-        add(format!("unset {}", variables::LIBRARY_PATH), &set.unwrap_or_default());
+        add(
+            format!("unset {}", variables::LIBRARY_PATH),
+            &set.unwrap_or_default(),
+        );
     }
     if let Some(hint) = &cause.hint {
         // The solver has checked the hint for a start by cudarun.
@@ -81,7 +110,10 @@ pub(super) fn cures(cause: &Cause<'_>, program: &[std::ffi::OsString], elements:
         }
     }
     if !cause.to_fetch.is_empty() {
-        let why = format!("downloads {}, for cudarun alone", super::fetched::summary(&cause.to_fetch));
+        let why = format!(
+            "downloads {}, for cudarun alone",
+            super::fetched::summary(&cause.to_fetch)
+        );
         add(format!("cudarun --fetch {}", shell_words(program)), &why);
     }
     if let Some(command) = replacement(cause) {
@@ -94,15 +126,24 @@ pub(super) fn cures(cause: &Cause<'_>, program: &[std::ffi::OsString], elements:
     }
     for evidence in &cause.evidence {
         // A name without a number may be a script for the linker.
-        if let Evidence::Fault { path, fault: ReadFault::NotElf } = evidence
+        if let Evidence::Fault {
+            path,
+            fault: ReadFault::NotElf,
+        } = evidence
             && !path.as_os_str().as_encoded_bytes().ends_with(b".so")
         {
-            add(format!("rm {}", hints::argument(path.as_os_str())), "this file is no library");
+            add(
+                format!("rm {}", hints::argument(path.as_os_str())),
+                "this file is no library",
+            );
         }
     }
     let known = words(cause.key).1;
     if cures.is_empty() && !known.is_empty() {
-        cures.push(Cure { command: known.to_owned(), why: String::new() });
+        cures.push(Cure {
+            command: known.to_owned(),
+            why: String::new(),
+        });
     }
     if let Some(pip) = &cause.pip {
         for cure in &mut cures {
@@ -114,7 +155,12 @@ pub(super) fn cures(cause: &Cause<'_>, program: &[std::ffi::OsString], elements:
 
 /// `nvidia-nvvm 13.0.88` of the name of its records.
 fn distribution(records: &str) -> Option<String> {
-    Some(records.strip_suffix(".dist-info")?.replacen('-', " ", 1).replace('_', "-"))
+    Some(
+        records
+            .strip_suffix(".dist-info")?
+            .replacen('-', " ", 1)
+            .replace('_', "-"),
+    )
 }
 
 /// The commands that install the one right package in place of those that the evidence names, or unset a variable.
@@ -123,7 +169,10 @@ fn replacement(cause: &Cause<'_>) -> Option<String> {
         Evidence::File { path, text, .. } => Some((path.file_name()?.to_str()?, text)),
         _ => None,
     });
-    let packages: Vec<String> = files.clone().filter_map(|(name, _)| distribution(name)).collect();
+    let packages: Vec<String> = files
+        .clone()
+        .filter_map(|(name, _)| distribution(name))
+        .collect();
     match cause.key {
         Key::TwoPackages => Some(doctor_words::reinstalled(&packages, packages.last()?)),
         Key::ToolkitVariable => cause.evidence.iter().find_map(|evidence| match evidence {
@@ -135,19 +184,33 @@ fn replacement(cause: &Cause<'_>) -> Option<String> {
                 let (name, version) = part.split_once(' ')?;
                 Some((name, version.parse::<Version>().ok()?.truncated(2)))
             });
-            let (_, release) = parts.clone().find(|(name, _)| *name == "nvidia-cuda-nvcc")?;
+            let (_, release) = parts
+                .clone()
+                .find(|(name, _)| *name == "nvidia-cuda-nvcc")?;
             let others = parts.filter(|part| part.1 != release);
-            let others: Vec<String> =
-                others.map(|(name, _)| quoted_to_show(format!("{name}=={release}.*").as_ref())).collect();
+            let others: Vec<String> = others
+                .map(|(name, _)| quoted_to_show(format!("{name}=={release}.*").as_ref()))
+                .collect();
             Some(format!("pip install {}", others.join(" "))).filter(|_| !others.is_empty())
         }
         // The wheels for CUDA 13 and later fill one directory.
         Key::HeadersMissing => cause.evidence.iter().find_map(|evidence| {
-            let Evidence::Absent { path } = evidence else { return None };
+            let Evidence::Absent { path } = evidence else {
+                return None;
+            };
             let root = path.parent()?.parent()?;
-            root.parent()?.ends_with("site-packages/nvidia").then_some(())?;
-            let cuda = root.file_name()?.to_str()?.strip_prefix("cu")?.parse().ok()?;
-            let wheel = catalog().family(&path.file_stem()?.to_str()?.to_lowercase())?.wheel(cuda)?;
+            root.parent()?
+                .ends_with("site-packages/nvidia")
+                .then_some(())?;
+            let cuda = root
+                .file_name()?
+                .to_str()?
+                .strip_prefix("cu")?
+                .parse()
+                .ok()?;
+            let wheel = catalog()
+                .family(&path.file_stem()?.to_str()?.to_lowercase())?
+                .wheel(cuda)?;
             Some(format!("pip install {wheel}"))
         }),
         Key::CpuBuild => {
@@ -157,10 +220,14 @@ fn replacement(cause: &Cause<'_>) -> Option<String> {
             // A plugin is added to the framework, and has its version; another build replaces it.
             if distribution.ends_with("-plugin") {
                 let requirement = format!("{distribution}[with-cuda]=={version}");
-                return Some(format!("pip install {}", quoted_to_show(requirement.as_ref())));
+                return Some(format!(
+                    "pip install {}",
+                    quoted_to_show(requirement.as_ref())
+                ));
             }
             let requirement = format!("{distribution}~={version}");
-            let [name, requirement] = [name, &requirement].map(|word| quoted_to_show(word.as_ref()));
+            let [name, requirement] =
+                [name, &requirement].map(|word| quoted_to_show(word.as_ref()));
             Some(format!("pip uninstall {name}; pip install {requirement}"))
         }
         _ => None,

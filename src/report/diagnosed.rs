@@ -50,30 +50,67 @@ impl Diagnosis<'_> {
     /// The cures for a cause. In their commands, a guessed program is a word to replace.
     pub(super) fn cures(&self, cause: &Cause<'_>) -> Vec<Cure> {
         let unknown = [OsString::from("PROGRAM")];
-        cures(cause, if self.is_program_guessed { &unknown } else { self.program }, self.elements)
+        cures(
+            cause,
+            if self.is_program_guessed {
+                &unknown
+            } else {
+                self.program
+            },
+            self.elements,
+        )
     }
 }
 
 pub fn diagnosis(diagnosis: &Diagnosis<'_>, all: bool, verbosity: u8, style: Style) -> String {
     if !diagnosis.is_recognised() {
-        let what =
-            if diagnosis.is_empty { "the text is empty" } else { "no known error message is in this text" };
-        return format!("{what}{}\n{}", remarks(diagnosis), style.next("cudarun doctor"));
+        let what = if diagnosis.is_empty {
+            "the text is empty"
+        } else {
+            "no known error message is in this text"
+        };
+        return format!(
+            "{what}{}\n{}",
+            remarks(diagnosis),
+            style.next("cudarun doctor")
+        );
     }
-    let count = |certainty| diagnosis.causes.iter().filter(|cause| cause.certainty == certainty).count();
+    let count = |certainty| {
+        diagnosis
+            .causes
+            .iter()
+            .filter(|cause| cause.certainty == certainty)
+            .count()
+    };
     let (sure, ruled_out) = (count(Certainty::Is), count(Certainty::IsNot));
     let possible = count(Certainty::MayBe);
-    let shown = if all { diagnosis.causes.len() } else { if sure > 0 { sure } else { possible }.min(CAUSES) };
+    let shown = if all {
+        diagnosis.causes.len()
+    } else {
+        if sure > 0 { sure } else { possible }.min(CAUSES)
+    };
     let mut text = String::new();
     let mut told = None;
-    if diagnosis.causes.iter().all(|cause| cause.certainty == Certainty::IsNot) {
+    if diagnosis
+        .causes
+        .iter()
+        .all(|cause| cause.certainty == Certainty::IsNot)
+    {
         told = diagnosis.chain.chosen();
         let chosen = told.map(said).unwrap_or_default();
-        text.push_str(&format!("no known cause of this message fits this machine\n  said  {chosen}\n\n"));
+        text.push_str(&format!(
+            "no known cause of this message fits this machine\n  said  {chosen}\n\n"
+        ));
     }
     for cause in &diagnosis.causes[..shown] {
         let is_told = told.is_some_and(|message| ptr::eq(message, cause.message));
-        text.push_str(&self::cause(cause, is_told, diagnosis, all || verbosity > 0, style));
+        text.push_str(&self::cause(
+            cause,
+            is_told,
+            diagnosis,
+            all || verbosity > 0,
+            style,
+        ));
         told = Some(cause.message);
     }
     if !diagnosis.chain.leading.is_empty() {
@@ -81,15 +118,24 @@ pub fn diagnosis(diagnosis: &Diagnosis<'_>, all: bool, verbosity: u8, style: Sty
             text.push_str(&format!("{} {}\n", style.dim("harmless:"), said(harmless)));
         }
     }
-    let listed =
-        |certainty| diagnosis.causes[shown..].iter().filter(move |cause| cause.certainty == certainty);
-    let others: Vec<String> =
-        listed(Certainty::Is).chain(listed(Certainty::MayBe)).take(FEW).map(cures::sentence).collect();
+    let listed = |certainty| {
+        diagnosis.causes[shown..]
+            .iter()
+            .filter(move |cause| cause.certainty == certainty)
+    };
+    let others: Vec<String> = listed(Certainty::Is)
+        .chain(listed(Certainty::MayBe))
+        .take(FEW)
+        .map(cures::sentence)
+        .collect();
     if !others.is_empty() {
         text.push_str(&format!("also possible: {}\n", others.join("; ")));
     }
     if ruled_out > 0 && !all {
-        text.push_str(&format!("{} ruled out: `--all` shows why\n", counted(ruled_out, "cause")));
+        text.push_str(&format!(
+            "{} ruled out: `--all` shows why\n",
+            counted(ruled_out, "cause")
+        ));
     }
     format!("{}\n{}", text.trim_end(), remarks(diagnosis))
 }
@@ -100,9 +146,14 @@ fn remarks(diagnosis: &Diagnosis<'_>) -> String {
     if diagnosis.is_program_guessed && !diagnosis.is_elsewhere {
         let about = match diagnosis.program {
             [] => "no program is named".to_owned(),
-            words => format!("no program is named, so the answer is for `{}`", shell_words(words)),
+            words => format!(
+                "no program is named, so the answer is for `{}`",
+                shell_words(words)
+            ),
         };
-        text.push_str(&format!("\n{about}: add the program that failed to the end of the command\n"));
+        text.push_str(&format!(
+            "\n{about}: add the program that failed to the end of the command\n"
+        ));
     }
     if diagnosis.is_elsewhere {
         text.push_str("\nthe message is from another machine: run this command there, or `cudarun doctor --save FILE` there and this command with `--machine FILE` here\n");
@@ -112,12 +163,20 @@ fn remarks(diagnosis: &Diagnosis<'_>) -> String {
     }
     if diagnosis.left_out > 0 {
         let size = super::words::size(diagnosis.left_out);
-        text.push_str(&format!("\nthe text is long: {size} in its middle were not read\n"));
+        text.push_str(&format!(
+            "\nthe text is long: {size} in its middle were not read\n"
+        ));
     }
     text
 }
 
-fn cause(cause: &Cause<'_>, is_told: bool, diagnosis: &Diagnosis<'_>, all: bool, style: Style) -> String {
+fn cause(
+    cause: &Cause<'_>,
+    is_told: bool,
+    diagnosis: &Diagnosis<'_>,
+    all: bool,
+    style: Style,
+) -> String {
     let sentence = cures::sentence(cause);
     let title = match cause.certainty {
         Certainty::Is => style.error(&format!("it is: {sentence}")),
@@ -128,20 +187,34 @@ fn cause(cause: &Cause<'_>, is_told: bool, diagnosis: &Diagnosis<'_>, all: bool,
     if !is_told {
         rows.push(vec!["said".to_owned(), said(cause.message)]);
     }
-    let shown = if all { cause.evidence.len() } else { cause.evidence.len().min(FEW) };
+    let shown = if all {
+        cause.evidence.len()
+    } else {
+        cause.evidence.len().min(FEW)
+    };
     for (place, evidence) in cause.evidence[..shown].iter().enumerate() {
         let (at, says) = doctor_words::evidence(evidence);
-        rows.push(vec![if place == 0 { "here" } else { "" }.to_owned(), format!("{at}  {says}")]);
+        rows.push(vec![
+            if place == 0 { "here" } else { "" }.to_owned(),
+            format!("{at}  {says}"),
+        ]);
     }
     if shown < cause.evidence.len() {
-        rows.push(vec![String::new(), format!("and {} more", cause.evidence.len() - shown)]);
+        rows.push(vec![
+            String::new(),
+            format!("and {} more", cause.evidence.len() - shown),
+        ]);
     }
     let mut text = format!("{title}\n{}", style.columns("  ", &rows));
     let cures = diagnosis.cures(cause);
     let shown = if all { cures.len() } else { cures.len().min(2) };
     for (place, cure) in cures[..shown].iter().enumerate() {
         let label = if place == 0 { "do:" } else { "or:" };
-        let why = if cure.why.is_empty() { String::new() } else { format!("  ({})", cure.why) };
+        let why = if cure.why.is_empty() {
+            String::new()
+        } else {
+            format!("  ({})", cure.why)
+        };
         text.push_str(&format!("  {} {}{why}\n", style.hint(label), cure.command));
     }
     text + "\n"
@@ -150,7 +223,11 @@ fn cause(cause: &Cause<'_>, is_told: bool, diagnosis: &Diagnosis<'_>, all: bool,
 /// The matched text, its line, and how many processes say so.
 pub(super) fn said(message: &Message) -> String {
     let speakers = message.speakers.len();
-    let many = if speakers > 1 { format!(", {speakers} processes say so") } else { String::new() };
+    let many = if speakers > 1 {
+        format!(", {speakers} processes say so")
+    } else {
+        String::new()
+    };
     format!("{}  (line {}{many})", message.excerpt, message.first)
 }
 
@@ -171,7 +248,10 @@ pub fn unknown_failure(program: &OsStr, status: ExitStatus, style: Style) -> Str
 
 /// One line about a program that has worked without a GPU.
 pub fn on_the_cpu(message: &Message) -> String {
-    format!("\nharmless: {}; this machine has no GPU, so the program ran on the CPU\n", said(message))
+    format!(
+        "\nharmless: {}; this machine has no GPU, so the program ran on the CPU\n",
+        said(message)
+    )
 }
 
 pub fn diagnosis_json(diagnosis: &Diagnosis<'_>) -> String {
@@ -190,7 +270,9 @@ pub fn diagnosis_json(diagnosis: &Diagnosis<'_>) -> String {
             json!({ "at": at, "says": says })
         });
         let cures = diagnosis.cures(cause);
-        let cures = cures.into_iter().map(|cure| json!({ "do": cure.command, "why": cure.why }));
+        let cures = cures
+            .into_iter()
+            .map(|cure| json!({ "do": cure.command, "why": cure.why }));
         json!({
             "cause": word(&cause.key),
             "certainty": cause.certainty,

@@ -36,11 +36,17 @@ pub(super) fn verdict(examination: &Examination) -> String {
             1 => ", and one more error".to_owned(),
             more => format!(", and {more} more errors"),
         };
-        return format!("GPU programs cannot work from here: {}{more}", sentence(first));
+        return format!(
+            "GPU programs cannot work from here: {}{more}",
+            sentence(first)
+        );
     }
     match us.next() {
         Some(first) => {
-            format!("GPU programs can work from here, but cudarun cannot start them: {}", sentence(first))
+            format!(
+                "GPU programs can work from here, but cudarun cannot start them: {}",
+                sentence(first)
+            )
         }
         None => "GPU programs can work from here".to_owned(),
     }
@@ -78,7 +84,10 @@ impl ExaminedProgram {
 
 /// A program of `--for` whose files are not in the description.
 pub fn not_described(program: &ExaminedProgram) -> String {
-    let why = program.faults.first().map_or("it is not there", String::as_str);
+    let why = program
+        .faults
+        .first()
+        .map_or("it is not there", String::as_str);
     format!("the description lacks `{}`: {why}", show(&program.command))
 }
 
@@ -96,20 +105,33 @@ pub fn examined_program(
         Outcome::Plan(plan) => Some(&plan.picks),
         _ => None,
     };
-    let uses = picks.into_iter().flatten().map(|pick| words::versioned(&pick.installation)).collect();
+    let uses = picks
+        .into_iter()
+        .flatten()
+        .map(|pick| words::versioned(&pick.installation))
+        .collect();
     let is_picked = |installation: &Installation| {
         let is_in = |pick: &Pick| pick.installation.directory == installation.directory;
         picks.is_none_or(|picks| picks.iter().any(is_in))
     };
     let fault = |(family, supply): (&str, Supply<'_>)| {
         let is_other = !supply.deciding().into_iter().flatten().all(is_picked);
-        let fault = supply.fault(inventory).map(|fault| format!("{}: ", given_fault(fault)));
+        let fault = supply
+            .fault(inventory)
+            .map(|fault| format!("{}: ", given_fault(fault)));
         let places = places(&supply, program);
         (fault.is_some() || is_other).then(|| {
-            format!("without cudarun: {}: {}{places}", words::family(family), fault.unwrap_or_default())
+            format!(
+                "without cudarun: {}: {}{places}",
+                words::family(family),
+                fault.unwrap_or_default()
+            )
         })
     };
-    let mut faults: Vec<String> = given(before, inventory).into_iter().filter_map(fault).collect();
+    let mut faults: Vec<String> = given(before, inventory)
+        .into_iter()
+        .filter_map(fault)
+        .collect();
     let fails = program.notes.iter().find(|note| note.keeps_from_gpu());
     let fails = fails.map(|note| super::note(note, program));
     faults.extend(fails.clone());
@@ -118,20 +140,48 @@ pub fn examined_program(
         faults.extend(why.lines().next().map(str::to_owned));
     }
     faults.extend(compiler_lines(compilers));
-    let mode = decision.pinned.as_ref().map(|pinned| words::word(&pinned.mode)).unwrap_or_default();
-    let script = program.steps.iter().find(|step| step.how == StepKind::Script).map(|step| &step.to);
-    let is_unread = |note: &Note| matches!(note, Note::SourceNotRead { file, .. } if Some(file) == script);
+    let mode = decision
+        .pinned
+        .as_ref()
+        .map(|pinned| words::word(&pinned.mode))
+        .unwrap_or_default();
+    let script = program
+        .steps
+        .iter()
+        .find(|step| step.how == StepKind::Script)
+        .map(|step| &step.to);
+    let is_unread =
+        |note: &Note| matches!(note, Note::SourceNotRead { file, .. } if Some(file) == script);
     let is_missing = program.notes.iter().any(is_unread);
-    ExaminedProgram { command: shell_words(words), uses, faults, is_refused, fails, mode, is_missing }
+    ExaminedProgram {
+        command: shell_words(words),
+        uses,
+        faults,
+        is_refused,
+        fails,
+        mode,
+        is_missing,
+    }
 }
 
 /// The programs, and the next command to type.
 pub fn programs(programs: &[ExaminedProgram], style: Style) -> String {
-    let mut text = if programs.is_empty() { String::new() } else { "\n".to_owned() };
+    let mut text = if programs.is_empty() {
+        String::new()
+    } else {
+        "\n".to_owned()
+    };
     for program in programs {
-        let uses =
-            if program.uses.is_empty() { "nothing to pick".to_owned() } else { program.uses.join(", ") };
-        let uses = if program.is_refused { "would not be started".to_owned() } else { uses };
+        let uses = if program.uses.is_empty() {
+            "nothing to pick".to_owned()
+        } else {
+            program.uses.join(", ")
+        };
+        let uses = if program.is_refused {
+            "would not be started".to_owned()
+        } else {
+            uses
+        };
         text.push_str(&format!("{}  {uses}\n", style.strong(&program.command)));
         for fault in &program.faults {
             text.push_str(&format!("  {} {fault}\n", style.warning("warning:")));
@@ -145,16 +195,33 @@ pub fn programs(programs: &[ExaminedProgram], style: Style) -> String {
 pub(super) fn next(programs: &[ExaminedProgram], is_elsewhere: bool) -> String {
     let troubled = programs.iter().find(|program| program.is_refused);
     match troubled.or(programs.first()) {
-        Some(program) if program.is_refused || is_elsewhere => format!("cudarun explain {}", program.command),
+        Some(program) if program.is_refused || is_elsewhere => {
+            format!("cudarun explain {}", program.command)
+        }
         Some(program) => format!("cudarun {}", program.command),
         None => "cudarun list".to_owned(),
     }
 }
 
-pub fn examination(examination: &Examination, inventory: &Inventory, verbosity: u8, style: Style) -> String {
+pub fn examination(
+    examination: &Examination,
+    inventory: &Inventory,
+    verbosity: u8,
+    style: Style,
+) -> String {
     let verdict = verdict(examination);
-    let mut text = if examination.has_error() { style.error(&verdict) } else { style.good(&verdict) };
-    let count = |severity| examination.findings.iter().filter(|finding| finding.severity == severity).count();
+    let mut text = if examination.has_error() {
+        style.error(&verdict)
+    } else {
+        style.good(&verdict)
+    };
+    let count = |severity| {
+        examination
+            .findings
+            .iter()
+            .filter(|finding| finding.severity == severity)
+            .count()
+    };
     let warnings = count(Severity::Warning);
     if warnings > 0 {
         text.push_str(&format!(" ({})", counted(warnings, "warning")));
@@ -185,28 +252,48 @@ pub(super) fn title(section: Section) -> &'static str {
 }
 
 /// The facts of a section in one line.
-pub(super) fn summary(section: Section, examination: &Examination, inventory: &Inventory) -> String {
+pub(super) fn summary(
+    section: Section,
+    examination: &Examination,
+    inventory: &Inventory,
+) -> String {
     match section {
         Section::Driver => match (&inventory.driver, examination.surroundings) {
             (Some(driver), _) => {
-                let cuda = driver.cuda.map(|cuda| format!(", supports CUDA up to {cuda}"));
-                format!("kernel driver {}{}", driver.version, cuda.unwrap_or_default())
+                let cuda = driver
+                    .cuda
+                    .map(|cuda| format!(", supports CUDA up to {cuda}"));
+                format!(
+                    "kernel driver {}{}",
+                    driver.version,
+                    cuda.unwrap_or_default()
+                )
             }
             (None, surroundings) if surroundings.is_wsl => "the driver of Windows".to_owned(),
             (None, surroundings) if surroundings.is_tegra => "the driver of a Jetson".to_owned(),
             _ => "no NVIDIA driver is running".to_owned(),
         },
         Section::Gpus => {
-            let place = if examination.surroundings.is_container { "; in a container" } else { "" };
+            let place = if examination.surroundings.is_container {
+                "; in a container"
+            } else {
+                ""
+            };
             gpus(examination, inventory) + place
         }
         Section::Libraries => {
-            let families: BTreeSet<&String> = inventory.installations.iter().map(|one| &one.family).collect();
+            let families: BTreeSet<&String> = inventory
+                .installations
+                .iter()
+                .map(|one| &one.family)
+                .collect();
             match (inventory.installations.len(), families.len()) {
                 (0, _) => "none that a program finds by default".to_owned(),
                 (1, _) => "1 installation".to_owned(),
                 (installations, 1) => format!("{installations} installations of 1 family"),
-                (installations, families) => format!("{installations} installations of {families} families"),
+                (installations, families) => {
+                    format!("{installations} installations of {families} families")
+                }
             }
         }
         Section::Environment => {
@@ -219,22 +306,44 @@ pub(super) fn summary(section: Section, examination: &Examination, inventory: &I
                 0 => format!("{variable} is not set"),
                 count => format!("{variable} has {}", counted(count, "element")),
             };
-            format!("{}, {}", of(variables::LIBRARY_PATH), of(variables::PRELOAD))
+            format!(
+                "{}, {}",
+                of(variables::LIBRARY_PATH),
+                of(variables::PRELOAD)
+            )
         }
         Section::StartUp => match examination.lines.of_variables.len() {
             0 => "no line sets LD_LIBRARY_PATH or LD_PRELOAD".to_owned(),
-            lines => format!("{} with a search path for libraries", counted(lines, "line")),
+            lines => format!(
+                "{} with a search path for libraries",
+                counted(lines, "line")
+            ),
         },
         Section::Project => {
             let project = &examination.project;
-            let files = project.files.iter().chain(&project.lock).map(show).collect::<Vec<_>>();
-            if files.is_empty() { "no settings, no lock".to_owned() } else { files.join(", ") }
+            let files = project
+                .files
+                .iter()
+                .chain(&project.lock)
+                .map(show)
+                .collect::<Vec<_>>();
+            if files.is_empty() {
+                "no settings, no lock".to_owned()
+            } else {
+                files.join(", ")
+            }
         }
         Section::Cache => {
             let kept = &examination.kept;
-            let Some(directory) = &kept.directory else { return "no safe directory".to_owned() };
+            let Some(directory) = &kept.directory else {
+                return "no safe directory".to_owned();
+            };
             let (starts, views) = (counted(kept.starts, "start"), counted(kept.views, "view"));
-            format!("{}: {starts}, {views}, {}", show(directory), size(kept.bytes))
+            format!(
+                "{}: {starts}, {views}, {}",
+                show(directory),
+                size(kept.bytes)
+            )
         }
     }
 }
@@ -262,8 +371,11 @@ fn details(
     verbosity: u8,
     style: Style,
 ) -> String {
-    let all: Vec<&Finding> =
-        examination.findings.iter().filter(|finding| finding.what.section() == section).collect();
+    let all: Vec<&Finding> = examination
+        .findings
+        .iter()
+        .filter(|finding| finding.what.section() == section)
+        .collect();
     let mut text = String::new();
     let mut notes = 0;
     for finding in &all {
@@ -275,7 +387,10 @@ fn details(
     }
     if notes > NOTES && verbosity == 0 {
         let more = counted(notes - NOTES, "more note");
-        text.push_str(&format!("  {}\n", style.dim(&format!("{more}: `cudarun doctor -v` shows all"))));
+        text.push_str(&format!(
+            "  {}\n",
+            style.dim(&format!("{more}: `cudarun doctor -v` shows all"))
+        ));
     }
     match section {
         Section::Environment => {
@@ -289,7 +404,12 @@ fn details(
                 let mark = if installation.loader_gives { "*" } else { " " };
                 let version = words::version(installation.version.as_ref());
                 let family = format!("{mark} {}", words::family(&installation.family));
-                vec![family, version, installation.origin.word().to_owned(), show(&installation.directory)]
+                vec![
+                    family,
+                    version,
+                    installation.origin.word().to_owned(),
+                    show(&installation.directory),
+                ]
             };
             let rows: Vec<Vec<String>> = inventory.installations.iter().map(row).collect();
             text.push_str(&style.columns("  ", &rows));
@@ -324,7 +444,10 @@ fn finding(finding: &Finding, verbosity: u8, style: Style) -> String {
     let rows: Vec<Vec<String>> = finding.evidence[..shown].iter().map(row).collect();
     text.push_str(&style.columns("    ", &rows));
     if shown < finding.evidence.len() {
-        text.push_str(&format!("    and {} more\n", finding.evidence.len() - shown));
+        text.push_str(&format!(
+            "    and {} more\n",
+            finding.evidence.len() - shown
+        ));
     }
     if let Some(remedy) = remedy(finding) {
         text.push_str(&format!("    {} {remedy}\n", style.hint("do:")));
@@ -336,23 +459,43 @@ fn finding(finding: &Finding, verbosity: u8, style: Style) -> String {
 fn elements(elements: &[Element], style: Style) -> String {
     let mut rows = Vec::new();
     for element in elements {
-        let text = if element.text.is_empty() { "(empty)".to_owned() } else { show(&element.text) };
+        let text = if element.text.is_empty() {
+            "(empty)".to_owned()
+        } else {
+            show(&element.text)
+        };
         let holds: Vec<String> = element
             .holds
             .iter()
             .map(|one| {
-                let version = one.version.map(|version| format!(" {version}")).unwrap_or_default();
+                let version = one
+                    .version
+                    .map(|version| format!(" {version}"))
+                    .unwrap_or_default();
                 format!("{}{version}", words::family(&one.family))
             })
             .collect();
-        let by: Vec<String> = element.set_by.iter().map(|line| at(&line.path, Some(line.number))).collect();
+        let by: Vec<String> = element
+            .set_by
+            .iter()
+            .map(|line| at(&line.path, Some(line.number)))
+            .collect();
         let holds = match (holds.is_empty(), &element.leads_to) {
             (false, _) => holds.join(", "),
             (true, None) => "does not exist".to_owned(),
             (true, Some(_)) => "no NVIDIA library".to_owned(),
         };
-        let by = if by.is_empty() { String::new() } else { format!("set by {}", by.join(", ")) };
-        rows.push(vec![style.dim(&format!("{}[{}]", element.variable, element.position)), text, holds, by]);
+        let by = if by.is_empty() {
+            String::new()
+        } else {
+            format!("set by {}", by.join(", "))
+        };
+        rows.push(vec![
+            style.dim(&format!("{}[{}]", element.variable, element.position)),
+            text,
+            holds,
+            by,
+        ]);
     }
     style.columns("  ", &rows)
 }

@@ -31,11 +31,23 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
     let fixed = |sentence: &str, remedy: &str| (sentence.to_owned(), Some(remedy.to_owned()));
     let same = |key| words_of(key).0;
     let by = |sentence: String, remedy: &str| (sentence, Some(remedy.to_owned()));
-    let and_more = |count: usize| if count == 0 { String::new() } else { format!(", and {count} more") };
+    let and_more = |count: usize| {
+        if count == 0 {
+            String::new()
+        } else {
+            format!(", and {count} more")
+        }
+    };
     let fact = |sentence: String| (sentence, None);
     let edit = |sentence: String| (sentence, Some(edit(finding)));
     let edit_or_cudarun = |sentence: String| {
-        (sentence, Some(format!("{}, or start programs with cudarun", self::edit(finding))))
+        (
+            sentence,
+            Some(format!(
+                "{}, or start programs with cudarun",
+                self::edit(finding)
+            )),
+        )
     };
     match &finding.what {
         Kind::NoDriver => fixed(
@@ -47,7 +59,10 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
             "sudo modprobe nvidia; if that fails, `sudo dmesg | grep -i nvidia` shows why (Secure Boot rejects unsigned modules)",
         ),
         Kind::NoModuleForKernel { release } => by(
-            format!("the NVIDIA driver is installed, but not for this kernel ({})", show(release)),
+            format!(
+                "the NVIDIA driver is installed, but not for this kernel ({})",
+                show(release)
+            ),
             "sudo dkms autoinstall && sudo modprobe nvidia, or boot the kernel that the driver was installed for",
         ),
         Kind::Nouveau => fixed(
@@ -91,10 +106,13 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
             "this machine has no NVIDIA GPU",
             "use a machine that has one; in a batch system, request a GPU (`srun --gpus 1 …`)",
         ),
-        Kind::ContainerWithoutGpus => fixed(same(Key::ContainerNoGpu), words_of(Key::ContainerNoGpu).1),
-        Kind::DeviceNodesMissing => {
-            fixed("the device nodes of the GPUs are missing", "sudo nvidia-modprobe -u -c 0")
+        Kind::ContainerWithoutGpus => {
+            fixed(same(Key::ContainerNoGpu), words_of(Key::ContainerNoGpu).1)
         }
+        Kind::DeviceNodesMissing => fixed(
+            "the device nodes of the GPUs are missing",
+            "sudo nvidia-modprobe -u -c 0",
+        ),
         Kind::UvmMissing => fixed(
             "the device node of unified memory is missing",
             if is_without_node_maker(finding) {
@@ -118,7 +136,9 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
         Kind::FabricManager { version, kernel } => by(
             match version {
                 Some(version) => {
-                    format!("the fabric manager is version {version}, but the kernel runs driver {kernel}")
+                    format!(
+                        "the fabric manager is version {version}, but the kernel runs driver {kernel}"
+                    )
                 }
                 None => "this machine has NVSwitches, but no fabric manager".to_owned(),
             } + ": CUDA fails with error 802",
@@ -129,7 +149,10 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
             "if it fails: sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm",
         ),
         Kind::SharedMemorySmall { bytes } => by(
-            format!("/dev/shm holds only {}, too little for several GPUs", words::binary_size(*bytes)),
+            format!(
+                "/dev/shm holds only {}, too little for several GPUs",
+                words::binary_size(*bytes)
+            ),
             "start the container with `--shm-size 8g` or `--ipc host`",
         ),
         Kind::WslMemoryMissing => fixed(
@@ -144,35 +167,59 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
             format!("{variable} is not the absolute path of one directory"),
             "set it to the directory of one toolkit, or unset it",
         ),
-        Kind::GpusHidden => {
-            fixed(same(Key::GpusHidden), "unset CUDA_VISIBLE_DEVICES; in a batch system, request a GPU")
-        }
-        Kind::NoSuchGpu { word, leaves_some: true } => by(
+        Kind::GpusHidden => fixed(
+            same(Key::GpusHidden),
+            "unset CUDA_VISIBLE_DEVICES; in a batch system, request a GPU",
+        ),
+        Kind::NoSuchGpu {
+            word,
+            leaves_some: true,
+        } => by(
             format!(
                 "CUDA_VISIBLE_DEVICES names `{}`, an unknown GPU: CUDA ignores it and everything after it",
                 show(word)
             ),
             GPUS,
         ),
-        Kind::NoSuchGpu { word, leaves_some: false } => by(
-            format!("CUDA_VISIBLE_DEVICES names `{}`, an unknown GPU, and so hides every GPU", show(word)),
+        Kind::NoSuchGpu {
+            word,
+            leaves_some: false,
+        } => by(
+            format!(
+                "CUDA_VISIBLE_DEVICES names `{}`, an unknown GPU, and so hides every GPU",
+                show(word)
+            ),
             GPUS,
         ),
-        Kind::BadInstallation { installation, problem, .. } => {
+        Kind::BadInstallation {
+            installation,
+            problem,
+            ..
+        } => {
             let directory = show(&installation.directory);
-            let sentence = format!("{} in {directory}: {}", title(installation), words::problem(problem));
+            let sentence = format!(
+                "{} in {directory}: {}",
+                title(installation),
+                words::problem(problem)
+            );
             (sentence, Some(mend_installation(installation, problem)))
         }
-        Kind::ExtensionMismatch { first, more } => {
-            (extensions::sentence(first) + &and_more(*more), Some(extensions::remedy(first)))
-        }
+        Kind::ExtensionMismatch { first, more } => (
+            extensions::sentence(first) + &and_more(*more),
+            Some(extensions::remedy(first)),
+        ),
         Kind::ToolkitBroken { problem } => by(
-            format!("nothing compiles with a CUDA toolkit: {}", toolkit_problem(problem)),
+            format!(
+                "nothing compiles with a CUDA toolkit: {}",
+                toolkit_problem(problem)
+            ),
             "build with `cudarun --build COMMAND`, which takes one that fits; `cudarun list toolkit` shows all",
         ),
-        Kind::PassedOver { first, more } => {
-            fact(format!("a file was skipped: {}{}", words::fault(&first.fault), and_more(*more)))
-        }
+        Kind::PassedOver { first, more } => fact(format!(
+            "a file was skipped: {}{}",
+            words::fault(&first.fault),
+            and_more(*more)
+        )),
         Kind::PathMissing { variable } => edit(format!("an element of {variable} does not exist")),
         Kind::PathEmpty { directory } => edit(format!(
             "an empty element of LD_LIBRARY_PATH means the current directory, now {}",
@@ -184,21 +231,28 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
         ),
         Kind::PathDuplicate => edit("LD_LIBRARY_PATH contains a directory twice".to_owned()),
         Kind::PathStubs => edit_or_cudarun(
-            "an element of LD_LIBRARY_PATH contains stubs for linking, which fail at run time".to_owned(),
+            "an element of LD_LIBRARY_PATH contains stubs for linking, which fail at run time"
+                .to_owned(),
         ),
         Kind::PathOtherDriver { version, kernel } => edit_or_cudarun(format!(
             "an element of LD_LIBRARY_PATH contains the libcuda of {}, but the kernel runs {kernel}",
             words::version(version.as_ref())
         )),
-        Kind::PathOwnView => fact("cudarun set this environment: its view is in LD_LIBRARY_PATH".to_owned()),
-        Kind::VersionsMixed { taken, passed_over, .. } => edit_or_cudarun(format!(
+        Kind::PathOwnView => {
+            fact("cudarun set this environment: its view is in LD_LIBRARY_PATH".to_owned())
+        }
+        Kind::VersionsMixed {
+            taken, passed_over, ..
+        } => edit_or_cudarun(format!(
             "LD_LIBRARY_PATH selects {} in {} over the {} in {}",
             title(taken),
             show(&taken.directory),
             words::version(passed_over.version.as_ref()),
             show(&passed_over.directory)
         )),
-        Kind::CompletedElsewhere { stems, first, rest, .. } => edit_or_cudarun(format!(
+        Kind::CompletedElsewhere {
+            stems, first, rest, ..
+        } => edit_or_cudarun(format!(
             "{} in {} lacks {}, so the loader takes the rest from {} in {}",
             title(first),
             show(&first.directory),
@@ -206,12 +260,13 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
             words::version(rest.version.as_ref()),
             show(&rest.directory)
         )),
-        Kind::PreloadMissing => {
-            edit("an element of LD_PRELOAD does not exist: the loader warns at every start".to_owned())
-        }
-        Kind::PreloadLibrary { family: name } => {
-            edit(format!("LD_PRELOAD loads one {} into every program", family(name)))
-        }
+        Kind::PreloadMissing => edit(
+            "an element of LD_PRELOAD does not exist: the loader warns at every start".to_owned(),
+        ),
+        Kind::PreloadLibrary { family: name } => edit(format!(
+            "LD_PRELOAD loads one {} into every program",
+            family(name)
+        )),
         Kind::AuditSet { is_ours: true } => fact("cudarun set LD_AUDIT".to_owned()),
         Kind::AuditSet { is_ours: false } => fixed(
             "LD_AUDIT is set: its module may change which files the loader takes",
@@ -229,7 +284,9 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
             format!("a later line replaces {variable}, which removes cudarun's hook"),
             "move the line with `cudarun hook` to the end of the file",
         ),
-        Kind::SystemPreload => fact("/etc/ld.so.preload loads a library into every program".to_owned()),
+        Kind::SystemPreload => {
+            fact("/etc/ld.so.preload loads a library into every program".to_owned())
+        }
         Kind::CacheStale { directory, name } => by(
             format!(
                 "the loader's cache lacks {} in {}, a directory of its configuration",
@@ -238,11 +295,13 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
             ),
             "sudo ldconfig",
         ),
-        Kind::CacheOfLoaderBad { fault } => {
-            by(format!("the loader's cache is unusable: {}", words::fault(fault)), "sudo ldconfig")
-        }
+        Kind::CacheOfLoaderBad { fault } => by(
+            format!("the loader's cache is unusable: {}", words::fault(fault)),
+            "sudo ldconfig",
+        ),
         Kind::SettingFault { fault } | Kind::LockFault { fault } => {
-            let hint = settings::fault_hint(fault).unwrap_or_else(|| "correct this setting".to_owned());
+            let hint =
+                settings::fault_hint(fault).unwrap_or_else(|| "correct this setting".to_owned());
             (settings::fault(fault), Some(hint))
         }
         Kind::UnknownKey { remark } => by(
@@ -250,19 +309,29 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
             "correct or remove the key: `cudarun init --print` shows the known ones",
         ),
         Kind::NotAllowed { file, keys } => {
-            let command = format!("read it, then `cudarun allow {}`", quoted_to_show(file.as_os_str()));
+            let command = format!(
+                "read it, then `cudarun allow {}`",
+                quoted_to_show(file.as_os_str())
+            );
             (settings::not_allowed(file, keys), Some(command))
         }
         Kind::LockNeedsDriver { needs, kernel } => by(
             format!("the lock requires driver {needs} or newer, but the kernel runs {kernel}"),
             "update the driver, or run `cudarun record PROGRAM …` on this machine",
         ),
-        Kind::ImageConditionMalformed { malformed } => {
-            by(settings::malformed(malformed), "correct the variable in the image")
-        }
-        Kind::NoCache => ("no safe directory for cudarun's cache".to_owned(), Some(other_cache(finding))),
+        Kind::ImageConditionMalformed { malformed } => by(
+            settings::malformed(malformed),
+            "correct the variable in the image",
+        ),
+        Kind::NoCache => (
+            "no safe directory for cudarun's cache".to_owned(),
+            Some(other_cache(finding)),
+        ),
         Kind::CacheRefused { used } => {
-            let sentence = format!("the usual cache directory is refused; cudarun uses {}", show(used));
+            let sentence = format!(
+                "the usual cache directory is refused; cudarun uses {}",
+                show(used)
+            );
             (sentence, Some(other_cache(finding)))
         }
         Kind::CacheFull { free } => by(
@@ -278,7 +347,11 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
 
 /// `cuDNN 9.1.0`
 fn title(installation: &Summary) -> String {
-    let stub = if installation.origin == Origin::Stub { " (stub)" } else { "" };
+    let stub = if installation.origin == Origin::Stub {
+        " (stub)"
+    } else {
+        ""
+    };
     match installation.version {
         Some(version) => format!("{} {version}{stub}", family(&installation.family)),
         None => format!("{}{stub}", family(&installation.family)),
@@ -292,18 +365,35 @@ pub(super) fn evidence(evidence: &Evidence) -> (String, String) {
         Evidence::Absent { path } => (show(path), "does not exist".to_owned()),
         Evidence::Mode { path, mode, owner } => {
             let owner = owner.map(|(uid, gid)| format!(", user {uid}, group {gid}"));
-            (show(path), format!("mode {mode:04o}{}", owner.unwrap_or_default()))
+            (
+                show(path),
+                format!("mode {mode:04o}{}", owner.unwrap_or_default()),
+            )
         }
         Evidence::Variable { name, value } => (show(name), format!("\"{}\"", show(value))),
         Evidence::Set { name } => (show(name), "is set".to_owned()),
-        Evidence::Element { variable, position, text } => {
-            let text = if text.is_empty() { "(empty)".to_owned() } else { show(text) };
+        Evidence::Element {
+            variable,
+            position,
+            text,
+        } => {
+            let text = if text.is_empty() {
+                "(empty)".to_owned()
+            } else {
+                show(text)
+            };
             (format!("{variable}[{position}]"), text)
         }
-        Evidence::Card { bus, id, model, driver } => {
+        Evidence::Card {
+            bus,
+            id,
+            model,
+            driver,
+        } => {
             let model = model.map_or_else(|| format!("device {}", show(id)), str::to_owned);
-            let driver =
-                driver.as_ref().map_or("no driver".to_owned(), |name| format!("driver {}", show(name)));
+            let driver = driver.as_ref().map_or("no driver".to_owned(), |name| {
+                format!("driver {}", show(name))
+            });
             (show(bus), format!("{model}, {driver}"))
         }
         Evidence::Installation(installation) => (
@@ -311,8 +401,16 @@ pub(super) fn evidence(evidence: &Evidence) -> (String, String) {
             format!("{} ({})", title(installation), installation.origin.word()),
         ),
         Evidence::Fault { path, fault } => (show(path), words::fault(fault)),
-        Evidence::Symbol { path, symbol, has: true } => (show(path), format!("has {}", show(symbol))),
-        Evidence::Symbol { path, symbol, has: false } => (show(path), format!("has no {}", show(symbol))),
+        Evidence::Symbol {
+            path,
+            symbol,
+            has: true,
+        } => (show(path), format!("has {}", show(symbol))),
+        Evidence::Symbol {
+            path,
+            symbol,
+            has: false,
+        } => (show(path), format!("has no {}", show(symbol))),
         Evidence::Place { path, why } => (show(path), unfit(path, why)),
     }
 }
@@ -320,19 +418,34 @@ pub(super) fn evidence(evidence: &Evidence) -> (String, String) {
 /// The instruction to remove an element from the line that sets it.
 fn edit(finding: &Finding) -> String {
     let line = finding.evidence.iter().find_map(|evidence| match evidence {
-        Evidence::File { path, line: Some(line), .. } => Some(at(path, Some(*line))),
+        Evidence::File {
+            path,
+            line: Some(line),
+            ..
+        } => Some(at(path, Some(*line))),
         _ => None,
     });
-    format!("remove it from {}", line.unwrap_or_else(|| "the variable".to_owned()))
+    format!(
+        "remove it from {}",
+        line.unwrap_or_else(|| "the variable".to_owned())
+    )
 }
 
 fn mend_installation(installation: &Summary, problem: &Problem) -> String {
     let (title, directory) = (title(installation), &installation.directory);
     match problem {
-        Problem::WorldWritable { path } => format!("chmod o-w {}", quoted_to_show(path.as_os_str())),
-        Problem::ClaimedTwice { packages, holds, needed, .. } => {
-            reinstalled(packages, needed.as_ref().or(holds.as_ref()).unwrap_or(&packages[0]))
+        Problem::WorldWritable { path } => {
+            format!("chmod o-w {}", quoted_to_show(path.as_os_str()))
         }
+        Problem::ClaimedTwice {
+            packages,
+            holds,
+            needed,
+            ..
+        } => reinstalled(
+            packages,
+            needed.as_ref().or(holds.as_ref()).unwrap_or(&packages[0]),
+        ),
         Problem::StubOnSearchPath { .. } => {
             "remove its directory from /etc/ld.so.conf.d, then `sudo ldconfig`".to_owned()
         }
@@ -342,9 +455,17 @@ fn mend_installation(installation: &Summary, problem: &Problem) -> String {
 
 /// The commands that keep only one of the packages that claim a file.
 pub(super) fn reinstalled(packages: &[String], kept: &str) -> String {
-    let name = |package: &String| quoted_to_show(package.split(' ').next().unwrap_or_default().as_ref());
-    let others: BTreeSet<String> = packages.iter().filter(|package| *package != kept).map(name).collect();
-    let (others, kept) = (Vec::from_iter(others).join(" "), kept.replacen(' ', "==", 1));
+    let name =
+        |package: &String| quoted_to_show(package.split(' ').next().unwrap_or_default().as_ref());
+    let others: BTreeSet<String> = packages
+        .iter()
+        .filter(|package| *package != kept)
+        .map(name)
+        .collect();
+    let (others, kept) = (
+        Vec::from_iter(others).join(" "),
+        kept.replacen(' ', "==", 1),
+    );
     format!(
         "pip uninstall {others}; pip install --force-reinstall --no-deps {}",
         quoted_to_show(kept.as_ref())
@@ -356,7 +477,10 @@ fn other_cache(finding: &Finding) -> String {
         Evidence::Place { why, .. } => Some(mend_or(why)),
         _ => None,
     });
-    format!("{}export XDG_CACHE_HOME=DIR, a directory that only you can write to", mend.unwrap_or_default())
+    format!(
+        "{}export XDG_CACHE_HOME=DIR, a directory that only you can write to",
+        mend.unwrap_or_default()
+    )
 }
 
 fn is_without_node_maker(finding: &Finding) -> bool {
@@ -366,5 +490,13 @@ fn is_without_node_maker(finding: &Finding) -> bool {
 
 /// True if the nodes belong to root's group, which no user should join.
 fn is_of_root(finding: &Finding) -> bool {
-    finding.evidence.iter().any(|one| matches!(one, Evidence::Mode { owner: Some((_, 0)), .. }))
+    finding.evidence.iter().any(|one| {
+        matches!(
+            one,
+            Evidence::Mode {
+                owner: Some((_, 0)),
+                ..
+            }
+        )
+    })
 }

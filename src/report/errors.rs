@@ -74,7 +74,10 @@ pub fn after_fault(after: &AfterFault<'_>) -> String {
     match after {
         AfterFault::Unchanged(program) => format!("; starting {} unchanged", show(*program)),
         AfterFault::NotStarted(program) => {
-            format!("; {} is not started, because settings may require a set for it", show(*program))
+            format!(
+                "; {} is not started, because settings may require a set for it",
+                show(*program)
+            )
         }
         AfterFault::Nothing => String::new(),
     }
@@ -193,8 +196,14 @@ pub fn error(error: &Error) -> String {
 
 /// The oldest and the newest version of a family, or of toolkits, in the table of wheels.
 fn offered(family: &str) -> Option<String> {
-    let of_family = wheels().iter().filter(|wheel| wheel.family == family).flat_map(Wheel::releases);
-    let toolkits = toolkits().iter().filter(|_| family == TOOLKIT).map(|toolkit| toolkit.version);
+    let of_family = wheels()
+        .iter()
+        .filter(|wheel| wheel.family == family)
+        .flat_map(Wheel::releases);
+    let toolkits = toolkits()
+        .iter()
+        .filter(|_| family == TOOLKIT)
+        .map(|toolkit| toolkit.version);
     let all: BTreeSet<Version> = of_family.chain(toolkits).collect();
     Some(format!("{} to {}", all.first()?, all.last()?))
 }
@@ -204,7 +213,11 @@ fn refusal(refusal: &Refusal) -> String {
         Refusal::PermissionDenied => "permission denied".to_owned(),
         Refusal::IsDirectory => "is a directory".to_owned(),
         Refusal::Interpreter { file, error } => {
-            format!("its interpreter {}: {}", show(file), plain(&error.to_string()))
+            format!(
+                "its interpreter {}: {}",
+                show(file),
+                plain(&error.to_string())
+            )
         }
         Refusal::Circle => "its `#!` lines form a circle".to_owned(),
         Refusal::System { error } => plain(&error.to_string()).to_owned(),
@@ -229,9 +242,12 @@ fn saved(root: &Path) -> Option<String> {
         return Some(format!("cudarun --root {} list", argument(file.as_ref())));
     }
     let is_path = text.starts_with(['/', '.']) || text.starts_with("oci:") || text.contains(".tar");
-    let name = after(&["docker://", "docker-daemon:"]).or((text.contains(':') && !is_path).then_some(text))?;
+    let name = after(&["docker://", "docker-daemon:"])
+        .or((text.contains(':') && !is_path).then_some(text))?;
     let name = argument(name.as_ref());
-    Some(format!("docker save -o image.tar {name} && cudarun --root image.tar list"))
+    Some(format!(
+        "docker save -o image.tar {name} && cudarun --root image.tar list"
+    ))
 }
 
 pub fn error_hint(error: &Error) -> Option<String> {

@@ -5,7 +5,9 @@ use std::ffi::OsStr;
 use super::Style;
 use super::hints::shell_words;
 use super::listed::gpus;
-use super::overview::{Explanation, cautions, driver, how_sure, in_short, needs, package_name, unfit};
+use super::overview::{
+    Explanation, cautions, driver, how_sure, in_short, needs, package_name, unfit,
+};
 use super::pinned::{loads, mode_line, not_enough};
 use super::reasons;
 use super::words::{self, counted};
@@ -19,9 +21,21 @@ use crate::solve::{Absent, Outcome, Pick, Plan, Rejection, Unpinned};
 use crate::text::show;
 
 pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> String {
-    let Explanation { program, inventory, decision, before, diff, .. } = explanation;
+    let Explanation {
+        program,
+        inventory,
+        decision,
+        before,
+        diff,
+        ..
+    } = explanation;
     let mut text = format!("{}\n\n", verdict(program, decision, style));
-    text.push_str(&explanation.build.map(|build| builds::build(build, style)).unwrap_or_default());
+    text.push_str(
+        &explanation
+            .build
+            .map(|build| builds::build(build, style))
+            .unwrap_or_default(),
+    );
     text.push_str(&builds::compilers(explanation.compilers, style));
     if verbosity == 0 {
         text.push_str(&in_short(explanation, style));
@@ -47,7 +61,9 @@ pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> 
                 text.push_str(&environment(plan, diff, style));
             }
         }
-        Outcome::Conflict(_) => text.push_str(&format!("\n{}", super::refusal(decision, program, style))),
+        Outcome::Conflict(_) => {
+            text.push_str(&format!("\n{}", super::refusal(decision, program, style)))
+        }
     }
     text.push_str(&unfit(explanation, style));
     if verbosity > 1 {
@@ -61,12 +77,17 @@ pub(super) fn verdict(program: &Program, decision: &Decision, style: Style) -> S
     let name = show(program.runs().file_name().unwrap_or_default());
     match &decision.outcome {
         Outcome::Nothing { absent, unpinned } => {
-            format!("`{name}` {}: it starts unchanged", nothing(absent, unpinned))
+            format!(
+                "`{name}` {}: it starts unchanged",
+                nothing(absent, unpinned)
+            )
         }
-        Outcome::Conflict(_) => style.error(&format!("`{name}` does not start: no set of libraries fits")),
-        Outcome::Plan(_) if decision.leaks() => {
-            style.error(&format!("`{name}` does not start: its loader would use other libraries"))
-        }
+        Outcome::Conflict(_) => style.error(&format!(
+            "`{name}` does not start: no set of libraries fits"
+        )),
+        Outcome::Plan(_) if decision.leaks() => style.error(&format!(
+            "`{name}` does not start: its loader would use other libraries"
+        )),
         Outcome::Plan(plan) => {
             let set = match plan.picks.len() {
                 1 => "1 NVIDIA library".to_owned(),
@@ -101,8 +122,14 @@ fn nothing(absent: &[Absent], unpinned: &[Unpinned]) -> &'static str {
 /// The answer of `fetch` about a program for which nothing is picked, with notes.
 pub fn no_need(program: &Program) -> String {
     let name = show(program.runs().file_name().unwrap_or_default());
-    let notes = program.notes.iter().map(|note| format!("note: {}\n", notes::note(note, program)));
-    format!("nothing to fetch: `{name}` needs no NVIDIA library as it is\n{}", notes.collect::<String>())
+    let notes = program
+        .notes
+        .iter()
+        .map(|note| format!("note: {}\n", notes::note(note, program)));
+    format!(
+        "nothing to fetch: `{name}` needs no NVIDIA library as it is\n{}",
+        notes.collect::<String>()
+    )
 }
 
 /// The lines for a start with `-v`: one for each pick, and notes.
@@ -121,10 +148,17 @@ pub fn summary(program: &Program, decision: &Decision, verbosity: u8, style: Sty
         }
         Outcome::Plan(plan) => {
             let packages: Vec<String> = program.packages.iter().map(package_name).collect();
-            let what = if packages.is_empty() { format!("`{name}`") } else { words::list(&packages) };
+            let what = if packages.is_empty() {
+                format!("`{name}`")
+            } else {
+                words::list(&packages)
+            };
             text.push_str(&format!("cudarun: for {what}\n"));
-            let rows: Vec<Vec<String>> =
-                plan.picks.iter().map(|pick| pick_row(pick, program, style)).collect();
+            let rows: Vec<Vec<String>> = plan
+                .picks
+                .iter()
+                .map(|pick| pick_row(pick, program, style))
+                .collect();
             text.push_str(&style.columns("  ", &rows));
             if let Some(pinned) = &decision.pinned {
                 text.push_str(&format!("  {}\n", mode_line(pinned)));
@@ -136,7 +170,10 @@ pub fn summary(program: &Program, decision: &Decision, verbosity: u8, style: Sty
             text.push_str(&missing(&plan.absent));
             text.push_str(&cautions(plan, style));
             if verbosity > 1 {
-                let rejected = plan.rejected.iter().map(|one| rejection_row(one, program, style));
+                let rejected = plan
+                    .rejected
+                    .iter()
+                    .map(|one| rejection_row(one, program, style));
                 text.push_str(&style.columns("  ", &rejected.collect::<Vec<_>>()));
             }
         }
@@ -165,7 +202,11 @@ fn steps(program: &Program, style: Style) -> String {
         rows.push(vec![style.strong("modules"), show(site)]);
     }
     for package in &program.packages {
-        rows.push(vec![style.strong("package"), package_name(package), how_sure(package)]);
+        rows.push(vec![
+            style.strong("package"),
+            package_name(package),
+            how_sure(package),
+        ]);
     }
     for note in &program.notes {
         rows.push(vec![style.strong("note"), notes::note(note, program)]);
@@ -180,12 +221,21 @@ fn readings(program: &Program, style: Style) -> String {
             (Sought::Cuda, Some((cuda, file))) => format!("CUDA {cuda}, from {}", show(file)),
             (Sought::Cuda, None) => "its CUDA version is not recorded".to_owned(),
             (Sought::Floor(family), Some((version, file))) => {
-                format!("{} {version} or newer, from {}", words::family(family), show(file))
+                format!(
+                    "{} {version} or newer, from {}",
+                    words::family(family),
+                    show(file)
+                )
             }
             (Sought::Floor(family), None) => {
-                format!("the {} that it was compiled for is not recorded", words::family(family))
+                format!(
+                    "the {} that it was compiled for is not recorded",
+                    words::family(family)
+                )
             }
-            (Sought::Soname(stem), _) => format!("opens {stem}, but the number in its name is not recorded"),
+            (Sought::Soname(stem), _) => {
+                format!("opens {stem}, but the number in its name is not recorded")
+            }
         };
         vec![style.strong("profile"), package_name(package), text]
     };
@@ -209,7 +259,12 @@ fn all_needs(program: &Program, style: Style) -> String {
         return String::new();
     }
     // Conditions may be long, so they have their own columns.
-    format!("\n{}\n{}{}", style.strong("needs"), style.columns("  ", &rows), style.columns("  ", &conditions))
+    format!(
+        "\n{}\n{}{}",
+        style.strong("needs"),
+        style.columns("  ", &rows),
+        style.columns("  ", &conditions)
+    )
 }
 
 fn picks(plan: &Plan, program: &Program, verbosity: u8, style: Style) -> String {
@@ -218,7 +273,8 @@ fn picks(plan: &Plan, program: &Program, verbosity: u8, style: Style) -> String 
     for pick in &plan.picks {
         rows.push(pick_row(pick, program, style));
         let others = plan.rejected.iter().filter(|rejection| {
-            rejection.installation.family == pick.installation.family && is_of_interest(rejection, verbosity)
+            rejection.installation.family == pick.installation.family
+                && is_of_interest(rejection, verbosity)
         });
         rows.extend(others.map(|rejection| rejection_row(rejection, program, style)));
     }
@@ -280,13 +336,18 @@ fn environment(plan: &Plan, diff: &Diff, style: Style) -> String {
 fn table_in_short(table: &OsStr) -> String {
     let text = show(table);
     let (directory, names) = text.split_once(':').unwrap_or((&text, ""));
-    format!("{directory} and {} in it", counted(names.split(':').count(), "name"))
+    format!(
+        "{directory} and {} in it",
+        counted(names.split(':').count(), "name")
+    )
 }
 
 /// The elements of search paths that are removed, and the names that tombstones block.
 fn removed_and_blocked(plan: &Plan) -> String {
     let removals = words::removals(plan).into_iter();
-    let mut text: String = removals.map(|(element, why)| format!("  without {element}: {why}\n")).collect();
+    let mut text: String = removals
+        .map(|(element, why)| format!("  without {element}: {why}\n"))
+        .collect();
     if !plan.tombstones.is_empty() {
         let names: Vec<String> = plan.tombstones.iter().map(show).collect();
         text.push_str(&format!("  blocked by tombstones: {}\n", names.join(", ")));
@@ -295,9 +356,15 @@ fn removed_and_blocked(plan: &Plan) -> String {
 }
 
 fn left_alone(unpinned: &[Unpinned]) -> String {
-    unpinned.iter().map(|unpinned| format!("  {}\n", reasons::unpinned(unpinned))).collect()
+    unpinned
+        .iter()
+        .map(|unpinned| format!("  {}\n", reasons::unpinned(unpinned)))
+        .collect()
 }
 
 fn missing(absent: &[Absent]) -> String {
-    absent.iter().map(|absent| format!("  {}\n", words::absent(absent))).collect()
+    absent
+        .iter()
+        .map(|absent| format!("  {}\n", words::absent(absent)))
+        .collect()
 }

@@ -16,13 +16,15 @@ use crate::storage::Unfit;
 use crate::text::show;
 
 pub const NOTHING_TO_FETCH: &str = "nothing to fetch: all libraries are here\n";
-pub const STORE_IGNORED: &str =
-    "nothing was fetched: this start ignores fetched wheels\n\nhint: leave out `--without fetched`\n";
+pub const STORE_IGNORED: &str = "nothing was fetched: this start ignores fetched wheels\n\nhint: leave out `--without fetched`\n";
 pub const MAY_FETCH: &str = "Download them? [y/N] ";
 
 /// The answer without a terminal; `words` is the command line.
 pub fn not_allowed_to_fetch(mut words: Vec<OsString>) -> String {
-    let verb = words.iter().position(|word| word == "fetch" || word == "--fetch").unwrap_or_default();
+    let verb = words
+        .iter()
+        .position(|word| word == "fetch" || word == "--fetch")
+        .unwrap_or_default();
     words.insert(verb + 1, "--yes".into());
     let hint = own_command_line(&words[1..]);
     format!("nothing was downloaded: there is no terminal to ask on\n\nhint: {hint}\n")
@@ -39,16 +41,31 @@ pub struct ToFetch<'f> {
 }
 
 pub fn to_fetch(to_fetch: &ToFetch<'_>, style: Style) -> String {
-    let ToFetch { wheels, place, free, from } = to_fetch;
+    let ToFetch {
+        wheels,
+        place,
+        free,
+        from,
+    } = to_fetch;
     let rows: Vec<Vec<String>> = wheels.iter().map(row).collect();
     let total: u64 = wheels.iter().map(|wheel| wheel.size).sum();
-    let free = free.map(|free| format!(", {} are free", size(free))).unwrap_or_default();
-    let mut text = format!("{} missing:\n{}", summary(wheels), style.columns("  ", &rows));
+    let free = free
+        .map(|free| format!(", {} are free", size(free)))
+        .unwrap_or_default();
+    let mut text = format!(
+        "{} missing:\n{}",
+        summary(wheels),
+        style.columns("  ", &rows)
+    );
     if !from.is_empty() {
         let from: Vec<String> = from.iter().map(show).collect();
         text.push_str(&format!("from {}, not from the network\n", list(&from)));
     }
-    text.push_str(&format!("into {}: {} are needed{free}\n", show(place), size(room(total))));
+    text.push_str(&format!(
+        "into {}: {} are needed{free}\n",
+        show(place),
+        size(room(total))
+    ));
     text.push_str("licence: NVIDIA's own (proprietary); its text comes with each wheel\n");
     text
 }
@@ -63,7 +80,11 @@ pub(super) fn summary(wheels: &[MissingWheel]) -> String {
 /// The wheel, its size, the program or library that asks for it, and the first digits of its hash.
 fn row(wheel: &MissingWheel) -> Vec<String> {
     let name = format!("{} {}", wheel.distribution, wheel.version);
-    let askers: BTreeSet<String> = wheel.asked_by.iter().map(|asker| title(&asker.name)).collect();
+    let askers: BTreeSet<String> = wheel
+        .asked_by
+        .iter()
+        .map(|asker| title(&asker.name))
+        .collect();
     let askers: Vec<String> = askers.into_iter().take(2).collect();
     let names: Vec<String> = wheel.names.iter().take(2).map(show).collect();
     let why = match (askers.is_empty(), names.is_empty()) {
@@ -71,21 +92,39 @@ fn row(wheel: &MissingWheel) -> Vec<String> {
         (false, true) => format!("for {}", list(&askers)),
         (false, false) => format!("{} for {}", list(&names), list(&askers)),
     };
-    vec![name, size(wheel.size), why, format!("sha256 {}…", &wheel.sha256[..12.min(wheel.sha256.len())])]
+    vec![
+        name,
+        size(wheel.size),
+        why,
+        format!("sha256 {}…", &wheel.sha256[..12.min(wheel.sha256.len())]),
+    ]
 }
 
 pub fn nothing_on_offer(lacking: &BTreeSet<String>) -> String {
-    format!("no wheel of {} is on offer for this machine that fits the rest", families(lacking))
+    format!(
+        "no wheel of {} is on offer for this machine that fits the rest",
+        families(lacking)
+    )
 }
 
 pub fn fetch_step(step: &Step<'_>) -> String {
     match step {
         Step::Waits => "waiting for another cudarun that fetches".to_owned(),
         Step::Begins(wheel) => {
-            format!("fetching {} {}, {}", wheel.distribution, wheel.version, size(wheel.size))
+            format!(
+                "fetching {} {}, {}",
+                wheel.distribution,
+                wheel.version,
+                size(wheel.size)
+            )
         }
         Step::Done(wheel, time) => {
-            format!("fetched {} {} in {:.1} s", wheel.distribution, wheel.version, time.as_secs_f64())
+            format!(
+                "fetched {} {} in {:.1} s",
+                wheel.distribution,
+                wheel.version,
+                time.as_secs_f64()
+            )
         }
     }
 }
@@ -95,11 +134,23 @@ pub fn stored(entries: &[Entry], store: &Path, now: i64, style: Style) -> String
         return format!("no fetched wheels in {}\n", show(store));
     }
     let row = |entry: &Entry| {
-        let users: Vec<String> = entry.users.iter().take(2).map(|(program, _)| show(program)).collect();
-        let used =
-            if users.is_empty() { "not used yet".to_owned() } else { format!("used by {}", list(&users)) };
+        let users: Vec<String> = entry
+            .users
+            .iter()
+            .take(2)
+            .map(|(program, _)| show(program))
+            .collect();
+        let used = if users.is_empty() {
+            "not used yet".to_owned()
+        } else {
+            format!("used by {}", list(&users))
+        };
         vec![
-            format!("{} {}", show(&entry.about.distribution), show(&entry.about.version)),
+            format!(
+                "{} {}",
+                show(&entry.about.distribution),
+                show(&entry.about.version)
+            ),
             size(entry.size),
             format!("fetched {}", ago(now - entry.about.fetched)),
             format!("{used}, {}", ago(now - entry.last_use())),
@@ -107,7 +158,12 @@ pub fn stored(entries: &[Entry], store: &Path, now: i64, style: Style) -> String
     };
     let total: u64 = entries.iter().map(|entry| entry.size).sum();
     let rows: Vec<Vec<String>> = entries.iter().map(row).collect();
-    format!("{} in {}\n{}", size(total), show(store), style.columns("  ", &rows))
+    format!(
+        "{} in {}\n{}",
+        size(total),
+        show(store),
+        style.columns("  ", &rows)
+    )
 }
 
 fn ago(seconds: i64) -> String {
@@ -121,26 +177,50 @@ fn ago(seconds: i64) -> String {
 pub fn verified(entries: &[Entry], faults: &[(&Entry, FetchFault)], style: Style) -> String {
     let mut text = String::new();
     for (entry, fault) in faults {
-        let name = format!("{} {}", show(&entry.about.distribution), show(&entry.about.version));
-        text.push_str(&format!("{} {name}: {}\n", style.error("error:"), fault.sentence()));
+        let name = format!(
+            "{} {}",
+            show(&entry.about.distribution),
+            show(&entry.about.version)
+        );
+        text.push_str(&format!(
+            "{} {name}: {}\n",
+            style.error("error:"),
+            fault.sentence()
+        ));
     }
     if faults.is_empty() {
         let plural = if entries.len() == 1 { "" } else { "s" };
-        return format!("{} wheel{plural}: every file is as its wheel recorded it\n", entries.len());
+        return format!(
+            "{} wheel{plural}: every file is as its wheel recorded it\n",
+            entries.len()
+        );
     }
-    let directories: Vec<String> =
-        faults.iter().map(|(entry, _)| argument(entry.directory.as_os_str())).collect();
+    let directories: Vec<String> = faults
+        .iter()
+        .map(|(entry, _)| argument(entry.directory.as_os_str()))
+        .collect();
     let paths = directories.join(" ");
-    text.push_str(&format!("\n{} chmod -R u+w {paths} && rm -r {paths}\n", style.hint("hint:")));
+    text.push_str(&format!(
+        "\n{} chmod -R u+w {paths} && rm -r {paths}\n",
+        style.hint("hint:")
+    ));
     text
 }
 
 pub fn pruned(entries: &[&Entry], only_shows: bool) -> String {
     let freed: u64 = entries.iter().map(|entry| entry.size).sum();
-    let verb = if only_shows { "would remove" } else { "removed" };
-    let names = entries
-        .iter()
-        .map(|entry| format!("{verb} {} {}\n", show(&entry.about.distribution), show(&entry.about.version)));
+    let verb = if only_shows {
+        "would remove"
+    } else {
+        "removed"
+    };
+    let names = entries.iter().map(|entry| {
+        format!(
+            "{verb} {} {}\n",
+            show(&entry.about.distribution),
+            show(&entry.about.version)
+        )
+    });
     let names: String = names.collect();
     if entries.is_empty() {
         "nothing to remove\n".to_owned()
@@ -150,42 +230,86 @@ pub fn pruned(entries: &[&Entry], only_shows: bool) -> String {
 }
 
 pub fn not_in(wheel: &MissingWheel, from: &[PathBuf]) -> String {
-    format!("{} is not in {}", wheel.file, list(&from.iter().map(show).collect::<Vec<_>>()))
+    format!(
+        "{} is not in {}",
+        wheel.file,
+        list(&from.iter().map(show).collect::<Vec<_>>())
+    )
 }
 
 impl Reason for FetchFault {
     fn sentence(&self) -> String {
         match self {
-            FetchFault::NoClient { asked: Some(client) } => format!("`{}` is not in PATH", client.name()),
+            FetchFault::NoClient {
+                asked: Some(client),
+            } => format!("`{}` is not in PATH", client.name()),
             FetchFault::NoClient { asked: None } => "neither `uv` nor `pip` is in PATH".to_owned(),
             FetchFault::ClientNotStarted { client, error } => {
-                format!("`{}` cannot be started: {}", client.name(), plain(&error.to_string()))
+                format!(
+                    "`{}` cannot be started: {}",
+                    client.name(),
+                    plain(&error.to_string())
+                )
             }
-            FetchFault::ClientFailed { client, wheel, text } => {
-                let lines: String = text.iter().map(|line| format!("\n  {}", show(line))).collect();
-                format!("`{}` could not get {} {}{lines}", client.name(), wheel.distribution, wheel.version)
+            FetchFault::ClientFailed {
+                client,
+                wheel,
+                text,
+            } => {
+                let lines: String = text
+                    .iter()
+                    .map(|line| format!("\n  {}", show(line)))
+                    .collect();
+                format!(
+                    "`{}` could not get {} {}{lines}",
+                    client.name(),
+                    wheel.distribution,
+                    wheel.version
+                )
             }
             FetchFault::NotInDirectories { wheel, from } => not_in(wheel, from),
             FetchFault::OtherBytes { wheel, found } => {
-                format!("{} has the sha256 {found}, and it must be {}", wheel.file, wheel.sha256)
+                format!(
+                    "{} has the sha256 {found}, and it must be {}",
+                    wheel.file, wheel.sha256
+                )
             }
             FetchFault::Wheel { wheel, why } => {
-                let name = wheel.as_ref().map(|wheel| format!("{}: ", wheel.file)).unwrap_or_default();
+                let name = wheel
+                    .as_ref()
+                    .map(|wheel| format!("{}: ", wheel.file))
+                    .unwrap_or_default();
                 format!("{name}{}", of_wheel(why))
             }
             FetchFault::NoRoom { place, needs, free } => {
-                format!("{} has {} free, and {} are needed", show(place), size(*free), size(*needs))
+                format!(
+                    "{} has {} free, and {} are needed",
+                    show(place),
+                    size(*free),
+                    size(*needs)
+                )
             }
             FetchFault::NoExec { place } => {
-                format!("{} is mounted `noexec`: no library there can be loaded", show(place))
+                format!(
+                    "{} is mounted `noexec`: no library there can be loaded",
+                    show(place)
+                )
             }
             FetchFault::Forbidden => "settings forbid to fetch (`when = \"never\"`)".to_owned(),
             FetchFault::NoHome => "there is no home directory for the store".to_owned(),
             FetchFault::Unsafe { place, why } => {
-                format!("{} cannot be used: {}", show(place), unfit(place, &Unfit::Unsafe(why.clone())))
+                format!(
+                    "{} cannot be used: {}",
+                    show(place),
+                    unfit(place, &Unfit::Unsafe(why.clone()))
+                )
             }
             FetchFault::Write { path, error } => {
-                format!("`{}`: {}", show(path), plain(&error.to_string()).to_lowercase())
+                format!(
+                    "`{}`: {}",
+                    show(path),
+                    plain(&error.to_string()).to_lowercase()
+                )
             }
         }
     }

@@ -45,11 +45,17 @@ impl ExaminedGroup {
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {
-        self.group.machines.iter().map(|machine| machine.name.as_str())
+        self.group
+            .machines
+            .iter()
+            .map(|machine| machine.name.as_str())
     }
 
     fn program(&self, command: &str) -> Option<&ExaminedProgram> {
-        self.side.programs.iter().find(|program| program.command == command)
+        self.side
+            .programs
+            .iter()
+            .find(|program| program.command == command)
     }
 
     /// Why GPU programs, or this one, cannot work there.
@@ -59,7 +65,10 @@ impl ExaminedGroup {
         }
         let program = self.program(command?);
         let why = |program: &ExaminedProgram| {
-            let last = program.faults.last().map(|why| why.trim_start_matches("error: ").to_owned());
+            let last = program
+                .faults
+                .last()
+                .map(|why| why.trim_start_matches("error: ").to_owned());
             last.unwrap_or_else(|| "would not be started".to_owned())
         };
         match program {
@@ -84,10 +93,19 @@ impl ExaminedGroup {
         if let Some(why) = self.trouble(Some(command)) {
             return format!("no: {why}");
         }
-        let Some(program) = self.program(command) else { return String::new() };
-        let first = program.uses.iter().find(|title| title.starts_with(FIRST)).or(program.uses.first());
-        let mode =
-            if program.mode == AS_IT_IS { "as it is".to_owned() } else { format!("mode {}", program.mode) };
+        let Some(program) = self.program(command) else {
+            return String::new();
+        };
+        let first = program
+            .uses
+            .iter()
+            .find(|title| title.starts_with(FIRST))
+            .or(program.uses.first());
+        let mode = if program.mode == AS_IT_IS {
+            "as it is".to_owned()
+        } else {
+            format!("mode {}", program.mode)
+        };
         match (first, program.uses.len()) {
             (None, _) => "nothing to pick".to_owned(),
             (Some(first), 1) => format!("{first}; {mode}"),
@@ -97,7 +115,10 @@ impl ExaminedGroup {
 
     fn facts(&self) -> [String; 3] {
         let inventory = &self.side.inventory;
-        let driver = inventory.driver.as_ref().map(|driver| driver.version.to_string());
+        let driver = inventory
+            .driver
+            .as_ref()
+            .map(|driver| driver.version.to_string());
         [
             driver.unwrap_or_else(|| "none".to_owned()),
             gpus(&self.side.examination, inventory),
@@ -119,7 +140,12 @@ impl FleetReport {
                 programs.push(program.command.clone());
             }
         }
-        FleetReport { groups, unread, programs, image }
+        FleetReport {
+            groups,
+            unread,
+            programs,
+            image,
+        }
     }
 
     /// The command lines of all groups.
@@ -138,7 +164,11 @@ impl FleetReport {
     }
 
     fn trouble(&self, group: &ExaminedGroup) -> Option<String> {
-        let of_programs = || self.programs.iter().find_map(|command| group.trouble(Some(command)));
+        let of_programs = || {
+            self.programs
+                .iter()
+                .find_map(|command| group.trouble(Some(command)))
+        };
         group.trouble(None).or_else(of_programs)
     }
 
@@ -148,9 +178,15 @@ impl FleetReport {
 
     /// The machines on which all programs work, or the others.
     pub fn names(&self, is_good: bool) -> impl Iterator<Item = &str> {
-        let unread = self.unread.iter().filter(move |one| !is_good && one.names_machine());
+        let unread = self
+            .unread
+            .iter()
+            .filter(move |one| !is_good && one.names_machine());
         let unread = unread.filter_map(|one| one.path.file_stem()?.to_str());
-        let groups = self.groups.iter().filter(move |group| self.works(group) == is_good);
+        let groups = self
+            .groups
+            .iter()
+            .filter(move |group| self.works(group) == is_good);
         groups.flat_map(ExaminedGroup::names).chain(unread)
     }
 
@@ -163,7 +199,10 @@ impl FleetReport {
     }
 
     fn count(&self) -> usize {
-        self.groups.iter().map(|group| group.group.machines.len()).sum()
+        self.groups
+            .iter()
+            .map(|group| group.group.machines.len())
+            .sum()
     }
 
     pub(super) fn verdict(&self) -> String {
@@ -200,21 +239,36 @@ impl FleetReport {
         let line = |one: &Difference| match (&one.values, one.is_finding) {
             ([Some(own), _], true) => own.clone(),
             ([None, _], true) => {
-                format!("without what {of} have: {}", one.values[1].as_deref().unwrap_or_default())
+                format!(
+                    "without what {of} have: {}",
+                    one.values[1].as_deref().unwrap_or_default()
+                )
             }
             ([own, usual], false) => {
                 let none = || "none".to_owned();
-                let (own, usual) = (own.clone().unwrap_or_else(none), usual.clone().unwrap_or_else(none));
+                let (own, usual) = (
+                    own.clone().unwrap_or_else(none),
+                    usual.clone().unwrap_or_else(none),
+                );
                 format!("{} {own}, where {of} have {usual}", one.name)
             }
         };
         let mut lines: Vec<String> = differences.iter().take(SHOWN).map(line).collect();
-        if let Some(more) = differences.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-            lines.push(format!("{}: `--json` shows all", counted(more, "more difference")));
+        if let Some(more) = differences
+            .len()
+            .checked_sub(SHOWN)
+            .filter(|more| *more > 0)
+        {
+            lines.push(format!(
+                "{}: `--json` shows all",
+                counted(more, "more difference")
+            ));
         }
         if lines.is_empty() {
             let (own, usual) = (group.builds(), self.groups[0].builds());
-            let others = own.iter().filter(|(family, builds)| usual.get(*family) != Some(builds));
+            let others = own
+                .iter()
+                .filter(|(family, builds)| usual.get(*family) != Some(builds));
             let others: Vec<String> = others.map(|(family, _)| (*family).to_owned()).collect();
             let builds = format!("other builds of {} than {of} have", list(&others));
             let files = || "other files, with equal versions".to_owned();
@@ -227,7 +281,11 @@ impl FleetReport {
 /// The reason why no lock holds everywhere.
 pub enum NoCommonLock {
     /// No build of this library is everywhere, although a version may be; machines, and their versions.
-    Family { name: String, has_version: bool, on: Vec<(String, String)> },
+    Family {
+        name: String,
+        has_version: bool,
+        on: Vec<(String, String)>,
+    },
     /// Machines, and why the program does not start there.
     Refused(Vec<(String, String)>),
     /// The program gets no library.
@@ -237,14 +295,28 @@ pub enum NoCommonLock {
 pub fn no_common_lock(none: &NoCommonLock, program: &str) -> String {
     let program = show(program);
     let (about, on) = match none {
-        NoCommonLock::Nothing => return format!("`{program}` needs no NVIDIA library: no lock is written"),
+        NoCommonLock::Nothing => {
+            return format!("`{program}` needs no NVIDIA library: no lock is written");
+        }
         NoCommonLock::Refused(on) => (format!("no set for `{program}` works on all machines"), on),
-        NoCommonLock::Family { name, has_version, on } => {
+        NoCommonLock::Family {
+            name,
+            has_version,
+            on,
+        } => {
             let missing = if *has_version { "build" } else { "version" };
-            (format!("no {missing} of {} for `{program}` is on all machines", family(name)), on)
+            (
+                format!(
+                    "no {missing} of {} for `{program}` is on all machines",
+                    family(name)
+                ),
+                on,
+            )
         }
     };
-    let lines = on.iter().map(|(hosts, word)| format!("\n  {hosts}: {word}"));
+    let lines = on
+        .iter()
+        .map(|(hosts, word)| format!("\n  {hosts}: {word}"));
     format!("{about}{}", lines.collect::<String>())
 }
 
@@ -258,7 +330,10 @@ impl Unread {
 
 /// A line for each description that cannot be used.
 pub fn unread_descriptions(fleet: &FleetReport) -> impl Iterator<Item = String> {
-    fleet.unread.iter().map(|one| format!("{}: {}", show(&one.path), why(&one.why)))
+    fleet
+        .unread
+        .iter()
+        .map(|one| format!("{}: {}", show(&one.path), why(&one.why)))
 }
 
 fn why(why: &UnreadReason) -> String {
@@ -273,18 +348,27 @@ fn why(why: &UnreadReason) -> String {
 
 pub fn fleet(fleet: &FleetReport, style: Style) -> String {
     let verdict = fleet.verdict();
-    let verdict =
-        if fleet.is_good() && !fleet.has_unread() { style.good(&verdict) } else { style.warning(&verdict) };
+    let verdict = if fleet.is_good() && !fleet.has_unread() {
+        style.good(&verdict)
+    } else {
+        style.warning(&verdict)
+    };
     let (head, rows) = fleet.table();
     let rows: Vec<Vec<String>> =
-        std::iter::once(head.iter().map(|title| style.strong(title)).collect()).chain(rows).collect();
+        std::iter::once(head.iter().map(|title| style.strong(title)).collect())
+            .chain(rows)
+            .collect();
     let mut text = format!("{verdict}\n");
     if !fleet.groups.is_empty() {
         text.push_str(&format!("\n{}", style.columns("", &rows)));
     }
     let drift = fleet.all_drift();
     if !drift.is_empty() {
-        text.push_str(&format!("\n{}\n{}", style.strong("differences"), style.columns("  ", &drift)));
+        text.push_str(&format!(
+            "\n{}\n{}",
+            style.strong("differences"),
+            style.columns("  ", &drift)
+        ));
     }
     let unread: Vec<String> = unread_descriptions(fleet).collect();
     if !unread.is_empty() {
@@ -293,16 +377,24 @@ pub fn fleet(fleet: &FleetReport, style: Style) -> String {
             text.push_str(&format!("  {line}\n"));
         }
     }
-    text + &fleet.next().map(|next| style.next(&next)).unwrap_or_default()
+    text + &fleet
+        .next()
+        .map(|next| style.next(&next))
+        .unwrap_or_default()
 }
 
 impl FleetReport {
     /// A row for each group, below its titles.
     pub(super) fn table(&self) -> (Vec<String>, Vec<Vec<String>>) {
-        let mut head: Vec<String> = ["MACHINES", "N", "DRIVER", "GPU", "GLIBC"].map(str::to_owned).to_vec();
+        let mut head: Vec<String> = ["MACHINES", "N", "DRIVER", "GPU", "GLIBC"]
+            .map(str::to_owned)
+            .to_vec();
         head.extend(self.programs.iter().map(show));
         let row = |group: &ExaminedGroup| {
-            let mut row = vec![host_list(group.names()), group.group.machines.len().to_string()];
+            let mut row = vec![
+                host_list(group.names()),
+                group.group.machines.len().to_string(),
+            ];
             row.extend(group.facts());
             row.extend(self.programs.iter().map(|command| group.cell(command)));
             row
@@ -312,7 +404,9 @@ impl FleetReport {
             head.push("GPU PROGRAMS".to_owned());
             for (row, group) in rows.iter_mut().zip(&self.groups) {
                 row.push(
-                    group.trouble(None).map_or_else(|| "can work".to_owned(), |why| format!("no: {why}")),
+                    group
+                        .trouble(None)
+                        .map_or_else(|| "can work".to_owned(), |why| format!("no: {why}")),
                 );
             }
         }
@@ -323,7 +417,10 @@ impl FleetReport {
     pub(super) fn all_drift(&self) -> Vec<Vec<String>> {
         let of = |group: &ExaminedGroup| {
             let names = host_list(group.names());
-            self.drift(group).into_iter().map(move |line| vec![names.clone(), line]).collect::<Vec<_>>()
+            self.drift(group)
+                .into_iter()
+                .map(move |line| vec![names.clone(), line])
+                .collect::<Vec<_>>()
         };
         self.groups.iter().skip(1).flat_map(of).collect()
     }
@@ -336,20 +433,35 @@ impl FleetReport {
         let refused = self.groups.iter().find(|group| !self.works(group))?;
         let machine = &refused.group.machines[0];
         let is_bad = |command: &&String| refused.trouble(Some(command)).is_some();
-        let command = self.programs.iter().find(is_bad).filter(|_| refused.trouble(None).is_none());
+        let command = self
+            .programs
+            .iter()
+            .find(is_bad)
+            .filter(|_| refused.trouble(None).is_none());
         if let Some(command) = command.filter(|command| refused.program(command).is_none()) {
             let line = argument(command.as_ref());
-            return Some(format!("cudarun doctor --save-in DIR --for {line}, on {}", machine.name));
+            return Some(format!(
+                "cudarun doctor --save-in DIR --for {line}, on {}",
+                machine.name
+            ));
         }
-        let words = command.and_then(|command| shlex::split(command)).unwrap_or_default();
+        let words = command
+            .and_then(|command| shlex::split(command))
+            .unwrap_or_default();
         let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
         let verb = match words.as_slice() {
             [] => "doctor".to_owned(),
             words => format!("explain {}", shell_words(words)),
         };
-        let root = self.image.as_ref().map(|image| format!("--root {} ", argument(image.as_os_str())));
+        let root = self
+            .image
+            .as_ref()
+            .map(|image| format!("--root {} ", argument(image.as_os_str())));
         let file = argument(machine.path.as_os_str());
-        Some(format!("cudarun {}--machine {file} {verb}", root.unwrap_or_default()))
+        Some(format!(
+            "cudarun {}--machine {file} {verb}",
+            root.unwrap_or_default()
+        ))
     }
 
     pub(super) fn json(&self) -> Value {

@@ -63,20 +63,37 @@ pub(super) fn hint(hint: &Hint) -> String {
 /// A setting to change, and its place.
 fn change(families: &BTreeSet<String>, by: &Asker) -> String {
     if by.name == "--pin" {
-        let pins: Vec<String> = families.iter().map(|family| format!("--pin {family}=…")).collect();
-        return format!("remove {}, or pin an installation that fits: see `cudarun list`", list(&pins));
+        let pins: Vec<String> = families
+            .iter()
+            .map(|family| format!("--pin {family}=…"))
+            .collect();
+        return format!(
+            "remove {}, or pin an installation that fits: see `cudarun list`",
+            list(&pins)
+        );
     }
     if by.name.starts_with(LOCK) {
         return "write a new lock with `cudarun record`, or start without the lock".to_owned();
     }
-    let of = if families.is_empty() { String::new() } else { format!(" of {}", self::families(families)) };
-    format!("change {}{of}: `cudarun list` shows the installations", written_in(by))
+    let of = if families.is_empty() {
+        String::new()
+    } else {
+        format!(" of {}", self::families(families))
+    };
+    format!(
+        "change {}{of}: `cudarun list` shows the installations",
+        written_in(by)
+    )
 }
 
 /// The `pip` on the PATH may belong to another Python.
 fn call(pip: &Pip) -> String {
     let python = argument(pip.python.as_os_str());
-    if pip.is_own { format!("{python} -m pip") } else { format!("pip --python {python}") }
+    if pip.is_own {
+        format!("{python} -m pip")
+    } else {
+        format!("pip --python {python}")
+    }
 }
 
 /// Commands that begin with a bare `pip`, for one Python.
@@ -90,9 +107,18 @@ pub(super) fn for_python(commands: &str, pip: &Pip) -> String {
 
 /// `cuDNN 8 for CUDA 12`
 fn wanted(library: &Wanted) -> String {
-    let major = library.major.map(|major| format!(" {major}")).unwrap_or_default();
-    let cuda = library.cuda.map(|cuda| format!(" for CUDA {cuda}")).unwrap_or_default();
-    let at_least = library.at_least.map(|version| format!(" {version} or newer")).unwrap_or_default();
+    let major = library
+        .major
+        .map(|major| format!(" {major}"))
+        .unwrap_or_default();
+    let cuda = library
+        .cuda
+        .map(|cuda| format!(" for CUDA {cuda}"))
+        .unwrap_or_default();
+    let at_least = library
+        .at_least
+        .map(|version| format!(" {version} or newer"))
+        .unwrap_or_default();
     format!("{}{major}{at_least}{cuda}", family(&library.family))
 }
 
@@ -100,16 +126,29 @@ fn wanted(library: &Wanted) -> String {
 pub(super) fn argument(name: &OsStr) -> String {
     let shown = show(name);
     let is_plain = |c: char| {
-        c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | '+' | '@' | '%' | ',' | ':' | '=')
+        c.is_ascii_alphanumeric()
+            || matches!(c, '/' | '.' | '-' | '_' | '+' | '@' | '%' | ',' | ':' | '=')
     };
-    if !shown.is_empty() && shown.chars().all(is_plain) { shown } else { quoted_to_show(name) }
+    if !shown.is_empty() && shown.chars().all(is_plain) {
+        shown
+    } else {
+        quoted_to_show(name)
+    }
 }
 
 /// A command as a shell reads it.
 pub fn shell_words(words: &[OsString]) -> String {
-    words.iter().map(|word| argument(word)).collect::<Vec<_>>().join(" ")
+    words
+        .iter()
+        .map(|word| argument(word))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn arguments(names: &BTreeSet<String>) -> String {
-    names.iter().map(|name| argument(OsStr::new(name))).collect::<Vec<_>>().join(" ")
+    names
+        .iter()
+        .map(|name| argument(OsStr::new(name)))
+        .collect::<Vec<_>>()
+        .join(" ")
 }

@@ -40,11 +40,15 @@ const SCHEMA: u32 = 2;
 /// `list`
 pub fn inventory(mut inventory: Inventory, families: &[String]) -> String {
     let mut installations = std::mem::take(&mut inventory.installations);
-    installations.retain(|installation| families.is_empty() || families.contains(&installation.family));
+    installations
+        .retain(|installation| families.is_empty() || families.contains(&installation.family));
     let mut rest = value(&inventory);
     rest["warnings"] = warnings(&inventory.warnings);
     stamp(&mut rest);
-    match serde_json::to_string_pretty(&Listing { rest, installations: Installations(installations) }) {
+    match serde_json::to_string_pretty(&Listing {
+        rest,
+        installations: Installations(installations),
+    }) {
         Ok(text) => printable(text),
         Err(error) => finish(json!({ "error": error.to_string() })),
     }
@@ -110,10 +114,14 @@ pub fn explanation(explanation: &Explanation<'_>) -> String {
         "extensions": extensions::unfit(inventory, program),
     });
     let (decided, details) = match &decision.outcome {
-        Outcome::Nothing { absent, unpinned } => {
-            ("nothing", json!({ "absent": absent, "families": [], "unpinned": self::unpinned(unpinned) }))
-        }
-        Outcome::Plan(plan) => (if decision.leaks() { "leak" } else { "plan" }, self::plan(plan)),
+        Outcome::Nothing { absent, unpinned } => (
+            "nothing",
+            json!({ "absent": absent, "families": [], "unpinned": self::unpinned(unpinned) }),
+        ),
+        Outcome::Plan(plan) => (
+            if decision.leaks() { "leak" } else { "plan" },
+            self::plan(plan),
+        ),
         Outcome::Conflict(conflict) => ("conflict", self::conflict(conflict)),
     };
     object["decision"] = decided.into();
@@ -136,9 +144,14 @@ pub fn to_fetch(wheels: &[MissingWheel], place: &Path) -> String {
 /// `fetch list`
 pub fn stored(entries: &[Entry], store: &Path) -> String {
     let entry = |entry: &Entry| {
-        let About { distribution, version, sha256, fetched, .. } = &entry.about;
-        let user =
-            |(program, at): &(PathBuf, i64)| json!({ "program": program.to_string_lossy(), "last_use": at });
+        let About {
+            distribution,
+            version,
+            sha256,
+            fetched,
+            ..
+        } = &entry.about;
+        let user = |(program, at): &(PathBuf, i64)| json!({ "program": program.to_string_lossy(), "last_use": at });
         json!({
             "distribution": distribution,
             "version": version,
@@ -248,7 +261,9 @@ pub fn refusal(decision: &Decision) -> String {
 
 /// The hint if another mode than that of `--pin-mode` is enough.
 fn instead(decision: &Decision) -> Value {
-    decision.instead.map_or(Value::Null, |mode| json!({ "hint": pinned::instead(mode) }))
+    decision
+        .instead
+        .map_or(Value::Null, |mode| json!({ "hint": pinned::instead(mode) }))
 }
 
 /// `trace --predict`
@@ -272,13 +287,22 @@ pub fn observation(observation: &Observation, all: bool) -> String {
 /// By family, the faults of the libraries that the program would get without cudarun.
 /// The files of NVIDIA's, and those that packages bundle under other names.
 fn nvidias(prediction: &Prediction) -> Vec<&Predicted> {
-    prediction.files.iter().filter(|file| is_of_interest(file.family.as_ref(), &file.path)).collect()
+    prediction
+        .files
+        .iter()
+        .filter(|file| is_of_interest(file.family.as_ref(), &file.path))
+        .collect()
 }
 
 fn faults(before: &Prediction, inventory: &Inventory) -> Value {
     let faults = given(before, inventory)
         .into_iter()
-        .filter_map(|(family, given)| Some((family.to_owned(), given_fault(given.fault(inventory)?).into())));
+        .filter_map(|(family, given)| {
+            Some((
+                family.to_owned(),
+                given_fault(given.fault(inventory)?).into(),
+            ))
+        });
     Value::Object(faults.collect())
 }
 
@@ -295,12 +319,18 @@ pub fn written(text: &str, path: Option<&Path>) -> String {
 
 /// An error, with its exit code.
 pub fn error(error: &Error, form: Form, hint: Option<&str>) -> String {
-    finish(json!({ "error": { "code": error.code(form), "message": errors::error(error), "hint": hint } }))
+    finish(
+        json!({ "error": { "code": error.code(form), "message": errors::error(error), "hint": hint } }),
+    )
 }
 
 /// An invalid command line. The message is the text before the first blank line.
 pub fn usage_error(text: &str, hint: Option<&str>) -> String {
-    let wrong = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+    let wrong = text
+        .split("\n\n")
+        .next()
+        .unwrap_or_default()
+        .trim_start_matches("error: ");
     let message = wrong.split_whitespace().collect::<Vec<_>>().join(" ");
     finish(json!({ "error": { "code": 2, "message": message, "hint": hint } }))
 }
@@ -324,8 +354,11 @@ fn plan(plan: &Plan) -> Value {
                 .rejected
                 .iter()
                 .filter(|rejection| rejection.installation.family == pick.installation.family);
-            let mut candidates =
-                vec![candidate(&Summary::of(&pick.installation), true, decided_by(pick.decided_by))];
+            let mut candidates = vec![candidate(
+                &Summary::of(&pick.installation),
+                true,
+                decided_by(pick.decided_by),
+            )];
             candidates.extend(others.map(rejected));
             json!({
                 "family": pick.installation.family,
@@ -399,7 +432,10 @@ fn candidate(installation: &Summary, picked: bool, why: &str) -> Value {
 
 fn changes(diff: &Diff) -> Value {
     let entries = diff.0.iter().map(|change| {
-        let value = change.value.as_ref().map_or(Value::Null, |value| value.to_string_lossy().into());
+        let value = change
+            .value
+            .as_ref()
+            .map_or(Value::Null, |value| value.to_string_lossy().into());
         (show(&change.name), value)
     });
     Value::Object(entries.collect())
@@ -427,10 +463,15 @@ fn stamp(object: &mut Value) {
 
 /// Adds a line end, and escapes control codes beyond ASCII: JSON allows them, and terminals obey them.
 fn printable(text: String) -> String {
-    let is_code =
-        |c: char| matches!(c, '\u{7f}'..='\u{9f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_code = |c: char| matches!(c, '\u{7f}'..='\u{9f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let mut text = if text.contains(is_code) {
-        let escaped = |c: char| if is_code(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+        let escaped = |c: char| {
+            if is_code(c) {
+                format!("\\u{:04x}", u32::from(c))
+            } else {
+                c.to_string()
+            }
+        };
         text.chars().map(escaped).collect()
     } else {
         text

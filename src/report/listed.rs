@@ -9,7 +9,13 @@ use crate::text::show;
 const FEW: usize = 10;
 
 /// The verdict, a line for each installation, and the next command to type.
-pub fn listed(inventory: &Inventory, families: &[String], all: bool, verbosity: u8, style: Style) -> String {
+pub fn listed(
+    inventory: &Inventory,
+    families: &[String],
+    all: bool,
+    verbosity: u8,
+    style: Style,
+) -> String {
     let is_listed = |one: &&Installation| {
         let is_wanted = families.is_empty() || families.contains(&one.family);
         is_wanted && (all || verbosity > 0 || !is_out_of_reach(one))
@@ -36,15 +42,24 @@ pub fn listed(inventory: &Inventory, families: &[String], all: bool, verbosity: 
 
 /// One line for each installation: family, version, CUDA, origin, directory, problems. A mark shows the ones that the
 /// loader finds by default.
-fn table(inventory: &Inventory, families: &[String], all: bool, verbosity: u8, style: Style) -> String {
+fn table(
+    inventory: &Inventory,
+    families: &[String],
+    all: bool,
+    verbosity: u8,
+    style: Style,
+) -> String {
     let mut text = String::new();
     let wanted = |family: &str| families.is_empty() || families.iter().any(|name| name == family);
     if wanted("driver") {
         text.push_str(&machine(inventory, style));
     }
-    let installations = inventory.installations.iter().filter(|installation| wanted(&installation.family));
-    let (installations, left_out): (Vec<&Installation>, Vec<&Installation>) =
-        installations.partition(|installation| all || verbosity > 0 || !is_out_of_reach(installation));
+    let installations = inventory
+        .installations
+        .iter()
+        .filter(|installation| wanted(&installation.family));
+    let (installations, left_out): (Vec<&Installation>, Vec<&Installation>) = installations
+        .partition(|installation| all || verbosity > 0 || !is_out_of_reach(installation));
     let mut rows = Vec::new();
     for installation in &installations {
         rows.push(row(installation, style));
@@ -52,7 +67,12 @@ fn table(inventory: &Inventory, families: &[String], all: bool, verbosity: u8, s
             rows.extend(details(installation, style));
         }
         if all {
-            rows.extend(installation.files.iter().flat_map(|member| file(member, verbosity, style)));
+            rows.extend(
+                installation
+                    .files
+                    .iter()
+                    .flat_map(|member| file(member, verbosity, style)),
+            );
         }
     }
     if !rows.is_empty() {
@@ -69,14 +89,18 @@ fn table(inventory: &Inventory, families: &[String], all: bool, verbosity: u8, s
             words::list(&families.iter().map(show).collect::<Vec<_>>())
         ));
     }
-    if installations.iter().any(|installation| installation.loader_gives) {
+    if installations
+        .iter()
+        .any(|installation| installation.loader_gives)
+    {
         let mark = "* the loader finds this one for a program without a search path of its own\n";
         text.push_str(&format!("\n{}", style.dim(mark)));
     }
     if !left_out.is_empty() {
         let count = left_out.len();
         let stubs = words::counted(count, "stub");
-        let line = format!("{stubs} for linking, on no search path: `cudarun list --all` shows them\n");
+        let line =
+            format!("{stubs} for linking, on no search path: `cudarun list --all` shows them\n");
         text.push_str(&format!("\n{}", style.dim(&line)));
     }
     text.push_str(&passed_over(inventory, verbosity, style));
@@ -86,24 +110,44 @@ fn table(inventory: &Inventory, families: &[String], all: bool, verbosity: u8, s
 /// Every toolkit has stubs for linking; they matter only on a search path.
 fn is_out_of_reach(installation: &Installation) -> bool {
     installation.origin == Origin::Stub
-        && installation.problems.iter().all(|problem| matches!(problem, Problem::Missing { .. }))
+        && installation
+            .problems
+            .iter()
+            .all(|problem| matches!(problem, Problem::Missing { .. }))
 }
 
 fn machine(inventory: &Inventory, style: Style) -> String {
     let mut rows = Vec::new();
     if let Some(driver) = &inventory.driver {
-        let cuda = driver.cuda.map(|cuda| format!("supports CUDA up to {cuda}")).unwrap_or_default();
-        rows.push(vec![style.strong("kernel driver"), driver.version.to_string(), cuda]);
+        let cuda = driver
+            .cuda
+            .map(|cuda| format!("supports CUDA up to {cuda}"))
+            .unwrap_or_default();
+        rows.push(vec![
+            style.strong("kernel driver"),
+            driver.version.to_string(),
+            cuda,
+        ]);
     }
     rows.extend(gpus(inventory, style));
-    if rows.is_empty() { String::new() } else { format!("{}\n", style.columns("", &rows)) }
+    if rows.is_empty() {
+        String::new()
+    } else {
+        format!("{}\n", style.columns("", &rows))
+    }
 }
 
 /// A row for each GPU.
 pub(super) fn gpus(inventory: &Inventory, style: Style) -> impl Iterator<Item = Vec<String>> {
     inventory.gpus.iter().map(move |gpu| {
-        let capability = gpu.capability.map(|capability| format!("compute capability {capability}"));
-        vec![style.strong("gpu"), show(&gpu.model), capability.unwrap_or_default()]
+        let capability = gpu
+            .capability
+            .map(|capability| format!("compute capability {capability}"));
+        vec![
+            style.strong("gpu"),
+            show(&gpu.model),
+            capability.unwrap_or_default(),
+        ]
     })
 }
 
@@ -115,7 +159,9 @@ fn row(installation: &Installation, style: Style) -> Vec<String> {
             words::family(&installation.family)
         ),
         words::version(installation.version.as_ref()),
-        installation.cuda.map_or_else(String::new, |cuda| cuda.to_string()),
+        installation
+            .cuda
+            .map_or_else(String::new, |cuda| cuda.to_string()),
         installation.origin.word().to_owned(),
         show(&installation.directory),
     ];
@@ -140,14 +186,22 @@ fn details(installation: &Installation, style: Style) -> Vec<Vec<String>> {
         say("also in", &show(directory));
     }
     // The host's own driver has that note too, but it is not a forward-compatibility libcuda.
-    let compat =
-        installation.forward_compatibility.as_ref().filter(|_| installation.origin == Origin::Compat);
+    let compat = installation
+        .forward_compatibility
+        .as_ref()
+        .filter(|_| installation.origin == Origin::Compat);
     if let Some(compat) = compat {
         say("compat", &words::forward_compatibility(compat));
     }
-    for (code, what) in [(Code::Sass, "machine code"), (Code::Ptx, "PTX, compiled at the first start")] {
-        let gpus =
-            installation.serves.iter().filter(|(_, found)| **found == code).map(|(gpu, _)| gpu.to_string());
+    for (code, what) in [
+        (Code::Sass, "machine code"),
+        (Code::Ptx, "PTX, compiled at the first start"),
+    ] {
+        let gpus = installation
+            .serves
+            .iter()
+            .filter(|(_, found)| **found == code)
+            .map(|(gpu, _)| gpu.to_string());
         let gpus: Vec<String> = gpus.collect();
         if !gpus.is_empty() {
             say("gpus", &format!("{}  {what}", gpus.join(" ")));
@@ -157,13 +211,21 @@ fn details(installation: &Installation, style: Style) -> Vec<Vec<String>> {
 }
 
 fn file(member: &Member, verbosity: u8, style: Style) -> Vec<Vec<String>> {
-    let mut rows =
-        vec![detail("file", &format!("{}  {}", show(&member.path), words::size(member.size)), style)];
+    let mut rows = vec![detail(
+        "file",
+        &format!("{}  {}", show(&member.path), words::size(member.size)),
+        style,
+    )];
     if verbosity > 0 {
         let id = member.build_id.as_ref().map(|id| format!("build-id {id}"));
         let code: Vec<String> = member.made_for().iter().map(ToString::to_string).collect();
         let code = (!code.is_empty()).then(|| format!("gpu code {}", code.join(" ")));
-        rows.extend([id, code].into_iter().flatten().map(|text| detail("", &text, style)));
+        rows.extend(
+            [id, code]
+                .into_iter()
+                .flatten()
+                .map(|text| detail("", &text, style)),
+        );
     }
     rows
 }
@@ -171,13 +233,23 @@ fn file(member: &Member, verbosity: u8, style: Style) -> Vec<Vec<String>> {
 /// A row below an installation's row, in the columns of the family and the directory.
 fn detail(what: &str, text: &str, style: Style) -> Vec<String> {
     let empty = String::new;
-    vec![style.dim(&format!("    {what}")), empty(), empty(), empty(), style.dim(text)]
+    vec![
+        style.dim(&format!("    {what}")),
+        empty(),
+        empty(),
+        empty(),
+        style.dim(text),
+    ]
 }
 
 /// The skipped files.
 fn passed_over(inventory: &Inventory, verbosity: u8, style: Style) -> String {
     let warnings = &inventory.warnings;
-    let shown = if verbosity > 0 { warnings.len() } else { warnings.len().min(FEW) };
+    let shown = if verbosity > 0 {
+        warnings.len()
+    } else {
+        warnings.len().min(FEW)
+    };
     if shown == 0 {
         return String::new();
     }

@@ -35,7 +35,9 @@ pub(super) fn failure(failure: &Failure) -> String {
         Failure::OtherLoader { interpreter } => {
             format!("its loader is {}, not glibc's", show(interpreter))
         }
-        Failure::NoInterpreter { interpreter } => format!("its loader {} does not exist", show(interpreter)),
+        Failure::NoInterpreter { interpreter } => {
+            format!("its loader {} does not exist", show(interpreter))
+        }
         Failure::Unreadable { path } => format!("{} cannot be read", show(path)),
         Failure::OtherMachine { path } => format!("{} is for another architecture", show(path)),
         Failure::NotFound(miss) => format!("{} is not found", show(&miss.name)),

@@ -50,35 +50,44 @@ pub use fetched::{
     MAY_FETCH, NOTHING_TO_FETCH, STORE_IGNORED, ToFetch, fetch_step, not_allowed_to_fetch, not_in,
     nothing_on_offer, pruned, stored, to_fetch, verified,
 };
-pub use fleet::{ExaminedGroup, FleetReport, NoCommonLock, fleet, no_common_lock, unread_descriptions};
+pub use fleet::{
+    ExaminedGroup, FleetReport, NoCommonLock, fleet, no_common_lock, unread_descriptions,
+};
 pub use hints::shell_words;
 pub use listed::listed;
 pub use notes::{note, unanswered};
 pub use overview::Explanation;
 pub use page::{
-    PAGE_BEGIN, Page, diagnosed_page, examined_page, explained_page, fleet_page, html, markdown, page_written,
+    PAGE_BEGIN, Page, diagnosed_page, examined_page, explained_page, fleet_page, html, markdown,
+    page_written,
 };
 pub use pinned::{launches, refusal, sets_library_path};
 pub use project::{project_line, trouble};
 pub use reasons::left;
 pub use settings::{
-    NotRecorded, allowed, never_allowed, not_recorded, now_allowed, recorded, revoked, setting_remark,
-    written,
+    NotRecorded, allowed, never_allowed, not_recorded, now_allowed, recorded, revoked,
+    setting_remark, written,
 };
 pub use shell::{
-    nested_shell, no_variable_of_a_shell, quoted_to_show, shell_change, shell_reaches, subshell, watch,
+    nested_shell, no_variable_of_a_shell, quoted_to_show, shell_change, shell_reaches, subshell,
+    watch,
 };
 pub use slips::{FIRST_CONTACT, option_of, own_command_line};
 pub use style::Style;
 pub use template::template;
 pub use traced::{observation, prediction};
-pub use verdict::{LOOKING, NO_MORE_PROGRESS, UNPACKING, fallback, progress, proof_line, proving, verdict};
+pub use verdict::{
+    LOOKING, NO_MORE_PROGRESS, UNPACKING, fallback, progress, proof_line, proving, verdict,
+};
 pub use words::{family, warnings};
 
 /// Writes to standard output. A closed pipe is not an error.
 pub fn print(text: &str) -> io::Result<()> {
     let mut output = io::stdout().lock();
-    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+    match output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush())
+    {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
     }

@@ -14,9 +14,20 @@ pub fn note(note: &Note, program: &Program) -> String {
 /// The questions that the system did not answer; the first is shown.
 pub fn unanswered(unanswered: &[Unanswered]) -> Option<String> {
     let Unanswered { path, why } = unanswered.first()?;
-    let more = unanswered.iter().filter(|other| other.path != *path).count();
-    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-    Some(format!("cannot read {}: {}{more}: the choice may be wrong", show(path), plain(why)))
+    let more = unanswered
+        .iter()
+        .filter(|other| other.path != *path)
+        .count();
+    let more = if more > 0 {
+        format!(", and {more} more")
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "cannot read {}: {}{more}: the choice may be wrong",
+        show(path),
+        plain(why)
+    ))
 }
 
 /// A note about the program of this path.
@@ -24,18 +35,25 @@ pub(super) fn note_of(note: &Note, program: &Path) -> String {
     let program = show(program.file_name().unwrap_or_default());
     match note {
         Note::Static { names: None } => {
-            format!("`{program}` is linked statically: it has no dynamic loader, so nothing can be pinned")
+            format!(
+                "`{program}` is linked statically: it has no dynamic loader, so nothing can be pinned"
+            )
         }
         Note::Static { names: Some(name) } => format!(
             "`{program}` is linked statically: it has no dynamic loader, so {}, which it names, cannot be pinned",
             show(name)
         ),
         Note::SecureExecution { why, .. } => {
-            format!("`{program}` runs with other rights ({why}): the loader ignores cudarun's variables")
+            format!(
+                "`{program}` runs with other rights ({why}): the loader ignores cudarun's variables"
+            )
         }
         Note::ForeignMachine => format!("`{program}` is not a 64-bit program for this machine"),
         Note::ForeignLoader { loader, .. } => {
-            format!("`{program}` uses {}; NVIDIA has no libraries for that C library", show(loader))
+            format!(
+                "`{program}` uses {}; NVIDIA has no libraries for that C library",
+                show(loader)
+            )
         }
         Note::ScriptNotRead { interpreter } => format!(
             "`{program}` is a script for {}, and cudarun does not read such scripts: put cudarun inside it, before the program that uses the GPU",
@@ -59,10 +77,14 @@ pub(super) fn note_of(note: &Note, program: &Path) -> String {
             show(wrapper)
         ),
         Note::LosesEnvironment { wrapper, loss } => losses(&show(wrapper), loss, &program),
-        Note::Packed { by: Packer::AppImage } => format!(
+        Note::Packed {
+            by: Packer::AppImage,
+        } => format!(
             "`{program}` is an AppImage: cudarun does not read its content, which usually comes before LD_LIBRARY_PATH"
         ),
-        Note::Packed { by: Packer::PyInstaller { libraries } } => format!(
+        Note::Packed {
+            by: Packer::PyInstaller { libraries },
+        } => format!(
             "`{program}` is packed by PyInstaller: the loader finds {} in it before LD_LIBRARY_PATH",
             match libraries.as_slice() {
                 [] => "every library".to_owned(),
@@ -72,7 +94,10 @@ pub(super) fn note_of(note: &Note, program: &Path) -> String {
             }
         ),
         Note::SourceCut { file } => {
-            format!("only the first 4 MB of {} are read; the rest may import any package", show(file))
+            format!(
+                "only the first 4 MB of {} are read; the rest may import any package",
+                show(file)
+            )
         }
         Note::SourceNotRead { file, why } => format!("cannot read {}: {}", show(file), show(why)),
         Note::ShimNotResolved => format!(
@@ -82,7 +107,9 @@ pub(super) fn note_of(note: &Note, program: &Path) -> String {
             "`{program}` is a mise shim, which chooses the program at run time: type `mise exec -- cudarun …`"
         ),
         Note::NotReadable => {
-            format!("`{program}` is not readable, so its requirements are unknown: started unchanged")
+            format!(
+                "`{program}` is not readable, so its requirements are unknown: started unchanged"
+            )
         }
         Note::NotWhereItIsSought { module, by } => format!(
             "{} imports `{}`, which is not on Python's search path: cudarun picks nothing for it",
@@ -91,13 +118,21 @@ pub(super) fn note_of(note: &Note, program: &Path) -> String {
         ),
         Note::Malformed { why } => format!("`{program}` is malformed: {}", show(why)),
         Note::CpuOnly { package, file } => {
-            format!("`{}` is built without CUDA and requires no library: {}", show(package), show(file))
+            format!(
+                "`{}` is built without CUDA and requires no library: {}",
+                show(package),
+                show(file)
+            )
         }
         Note::CrashesWithoutGpu { package } => format!(
             "there is no GPU here, and `{}` crashes if it finds its GPU libraries: cudarun picks none for it, so it uses the CPU",
             show(package)
         ),
-        Note::Moved { package, variable, does } => {
+        Note::Moved {
+            package,
+            variable,
+            does,
+        } => {
             format!("`{}` reads {variable}, which is set: {does}", show(package))
         }
         Note::NoSitePackages => format!("the site-packages of `{program}` were not found"),
@@ -136,7 +171,10 @@ fn losses(wrapper: &str, loss: &EnvironmentLoss, program: &str) -> String {
             format!("`{wrapper}` removes {variable} from the environment: {before}")
         }
         EnvironmentLoss::Script { file } => {
-            format!("`{wrapper}` reads {}, which changes the loader's variables: {before}", show(file))
+            format!(
+                "`{wrapper}` reads {}, which changes the loader's variables: {before}",
+                show(file)
+            )
         }
     }
 }

@@ -45,14 +45,23 @@ pub struct Explanation<'a> {
 
 /// The facts that matter when all is well, in as few lines as possible.
 pub(super) fn in_short(explanation: &Explanation<'_>, style: Style) -> String {
-    let Explanation { program, inventory, decision, before, .. } = explanation;
+    let Explanation {
+        program,
+        inventory,
+        decision,
+        before,
+        ..
+    } = explanation;
     let overview = overview(program, inventory, style);
     let (rows, names) = needs_in_short(program, style);
     let mut text = section("needs", &rows, style);
     let label = if rows.is_empty() { "needs" } else { "" };
     text.push_str(&section(label, &names, style));
     let conditions = asked::conditions(&program.conditions, style);
-    let conditions: Vec<_> = conditions.into_iter().map(|row| row[1..].to_vec()).collect();
+    let conditions: Vec<_> = conditions
+        .into_iter()
+        .map(|row| row[1..].to_vec())
+        .collect();
     text.push_str(&section("machine", &conditions, style));
     let mut remarks: Vec<String> = Vec::new();
     match &decision.outcome {
@@ -60,17 +69,27 @@ pub(super) fn in_short(explanation: &Explanation<'_>, style: Style) -> String {
             text.push_str(&section("picks", &picks_in_short(plan, program), style));
             if let Some(pinned) = &decision.pinned {
                 let supplies = supplies(pinned, before, inventory, program, style).into_iter();
-                let others =
-                    supplies.filter_map(|(family, with, without)| with.and(Some(vec![family, without?])));
+                let others = supplies
+                    .filter_map(|(family, with, without)| with.and(Some(vec![family, without?])));
                 text.push_str(&section("without", &others.collect::<Vec<_>>(), style));
-                text.push_str(&section("mode", &[vec![mode_line(pinned).replacen("mode ", "", 1)]], style));
+                text.push_str(&section(
+                    "mode",
+                    &[vec![mode_line(pinned).replacen("mode ", "", 1)]],
+                    style,
+                ));
             }
             remarks.extend(plan.unpinned.iter().map(reasons::unpinned));
             remarks.extend(plan.absent.iter().map(words::absent));
-            let concerns = plan.rejected.iter().filter(|rejection| rejection.is_of_concern()).count();
+            let concerns = plan
+                .rejected
+                .iter()
+                .filter(|rejection| rejection.is_of_concern())
+                .count();
             if concerns > 0 {
                 let others = counted(concerns, "other installation");
-                remarks.push(format!("{others} not picked: `cudarun explain -v` tells why"));
+                remarks.push(format!(
+                    "{others} not picked: `cudarun explain -v` tells why"
+                ));
             }
         }
         Outcome::Nothing { absent, unpinned } => {
@@ -97,18 +116,37 @@ pub(super) fn in_short(explanation: &Explanation<'_>, style: Style) -> String {
 /// Rows behind a title in the margin.
 fn section(title: &str, rows: &[Vec<String>], style: Style) -> String {
     let text = style.columns(MARGIN, rows);
-    let Some(text) = text.strip_prefix(MARGIN) else { return String::new() };
-    format!("{}{}{text}", style.strong(title), " ".repeat(MARGIN.len() - title.len()))
+    let Some(text) = text.strip_prefix(MARGIN) else {
+        return String::new();
+    };
+    format!(
+        "{}{}{text}",
+        style.strong(title),
+        " ".repeat(MARGIN.len() - title.len())
+    )
 }
 
 fn overview(program: &Program, inventory: &Inventory, style: Style) -> String {
     let mut path = show(&program.path);
-    let last = program.steps.last().filter(|step| matches!(step.how, StepKind::Script | StepKind::Wrapper));
+    let last = program
+        .steps
+        .last()
+        .filter(|step| matches!(step.how, StepKind::Script | StepKind::Wrapper));
     path.extend(last.map(|step| format!(", runs {}", show(&step.to))));
-    let packages = program.packages.iter().map(|package| vec![package_name(package), how_sure(package)]);
-    let notes = program.notes.iter().map(|note| vec![notes::note(note, program)]);
+    let packages = program
+        .packages
+        .iter()
+        .map(|package| vec![package_name(package), how_sure(package)]);
+    let notes = program
+        .notes
+        .iter()
+        .map(|note| vec![notes::note(note, program)]);
     let gpus = inventory.gpus.iter().map(words::gpu);
-    let driver = [driver(inventory)].into_iter().chain(gpus).collect::<Vec<_>>().join("; ");
+    let driver = [driver(inventory)]
+        .into_iter()
+        .chain(gpus)
+        .collect::<Vec<_>>()
+        .join("; ");
     [
         section("program", &[vec![path]], style),
         section("package", &packages.collect::<Vec<_>>(), style),
@@ -122,10 +160,21 @@ fn overview(program: &Program, inventory: &Inventory, style: Style) -> String {
 fn needs_in_short(program: &Program, style: Style) -> (Vec<Vec<String>>, Vec<Vec<String>>) {
     let all = needs(program, false, style);
     let are_many = all.len() > FEW;
-    let is_name = |row: &Vec<String>| are_many && row[1].starts_with("lib") && !row[1].contains(' ');
+    let is_name =
+        |row: &Vec<String>| are_many && row[1].starts_with("lib") && !row[1].contains(' ');
     let (names, rows) = all.into_iter().partition::<Vec<_>, _>(is_name);
-    let names = grouped(names.into_iter().map(|mut row| (row.swap_remove(2), row.swap_remove(1))));
-    (rows, names.into_iter().map(|(by, names)| vec![format!("{}, for {by}", words::list(&names))]).collect())
+    let names = grouped(
+        names
+            .into_iter()
+            .map(|mut row| (row.swap_remove(2), row.swap_remove(1))),
+    );
+    (
+        rows,
+        names
+            .into_iter()
+            .map(|(by, names)| vec![format!("{}, for {by}", words::list(&names))])
+            .collect(),
+    )
 }
 
 /// The picks, a row for each directory, or for directories that differ in one component.
@@ -134,17 +183,27 @@ fn picks_in_short(plan: &Plan, program: &Program) -> Vec<Vec<String>> {
     for pick in &plan.picks {
         let directory = pick.installation.directory.as_path();
         let above = directory.parent().and_then(Path::parent);
-        places.entry((above, directory.file_name())).or_default().push(pick);
+        places
+            .entry((above, directory.file_name()))
+            .or_default()
+            .push(pick);
     }
     let row = |((above, name), picks): (&(Option<&Path>, Option<&OsStr>), &Vec<&Pick>)| {
         let first = &picks[0].installation.directory;
         let place = match (above, name) {
-            (Some(above), Some(name)) if picks.iter().any(|pick| pick.installation.directory != *first) => {
+            (Some(above), Some(name))
+                if picks
+                    .iter()
+                    .any(|pick| pick.installation.directory != *first) =>
+            {
                 words::place(&above.join("*").join(name), Some(program))
             }
             _ => words::place(first, Some(program)),
         };
-        let titles: Vec<String> = picks.iter().map(|pick| words::versioned(&pick.installation)).collect();
+        let titles: Vec<String> = picks
+            .iter()
+            .map(|pick| words::versioned(&pick.installation))
+            .collect();
         vec![place, titles.join(", ")]
     };
     places.iter().map(row).collect()
@@ -152,15 +211,28 @@ fn picks_in_short(plan: &Plan, program: &Program) -> Vec<Vec<String>> {
 
 pub(super) fn unfit(explanation: &Explanation<'_>, style: Style) -> String {
     let unfit = extensions::unfit(explanation.inventory, explanation.program);
-    let line = |extension| format!("{} {}\n", style.warning("warning:"), extensions::sentence(extension));
+    let line = |extension| {
+        format!(
+            "{} {}\n",
+            style.warning("warning:"),
+            extensions::sentence(extension)
+        )
+    };
     unfit.into_iter().map(line).collect()
 }
 
 pub(super) fn driver(inventory: &Inventory) -> String {
     match &inventory.driver {
         Some(driver) => {
-            let cuda = driver.cuda.map(|cuda| format!(", supports CUDA up to {cuda}")).unwrap_or_default();
-            let reach = if inventory.devices.is_empty() { ", but no GPU is reachable" } else { "" };
+            let cuda = driver
+                .cuda
+                .map(|cuda| format!(", supports CUDA up to {cuda}"))
+                .unwrap_or_default();
+            let reach = if inventory.devices.is_empty() {
+                ", but no GPU is reachable"
+            } else {
+                ""
+            };
             format!("{}{cuda}{reach}", driver.version)
         }
         None => "none".to_owned(),
@@ -184,25 +256,48 @@ pub(super) fn how_sure(package: &Package) -> String {
 
 /// A row for each distinct need of each family, with its requesters.
 pub(super) fn needs(program: &Program, is_full: bool, style: Style) -> Vec<Vec<String>> {
-    let of_family = program.requirements.iter().map(|requirement| (&requirement.family, requirement));
+    let of_family = program
+        .requirements
+        .iter()
+        .map(|requirement| (&requirement.family, requirement));
     let mut all = Vec::new();
     for (family, requirements) in grouped(of_family) {
         // A version that upstream tested with matters only beside a requirement.
         if !requirements.iter().any(|requirement| requirement.is_wish()) {
             continue;
         }
-        let askers = grouped(requirements.into_iter().map(|requirement| (&requirement.by.name, requirement)));
+        let askers = grouped(
+            requirements
+                .into_iter()
+                .map(|requirement| (&requirement.by.name, requirement)),
+        );
         let rows = grouped(askers.iter().map(|(_, asked)| {
             let wants: Vec<&Want> = asked.iter().map(|requirement| &requirement.want).collect();
-            (if is_full { all_wants(&wants) } else { words::wants(wants) }, &asked[0].by)
+            (
+                if is_full {
+                    all_wants(&wants)
+                } else {
+                    words::wants(wants)
+                },
+                &asked[0].by,
+            )
         }));
         for (needs, who) in rows.into_iter().filter(|(needs, _)| !needs.is_empty()) {
             let place = match who.as_slice() {
                 [only] if askers.len() == 1 && is_full => words::written_in(only),
                 [only] => words::by_and_place(only),
-                several => words::list(&several.iter().map(|by| words::title(&by.name)).collect::<Vec<_>>()),
+                several => words::list(
+                    &several
+                        .iter()
+                        .map(|by| words::title(&by.name))
+                        .collect::<Vec<_>>(),
+                ),
             };
-            all.push(vec![words::family(family).to_owned(), needs, style.dim(&place)]);
+            all.push(vec![
+                words::family(family).to_owned(),
+                needs,
+                style.dim(&place),
+            ]);
         }
     }
     all
@@ -216,10 +311,19 @@ fn all_wants(wants: &[&Want]) -> String {
         _ => None,
     });
     let firm = Some(words::wants(wants.iter().copied())).filter(|firm| !firm.is_empty());
-    firm.into_iter().chain(preferred).collect::<Vec<_>>().join(", ")
+    firm.into_iter()
+        .chain(preferred)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 pub(super) fn cautions(plan: &Plan, style: Style) -> String {
-    let line = |caution| format!("  {} {}\n", style.warning("warning:"), asked::caution(caution));
+    let line = |caution| {
+        format!(
+            "  {} {}\n",
+            style.warning("warning:"),
+            asked::caution(caution)
+        )
+    };
     plan.cautions.iter().map(line).collect()
 }

@@ -27,24 +27,41 @@ pub(super) fn loads(
     program: &Program,
     style: Style,
 ) -> String {
-    let Some(pinned) = &decision.pinned else { return String::new() };
+    let Some(pinned) = &decision.pinned else {
+        return String::new();
+    };
     let mut rows = Vec::new();
     for (family, with, without) in supplies(pinned, before, inventory, program, style) {
         let with = with.unwrap_or_else(|| "none".to_owned());
         let without = without.map(|without| format!("without: {without}"));
-        rows.push(vec![family, with, without.unwrap_or_else(|| style.dim("as without cudarun"))]);
+        rows.push(vec![
+            family,
+            with,
+            without.unwrap_or_else(|| style.dim("as without cudarun")),
+        ]);
     }
     for file in &pinned.after.files {
-        let Some(family) = catalog().family_of_bundled(&file.path).filter(|_| file.family.is_none()) else {
+        let Some(family) = catalog()
+            .family_of_bundled(&file.path)
+            .filter(|_| file.family.is_none())
+        else {
             continue;
         };
         let place = words::place(&file.path, Some(program));
-        rows.push(vec![family.display.clone(), place, style.dim("bundled with its package")]);
+        rows.push(vec![
+            family.display.clone(),
+            place,
+            style.dim("bundled with its package"),
+        ]);
     }
     if rows.is_empty() {
         return String::new();
     }
-    let mut text = format!("\n{}\n{}", style.strong("the loader takes"), style.columns("  ", &rows));
+    let mut text = format!(
+        "\n{}\n{}",
+        style.strong("the loader takes"),
+        style.columns("  ", &rows)
+    );
     text.push_str(&format!("  {}\n", mode_line(pinned)));
     text + &not_enough(decision, program, |_| true)
 }
@@ -61,18 +78,25 @@ pub(super) fn supplies(
     let mut rows = Vec::new();
     for (family, now) in &after {
         let with = places(now, program);
-        let without = before.remove(family).map(|then| (places(&then, program), then.fault(inventory)));
+        let without = before
+            .remove(family)
+            .map(|then| (places(&then, program), then.fault(inventory)));
         let without = match without {
             None => Some(style.warning("none")),
             Some((places, None)) => Some(places).filter(|places| *places != with),
-            Some((places, Some(fault))) => {
-                Some(format!("{} {places}", style.warning(&format!("{}:", given_fault(fault)))))
-            }
+            Some((places, Some(fault))) => Some(format!(
+                "{} {places}",
+                style.warning(&format!("{}:", given_fault(fault)))
+            )),
         };
         rows.push((words::family(family).to_owned(), Some(with), without));
     }
     let lost = |(family, then): (&str, Supply<'_>)| {
-        (words::family(family).to_owned(), None, Some(places(&then, program)))
+        (
+            words::family(family).to_owned(),
+            None,
+            Some(places(&then, program)),
+        )
     };
     rows.extend(before.into_iter().map(lost));
     rows
@@ -90,28 +114,40 @@ pub(super) fn given_fault(fault: SupplyFault) -> &'static str {
 
 /// `9.19.0 site-packages/nvidia/cudnn/lib and 9.14.0 /usr/lib/x86_64-linux-gnu`
 pub(super) fn places(given: &Supply<'_>, program: &Program) -> String {
-    let place = |(installation, files): &(Option<&Installation>, Vec<&Predicted>)| match installation {
-        Some(installation) => {
-            let version = words::version(installation.version.as_ref());
-            format!("{version} {}", words::place(&installation.directory, Some(program)))
-        }
-        None => show(&files[0].path),
-    };
+    let place =
+        |(installation, files): &(Option<&Installation>, Vec<&Predicted>)| match installation {
+            Some(installation) => {
+                let version = words::version(installation.version.as_ref());
+                format!(
+                    "{version} {}",
+                    words::place(&installation.directory, Some(program))
+                )
+            }
+            None => show(&files[0].path),
+        };
     words::list(&given.installations.iter().map(place).collect::<Vec<_>>())
 }
 
 pub(super) fn mode_line(pinned: &Pinned) -> String {
     let line = match pinned.mode {
         Mode::None => "mode none: the environment needs no change",
-        Mode::Clean => "mode clean: harmful elements of LD_LIBRARY_PATH are removed, nothing is added",
+        Mode::Clean => {
+            "mode clean: harmful elements of LD_LIBRARY_PATH are removed, nothing is added"
+        }
         Mode::Audit if pinned.only_for.is_some() => {
             "mode audit: a module in LD_AUDIT redirects every pinned name, in this program only"
         }
-        Mode::Audit => "mode audit: a module in LD_AUDIT redirects every pinned name, in every process",
+        Mode::Audit => {
+            "mode audit: a module in LD_AUDIT redirects every pinned name, in every process"
+        }
         Mode::View => "mode view: a directory of links, first in LD_LIBRARY_PATH",
         Mode::Preload => "mode preload: LD_PRELOAD loads the files before any search",
     };
-    let children = if pinned.reaches_children() { format!("; {CHILDREN}") } else { String::new() };
+    let children = if pinned.reaches_children() {
+        format!("; {CHILDREN}")
+    } else {
+        String::new()
+    };
     format!("{line}{children}")
 }
 
@@ -135,10 +171,21 @@ pub fn sets_library_path(program: &Program) -> String {
 }
 
 /// The reason why each of these modes is not enough, in a line.
-pub(super) fn not_enough(decision: &Decision, program: &Program, is_shown: impl Fn(Mode) -> bool) -> String {
-    let shown = decision.passed_over.iter().filter(|passed| is_shown(passed.mode));
+pub(super) fn not_enough(
+    decision: &Decision,
+    program: &Program,
+    is_shown: impl Fn(Mode) -> bool,
+) -> String {
+    let shown = decision
+        .passed_over
+        .iter()
+        .filter(|passed| is_shown(passed.mode));
     let line = |passed: &NotEnough| {
-        format!("  {} is not enough: {}\n", words::word(&passed.mode), why(&passed.why, program))
+        format!(
+            "  {} is not enough: {}\n",
+            words::word(&passed.mode),
+            why(&passed.why, program)
+        )
     };
     shown.map(line).collect()
 }
@@ -196,10 +243,17 @@ fn why(why: &Why, program: &Program) -> String {
 
 /// `libcudnn.so.9 would come from /opt/lib (DT_RPATH of libtorch_cuda.so)`
 fn leak(file: &Predicted, program: &Program) -> String {
-    let directory =
-        file.path.parent().map(|directory| words::place(directory, Some(program))).unwrap_or_default();
+    let directory = file
+        .path
+        .parent()
+        .map(|directory| words::place(directory, Some(program)))
+        .unwrap_or_default();
     let name = file.name.rsplit('/').next().unwrap_or_default();
-    format!("{} would come from {directory} ({})", show(name), rule(&file.rule))
+    format!(
+        "{} would come from {directory} ({})",
+        show(name),
+        rule(&file.rule)
+    )
 }
 
 /// The refusal: no set fits, or no mode makes the loader use it.
@@ -212,7 +266,9 @@ pub fn refusal(decision: &Decision, program: &Program, style: Style) -> String {
         }
         _ => {
             let error = style.error("error:");
-            text.push_str(&format!("{error} no mode makes the loader use the picked libraries\n"));
+            text.push_str(&format!(
+                "{error} no mode makes the loader use the picked libraries\n"
+            ));
             text.push_str(&not_enough(decision, program, |_| true));
         }
     }
@@ -223,11 +279,20 @@ pub fn refusal(decision: &Decision, program: &Program, style: Style) -> String {
         && !conflict.to_fetch.is_empty()
     {
         let (hint, wheels) = (style.hint("or:"), fetched::summary(&conflict.to_fetch));
-        let fetch = if style.is_elsewhere() { "cudarun fetch --dry-run" } else { "cudarun --fetch" };
+        let fetch = if style.is_elsewhere() {
+            "cudarun fetch --dry-run"
+        } else {
+            "cudarun --fetch"
+        };
         let fetch = style.there(fetch);
-        let words =
-            if program.words.is_empty() { "PROGRAM".to_owned() } else { hints::shell_words(&program.words) };
-        text.push_str(&format!("{hint}   `{fetch} {words}` ({wheels}, for cudarun alone)\n"));
+        let words = if program.words.is_empty() {
+            "PROGRAM".to_owned()
+        } else {
+            hints::shell_words(&program.words)
+        };
+        text.push_str(&format!(
+            "{hint}   `{fetch} {words}` ({wheels}, for cudarun alone)\n"
+        ));
     }
     text
 }
@@ -245,10 +310,13 @@ pub(super) fn instead(mode: Mode) -> String {
 }
 
 fn leak_hint(decision: &Decision, program: &Program) -> String {
-    let leaking = decision.passed_over.iter().find_map(|passed| match &passed.why {
-        Why::Leaks { files } => files.first(),
-        _ => None,
-    });
+    let leaking = decision
+        .passed_over
+        .iter()
+        .find_map(|passed| match &passed.why {
+            Why::Leaks { files } => files.first(),
+            _ => None,
+        });
     match leaking.and_then(|file| file.path.parent()) {
         Some(directory) => format!(
             "remove {} from the program's search path, or install a version there that fits",

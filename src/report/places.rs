@@ -18,12 +18,25 @@ pub(super) fn unfit(place: &Path, unfit: &Unfit) -> String {
 
 /// Says how another user could replace what is at `place`.
 pub(super) fn unsafe_way(place: &Path, Unsafe { path, fault }: &Unsafe) -> String {
-    let subject = if path == place { "it".to_owned() } else { show(path) };
+    let subject = if path == place {
+        "it".to_owned()
+    } else {
+        show(path)
+    };
     let mode = |mode: &u32| format!("mode {:04o}", mode & 0o7777);
     match fault {
-        UnsafeFault::Owner { uid, mode: bits } => format!("{subject} belongs to user {uid} ({})", mode(bits)),
-        UnsafeFault::Group { uid, gid, mode: bits } => {
-            format!("group {gid} can write to {subject} (user {uid}, {})", mode(bits))
+        UnsafeFault::Owner { uid, mode: bits } => {
+            format!("{subject} belongs to user {uid} ({})", mode(bits))
+        }
+        UnsafeFault::Group {
+            uid,
+            gid,
+            mode: bits,
+        } => {
+            format!(
+                "group {gid} can write to {subject} (user {uid}, {})",
+                mode(bits)
+            )
         }
         UnsafeFault::Others { uid, mode: bits } => {
             format!("others can write to {subject} (user {uid}, {})", mode(bits))
@@ -36,7 +49,10 @@ pub(super) fn unsafe_way(place: &Path, Unsafe { path, fault }: &Unsafe) -> Strin
 /// The command that makes a directory safe, followed by `, or `; empty if there is none.
 pub(super) fn mend_or(unfit: &Unfit) -> String {
     match unfit {
-        Unfit::Unsafe(Unsafe { path, fault: UnsafeFault::Group { .. } | UnsafeFault::Others { .. } }) => {
+        Unfit::Unsafe(Unsafe {
+            path,
+            fault: UnsafeFault::Group { .. } | UnsafeFault::Others { .. },
+        }) => {
             format!("chmod go-w {}, or ", quoted_to_show(path.as_os_str()))
         }
         _ => String::new(),

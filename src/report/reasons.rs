@@ -10,25 +10,45 @@ pub(super) fn reason(reason: &Reason) -> String {
         Reason::OtherName { has: Some(has), .. } => format!("is {}", show(has)),
         Reason::OtherName { asked, has: None } => format!("has no {}", show(asked)),
         Reason::TooOld { needed, by } => {
-            format!("older than {}, for which {} was compiled", needed.truncated(2), title(by))
+            format!(
+                "older than {}, for which {} was compiled",
+                needed.truncated(2),
+                title(by)
+            )
         }
         Reason::OtherMajor { needed, by } => {
             format!("{} was compiled for {}", title(by), needed.truncated(2))
         }
         Reason::NotThatVersion { needed, by } => {
-            format!("{} contains a part of {needed} and needs the rest of that version", title(by))
+            format!(
+                "{} contains a part of {needed} and needs the rest of that version",
+                title(by)
+            )
         }
         Reason::NotThePinned { pin, by } => format!("{} pins {}", show(by), named(pin)),
         Reason::OutOfRange { range, by } => format!("{} allows {range}", show(by)),
-        Reason::OtherBuild { file, by } => format!("{} recorded another build of {}", show(by), show(file)),
-        Reason::VersionUnknown { by } => {
-            format!("its version is unknown, and {} needs a certain version", title(by))
+        Reason::OtherBuild { file, by } => {
+            format!("{} recorded another build of {}", show(by), show(file))
         }
-        Reason::LacksSymbols { count: 1, first, by } => {
+        Reason::VersionUnknown { by } => {
+            format!(
+                "its version is unknown, and {} needs a certain version",
+                title(by)
+            )
+        }
+        Reason::LacksSymbols {
+            count: 1,
+            first,
+            by,
+        } => {
             format!("lacks `{}`, which {} imports", show(first), title(by))
         }
         Reason::LacksSymbols { count, first, by } => {
-            format!("lacks {count} symbols that {} imports, for example `{}`", title(by), show(first))
+            format!(
+                "lacks {count} symbols that {} imports, for example `{}`",
+                title(by),
+                show(first)
+            )
         }
         Reason::Incomplete { missing } => format!("incomplete: {} missing", shown(missing)),
         Reason::Mixed { file, version } => format!("mixed: {} is {version}", show(file)),
@@ -37,7 +57,11 @@ pub(super) fn reason(reason: &Reason) -> String {
         Reason::OtherCuda { has, needed, by } => {
             format!("is for CUDA {has}, but {} is for CUDA {needed}", title(by))
         }
-        Reason::DriverTooOld { cuda, floor, driver } => {
+        Reason::DriverTooOld {
+            cuda,
+            floor,
+            driver,
+        } => {
             format!("CUDA {cuda} needs driver {floor} or newer, but this machine has {driver}")
         }
         Reason::CudaOutOfRange { has, range, by } => {
@@ -58,17 +82,29 @@ pub(super) fn reason(reason: &Reason) -> String {
         Reason::CompatNotNewer { kernel } => format!("not newer than the kernel's driver {kernel}"),
         Reason::CompatOtherBranch { kernel, branches } => {
             let branches: Vec<String> = branches.iter().map(u32::to_string).collect();
-            format!("supports kernel drivers {}, but this machine has {kernel}", list(&branches))
+            format!(
+                "supports kernel drivers {}, but this machine has {kernel}",
+                list(&branches)
+            )
         }
         Reason::KnownBad { why } => format!("known to be bad: {why}"),
         Reason::FailedProof => "failed its proof on this machine".to_owned(),
-        Reason::NeedsGlibc { needed, has } => format!("needs glibc {needed}, but this machine has {has}"),
+        Reason::NeedsGlibc { needed, has } => {
+            format!("needs glibc {needed}, but this machine has {has}")
+        }
         Reason::LoaderTakesAnother { by, .. } => {
-            format!("shadowed by RPATH: {} searches elsewhere before LD_LIBRARY_PATH", title(by))
+            format!(
+                "shadowed by RPATH: {} searches elsewhere before LD_LIBRARY_PATH",
+                title(by)
+            )
         }
         Reason::Renamed => "renamed by its package: no other program finds it".to_owned(),
-        Reason::Clash { with, why } => format!("does not fit {}: {}", title(with), self::reason(why)),
-        Reason::NeedsAbsent { name } => format!("is linked against {}, for which nothing fits", show(name)),
+        Reason::Clash { with, why } => {
+            format!("does not fit {}: {}", title(with), self::reason(why))
+        }
+        Reason::NeedsAbsent { name } => {
+            format!("is linked against {}, for which nothing fits", show(name))
+        }
         Reason::DeadEnd => "with it, no installation of another library fits".to_owned(),
         Reason::PassedOver => "belongs to a better set".to_owned(),
         Reason::LessPreferred { criterion } => format!("fits, but {}", words_for(*criterion).1),
@@ -87,20 +123,34 @@ fn words_for(criterion: Criterion) -> (&'static str, &'static str) {
         Criterion::OnlyOne => ("the only one that fits", "the loader takes another"),
         Criterion::Installed => ("it is installed", "is not installed"),
         Criterion::Private => ("no other user can change it", "another user can change it"),
-        Criterion::KernelsOwn => {
-            ("it belongs to the kernel's driver", "does not belong to the kernel's driver")
-        }
+        Criterion::KernelsOwn => (
+            "it belongs to the kernel's driver",
+            "does not belong to the kernel's driver",
+        ),
         Criterion::LoaderTakesIt => ("the loader already takes it", "the loader takes another"),
-        Criterion::NamedVersion => ("the program opens it by its version", "is not opened by its version"),
+        Criterion::NamedVersion => (
+            "the program opens it by its version",
+            "is not opened by its version",
+        ),
         Criterion::CameWithTarget => ("it came with the program", "did not come with the program"),
         Criterion::Preferred => ("a preferred version", "another version is preferred"),
         Criterion::PreferredOrigin => ("its origin is preferred", "another origin is preferred"),
-        Criterion::Sound => ("no known problem with the others", "has a known problem with the others"),
-        Criterion::MachineCode => ("it has machine code for the GPU", "has only PTX for the GPU"),
-        Criterion::Neighbours => ("in the directory of the others", "not in the directory of the others"),
-        Criterion::Recorded => {
-            ("the version that upstream tested with", "is not the version that upstream tested with")
-        }
+        Criterion::Sound => (
+            "no known problem with the others",
+            "has a known problem with the others",
+        ),
+        Criterion::MachineCode => (
+            "it has machine code for the GPU",
+            "has only PTX for the GPU",
+        ),
+        Criterion::Neighbours => (
+            "in the directory of the others",
+            "not in the directory of the others",
+        ),
+        Criterion::Recorded => (
+            "the version that upstream tested with",
+            "is not the version that upstream tested with",
+        ),
         Criterion::NearestNewer => (
             "the next version after the one that upstream tested with",
             "is further from the version that upstream tested with",
@@ -115,8 +165,16 @@ fn words_for(criterion: Criterion) -> (&'static str, &'static str) {
 pub fn left(unpinned: &[Unpinned], inventory: &Inventory) -> Option<String> {
     let said: Vec<&Unpinned> = unpinned.iter().filter(|one| one.must_be_said).collect();
     let (first, others) = said.split_first()?;
-    let why = if inventory.is_without_gpu() { "no GPU is reachable, and " } else { "" };
-    let more = if others.is_empty() { String::new() } else { format!("; and {} more", others.len()) };
+    let why = if inventory.is_without_gpu() {
+        "no GPU is reachable, and "
+    } else {
+        ""
+    };
+    let more = if others.is_empty() {
+        String::new()
+    } else {
+        format!("; and {} more", others.len())
+    };
     Some(format!("{why}{}{more}", self::unpinned(first)))
 }
 

@@ -32,36 +32,63 @@ pub(super) fn place(place: &SettingPlace) -> String {
 
 pub(super) fn fault(fault: &SettingFault) -> String {
     let at = place(&fault.place);
-    let named = |key: &str| if key.is_empty() { at.clone() } else { format!("{at}: `{}`", short(key)) };
+    let named = |key: &str| {
+        if key.is_empty() {
+            at.clone()
+        } else {
+            format!("{at}: `{}`", short(key))
+        }
+    };
     match &fault.wrong {
-        FaultKind::Unreadable { why } => format!("{at} cannot be read: {}", plain(&show(why)).to_lowercase()),
+        FaultKind::Unreadable { why } => {
+            format!("{at} cannot be read: {}", plain(&show(why)).to_lowercase())
+        }
         FaultKind::NoFile => format!("{at}: no such file"),
         FaultKind::NotRegular => format!("{at} is not a regular file"),
         FaultKind::TooLarge { limit } => format!("{at} is larger than {limit} bytes"),
         FaultKind::NotText => format!("{at}: not UTF-8"),
         // The parser took the first letter of a word for that of `false`, `inf`, `nan` or `true`.
         FaultKind::NotToml { what }
-            if what.starts_with("invalid float, expected `") || what.starts_with("invalid boolean") =>
+            if what.starts_with("invalid float, expected `")
+                || what.starts_with("invalid boolean") =>
         {
             format!("{at}: this is not a value; a string needs quotes")
         }
         FaultKind::NotToml { what } => format!("{at}: {}", show(what)),
         FaultKind::Type { key, wants, has } => {
-            format!("{} must be {}, but is of type {has}", named(key), wanted(*wants))
+            format!(
+                "{} must be {}, but is of type {has}",
+                named(key),
+                wanted(*wants)
+            )
         }
         FaultKind::BadValue { key, wants, text } => {
-            format!("{}: `{}` is not {}", named(key), short(text), wanted(*wants))
+            format!(
+                "{}: `{}` is not {}",
+                named(key),
+                short(text),
+                wanted(*wants)
+            )
         }
         FaultKind::EmptyRange { key, text } => {
-            format!("{}: no version is in the range `{}`", named(key), short(text))
+            format!(
+                "{}: no version is in the range `{}`",
+                named(key),
+                short(text)
+            )
         }
         FaultKind::BadPin { word } => {
-            format!("{at} `{}` is neither FAMILY=VERSION nor FAMILY=DIRECTORY", show(word))
+            format!(
+                "{at} `{}` is neither FAMILY=VERSION nor FAMILY=DIRECTORY",
+                show(word)
+            )
         }
         FaultKind::NoFamily { name, .. } if matches!(fault.place, SettingPlace::Option(_)) => {
             format!("unknown library family `{}`", show(name))
         }
-        FaultKind::NoFamily { name, .. } => format!("{at}: unknown library family `{}`", show(name)),
+        FaultKind::NoFamily { name, .. } => {
+            format!("{at}: unknown library family `{}`", show(name))
+        }
         FaultKind::NotOneOf { key, text, .. } => {
             format!("{}: unknown value `{}`", named(key), short(text))
         }
@@ -75,7 +102,10 @@ pub(super) fn fault(fault: &SettingFault) -> String {
             format!("{at}: needs cudarun {needed}, but this is cudarun {own}")
         }
         FaultKind::Unsafe(way) => {
-            format!("{at} is ignored: another user can change it: {}", unsafe_way(Path::new(""), way))
+            format!(
+                "{at} is ignored: another user can change it: {}",
+                unsafe_way(Path::new(""), way)
+            )
         }
         FaultKind::OfAStranger { directory } => {
             format!(
@@ -120,12 +150,20 @@ fn bad_lock(why: &BadLock) -> String {
 /// The line at fault, with a caret below; empty for long lines.
 pub(super) fn fault_lines(fault: &SettingFault) -> String {
     match (&fault.excerpt, &fault.place) {
-        (Some(excerpt), SettingPlace::File { line: Some(line), .. }) if excerpt.text.len() <= LINE => {
+        (
+            Some(excerpt),
+            SettingPlace::File {
+                line: Some(line), ..
+            },
+        ) if excerpt.text.len() <= LINE => {
             let line = line.to_string();
             let text = show(&excerpt.text.replace('\t', " "));
             let before = show(&excerpt.text[..excerpt.at].replace('\t', " ")).width();
             let blank = " ".repeat(line.len());
-            format!("\n{blank} |\n{line} | {text}\n{blank} | {}^", " ".repeat(before))
+            format!(
+                "\n{blank} |\n{line} | {text}\n{blank} | {}^",
+                " ".repeat(before)
+            )
         }
         _ => String::new(),
     }
@@ -133,18 +171,29 @@ pub(super) fn fault_lines(fault: &SettingFault) -> String {
 
 /// Returns the command to type, if one is known.
 pub(super) fn fault_hint(fault: &SettingFault) -> Option<String> {
-    if let Some(corrected) = fault.excerpt.as_ref().and_then(|excerpt| excerpt.corrected.as_ref()) {
+    if let Some(corrected) = fault
+        .excerpt
+        .as_ref()
+        .and_then(|excerpt| excerpt.corrected.as_ref())
+    {
         return Some(format!("write `{}`", show(corrected.trim())));
     }
     match &fault.wrong {
-        FaultKind::BadPin { .. } => Some("--pin cudnn=9.10, or --pin cudnn=/opt/cudnn/lib".to_owned()),
+        FaultKind::BadPin { .. } => {
+            Some("--pin cudnn=9.10, or --pin cudnn=/opt/cudnn/lib".to_owned())
+        }
         FaultKind::NoFamily { name, known } => Some(one_of(name, "families", known)),
         FaultKind::NotOneOf { text, known, .. } => {
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
             Some(one_of(text, "values", &known))
         }
-        FaultKind::Unsafe(way) => Some(format!("{}--no-config", mend_or(&Unfit::Unsafe(way.clone())))),
-        FaultKind::OfAStranger { .. } => Some("--no-config, or --config FILE if you trust it".to_owned()),
+        FaultKind::Unsafe(way) => Some(format!(
+            "{}--no-config",
+            mend_or(&Unfit::Unsafe(way.clone()))
+        )),
+        FaultKind::OfAStranger { .. } => {
+            Some("--no-config, or --config FILE if you trust it".to_owned())
+        }
         FaultKind::OtherCudarun { needed, .. } => Some(format!(
             "install cudarun {needed} (docs/install.md), or ignore the file: cudarun --no-config PROGRAM …"
         )),
@@ -169,9 +218,15 @@ pub(super) fn unknown_key(remark: &Remark) -> String {
     let meant = match (remark.belongs, near) {
         (Some(""), _) => ": it belongs above all tables".to_owned(),
         (Some(table), _) => format!(": it belongs under [{table}]"),
-        (None, near) => near.map(|near| format!(": did you mean `{near}`?")).unwrap_or_default(),
+        (None, near) => near
+            .map(|near| format!(": did you mean `{near}`?"))
+            .unwrap_or_default(),
     };
-    format!("{}: unknown key `{}`{meant}", place(&remark.place), short(&remark.key))
+    format!(
+        "{}: unknown key `{}`{meant}",
+        place(&remark.place),
+        short(&remark.key)
+    )
 }
 
 pub(super) fn malformed(malformed: &Malformed) -> String {
@@ -185,7 +240,11 @@ pub(super) fn malformed(malformed: &Malformed) -> String {
 /// The keys of a project's file that need `cudarun allow`.
 pub(super) fn not_allowed(file: &Path, keys: &BTreeSet<String>) -> String {
     let rest = keys.len().saturating_sub(KEYS);
-    let mut keys: Vec<String> = keys.iter().take(KEYS).map(|key| format!("`{}`", short(key))).collect();
+    let mut keys: Vec<String> = keys
+        .iter()
+        .take(KEYS)
+        .map(|key| format!("`{}`", short(key)))
+        .collect();
     if rest > 0 {
         keys.push(format!("{rest} more"));
     }
@@ -203,7 +262,11 @@ fn quoted_where_needed(path: &Path) -> String {
 /// `allow --list`
 pub fn allowed(allowed: &[Allowed]) -> String {
     let line = |allowed: &Allowed| {
-        let changed = if allowed.is_current { "" } else { "  (changed or removed since)" };
+        let changed = if allowed.is_current {
+            ""
+        } else {
+            "  (changed or removed since)"
+        };
         format!("{}{changed}\n", show(&allowed.path))
     };
     allowed.iter().map(line).collect()
@@ -212,13 +275,21 @@ pub fn allowed(allowed: &[Allowed]) -> String {
 /// The settings, each with its place: `explain -v`.
 pub(super) fn settings(settings: &Layers, style: Style) -> String {
     let row = |setting: &Setting| {
-        vec![show(&setting.key.name()), setting.value.text(), style.dim(&place(&setting.from))]
+        vec![
+            show(&setting.key.name()),
+            setting.value.text(),
+            style.dim(&place(&setting.from)),
+        ]
     };
     let rows: Vec<Vec<String>> = settings.iter().map(row).collect();
     if rows.is_empty() {
         return String::new();
     }
-    format!("{}\n{}", style.strong("settings"), style.columns("  ", &rows))
+    format!(
+        "{}\n{}",
+        style.strong("settings"),
+        style.columns("  ", &rows)
+    )
 }
 
 /// The reason why no lock was written.
@@ -238,7 +309,10 @@ pub fn not_recorded(lock: &Path, why: &NotRecorded) -> String {
         NotRecorded::Failed => "the program failed".to_owned(),
         NotRecorded::Nothing => "the program loaded no NVIDIA library".to_owned(),
         NotRecorded::Twice { family } => {
-            format!("the program loaded two installations of {}", words::family(family))
+            format!(
+                "the program loaded two installations of {}",
+                words::family(family)
+            )
         }
         NotRecorded::Elsewhere { file } => format!("no scan would find {}", show(file)),
     };
@@ -252,12 +326,24 @@ pub fn recorded(lock: &Path, families: usize) -> String {
 
 /// Shows the allowed keys: the file may have changed since a person read it.
 pub fn now_allowed(file: &Path, settings: &[Setting]) -> String {
-    let line =
-        |setting: &Setting| format!("\n  {} = {}", short(&setting.key.name()), short(&setting.value.text()));
+    let line = |setting: &Setting| {
+        format!(
+            "\n  {} = {}",
+            short(&setting.key.name()),
+            short(&setting.value.text())
+        )
+    };
     let rest = settings.len().saturating_sub(KEYS);
-    let more = if rest > 0 { format!("\n  {rest} more") } else { String::new() };
+    let more = if rest > 0 {
+        format!("\n  {rest} more")
+    } else {
+        String::new()
+    };
     let lines: String = settings.iter().take(KEYS).map(line).collect();
-    format!("{} is allowed with its current content{lines}{more}", show(file))
+    format!(
+        "{} is allowed with its current content{lines}{more}",
+        show(file)
+    )
 }
 
 pub fn revoked(file: &Path) -> String {

@@ -16,7 +16,9 @@ pub fn shell_change(change: &Change, dialect: Dialect) -> Option<String> {
         (Some(value), Dialect::Fish) => format!("set -gx {name} {}\n", quoted_for_fish(value)),
         // An inherited variable is global; a universal one is the user's own. An unset variable is no failure.
         (None, Dialect::Fish) => format!("set -eg {name}; or true\n"),
-        (Some(value), Dialect::Sh | Dialect::Direnv) => format!("export {name}={}\n", quoted(value)),
+        (Some(value), Dialect::Sh | Dialect::Direnv) => {
+            format!("export {name}={}\n", quoted(value))
+        }
         (None, Dialect::Sh | Dialect::Direnv) => format!("unset {name}\n"),
     })
 }
@@ -28,7 +30,10 @@ pub fn watch(path: &Path) -> String {
 
 /// The warning for a change that is left out.
 pub fn no_variable_of_a_shell(name: &OsStr) -> String {
-    format!("no shell can set a variable named `{}`: it is left out", show(name))
+    format!(
+        "no shell can set a variable named `{}`: it is left out",
+        show(name)
+    )
 }
 
 /// The shell that opens, and the place that names it.
@@ -38,7 +43,10 @@ pub fn subshell(shell: &Path, named_by: &str) -> String {
 
 /// The remark for a shell that opens inside another one of ours.
 pub fn nested_shell(outer: &str) -> String {
-    format!("this shell is inside the shell of `{}`, which `exit` leads back to", show(outer))
+    format!(
+        "this shell is inside the shell of `{}`, which `exit` leads back to",
+        show(outer)
+    )
 }
 
 /// The warning for a shell with a mode that reaches all programs.
@@ -48,7 +56,9 @@ pub fn shell_reaches() -> &'static str {
 
 fn name(name: &OsStr) -> Option<&str> {
     let text = name.to_str()?;
-    let is_word = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let is_word = text
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     let is_name = is_word && !text.starts_with(|first: char| first.is_ascii_digit());
     (is_name && !text.is_empty()).then_some(text)
 }
@@ -59,13 +69,21 @@ pub(super) fn quoted(value: &OsStr) -> String {
     let part = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
     let quoted: String = chunks
         .flat_map(|chunk| {
-            let text = Some(chunk.valid()).filter(|text| !text.is_empty()).map(part);
-            let rest = Some(chunk.invalid()).filter(|rest| !rest.is_empty()).map(in_octal);
+            let text = Some(chunk.valid())
+                .filter(|text| !text.is_empty())
+                .map(part);
+            let rest = Some(chunk.invalid())
+                .filter(|rest| !rest.is_empty())
+                .map(in_octal);
             [text, rest]
         })
         .flatten()
         .collect();
-    if quoted.is_empty() { "''".to_owned() } else { quoted }
+    if quoted.is_empty() {
+        "''".to_owned()
+    } else {
+        quoted
+    }
 }
 
 /// Like `quoted`, for a command that a terminal shows first.
@@ -76,9 +94,16 @@ pub fn quoted_to_show(value: &OsStr) -> String {
     }
     // A command substitution drops line ends at the end.
     let bytes = value.as_bytes();
-    let length = bytes.iter().rposition(|byte| *byte != b'\n').map_or(0, |last| last + 1);
+    let length = bytes
+        .iter()
+        .rposition(|byte| *byte != b'\n')
+        .map_or(0, |last| last + 1);
     let (whole, ends) = bytes.split_at(length);
-    let ends = if ends.is_empty() { String::new() } else { quoted(OsStr::from_bytes(ends)) };
+    let ends = if ends.is_empty() {
+        String::new()
+    } else {
+        quoted(OsStr::from_bytes(ends))
+    };
     in_octal(whole) + &ends
 }
 

@@ -19,7 +19,11 @@ cudarun starts a program with exactly one coherent, checked set of NVIDIA librar
 
 /// The verbs that have an option which another verb lacks.
 pub fn option_of(option: &str, of: &[String]) -> String {
-    if of.is_empty() { String::new() } else { format!("\n`{}` belongs to {}\n", show(option), list(of)) }
+    if of.is_empty() {
+        String::new()
+    } else {
+        format!("\n`{}` belongs to {}\n", show(option), list(of))
+    }
 }
 
 /// A command line of cudarun, as a shell reads it.

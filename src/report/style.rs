@@ -41,7 +41,14 @@ pub struct Style<'h> {
 
 impl Default for Style<'_> {
     fn default() -> Self {
-        Style { color: false, is_terminal: false, width: UNLIMITED, home: None, cwd: None, named_by: "" }
+        Style {
+            color: false,
+            is_terminal: false,
+            width: UNLIMITED,
+            home: None,
+            cwd: None,
+            named_by: "",
+        }
     }
 }
 
@@ -67,9 +74,17 @@ impl<'h> Style<'h> {
         };
         let of_terminal = || terminal_size_of(stream).map(|(Width(width), _)| width.into());
         let set = host::variable("COLUMNS").and_then(|columns| columns.parse().ok());
-        let width = set.filter(|width| *width > 0).or_else(of_terminal).unwrap_or(piped);
+        let width = set
+            .filter(|width| *width > 0)
+            .or_else(of_terminal)
+            .unwrap_or(piped);
         let is_terminal = stream.is_terminal();
-        Style { color, is_terminal, width: width.max(NARROWEST), ..Style::default() }
+        Style {
+            color,
+            is_terminal,
+            width: width.max(NARROWEST),
+            ..Style::default()
+        }
     }
 
     pub fn draws_tree(self, choice: ColorChoice) -> bool {
@@ -79,12 +94,21 @@ impl<'h> Style<'h> {
     /// Shortens the paths of a machine, which may not be this one.
     pub fn of(self, host: &'h Host) -> Style<'h> {
         let home = host.env.non_empty("HOME").map(Path::new);
-        Style { home, cwd: Some(&host.cwd), named_by: &host.named_by, ..self }
+        Style {
+            home,
+            cwd: Some(&host.cwd),
+            named_by: &host.named_by,
+            ..self
+        }
     }
 
     /// Removes the styles from styled text if colour is off.
     pub fn adapt(self, text: String) -> String {
-        if self.color { text } else { strip_str(&text).to_string() }
+        if self.color {
+            text
+        } else {
+            strip_str(&text).to_string()
+        }
     }
 
     pub(super) fn error(self, text: &str) -> String {
@@ -128,7 +152,11 @@ impl<'h> Style<'h> {
     }
 
     fn paint(self, style: anstyle::Style, text: &str) -> String {
-        if self.color { format!("{style}{text}{style:#}") } else { text.to_owned() }
+        if self.color {
+            format!("{style}{text}{style:#}")
+        } else {
+            text.to_owned()
+        }
     }
 
     /// The layout of a page: paths below the home and the current directory are shortened, and each line that is wider
@@ -142,7 +170,12 @@ impl<'h> Style<'h> {
             }
             let blanks = line.len() - line.trim_start_matches(' ').len();
             let mut folded = line[..blanks].to_owned();
-            self.fold(&mut folded, blanks + INDENT, blanks + INDENT, &line[blanks..]);
+            self.fold(
+                &mut folded,
+                blanks + INDENT,
+                blanks + INDENT,
+                &line[blanks..],
+            );
             page.push_str(&folded);
         }
         page
@@ -155,9 +188,14 @@ impl<'h> Style<'h> {
         let mut starts = vec![prefix.len()];
         for column in 0..rows.iter().map(Vec::len).max().unwrap_or(0) {
             // A wide cell moves the next one below itself, in its own row only.
-            let cells =
-                rows.iter().filter(|row| column + 1 < row.len()).map(|row| visible_width(&row[column]));
-            let widest = cells.filter(|width| *width <= self.width * 3 / 5).max().unwrap_or(0);
+            let cells = rows
+                .iter()
+                .filter(|row| column + 1 < row.len())
+                .map(|row| visible_width(&row[column]));
+            let widest = cells
+                .filter(|width| *width <= self.width * 3 / 5)
+                .max()
+                .unwrap_or(0);
             starts.push(starts[column] + widest + 2);
         }
         let near = prefix.len() + INDENT;
@@ -168,8 +206,12 @@ impl<'h> Style<'h> {
                 let (start, at) = (starts[column], width_of_last_line(&line));
                 // A row that has gone on below stays there.
                 let last = line.rsplit('\n').next().unwrap_or_default();
-                let is_below = last.len() < line.len() && last.len() - last.trim_start().len() == near;
-                let longest = unbroken(cell).iter().map(|word| visible_width(word.trim_end())).max();
+                let is_below =
+                    last.len() < line.len() && last.len() - last.trim_start().len() == near;
+                let longest = unbroken(cell)
+                    .iter()
+                    .map(|word| visible_width(word.trim_end()))
+                    .max();
                 let room = self.width.saturating_sub(start);
                 let is_narrow = room < longest.unwrap_or(0).max(NARROW);
                 let hang = if is_below || is_narrow { near } else { start };
@@ -192,8 +234,17 @@ impl<'h> Style<'h> {
     fn fold(self, text: &mut String, hang: usize, near: usize, words: &str) {
         for word in unbroken(words) {
             let (at, width) = (width_of_last_line(text), visible_width(word.trim_end()));
-            let target = if hang + width > self.width { near } else { hang };
-            let is_begun = !text.rsplit('\n').next().unwrap_or_default().trim().is_empty();
+            let target = if hang + width > self.width {
+                near
+            } else {
+                hang
+            };
+            let is_begun = !text
+                .rsplit('\n')
+                .next()
+                .unwrap_or_default()
+                .trim()
+                .is_empty();
             if at + width > self.width && (is_begun || at > target) {
                 begin_line(text, target);
             }
@@ -207,14 +258,21 @@ impl<'h> Style<'h> {
         places.sort_by_key(|(place, _)| Reverse(place.map_or(0, |place| place.as_os_str().len())));
         let mut text = text.to_owned();
         for (place, short) in places {
-            let Some(long) = place.map(show).filter(|place| place.len() > 1).map(|place| place + "/") else {
+            let Some(long) = place
+                .map(show)
+                .filter(|place| place.len() > 1)
+                .map(|place| place + "/")
+            else {
                 continue;
             };
             let mut parts = text.split(&long);
             let mut done = parts.next().unwrap_or_default().to_owned();
             for part in parts {
                 let before = strip_str(done.rsplit('\n').next().unwrap_or_default()).to_string();
-                let begins = before.chars().next_back().is_none_or(|before| " (`:,".contains(before));
+                let begins = before
+                    .chars()
+                    .next_back()
+                    .is_none_or(|before| " (`:,".contains(before));
                 done.push_str(if begins { short } else { &long });
                 done.push_str(part);
             }
@@ -235,13 +293,19 @@ fn begin_line(text: &mut String, blanks: usize) {
 /// The words of a text, each with the blank after it. A command in backticks is one word. An action is divided only after
 /// punctuation, so that a person can paste each part.
 fn unbroken(text: &str) -> Vec<&str> {
-    let is_action = ACTIONS.iter().any(|label| strip_str(text).to_string().starts_with(label));
+    let is_action = ACTIONS
+        .iter()
+        .any(|label| strip_str(text).to_string().starts_with(label));
     let (mut words, mut begin, mut end, mut is_quoted) = (Vec::new(), 0, 0, false);
     for word in text.split_inclusive(' ') {
         end += word.len();
         is_quoted ^= word.matches('`').count() % 2 == 1;
         let is_closed = !is_quoted || !text[end..].contains('`');
-        let is_part = !is_action || strip_str(word).to_string().trim_end().ends_with([',', ';', ':']);
+        let is_part = !is_action
+            || strip_str(word)
+                .to_string()
+                .trim_end()
+                .ends_with([',', ';', ':']);
         if is_closed && is_part {
             words.push(&text[begin..end]);
             begin = end;
@@ -257,7 +321,9 @@ fn width_of_last_line(text: &str) -> usize {
 
 /// Cells of a terminal that the text fills; escape sequences fill none.
 fn visible_width(text: &str) -> usize {
-    strip_str(text.trim_end_matches('\n')).map(UnicodeWidthStr::width).sum()
+    strip_str(text.trim_end_matches('\n'))
+        .map(UnicodeWidthStr::width)
+        .sum()
 }
 
 #[cfg(test)]
@@ -266,17 +332,32 @@ mod tests {
 
     #[test]
     fn columns_line_up_with_colours_and_wide_characters() {
-        let style = Style { color: true, ..Style::default() };
-        let rows = vec![vec!["a".into(), style.good("bb"), "c".into()], vec!["aaa".into(), "b".into()]];
-        assert_eq!(style.columns("  ", &rows), "  a    \x1b[32mbb\x1b[0m  c\n  aaa  b\n");
-        let rows = vec![vec!["図書".into(), "c".into()], vec!["e\u{301}".into(), "b".into()]];
+        let style = Style {
+            color: true,
+            ..Style::default()
+        };
+        let rows = vec![
+            vec!["a".into(), style.good("bb"), "c".into()],
+            vec!["aaa".into(), "b".into()],
+        ];
+        assert_eq!(
+            style.columns("  ", &rows),
+            "  a    \x1b[32mbb\x1b[0m  c\n  aaa  b\n"
+        );
+        let rows = vec![
+            vec!["図書".into(), "c".into()],
+            vec!["e\u{301}".into(), "b".into()],
+        ];
         assert_eq!(style.columns("", &rows), "図書  c\ne\u{301}     b\n");
     }
 
     #[test]
     fn styles_are_removed_without_colour() {
         let plain = Style::default();
-        let coloured = Style { color: true, ..Style::default() };
+        let coloured = Style {
+            color: true,
+            ..Style::default()
+        };
         assert_eq!(plain.error("no"), "no");
         assert_eq!(plain.adapt(coloured.error("no")), "no");
         assert_eq!(coloured.adapt(coloured.hint("yes")), coloured.hint("yes"));
@@ -285,47 +366,90 @@ mod tests {
 
     #[test]
     fn cells_are_folded_under_themselves_and_no_word_is_broken() {
-        let style = Style { width: 40, ..Style::default() };
-        let row = |cells: &[&str]| cells.iter().map(|cell| (*cell).to_owned()).collect::<Vec<_>>();
-        let rows = [row(&["a", "one two three four five six seven eight"]), row(&["bb", "nine"])];
+        let style = Style {
+            width: 40,
+            ..Style::default()
+        };
+        let row = |cells: &[&str]| {
+            cells
+                .iter()
+                .map(|cell| (*cell).to_owned())
+                .collect::<Vec<_>>()
+        };
+        let rows = [
+            row(&["a", "one two three four five six seven eight"]),
+            row(&["bb", "nine"]),
+        ];
         let folded = "  a   one two three four five six seven\n      eight\n  bb  nine\n";
         assert_eq!(style.columns("  ", &rows), folded);
         let path = "/a/path/that/is/much/longer/than/the/whole/line";
-        let rows = [row(&["cuDNN", path, "why"]), row(&["cuBLAS", "/short", "why"])];
+        let rows = [
+            row(&["cuDNN", path, "why"]),
+            row(&["cuBLAS", "/short", "why"]),
+        ];
         let folded = format!("  cuDNN\n      {path}\n      why\n  cuBLAS  /short  why\n");
         assert_eq!(style.columns("  ", &rows), folded);
         assert_eq!(style.page(&folded), folded, "a second time");
         let rows = [row(&["図図図図図図図図図図図図 図図図図図図図図図図", "x"])];
-        assert!(style.columns("", &rows).lines().all(|line| visible_width(line) <= 40));
+        assert!(
+            style
+                .columns("", &rows)
+                .lines()
+                .all(|line| visible_width(line) <= 40)
+        );
     }
 
     #[test]
     fn commands_to_type_are_divided_after_punctuation_only() {
-        let style = Style { width: 40, color: true, ..Style::default() };
+        let style = Style {
+            width: 40,
+            color: true,
+            ..Style::default()
+        };
         let command = "pip install --force-reinstall --no-deps \"nvidia-cudnn-cu12==9.1\"";
         let page = style.page(&format!("{} {command}; then go on\n", style.hint("hint:")));
-        assert_eq!(strip_str(&page).to_string(), format!("hint:\n    {command};\n    then go on\n"));
+        assert_eq!(
+            strip_str(&page).to_string(),
+            format!("hint:\n    {command};\n    then go on\n")
+        );
         let page = style.page("text: this line is long, see `cudarun list -v --all cudnn`\n");
-        assert_eq!(page, "text: this line is long, see\n    `cudarun list -v --all cudnn`\n");
+        assert_eq!(
+            page,
+            "text: this line is long, see\n    `cudarun list -v --all cudnn`\n"
+        );
     }
 
     #[test]
     fn paths_are_shortened_where_a_shell_understands_them() {
         let (home, cwd) = (Path::new("/home/me"), Path::new("/home/me/p"));
-        let style = Style { home: Some(home), cwd: Some(cwd), ..Style::default() };
+        let style = Style {
+            home: Some(home),
+            cwd: Some(cwd),
+            ..Style::default()
+        };
         for (long, short) in [
-            ("/home/me/p/a.py and /home/me/b:/home/me/p/c", "./a.py and ~/b:./c"),
+            (
+                "/home/me/p/a.py and /home/me/b:/home/me/p/c",
+                "./a.py and ~/b:./c",
+            ),
             ("`/home/me/x` (/home/me/y)", "`~/x` (~/y)"),
             (
                 "'/home/me/x' \"/home/me/x\" --also=/home/me/x",
                 "'/home/me/x' \"/home/me/x\" --also=/home/me/x",
             ),
-            ("/home/me /home/meg/x /mnt/home/me/x", "/home/me /home/meg/x /mnt/home/me/x"),
+            (
+                "/home/me /home/meg/x /mnt/home/me/x",
+                "/home/me /home/meg/x /mnt/home/me/x",
+            ),
         ] {
             assert_eq!(style.page(long), short);
         }
         let root = Path::new("/");
-        let style = Style { home: Some(root), cwd: Some(root), ..Style::default() };
+        let style = Style {
+            home: Some(root),
+            cwd: Some(root),
+            ..Style::default()
+        };
         assert_eq!(style.page("/usr/lib"), "/usr/lib");
     }
 }

@@ -8,8 +8,7 @@ use crate::solve::{Outcome, Pick, Plan};
 use crate::text::show;
 use crate::version::{DriverVersion, Version};
 
-const HEAD: &str =
-    "# Requirements of the programs in this directory on NVIDIA's libraries, for cudarun (docs/config.md).\n";
+const HEAD: &str = "# Requirements of the programs in this directory on NVIDIA's libraries, for cudarun (docs/config.md).\n";
 const REQUIRES: &str = "\
 # Required versions: ranges as in Cargo. Requirements that programs record themselves count too.
 [requires]
@@ -52,26 +51,43 @@ const REST: &str = r#"
 /// The file for a program; without one it has only examples.
 pub fn template(found: Option<(&Program, &Inventory, &Outcome, Option<DriverVersion>)>) -> String {
     let requires = match found {
-        Some((program, inventory, Outcome::Plan(plan), floor)) => requires(program, inventory, plan, floor),
+        Some((program, inventory, Outcome::Plan(plan), floor)) => {
+            requires(program, inventory, plan, floor)
+        }
         _ => EXAMPLES.to_owned(),
     };
     format!("{HEAD}\n{REQUIRES}{requires}{REST}")
 }
 
 /// The found floors; a floor that this machine does not meet is a comment.
-fn requires(program: &Program, inventory: &Inventory, plan: &Plan, floor: Option<DriverVersion>) -> String {
-    let mut text = format!("# Found for `{}`.\n", show(program.runs().file_name().unwrap_or_default()));
+fn requires(
+    program: &Program,
+    inventory: &Inventory,
+    plan: &Plan,
+    floor: Option<DriverVersion>,
+) -> String {
+    let mut text = format!(
+        "# Found for `{}`.\n",
+        show(program.runs().file_name().unwrap_or_default())
+    );
     if let Some(cuda) = cuda(plan) {
         text.push_str(&format!("cuda = \"{cuda}\"\n"));
         if let Some(floor) = floor {
-            let holds = inventory.driver.as_ref().is_some_and(|driver| driver.version >= floor);
+            let holds = inventory
+                .driver
+                .as_ref()
+                .is_some_and(|driver| driver.version >= floor);
             let comment = if holds { "" } else { "# not on this machine: " };
             text.push_str(&format!(
                 "# The oldest driver for CUDA {cuda}.\n{comment}driver = \">={floor}\"\n"
             ));
         }
     }
-    for pick in plan.picks.iter().filter(|pick| pick.installation.family != "driver") {
+    for pick in plan
+        .picks
+        .iter()
+        .filter(|pick| pick.installation.family != "driver")
+    {
         text.push_str(&of_family(pick, program, plan));
     }
     text
@@ -90,18 +106,37 @@ fn of_family(pick: &Pick, program: &Program, plan: &Plan) -> String {
     let Some(version) = pick.installation.version else {
         return format!("# {proper} is required; the version of the installed one is unknown.\n");
     };
-    if plan.picks.iter().filter(|other| other.installation.family == *name).count() > 1 {
+    if plan
+        .picks
+        .iter()
+        .filter(|other| other.installation.family == *name)
+        .count()
+        > 1
+    {
         return format!("# {proper} {version} is one of several that are required.\n");
     }
     let floor = floor(program, name, version);
     let (range, why) = match floor {
         Some((floor, by)) => {
             let range = format!(">={},<{}", floor.truncated(2), floor.major() + 1);
-            (range, format!("{} was compiled for {}", words::title(&by.name), floor.truncated(2)))
+            (
+                range,
+                format!(
+                    "{} was compiled for {}",
+                    words::title(&by.name),
+                    floor.truncated(2)
+                ),
+            )
         }
         None => {
-            let by = pick.asked_by.first().map(|by| format!("{} requires it", words::title(&by.name)));
-            (version.major().to_string(), by.unwrap_or_else(|| "others require it".to_owned()))
+            let by = pick
+                .asked_by
+                .first()
+                .map(|by| format!("{} requires it", words::title(&by.name)));
+            (
+                version.major().to_string(),
+                by.unwrap_or_else(|| "others require it".to_owned()),
+            )
         }
     };
     // A program's files record the libraries that it is linked against. Repeating them here would bind every
@@ -109,17 +144,24 @@ fn of_family(pick: &Pick, program: &Program, plan: &Plan) -> String {
     if floor.is_none() && name != "cudnn" {
         return format!("# {proper}: {why}; installed is {version}.\n# {name} = \"{range}\"\n");
     }
-    let holds = range.parse::<Range>().is_ok_and(|range| range.allows(&version));
+    let holds = range
+        .parse::<Range>()
+        .is_ok_and(|range| range.allows(&version));
     let comment = if holds { "" } else { "# not on this machine: " };
     format!("# {proper}: {why}; installed is {version}.\n{comment}{name} = \"{range}\"\n")
 }
 
 /// The newest version that a requester was compiled for, of the picked major.
 fn floor<'p>(program: &'p Program, family: &str, picked: Version) -> Option<(Version, &'p Asker)> {
-    let floors = program.requirements.iter().filter(|requirement| requirement.family == family);
+    let floors = program
+        .requirements
+        .iter()
+        .filter(|requirement| requirement.family == family);
     let floors = floors.filter_map(|requirement| match requirement.want {
         Want::AtLeast(version) => Some((version, &requirement.by)),
         _ => None,
     });
-    floors.filter(|(floor, _)| floor.major() == picked.major()).max_by_key(|(floor, _)| *floor)
+    floors
+        .filter(|(floor, _)| floor.major() == picked.major())
+        .max_by_key(|(floor, _)| *floor)
 }

@@ -44,9 +44,17 @@ pub fn prediction(
         planned: String::new(),
     });
     let nodes: Vec<Node<'_>> = nodes.collect();
-    let missing = prediction.missing.iter().filter(|missing| all || missing.family.is_some());
+    let missing = prediction
+        .missing
+        .iter()
+        .filter(|missing| all || missing.family.is_some());
     let missing: Vec<Vec<String>> = missing
-        .map(|missing| vec![show(&missing.name), format!("for {}", file_name(&missing.requester))])
+        .map(|missing| {
+            vec![
+                show(&missing.name),
+                format!("for {}", file_name(&missing.requester)),
+            ]
+        })
         .collect();
     let shown = nodes.iter().filter(|node| node.is_shown).count();
     let lost = match missing.len() {
@@ -56,7 +64,10 @@ pub fn prediction(
     let mut text = match &prediction.failure {
         Some(failure) => {
             let error = style.error("error:");
-            format!("{error} the program does not start: {}\n", loader::failure(failure))
+            format!(
+                "{error} the program does not start: {}\n",
+                loader::failure(failure)
+            )
         }
         None if shown == 0 && lost.is_empty() => "no NVIDIA library\n".to_owned(),
         None => {
@@ -68,15 +79,27 @@ pub fn prediction(
         text.push_str(&tree(&nodes, style));
     } else {
         for (when, title) in [(When::Start, "at the start"), (When::Opened, "at run time")] {
-            let files = prediction.files.iter().zip(&nodes).filter(|(file, _)| file.when == when);
+            let files = prediction
+                .files
+                .iter()
+                .zip(&nodes)
+                .filter(|(file, _)| file.when == when);
             let rows = rows(files.map(|(_, node)| node), "");
             if !rows.is_empty() {
-                text.push_str(&format!("{}\n{}", style.strong(title), style.columns("  ", &rows)));
+                text.push_str(&format!(
+                    "{}\n{}",
+                    style.strong(title),
+                    style.columns("  ", &rows)
+                ));
             }
         }
     }
     if !missing.is_empty() {
-        text.push_str(&format!("{}\n{}", style.warning("not found"), style.columns("  ", &missing)));
+        text.push_str(&format!(
+            "{}\n{}",
+            style.warning("not found"),
+            style.columns("  ", &missing)
+        ));
     }
     text + &style.next(&format!("cudarun explain {}", shell_words(words)))
 }
@@ -92,18 +115,33 @@ fn tree(nodes: &[Node<'_>], style: Style) -> String {
     }
     let (mut rows, mut places) = (Vec::new(), BTreeMap::<&Path, Vec<String>>::new());
     let children = |of: Option<usize>| -> Vec<usize> {
-        (0..nodes.len()).filter(|at| is_kept[*at] && parent[*at] == of).collect()
+        (0..nodes.len())
+            .filter(|at| is_kept[*at] && parent[*at] == of)
+            .collect()
     };
     // Each entry: a file, the guides before it, and its own guide.
-    let mut rest: Vec<(usize, String, &str)> =
-        children(None).into_iter().rev().map(|root| (root, String::new(), "")).collect();
+    let mut rest: Vec<(usize, String, &str)> = children(None)
+        .into_iter()
+        .rev()
+        .map(|root| (root, String::new(), ""))
+        .collect();
     while let Some((at, guides, own)) = rest.pop() {
         let node = &nodes[at];
         let name = file_name(Path::new(node.name));
-        let name = if node.is_shown { style.strong(&name) } else { name };
-        rows.push(vec![format!("{guides}{own}{name}"), format!("{} {}", node.rule, node.planned)]);
+        let name = if node.is_shown {
+            style.strong(&name)
+        } else {
+            name
+        };
+        rows.push(vec![
+            format!("{guides}{own}{name}"),
+            format!("{} {}", node.rule, node.planned),
+        ]);
         if node.is_shown {
-            places.entry(node.path.parent().unwrap_or(node.path)).or_default().push(name);
+            places
+                .entry(node.path.parent().unwrap_or(node.path))
+                .or_default()
+                .push(name);
         }
         let guides = guides
             + match own {
@@ -112,7 +150,15 @@ fn tree(nodes: &[Node<'_>], style: Style) -> String {
                 _ => "│   ",
             };
         for (index, child) in children(Some(at)).into_iter().rev().enumerate() {
-            rest.push((child, guides.clone(), if index == 0 { "└── " } else { "├── " }));
+            rest.push((
+                child,
+                guides.clone(),
+                if index == 0 {
+                    "└── "
+                } else {
+                    "├── "
+                },
+            ));
         }
     }
     let place = |(place, names): (&Path, Vec<String>)| match names.as_slice() {
@@ -120,12 +166,18 @@ fn tree(nodes: &[Node<'_>], style: Style) -> String {
         names => vec![counted(names.len(), "file"), show(place)],
     };
     let places: Vec<Vec<String>> = places.into_iter().map(place).collect();
-    format!("{}\nfrom\n{}", style.columns("", &rows), style.columns("  ", &places))
+    format!(
+        "{}\nfrom\n{}",
+        style.columns("", &rows),
+        style.columns("  ", &places)
+    )
 }
 
 /// The earlier file that asked for this one.
 fn asker(nodes: &[Node<'_>], at: usize) -> Option<usize> {
-    nodes[..at].iter().position(|node| node.path == nodes[at].requester)
+    nodes[..at]
+        .iter()
+        .position(|node| node.path == nodes[at].requester)
 }
 
 /// True for NVIDIA's libraries, including those that a package bundles under another name.
@@ -142,7 +194,12 @@ fn rows<'n>(nodes: impl Iterator<Item = &'n Node<'n>>, unasked: &str) -> Vec<Vec
             format!("for {}, ", file_name(node.requester))
         };
         let how = format!("{asked}{}", node.rule);
-        vec![file_name(Path::new(node.name)), show(node.path), how, node.planned.clone()]
+        vec![
+            file_name(Path::new(node.name)),
+            show(node.path),
+            how,
+            node.planned.clone(),
+        ]
     };
     nodes.filter(|node| node.is_shown).map(row).collect()
 }
@@ -169,8 +226,14 @@ pub fn observation(
         if image.wrong.is_empty() && !nodes.iter().any(|node| node.is_shown) {
             continue;
         }
-        let started = image.program.as_ref().map_or(", forked".to_owned(), |path| format!(" {}", show(path)));
-        text.push_str(&format!("{}\n", style.strong(&format!("cudarun: {}{started}", image.pid))));
+        let started = image
+            .program
+            .as_ref()
+            .map_or(", forked".to_owned(), |path| format!(" {}", show(path)));
+        text.push_str(&format!(
+            "{}\n",
+            style.strong(&format!("cudarun: {}{started}", image.pid))
+        ));
         text.push_str(&verdict(image, style));
         text.push_str(&if is_tree {
             tree(&nodes, style)
@@ -217,7 +280,11 @@ fn verdict(image: &Image, style: Style) -> String {
         return String::new();
     }
     if image.wrong.is_empty() {
-        let of_plan = image.files.iter().filter(|file| file.in_plan == Some(true)).count();
+        let of_plan = image
+            .files
+            .iter()
+            .filter(|file| file.in_plan == Some(true))
+            .count();
         return match of_plan {
             0 => "  every file came from the place that cudarun predicted\n".to_owned(),
             1 => "  the NVIDIA file came from the plan\n".to_owned(),
@@ -225,8 +292,11 @@ fn verdict(image: &Image, style: Style) -> String {
         };
     }
     let line = |wrong: &Difference| {
-        let what =
-            if wrong.foreseen { style.error("the model was wrong:") } else { style.strong("not predicted:") };
+        let what = if wrong.foreseen {
+            style.error("the model was wrong:")
+        } else {
+            style.strong("not predicted:")
+        };
         format!("  {what} {}\n", difference(wrong))
     };
     image.wrong.iter().map(line).collect()
@@ -236,14 +306,26 @@ fn difference(wrong: &Difference) -> String {
     let name = show(&wrong.name);
     match (&wrong.expected, &wrong.mapped) {
         (Some(expected), Some(mapped)) => {
-            format!("{name} is {}, but the model predicted {}", show(mapped), show(expected))
+            format!(
+                "{name} is {}, but the model predicted {}",
+                show(mapped),
+                show(expected)
+            )
         }
         (None, Some(mapped)) if wrong.foreseen => {
-            format!("{name} is {}, but the model predicted that it is not found", show(mapped))
+            format!(
+                "{name} is {}, but the model predicted that it is not found",
+                show(mapped)
+            )
         }
-        (None, Some(mapped)) if name == show(mapped) => format!("{name}, which no known object opens"),
+        (None, Some(mapped)) if name == show(mapped) => {
+            format!("{name}, which no known object opens")
+        }
         (None, Some(mapped)) => format!("{name} is {}, which no known object opens", show(mapped)),
-        (Some(expected), None) => format!("{name} is not mapped, but the model predicted {}", show(expected)),
+        (Some(expected), None) => format!(
+            "{name} is not mapped, but the model predicted {}",
+            show(expected)
+        ),
         (None, None) => name,
     }
 }

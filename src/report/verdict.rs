@@ -25,7 +25,10 @@ pub fn progress(line: &str) -> String {
 
 /// A line of progress, which the next one overwrites.
 pub fn proving(place: &ProofStep) -> String {
-    format!("{NO_MORE_PROGRESS}cudarun: proving: {} …", self::place(place))
+    format!(
+        "{NO_MORE_PROGRESS}cudarun: proving: {} …",
+        self::place(place)
+    )
 }
 
 /// One line for a start with `-v`, or if nothing could be proved.
@@ -34,9 +37,16 @@ pub fn proof_line(verdict: &Verdict, is_known: bool) -> String {
         Verdict::Skipped { why } => format!("cudarun: not proved: {}\n", skip(*why)),
         Verdict::Passed { proof } => {
             let names: Vec<String> = proof.finding.gpus.iter().map(name).collect();
-            let on = if names.is_empty() { "the CPU".to_owned() } else { names.join(", ") };
+            let on = if names.is_empty() {
+                "the CPU".to_owned()
+            } else {
+                names.join(", ")
+            };
             let when = if is_known { "earlier " } else { "" };
-            format!("cudarun: proved {when}on {on} in {:.0} ms\n", proof.milliseconds)
+            format!(
+                "cudarun: proved {when}on {on} in {:.0} ms\n",
+                proof.milliseconds
+            )
         }
         Verdict::Busy { proof } => {
             let reasons: Vec<String> = busy_gpus(&proof.finding).collect();
@@ -49,7 +59,11 @@ pub fn proof_line(verdict: &Verdict, is_known: bool) -> String {
 /// The sets that failed before one passed, a line each.
 pub fn fallback(given_up: &[Cause], style: Style) -> String {
     let line = |cause: &Cause| {
-        format!("{} {}; trying the next best set\n", style.warning("warning:"), causes::in_a_line(cause))
+        format!(
+            "{} {}; trying the next best set\n",
+            style.warning("warning:"),
+            causes::in_a_line(cause)
+        )
     };
     given_up.iter().map(line).collect()
 }
@@ -57,13 +71,21 @@ pub fn fallback(given_up: &[Cause], style: Style) -> String {
 /// The full verdict: for `verify`, and for a start that failed its proof.
 pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool, style: Style) -> String {
     match verdict {
-        Verdict::Skipped { why: Skip::ProvedBefore } => {
+        Verdict::Skipped {
+            why: Skip::ProvedBefore,
+        } => {
             format!("{}: {}\n", style.good("proved"), skip(Skip::ProvedBefore))
         }
-        Verdict::Skipped { why: Skip::NothingToTry } => format!("{}\n", skip(Skip::NothingToTry)),
+        Verdict::Skipped {
+            why: Skip::NothingToTry,
+        } => format!("{}\n", skip(Skip::NothingToTry)),
         Verdict::Skipped { why } => format!("{} {}\n", style.warning("not proved:"), skip(*why)),
         Verdict::Passed { proof } => {
-            let kept = if is_known { ", earlier: nothing has changed since" } else { "" };
+            let kept = if is_known {
+                ", earlier: nothing has changed since"
+            } else {
+                ""
+            };
             format!(
                 "{} ({}{kept})\n{}{}",
                 style.good("proved"),
@@ -74,10 +96,20 @@ pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool, style: Sty
         }
         Verdict::Busy { proof } => {
             let not_proved = style.warning("not proved:");
-            let reasons = busy_gpus(&proof.finding).map(|reason| format!("{not_proved} {reason}\n"));
-            format!("{}{}{}", reasons.collect::<String>(), fallback(given_up, style), found(proof, style))
+            let reasons =
+                busy_gpus(&proof.finding).map(|reason| format!("{not_proved} {reason}\n"));
+            format!(
+                "{}{}{}",
+                reasons.collect::<String>(),
+                fallback(given_up, style),
+                found(proof, style)
+            )
         }
-        Verdict::Failed { proof, failure, cause } => {
+        Verdict::Failed {
+            proof,
+            failure,
+            cause,
+        } => {
             let mut text = format!(
                 "{} the set failed its proof: {} [{}]\n",
                 style.error("error:"),
@@ -89,9 +121,15 @@ pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool, style: Sty
             text.push_str(&style.columns("  ", &rows));
             text.push_str(&tried(given_up, style));
             if is_known {
-                text.push_str("  result of less than a minute ago; `cudarun verify --fresh` tries again\n");
+                text.push_str(
+                    "  result of less than a minute ago; `cudarun verify --fresh` tries again\n",
+                );
             }
-            text.push_str(&format!("\n{} {}\n", style.hint("hint:"), causes::remedy(cause)));
+            text.push_str(&format!(
+                "\n{} {}\n",
+                style.hint("hint:"),
+                causes::remedy(cause)
+            ));
             if !proof.steps.is_empty() {
                 text.push_str(&format!("\n{}", table(&proof.steps, style)));
             }
@@ -105,9 +143,16 @@ pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool, style: Sty
 fn tried(given_up: &[Cause], style: Style) -> String {
     let mut text = String::new();
     for cause in given_up.iter().skip(1) {
-        text.push_str(&format!("  {} without it: {}\n", style.dim("tried"), causes::in_a_line(cause)));
+        text.push_str(&format!(
+            "  {} without it: {}\n",
+            style.dim("tried"),
+            causes::in_a_line(cause)
+        ));
     }
-    if given_up.last().is_some_and(|cause| cause.kind.is_of_library() && cause.culprit.is_some()) {
+    if given_up
+        .last()
+        .is_some_and(|cause| cause.kind.is_of_library() && cause.culprit.is_some())
+    {
         text.push_str("  no other set fits\n");
     }
     text
@@ -120,15 +165,31 @@ fn found(proof: &Proof, style: Style) -> String {
     for gpu in &finding.gpus {
         text.push_str(&self::gpu(gpu));
     }
-    if let Some(cuda) = finding.driver_cuda.and_then(|number| u32::try_from(number).ok()) {
-        text.push_str(&format!("the driver supports CUDA up to {}\n", CudaVersion::from_number(cuda)));
+    if let Some(cuda) = finding
+        .driver_cuda
+        .and_then(|number| u32::try_from(number).ok())
+    {
+        text.push_str(&format!(
+            "the driver supports CUDA up to {}\n",
+            CudaVersion::from_number(cuda)
+        ));
     }
     for (soname, version) in &finding.cudnn {
-        text.push_str(&format!("{} is cuDNN {}\n", show(soname), cudnn_version(*version)));
+        text.push_str(&format!(
+            "{} is cuDNN {}\n",
+            show(soname),
+            cudnn_version(*version)
+        ));
     }
     text.push_str(&format!("{} files mapped\n", finding.mapped.len()));
-    let has_computed = proof.steps.iter().any(|taken| taken.place.step == Step::Compute);
-    if proof.level >= Level::Conv && !has_computed && finding.gpus.iter().all(|gpu| gpu.busy.is_none()) {
+    let has_computed = proof
+        .steps
+        .iter()
+        .any(|taken| taken.place.step == Step::Compute);
+    if proof.level >= Level::Conv
+        && !has_computed
+        && finding.gpus.iter().all(|gpu| gpu.busy.is_none())
+    {
         text.push_str("nothing was computed: the set has no cuDNN\n");
     }
     text
@@ -136,7 +197,12 @@ fn found(proof: &Proof, style: Style) -> String {
 
 /// `level conv, 412 ms, seed 7`
 fn extent(proof: &Proof) -> String {
-    format!("level {}, {:.0} ms, seed {}", word(&proof.level), proof.milliseconds, proof.seed)
+    format!(
+        "level {}, {:.0} ms, seed {}",
+        word(&proof.level),
+        proof.milliseconds,
+        proof.seed
+    )
 }
 
 fn gpu(gpu: &GpuFound) -> String {
@@ -146,7 +212,11 @@ fn gpu(gpu: &GpuFound) -> String {
     }
     match (gpu.free, gpu.memory) {
         (Some(free), Some(total)) => {
-            parts.push(format!("{} of {} free", binary_size(free), binary_size(total)));
+            parts.push(format!(
+                "{} of {} free",
+                binary_size(free),
+                binary_size(total)
+            ));
         }
         (None, Some(total)) => parts.push(binary_size(total)),
         _ => {}
@@ -155,7 +225,9 @@ fn gpu(gpu: &GpuFound) -> String {
 }
 
 fn name(gpu: &GpuFound) -> String {
-    gpu.name.as_ref().map_or_else(|| format!("GPU {}", gpu.gpu), show)
+    gpu.name
+        .as_ref()
+        .map_or_else(|| format!("GPU {}", gpu.gpu), show)
 }
 
 /// The GPUs that could not be tried, each with the reason.
@@ -168,13 +240,19 @@ fn busy_gpus(finding: &Finding) -> impl Iterator<Item = String> {
                         format!("{} of {} are free", binary_size(free), binary_size(total))
                     }
                     (None, Some(total)) => {
-                        format!("{} found too little free memory of {}", show(call), binary_size(total))
+                        format!(
+                            "{} found too little free memory of {}",
+                            show(call),
+                            binary_size(total)
+                        )
                     }
                     _ => show(call),
                 };
                 format!("is out of memory ({memory}): `nvidia-smi` shows the processes that use it")
             }
-            Busy::Exclusive { .. } => "is in exclusive use by another process: see `nvidia-smi`".to_owned(),
+            Busy::Exclusive { .. } => {
+                "is in exclusive use by another process: see `nvidia-smi`".to_owned()
+            }
             Busy::Prohibited => {
                 "allows no process (compute mode Prohibited): sudo nvidia-smi -c DEFAULT".to_owned()
             }
@@ -186,14 +264,22 @@ fn busy_gpus(finding: &Finding) -> impl Iterator<Item = String> {
 fn table(steps: &[StepRecord], style: Style) -> String {
     let row = |taken: &StepRecord| {
         let came = taken.came.as_ref().map(came).unwrap_or_default();
-        vec![place(&taken.place), format!("{:.1} ms", taken.milliseconds), came]
+        vec![
+            place(&taken.place),
+            format!("{:.1} ms", taken.milliseconds),
+            came,
+        ]
     };
     style.columns("  ", &steps.iter().map(row).collect::<Vec<_>>())
 }
 
 fn came(came: &StepResult) -> String {
     match came {
-        StepResult::Right(Measure { largest_error, allowed, length }) => {
+        StepResult::Right(Measure {
+            largest_error,
+            allowed,
+            length,
+        }) => {
             let sums = match length {
                 0 | 1 => String::new(),
                 _ => format!(", {length} terms per number"),
@@ -231,7 +317,9 @@ pub(super) fn place(place: &ProofStep) -> String {
         (Step::Compute, None) => "compute".to_owned(),
         (Step::Mapped, _) => "list the mapped files".to_owned(),
     };
-    place.gpu.map_or_else(|| what.clone(), |gpu| format!("GPU {gpu}: {what}"))
+    place
+        .gpu
+        .map_or_else(|| what.clone(), |gpu| format!("GPU {gpu}: {what}"))
 }
 
 fn computation(computation: Computation) -> String {
@@ -275,21 +363,53 @@ fn skip(why: Skip) -> &'static str {
 /// The observation that failed the proof.
 fn failure(failure: &Failure) -> String {
     let at = |at: Option<&ProofStep>| {
-        at.map_or_else(|| "before the first step".to_owned(), |at| format!("at \"{}\"", place(at)))
+        at.map_or_else(
+            || "before the first step".to_owned(),
+            |at| format!("at \"{}\"", place(at)),
+        )
     };
     match failure {
         Failure::Load { name, message, .. } => {
             format!("{} does not load: {}", show(name), show(message))
         }
-        Failure::Status { call, code, name, message, at: place } => {
-            let name = name.as_ref().map(|name| format!(" ({})", show(name))).unwrap_or_default();
-            let message = message.as_ref().map(|text| format!(": {}", show(text))).unwrap_or_default();
-            format!("{} answered {code}{name}{message}, {}", show(call), at(Some(place)))
+        Failure::Status {
+            call,
+            code,
+            name,
+            message,
+            at: place,
+        } => {
+            let name = name
+                .as_ref()
+                .map(|name| format!(" ({})", show(name)))
+                .unwrap_or_default();
+            let message = message
+                .as_ref()
+                .map(|text| format!(": {}", show(text)))
+                .unwrap_or_default();
+            format!(
+                "{} answered {code}{name}{message}, {}",
+                show(call),
+                at(Some(place))
+            )
         }
-        Failure::WrongNumbers { largest_error: Some(error), element, allowed, at: place } => {
-            format!("element {element} is off by {error:e} (allowed: {allowed:e}), {}", at(Some(place)))
+        Failure::WrongNumbers {
+            largest_error: Some(error),
+            element,
+            allowed,
+            at: place,
+        } => {
+            format!(
+                "element {element} is off by {error:e} (allowed: {allowed:e}), {}",
+                at(Some(place))
+            )
         }
-        Failure::WrongNumbers { largest_error: None, element, at: place, .. } => {
+        Failure::WrongNumbers {
+            largest_error: None,
+            element,
+            at: place,
+            ..
+        } => {
             format!("element {element} is not a number, {}", at(Some(place)))
         }
         Failure::Foreign { files } => {

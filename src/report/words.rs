@@ -10,8 +10,8 @@ use super::Style;
 pub(super) use super::shell::quoted_to_show;
 use crate::catalog::catalog;
 use crate::inventory::{
-    ChangedBy, Finder, ForwardCompatibility, Gpu, Installation, Problem, ReadFault, VersionEvidence,
-    VersionSource, Warning, WritablePath,
+    ChangedBy, Finder, ForwardCompatibility, Gpu, Installation, Problem, ReadFault,
+    VersionEvidence, VersionSource, Warning, WritablePath,
 };
 use crate::program::{Asker, PinnedTo, Program, Requirement, Want};
 use crate::solve::{Absent, Plan, Removal};
@@ -20,17 +20,27 @@ use crate::version::Version;
 
 /// The word for a value without fields, as JSON and the documents have it.
 pub(super) fn word(value: &impl Serialize) -> String {
-    serde_json::to_value(value).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
+    serde_json::to_value(value)
+        .ok()
+        .and_then(|word| word.as_str().map(str::to_owned))
+        .unwrap_or_default()
 }
 
 /// NVIDIA's name of a family; any other name is returned as it is.
 pub fn family(name: &str) -> &str {
-    catalog().family(name).map_or(name, |family| &family.display)
+    catalog()
+        .family(name)
+        .map_or(name, |family| &family.display)
 }
 
 /// `cuDNN and cuBLAS`
 pub(super) fn families<'n>(names: impl IntoIterator<Item = &'n String>) -> String {
-    list(&names.into_iter().map(|name| family(name).to_owned()).collect::<Vec<_>>())
+    list(
+        &names
+            .into_iter()
+            .map(|name| family(name).to_owned())
+            .collect::<Vec<_>>(),
+    )
 }
 
 /// `libcudnn.so.9, 9.8 or newer`
@@ -45,7 +55,9 @@ pub(super) fn wants<'w>(wants: impl IntoIterator<Item = &'w Want>) -> String {
             Want::Name(name) => names.insert(show(name)),
             Want::AtLeast(version) => versions.insert(format!("{} or newer", version.truncated(2))),
             Want::Exactly(version) => versions.insert(format!("exactly {version}")),
-            Want::Rest(version) => versions.insert(format!("sublibraries of any {}.x", version.major())),
+            Want::Rest(version) => {
+                versions.insert(format!("sublibraries of any {}.x", version.major()))
+            }
             Want::Pinned(pin) => versions.insert(named(pin)),
             Want::Within(range) => versions.insert(range.to_string()),
             Want::BuildIds(_) => versions.insert("the exact files of the lock".to_owned()),
@@ -54,14 +66,24 @@ pub(super) fn wants<'w>(wants: impl IntoIterator<Item = &'w Want>) -> String {
     }
     // A family may have many names; the first few identify it.
     let more = (names.len() > 3).then(|| format!("{} more", names.len() - 3));
-    names.into_iter().take(3).chain(more).chain(versions).collect::<Vec<_>>().join(", ")
+    names
+        .into_iter()
+        .take(3)
+        .chain(more)
+        .chain(versions)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// The place of a requirement: `torch/lib/libtorch_cuda.so`, `train.py:3`.
 pub(super) fn written_in(asker: &Asker) -> String {
     let components: Vec<_> = asker.file.components().rev().take(2).collect();
     let short: std::path::PathBuf = components.into_iter().rev().collect();
-    let short = if asker.file.as_os_str().len() > 40 { show(&short) } else { show(&asker.file) };
+    let short = if asker.file.as_os_str().len() > 40 {
+        show(&short)
+    } else {
+        show(&asker.file)
+    };
     match asker.line {
         Some(line) => format!("{short}:{line}"),
         None => short,
@@ -72,7 +94,11 @@ pub(super) fn written_in(asker: &Asker) -> String {
 pub(super) fn by_and_place(asker: &Asker) -> String {
     let (by, place) = (title(&asker.name), written_in(asker));
     let file = place.trim_end_matches(|c: char| c.is_ascii_digit() || c == ':');
-    if place.ends_with(&by) || file.ends_with(&by) { place } else { format!("{by}: {place}") }
+    if place.ends_with(&by) || file.ends_with(&by) {
+        place
+    } else {
+        format!("{by}: {place}")
+    }
 }
 
 /// A directory; below the program's site-packages, relative to the directory above them.
@@ -90,12 +116,19 @@ pub(super) fn version(version: Option<&Version>) -> String {
 
 /// `cuDNN 9.1.0`
 pub(super) fn versioned(installation: &Installation) -> String {
-    format!("{} {}", family(&installation.family), version(installation.version.as_ref()))
+    format!(
+        "{} {}",
+        family(&installation.family),
+        version(installation.version.as_ref())
+    )
 }
 
 /// `NVIDIA H100 (9.0)`
 pub(super) fn gpu(gpu: &Gpu) -> String {
-    let capability = gpu.capability.map(|capability| format!(" ({capability})")).unwrap_or_default();
+    let capability = gpu
+        .capability
+        .map(|capability| format!(" ({capability})"))
+        .unwrap_or_default();
     format!("{}{capability}", show(&gpu.model))
 }
 
@@ -109,14 +142,25 @@ pub(super) fn problem(problem: &Problem) -> String {
             format!("its package {} has version {version}", show(package))
         }
         Problem::SizeIsNotRecorded { file, recorded } => {
-            format!("{} is not the file that its package installed ({recorded} bytes)", show(file))
+            format!(
+                "{} is not the file that its package installed ({recorded} bytes)",
+                show(file)
+            )
         }
         Problem::Truncated { file } => format!("damaged: {} is cut short", show(file)),
         Problem::WorldWritable { path } => format!("all users can write to {}", show(path)),
         Problem::NameSaysOtherwise { file, version } => {
-            format!("its file name {} has another version, {version}", show(file))
+            format!(
+                "its file name {} has another version, {version}",
+                show(file)
+            )
         }
-        Problem::ClaimedTwice { files, packages, holds, .. } => {
+        Problem::ClaimedTwice {
+            files,
+            packages,
+            holds,
+            ..
+        } => {
             let holds = match holds {
                 Some(package) => format!("and the installed file is from {}", show(package)),
                 None => "and only the file's contents show whose it is".to_owned(),
@@ -124,7 +168,11 @@ pub(super) fn problem(problem: &Problem) -> String {
             format!("{} both claim {}, {holds}", shown(packages), shown(files))
         }
         Problem::SecondOfOneSoname { soname, file } => {
-            format!("{} is a second file with the SONAME {}", show(file), show(soname))
+            format!(
+                "{} is a second file with the SONAME {}",
+                show(file),
+                show(soname)
+            )
         }
         Problem::StubOnSearchPath { by } => {
             let place = match by {
@@ -134,7 +182,9 @@ pub(super) fn problem(problem: &Problem) -> String {
             };
             format!("a stub, which fails at run time, is in {place}")
         }
-        Problem::CompatOlderThanKernel { kernel } => format!("older than the kernel's driver {kernel}"),
+        Problem::CompatOlderThanKernel { kernel } => {
+            format!("older than the kernel's driver {kernel}")
+        }
         Problem::NotTheKernelsDriver { kernel } => format!("the kernel runs driver {kernel}"),
     }
 }
@@ -167,7 +217,10 @@ pub(super) fn version_evidence(said: &VersionEvidence) -> String {
 /// The kernel drivers that a forward-compatibility libcuda supports.
 pub(super) fn forward_compatibility(compat: &ForwardCompatibility) -> String {
     let branches: Vec<String> = compat.kernel_branches.iter().map(u32::to_string).collect();
-    let cuda = compat.cuda.map(|cuda| format!("CUDA {cuda} ")).unwrap_or_default();
+    let cuda = compat
+        .cuda
+        .map(|cuda| format!("CUDA {cuda} "))
+        .unwrap_or_default();
     format!("{cuda}on kernel drivers {}", list(&branches))
 }
 
@@ -205,10 +258,16 @@ fn removal(removal: &Removal) -> String {
         Removal::Empty => "an empty element means the current directory".to_owned(),
         Removal::OwnView => "an earlier view of cudarun".to_owned(),
         Removal::Stubs => "contains stubs, which fail at run time".to_owned(),
-        Removal::OtherDriver { version: Some(version), kernel } => {
+        Removal::OtherDriver {
+            version: Some(version),
+            kernel,
+        } => {
             format!("its libcuda is {version}, but the kernel runs driver {kernel}")
         }
-        Removal::OtherDriver { version: None, kernel } => {
+        Removal::OtherDriver {
+            version: None,
+            kernel,
+        } => {
             format!("its libcuda is not from the kernel driver {kernel}")
         }
     }
@@ -218,21 +277,44 @@ fn removal(removal: &Removal) -> String {
 pub(super) fn removals(plan: &Plan) -> Vec<(String, String)> {
     let path = plan.library_path.iter().filter_map(|element| {
         let why = element.removed.as_ref()?;
-        let text = if element.text.is_empty() { "(empty)".to_owned() } else { show(&element.text) };
+        let text = if element.text.is_empty() {
+            "(empty)".to_owned()
+        } else {
+            show(&element.text)
+        };
         (*why != Removal::OwnView).then(|| (text, removal(why)))
     });
     let preload = plan.preload.iter().filter_map(|element| {
         let name = element.removed.as_ref()?;
-        Some((show(&element.text), format!("in LD_PRELOAD, but not the picked {}", family(name))))
+        Some((
+            show(&element.text),
+            format!("in LD_PRELOAD, but not the picked {}", family(name)),
+        ))
     });
     path.chain(preload).collect()
 }
 
 pub(super) fn absent(absent: &Absent) -> String {
-    let askers: Vec<String> = absent.asked_by.iter().map(|asker| title(&asker.name)).collect();
-    let consequence = if absent.essential { "; without it the GPU is not used" } else { "" };
-    let (is, it) = if absent.names.len() > 1 { ("are", "them") } else { ("is", "it") };
-    format!("{} {is} not installed: {} may load {it}{consequence}", shown(&absent.names), list(&askers))
+    let askers: Vec<String> = absent
+        .asked_by
+        .iter()
+        .map(|asker| title(&asker.name))
+        .collect();
+    let consequence = if absent.essential {
+        "; without it the GPU is not used"
+    } else {
+        ""
+    };
+    let (is, it) = if absent.names.len() > 1 {
+        ("are", "them")
+    } else {
+        ("is", "it")
+    };
+    format!(
+        "{} {is} not installed: {} may load {it}{consequence}",
+        shown(&absent.names),
+        list(&askers)
+    )
 }
 
 /// `cudnn 9.1.0` with the family's proper name.
@@ -246,7 +328,12 @@ pub(super) fn title(name: &str) -> String {
 /// The files that the scan skipped.
 pub fn warnings(warnings: &[Warning], style: Style) -> String {
     let line = |warning: &Warning| {
-        format!("{} {}: {}\n", style.warning("warning:"), show(&warning.path), fault(&warning.fault))
+        format!(
+            "{} {}: {}\n",
+            style.warning("warning:"),
+            show(&warning.path),
+            fault(&warning.fault)
+        )
     };
     warnings.iter().map(line).collect()
 }
@@ -266,7 +353,9 @@ pub(super) fn list(items: &[String]) -> String {
 }
 
 /// The values by their keys, in the order of the first of each.
-pub(super) fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+pub(super) fn grouped<K: PartialEq, V>(
+    pairs: impl IntoIterator<Item = (K, V)>,
+) -> Vec<(K, Vec<V>)> {
     let mut groups: Vec<(K, Vec<V>)> = Vec::new();
     for (key, value) in pairs {
         match groups.iter_mut().find(|(known, _)| *known == key) {
@@ -280,13 +369,21 @@ pub(super) fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) 
 /// `139.8 GiB`
 pub(super) fn binary_size(bytes: u64) -> String {
     const MIB: u64 = 1 << 20;
-    let (unit, name) = if bytes >= MIB << 10 { (MIB << 10, "GiB") } else { (MIB, "MiB") };
+    let (unit, name) = if bytes >= MIB << 10 {
+        (MIB << 10, "GiB")
+    } else {
+        (MIB, "MiB")
+    };
     format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit)
 }
 
 /// `1 view`, `2 views`
 pub(super) fn counted(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+    if count == 1 {
+        format!("1 {noun}")
+    } else {
+        format!("{count} {noun}s")
+    }
 }
 
 /// `/etc/profile.d/cuda.sh:3`

@@ -32,11 +32,16 @@ impl Layers {
 
     /// True if a person demands a toolkit for this start: the program compiles.
     pub fn is_build(&self) -> bool {
-        self.get(&Key::Requires(TOOLKIT.to_owned())).any(|setting| setting.is_of_start)
+        self.get(&Key::Requires(TOOLKIT.to_owned()))
+            .any(|setting| setting.is_of_start)
     }
 
     /// The directories that wheels come from: the given ones, or else those of the settings.
     pub fn wheels_from(&self, given: &[PathBuf]) -> Vec<PathBuf> {
-        if given.is_empty() { self.directories(&Key::FetchFrom) } else { given.to_vec() }
+        if given.is_empty() {
+            self.directories(&Key::FetchFrom)
+        } else {
+            given.to_vec()
+        }
     }
 }

@@ -21,7 +21,10 @@ pub struct Malformed {
 /// Returns one condition for each variable. All must hold.
 pub fn conditions(env: &Environment) -> (Vec<Condition>, Vec<Malformed>) {
     let (mut conditions, mut malformed) = (Vec::new(), Vec::new());
-    if env.get(DISABLE).is_some_and(|value| invocation::is_true(&value.to_string_lossy())) {
+    if env
+        .get(DISABLE)
+        .is_some_and(|value| invocation::is_true(&value.to_string_lossy()))
+    {
         return (conditions, malformed);
     }
     for (name, value) in env.iter() {
@@ -41,7 +44,10 @@ pub fn conditions(env: &Environment) -> (Vec<Condition>, Vec<Malformed>) {
                 });
             }
             Err(part) => {
-                malformed.push(Malformed { variable: name.into_owned(), part: part.to_owned() });
+                malformed.push(Malformed {
+                    variable: name.into_owned(),
+                    part: part.to_owned(),
+                });
             }
         }
     }
@@ -50,9 +56,21 @@ pub fn conditions(env: &Environment) -> (Vec<Condition>, Vec<Malformed>) {
 
 fn demand(clause: &Clause) -> Demand {
     match clause {
-        Clause::Brand { name, is_not } => Demand::Brand { name: name.clone(), is_not: *is_not },
-        Clause::Version { property: Property::Cuda, range } => Demand::DriverCuda(range.clone()),
-        Clause::Version { property: Property::Driver, range } => Demand::Driver(range.clone()),
-        Clause::Version { property: Property::Arch, range } => Demand::Gpu(range.clone()),
+        Clause::Brand { name, is_not } => Demand::Brand {
+            name: name.clone(),
+            is_not: *is_not,
+        },
+        Clause::Version {
+            property: Property::Cuda,
+            range,
+        } => Demand::DriverCuda(range.clone()),
+        Clause::Version {
+            property: Property::Driver,
+            range,
+        } => Demand::Driver(range.clone()),
+        Clause::Version {
+            property: Property::Arch,
+            range,
+        } => Demand::Gpu(range.clone()),
     }
 }

@@ -71,13 +71,20 @@ pub fn find(host: &Host, choice: &Choice) -> Result<Found, SettingFault> {
 pub fn exist(host: &Host) -> bool {
     let user = directory(host).map(|directory| directory.join("config.toml"));
     nearest(host).is_some()
-        || user.into_iter().chain([ALL_USERS.into()]).any(|file| host.lstat(&file).is_ok())
+        || user
+            .into_iter()
+            .chain([ALL_USERS.into()])
+            .any(|file| host.lstat(&file).is_ok())
 }
 
 impl Found {
     fn add(&mut self, path: PathBuf, bytes: Vec<u8>, is_project: bool) {
         self.watched.insert(path.clone());
-        self.sources.push(Source { path, bytes, is_project });
+        self.sources.push(Source {
+            path,
+            bytes,
+            is_project,
+        });
     }
 
     pub fn project(&self) -> Option<&Source> {
@@ -89,7 +96,11 @@ impl Found {
 /// name, and at the root of a file system. A warm start calls it too, so it costs one `stat` for each directory, and more
 /// only where it finds a file.
 pub fn nearest(host: &Host) -> Option<PathBuf> {
-    let home = host.env.non_empty("HOME").map(Path::new).filter(|home| home.is_absolute());
+    let home = host
+        .env
+        .non_empty("HOME")
+        .map(Path::new)
+        .filter(|home| home.is_absolute());
     if !host.cwd.is_absolute() {
         return None;
     }
@@ -99,7 +110,10 @@ pub fn nearest(host: &Host) -> Option<PathBuf> {
         let path = directory.join(PROJECT);
         // A circle of links counts as a file, so that reading it reports the error.
         let is_there = |kind| !matches!(kind, ErrorKind::NotFound | ErrorKind::PermissionDenied);
-        if host.stat(&path).map_or_else(|error| is_there(error.kind()), |_| true) {
+        if host
+            .stat(&path)
+            .map_or_else(|error| is_there(error.kind()), |_| true)
+        {
             let id = |directory: &Path| host.stat(directory).map(|stat| stat.id).ok();
             let ids: Vec<Option<FileId>> = passed.into_iter().map(id).collect();
             let mut devices = ids.iter().map(|id| id.map(|id| id.device));
@@ -126,21 +140,27 @@ pub fn directory(host: &Host) -> Option<PathBuf> {
 
 /// Returns the path of the lock: beside the project's file, or else in the current directory.
 pub fn lock(host: &Host, project: Option<&Path>) -> PathBuf {
-    project.and_then(Path::parent).unwrap_or(&host.cwd).join(LOCK)
+    project
+        .and_then(Path::parent)
+        .unwrap_or(&host.cwd)
+        .join(LOCK)
 }
 
 /// Returns the content of the lock, which may be given.
 pub fn read_lock(host: &Host, path: &Path, given: Option<&str>) -> Result<Vec<u8>, SettingFault> {
     let none = || SettingPlace::whole_file(path).fault(FaultKind::NoLock);
-    given.map_or_else(|| read(host, path)?.ok_or_else(none), |text| Ok(text.into()))
+    given.map_or_else(
+        || read(host, path)?.ok_or_else(none),
+        |text| Ok(text.into()),
+    )
 }
 
 /// Returns the fault of a named file that `read` has found absent.
 pub fn missing(host: &Host, path: &Path) -> SettingFault {
     let wrong = match host.stat(path) {
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            FaultKind::Unreadable { why: error.to_string() }
-        }
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => FaultKind::Unreadable {
+            why: error.to_string(),
+        },
         _ => FaultKind::NoFile,
     };
     SettingPlace::whole_file(path).fault(wrong)
@@ -149,7 +169,11 @@ pub fn missing(host: &Host, path: &Path) -> SettingFault {
 /// Returns the bytes of a file, or none if there is no file.
 pub fn read(host: &Host, path: &Path) -> Result<Option<Vec<u8>>, SettingFault> {
     let place = SettingPlace::whole_file(path);
-    let unreadable = |error: &std::io::Error| place.fault(FaultKind::Unreadable { why: error.to_string() });
+    let unreadable = |error: &std::io::Error| {
+        place.fault(FaultKind::Unreadable {
+            why: error.to_string(),
+        })
+    };
     let stat = match host.stat(path) {
         Ok(stat) => stat,
         Err(error) if is_absent(error.kind()) => return Ok(None),
@@ -158,7 +182,9 @@ pub fn read(host: &Host, path: &Path) -> Result<Option<Vec<u8>>, SettingFault> {
     if !stat.is_file() {
         return Err(place.fault(FaultKind::NotRegular));
     }
-    let bytes = host.read_start(path, LIMIT + 1).map_err(|error| unreadable(&error))?;
+    let bytes = host
+        .read_start(path, LIMIT + 1)
+        .map_err(|error| unreadable(&error))?;
     if bytes.len() as u64 > LIMIT {
         return Err(place.fault(FaultKind::TooLarge { limit: LIMIT }));
     }
@@ -167,19 +193,28 @@ pub fn read(host: &Host, path: &Path) -> Result<Option<Vec<u8>>, SettingFault> {
 
 /// A file in a directory without permission may not exist.
 fn is_absent(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied)
+    matches!(
+        kind,
+        ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied
+    )
 }
 
 /// Fails for another user's file in a directory like `/tmp`, where every user can put one: it could disable pins and
 /// proofs of all programs that start below.
 fn must_be_of_user(host: &Host, path: &Path) -> Result<(), SettingFault> {
     let directory = path.parent().unwrap_or(Path::new("/"));
-    let is_shared = host.stat(directory).is_ok_and(|stat| stat.mode & 0o002 != 0);
+    let is_shared = host
+        .stat(directory)
+        .is_ok_and(|stat| stat.mode & 0o002 != 0);
     let is_theirs = |stat: Stat| stat.uid != 0 && stat.uid != host.uid;
     if host.is_rerooted() || !is_shared || !host.lstat(path).is_ok_and(is_theirs) {
         return Ok(());
     }
-    Err(SettingPlace::whole_file(path).fault(FaultKind::OfAStranger { directory: directory.to_owned() }))
+    Err(
+        SettingPlace::whole_file(path).fault(FaultKind::OfAStranger {
+            directory: directory.to_owned(),
+        }),
+    )
 }
 
 /// Reads a file that counts without approval: the user's own settings, or those for all users. Fails if another user could
@@ -191,9 +226,11 @@ fn read_closed(host: &Host, path: &Path) -> Result<Option<Vec<u8>>, SettingFault
     }
     // This comes before reading: on a safe way, no other user can change anything in between.
     match judge_file(host, path) {
-        Err(Unsafe { fault: UnsafeFault::NotDirectory | UnsafeFault::Unreadable { .. }, .. }) | Ok(_) => {
-            read(host, path)
-        }
+        Err(Unsafe {
+            fault: UnsafeFault::NotDirectory | UnsafeFault::Unreadable { .. },
+            ..
+        })
+        | Ok(_) => read(host, path),
         Err(_) if host.is_rerooted() => read(host, path),
         Err(why) => Err(SettingPlace::whole_file(path).fault(FaultKind::Unsafe(why))),
     }

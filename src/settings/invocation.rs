@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use clap::ValueEnum;
 
 use super::model::{
-    ExpectedValue, FaultKind, Key, Layer, OF_MACHINE, Setting, SettingFault, SettingPlace, Value, Vocabulary,
-    word,
+    ExpectedValue, FaultKind, Key, Layer, OF_MACHINE, Setting, SettingFault, SettingPlace, Value,
+    Vocabulary, word,
 };
 use crate::cli::{Common, Wishes};
 use crate::environment::Environment;
@@ -15,7 +15,11 @@ use crate::range::Range;
 use crate::variables;
 
 /// Returns the settings of the command line.
-pub fn options(common: &Common, wishes: &Wishes, words: &Vocabulary) -> Result<Layer, SettingFault> {
+pub fn options(
+    common: &Common,
+    wishes: &Wishes,
+    words: &Vocabulary,
+) -> Result<Layer, SettingFault> {
     let words_of = |list: &[String]| (!list.is_empty()).then(|| Value::Words(list.to_vec()));
     let also = (!common.also.is_empty()).then(|| Value::Directories(common.also.clone()));
     let rows = [
@@ -23,7 +27,11 @@ pub fn options(common: &Common, wishes: &Wishes, words: &Vocabulary) -> Result<L
         (Key::PinMode, wishes.pin_mode.map(Value::Mode), "--pin-mode"),
         (Key::SearchAlso, also, "--also"),
         (Key::SearchWithout, words_of(&common.without), "--without"),
-        (Key::Locked, wishes.locked.then_some(Value::Flag(true)), "--locked"),
+        (
+            Key::Locked,
+            wishes.locked.then_some(Value::Flag(true)),
+            "--locked",
+        ),
     ];
     let given = |(key, value, option)| Some(setting(key, value?, &SettingPlace::Option(option)));
     let mut layer: Layer = rows.into_iter().filter_map(given).collect();
@@ -40,35 +48,82 @@ pub fn options(common: &Common, wishes: &Wishes, words: &Vocabulary) -> Result<L
 pub fn variables(env: &Environment, words: &Vocabulary) -> Result<Layer, SettingFault> {
     let mut layer = Layer::new();
     let place = |name: &str| SettingPlace::Variable(name.to_owned());
-    let text = |name: &str| env.non_empty(name).map(|value| value.to_string_lossy().into_owned());
+    let text = |name: &str| {
+        env.non_empty(name)
+            .map(|value| value.to_string_lossy().into_owned())
+    };
     if let Some(text) = text(variables::REQUIRE) {
         requirements(&text, &place(variables::REQUIRE), words, &mut layer)?;
     }
-    for item in env.non_empty(variables::PIN).map(OsStr::as_bytes).into_iter().flat_map(items) {
-        pinned(OsStr::from_bytes(item), &place(variables::PIN), words, &mut layer)?;
+    for item in env
+        .non_empty(variables::PIN)
+        .map(OsStr::as_bytes)
+        .into_iter()
+        .flat_map(items)
+    {
+        pinned(
+            OsStr::from_bytes(item),
+            &place(variables::PIN),
+            words,
+            &mut layer,
+        )?;
     }
     let words = |text: String| {
-        let words = text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned);
+        let words = text
+            .split(',')
+            .map(str::trim)
+            .filter(|word| !word.is_empty())
+            .map(str::to_owned);
         Value::Words(words.collect())
     };
     let flag = |text: String| flag(&text, &place(variables::LOCKED)).map(Value::Flag);
     let rows = [
         (Key::Uses, text(variables::USES).map(words), variables::USES),
-        (Key::PinMode, one_of(env, variables::PIN_MODE)?.map(Value::Mode), variables::PIN_MODE),
-        (Key::Verify, one_of(env, variables::VERIFY)?.map(Value::When), variables::VERIFY),
-        (Key::VerifyLevel, one_of(env, variables::VERIFY_LEVEL)?.map(Value::Level), variables::VERIFY_LEVEL),
-        (Key::OnFailure, one_of(env, variables::ON_FAILURE)?.map(Value::OnFailure), variables::ON_FAILURE),
-        (Key::FetchWhen, one_of(env, variables::FETCH)?.map(Value::FetchWhen), variables::FETCH),
-        (Key::Locked, text(variables::LOCKED).map(flag).transpose()?, variables::LOCKED),
+        (
+            Key::PinMode,
+            one_of(env, variables::PIN_MODE)?.map(Value::Mode),
+            variables::PIN_MODE,
+        ),
+        (
+            Key::Verify,
+            one_of(env, variables::VERIFY)?.map(Value::When),
+            variables::VERIFY,
+        ),
+        (
+            Key::VerifyLevel,
+            one_of(env, variables::VERIFY_LEVEL)?.map(Value::Level),
+            variables::VERIFY_LEVEL,
+        ),
+        (
+            Key::OnFailure,
+            one_of(env, variables::ON_FAILURE)?.map(Value::OnFailure),
+            variables::ON_FAILURE,
+        ),
+        (
+            Key::FetchWhen,
+            one_of(env, variables::FETCH)?.map(Value::FetchWhen),
+            variables::FETCH,
+        ),
+        (
+            Key::Locked,
+            text(variables::LOCKED).map(flag).transpose()?,
+            variables::LOCKED,
+        ),
     ];
-    let set = |(key, value, name): (Key, Option<Value>, &str)| Some(setting(key, value?, &place(name)));
+    let set =
+        |(key, value, name): (Key, Option<Value>, &str)| Some(setting(key, value?, &place(name)));
     layer.extend(rows.into_iter().filter_map(set));
     Ok(layer)
 }
 
 /// An option is about one start; a variable is set for a shell.
 fn setting(key: Key, value: Value, place: &SettingPlace) -> Setting {
-    Setting { key, value, from: place.clone(), is_of_start: matches!(place, SettingPlace::Option(_)) }
+    Setting {
+        key,
+        value,
+        from: place.clone(),
+        is_of_start: matches!(place, SettingPlace::Option(_)),
+    }
 }
 
 /// Fails for any other text than a yes or a no, so that a typo does not disable a lock.
@@ -76,9 +131,12 @@ fn flag(text: &str, place: &SettingPlace) -> Result<bool, SettingFault> {
     if is_true(text) {
         return Ok(true);
     }
-    let is_no = ["0", "f", "false", "n", "no", "off"].contains(&text.trim().to_ascii_lowercase().as_str());
+    let is_no =
+        ["0", "f", "false", "n", "no", "off"].contains(&text.trim().to_ascii_lowercase().as_str());
     let known = || ["1", "0", "true", "false"].map(str::to_owned).to_vec();
-    is_no.then_some(false).ok_or_else(|| not_one_of(text, place, known()))
+    is_no
+        .then_some(false)
+        .ok_or_else(|| not_one_of(text, place, known()))
 }
 
 /// True if a variable means yes.
@@ -97,7 +155,9 @@ pub fn pin(text: &str) -> Option<Value> {
 
 /// Returns the parts between `;` and line ends, without empty ones.
 fn items(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    text.split(|byte| matches!(byte, b';' | b'\n')).map(<[u8]>::trim_ascii).filter(|item| !item.is_empty())
+    text.split(|byte| matches!(byte, b';' | b'\n'))
+        .map(<[u8]>::trim_ascii)
+        .filter(|item| !item.is_empty())
 }
 
 /// `cudnn>=9.1,<10; driver>=550`
@@ -109,17 +169,30 @@ fn requirements(
 ) -> Result<(), SettingFault> {
     for item in items(text.as_bytes()) {
         let item = String::from_utf8_lossy(item);
-        let at = item.find(['<', '>', '=', '!', '~', '^', '*']).or_else(|| item.find(char::is_whitespace));
+        let at = item
+            .find(['<', '>', '=', '!', '~', '^', '*'])
+            .or_else(|| item.find(char::is_whitespace));
         let (name, range) = item.split_at(at.unwrap_or(item.len()));
         let name = name.trim();
-        let family = words.requirement(name).ok_or_else(|| not_known(name, place, words, &OF_MACHINE))?;
-        let range: Range = if range.trim().is_empty() { "*" } else { range }.parse().map_err(|()| {
-            let (wants, text) = (ExpectedValue::NameAndRange, item.to_string());
-            place.fault(FaultKind::BadValue { key: String::new(), wants, text })
-        })?;
+        let family = words
+            .requirement(name)
+            .ok_or_else(|| not_known(name, place, words, &OF_MACHINE))?;
+        let range: Range = if range.trim().is_empty() { "*" } else { range }
+            .parse()
+            .map_err(|()| {
+                let (wants, text) = (ExpectedValue::NameAndRange, item.to_string());
+                place.fault(FaultKind::BadValue {
+                    key: String::new(),
+                    wants,
+                    text,
+                })
+            })?;
         if range.is_empty() {
             let text = item.to_string();
-            return Err(place.fault(FaultKind::EmptyRange { key: String::new(), text }));
+            return Err(place.fault(FaultKind::EmptyRange {
+                key: String::new(),
+                text,
+            }));
         }
         let key = Key::Requires(family.to_owned());
         layer.push(setting(key, Value::Range(range), place));
@@ -134,11 +207,17 @@ fn pinned(
     words: &Vocabulary,
     layer: &mut Layer,
 ) -> Result<(), SettingFault> {
-    let bad = || place.fault(FaultKind::BadPin { word: word.to_string_lossy().into_owned() });
+    let bad = || {
+        place.fault(FaultKind::BadPin {
+            word: word.to_string_lossy().into_owned(),
+        })
+    };
     let at = memchr::memchr(b'=', word.as_bytes()).ok_or_else(bad)?;
     let (name, which) = (&word.as_bytes()[..at], &word.as_bytes()[at + 1..]);
     let name = std::str::from_utf8(name).map_err(|_| bad())?.trim();
-    let family = words.family(name).ok_or_else(|| not_known(name, place, words, &[]))?;
+    let family = words
+        .family(name)
+        .ok_or_else(|| not_known(name, place, words, &[]))?;
     let value = match std::str::from_utf8(which) {
         Ok(text) => pin(text).ok_or_else(bad)?,
         Err(_) => Value::Directory(OsString::from(OsStr::from_bytes(which)).into()),
@@ -148,18 +227,36 @@ fn pinned(
 }
 
 fn one_of<W: ValueEnum>(env: &Environment, name: &str) -> Result<Option<W>, SettingFault> {
-    let Some(text) = env.non_empty(name).map(OsStr::to_string_lossy) else { return Ok(None) };
+    let Some(text) = env.non_empty(name).map(OsStr::to_string_lossy) else {
+        return Ok(None);
+    };
     let known = || W::value_variants().iter().map(word).collect();
     let fault = |_| not_one_of(&text, &SettingPlace::Variable(name.to_owned()), known());
     W::from_str(text.trim(), false).map(Some).map_err(fault)
 }
 
 fn not_one_of(text: &str, place: &SettingPlace, known: Vec<String>) -> SettingFault {
-    place.fault(FaultKind::NotOneOf { key: String::new(), text: text.to_owned(), known })
+    place.fault(FaultKind::NotOneOf {
+        key: String::new(),
+        text: text.to_owned(),
+        known,
+    })
 }
 
-fn not_known(name: &str, place: &SettingPlace, words: &Vocabulary, more: &[&'static str]) -> SettingFault {
-    let families = words.families.iter().map(|(name, _)| *name).filter(|name| !more.contains(name));
+fn not_known(
+    name: &str,
+    place: &SettingPlace,
+    words: &Vocabulary,
+    more: &[&'static str],
+) -> SettingFault {
+    let families = words
+        .families
+        .iter()
+        .map(|(name, _)| *name)
+        .filter(|name| !more.contains(name));
     let known = more.iter().copied().chain(families).collect();
-    place.fault(FaultKind::NoFamily { name: name.to_owned(), known })
+    place.fault(FaultKind::NoFamily {
+        name: name.to_owned(),
+        known,
+    })
 }

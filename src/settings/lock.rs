@@ -58,7 +58,9 @@ impl Lock {
             text.push_str(&format!("gpus = [{}]\n", gpus.join(", ")));
         }
         let mut families: Vec<&Family> = self.families.iter().collect();
-        families.sort_by(|a, b| (&a.name, a.version, &a.build_ids).cmp(&(&b.name, b.version, &b.build_ids)));
+        families.sort_by(|a, b| {
+            (&a.name, a.version, &a.build_ids).cmp(&(&b.name, b.version, &b.build_ids))
+        });
         for family in families {
             text.push_str(&format!("\n[[family]]\nname = {}\n", quoted(&family.name)));
             if let Some(version) = family.version {
@@ -86,7 +88,12 @@ impl Lock {
         let mut requirements = Vec::new();
         for family in &self.families {
             let by = SettingPlace::file(path, family.line).asker();
-            let is_alone = self.families.iter().filter(|other| other.name == family.name).count() == 1;
+            let is_alone = self
+                .families
+                .iter()
+                .filter(|other| other.name == family.name)
+                .count()
+                == 1;
             if let Some(version) = family.version.filter(|_| is_alone) {
                 let want = Want::Within(Range::exactly(version));
                 requirements.push(Requirement::wished(&family.name, want, by.clone()));
@@ -97,25 +104,41 @@ impl Lock {
             }
         }
         let by = SettingPlace::file(path, 1).asker();
-        let condition =
-            |demand, only_with_gpu| Condition { demand, by: by.clone(), only_with_gpu, is_advice: false };
-        let driver = self.driver.map(|driver| Demand::Driver(Range::at_least(driver.version())));
+        let condition = |demand, only_with_gpu| Condition {
+            demand,
+            by: by.clone(),
+            only_with_gpu,
+            is_advice: false,
+        };
+        let driver = self
+            .driver
+            .map(|driver| Demand::Driver(Range::at_least(driver.version())));
         let (first, last) = (self.gpus.first(), self.gpus.last());
-        let gpus = match (first.map(ComputeCapability::version), last.map(ComputeCapability::version)) {
+        let gpus = match (
+            first.map(ComputeCapability::version),
+            last.map(ComputeCapability::version),
+        ) {
             (Some(first), Some(last)) if first == last => Some(Range::exactly(first)),
             // A GPU between two recorded ones has the code that was recorded for those.
             (Some(first), Some(last)) => format!(">={first},<={last}").parse().ok(),
             _ => None,
         };
         let gpus = gpus.map(Demand::Gpu);
-        let of_machine = driver.into_iter().chain(gpus).map(|demand| condition(demand, true));
+        let of_machine = driver
+            .into_iter()
+            .chain(gpus)
+            .map(|demand| condition(demand, true));
         let of_set = self.cuda().map(|demand| condition(demand, false));
         (requirements, of_machine.chain(of_set).collect())
     }
 
     /// Returns the CUDA major, if all families are of one: some versions exist for more than one CUDA.
     fn cuda(&self) -> Option<Demand> {
-        let majors: BTreeSet<u32> = self.families.iter().filter_map(|family| family.cuda).collect();
+        let majors: BTreeSet<u32> = self
+            .families
+            .iter()
+            .filter_map(|family| family.cuda)
+            .collect();
         let only = majors.first().filter(|_| majors.len() == 1)?;
         Some(Demand::Cuda(Range::exactly(Version::new(&[*only]))))
     }
@@ -155,7 +178,12 @@ pub fn lock(bytes: &[u8], path: &Path) -> Result<Lock, SettingFault> {
     };
     let file: File = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        bad(at, BadLock::Content { message: read::first_line(error.message()) })
+        bad(
+            at,
+            BadLock::Content {
+                message: read::first_line(error.message()),
+            },
+        )
     })?;
     if file.format != FORMAT {
         return Err(bad(0, BadLock::OtherFormat));
@@ -168,9 +196,9 @@ pub fn lock(bytes: &[u8], path: &Path) -> Result<Lock, SettingFault> {
         return Err(bad(0, BadLock::TooManyFamilies));
     }
     let floor = |text: &str| text.strip_prefix(">=")?.parse().ok();
-    let driver = file
-        .driver
-        .map(|text| floor(text.get_ref()).ok_or_else(|| bad(text.span().start, BadLock::DriverIsNoFloor)));
+    let driver = file.driver.map(|text| {
+        floor(text.get_ref()).ok_or_else(|| bad(text.span().start, BadLock::DriverIsNoFloor))
+    });
     let family = |row: Row| Family {
         line: line(row.name.span().start),
         name: row.name.into_inner(),
@@ -180,5 +208,9 @@ pub fn lock(bytes: &[u8], path: &Path) -> Result<Lock, SettingFault> {
         build_ids: row.build_ids,
     };
     let families = file.family.into_iter().map(family).collect();
-    Ok(Lock { driver: driver.transpose()?, gpus: file.gpus, families })
+    Ok(Lock {
+        driver: driver.transpose()?,
+        gpus: file.gpus,
+        families,
+    })
 }

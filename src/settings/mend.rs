@@ -33,15 +33,28 @@ pub(super) fn correct(
     words: &Vocabulary,
     wrong: &dyn Fn(&str) -> Vec<SettingPlace>,
 ) {
-    let SettingPlace::File { line: Some(line), .. } = fault.place else { return };
-    let Some(excerpt) = fault.excerpt.as_mut().filter(|_| text.len() <= FILE) else { return };
-    let start = text.split_inclusive('\n').take(line - 1).map(str::len).sum::<usize>();
+    let SettingPlace::File {
+        line: Some(line), ..
+    } = fault.place
+    else {
+        return;
+    };
+    let Some(excerpt) = fault.excerpt.as_mut().filter(|_| text.len() <= FILE) else {
+        return;
+    };
+    let start = text
+        .split_inclusive('\n')
+        .take(line - 1)
+        .map(str::len)
+        .sum::<usize>();
     let (before, after) = (&text[..start], &text[start + excerpt.text.len()..]);
     let is_right = |guess: &String| {
         let wrong = wrong(&format!("{before}{guess}{after}"));
         *guess != excerpt.text && !wrong.contains(&fault.place)
     };
-    excerpt.corrected = lines(&excerpt.text, &fault.wrong, words).into_iter().find(is_right);
+    excerpt.corrected = lines(&excerpt.text, &fault.wrong, words)
+        .into_iter()
+        .find(is_right);
 }
 
 /// Returns corrected lines, the likeliest first.
@@ -49,16 +62,21 @@ fn lines(line: &str, wrong: &FaultKind, words: &Vocabulary) -> Vec<String> {
     if line.len() > LIMIT {
         return Vec::new();
     }
-    let line = TYPOGRAPHIC.iter().fold(line.to_owned(), |line, (from, to)| line.replace(*from, to));
-    let line = line.strip_prefix("//").map_or(line.clone(), |rest| format!("#{rest}"));
+    let line = TYPOGRAPHIC
+        .iter()
+        .fold(line.to_owned(), |line, (from, to)| line.replace(*from, to));
+    let line = line
+        .strip_prefix("//")
+        .map_or(line.clone(), |rest| format!("#{rest}"));
     let (content, comment) = line.split_at(comment(&line));
     let blank = &content[content.trim_end().len()..];
     let content = content.trim_end().trim_end_matches([';', ',']);
     let whole = |end: &&str| format!("{content}{end}{blank}{comment}");
     let start = content.len() - content.trim_start().len();
     let (indent, rest) = content.split_at(start);
-    let at =
-        rest.find(|c: char| c.is_whitespace() || c == ':' || OPERATORS.contains(&c)).unwrap_or(rest.len());
+    let at = rest
+        .find(|c: char| c.is_whitespace() || c == ':' || OPERATORS.contains(&c))
+        .unwrap_or(rest.len());
     let (key, value) = rest.split_at(at);
     let key = key.trim_matches(['"', '\'']);
     let value = value.trim_start();
@@ -68,7 +86,10 @@ fn lines(line: &str, wrong: &FaultKind, words: &Vocabulary) -> Vec<String> {
     };
     let values = values(key, &value, wrong, words).into_iter();
     let values = values.map(|value| format!("{indent}{key} = {value}{blank}{comment}"));
-    let lines = ENDS.iter().map(whole).chain(values.filter(|_| !key.is_empty() && !value.is_empty()));
+    let lines = ENDS
+        .iter()
+        .map(whole)
+        .chain(values.filter(|_| !key.is_empty() && !value.is_empty()));
     // Three quotes begin a string of many lines.
     lines.filter(|line| !line.contains("\"\"\"")).collect()
 }
@@ -83,11 +104,14 @@ fn comment(line: &str) -> usize {
 fn values(key: &str, value: &str, wrong: &FaultKind, words: &Vocabulary) -> Vec<String> {
     let bare = value.trim_matches(['"', '\'']);
     let items = bare.trim_matches(['[', ']', '{', '}']).split(',');
-    let items: Vec<&str> = items.map(|item| item.trim().trim_matches(['"', '\''])).collect();
+    let items: Vec<&str> = items
+        .map(|item| item.trim().trim_matches(['"', '\'']))
+        .collect();
     let quoted = |text: &str| (!text.contains(['"', '\\'])).then(|| format!("\"{text}\""));
     let mut found = Vec::new();
     if key == "gpu" {
-        let capability = capability(bare).or_else(|| (words.capability)(bare).map(|found| found.to_string()));
+        let capability =
+            capability(bare).or_else(|| (words.capability)(bare).map(|found| found.to_string()));
         found.extend(capability.map(|capability| format!("\">={capability}\"")));
     }
     if let FaultKind::NotOneOf { text, known, .. } = wrong {
@@ -109,14 +133,21 @@ fn values(key: &str, value: &str, wrong: &FaultKind, words: &Vocabulary) -> Vec<
     let pairs: Option<Vec<String>> = items.iter().map(pair).collect();
     found.extend(pairs.map(|pairs| format!("{{ {} }}", pairs.join(", "))));
     for (flags, flag) in [(YES, "true"), (NO, "false")] {
-        found.extend(flags.contains(&bare.to_lowercase().as_str()).then(|| flag.to_owned()));
+        found.extend(
+            flags
+                .contains(&bare.to_lowercase().as_str())
+                .then(|| flag.to_owned()),
+        );
     }
     found
 }
 
 /// `sm_90`, `compute_86`, `90` or `9.0a` as a compute capability.
 fn capability(text: &str) -> Option<String> {
-    let text = ["sm_", "compute_", "sm"].iter().find_map(|start| text.strip_prefix(start)).unwrap_or(text);
+    let text = ["sm_", "compute_", "sm"]
+        .iter()
+        .find_map(|start| text.strip_prefix(start))
+        .unwrap_or(text);
     let text = text.trim_end_matches(['a', 'f']);
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match text.split_once('.') {
@@ -132,11 +163,17 @@ fn capability(text: &str) -> Option<String> {
 /// Rewrites ranges of other tools: `>= 9.1 <10`, `9.x`, `9.1+`, `cu124`, `cudnn>=9`.
 fn range(text: &str) -> String {
     if let Some((major, minor)) = text.split_once(',')
-        && [major, minor].iter().all(|number| number.parse::<u32>().is_ok())
+        && [major, minor]
+            .iter()
+            .all(|number| number.parse::<u32>().is_ok())
     {
         return format!("{major}.{minor}");
     }
-    let text = text.replace("=>", ">=").replace("=<", "<=").replace(".x", ".*").replace(".X", ".*");
+    let text = text
+        .replace("=>", ">=")
+        .replace("=<", "<=")
+        .replace(".x", ".*")
+        .replace(".X", ".*");
     let bare = text.trim_start_matches(|c: char| c.is_ascii_alphabetic() || "_-@: ".contains(c));
     let mut range = String::new();
     let parts = bare.split(|c: char| c.is_whitespace() || ",;&".contains(c));

@@ -121,21 +121,39 @@ pub enum FaultKind {
     /// `what` is the parser's message.
     NotToml { what: String },
     /// The value is of another type.
-    Type { key: String, wants: ExpectedValue, has: &'static str },
+    Type {
+        key: String,
+        wants: ExpectedValue,
+        has: &'static str,
+    },
     /// The text does not have the form that the key needs.
-    BadValue { key: String, wants: ExpectedValue, text: String },
+    BadValue {
+        key: String,
+        wants: ExpectedValue,
+        text: String,
+    },
     /// A range that no version can be in.
     EmptyRange { key: String, text: String },
     /// The word after `--pin` is not of the form `family=which`.
     BadPin { word: String },
     /// There is no library family of this name.
-    NoFamily { name: String, known: Vec<&'static str> },
+    NoFamily {
+        name: String,
+        known: Vec<&'static str>,
+    },
     /// The key has a few values, and this is another word.
-    NotOneOf { key: String, text: String, known: Vec<String> },
+    NotOneOf {
+        key: String,
+        text: String,
+        known: Vec<String>,
+    },
     /// The directory does not exist.
     NoDirectory { key: String, path: PathBuf },
     /// The file is for other versions of cudarun.
-    OtherCudarun { needed: VersionReq, own: semver::Version },
+    OtherCudarun {
+        needed: VersionReq,
+        own: semver::Version,
+    },
     /// Another user could change the file, or lead to another one.
     Unsafe(Unsafe),
     /// Another user put it into a directory that every user can write to.
@@ -206,13 +224,19 @@ pub struct Vocabulary {
 impl Vocabulary {
     pub fn family(&self, word: &str) -> Option<&'static str> {
         let is_word = |name: &str| name.eq_ignore_ascii_case(word);
-        let named = self.families.iter().find(|(name, proper)| is_word(name) || is_word(proper));
-        named.map(|(name, _)| *name).or_else(|| (self.of_file)(word))
+        let named = self
+            .families
+            .iter()
+            .find(|(name, proper)| is_word(name) || is_word(proper));
+        named
+            .map(|(name, _)| *name)
+            .or_else(|| (self.of_file)(word))
     }
 
     /// Returns the name of a family, or of a part of the machine, that `requires` may hold.
     pub(super) fn requirement(&self, word: &str) -> Option<&'static str> {
-        let is_it = |name: &&str| name.eq_ignore_ascii_case(word) || *name == TOOLKIT && is_toolkit(word);
+        let is_it =
+            |name: &&str| name.eq_ignore_ascii_case(word) || *name == TOOLKIT && is_toolkit(word);
         let machine = OF_MACHINE.into_iter().find(is_it);
         machine.or_else(|| self.family(word))
     }
@@ -225,21 +249,35 @@ impl Excerpt {
         let start = before.rfind('\n').map_or(0, |end| end + 1);
         let end = at + after.find('\n').unwrap_or(after.len());
         let line = text[start..end].trim_end_matches('\r');
-        Some(Box::new(Excerpt { text: line.to_owned(), at: (at - start).min(line.len()), corrected: None }))
+        Some(Box::new(Excerpt {
+            text: line.to_owned(),
+            at: (at - start).min(line.len()),
+            corrected: None,
+        }))
     }
 }
 
 impl SettingPlace {
     pub fn file(path: &Path, line: usize) -> SettingPlace {
-        SettingPlace::File { path: path.to_owned(), line: Some(line) }
+        SettingPlace::File {
+            path: path.to_owned(),
+            line: Some(line),
+        }
     }
 
     pub(super) fn whole_file(path: &Path) -> SettingPlace {
-        SettingPlace::File { path: path.to_owned(), line: None }
+        SettingPlace::File {
+            path: path.to_owned(),
+            line: None,
+        }
     }
 
     pub(super) fn fault(&self, wrong: FaultKind) -> SettingFault {
-        SettingFault { place: self.clone(), wrong, excerpt: None }
+        SettingFault {
+            place: self.clone(),
+            wrong,
+            excerpt: None,
+        }
     }
 
     /// Returns the name for messages; a project's file goes by its file name, since there is only one.
@@ -248,7 +286,9 @@ impl SettingPlace {
             SettingPlace::Option(name) => (*name).to_owned(),
             SettingPlace::Variable(name) => text::show(name),
             SettingPlace::File { path, line } => {
-                let short = path.file_name().filter(|name| *name == PROJECT || *name == LOCK);
+                let short = path
+                    .file_name()
+                    .filter(|name| *name == PROJECT || *name == LOCK);
                 let name = text::show(short.map_or(path.as_path(), Path::new));
                 line.map_or(name.clone(), |line| format!("{name}:{line}"))
             }
@@ -348,46 +388,73 @@ impl Layers {
     }
 
     pub fn origins(&self) -> Vec<Origin> {
-        let origins = self.get(&Key::PreferOrigin).filter_map(|setting| match &setting.value {
-            Value::Origins(origins) => Some(origins),
-            _ => None,
-        });
+        let origins = self
+            .get(&Key::PreferOrigin)
+            .filter_map(|setting| match &setting.value {
+                Value::Origins(origins) => Some(origins),
+                _ => None,
+            });
         origins.flatten().copied().collect()
     }
 
     pub fn mode(&self) -> Option<pin::Mode> {
         let mut values = self.get(&Key::PinMode).map(|setting| &setting.value);
-        if let Some(Value::Mode(mode)) = values.next() { Some(*mode) } else { None }
+        if let Some(Value::Mode(mode)) = values.next() {
+            Some(*mode)
+        } else {
+            None
+        }
     }
 
     pub fn verify(&self) -> Option<When> {
         let mut values = self.get(&Key::Verify).map(|setting| &setting.value);
-        if let Some(Value::When(when)) = values.next() { Some(*when) } else { None }
+        if let Some(Value::When(when)) = values.next() {
+            Some(*when)
+        } else {
+            None
+        }
     }
 
     pub fn level(&self) -> Option<Level> {
         let mut values = self.get(&Key::VerifyLevel).map(|setting| &setting.value);
-        if let Some(Value::Level(level)) = values.next() { Some(*level) } else { None }
+        if let Some(Value::Level(level)) = values.next() {
+            Some(*level)
+        } else {
+            None
+        }
     }
 
     pub fn on_failure(&self) -> OnFailure {
         let mut values = self.get(&Key::OnFailure).map(|setting| &setting.value);
-        if let Some(Value::OnFailure(what)) = values.next() { *what } else { OnFailure::None }
+        if let Some(Value::OnFailure(what)) = values.next() {
+            *what
+        } else {
+            OnFailure::None
+        }
     }
 
     pub fn fetch_when(&self) -> FetchWhen {
         let mut values = self.get(&Key::FetchWhen).map(|setting| &setting.value);
-        if let Some(Value::FetchWhen(when)) = values.next() { *when } else { FetchWhen::Ask }
+        if let Some(Value::FetchWhen(when)) = values.next() {
+            *when
+        } else {
+            FetchWhen::Ask
+        }
     }
 
     /// Returns the store that a setting names.
     pub fn store(&self) -> Option<&Path> {
         let mut values = self.get(&Key::FetchStore).map(|setting| &setting.value);
-        if let Some(Value::Directory(store)) = values.next() { Some(store) } else { None }
+        if let Some(Value::Directory(store)) = values.next() {
+            Some(store)
+        } else {
+            None
+        }
     }
 
     pub fn is_locked(&self) -> bool {
-        self.get(&Key::Locked).any(|setting| setting.value == Value::Flag(true))
+        self.get(&Key::Locked)
+            .any(|setting| setting.value == Value::Flag(true))
     }
 }
 
@@ -398,11 +465,15 @@ impl Value {
             Value::Range(range) => range.to_string(),
             Value::Version(version) => version.to_string(),
             Value::Directory(path) => text::show(path),
-            Value::Directories(paths) => paths.iter().map(text::show).collect::<Vec<_>>().join(", "),
-            Value::Words(words) => words.iter().map(text::show).collect::<Vec<_>>().join(", "),
-            Value::Origins(origins) => {
-                origins.iter().map(|origin| origin.word()).collect::<Vec<_>>().join(", ")
+            Value::Directories(paths) => {
+                paths.iter().map(text::show).collect::<Vec<_>>().join(", ")
             }
+            Value::Words(words) => words.iter().map(text::show).collect::<Vec<_>>().join(", "),
+            Value::Origins(origins) => origins
+                .iter()
+                .map(|origin| origin.word())
+                .collect::<Vec<_>>()
+                .join(", "),
             Value::When(when) => word(when),
             Value::Level(level) => word(level),
             Value::Mode(mode) => word(mode),
@@ -417,7 +488,9 @@ impl Value {
 
 /// Returns the word of the command line for a value.
 pub(super) fn word(value: &impl ValueEnum) -> String {
-    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    value
+        .to_possible_value()
+        .map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 impl Serialize for Setting {
@@ -436,6 +509,13 @@ impl Serialize for Setting {
             SettingPlace::Variable(name) => ("variable", name.clone(), None),
             SettingPlace::File { path, line } => ("file", text::show(path), *line),
         };
-        Flat { key: self.key.name(), value: self.value.text(), from, name, line }.serialize(serializer)
+        Flat {
+            key: self.key.name(),
+            value: self.value.text(),
+            from,
+            name,
+            line,
+        }
+        .serialize(serializer)
     }
 }

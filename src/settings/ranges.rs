@@ -21,15 +21,30 @@ impl Reader<'_> {
                 "min-version" => {
                     let text = self.string(key, value)?;
                     let least = Comparator::parse(&format!(">={text}"));
-                    (text, least.map(|least| VersionReq { comparators: vec![least] }))
+                    (
+                        text,
+                        least.map(|least| VersionReq {
+                            comparators: vec![least],
+                        }),
+                    )
                 }
                 _ => continue,
             };
             let own = &self.words.own;
             match needed {
                 Ok(needed) if needed.matches(own) => {}
-                Ok(needed) => return self.fault(value, FaultKind::OtherCudarun { needed, own: own.clone() }),
-                Err(_) if key == "cudarun" => return self.bad(key, ExpectedValue::CudarunRange, text, value),
+                Ok(needed) => {
+                    return self.fault(
+                        value,
+                        FaultKind::OtherCudarun {
+                            needed,
+                            own: own.clone(),
+                        },
+                    );
+                }
+                Err(_) if key == "cudarun" => {
+                    return self.bad(key, ExpectedValue::CudarunRange, text, value);
+                }
                 Err(_) => return self.bad(key, ExpectedValue::CudarunVersion, text, value),
             }
         }
@@ -44,11 +59,18 @@ impl Reader<'_> {
         value: &Spanned<DeValue<'_>>,
     ) -> Result<Range, SettingFault> {
         match text.parse::<Range>() {
-            Ok(range) if range.is_empty() => {
-                self.fault(value, FaultKind::EmptyRange { key: full.to_owned(), text: text.to_owned() })
-            }
+            Ok(range) if range.is_empty() => self.fault(
+                value,
+                FaultKind::EmptyRange {
+                    key: full.to_owned(),
+                    text: text.to_owned(),
+                },
+            ),
             // `90` is the name of an architecture.
-            Ok(range) if family != "gpu" || range.lowest().is_none_or(|low| low.major() < ARCHITECTURES) => {
+            Ok(range)
+                if family != "gpu"
+                    || range.lowest().is_none_or(|low| low.major() < ARCHITECTURES) =>
+            {
                 Ok(range)
             }
             _ if family == "gpu" => self.bad(full, ExpectedValue::Capability, text, value),

@@ -7,8 +7,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::model::{
-    Excerpt, ExpectedValue, FaultKind, Key, Layer, OF_MACHINE, Remark, Setting, SettingFault, SettingPlace,
-    TOOLKIT, Value, Vocabulary, word,
+    Excerpt, ExpectedValue, FaultKind, Key, Layer, OF_MACHINE, Remark, Setting, SettingFault,
+    SettingPlace, TOOLKIT, Value, Vocabulary, word,
 };
 use super::{files, invocation, mend};
 use crate::inventory::Origin;
@@ -23,8 +23,9 @@ pub struct File {
 }
 
 /// Keys of a file with settings; tables of programs have all but `TOP`.
-pub const TABLES: &[&str] =
-    &["requires", "pin", "prefer", "search", "verify", "run", "fetch", "build", "env", "program"];
+pub const TABLES: &[&str] = &[
+    "requires", "pin", "prefer", "search", "verify", "run", "fetch", "build", "env", "program",
+];
 pub const VALUES: &[&str] = &["cudarun", "uses", "pin-mode", "locked"];
 pub const TOP: &[&str] = &["program", "cudarun", "min-version"];
 /// More remarks are dropped, since the file is probably not one of settings.
@@ -32,16 +33,28 @@ const MAX_REMARKS: usize = 20;
 /// Compute capabilities have smaller majors, architectures (`90`) are larger numbers.
 pub(super) const ARCHITECTURES: u32 = 30;
 
-type Entry<'t, 'i> = (&'t Spanned<std::borrow::Cow<'i, str>>, &'t Spanned<DeValue<'i>>);
+type Entry<'t, 'i> = (
+    &'t Spanned<std::borrow::Cow<'i, str>>,
+    &'t Spanned<DeValue<'i>>,
+);
 
 /// Parses `bytes`, the content of `path`.
 pub fn file(bytes: &[u8], path: &Path, words: &Vocabulary) -> Result<File, SettingFault> {
     let text = text(bytes, path)?;
     parsed(text, path, words).map_err(|mut fault| {
-        mend::correct(&mut fault, text, words, &|text| match parsed(text, path, words) {
-            Ok(file) => file.remarks.into_iter().map(|remark| remark.place).collect(),
-            Err(fault) => vec![fault.place],
-        });
+        mend::correct(
+            &mut fault,
+            text,
+            words,
+            &|text| match parsed(text, path, words) {
+                Ok(file) => file
+                    .remarks
+                    .into_iter()
+                    .map(|remark| remark.place)
+                    .collect(),
+                Err(fault) => vec![fault.place],
+            },
+        );
         fault
     })
 }
@@ -51,11 +64,23 @@ fn parsed(text: &str, path: &Path, words: &Vocabulary) -> Result<File, SettingFa
         let at = error.span().map(|span| span.start);
         let place = SettingPlace::file(path, line(text.as_bytes(), at.unwrap_or(0)));
         let excerpt = at.and_then(|at| Excerpt::at(text, at));
-        SettingFault { place, wrong: FaultKind::NotToml { what: first_line(error.message()) }, excerpt }
+        SettingFault {
+            place,
+            wrong: FaultKind::NotToml {
+                what: first_line(error.message()),
+            },
+            excerpt,
+        }
     })?;
     let table = table.into_inner();
     let line_ends = memchr::memchr_iter(b'\n', text.as_bytes()).collect();
-    let mut reader = Reader { text, line_ends, path, words, remarks: Vec::new() };
+    let mut reader = Reader {
+        text,
+        line_ends,
+        path,
+        words,
+        remarks: Vec::new(),
+    };
     reader.needs_this_cudarun(&table)?;
     let mut file = File::default();
     file.layer = reader.settings(&table, &mut file.programs)?;
@@ -72,7 +97,13 @@ pub(super) fn text<'i>(bytes: &'i [u8], path: &Path) -> Result<&'i str, SettingF
 }
 
 pub(super) fn first_line(message: &str) -> String {
-    message.lines().next().unwrap_or_default().chars().take(200).collect()
+    message
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .take(200)
+        .collect()
 }
 
 /// Returns the line of the byte at this offset, from 1 on.
@@ -97,12 +128,23 @@ pub(super) struct Reader<'r> {
 
 impl Reader<'_> {
     fn place(&self, at: usize) -> SettingPlace {
-        SettingPlace::file(self.path, 1 + self.line_ends.partition_point(|end| *end < at))
+        SettingPlace::file(
+            self.path,
+            1 + self.line_ends.partition_point(|end| *end < at),
+        )
     }
 
-    pub(super) fn fault<T>(&self, value: &Spanned<DeValue<'_>>, wrong: FaultKind) -> Result<T, SettingFault> {
+    pub(super) fn fault<T>(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        wrong: FaultKind,
+    ) -> Result<T, SettingFault> {
         let at = value.span().start;
-        Err(SettingFault { place: self.place(at), wrong, excerpt: Excerpt::at(self.text, at) })
+        Err(SettingFault {
+            place: self.place(at),
+            wrong,
+            excerpt: Excerpt::at(self.text, at),
+        })
     }
 
     fn settings(
@@ -158,13 +200,20 @@ impl Reader<'_> {
     ) -> Result<bool, SettingFault> {
         let mut add = |reader: &Self, key: Key, found: Value, value: &Spanned<DeValue<'_>>| {
             let from = reader.place(value.span().start);
-            layer.push(Setting { key, value: found, from, is_of_start: false });
+            layer.push(Setting {
+                key,
+                value: found,
+                from,
+                is_of_start: false,
+            });
         };
         match name {
             "requires" | "prefer" | "pin" | "search" | "verify" | "run" | "fetch" | "build" => {
                 for entry in entries(self.table(name, value)?) {
                     let row = match name {
-                        "search" | "verify" | "run" | "fetch" | "build" => self.of_table(name, entry)?,
+                        "search" | "verify" | "run" | "fetch" | "build" => {
+                            self.of_table(name, entry)?
+                        }
                         _ => self.of_family(name, entry)?,
                     };
                     if let Some((key, found)) = row {
@@ -178,8 +227,18 @@ impl Reader<'_> {
                     add(self, Key::Variable(key.get_ref().to_string()), found, value);
                 }
             }
-            "uses" => add(self, Key::Uses, Value::Words(self.strings(name, value)?), value),
-            "pin-mode" => add(self, Key::PinMode, Value::Mode(self.one_of(name, value)?), value),
+            "uses" => add(
+                self,
+                Key::Uses,
+                Value::Words(self.strings(name, value)?),
+                value,
+            ),
+            "pin-mode" => add(
+                self,
+                Key::PinMode,
+                Value::Mode(self.one_of(name, value)?),
+                value,
+            ),
             "locked" => match value.get_ref().as_bool() {
                 Some(flag) => add(self, Key::Locked, Value::Flag(flag), value),
                 None => return self.wrong_type(name, ExpectedValue::Flag, value),
@@ -190,37 +249,63 @@ impl Reader<'_> {
     }
 
     /// A row of `[requires]`, `[prefer]` or `[pin]`.
-    fn of_family(&mut self, table: &str, entry: Entry<'_, '_>) -> Result<Option<(Key, Value)>, SettingFault> {
+    fn of_family(
+        &mut self,
+        table: &str,
+        entry: Entry<'_, '_>,
+    ) -> Result<Option<(Key, Value)>, SettingFault> {
         let (key, value) = entry;
         let (word, full) = (key.get_ref().as_ref(), format!("{table}.{}", key.get_ref()));
         if table == "prefer" && word == "origin" {
-            return self.origins(value).map(|origins| Some((Key::PreferOrigin, Value::Origins(origins))));
+            return self
+                .origins(value)
+                .map(|origins| Some((Key::PreferOrigin, Value::Origins(origins))));
         }
         let family = match table {
             "requires" => self.words.requirement(word),
             _ => self.words.family(word),
         };
         let Some(family) = family else {
-            let families: Vec<&str> = self.words.families.iter().flat_map(|(a, b)| [*a, *b]).collect();
+            let families: Vec<&str> = self
+                .words
+                .families
+                .iter()
+                .flat_map(|(a, b)| [*a, *b])
+                .collect();
             let more: &[&str] = match table {
                 "requires" => &OF_MACHINE,
                 "prefer" => &["origin"],
                 _ => &[],
             };
-            self.unknown(&format!("{table}."), entry, families.iter().chain(more).copied());
+            self.unknown(
+                &format!("{table}."),
+                entry,
+                families.iter().chain(more).copied(),
+            );
             return Ok(None);
         };
         let text = self.string(&full, value)?;
         let named = family.to_owned();
         Ok(Some(match table {
-            "requires" => (Key::Requires(named), Value::Range(self.range(&full, family, text, value)?)),
-            "prefer" => (Key::Prefer(named), Value::Range(self.range(&full, family, text, value)?)),
+            "requires" => (
+                Key::Requires(named),
+                Value::Range(self.range(&full, family, text, value)?),
+            ),
+            "prefer" => (
+                Key::Prefer(named),
+                Value::Range(self.range(&full, family, text, value)?),
+            ),
             _ => (Key::Pin(named), self.pin(&full, text, value)?),
         }))
     }
 
     /// A relative directory starts at the directory of the file.
-    fn pin(&self, full: &str, text: &str, value: &Spanned<DeValue<'_>>) -> Result<Value, SettingFault> {
+    fn pin(
+        &self,
+        full: &str,
+        text: &str,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<Value, SettingFault> {
         match invocation::pin(text) {
             Some(Value::Directory(directory)) => Ok(Value::Directory(self.beside(&directory))),
             Some(version) => Ok(version),
@@ -229,7 +314,11 @@ impl Reader<'_> {
     }
 
     /// A row of `[search]`, `[verify]`, `[run]`, `[fetch]` or `[build]`.
-    fn of_table(&mut self, table: &str, entry: Entry<'_, '_>) -> Result<Option<(Key, Value)>, SettingFault> {
+    fn of_table(
+        &mut self,
+        table: &str,
+        entry: Entry<'_, '_>,
+    ) -> Result<Option<(Key, Value)>, SettingFault> {
         let (key, value) = entry;
         let full = format!("{table}.{}", key.get_ref());
         Ok(Some(match full.as_str() {
@@ -248,7 +337,10 @@ impl Reader<'_> {
             "search.without" => {
                 let sources = self.strings(&full, value)?;
                 let known = &self.words.sources;
-                if let Some(other) = sources.iter().find(|source| !known.contains(&source.as_str())) {
+                if let Some(other) = sources
+                    .iter()
+                    .find(|source| !known.contains(&source.as_str()))
+                {
                     return self.not_one_of(&full, other, known.iter().copied(), value);
                 }
                 (Key::SearchWithout, Value::Words(sources))
@@ -276,7 +368,9 @@ impl Reader<'_> {
 
     fn directories(&self, full: &str, value: &Spanned<DeValue<'_>>) -> Result<Value, SettingFault> {
         let directories = self.strings(full, value)?;
-        let directories = directories.iter().map(|directory| self.beside(Path::new(directory)));
+        let directories = directories
+            .iter()
+            .map(|directory| self.beside(Path::new(directory)));
         Ok(Value::Directories(directories.collect()))
     }
 
@@ -299,7 +393,10 @@ impl Reader<'_> {
         let key = "prefer.origin";
         let origin = |word: String| {
             let found = Origin::all().find(|origin| origin.word() == word);
-            found.map_or_else(|| self.not_one_of(key, &word, Origin::all().map(Origin::word), value), Ok)
+            found.map_or_else(
+                || self.not_one_of(key, &word, Origin::all().map(Origin::word), value),
+                Ok,
+            )
         };
         self.strings(key, value)?.into_iter().map(origin).collect()
     }
@@ -313,7 +410,10 @@ impl Reader<'_> {
         key: &str,
         value: &'v Spanned<DeValue<'i>>,
     ) -> Result<&'v DeTable<'i>, SettingFault> {
-        value.get_ref().as_table().map_or_else(|| self.wrong_type(key, ExpectedValue::Table, value), Ok)
+        value
+            .get_ref()
+            .as_table()
+            .map_or_else(|| self.wrong_type(key, ExpectedValue::Table, value), Ok)
     }
 
     pub(super) fn string<'v>(
@@ -321,17 +421,30 @@ impl Reader<'_> {
         key: &str,
         value: &'v Spanned<DeValue<'_>>,
     ) -> Result<&'v str, SettingFault> {
-        value.get_ref().as_str().map_or_else(|| self.wrong_type(key, ExpectedValue::Text, value), Ok)
+        value
+            .get_ref()
+            .as_str()
+            .map_or_else(|| self.wrong_type(key, ExpectedValue::Text, value), Ok)
     }
 
-    fn strings(&self, key: &str, value: &Spanned<DeValue<'_>>) -> Result<Vec<String>, SettingFault> {
+    fn strings(
+        &self,
+        key: &str,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<Vec<String>, SettingFault> {
         let Some(list) = value.get_ref().as_array() else {
             return self.wrong_type(key, ExpectedValue::Texts, value);
         };
-        list.iter().map(|item| self.string(key, item).map(str::to_owned)).collect()
+        list.iter()
+            .map(|item| self.string(key, item).map(str::to_owned))
+            .collect()
     }
 
-    fn one_of<W: clap::ValueEnum>(&self, key: &str, value: &Spanned<DeValue<'_>>) -> Result<W, SettingFault> {
+    fn one_of<W: clap::ValueEnum>(
+        &self,
+        key: &str,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<W, SettingFault> {
         let text = self.string(key, value)?;
         W::from_str(text, false).or_else(|_| {
             let known: Vec<String> = W::value_variants().iter().map(word).collect();
@@ -347,7 +460,14 @@ impl Reader<'_> {
         value: &Spanned<DeValue<'_>>,
     ) -> Result<T, SettingFault> {
         let known = known.map(str::to_owned).collect();
-        self.fault(value, FaultKind::NotOneOf { key: key.to_owned(), text: text.to_owned(), known })
+        self.fault(
+            value,
+            FaultKind::NotOneOf {
+                key: key.to_owned(),
+                text: text.to_owned(),
+                known,
+            },
+        )
     }
 
     pub(super) fn bad<T>(
@@ -357,7 +477,14 @@ impl Reader<'_> {
         text: &str,
         value: &Spanned<DeValue<'_>>,
     ) -> Result<T, SettingFault> {
-        self.fault(value, FaultKind::BadValue { key: key.to_owned(), wants, text: text.to_owned() })
+        self.fault(
+            value,
+            FaultKind::BadValue {
+                key: key.to_owned(),
+                wants,
+                text: text.to_owned(),
+            },
+        )
     }
 
     fn wrong_type<T>(
@@ -367,7 +494,14 @@ impl Reader<'_> {
         value: &Spanned<DeValue<'_>>,
     ) -> Result<T, SettingFault> {
         let has = value.get_ref().type_str();
-        self.fault(value, FaultKind::Type { key: key.to_owned(), wants, has })
+        self.fault(
+            value,
+            FaultKind::Type {
+                key: key.to_owned(),
+                wants,
+                has,
+            },
+        )
     }
 
     /// Returns the table that a key belongs to, empty for the top of the file.
@@ -379,12 +513,24 @@ impl Reader<'_> {
             "origin" => Some("prefer"),
             "on-failure" => Some("run"),
             "toolkit" => Some("build"),
-            _ if TABLES.iter().chain(VALUES).chain(TOP).any(|known| *known == key) => Some(""),
+            _ if TABLES
+                .iter()
+                .chain(VALUES)
+                .chain(TOP)
+                .any(|known| *known == key) =>
+            {
+                Some("")
+            }
             _ => self.words.requirement(key).map(|_| "requires"),
         }
     }
 
-    fn unknown<'k>(&mut self, before: &str, (key, _): Entry<'_, '_>, known: impl Iterator<Item = &'k str>) {
+    fn unknown<'k>(
+        &mut self,
+        before: &str,
+        (key, _): Entry<'_, '_>,
+        known: impl Iterator<Item = &'k str>,
+    ) {
         if self.remarks.len() == MAX_REMARKS {
             return;
         }

@@ -15,15 +15,17 @@ use crate::error::{Error, Reason};
 use crate::host::Host;
 use crate::inventory;
 use crate::loader::search::Searcher;
-use crate::program::{self, Command, Condition, Demand, Note, PinnedTo, Program, Requirement, Want};
+use crate::program::{
+    self, Command, Condition, Demand, Note, PinnedTo, Program, Requirement, Want,
+};
 use crate::range::Range;
 use crate::settings::build::Build;
 use crate::settings::container::Malformed;
 use crate::settings::files::{self, Choice, Found};
 use crate::settings::read::{self, File};
 use crate::settings::{
-    BadLock, FaultKind, Key, Layer, Layers, Remark, Setting, SettingFault, SettingPlace, TOOLKIT, Value,
-    Vocabulary, container, invocation, lock, trust,
+    BadLock, FaultKind, Key, Layer, Layers, Remark, Setting, SettingFault, SettingPlace, TOOLKIT,
+    Value, Vocabulary, container, invocation, lock, trust,
 };
 use crate::variables;
 
@@ -59,7 +61,10 @@ pub enum SettingRemark {
     /// A condition of a container image that cannot be parsed.
     Malformed(Malformed),
     /// Keys of a project's file that need `cudarun allow`.
-    NotAllowed { path: PathBuf, keys: BTreeSet<String> },
+    NotAllowed {
+        path: PathBuf,
+        keys: BTreeSet<String>,
+    },
 }
 
 /// A file or a variable names a package that the program does not have.
@@ -78,7 +83,10 @@ pub struct NotPinnable {
 
 impl NotPinnable {
     pub fn boxed(note: &Note, program: &Program) -> Box<dyn Reason> {
-        Box::new(NotPinnable { note: note.clone(), program: program.runs().to_owned() })
+        Box::new(NotPinnable {
+            note: note.clone(),
+            program: program.runs().to_owned(),
+        })
     }
 }
 
@@ -106,14 +114,18 @@ pub enum Purpose {
 pub fn vocabulary() -> Vocabulary {
     let families = catalog().families.iter();
     Vocabulary {
-        families: families.map(|family| (family.name.as_str(), family.display.as_str())).collect(),
+        families: families
+            .map(|family| (family.name.as_str(), family.display.as_str()))
+            .collect(),
         of_file: |name| {
             let of_file = catalog().family_of_file(Path::new(name));
             of_file.map(|(family, _)| family.name.as_str())
         },
         capability: catalog::capability_of,
         sources: inventory::source_names().collect(),
-        own: env!("CARGO_PKG_VERSION").parse().expect("Cargo reads it as well"),
+        own: env!("CARGO_PKG_VERSION")
+            .parse()
+            .expect("Cargo reads it as well"),
     }
 }
 
@@ -128,13 +140,24 @@ impl Settings {
         purpose: Purpose,
     ) -> Result<Settings, Error> {
         let words = vocabulary();
-        let given = [invocation::options(common, wishes, &words)?, invocation::variables(&host.env, &words)?];
+        let given = [
+            invocation::options(common, wishes, &words)?,
+            invocation::variables(&host.env, &words)?,
+        ];
         let files = ParsedFiles::read(host, common, command, &words);
         let lock = wishes.lock.as_deref();
-        match files.and_then(|all| Settings::in_order(host, &given, &all, command, purpose, &words, lock)) {
-            Err(_) if purpose == Purpose::Examine => {
-                Settings::in_order(host, &given[..1], &ParsedFiles::default(), None, purpose, &words, None)
-            }
+        match files
+            .and_then(|all| Settings::in_order(host, &given, &all, command, purpose, &words, lock))
+        {
+            Err(_) if purpose == Purpose::Examine => Settings::in_order(
+                host,
+                &given[..1],
+                &ParsedFiles::default(),
+                None,
+                purpose,
+                &words,
+                None,
+            ),
             settings => settings,
         }
     }
@@ -148,20 +171,30 @@ impl Settings {
         words: &Vocabulary,
         lock: Option<&str>,
     ) -> Result<Settings, Error> {
-        let mut remarks: Vec<SettingRemark> =
-            files.files.iter().flat_map(|file| &file.remarks).cloned().map(SettingRemark::Key).collect();
-        let in_order = |keep: &dyn Fn(&Setting) -> bool| in_order(given, &files.files, &files.names, keep);
+        let mut remarks: Vec<SettingRemark> = files
+            .files
+            .iter()
+            .flat_map(|file| &file.remarks)
+            .cloned()
+            .map(SettingRemark::Key)
+            .collect();
+        let in_order =
+            |keep: &dyn Fn(&Setting) -> bool| in_order(given, &files.files, &files.names, keep);
         let mut layers = in_order(&|_| true);
         let mut watched = files.found.watched.clone();
         let mut not_allowed = None;
         if let Some((source, keys)) = distrusted(host, &files.found, &layers, &mut watched) {
-            let remark = SettingRemark::NotAllowed { path: source.path.clone(), keys };
+            let remark = SettingRemark::NotAllowed {
+                path: source.path.clone(),
+                keys,
+            };
             if matches!(purpose, Purpose::Start | Purpose::Record) {
                 return Err(Error::Setting(Box::new(remark)));
             }
             remarks.push(remark.clone());
             not_allowed = Some(remark);
-            layers = in_order(&|setting| !(setting.needs_trust() && setting.stands_in(&source.path)));
+            layers =
+                in_order(&|setting| !(setting.needs_trust() && setting.stands_in(&source.path)));
         }
         let variables = variables(&layers);
         let (conditions, malformed) = container::conditions(&host.env);
@@ -170,7 +203,10 @@ impl Settings {
             host: host.inside(host.env.with(&variables), host.cwd.clone()),
             layers,
             demands: Demands::default(),
-            demands_on_gpu_programs: Demands { conditions, requirements: Vec::new() },
+            demands_on_gpu_programs: Demands {
+                conditions,
+                requirements: Vec::new(),
+            },
             directories: Vec::new(),
             variables,
             build: None,
@@ -214,12 +250,22 @@ impl ParsedFiles {
     ) -> Result<ParsedFiles, Error> {
         let found = files::find(host, &choice(host, common))?;
         let read = |source: &files::Source| read::file(&source.bytes, &source.path, words);
-        let files = found.sources.iter().map(read).collect::<Result<Vec<File>, SettingFault>>()?;
+        let files = found
+            .sources
+            .iter()
+            .map(read)
+            .collect::<Result<Vec<File>, SettingFault>>()?;
         let names = match command {
-            Some(command) if files.iter().any(|file| !file.programs.is_empty()) => names(host, command)?,
+            Some(command) if files.iter().any(|file| !file.programs.is_empty()) => {
+                names(host, command)?
+            }
             _ => BTreeSet::new(),
         };
-        Ok(ParsedFiles { found, files, names })
+        Ok(ParsedFiles {
+            found,
+            files,
+            names,
+        })
     }
 }
 
@@ -243,8 +289,13 @@ fn names(host: &Host, command: &Command) -> Result<BTreeSet<String>, Error> {
     let (program, _) = program::read(host, command, &[])?;
     let steps = program.steps.iter().map(|step| step.to.as_path());
     let typed = [Path::new(&command.program)];
-    let named = typed.into_iter().chain(steps).filter_map(|path| path.file_name());
-    Ok(named.map(|name| name.to_string_lossy().into_owned()).collect())
+    let named = typed
+        .into_iter()
+        .chain(steps)
+        .filter_map(|path| path.file_name());
+    Ok(named
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect())
 }
 
 /// Returns the layers of the settings that `keep` accepts. In a file, settings for this program precede those for all.
@@ -255,8 +306,15 @@ fn in_order(
     keep: &dyn Fn(&Setting) -> bool,
 ) -> Layers {
     let mut settings = Layers::default();
-    let mut add =
-        |layer: &Layer| settings.add(layer.iter().filter(|setting| keep(setting)).cloned().collect());
+    let mut add = |layer: &Layer| {
+        settings.add(
+            layer
+                .iter()
+                .filter(|setting| keep(setting))
+                .cloned()
+                .collect(),
+        )
+    };
     let of_files = files.iter().map(|file| &file.layer);
     add(&given
         .iter()
@@ -267,8 +325,14 @@ fn in_order(
         .collect());
     given.iter().for_each(&mut add);
     for file in files {
-        let of_program = file.programs.iter().filter(|(name, _)| names.contains(name));
-        of_program.map(|(_, layer)| layer).chain([&file.layer]).for_each(&mut add);
+        let of_program = file
+            .programs
+            .iter()
+            .filter(|(name, _)| names.contains(name));
+        of_program
+            .map(|(_, layer)| layer)
+            .chain([&file.layer])
+            .for_each(&mut add);
     }
     settings
 }
@@ -293,8 +357,11 @@ fn distrusted<'f>(
 ) -> Option<(&'f files::Source, BTreeSet<String>)> {
     let source = found.project()?;
     let is_proposed = |setting: &&Setting| setting.needs_trust() && setting.stands_in(&source.path);
-    let keys: BTreeSet<String> =
-        settings.iter().filter(is_proposed).map(|setting| setting.key.name()).collect();
+    let keys: BTreeSet<String> = settings
+        .iter()
+        .filter(is_proposed)
+        .map(|setting| setting.key.name())
+        .collect();
     if keys.is_empty() {
         return None;
     }
@@ -304,9 +371,10 @@ fn distrusted<'f>(
 
 fn variables(settings: &Layers) -> Diff {
     let change = |setting: &Setting| match (&setting.key, &setting.value) {
-        (Key::Variable(name), Value::Variable(value)) => {
-            Some(Change { name: name.into(), value: value.as_ref().map(Into::into) })
-        }
+        (Key::Variable(name), Value::Variable(value)) => Some(Change {
+            name: name.into(),
+            value: value.as_ref().map(Into::into),
+        }),
         _ => None,
     };
     Diff(settings.iter().filter_map(change).collect())
@@ -316,19 +384,29 @@ impl Settings {
     /// Turns settings into requirements and conditions.
     fn add_demands(&mut self) -> Result<(), Error> {
         for setting in self.layers.iter() {
-            let demands =
-                if setting.is_of_start { &mut self.demands } else { &mut self.demands_on_gpu_programs };
+            let demands = if setting.is_of_start {
+                &mut self.demands
+            } else {
+                &mut self.demands_on_gpu_programs
+            };
             let by = setting.from.asker();
             let (name, want) = match (&setting.key, &setting.value) {
                 (Key::Requires(name), Value::Range(_)) if name == TOOLKIT => continue,
-                (Key::Requires(name), Value::Range(range)) => match demand_on_machine(name, range) {
-                    Some(demand) => {
-                        let condition = Condition { demand, by, only_with_gpu: false, is_advice: false };
-                        demands.conditions.push(condition);
-                        continue;
+                (Key::Requires(name), Value::Range(range)) => {
+                    match demand_on_machine(name, range) {
+                        Some(demand) => {
+                            let condition = Condition {
+                                demand,
+                                by,
+                                only_with_gpu: false,
+                                is_advice: false,
+                            };
+                            demands.conditions.push(condition);
+                            continue;
+                        }
+                        None => (name, Want::Within(range.clone())),
                     }
-                    None => (name, Want::Within(range.clone())),
-                },
+                }
                 (Key::Prefer(name), Value::Range(range)) => (name, Want::Preferred(range.clone())),
                 (Key::Pin(name), Value::Version(version)) => {
                     (name, Want::Pinned(PinnedTo::Version(*version)))
@@ -340,7 +418,9 @@ impl Settings {
                 }
                 _ => continue,
             };
-            demands.requirements.push(Requirement::wished(name, want, by));
+            demands
+                .requirements
+                .push(Requirement::wished(name, want, by));
         }
         Ok(())
     }
@@ -350,7 +430,11 @@ impl Settings {
         let path = files::lock(&self.host, self.project.as_deref());
         let is_there = self.host.lstat(&path).is_ok();
         self.watched.insert(path);
-        let says = |flag| self.layers.get(&Key::Locked).any(|setting| setting.value == Value::Flag(flag));
+        let says = |flag| {
+            self.layers
+                .get(&Key::Locked)
+                .any(|setting| setting.value == Value::Flag(flag))
+        };
         says(true) || is_there && !says(false)
     }
 
@@ -365,14 +449,22 @@ impl Settings {
             family.name = words.family(&family.name).ok_or_else(unknown)?.to_owned();
         }
         let (requirements, conditions) = lock.asks(&path);
-        let is_of_start = self.layers.get(&Key::Locked).any(|setting| setting.is_of_start);
-        let demands = if is_of_start { &mut self.demands } else { &mut self.demands_on_gpu_programs };
+        let is_of_start = self
+            .layers
+            .get(&Key::Locked)
+            .any(|setting| setting.is_of_start);
+        let demands = if is_of_start {
+            &mut self.demands
+        } else {
+            &mut self.demands_on_gpu_programs
+        };
         demands.requirements.extend(requirements);
         demands.conditions.extend(conditions);
         self.watched.insert(path);
         // Variables are part of the key of a kept start already.
         let is_of_file = |setting: &Setting| matches!(setting.from, SettingPlace::File { .. });
-        self.depends_on_directory = self.project.is_none() && self.layers.get(&Key::Locked).any(is_of_file);
+        self.depends_on_directory =
+            self.project.is_none() && self.layers.get(&Key::Locked).any(is_of_file);
         Ok(())
     }
 
@@ -380,7 +472,11 @@ impl Settings {
     pub fn read(&self, command: &Command) -> Result<(Program, Searcher<'_>), Error> {
         let host = &self.host;
         let uses = self.layers.words(&Key::Uses);
-        let from = self.layers.get(&Key::Uses).next().map(|setting| &setting.from);
+        let from = self
+            .layers
+            .get(&Key::Uses)
+            .next()
+            .map(|setting| &setting.from);
         match (program::read(host, command, &uses), from) {
             (
                 Err(Error::NoSuchPackage { sites, .. }),
@@ -389,7 +485,10 @@ impl Settings {
             (
                 Err(error @ Error::NoSuchPackage { .. }),
                 Some(place @ (SettingPlace::Variable(_) | SettingPlace::File { .. })),
-            ) => Err(Error::Setting(Box::new(BadPackage { place: place.clone(), error }))),
+            ) => Err(Error::Setting(Box::new(BadPackage {
+                place: place.clone(),
+                error,
+            }))),
             (read, _) => read,
         }
     }
@@ -397,22 +496,47 @@ impl Settings {
     /// Adds the demands to those of the program itself. A program that cannot be pinned ignores demands of files and
     /// variables; an option for it is an error.
     pub fn apply(&self, program: &mut Program) -> Result<(), Error> {
-        let lost = program.loss.clone().map(|(wrapper, loss)| Note::LosesEnvironment { wrapper, loss });
+        let lost = program
+            .loss
+            .clone()
+            .map(|(wrapper, loss)| Note::LosesEnvironment { wrapper, loss });
         if let Some(note) = lost.as_ref().or_else(|| program.cannot_be_pinned()) {
-            let option = self.layers.iter().find_map(|setting| match (&setting.key, &setting.from) {
-                (Key::Pin(_) | Key::Requires(_) | Key::Locked, SettingPlace::Option(name)) => Some(*name),
-                _ => None,
-            });
+            let option =
+                self.layers
+                    .iter()
+                    .find_map(|setting| match (&setting.key, &setting.from) {
+                        (
+                            Key::Pin(_) | Key::Requires(_) | Key::Locked,
+                            SettingPlace::Option(name),
+                        ) => Some(*name),
+                        _ => None,
+                    });
             return match option {
-                Some(option) => Err(Error::NotPinned { option, why: NotPinnable::boxed(note, program) }),
+                Some(option) => Err(Error::NotPinned {
+                    option,
+                    why: NotPinnable::boxed(note, program),
+                }),
                 None => Ok(()),
             };
         }
         // Files and images may demand a driver and still start `ls` without one.
         let is_gpu_program = self.purpose == Purpose::Project
-            || program.requirements.iter().chain(&self.demands.requirements).any(Requirement::is_wish);
-        for demands in [Some(&self.demands), Some(&self.demands_on_gpu_programs).filter(|_| is_gpu_program)] {
-            let Some(Demands { requirements, conditions }) = demands else { continue };
+            || program
+                .requirements
+                .iter()
+                .chain(&self.demands.requirements)
+                .any(Requirement::is_wish);
+        for demands in [
+            Some(&self.demands),
+            Some(&self.demands_on_gpu_programs).filter(|_| is_gpu_program),
+        ] {
+            let Some(Demands {
+                requirements,
+                conditions,
+            }) = demands
+            else {
+                continue;
+            };
             program.requirements.extend(requirements.iter().cloned());
             program.conditions.extend(conditions.iter().cloned());
         }
@@ -433,9 +557,19 @@ fn demand_on_machine(name: &str, range: &Range) -> Option<Demand> {
 /// Returns the real path of a pinned directory, or of the directory of a pinned file.
 fn pinned_directory(host: &Host, path: &Path, setting: &Setting) -> Result<PathBuf, Error> {
     let path = host.absolute(path);
-    let directory = if host.is_file(&path) { path.parent() } else { Some(path.as_path()) };
+    let directory = if host.is_file(&path) {
+        path.parent()
+    } else {
+        Some(path.as_path())
+    };
     let real = directory.and_then(|directory| host.canonical(directory).ok());
     real.filter(|real| host.is_directory(real)).ok_or_else(|| {
-        setting.from.fault(FaultKind::NoDirectory { key: setting.key.name(), path: path.clone() }).into()
+        setting
+            .from
+            .fault(FaultKind::NoDirectory {
+                key: setting.key.name(),
+                path: path.clone(),
+            })
+            .into()
     })
 }

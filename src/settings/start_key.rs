@@ -77,8 +77,16 @@ const VARIABLES: &[(&str, Option<&[u8]>)] = &[
 const PATH: Option<&[u8]> = Some(b"");
 /// The beginnings of the variables that the loader and NVIDIA's libraries read, which a proof depends on. `NVIDIA_REQUIRE_*`
 /// is among them.
-const REACH_LIBRARIES: [&str; 8] =
-    ["CUBLAS", "CUDA_", "CUDNN_", "GLIBC_TUNABLES", "LD_", "MALLOC_", "NCCL_", "NVIDIA_"];
+const REACH_LIBRARIES: [&str; 8] = [
+    "CUBLAS",
+    "CUDA_",
+    "CUDNN_",
+    "GLIBC_TUNABLES",
+    "LD_",
+    "MALLOC_",
+    "NCCL_",
+    "NVIDIA_",
+];
 
 /// Returns the key of starting `program` for a build or not, the file that PATH gives for the command; none if the own binary is unknown.
 pub fn start_key(host: &Host, program: &Path, command: &Command, is_build: bool) -> Option<Key> {
@@ -89,9 +97,12 @@ pub fn start_key(host: &Host, program: &Path, command: &Command, is_build: bool)
         is_build || significant.directory || program.is_relative() || has_relative_paths(host);
     let mut key = Key::new();
     let mut part = |value: Option<&[u8]>| key.push(value);
-    for number in
-        [own.id.device, own.id.inode, own.modified.0.cast_unsigned(), own.modified.1.cast_unsigned()]
-    {
+    for number in [
+        own.id.device,
+        own.id.inode,
+        own.modified.0.cast_unsigned(),
+        own.modified.1.cast_unsigned(),
+    ] {
         part(Some(&number.to_le_bytes()));
     }
     part(Some(&host.uid.to_le_bytes()));
@@ -117,7 +128,11 @@ pub fn start_key(host: &Host, program: &Path, command: &Command, is_build: bool)
     }
     part(is_build.then_some(&[][..]));
     // The project's file depends on the current directory.
-    part(files::nearest(host).as_deref().map(|path| path.as_os_str().as_bytes()));
+    part(
+        files::nearest(host)
+            .as_deref()
+            .map(|path| path.as_os_str().as_bytes()),
+    );
     // A trace keeps the audit module loaded; the file that it writes to does not matter.
     part(host.env.non_empty(variables::TRACE).map(|_| &[][..]));
     for name in wrapper_variables().filter(|_| significant.wrapper) {
@@ -126,7 +141,11 @@ pub fn start_key(host: &Host, program: &Path, command: &Command, is_build: bool)
     if significant.wrapper {
         // A shell without arguments reads commands from its input; bash imports functions from the environment.
         part(Some(&[u8::from(is_at_terminal())]));
-        for (name, value) in host.env.iter().filter(|(name, _)| name.as_bytes().starts_with(b"BASH_FUNC_")) {
+        for (name, value) in host
+            .env
+            .iter()
+            .filter(|(name, _)| name.as_bytes().starts_with(b"BASH_FUNC_"))
+        {
             part(Some(name.as_bytes()));
             part(Some(value.as_bytes()));
         }
@@ -141,14 +160,18 @@ pub fn decides(name: &str) -> bool {
 
 /// True if a variable may change the behaviour of libraries.
 pub fn reaches_libraries(name: &OsStr) -> bool {
-    REACH_LIBRARIES.iter().any(|beginning| name.as_bytes().starts_with(beginning.as_bytes()))
+    REACH_LIBRARIES
+        .iter()
+        .any(|beginning| name.as_bytes().starts_with(beginning.as_bytes()))
 }
 
 /// True if a variable holds a path that is relative to the current directory. An empty variable holds no path, except
 /// `PATH`, where it means the current directory.
 fn has_relative_paths(host: &Host) -> bool {
     VARIABLES.iter().any(|(name, separators)| {
-        let (Some(separators), Some(value)) = (separators, host.env.get(name)) else { return false };
+        let (Some(separators), Some(value)) = (separators, host.env.get(name)) else {
+            return false;
+        };
         let mut parts = value.as_bytes().split(|byte| separators.contains(byte));
         (*name == "PATH" || !value.is_empty()) && parts.any(depends_on_directory)
     })

@@ -39,7 +39,9 @@ pub fn name(real: &Path, bytes: &[u8]) -> String {
 }
 
 pub fn is_allowed(host: &Host, path: &Path, bytes: &[u8]) -> bool {
-    let (Some(directory), Ok(real)) = (directory(host), real(host, path)) else { return false };
+    let (Some(directory), Ok(real)) = (directory(host), real(host, path)) else {
+        return false;
+    };
     // Only a content that an approval has: another user may have linked the name to another file of ours.
     let approval = storage::read(host, &directory, &name(&real, bytes));
     approval.is_some_and(|path| path == real.as_os_str().as_bytes())
@@ -47,7 +49,9 @@ pub fn is_allowed(host: &Host, path: &Path, bytes: &[u8]) -> bool {
 
 /// Returns the paths that `is_allowed` depends on.
 pub fn watched(host: &Host, path: &Path, bytes: &[u8]) -> Vec<PathBuf> {
-    let (Some(directory), Ok(real)) = (directory(host), real(host, path)) else { return Vec::new() };
+    let (Some(directory), Ok(real)) = (directory(host), real(host, path)) else {
+        return Vec::new();
+    };
     vec![directory.join(name(&real, bytes)), directory]
 }
 
@@ -56,7 +60,12 @@ pub fn allow(host: &Host, path: &Path, bytes: &[u8]) -> Result<()> {
     let real = real(host, path)?;
     // Earlier content of the file is no longer allowed.
     revoke(host, &real)?;
-    storage::deliver(host, &directory, &name(&real, bytes), real.as_os_str().as_bytes())
+    storage::deliver(
+        host,
+        &directory,
+        &name(&real, bytes),
+        real.as_os_str().as_bytes(),
+    )
 }
 
 /// Returns true if the file was allowed. The file itself may be gone.
@@ -75,9 +84,15 @@ pub fn revoke(host: &Host, path: &Path) -> Result<bool> {
 pub fn list(host: &Host) -> Vec<Allowed> {
     let is_current = |file: &Path, path: &Path| {
         let bytes = files::read(host, path).ok().flatten();
-        bytes.is_some_and(|bytes| file.file_name().is_some_and(|allowed| *allowed == *name(path, &bytes)))
+        bytes.is_some_and(|bytes| {
+            file.file_name()
+                .is_some_and(|allowed| *allowed == *name(path, &bytes))
+        })
     };
-    let allowed = |(file, path): (PathBuf, PathBuf)| Allowed { is_current: is_current(&file, &path), path };
+    let allowed = |(file, path): (PathBuf, PathBuf)| Allowed {
+        is_current: is_current(&file, &path),
+        path,
+    };
     let mut list: Vec<Allowed> = entries(host).into_iter().map(allowed).collect();
     list.sort();
     list
@@ -85,11 +100,20 @@ pub fn list(host: &Host) -> Vec<Allowed> {
 
 /// Returns every stored approval, and the path that it allows.
 fn entries(host: &Host) -> Vec<(PathBuf, PathBuf)> {
-    let Some(directory) = directory(host) else { return Vec::new() };
-    let names = host.list(&directory).unwrap_or_default().into_iter().map(|entry| entry.name);
+    let Some(directory) = directory(host) else {
+        return Vec::new();
+    };
+    let names = host
+        .list(&directory)
+        .unwrap_or_default()
+        .into_iter()
+        .map(|entry| entry.name);
     let entry = |name: std::ffi::OsString| {
         let bytes = storage::read(host, &directory, name.to_str()?)?;
-        Some((directory.join(&name), PathBuf::from(std::ffi::OsString::from_vec(bytes))))
+        Some((
+            directory.join(&name),
+            PathBuf::from(std::ffi::OsString::from_vec(bytes)),
+        ))
     };
     names.filter_map(entry).collect()
 }

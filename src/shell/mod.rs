@@ -12,5 +12,12 @@ pub fn hook(shell: Shell, is_quiet: bool) -> String {
         Shell::Zsh => include_str!("hook.zsh"),
         Shell::Fish => include_str!("hook.fish"),
     };
-    script.replace("hook --check", if is_quiet { "hook --quiet --check" } else { "hook --check" })
+    script.replace(
+        "hook --check",
+        if is_quiet {
+            "hook --quiet --check"
+        } else {
+            "hook --check"
+        },
+    )
 }

@@ -20,21 +20,36 @@ const FILES: [(&str, &str); 3] = [
 ];
 
 /// The shells, by the names of their files.
-pub const SHELLS: [(&str, Shell); 3] = [("bash", Shell::Bash), ("zsh", Shell::Zsh), ("fish", Shell::Fish)];
+pub const SHELLS: [(&str, Shell); 3] = [
+    ("bash", Shell::Bash),
+    ("zsh", Shell::Zsh),
+    ("fish", Shell::Fish),
+];
 
 /// Leads the shell to our start-up files by its environment, and returns its arguments.
 pub fn prepare(host: &Host, shell: Shell, env: &mut Environment) -> Result<Vec<OsString>, NoPlace> {
     if shell == Shell::Fish {
-        return Ok(vec!["--init-command".into(), format!("eval ${PLAN}; set -e {PLAN}").into()]);
+        return Ok(vec![
+            "--init-command".into(),
+            format!("eval ${PLAN}; set -e {PLAN}").into(),
+        ]);
     }
-    let (variable, file) = if shell == Shell::Zsh { ("ZDOTDIR", "") } else { ("BASH_ENV", "bashrc") };
+    let (variable, file) = if shell == Shell::Zsh {
+        ("ZDOTDIR", "")
+    } else {
+        ("BASH_ENV", "bashrc")
+    };
     let path = publish(host)?.join(file);
     let own = env.get(variable).map(ToOwned::to_owned);
     env.set(variable, path.components().as_path().as_os_str());
     if let Some(own) = own {
         env.set(OWN, own);
     }
-    Ok(if shell == Shell::Bash { vec!["--rcfile".into(), path.into()] } else { Vec::new() })
+    Ok(if shell == Shell::Bash {
+        vec!["--rcfile".into(), path.into()]
+    } else {
+        Vec::new()
+    })
 }
 
 /// Writes our start-up files, and returns their directory.

@@ -18,9 +18,16 @@ pub(super) fn cautions(picks: &[&Installation], world: &World<'_>) -> Vec<Cautio
     let mut cautions = left_out(world);
     for installation in picks {
         let gpus = gpus::without_code(installation, world).into_iter();
-        cautions.extend(gpus.map(|gpu| Caution::NoCode { of: installation.title(), gpu }));
+        cautions.extend(gpus.map(|gpu| Caution::NoCode {
+            of: installation.title(),
+            gpu,
+        }));
     }
-    cautions.extend(picks.iter().flat_map(|installation| compiled_first(installation, picks, world)));
+    cautions.extend(
+        picks
+            .iter()
+            .flat_map(|installation| compiled_first(installation, picks, world)),
+    );
     cautions.extend(bad_together(picks, world));
     cautions.extend(cannot_compile(picks, world));
     cautions
@@ -30,26 +37,41 @@ pub(super) fn cautions(picks: &[&Installation], world: &World<'_>) -> Vec<Cautio
 fn left_out(world: &World<'_>) -> Vec<Caution> {
     let mut cautions = Vec::new();
     for condition in &world.program.conditions {
-        let Some(code) = own_code(condition) else { continue };
-        let known = world.inventory.visible_gpus().filter_map(|gpu| Some((&gpu.model, gpu.capability?)));
+        let Some(code) = own_code(condition) else {
+            continue;
+        };
+        let known = world
+            .inventory
+            .visible_gpus()
+            .filter_map(|gpu| Some((&gpu.model, gpu.capability?)));
         let (served, left): (Vec<_>, Vec<_>) = known.partition(|(_, gpu)| serves(code, *gpu));
         let by = || condition.by.name.clone();
         if served.is_empty() && !left.is_empty() {
             let gpu = |(model, gpu): &(&String, _)| format!("{model} (compute capability {gpu})");
-            cautions.push(Caution::Unserved { by: by(), gpus: left.iter().map(gpu).collect() });
+            cautions.push(Caution::Unserved {
+                by: by(),
+                gpus: left.iter().map(gpu).collect(),
+            });
             continue;
         }
-        cautions.extend(left.into_iter().map(|(model, capability)| Caution::LeavesOut {
-            gpu: model.clone(),
-            capability,
-            by: by(),
-        }));
+        cautions.extend(
+            left.into_iter()
+                .map(|(model, capability)| Caution::LeavesOut {
+                    gpu: model.clone(),
+                    capability,
+                    by: by(),
+                }),
+        );
     }
     cautions.dedup();
     cautions
 }
 
-fn compiled_first(installation: &Installation, picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {
+fn compiled_first(
+    installation: &Installation,
+    picks: &[&Installation],
+    world: &World<'_>,
+) -> Vec<Caution> {
     // A library without any machine code is meant to be compiled.
     if !installation.serves.values().any(|code| *code == Code::Sass) {
         return Vec::new();
@@ -62,15 +84,27 @@ fn compiled_first(installation: &Installation, picks: &[&Installation], world: &
         None => installation.cuda == Some(driver.major),
     });
     let caution = |gpu: ComputeCapability| match older_driver {
-        Some(driver) => Caution::OnlyPtxAndOlderDriver { of: installation.title(), gpu, driver },
-        None => Caution::OnlyPtx { of: installation.title(), gpu },
+        Some(driver) => Caution::OnlyPtxAndOlderDriver {
+            of: installation.title(),
+            gpu,
+            driver,
+        },
+        None => Caution::OnlyPtx {
+            of: installation.title(),
+            gpu,
+        },
     };
-    gpus::only_ptx(installation, world).into_iter().map(caution).collect()
+    gpus::only_ptx(installation, world)
+        .into_iter()
+        .map(caution)
+        .collect()
 }
 
 /// Returns the visible GPUs for which an NVRTC of the program does not compile: a picked one, or one in a package.
 fn cannot_compile(picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {
-    let World { program, inventory, .. } = world;
+    let World {
+        program, inventory, ..
+    } = world;
     let is_in_package = |installation: &&Installation| {
         let mut packages = program.packages.iter();
         installation.origin == Origin::Bundled
@@ -82,15 +116,30 @@ fn cannot_compile(picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {
     all.dedup_by_key(|installation| &installation.directory);
     let gpus: BTreeSet<ComputeCapability> = inventory.capabilities().collect();
     let mut cautions = Vec::new();
-    for (installation, gpu) in all.iter().flat_map(|one| gpus.iter().map(move |gpu| (one, *gpu))) {
-        let known = catalog::architectures().iter().find(|known| known.capability == gpu);
-        let (Some(known), Some(version)) = (known, installation.version) else { continue };
-        let version =
-            CudaVersion { major: version.major(), minor: version.numbers().get(1).copied().unwrap_or(0) };
-        let fits = version >= known.cuda[0] && known.cuda.get(1).is_none_or(|last| version <= *last);
-        let asked = program.requirements.iter().find(|requirement| requirement.family == COMPILER);
+    for (installation, gpu) in all
+        .iter()
+        .flat_map(|one| gpus.iter().map(move |gpu| (one, *gpu)))
+    {
+        let known = catalog::architectures()
+            .iter()
+            .find(|known| known.capability == gpu);
+        let (Some(known), Some(version)) = (known, installation.version) else {
+            continue;
+        };
+        let version = CudaVersion {
+            major: version.major(),
+            minor: version.numbers().get(1).copied().unwrap_or(0),
+        };
+        let fits =
+            version >= known.cuda[0] && known.cuda.get(1).is_none_or(|last| version <= *last);
+        let asked = program
+            .requirements
+            .iter()
+            .find(|requirement| requirement.family == COMPILER);
         let is_own = matches!(installation.origin, Origin::Bundled | Origin::Wheel);
-        let by = asked.filter(|_| is_own).map(|requirement| requirement.by.name.clone());
+        let by = asked
+            .filter(|_| is_own)
+            .map(|requirement| requirement.by.name.clone());
         let (of, cuda) = (installation.title(), known.cuda.clone());
         cautions.extend((!fits).then_some(Caution::CannotCompile { of, gpu, cuda, by }));
     }
@@ -100,19 +149,31 @@ fn cannot_compile(picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {
 fn bad_together(picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {
     let gpus: Vec<ComputeCapability> = world.inventory.capabilities().collect();
     let caution = |row: &Combination| {
-        let of = picks.iter().filter(|pick| row.families().any(|family| family == pick.family));
+        let of = picks
+            .iter()
+            .filter(|pick| row.families().any(|family| family == pick.family));
         Caution::Combination {
             of: of.map(|installation| installation.title()).collect(),
             effect: row.effect.clone(),
             remedy: row.remedy.clone(),
         }
     };
-    knowledge().bad_combinations(&versions(picks.iter().copied()), &gpus).map(caution).collect()
+    knowledge()
+        .bad_combinations(&versions(picks.iter().copied()), &gpus)
+        .map(caution)
+        .collect()
 }
 
 /// Returns the number of bad combinations that an installation adds to those of the picks so far.
-pub(super) fn bad_with(installation: &Installation, done: &[Picked<'_>], world: &World<'_>) -> usize {
-    let Some(version) = installation.version.filter(|_| knowledge().may_be_bad(&installation.family)) else {
+pub(super) fn bad_with(
+    installation: &Installation,
+    done: &[Picked<'_>],
+    world: &World<'_>,
+) -> usize {
+    let Some(version) = installation
+        .version
+        .filter(|_| knowledge().may_be_bad(&installation.family))
+    else {
         return 0;
     };
     let mut versions = versions(done.iter().map(|picked| picked.installation));
@@ -124,11 +185,15 @@ pub(super) fn bad_with(installation: &Installation, done: &[Picked<'_>], world: 
 }
 
 /// Returns the version of each family: the one that was picked first, which has the newer SONAME.
-fn versions<'c>(installations: impl Iterator<Item = &'c Installation>) -> BTreeMap<&'c str, Version> {
+fn versions<'c>(
+    installations: impl Iterator<Item = &'c Installation>,
+) -> BTreeMap<&'c str, Version> {
     let mut versions = BTreeMap::new();
     for installation in installations {
         if let Some(version) = installation.version {
-            versions.entry(installation.family.as_str()).or_insert(version);
+            versions
+                .entry(installation.family.as_str())
+                .or_insert(version);
         }
     }
     versions

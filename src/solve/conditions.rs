@@ -21,10 +21,18 @@ pub(super) fn broken(world: &World<'_>) -> Vec<Broken> {
     let has = MachineFacts {
         driver: driver.map(|driver| driver.version),
         cuda: driver.and_then(|driver| driver.cuda),
-        gpus: inventory.visible_gpus().map(|gpu| (gpu.model.clone(), gpu.capability)).collect(),
+        gpus: inventory
+            .visible_gpus()
+            .map(|gpu| (gpu.model.clone(), gpu.capability))
+            .collect(),
     };
     let conditions = world.program.conditions.iter().filter(is_broken);
-    conditions.map(|condition| Broken { condition: condition.clone(), has: has.clone() }).collect()
+    conditions
+        .map(|condition| Broken {
+            condition: condition.clone(),
+            has: has.clone(),
+        })
+        .collect()
 }
 
 fn holds(demand: &Demand, inventory: &Inventory) -> Option<bool> {
@@ -39,13 +47,17 @@ fn holds(demand: &Demand, inventory: &Inventory) -> Option<bool> {
         },
         // The solver judges the picks by it.
         Demand::Cuda(_) => Some(true),
-        Demand::Gpu(range) => every_gpu(inventory, |gpu| Some(range.allows(&gpu.capability?.version()))),
-        Demand::Brand { name, is_not } => {
-            every_gpu(inventory, |gpu| Some((brand(&gpu.model)? == name) != *is_not))
-        }
+        Demand::Gpu(range) => every_gpu(inventory, |gpu| {
+            Some(range.allows(&gpu.capability?.version()))
+        }),
+        Demand::Brand { name, is_not } => every_gpu(inventory, |gpu| {
+            Some((brand(&gpu.model)? == name) != *is_not)
+        }),
         Demand::Code(code) => {
-            let gpus: Vec<ComputeCapability> =
-                inventory.visible_gpus().map(|gpu| gpu.capability).collect::<Option<_>>()?;
+            let gpus: Vec<ComputeCapability> = inventory
+                .visible_gpus()
+                .map(|gpu| gpu.capability)
+                .collect::<Option<_>>()?;
             (!gpus.is_empty()).then(|| gpus.iter().any(|gpu| serves(code, *gpu)))
         }
         Demand::Any(alternatives) if alternatives.is_empty() => Some(true),
@@ -73,7 +85,11 @@ fn without_driver(inventory: &Inventory) -> Option<bool> {
 
 fn every_gpu(inventory: &Inventory, holds: impl Fn(&Gpu) -> Option<bool>) -> Option<bool> {
     if inventory.visible_gpus().next().is_none() {
-        return if inventory.gpus_hidden { Some(false) } else { without_driver(inventory) };
+        return if inventory.gpus_hidden {
+            Some(false)
+        } else {
+            without_driver(inventory)
+        };
     }
     all(inventory.visible_gpus().map(holds))
 }
@@ -88,5 +104,8 @@ fn brand(model: &str) -> Option<&'static str> {
         ("Tesla", "tesla"),
         ("GRID", "grid"),
     ];
-    brands.iter().find(|(word, _)| model.contains(word)).map(|(_, brand)| *brand)
+    brands
+        .iter()
+        .find(|(word, _)| model.contains(word))
+        .map(|(_, brand)| *brand)
 }

@@ -12,7 +12,9 @@ use super::world::World;
 use crate::catalog::{Family, knowledge};
 use crate::formats::symbols::Symbol;
 use crate::host::FileId;
-use crate::inventory::{Installation, Inventory, Member, Origin, Problem, RpathDirectory, WritablePath};
+use crate::inventory::{
+    Installation, Inventory, Member, Origin, Problem, RpathDirectory, WritablePath,
+};
 use crate::program::{Before, Demand, Need, PinnedTo, Program, Requirement, Want};
 use crate::version::{DriverVersion, Version};
 
@@ -55,15 +57,26 @@ pub(super) fn judge(
     forced: &[Forced],
     world: &World<'_>,
 ) -> Result<(), Reason> {
-    if let Some(reason) = RULES.iter().find_map(|rule| rule(slot, installation, world)) {
+    if let Some(reason) = RULES
+        .iter()
+        .find_map(|rule| rule(slot, installation, world))
+    {
         return Err(reason);
     }
-    if let Some(other) = forced.iter().find(|forced| !installation.has_file(forced.file)) {
-        return Err(Reason::LoaderTakesAnother { directory: other.directory.clone(), by: other.by.clone() });
+    if let Some(other) = forced
+        .iter()
+        .find(|forced| !installation.has_file(forced.file))
+    {
+        return Err(Reason::LoaderTakesAnother {
+            directory: other.directory.clone(),
+            by: other.by.clone(),
+        });
     }
     let is_forced = !forced.is_empty();
     if let Some(open) = open(installation, world.program) {
-        let main = installation.member(&slot.family.main).or_else(|| installation.files.first());
+        let main = installation
+            .member(&slot.family.main)
+            .or_else(|| installation.files.first());
         let is_mapped = main.is_some_and(|member| world.policy.mapped.contains(&member.id));
         if !is_forced && !is_mapped && !is_given(slot, installation, world.inventory) {
             return Err(Reason::Writable { open: open.clone() });
@@ -78,7 +91,10 @@ pub(super) fn judge(
 /// Returns the files that requesters' own search paths lead to, each once, in the order of requirements.
 pub(super) fn forced(requirements: &[Requirement], inventory: &Inventory) -> Vec<Forced> {
     let mut found: Vec<Forced> = Vec::new();
-    for forced in requirements.iter().filter_map(|requirement| forced_by(requirement, inventory)) {
+    for forced in requirements
+        .iter()
+        .filter_map(|requirement| forced_by(requirement, inventory))
+    {
         if found.iter().all(|known| known.file != forced.file) {
             found.push(forced);
         }
@@ -90,7 +106,11 @@ pub(super) fn forced_by(requirement: &Requirement, inventory: &Inventory) -> Opt
     let name = requirement.named()?;
     requirement.search_first.iter().find_map(|first| {
         let file = inventory.file_in(&first.directory, name)?;
-        Some(Forced { file, directory: first.directory.clone(), by: requirement.by.name.clone() })
+        Some(Forced {
+            file,
+            directory: first.directory.clone(),
+            by: requirement.by.name.clone(),
+        })
     })
 }
 
@@ -107,12 +127,21 @@ pub(super) fn searched_first<'s>(
     if member.runpath.is_some() {
         return Vec::new();
     }
-    let own = member.searched.iter().filter(|searched| is_forced || !searched.from_origin);
+    let own = member
+        .searched
+        .iter()
+        .filter(|searched| is_forced || !searched.from_origin);
     let own = own.map(|searched| (searched.directory.as_path(), installation.title()));
     // A name that is only tried is opened at run time, which ends the chain of DT_RPATH.
-    let askers = slot.requirements.iter().filter(|r| r.named().is_some() && r.need != Need::Named);
+    let askers = slot
+        .requirements
+        .iter()
+        .filter(|r| r.named().is_some() && r.need != Need::Named);
     let inherited = askers.flat_map(|requirement| {
-        let of_rpath = requirement.search_first.iter().filter(|first| first.rule == Before::Rpath);
+        let of_rpath = requirement
+            .search_first
+            .iter()
+            .filter(|first| first.rule == Before::Rpath);
         of_rpath.map(|first| (first.directory.as_path(), requirement.by.name.clone()))
     });
     own.chain(inherited).collect()
@@ -126,31 +155,54 @@ fn hijacked(
     inventory: &Inventory,
 ) -> Option<Reason> {
     installation.files.iter().find_map(|member| {
-        let is_own =
-            |searched: &RpathDirectory| installation.directories().any(|place| place == searched.directory);
+        let is_own = |searched: &RpathDirectory| {
+            installation
+                .directories()
+                .any(|place| place == searched.directory)
+        };
         let searched = searched_first(slot, installation, member, is_forced);
-        if searched.is_empty() || member.searched.iter().take_while(|s| s.from_origin).any(is_own) {
+        if searched.is_empty()
+            || member
+                .searched
+                .iter()
+                .take_while(|s| s.from_origin)
+                .any(is_own)
+        {
             return None;
         }
-        own_names(slot.family, installation, member).iter().find_map(|name| {
-            let found = |(directory, by): &(&Path, String)| {
-                Some((inventory.file_in(directory, name)?, directory.to_path_buf(), by.clone()))
-            };
-            let (file, directory, by) = searched.iter().find_map(found)?;
-            (!installation.has_file(file)).then_some(Reason::LoaderTakesAnother { directory, by })
-        })
+        own_names(slot.family, installation, member)
+            .iter()
+            .find_map(|name| {
+                let found = |(directory, by): &(&Path, String)| {
+                    Some((
+                        inventory.file_in(directory, name)?,
+                        directory.to_path_buf(),
+                        by.clone(),
+                    ))
+                };
+                let (file, directory, by) = searched.iter().find_map(found)?;
+                (!installation.has_file(file))
+                    .then_some(Reason::LoaderTakesAnother { directory, by })
+            })
     })
 }
 
 /// Returns the names by which a member asks for others of its own installation: those that it is linked against; and
 /// in a family that opens its own members, any that the main one may try.
 fn own_names(family: &Family, installation: &Installation, member: &Member) -> BTreeSet<String> {
-    let others = || installation.files.iter().filter(|other| other.id != member.id);
+    let others = || {
+        installation
+            .files
+            .iter()
+            .filter(|other| other.id != member.id)
+    };
     let linked = others().filter(|other| member.needed.contains(&other.soname));
     let mut names: BTreeSet<String> = linked.map(|other| other.soname.clone()).collect();
     if family.dlopens_own_members && member.stem == family.main {
         let versions = || [installation.version, installation.shim].into_iter();
-        names.extend(others().flat_map(|other| versions().flat_map(|version| other.view_names(version))));
+        names.extend(
+            others().flat_map(|other| versions().flat_map(|version| other.view_names(version))),
+        );
     }
     names
 }
@@ -167,8 +219,16 @@ pub(super) fn together(
     world: &World<'_>,
 ) -> Result<(), Reason> {
     let are_related = || share_asker || is_linked_against(a, b) || is_linked_against(b, a);
-    if let Some((has, needed)) = a.cuda.zip(b.cuda).filter(|(has, needed)| has != needed && are_related()) {
-        return Err(Reason::OtherCuda { has, needed, by: b.title() });
+    if let Some((has, needed)) = a
+        .cuda
+        .zip(b.cuda)
+        .filter(|(has, needed)| has != needed && are_related())
+    {
+        return Err(Reason::OtherCuda {
+            has,
+            needed,
+            by: b.title(),
+        });
     }
     let reason = driver_floor(a, b)
         .or_else(|| driver_floor(b, a))
@@ -183,43 +243,66 @@ pub(super) fn together(
 fn name(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
     let other = |asked: &str| Reason::OtherName {
         asked: asked.to_owned(),
-        has: installation.member(&slot.family.main).map(|member| member.soname.clone()),
+        has: installation
+            .member(&slot.family.main)
+            .map(|member| member.soname.clone()),
     };
     if !slot.concerns(installation) {
         return Some(other(&slot.names().first().cloned().unwrap_or_default()));
     }
-    let (tried, asked): (Vec<&Requirement>, Vec<&Requirement>) =
-        slot.requirements.iter().filter(|r| r.is_wish()).partition(|r| r.need == Need::Named);
+    let (tried, asked): (Vec<&Requirement>, Vec<&Requirement>) = slot
+        .requirements
+        .iter()
+        .filter(|r| r.is_wish())
+        .partition(|r| r.need == Need::Named);
     if asked.is_empty() {
         let mut tried = tried.into_iter().filter_map(Requirement::named);
         let first = tried.next().filter(|name| !installation.offers(name))?;
         return (!tried.any(|name| installation.offers(name))).then(|| other(first));
     }
-    asked.into_iter().filter_map(Requirement::named).find(|asked| !installation.offers(asked)).map(other)
+    asked
+        .into_iter()
+        .filter_map(Requirement::named)
+        .find(|asked| !installation.offers(asked))
+        .map(other)
 }
 
 /// It is the one that a person has named.
 fn pinned(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
     slot.requirements.iter().find_map(|requirement| {
-        let Want::Pinned(pin) = &requirement.want else { return None };
-        let is_pinned = match pin {
-            PinnedTo::Version(version) => installation.version.is_some_and(|has| has.agrees_with(version)),
-            PinnedTo::Directory(directory) => installation.directories().any(|place| place == directory),
+        let Want::Pinned(pin) = &requirement.want else {
+            return None;
         };
-        (!is_pinned).then(|| Reason::NotThePinned { pin: pin.clone(), by: requirement.by.name.clone() })
+        let is_pinned = match pin {
+            PinnedTo::Version(version) => installation
+                .version
+                .is_some_and(|has| has.agrees_with(version)),
+            PinnedTo::Directory(directory) => {
+                installation.directories().any(|place| place == directory)
+            }
+        };
+        (!is_pinned).then(|| Reason::NotThePinned {
+            pin: pin.clone(),
+            by: requirement.by.name.clone(),
+        })
     })
 }
 
 /// A person allows its version.
 fn allowed(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
     slot.requirements.iter().find_map(|requirement| {
-        let Want::Within(range) = &requirement.want else { return None };
+        let Want::Within(range) = &requirement.want else {
+            return None;
+        };
         let by = requirement.by.name.clone();
         match installation.version {
             _ if range.is_any() => None,
             None => Some(Reason::VersionUnknown { by }),
             Some(version) if range.allows(&version) => None,
-            Some(_) => Some(Reason::OutOfRange { range: range.clone(), by }),
+            Some(_) => Some(Reason::OutOfRange {
+                range: range.clone(),
+                by,
+            }),
         }
     })
 }
@@ -230,12 +313,19 @@ fn locked(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Op
         return None;
     }
     slot.requirements.iter().find_map(|requirement| {
-        let Want::BuildIds(files) = &requirement.want else { return None };
+        let Want::BuildIds(files) = &requirement.want else {
+            return None;
+        };
         let is_other = |member: &&Member| {
-            files.get(&member.soname).is_some_and(|id| member.build_id.as_ref() != Some(id))
+            files
+                .get(&member.soname)
+                .is_some_and(|id| member.build_id.as_ref() != Some(id))
         };
         let file = installation.files.iter().find(is_other)?.soname.clone();
-        Some(Reason::OtherBuild { file, by: requirement.by.name.clone() })
+        Some(Reason::OtherBuild {
+            file,
+            by: requirement.by.name.clone(),
+        })
     })
 }
 
@@ -245,17 +335,28 @@ fn version(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Optio
         let by = requirement.by.name.clone();
         match (&requirement.want, installation.version) {
             (Want::Rest(shim), version) => {
-                let works = slot.family.shim_works_over(installation.soname, Some(*shim), version);
+                let works = slot
+                    .family
+                    .shim_works_over(installation.soname, Some(*shim), version);
                 (!works).then_some(Reason::NotThatVersion { needed: *shim, by })
             }
             (Want::AtLeast(_) | Want::Exactly(_), None) => Some(Reason::VersionUnknown { by }),
             (Want::AtLeast(needed), Some(version)) if version.serves_builds_of(needed) => None,
             (Want::AtLeast(needed), Some(version)) if version.major() == needed.major() => {
-                Some(Reason::TooOld { needed: *needed, by })
+                Some(Reason::TooOld {
+                    needed: *needed,
+                    by,
+                })
             }
-            (Want::AtLeast(needed), Some(_)) => Some(Reason::OtherMajor { needed: *needed, by }),
+            (Want::AtLeast(needed), Some(_)) => Some(Reason::OtherMajor {
+                needed: *needed,
+                by,
+            }),
             (Want::Exactly(needed), Some(version)) => {
-                (!version.agrees_with(needed)).then_some(Reason::NotThatVersion { needed: *needed, by })
+                (!version.agrees_with(needed)).then_some(Reason::NotThatVersion {
+                    needed: *needed,
+                    by,
+                })
             }
             _ => None,
         }
@@ -276,11 +377,14 @@ fn driver(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Op
     let kernel = inventory.driver.as_ref()?.version;
     let Some(version) = installation.version else {
         // Tegra's libcuda.so.1.1 carries no version; it fits where no other installation has the kernel's version.
-        let has_version =
-            |other: &Installation| other.family == "driver" && other.version == Some(kernel.version());
-        let is_only =
-            installation.origin != Origin::Compat && !inventory.installations.iter().any(has_version);
-        return (!is_only).then(|| Reason::VersionUnknown { by: format!("the kernel's driver {kernel}") });
+        let has_version = |other: &Installation| {
+            other.family == "driver" && other.version == Some(kernel.version())
+        };
+        let is_only = installation.origin != Origin::Compat
+            && !inventory.installations.iter().any(has_version);
+        return (!is_only).then(|| Reason::VersionUnknown {
+            by: format!("the kernel's driver {kernel}"),
+        });
     };
     if installation.origin != Origin::Compat {
         return (version != kernel.version()).then_some(Reason::NotTheKernelsDriver { kernel });
@@ -290,7 +394,10 @@ fn driver(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Op
     }
     match &installation.forward_compatibility {
         Some(note) if note.kernel_branches.contains(&kernel.branch()) => None,
-        Some(note) => Some(Reason::CompatOtherBranch { kernel, branches: note.kernel_branches.clone() }),
+        Some(note) => Some(Reason::CompatOtherBranch {
+            kernel,
+            branches: note.kernel_branches.clone(),
+        }),
         None if version.major() > kernel.branch() => None,
         None => Some(Reason::CompatNotNewer { kernel }),
     }
@@ -298,19 +405,29 @@ fn driver(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Op
 
 /// It is complete, of one version, and no file is truncated.
 fn intact(_: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
-    installation.problems.iter().find_map(|problem| match problem {
-        Problem::Missing { stems } => Some(Reason::Incomplete { missing: stems.clone() }),
-        Problem::OtherVersionAmongTheRest { file, version } => {
-            Some(Reason::Mixed { file: file.clone(), version: *version })
-        }
-        Problem::Truncated { file } => Some(Reason::Truncated { file: file.clone() }),
-        _ => None,
-    })
+    installation
+        .problems
+        .iter()
+        .find_map(|problem| match problem {
+            Problem::Missing { stems } => Some(Reason::Incomplete {
+                missing: stems.clone(),
+            }),
+            Problem::OtherVersionAmongTheRest { file, version } => Some(Reason::Mixed {
+                file: file.clone(),
+                version: *version,
+            }),
+            Problem::Truncated { file } => Some(Reason::Truncated { file: file.clone() }),
+            _ => None,
+        })
 }
 
 fn renamed(_: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
-    let is_plain =
-        |member: &Member| member.names.iter().any(|name| name.starts_with(&format!("{}.so", member.stem)));
+    let is_plain = |member: &Member| {
+        member
+            .names
+            .iter()
+            .any(|name| name.starts_with(&format!("{}.so", member.stem)))
+    };
     (installation.origin == Origin::Bundled && !installation.files.iter().any(is_plain))
         .then_some(Reason::Renamed)
 }
@@ -322,19 +439,34 @@ fn cuda_of_asker(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) ->
         .requirements
         .iter()
         .find(|r| r.named().is_some() && r.by.cuda.is_some_and(|cuda| cuda != has))?;
-    Some(Reason::OtherCuda { has, needed: other.by.cuda?, by: other.by.name.clone() })
+    Some(Reason::OtherCuda {
+        has,
+        needed: other.by.cuda?,
+        by: other.by.name.clone(),
+    })
 }
 
 /// A person allows its CUDA: to the minor where that is known.
-fn cuda_that_is_allowed(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Option<Reason> {
+fn cuda_that_is_allowed(
+    slot: &Slot<'_>,
+    installation: &Installation,
+    world: &World<'_>,
+) -> Option<Reason> {
     if slot.family.name == "driver" {
         return None;
     }
     let has = installation.cuda?;
-    let is_cuda = slot.family.version_is_cuda.then_some(installation.version).flatten();
+    let is_cuda = slot
+        .family
+        .version_is_cuda
+        .then_some(installation.version)
+        .flatten();
     world.of_picks.iter().find_map(|condition| {
-        let Demand::Cuda(range) = &condition.demand else { return None };
-        let is_allowed = is_cuda.map_or_else(|| range.allows_some(has), |version| range.allows(&version));
+        let Demand::Cuda(range) = &condition.demand else {
+            return None;
+        };
+        let is_allowed =
+            is_cuda.map_or_else(|| range.allows_some(has), |version| range.allows(&version));
         (!is_allowed).then(|| Reason::CudaOutOfRange {
             has: is_cuda.unwrap_or_else(|| Version::new(&[has])),
             range: range.clone(),
@@ -347,47 +479,83 @@ fn failed_proofs(_: &Slot<'_>, installation: &Installation, world: &World<'_>) -
     let has_failed = |failed: &FailedProof| {
         failed.family == installation.family && failed.directory == installation.directory
     };
-    world.policy.failed_proofs.iter().any(has_failed).then_some(Reason::FailedProof)
+    world
+        .policy
+        .failed_proofs
+        .iter()
+        .any(has_failed)
+        .then_some(Reason::FailedProof)
 }
 
 fn known_bad(_: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
     let why = knowledge().bad_release(&installation.family, &installation.version?)?;
-    Some(Reason::KnownBad { why: why.to_owned() })
+    Some(Reason::KnownBad {
+        why: why.to_owned(),
+    })
 }
 
 /// It exports all symbols that the program's own files import from it.
-fn symbols_of_target(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
-    slot.requirements.iter().find_map(|requirement| match &requirement.want {
-        Want::Symbols(symbols) => lacks(installation, symbols.iter(), || requirement.by.name.clone()),
-        _ => None,
-    })
+fn symbols_of_target(
+    slot: &Slot<'_>,
+    installation: &Installation,
+    _: &World<'_>,
+) -> Option<Reason> {
+    slot.requirements
+        .iter()
+        .find_map(|requirement| match &requirement.want {
+            Want::Symbols(symbols) => {
+                lacks(installation, symbols.iter(), || requirement.by.name.clone())
+            }
+            _ => None,
+        })
 }
 
 fn glibc(_: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Option<Reason> {
     let has = world.inventory.glibc?;
-    let needed = installation.files.iter().filter_map(|member| member.glibc).max()?;
+    let needed = installation
+        .files
+        .iter()
+        .filter_map(|member| member.glibc)
+        .max()?;
     (needed > has).then_some(Reason::NeedsGlibc { needed, has })
 }
 
 /// Returns how another user could have put an installation there, unless it is as safe as the program or a person has
 /// named it. A search path of the program makes a directory its own if those who can change it have the program as well:
 /// builds leave paths below `/tmp` behind. The directory that Python starts in is not its own.
-pub(super) fn open<'c>(installation: &'c Installation, program: &Program) -> Option<&'c WritablePath> {
+pub(super) fn open<'c>(
+    installation: &'c Installation,
+    program: &Program,
+) -> Option<&'c WritablePath> {
     if installation.open.is_empty()
         || installation.is_named
-        || installation.directories().any(|directory| program.is_installed_in(directory))
+        || installation
+            .directories()
+            .any(|directory| program.is_installed_in(directory))
     {
         return None;
     }
-    let is_own = installation.directories().any(|directory| program.own_directories.contains(directory));
-    installation.open.iter().find(|open| !is_own || !program.is_of_owner(open.who))
+    let is_own = installation
+        .directories()
+        .any(|directory| program.own_directories.contains(directory));
+    installation
+        .open
+        .iter()
+        .find(|open| !is_own || !program.is_of_owner(open.who))
 }
 
 /// True if the loader takes this installation in the unchanged environment, for each requested name that it finds.
 fn is_given(slot: &Slot<'_>, installation: &Installation, inventory: &Inventory) -> bool {
     let names = slot.names();
-    let mut given = names.iter().filter_map(|name| inventory.file_given(name)).peekable();
-    let mut preloaded = inventory.search.preload.iter().filter_map(|preload| preload.file);
+    let mut given = names
+        .iter()
+        .filter_map(|name| inventory.file_given(name))
+        .peekable();
+    let mut preloaded = inventory
+        .search
+        .preload
+        .iter()
+        .filter_map(|preload| preload.file);
     preloaded.any(|file| installation.has_file(file))
         || names.is_empty() && installation.loader_gives
         || given.peek().is_some() && given.all(|file| installation.has_file(file))
@@ -402,28 +570,45 @@ fn driver_floor(driver: &Installation, library: &Installation) -> Option<Reason>
     let minor = library.built_for.map(|built| built.minor);
     let floor = knowledge().driver_floor(cuda, minor)?;
     let version: DriverVersion = driver.version?.to_string().parse().ok()?;
-    (version < floor).then_some(Reason::DriverTooOld { cuda, floor, driver: version })
+    (version < floor).then_some(Reason::DriverTooOld {
+        cuda,
+        floor,
+        driver: version,
+    })
 }
 
 fn is_linked_against(installation: &Installation, other: &Installation) -> bool {
-    let needed =
-        |member: &Member| installation.files.iter().any(|asking| asking.needed.contains(&member.soname));
+    let needed = |member: &Member| {
+        installation
+            .files
+            .iter()
+            .any(|asking| asking.needed.contains(&member.soname))
+    };
     other.files.iter().any(needed)
 }
 
 /// Its files export all symbols that they import from each other.
 fn own_symbols(_: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
     installation.files.iter().find_map(|importer| {
-        let imports =
-            installation.files.iter().filter_map(|file| importer.imports.get(&file.soname)).flatten();
-        lacks(installation, imports, || format!("its own {}", importer.soname))
+        let imports = installation
+            .files
+            .iter()
+            .filter_map(|file| importer.imports.get(&file.soname))
+            .flatten();
+        lacks(installation, imports, || {
+            format!("its own {}", importer.soname)
+        })
     })
 }
 
 /// `exporter` exports all symbols that the files of `importer` import from it.
 pub(super) fn lacking(importer: &Installation, exporter: &Installation) -> Option<Reason> {
     let imports = exporter.files.iter().flat_map(|member| {
-        importer.files.iter().filter_map(|file| file.imports.get(&member.soname)).flatten()
+        importer
+            .files
+            .iter()
+            .filter_map(|file| file.imports.get(&member.soname))
+            .flatten()
     });
     lacks(exporter, imports, || importer.title())
 }
@@ -434,8 +619,15 @@ fn lacks<'s>(
     by: impl FnOnce() -> String,
 ) -> Option<Reason> {
     let mut missing = symbols.filter(|symbol| {
-        installation.files.iter().any(|member| member.soname == symbol.file && member.exports.lack(symbol))
+        installation
+            .files
+            .iter()
+            .any(|member| member.soname == symbol.file && member.exports.lack(symbol))
     });
     let first = missing.next()?;
-    Some(Reason::LacksSymbols { count: 1 + missing.count(), first: first.name.clone(), by: by() })
+    Some(Reason::LacksSymbols {
+        count: 1 + missing.count(),
+        first: first.name.clone(),
+        by: by(),
+    })
 }

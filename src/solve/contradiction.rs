@@ -21,15 +21,24 @@ pub(super) fn parts<'a>(world: &World<'a>) -> Vec<Part<'a>> {
     for requirement in world.requirements.iter().copied() {
         let is_of_asker = |part: &&mut Vec<&'a Requirement>| {
             let are_recorded = !requirement.is_by_person() && !part[0].is_by_person();
-            are_recorded && part[0].family == requirement.family && part[0].by.name == requirement.by.name
+            are_recorded
+                && part[0].family == requirement.family
+                && part[0].by.name == requirement.by.name
         };
         match requirements.iter_mut().find(is_of_asker) {
             Some(part) => part.push(requirement),
             None => requirements.push(vec![requirement]),
         }
     }
-    let conditions = world.of_picks.iter().map(|condition| Part::Condition(condition));
-    requirements.into_iter().map(Part::Requirements).chain(conditions).collect()
+    let conditions = world
+        .of_picks
+        .iter()
+        .map(|condition| Part::Condition(condition));
+    requirements
+        .into_iter()
+        .map(Part::Requirements)
+        .chain(conditions)
+        .collect()
 }
 
 impl Part<'_> {
@@ -46,7 +55,10 @@ impl Part<'_> {
             Part::Requirements(requirements) => ContradictionSide {
                 by: requirements[0].by.clone(),
                 family: Some(requirements[0].family.clone()),
-                wants: requirements.iter().map(|requirement| requirement.want.clone()).collect(),
+                wants: requirements
+                    .iter()
+                    .map(|requirement| requirement.want.clone())
+                    .collect(),
                 demand: None,
             },
             Part::Condition(condition) => ContradictionSide {
@@ -74,8 +86,16 @@ pub(super) fn only<'a>(parts: &[Part<'a>], world: &World<'a>) -> World<'a> {
 /// Returns the smallest subset of `suspects` that has no solution; of all parts, if the suspects have one.
 pub(super) fn smallest<'a>(suspects: Vec<Part<'a>>, world: &World<'a>) -> Vec<Part<'a>> {
     let has_none = |parts: &[Part<'a>]| !has_solution(&only(parts, world));
-    let all = if has_none(&suspects) { suspects } else { parts(world) };
-    let mut core = if has_none(&[]) { Vec::new() } else { divide(&[], false, &all, &has_none) };
+    let all = if has_none(&suspects) {
+        suspects
+    } else {
+        parts(world)
+    };
+    let mut core = if has_none(&[]) {
+        Vec::new()
+    } else {
+        divide(&[], false, &all, &has_none)
+    };
     // One part may hide that another is superfluous, so each is tried by itself.
     let mut index = 0;
     while index < core.len() {
@@ -105,7 +125,12 @@ fn divide<'a>(
     }
     let (first, second) = parts.split_at(parts.len() / 2);
     let of_second = divide(&[base, first].concat(), !first.is_empty(), second, has_none);
-    let of_first = divide(&[base, of_second.as_slice()].concat(), !of_second.is_empty(), first, has_none);
+    let of_first = divide(
+        &[base, of_second.as_slice()].concat(),
+        !of_second.is_empty(),
+        first,
+        has_none,
+    );
     [of_first, of_second].concat()
 }
 

@@ -29,28 +29,54 @@ pub(super) fn with<'a>(
     let inventory = world.inventory;
     let mut queue = queue.clone();
     for (name, strictness, search_first) in dependencies(pick) {
-        let slot = Slot::of_dependency(&name, pick.installation, &pick.slot.askers, strictness, search_first);
-        let Some(slot) = slot.filter(|slot| slot.family.name != "driver" || inventory.has_gpu()) else {
+        let slot = Slot::of_dependency(
+            &name,
+            pick.installation,
+            &pick.slot.askers,
+            strictness,
+            search_first,
+        );
+        let Some(slot) = slot.filter(|slot| slot.family.name != "driver" || inventory.has_gpu())
+        else {
             continue;
         };
         let mut wanted = slot.released_by(world.policy);
         wanted.because.insert(done.len());
         let (family, must) = (wanted.family, strictness == Strictness::Must);
-        let offers =
-            |installation: &Installation| installation.family == family.name && installation.offers(&name);
+        let offers = |installation: &Installation| {
+            installation.family == family.name && installation.offers(&name)
+        };
         // A pick that offers the name does not help if a search path leads elsewhere.
-        let forced = if must { constraints::forced(&wanted.requirements, inventory) } else { Vec::new() };
-        let has_forced =
-            |installation: &Installation| forced.iter().all(|forced| installation.has_file(forced.file));
-        if done.iter().any(|picked| offers(picked.installation) && has_forced(picked.installation)) {
+        let forced = if must {
+            constraints::forced(&wanted.requirements, inventory)
+        } else {
+            Vec::new()
+        };
+        let has_forced = |installation: &Installation| {
+            forced
+                .iter()
+                .all(|forced| installation.has_file(forced.file))
+        };
+        if done
+            .iter()
+            .any(|picked| offers(picked.installation) && has_forced(picked.installation))
+        {
             continue;
         }
         // Nor can a second installation be picked in the place of another.
-        let rival = done.iter().position(|picked| is_in_its_place(family, &wanted, picked.installation));
-        let waiting = queue.iter_mut().filter(|slot| slot.family.name == family.name).find(|slot| {
-            slot.soname == wanted.soname
-                || slot.candidates.iter().any(|candidate| offers(candidate.installation))
-        });
+        let rival = done
+            .iter()
+            .position(|picked| is_in_its_place(family, &wanted, picked.installation));
+        let waiting = queue
+            .iter_mut()
+            .filter(|slot| slot.family.name == family.name)
+            .find(|slot| {
+                slot.soname == wanted.soname
+                    || slot
+                        .candidates
+                        .iter()
+                        .any(|candidate| offers(candidate.installation))
+            });
         let due_to = match (rival, waiting) {
             (Some(position), _) if must => Blame::from([position]),
             (None, Some(slot)) if must => {
@@ -79,7 +105,8 @@ pub(super) fn with<'a>(
 
 /// True if a picked installation excludes another one for the wanted slot.
 fn is_in_its_place(family: &Family, wanted: &Slot<'_>, picked: &Installation) -> bool {
-    let is_same = family.group == Group::Place || wanted.soname.is_some() && picked.soname == wanted.soname;
+    let is_same =
+        family.group == Group::Place || wanted.soname.is_some() && picked.soname == wanted.soname;
     picked.family == family.name && is_same
 }
 
@@ -90,24 +117,37 @@ fn dependencies(pick: &Picked<'_>) -> Vec<(String, Strictness, Vec<First>)> {
     let mut dependencies = Vec::new();
     for member in &installation.files {
         for name in &member.needed {
-            if catalog().family_of(name).is_some_and(|(family, _)| family.name != installation.family) {
+            if catalog()
+                .family_of(name)
+                .is_some_and(|(family, _)| family.name != installation.family)
+            {
                 dependencies.push((name.clone(), Strictness::Must, passed_on(pick, member)));
             }
         }
     }
-    let Some(family) = catalog().family(&installation.family) else { return dependencies };
+    let Some(family) = catalog().family(&installation.family) else {
+        return dependencies;
+    };
     let soname = installation.soname.unwrap_or(0);
     let mut may_open = |name: String, by: &str| {
-        let search_first = installation.member(by).map(|member| passed_on(pick, member)).unwrap_or_default();
+        let search_first = installation
+            .member(by)
+            .map(|member| passed_on(pick, member))
+            .unwrap_or_default();
         dependencies.push((name, Strictness::May, search_first));
     };
     for (by, stem) in family.dlopens(soname) {
-        let other = catalog().family_of_stem(stem).filter(|other| other.name != family.name);
+        let other = catalog()
+            .family_of_stem(stem)
+            .filter(|other| other.name != family.name);
         if let Some(suffix) = other.and_then(|other| other.suffix(installation.cuda.unwrap_or(0))) {
             may_open(format!("{stem}.so.{suffix}"), by);
         }
     }
-    family.dlopens_unversioned(soname).iter().for_each(|name| may_open(name.clone(), &family.main));
+    family
+        .dlopens_unversioned(soname)
+        .iter()
+        .for_each(|name| may_open(name.clone(), &family.main));
     dependencies
 }
 
@@ -116,7 +156,11 @@ pub(super) const DEPTH: usize = 4;
 
 /// Returns the reason why the loader cannot map an installation: no other one offers a library that it is linked against, with
 /// all the symbols that it imports.
-pub(super) fn unloadable(installation: &Installation, world: &World<'_>, depth: usize) -> Option<Reason> {
+pub(super) fn unloadable(
+    installation: &Installation,
+    world: &World<'_>,
+    depth: usize,
+) -> Option<Reason> {
     let needed = installation.files.iter().flat_map(|member| &member.needed);
     needed.into_iter().find_map(|name| {
         let (family, _) = catalog().family_of(name)?;
@@ -124,11 +168,18 @@ pub(super) fn unloadable(installation: &Installation, world: &World<'_>, depth: 
             return None;
         }
         let mut nearest = Some(Reason::NeedsAbsent { name: name.clone() });
-        let others = world.installations.get(family.name.as_str()).into_iter().flatten();
+        let others = world
+            .installations
+            .get(family.name.as_str())
+            .into_iter()
+            .flatten();
         for other in others.filter(|other| other.offers(name)) {
-            let why =
-                constraints::lacking(installation, other).or_else(|| unloadable(other, world, depth - 1));
-            nearest = why.map(|why| Reason::Clash { with: other.title(), why: Box::new(why) });
+            let why = constraints::lacking(installation, other)
+                .or_else(|| unloadable(other, world, depth - 1));
+            nearest = why.map(|why| Reason::Clash {
+                with: other.title(),
+                why: Box::new(why),
+            });
             if nearest.is_none() {
                 break;
             }
@@ -139,6 +190,12 @@ pub(super) fn unloadable(installation: &Installation, world: &World<'_>, depth: 
 
 /// Returns the directories that come first for libraries that a member asks for.
 fn passed_on(pick: &Picked<'_>, member: &Member) -> Vec<First> {
-    let directories = searched_first(&pick.slot, pick.installation, member, pick.is_forced).into_iter();
-    directories.map(|(directory, _)| First { directory: directory.to_owned(), rule: Before::Rpath }).collect()
+    let directories =
+        searched_first(&pick.slot, pick.installation, member, pick.is_forced).into_iter();
+    directories
+        .map(|(directory, _)| First {
+            directory: directory.to_owned(),
+            rule: Before::Rpath,
+        })
+        .collect()
 }

@@ -28,7 +28,10 @@ pub(super) fn each_unmet(unmet: Vec<Unmet>, broken: Vec<Broken>, world: &World<'
 /// no solution.
 pub(super) fn together_unmet(dead_end: DeadEnd, world: &World<'_>) -> Conflict {
     if dead_end.skipped > 0 {
-        return Conflict { skipped: dead_end.skipped, ..Conflict::default() };
+        return Conflict {
+            skipped: dead_end.skipped,
+            ..Conflict::default()
+        };
     }
     let mut suspects = contradiction::parts(world);
     suspects.retain(|part| part.concerns(|family| dead_end.families.contains(family)));
@@ -46,7 +49,9 @@ pub(super) fn together_unmet(dead_end: DeadEnd, world: &World<'_>) -> Conflict {
 }
 
 fn contradiction_of(core: &[Part<'_>]) -> Contradiction {
-    Contradiction { members: core.iter().map(Part::member).collect() }
+    Contradiction {
+        members: core.iter().map(Part::member).collect(),
+    }
 }
 
 fn conflict(
@@ -57,23 +62,42 @@ fn conflict(
 ) -> Conflict {
     for missing in &mut unmet {
         missing.forced = forced_copies(&missing.requirements, world.inventory);
-        missing.candidates.sort_by_key(|candidate| !candidate.is_of_concern());
+        missing
+            .candidates
+            .sort_by_key(|candidate| !candidate.is_of_concern());
     }
-    Conflict { unmet, broken, contradictions, ..Conflict::default() }
+    Conflict {
+        unmet,
+        broken,
+        contradictions,
+        ..Conflict::default()
+    }
 }
 
 /// Returns the installations that the loader takes whatever we set, with the askers and the rules that lead to each.
 fn forced_copies(requirements: &[Requirement], inventory: &Inventory) -> Vec<ForcedCopy> {
     let mut copies: Vec<ForcedCopy> = Vec::new();
     for requirement in requirements {
-        let Some(forced) = forced_by(requirement, inventory) else { continue };
-        let Some(installation) =
-            inventory.installations.iter().find(|installation| installation.has_file(forced.file))
+        let Some(forced) = forced_by(requirement, inventory) else {
+            continue;
+        };
+        let Some(installation) = inventory
+            .installations
+            .iter()
+            .find(|installation| installation.has_file(forced.file))
         else {
             continue;
         };
-        let leads_there = |first: &&First| installation.directories().any(|place| place == first.directory);
-        let rules = requirement.search_first.iter().filter(leads_there).map(|first| first.rule);
+        let leads_there = |first: &&First| {
+            installation
+                .directories()
+                .any(|place| place == first.directory)
+        };
+        let rules = requirement
+            .search_first
+            .iter()
+            .filter(leads_there)
+            .map(|first| first.rule);
         let (summary, by) = (Summary::of(installation), requirement.by.name.clone());
         match copies.iter_mut().find(|copy| copy.installation == summary) {
             Some(copy) => {
@@ -82,7 +106,11 @@ fn forced_copies(requirements: &[Requirement], inventory: &Inventory) -> Vec<For
             }
             None => {
                 let (rules, by) = (rules.collect(), BTreeSet::from([by]));
-                copies.push(ForcedCopy { installation: summary, rules, by });
+                copies.push(ForcedCopy {
+                    installation: summary,
+                    rules,
+                    by,
+                });
             }
         }
     }

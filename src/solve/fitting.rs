@@ -42,32 +42,53 @@ pub(super) fn fitting(
         }
         let may_help = |wheel: &Wheel, version: &Version| {
             let missing = unmet.iter().find(|missing| missing.family == wheel.family);
-            missing.and_then(of_symbol).is_none_or(|needed| *version >= needed)
+            missing
+                .and_then(of_symbol)
+                .is_none_or(|needed| *version >= needed)
                 && missing.is_none_or(|missing| may_have_code(missing, version))
         };
         // Among equals, the first is picked: the one for the CUDA of other libraries of the program, or else for CUDA 12.
-        let cuda =
-            world.program.requirements.iter().find_map(|one| one.by.cuda.or_else(|| cuda_of_name(one)));
-        let rows = wheels().iter().filter(|wheel| lacking.contains(&wheel.family));
+        let cuda = world
+            .program
+            .requirements
+            .iter()
+            .find_map(|one| one.by.cuda.or_else(|| cuda_of_name(one)));
+        let rows = wheels()
+            .iter()
+            .filter(|wheel| lacking.contains(&wheel.family));
         let names: BTreeSet<(u32, u32, &str)> = rows
             .map(|wheel| {
-                (wheel.cuda.abs_diff(cuda.unwrap_or(12)), u32::MAX - wheel.cuda, wheel.name.as_str())
+                (
+                    wheel.cuda.abs_diff(cuda.unwrap_or(12)),
+                    u32::MAX - wheel.cuda,
+                    wheel.name.as_str(),
+                )
             })
             .collect();
-        let known = names.into_iter().flat_map(|(_, _, name)| match world.policy.at_hand {
-            Some(_) => releases(name),
-            None => versions(name, world.program),
-        });
+        let known = names
+            .into_iter()
+            .flat_map(|(_, _, name)| match world.policy.at_hand {
+                Some(_) => releases(name),
+                None => versions(name, world.program),
+            });
         let offers: Vec<Installation> = known
             .filter(|(version, wheel)| may_help(wheel, version))
             .filter_map(|(version, wheel)| {
-                Some(of_wheel(wheel, version, place(wheel, version)?, world.inventory))
+                Some(of_wheel(
+                    wheel,
+                    version,
+                    place(wheel, version)?,
+                    world.inventory,
+                ))
             })
             .collect();
         let world = World::new(world.inventory, world.program, world.policy).with_offers(&offers);
         let still = match slots::slots(&world).map(|slots| search::best(slots.to_fill, &world)) {
             Ok(Ok(solution)) => {
-                let picked = solution.filled.iter().filter(|filled| world.is_offer(filled.installation));
+                let picked = solution
+                    .filled
+                    .iter()
+                    .filter(|filled| world.is_offer(filled.installation));
                 let offered = |filled: &Filled<'_>| {
                     Some(Offered {
                         package: filled.installation.package.clone()?,
@@ -89,21 +110,37 @@ pub(super) fn fitting(
 
 /// Returns another family that wheels of these are linked against.
 fn needed_by(families: &BTreeSet<String>) -> Option<String> {
-    let rows = wheels().iter().filter(|wheel| families.contains(&wheel.family));
-    let needed = rows.flat_map(|wheel| &wheel.needs).filter_map(|name| catalog().family_of(name));
-    needed.map(|(family, _)| family.name.clone()).find(|family| !families.contains(family))
+    let rows = wheels()
+        .iter()
+        .filter(|wheel| families.contains(&wheel.family));
+    let needed = rows
+        .flat_map(|wheel| &wheel.needs)
+        .filter_map(|name| catalog().family_of(name));
+    needed
+        .map(|(family, _)| family.name.clone())
+        .find(|family| !families.contains(family))
 }
 
 /// False where the table says nothing of GPUs, and the installed version on this side of another has no code for one: older
 /// ones have code for a GPU that is older than all those that it serves, else newer ones.
 fn may_have_code(missing: &Unmet, version: &Version) -> bool {
     missing.candidates.iter().all(|candidate| {
-        let Reason::NoCode { gpu, has } = candidate.reason.deepest() else { return true };
-        let Some(without) = candidate.installation.version.filter(|_| missing.family != "cudnn") else {
+        let Reason::NoCode { gpu, has } = candidate.reason.deepest() else {
+            return true;
+        };
+        let Some(without) = candidate
+            .installation
+            .version
+            .filter(|_| missing.family != "cudnn")
+        else {
             return true;
         };
         let is_old = has.first().is_some_and(|first| gpu < first);
-        if is_old { *version < without } else { *version > without }
+        if is_old {
+            *version < without
+        } else {
+            *version > without
+        }
     })
 }
 
@@ -115,18 +152,26 @@ pub(super) fn of_symbol(missing: &Unmet) -> Option<Version> {
     });
     let version = |name: &String| {
         let mut numbers = name.rsplit('_').map(str::parse);
-        let (Some(Ok(minor)), Some(Ok(major))) = (numbers.next(), numbers.next()) else { return None };
+        let (Some(Ok(minor)), Some(Ok(major))) = (numbers.next(), numbers.next()) else {
+            return None;
+        };
         Some(Version::new(&[major, minor]))
     };
     names.filter_map(version).max()
 }
 
 pub(super) fn reasons(missing: &Unmet) -> impl Iterator<Item = &Reason> {
-    missing.candidates.iter().map(|candidate| candidate.reason.deepest())
+    missing
+        .candidates
+        .iter()
+        .map(|candidate| candidate.reason.deepest())
 }
 
 /// Returns the only CUDA major whose libraries have the requested name.
 pub(super) fn cuda_of_name(requirement: &Requirement) -> Option<u32> {
     let name = requirement.named()?;
-    catalog().family_of(name)?.0.cuda_of_suffix(names::split(name)?.1)
+    catalog()
+        .family_of(name)?
+        .0
+        .cuda_of_suffix(names::split(name)?.1)
 }

@@ -14,20 +14,39 @@ use crate::version::{ComputeCapability, CudaVersion};
 
 /// Every required file that has code at all must have some for every GPU. Families that are made for some GPUs only
 /// are exempt: cuSPARSELt, which PyTorch is linked against, begins with Ampere.
-pub(super) fn code(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Option<Reason> {
-    let gpu = *without_code(installation, world).first().filter(|_| !slot.family.for_some_gpus)?;
-    Some(Reason::NoCode { gpu, has: installation.serves.keys().copied().collect() })
+pub(super) fn code(
+    slot: &Slot<'_>,
+    installation: &Installation,
+    world: &World<'_>,
+) -> Option<Reason> {
+    let gpu = *without_code(installation, world)
+        .first()
+        .filter(|_| !slot.family.for_some_gpus)?;
+    Some(Reason::NoCode {
+        gpu,
+        has: installation.serves.keys().copied().collect(),
+    })
 }
 
 /// Returns the GPUs for which an installation has no code, although it has some.
-pub(super) fn without_code(installation: &Installation, world: &World<'_>) -> Vec<ComputeCapability> {
+pub(super) fn without_code(
+    installation: &Installation,
+    world: &World<'_>,
+) -> Vec<ComputeCapability> {
     let is_library = installation.family != "driver" && needs_code(installation);
-    let without = world.gpus.iter().filter(|gpu| is_library && !installation.serves.contains_key(gpu));
+    let without = world
+        .gpus
+        .iter()
+        .filter(|gpu| is_library && !installation.serves.contains_key(gpu));
     without.copied().collect()
 }
 
 /// A driver cannot compile PTX that is newer than itself.
-pub(super) fn ptx(driver: &Installation, library: &Installation, world: &World<'_>) -> Option<Reason> {
+pub(super) fn ptx(
+    driver: &Installation,
+    library: &Installation,
+    world: &World<'_>,
+) -> Option<Reason> {
     if driver.family != "driver" || library.family == "driver" {
         return None;
     }
@@ -47,17 +66,23 @@ pub(super) fn only_ptx(installation: &Installation, world: &World<'_>) -> Vec<Co
 
 /// Returns the CUDA version of a driver's libraries, from their own note or from the kernel driver's branch.
 pub(super) fn cuda_of_driver(driver: &Installation, inventory: &Inventory) -> Option<CudaVersion> {
-    let noted = driver.forward_compatibility.as_ref().and_then(|note| note.cuda);
+    let noted = driver
+        .forward_compatibility
+        .as_ref()
+        .and_then(|note| note.cuda);
     noted.or_else(|| inventory.driver.as_ref()?.cuda)
 }
 
 /// True if a required file has code: the library is of no use on a GPU that the code does not serve.
 fn needs_code(installation: &Installation) -> bool {
-    let Some(family) = catalog().family(&installation.family).filter(|family| !family.code_is_optional)
+    let Some(family) = catalog()
+        .family(&installation.family)
+        .filter(|family| !family.code_is_optional)
     else {
         return false;
     };
     let required = family.required(installation.soname.unwrap_or(0));
-    let has_code = |member: &Member| required.contains(&member.stem.as_str()) && !member.code.is_empty();
+    let has_code =
+        |member: &Member| required.contains(&member.stem.as_str()) && !member.code.is_empty();
     installation.files.iter().any(has_code)
 }

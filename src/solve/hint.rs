@@ -14,9 +14,16 @@ use crate::version::Version;
 #[serde(tag = "hint", rename_all = "kebab-case")]
 pub enum Hint {
     /// Requirements in pip's own grammar. With `reinstall`, pip must replace broken wheels of the same version.
-    Pip { pip: Pip, requirements: Vec<String>, reinstall: bool },
+    Pip {
+        pip: Pip,
+        requirements: Vec<String>,
+        reinstall: bool,
+    },
     /// Wheels that were left behind and that the program loads instead of the right ones.
-    PipUninstall { pip: Pip, packages: BTreeSet<String> },
+    PipUninstall {
+        pip: Pip,
+        packages: BTreeSet<String>,
+    },
     /// Packages for `apt`.
     Apt { packages: BTreeSet<String> },
     /// Libraries to install, where no known package manager offers them.
@@ -42,9 +49,16 @@ pub enum Hint {
     /// The driver's libraries are missing.
     InstallDriver,
     /// A person's own settings exclude a solution: those for these families, at this place.
-    ChangeWish { families: BTreeSet<String>, by: Asker },
+    ChangeWish {
+        families: BTreeSet<String>,
+        by: Asker,
+    },
     /// A framework has no code for the GPU; these builds of it have.
-    OtherBuild { pip: Pip, requirement: String, by: Asker },
+    OtherBuild {
+        pip: Pip,
+        requirement: String,
+        by: Asker,
+    },
     /// Only these of the visible GPUs meet the requirements.
     ChooseGpus { uuids: Vec<String> },
     /// The program starts if it uses no GPU.

@@ -16,9 +16,22 @@ use crate::version::{ComputeCapability, CudaVersion, Version};
 
 /// Returns what could help, the best first.
 pub(super) fn hints(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
-    let (inventory, Conflict { unmet, broken, contradictions, .. }) = (world.inventory, conflict);
+    let (
+        inventory,
+        Conflict {
+            unmet,
+            broken,
+            contradictions,
+            ..
+        },
+    ) = (world.inventory, conflict);
     let ways: [&dyn Fn() -> Vec<Hint>; 12] = [
-        &|| broken.iter().flat_map(|broken| for_machine(broken, world)).collect(),
+        &|| {
+            broken
+                .iter()
+                .flat_map(|broken| for_machine(broken, world))
+                .collect()
+        },
         &|| contradictions.iter().filter_map(change_wish).collect(),
         &|| unmet.iter().filter_map(impossible_range).collect(),
         &|| newer_driver(unmet).into_iter().collect(),
@@ -29,7 +42,11 @@ pub(super) fn hints(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
         &|| wheels_to_install(unmet, world),
         &|| debian_packages(unmet, inventory).into_iter().collect(),
         &|| replaced(unmet, world),
-        &|| vec![Hint::Install { libraries: unmet.iter().map(|missing| wanted(missing, world)).collect() }],
+        &|| {
+            vec![Hint::Install {
+                libraries: unmet.iter().map(|missing| wanted(missing, world)).collect(),
+            }]
+        },
     ];
     ways.into_iter().flat_map(|way| way()).collect()
 }
@@ -40,19 +57,30 @@ fn for_machine(broken: &Broken, world: &World<'_>) -> Vec<Hint> {
     let mut hints: Vec<Hint> = match &condition.demand {
         Demand::Code(code) => {
             let others = other_gpus(world, |gpu| serves(code, gpu));
-            others.into_iter().chain(other_build(condition, world)).collect()
+            others
+                .into_iter()
+                .chain(other_build(condition, world))
+                .collect()
         }
-        Demand::Gpu(range) => other_gpus(world, |gpu| range.allows(&gpu.version())).into_iter().collect(),
+        Demand::Gpu(range) => other_gpus(world, |gpu| range.allows(&gpu.version()))
+            .into_iter()
+            .collect(),
         demand => {
             // An update does not help where the driver is too new already.
             let has = broken.has.driver.map(|driver| driver.version());
             let floor = driver_for(demand).filter(|floor| has.is_none_or(|has| has < *floor));
             let has_driver = has.is_some();
-            floor.map(|floor| Hint::UpdateDriver { floor, has_driver }).into_iter().collect()
+            floor
+                .map(|floor| Hint::UpdateDriver { floor, has_driver })
+                .into_iter()
+                .collect()
         }
     };
     if !matches!(condition.demand, Demand::Code(_)) {
-        hints.push(Hint::ChangeWish { families: BTreeSet::new(), by: condition.by.clone() });
+        hints.push(Hint::ChangeWish {
+            families: BTreeSet::new(),
+            by: condition.by.clone(),
+        });
     }
     hints
 }
@@ -74,7 +102,10 @@ fn driver_for(demand: &Demand) -> Option<Version> {
 
 /// Returns the visible GPUs that fit, if there are any.
 fn other_gpus(world: &World<'_>, fits: impl Fn(ComputeCapability) -> bool) -> Option<Hint> {
-    let fitting = world.inventory.visible_gpus().filter(|gpu| gpu.capability.is_some_and(&fits));
+    let fitting = world
+        .inventory
+        .visible_gpus()
+        .filter(|gpu| gpu.capability.is_some_and(&fits));
     let uuids: Vec<String> = fitting.filter_map(|gpu| gpu.uuid.clone()).collect();
     (!uuids.is_empty()).then_some(Hint::ChooseGpus { uuids })
 }
@@ -88,17 +119,33 @@ fn gpus_that_are_served(unmet: &[Unmet], world: &World<'_>) -> Option<Hint> {
         })
     };
     let served: Vec<&Vec<ComputeCapability>> = unmet.iter().map(served).collect::<Option<_>>()?;
-    other_gpus(world, |gpu| served.iter().all(|served| served.contains(&gpu)))
+    other_gpus(world, |gpu| {
+        served.iter().all(|served| served.contains(&gpu))
+    })
 }
 
 /// Returns builds of a framework that have code for the newest visible GPU.
 fn other_build(condition: &Condition, world: &World<'_>) -> Option<Hint> {
-    let (framework, version) = condition.by.name.split_once(' ').unwrap_or((&condition.by.name, ""));
-    let numbers = version.split(|c: char| c != '.' && !c.is_ascii_digit()).next();
+    let (framework, version) = condition
+        .by
+        .name
+        .split_once(' ')
+        .unwrap_or((&condition.by.name, ""));
+    let numbers = version
+        .split(|c: char| c != '.' && !c.is_ascii_digit())
+        .next();
     let gpu = world.inventory.capabilities().max()?;
-    let build = knowledge().build_for(framework, gpu, numbers.and_then(|numbers| numbers.parse().ok()))?;
+    let build = knowledge().build_for(
+        framework,
+        gpu,
+        numbers.and_then(|numbers| numbers.parse().ok()),
+    )?;
     let requirement = format!("{}{}", build.distribution, build.versions.to_pip());
-    Some(Hint::OtherBuild { pip: world.program.pip.clone()?, requirement, by: condition.by.clone() })
+    Some(Hint::OtherBuild {
+        pip: world.program.pip.clone()?,
+        requirement,
+        by: condition.by.clone(),
+    })
 }
 
 /// Names a person's own settings if they exclude a solution. A range that is alone in its contradiction does not count:
@@ -112,11 +159,18 @@ fn change_wish(contradiction: &Contradiction) -> Option<Hint> {
     };
     let can_change = |member: &&ContradictionSide| {
         member.wants.iter().any(is_of_person)
-            || member.demand.as_ref().is_some_and(|demand| !matches!(demand, Demand::Code(_)))
+            || member
+                .demand
+                .as_ref()
+                .is_some_and(|demand| !matches!(demand, Demand::Code(_)))
     };
-    let members: Vec<&ContradictionSide> = contradiction.members.iter().filter(can_change).collect();
+    let members: Vec<&ContradictionSide> =
+        contradiction.members.iter().filter(can_change).collect();
     let by = members.first()?.by.clone();
-    let families = members.iter().filter_map(|member| member.family.clone()).collect();
+    let families = members
+        .iter()
+        .filter_map(|member| member.family.clone())
+        .collect();
     Some(Hint::ChangeWish { families, by })
 }
 
@@ -126,7 +180,10 @@ fn impossible_range(missing: &Unmet) -> Option<Hint> {
     let too_low = missing.requirements.iter().find(|requirement| {
         matches!(&requirement.want, Want::Within(range) if !range.allows_from(&floor.truncated(2)))
     })?;
-    Some(Hint::ChangeWish { families: BTreeSet::from([missing.family.clone()]), by: too_low.by.clone() })
+    Some(Hint::ChangeWish {
+        families: BTreeSet::from([missing.family.clone()]),
+        by: too_low.by.clone(),
+    })
 }
 
 /// Returns the oldest driver with which all would fit.
@@ -136,8 +193,14 @@ fn newer_driver(unmet: &[Unmet]) -> Option<Hint> {
         Reason::PtxTooNew { needed, .. } => knowledge().driver_of_cuda(*needed),
         _ => None,
     };
-    let floors: Option<Vec<_>> = unmet.iter().map(|missing| reasons(missing).find_map(floor)).collect();
-    Some(Hint::UpdateDriver { floor: floors?.into_iter().max()?.version(), has_driver: true })
+    let floors: Option<Vec<_>> = unmet
+        .iter()
+        .map(|missing| reasons(missing).find_map(floor))
+        .collect();
+    Some(Hint::UpdateDriver {
+        floor: floors?.into_iter().max()?.version(),
+        has_driver: true,
+    })
 }
 
 /// Names all files and directories to make private if all would fit then; or the directories to trust, if a change of
@@ -145,7 +208,8 @@ fn newer_driver(unmet: &[Unmet]) -> Option<Hint> {
 fn less_open(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
     let (mut open, mut directories) = (Vec::new(), BTreeSet::new());
     for missing in unmet {
-        let is_open = |candidate: &&Rejection| matches!(candidate.reason.deepest(), Reason::Writable { .. });
+        let is_open =
+            |candidate: &&Rejection| matches!(candidate.reason.deepest(), Reason::Writable { .. });
         let candidate = missing.candidates.iter().find(is_open)?;
         let directory = &candidate.installation.directory;
         open.extend(&installed_in(inventory, missing, directory)?.open);
@@ -157,33 +221,56 @@ fn less_open(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
     if open.iter().any(|open| open.who != ChangedBy::Everybody) {
         return Some(Hint::Trust { directories });
     }
-    Some(Hint::MakePrivate { paths: open.into_iter().map(|open| open.path.clone()).collect() })
+    Some(Hint::MakePrivate {
+        paths: open.into_iter().map(|open| open.path.clone()).collect(),
+    })
 }
 
 /// Removes leftover wheels that packages open by their path although the right wheels are installed.
 fn without_leftovers(unmet: &[Unmet], world: &World<'_>) -> Option<Hint> {
     let pip = world.program.pip.clone()?;
-    let packages: Option<_> = unmet.iter().map(|missing| leftover(missing, world.inventory)).collect();
-    Some(Hint::PipUninstall { pip, packages: packages? })
+    let packages: Option<_> = unmet
+        .iter()
+        .map(|missing| leftover(missing, world.inventory))
+        .collect();
+    Some(Hint::PipUninstall {
+        pip,
+        packages: packages?,
+    })
 }
 
 /// Returns the leftover wheel: wheels of CUDA 13 have their own directory, and do not replace those of CUDA 12.
 fn leftover(missing: &Unmet, inventory: &Inventory) -> Option<String> {
-    let opened = missing.forced.iter().find(|forced| forced.rules.contains(&Before::AbsolutePath))?;
-    let package =
-        |installation: &Installation| Some(installation.package.as_ref()?.split(' ').next()?.to_owned());
-    let wanted = Some(catalog().family(&missing.family)?.wheel(cuda_major(missing)?)?);
+    let opened = missing
+        .forced
+        .iter()
+        .find(|forced| forced.rules.contains(&Before::AbsolutePath))?;
+    let package = |installation: &Installation| {
+        Some(installation.package.as_ref()?.split(' ').next()?.to_owned())
+    };
+    let wanted = Some(
+        catalog()
+            .family(&missing.family)?
+            .wheel(cuda_major(missing)?)?,
+    );
     let is_right = |one: &&Installation| one.family == missing.family && package(one) == wanted;
     inventory.installations.iter().find(is_right)?;
-    let taken = package(installed_in(inventory, missing, &opened.installation.directory)?)?;
-    (opened.installation.origin == Origin::Wheel && Some(&taken) != wanted.as_ref()).then_some(taken)
+    let taken = package(installed_in(
+        inventory,
+        missing,
+        &opened.installation.directory,
+    )?)?;
+    (opened.installation.origin == Origin::Wheel && Some(&taken) != wanted.as_ref())
+        .then_some(taken)
 }
 
 /// Returns the installations of wheels after which there is a solution: by an extra that a package of the program offers for
 /// that, or by their names.
 fn wheels_to_install(unmet: &[Unmet], world: &World<'_>) -> Vec<Hint> {
     let program = world.program;
-    let Some((pip, site)) = program.pip.clone().zip(program.site_packages.first()) else { return Vec::new() };
+    let Some((pip, site)) = program.pip.clone().zip(program.site_packages.first()) else {
+        return Vec::new();
+    };
     let mut policy = world.policy.clone();
     let mut hints = Vec::new();
     for released in [policy.released.clone(), remedy::all_families()] {
@@ -191,33 +278,57 @@ fn wheels_to_install(unmet: &[Unmet], world: &World<'_>) -> Vec<Hint> {
         let world = World::new(world.inventory, program, &policy);
         let place = |wheel: &Wheel, _| Some(site.join(&wheel.directory));
         let lacking = unmet.iter().map(|missing| missing.family.clone()).collect();
-        let Some(wheels) = fitting(unmet, lacking, &world, &place) else { continue };
+        let Some(wheels) = fitting(unmet, lacking, &world, &place) else {
+            continue;
+        };
         let wheels: Vec<String> = wheels.into_iter().map(|wheel| wheel.package).collect();
         // pip takes a package that another one has overwritten for installed.
         let brings = |one: &Installation, wheel: &String| {
             let claims = |problem: &Problem| matches!(problem, Problem::ClaimedTwice { packages, .. } if packages.contains(wheel));
             one.package.as_ref() == Some(wheel) || one.problems.iter().any(claims)
         };
-        let reinstall =
-            world.inventory.installations.iter().any(|one| wheels.iter().any(|wheel| brings(one, wheel)));
-        let requirements: Vec<String> = wheels.iter().map(|wheel| wheel.replace(' ', "==")).collect();
-        let known = program.packages.iter().flat_map(|package| &package.extras).filter(|_| !reinstall);
+        let reinstall = world
+            .inventory
+            .installations
+            .iter()
+            .any(|one| wheels.iter().any(|wheel| brings(one, wheel)));
+        let requirements: Vec<String> = wheels
+            .iter()
+            .map(|wheel| wheel.replace(' ', "=="))
+            .collect();
+        let known = program
+            .packages
+            .iter()
+            .flat_map(|package| &package.extras)
+            .filter(|_| !reinstall);
         let by_extras = extras(&requirements, known);
-        let pip = |requirements| Hint::Pip { pip: pip.clone(), requirements, reinstall };
+        let pip = |requirements| Hint::Pip {
+            pip: pip.clone(),
+            requirements,
+            reinstall,
+        };
         hints.extend(by_extras.into_iter().chain([requirements]).map(pip));
     }
     hints
 }
 
 /// Returns the fewest extras of one distribution that bring all these wheels.
-fn extras<'e>(requirements: &[String], known: impl Iterator<Item = &'e Extra>) -> Option<Vec<String>> {
+fn extras<'e>(
+    requirements: &[String],
+    known: impl Iterator<Item = &'e Extra>,
+) -> Option<Vec<String>> {
     let known: Vec<&Extra> = known.collect();
     let brings = |extra: &Extra, requirement: &String| {
         let name = requirement.split("==").next();
-        extra.wheels.iter().any(|(wheel, _)| Some(wheel.as_str()) == name)
+        extra
+            .wheels
+            .iter()
+            .any(|(wheel, _)| Some(wheel.as_str()) == name)
     };
     let covers = |extras: &[&Extra]| {
-        requirements.iter().all(|requirement| extras.iter().any(|extra| brings(extra, requirement)))
+        requirements
+            .iter()
+            .all(|requirement| extras.iter().any(|extra| brings(extra, requirement)))
     };
     known.iter().find_map(|first| {
         let is_of_it = |extra: &&&Extra| extra.distribution == first.distribution;
@@ -234,7 +345,12 @@ fn extras<'e>(requirements: &[String], known: impl Iterator<Item = &'e Extra>) -
             }
         }
         let names: Vec<&str> = chosen.iter().map(|extra| extra.name.as_str()).collect();
-        Some(vec![format!("{}[{}]=={}", first.distribution, names.join(","), first.version)])
+        Some(vec![format!(
+            "{}[{}]=={}",
+            first.distribution,
+            names.join(","),
+            first.version
+        )])
     })
 }
 
@@ -245,19 +361,28 @@ fn debian_packages(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
     }
     let package = |missing: &Unmet| {
         let family = catalog().family(&missing.family)?;
-        family.apt(cuda_major(missing).unwrap_or(12), soname(missing).unwrap_or(9))
+        family.apt(
+            cuda_major(missing).unwrap_or(12),
+            soname(missing).unwrap_or(9),
+        )
     };
-    Some(Hint::Apt { packages: unmet.iter().map(package).collect::<Option<_>>()? })
+    Some(Hint::Apt {
+        packages: unmet.iter().map(package).collect::<Option<_>>()?,
+    })
 }
 
 fn wanted(missing: &Unmet, world: &World<'_>) -> Wanted {
     let of_others = || world.program.requirements.iter().find_map(cuda_of_name);
-    let is_version = catalog().family(&missing.family).is_some_and(|family| family.soname_is_version);
+    let is_version = catalog()
+        .family(&missing.family)
+        .is_some_and(|family| family.soname_is_version);
     Wanted {
         family: missing.family.clone(),
         major: soname(missing).filter(|_| is_version),
         cuda: cuda_major(missing).or_else(of_others),
-        at_least: floor(missing).map(|floor| floor.truncated(2)).max(of_symbol(missing)),
+        at_least: floor(missing)
+            .map(|floor| floor.truncated(2))
+            .max(of_symbol(missing)),
     }
 }
 
@@ -265,46 +390,79 @@ fn wanted(missing: &Unmet, world: &World<'_>) -> Wanted {
 fn replaced(unmet: &[Unmet], world: &World<'_>) -> Vec<Hint> {
     let mut places: BTreeMap<PathBuf, Vec<Wanted>> = BTreeMap::new();
     for missing in unmet {
-        let directories = missing.forced.iter().map(|forced| forced.installation.directory.clone());
+        let directories = missing
+            .forced
+            .iter()
+            .map(|forced| forced.installation.directory.clone());
         for directory in directories.collect::<BTreeSet<_>>() {
-            places.entry(directory).or_default().push(wanted(missing, world));
+            places
+                .entry(directory)
+                .or_default()
+                .push(wanted(missing, world));
         }
     }
-    let replace = |(directory, libraries)| Hint::Replace { libraries, directory };
+    let replace = |(directory, libraries)| Hint::Replace {
+        libraries,
+        directory,
+    };
     places.into_iter().map(replace).collect()
 }
 
-fn installed_in<'i>(inventory: &'i Inventory, missing: &Unmet, directory: &Path) -> Option<&'i Installation> {
-    inventory.installations.iter().find(|one| one.family == missing.family && one.directory == directory)
+fn installed_in<'i>(
+    inventory: &'i Inventory,
+    missing: &Unmet,
+    directory: &Path,
+) -> Option<&'i Installation> {
+    inventory
+        .installations
+        .iter()
+        .find(|one| one.family == missing.family && one.directory == directory)
 }
 
 /// Returns the CUDA major that would fit: that of an asker, else that of the candidates.
 fn cuda_major(missing: &Unmet) -> Option<u32> {
-    let of_asker = missing.requirements.iter().find_map(|requirement| requirement.by.cuda);
+    let of_asker = missing
+        .requirements
+        .iter()
+        .find_map(|requirement| requirement.by.cuda);
     let of_name = missing.requirements.iter().find_map(cuda_of_name);
     let of_reason = reasons(missing).find_map(|reason| match reason {
         Reason::OtherCuda { needed, .. } => Some(*needed),
         _ => None,
     });
-    let of_copy = missing.candidates.iter().find_map(|candidate| candidate.installation.cuda);
+    let of_copy = missing
+        .candidates
+        .iter()
+        .find_map(|candidate| candidate.installation.cuda);
     of_asker.or(of_name).or(of_reason).or(of_copy)
 }
 
 /// Returns the number in the requested SONAME, or the major of the version that a requirement insists on.
 fn soname(missing: &Unmet) -> Option<u32> {
-    let of_name = missing.requirements.iter().find_map(|requirement| soname_number(requirement.named()?));
-    let of_version = missing.requirements.iter().find_map(|requirement| match requirement.want {
-        Want::AtLeast(version) | Want::Exactly(version) | Want::Rest(version) => Some(version.major()),
-        _ => None,
-    });
+    let of_name = missing
+        .requirements
+        .iter()
+        .find_map(|requirement| soname_number(requirement.named()?));
+    let of_version = missing
+        .requirements
+        .iter()
+        .find_map(|requirement| match requirement.want {
+            Want::AtLeast(version) | Want::Exactly(version) | Want::Rest(version) => {
+                Some(version.major())
+            }
+            _ => None,
+        });
     of_name.or(of_version)
 }
 
 /// Returns the newest of the compiled floors.
 fn floor(missing: &Unmet) -> Option<Version> {
-    let floors = missing.requirements.iter().filter_map(|requirement| match requirement.want {
-        Want::AtLeast(version) => Some(version),
-        _ => None,
-    });
+    let floors = missing
+        .requirements
+        .iter()
+        .filter_map(|requirement| match requirement.want {
+            Want::AtLeast(version) => Some(version),
+            _ => None,
+        });
     floors.max()
 }

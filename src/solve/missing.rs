@@ -8,7 +8,9 @@ use super::fitting::{Offered, fitting};
 use super::model::{MissingWheel, Outcome, Policy};
 use super::remedy::all_families;
 use super::world::World;
-use crate::catalog::{Framework, Platform, Wheel, WheelFile, catalog, soname_number, toolkits, wheels};
+use crate::catalog::{
+    Framework, Platform, Wheel, WheelFile, catalog, soname_number, toolkits, wheels,
+};
 use crate::inventory::Inventory;
 use crate::program::{Need, Program, Requirement};
 use crate::range::Range;
@@ -34,32 +36,60 @@ pub enum Lack {
 pub fn lack(outcome: &Outcome, inventory: &Inventory, program: &Program, policy: &Policy) -> Lack {
     let at_hand = lack_of(outcome, inventory, program, policy);
     match at_hand {
-        Lack::NoOffer(_) if policy.at_hand.is_some() => {
-            lack_of(outcome, inventory, program, &Policy { at_hand: None, ..policy.clone() })
-        }
+        Lack::NoOffer(_) if policy.at_hand.is_some() => lack_of(
+            outcome,
+            inventory,
+            program,
+            &Policy {
+                at_hand: None,
+                ..policy.clone()
+            },
+        ),
         at_hand => at_hand,
     }
 }
 
 fn lack_of(outcome: &Outcome, inventory: &Inventory, program: &Program, policy: &Policy) -> Lack {
-    let unmet = if let Outcome::Conflict(conflict) = outcome { conflict.unmet.as_slice() } else { &[] };
-    let mut lacking: BTreeSet<String> = unmet.iter().map(|missing| missing.family.clone()).collect();
-    let families: BTreeSet<&String> =
-        program.requirements.iter().map(|requirement| &requirement.family).collect();
+    let unmet = if let Outcome::Conflict(conflict) = outcome {
+        conflict.unmet.as_slice()
+    } else {
+        &[]
+    };
+    let mut lacking: BTreeSet<String> =
+        unmet.iter().map(|missing| missing.family.clone()).collect();
+    let families: BTreeSet<&String> = program
+        .requirements
+        .iter()
+        .map(|requirement| &requirement.family)
+        .collect();
     let is_picked = |family: &str| match outcome {
-        Outcome::Plan(plan) => plan.picks.iter().any(|pick| pick.installation.family == family),
+        Outcome::Plan(plan) => plan
+            .picks
+            .iter()
+            .any(|pick| pick.installation.family == family),
         Outcome::Nothing { .. } => false,
         // Only what is in the way is known.
         Outcome::Conflict(_) => true,
     };
-    lacking.extend(families.into_iter().filter(|name| !is_picked(name) && is_used(name, program)).cloned());
+    lacking.extend(
+        families
+            .into_iter()
+            .filter(|name| !is_picked(name) && is_used(name, program))
+            .cloned(),
+    );
     if lacking.is_empty() && !matches!(outcome, Outcome::Conflict(_)) {
         return Lack::Nothing;
     }
-    let Some(glibc) = inventory.glibc else { return Lack::NoOffer(lacking) };
+    let Some(glibc) = inventory.glibc else {
+        return Lack::NoOffer(lacking);
+    };
     let mut policy = policy.clone();
     let at_hand = policy.at_hand.clone();
-    let platform = Platform { machine: program.machine, glibc, at_hand: at_hand.as_ref() };
+    let platform = Platform {
+        machine: program.machine,
+        glibc,
+        at_hand: at_hand.as_ref(),
+    };
     let place = |wheel: &Wheel, version: Version| {
         platform.file(wheel, version)?;
         Some(Path::new(STORE).join(&wheel.directory))
@@ -74,7 +104,12 @@ fn lack_of(outcome: &Outcome, inventory: &Inventory, program: &Program, policy: 
             && let Some(offered) = fitting(unmet, lacking.clone(), &world, &place)
             && !offered.is_empty()
         {
-            return Lack::Wheels(offered.into_iter().filter_map(|one| missing(one, platform)).collect());
+            return Lack::Wheels(
+                offered
+                    .into_iter()
+                    .filter_map(|one| missing(one, platform))
+                    .collect(),
+            );
         }
     }
     Lack::NoOffer(lacking)
@@ -84,7 +119,11 @@ fn lack_of(outcome: &Outcome, inventory: &Inventory, program: &Program, policy: 
 /// work without it.
 fn is_used(family: &str, program: &Program) -> bool {
     let is_used = |requirement: &&Requirement| match framework_of(requirement) {
-        Some(framework) => !framework.works_without.iter().flatten().any(|without| without == family),
+        Some(framework) => !framework
+            .works_without
+            .iter()
+            .flatten()
+            .any(|without| without == family),
         None => requirement.need < Need::Named,
     };
     wheels().iter().any(|wheel| wheel.family == family)
@@ -97,7 +136,10 @@ fn is_used(family: &str, program: &Program) -> bool {
 
 fn framework_of(requirement: &Requirement) -> Option<&'static Framework> {
     let name = requirement.by.name.split(' ').next()?;
-    catalog().frameworks.iter().find(|framework| framework.name == name)
+    catalog()
+        .frameworks
+        .iter()
+        .find(|framework| framework.name == name)
 }
 
 /// Returns the program as if it could not start without these families. If it tries several SONAMEs, the newest counts.
@@ -105,15 +147,22 @@ fn with_all(program: &Program, families: &BTreeSet<String>) -> Program {
     let mut program = program.clone();
     for family in families {
         let number = |one: &Requirement| one.named().and_then(soname_number);
-        let own: Vec<&Requirement> =
-            program.requirements.iter().filter(|one| one.family == *family && one.is_wish()).collect();
+        let own: Vec<&Requirement> = program
+            .requirements
+            .iter()
+            .filter(|one| one.family == *family && one.is_wish())
+            .collect();
         let is_tried = own.iter().all(|one| one.need == Need::Named);
         let newest = own.iter().filter_map(|one| number(one)).max();
         program.requirements.retain(|one| {
             one.family != *family || !is_tried || number(one) == newest || number(one).is_none()
         });
-        let own = program.requirements.iter_mut().filter(|one| one.family == *family && one.is_wish());
-        own.filter(|one| is_tried || one.need < Need::Named).for_each(|one| one.need = Need::Linked);
+        let own = program
+            .requirements
+            .iter_mut()
+            .filter(|one| one.family == *family && one.is_wish());
+        own.filter(|one| is_tried || one.need < Need::Named)
+            .for_each(|one| one.need = Need::Linked);
     }
     program
 }
@@ -124,7 +173,11 @@ fn of_row(wheel: &Wheel, file: &WheelFile) -> MissingWheel {
 
 fn missing(offered: Offered, platform: Platform<'_>) -> Option<MissingWheel> {
     let (wheel, file) = platform.wheel(&offered.package)?;
-    Some(MissingWheel { names: offered.names, asked_by: offered.asked_by, ..of_row(wheel, file) })
+    Some(MissingWheel {
+        names: offered.names,
+        asked_by: offered.asked_by,
+        ..of_row(wheel, file)
+    })
 }
 
 /// A family that a person wants, whatever is installed.
@@ -143,10 +196,21 @@ pub fn wheels_of(
     inventory: &Inventory,
     at_hand: Option<&BTreeSet<String>>,
 ) -> Result<Vec<MissingWheel>, FamilyWish> {
-    let platform = Platform { machine, glibc: inventory.glibc.unwrap_or_default(), at_hand };
-    let most = inventory.driver.as_ref().and_then(|driver| driver.cuda).map_or(u32::MAX, |cuda| cuda.major);
+    let platform = Platform {
+        machine,
+        glibc: inventory.glibc.unwrap_or_default(),
+        at_hand,
+    };
+    let most = inventory
+        .driver
+        .as_ref()
+        .and_then(|driver| driver.cuda)
+        .map_or(u32::MAX, |cuda| cuda.major);
     let majors: BTreeSet<u32> = wheels().iter().map(|wheel| wheel.cuda).collect();
-    let fitting = majors.into_iter().rev().filter(|major| cuda.map_or(*major <= most, |cuda| cuda == *major));
+    let fitting = majors
+        .into_iter()
+        .rev()
+        .filter(|major| cuda.map_or(*major <= most, |cuda| cuda == *major));
     let mut lacking = None;
     for major in fitting {
         match of_major(wishes, major, platform) {
@@ -156,7 +220,9 @@ pub fn wheels_of(
     }
     match at_hand {
         Some(_) => wheels_of(wishes, cuda, machine, inventory, None),
-        None => lacking.or(wishes.first().cloned()).map_or(Ok(Vec::new()), Err),
+        None => lacking
+            .or(wishes.first().cloned())
+            .map_or(Ok(Vec::new()), Err),
     }
 }
 
@@ -169,14 +235,27 @@ pub fn wheels_of_toolkit(
     at_hand: Option<&BTreeSet<String>>,
 ) -> Result<Vec<MissingWheel>, FamilyWish> {
     let driver = inventory.driver.as_ref().and_then(|driver| driver.cuda);
-    let mut rows: Vec<_> = toolkits().iter().rev().filter(|row| wish.range.allows(&row.version)).collect();
+    let mut rows: Vec<_> = toolkits()
+        .iter()
+        .rev()
+        .filter(|row| wish.range.allows(&row.version))
+        .collect();
     rows.sort_by_key(|row| driver.is_some_and(|driver| CudaVersion::of(row.version) > driver));
     let of = |at_hand| {
-        let platform = Platform { machine, glibc: inventory.glibc.unwrap_or_default(), at_hand };
+        let platform = Platform {
+            machine,
+            glibc: inventory.glibc.unwrap_or_default(),
+            at_hand,
+        };
         rows.iter().find_map(|row| platform.toolkit(row))
     };
-    let files = of(at_hand).or_else(|| of(None)).ok_or_else(|| wish.clone())?;
-    let entry = files.first().map(|nvcc| nvcc.sha256.clone()).unwrap_or_default();
+    let files = of(at_hand)
+        .or_else(|| of(None))
+        .ok_or_else(|| wish.clone())?;
+    let entry = files
+        .first()
+        .map(|nvcc| nvcc.sha256.clone())
+        .unwrap_or_default();
     let wheel = |part: &&WheelFile| MissingWheel {
         entry: entry.clone(),
         ..MissingWheel::new(&part.name, TOOLKIT_DIRECTORY, part)
@@ -196,17 +275,30 @@ fn of_major(
         if !done.insert(wish.family) {
             continue;
         }
-        let rows = wheels().iter().filter(|wheel| wheel.family == wish.family && wheel.cuda == major);
+        let rows = wheels()
+            .iter()
+            .filter(|wheel| wheel.family == wish.family && wheel.cuda == major);
         let files = rows.flat_map(|wheel| {
-            let files = wheel.releases().filter_map(|version| platform.file(wheel, version));
+            let files = wheel
+                .releases()
+                .filter_map(|version| platform.file(wheel, version));
             files.map(move |file| (wheel, file))
         });
-        let newest =
-            files.filter(|(_, file)| wish.range.allows(&file.version)).max_by_key(|(_, file)| file.version);
-        let Some((wheel, file)) = newest else { return Err(wish) };
+        let newest = files
+            .filter(|(_, file)| wish.range.allows(&file.version))
+            .max_by_key(|(_, file)| file.version);
+        let Some((wheel, file)) = newest else {
+            return Err(wish);
+        };
         found.push(of_row(wheel, file));
-        let families = wheel.needs.iter().filter_map(|name| catalog().family_of(name));
-        pending.extend(families.map(|(family, _)| FamilyWish { family: &family.name, range: Range::any() }));
+        let families = wheel
+            .needs
+            .iter()
+            .filter_map(|name| catalog().family_of(name));
+        pending.extend(families.map(|(family, _)| FamilyWish {
+            family: &family.name,
+            range: Range::any(),
+        }));
     }
     Ok(found)
 }

@@ -30,8 +30,8 @@ pub use hint::{Hint, Wanted};
 pub use missing::{FamilyWish, Lack, lack, wheels_of, wheels_of_toolkit};
 pub use model::{
     Absent, Broken, Caution, Conflict, Contradiction, ContradictionSide, FailedProof, ForcedCopy,
-    KeptPreload, MachineFacts, MissingWheel, Outcome, PathElement, Pick, Plan, Policy, Rejection, Removal,
-    Summary, Unmet, Unpinned,
+    KeptPreload, MachineFacts, MissingWheel, Outcome, PathElement, Pick, Plan, Policy, Rejection,
+    Removal, Summary, Unmet, Unpinned,
 };
 pub use reason::{Criterion, Reason};
 
@@ -55,15 +55,28 @@ pub fn solve(inventory: &Inventory, program: &Program, policy: &Policy) -> Outco
 
 fn decide(world: &World<'_>) -> Outcome {
     let broken = conditions::broken(world);
-    let Slots { to_fill, absent, unpinned } = match slots::slots(world) {
+    let Slots {
+        to_fill,
+        absent,
+        unpinned,
+    } = match slots::slots(world) {
         Ok(slots) if broken.is_empty() => slots,
         Ok(_) => return Outcome::Conflict(explain::each_unmet(Vec::new(), broken, world)),
         Err(unmet) => return Outcome::Conflict(explain::each_unmet(unmet, broken, world)),
     };
     // Only the driver, which always has a slot where there is a GPU.
-    if to_fill.iter().all(|slot| slot.family.name == "driver" && slot.requirements.is_empty()) {
-        let unpinned = unpinned.iter().filter_map(|slot| planned::unpinned(slot, world.inventory)).collect();
-        return Outcome::Nothing { absent: planned::merged(absent), unpinned };
+    if to_fill
+        .iter()
+        .all(|slot| slot.family.name == "driver" && slot.requirements.is_empty())
+    {
+        let unpinned = unpinned
+            .iter()
+            .filter_map(|slot| planned::unpinned(slot, world.inventory))
+            .collect();
+        return Outcome::Nothing {
+            absent: planned::merged(absent),
+            unpinned,
+        };
     }
     match search::best(to_fill, world) {
         Ok(mut solution) => {
@@ -81,14 +94,21 @@ fn hint(conflict: &Conflict, world: &World<'_>) -> Option<Hint> {
         return None;
     }
     let helpful = |hints: &[Hint], world: &World<'_>| {
-        hints.iter().find(|hint| Remedied::after(hint, world).has_set()).cloned()
+        hints
+            .iter()
+            .find(|hint| Remedied::after(hint, world).has_set())
+            .cloned()
     };
     let hints = hints::hints(conflict, world);
     let then = |first: &Hint| {
         let copy = Remedied::after(first, world);
-        let Outcome::Conflict(next) = decide(&copy.world()) else { return None };
+        let Outcome::Conflict(next) = decide(&copy.world()) else {
+            return None;
+        };
         let second = helpful(&hints::hints(&next, &copy.world()), &copy.world())?;
-        Some(Hint::Both { steps: Box::new([first.clone(), second]) })
+        Some(Hint::Both {
+            steps: Box::new([first.clone(), second]),
+        })
     };
     helpful(&hints, world)
         .or_else(|| hints.iter().take(FIRST_STEPS).find_map(then))

@@ -47,7 +47,10 @@ pub struct FailedProof {
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// The program asks for nothing that is installed, or for nothing at all.
-    Nothing { absent: Vec<Absent>, unpinned: Vec<Unpinned> },
+    Nothing {
+        absent: Vec<Absent>,
+        unpinned: Vec<Unpinned>,
+    },
     /// One compatible set.
     Plan(Plan),
     /// No set is possible.
@@ -83,8 +86,11 @@ pub struct Pick {
 impl Pick {
     /// Returns every name by which the program may ask for a file of this installation.
     pub fn view_names(&self, member: &Member) -> BTreeSet<String> {
-        let versions = std::iter::once(self.installation.version).chain(self.shims.iter().copied().map(Some));
-        versions.flat_map(|version| member.view_names(version)).collect()
+        let versions =
+            std::iter::once(self.installation.version).chain(self.shims.iter().copied().map(Some));
+        versions
+            .flat_map(|version| member.view_names(version))
+            .collect()
     }
 
     /// True if the pick answers for libraries of its family with this number in their SONAME. Another SONAME is another
@@ -166,7 +172,10 @@ pub enum Removal {
     /// Libraries to link against, which fail at run time.
     Stubs,
     /// A driver library other than the one that fits the kernel's driver.
-    OtherDriver { version: Option<Version>, kernel: DriverVersion },
+    OtherDriver {
+        version: Option<Version>,
+        kernel: DriverVersion,
+    },
 }
 
 /// A known trouble of a set that is sound.
@@ -178,7 +187,11 @@ pub enum Caution {
     /// The library has no machine code for a GPU: the driver compiles it at the first start.
     OnlyPtx { of: String, gpu: ComputeCapability },
     /// Like `OnlyPtx`, and the driver may be too old to compile it.
-    OnlyPtxAndOlderDriver { of: String, gpu: ComputeCapability, driver: CudaVersion },
+    OnlyPtxAndOlderDriver {
+        of: String,
+        gpu: ComputeCapability,
+        driver: CudaVersion,
+    },
     /// This NVRTC compiles for other GPUs only: since which CUDA, and up to which, one compiles for this GPU.
     CannotCompile {
         of: String,
@@ -188,11 +201,19 @@ pub enum Caution {
         by: Option<String>,
     },
     /// Versions that are known to be bad together, or on such a GPU.
-    Combination { of: Vec<String>, effect: String, remedy: String },
+    Combination {
+        of: Vec<String>,
+        effect: String,
+        remedy: String,
+    },
     /// The program's own files have code for no visible GPU, as far as their fat binaries say.
     Unserved { by: String, gpus: Vec<String> },
     /// The program's own files have no code for this visible GPU, while they have for another.
-    LeavesOut { gpu: String, capability: ComputeCapability, by: String },
+    LeavesOut {
+        gpu: String,
+        capability: ComputeCapability,
+        by: String,
+    },
 }
 
 impl Caution {
@@ -315,8 +336,12 @@ pub struct ContradictionSide {
 impl Outcome {
     /// True if a picked installation is in this directory.
     pub fn picks_in(&self, directory: &Path) -> bool {
-        let Outcome::Plan(plan) = self else { return false };
-        plan.picks.iter().any(|pick| pick.installation.directories().any(|own| own == directory))
+        let Outcome::Plan(plan) = self else {
+            return false;
+        };
+        plan.picks
+            .iter()
+            .any(|pick| pick.installation.directories().any(|own| own == directory))
     }
 
     pub fn unpinned(&self) -> &[Unpinned] {
@@ -330,7 +355,10 @@ impl Outcome {
     /// Returns the families for which search paths that come before `LD_LIBRARY_PATH` prevent a pick.
     pub fn shadowed_by_rpath(&self) -> BTreeSet<String> {
         if let Outcome::Conflict(conflict) = self {
-            let unmet = conflict.unmet.iter().filter(|unmet| unmet.is_shadowed_by_rpath());
+            let unmet = conflict
+                .unmet
+                .iter()
+                .filter(|unmet| unmet.is_shadowed_by_rpath());
             return unmet.map(|unmet| unmet.family.clone()).collect();
         }
         self.unpinned()
@@ -363,12 +391,18 @@ impl Summary {
 
 impl Rejection {
     pub(super) fn new(installation: &Installation, reason: Reason) -> Rejection {
-        Rejection { installation: Summary::of(installation), reason }
+        Rejection {
+            installation: Summary::of(installation),
+            reason,
+        }
     }
 
     /// True if the installation could have been meant: one of another SONAME, a stub or a renamed file could not.
     pub fn is_of_concern(&self) -> bool {
-        !matches!(self.reason, Reason::OtherName { .. } | Reason::Renamed | Reason::Stub)
+        !matches!(
+            self.reason,
+            Reason::OtherName { .. } | Reason::Renamed | Reason::Stub
+        )
     }
 
     /// True if the program could map the installation although it does not fit. One that the loader cannot map is as good as

@@ -6,7 +6,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 use super::hint::Wanted;
-use crate::catalog::{Family, Group, Wheel, catalog, first_number, knowledge, soname_number, wheels};
+use crate::catalog::{
+    Family, Group, Wheel, catalog, first_number, knowledge, soname_number, wheels,
+};
 use crate::formats::names;
 use crate::host::FileId;
 use crate::inventory::{Code, Installation, Inventory, Member, Origin};
@@ -20,27 +22,45 @@ const NOWHERE: u64 = u64::MAX;
 /// pin.
 pub(super) fn versions<'p>(name: &str, program: &'p Program) -> BTreeMap<Version, &'static Wheel> {
     let rows: Vec<&Wheel> = wheels().iter().filter(|wheel| wheel.name == name).collect();
-    let Some(first) = rows.first() else { return BTreeMap::new() };
-    let pinned = program.requirements.iter().filter_map(|requirement| match requirement.want {
-        Want::Recorded(version) if requirement.family == first.family => Some(version),
-        _ => None,
-    });
+    let Some(first) = rows.first() else {
+        return BTreeMap::new();
+    };
+    let pinned = program
+        .requirements
+        .iter()
+        .filter_map(|requirement| match requirement.want {
+            Want::Recorded(version) if requirement.family == first.family => Some(version),
+            _ => None,
+        });
     let row_of = |version: Version| {
         let is_reached = |wheel: &&&Wheel| wheel.first <= version;
-        (version, rows.iter().rfind(is_reached).copied().unwrap_or(first))
+        (
+            version,
+            rows.iter().rfind(is_reached).copied().unwrap_or(first),
+        )
     };
-    let known = rows.iter().flat_map(|wheel| wheel.versions.iter().map(|version| (*version, *wheel)));
+    let known = rows
+        .iter()
+        .flat_map(|wheel| wheel.versions.iter().map(|version| (*version, *wheel)));
     // Another CUDA's build of the version may not exist.
     let is_of_line = |version: &Version| {
-        version.numbers().len() >= 3 && known.clone().any(|(known, _)| known.major() == version.major())
+        version.numbers().len() >= 3
+            && known
+                .clone()
+                .any(|(known, _)| known.major() == version.major())
     };
-    pinned.filter(is_of_line).map(row_of).chain(known.clone()).collect()
+    pinned
+        .filter(is_of_line)
+        .map(row_of)
+        .chain(known.clone())
+        .collect()
 }
 
 /// Returns every release of a wheel, whether or not the solver usually tries it.
 pub(super) fn releases(name: &str) -> BTreeMap<Version, &'static Wheel> {
     let rows = wheels().iter().filter(|wheel| wheel.name == name);
-    rows.flat_map(|wheel| wheel.releases().map(move |version| (version, wheel))).collect()
+    rows.flat_map(|wheel| wheel.releases().map(move |version| (version, wheel)))
+        .collect()
 }
 
 /// Returns the installation that a wheel of this version would be, with its libraries in this directory.
@@ -50,12 +70,16 @@ pub(super) fn of_wheel(
     directory: PathBuf,
     inventory: &Inventory,
 ) -> Installation {
-    let family = catalog().family(&wheel.family).expect("a test compares the tables");
-    let mut offer = Offer { family, cuda: Some(wheel.cuda), version: Some(version), directory }.installation(
-        &wheel.sonames,
-        &wheel.needs,
-        inventory,
-    );
+    let family = catalog()
+        .family(&wheel.family)
+        .expect("a test compares the tables");
+    let mut offer = Offer {
+        family,
+        cuda: Some(wheel.cuda),
+        version: Some(version),
+        directory,
+    }
+    .installation(&wheel.sonames, &wheel.needs, inventory);
     offer.origin = Origin::Wheel;
     offer.package = Some(format!("{} {version}", wheel.name));
     offer
@@ -63,31 +87,70 @@ pub(super) fn of_wheel(
 
 /// Returns the installation that meets the wish of a hint, and those of the libraries that it is linked against, in one
 /// directory.
-pub(super) fn of_wanted(wanted: &Wanted, directory: &Path, inventory: &Inventory) -> Vec<Installation> {
-    let Some(family) = catalog().family(&wanted.family) else { return Vec::new() };
+pub(super) fn of_wanted(
+    wanted: &Wanted,
+    directory: &Path,
+    inventory: &Inventory,
+) -> Vec<Installation> {
+    let Some(family) = catalog().family(&wanted.family) else {
+        return Vec::new();
+    };
     let is_wanted = |wheel: &&Wheel| {
-        let number = || wheel.sonames.iter().find_map(|soname| soname_number(soname));
+        let number = || {
+            wheel
+                .sonames
+                .iter()
+                .find_map(|soname| soname_number(soname))
+        };
         wheel.family == wanted.family
             && wanted.cuda.is_none_or(|cuda| wheel.cuda == cuda)
             && wanted.major.is_none_or(|major| number() == Some(major))
     };
     let Some(wheel) = wheels().iter().rfind(is_wanted) else {
-        let version = wanted.at_least.or(wanted.major.map(|major| Version::new(&[major])));
+        let version = wanted
+            .at_least
+            .or(wanted.major.map(|major| Version::new(&[major])));
         let suffix = wanted.major.map(|major| major.to_string());
-        let suffix = suffix.or_else(|| family.suffix(wanted.cuda?).map(str::to_owned)).unwrap_or_default();
+        let suffix = suffix
+            .or_else(|| family.suffix(wanted.cuda?).map(str::to_owned))
+            .unwrap_or_default();
         let required = family.required(first_number(&suffix).unwrap_or(0));
-        let sonames: Vec<String> = required.iter().map(|stem| format!("{stem}.so.{suffix}")).collect();
-        let offer = Offer { family, cuda: wanted.cuda, version, directory: directory.to_owned() };
+        let sonames: Vec<String> = required
+            .iter()
+            .map(|stem| format!("{stem}.so.{suffix}"))
+            .collect();
+        let offer = Offer {
+            family,
+            cuda: wanted.cuda,
+            version,
+            directory: directory.to_owned(),
+        };
         return vec![offer.installation(&sonames, &[], inventory)];
     };
     let newest = wheel.versions.last().copied().max(wanted.at_least);
-    let offer = Offer { family, cuda: Some(wheel.cuda), version: newest, directory: directory.to_owned() };
+    let offer = Offer {
+        family,
+        cuda: Some(wheel.cuda),
+        version: newest,
+        directory: directory.to_owned(),
+    };
     let mut found = vec![offer.installation(&wheel.sonames, &wheel.needs, inventory)];
     for name in &wheel.needs {
         let known = inventory.installations.iter().chain(&found);
-        if !known.into_iter().any(|installation| installation.offers(name)) {
-            let family = catalog().family_of(name).map(|(family, _)| family.name.clone()).unwrap_or_default();
-            let needed = Wanted { family, major: None, cuda: Some(wheel.cuda), at_least: None };
+        if !known
+            .into_iter()
+            .any(|installation| installation.offers(name))
+        {
+            let family = catalog()
+                .family_of(name)
+                .map(|(family, _)| family.name.clone())
+                .unwrap_or_default();
+            let needed = Wanted {
+                family,
+                major: None,
+                cuda: Some(wheel.cuda),
+                at_least: None,
+            };
             found.extend(of_wanted(&needed, directory, inventory));
         }
     }
@@ -102,16 +165,30 @@ struct Offer {
 }
 
 impl Offer {
-    fn installation(self, sonames: &[String], needs: &[String], inventory: &Inventory) -> Installation {
-        let Offer { family, cuda, version, directory } = self;
-        let is_main = |soname: &String| names::split(soname).is_some_and(|(stem, _)| stem == family.main);
+    fn installation(
+        self,
+        sonames: &[String],
+        needs: &[String],
+        inventory: &Inventory,
+    ) -> Installation {
+        let Offer {
+            family,
+            cuda,
+            version,
+            directory,
+        } = self;
+        let is_main =
+            |soname: &String| names::split(soname).is_some_and(|(stem, _)| stem == family.main);
         let main = sonames.iter().find(|soname| is_main(soname));
         // A library of the same name in the same place would be replaced.
         let id = |soname: &String| {
             inventory.file_in(&directory, soname).unwrap_or_else(|| {
                 let mut hasher = DefaultHasher::new();
                 directory.join(soname).hash(&mut hasher);
-                FileId { device: NOWHERE, inode: hasher.finish() }
+                FileId {
+                    device: NOWHERE,
+                    inode: hasher.finish(),
+                }
             })
         };
         let serves = self::serves(family, cuda, version, inventory);
@@ -122,15 +199,24 @@ impl Offer {
             path: directory.join(soname),
             id: id(soname),
             mode: 0o644,
-            needed: if Some(soname) == main { needs.to_vec() } else { Vec::new() },
+            needed: if Some(soname) == main {
+                needs.to_vec()
+            } else {
+                Vec::new()
+            },
             // An entry without architectures: there is code, and `serves` has its GPUs.
-            code: serves.iter().map(|_| (String::new(), BTreeMap::new())).collect(),
+            code: serves
+                .iter()
+                .map(|_| (String::new(), BTreeMap::new()))
+                .collect(),
             runpath: Some("$ORIGIN".to_owned()),
             ..Member::default()
         };
         Installation {
             family: family.name.clone(),
-            soname: main.filter(|_| family.group == Group::Soname).and_then(|main| soname_number(main)),
+            soname: main
+                .filter(|_| family.group == Group::Soname)
+                .and_then(|main| soname_number(main)),
             version,
             shim: version,
             cuda,
@@ -152,6 +238,16 @@ fn serves(
 ) -> Option<BTreeMap<ComputeCapability, Code>> {
     let (cuda, version) = cuda.zip(version).filter(|_| family.name == "cudnn")?;
     let gpus: BTreeSet<_> = inventory.capabilities().collect();
-    let is_served = |gpu: &_| knowledge().cudnn_for(*gpu, cuda).iter().any(|range| range.allows(&version));
-    Some(gpus.into_iter().filter(is_served).map(|gpu| (gpu, Code::Sass)).collect())
+    let is_served = |gpu: &_| {
+        knowledge()
+            .cudnn_for(*gpu, cuda)
+            .iter()
+            .any(|range| range.allows(&version))
+    };
+    Some(
+        gpus.into_iter()
+            .filter(is_served)
+            .map(|gpu| (gpu, Code::Sass))
+            .collect(),
+    )
 }

@@ -10,7 +10,9 @@
 use std::collections::BTreeSet;
 
 use super::cautions;
-use super::model::{Absent, KeptPreload, PathElement, Pick, Plan, Policy, Rejection, Removal, Unpinned};
+use super::model::{
+    Absent, KeptPreload, PathElement, Pick, Plan, Policy, Rejection, Removal, Unpinned,
+};
 use super::search::{Filled, Solution};
 use super::slot::Slot;
 use super::world::World;
@@ -21,10 +23,21 @@ use crate::program::{ImportCertainty, Need, Program, Requirement, Want};
 use crate::version::Version;
 
 pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
-    let World { inventory, program, policy, .. } = *world;
-    let installations: Vec<&Installation> =
-        solution.filled.iter().map(|filled| filled.installation).collect();
-    let driver = installations.iter().copied().find(|installation| installation.family == "driver");
+    let World {
+        inventory,
+        program,
+        policy,
+        ..
+    } = *world;
+    let installations: Vec<&Installation> = solution
+        .filled
+        .iter()
+        .map(|filled| filled.installation)
+        .collect();
+    let driver = installations
+        .iter()
+        .copied()
+        .find(|installation| installation.family == "driver");
     let keep = |element: &Element| PathElement {
         text: element.text.clone(),
         removed: removal(element, driver, inventory, program, policy),
@@ -36,22 +49,41 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
         let is_lacking = |name: &String| given(name).is_none_or(is_other);
         let is_mixed = |name: &String| given(name).is_some_and(is_other);
         driver_names(&solution, program).iter().any(is_lacking)
-            || driver.files.iter().any(|member| member.view_names(driver.version).iter().any(is_mixed))
+            || driver
+                .files
+                .iter()
+                .any(|member| member.view_names(driver.version).iter().any(is_mixed))
     });
     let is_foreign = |preload: &Preload, family: &String| {
-        let is_picked = |file| installations.iter().any(|installation| installation.has_file(file));
-        installations.iter().any(|installation| installation.family == *family)
+        let is_picked = |file| {
+            installations
+                .iter()
+                .any(|installation| installation.has_file(file))
+        };
+        installations
+            .iter()
+            .any(|installation| installation.family == *family)
             && preload.file.is_some_and(|file| !is_picked(file))
     };
     let preload = inventory.search.preload.iter().map(|preload| {
-        let removed = preload.family.clone().filter(|family| is_foreign(preload, family));
-        KeptPreload { text: preload.text.clone(), removed }
+        let removed = preload
+            .family
+            .clone()
+            .filter(|family| is_foreign(preload, family));
+        KeptPreload {
+            text: preload.text.clone(),
+            removed,
+        }
     });
     let preload = preload.collect();
     let cautions = cautions::cautions(&installations, world);
     let tombstones = tombstones(&solution, inventory, program);
     let absent = merged(solution.absent);
-    let unpinned = solution.unpinned.iter().filter_map(|slot| unpinned(slot, inventory)).collect();
+    let unpinned = solution
+        .unpinned
+        .iter()
+        .filter_map(|slot| unpinned(slot, inventory))
+        .collect();
     let (mut picks, mut rejected) = (Vec::new(), Vec::new());
     for filled in solution.filled {
         picks.push(Pick {
@@ -62,7 +94,17 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
         });
         rejected.extend(filled.rejected);
     }
-    Plan { picks, rejected, absent, unpinned, cautions, tombstones, library_path, preload, driver_in_view }
+    Plan {
+        picks,
+        rejected,
+        absent,
+        unpinned,
+        cautions,
+        tombstones,
+        library_path,
+        preload,
+        driver_in_view,
+    }
 }
 
 /// Returns the reason to remove an inherited element. An element with other libraries as well stays, after the view.
@@ -77,22 +119,32 @@ fn removal(
         return Some(Removal::Empty);
     }
     let directory = element.directory.as_ref()?;
-    if policy.views.iter().any(|views| directory.parent() == Some(views)) {
+    if policy
+        .views
+        .iter()
+        .any(|views| directory.parent() == Some(views))
+    {
         return Some(Removal::OwnView);
     }
     if element.others {
         return None;
     }
-    let is_here = |installation: &&Installation| installation.directories().any(|place| place == directory);
+    let is_here =
+        |installation: &&Installation| installation.directories().any(|place| place == directory);
     let here: Vec<&Installation> = inventory.installations.iter().filter(is_here).collect();
-    if !here.is_empty() && here.iter().all(|installation| installation.origin == Origin::Stub) {
+    if !here.is_empty()
+        && here
+            .iter()
+            .all(|installation| installation.origin == Origin::Stub)
+    {
         // Without a driver, a program that is linked against it needs the stub to start at all.
         let is_driver = |r: &Requirement| r.need == Need::Linked && r.family == "driver";
         let needs_stub = driver.is_none() && program.requirements.iter().any(is_driver);
         return (!needs_stub).then_some(Removal::Stubs);
     }
-    let is_useful =
-        |installation: &&Installation| installation.family != "driver" && installation.origin != Origin::Stub;
+    let is_useful = |installation: &&Installation| {
+        installation.family != "driver" && installation.origin != Origin::Stub
+    };
     let driver = driver.filter(|_| !here.iter().any(is_useful))?;
     let kernel = inventory.driver.as_ref()?.version;
     let file = inventory
@@ -102,15 +154,21 @@ fn removal(
         return None;
     }
     let other = here.iter().find(|installation| installation.has_file(file));
-    Some(Removal::OtherDriver { version: other.and_then(|other| other.version), kernel })
+    Some(Removal::OtherDriver {
+        version: other.and_then(|other| other.version),
+        kernel,
+    })
 }
 
 /// Returns the file that the loader takes for a name in the planned environment, without the view.
 fn given(name: &str, library_path: &[PathElement], inventory: &Inventory) -> Option<FileId> {
-    let kept =
-        library_path.iter().zip(&inventory.search.library_path).filter(|(kept, _)| kept.removed.is_none());
-    let in_path =
-        kept.filter_map(|(_, element)| element.directory.as_ref()).find_map(|d| inventory.file_in(d, name));
+    let kept = library_path
+        .iter()
+        .zip(&inventory.search.library_path)
+        .filter(|(kept, _)| kept.removed.is_none());
+    let in_path = kept
+        .filter_map(|(_, element)| element.directory.as_ref())
+        .find_map(|d| inventory.file_in(d, name));
     in_path.or_else(|| inventory.file_by_default(name))
 }
 
@@ -119,13 +177,32 @@ fn driver_names(solution: &Solution<'_>, program: &Program) -> BTreeSet<String> 
     let mut names = BTreeSet::from(["libcuda.so.1".to_owned()]);
     let opened = solution.filled.iter().flat_map(|filled| {
         let family = catalog().family(&filled.installation.family);
-        family.map_or(&[][..], |family| family.dlopens_unversioned(filled.installation.soname.unwrap_or(0)))
+        family.map_or(&[][..], |family| {
+            family.dlopens_unversioned(filled.installation.soname.unwrap_or(0))
+        })
     });
-    let written = program.requirements.iter().filter_map(Requirement::named).map(str::to_owned);
-    let of_driver =
-        |name: &String| catalog().family_of(name).is_some_and(|(family, _)| family.name == "driver");
-    let offered = |name: &String| solution.filled.iter().any(|filled| filled.installation.offers(name));
-    names.extend(written.chain(opened.cloned()).filter(of_driver).filter(offered));
+    let written = program
+        .requirements
+        .iter()
+        .filter_map(Requirement::named)
+        .map(str::to_owned);
+    let of_driver = |name: &String| {
+        catalog()
+            .family_of(name)
+            .is_some_and(|(family, _)| family.name == "driver")
+    };
+    let offered = |name: &String| {
+        solution
+            .filled
+            .iter()
+            .any(|filled| filled.installation.offers(name))
+    };
+    names.extend(
+        written
+            .chain(opened.cloned())
+            .filter(of_driver)
+            .filter(offered),
+    );
     names
 }
 
@@ -134,7 +211,11 @@ fn driver_names(solution: &Solution<'_>, program: &Program) -> BTreeSet<String> 
 /// whole family.
 fn tombstones(solution: &Solution<'_>, inventory: &Inventory, program: &Program) -> Vec<String> {
     let mut names = BTreeSet::new();
-    for filled in solution.filled.iter().filter(|filled| filled.installation.family != "driver") {
+    for filled in solution
+        .filled
+        .iter()
+        .filter(|filled| filled.installation.family != "driver")
+    {
         let picked = filled.installation;
         let others = inventory.installations.iter().filter(|other| {
             other.family == picked.family
@@ -147,65 +228,122 @@ fn tombstones(solution: &Solution<'_>, inventory: &Inventory, program: &Program)
         names.extend(tried_names(filled, &others));
     }
     let linked = |name: &String| {
-        let mut members = solution.filled.iter().flat_map(|filled| &filled.installation.files);
-        program.requirements.iter().any(|r| r.need == Need::Linked && r.named() == Some(name))
+        let mut members = solution
+            .filled
+            .iter()
+            .flat_map(|filled| &filled.installation.files);
+        program
+            .requirements
+            .iter()
+            .any(|r| r.need == Need::Linked && r.named() == Some(name))
             || members.any(|member| member.needed.contains(name))
     };
-    let offered = |name: &String| solution.filled.iter().any(|filled| filled.installation.offers(name));
-    names.into_iter().filter(|name| !linked(name) && !offered(name)).collect()
+    let offered = |name: &String| {
+        solution
+            .filled
+            .iter()
+            .any(|filled| filled.installation.offers(name))
+    };
+    names
+        .into_iter()
+        .filter(|name| !linked(name) && !offered(name))
+        .collect()
 }
 
 /// Returns names of members that the picked installation lacks and would open.
-fn missing_members(filled: &Filled<'_>, others: &[&Installation], program: &Program) -> BTreeSet<String> {
+fn missing_members(
+    filled: &Filled<'_>,
+    others: &[&Installation],
+    program: &Program,
+) -> BTreeSet<String> {
     let family = filled.slot.family;
     let members = others.iter().flat_map(|other| &other.files);
     let missing = members
         .filter(|member| family.dlopens_own_members && member.stem != family.main)
         .filter(|member| filled.installation.member(&member.stem).is_none());
     let shims = shims(filled.installation, program);
-    let versions = || std::iter::once(filled.installation.version).chain(shims.iter().copied().map(Some));
-    missing.flat_map(|member| versions().flat_map(|version| member.view_names(version))).collect()
+    let versions =
+        || std::iter::once(filled.installation.version).chain(shims.iter().copied().map(Some));
+    missing
+        .flat_map(|member| versions().flat_map(|version| member.view_names(version)))
+        .collect()
 }
 
 /// Returns the shims of other versions by whose names an installation's files are opened: its own, and those in packages
 /// of the program.
 fn shims(installation: &Installation, program: &Program) -> BTreeSet<Version> {
-    let brought = program.requirements.iter().filter(|requirement| requirement.family == installation.family);
+    let brought = program
+        .requirements
+        .iter()
+        .filter(|requirement| requirement.family == installation.family);
     let brought = brought.filter_map(|requirement| match requirement.want {
         Want::Rest(version) if installation.soname == Some(version.major()) => Some(version),
         _ => None,
     });
-    let is_other = |shim: &Version| installation.version.is_none_or(|version| !version.agrees_with(shim));
-    installation.shim.into_iter().chain(brought).filter(is_other).collect()
+    let is_other = |shim: &Version| {
+        installation
+            .version
+            .is_none_or(|version| !version.agrees_with(shim))
+    };
+    installation
+        .shim
+        .into_iter()
+        .chain(brought)
+        .filter(is_other)
+        .collect()
 }
 
 /// Returns longer names that the program tries before the one that it gets: `libcudnn.so.9.10.2`.
 fn tried_names(filled: &Filled<'_>, others: &[&Installation]) -> BTreeSet<String> {
-    let tried = filled.slot.requirements.iter().filter(|requirement| requirement.need == Need::Named);
-    let names = tried.filter_map(Requirement::named).filter(|name| !filled.installation.offers(name));
-    let is_soname =
-        |name: &&str| others.iter().any(|other| other.files.iter().any(|member| member.soname == *name));
+    let tried = filled
+        .slot
+        .requirements
+        .iter()
+        .filter(|requirement| requirement.need == Need::Named);
+    let names = tried
+        .filter_map(Requirement::named)
+        .filter(|name| !filled.installation.offers(name));
+    let is_soname = |name: &&str| {
+        others
+            .iter()
+            .any(|other| other.files.iter().any(|member| member.soname == *name))
+    };
     let is_bare = |name: &&str| name.ends_with(".so");
     let supplied = |name: &&str| others.iter().any(|other| other.offers(name));
-    names.filter(|name| supplied(name) && !is_soname(name) && !is_bare(name)).map(str::to_owned).collect()
+    names
+        .filter(|name| supplied(name) && !is_soname(name) && !is_bare(name))
+        .map(str::to_owned)
+        .collect()
 }
 
 pub(super) fn unpinned(slot: &Slot<'_>, inventory: &Inventory) -> Option<Unpinned> {
-    let nearest = slot.rejected.iter().find(|rejection| rejection.is_of_concern())?;
+    let nearest = slot
+        .rejected
+        .iter()
+        .find(|rejection| rejection.is_of_concern())?;
     let (family, names) = (slot.family.name.clone(), slot.names());
     let is_shadowed_by_rpath = slot.rejected.iter().any(Rejection::is_shadowed_by_rpath);
     let is_used = |r: &Requirement| {
         r.by.standing == ImportCertainty::Imported && matches!(r.need, Need::Used | Need::Essential)
     };
     let must_be_said = !inventory.gpus_hidden && slot.requirements.iter().any(is_used);
-    Some(Unpinned { family, names, why: nearest.reason.clone(), is_shadowed_by_rpath, must_be_said })
+    Some(Unpinned {
+        family,
+        names,
+        why: nearest.reason.clone(),
+        is_shadowed_by_rpath,
+        must_be_said,
+    })
 }
 
 /// Returns one entry for each family.
 pub(super) fn merged(absent: Vec<Absent>) -> Vec<Absent> {
     let mut merged: Vec<Absent> = Vec::new();
     for missing in absent {
-        match merged.iter_mut().find(|known| known.family == missing.family) {
+        match merged
+            .iter_mut()
+            .find(|known| known.family == missing.family)
+        {
             Some(known) => {
                 known.names.extend(missing.names);
                 known.names.sort();

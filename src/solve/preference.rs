@@ -23,7 +23,10 @@ pub(super) fn rank(
     done: &[Picked<'_>],
     world: &World<'_>,
 ) -> (Columns, PathBuf) {
-    (columns(slot, candidate, done, world), candidate.installation.directory.clone())
+    (
+        columns(slot, candidate, done, world),
+        candidate.installation.directory.clone(),
+    )
 }
 
 /// Returns the first column in which two candidates differ.
@@ -36,31 +39,70 @@ pub(super) fn deciding(
 ) -> Criterion {
     let better = columns(slot, better, done, world);
     let other = columns(slot, other, done, world);
-    better.iter().zip(&other).find(|(a, b)| a != b).map_or(Criterion::Path, |(column, _)| column.0)
+    better
+        .iter()
+        .zip(&other)
+        .find(|(a, b)| a != b)
+        .map_or(Criterion::Path, |(column, _)| column.0)
 }
 
-fn columns(slot: &Slot<'_>, candidate: Candidate<'_>, done: &[Picked<'_>], world: &World<'_>) -> Columns {
-    let (installation, inventory, program) = (candidate.installation, world.inventory, world.program);
+fn columns(
+    slot: &Slot<'_>,
+    candidate: Candidate<'_>,
+    done: &[Picked<'_>],
+    world: &World<'_>,
+) -> Columns {
+    let (installation, inventory, program) =
+        (candidate.installation, world.inventory, world.program);
     // The version that upstream tested with, or built its own shim from.
-    let recorded = world.requirements_of(slot.family).filter_map(|requirement| match requirement.want {
-        Want::Recorded(version) | Want::Rest(version) => Some(version),
-        _ => None,
-    });
+    let recorded = world
+        .requirements_of(slot.family)
+        .filter_map(|requirement| match requirement.want {
+            Want::Recorded(version) | Want::Rest(version) => Some(version),
+            _ => None,
+        });
     let recorded = recorded.max();
     let bad = cautions::bad_with(installation, done, world);
     let version = installation.version.unwrap_or_default();
     let newest = number(&version);
     let is_recorded = recorded.is_some_and(|recorded| version.agrees_with(&recorded));
-    let nearest = recorded.map_or(0, |recorded| if version >= recorded { -newest } else { i64::MIN + 1 });
+    let nearest = recorded.map_or(0, |recorded| {
+        if version >= recorded {
+            -newest
+        } else {
+            i64::MIN + 1
+        }
+    });
     [
-        (Criterion::Installed, i64::from(!world.is_offer(installation))),
-        (Criterion::Private, i64::from(candidate.is_forced || is_private(installation, program))),
-        (Criterion::KernelsOwn, i64::from(is_kernels_own(installation, inventory))),
-        (Criterion::LoaderTakesIt, i64::from(candidate.is_forced || is_given(slot, installation, inventory))),
+        (
+            Criterion::Installed,
+            i64::from(!world.is_offer(installation)),
+        ),
+        (
+            Criterion::Private,
+            i64::from(candidate.is_forced || is_private(installation, program)),
+        ),
+        (
+            Criterion::KernelsOwn,
+            i64::from(is_kernels_own(installation, inventory)),
+        ),
+        (
+            Criterion::LoaderTakesIt,
+            i64::from(candidate.is_forced || is_given(slot, installation, inventory)),
+        ),
         (Criterion::Preferred, preferred(slot, installation, world)),
-        (Criterion::PreferredOrigin, preferred_origin(installation, world)),
-        (Criterion::NamedVersion, named_versions(slot, installation, world)),
-        (Criterion::CameWithTarget, i64::from(came_with_target(installation, program))),
+        (
+            Criterion::PreferredOrigin,
+            preferred_origin(installation, world),
+        ),
+        (
+            Criterion::NamedVersion,
+            named_versions(slot, installation, world),
+        ),
+        (
+            Criterion::CameWithTarget,
+            i64::from(came_with_target(installation, program)),
+        ),
         (Criterion::Sound, -i64::try_from(bad).unwrap_or(i64::MAX)),
         (Criterion::MachineCode, code(installation, world)),
         (Criterion::Neighbours, neighbours(installation, done)),
@@ -76,7 +118,9 @@ fn columns(slot: &Slot<'_>, candidate: Candidate<'_>, done: &[Picked<'_>], world
 fn number(version: &Version) -> i64 {
     let places = [(48, 0x7fff), (32, 0xffff), (16, 0xffff), (0, 0xffff)];
     let numbers = version.numbers().iter().zip(places);
-    numbers.map(|(number, (shift, most))| i64::from((*number).min(most)) << shift).sum()
+    numbers
+        .map(|(number, (shift, most))| i64::from((*number).min(most)) << shift)
+        .sum()
 }
 
 /// True if no other user could have put it there, or it is as safe as the program.
@@ -86,13 +130,18 @@ fn is_private(installation: &Installation, program: &Program) -> bool {
 
 /// Installations that the loader searches earlier score more.
 fn search_order(installation: &Installation) -> i64 {
-    let position = installation.position.and_then(|position| i64::try_from(position).ok());
+    let position = installation
+        .position
+        .and_then(|position| i64::try_from(position).ok());
     position.map_or(i64::MIN + 1, |position| -position)
 }
 
 /// True for the driver's libraries of the kernel's own version.
 fn is_kernels_own(installation: &Installation, inventory: &Inventory) -> bool {
-    let kernel = inventory.driver.as_ref().map(|driver| driver.version.version());
+    let kernel = inventory
+        .driver
+        .as_ref()
+        .map(|driver| driver.version.version());
     installation.family == "driver"
         && installation.origin != Origin::Compat
         && kernel.is_some_and(|kernel| installation.version == Some(kernel))
@@ -101,43 +150,66 @@ fn is_kernels_own(installation: &Installation, inventory: &Inventory) -> bool {
 /// True for the driver's libraries that the loader finds without any change of the environment.
 fn is_given(slot: &Slot<'_>, installation: &Installation, inventory: &Inventory) -> bool {
     slot.family.name == "driver"
-        && inventory.file_by_default("libcuda.so.1").is_some_and(|file| installation.has_file(file))
+        && inventory
+            .file_by_default("libcuda.so.1")
+            .is_some_and(|file| installation.has_file(file))
 }
 
 fn came_with_target(installation: &Installation, program: &Program) -> bool {
-    let is_own = |directory| program.is_in_site(directory) || program.own_directories.contains(directory);
+    let is_own =
+        |directory| program.is_in_site(directory) || program.own_directories.contains(directory);
     installation.directories().any(is_own)
 }
 
 /// Returns the number of a person's wishes that it meets.
 fn preferred(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> i64 {
     let is_met = |requirement: &&Requirement| match &requirement.want {
-        Want::Preferred(range) => installation.version.is_some_and(|version| range.allows(&version)),
+        Want::Preferred(range) => installation
+            .version
+            .is_some_and(|version| range.allows(&version)),
         _ => false,
     };
-    world.requirements_of(slot.family).filter(is_met).map(|_| 1).sum()
+    world
+        .requirements_of(slot.family)
+        .filter(is_met)
+        .map(|_| 1)
+        .sum()
 }
 
 /// Returns the number of names with a whole version that it has among those that the program opens. Under another pick
 /// such a name leads nowhere.
 fn named_versions(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> i64 {
-    let names = world.requirements_of(slot.family).filter_map(Requirement::named);
+    let names = world
+        .requirements_of(slot.family)
+        .filter_map(Requirement::named);
     let is_whole = |name: &&str| {
         let version = names::split(name).and_then(|(_, suffix)| suffix.parse::<Version>().ok());
         version.is_some_and(|version| version.numbers().len() >= 3)
     };
-    let names: BTreeSet<&str> = names.filter(is_whole).filter(|name| installation.offers(name)).collect();
+    let names: BTreeSet<&str> = names
+        .filter(is_whole)
+        .filter(|name| installation.offers(name))
+        .collect();
     i64::try_from(names.len()).unwrap_or(i64::MAX)
 }
 
 /// Origins that a person prefers score more. The preference does not concern the driver.
 fn preferred_origin(installation: &Installation, world: &World<'_>) -> i64 {
-    let origins = world.policy.origins.iter().rev().take_while(|_| installation.family != "driver");
+    let origins = world
+        .policy
+        .origins
+        .iter()
+        .rev()
+        .take_while(|_| installation.family != "driver");
     // A start does not ask `rpm` for owners, so installations from RPM are loose.
     let is_preferred = |origin| {
-        origin == installation.origin || origin == Origin::Rpm && installation.origin == Origin::Loose
+        origin == installation.origin
+            || origin == Origin::Rpm && installation.origin == Origin::Loose
     };
-    origins.zip(1..).find(|(origin, _)| is_preferred(**origin)).map_or(0, |(_, rank)| rank)
+    origins
+        .zip(1..)
+        .find(|(origin, _)| is_preferred(**origin))
+        .map_or(0, |(_, rank)| rank)
 }
 
 /// Machine code for every GPU scores more than PTX, and PTX more than no code for some.
@@ -153,14 +225,18 @@ fn code(installation: &Installation, world: &World<'_>) -> i64 {
 
 /// Installations score more if they share the directory, or the origin and the CUDA, of picks so far.
 fn neighbours(installation: &Installation, done: &[Picked<'_>]) -> i64 {
-    let near = done.iter().filter(|picked| picked.installation.family != "driver").map(|picked| {
-        if picked.installation.directory.as_os_str() == installation.directory.as_os_str() {
-            100
-        } else {
-            let is_of_same_cuda =
-                installation.built_for.is_some() && picked.installation.built_for == installation.built_for;
-            i64::from(picked.installation.origin == installation.origin) + i64::from(is_of_same_cuda)
-        }
-    });
+    let near = done
+        .iter()
+        .filter(|picked| picked.installation.family != "driver")
+        .map(|picked| {
+            if picked.installation.directory.as_os_str() == installation.directory.as_os_str() {
+                100
+            } else {
+                let is_of_same_cuda = installation.built_for.is_some()
+                    && picked.installation.built_for == installation.built_for;
+                i64::from(picked.installation.origin == installation.origin)
+                    + i64::from(is_of_same_cuda)
+            }
+        });
     near.sum()
 }

@@ -70,7 +70,11 @@ pub enum Reason {
     /// The asker needs a certain version.
     VersionUnknown { by: String },
     /// The asker imports symbols that it does not export.
-    LacksSymbols { count: usize, first: String, by: String },
+    LacksSymbols {
+        count: usize,
+        first: String,
+        by: String,
+    },
     /// Required files are missing.
     Incomplete { missing: Vec<String> },
     /// One file is of another version than the rest.
@@ -85,13 +89,28 @@ pub enum Reason {
     /// The asker is for another CUDA.
     OtherCuda { has: u32, needed: u32, by: String },
     /// A person allows another CUDA.
-    CudaOutOfRange { has: Version, range: Range, by: String },
+    CudaOutOfRange {
+        has: Version,
+        range: Range,
+        by: String,
+    },
     /// The driver does not run its CUDA.
-    DriverTooOld { cuda: u32, floor: DriverVersion, driver: DriverVersion },
+    DriverTooOld {
+        cuda: u32,
+        floor: DriverVersion,
+        driver: DriverVersion,
+    },
     /// It has no code for a visible GPU, but for those in `has`.
-    NoCode { gpu: ComputeCapability, has: Vec<ComputeCapability> },
+    NoCode {
+        gpu: ComputeCapability,
+        has: Vec<ComputeCapability>,
+    },
     /// It has only PTX for a visible GPU, and this driver is too old to compile that.
-    PtxTooNew { gpu: ComputeCapability, needed: CudaVersion, has: CudaVersion },
+    PtxTooNew {
+        gpu: ComputeCapability,
+        needed: CudaVersion,
+        has: CudaVersion,
+    },
     /// It is made for linking only.
     Stub,
     /// The kernel runs another driver.
@@ -99,7 +118,10 @@ pub enum Reason {
     /// It is no newer than the kernel's driver.
     CompatNotNewer { kernel: DriverVersion },
     /// Its note allows other branches of kernel drivers.
-    CompatOtherBranch { kernel: DriverVersion, branches: Vec<u32> },
+    CompatOtherBranch {
+        kernel: DriverVersion,
+        branches: Vec<u32>,
+    },
     /// The release is known to be bad.
     KnownBad { why: String },
     /// A proof has shown that it does not work here.

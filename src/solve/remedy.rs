@@ -29,9 +29,17 @@ pub(super) struct Remedied {
 
 impl Remedied {
     pub(super) fn after(hint: &Hint, world: &World<'_>) -> Remedied {
-        let World { inventory, program, policy, .. } = *world;
-        let mut remedied =
-            Remedied { inventory: inventory.clone(), program: program.clone(), policy: policy.clone() };
+        let World {
+            inventory,
+            program,
+            policy,
+            ..
+        } = *world;
+        let mut remedied = Remedied {
+            inventory: inventory.clone(),
+            program: program.clone(),
+            policy: policy.clone(),
+        };
         remedied.apply(hint);
         remedied
     }
@@ -42,7 +50,8 @@ impl Remedied {
 
     /// True if there is a set, or one that a stronger mode than the view can force.
     pub(super) fn has_set(mut self) -> bool {
-        let is_solved = |world: &World<'_>| conditions::broken(world).is_empty() && has_solution(world);
+        let is_solved =
+            |world: &World<'_>| conditions::broken(world).is_empty() && has_solution(world);
         is_solved(&self.world())
             || self.policy.can_force && {
                 self.policy.released = all_families();
@@ -52,7 +61,11 @@ impl Remedied {
 
     fn apply(&mut self, hint: &Hint) {
         match hint {
-            Hint::Pip { requirements, reinstall, .. } => {
+            Hint::Pip {
+                requirements,
+                reinstall,
+                ..
+            } => {
                 for requirement in requirements {
                     self.pip_install(requirement, *reinstall);
                 }
@@ -64,7 +77,10 @@ impl Remedied {
             }
             Hint::Apt { packages } => self.apt_install(packages),
             Hint::Install { libraries } => self.install(libraries, Path::new(CHOSEN)),
-            Hint::Replace { libraries, directory } => self.install(libraries, directory),
+            Hint::Replace {
+                libraries,
+                directory,
+            } => self.install(libraries, directory),
             Hint::MakePrivate { paths } => {
                 let all = self.inventory.installations.iter_mut();
                 all.for_each(|one| one.open.retain(|open| !paths.contains(&open.path)));
@@ -75,7 +91,12 @@ impl Remedied {
             }
             Hint::UpdateDriver { floor, .. } => self.set_driver(*floor),
             Hint::InstallDriver => {
-                if let Some(running) = self.inventory.driver.as_ref().map(|driver| driver.version.version()) {
+                if let Some(running) = self
+                    .inventory
+                    .driver
+                    .as_ref()
+                    .map(|driver| driver.version.version())
+                {
                     self.set_driver(running);
                 }
             }
@@ -84,16 +105,26 @@ impl Remedied {
                     let is_named = families.is_empty() || families.contains(&requirement.family);
                     requirement.is_by_person() && is_named && requirement.by == *by
                 };
-                self.program.requirements.retain(|requirement| !is_changed(requirement));
-                self.program.conditions.retain(|condition| condition.by != *by);
+                self.program
+                    .requirements
+                    .retain(|requirement| !is_changed(requirement));
+                self.program
+                    .conditions
+                    .retain(|condition| condition.by != *by);
             }
             Hint::OtherBuild { by, .. } => {
                 // A build brings wheels of the versions that it needs.
-                self.program.requirements.retain(|requirement| requirement.by.name != by.name);
+                self.program
+                    .requirements
+                    .retain(|requirement| requirement.by.name != by.name);
                 let is_of_old = |demand: &Demand| matches!(demand, Demand::Code(_));
-                self.program.conditions.retain(|one| one.by.name != by.name || !is_of_old(&one.demand));
+                self.program
+                    .conditions
+                    .retain(|one| one.by.name != by.name || !is_of_old(&one.demand));
             }
-            Hint::ChooseGpus { uuids } => self.show_only(|uuid| uuids.iter().any(|one| one == uuid)),
+            Hint::ChooseGpus { uuids } => {
+                self.show_only(|uuid| uuids.iter().any(|one| one == uuid))
+            }
             Hint::Both { steps } => steps.iter().for_each(|hint| self.apply(hint)),
             Hint::HideGpus => {
                 self.show_only(|_| false);
@@ -114,14 +145,24 @@ impl Remedied {
     fn pip_install(&mut self, requirement: &str, reinstall: bool) {
         let (name, versions) = requirement.split_once("==").unwrap_or((requirement, ""));
         let Some((name, extras)) = name.split_once('[') else {
-            self.install_wheel(name, versions.parse().map(Range::exactly).ok().as_ref(), reinstall);
+            self.install_wheel(
+                name,
+                versions.parse().map(Range::exactly).ok().as_ref(),
+                reinstall,
+            );
             return;
         };
         let extras: Vec<&str> = extras.trim_end_matches(']').split(',').collect();
-        let known = self.program.packages.iter().flat_map(|package| &package.extras);
-        let asked = known.filter(|extra| extra.distribution == name && extras.contains(&extra.name.as_str()));
-        let wheels: BTreeSet<(String, String)> =
-            asked.flat_map(|extra| extra.wheels.iter().cloned()).collect();
+        let known = self
+            .program
+            .packages
+            .iter()
+            .flat_map(|package| &package.extras);
+        let asked = known
+            .filter(|extra| extra.distribution == name && extras.contains(&extra.name.as_str()));
+        let wheels: BTreeSet<(String, String)> = asked
+            .flat_map(|extra| extra.wheels.iter().cloned())
+            .collect();
         for (wheel, versions) in wheels {
             self.install_wheel(&wheel, versions.parse().ok().as_ref(), reinstall);
         }
@@ -131,33 +172,56 @@ impl Remedied {
     fn install_wheel(&mut self, name: &str, range: Option<&Range>, reinstall: bool) {
         let is_allowed = |version: &Version| range.is_none_or(|range| range.allows(version));
         let installed = |one: &Installation| {
-            let version =
-                one.package.as_ref().and_then(|package| package.strip_prefix(name)?.trim().parse().ok());
+            let version = one
+                .package
+                .as_ref()
+                .and_then(|package| package.strip_prefix(name)?.trim().parse().ok());
             version.is_some_and(|version| is_allowed(&version))
         };
-        let Some(site) = self.program.site_packages.first().cloned() else { return };
+        let Some(site) = self.program.site_packages.first().cloned() else {
+            return;
+        };
         if !reinstall && self.inventory.installations.iter().any(installed) {
             return;
         }
         let versions = offers::versions(name, &self.program);
-        let Some((version, wheel)) = versions.into_iter().rfind(|(version, _)| is_allowed(version)) else {
+        let Some((version, wheel)) = versions
+            .into_iter()
+            .rfind(|(version, _)| is_allowed(version))
+        else {
             return;
         };
         self.remove(|one| is_of(one, name));
-        self.put(|inventory| vec![offers::of_wheel(wheel, version, site.join(&wheel.directory), inventory)]);
+        self.put(|inventory| {
+            vec![offers::of_wheel(
+                wheel,
+                version,
+                site.join(&wheel.directory),
+                inventory,
+            )]
+        });
     }
 
     /// Debian's packages of a toolkit hold several families.
     fn apt_install(&mut self, packages: &BTreeSet<String>) {
         let mut wanted = Vec::new();
         for wheel in crate::catalog::wheels() {
-            let Some(family) = catalog().family(&wheel.family) else { continue };
-            let number = wheel.sonames.iter().find_map(|soname| crate::catalog::soname_number(soname));
+            let Some(family) = catalog().family(&wheel.family) else {
+                continue;
+            };
+            let number = wheel
+                .sonames
+                .iter()
+                .find_map(|soname| crate::catalog::soname_number(soname));
             let package = family.apt(wheel.cuda, number.unwrap_or(0));
             if package.is_some_and(|package| packages.contains(&package)) {
                 let major = number.filter(|_| family.soname_is_version);
-                let library =
-                    Wanted { family: family.name.clone(), major, cuda: Some(wheel.cuda), at_least: None };
+                let library = Wanted {
+                    family: family.name.clone(),
+                    major,
+                    cuda: Some(wheel.cuda),
+                    at_least: None,
+                };
                 wanted.extend((!wanted.contains(&library)).then_some(library));
             }
         }
@@ -168,8 +232,11 @@ impl Remedied {
         for wanted in libraries {
             self.put(|inventory| offers::of_wanted(wanted, directory, inventory));
         }
-        let element =
-            Element { text: directory.into(), directory: Some(directory.to_owned()), others: false };
+        let element = Element {
+            text: directory.into(),
+            directory: Some(directory.to_owned()),
+            others: false,
+        };
         if directory == Path::new(CHOSEN) {
             self.inventory.search.library_path.push(element);
         }
@@ -179,14 +246,28 @@ impl Remedied {
     fn put(&mut self, make: impl FnOnce(&Inventory) -> Vec<Installation>) {
         for offer in make(&self.inventory) {
             self.remove(|one| one.family == offer.family && one.directory == offer.directory);
-            let names = self.inventory.directories.entry(offer.directory.clone()).or_default();
-            names.extend(offer.files.iter().map(|member| (member.soname.clone(), member.id)));
+            let names = self
+                .inventory
+                .directories
+                .entry(offer.directory.clone())
+                .or_default();
+            names.extend(
+                offer
+                    .files
+                    .iter()
+                    .map(|member| (member.soname.clone(), member.id)),
+            );
             self.inventory.installations.push(offer);
         }
     }
 
     fn remove(&mut self, is_removed: impl Fn(&Installation) -> bool) {
-        let Inventory { installations, directories, search, .. } = &mut self.inventory;
+        let Inventory {
+            installations,
+            directories,
+            search,
+            ..
+        } = &mut self.inventory;
         installations.retain(|one| {
             let is_removed = is_removed(one);
             if is_removed {
@@ -203,10 +284,20 @@ impl Remedied {
     fn set_driver(&mut self, version: Version) {
         self.remove(|one| one.family == "driver" && one.origin != Origin::Compat);
         // A floor may be the number of a branch.
-        let release = if version.numbers().len() < 2 { format!("{version}.0") } else { version.to_string() };
-        let Ok(kernel) = release.parse::<DriverVersion>() else { return };
+        let release = if version.numbers().len() < 2 {
+            format!("{version}.0")
+        } else {
+            version.to_string()
+        };
+        let Ok(kernel) = release.parse::<DriverVersion>() else {
+            return;
+        };
         let cuda = knowledge().cuda_of_driver(&kernel);
-        self.inventory.driver = Some(KernelDriver { version: kernel, cuda, from: PathBuf::new() });
+        self.inventory.driver = Some(KernelDriver {
+            version: kernel,
+            cuda,
+            from: PathBuf::new(),
+        });
         let wanted = Wanted {
             family: "driver".to_owned(),
             major: Some(1),
@@ -218,10 +309,18 @@ impl Remedied {
 }
 
 pub(super) fn all_families() -> BTreeSet<String> {
-    catalog().families.iter().map(|family| family.name.clone()).collect()
+    catalog()
+        .families
+        .iter()
+        .map(|family| family.name.clone())
+        .collect()
 }
 
 /// True for an installation of this distribution.
 fn is_of(installation: &Installation, distribution: &str) -> bool {
-    installation.package.as_ref().and_then(|package| package.split(' ').next()) == Some(distribution)
+    installation
+        .package
+        .as_ref()
+        .and_then(|package| package.split(' ').next())
+        == Some(distribution)
 }

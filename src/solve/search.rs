@@ -64,7 +64,14 @@ pub(super) fn best<'a>(slots: Vec<Slot<'a>>, world: &World<'a>) -> Result<Soluti
 impl<'a, 'w> Search<'a, 'w> {
     fn new(world: &'w World<'a>) -> Search<'a, 'w> {
         let (families, limit) = (BTreeSet::new(), STEP_LIMIT);
-        Search { world, deepest: None, families, skipped: 0, steps: 0, limit }
+        Search {
+            world,
+            deepest: None,
+            families,
+            skipped: 0,
+            steps: 0,
+            limit,
+        }
     }
 
     fn run(&mut self, slots: Vec<Slot<'a>>) -> Result<Solution<'a>, DeadEnd> {
@@ -76,7 +83,12 @@ impl<'a, 'w> Search<'a, 'w> {
                 Ok(solution)
             }
             Err(_) => Err(DeadEnd {
-                unmet: self.deepest.take().map(|(_, unmet)| unmet).into_iter().collect(),
+                unmet: self
+                    .deepest
+                    .take()
+                    .map(|(_, unmet)| unmet)
+                    .into_iter()
+                    .collect(),
                 families: std::mem::take(&mut self.families),
                 skipped: self.skipped,
             }),
@@ -89,10 +101,13 @@ impl<'a, 'w> Search<'a, 'w> {
         done: &[Picked<'a>],
         mut queue: VecDeque<Rc<Slot<'a>>>,
     ) -> Result<Solution<'a>, Blame> {
-        let Some(slot) = queue.pop_front() else { return self.arrive(done) };
+        let Some(slot) = queue.pop_front() else {
+            return self.arrive(done);
+        };
         self.steps += 1;
         if self.steps > self.limit {
-            self.deepest.get_or_insert_with(|| (done.len(), slot.unmet(slot.rejected.clone())));
+            self.deepest
+                .get_or_insert_with(|| (done.len(), slot.unmet(slot.rejected.clone())));
             return Err(Blame::new());
         }
         let (level, mut blame) = (done.len(), slot.because.clone());
@@ -109,14 +124,19 @@ impl<'a, 'w> Search<'a, 'w> {
                 Ok(next) => next,
                 Err(Obstacle { name, due_to }) => {
                     blame.extend(due_to);
-                    rejected.push(Rejection::new(candidate.installation, Reason::NeedsAbsent { name }));
+                    rejected.push(Rejection::new(
+                        candidate.installation,
+                        Reason::NeedsAbsent { name },
+                    ));
                     continue;
                 }
             };
             let picks: Vec<Picked<'a>> = done.iter().cloned().chain([pick]).collect();
             match self.fill(&picks, next) {
                 Ok(mut solution) => {
-                    solution.filled.push(self.filled(slot, &viable[index..], rejected, done));
+                    solution
+                        .filled
+                        .push(self.filled(slot, &viable[index..], rejected, done));
                     return Ok(solution);
                 }
                 // Another installation for this slot would not change that dead end.
@@ -124,7 +144,11 @@ impl<'a, 'w> Search<'a, 'w> {
                 Err(due_to) => {
                     blame.extend(due_to.into_iter().filter(|position| *position != level));
                     let was_skipped = self.skipped > skipped;
-                    let reason = if was_skipped { Reason::PassedOver } else { Reason::DeadEnd };
+                    let reason = if was_skipped {
+                        Reason::PassedOver
+                    } else {
+                        Reason::DeadEnd
+                    };
                     rejected.push(Rejection::new(candidate.installation, reason));
                 }
             }
@@ -155,14 +179,26 @@ impl<'a, 'w> Search<'a, 'w> {
         blame: &mut Blame,
     ) -> Vec<Candidate<'a>> {
         let mut viable = Vec::new();
-        let share_asker: Vec<bool> =
-            done.iter().map(|picked| constraints::share_asker(slot, &picked.slot)).collect();
+        let share_asker: Vec<bool> = done
+            .iter()
+            .map(|picked| constraints::share_asker(slot, &picked.slot))
+            .collect();
         for candidate in &slot.candidates {
             let clash = done.iter().enumerate().find_map(|(position, picked)| {
-                let why =
-                    together(candidate.installation, picked.installation, share_asker[position], self.world)
-                        .err()?;
-                Some((position, Reason::Clash { with: picked.installation.title(), why: Box::new(why) }))
+                let why = together(
+                    candidate.installation,
+                    picked.installation,
+                    share_asker[position],
+                    self.world,
+                )
+                .err()?;
+                Some((
+                    position,
+                    Reason::Clash {
+                        with: picked.installation.title(),
+                        why: Box::new(why),
+                    },
+                ))
             });
             match clash {
                 None => viable.push(*candidate),
@@ -193,9 +229,19 @@ impl<'a, 'w> Search<'a, 'w> {
             None => Criterion::OnlyOne,
         };
         rejected.extend(others.iter().map(|other| {
-            Rejection::new(other.installation, Reason::LessPreferred { criterion: deciding(*other) })
+            Rejection::new(
+                other.installation,
+                Reason::LessPreferred {
+                    criterion: deciding(*other),
+                },
+            )
         }));
-        Filled { installation: picked.installation, decided_by, rejected, slot }
+        Filled {
+            installation: picked.installation,
+            decided_by,
+            rejected,
+            slot,
+        }
     }
 
     /// Nothing fits this slot beside the picks so far: a dead end, or the slot stays empty.
@@ -215,15 +261,26 @@ impl<'a, 'w> Search<'a, 'w> {
         };
         if is_fault {
             self.families.insert(slot.family.name.clone());
-            self.families.extend(blame.iter().map(|position| done[*position].slot.family.name.clone()));
-            if self.deepest.as_ref().is_none_or(|(depth, _)| *depth < done.len()) {
+            self.families.extend(
+                blame
+                    .iter()
+                    .map(|position| done[*position].slot.family.name.clone()),
+            );
+            if self
+                .deepest
+                .as_ref()
+                .is_none_or(|(depth, _)| *depth < done.len())
+            {
                 self.deepest = Some((done.len(), slot.unmet(rejected)));
             }
             return Err(blame);
         }
         match self.fill(done, queue) {
             Ok(mut solution) if something_is_here => {
-                solution.unpinned.push(Slot { rejected, ..slot.clone() });
+                solution.unpinned.push(Slot {
+                    rejected,
+                    ..slot.clone()
+                });
                 Ok(solution)
             }
             Ok(mut solution) => {
@@ -240,7 +297,11 @@ impl<'a, 'w> Search<'a, 'w> {
 
 #[cfg(test)]
 #[path = "../../tests/support/solver_inputs.rs"]
-#[allow(dead_code, unreachable_pub, reason = "most of it is for the tests of the whole solver")]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "most of it is for the tests of the whole solver"
+)]
 mod solver_inputs;
 
 #[cfg(test)]
@@ -264,7 +325,10 @@ mod tests {
             })
         });
         let by = solver_inputs::asker("app", None);
-        let requirements = FAMILIES.split(' ').map(|family| solver_inputs::names(family, 12, &by)).collect();
+        let requirements = FAMILIES
+            .split(' ')
+            .map(|family| solver_inputs::names(family, 12, &by))
+            .collect();
         (
             solver_inputs::machine(installations.collect(), None, None),
             solver_inputs::program(requirements, Vec::new()),
@@ -280,7 +344,11 @@ mod tests {
         let unmet = search.run(slots).unwrap_err().unmet;
         assert!(search.steps <= 12 * 20 + 1, "{} steps", search.steps);
         assert_eq!(unmet[0].family, "nvjpeg");
-        assert_eq!(unmet[0].candidates.len(), 20, "every installation has its reason");
+        assert_eq!(
+            unmet[0].candidates.len(),
+            20,
+            "every installation has its reason"
+        );
     }
 
     #[test]
@@ -288,7 +356,10 @@ mod tests {
         let ((inventory, program), policy) = (world(), Policy::default());
         let world = World::new(&inventory, &program, &policy);
         let slots = slots::slots(&world).unwrap().to_fill;
-        let mut search = Search { limit: 5, ..Search::new(&world) };
+        let mut search = Search {
+            limit: 5,
+            ..Search::new(&world)
+        };
         assert_eq!(search.run(slots).unwrap_err().unmet.len(), 1);
         assert_eq!(search.steps, 6);
     }

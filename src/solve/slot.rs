@@ -61,7 +61,9 @@ impl Slot<'_> {
     pub(super) fn released_by(mut self, policy: &Policy) -> Self {
         self.is_released = policy.released.contains(&self.family.name);
         if self.is_released {
-            self.requirements.iter_mut().for_each(|requirement| requirement.search_first.clear());
+            self.requirements
+                .iter_mut()
+                .for_each(|requirement| requirement.search_first.clear());
         }
         self
     }
@@ -69,7 +71,9 @@ impl Slot<'_> {
     /// True if the slot may mean this installation.
     pub(super) fn concerns(&self, installation: &Installation) -> bool {
         installation.family == self.family.name
-            && (self.soname.is_none() || installation.soname.is_none() || installation.soname == self.soname)
+            && (self.soname.is_none()
+                || installation.soname.is_none()
+                || installation.soname == self.soname)
     }
 
     pub(super) fn unmet(&self, candidates: Vec<Rejection>) -> Unmet {
@@ -83,20 +87,35 @@ impl Slot<'_> {
 
     pub(super) fn absent(&self) -> Option<Absent> {
         let (names, asked_by) = (self.names(), self.asked_by());
-        let essential = self.requirements.iter().any(|requirement| requirement.need == Need::Essential);
-        (!names.is_empty()).then(|| Absent { family: self.family.name.clone(), names, asked_by, essential })
+        let essential = self
+            .requirements
+            .iter()
+            .any(|requirement| requirement.need == Need::Essential);
+        (!names.is_empty()).then(|| Absent {
+            family: self.family.name.clone(),
+            names,
+            asked_by,
+            essential,
+        })
     }
 
     /// Returns the names that requirements ask for, sorted, each once.
     pub(super) fn names(&self) -> Vec<String> {
-        let names: BTreeSet<&str> = self.requirements.iter().filter_map(Requirement::named).collect();
+        let names: BTreeSet<&str> = self
+            .requirements
+            .iter()
+            .filter_map(Requirement::named)
+            .collect();
         names.into_iter().map(str::to_owned).collect()
     }
 
     /// Returns the askers of all requirements, sorted, one of each name.
     pub(super) fn asked_by(&self) -> Vec<Asker> {
-        let mut askers: Vec<Asker> =
-            self.requirements.iter().map(|requirement| requirement.by.clone()).collect();
+        let mut askers: Vec<Asker> = self
+            .requirements
+            .iter()
+            .map(|requirement| requirement.by.clone())
+            .collect();
         askers.sort();
         askers.dedup_by(|a, b| a.name == b.name);
         askers

@@ -31,7 +31,9 @@ pub(super) fn slots<'a>(world: &World<'a>) -> Result<Slots<'a>, Vec<Unmet>> {
         if slot.candidates.is_empty()
             && let Some((known, guessed)) = slot.without_guesses(world)
         {
-            slots.unpinned.extend((!known.candidates.is_empty()).then_some(guessed));
+            slots
+                .unpinned
+                .extend((!known.candidates.is_empty()).then_some(guessed));
             slot = known;
         }
         let something_is_here = slot.rejected.iter().any(Rejection::is_obstacle);
@@ -47,13 +49,19 @@ pub(super) fn slots<'a>(world: &World<'a>) -> Result<Slots<'a>, Vec<Unmet>> {
     // are hidden on purpose or that are not there.
     let (unpinned, unmet): (Vec<Slot<'a>>, Vec<Slot<'a>>) = unfit.into_iter().partition(|slot| {
         let is_guess = !slot.requirements.iter().any(is_known);
-        let has_another = slots.to_fill.iter().any(|other| other.family.name == slot.family.name);
+        let has_another = slots
+            .to_fill
+            .iter()
+            .any(|other| other.family.name == slot.family.name);
         let is_for_gpu = is_for_missing_gpu(&slot.requirements, world);
         slot.strictness <= Strictness::Try
             && (is_guess || has_another || world.inventory.gpus_hidden || is_for_gpu)
     });
     if !unmet.is_empty() {
-        return Err(unmet.iter().map(|slot| slot.unmet(slot.rejected.clone())).collect());
+        return Err(unmet
+            .iter()
+            .map(|slot| slot.unmet(slot.rejected.clone()))
+            .collect());
     }
     slots.unpinned.extend(unpinned);
     Ok(slots)
@@ -83,37 +91,63 @@ fn group<'a>(world: &World<'a>) -> Vec<Slot<'a>> {
         if requirement.family == "driver" && !has_gpu && !requirement.is_pinned() {
             continue;
         }
-        let Some(position) = families.iter().position(|family| family.name == requirement.family) else {
+        let Some(position) = families
+            .iter()
+            .position(|family| family.name == requirement.family)
+        else {
             continue;
         };
         let requirement = Requirement::clone(requirement);
-        match (families[position].group, soname_of(&families[position], &requirement.want)) {
+        match (
+            families[position].group,
+            soname_of(&families[position], &requirement.want),
+        ) {
             (Group::Soname, None) => unkeyed.push((position, requirement)),
-            (_, soname) => by_key.entry((position, soname)).or_default().push(requirement),
+            (_, soname) => by_key
+                .entry((position, soname))
+                .or_default()
+                .push(requirement),
         }
     }
     // A name without a version, and a version without a name, belong to the names of the same asker; failing that to
     // all names of the family. A version alone is no wish to have the family.
     for (position, requirement) in unkeyed {
         let is_wished = |key: &(usize, Option<u32>)| by_key[key].iter().any(Requirement::is_wish);
-        let mut keys: Vec<_> =
-            by_key.keys().copied().filter(|key| key.0 == position && is_wished(key)).collect();
-        let is_of_asker =
-            |key: &(usize, Option<u32>)| by_key[key].iter().any(|r| r.by.name == requirement.by.name);
+        let mut keys: Vec<_> = by_key
+            .keys()
+            .copied()
+            .filter(|key| key.0 == position && is_wished(key))
+            .collect();
+        let is_of_asker = |key: &(usize, Option<u32>)| {
+            by_key[key].iter().any(|r| r.by.name == requirement.by.name)
+        };
         if keys.iter().any(is_of_asker) {
             keys.retain(is_of_asker);
         }
         if keys.is_empty() && requirement.is_wish() {
-            by_key.entry((position, None)).or_default().push(requirement);
+            by_key
+                .entry((position, None))
+                .or_default()
+                .push(requirement);
             continue;
         }
         // A person's requirement need hold for only one of several names that a program tries.
         let is_any = keys.len() > 1 && requirement.is_by_person();
         for key in keys {
             let slot = by_key.entry(key).or_default();
-            let is_tried = is_any && slot.iter().all(|other| !other.is_wish() || other.need == Need::Named);
-            let need = if is_tried { Need::Named } else { requirement.need };
-            slot.push(Requirement { need, ..requirement.clone() });
+            let is_tried = is_any
+                && slot
+                    .iter()
+                    .all(|other| !other.is_wish() || other.need == Need::Named);
+            let need = if is_tried {
+                Need::Named
+            } else {
+                requirement.need
+            };
+            slot.push(Requirement {
+                need,
+                ..requirement.clone()
+            });
         }
     }
     // A machine with a GPU always gets a slot for the driver.
@@ -131,7 +165,12 @@ fn group<'a>(world: &World<'a>) -> Vec<Slot<'a>> {
         })
         .collect();
     slots.sort_by_key(|(position, slot)| {
-        (*position != 0, slot.strictness == Strictness::Try, *position, Reverse(slot.soname))
+        (
+            *position != 0,
+            slot.strictness == Strictness::Try,
+            *position,
+            Reverse(slot.soname),
+        )
     });
     slots.into_iter().map(|(_, slot)| slot).collect()
 }
@@ -146,9 +185,10 @@ fn soname_of(family: &Family, want: &Want) -> Option<u32> {
     match want {
         Want::Name(name) => soname_number(name),
         Want::Symbols(symbols) => soname_number(&symbols.first()?.file),
-        Want::AtLeast(version) | Want::Exactly(version) | Want::Rest(version) | Want::Recorded(version) => {
-            of_version(version)
-        }
+        Want::AtLeast(version)
+        | Want::Exactly(version)
+        | Want::Rest(version)
+        | Want::Recorded(version) => of_version(version),
         Want::Pinned(PinnedTo::Version(version)) => of_version(version),
         Want::Within(range) => range.major().filter(|_| family.soname_is_version),
         Want::BuildIds(files) => soname_number(files.keys().next()?),
@@ -186,7 +226,9 @@ impl<'a> Slot<'a> {
     ) -> Slot<'a> {
         // Search paths of a mere guess decide nothing where an asker is known.
         if has_known_wish(&requirements) {
-            let guesses = requirements.iter_mut().filter(|requirement| !is_known(requirement));
+            let guesses = requirements
+                .iter_mut()
+                .filter(|requirement| !is_known(requirement));
             guesses.for_each(|requirement| requirement.search_first.clear());
         }
         let strictness = strictest(&requirements, world).unwrap_or(Strictness::Should);
@@ -213,13 +255,27 @@ impl<'a> Slot<'a> {
         let requirement = Requirement {
             family: family.name.clone(),
             want: Want::Name(name.to_owned()),
-            need: if strictness == Strictness::Must { Need::Linked } else { Need::Used },
+            need: if strictness == Strictness::Must {
+                Need::Linked
+            } else {
+                Need::Used
+            },
             by,
             search_first,
         };
         let soname = soname_of(family, &requirement.want);
-        let askers = askers.iter().cloned().chain([installation.title()]).collect();
-        Some(Slot::new(family, soname, vec![requirement], strictness, askers))
+        let askers = askers
+            .iter()
+            .cloned()
+            .chain([installation.title()])
+            .collect();
+        Some(Slot::new(
+            family,
+            soname,
+            vec![requirement],
+            strictness,
+            askers,
+        ))
     }
 
     /// Splits a slot that has known askers as well as guesses: into the filled slot of the former, and the rest.
@@ -231,7 +287,12 @@ impl<'a> Slot<'a> {
         }
         let with = |requirements: Vec<Requirement>| {
             let strictness = strictest(&requirements, world).unwrap_or(Strictness::Try);
-            Slot { strictness, askers: askers(&requirements), requirements, ..self.clone() }
+            Slot {
+                strictness,
+                askers: askers(&requirements),
+                requirements,
+                ..self.clone()
+            }
         };
         let (mut known, guessed) = (with(known), with(guessed));
         known.fill(world);
@@ -258,15 +319,24 @@ impl<'a> Slot<'a> {
         let is_wanted = |installation: &&&Installation| {
             self.strictness >= Strictness::Should || !world.is_offer(installation)
         };
-        let all = world.installations.get(self.family.name.as_str()).into_iter().flatten();
+        let all = world
+            .installations
+            .get(self.family.name.as_str())
+            .into_iter()
+            .flatten();
         for installation in all.filter(is_wanted) {
             // For a library that must be there, the search explains what it lacks.
             let is_loadable = || match self.strictness {
                 Strictness::Must => Ok(()),
                 _ => derived::unloadable(installation, world, derived::DEPTH).map_or(Ok(()), Err),
             };
-            match constraints::judge(self, installation, &forced, world).and_then(|()| is_loadable()) {
-                Ok(()) => self.candidates.push(Candidate { installation, is_forced: !forced.is_empty() }),
+            match constraints::judge(self, installation, &forced, world)
+                .and_then(|()| is_loadable())
+            {
+                Ok(()) => self.candidates.push(Candidate {
+                    installation,
+                    is_forced: !forced.is_empty(),
+                }),
                 Err(reason) => self.rejected.push(Rejection::new(installation, reason)),
             }
         }
@@ -279,27 +349,38 @@ fn is_known(requirement: &Requirement) -> bool {
 }
 
 fn has_known_wish(requirements: &[Requirement]) -> bool {
-    requirements.iter().any(|requirement| is_known(requirement) && requirement.is_wish())
+    requirements
+        .iter()
+        .any(|requirement| is_known(requirement) && requirement.is_wish())
 }
 
 /// Returns the strictest of the requirements that ask for the family.
 fn strictest(requirements: &[Requirement], world: &World<'_>) -> Option<Strictness> {
     let strictness = |requirement: &Requirement| match requirement.need {
         Need::Linked => Strictness::Must,
-        _ if world.inventory.gpus_hidden || is_for_missing_gpu(requirements, world) => Strictness::Try,
+        _ if world.inventory.gpus_hidden || is_for_missing_gpu(requirements, world) => {
+            Strictness::Try
+        }
         // A framework that silently uses the CPU is a fault where there is a GPU to use.
         Need::Essential if world.inventory.has_gpu() => Strictness::Must,
         Need::Essential | Need::Used => Strictness::Should,
         Need::Named => Strictness::Try,
     };
-    requirements.iter().filter(|requirement| requirement.is_wish()).map(strictness).max()
+    requirements
+        .iter()
+        .filter(|requirement| requirement.is_wish())
+        .map(strictness)
+        .max()
 }
 
 /// True if packages would use a GPU with the library, and there is none: they use the CPU. A person who asks for the library
 /// is taken at their word.
 fn is_for_missing_gpu(requirements: &[Requirement], world: &World<'_>) -> bool {
-    let is_by_package = |requirement: &&Requirement| matches!(requirement.need, Need::Used | Need::Essential);
-    let Some(used) = requirements.iter().find(is_by_package) else { return false };
+    let is_by_package =
+        |requirement: &&Requirement| matches!(requirement.need, Need::Used | Need::Essential);
+    let Some(used) = requirements.iter().find(is_by_package) else {
+        return false;
+    };
     // Those of the whole program, also where a part of them is tried.
     let is_by_person = |other: &Requirement| other.is_by_person() && other.family == used.family;
     world.inventory.is_without_gpu() && !world.program.requirements.iter().any(is_by_person)
@@ -308,6 +389,10 @@ fn is_for_missing_gpu(requirements: &[Requirement], world: &World<'_>) -> bool {
 /// Returns the names of the askers, each once. Guesses count only where no asker is known.
 fn askers(requirements: &[Requirement]) -> BTreeSet<String> {
     let has_known = has_known_wish(requirements);
-    let asking = requirements.iter().filter(|r| (!has_known || is_known(r)) && !r.is_by_person());
-    asking.map(|requirement| requirement.by.name.clone()).collect()
+    let asking = requirements
+        .iter()
+        .filter(|r| (!has_known || is_known(r)) && !r.is_by_person());
+    asking
+        .map(|requirement| requirement.by.name.clone())
+        .collect()
 }

@@ -28,16 +28,26 @@ pub(super) struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    pub(super) fn new(inventory: &'a Inventory, program: &'a Program, policy: &'a Policy) -> World<'a> {
+    pub(super) fn new(
+        inventory: &'a Inventory,
+        program: &'a Program,
+        policy: &'a Policy,
+    ) -> World<'a> {
         let mut installations: BTreeMap<&str, Vec<&Installation>> = BTreeMap::new();
         for installation in &inventory.installations {
-            installations.entry(installation.family.as_str()).or_default().push(installation);
+            installations
+                .entry(installation.family.as_str())
+                .or_default()
+                .push(installation);
         }
-        let own: Vec<&BTreeSet<Architecture>> = program.conditions.iter().filter_map(own_code).collect();
+        let own: Vec<&BTreeSet<Architecture>> =
+            program.conditions.iter().filter_map(own_code).collect();
         let mut gpus: BTreeSet<ComputeCapability> = inventory.capabilities().collect();
         gpus.retain(|gpu| own.is_empty() || own.iter().any(|code| serves(code, *gpu)));
-        let of_picks =
-            program.conditions.iter().filter(|condition| matches!(condition.demand, Demand::Cuda(_)));
+        let of_picks = program
+            .conditions
+            .iter()
+            .filter(|condition| matches!(condition.demand, Demand::Cuda(_)));
         World {
             inventory,
             program,
@@ -54,18 +64,26 @@ impl<'a> World<'a> {
     pub(super) fn with_offers(mut self, offers: &'a [Installation]) -> World<'a> {
         let installations = Rc::make_mut(&mut self.installations);
         for offer in offers {
-            installations.entry(offer.family.as_str()).or_default().push(offer);
+            installations
+                .entry(offer.family.as_str())
+                .or_default()
+                .push(offer);
         }
         World { offers, ..self }
     }
 
     pub(super) fn is_offer(&self, installation: &Installation) -> bool {
-        self.offers.iter().any(|offer| std::ptr::eq(offer, installation))
+        self.offers
+            .iter()
+            .any(|offer| std::ptr::eq(offer, installation))
     }
 
     pub(super) fn requirements_of(&self, family: &Family) -> impl Iterator<Item = &'a Requirement> {
         let name = family.name.as_str();
-        self.requirements.iter().copied().filter(move |requirement| requirement.family == name)
+        self.requirements
+            .iter()
+            .copied()
+            .filter(move |requirement| requirement.family == name)
     }
 
     /// Returns this world with these requirements and conditions alone.

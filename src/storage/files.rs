@@ -1,5 +1,8 @@
 //! Directories and files that only this user can write to, temporary names, and names by content.
-#![allow(clippy::disallowed_methods, reason = "makes directories of our own, and nothing else")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "makes directories of our own, and nothing else"
+)]
 
 use std::fs;
 use std::io::{self, ErrorKind, Write};
@@ -22,7 +25,8 @@ pub fn is_ours(host: &Host, stat: &Stat) -> bool {
 }
 
 fn own_directory(host: &Host, directory: &Path) -> io::Result<()> {
-    judge_own(host, directory).map_err(|_| io::Error::other("another user can write to it or replace it"))
+    judge_own(host, directory)
+        .map_err(|_| io::Error::other("another user can write to it or replace it"))
 }
 
 /// Makes nothing where another user could replace it.
@@ -54,7 +58,10 @@ pub fn create_directory(directory: &Path) -> io::Result<()> {
 /// A new name, `.PID-TIME-NUMBER`, for a file that gets its final name once it is whole.
 pub fn temporary_path(host: &Host, directory: &Path) -> PathBuf {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
-    let since = host.started.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    let since = host
+        .started
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_nanos());
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     directory.join(format!(".{}-{since}-{number}", std::process::id()))
 }
@@ -73,7 +80,10 @@ pub fn full_digest<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hash.finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// Reads a file that only we can write, in a directory that only we can write to or replace. A user who controls a
@@ -101,7 +111,12 @@ pub struct Lock {
 pub fn lock(host: &Host, directory: &Path, name: &str) -> io::Result<Option<Lock>> {
     make_own_directory(host, directory)?;
     let mut options = fs::OpenOptions::new();
-    let file = options.write(true).create(true).truncate(false).mode(0o600).open(directory.join(name))?;
+    let file = options
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(directory.join(name))?;
     match file.try_lock() {
         Ok(()) => Ok(Some(Lock { _file: file })),
         Err(fs::TryLockError::WouldBlock) => Ok(None),
@@ -128,7 +143,9 @@ pub fn publish_again(host: &Host, file: &Path, begin: &str, bytes: &[u8]) -> io:
     if is_special(file) || host.lstat(file).is_err() {
         return publish(host, file, bytes);
     }
-    let start = host.read_start(file, begin.len() as u64).map_err(|_| ErrorKind::AlreadyExists)?;
+    let start = host
+        .read_start(file, begin.len() as u64)
+        .map_err(|_| ErrorKind::AlreadyExists)?;
     if !start.is_empty() && start != begin.as_bytes() {
         return Err(ErrorKind::AlreadyExists.into());
     }
@@ -154,7 +171,11 @@ pub fn can_publish(host: &Host, file: &Path) -> io::Result<()> {
 
 /// Writes a file. Fails if it exists.
 pub fn publish_new(file: &Path, bytes: &[u8]) -> io::Result<()> {
-    fs::OpenOptions::new().write(true).create_new(true).open(file)?.write_all(bytes)
+    fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(file)?
+        .write_all(bytes)
 }
 
 /// Writes a file for us alone, whole or not at all. Fails if it exists.
@@ -166,7 +187,12 @@ pub fn publish_new_whole(host: &Host, file: &Path, bytes: &[u8]) -> io::Result<(
     let _ = fs::remove_file(&temporary);
     match published {
         // Some file systems have no hard links.
-        Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::Unsupported | ErrorKind::PermissionDenied
+            ) =>
+        {
             publish_new(file, bytes)
         }
         published => published,
@@ -210,7 +236,12 @@ pub struct Delivery(fs::File);
 impl Delivery {
     /// Keeps the present content until `write`. For a pipe, waits for a reader.
     pub fn open(file: &Path) -> io::Result<Delivery> {
-        fs::OpenOptions::new().write(true).create(true).truncate(false).open(file).map(Delivery)
+        fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(file)
+            .map(Delivery)
     }
 
     pub fn write(mut self, bytes: &[u8]) -> io::Result<()> {
@@ -223,17 +254,25 @@ impl Delivery {
 
 /// Creates a file that must not exist.
 pub fn new_file(file: &Path, mode: u32) -> io::Result<fs::File> {
-    fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(file)
+    fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(file)
 }
 
 /// Removes old files of our own from a directory of our own, unfinished ones of killed processes too. Only files with
 /// names that cudarun gives.
 pub fn prune(host: &Host, directory: &Path) {
-    if !host.lstat(directory).is_ok_and(|stat| stat.is_directory() && is_ours(host, &stat)) {
+    if !host
+        .lstat(directory)
+        .is_ok_and(|stat| stat.is_directory() && is_ours(host, &stat))
+    {
         return;
     }
     let now = stamp(host.started).0;
-    let is_old = |stat: Stat| stat.is_file() && is_ours(host, &stat) && now - stat.modified.0 > KEPT_FOR;
+    let is_old =
+        |stat: Stat| stat.is_file() && is_ours(host, &stat) && now - stat.modified.0 > KEPT_FOR;
     for entry in host.list(directory).unwrap_or_default() {
         let path = directory.join(&entry.name);
         if is_own_name(entry.name.as_bytes()) && host.lstat(&path).is_ok_and(is_old) {
@@ -245,17 +284,25 @@ pub fn prune(host: &Host, directory: &Path) {
 /// A time as file systems store it: seconds and nanoseconds.
 pub fn stamp(at: SystemTime) -> (i64, i64) {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-    (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), i64::from(since.subsec_nanos()))
+    (
+        i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+        i64::from(since.subsec_nanos()),
+    )
 }
 
 /// True for the digest of a start, a proof or a layer, the lock of a proof, and the name of an unfinished file.
 fn is_own_name(name: &[u8]) -> bool {
     let is_hexadecimal = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
     match name.strip_prefix(b".") {
-        Some(unfinished) => unfinished.iter().all(|byte| byte.is_ascii_digit() || *byte == b'-'),
+        Some(unfinished) => unfinished
+            .iter()
+            .all(|byte| byte.is_ascii_digit() || *byte == b'-'),
         None => {
             let ends = [&b".turn"[..], b".failed", b".layer"];
-            let digest = ends.iter().find_map(|end| name.strip_suffix(*end)).unwrap_or(name);
+            let digest = ends
+                .iter()
+                .find_map(|end| name.strip_suffix(*end))
+                .unwrap_or(name);
             matches!(digest.len(), 16 | 24 | 64) && digest.iter().all(is_hexadecimal)
         }
     }
@@ -283,12 +330,23 @@ mod tests {
             path
         };
         let turn = "0123456789abcdef01234567.turn";
-        let gone = [file(".123-4", true), file("0123456789abcdef", true), file(turn, true)];
-        let kept = [file("fedcba9876543210", false), file("thesis.txt", true), file(".profile", true)];
+        let gone = [
+            file(".123-4", true),
+            file("0123456789abcdef", true),
+            file(turn, true),
+        ];
+        let kept = [
+            file("fedcba9876543210", false),
+            file("thesis.txt", true),
+            file(".profile", true),
+        ];
         let link = home.path().join("link");
         std::os::unix::fs::symlink(&directory, &link).unwrap();
         prune(&Host::here(), &link);
-        assert!(gone.iter().all(|path| path.exists()), "a link leads to what may be another's");
+        assert!(
+            gone.iter().all(|path| path.exists()),
+            "a link leads to what may be another's"
+        );
         prune(&Host::here(), &directory);
         assert!(gone.iter().all(|path| !path.exists()) && kept.iter().all(|path| path.exists()));
     }

@@ -31,12 +31,21 @@ struct KeptEntry<'b, T> {
 
 /// Returns the environment changes of the start that was kept for this key, if none of its sources has changed. The
 /// directories must be safe, since a kept start can point the loader anywhere.
-pub fn find_start(host: &Host, directories: impl IntoIterator<Item = PathBuf>, key: &Key) -> Option<Diff> {
+pub fn find_start(
+    host: &Host,
+    directories: impl IntoIterator<Item = PathBuf>,
+    key: &Key,
+) -> Option<Diff> {
     let name = key.file_name();
-    let bytes = directories.into_iter().find_map(|above| files::read(host, &above.join(STARTS), &name))?;
+    let bytes = directories
+        .into_iter()
+        .find_map(|above| files::read(host, &above.join(STARTS), &name))?;
     let changes: Vec<(&[u8], Option<&[u8]>)> = content(host, key, &bytes)?;
     let owned = |bytes| OsStr::from_bytes(bytes).to_owned();
-    let change = |(name, value): (_, Option<_>)| Change { name: owned(name), value: value.map(owned) };
+    let change = |(name, value): (_, Option<_>)| Change {
+        name: owned(name),
+        value: value.map(owned),
+    };
     Some(Diff(changes.into_iter().map(change).collect()))
 }
 
@@ -52,16 +61,28 @@ pub fn keep_start(
     located: &BTreeSet<PathBuf>,
     own: &[&Path],
 ) {
-    let changes =
-        diff.0.iter().map(|change| (change.name.as_bytes(), change.value.as_deref().map(OsStr::as_bytes)));
+    let changes = diff.0.iter().map(|change| {
+        (
+            change.name.as_bytes(),
+            change.value.as_deref().map(OsStr::as_bytes),
+        )
+    });
     let changes: Vec<_> = changes.collect();
-    keep(host, &directory.join(STARTS), key, changes, see(host, watched, located, own));
+    keep(
+        host,
+        &directory.join(STARTS),
+        key,
+        changes,
+        see(host, watched, located, own),
+    );
 }
 
 /// Returns the kept answer for this key, if it still holds.
 pub fn find_answer(host: &Host, directories: &[PathBuf], key: &Key) -> Option<String> {
     let name = key.file_name();
-    let bytes = directories.iter().find_map(|above| files::read(host, &above.join(ANSWERS), &name))?;
+    let bytes = directories
+        .iter()
+        .find_map(|above| files::read(host, &above.join(ANSWERS), &name))?;
     content(host, key, &bytes).map(str::to_owned)
 }
 
@@ -74,7 +95,13 @@ pub fn keep_answer(
     watched: &BTreeSet<PathBuf>,
     located: &BTreeSet<PathBuf>,
 ) {
-    keep(host, &directory.join(ANSWERS), key, text, see(host, watched, located, &[]));
+    keep(
+        host,
+        &directory.join(ANSWERS),
+        key,
+        text,
+        see(host, watched, located, &[]),
+    );
 }
 
 fn content<'b, T: Deserialize<'b>>(host: &Host, key: &Key, bytes: &'b [u8]) -> Option<T> {
@@ -91,7 +118,12 @@ fn keep<T: Serialize>(
     watched: Option<Vec<(&[u8], Seen<'_>)>>,
 ) {
     let Some(watched) = watched else { return };
-    let entry = KeptEntry { format: FORMAT, key: &key.0, content, watched };
+    let entry = KeptEntry {
+        format: FORMAT,
+        key: &key.0,
+        content,
+        watched,
+    };
     if let Ok(bytes) = postcard::to_stdvec(&entry) {
         files::write(host, directory, &key.file_name(), &bytes);
     }

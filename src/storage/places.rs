@@ -1,6 +1,9 @@
 //! Chooses the directory in which cudarun keeps things between runs: the first candidate that is writable, safe from other
 //! users, and fit for `LD_LIBRARY_PATH`.
-#![allow(clippy::disallowed_methods, reason = "probes directories of our own, and nothing else")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "probes directories of our own, and nothing else"
+)]
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -46,7 +49,9 @@ impl<E> From<Unfit> for Refusal<E> {
 
 impl From<io::Error> for Unfit {
     fn from(error: io::Error) -> Unfit {
-        Unfit::Unwritable { why: error.to_string() }
+        Unfit::Unwritable {
+            why: error.to_string(),
+        }
     }
 }
 
@@ -67,7 +72,9 @@ pub fn planned_cache_directory(host: &Host) -> Result<PathBuf, NoPlace> {
 
 /// The candidates whose content can be trusted, existing or not.
 pub fn safe_directories(host: &Host) -> impl Iterator<Item = PathBuf> {
-    candidates(host).into_iter().filter(|directory| is_suitable(host, directory).is_ok())
+    candidates(host)
+        .into_iter()
+        .filter(|directory| is_suitable(host, directory).is_ok())
 }
 
 /// Writes something in the first candidate that can be used and takes it.
@@ -95,18 +102,27 @@ pub fn first_possible<T, E: From<NoPlace>>(
 /// Every candidate in order of preference, and why it cannot be used; creates nothing.
 pub fn examined_candidates(host: &Host) -> Vec<(PathBuf, Result<(), Unfit>)> {
     let fitness = |directory: &PathBuf| could_be_used(host, directory);
-    candidates(host).into_iter().map(|directory| (directory.clone(), fitness(&directory))).collect()
+    candidates(host)
+        .into_iter()
+        .map(|directory| (directory.clone(), fitness(&directory)))
+        .collect()
 }
 
 /// The candidates in order of preference, unexamined.
 pub fn candidates(host: &Host) -> Vec<PathBuf> {
     let user = host.user_cache().map(|directory| directory.join("cudarun"));
-    let session = host.env.non_empty("XDG_RUNTIME_DIR").map(|directory| Path::new(directory).join("cudarun"));
+    let session = host
+        .env
+        .non_empty("XDG_RUNTIME_DIR")
+        .map(|directory| Path::new(directory).join("cudarun"));
     let last = PathBuf::from(format!("/tmp/cudarun-{}", host.uid));
     user.into_iter().chain(session).chain([last]).collect()
 }
 
-fn first<T, E: From<NoPlace>>(host: &Host, ask: impl Fn(&Path) -> Result<T, Refusal<E>>) -> Result<T, E> {
+fn first<T, E: From<NoPlace>>(
+    host: &Host,
+    ask: impl Fn(&Path) -> Result<T, Refusal<E>>,
+) -> Result<T, E> {
     let mut tried = Vec::new();
     for directory in candidates(host) {
         match ask(&directory) {
@@ -128,7 +144,10 @@ fn is_suitable(host: &Host, directory: &Path) -> Result<(), Unfit> {
 /// The nearest directory that exists must be writable; on another machine, it must exist.
 fn could_be_used(host: &Host, directory: &Path) -> Result<(), Unfit> {
     is_suitable(host, directory)?;
-    let nearest = directory.ancestors().find(|above| host.lstat(above).is_ok()).unwrap_or(directory);
+    let nearest = directory
+        .ancestors()
+        .find(|above| host.lstat(above).is_ok())
+        .unwrap_or(directory);
     if !host.is_directory(nearest) {
         return Err(io::Error::from(ErrorKind::NotADirectory).into());
     }

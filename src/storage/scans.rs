@@ -40,7 +40,12 @@ pub fn save(host: &Host, directory: &Path, known: &mut ScanCache) {
     known.tidy();
     let facts = own_identity(host).and_then(|by| postcard::to_stdvec(&(by, &*known)).ok());
     if let Some(facts) = facts.filter(|facts| facts.len() < FACTS_LIMIT) {
-        files::write(host, directory, FACTS, &[&checksum(&facts).to_le_bytes(), facts.as_slice()].concat());
+        files::write(
+            host,
+            directory,
+            FACTS,
+            &[&checksum(&facts).to_le_bytes(), facts.as_slice()].concat(),
+        );
     }
 }
 

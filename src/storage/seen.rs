@@ -47,7 +47,11 @@ pub(super) enum Seen<'b> {
 pub(super) fn holds(host: &Host, watched: &[(&[u8], Seen<'_>)]) -> bool {
     watched.iter().all(|(path, seen)| {
         let path = Path::new(OsStr::from_bytes(path));
-        let now = if matches!(seen, Seen::Identity { .. }) { identity(host, path) } else { look(host, path) };
+        let now = if matches!(seen, Seen::Identity { .. }) {
+            identity(host, path)
+        } else {
+            look(host, path)
+        };
         now == *seen
     })
 }
@@ -60,14 +64,21 @@ pub(super) fn see<'p>(
     own: &[&'p Path],
 ) -> Option<Vec<(&'p [u8], Seen<'static>)>> {
     let mut seen = Vec::with_capacity(watched.len() + located.len() + own.len());
-    let mut see = |path: &'p Path, now: Seen<'static>| seen.push((path.as_os_str().as_bytes(), now));
+    let mut see =
+        |path: &'p Path, now: Seen<'static>| seen.push((path.as_os_str().as_bytes(), now));
     let mut absent: BTreeSet<&Path> = BTreeSet::new();
     for path in watched {
         let now = look(host, path);
         if now == Seen::Missing {
             // One missing directory covers all missing paths below it.
-            let is_missing = |above: &&Path| *above != Path::new("") && look(host, above) == Seen::Missing;
-            absent.insert(path.ancestors().take_while(is_missing).last().unwrap_or(path));
+            let is_missing =
+                |above: &&Path| *above != Path::new("") && look(host, above) == Seen::Missing;
+            absent.insert(
+                path.ancestors()
+                    .take_while(is_missing)
+                    .last()
+                    .unwrap_or(path),
+            );
             continue;
         }
         if !own.contains(&path.as_path()) && changed_since(host, &now) {
@@ -89,7 +100,10 @@ pub(super) fn see<'p>(
 }
 
 fn identity(host: &Host, path: &Path) -> Seen<'static> {
-    let identity = |stat: Stat| Seen::Identity { device: stat.id.device, inode: stat.id.inode };
+    let identity = |stat: Stat| Seen::Identity {
+        device: stat.id.device,
+        inode: stat.id.inode,
+    };
     host.stat(path).map_or(Seen::Missing, identity)
 }
 
@@ -99,16 +113,31 @@ fn look(host: &Host, path: &Path) -> Seen<'static> {
     }
     match host.stat(path) {
         Err(_) => Seen::Missing,
-        Ok(Stat { kind: Kind::Other, .. }) if is_below(path, DEVICES) => Seen::Present,
-        Ok(Stat { id, size, modified, changed, .. }) => {
-            Seen::Stamp { device: id.device, inode: id.inode, size, modified, changed }
-        }
+        Ok(Stat {
+            kind: Kind::Other, ..
+        }) if is_below(path, DEVICES) => Seen::Present,
+        Ok(Stat {
+            id,
+            size,
+            modified,
+            changed,
+            ..
+        }) => Seen::Stamp {
+            device: id.device,
+            inode: id.inode,
+            size,
+            modified,
+            changed,
+        },
     }
 }
 
 /// `Path::starts_with` for each watched path of a warm start, without the cost of splitting it into components.
 fn is_below(path: &Path, directory: &str) -> bool {
-    let below = path.as_os_str().as_bytes().strip_prefix(directory.as_bytes());
+    let below = path
+        .as_os_str()
+        .as_bytes()
+        .strip_prefix(directory.as_bytes());
     below.is_some_and(|below| below.is_empty() || below.starts_with(b"/"))
 }
 
@@ -126,11 +155,21 @@ fn content(host: &Host, path: &Path) -> Option<Vec<u8>> {
         Err(_) => {}
     }
     let entries = host.list(path).unwrap_or_default();
-    Some(entries.iter().flat_map(|entry| entry.name.as_bytes().iter().copied().chain([0])).collect())
+    Some(
+        entries
+            .iter()
+            .flat_map(|entry| entry.name.as_bytes().iter().copied().chain([0]))
+            .collect(),
+    )
 }
 
 fn changed_since(host: &Host, seen: &Seen<'_>) -> bool {
-    let Seen::Stamp { modified, changed, .. } = seen else { return false };
+    let Seen::Stamp {
+        modified, changed, ..
+    } = seen
+    else {
+        return false;
+    };
     *modified.max(changed) >= host.started.checked_sub(GRACE).map_or((0, 0), stamp)
 }
 
@@ -148,10 +187,19 @@ mod tests {
         let file = Path::new("/proc/driver/nvidia/gpus/0000:01:00.0/information");
         let real = root.path().join(file.strip_prefix("/").unwrap());
         fs::create_dir_all(real.parent().unwrap()).unwrap();
-        let host = Host::at(root.path(), crate::environment::Environment::default(), "/".into()).unwrap();
+        let host = Host::at(
+            root.path(),
+            crate::environment::Environment::default(),
+            "/".into(),
+        )
+        .unwrap();
         let says = |model: &str, id: &str| {
-            let text = format!("Model: \t {model}\nGPU UUID: \t {id}\nBus Location: \t 0000:01:00.0\n");
-            fs::File::create(&real).unwrap().write_all(text.as_bytes()).unwrap();
+            let text =
+                format!("Model: \t {model}\nGPU UUID: \t {id}\nBus Location: \t 0000:01:00.0\n");
+            fs::File::create(&real)
+                .unwrap()
+                .write_all(text.as_bytes())
+                .unwrap();
             look(&host, file)
         };
         let awake = says("NVIDIA A100", "GPU-6d1c");

@@ -83,13 +83,26 @@ pub enum Evidence {
     /// The version of the kernel driver.
     KernelDriver { version: String },
     /// A library that the failure concerns.
-    Library { family: String, soname: String, version: Option<Version>, origin: String, directory: String },
+    Library {
+        family: String,
+        soname: String,
+        version: Option<Version>,
+        origin: String,
+        directory: String,
+    },
     /// The newest CUDA that the driver supports, as `cuDriverGetVersion` returns it.
     DriverCuda { number: i32 },
     /// Stems of files that are not there.
-    Missing { stems: Vec<String>, directory: String },
+    Missing {
+        stems: Vec<String>,
+        directory: String,
+    },
     /// A file of another version than the rest of its library.
-    Foreign { file: String, version: Version, rest: Option<Version> },
+    Foreign {
+        file: String,
+        version: Version,
+        rest: Option<Version>,
+    },
     /// A file that is shorter than its headers say.
     Truncated { file: String },
     /// Bytes.
@@ -131,7 +144,9 @@ mod exactly {
         }
     }
 
-    pub(super) fn deserialize<'d, D: Deserializer<'d>>(deserializer: D) -> Result<PathBuf, D::Error> {
+    pub(super) fn deserialize<'d, D: Deserializer<'d>>(
+        deserializer: D,
+    ) -> Result<PathBuf, D::Error> {
         Ok(match Written::deserialize(deserializer)? {
             Written::Text(text) => text.into(),
             Written::Bytes(bytes) => OsString::from_vec(bytes).into(),
@@ -175,7 +190,11 @@ impl CauseKind {
 
 impl Cause {
     pub(super) fn new(kind: CauseKind) -> Cause {
-        Cause { kind, evidence: Vec::new(), culprit: None }
+        Cause {
+            kind,
+            evidence: Vec::new(),
+            culprit: None,
+        }
     }
 
     pub(super) fn with(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Cause {

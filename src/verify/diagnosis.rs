@@ -37,14 +37,23 @@ pub(super) fn diagnose(failure: &Failure, scene: &Scene<'_>) -> Cause {
         Failure::Status { at, call, code, .. } => scene.refused(at, call, *code),
         Failure::WrongNumbers { at, .. } => scene.blame(CauseKind::WrongNumbers, Some(at)),
         Failure::Foreign { files } => {
-            let mixed = files.iter().find_map(|file| scene.subject.with_foreign(file));
-            let cause = mixed.filter(|_| !scene.subject.is_planned).and_then(|mixed| integrity(Some(mixed)));
-            cause.unwrap_or_else(|| Cause::new(CauseKind::ForeignFiles)).with(named(mixed))
+            let mixed = files
+                .iter()
+                .find_map(|file| scene.subject.with_foreign(file));
+            let cause = mixed
+                .filter(|_| !scene.subject.is_planned)
+                .and_then(|mixed| integrity(Some(mixed)));
+            cause
+                .unwrap_or_else(|| Cause::new(CauseKind::ForeignFiles))
+                .with(named(mixed))
         }
         Failure::Signal { at, signal } => scene.killed(at.as_ref(), *signal),
-        Failure::Exited { at, code: Some(CUT_OFF) } => {
-            scene.blame(CauseKind::NoReport, at.as_ref()).with([Evidence::CutOff])
-        }
+        Failure::Exited {
+            at,
+            code: Some(CUT_OFF),
+        } => scene
+            .blame(CauseKind::NoReport, at.as_ref())
+            .with([Evidence::CutOff]),
         Failure::Exited { at, .. } => scene.silent(CauseKind::NoReport, at.as_ref()),
         // The fault may be the library's, the GPU's or the file server's.
         Failure::TimedOut { .. } => Cause::new(CauseKind::TimedOut).with(scene.last_line()),
@@ -62,14 +71,20 @@ impl Scene<'_> {
         let is_nowhere = is_missing && message.ends_with("No such file or directory");
         if at.step == Step::LoadDriver {
             let is_itself = is_nowhere && message.starts_with(name);
-            let kind = if is_itself { CauseKind::NoDriver } else { CauseKind::DriverIncomplete };
+            let kind = if is_itself {
+                CauseKind::NoDriver
+            } else {
+                CauseKind::DriverIncomplete
+            };
             return Cause::new(kind).with(self.library("driver"));
         }
         if is_nowhere && message.starts_with("libcuda.so.1:") {
             return Cause::new(CauseKind::NoDriver);
         }
         // `undefined symbol: …, version libnvJitLink.so.12` names the library that lacks the symbol.
-        let asked = message.rsplit_once(", version ").map(|(_, owner)| owner.trim());
+        let asked = message
+            .rsplit_once(", version ")
+            .map(|(_, owner)| owner.trim());
         let owner = asked.and_then(|owner| self.subject.of_soname(owner));
         let is_damaged = ["file too short", "invalid ELF header", "ELF load command"]
             .iter()
@@ -77,7 +92,9 @@ impl Scene<'_> {
         let library = self.subject.of_soname(name);
         // One part of a library needs a symbol that another part lacks.
         let is_mixed = asked != Some(name)
-            && library.zip(owner).is_some_and(|(library, owner)| std::ptr::eq(library, owner));
+            && library
+                .zip(owner)
+                .is_some_and(|(library, owner)| std::ptr::eq(library, owner));
         let kind = match () {
             () if is_damaged => CauseKind::LibraryDamaged,
             () if is_mixed => CauseKind::SublibraryForeign,
@@ -99,7 +116,11 @@ impl Scene<'_> {
         let said = self.telling_line();
         let means = match (means, &said) {
             (
-                Means::NotInitialized | Means::Internal | Means::Execution | Means::NoEngine | Means::Other,
+                Means::NotInitialized
+                | Means::Internal
+                | Means::Execution
+                | Means::NoEngine
+                | Means::Other,
                 Some((_, said)),
             ) => *said,
             (means, _) => means,
@@ -112,7 +133,9 @@ impl Scene<'_> {
             Means::Mismatch | Means::Compat => self.mismatch(means),
             Means::Unreachable => self.unreachable(),
             Means::DriverTooOld | Means::OtherRuntime => self.too_old(library),
-            Means::DriverIncomplete => Cause::new(CauseKind::DriverIncomplete).with(self.library("driver")),
+            Means::DriverIncomplete => {
+                Cause::new(CauseKind::DriverIncomplete).with(self.library("driver"))
+            }
             Means::NotReady | Means::Mps => Cause::new(CauseKind::NotReady),
             Means::Busy => Cause::new(CauseKind::GpuBusy).with(self.memory(at)),
             Means::Hardware => Cause::new(CauseKind::GpuFault),
@@ -120,17 +143,25 @@ impl Scene<'_> {
                 Cause::new(CauseKind::OutOfMemory).with(self.memory(at))
             }
             Means::Memory if is_driver_call(call) => Cause::new(CauseKind::HostMemory),
-            Means::Other | Means::Execution if is_driver_call(call) && library.is_none_or(is_driver) => {
-                Cause::new(CauseKind::DriverUnreachable).with(self.library("driver")).with(self.kernel())
+            Means::Other | Means::Execution
+                if is_driver_call(call) && library.is_none_or(is_driver) =>
+            {
+                Cause::new(CauseKind::DriverUnreachable)
+                    .with(self.library("driver"))
+                    .with(self.kernel())
             }
             Means::Sublibrary => self.sublibrary(library, Some((call, code))),
-            Means::NoEngine => self.closer(library).unwrap_or_else(|| Cause::new(CauseKind::NoEngine)),
+            Means::NoEngine => self
+                .closer(library)
+                .unwrap_or_else(|| Cause::new(CauseKind::NoEngine)),
             Means::NoKernel => Cause::new(CauseKind::NoKernelImage),
             Means::Compilation => Cause::new(CauseKind::CompilationFailed),
             Means::MissingLibrary => Cause::new(CauseKind::LibraryDoesNotLoad),
-            Means::Memory | Means::NotInitialized | Means::Internal | Means::Execution | Means::Other => {
-                integrity(library).unwrap_or_else(|| Cause::new(CauseKind::Refused))
-            }
+            Means::Memory
+            | Means::NotInitialized
+            | Means::Internal
+            | Means::Execution
+            | Means::Other => integrity(library).unwrap_or_else(|| Cause::new(CauseKind::Refused)),
         };
         let culprit = library.filter(|library| cause.kind.is_of_library() && !is_driver(library));
         cause.with(said).blaming(culprit)
@@ -145,18 +176,28 @@ impl Scene<'_> {
             return cause;
         }
         let line = self.telling_line().map(|(line, _)| line);
-        let named = line.as_deref().and_then(stem_in).or_else(|| stem_in(refused?.0));
+        let named = line
+            .as_deref()
+            .and_then(stem_in)
+            .or_else(|| stem_in(refused?.0));
         let is_there = |stem: &String| {
             let file = format!("{stem}.so");
-            library.is_some_and(|library| library.files.iter().any(|known| known.soname.starts_with(&file)))
+            library.is_some_and(|library| {
+                library
+                    .files
+                    .iter()
+                    .any(|known| known.soname.starts_with(&file))
+            })
         };
         let is_mismatch = refused.is_some_and(|(_, code)| MISMATCH.contains(&code))
             || line.is_some_and(|line| line.contains("undefined symbol"));
         match named {
             Some(stem) if !is_there(&stem) => {
                 let directory = library.map(|library| show(&library.directory));
-                let evidence =
-                    Evidence::Missing { stems: vec![stem], directory: directory.unwrap_or_default() };
+                let evidence = Evidence::Missing {
+                    stems: vec![stem],
+                    directory: directory.unwrap_or_default(),
+                };
                 Cause::new(CauseKind::SublibraryMissing).with([evidence])
             }
             _ if is_mismatch => Cause::new(CauseKind::SublibraryForeign),
@@ -174,13 +215,16 @@ impl Scene<'_> {
         let own = library.version?;
         library.files.iter().find_map(|file| {
             let bytes = self.host.map(&file.path).ok()?;
-            let version = names::asserted_cudnn(&bytes).filter(|version| !version.agrees_with(&own))?;
+            let version =
+                names::asserted_cudnn(&bytes).filter(|version| !version.agrees_with(&own))?;
             let file = file.path.display().to_string();
-            Some(Cause::new(CauseKind::SublibraryForeign).with([Evidence::Foreign {
-                file,
-                version,
-                rest: Some(own),
-            }]))
+            Some(
+                Cause::new(CauseKind::SublibraryForeign).with([Evidence::Foreign {
+                    file,
+                    version,
+                    rest: Some(own),
+                }]),
+            )
         })
     }
 
@@ -194,7 +238,10 @@ impl Scene<'_> {
         let cause = self.silent(CauseKind::Crashed, at);
         // SIGBUS reports a read beyond the end of a mapped file.
         if signal == SIGBUS && cause.kind == CauseKind::Crashed {
-            return Cause { kind: CauseKind::LibraryDamaged, ..cause };
+            return Cause {
+                kind: CauseKind::LibraryDamaged,
+                ..cause
+            };
         }
         cause
     }
@@ -210,20 +257,36 @@ impl Scene<'_> {
             Some(Means::NoKernel) => Cause::new(CauseKind::NoKernelImage),
             _ => integrity(library).unwrap_or_else(|| Cause::new(kind)),
         };
-        let said = told.map(|(line, _)| Evidence::Said { line }).or_else(|| self.last_line());
-        let driver = library.filter(|library| is_driver(library)).and_then(|library| named(Some(library)));
+        let said = told
+            .map(|(line, _)| Evidence::Said { line })
+            .or_else(|| self.last_line());
+        let driver = library
+            .filter(|library| is_driver(library))
+            .and_then(|library| named(Some(library)));
         let culprit = library.filter(|library| cause.kind.is_of_library() && !is_driver(library));
         cause.with(said).blaming(culprit).with(driver)
     }
 
     fn no_device(&self) -> Cause {
         let name = "CUDA_VISIBLE_DEVICES";
-        let value = self.env.get(name).map(|value| value.to_string_lossy().into_owned());
+        let value = self
+            .env
+            .get(name)
+            .map(|value| value.to_string_lossy().into_owned());
         // A number below the count of GPUs hides nothing. Batch systems always set the variable.
-        let first = value.as_ref().and_then(|value| value.split(',').next()?.trim().parse::<usize>().ok());
+        let first = value
+            .as_ref()
+            .and_then(|value| value.split(',').next()?.trim().parse::<usize>().ok());
         let is_there = first.is_some_and(|first| first < self.machine.devices);
-        let kind = if value.is_some() && !is_there { CauseKind::GpusHidden } else { CauseKind::NoDevice };
-        let variable = value.map(|value| Evidence::Variable { name: name.to_owned(), value });
+        let kind = if value.is_some() && !is_there {
+            CauseKind::GpusHidden
+        } else {
+            CauseKind::NoDevice
+        };
+        let variable = value.map(|value| Evidence::Variable {
+            name: name.to_owned(),
+            value,
+        });
         let nodes = (self.machine.devices == 0).then_some(Evidence::NoDeviceNodes);
         Cause::new(kind).with(variable).with(nodes)
     }
@@ -236,25 +299,43 @@ impl Scene<'_> {
         } else {
             CauseKind::DriverMismatch
         };
-        Cause::new(kind).with(self.library("driver")).with(self.kernel())
+        Cause::new(kind)
+            .with(self.library("driver"))
+            .with(self.kernel())
     }
 
     /// `CUDA_ERROR_UNKNOWN` (999) means that the kernel driver does not answer.
     fn unreachable(&self) -> Cause {
-        let kind =
-            if self.halves_differ() { CauseKind::DriverMismatch } else { CauseKind::DriverUnreachable };
-        Cause::new(kind).with(self.library("driver")).with(self.kernel())
+        let kind = if self.halves_differ() {
+            CauseKind::DriverMismatch
+        } else {
+            CauseKind::DriverUnreachable
+        };
+        Cause::new(kind)
+            .with(self.library("driver"))
+            .with(self.kernel())
     }
 
     fn halves_differ(&self) -> bool {
         let kernel = self.machine.driver.map(|driver| driver.version());
-        let user = self.subject.of_family("driver").and_then(|library| library.version);
-        kernel.zip(user).is_some_and(|(kernel, user)| kernel != user)
+        let user = self
+            .subject
+            .of_family("driver")
+            .and_then(|library| library.version);
+        kernel
+            .zip(user)
+            .is_some_and(|(kernel, user)| kernel != user)
     }
 
     fn too_old(&self, library: Option<&Library>) -> Cause {
-        let cuda = self.finding.driver_cuda.map(|number| Evidence::DriverCuda { number });
-        Cause::new(CauseKind::DriverTooOld).with(named(library)).with(cuda).with(self.kernel())
+        let cuda = self
+            .finding
+            .driver_cuda
+            .map(|number| Evidence::DriverCuda { number });
+        Cause::new(CauseKind::DriverTooOld)
+            .with(named(library))
+            .with(cuda)
+            .with(self.kernel())
     }
 
     fn blame(&self, kind: CauseKind, at: Option<&ProofStep>) -> Cause {
@@ -263,7 +344,8 @@ impl Scene<'_> {
 
     /// The library that a step used.
     fn used_at(&self, at: Option<&ProofStep>) -> Option<&Library> {
-        at.and_then(|at| at.of.as_deref()).and_then(|soname| self.subject.of_soname(soname))
+        at.and_then(|at| at.of.as_deref())
+            .and_then(|soname| self.subject.of_soname(soname))
     }
 
     fn library(&self, family: &str) -> Option<Evidence> {
@@ -271,12 +353,22 @@ impl Scene<'_> {
     }
 
     fn kernel(&self) -> Option<Evidence> {
-        self.machine.driver.map(|driver| Evidence::KernelDriver { version: driver.to_string() })
+        self.machine.driver.map(|driver| Evidence::KernelDriver {
+            version: driver.to_string(),
+        })
     }
 
     fn memory(&self, at: &ProofStep) -> Option<Evidence> {
-        let gpu = self.finding.gpus.iter().find(|known| Some(known.gpu) == at.gpu)?;
-        Some(Evidence::Memory { gpu: gpu.gpu, free: gpu.free?, total: gpu.memory? })
+        let gpu = self
+            .finding
+            .gpus
+            .iter()
+            .find(|known| Some(known.gpu) == at.gpu)?;
+        Some(Evidence::Memory {
+            gpu: gpu.gpu,
+            free: gpu.free?,
+            total: gpu.memory?,
+        })
     }
 
     /// The first line with a known message. Later lines report consequences.
@@ -286,8 +378,15 @@ impl Scene<'_> {
     }
 
     fn last_line(&self) -> Option<Evidence> {
-        let line = self.last_words.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
-        Some(Evidence::Said { line: line.to_owned() })
+        let line = self
+            .last_words
+            .lines()
+            .rev()
+            .map(str::trim)
+            .find(|line| !line.is_empty())?;
+        Some(Evidence::Said {
+            line: line.to_owned(),
+        })
     }
 }
 
@@ -309,15 +408,23 @@ fn integrity(library: Option<&Library>) -> Option<Cause> {
     let directory = show(&library.directory);
     if let Some(file) = library.truncated.first() {
         return Some(
-            Cause::new(CauseKind::LibraryDamaged).with([Evidence::Truncated { file: file.clone() }]),
+            Cause::new(CauseKind::LibraryDamaged)
+                .with([Evidence::Truncated { file: file.clone() }]),
         );
     }
     if !library.missing.is_empty() {
-        let evidence = Evidence::Missing { stems: library.missing.clone(), directory };
+        let evidence = Evidence::Missing {
+            stems: library.missing.clone(),
+            directory,
+        };
         return Some(Cause::new(CauseKind::SublibraryMissing).with([evidence]));
     }
     let (file, version) = library.foreign.first()?;
-    let evidence = Evidence::Foreign { file: file.clone(), version: *version, rest: library.version };
+    let evidence = Evidence::Foreign {
+        file: file.clone(),
+        version: *version,
+        rest: library.version,
+    };
     Some(Cause::new(CauseKind::SublibraryForeign).with([evidence]))
 }
 
@@ -341,7 +448,9 @@ fn is_driver(library: &Library) -> bool {
 /// (`cudnnOpsVersionCheck`).
 fn stem_in(text: &str) -> Option<String> {
     if let Some(at) = text.find("libcudnn_") {
-        let stem = text[at..].split(|byte: char| !byte.is_ascii_alphanumeric() && byte != '_').next()?;
+        let stem = text[at..]
+            .split(|byte: char| !byte.is_ascii_alphanumeric() && byte != '_')
+            .next()?;
         return Some(stem.to_owned());
     }
     let (before, _) = text.split_once("VersionCheck")?;
@@ -366,9 +475,18 @@ mod tests {
     #[test]
     fn a_part_of_cudnn_is_named_by_its_file_or_by_its_check() {
         for (text, stem) in [
-            ("Unable to load any of {libcudnn_ops.so.9.1.0, libcudnn_ops.so.9.1}", Some("libcudnn_ops")),
-            ("Could not load library libcudnn_cnn_infer.so.8. Error: libz.so.1", Some("libcudnn_cnn_infer")),
-            ("Invalid handle. Cannot load symbol cudnnAdvVersionCheck", Some("libcudnn_adv")),
+            (
+                "Unable to load any of {libcudnn_ops.so.9.1.0, libcudnn_ops.so.9.1}",
+                Some("libcudnn_ops"),
+            ),
+            (
+                "Could not load library libcudnn_cnn_infer.so.8. Error: libz.so.1",
+                Some("libcudnn_cnn_infer"),
+            ),
+            (
+                "Invalid handle. Cannot load symbol cudnnAdvVersionCheck",
+                Some("libcudnn_adv"),
+            ),
             ("cudnnOpsInferVersionCheck", Some("libcudnn_ops_infer")),
             ("cudnnSubquadraticOpsVersionCheck", Some("libcudnn_ext")),
             ("Invalid handle. Cannot load symbol cudnnGetVersion", None),

@@ -35,7 +35,11 @@ pub enum KeptVerdict {
 /// Returns the verdict that was kept under one of these names, if it still holds. The first name is the proof's own. The
 /// others are of deeper proofs, whose failures may concern only their additional steps.
 pub fn find(host: &Host, directories: &[PathBuf], names: &[String]) -> Option<KeptVerdict> {
-    let under = |name: &String| directories.iter().find_map(|directory| read(host, directory, name));
+    let under = |name: &String| {
+        directories
+            .iter()
+            .find_map(|directory| read(host, directory, name))
+    };
     let (own, others) = names.split_first()?;
     under(own).or_else(|| others.iter().filter_map(under).find(is_pass))
 }
@@ -79,7 +83,9 @@ pub fn keep(host: &Host, directories: &[PathBuf], name: &str, verdict: &Verdict)
         Verdict::Skipped { .. } | Verdict::Busy { .. } => false,
     };
     let write = |name: &str, bytes: &[u8]| {
-        directories.iter().any(|directory| storage::write(host, &proofs(directory), name, bytes))
+        directories
+            .iter()
+            .any(|directory| storage::write(host, &proofs(directory), name, bytes))
     };
     let bytes = serde_json::to_vec(verdict).unwrap_or_default();
     if is_kept && !bytes.is_empty() && write(name, &bytes) {
@@ -97,14 +103,18 @@ pub fn keep(host: &Host, directories: &[PathBuf], name: &str, verdict: &Verdict)
 /// up. The first name is the proof's own.
 pub fn await_turn(host: &Host, directories: &[PathBuf], names: &[String], limit: Duration) -> Turn {
     let began = Instant::now();
-    let Some(name) = names.first() else { return Turn::Ours(None) };
+    let Some(name) = names.first() else {
+        return Turn::Ours(None);
+    };
     loop {
         if let Some(known) = find(host, directories, names) {
             return Turn::Known(known);
         }
         // All processes ask in this order, so they ask for the same lock.
         let turn = format!("{name}.turn");
-        let lock = directories.iter().find_map(|above| storage::lock(host, &proofs(above), &turn).ok());
+        let lock = directories
+            .iter()
+            .find_map(|above| storage::lock(host, &proofs(above), &turn).ok());
         match lock {
             Some(Some(lock)) => {
                 // Another process may have kept its verdict before it released the lock.

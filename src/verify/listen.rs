@@ -70,17 +70,22 @@ pub(super) fn listen(
         last_words: String::new(),
         end: End::Code(None),
     };
-    let outputs =
-        lines(child.stdout.take()).and_then(|said| Ok((said, Overheard::new(child.stderr.take())?)));
-    let timed_out =
-        outputs.as_ref().is_ok_and(|(said, _)| heard.until_report(host, &child, said, limit, progress));
+    let outputs = lines(child.stdout.take())
+        .and_then(|said| Ok((said, Overheard::new(child.stderr.take())?)));
+    let timed_out = outputs
+        .as_ref()
+        .is_ok_and(|(said, _)| heard.until_report(host, &child, said, limit, progress));
     // Ends the child's group, and the child itself if it has left its group. No wait before: it would free the number.
     let _ = killpg(pid_of(&child), Signal::SIGKILL);
     if !ended(&child) {
         let _ = child.kill();
     }
     let end = end_of(&mut child);
-    heard.end = if timed_out { End::TimedOut(limit.as_secs()) } else { end };
+    heard.end = if timed_out {
+        End::TimedOut(limit.as_secs())
+    } else {
+        end
+    };
     heard.last_words = outputs?.1.last_words();
     Ok(heard)
 }
@@ -89,11 +94,20 @@ impl Heard {
     /// Joins the messages of two children. The first failure counts.
     pub(super) fn and(self, other: Heard) -> Heard {
         let is_well = matches!(self.report, Some(Ok(())));
-        let (mut told, more) = if is_well { (other, self) } else { (self, other) };
+        let (mut told, more) = if is_well {
+            (other, self)
+        } else {
+            (self, other)
+        };
         // In the order in which one child would take the steps.
-        let (first, then) = if is_well { (more.steps, told.steps) } else { (told.steps, more.steps) };
+        let (first, then) = if is_well {
+            (more.steps, told.steps)
+        } else {
+            (told.steps, more.steps)
+        };
         let is_last = |taken: &StepRecord| taken.place.step == Step::Mapped;
-        let (last, mut steps): (Vec<StepRecord>, Vec<StepRecord>) = first.into_iter().partition(is_last);
+        let (last, mut steps): (Vec<StepRecord>, Vec<StepRecord>) =
+            first.into_iter().partition(is_last);
         steps.extend(then.into_iter().filter(|taken| !is_last(taken)));
         steps.extend(last);
         told.steps = steps;
@@ -122,7 +136,9 @@ impl Heard {
             match (heard, end) {
                 (Ok(line), _) => self.hear(host, &line, &mut entered),
                 (Err(RecvTimeoutError::Disconnected), Some(_)) => return false,
-                (Err(RecvTimeoutError::Timeout), Some(end)) if listened >= end + ARRIVAL => return false,
+                (Err(RecvTimeoutError::Timeout), Some(end)) if listened >= end + ARRIVAL => {
+                    return false;
+                }
                 (Err(_), Some(_)) => {}
                 (Err(pause), None) => {
                     end = ended(child).then_some(listened);
@@ -153,7 +169,11 @@ impl Heard {
         // Every other message ends the current step.
         if let Some(place) = self.current.take() {
             let milliseconds = entered.elapsed().as_secs_f64() * 1e3;
-            self.steps.push(StepRecord { place, milliseconds, came: None });
+            self.steps.push(StepRecord {
+                place,
+                milliseconds,
+                came: None,
+            });
         }
         *entered = Instant::now();
         match line {
@@ -179,7 +199,10 @@ fn lines(output: Option<impl Read + Send + 'static>) -> io::Result<Receiver<Stri
             let (mut line, mut left) = (Vec::new(), OUTPUT_LIMIT);
             while let Ok(count @ 1..) = (&mut output).take(left).read_until(b'\n', &mut line) {
                 left = left.saturating_sub(count as u64);
-                if lines.send(String::from_utf8_lossy(&line).trim_end().to_owned()).is_err() {
+                if lines
+                    .send(String::from_utf8_lossy(&line).trim_end().to_owned())
+                    .is_err()
+                {
                     break;
                 }
                 line.clear();
@@ -230,7 +253,10 @@ impl Overheard {
 /// True if the child has ended. It stays a zombie.
 fn ended(child: &Child) -> bool {
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-    !matches!(waitid(Id::Pid(pid_of(child)), flags), Ok(WaitStatus::StillAlive) | Err(Errno::EINTR))
+    !matches!(
+        waitid(Id::Pid(pid_of(child)), flags),
+        Ok(WaitStatus::StillAlive) | Err(Errno::EINTR)
+    )
 }
 
 /// Waits for a child that was killed or had ended before.
@@ -239,7 +265,11 @@ fn end_of(child: &mut Child) -> End {
     while killed.elapsed() < DEPARTURE {
         match child.try_wait() {
             Ok(None) => std::thread::sleep(INTERVAL),
-            Ok(Some(status)) => return status.signal().map_or(End::Code(status.code()), End::Signal),
+            Ok(Some(status)) => {
+                return status
+                    .signal()
+                    .map_or(End::Code(status.code()), End::Signal);
+            }
             Err(_) => break,
         }
     }

@@ -61,13 +61,21 @@ pub struct Ask {
 
 impl Ask {
     pub fn new(level: Level, seed: u32) -> Ask {
-        Ask { level, seed, limit: limit(level) }
+        Ask {
+            level,
+            seed,
+            limit: limit(level),
+        }
     }
 }
 
 /// The time limit of a proof.
 pub fn limit(level: Level) -> Duration {
-    if level == Level::Deep { DEEP_LIMIT } else { TIME_LIMIT }
+    if level == Level::Deep {
+        DEEP_LIMIT
+    } else {
+        TIME_LIMIT
+    }
 }
 
 /// Proves a subject in the environment of the program. `executable` is this binary. Fails only where a child cannot be
@@ -82,13 +90,22 @@ pub fn run(
     progress: Progress<'_>,
 ) -> Result<Verdict, Error> {
     if subject.libraries.is_empty() {
-        return Ok(Verdict::Skipped { why: Skip::NothingToTry });
+        return Ok(Verdict::Skipped {
+            why: Skip::NothingToTry,
+        });
     }
     let (request, rest) = requests(subject, ask);
     let mut interrupts = Interrupts::hold();
     loop {
         let began = Instant::now();
-        let heard = attempt(host, executable, env, (&request, rest.as_ref()), ask.limit, progress);
+        let heard = attempt(
+            host,
+            executable,
+            env,
+            (&request, rest.as_ref()),
+            ask.limit,
+            progress,
+        );
         if interrupts.let_go() {
             // The signal did not end this process, so the proof is made again, now without holding signals.
             continue;
@@ -112,7 +129,9 @@ fn attempt(
     let mut hear = || -> io::Result<Heard> {
         let child = start(executable, env, request, &offspring)?;
         host.trip("proof");
-        let Some(rest) = rest else { return listen(host, child, limit, progress) };
+        let Some(rest) = rest else {
+            return listen(host, child, limit, progress);
+        };
         let rest = start(executable, env, rest, &offspring)?;
         std::thread::scope(|scope| {
             let listen_to_rest = move || listen(host, rest, limit, &mut |_, _| {});
@@ -137,16 +156,35 @@ fn requests(subject: &Subject, ask: Ask) -> (Request, Option<Request>) {
     for library in &subject.libraries {
         let mut files = Vec::new();
         if with_files {
-            let others = library.files.iter().filter(|file| file.soname != library.soname);
+            let others = library
+                .files
+                .iter()
+                .filter(|file| file.soname != library.soname);
             files.extend(others.map(|file| file.soname.clone()));
             files.dedup();
             // A missing file is asked for too, and fails to load.
-            let suffix = library.soname.split_once(".so").map_or("", |(_, suffix)| suffix);
-            files.extend(library.missing.iter().map(|stem| format!("{stem}.so{suffix}")));
+            let suffix = library
+                .soname
+                .split_once(".so")
+                .map_or("", |(_, suffix)| suffix);
+            files.extend(
+                library
+                    .missing
+                    .iter()
+                    .map(|stem| format!("{stem}.so{suffix}")),
+            );
         }
-        let directory = library.found_in.as_ref().and_then(|place| place.to_str().map(str::to_owned));
+        let directory = library
+            .found_in
+            .as_ref()
+            .and_then(|place| place.to_str().map(str::to_owned));
         let (family, soname) = (library.family.clone(), library.soname.clone());
-        libraries.push(LibraryRequest { family, soname, files, directory });
+        libraries.push(LibraryRequest {
+            family,
+            soname,
+            files,
+            directory,
+        });
     }
     libraries.sort_by_key(|library| library.family != "driver");
     let (used, rest): (Vec<_>, Vec<_>) = libraries
@@ -160,7 +198,10 @@ fn requests(subject: &Subject, ask: Ask) -> (Request, Option<Request>) {
         libraries,
     };
     let first = request(ask.level, used);
-    (first, (!rest.is_empty()).then(|| request(Level::Load, rest)))
+    (
+        first,
+        (!rest.is_empty()).then(|| request(Level::Load, rest)),
+    )
 }
 
 fn start(
@@ -169,7 +210,10 @@ fn start(
     request: &Request,
     offspring: &Offspring,
 ) -> io::Result<Child> {
-    #[allow(clippy::disallowed_methods, reason = "this is where the verifying child is started")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "this is where the verifying child is started"
+    )]
     let mut command = std::process::Command::new(executable);
     command
         .arg(protocol::CHILD)
@@ -200,11 +244,22 @@ fn judge(
     heard: Heard,
     milliseconds: f64,
 ) -> Verdict {
-    let Heard { steps, current: at, finding, report, last_words, end } = heard;
+    let Heard {
+        steps,
+        current: at,
+        finding,
+        report,
+        last_words,
+        end,
+    } = heard;
     let failure = match (report, end) {
         (Some(Ok(())), _) => {
             let files = foreign_files(subject, env, &finding.mapped);
-            if files.is_empty() { None } else { Some(Failure::Foreign { files }) }
+            if files.is_empty() {
+                None
+            } else {
+                Some(Failure::Foreign { files })
+            }
         }
         (Some(Err(failure)), _) => Some(failure),
         (None, End::TimedOut(seconds)) => Some(Failure::TimedOut { at, seconds }),
@@ -212,28 +267,55 @@ fn judge(
         (None, End::Code(code)) => Some(Failure::Exited { at, code }),
     };
     let is_busy = finding.gpus.iter().any(|gpu| gpu.busy.is_some());
-    let proof = Proof { level: ask.level, seed: ask.seed, milliseconds, steps, finding };
-    let Some(failure) = failure else {
-        return if is_busy { Verdict::Busy { proof } } else { Verdict::Passed { proof } };
+    let proof = Proof {
+        level: ask.level,
+        seed: ask.seed,
+        milliseconds,
+        steps,
+        finding,
     };
-    let scene =
-        diagnosis::Scene { host, subject, env, machine, finding: &proof.finding, last_words: &last_words };
+    let Some(failure) = failure else {
+        return if is_busy {
+            Verdict::Busy { proof }
+        } else {
+            Verdict::Passed { proof }
+        };
+    };
+    let scene = diagnosis::Scene {
+        host,
+        subject,
+        env,
+        machine,
+        finding: &proof.finding,
+        last_words: &last_words,
+    };
     let cause = diagnosis::diagnose(&failure, &scene);
     // A person hides the GPUs from the program.
     if cause.kind == CauseKind::GpusHidden && env.hides_gpus() {
-        return Verdict::Skipped { why: Skip::GpusHidden };
+        return Verdict::Skipped {
+            why: Skip::GpusHidden,
+        };
     }
-    Verdict::Failed { proof, failure, cause }
+    Verdict::Failed {
+        proof,
+        failure,
+        cause,
+    }
 }
 
 /// With a plan, the mapped NVIDIA files outside it, except for families that only `LD_PRELOAD` loads. In an unchanged
 /// environment, the files of another version than the rest of their library.
 fn foreign_files(subject: &Subject, env: &Environment, mapped: &[MappedFile]) -> Vec<String> {
-    let family = |path: &Path| catalog().family_of_file(path).map(|(family, _)| family.name.as_str());
+    let family = |path: &Path| {
+        catalog()
+            .family_of_file(path)
+            .map(|(family, _)| family.name.as_str())
+    };
     let preload = env.get(variables::PRELOAD).unwrap_or_default();
     let elements = preload.as_bytes().split(|byte| matches!(byte, b':' | b' '));
-    let preloaded: BTreeSet<&str> =
-        elements.filter_map(|element| family(Path::new(OsStr::from_bytes(element)))).collect();
+    let preloaded: BTreeSet<&str> = elements
+        .filter_map(|element| family(Path::new(OsStr::from_bytes(element))))
+        .collect();
     let is_preloaded = |path: &str| {
         let family = family(Path::new(path)).filter(|family| preloaded.contains(family));
         family.is_some_and(|family| subject.of_family(family).is_none())
@@ -243,5 +325,9 @@ fn foreign_files(subject: &Subject, env: &Environment, mapped: &[MappedFile]) ->
         Some(_) => subject.with_foreign(&file.path).is_some(),
         None => subject.is_planned,
     };
-    mapped.iter().filter(is_foreign).map(|file| file.path.clone()).collect()
+    mapped
+        .iter()
+        .filter(is_foreign)
+        .map(|file| file.path.clone())
+        .collect()
 }

@@ -34,14 +34,22 @@ impl<'h> Offspring<'h> {
     /// Makes this process the parent of processes that its children leave behind.
     pub(super) fn expect(host: &'h Host) -> Offspring<'h> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let since = host.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let since = host
+            .started
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_nanos();
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         if UNDER_WAY.fetch_add(1, Ordering::SeqCst) == 0 {
             WAS_REAPER.store(get_child_subreaper().unwrap_or(false), Ordering::SeqCst);
         }
         let _ = set_child_subreaper(true);
         let mark = format!("{}-{since}-{count}-", std::process::id());
-        Offspring { host, mark, before: children(host) }
+        Offspring {
+            host,
+            mark,
+            before: children(host),
+        }
     }
 
     /// The value of [`MARK`] in the child's environment.
@@ -54,7 +62,10 @@ impl<'h> Offspring<'h> {
         end_marked(self.host, &self.before, &self.mark);
         if UNDER_WAY.fetch_sub(1, Ordering::SeqCst) == 1 {
             // Children of the earlier children may have become ours, and may have ended.
-            for pid in children(self.host).into_iter().filter(|pid| !self.before.contains(pid)) {
+            for pid in children(self.host)
+                .into_iter()
+                .filter(|pid| !self.before.contains(pid))
+            {
                 let _ = waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG));
             }
             let _ = set_child_subreaper(WAS_REAPER.load(Ordering::SeqCst));
@@ -65,7 +76,11 @@ impl<'h> Offspring<'h> {
 /// Ends the children of the proofs that are under way, before this process becomes the program without their end.
 pub fn end_all() {
     if UNDER_WAY.load(Ordering::SeqCst) > 0 {
-        end_marked(&Host::for_a_glance(), &[], &format!("{}-", std::process::id()));
+        end_marked(
+            &Host::for_a_glance(),
+            &[],
+            &format!("{}-", std::process::id()),
+        );
         let _ = set_child_subreaper(WAS_REAPER.load(Ordering::SeqCst));
     }
 }
@@ -75,8 +90,12 @@ fn end_marked(host: &Host, before: &[i32], mark: &str) {
     let began = Instant::now();
     let mut ours: Vec<i32> = Vec::new();
     while began.elapsed() < DEPARTURE {
-        let new = children(host).into_iter().filter(|pid| !before.contains(pid));
-        let found: Vec<i32> = new.filter(|pid| ours.contains(pid) || is_marked(host, *pid, mark)).collect();
+        let new = children(host)
+            .into_iter()
+            .filter(|pid| !before.contains(pid));
+        let found: Vec<i32> = new
+            .filter(|pid| ours.contains(pid) || is_marked(host, *pid, mark))
+            .collect();
         for pid in &found {
             let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
             // The program that this process becomes must not inherit it as a zombie.
@@ -92,9 +111,13 @@ fn end_marked(host: &Host, before: &[i32], mark: &str) {
 }
 
 fn is_marked(host: &Host, pid: i32, mark: &str) -> bool {
-    let environment = host.read(Path::new(&format!("/proc/{pid}/environ"))).unwrap_or_default();
+    let environment = host
+        .read(Path::new(&format!("/proc/{pid}/environ")))
+        .unwrap_or_default();
     let mark = format!("{MARK}={mark}");
-    environment.split(|byte| *byte == 0).any(|variable| variable.starts_with(mark.as_bytes()))
+    environment
+        .split(|byte| *byte == 0)
+        .any(|variable| variable.starts_with(mark.as_bytes()))
 }
 
 /// The children of every thread of this process, as the kernel lists them.
@@ -102,9 +125,14 @@ fn children(host: &Host) -> Vec<i32> {
     let tasks = host.list(Path::new("/proc/self/task")).unwrap_or_default();
     let mut children = Vec::new();
     for task in tasks {
-        let file = Path::new("/proc/self/task").join(task.name).join("children");
+        let file = Path::new("/proc/self/task")
+            .join(task.name)
+            .join("children");
         let text = host.read_text(&file).unwrap_or_default();
-        children.extend(text.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+        children.extend(
+            text.split_whitespace()
+                .filter_map(|pid| pid.parse::<i32>().ok()),
+        );
     }
     children
 }

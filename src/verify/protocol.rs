@@ -125,7 +125,11 @@ pub enum StepResult {
     /// The numbers are right.
     Right(Measure),
     /// This GPU or this release cannot do it, which is no fault.
-    NotSupported { call: String, code: i64, name: Option<String> },
+    NotSupported {
+        call: String,
+        code: i64,
+        name: Option<String>,
+    },
     /// An optional file did not load.
     NotLoaded { message: String },
 }
@@ -205,7 +209,11 @@ pub enum ComputeMode {
 #[serde(tag = "busy", rename_all = "kebab-case")]
 pub enum Busy {
     /// Too little of its memory is free.
-    OutOfMemory { call: String, free: Option<u64>, total: Option<u64> },
+    OutOfMemory {
+        call: String,
+        free: Option<u64>,
+        total: Option<u64>,
+    },
     /// Another process uses it exclusively.
     Exclusive { call: String },
     /// Its compute mode is `Prohibited`.
@@ -226,45 +234,79 @@ pub struct MappedFile {
 #[serde(tag = "failure", rename_all = "kebab-case")]
 pub enum Failure {
     /// A library did not load.
-    Load { at: ProofStep, name: String, message: String },
+    Load {
+        at: ProofStep,
+        name: String,
+        message: String,
+    },
     /// A call returned an error code.
-    Status { at: ProofStep, call: String, code: i64, name: Option<String>, message: Option<String> },
+    Status {
+        at: ProofStep,
+        call: String,
+        code: i64,
+        name: Option<String>,
+        message: Option<String>,
+    },
     /// A computed number is wrong by more than rounding explains. Without `largest_error`, it is not finite.
-    WrongNumbers { at: ProofStep, largest_error: Option<f64>, element: usize, allowed: f64 },
+    WrongNumbers {
+        at: ProofStep,
+        largest_error: Option<f64>,
+        element: usize,
+        allowed: f64,
+    },
     /// Files were mapped that are not in the plan.
     Foreign { files: Vec<String> },
     /// The child was killed by a signal.
     Signal { at: Option<ProofStep>, signal: i32 },
     /// The child ended without a report. The code is unknown where SIGCHLD is ignored.
-    Exited { at: Option<ProofStep>, code: Option<i32> },
+    Exited {
+        at: Option<ProofStep>,
+        code: Option<i32>,
+    },
     /// The child was still running at the time limit.
     TimedOut { at: Option<ProofStep>, seconds: u64 },
 }
 
 impl Request {
     pub fn of_family<'r>(&'r self, family: &str) -> impl Iterator<Item = &'r LibraryRequest> {
-        self.libraries.iter().filter(move |asked| asked.family == family)
+        self.libraries
+            .iter()
+            .filter(move |asked| asked.family == family)
     }
 }
 
 impl ProofStep {
     pub fn at(step: Step) -> ProofStep {
-        ProofStep { step, of: None, gpu: None, computation: None }
+        ProofStep {
+            step,
+            of: None,
+            gpu: None,
+            computation: None,
+        }
     }
 
     #[must_use]
     pub fn with(self, soname: &str) -> ProofStep {
-        ProofStep { of: Some(soname.to_owned()), ..self }
+        ProofStep {
+            of: Some(soname.to_owned()),
+            ..self
+        }
     }
 
     #[must_use]
     pub fn on(self, gpu: u32) -> ProofStep {
-        ProofStep { gpu: Some(gpu), ..self }
+        ProofStep {
+            gpu: Some(gpu),
+            ..self
+        }
     }
 
     #[must_use]
     pub fn computing(self, computation: Computation) -> ProofStep {
-        ProofStep { computation: Some(computation), ..self }
+        ProofStep {
+            computation: Some(computation),
+            ..self
+        }
     }
 }
 

@@ -45,8 +45,15 @@ pub struct LibraryFile {
 
 impl Subject {
     pub fn of_plan(plan: &Plan) -> Subject {
-        let libraries = plan.picks.iter().filter_map(|pick| Library::of(&pick.installation)).collect();
-        Subject { libraries, is_planned: true }
+        let libraries = plan
+            .picks
+            .iter()
+            .filter_map(|pick| Library::of(&pick.installation))
+            .collect();
+        Subject {
+            libraries,
+            is_planned: true,
+        }
     }
 
     /// The library to which a SONAME belongs, missing files included.
@@ -62,31 +69,48 @@ impl Subject {
     }
 
     pub fn of_family(&self, family: &str) -> Option<&Library> {
-        self.libraries.iter().find(|library| library.family == family)
+        self.libraries
+            .iter()
+            .find(|library| library.family == family)
     }
 
     /// The library that this file is mixed into.
     pub(super) fn with_foreign(&self, path: &str) -> Option<&Library> {
-        self.libraries.iter().find(|library| library.foreign.iter().any(|(file, _)| file == path))
+        self.libraries
+            .iter()
+            .find(|library| library.foreign.iter().any(|(file, _)| file == path))
     }
 
     pub(super) fn has_file(&self, id: FileId) -> bool {
-        self.libraries.iter().any(|library| library.files.iter().any(|file| file.id == id))
+        self.libraries
+            .iter()
+            .any(|library| library.files.iter().any(|file| file.id == id))
     }
 }
 
 impl Library {
     /// `None` if the installation lacks the file that programs ask for.
     pub fn of(installation: &Installation) -> Option<Library> {
-        let main =
-            catalog().family(&installation.family).and_then(|family| installation.member(&family.main))?;
-        let bare = Library::without_files(&installation.family, &main.soname, installation.directory.clone());
-        let mut library = Library { version: installation.version, origin: installation.origin, ..bare };
-        library.files.extend(installation.files.iter().map(|member| LibraryFile {
-            soname: member.soname.clone(),
-            path: member.path.clone(),
-            id: member.id,
-        }));
+        let main = catalog()
+            .family(&installation.family)
+            .and_then(|family| installation.member(&family.main))?;
+        let bare = Library::without_files(
+            &installation.family,
+            &main.soname,
+            installation.directory.clone(),
+        );
+        let mut library = Library {
+            version: installation.version,
+            origin: installation.origin,
+            ..bare
+        };
+        library
+            .files
+            .extend(installation.files.iter().map(|member| LibraryFile {
+                soname: member.soname.clone(),
+                path: member.path.clone(),
+                id: member.id,
+            }));
         for problem in &installation.problems {
             match problem {
                 Problem::Missing { stems } => library.missing.extend(stems.iter().cloned()),
@@ -120,10 +144,17 @@ impl Library {
     #[must_use]
     pub fn with_damaged(mut self, warnings: &[Warning]) -> Library {
         let own = soname_number(&self.soname);
-        let cut = warnings.iter().filter(|warning| matches!(warning.fault, ReadFault::Malformed { .. }));
+        let cut = warnings
+            .iter()
+            .filter(|warning| matches!(warning.fault, ReadFault::Malformed { .. }));
         for path in cut.map(|warning| &warning.path) {
-            let Some((family, stem)) = catalog().family_of_file(path) else { continue };
-            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let Some((family, stem)) = catalog().family_of_file(path) else {
+                continue;
+            };
+            let name = path
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default();
             let is_of_here = path.parent() == Some(&*self.directory) && soname_number(&name) == own;
             if is_of_here && family.name == self.family {
                 self.missing.retain(|missing| missing != stem);

@@ -23,7 +23,11 @@ pub enum Verdict {
     /// Nothing failed, but a GPU could not be tried: another process has it, or its memory.
     Busy { proof: Proof },
     /// A step failed, or the child ended without a report.
-    Failed { proof: Proof, failure: Failure, cause: Cause },
+    Failed {
+        proof: Proof,
+        failure: Failure,
+        cause: Cause,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,7 +97,13 @@ impl Beside {
     pub fn look(host: &Host, path: &Path) -> Option<Beside> {
         let stat = host.stat(path).ok()?;
         let (size, modified, changed) = (stat.size, stat.modified, stat.changed);
-        Some(Beside { path: path.as_os_str().as_bytes().to_vec(), id: stat.id, size, modified, changed })
+        Some(Beside {
+            path: path.as_os_str().as_bytes().to_vec(),
+            id: stat.id,
+            size,
+            modified,
+            changed,
+        })
     }
 
     pub fn path(&self) -> PathBuf {

@@ -26,72 +26,129 @@ fn traced(start: &Start) -> Vec<TraceRecord> {
     assert_eq!(traced, plain);
     let bytes = fs::read(log).unwrap();
     let records = audit_log::records(&bytes);
-    assert_eq!(records.len(), bytes.windows(2).filter(|pair| pair == b"\0\n").count(), "all of it is read");
+    assert_eq!(
+        records.len(),
+        bytes.windows(2).filter(|pair| pair == b"\0\n").count(),
+        "all of it is read"
+    );
     records
 }
 
 fn of<'r>(records: &'r [TraceRecord], name: &str) -> &'r TraceRecord {
-    records.iter().find(|record| record.name == name).unwrap_or_else(|| panic!("{name}: {records:#?}"))
+    records
+        .iter()
+        .find(|record| record.name == name)
+        .unwrap_or_else(|| panic!("{name}: {records:#?}"))
 }
 
 #[test]
 fn the_log_says_who_asked_and_by_which_rule() {
     let records = traced(&WORLD.start("with-rpath"));
-    assert_eq!((records[0].rule, &records[0].path), (TracedRule::Program, &WORLD.path("with-rpath")));
-    assert!(records.iter().any(|record| record.rule == TracedRule::Unasked
-        && record.path.file_name().unwrap().to_str().unwrap().starts_with("ld-linux")));
+    assert_eq!(
+        (records[0].rule, &records[0].path),
+        (TracedRule::Program, &WORLD.path("with-rpath"))
+    );
+    assert!(records.iter().any(|record| {
+        record.rule == TracedRule::Unasked
+            && record
+                .path
+                .file_name()
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .starts_with("ld-linux")
+    }));
     let found = of(&records, "libpin.so.1");
-    assert_eq!((found.rule, found.requester.as_os_str()), (TracedRule::Rpath, "".as_ref()));
+    assert_eq!(
+        (found.rule, found.requester.as_os_str()),
+        (TracedRule::Rpath, "".as_ref())
+    );
     assert_eq!(found.path, WORLD.path("wrong").join("libpin.so.1"));
     assert_eq!(of(&records, "libc.so.6").rule, TracedRule::Cache);
     assert!(records.iter().all(|record| record.pid == records[0].pid));
 
     let records = traced(&WORLD.start("through-library"));
     let found = of(&records, "libpin.so.1");
-    assert_eq!((found.rule, &found.requester), (TracedRule::Rpath, &WORLD.path("middle/libmiddle.so")));
+    assert_eq!(
+        (found.rule, &found.requester),
+        (TracedRule::Rpath, &WORLD.path("middle/libmiddle.so"))
+    );
 
     let path = WORLD.path("wrong/libpin.so.1");
     let records = traced(&WORLD.start("plain").opens(&path));
     let found = of(&records, path.to_str().unwrap());
     assert_eq!((found.rule, &found.path), (TracedRule::Path, &path));
 
-    let records =
-        traced(&WORLD.start("plain").env("LD_LIBRARY_PATH", WORLD.path("wrong")).opens("libpin.so"));
+    let records = traced(
+        &WORLD
+            .start("plain")
+            .env("LD_LIBRARY_PATH", WORLD.path("wrong"))
+            .opens("libpin.so"),
+    );
     assert_eq!(of(&records, "libpin.so").rule, TracedRule::LibraryPath);
 
     let records = traced(&WORLD.start("opens").does("open=$ORIGIN/wrong/libpin.so"));
     let found = of(&records, "$ORIGIN/wrong/libpin.so");
-    assert_eq!((found.rule, &found.path), (TracedRule::Path, &WORLD.path("").join("wrong/libpin.so")));
+    assert_eq!(
+        (found.rule, &found.path),
+        (TracedRule::Path, &WORLD.path("").join("wrong/libpin.so"))
+    );
 
     let records = traced(&WORLD.start("with-rpath").pinned());
     let found = of(&records, "libpin.so.1");
-    assert_eq!((found.rule, &found.path), (TracedRule::Pinned, &WORLD.path("view").join("libpin.so.1")));
+    assert_eq!(
+        (found.rule, &found.path),
+        (TracedRule::Pinned, &WORLD.path("view").join("libpin.so.1"))
+    );
 }
 
 #[test]
 fn a_failed_search_is_not_credited_with_the_next_file() {
     let path = WORLD.path("right").join(NAMES[0]);
-    let start = WORLD.start("opens").does("try=libpin_missing.so").does("try=./libpin_missing.so");
+    let start = WORLD
+        .start("opens")
+        .does("try=libpin_missing.so")
+        .does("try=./libpin_missing.so");
     let records = traced(&start.does(format!("namespace={}", path.display())));
-    assert!(records.iter().all(|record| !record.name.to_str().unwrap().contains("missing")), "{records:#?}");
+    assert!(
+        records
+            .iter()
+            .all(|record| !record.name.to_str().unwrap().contains("missing")),
+        "{records:#?}"
+    );
     let found = records.iter().find(|record| record.path == path).unwrap();
-    assert_eq!((found.rule, found.requester.as_os_str()), (TracedRule::Unasked, "".as_ref()));
+    assert_eq!(
+        (found.rule, found.requester.as_os_str()),
+        (TracedRule::Unasked, "".as_ref())
+    );
 }
 
 #[test]
 fn children_add_to_the_same_log() {
-    let records = traced(&WORLD.start("plain").does("child").opens(WORLD.path("wrong/libpin.so.1")));
-    let programs: Vec<&TraceRecord> =
-        records.iter().filter(|record| record.rule == TracedRule::Program).collect();
+    let records = traced(
+        &WORLD
+            .start("plain")
+            .does("child")
+            .opens(WORLD.path("wrong/libpin.so.1")),
+    );
+    let programs: Vec<&TraceRecord> = records
+        .iter()
+        .filter(|record| record.rule == TracedRule::Program)
+        .collect();
     assert_eq!(programs.len(), 2);
     assert_ne!(programs[0].pid, programs[1].pid);
-    assert!(records.iter().any(|record| record.rule == TracedRule::Path && record.pid == programs[1].pid));
+    assert!(
+        records
+            .iter()
+            .any(|record| record.rule == TracedRule::Path && record.pid == programs[1].pid)
+    );
 }
 
 #[test]
 fn records_of_many_processes_do_not_mix() {
     let (_directory, log) = log();
-    let script = "for i in 1 2 3 4 5 6 7 8; do (for j in 1 2 3 4 5; do /bin/true; done) & done; wait";
+    let script =
+        "for i in 1 2 3 4 5 6 7 8; do (for j in 1 2 3 4 5; do /bin/true; done) & done; wait";
     let run = Command::new("sh")
         .args(["-c", script])
         .env("LD_AUDIT", &WORLD.module)
@@ -100,10 +157,15 @@ fn records_of_many_processes_do_not_mix() {
         .unwrap();
     assert!(run.status.success() && run.stderr.is_empty());
     let records = audit_log::records(&fs::read(&log).unwrap());
-    let is_true = |record: &&TraceRecord| record.rule == TracedRule::Program && record.path.ends_with("true");
+    let is_true =
+        |record: &&TraceRecord| record.rule == TracedRule::Program && record.path.ends_with("true");
     assert_eq!(records.iter().filter(is_true).count(), 40);
     assert_eq!(
-        records.iter().filter(|record| record.rule == TracedRule::Cache).count() % 41,
+        records
+            .iter()
+            .filter(|record| record.rule == TracedRule::Cache)
+            .count()
+            % 41,
         0,
         "{records:#?}"
     );
@@ -116,7 +178,10 @@ fn a_long_name_is_cut_and_the_record_stays_whole() {
     let start = WORLD.start("plain").pinned().opens(&name).traced(&log);
     assert_eq!(start.mapped(), [format!("right/{}", NAMES[0])]);
     let records = audit_log::records(&fs::read(&log).unwrap());
-    let found = records.iter().find(|record| record.rule == TracedRule::Pinned).unwrap();
+    let found = records
+        .iter()
+        .find(|record| record.rule == TracedRule::Pinned)
+        .unwrap();
     assert_eq!(found.name, name[..4096]);
 }
 
@@ -134,20 +199,32 @@ fn closed_streams_stay_closed() {
             answer.display()
         );
         let mut command = Command::new("sh");
-        command.args(["-c", &script]).env_clear().env(audit_module::PINS, WORLD.pins());
+        command
+            .args(["-c", &script])
+            .env_clear()
+            .env(audit_module::PINS, WORLD.pins());
         if is_traced {
-            command.env("LD_AUDIT", &WORLD.module).env(audit_module::TRACE, &log);
+            command
+                .env("LD_AUDIT", &WORLD.module)
+                .env(audit_module::TRACE, &log);
         }
         assert_eq!(command.status().unwrap().code(), Some(7));
         fs::read_to_string(answer).unwrap()
     };
     let (plain, traced) = (run("plain", false), run("traced", true));
     let root = WORLD.path("").display().to_string();
-    assert_eq!(plain, format!("first 0\n{root}/wrong/{0}\nprinted", NAMES[0]).replace("printed", ""));
+    assert_eq!(
+        plain,
+        format!("first 0\n{root}/wrong/{0}\nprinted", NAMES[0]).replace("printed", "")
+    );
     assert_eq!(traced, format!("first 0\n{root}/right/{}\n", NAMES[0]));
     let bytes = fs::read(&log).unwrap();
     assert!(!bytes.windows(7).any(|part| part == b"printed"));
-    assert!(audit_log::records(&bytes).iter().any(|record| record.rule == TracedRule::Pinned));
+    assert!(
+        audit_log::records(&bytes)
+            .iter()
+            .any(|record| record.rule == TracedRule::Pinned)
+    );
 }
 
 #[test]
@@ -176,11 +253,19 @@ fn a_log_that_cannot_be_written_disturbs_no_program() {
         "/".into(),
         PathBuf::new(),
     ] {
-        assert_eq!(WORLD.start("with-rpath").traced(&log).output(), plain, "{}", log.display());
+        assert_eq!(
+            WORLD.start("with-rpath").traced(&log).output(),
+            plain,
+            "{}",
+            log.display()
+        );
     }
     assert_eq!(fs::read_to_string(at("victim")).unwrap(), "untouched");
     assert!(!at("nothing").exists() && !relative.exists());
-    assert!(!at("absent").exists(), "what outlives a trace makes its log anew");
+    assert!(
+        !at("absent").exists(),
+        "what outlives a trace makes its log anew"
+    );
 }
 
 /// A process may not let files grow, and is killed when it does: by what it writes itself, not by the log.
@@ -191,8 +276,15 @@ fn a_log_at_its_size_limit_kills_no_program() {
     let limited = |work: &str, variables: &[String]| {
         // The shell, and what gives the variables, have no part in it.
         let program = WORLD.path("with-rpath").display().to_string();
-        let script = format!("ulimit -f 8; exec env {} {program} {work}", variables.join(" "));
-        Command::new("sh").args(["-c", &script]).env_clear().output().unwrap()
+        let script = format!(
+            "ulimit -f 8; exec env {} {program} {work}",
+            variables.join(" ")
+        );
+        Command::new("sh")
+            .args(["-c", &script])
+            .env_clear()
+            .output()
+            .unwrap()
     };
     let fill = format!("fill={}", directory.path().join("own").display());
     let killed = limited(&fill, &[]).status;
@@ -211,5 +303,8 @@ fn a_log_at_its_size_limit_kills_no_program() {
     assert_eq!(fs::metadata(&log).unwrap().len(), 4096);
     fs::write(&log, "").unwrap();
     assert_eq!(limited("", &variables), plain);
-    assert!(!audit_log::records(&fs::read(&log).unwrap()).is_empty(), "there was room");
+    assert!(
+        !audit_log::records(&fs::read(&log).unwrap()).is_empty(),
+        "there was room"
+    );
 }

@@ -31,48 +31,86 @@ fn opening_by_any_name_gives_one_file_once() {
         WORLD.start("opens").opens(name).is_cured(&[FILE]);
     }
     // Two names of one file are one object.
-    NAMES.iter().fold(WORLD.start("opens"), Start::opens).is_cured(&[FILE]);
-    let both = SUBLIBRARIES.iter().fold(WORLD.start("with-rpath"), Start::opens);
+    NAMES
+        .iter()
+        .fold(WORLD.start("opens"), Start::opens)
+        .is_cured(&[FILE]);
+    let both = SUBLIBRARIES
+        .iter()
+        .fold(WORLD.start("with-rpath"), Start::opens);
     both.is_cured(&[FILE, SUBLIBRARIES[0]]);
 }
 
 #[test]
 fn opening_by_an_absolute_path_is_overruled() {
     for name in NAMES {
-        WORLD.start("plain").opens(WORLD.path("wrong").join(name)).is_cured(&[FILE]);
+        WORLD
+            .start("plain")
+            .opens(WORLD.path("wrong").join(name))
+            .is_cured(&[FILE]);
     }
-    let twice = WORLD.start("with-rpath").opens(WORLD.path("wrong").join("libpin_sub.so.1"));
+    let twice = WORLD
+        .start("with-rpath")
+        .opens(WORLD.path("wrong").join("libpin_sub.so.1"));
     twice.is_cured(&[FILE, SUBLIBRARIES[0]]);
 }
 
 #[test]
 fn preloaded_names_are_looked_up_the_same_way() {
-    WORLD.start("opens").env("LD_PRELOAD", "libpin.so.1").is_cured(&[FILE]);
-    WORLD.start("plain").env("LD_PRELOAD", WORLD.path("wrong").join("libpin.so.1")).is_cured(&[FILE]);
+    WORLD
+        .start("opens")
+        .env("LD_PRELOAD", "libpin.so.1")
+        .is_cured(&[FILE]);
+    WORLD
+        .start("plain")
+        .env("LD_PRELOAD", WORLD.path("wrong").join("libpin.so.1"))
+        .is_cured(&[FILE]);
 }
 
 #[test]
 fn children_inherit_it() {
-    WORLD.start("plain").does("child").opens(WORLD.path("wrong/libpin.so.1")).is_cured(&[FILE]);
+    WORLD
+        .start("plain")
+        .does("child")
+        .opens(WORLD.path("wrong/libpin.so.1"))
+        .is_cured(&[FILE]);
 }
 
 #[test]
 fn a_program_that_writes_over_its_environment_keeps_its_pins() {
-    WORLD.start("opens").does("title").opens("libpin.so.1").is_cured(&[FILE]);
+    WORLD
+        .start("opens")
+        .does("title")
+        .opens("libpin.so.1")
+        .is_cured(&[FILE]);
 }
 
 #[test]
 fn libraries_outside_the_table_load_as_before() {
     let one = audit_module::pins(&WORLD.path("view"), ["libpin.so.1"].into_iter()).unwrap();
-    let start = WORLD.start("opens").opens("libpin.so.1").opens("libpin_sub.so.1");
-    let mixed = start.env("LD_AUDIT", &WORLD.module).env(audit_module::PINS, one).mapped();
-    assert_eq!(mixed, [format!("right/{FILE}"), format!("wrong/{}", SUBLIBRARIES[0])]);
+    let start = WORLD
+        .start("opens")
+        .opens("libpin.so.1")
+        .opens("libpin_sub.so.1");
+    let mixed = start
+        .env("LD_AUDIT", &WORLD.module)
+        .env(audit_module::PINS, one)
+        .mapped();
+    assert_eq!(
+        mixed,
+        [
+            format!("right/{FILE}"),
+            format!("wrong/{}", SUBLIBRARIES[0])
+        ]
+    );
 }
 
 #[test]
 fn a_pin_to_a_missing_file_is_an_error_and_not_another_installation() {
     let start = WORLD.start("with-rpath").env("LD_AUDIT", &WORLD.module);
-    let output = start.env(audit_module::PINS, "/nowhere:libpin.so.1").output();
+    let output = start
+        .env(audit_module::PINS, "/nowhere:libpin.so.1")
+        .output();
     assert_eq!(output.status.code(), Some(127));
     assert!(String::from_utf8_lossy(&output.stderr).contains("/nowhere/libpin.so.1"));
 }
@@ -93,11 +131,20 @@ fn another_auditor_before_or_after_it_is_asked_as_well() {
             close(file);
             return (char *)name;
         }"#;
-    let other = WORLD.workshop.library("other.so", "other.so", source, &["-w"]);
-    for (number, order) in [[&other, &WORLD.module], [&WORLD.module, &other]].iter().enumerate() {
+    let other = WORLD
+        .workshop
+        .library("other.so", "other.so", source, &["-w"]);
+    for (number, order) in [[&other, &WORLD.module], [&WORLD.module, &other]]
+        .iter()
+        .enumerate()
+    {
         let log = WORLD.workshop.path(&format!("other-{number}.log"));
         let both = format!("{}:{}", order[0].display(), order[1].display());
-        let start = WORLD.start("with-rpath").pinned().env("LD_AUDIT", both).env("OTHER", &log);
+        let start = WORLD
+            .start("with-rpath")
+            .pinned()
+            .env("LD_AUDIT", both)
+            .env("OTHER", &log);
         assert_eq!(start.mapped(), [format!("right/{FILE}")]);
         assert!(fs::read_to_string(&log).unwrap().contains("libpin.so.1\n"));
     }
@@ -133,14 +180,27 @@ fn tables_that_make_no_sense_change_nothing() {
         fill(String::from("/"), "x"),
         fill(format!("{view}:"), "\u{1b}[31m\n"),
     ] {
-        let got = start.clone().env("LD_AUDIT", &WORLD.module).env(audit_module::PINS, &table).mapped();
+        let got = start
+            .clone()
+            .env("LD_AUDIT", &WORLD.module)
+            .env(audit_module::PINS, &table)
+            .mapped();
         assert_eq!(got, wrong, "{}", &table[..table.len().min(200)]);
     }
     // As long, and it makes sense.
     let table = fill(format!("{view}:"), "libnothing.so.1:");
     let table = format!("{}:libpin.so.1:libpin_sub.so.1", &table[..limit - 40]);
-    let got = start.env("LD_AUDIT", &WORLD.module).env(audit_module::PINS, table).mapped();
-    assert_eq!(got, [format!("right/{FILE}"), format!("right/{}", SUBLIBRARIES[0])]);
+    let got = start
+        .env("LD_AUDIT", &WORLD.module)
+        .env(audit_module::PINS, table)
+        .mapped();
+    assert_eq!(
+        got,
+        [
+            format!("right/{FILE}"),
+            format!("right/{}", SUBLIBRARIES[0])
+        ]
+    );
 }
 
 #[test]
@@ -156,13 +216,26 @@ fn programs_that_load_nothing_and_programs_that_the_loader_guards_are_left_alone
     fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();
     let program = directory.join("set-id");
     // By another process: a program that is open for writing in a child of ours cannot be started.
-    assert!(Command::new("cp").args([&WORLD.path("plain"), &program]).status().unwrap().success());
+    assert!(
+        Command::new("cp")
+            .args([&WORLD.path("plain"), &program])
+            .status()
+            .unwrap()
+            .success()
+    );
     chown(&program, Some(65534), Some(65534)).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
-    let start = WORLD.start("set-id").does("secure").opens(WORLD.path("wrong/libpin.so.1"));
+    let start = WORLD
+        .start("set-id")
+        .does("secure")
+        .opens(WORLD.path("wrong/libpin.so.1"));
     let show = |start: &Start| {
         let output = start.output();
-        assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.stderr.is_empty(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8(output.stdout).unwrap()
     };
     let control = show(&start);
@@ -170,7 +243,11 @@ fn programs_that_load_nothing_and_programs_that_the_loader_guards_are_left_alone
         skipped(&format!("set-id bits count for nothing here: {control}"));
         return;
     }
-    assert_eq!(show(&start.pinned()), control, "without the module, and without a word");
+    assert_eq!(
+        show(&start.pinned()),
+        control,
+        "without the module, and without a word"
+    );
 }
 
 #[test]
@@ -178,7 +255,14 @@ fn a_program_of_another_word_size_runs_without_it() {
     let built = Command::new("cc")
         .args(["-m32", "-x", "c", "-", "-o"])
         .arg(WORLD.workshop.path("narrow"))
-        .stdin(fs::File::open(WORLD.workshop.write("narrow.c", "int main(void) { return 5; }")).unwrap())
+        .stdin(
+            fs::File::open(
+                WORLD
+                    .workshop
+                    .write("narrow.c", "int main(void) { return 5; }"),
+            )
+            .unwrap(),
+        )
         .output()
         .unwrap();
     if !built.status.success() {
@@ -188,7 +272,10 @@ fn a_program_of_another_word_size_runs_without_it() {
     let output = WORLD.start("narrow").pinned().output();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(5), "{said}");
-    assert!(said.lines().count() == 1 && said.contains("cannot be loaded as audit interface"), "{said}");
+    assert!(
+        said.lines().count() == 1 && said.contains("cannot be loaded as audit interface"),
+        "{said}"
+    );
 }
 
 /// Why what is published is compared with what it should be: the loader goes on without a module, or dies of it.
@@ -199,13 +286,20 @@ fn a_module_that_is_not_whole_is_never_trusted() {
     for length in (0..whole.len()).step_by(199) {
         let torn = WORLD.workshop.path("torn.so");
         fs::write(&torn, &whole[..length]).unwrap();
-        let output = WORLD.start("with-rpath").pinned().env("LD_AUDIT", &torn).output();
+        let output = WORLD
+            .start("with-rpath")
+            .pinned()
+            .env("LD_AUDIT", &torn)
+            .output();
         let said = String::from_utf8_lossy(&output.stderr);
         if output.status.code().is_none() {
             died += 1;
         } else if said.contains("cannot be loaded as audit interface") {
             ignored += 1;
-            assert!(String::from_utf8_lossy(&output.stdout).contains("/wrong/"), "{length}: unpinned");
+            assert!(
+                String::from_utf8_lossy(&output.stdout).contains("/wrong/"),
+                "{length}: unpinned"
+            );
         }
     }
     assert!(ignored > 0, "{ignored} ignored, {died} died");
@@ -229,11 +323,17 @@ fn the_module_is_published_for_us_alone_or_not_at_all() {
     assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
     let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&fs::metadata(path).unwrap());
     let before = inode(&path);
-    assert_eq!(audit_module::publish(&host, &home.path().join("cache")).unwrap(), path);
+    assert_eq!(
+        audit_module::publish(&host, &home.path().join("cache")).unwrap(),
+        path
+    );
     assert_eq!(inode(&path), before, "it was there");
     // Others could write to it: it is made anew.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
-    assert_eq!(audit_module::publish(&host, &home.path().join("cache")).unwrap(), path);
+    assert_eq!(
+        audit_module::publish(&host, &home.path().join("cache")).unwrap(),
+        path
+    );
     assert_eq!(mode(&path), 0o600);
     // A link proves nothing about the file that it leads to.
     let elsewhere = home.path().join("elsewhere.so");
@@ -243,8 +343,14 @@ fn the_module_is_published_for_us_alone_or_not_at_all() {
     assert!(fs::symlink_metadata(&path).unwrap().is_file());
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
-    assert!(audit_module::publish(&host, &home.path().join("cache")).is_err(), "a directory is in the way");
-    assert!(audit_module::publish(&host, &home.path().join("a:b")).is_err(), "the loader splits there");
+    assert!(
+        audit_module::publish(&host, &home.path().join("cache")).is_err(),
+        "a directory is in the way"
+    );
+    assert!(
+        audit_module::publish(&host, &home.path().join("a:b")).is_err(),
+        "the loader splits there"
+    );
     assert!(audit_module::publish(&host, Path::new("/proc/no-such-directory")).is_err());
     let entries = fs::read_dir(path.parent().unwrap()).unwrap().count();
     assert_eq!(entries, 1, "nothing is left behind");
@@ -264,11 +370,24 @@ fn an_older_loader_and_a_start_that_asks_for_nothing_are_refused() {
     WORLD.workshop.compile("asks", source, &["-w"]);
     let ask = |start: Start| String::from_utf8(start.does(&WORLD.module).output().stdout).unwrap();
     let start = || WORLD.start("asks");
-    assert_eq!(ask(start().env(audit_module::PINS, WORLD.pins())), "0 0 2 2");
+    assert_eq!(
+        ask(start().env(audit_module::PINS, WORLD.pins())),
+        "0 0 2 2"
+    );
     assert_eq!(ask(start().env(audit_module::TRACE, "/log")), "0 0 2 2");
     assert_eq!(ask(start()), "0 0 0 0");
-    assert_eq!(ask(start().env(audit_module::PINS, "view:a").env(audit_module::TRACE, "log")), "0 0 0 0");
-    assert_eq!(ask(start().env("CUDARUN_PINSX", "/view:a").env("XCUDARUN_TRACE", "/log")), "0 0 0 0");
+    assert_eq!(
+        ask(start()
+            .env(audit_module::PINS, "view:a")
+            .env(audit_module::TRACE, "log")),
+        "0 0 0 0"
+    );
+    assert_eq!(
+        ask(start()
+            .env("CUDARUN_PINSX", "/view:a")
+            .env("XCUDARUN_TRACE", "/log")),
+        "0 0 0 0"
+    );
 }
 
 /// The loader maps nothing to be executed from such a file system, says one line in each process, and goes on.
@@ -277,7 +396,9 @@ fn the_module_is_not_published_on_a_noexec_file_system() {
     let place = tempfile::tempdir().unwrap();
     let mount = |options: &str| {
         let mut command = Command::new("mount");
-        command.args(["-t", "tmpfs", "-o", options, "none"]).arg(place.path());
+        command
+            .args(["-t", "tmpfs", "-o", options, "none"])
+            .arg(place.path());
         command.output().is_ok_and(|output| output.status.success())
     };
     if !mount("noexec,mode=700") {
@@ -287,14 +408,26 @@ fn the_module_is_not_published_on_a_noexec_file_system() {
     let host = Host::here();
     let cache = place.path().join("cache");
     let refused = audit_module::publish(&host, &cache);
-    let written: Vec<_> =
-        fs::read_dir(cache.join("audit")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    let control = WORLD.start("with-rpath").pinned().env("LD_AUDIT", &written[0]).output();
+    let written: Vec<_> = fs::read_dir(cache.join("audit"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    let control = WORLD
+        .start("with-rpath")
+        .pinned()
+        .env("LD_AUDIT", &written[0])
+        .output();
     let executable = mount("remount,exec").then(|| audit_module::publish(&host, &cache));
     let unmounted = Command::new("umount").arg(place.path()).status().unwrap();
-    assert_eq!(refused.unwrap_err().kind(), std::io::ErrorKind::PermissionDenied);
+    assert_eq!(
+        refused.unwrap_err().kind(),
+        std::io::ErrorKind::PermissionDenied
+    );
     let said = String::from_utf8_lossy(&control.stderr);
-    assert!(said.contains("cannot be loaded as audit interface"), "the control must fail: {said}");
+    assert!(
+        said.contains("cannot be loaded as audit interface"),
+        "the control must fail: {said}"
+    );
     assert_eq!(executable.unwrap().unwrap(), written[0]);
     assert!(unmounted.success());
 }
@@ -304,10 +437,14 @@ fn libraries_with_much_static_tls_need_room_under_any_auditor() {
     // As much as jemalloc has.
     let source = "static __thread __attribute__((tls_model(\"initial-exec\"))) char block[2632];
                   char *use(void) { return block; }";
-    let library = WORLD.workshop.library("tls/libtls.so", "libtls.so", source, &[]);
+    let library = WORLD
+        .workshop
+        .library("tls/libtls.so", "libtls.so", source, &[]);
     let runpath = format!("-Wl,-rpath,{}", WORLD.path("tls").display());
     let flags = ["-Wl,--no-as-needed", library.to_str().unwrap(), &runpath];
-    WORLD.workshop.compile("much-tls", "int main(void) { return 0; }", &flags);
+    WORLD
+        .workshop
+        .compile("much-tls", "int main(void) { return 0; }", &flags);
     let start = WORLD.start("much-tls");
     assert!(start.output().status.success());
     let fails = start.pinned().output();
@@ -316,8 +453,10 @@ fn libraries_with_much_static_tls_need_room_under_any_auditor() {
         !fails.status.success() && said.contains("cannot allocate memory in static TLS block"),
         "the control must fail: {said}"
     );
-    let cured =
-        WORLD.start("much-tls").pinned().env("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=16384");
+    let cured = WORLD
+        .start("much-tls")
+        .pinned()
+        .env("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=16384");
     assert!(cured.output().status.success());
 }
 
@@ -345,5 +484,8 @@ fn the_module_needs_nothing_and_is_small() {
     let holds = |text: &[u8]| memchr::memmem::find(bytes, text).is_some();
     assert!(!holds(b"nothing here may panic"), "something can panic");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).as_os_str();
-    assert!(!holds(source.as_bytes()), "names the directory that it was built in");
+    assert!(
+        !holds(source.as_bytes()),
+        "names the directory that it was built in"
+    );
 }

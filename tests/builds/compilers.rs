@@ -12,14 +12,20 @@ const DEVICE: &str = "nvidia/cuda_nvcc/nvvm/libdevice/libdevice.10.bc";
 
 fn triton() -> String {
     text(&format!("{SITE}/triton/__init__.py"), "")
-        + &text(&format!("{SITE}/triton-3.6.0.dist-info/METADATA"), "Name: triton\nVersion: 3.6.0\n")
+        + &text(
+            &format!("{SITE}/triton-3.6.0.dist-info/METADATA"),
+            "Name: triton\nVersion: 3.6.0\n",
+        )
 }
 
 fn jax() -> String {
     text(&format!("{SITE}/jax/__init__.py"), "")
         + &text(&format!("{SITE}/jaxlib/__init__.py"), "")
         + &text(&format!("{SITE}/jax_plugins/xla_cuda12/__init__.py"), "")
-        + &text(&format!("{SITE}/jaxlib-0.8.3.dist-info/METADATA"), "Name: jaxlib\nVersion: 0.8.3\n")
+        + &text(
+            &format!("{SITE}/jaxlib-0.8.3.dist-info/METADATA"),
+            "Name: jaxlib\nVersion: 0.8.3\n",
+        )
 }
 
 fn set(machine: &Machine, code: &str, name: &str, before: Option<&str>) -> Option<String> {
@@ -32,33 +38,58 @@ fn set(machine: &Machine, code: &str, name: &str, before: Option<&str>) -> Optio
 
 #[test]
 fn triton_without_its_ptxas_gets_that_of_a_toolkit() {
-    let toolkits =
-        whole("/usr/local/cuda-12.4", "12.4.131", 13) + &whole("/usr/local/cuda-12.8", "12.8.93", 14);
+    let toolkits = whole("/usr/local/cuda-12.4", "12.4.131", 13)
+        + &whole("/usr/local/cuda-12.8", "12.8.93", 14);
     let machine = python(&[triton(), toolkits.clone(), kernel("580.95.05")]);
     let ptxas = Some("/usr/local/cuda-12.8/bin/ptxas".to_owned());
-    assert_eq!(set(&machine, "import triton", "TRITON_PTXAS_PATH", None), ptxas);
     assert_eq!(
-        set(&machine, "import triton", "TRITON_PTXAS_PATH", Some("/opt/ptxas")),
+        set(&machine, "import triton", "TRITON_PTXAS_PATH", None),
+        ptxas
+    );
+    assert_eq!(
+        set(
+            &machine,
+            "import triton",
+            "TRITON_PTXAS_PATH",
+            Some("/opt/ptxas")
+        ),
         None,
         "a person's own"
     );
-    assert_eq!(set(&machine, "print()", "TRITON_PTXAS_PATH", None), None, "not a program of triton");
+    assert_eq!(
+        set(&machine, "print()", "TRITON_PTXAS_PATH", None),
+        None,
+        "not a program of triton"
+    );
     // A child of another environment may be older or newer.
     let code = "import triton, subprocess; subprocess.run(['x'])";
     assert_eq!(set(&machine, code, "TRITON_PTXAS_PATH", None), None);
     let said = Run::on(&machine, &["explain", "python3", "-c", code]);
-    said.stdout_contains(&["finds no ptxas", "set it yourself", "TRITON_PTXAS_PATH="]).check();
+    said.stdout_contains(&["finds no ptxas", "set it yourself", "TRITON_PTXAS_PATH="])
+        .check();
     let own = text(&format!("{SITE}/triton/backends/nvidia/bin/ptxas"), "own");
     let machine = python(&[triton(), own, toolkits.clone(), kernel("580.95.05")]);
-    assert_eq!(set(&machine, "import triton", "TRITON_PTXAS_PATH", None), None, "its own is there");
+    assert_eq!(
+        set(&machine, "import triton", "TRITON_PTXAS_PATH", None),
+        None,
+        "its own is there"
+    );
     let machine = python(&[triton(), toolkits]);
-    assert_eq!(set(&machine, "import triton", "TRITON_PTXAS_PATH", None), None, "without a GPU");
+    assert_eq!(
+        set(&machine, "import triton", "TRITON_PTXAS_PATH", None),
+        None,
+        "without a GPU"
+    );
 }
 
 /// A kept start sets them, and a person may set them later.
 #[test]
 fn a_start_depends_on_the_variables_of_compilers() {
-    for row in catalog().frameworks.iter().flat_map(|framework| &framework.compiler) {
+    for row in catalog()
+        .frameworks
+        .iter()
+        .flat_map(|framework| &framework.compiler)
+    {
         assert!(start_key::decides(&row.variable), "{}", row.variable);
     }
 }
@@ -67,29 +98,56 @@ fn a_start_depends_on_the_variables_of_compilers() {
 fn a_ptxas_that_makes_no_code_for_a_gpu_counts_as_missing() {
     let own = |name: &str, cuda: &str| {
         let release = format!("Cuda compilation tools, release {cuda}, V{cuda}.89");
-        text(&format!("{SITE}/triton/backends/nvidia/bin/{name}"), &release)
+        text(
+            &format!("{SITE}/triton/backends/nvidia/bin/{name}"),
+            &release,
+        )
     };
     let newer = whole("/usr/local/cuda-12.8", "12.8.93", 14);
     let given = |device: &str, own: &[String]| {
-        let files = [triton(), newer.clone(), gpu(device, "580.95.05"), own.concat()];
+        let files = [
+            triton(),
+            newer.clone(),
+            gpu(device, "580.95.05"),
+            own.concat(),
+        ];
         set(&python(&files), "import triton", "TRITON_PTXAS_PATH", None)
     };
     let ptxas = Some("/usr/local/cuda-12.8/bin/ptxas".to_owned());
     assert_eq!(given(BLACKWELL, &[own("ptxas", "11.8")]), ptxas);
-    assert_eq!(given(HOPPER, &[own("ptxas", "11.8")]), None, "it is new enough");
+    assert_eq!(
+        given(HOPPER, &[own("ptxas", "11.8")]),
+        None,
+        "it is new enough"
+    );
     assert_eq!(given(BLACKWELL, &[own("ptxas", "12.8")]), None);
-    assert_eq!(given(BLACKWELL, &[own("ptxas", "12.4"), own("ptxas-blackwell", "12.9")]), None);
+    assert_eq!(
+        given(
+            BLACKWELL,
+            &[own("ptxas", "12.4"), own("ptxas-blackwell", "12.9")]
+        ),
+        None
+    );
     assert_eq!(given(BLACKWELL, &[own("ptxas-blackwell", "12.9")]), None);
-    assert_eq!(given(HOPPER, &[own("ptxas-blackwell", "12.9")]), ptxas, "that one is for newer GPUs");
+    assert_eq!(
+        given(HOPPER, &[own("ptxas-blackwell", "12.9")]),
+        ptxas,
+        "that one is for newer GPUs"
+    );
     let machine = python(&[triton(), gpu(BLACKWELL, "580.95.05"), own("ptxas", "11.8")]);
     let said = Run::on(&machine, &["explain", "python3", "-c", "import triton"]);
-    let words = "finds ptxas 11.8.89, too old for a GPU here, and no toolkit here has one that fits";
+    let words =
+        "finds ptxas 11.8.89, too old for a GPU here, and no toolkit here has one that fits";
     said.stdout_contains(&[words]).check();
 }
 
 #[test]
 fn a_program_that_starts_others_keeps_its_variables() {
-    let machine = python(&[triton(), whole("/opt/cuda-12.8", "12.8.93", 14), kernel("580.95.05")]);
+    let machine = python(&[
+        triton(),
+        whole("/opt/cuda-12.8", "12.8.93", 14),
+        kernel("580.95.05"),
+    ]);
     let given = |code: &str| {
         let code = format!("import triton\n{code}");
         set(&machine, &code, "TRITON_PTXAS_PATH", None).is_some()
@@ -105,15 +163,29 @@ fn a_program_that_starts_others_keeps_its_variables() {
     ] {
         assert!(!given(code), "{code}");
     }
-    for code in
-        ["from os import path, environ", "import platform\nplatform.system()", "import os as o\no.getpid()"]
-    {
+    for code in [
+        "from os import path, environ",
+        "import platform\nplatform.system()",
+        "import os as o\no.getpid()",
+    ] {
         assert!(given(code), "{code}");
     }
     let helper = text("/work/helper.py", "from os import popen\n")
-        + &text("/work/main.py", "import triton\nimport helper\nhelper.popen('x')\n");
-    let files = [triton(), whole("/opt/cuda-12.8", "12.8.93", 14), kernel("580.95.05"), helper];
-    let set = Run::on(&python(&files), &["export", "--json", "python3", "/work/main.py"]).json();
+        + &text(
+            "/work/main.py",
+            "import triton\nimport helper\nhelper.popen('x')\n",
+        );
+    let files = [
+        triton(),
+        whole("/opt/cuda-12.8", "12.8.93", 14),
+        kernel("580.95.05"),
+        helper,
+    ];
+    let set = Run::on(
+        &python(&files),
+        &["export", "--json", "python3", "/work/main.py"],
+    )
+    .json();
     assert!(set["environment"]["TRITON_PTXAS_PATH"].is_null(), "{set:#}");
 }
 
@@ -135,19 +207,28 @@ fn numba_gets_a_toolkit_with_libnvvm_whose_code_the_driver_takes() {
     let both = [with_nvvm("12.4.131"), with_nvvm("12.8.93")];
     assert_eq!(given(&both, "580.95.05").as_deref(), Some("/opt/cuda-12.8"));
     assert_eq!(given(&both, "550.54.15").as_deref(), Some("/opt/cuda-12.4"));
-    assert_eq!(given(&[whole("/opt/cuda-12.8", "12.8.93", 14)], "580.95.05"), None);
+    assert_eq!(
+        given(&[whole("/opt/cuda-12.8", "12.8.93", 14)], "580.95.05"),
+        None
+    );
 }
 
 #[test]
 fn diagnose_names_the_compiler_that_a_framework_does_not_find() {
     let toolkit = whole("/usr/local/cuda-12.8", "12.8.93", 14);
     let causes = |files: &[String], message: &str, code: &str| {
-        let words = ["diagnose", "--json", "--text", message, "python3", "-c", code];
+        let words = [
+            "diagnose", "--json", "--text", message, "python3", "-c", code,
+        ];
         Run::on(&python(&[&[kernel("580.95.05")], files].concat()), &words).json()["causes"].clone()
     };
     for (framework, code, message) in [
         (triton(), "import triton", "RuntimeError: Cannot find ptxas"),
-        (jax(), "import jax", "libdevice not found at ./libdevice.10.bc"),
+        (
+            jax(),
+            "import jax",
+            "libdevice not found at ./libdevice.10.bc",
+        ),
     ] {
         let first = causes(&[framework.clone(), toolkit.clone()], message, code)[0].clone();
         assert_eq!(
@@ -155,23 +236,38 @@ fn diagnose_names_the_compiler_that_a_framework_does_not_find() {
             (&"not-on-path".into(), &"is".into()),
             "{first:#}"
         );
-        assert_eq!(first["cures"][0]["do"], format!("cudarun python3 -c '{code}'"), "{first:#}");
+        assert_eq!(
+            first["cures"][0]["do"],
+            format!("cudarun python3 -c '{code}'"),
+            "{first:#}"
+        );
         let control = causes(&[framework], message, code);
-        let sure = control.as_array().unwrap().iter().find(|cause| cause["certainty"] == "is").unwrap();
+        let sure = control
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|cause| cause["certainty"] == "is")
+            .unwrap();
         assert_ne!(sure["cause"], "not-on-path", "{control:#}");
     }
 }
 
 #[test]
 fn a_driver_decides_how_new_a_compiler_may_be() {
-    let toolkits =
-        whole("/usr/local/cuda-12.4", "12.4.131", 13) + &whole("/usr/local/cuda-13.0", "13.0.88", 15);
+    let toolkits = whole("/usr/local/cuda-12.4", "12.4.131", 13)
+        + &whole("/usr/local/cuda-13.0", "13.0.88", 15);
     let of = |driver: &str| {
         let machine = python(&[triton(), toolkits.clone(), kernel(driver)]);
         set(&machine, "import triton", "TRITON_PTXAS_PATH", None)
     };
-    assert_eq!(of("580.95.05").as_deref(), Some("/usr/local/cuda-13.0/bin/ptxas"));
-    assert_eq!(of("550.54.15").as_deref(), Some("/usr/local/cuda-12.4/bin/ptxas"));
+    assert_eq!(
+        of("580.95.05").as_deref(),
+        Some("/usr/local/cuda-13.0/bin/ptxas")
+    );
+    assert_eq!(
+        of("550.54.15").as_deref(),
+        Some("/usr/local/cuda-12.4/bin/ptxas")
+    );
 }
 
 #[test]
@@ -183,17 +279,25 @@ fn jax_gets_the_directory_of_a_toolkit_with_libdevice() {
     };
     let elsewhere = whole("/opt/cuda-12.8", "12.8.93", 14);
     let lacks = machine(std::slice::from_ref(&elsewhere));
-    assert_eq!(set(&lacks, "import jax", "CUDA_ROOT", None).as_deref(), Some("/opt/cuda-12.8"));
+    assert_eq!(
+        set(&lacks, "import jax", "CUDA_ROOT", None).as_deref(),
+        Some("/opt/cuda-12.8")
+    );
     assert_eq!(set(&lacks, "import jax", "CUDA_ROOT", Some("/srv")), None);
     let found = machine(&[elsewhere, text(&format!("{SITE}/{DEVICE}"), "own")]);
     assert_eq!(set(&found, "import jax", "CUDA_ROOT", None), None);
     let incomplete = toolkit("/opt/cuda-12.8", "12.8.93", 14, &|name, text| {
-        if name.contains("libdevice") { String::new() } else { text }
+        if name.contains("libdevice") {
+            String::new()
+        } else {
+            text
+        }
     });
     let none = machine(&[incomplete]);
     assert_eq!(set(&none, "import jax", "CUDA_ROOT", None), None);
     let said = Run::on(&none, &["explain", "python3", "-c", "import jax"]);
-    said.stdout_contains(&["finds no libdevice.10.bc, and no toolkit here has one that fits"]).check();
+    said.stdout_contains(&["finds no libdevice.10.bc, and no toolkit here has one that fits"])
+        .check();
     // Without the kernel's driver, jax uses the CPU.
     let machine = python(&[jax(), node(), whole("/opt/cuda-12.8", "12.8.93", 14)]);
     assert_eq!(set(&machine, "import jax", "CUDA_ROOT", None), None);
@@ -202,30 +306,88 @@ fn jax_gets_the_directory_of_a_toolkit_with_libdevice() {
 #[test]
 fn options_of_xla_are_added_to_those_that_are_set() {
     let tensorflow = text(&format!("{SITE}/tensorflow/__init__.py"), "")
-        + &text(&format!("{SITE}/tensorflow/python/platform/build_info.py"), "")
+        + &text(
+            &format!("{SITE}/tensorflow/python/platform/build_info.py"),
+            "",
+        )
         + &text(
             &format!("{SITE}/tensorflow-2.19.1.dist-info/METADATA"),
             "Name: tensorflow\nVersion: 2.19.1\n",
         );
-    let machine = python(&[tensorflow.clone(), whole("/opt/cuda-12.8", "12.8.93", 14), kernel("580.95.05")]);
+    let machine = python(&[
+        tensorflow.clone(),
+        whole("/opt/cuda-12.8", "12.8.93", 14),
+        kernel("580.95.05"),
+    ]);
     let flag = "--xla_gpu_cuda_data_dir=/opt/cuda-12.8";
-    assert_eq!(set(&machine, "import tensorflow", "XLA_FLAGS", None).as_deref(), Some(flag));
+    assert_eq!(
+        set(&machine, "import tensorflow", "XLA_FLAGS", None).as_deref(),
+        Some(flag)
+    );
     let both = format!("--xla_dump_to=/tmp/x {flag}");
-    assert_eq!(set(&machine, "import tensorflow", "XLA_FLAGS", Some("--xla_dump_to=/tmp/x")), Some(both));
-    assert_eq!(set(&machine, "import tensorflow", "XLA_FLAGS", Some("--xla_gpu_cuda_data_dir=/srv")), None);
+    assert_eq!(
+        set(
+            &machine,
+            "import tensorflow",
+            "XLA_FLAGS",
+            Some("--xla_dump_to=/tmp/x")
+        ),
+        Some(both)
+    );
+    assert_eq!(
+        set(
+            &machine,
+            "import tensorflow",
+            "XLA_FLAGS",
+            Some("--xla_gpu_cuda_data_dir=/srv")
+        ),
+        None
+    );
     // The variable may name a file with options, and its options end at blanks.
-    assert_eq!(set(&machine, "import tensorflow", "XLA_FLAGS", Some("/etc/xla.flags")), None);
+    assert_eq!(
+        set(
+            &machine,
+            "import tensorflow",
+            "XLA_FLAGS",
+            Some("/etc/xla.flags")
+        ),
+        None
+    );
     let said = Run::on(&machine, &["explain", "python3", "-c", "import tensorflow"]);
-    said.env("XLA_FLAGS", "/etc/xla.flags").stdout_contains(&["names a file, add this to it:", flag]).check();
-    let told = python(&[tensorflow.clone(), kernel("580.95.05"), text("/etc/xla.flags", flag)]);
+    said.env("XLA_FLAGS", "/etc/xla.flags")
+        .stdout_contains(&["names a file, add this to it:", flag])
+        .check();
+    let told = python(&[
+        tensorflow.clone(),
+        kernel("580.95.05"),
+        text("/etc/xla.flags", flag),
+    ]);
     let said = Run::on(&told, &["explain", "python3", "-c", "import tensorflow"]);
     let text = said.env("XLA_FLAGS", "/etc/xla.flags").any_stdout().check();
     assert!(!text.contains("libdevice"), "{text}");
-    let blank = python(&[tensorflow, whole("/opt/cuda 12", "12.8.93", 14), kernel("580.95.05")]);
+    let blank = python(&[
+        tensorflow,
+        whole("/opt/cuda 12", "12.8.93", 14),
+        kernel("580.95.05"),
+    ]);
     let also = ["--also", "/opt/cuda 12"];
-    let words = [&also[..], &["export", "--json", "python3", "-c", "import tensorflow"]].concat();
-    assert_eq!(Run::on(&blank, &words).json()["environment"]["XLA_FLAGS"], serde_json::Value::Null);
-    let words = [&also[..], &["explain", "python3", "-c", "import tensorflow"]].concat();
-    let said = ["XLA_FLAGS cannot hold the blank in", "--xla_gpu_cuda_data_dir=/opt/cuda 12"];
+    let words = [
+        &also[..],
+        &["export", "--json", "python3", "-c", "import tensorflow"],
+    ]
+    .concat();
+    assert_eq!(
+        Run::on(&blank, &words).json()["environment"]["XLA_FLAGS"],
+        serde_json::Value::Null
+    );
+    let words = [
+        &also[..],
+        &["explain", "python3", "-c", "import tensorflow"],
+    ]
+    .concat();
+    let said = [
+        "XLA_FLAGS cannot hold the blank in",
+        "--xla_gpu_cuda_data_dir=/opt/cuda 12",
+    ];
     Run::on(&blank, &words).stdout_contains(&said).check();
 }

@@ -10,7 +10,12 @@ fn completed(shell: &str, words: &[&str]) -> (String, Vec<String>) {
     assert_eq!(status, 0, "{words:?}");
     let mut lines = text.lines();
     let kind = lines.next().unwrap().to_owned();
-    (kind, lines.map(|line| line.split('\t').next().unwrap().to_owned()).collect())
+    (
+        kind,
+        lines
+            .map(|line| line.split('\t').next().unwrap().to_owned())
+            .collect(),
+    )
 }
 
 #[test]
@@ -22,7 +27,11 @@ fn each_word_is_completed_by_its_place() {
         (&["train", ""], "program 0", &[]),
         (&["run", "--uses", "torch", "pyt"], "program 3", &[]),
         (&["explain", "--", "python3", "x"], "program 2", &[]),
-        (&["-v", "--color", "always", "git", "--co"], "program 3", &[]),
+        (
+            &["-v", "--color", "always", "git", "--co"],
+            "program 3",
+            &[],
+        ),
         (&["list", "cudn"], "words", &["cudnn"]),
         (&["fetch", "cudn"], "commands", &["cudnn"]),
         (&["fetch", "--yes", "ver"], "commands", &["verify"]),
@@ -53,7 +62,10 @@ fn each_word_is_completed_by_its_place() {
             found.retain(|word| !word.ends_with("-config") && !word.ends_with("-mode="));
             assert_eq!(
                 (got.as_str(), found),
-                (*kind, candidates.iter().map(|&word| word.to_owned()).collect()),
+                (
+                    *kind,
+                    candidates.iter().map(|&word| word.to_owned()).collect()
+                ),
                 "{shell} {words:?}"
             );
         }
@@ -72,7 +84,11 @@ fn bash_splits_words_at_an_equals_sign() {
     ];
     for (words, kind, candidates) in rows {
         let expected = candidates.iter().map(|&word| word.to_owned()).collect();
-        assert_eq!(completed("bash", words), ((*kind).to_owned(), expected), "{words:?}");
+        assert_eq!(
+            completed("bash", words),
+            ((*kind).to_owned(), expected),
+            "{words:?}"
+        );
     }
 }
 
@@ -83,7 +99,10 @@ fn an_empty_word_offers_the_verbs_alone() {
     assert_eq!(found, cudarun::cli::VERBS);
     let (kind, found) = completed("zsh", &["-"]);
     assert_eq!(kind, "words");
-    assert!(found.contains(&"-v".to_owned()) && found.contains(&"--pin-mode".to_owned()), "{found:?}");
+    assert!(
+        found.contains(&"-v".to_owned()) && found.contains(&"--pin-mode".to_owned()),
+        "{found:?}"
+    );
 }
 
 /// The control is a machine without that package.

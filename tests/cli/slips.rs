@@ -52,7 +52,16 @@ fn each_slip_is_named_and_its_correction_works() {
     let slips: Slips = toml::from_str(include_str!("slips.toml")).unwrap();
     assert!(slips.slip.iter().filter(|slip| !slip.right).count() >= 60);
     let mut faults = String::new();
-    for Slip { typed, files, says, then, status, untold, right } in slips.slip {
+    for Slip {
+        typed,
+        files,
+        says,
+        then,
+        status,
+        untold,
+        right,
+    } in slips.slip
+    {
         let world = tempfile::tempdir().unwrap();
         let (bin, work) = (world.path().join("bin"), world.path().join("work"));
         fs::create_dir(&bin).unwrap();
@@ -66,19 +75,28 @@ fn each_slip_is_named_and_its_correction_works() {
         }
         let run = |line: &str| {
             let mut shell = process::Command::new("/bin/sh");
-            let shell = shell.arg("-c").arg(line).current_dir(&work).env_clear().env("PATH", &bin);
+            let shell = shell
+                .arg("-c")
+                .arg(line)
+                .current_dir(&work)
+                .env_clear()
+                .env("PATH", &bin);
             let output = shell.env("HOME", world.path()).output().unwrap();
             let text = [output.stdout, output.stderr].concat();
-            (String::from_utf8(text).unwrap(), output.status.code().unwrap())
+            (
+                String::from_utf8(text).unwrap(),
+                output.status.code().unwrap(),
+            )
         };
         let (text, code) = run(&typed);
         let mut fail = |why: String| faults += &format!("--- {typed}: {why}\n{text}\n");
         for part in says.iter().filter(|part| !text.contains(part.as_str())) {
             fail(format!("lacks {part}"));
         }
-        let hint = text
-            .lines()
-            .find_map(|line| line.strip_prefix("hint: ").filter(|hint| hint.starts_with("cudarun ")));
+        let hint = text.lines().find_map(|line| {
+            line.strip_prefix("hint: ")
+                .filter(|hint| hint.starts_with("cudarun "))
+        });
         if hint != (!untold && !right).then_some(then.as_str()) {
             fail(format!("hint {hint:?}, not {then}"));
         }
@@ -87,7 +105,9 @@ fn each_slip_is_named_and_its_correction_works() {
         }
         let (text, code) = run(&then);
         // A machine without a toolkit refuses a build, and names the next step.
-        let is_corrected = text.replace("hint: cudarun fetch toolkit", "").contains("hint: cudarun");
+        let is_corrected = text
+            .replace("hint: cudarun fetch toolkit", "")
+            .contains("hint: cudarun");
         if code != status || is_corrected {
             faults += &format!("--- {typed}: then {then}: status {code}\n{text}\n");
         }

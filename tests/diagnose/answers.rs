@@ -23,7 +23,10 @@ pub(super) struct Posted {
 
 pub(super) fn posted(id: &str) -> Posted {
     let Messages { message } = toml::from_str(include_str!("messages.toml")).unwrap();
-    message.into_iter().find(|message| message.id == id).unwrap_or_else(|| panic!("no message {id}"))
+    message
+        .into_iter()
+        .find(|message| message.id == id)
+        .unwrap_or_else(|| panic!("no message {id}"))
 }
 
 /// A machine and the words of the program.
@@ -33,8 +36,14 @@ pub(super) struct Place {
 }
 
 pub(super) fn app(files: &[String], needed: &[&str], env: &[(&str, &str)]) -> Place {
-    let loader = elf("/lib64/ld-linux-x86-64.so.2", "soname = 'ld-linux-x86-64.so.2'");
-    let mut all = vec![loader, program("app", &[&["libc.so.6"], needed].concat(), "")];
+    let loader = elf(
+        "/lib64/ld-linux-x86-64.so.2",
+        "soname = 'ld-linux-x86-64.so.2'",
+    );
+    let mut all = vec![
+        loader,
+        program("app", &[&["libc.so.6"], needed].concat(), ""),
+    ];
     all.extend(files.iter().cloned());
     with(machine(&all), &["app"], env)
 }
@@ -43,8 +52,15 @@ pub(super) fn venv(files: &[String], env: &[(&str, &str)]) -> Place {
     with(python(files), &["python3", "-c", "import torch"], env)
 }
 
-pub(super) fn with(mut machine: Machine, words: &'static [&'static str], env: &[(&str, &str)]) -> Place {
-    machine.env.extend(env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+pub(super) fn with(
+    mut machine: Machine,
+    words: &'static [&'static str],
+    env: &[(&str, &str)],
+) -> Place {
+    machine.env.extend(
+        env.iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
+    );
     Place { machine, words }
 }
 
@@ -71,7 +87,9 @@ pub(super) fn check(ids: &[&str], yes: &Place, no: &Place) {
         );
         let control = diagnose(no, &posted.text);
         let causes = control["causes"].as_array().unwrap();
-        let is = causes.iter().any(|cause| cause["cause"] == posted.cause && cause["certainty"] == "is");
+        let is = causes
+            .iter()
+            .any(|cause| cause["cause"] == posted.cause && cause["certainty"] == "is");
         assert!(!is, "control of {id} {control:#}");
     }
 }
@@ -86,13 +104,23 @@ fn an_older_library_that_comes_first() {
         library("/opt/new/lib", "libcudnn", "8", "8.9.7", ""),
     ];
     let place = |path| app(&cudnn8, &["libcudnn.so.8"], &[path]);
-    let ids = ["tf-loaded-older", "jax-loaded-older", "torch-cudnn-incompat"];
+    let ids = [
+        "tf-loaded-older",
+        "jax-loaded-older",
+        "torch-cudnn-incompat",
+    ];
     check(&ids, &place(OLD_FIRST), &place(NEW_FIRST));
 
     let with_symbols = |stem: &str, number: &str, old: &str, new: &str, symbols: &str| {
         [
             library("/opt/old/lib", stem, number, old, "exports = ['other']"),
-            library("/opt/new/lib", stem, number, new, &format!("exports = [{symbols}]")),
+            library(
+                "/opt/new/lib",
+                stem,
+                number,
+                new,
+                &format!("exports = [{symbols}]"),
+            ),
         ]
     };
     for (ids, stem, number, old, new, symbols) in [
@@ -104,9 +132,30 @@ fn an_older_library_that_comes_first() {
             "12.4.127",
             "'__nvJitLinkAddData_12_1', '__nvJitLinkComplete_12_4'",
         ),
-        (&["nccl-comm-register"], "libnccl", "2", "2.18.5", "2.21.5", "'ncclCommRegister'"),
-        (&["cudf-mempool"], "libcudart", "11.0", "11.1.74", "11.8.89", "'cudaMemPoolCreate'"),
-        (&["nvrtc-cubin-symbol"], "libnvrtc", "11.2", "11.0.221", "11.8.89", "'nvrtcGetCUBIN'"),
+        (
+            &["nccl-comm-register"],
+            "libnccl",
+            "2",
+            "2.18.5",
+            "2.21.5",
+            "'ncclCommRegister'",
+        ),
+        (
+            &["cudf-mempool"],
+            "libcudart",
+            "11.0",
+            "11.1.74",
+            "11.8.89",
+            "'cudaMemPoolCreate'",
+        ),
+        (
+            &["nvrtc-cubin-symbol"],
+            "libnvrtc",
+            "11.2",
+            "11.0.221",
+            "11.8.89",
+            "'nvrtcGetCUBIN'",
+        ),
     ] {
         let files = with_symbols(stem, number, old, new, symbols);
         let needed = format!("{stem}.so.{number}");
@@ -151,8 +200,17 @@ fn a_library_where_the_program_does_not_look() {
         library(TOOLKIT, "libnvinfer", "8", "8.6.1", ""),
         library(TOOLKIT, "libcudart", "12", "12.4.127", ""),
     ];
-    let ids = ["cudnn9-ops-unable", "ort-cudnn-adv9", "cusparselt0", "ort-tensorrt8"];
-    check(&ids, &app(&files, &[], &[]), &app(&files, &[], &[("LD_LIBRARY_PATH", TOOLKIT)]));
+    let ids = [
+        "cudnn9-ops-unable",
+        "ort-cudnn-adv9",
+        "cusparselt0",
+        "ort-tensorrt8",
+    ];
+    check(
+        &ids,
+        &app(&files, &[], &[]),
+        &app(&files, &[], &[("LD_LIBRARY_PATH", TOOLKIT)]),
+    );
 }
 
 #[test]
@@ -186,7 +244,11 @@ fn a_library_of_another_number() {
         "pyg-cusparse11",
     ];
     check(&ids, &app(&new, &[], &[]), &app(&old, &[], &[]));
-    check(&["cupy-cudart12"], &app(&[], &[], &[]), &app(&new, &[], &[]));
+    check(
+        &["cupy-cudart12"],
+        &app(&[], &[], &[]),
+        &app(&new, &[], &[]),
+    );
 }
 
 #[test]
@@ -204,23 +266,44 @@ fn a_name_without_a_number() {
         };
         link(&format!("{SYSTEM}/{name}"), target)
     });
-    let ids = ["bare-nvrtc", "bare-libcuda-wsl", "paddle-cudnnso", "triton-libcuda"];
-    check(&ids, &app(&files, &[], &[]), &app(&[&files[..], &bare[..]].concat(), &[], &[]));
+    let ids = [
+        "bare-nvrtc",
+        "bare-libcuda-wsl",
+        "paddle-cudnnso",
+        "triton-libcuda",
+    ];
+    check(
+        &ids,
+        &app(&files, &[], &[]),
+        &app(&[&files[..], &bare[..]].concat(), &[], &[]),
+    );
     let nvrtc = library("/opt/new/lib", "libnvrtc", "11.2", "11.1.105", "");
     let builtins = library("/opt/new/lib", "libnvrtc-builtins", "11.1", "11.1.105", "");
     let place = |files: &[String]| app(files, &["libnvrtc.so.11.2"], &[NEW_FIRST]);
-    check(&["nvrtc-builtins"], &place(std::slice::from_ref(&nvrtc)), &place(&[nvrtc, builtins]));
+    check(
+        &["nvrtc-builtins"],
+        &place(std::slice::from_ref(&nvrtc)),
+        &place(&[nvrtc, builtins]),
+    );
 }
 
 #[test]
 fn a_driver_that_does_not_fit() {
     let of = |kernel_version, version, more: &[String], env: &[(&str, &str)]| {
         let uvm = text("/dev/nvidia-uvm", "");
-        let files = [&[kernel(kernel_version), driver(SYSTEM, version), uvm][..], more].concat();
+        let files = [
+            &[kernel(kernel_version), driver(SYSTEM, version), uvm][..],
+            more,
+        ]
+        .concat();
         app(&files, &[], env)
     };
     let right = of("580.65.06", "580.65.06", &[], &[]);
-    check(&["nvml-mismatch"], &of("525.105.17", "535.54.03", &[], &[]), &right);
+    check(
+        &["nvml-mismatch"],
+        &of("525.105.17", "535.54.03", &[], &[]),
+        &right,
+    );
     let older = [compat("/opt/compat", "570.86.10", "550, 560")];
     let first = ("LD_LIBRARY_PATH", "/opt/compat");
     check(
@@ -228,19 +311,38 @@ fn a_driver_that_does_not_fit() {
         &of("580.65.06", "580.65.06", &older, &[first]),
         &right,
     );
-    let stub = [elf("/opt/cuda/lib64/stubs/libcuda.so.1", "soname = 'libcuda.so.1', exports = ['cuInit']")];
+    let stub = [elf(
+        "/opt/cuda/lib64/stubs/libcuda.so.1",
+        "soname = 'libcuda.so.1', exports = ['cuInit']",
+    )];
     let first = ("LD_LIBRARY_PATH", "/opt/cuda/lib64/stubs");
-    check(&["stub-34"], &of("580.65.06", "580.65.06", &stub, &[first]), &right);
+    check(
+        &["stub-34"],
+        &of("580.65.06", "580.65.06", &stub, &[first]),
+        &right,
+    );
     let cudart = [library(SYSTEM, "libcudart", "12", "12.4.127", "")];
     check(
         &["insufficient-35"],
         &of("470.57.02", "470.57.02", &cudart, &[]),
         &of("580.65.06", "580.65.06", &cudart, &[]),
     );
-    let without_uvm = app(&[kernel("580.65.06"), driver(SYSTEM, "580.65.06")], &[], &[]);
-    check(&["torch-unknown-error", "cuinit-unknown-tf"], &without_uvm, &right);
+    let without_uvm = app(
+        &[kernel("580.65.06"), driver(SYSTEM, "580.65.06")],
+        &[],
+        &[],
+    );
+    check(
+        &["torch-unknown-error", "cuinit-unknown-tf"],
+        &without_uvm,
+        &right,
+    );
     let empty = text("/usr/lib/x86_64-linux-gnu/libcuda.so.418.56", "");
-    check(&["zero-byte-driver"], &app(&[empty], &[], &[]), &app(&[driver(SYSTEM, "418.56")], &[], &[]));
+    check(
+        &["zero-byte-driver"],
+        &app(&[empty], &[], &[]),
+        &app(&[driver(SYSTEM, "418.56")], &[], &[]),
+    );
     let container = [text("/.dockerenv", "")];
     let without_driver = posted("container-no-gpus").text;
     let found = diagnose(&app(&[], &[], &[]), &without_driver);
@@ -248,15 +350,21 @@ fn a_driver_that_does_not_fit() {
     check(&["container-no-gpus"], &app(&container, &[], &[]), &right);
     let words = |value| [("NVIDIA_DRIVER_CAPABILITIES", value)];
     let place = |value| app(&container, &[], &words(value));
-    check(&["container-video"], &place("compute,utility"), &place("compute,video"));
+    check(
+        &["container-video"],
+        &place("compute,utility"),
+        &place("compute,video"),
+    );
 }
 
 #[test]
 fn tools_that_are_missing_or_older() {
     let nvcc = |version: &str| {
         let root = format!("/usr/local/cuda-{version}");
-        let release = format!("constants = ['Cuda compilation tools, release {version}, V{version}.99']");
-        let tool = |name: &str| program(name, &[], &release).replace("/usr/bin", &format!("{root}/bin"));
+        let release =
+            format!("constants = ['Cuda compilation tools, release {version}, V{version}.99']");
+        let tool =
+            |name: &str| program(name, &[], &release).replace("/usr/bin", &format!("{root}/bin"));
         vec![
             tool("nvcc"),
             tool("ptxas"),
@@ -264,9 +372,19 @@ fn tools_that_are_missing_or_older() {
             link("/usr/local/cuda", &root),
         ]
     };
-    let place = |version: &str| app(&nvcc(version), &[], &[("PATH", "/usr/local/cuda/bin:/usr/bin")]);
+    let place = |version: &str| {
+        app(
+            &nvcc(version),
+            &[],
+            &[("PATH", "/usr/local/cuda/bin:/usr/bin")],
+        )
+    };
     let none = app(&[], &[], &[]);
-    check(&["cuda-home-unset", "ptxas-invoke", "libdevice-dir"], &none, &place("12.4"));
+    check(
+        &["cuda-home-unset", "ptxas-invoke", "libdevice-dir"],
+        &none,
+        &place("12.4"),
+    );
     check(&["nvcc-arch"], &place("11.5"), &place("12.4"));
     check(&["nvcc-dropped-arch"], &place("12.4"), &place("11.8"));
     check(&["ptxas-sm121a"], &place("12.4"), &place("13.0"));
@@ -278,11 +396,25 @@ fn tools_that_are_missing_or_older() {
     check(&["libnvvm-list"], &list, &none);
     let gcc = |version: &str| {
         let name = format!("x86_64-linux-gnu-gcc-{version}");
-        app(&[program(&name, &[], ""), link("/usr/bin/gcc", &name)], &[], &[])
+        app(
+            &[program(&name, &[], ""), link("/usr/bin/gcc", &name)],
+            &[],
+            &[],
+        )
     };
     check(&["gcc-too-new"], &gcc("13"), &gcc("11"));
-    let part = |name: &str, version: &str| text(&format!("{SITE}/{name}-{version}.dist-info/METADATA"), "");
-    let parts = |nvvm| venv(&[part("nvidia_cuda_nvcc", "13.0.48"), part("nvidia_nvvm", nvvm)], &[]);
+    let part = |name: &str, version: &str| {
+        text(&format!("{SITE}/{name}-{version}.dist-info/METADATA"), "")
+    };
+    let parts = |nvvm| {
+        venv(
+            &[
+                part("nvidia_cuda_nvcc", "13.0.48"),
+                part("nvidia_nvvm", nvvm),
+            ],
+            &[],
+        )
+    };
     check(&["wheel-nvcc-mixed"], &parts("13.1.80"), &parts("13.0.48"));
 }
 
@@ -306,7 +438,13 @@ fn packages_that_exclude_each_other() {
 #[test]
 fn the_machine_around_the_program() {
     let interface = text("/sys/class/net/eth0/address", "");
-    let set = |name| app(std::slice::from_ref(&interface), &[], &[("NCCL_SOCKET_IFNAME", name)]);
+    let set = |name| {
+        app(
+            std::slice::from_ref(&interface),
+            &[],
+            &[("NCCL_SOCKET_IFNAME", name)],
+        )
+    };
     let text = "NCCL WARN Bootstrap : no socket interface found";
     let first = |place: &Place, message: &str| diagnose(place, message)["causes"][0].clone();
     assert_eq!(first(&set("ib"), text)["certainty"], "is");
@@ -317,7 +455,8 @@ fn the_machine_around_the_program() {
 #[test]
 fn memory_that_may_not_be_locked() {
     let limits = |soft: &str| {
-        let line = format!("Max locked memory         {soft}              unlimited            bytes\n");
+        let line =
+            format!("Max locked memory         {soft}              unlimited            bytes\n");
         app(&[text("/proc/self/limits", &line)], &[], &[])
     };
     let message = "NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory";
@@ -346,14 +485,27 @@ fn a_driver_that_lets_only_administrators_profile() {
 #[test]
 fn harmless_messages() {
     let place = app(&[], &[], &[]);
-    for id in ["tf-libnvinfer7", "tf-trt-warning", "tf-register-factory", "wsl-not-symlink"] {
+    for id in [
+        "tf-libnvinfer7",
+        "tf-trt-warning",
+        "tf-register-factory",
+        "wsl-not-symlink",
+    ] {
         let message = posted(id).text;
         let found = diagnose(&place, &message);
         assert_eq!(found["causes"][0]["cause"], "harmless", "{id} {found:#}");
-        let with_failure = format!("{message}\nlibcudart.so.12: cannot open shared object file\n{message}\n");
+        let with_failure =
+            format!("{message}\nlibcudart.so.12: cannot open shared object file\n{message}\n");
         let found = diagnose(&place, &with_failure);
-        assert_eq!(found["causes"][0]["cause"], "not-installed", "{id} {found:#}");
-        assert_eq!(found["harmless"].as_array().unwrap().len(), 1, "{id} {found:#}");
+        assert_eq!(
+            found["causes"][0]["cause"], "not-installed",
+            "{id} {found:#}"
+        );
+        assert_eq!(
+            found["harmless"].as_array().unwrap().len(),
+            1,
+            "{id} {found:#}"
+        );
     }
 }
 
@@ -361,14 +513,21 @@ fn harmless_messages() {
 #[test]
 fn a_warning_yields_to_the_failure() {
     let place = one_gpu(&[], &[], &[]);
-    let warning = "UserWarning: CUDA path could not be detected. Set CUDA_PATH environment variable";
+    let warning =
+        "UserWarning: CUDA path could not be detected. Set CUDA_PATH environment variable";
     let failure = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB";
     let keys = |text: &str| {
         let found = diagnose(&place, text);
         let causes = found["causes"].as_array().unwrap().clone();
-        causes.into_iter().map(|cause| cause["cause"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        causes
+            .into_iter()
+            .map(|cause| cause["cause"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
     };
-    assert_eq!(keys(&format!("{warning}\n{failure}"))[..2], ["out-of-memory", "toolkit-missing"]);
+    assert_eq!(
+        keys(&format!("{warning}\n{failure}"))[..2],
+        ["out-of-memory", "toolkit-missing"]
+    );
     let plain = warning.replace("UserWarning: ", "");
     assert_eq!(
         keys(&format!("{plain}\n{failure}"))[..2],
@@ -389,8 +548,15 @@ fn a_message_of_a_better_machine_is_of_another() {
         let found = diagnose(&app(&[], &[], &[]), text);
         let causes = found["causes"].as_array().unwrap();
         assert_eq!(found["elsewhere"], true, "{text}");
-        assert!(causes.iter().all(|cause| cause["certainty"] == "may-be"), "{found:#}");
-        assert_eq!(diagnose(&here, text)["elsewhere"], false, "the control: {text}");
+        assert!(
+            causes.iter().all(|cause| cause["certainty"] == "may-be"),
+            "{found:#}"
+        );
+        assert_eq!(
+            diagnose(&here, text)["elsewhere"],
+            false,
+            "the control: {text}"
+        );
     }
 }
 
@@ -398,7 +564,8 @@ const GPU: &str = "/proc/driver/nvidia/gpus/0000:01:00.0/information";
 
 /// A machine with one GeForce RTX 4090.
 pub fn gpu() -> Vec<String> {
-    let model = "Model: \t\t NVIDIA GeForce RTX 4090\nBus Location: \t 0000:01:00.0\nDevice Minor: \t 0\n";
+    let model =
+        "Model: \t\t NVIDIA GeForce RTX 4090\nBus Location: \t 0000:01:00.0\nDevice Minor: \t 0\n";
     vec![
         kernel("570.124.06"),
         driver(SYSTEM, "570.124.06"),
@@ -416,16 +583,28 @@ fn one_gpu(more: &[String], needed: &[&str], env: &[(&str, &str)]) -> Place {
 fn gpus_that_do_not_fit() {
     let ranks = |count| one_gpu(&[], &[], &[("LOCAL_WORLD_SIZE", count)]);
     check(&["invalid-ordinal"], &ranks("2"), &ranks("1"));
-    let nvrtc =
-        |version| one_gpu(&[library(SYSTEM, "libnvrtc", "11.2", version, "")], &["libnvrtc.so.11.2"], &[]);
+    let nvrtc = |version| {
+        one_gpu(
+            &[library(SYSTEM, "libnvrtc", "11.2", version, "")],
+            &["libnvrtc.so.11.2"],
+            &[],
+        )
+    };
     check(&["nvrtc-arch"], &nvrtc("11.2.152"), &nvrtc("11.8.89"));
 }
 
 #[test]
 fn a_library_path_that_names_an_environment() {
-    let files = [text("/opt/conda/conda-meta/history", ""), text("/opt/conda/lib/libtinfo.so.6", "")];
+    let files = [
+        text("/opt/conda/conda-meta/history", ""),
+        text("/opt/conda/lib/libtinfo.so.6", ""),
+    ];
     let place = |path| app(&files, &[], &[("LD_LIBRARY_PATH", path)]);
-    check(&["conda-tinfo"], &place("/opt/conda/lib"), &place("/usr/lib"));
+    check(
+        &["conda-tinfo"],
+        &place("/opt/conda/lib"),
+        &place("/usr/lib"),
+    );
 }
 
 #[test]
@@ -437,13 +616,21 @@ fn a_cpp_library_that_is_older() {
         )
     };
     let place = |versions| app(&[cpp(versions)], &["libstdc++.so.6"], &[]);
-    check(&["glibcxx-3430"], &place("'GLIBCXX_3.4.29'"), &place("'GLIBCXX_3.4.29', 'GLIBCXX_3.4.30'"));
+    check(
+        &["glibcxx-3430"],
+        &place("'GLIBCXX_3.4.29'"),
+        &place("'GLIBCXX_3.4.29', 'GLIBCXX_3.4.30'"),
+    );
 }
 
 #[test]
 fn docker_without_its_toolkit() {
     let tool = program("nvidia-ctk", &[], "");
-    check(&["docker-no-device-driver"], &app(&[], &[], &[]), &app(&[tool], &[], &[]));
+    check(
+        &["docker-no-device-driver"],
+        &app(&[], &[], &[]),
+        &app(&[tool], &[], &[]),
+    );
 }
 
 #[test]
@@ -454,7 +641,11 @@ fn a_driver_that_is_not_loaded() {
         text("/sys/bus/pci/devices/0000:01:00.0/device", "0x2684\n"),
         driver(SYSTEM, "570.124.06"),
     ];
-    check(&["driver-not-communicating"], &app(&card, &[], &[]), &one_gpu(&[], &[], &[]));
+    check(
+        &["driver-not-communicating"],
+        &app(&card, &[], &[]),
+        &one_gpu(&[], &[], &[]),
+    );
 }
 
 #[test]
@@ -475,5 +666,9 @@ fn a_framework_without_cuda() {
             &[],
         )
     };
-    check(&["cpu-wheel"], &torch("2.6.0+cpu", "None"), &torch("2.6.0+cu124", "'12.4'"));
+    check(
+        &["cpu-wheel"],
+        &torch("2.6.0+cpu", "None"),
+        &torch("2.6.0+cu124", "'12.4'"),
+    );
 }

@@ -13,8 +13,15 @@ fn first(place: &Place, message: &str) -> Value {
 #[track_caller]
 fn cure(place: &Place, message: &str, cause: &str) -> String {
     let first = first(place, message);
-    assert_eq!((&first["cause"], &first["certainty"]), (&cause.into(), &"is".into()), "{first:#}");
-    first["cures"][0]["do"].as_str().unwrap_or_default().to_owned()
+    assert_eq!(
+        (&first["cause"], &first["certainty"]),
+        (&cause.into(), &"is".into()),
+        "{first:#}"
+    );
+    first["cures"][0]["do"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 const LINKER: &str = "libcusparse.so.12: undefined symbol: __nvJitLinkAddData_12_1";
@@ -25,17 +32,40 @@ const OLD_FIRST: &str = "/opt/old/lib:/opt/new/lib";
 fn symbols_of_a_plan_are_read_from_installed_files() {
     let files = |new: &str| {
         [
-            library("/opt/old/lib", "libnvJitLink", "12", "12.0.76", "exports = ['__nvJitLinkAddData_12_0']"),
-            library("/opt/new/lib", "libnvJitLink", "12", "12.4.127", &format!("exports = ['{new}']")),
+            library(
+                "/opt/old/lib",
+                "libnvJitLink",
+                "12",
+                "12.0.76",
+                "exports = ['__nvJitLinkAddData_12_0']",
+            ),
+            library(
+                "/opt/new/lib",
+                "libnvJitLink",
+                "12",
+                "12.4.127",
+                &format!("exports = ['{new}']"),
+            ),
         ]
     };
     let place = |new: &str| {
         let mode = ("CUDARUN_PIN_MODE", "view");
         let pin = ("CUDARUN_PIN", "nvjitlink=12.4");
-        app(&files(new), &["libnvJitLink.so.12"], &[("LD_LIBRARY_PATH", OLD_FIRST), mode, pin])
+        app(
+            &files(new),
+            &["libnvJitLink.so.12"],
+            &[("LD_LIBRARY_PATH", OLD_FIRST), mode, pin],
+        )
     };
-    assert_eq!(cure(&place("__nvJitLinkAddData_12_1"), LINKER, "older-first"), "cudarun app");
-    assert_eq!(cure(&place("__nvJitLinkAddData_12_2"), LINKER, "older-first"), "", "the control");
+    assert_eq!(
+        cure(&place("__nvJitLinkAddData_12_1"), LINKER, "older-first"),
+        "cudarun app"
+    );
+    assert_eq!(
+        cure(&place("__nvJitLinkAddData_12_2"), LINKER, "older-first"),
+        "",
+        "the control"
+    );
 }
 
 /// No predicted file imports the symbol: another program may have failed, or this machine is mended.
@@ -43,13 +73,24 @@ fn symbols_of_a_plan_are_read_from_installed_files() {
 fn a_symbol_that_is_not_imported_is_not_certainly_the_cause() {
     let message = "libcublas.so.12: undefined symbol: cublasLtNew, version libcublasLt.so.12";
     let place = |imported: &str| {
-        let imports =
-            format!("imports = {{ 'libcublasLt.so.12' = ['{imported}'] }}, needed = ['libcublasLt.so.12']");
+        let imports = format!(
+            "imports = {{ 'libcublasLt.so.12' = ['{imported}'] }}, needed = ['libcublasLt.so.12']"
+        );
         let files = [
-            library("/opt/old/lib", "libcublasLt", "12", "12.4.5", "exports = ['cublasLtOld']"),
+            library(
+                "/opt/old/lib",
+                "libcublasLt",
+                "12",
+                "12.4.5",
+                "exports = ['cublasLtOld']",
+            ),
             library("/opt/old/lib", "libcublas", "12", "12.4.5", &imports),
         ];
-        app(&files, &["libcublas.so.12"], &[("LD_LIBRARY_PATH", "/opt/old/lib")])
+        app(
+            &files,
+            &["libcublas.so.12"],
+            &[("LD_LIBRARY_PATH", "/opt/old/lib")],
+        )
     };
     let certainty = |imported| first(&place(imported), message)["certainty"].clone();
     assert_eq!(certainty("cublasLtNew"), "is");
@@ -59,30 +100,52 @@ fn a_symbol_that_is_not_imported_is_not_certainly_the_cause() {
 /// A package that brings only libcudnn.so.9 leaves the rest to another installation.
 #[test]
 fn a_bundled_shim_is_no_copy_of_cudnn() {
-    let message =
-        "Unable to load any of {libcudnn_graph.so.9.1.0, libcudnn_graph.so.9.1, libcudnn_graph.so.9}";
+    let message = "Unable to load any of {libcudnn_graph.so.9.1.0, libcudnn_graph.so.9.1, libcudnn_graph.so.9}";
     let shim = elf(
         &format!("{SITE}/ctranslate2.libs/libcudnn-74a4c495.so.9.1.0"),
         "soname = 'libcudnn-74a4c495.so.9.1.0'",
     );
     let package = packages(&[("ctranslate2", "4.6.1")]).concat();
     let alone = [shim.clone(), package.clone()];
-    let eight = library(&format!("{SITE}/nvidia/cudnn/lib"), "libcudnn", "8", "8.9.7", "");
+    let eight = library(
+        &format!("{SITE}/nvidia/cudnn/lib"),
+        "libcudnn",
+        "8",
+        "8.9.7",
+        "",
+    );
     let rest = cudnn(&format!("{SITE}/nvidia/cudnn/lib"), "9.1.0", "");
-    let of =
-        |more: String| with(python(&[alone.concat(), more]), &["python3", "-c", "import ctranslate2"], &[]);
+    let of = |more: String| {
+        with(
+            python(&[alone.concat(), more]),
+            &["python3", "-c", "import ctranslate2"],
+            &[],
+        )
+    };
     let install = cure(&of(String::new()), message, "not-installed");
-    assert!(install.contains(" -m pip install \"nvidia-cudnn-cu12==9"), "{install}");
-    assert!(install.ends_with(" && cudarun python3 -c 'import ctranslate2'"), "{install}");
+    assert!(
+        install.contains(" -m pip install \"nvidia-cudnn-cu12==9"),
+        "{install}"
+    );
+    assert!(
+        install.ends_with(" && cudarun python3 -c 'import ctranslate2'"),
+        "{install}"
+    );
     cure(&of(eight), message, "other-major");
     cure(&of(rest), message, "not-on-path");
 }
 
 #[test]
 fn a_path_that_names_an_environment_is_unset() {
-    let files = [text("/opt/conda/conda-meta/history", ""), text("/opt/conda/lib/libtinfo.so.6", "")];
+    let files = [
+        text("/opt/conda/conda-meta/history", ""),
+        text("/opt/conda/lib/libtinfo.so.6", ""),
+    ];
     let place = app(&files, &[], &[("LD_LIBRARY_PATH", "/opt/conda/lib")]);
-    assert_eq!(cure(&place, &posted("conda-tinfo").text, "path-poisons"), "unset LD_LIBRARY_PATH");
+    assert_eq!(
+        cure(&place, &posted("conda-tinfo").text, "path-poisons"),
+        "unset LD_LIBRARY_PATH"
+    );
 }
 
 /// Measured on a GPU: without the path the program finds no NVRTC that it could open.
@@ -94,11 +157,21 @@ fn a_path_that_holds_the_only_copy_stays() {
             library("/usr/lib/x86_64-linux-gnu", "libnvrtc", soname, version, ""),
         ];
         let path = [("LD_LIBRARY_PATH", "/opt/old/lib")];
-        let loader = elf("/lib64/ld-linux-x86-64.so.2", "soname = 'ld-linux-x86-64.so.2'");
+        let loader = elf(
+            "/lib64/ld-linux-x86-64.so.2",
+            "soname = 'ld-linux-x86-64.so.2'",
+        );
         let files = [&gpu()[..], &files, &[loader]].concat();
         let linked = app(&files, &["libnvrtc.so.11.2"], &path);
-        let opened =
-            with(python(&files), &["python3", "-c", "import ctypes; ctypes.CDLL('libnvrtc.so.11.2')"], &path);
+        let opened = with(
+            python(&files),
+            &[
+                "python3",
+                "-c",
+                "import ctypes; ctypes.CDLL('libnvrtc.so.11.2')",
+            ],
+            &path,
+        );
         [linked, opened].map(|place| {
             let first = first(&place, &posted("nvrtc-arch").text);
             assert_eq!(first["certainty"], "is", "{first:#}");
@@ -114,20 +187,36 @@ fn a_path_that_holds_the_only_copy_stays() {
 fn packages_are_replaced_by_the_pip_of_the_program() {
     let message = posted("ort-provider-absent").text;
     let module = text(&format!("{SITE}/onnxruntime/__init__.py"), "");
-    let provider = text(&format!("{SITE}/onnxruntime/capi/libonnxruntime_providers_cuda.so"), "");
+    let provider = text(
+        &format!("{SITE}/onnxruntime/capi/libonnxruntime_providers_cuda.so"),
+        "",
+    );
     let of = |names: &[(&str, &str)], more: &[&String]| {
-        let files = [packages(names).concat(), module.clone(), more.iter().map(|one| one.as_str()).collect()];
-        with(python(&files), &["python3", "-c", "import onnxruntime"], &[])
+        let files = [
+            packages(names).concat(),
+            module.clone(),
+            more.iter().map(|one| one.as_str()).collect(),
+        ];
+        with(
+            python(&files),
+            &["python3", "-c", "import onnxruntime"],
+            &[],
+        )
     };
     let both = [("onnxruntime", "1.20.1"), ("onnxruntime_gpu", "1.20.2")];
     let pip = "/opt/venv/bin/python3 -m pip";
     let expected = format!(
         "{pip} uninstall 'onnxruntime'; {pip} install --force-reinstall --no-deps 'onnxruntime-gpu==1.20.2'"
     );
-    assert_eq!(cure(&of(&both, &[&provider]), &message, "two-packages"), expected);
-    let expected = format!("{pip} uninstall 'onnxruntime'; {pip} install 'onnxruntime-gpu~=1.20.1'");
+    assert_eq!(
+        cure(&of(&both, &[&provider]), &message, "two-packages"),
+        expected
+    );
+    let expected =
+        format!("{pip} uninstall 'onnxruntime'; {pip} install 'onnxruntime-gpu~=1.20.1'");
     assert_eq!(cure(&of(&both[..1], &[]), &message, "cpu-build"), expected);
-    let jax = packages(&[("jaxlib", "0.8.3")]).concat() + &text(&format!("{SITE}/jaxlib/__init__.py"), "");
+    let jax = packages(&[("jaxlib", "0.8.3")]).concat()
+        + &text(&format!("{SITE}/jaxlib/__init__.py"), "");
     let jax = with(python(&[jax]), &["python3", "-c", "import jaxlib"], &[]);
     let unknown = "RuntimeError: Unknown backend: 'gpu' requested, but no platforms that are instances of gpu are present.";
     let expected = format!("{pip} install 'jax-cuda12-plugin[with-cuda]==0.8.3'");
@@ -135,30 +224,56 @@ fn packages_are_replaced_by_the_pip_of_the_program() {
     // It uses the CPU here, since it crashes without a GPU, but is built for CUDA.
     let found = diagnose(&of(&both[1..], &[&provider]), &message);
     let is = |cause: &Value| cause["certainty"] == "is";
-    assert!(!found["causes"].as_array().unwrap().iter().any(is), "{found:#}");
+    assert!(
+        !found["causes"].as_array().unwrap().iter().any(is),
+        "{found:#}"
+    );
 }
 
 #[test]
 fn toolkits_from_wheels() {
     let home = app(&[], &[], &[("CUDA_HOME", "/opt/a:/opt/b")]);
-    assert_eq!(cure(&home, &posted("libnvvm-list").text, "toolkit-variable"), "unset CUDA_HOME");
+    assert_eq!(
+        cure(&home, &posted("libnvvm-list").text, "toolkit-variable"),
+        "unset CUDA_HOME"
+    );
     let parts = packages(&[
         ("nvidia_cuda_nvcc", "13.0.88"),
         ("nvidia_nvvm", "13.5.37"),
         ("nvidia_cuda_crt", "13.0.48"),
     ]);
     let expected = "/opt/venv/bin/python3 -m pip install 'nvidia-nvvm==13.0.*'";
-    assert_eq!(cure(&venv(&parts, &[]), &posted("wheel-nvcc-mixed").text, "toolkit-mixed"), expected);
+    assert_eq!(
+        cure(
+            &venv(&parts, &[]),
+            &posted("wheel-nvcc-mixed").text,
+            "toolkit-mixed"
+        ),
+        expected
+    );
 
     let root = format!("{SITE}/nvidia/cu13");
     let files = |root: &str| {
-        [text(&format!("{root}/bin/nvcc"), ""), packages(&[("nvidia_cuda_nvcc", "13.0.88")]).concat()]
+        [
+            text(&format!("{root}/bin/nvcc"), ""),
+            packages(&[("nvidia_cuda_nvcc", "13.0.88")]).concat(),
+        ]
     };
     let expected = "/opt/venv/bin/python3 -m pip install nvidia-cusparse";
     let header = &posted("cusparse-h").text;
-    assert_eq!(cure(&venv(&files(&root), &[]), header, "headers-missing"), expected);
-    let installed = cure(&venv(&files("/usr/local/cuda"), &[]), header, "headers-missing");
-    assert!(installed.starts_with("install the development package"), "the control: {installed}");
+    assert_eq!(
+        cure(&venv(&files(&root), &[]), header, "headers-missing"),
+        expected
+    );
+    let installed = cure(
+        &venv(&files("/usr/local/cuda"), &[]),
+        header,
+        "headers-missing",
+    );
+    assert!(
+        installed.starts_with("install the development package"),
+        "the control: {installed}"
+    );
 }
 
 #[test]
@@ -171,6 +286,11 @@ fn a_ptxas_of_a_wheel_has_a_release() {
     };
     assert_eq!(first(&place("12.9.86"), message)["certainty"], "is");
     let found = diagnose(&place("13.0.88"), message);
-    let old = found["causes"].as_array().unwrap().iter().find(|cause| cause["cause"] == "ptxas-old").unwrap();
+    let old = found["causes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|cause| cause["cause"] == "ptxas-old")
+        .unwrap();
     assert_eq!(old["certainty"], "is-not", "{found:#}");
 }

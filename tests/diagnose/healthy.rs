@@ -38,7 +38,10 @@ const ORDINARY: [&str; 25] = [
 fn ordinary_lines_have_no_root() {
     for line in ORDINARY {
         let chain = chain(line);
-        let roots = chain.leading.iter().filter(|message| message.row.kind == ErrorKind::Root);
+        let roots = chain
+            .leading
+            .iter()
+            .filter(|message| message.row.kind == ErrorKind::Root);
         let roots: Vec<&str> = roots.map(|root| root.row.id.as_str()).collect();
         assert!(roots.is_empty(), "{line}: {roots:?}");
     }
@@ -55,13 +58,26 @@ fn healthy_logs_have_no_root() {
         let log = fs::read(&path).unwrap();
         count += 1;
         let messages = messages(&log);
-        let roots = messages.iter().filter(|message| message.row.kind == ErrorKind::Root);
-        faults.extend(roots.map(|root| format!("{}: {} {}", path.display(), root.row.id, root.excerpt)));
+        let roots = messages
+            .iter()
+            .filter(|message| message.row.kind == ErrorKind::Root);
+        faults.extend(
+            roots.map(|root| format!("{}: {} {}", path.display(), root.row.id, root.excerpt)),
+        );
         // The control: the same log with an error in it.
-        let with_error =
-            [&log[..], b"\nImportError: libcudart.so.12: cannot open shared object file\n"].concat();
+        let with_error = [
+            &log[..],
+            b"\nImportError: libcudart.so.12: cannot open shared object file\n",
+        ]
+        .concat();
         let found = super::messages(&with_error);
-        assert!(found.iter().any(|message| message.row.id == "missing-library"), "{}", path.display());
+        assert!(
+            found
+                .iter()
+                .any(|message| message.row.id == "missing-library"),
+            "{}",
+            path.display()
+        );
     }
     assert!(count >= 200, "{count} logs");
     assert!(faults.is_empty(), "{}", faults.join("\n"));

@@ -34,8 +34,9 @@ fn colours_and_progress_are_removed() {
 fn an_empty_or_binary_log_has_no_messages() {
     assert!(messages(b"").is_empty());
     assert!(messages(b"\n\n\r\n").is_empty());
-    let binary: Vec<u8> =
-        (0..1 << 20).map(|number: u32| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let binary: Vec<u8> = (0..1 << 20)
+        .map(|number: u32| (number.wrapping_mul(2_654_435_761) >> 24) as u8)
+        .collect();
     assert!(messages(&binary).is_empty());
     // The control: an error between binary data.
     let with_error = [&binary[..], b"\n", MISSING.as_bytes(), b"\n", &binary].concat();
@@ -45,15 +46,28 @@ fn an_empty_or_binary_log_has_no_messages() {
 #[test]
 fn utf_16_is_read_and_reported() {
     for big in [false, true] {
-        let mut log = if big { vec![0xfe, 0xff] } else { vec![0xff, 0xfe] };
+        let mut log = if big {
+            vec![0xfe, 0xff]
+        } else {
+            vec![0xff, 0xfe]
+        };
         let units = "first\r\n".encode_utf16().chain(MISSING.encode_utf16());
-        log.extend(units.flat_map(|unit| if big { unit.to_be_bytes() } else { unit.to_le_bytes() }));
+        log.extend(units.flat_map(|unit| {
+            if big {
+                unit.to_be_bytes()
+            } else {
+                unit.to_le_bytes()
+            }
+        }));
         let mut reading = Reading::default();
         // In pieces of one byte.
         log.chunks(1).for_each(|piece| reading.feed(piece));
         assert!(reading.is_utf16());
         let found = reading.finish();
-        assert_eq!((found.len(), found[0].row.id.as_str(), found[0].first), (1, "missing-library", 2));
+        assert_eq!(
+            (found.len(), found[0].row.id.as_str(), found[0].first),
+            (1, "missing-library", 2)
+        );
     }
     let mut reading = Reading::default();
     reading.feed(MISSING.as_bytes());
@@ -75,7 +89,9 @@ fn a_line_of_ten_megabytes_is_read_in_pieces() {
         log.chunks(4096).for_each(|piece| reading.feed(piece));
         // A more general row may match what the cut leaves.
         for found in [reading.finish(), messages(&log)] {
-            let whole = found.iter().filter(|message| message.row.id == "missing-library");
+            let whole = found
+                .iter()
+                .filter(|message| message.row.id == "missing-library");
             assert_eq!((whole.count(), found.len() <= 2), (1, true), "{shift}");
         }
     }
@@ -88,7 +104,9 @@ fn pieces_of_any_size_give_one_result() {
     assert_eq!(whole.len(), 2);
     for size in 1..20 {
         let mut reading = Reading::default();
-        log.as_bytes().chunks(size).for_each(|piece| reading.feed(piece));
+        log.as_bytes()
+            .chunks(size)
+            .for_each(|piece| reading.feed(piece));
         let found = reading.finish();
         assert!(
             whole
@@ -112,8 +130,7 @@ fn lines_that_are_left_out_are_counted() {
 
 #[test]
 fn messages_inside_json_are_read() {
-    let container =
-        r#"{"log":"\u001b[31mRuntimeError: CUDA error: out of memory\u001b[0m\n","stream":"stderr"}"#;
+    let container = r#"{"log":"\u001b[31mRuntimeError: CUDA error: out of memory\u001b[0m\n","stream":"stderr"}"#;
     assert_eq!(only(container.as_bytes()).row.id, "out-of-memory");
     let notebook = "  \"RuntimeError: \\n\",\n  \"The detected CUDA version (12.2) mismatches the version that was used to compile\\n\",\n  \"PyTorch (11.3). Please\\n\"";
     let found = only(notebook.as_bytes());
@@ -131,7 +148,11 @@ fn a_traceback_of_a_notebook_is_read() {
         \x1b[0;31mImportError\x1b[0m: libcudart.so.\x1b[1m12\x1b[0m: cannot open shared object file: No such file or directory\n";
     let found = only(log.as_bytes());
     assert_eq!(
-        (found.row.id.as_str(), found.captures.get(Capture::Soname), found.first),
+        (
+            found.row.id.as_str(),
+            found.captures.get(Capture::Soname),
+            found.first
+        ),
         ("missing-library", Some("libcudart.so.12"), 3)
     );
 }
@@ -141,11 +162,21 @@ fn messages_of_two_frameworks_are_both_told() {
     let torch = "Unable to load any of {libcudnn_ops.so.9.1.0, libcudnn_ops.so.9.1}";
     let jax = "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4 bytes.";
     for (log, expected) in [
-        (format!("{torch}\n{jax}\n"), ["cudnn-sublibrary", "out-of-memory"]),
-        (format!("{jax}\n{torch}\n"), ["out-of-memory", "cudnn-sublibrary"]),
+        (
+            format!("{torch}\n{jax}\n"),
+            ["cudnn-sublibrary", "out-of-memory"],
+        ),
+        (
+            format!("{jax}\n{torch}\n"),
+            ["out-of-memory", "cudnn-sublibrary"],
+        ),
     ] {
         let found = chain(&log);
-        let leading: Vec<&str> = found.leading.iter().map(|message| message.row.id.as_str()).collect();
+        let leading: Vec<&str> = found
+            .leading
+            .iter()
+            .map(|message| message.row.id.as_str())
+            .collect();
         assert_eq!(leading, expected);
     }
 }
@@ -153,7 +184,10 @@ fn messages_of_two_frameworks_are_both_told() {
 #[test]
 fn messages_of_windows_and_of_other_languages_are_read() {
     let log = "Could not load library cudnn_ops_infer64_8.dll. Error code 126";
-    assert_eq!(only(log.as_bytes()).captures.get(Capture::Soname), Some("cudnn_ops_infer64_8.dll"));
+    assert_eq!(
+        only(log.as_bytes()).captures.get(Capture::Soname),
+        Some("cudnn_ops_infer64_8.dll")
+    );
     for translated in [
         "Kann die Shared-Object-Datei nicht öffnen: Datei oder Verzeichnis nicht gefunden",
         "ne peut ouvrir le fichier d'objet partagé: Aucun fichier ou dossier de ce type",
@@ -196,9 +230,16 @@ fn prefixes_of_launchers_do_not_hide_the_second_line() {
         "Nov 22 23:42:31 machine kernel: [   77.123456] ",
         "[default0]:[rank0]: ",
     ] {
-        let log: String = whole.lines().map(|line| format!("{prefix}{line}\n")).collect();
+        let log: String = whole
+            .lines()
+            .map(|line| format!("{prefix}{line}\n"))
+            .collect();
         let found = only(log.as_bytes());
-        assert_eq!(found.captures.get(Capture::Wanted), Some("11.3"), "{prefix}");
+        assert_eq!(
+            found.captures.get(Capture::Wanted),
+            Some("11.3"),
+            "{prefix}"
+        );
     }
 }
 
@@ -212,7 +253,10 @@ fn ranks_that_say_one_thing_are_one_message() {
         (0..64).for_each(|rank| log += &format!("[rank{rank}]: {line}\n"));
     }
     let found = only(log.as_bytes());
-    assert_eq!((found.speakers.len(), found.count, found.first, found.last), (64, 64, 1, 64));
+    assert_eq!(
+        (found.speakers.len(), found.count, found.first, found.last),
+        (64, 64, 1, 64)
+    );
     assert_eq!(found.captures.get(Capture::Wanted), Some("11.3"));
 }
 
@@ -245,7 +289,11 @@ fn the_earliest_root_of_any_rank_leads() {
         "[rank1]: CUDA error: out of memory\n[rank0]: {MISSING}\n[rank2]: CUDA error: out of memory\n"
     );
     let found = chain(&log);
-    let leading: Vec<&str> = found.leading.iter().map(|message| message.row.id.as_str()).collect();
+    let leading: Vec<&str> = found
+        .leading
+        .iter()
+        .map(|message| message.row.id.as_str())
+        .collect();
     assert_eq!(leading, ["out-of-memory", "missing-library"]);
     assert_eq!(found.leading[0].count, 2);
 }
@@ -256,7 +304,14 @@ fn harmless_messages_never_lead() {
     let found = chain(harmless);
     assert!(found.chosen().is_none());
     assert_eq!(found.harmless.len(), 1);
-    assert_eq!(chain(&format!("{harmless}\n{MISSING}")).chosen().unwrap().row.id, "missing-library");
+    assert_eq!(
+        chain(&format!("{harmless}\n{MISSING}"))
+            .chosen()
+            .unwrap()
+            .row
+            .id,
+        "missing-library"
+    );
 }
 
 #[test]
@@ -276,21 +331,39 @@ fn nothing_but_the_matched_text_is_kept() {
         let shown = only(text.as_bytes()).excerpt;
         assert!(!shown.contains("hunter2") && shown.contains('…'), "{shown}");
     }
-    let whole = only(b"modprobe: ERROR: could not insert 'nvidia_uvm': Operation not permitted").excerpt;
-    assert_eq!(whole, "could not insert 'nvidia_uvm'", "the last word is whole");
+    let whole =
+        only(b"modprobe: ERROR: could not insert 'nvidia_uvm': Operation not permitted").excerpt;
+    assert_eq!(
+        whole, "could not insert 'nvidia_uvm'",
+        "the last word is whole"
+    );
     let hostile = only(b"undefined symbol: cudnnCreate \xff\x1b[2J").excerpt;
     assert!(!hostile.contains('\x1b'));
 }
 
 #[test]
 fn one_row_cannot_crowd_out_the_others() {
-    let many: String = (0..20_000).map(|number| format!("undefined symbol: symbol_{number}\n")).collect();
+    let many: String = (0..20_000)
+        .map(|number| format!("undefined symbol: symbol_{number}\n"))
+        .collect();
     let found = messages(format!("{MISSING}\n{many}{MISSING}\n").as_bytes());
-    let missing = found.iter().find(|message| message.row.id == "missing-library").unwrap();
-    assert_eq!((found.len() < 100, missing.count, missing.first, missing.last), (true, 2, 1, 20_002));
+    let missing = found
+        .iter()
+        .find(|message| message.row.id == "missing-library")
+        .unwrap();
+    assert_eq!(
+        (
+            found.len() < 100,
+            missing.count,
+            missing.first,
+            missing.last
+        ),
+        (true, 2, 1, 20_002)
+    );
     // Lines that could begin a message, each of another process.
-    let many: String =
-        (0..5000).map(|number| format!("[rank{number}]: CUDA error: out of memory\n")).collect();
+    let many: String = (0..5000)
+        .map(|number| format!("[rank{number}]: CUDA error: out of memory\n"))
+        .collect();
     let found = Chain::new(messages(many.as_bytes()));
     assert_eq!((found.leading.len(), found.leading[0].count), (1, 5000));
 }

@@ -20,7 +20,10 @@ struct Script<'s> {
 
 impl Script<'_> {
     fn new(code: &str) -> Script<'_> {
-        Script { code, home: tempfile::tempdir().unwrap() }
+        Script {
+            code,
+            home: tempfile::tempdir().unwrap(),
+        }
     }
 
     fn alone(&self) -> Command {
@@ -36,8 +39,14 @@ impl Script<'_> {
 
     fn under(&self, words: &[&str]) -> Command {
         let mut command = Command::new(CUDARUN);
-        command.args(words).args(["sh", "-c", self.code]).env_clear().env("PATH", "/usr/bin:/bin");
-        command.env("HOME", self.home.path()).current_dir(self.home.path());
+        command
+            .args(words)
+            .args(["sh", "-c", self.code])
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin");
+        command
+            .env("HOME", self.home.path())
+            .current_dir(self.home.path());
         command
     }
 
@@ -54,9 +63,16 @@ fn text(bytes: &[u8]) -> String {
 #[track_caller]
 fn explanation(alone: &Output, diagnosed: &Output) -> String {
     assert_eq!(alone.stdout, diagnosed.stdout);
-    assert_eq!(alone.status, diagnosed.status, "{}", text(&diagnosed.stderr));
+    assert_eq!(
+        alone.status,
+        diagnosed.status,
+        "{}",
+        text(&diagnosed.stderr)
+    );
     let rest = diagnosed.stderr.strip_prefix(&alone.stderr[..]);
-    text(rest.unwrap_or_else(|| panic!("{}\n---\n{}", text(&alone.stderr), text(&diagnosed.stderr))))
+    text(
+        rest.unwrap_or_else(|| panic!("{}\n---\n{}", text(&alone.stderr), text(&diagnosed.stderr))),
+    )
 }
 
 #[test]
@@ -73,30 +89,57 @@ fn a_known_failure_is_explained_after_it() {
     assert_eq!(found["causes"][0]["cause"], "not-installed", "{found:#}");
     let as_is = script.under(&["diagnose", "--as-is"]).output().unwrap();
     assert_eq!(explanation(&alone, &as_is), said);
-    let before = Command::new(CUDARUN).args(["diagnose", "nowhere"]).output().unwrap();
+    let before = Command::new(CUDARUN)
+        .args(["diagnose", "nowhere"])
+        .output()
+        .unwrap();
     assert_eq!(before.status.code(), Some(127), "{}", text(&before.stderr));
 }
 
 #[test]
 fn an_explanation_can_be_a_page() {
     let code = format!("echo '{MISSING}' >&2; exit 3");
-    for (code, part) in [(code.as_str(), "libcudart.so.12 is not installed"), ("exit 3", "message")] {
+    for (code, part) in [
+        (code.as_str(), "libcudart.so.12 is not installed"),
+        ("exit 3", "message"),
+    ] {
         let script = Script::new(code);
         let alone = script.alone().output().unwrap();
         let page = script.home.path().join("page.html");
         let file = page.to_str().unwrap();
-        let said = explanation(&alone, &script.under(&["diagnose", "--html", file]).output().unwrap());
-        assert!(said.starts_with("cudarun: ") && said.contains("page.html"), "{said}");
+        let said = explanation(
+            &alone,
+            &script
+                .under(&["diagnose", "--html", file])
+                .output()
+                .unwrap(),
+        );
+        assert!(
+            said.starts_with("cudarun: ") && said.contains("page.html"),
+            "{said}"
+        );
         let html = fs::read_to_string(&page).unwrap();
-        assert!(html.starts_with("<!DOCTYPE html>") && html.contains(part), "{html}");
-        let said = explanation(&alone, &script.under(&["diagnose", "--markdown"]).output().unwrap());
+        assert!(
+            html.starts_with("<!DOCTYPE html>") && html.contains(part),
+            "{html}"
+        );
+        let said = explanation(
+            &alone,
+            &script.under(&["diagnose", "--markdown"]).output().unwrap(),
+        );
         assert!(said.starts_with("\n#") && said.contains(part), "{said}");
-        let absent = script.under(&["diagnose", "--html", "/nowhere/page.html"]).output().unwrap();
+        let absent = script
+            .under(&["diagnose", "--html", "/nowhere/page.html"])
+            .output()
+            .unwrap();
         assert!(explanation(&alone, &absent).contains("/nowhere/page.html"));
     }
     // The control: a program that succeeds leaves no page.
     let script = Script::new("exit 0");
-    script.under(&["diagnose", "--html", "page.html"]).output().unwrap();
+    script
+        .under(&["diagnose", "--html", "page.html"])
+        .output()
+        .unwrap();
     assert!(!script.home.path().join("page.html").exists());
 }
 
@@ -120,9 +163,13 @@ fn statuses_and_signals_are_the_programs_own() {
         let script = Script::new(code);
         let alone = script.alone().output().unwrap();
         let said = explanation(&alone, &script.diagnosed().output().unwrap());
-        let has_words =
-            said.contains("; its standard error has no known error message\nnext: cudarun doctor\n");
-        assert_eq!((has_words, said.is_empty()), (is_told, !is_told), "{code}: {said}");
+        let has_words = said
+            .contains("; its standard error has no known error message\nnext: cudarun doctor\n");
+        assert_eq!(
+            (has_words, said.is_empty()),
+            (is_told, !is_told),
+            "{code}: {said}"
+        );
     }
 }
 
@@ -131,15 +178,27 @@ fn statuses_and_signals_are_the_programs_own() {
 fn a_program_that_worked_may_have_missed_the_gpu() {
     let failed = format!("echo '{MISSING}' >&2");
     let script = Script::new(&failed);
-    let said = explanation(&script.alone().output().unwrap(), &script.diagnosed().output().unwrap());
-    assert!(said.starts_with("\nsh ended with status 0, but it may have run without the GPU\n"), "{said}");
+    let said = explanation(
+        &script.alone().output().unwrap(),
+        &script.diagnosed().output().unwrap(),
+    );
+    assert!(
+        said.starts_with("\nsh ended with status 0, but it may have run without the GPU\n"),
+        "{said}"
+    );
     // This one is harmless without a GPU.
     let script = Script::new(
         "echo 'failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected' >&2",
     );
-    let said = explanation(&script.alone().output().unwrap(), &script.diagnosed().output().unwrap());
+    let said = explanation(
+        &script.alone().output().unwrap(),
+        &script.diagnosed().output().unwrap(),
+    );
     if !Path::new("/dev/nvidiactl").exists() {
-        assert!(said.starts_with("\nharmless: failed call to cuInit: "), "{said}");
+        assert!(
+            said.starts_with("\nharmless: failed call to cuInit: "),
+            "{said}"
+        );
         assert_eq!(said.lines().count(), 2, "{said}");
     }
 }
@@ -155,7 +214,10 @@ fn a_clue_is_no_failure() {
         let alone = script.alone().output().unwrap();
         let said = explanation(&alone, &script.diagnosed().output().unwrap());
         assert_eq!(said.contains("it may be:"), is_explained, "{said}");
-        assert!(!said.contains("it is:") && said.is_empty() != is_explained, "{said}");
+        assert!(
+            !said.contains("it is:") && said.is_empty() != is_explained,
+            "{said}"
+        );
         let mut by_setting = script.under(&[]);
         by_setting.env("CUDARUN_ON_FAILURE", "diagnose");
         assert_eq!(explanation(&alone, &by_setting.output().unwrap()), "");
@@ -166,28 +228,44 @@ fn a_clue_is_no_failure() {
 #[test]
 fn the_failure_of_a_program_without_needs_is_explained_with_this_machine() {
     let workshop = Workshop::new();
-    let library =
-        workshop.library("lib/libcudart.so.12", "libcudart.so.12", "int cudaRuntimeGetVersion;", &[]);
+    let library = workshop.library(
+        "lib/libcudart.so.12",
+        "libcudart.so.12",
+        "int cudaRuntimeGetVersion;",
+        &[],
+    );
     let directory = library.parent().unwrap().to_str().unwrap();
     let code = format!("echo '{MISSING}' >&2; exit 3");
     let script = Script::new(&code);
     let alone = script.alone().output().unwrap();
-    let also = script.under(&["-q", "--also", directory, "diagnose"]).output().unwrap();
+    let also = script
+        .under(&["-q", "--also", directory, "diagnose"])
+        .output()
+        .unwrap();
     let said = explanation(&alone, &also);
-    assert!(said.contains("libcudart.so.12 is installed where the program does not look"), "{said}");
+    assert!(
+        said.contains("libcudart.so.12 is installed where the program does not look"),
+        "{said}"
+    );
     let control = explanation(&alone, &script.diagnosed().output().unwrap());
-    assert!(control.contains("libcudart.so.12 is not installed"), "{control}");
+    assert!(
+        control.contains("libcudart.so.12 is not installed"),
+        "{control}"
+    );
 }
 
 #[test]
 fn a_cure_with_line_ends_can_be_pasted() {
-    let script =
-        Script::new("echo 'libcudart.so.12: cannot open shared object file' >&2\nexit 3 # 100%! -x \\");
+    let script = Script::new(
+        "echo 'libcudart.so.12: cannot open shared object file' >&2\nexit 3 # 100%! -x \\",
+    );
     let json = script.under(&["diagnose", "--json"]).output().unwrap();
     let text = text(&json.stderr);
     let found: serde_json::Value = serde_json::from_str(&text[text.find('{').unwrap()..]).unwrap();
     let mut shell = Command::new("sh");
-    shell.args(["-c", found["program"].as_str().unwrap()]).env("HOME", script.home.path());
+    shell
+        .args(["-c", found["program"].as_str().unwrap()])
+        .env("HOME", script.home.path());
     assert_eq!(shell.output().unwrap().status.code(), Some(3), "{found:#}");
 }
 
@@ -196,22 +274,36 @@ fn every_byte_goes_on_in_order() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("bytes");
     // Every byte, in pieces that no buffer's size divides.
-    let bytes: Vec<u8> = (0..24_000_007_u64).map(|at| (at * at / 7 % 256) as u8).collect();
+    let bytes: Vec<u8> = (0..24_000_007_u64)
+        .map(|at| (at * at / 7 % 256) as u8)
+        .collect();
     fs::write(&file, &bytes).unwrap();
     let code = format!("cat '{}' >&2; exit 1", file.display());
     let script = Script::new(&code);
     let got = script.diagnosed().output().unwrap().stderr;
-    assert!(got.starts_with(&bytes), "{} bytes of {}", got.len(), bytes.len());
+    assert!(
+        got.starts_with(&bytes),
+        "{} bytes of {}",
+        got.len(),
+        bytes.len()
+    );
     // A known message at the beginning or at the end of it is explained, with the number of its line.
     let lines = "x\\n".repeat(40);
     for code in [
         format!("echo '{MISSING}' >&2; cat '{}' >&2; exit 1", file.display()),
-        format!("cat '{}' >&2; printf '\\n{lines}' >&2; printf '%s' '{MISSING}' >&2; exit 1", file.display()),
+        format!(
+            "cat '{}' >&2; printf '\\n{lines}' >&2; printf '%s' '{MISSING}' >&2; exit 1",
+            file.display()
+        ),
     ] {
         let got = Script::new(&code).diagnosed().output().unwrap().stderr;
         let said = text(&got[got.len().saturating_sub(2000)..]);
         assert!(said.contains("libcudart.so.12 is not installed"), "{said}");
-        let line = if code.starts_with("echo") { 1 } else { 42 + memchr::memchr_iter(b'\n', &bytes).count() };
+        let line = if code.starts_with("echo") {
+            1
+        } else {
+            42 + memchr::memchr_iter(b'\n', &bytes).count()
+        };
         assert!(said.contains(&format!("(line {line})")), "{line}: {said}");
     }
 }
@@ -228,7 +320,10 @@ fn processes_that_outlive_the_program_are_heard_and_not_waited_for() {
         child.wait().unwrap();
         let took = began.elapsed();
         assert!(took < Duration::from_millis(1800), "{took:?}");
-        assert_eq!(std::io::read_to_string(read).unwrap(), "early\nlate\nlater\n");
+        assert_eq!(
+            std::io::read_to_string(read).unwrap(),
+            "early\nlate\nlater\n"
+        );
     }
 }
 
@@ -237,9 +332,15 @@ fn processes_that_outlive_the_program_are_heard_and_not_waited_for() {
 fn odd_standard_errors_are_as_without_cudarun() {
     for (code, redirection) in [
         ("echo out; echo x >&2; echo $? ; exit 4", "2>&-"),
-        ("echo out; exec 2>/dev/null; echo x >&2; exit 4", "2>/dev/null"),
+        (
+            "echo out; exec 2>/dev/null; echo x >&2; exit 4",
+            "2>/dev/null",
+        ),
         ("exec 2>&-; sleep 0.2; echo out", ""),
-        ("trap '' PIPE; sleep 0.1; (echo x >&2) || echo refused", "2> >(exit)"),
+        (
+            "trap '' PIPE; sleep 0.1; (echo x >&2) || echo refused",
+            "2> >(exit)",
+        ),
     ] {
         if lacks("bash") {
             return;
@@ -248,10 +349,23 @@ fn odd_standard_errors_are_as_without_cudarun() {
         let run = |words: &str| {
             let line = format!("{words} sh -c \"$CODE\" {redirection}; echo status $?");
             let mut bash = Command::new("bash");
-            bash.args(["-c", &line]).env_clear().env("PATH", "/usr/bin:/bin").env("CODE", code);
-            text(&bash.env("HOME", script.home.path()).output().unwrap().stdout)
+            bash.args(["-c", &line])
+                .env_clear()
+                .env("PATH", "/usr/bin:/bin")
+                .env("CODE", code);
+            text(
+                &bash
+                    .env("HOME", script.home.path())
+                    .output()
+                    .unwrap()
+                    .stdout,
+            )
         };
-        assert_eq!(run(""), run(&format!("'{CUDARUN}' diagnose")), "{code} {redirection}");
+        assert_eq!(
+            run(""),
+            run(&format!("'{CUDARUN}' diagnose")),
+            "{code} {redirection}"
+        );
     }
     // A program that never stops to write ends when nothing reads it.
     let script = Script::new("exec yes >&2");
@@ -274,9 +388,16 @@ fn a_setting_asks_for_the_explanation() {
     let mut by_variable = script.under(&[]);
     by_variable.env("CUDARUN_ON_FAILURE", "diagnose");
     let said = explanation(&alone, &output(by_variable));
-    assert!(said.contains("it is: libcudart.so.12 is not installed"), "{said}");
+    assert!(
+        said.contains("it is: libcudart.so.12 is not installed"),
+        "{said}"
+    );
     // A project needs no permission for it. A start that was kept before is not taken.
-    fs::write(script.home.path().join(".cudarun.toml"), "[run]\non-failure = \"diagnose\"\n").unwrap();
+    fs::write(
+        script.home.path().join(".cudarun.toml"),
+        "[run]\non-failure = \"diagnose\"\n",
+    )
+    .unwrap();
     for _ in 0..2 {
         assert_eq!(explanation(&alone, &output(script.under(&[]))), said);
     }
@@ -284,11 +405,20 @@ fn a_setting_asks_for_the_explanation() {
     disabled.env("CUDARUN_ON_FAILURE", "none");
     assert_eq!(explanation(&alone, &output(disabled)), "");
     // A failure that nothing explains is left alone.
-    let other = Script { code: "exit 5", home: script.home };
-    assert_eq!(explanation(&other.alone().output().unwrap(), &output(other.under(&[]))), "");
+    let other = Script {
+        code: "exit 5",
+        home: script.home,
+    };
+    assert_eq!(
+        explanation(&other.alone().output().unwrap(), &output(other.under(&[]))),
+        ""
+    );
     // One explanation, however many of them are below one another.
     let nested = format!("'{CUDARUN}' sh -c \"{code}\"");
-    let other = Script { code: &nested, home: other.home };
+    let other = Script {
+        code: &nested,
+        home: other.home,
+    };
     let said = text(&output(other.under(&[])).stderr);
     assert_eq!(said.matches("it is:").count(), 1, "{said}");
 }
@@ -300,6 +430,15 @@ fn a_terminal_is_as_without_cudarun() {
         return;
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/diagnose/terminal.py");
-    let output = Command::new("python3").arg(script).arg(CUDARUN).output().unwrap();
-    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    let output = Command::new("python3")
+        .arg(script)
+        .arg(CUDARUN)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}{}",
+        text(&output.stdout),
+        text(&output.stderr)
+    );
 }

@@ -31,16 +31,32 @@ fn rows_compile_and_have_unique_names() {
     assert_eq!(names.len(), errors().len());
     for row in errors() {
         for source in &row.regex {
-            let regex = regex::bytes::RegexBuilder::new(source).unicode(false).build().unwrap();
+            let regex = regex::bytes::RegexBuilder::new(source)
+                .unicode(false)
+                .build()
+                .unwrap();
             groups_of(&regex).unwrap_or_else(|error| panic!("{}: {source}: {error}", row.id));
         }
-        assert!(!row.sample.is_empty() && !row.source.is_empty() && row.date.len() == 10, "{}", row.id);
+        assert!(
+            !row.sample.is_empty() && !row.source.is_empty() && row.date.len() == 10,
+            "{}",
+            row.id
+        );
         let is_harmless = |key| key == CauseKey::Harmless;
         let harmless = row.cause.iter().any(|cause| is_harmless(cause.cause));
         assert_eq!(harmless, row.kind == ErrorKind::Harmless, "{}", row.id);
         let causes: BTreeSet<CauseKey> = row.cause.iter().map(|cause| cause.cause).collect();
-        assert_eq!(causes.len(), row.cause.len(), "{} names a cause twice", row.id);
-        assert!(row.kind == ErrorKind::Symptom || !row.cause.is_empty(), "{} has no cause", row.id);
+        assert_eq!(
+            causes.len(),
+            row.cause.len(),
+            "{} names a cause twice",
+            row.id
+        );
+        assert!(
+            row.kind == ErrorKind::Symptom || !row.cause.is_empty(),
+            "{} has no cause",
+            row.id
+        );
     }
 }
 
@@ -53,14 +69,21 @@ fn samples_match_their_own_row_and_those_that_it_names() {
         let mut used = BTreeSet::new();
         for sample in &row.sample {
             let chosen = chain(sample);
-            let all = chosen.leading.iter().chain(&chosen.following).chain(&chosen.harmless);
+            let all = chosen
+                .leading
+                .iter()
+                .chain(&chosen.following)
+                .chain(&chosen.harmless);
             if !all.clone().any(|message| message.row.id == row.id) {
                 let instead: Vec<&str> = all.map(|message| message.row.id.as_str()).collect();
                 writeln!(faults, "{}: {instead:?} instead: {sample}", row.id).unwrap();
             }
             for line in sample.lines() {
                 let found = signatures.matches(line.as_bytes(), &BTreeSet::new());
-                let others = found.into_iter().map(|found| found.row.id.as_str()).filter(|id| *id != row.id);
+                let others = found
+                    .into_iter()
+                    .map(|found| found.row.id.as_str())
+                    .filter(|id| *id != row.id);
                 used.extend(others);
             }
         }
@@ -69,11 +92,19 @@ fn samples_match_their_own_row_and_those_that_it_names() {
             writeln!(faults, "{}: also = {:?}", row.id, used).unwrap();
         }
         for also in &named {
-            let general = errors().iter().find(|row| row.id == *also).map(|row| row.kind);
+            let general = errors()
+                .iter()
+                .find(|row| row.id == *also)
+                .map(|row| row.kind);
             let decides = |kind| matches!(kind, ErrorKind::Root | ErrorKind::Harmless);
             let is_later = place(also) > place(&row.id);
             if !is_later && decides(row.kind) && general.is_none_or(decides) {
-                writeln!(faults, "{}: `also` names {also}, which comes before it", row.id).unwrap();
+                writeln!(
+                    faults,
+                    "{}: `also` names {also}, which comes before it",
+                    row.id
+                )
+                .unwrap();
             }
         }
     }
@@ -84,12 +115,20 @@ fn samples_match_their_own_row_and_those_that_it_names() {
 #[test]
 fn questions_ask_about_facts_that_a_regex_states() {
     for row in errors() {
-        for question in row.cause.iter().flat_map(|cause| cause.when.iter().chain(&cause.better)) {
+        for question in row
+            .cause
+            .iter()
+            .flat_map(|cause| cause.when.iter().chain(&cause.better))
+        {
             let text = format!("{question:?}");
             for (at, _) in text.match_indices("Captured(") {
                 let name = text[at + 9..].split(')').next().unwrap().to_lowercase();
                 let has_group = |source: &String| source.contains(&format!("(?<{name}"));
-                assert!(row.regex.iter().any(has_group), "{}: no group is called {name}", row.id);
+                assert!(
+                    row.regex.iter().any(has_group),
+                    "{}: no group is called {name}",
+                    row.id
+                );
             }
             if let Question::Mixed(About { of }) | Question::Incomplete(About { of }) = question
                 && let Argument::Literal(name) = of
@@ -105,11 +144,21 @@ fn questions_ask_about_facts_that_a_regex_states() {
 fn questions_name_findings_that_doctor_reports() {
     let documented = include_str!("../../docs/doctor.md");
     for row in errors() {
-        for question in row.cause.iter().flat_map(|cause| cause.when.iter().chain(&cause.better)) {
-            let Question::Doctor(Findings { finds }) = question else { continue };
+        for question in row
+            .cause
+            .iter()
+            .flat_map(|cause| cause.when.iter().chain(&cause.better))
+        {
+            let Question::Doctor(Findings { finds }) = question else {
+                continue;
+            };
             assert!(!finds.is_empty(), "{}", row.id);
             for code in finds {
-                assert!(documented.contains(&format!("`{code}`")), "{}: doctor has no `{code}`", row.id);
+                assert!(
+                    documented.contains(&format!("`{code}`")),
+                    "{}: doctor has no `{code}`",
+                    row.id
+                );
             }
         }
     }
@@ -128,12 +177,16 @@ fn posted_messages_are_recognised_with_their_cause() {
 /// with the right cause.
 #[test]
 fn texts_that_were_not_learnt_from_are_recognised() {
-    let (learnt, measured): (Vec<Posted>, Vec<Posted>) =
-        read(include_str!("unseen.toml")).into_iter().partition(|message| message.id.starts_with("learn-"));
+    let (learnt, measured): (Vec<Posted>, Vec<Posted>) = read(include_str!("unseen.toml"))
+        .into_iter()
+        .partition(|message| message.id.starts_with("learn-"));
     let ((recognised, right), faults) = compare(&measured);
     let percent = |part: usize| 100 * part / measured.len();
     assert_eq!((learnt.len(), measured.len()), (38, 38));
-    assert!(percent(recognised) >= 85 && percent(right) >= 80, "{recognised}, {right}: {faults}");
+    assert!(
+        percent(recognised) >= 85 && percent(right) >= 80,
+        "{recognised}, {right}: {faults}"
+    );
 }
 
 fn read(text: &str) -> Vec<Posted> {
@@ -144,7 +197,11 @@ fn read(text: &str) -> Vec<Posted> {
 fn compare(posted: &[Posted]) -> ((usize, usize), String) {
     let (mut recognised, mut right, mut faults) = (0, 0, String::new());
     for message in posted {
-        assert!(!message.source.is_empty() && !message.basis.is_empty(), "{}", message.id);
+        assert!(
+            !message.source.is_empty() && !message.basis.is_empty(),
+            "{}",
+            message.id
+        );
         let chain = chain(&message.text);
         let Some(chosen) = chain.chosen().or(chain.harmless.first()) else {
             writeln!(faults, "{}: not recognised: {}", message.id, message.text).unwrap();
@@ -156,7 +213,12 @@ fn compare(posted: &[Posted]) -> ((usize, usize), String) {
             right += 1;
         } else {
             let row = &chosen.row.id;
-            writeln!(faults, "{}: {row} has {causes:?}, not {:?}", message.id, message.cause).unwrap();
+            writeln!(
+                faults,
+                "{}: {row} has {causes:?}, not {:?}",
+                message.id, message.cause
+            )
+            .unwrap();
         }
     }
     ((recognised, right), faults)

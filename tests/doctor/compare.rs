@@ -21,12 +21,17 @@ fn compare(a: &str, b: &str, words: &[&str]) -> Run {
 fn page(a: &str, b: &str, words: &[&str], status: i32) -> String {
     let run = compare(&format!("{a}.toml"), &format!("{b}.toml"), words);
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines");
-    run.in_directory(directory).any_stdout().status(status).check()
+    run.in_directory(directory)
+        .any_stdout()
+        .status(status)
+        .check()
 }
 
 /// The values of each fact by its name.
 fn facts(a: &str, b: &str, words: &[&str], status: i32) -> Value {
-    let compared = compare(a, b, &[&["--json"], words].concat()).status(status).json();
+    let compared = compare(a, b, &[&["--json"], words].concat())
+        .status(status)
+        .json();
     let same = match status {
         0 => json!(true),
         1 => json!(false),
@@ -34,7 +39,14 @@ fn facts(a: &str, b: &str, words: &[&str], status: i32) -> Value {
     };
     assert_eq!(compared["same"], same);
     let facts = compared["facts"].as_array().unwrap().iter();
-    facts.map(|fact| (fact["name"].as_str().unwrap().to_owned(), fact["values"].clone())).collect()
+    facts
+        .map(|fact| {
+            (
+                fact["name"].as_str().unwrap().to_owned(),
+                fact["values"].clone(),
+            )
+        })
+        .collect()
 }
 
 #[test]
@@ -55,7 +67,14 @@ next: cudarun --machine old-driver.toml doctor
 
 #[test]
 fn a_machine_does_not_differ_from_itself() {
-    for name in ["old-driver", "h200-container", "hostile", "nothing", "wsl", "conda"] {
+    for name in [
+        "old-driver",
+        "h200-container",
+        "hostile",
+        "nothing",
+        "wsl",
+        "conda",
+    ] {
         let wanted = format!("{name}.toml and {name}.toml do not differ for GPU programs\n");
         let page = page(name, name, &[], 0);
         assert!(page.starts_with(&wanted), "{page}");
@@ -65,15 +84,29 @@ fn a_machine_does_not_differ_from_itself() {
 
 #[test]
 fn every_pair_has_a_page_of_at_most_24_lines_that_ends_with_a_command() {
-    let names = ["nothing", "debian", "h200-container", "rhel", "wsl", "hostile", "toolkits"];
+    let names = [
+        "nothing",
+        "debian",
+        "h200-container",
+        "rhel",
+        "wsl",
+        "hostile",
+        "toolkits",
+    ];
     for a in names {
         for b in names.into_iter().filter(|b| *b != a) {
             let page = page(a, b, &[], 1);
             let lines: Vec<&str> = page.lines().collect();
-            assert!(lines[0].starts_with(&format!("{a}.toml and {b}.toml differ: ")), "{page}");
+            assert!(
+                lines[0].starts_with(&format!("{a}.toml and {b}.toml differ: ")),
+                "{page}"
+            );
             assert!(lines.len() <= 24, "{page}");
             assert!(
-                lines.last().unwrap().starts_with(&format!("next: cudarun --machine {a}.toml ")),
+                lines
+                    .last()
+                    .unwrap()
+                    .starts_with(&format!("next: cudarun --machine {a}.toml ")),
                 "{page}"
             );
         }
@@ -87,7 +120,10 @@ fn a_program_that_one_machine_lacks_is_named() {
         page.contains("\npython3 -c 'import torch'\n  h200-container.toml  driver 580.159.04, "),
         "{page}"
     );
-    assert!(page.contains("\n  debian.toml          does not hold this program\n"), "{page}");
+    assert!(
+        page.contains("\n  debian.toml          does not hold this program\n"),
+        "{page}"
+    );
     // A command and a script that no side has: nothing else differs, so the answer is not known.
     let (a, b) = (machine("python"), machine("python"));
     for words in [&["/no/such"][..], &["python3", "missing.py"]] {
@@ -96,7 +132,10 @@ fn a_program_that_one_machine_lacks_is_named() {
     }
     // The control: both have it.
     let facts = facts(&a, &b, &["python3", "-c", "pass"], 0);
-    assert_eq!(facts["python3 -c pass"], json!(["nothing to pick", "nothing to pick"]));
+    assert_eq!(
+        facts["python3 -c pass"],
+        json!(["nothing to pick", "nothing to pick"])
+    );
 }
 
 #[test]
@@ -107,26 +146,56 @@ fn a_refusal_on_one_machine_is_a_difference() {
     let new = old.replace("535.261.03", "580.65.06");
     assert_ne!(old, new);
     fs::write(&file, new).unwrap();
-    let facts = facts(&machine("old-driver"), file.to_str().unwrap(), &["for-13"], 1);
+    let facts = facts(
+        &machine("old-driver"),
+        file.to_str().unwrap(),
+        &["for-13"],
+        1,
+    );
     assert_eq!(facts["driver"], json!(["535.261.03", "580.65.06"]));
     let program = &facts["for-13"];
-    assert_eq!(program[0], "would not be started: no CUDA runtime here fits `for-13`");
-    assert!(program[1].as_str().unwrap().contains("; mode "), "{program}");
+    assert_eq!(
+        program[0],
+        "would not be started: no CUDA runtime here fits `for-13`"
+    );
+    assert!(
+        program[1].as_str().unwrap().contains("; mode "),
+        "{program}"
+    );
 }
 
 #[test]
 fn two_environments_give_a_program_different_libraries() {
-    let Some(e) = &*ENVIRONMENTS else { return skipped("there is no Python here") };
-    let prefix = |python: &Path| python.ancestors().nth(2).unwrap().to_str().unwrap().to_owned();
+    let Some(e) = &*ENVIRONMENTS else {
+        return skipped("there is no Python here");
+    };
+    let prefix = |python: &Path| {
+        python
+            .ancestors()
+            .nth(2)
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned()
+    };
     let (a, b) = (prefix(&e.a), prefix(&e.b));
     let words = ["python", SHOW[0], SHOW[1]];
     let command = format!("python -c '{}'", SHOW[1]);
     let differing = facts(&a, &b, &words, 1);
-    assert_eq!(differing["cuDNN"], json!(["9.1.0.7 (wheel)", "9.10.2.7 (wheel)"]));
-    assert_eq!(differing[&command], json!(["cuDNN 9.1.0.7; mode none", "cuDNN 9.10.2.7; mode none"]));
+    assert_eq!(
+        differing["cuDNN"],
+        json!(["9.1.0.7 (wheel)", "9.10.2.7 (wheel)"])
+    );
+    assert_eq!(
+        differing[&command],
+        json!(["cuDNN 9.1.0.7; mode none", "cuDNN 9.10.2.7; mode none"])
+    );
     // The control: one environment twice.
     let same = facts(&a, &a, &words, 0);
-    assert_eq!(same, json!({ &command: ["cuDNN 9.1.0.7; mode none", "cuDNN 9.1.0.7; mode none"] }));
+    assert_eq!(
+        same,
+        json!({ &command: ["cuDNN 9.1.0.7; mode none", "cuDNN 9.1.0.7; mode none"] })
+    );
 }
 
 #[test]
@@ -134,27 +203,59 @@ fn a_saved_description_of_this_machine_does_not_differ_from_it() {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("saved.toml");
     let file = file.to_str().unwrap();
-    let (_, saved) = Run::new(["doctor", "--save", file]).any_stderr().any_stdout().output();
+    let (_, saved) = Run::new(["doctor", "--save", file])
+        .any_stderr()
+        .any_stdout()
+        .output();
     assert!(saved <= 1);
-    let against_here = Run::new(["doctor", "--compare", file]).any_stdout().any_stderr().output();
+    let against_here = Run::new(["doctor", "--compare", file])
+        .any_stdout()
+        .any_stderr()
+        .output();
     assert_eq!(against_here.1, 0, "{}", against_here.0);
     // The control: a variable.
-    let changed = Run::new(["doctor", "--compare", file]).env("CUDA_VISIBLE_DEVICES", "7").status(1);
-    changed.any_stderr().stdout_contains(&["CUDA_VISIBLE_DEVICES", "none"]).check();
+    let changed = Run::new(["doctor", "--compare", file])
+        .env("CUDA_VISIBLE_DEVICES", "7")
+        .status(1);
+    changed
+        .any_stderr()
+        .stdout_contains(&["CUDA_VISIBLE_DEVICES", "none"])
+        .check();
 }
 
 #[test]
 fn sides_that_cannot_be_compared_are_errors() {
     for (sides, why) in [
-        ("/no/such.toml", "--compare `/no/such.toml` cannot be used: no such file or directory"),
-        ("/tmp", "--compare `/tmp` cannot be used: it is no environment: bin/python3 is missing"),
-        ("here,here,here", "--compare `here` cannot be used: two sides are compared, and this is the third"),
-        ("/etc/passwd", "--compare `/etc/passwd` cannot be used: line 1: "),
+        (
+            "/no/such.toml",
+            "--compare `/no/such.toml` cannot be used: no such file or directory",
+        ),
+        (
+            "/tmp",
+            "--compare `/tmp` cannot be used: it is no environment: bin/python3 is missing",
+        ),
+        (
+            "here,here,here",
+            "--compare `here` cannot be used: two sides are compared, and this is the third",
+        ),
+        (
+            "/etc/passwd",
+            "--compare `/etc/passwd` cannot be used: line 1: ",
+        ),
     ] {
-        Run::new(["doctor", "--compare", sides]).status(2).stderr_contains(&[why, "\nhint: "]).check();
+        Run::new(["doctor", "--compare", sides])
+            .status(2)
+            .stderr_contains(&[why, "\nhint: "])
+            .check();
     }
     let with_root = ["--root", "/", "doctor", "--compare", "here"];
-    Run::new(with_root).status(2).stderr_contains(&["remove --root"]).check();
+    Run::new(with_root)
+        .status(2)
+        .stderr_contains(&["remove --root"])
+        .check();
     let with_save = ["doctor", "--save", "x", "--compare", "here"];
-    Run::new(with_save).status(2).stderr_contains(&["cannot be used with"]).check();
+    Run::new(with_save)
+        .status(2)
+        .stderr_contains(&["cannot be used with"])
+        .check();
 }

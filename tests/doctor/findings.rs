@@ -101,13 +101,20 @@ text = ""
 "#;
 
 fn doctor(machine: &Machine, variables: &[(&str, &str)]) -> Value {
-    let mut run = Run::on(machine, &["doctor", "--json"]).any_stderr().in_directory("/");
+    let mut run = Run::on(machine, &["doctor", "--json"])
+        .any_stderr()
+        .in_directory("/");
     for (name, value) in variables {
         run = run.env(name, value);
     }
     let (text, status) = run.any_stdout().output();
-    let value: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let has_error = value["findings"].as_array().unwrap().iter().any(|it| it["severity"] == "error");
+    let value: Value =
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let has_error = value["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|it| it["severity"] == "error");
     assert_eq!(status, i32::from(has_error), "{text}");
     value
 }
@@ -133,8 +140,16 @@ fn only(expected: &[&str]) -> BTreeSet<String> {
 /// The places of the finding with this code.
 fn places(value: &Value, code: &str) -> Vec<String> {
     let findings = value["findings"].as_array().unwrap();
-    let finding = findings.iter().find(|it| it["code"] == code).unwrap_or_else(|| panic!("{value:#}"));
-    finding["evidence"].as_array().unwrap().iter().map(|it| it["at"].as_str().unwrap().to_owned()).collect()
+    let finding = findings
+        .iter()
+        .find(|it| it["code"] == code)
+        .unwrap_or_else(|| panic!("{value:#}"));
+    finding["evidence"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["at"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
@@ -173,26 +188,53 @@ fn a_driver_that_does_not_run_is_told_from_one_that_is_not_there() {
         machine
     };
     let module = "/sys/module/nvidia/version";
-    let (library, link) =
-        ("/usr/lib/x86_64-linux-gnu/libcuda.so.580.159.04", "/usr/lib/x86_64-linux-gnu/libcuda.so.1");
-    assert_eq!(codes(&doctor(&without(&[module]), &[])), only(&["!driver-not-loaded"]));
-    assert_eq!(codes(&doctor(&without(&[module, library, link]), &[])), only(&["!no-driver"]));
-    assert_eq!(codes(&doctor(&without(&[library, link]), &[])), only(&["!no-libcuda"]));
+    let (library, link) = (
+        "/usr/lib/x86_64-linux-gnu/libcuda.so.580.159.04",
+        "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
+    );
+    assert_eq!(
+        codes(&doctor(&without(&[module]), &[])),
+        only(&["!driver-not-loaded"])
+    );
+    assert_eq!(
+        codes(&doctor(&without(&[module, library, link]), &[])),
+        only(&["!no-driver"])
+    );
+    assert_eq!(
+        codes(&doctor(&without(&[library, link]), &[])),
+        only(&["!no-libcuda"])
+    );
     let nouveau = without(&[module, library, link]);
     fs::create_dir_all(nouveau.real("/sys/module/nouveau")).unwrap();
     let value = doctor(&nouveau, &[]);
     assert_eq!(codes(&value), only(&["!nouveau"]));
-    assert_eq!(places(&value, "nouveau"), ["0000:00:06.0", "/sys/module/nouveau"]);
+    assert_eq!(
+        places(&value, "nouveau"),
+        ["0000:00:06.0", "/sys/module/nouveau"]
+    );
     let kernel = without(&[module]);
     let write = |path: &str, text: &str| {
         fs::create_dir_all(kernel.real(path).parent().unwrap()).unwrap();
         fs::write(kernel.real(path), text).unwrap();
     };
     write("/proc/sys/kernel/osrelease", "6.8.0-49-generic\n");
-    write("/usr/lib/modules/6.8.0-49-generic/modules.dep", "kernel/fs/ext4.ko:\n");
-    assert_eq!(codes(&doctor(&kernel, &[])), only(&["!no-module-for-kernel"]));
-    write("/usr/lib/modules/6.8.0-49-generic/modules.dep", "updates/dkms/nvidia.ko.zst:\n");
-    assert_eq!(codes(&doctor(&kernel, &[])), only(&["!driver-not-loaded"]), "the control");
+    write(
+        "/usr/lib/modules/6.8.0-49-generic/modules.dep",
+        "kernel/fs/ext4.ko:\n",
+    );
+    assert_eq!(
+        codes(&doctor(&kernel, &[])),
+        only(&["!no-module-for-kernel"])
+    );
+    write(
+        "/usr/lib/modules/6.8.0-49-generic/modules.dep",
+        "updates/dkms/nvidia.ko.zst:\n",
+    );
+    assert_eq!(
+        codes(&doctor(&kernel, &[])),
+        only(&["!driver-not-loaded"]),
+        "the control"
+    );
 }
 
 #[test]
@@ -200,25 +242,42 @@ fn an_update_without_a_restart_is_told_with_both_versions() {
     let value = doctor(&Machine::load("updated-driver"), &[]);
     assert!(codes(&value).contains("!driver-mismatch"), "{value:#}");
     let verdict = value["verdict"].as_str().unwrap();
-    assert!(verdict.contains("550.90.07") && verdict.contains("550.54.15"), "{verdict}");
-    assert_eq!(places(&value, "driver-mismatch")[0], "/proc/driver/nvidia/version");
+    assert!(
+        verdict.contains("550.90.07") && verdict.contains("550.54.15"),
+        "{verdict}"
+    );
+    assert_eq!(
+        places(&value, "driver-mismatch")[0],
+        "/proc/driver/nvidia/version"
+    );
 }
 
 #[test]
 fn a_libcuda_that_no_program_gets_or_that_is_in_front_of_it_is_an_error() {
     let moved = |others: &str| {
-        let (own, elsewhere) = ("/usr/lib/x86_64-linux-gnu/libcuda", "/usr/local/nvidia/lib64/libcuda");
+        let (own, elsewhere) = (
+            "/usr/lib/x86_64-linux-gnu/libcuda",
+            "/usr/local/nvidia/lib64/libcuda",
+        );
         Machine::describe(&format!("{}{others}", HEALTHY.replace(own, elsewhere)))
     };
     let value = doctor(&moved(NODES), &[]);
     assert_eq!(codes(&value), only(&["!libcuda-not-found"]));
     let told = [("LD_LIBRARY_PATH", "/usr/local/nvidia/lib64")];
-    assert_eq!(codes(&doctor(&moved(NODES), &told)), only(&[]), "the control");
+    assert_eq!(
+        codes(&doctor(&moved(NODES), &told)),
+        only(&[]),
+        "the control"
+    );
     let old = "elf = { soname = \"libcuda.so.1\", constants = [\"libnvidia-pkcs11-openssl3.so.535.54.03\"] }";
-    let front = format!("{NODES}[[file]]\npath = \"/usr/lib/x86_64-linux-gnu/libcuda.so.1\"\n{old}\n");
+    let front =
+        format!("{NODES}[[file]]\npath = \"/usr/lib/x86_64-linux-gnu/libcuda.so.1\"\n{old}\n");
     let value = doctor(&moved(&front), &[]);
     assert_eq!(codes(&value), only(&["!libcuda-shadowed"]));
-    assert!(value["verdict"].as_str().unwrap().contains("535.54.03"), "{value:#}");
+    assert!(
+        value["verdict"].as_str().unwrap().contains("535.54.03"),
+        "{value:#}"
+    );
 }
 
 /// FindingKind the machines of the other tests have wrong with them; a healthy one has none of it.
@@ -232,31 +291,59 @@ fn each_bad_installation_is_reported_with_its_problem() {
         "?installation-mixed",
         "?path-stubs",
     ];
-    assert!(found("toolkits").is_superset(&only(&toolkits)), "{:?}", found("toolkits"));
-    let hostile =
-        ["?cache-of-loader-bad", "?installation-damaged", "?installation-world-writable", "passed-over"];
-    assert!(found("hostile").is_superset(&only(&hostile)), "{:?}", found("hostile"));
+    assert!(
+        found("toolkits").is_superset(&only(&toolkits)),
+        "{:?}",
+        found("toolkits")
+    );
+    let hostile = [
+        "?cache-of-loader-bad",
+        "?installation-damaged",
+        "?installation-world-writable",
+        "passed-over",
+    ];
+    assert!(
+        found("hostile").is_superset(&only(&hostile)),
+        "{:?}",
+        found("hostile")
+    );
     assert!(
         !found("uv-venv").contains("installation-incomplete"),
         "a package that brings its own shim is complete"
     );
-    assert_eq!(found("h200-container"), only(&["path-duplicate"]), "the control");
+    assert_eq!(
+        found("h200-container"),
+        only(&["path-duplicate"]),
+        "the control"
+    );
     assert_eq!(found("tegra"), only(&[]), "the control");
 }
 
 #[test]
 fn nodes_that_are_missing_or_closed_are_told_apart() {
-    assert_eq!(codes(&doctor(&healthy(""), &[])), only(&["!device-nodes-missing"]));
+    assert_eq!(
+        codes(&doctor(&healthy(""), &[])),
+        only(&["!device-nodes-missing"])
+    );
     let container = [("NVIDIA_VISIBLE_DEVICES", "void")];
-    assert_eq!(codes(&doctor(&healthy(""), &container)), only(&["!container-without-gpus"]));
+    assert_eq!(
+        codes(&doctor(&healthy(""), &container)),
+        only(&["!container-without-gpus"])
+    );
     let closed = healthy(&NODES.replace("text = \"\"", "text = \"\"\nmode = 0o660"));
     let value = doctor(&closed, &[]);
     assert_eq!(codes(&value), only(&["!device-not-permitted"]));
-    assert_eq!(places(&value, "device-not-permitted"), ["/dev/nvidia0", "/dev/nvidiactl"]);
+    assert_eq!(
+        places(&value, "device-not-permitted"),
+        ["/dev/nvidia0", "/dev/nvidiactl"]
+    );
     let no_uvm = healthy(NODES);
     fs::remove_file(no_uvm.real("/dev/nvidia-uvm")).unwrap();
     assert_eq!(codes(&doctor(&no_uvm, &[])), only(&["!uvm-missing"]));
-    assert_eq!(codes(&doctor(&Machine::load("nothing"), &[])), only(&["!no-gpu"]));
+    assert_eq!(
+        codes(&doctor(&Machine::load("nothing"), &[])),
+        only(&["!no-gpu"])
+    );
     let wsl = codes(&doctor(&Machine::load("wsl"), &[]));
     assert_eq!(wsl, only(&["?wsl-linux-driver"]));
 }
@@ -283,25 +370,46 @@ fn each_element_of_the_library_path_is_looked_at() {
     assert_eq!(path("/opt/a:"), only(&["?path-empty"]));
     assert_eq!(path("/opt/a:/opt/a"), only(&["path-duplicate"]));
     assert_eq!(path("/opt/stubs/stubs"), only(&["?path-stubs"]));
-    assert_eq!(path("/opt/old"), only(&["!path-other-driver"]), "the loader takes it");
+    assert_eq!(
+        path("/opt/old"),
+        only(&["!path-other-driver"]),
+        "the loader takes it"
+    );
     let behind = path("/usr/lib/x86_64-linux-gnu:/opt/old");
-    assert_eq!(behind, only(&["?path-other-driver"]), "it stands behind the right one");
+    assert_eq!(
+        behind,
+        only(&["?path-other-driver"]),
+        "it stands behind the right one"
+    );
     assert_eq!(path("/opt/b:/opt/c"), only(&["?versions-mixed"]));
     assert_eq!(path("opt/a"), only(&["?path-relative"]));
     let value = doctor(&machine, &[("LD_LIBRARY_PATH", "/opt/b:/opt/c")]);
     let finding = &value["findings"][0];
     let what = finding["what"].as_str().unwrap();
-    assert_eq!(what, "LD_LIBRARY_PATH selects NCCL 2.21.5 in /opt/b over the 2.18.5 in /opt/c");
+    assert_eq!(
+        what,
+        "LD_LIBRARY_PATH selects NCCL 2.21.5 in /opt/b over the 2.18.5 in /opt/c"
+    );
     assert_eq!(value["elements"][1]["holds"][0]["version"], "2.18.5");
     let preload = |value: &str| codes(&doctor(&machine, &[("LD_PRELOAD", value)]));
     assert_eq!(preload("/opt/gone.so"), only(&["?preload-missing"]));
     assert_eq!(preload("/opt/b/libnccl.so.2"), only(&["?preload-library"]));
-    assert_eq!(preload("libgone.so"), only(&[]), "the loader looks for it elsewhere");
     assert_eq!(
-        codes(&doctor(&machine, &[("GLIBC_TUNABLES", "glibc.malloc.check=1")])),
+        preload("libgone.so"),
+        only(&[]),
+        "the loader looks for it elsewhere"
+    );
+    assert_eq!(
+        codes(&doctor(
+            &machine,
+            &[("GLIBC_TUNABLES", "glibc.malloc.check=1")]
+        )),
         only(&["tunables-set"])
     );
-    assert_eq!(codes(&doctor(&machine, &[("CUDARUN_VERIFY", "never")])), only(&["own-variables"]));
+    assert_eq!(
+        codes(&doctor(&machine, &[("CUDARUN_VERIFY", "never")])),
+        only(&["own-variables"])
+    );
 }
 
 #[test]
@@ -323,12 +431,20 @@ elf = {{ soname = "{{name}}.so.9" }}
     let most = "\"libcudnn\", \"libcudnn_ops\", \"libcudnn_adv\", \"libcudnn_heuristic\", \"libcudnn_engines_precompiled\", \"libcudnn_engines_runtime_compiled\"";
     let all = format!("{most}, \"libcudnn_cnn\"");
     let files = |first: &str| {
-        format!("{NODES}{}{}", cudnn("/opt/new", "9_14_0_64", first), cudnn("/opt/nine", "9_1_0_70", &all))
+        format!(
+            "{NODES}{}{}",
+            cudnn("/opt/new", "9_14_0_64", first),
+            cudnn("/opt/nine", "9_1_0_70", &all)
+        )
     };
     let path = [("LD_LIBRARY_PATH", "/opt/new:/opt/nine")];
     let torn = doctor(&healthy(&files(most)), &path);
     assert!(codes(&torn).contains("?completed-elsewhere"), "{torn:#}");
-    assert_eq!(codes(&doctor(&healthy(&files(&all)), &path)), only(&["?versions-mixed"]), "the control");
+    assert_eq!(
+        codes(&doctor(&healthy(&files(&all)), &path)),
+        only(&["?versions-mixed"]),
+        "the control"
+    );
 }
 
 #[test]
@@ -348,11 +464,26 @@ path = "/etc/profile.d/cuda.sh"
 text = "LD_LIBRARY_PATH=/opt/gone\n"
 "#;
     let machine = healthy(&format!("{NODES}{more}"));
-    let value = doctor(&machine, &[("LD_LIBRARY_PATH", "/home/user/gone:/opt/gone")]);
-    assert_eq!(codes(&value), only(&["path-missing", "set-at-start", "?hook-shadowed"]));
-    assert_eq!(value["elements"][0]["set_by"], serde_json::json!(["/home/user/.bashrc:2"]));
-    assert_eq!(value["elements"][1]["set_by"], serde_json::json!(["/etc/profile.d/cuda.sh:1"]));
-    assert_eq!(places(&value, "hook-shadowed"), ["/home/user/.bashrc:3", "/home/user/.bashrc:4"]);
+    let value = doctor(
+        &machine,
+        &[("LD_LIBRARY_PATH", "/home/user/gone:/opt/gone")],
+    );
+    assert_eq!(
+        codes(&value),
+        only(&["path-missing", "set-at-start", "?hook-shadowed"])
+    );
+    assert_eq!(
+        value["elements"][0]["set_by"],
+        serde_json::json!(["/home/user/.bashrc:2"])
+    );
+    assert_eq!(
+        value["elements"][1]["set_by"],
+        serde_json::json!(["/etc/profile.d/cuda.sh:1"])
+    );
+    assert_eq!(
+        places(&value, "hook-shadowed"),
+        ["/home/user/.bashrc:3", "/home/user/.bashrc:4"]
+    );
     assert!(!value.to_string().contains("hunter2"), "{value:#}");
 }
 
@@ -382,30 +513,68 @@ ld_cache = [{entries}]
     );
     let stale = with(cuda);
     assert_eq!(codes(&stale), only(&["?cache-stale"]));
-    assert_eq!(places(&stale, "cache-stale")[0], "/etc/ld.so.conf.d/b.conf:2");
-    assert_eq!(codes(&with(&format!("{cuda}, {nccl}"))), only(&[]), "the control");
+    assert_eq!(
+        places(&stale, "cache-stale")[0],
+        "/etc/ld.so.conf.d/b.conf:2"
+    );
+    assert_eq!(
+        codes(&with(&format!("{cuda}, {nccl}"))),
+        only(&[]),
+        "the control"
+    );
 }
 
 #[test]
 fn settings_that_stop_a_start_are_errors_of_ours() {
     let with = |text: &str, lock: &str| {
-        let lock = if lock.is_empty() { String::new() } else { file("/.cudarun.lock", lock) };
-        doctor(&healthy(&format!("{NODES}{}{lock}", file("/.cudarun.toml", text))), &[])
+        let lock = if lock.is_empty() {
+            String::new()
+        } else {
+            file("/.cudarun.lock", lock)
+        };
+        doctor(
+            &healthy(&format!("{NODES}{}{lock}", file("/.cudarun.toml", text))),
+            &[],
+        )
     };
-    assert_eq!(codes(&with("[requires]\ndriver = \">=550\"\n", "")), only(&[]), "the control");
+    assert_eq!(
+        codes(&with("[requires]\ndriver = \">=550\"\n", "")),
+        only(&[]),
+        "the control"
+    );
     let bad = with("[requires]\ncudnn = \"nonsense\"\n", "");
     assert_eq!(codes(&bad), only(&["!setting-fault"]));
     assert_eq!(places(&bad, "setting-fault"), ["/.cudarun.toml:2"]);
     assert_eq!(bad["works"], true);
-    assert!(bad["verdict"].as_str().unwrap().starts_with("GPU programs can work from here, but cudarun"));
+    assert!(
+        bad["verdict"]
+            .as_str()
+            .unwrap()
+            .starts_with("GPU programs can work from here, but cudarun")
+    );
     assert_eq!(codes(&with("[requirs]\n", "")), only(&["?unknown-key"]));
-    assert_eq!(codes(&with("[env]\nA = \"1\"\n", "")), only(&["!not-allowed"]));
+    assert_eq!(
+        codes(&with("[env]\nA = \"1\"\n", "")),
+        only(&["!not-allowed"])
+    );
     let lock = |driver: &str| {
-        format!("format = 1\ndriver = \">={driver}\"\n\n[[family]]\nname = \"nccl\"\nversion = \"2.21.5\"\n")
+        format!(
+            "format = 1\ndriver = \">={driver}\"\n\n[[family]]\nname = \"nccl\"\nversion = \"2.21.5\"\n"
+        )
     };
-    assert_eq!(codes(&with("", &lock("999.1"))), only(&["?lock-needs-driver"]));
-    assert_eq!(codes(&with("locked = true\n", &lock("999.1"))), only(&["!lock-needs-driver"]));
-    assert_eq!(codes(&with("locked = true\n", &lock("550.1"))), only(&[]), "the control");
+    assert_eq!(
+        codes(&with("", &lock("999.1"))),
+        only(&["?lock-needs-driver"])
+    );
+    assert_eq!(
+        codes(&with("locked = true\n", &lock("999.1"))),
+        only(&["!lock-needs-driver"])
+    );
+    assert_eq!(
+        codes(&with("locked = true\n", &lock("550.1"))),
+        only(&[]),
+        "the control"
+    );
     assert_eq!(codes(&with("locked = true\n", "")), only(&["!lock-fault"]));
 }
 
@@ -414,9 +583,16 @@ fn a_cache_directory_that_others_can_write_to_is_reported() {
     let open = "\n[[file]]\npath = \"/home/user/.cache/cudarun\"\ndirectory = true\nmode = 0o777\n";
     let value = doctor(&healthy(&format!("{NODES}{open}")), &[]);
     assert_eq!(codes(&value), only(&["?cache-refused"]));
-    assert_eq!(places(&value, "cache-refused"), ["/home/user/.cache/cudarun"]);
+    assert_eq!(
+        places(&value, "cache-refused"),
+        ["/home/user/.cache/cudarun"]
+    );
     let closed = open.replace("777", "700");
-    assert_eq!(codes(&doctor(&healthy(&format!("{NODES}{closed}")), &[])), only(&[]), "the control");
+    assert_eq!(
+        codes(&doctor(&healthy(&format!("{NODES}{closed}")), &[])),
+        only(&[]),
+        "the control"
+    );
 }
 
 fn file(path: &str, text: &str) -> String {
@@ -427,12 +603,18 @@ fn file(path: &str, text: &str) -> String {
 fn comparable(mut value: Value) -> Value {
     match &mut value {
         Value::Object(object) => {
-            for key in ["size", "device", "inode", "uid", "gid", "cache", "programs", "next"] {
+            for key in [
+                "size", "device", "inode", "uid", "gid", "cache", "programs", "next",
+            ] {
                 object.remove(key);
             }
-            object.values_mut().for_each(|value| *value = comparable(value.take()));
+            object
+                .values_mut()
+                .for_each(|value| *value = comparable(value.take()));
         }
-        Value::Array(values) => values.iter_mut().for_each(|value| *value = comparable(value.take())),
+        Value::Array(values) => values
+            .iter_mut()
+            .for_each(|value| *value = comparable(value.take())),
         _ => {}
     }
     value
@@ -440,14 +622,18 @@ fn comparable(mut value: Value) -> Value {
 
 fn json(arguments: &[&str], machine: &Path) -> Value {
     let machine = ["--machine", machine.to_str().unwrap()];
-    let run = Run::new([&machine, arguments].concat()).any_stderr().any_stdout();
+    let run = Run::new([&machine, arguments].concat())
+        .any_stderr()
+        .any_stdout();
     let (text, _) = run.output();
     comparable(serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}")))
 }
 
 fn saved(machine: &Path, to: &Path) -> String {
     let (from, to_text) = (machine.to_str().unwrap(), to.to_str().unwrap());
-    let run = Run::new(["--machine", from, "doctor", "--save", to_text]).any_stderr().any_stdout();
+    let run = Run::new(["--machine", from, "doctor", "--save", to_text])
+        .any_stderr()
+        .any_stdout();
     let (page, status) = run.output();
     assert!([0, 1].contains(&status), "{page}");
     fs::read_to_string(to).unwrap()
@@ -457,15 +643,26 @@ fn saved(machine: &Path, to: &Path) -> String {
 fn a_saved_machine_gives_the_same_answers() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines");
     let scratch = tempfile::tempdir().unwrap();
-    let mut names: Vec<_> = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()).collect();
-    names.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    let mut names: Vec<_> = fs::read_dir(&directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    names.retain(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "toml")
+    });
     names.sort();
     assert!(names.len() >= 18, "{names:?}");
     for machine in names {
         let installation = scratch.path().join(machine.file_name().unwrap());
         saved(&machine, &installation);
         for verb in [&["doctor", "--json"][..], &["list", "--json"]] {
-            assert_eq!(json(verb, &machine), json(verb, &installation), "{} {verb:?}", machine.display());
+            assert_eq!(
+                json(verb, &machine),
+                json(verb, &installation),
+                "{} {verb:?}",
+                machine.display()
+            );
         }
     }
 }
@@ -486,14 +683,26 @@ fn real_libraries_are_described_as_they_are_read() {
     std::os::unix::fs::symlink("usr/lib64", shop.path("lib64")).unwrap();
     let installation = shop.path("installation.toml");
     let root = shop.directory.path().to_str().unwrap();
-    let save = ["--root", root, "doctor", "--save", installation.to_str().unwrap()];
+    let save = [
+        "--root",
+        root,
+        "doctor",
+        "--save",
+        installation.to_str().unwrap(),
+    ];
     Run::new(save).any_stdout().any_stderr().status(1).check();
     let run = Run::new(["--root", root, "list", "--json"]).env("HOME", "/home/user");
-    let (before, after) = (comparable(run.json()), json(&["list", "--json"], &installation));
+    let (before, after) = (
+        comparable(run.json()),
+        json(&["list", "--json"], &installation),
+    );
     assert_eq!(before["installations"], after["installations"]);
     assert_eq!(before["installations"][0]["version"], "2.21.5");
     let file = &before["installations"][0]["files"][0];
-    assert!(file["build_id"].is_string() && file["runpath"] == "$ORIGIN", "{file:#}");
+    assert!(
+        file["build_id"].is_string() && file["runpath"] == "$ORIGIN",
+        "{file:#}"
+    );
 }
 
 #[test]
@@ -516,7 +725,10 @@ fn nothing_that_is_saved_names_anybody() {
             "/home/alice-secret/.bashrc",
             "export OPENAI_KEY=hunter2\nexport API_TOKEN=hunter2 LD_LIBRARY_PATH=/home/alice-secret/lib\n# hunter2\n"
         ),
-        file("/home/alice-secret/work/.cudarun.toml", "# alice-secret\n[env]\nAPI = \"hunter2\"\n"),
+        file(
+            "/home/alice-secret/work/.cudarun.toml",
+            "# alice-secret\n[env]\nAPI = \"hunter2\"\n"
+        ),
         nccl("/home/alice-secret/lib"),
         nccl("/home/bob-other/lib"),
         nccl("/scratch/alice-secret/lib"),
@@ -529,13 +741,28 @@ fn nothing_that_is_saved_names_anybody() {
         assert!(!written.contains(word), "{word}\n{written}");
     }
     let before = json(&["doctor", "--json"], &machine);
-    assert!(codes(&before).contains("!not-allowed") && codes(&before).len() > 1, "{before:#}");
-    assert_eq!(codes(&before), codes(&json(&["doctor", "--json"], &installation)));
+    assert!(
+        codes(&before).contains("!not-allowed") && codes(&before).len() > 1,
+        "{before:#}"
+    );
+    assert_eq!(
+        codes(&before),
+        codes(&json(&["doctor", "--json"], &installation))
+    );
     let installations = |value: Value| value["installations"].as_array().unwrap().len();
     let list = &["list", "--json"][..];
-    assert_eq!(installations(json(list, &machine)), installations(json(list, &installation)));
+    assert_eq!(
+        installations(json(list, &machine)),
+        installations(json(list, &installation))
+    );
     // FindingKind is there is never written over.
-    let again = ["--machine", machine.to_str().unwrap(), "doctor", "--save", installation.to_str().unwrap()];
+    let again = [
+        "--machine",
+        machine.to_str().unwrap(),
+        "doctor",
+        "--save",
+        installation.to_str().unwrap(),
+    ];
     Run::new(again)
         .any_stdout()
         .status(2)
@@ -554,16 +781,23 @@ fn a_description_makes_nothing_outside_its_directory() {
         let path = scratch.path().join("bad.toml");
         fs::write(&path, text).unwrap();
         let run = Run::new(["--machine", path.to_str().unwrap(), "list"]).status(2);
-        run.stderr_contains(&["--machine `", "cannot be used: ", why]).check();
+        run.stderr_contains(&["--machine `", "cannot be used: ", why])
+            .check();
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 0, "{text}");
     };
     let files = |files: &str| format!("about = \"x\"\n{files}");
     refused("about = 1", "line 1: ");
     refused("about = \"\"", "`about` says nothing");
     refused(&files("cwd = \"x\""), "`cwd`: does not begin with /");
-    refused(&files("[[file]]\npath = \"/../x\""), "file `/../x`: has `..` in it");
+    refused(
+        &files("[[file]]\npath = \"/../x\""),
+        "file `/../x`: has `..` in it",
+    );
     refused(&files("[[file]]\npath = \"x\""), "does not begin with /");
-    refused(&files("[[file]]\npath = \"/x\"\nunknown = 1"), "unknown field");
+    refused(
+        &files("[[file]]\npath = \"/x\"\nunknown = 1"),
+        "unknown field",
+    );
     refused(
         &files(&format!(
             "[[file]]\npath = \"/d\"\nlink = \"{out}\"\n\n[[file]]\npath = \"/d/x\"\ntext = \"x\""
@@ -576,13 +810,24 @@ fn a_description_makes_nothing_outside_its_directory() {
         )),
         "is no directory",
     );
-    refused(&files("[[file]]\npath = \"/x\"\nhard_link = \"/etc/passwd\""), "there is no such file");
-    refused(&files("[[file]]\npath = \"/x\"\nelf = { build_id = \"xyz\" }"), "elf: build_id: ");
-    refused(&files("[[file]]\npath = \"/x\"\nelf = { code = [\"sm_90 x 99999999\"] }"), "elf: code: ");
+    refused(
+        &files("[[file]]\npath = \"/x\"\nhard_link = \"/etc/passwd\""),
+        "there is no such file",
+    );
+    refused(
+        &files("[[file]]\npath = \"/x\"\nelf = { build_id = \"xyz\" }"),
+        "elf: build_id: ",
+    );
+    refused(
+        &files("[[file]]\npath = \"/x\"\nelf = { code = [\"sm_90 x 99999999\"] }"),
+        "elf: code: ",
+    );
     let many: Vec<String> = (0..300_000).map(|index| format!("\"{index}\"")).collect();
     let many = many.join(",");
     refused(
-        &files(&format!("[[file]]\npath = \"/l{{name}}\"\neach = [{many}]\nlink = \"x\"")),
+        &files(&format!(
+            "[[file]]\npath = \"/l{{name}}\"\neach = [{many}]\nlink = \"x\""
+        )),
         "more than 200000 files",
     );
     // The control: what is as it should be.
@@ -590,11 +835,15 @@ fn a_description_makes_nothing_outside_its_directory() {
     fs::write(&good, files("[[file]]\npath = \"/d\"\nlink = \"/etc\"")).unwrap();
     let run = Run::new(["--machine", good.to_str().unwrap(), "list"]).status(1);
     let next = format!("next: cudarun --machine {} doctor\n", good.display());
-    run.stdout(format!("no NVIDIA library is installed\n\n{next}")).check();
+    run.stdout(format!("no NVIDIA library is installed\n\n{next}"))
+        .check();
     for verb in ["run", "verify", "trace", "record"] {
         let run = Run::new(["--machine", good.to_str().unwrap(), verb, "true"]);
         let status = if verb == "verify" { 2 } else { 125 };
-        let hint = format!("hint: cudarun --machine {} explain PROGRAM\n", good.display());
+        let hint = format!(
+            "hint: cudarun --machine {} explain PROGRAM\n",
+            good.display()
+        );
         run.status(status)
             .stderr_contains(&["which is not possible with --machine", &hint])
             .any_stdout()
@@ -609,8 +858,12 @@ fn refused(text: &str, parts: &[&str]) {
     fs::write(&path, format!("about = \"x\"\n{text}")).unwrap();
     let temporary = scratch.path().join("temporary");
     fs::create_dir(&temporary).unwrap();
-    let run = Run::new(["--machine", path.to_str().unwrap(), "list"]).env("TMPDIR", &temporary).status(2);
-    run.stderr_contains(&["--machine `", "cannot be used: "]).stderr_contains(parts).check();
+    let run = Run::new(["--machine", path.to_str().unwrap(), "list"])
+        .env("TMPDIR", &temporary)
+        .status(2);
+    run.stderr_contains(&["--machine `", "cannot be used: "])
+        .stderr_contains(parts)
+        .check();
     assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "{text}");
 }
 
@@ -661,13 +914,19 @@ fn a_file_that_a_description_says_two_things_of_is_refused() {
     ];
     for (at, (first, one)) in kinds.iter().enumerate() {
         for (second, other) in &kinds[at + 1..] {
-            let text = format!("file = [{{ path = \"/d/x\", {first} = {one}, {second} = {other} }}]");
+            let text =
+                format!("file = [{{ path = \"/d/x\", {first} = {one}, {second} = {other} }}]");
             let why = format!("file `/d/x`: says both `{first}` and `{second}`");
-            let fault = cudarun::machine::Machine::make(&format!("about = \"x\"\n{text}")).err().unwrap();
+            let fault = cudarun::machine::Machine::make(&format!("about = \"x\"\n{text}"))
+                .err()
+                .unwrap();
             assert!(fault.0.contains(&why), "{}", fault.0);
         }
     }
-    refused("[[file]]\npath = \"/x\"\nmode = 0o600", &["file `/x`: nothing says what it is"]);
+    refused(
+        "[[file]]\npath = \"/x\"\nmode = 0o600",
+        &["file `/x`: nothing says what it is"],
+    );
     // The control: each once, and a directory in whatever order.
     let text = "[[file]]\npath = \"/p/q/r\"\ntext = \"\"\n\
                 [[file]]\npath = \"/p/q\"\ndirectory = true\nmode = 0o500";
@@ -678,9 +937,14 @@ fn a_file_that_a_description_says_two_things_of_is_refused() {
 
 #[test]
 fn a_description_makes_no_more_than_there_is_room_for() {
-    let sections: Vec<String> = (0..40).map(|at| format!("s{at} = [\"sm_90 x 1048576\"]")).collect();
+    let sections: Vec<String> = (0..40)
+        .map(|at| format!("s{at} = [\"sm_90 x 1048576\"]"))
+        .collect();
     refused(
-        &format!("[[file]]\npath = \"/x\"\nelf = {{ code_in = {{ {} }} }}", sections.join(", ")),
+        &format!(
+            "[[file]]\npath = \"/x\"\nelf = {{ code_in = {{ {} }} }}",
+            sections.join(", ")
+        ),
         &["file `/x`: elf: code: more than 1048576 entries"],
     );
     let names: Vec<String> = (0..199_000).map(|at| format!("\"{at}\"")).collect();
@@ -689,10 +953,16 @@ fn a_description_makes_no_more_than_there_is_room_for() {
         &format!("[[file]]\npath = \"/{{name}}{below}/x\"\neach = [{names}]\ntext = \"\""),
         &["more than 200000 files"],
     );
-    refused(&format!("[[file]]\npath = \"{}/x\"\ntext = \"\"", "/d".repeat(64)), &["has more than 64 parts"]);
+    refused(
+        &format!("[[file]]\npath = \"{}/x\"\ntext = \"\"", "/d".repeat(64)),
+        &["has more than 64 parts"],
+    );
     let many: Vec<String> = (0..70_000).map(|at| format!("\"v{at}\"")).collect();
     let many = many.join(",");
-    for elf in [format!("versions = [{many}]"), format!("imports = {{ \"libx.so\" = [{many}] }}")] {
+    for elf in [
+        format!("versions = [{many}]"),
+        format!("imports = {{ \"libx.so\" = [{many}] }}"),
+    ] {
         refused(
             &format!("[[file]]\npath = \"/x\"\nelf = {{ soname = \"x\", {elf} }}"),
             &["elf: versions and imports: more than 60000 names"],
@@ -700,7 +970,10 @@ fn a_description_makes_no_more_than_there_is_room_for() {
     }
     let many: Vec<String> = (0..70_000).map(|at| format!("s{at} = []")).collect();
     refused(
-        &format!("[[file]]\npath = \"/x\"\nelf = {{ code_in = {{ {} }} }}", many.join(", ")),
+        &format!(
+            "[[file]]\npath = \"/x\"\nelf = {{ code_in = {{ {} }} }}",
+            many.join(", ")
+        ),
         &["elf: code_in: more than 60000 sections"],
     );
     // The control: as much as is allowed.
@@ -724,27 +997,39 @@ fn each_loader_configuration_file_is_read_once() {
     // Sixty to the eighth would be more than anybody waits for.
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        sender.send(places(&doctor(&machine, &[("LD_LIBRARY_PATH", "/opt/b")]), "cache-stale"))
+        sender.send(places(
+            &doctor(&machine, &[("LD_LIBRARY_PATH", "/opt/b")]),
+            "cache-stale",
+        ))
     });
-    let found = receiver.recv_timeout(std::time::Duration::from_mins(1)).expect("it ends");
+    let found = receiver
+        .recv_timeout(std::time::Duration::from_mins(1))
+        .expect("it ends");
     assert_eq!(found[0], "/etc/ld.so.conf.d/0.conf:1");
 }
 
 #[test]
 fn files_of_an_interrupted_run_are_removed_by_the_next() {
     let scratch = tempfile::tempdir().unwrap();
-    let (temporary, good) = (scratch.path().join("temporary"), scratch.path().join("good.toml"));
+    let (temporary, good) = (
+        scratch.path().join("temporary"),
+        scratch.path().join("good.toml"),
+    );
     fs::create_dir(&temporary).unwrap();
     // So much that there is time to interrupt it.
     let names: Vec<String> = (0..100_000).map(|at| format!("\"{at}\"")).collect();
     let slow = scratch.path().join("slow.toml");
-    let text =
-        format!("about = \"x\"\n[[file]]\npath = \"/d/{{name}}\"\neach = [{}]\ntext = \"\"", names.join(","));
+    let text = format!(
+        "about = \"x\"\n[[file]]\npath = \"/d/{{name}}\"\neach = [{}]\ntext = \"\"",
+        names.join(",")
+    );
     fs::write(&slow, text).unwrap();
     fs::write(&good, "about = \"x\"").unwrap();
     let there = || -> BTreeSet<String> {
         let entries = fs::read_dir(&temporary).unwrap();
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+        entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
     };
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_cudarun"))
         .args(["--machine", slow.to_str().unwrap(), "list"])
@@ -783,7 +1068,12 @@ fn files_of_an_interrupted_run_are_removed_by_the_next() {
     let other = format!("cudarun-machine-00000000-1-{id}-aaaaaa");
     let (long, open) = (format!("{begin}-aaaaaaa"), format!("{begin}-bbbbbb"));
     let zero = format!("{before}-0-aaaaaa");
-    let others = [(&other, 0o700), (&long, 0o700), (&open, 0o755), (&zero, 0o700)];
+    let others = [
+        (&other, 0o700),
+        (&long, 0o700),
+        (&open, 0o755),
+        (&zero, 0o700),
+    ];
     for (name, mode) in others {
         make(&temporary.join(name), mode);
     }
@@ -801,10 +1091,16 @@ fn torch() -> Machine {
         program("python3.12", &["libc.so.6"], ""),
         link("/usr/bin/python3", "/opt/venv/bin/python3"),
         link("/opt/venv/bin/python3", "/usr/bin/python3.12"),
-        text("/opt/venv/pyvenv.cfg", "home = /usr/bin\nversion_info = 3.12.3\n"),
+        text(
+            "/opt/venv/pyvenv.cfg",
+            "home = /usr/bin\nversion_info = 3.12.3\n",
+        ),
         text(&format!("{SITE}/torch/__init__.py"), ""),
         text(&format!("{SITE}/torch/version.py"), "cuda = '12.4'\n"),
-        text(&format!("{SITE}/torch-2.5.1.dist-info/METADATA"), "Name: torch\nVersion: 2.5.1\n\n"),
+        text(
+            &format!("{SITE}/torch-2.5.1.dist-info/METADATA"),
+            "Name: torch\nVersion: 2.5.1\n\n",
+        ),
         elf(
             &format!("{SITE}/torch/lib/libtorch_cuda.so"),
             "soname = 'libtorch_cuda.so', needed = ['libcudnn.so.9'], rpath = '$ORIGIN/../../nvidia/cudnn/lib'",
@@ -817,32 +1113,61 @@ fn torch() -> Machine {
         ),
     ];
     let mut machine = healthy(&files.concat());
-    machine.env.insert("PATH".to_owned(), "/opt/venv/bin:/usr/bin".to_owned());
+    machine
+        .env
+        .insert("PATH".to_owned(), "/opt/venv/bin:/usr/bin".to_owned());
     machine
 }
 
 #[test]
 fn frameworks_are_examined_as_their_programs_would_be() {
     let machine = torch();
-    let examined = |path: &str| doctor(&machine, &[("LD_LIBRARY_PATH", path)])["programs"][0].clone();
+    let examined =
+        |path: &str| doctor(&machine, &[("LD_LIBRARY_PATH", path)])["programs"][0].clone();
     let mixed = examined("/opt/other");
     assert_eq!(mixed["command"], "python3 -c 'import torch'", "{mixed:#}");
-    assert!(mixed["uses"].as_array().unwrap().contains(&"cuDNN 9.10.2.21".into()), "{mixed:#}");
+    assert!(
+        mixed["uses"]
+            .as_array()
+            .unwrap()
+            .contains(&"cuDNN 9.10.2.21".into()),
+        "{mixed:#}"
+    );
     let fault = mixed["faults"][0].as_str().unwrap();
-    assert!(fault.starts_with("without cudarun: cuDNN: mixed: ") && fault.contains("/opt/other"), "{fault}");
-    assert_eq!(examined("")["faults"], Value::Array(Vec::new()), "the control");
+    assert!(
+        fault.starts_with("without cudarun: cuDNN: mixed: ") && fault.contains("/opt/other"),
+        "{fault}"
+    );
+    assert_eq!(
+        examined("")["faults"],
+        Value::Array(Vec::new()),
+        "the control"
+    );
     let page = Run::on(&machine, &["doctor"]).any_stdout().check();
     // It cannot be started there.
-    assert!(page.ends_with("next: cudarun explain python3 -c 'import torch'\n"), "{page}");
+    assert!(
+        page.ends_with("next: cudarun explain python3 -c 'import torch'\n"),
+        "{page}"
+    );
 }
 
 #[test]
 fn a_named_program_is_examined_alone() {
     let machine = torch();
-    let words = ["doctor", "--json", "--", "python3", "-c", "import torch; x = 1"];
+    let words = [
+        "doctor",
+        "--json",
+        "--",
+        "python3",
+        "-c",
+        "import torch; x = 1",
+    ];
     let named = Run::on(&machine, &words).json();
     assert_eq!(named["programs"].as_array().unwrap().len(), 1);
-    assert_eq!(named["programs"][0]["command"], "python3 -c 'import torch; x = 1'");
+    assert_eq!(
+        named["programs"][0]["command"],
+        "python3 -c 'import torch; x = 1'"
+    );
     let without = Run::on(&healthy(NODES), &["doctor"]).any_stdout().check();
     assert!(without.ends_with("next: cudarun list\n"), "{without}");
 }
@@ -850,8 +1175,14 @@ fn a_named_program_is_examined_alone() {
 #[test]
 fn a_shim_that_a_package_brings_is_not_to_be_removed() {
     let page = Run::on(&torch(), &["doctor", "-v"]).any_stdout().check();
-    assert!(page.contains("ctranslate2.libs"), "the control: it is listed\n{page}");
-    assert!(!page.contains("incomplete") && !page.contains("remove"), "{page}");
+    assert!(
+        page.contains("ctranslate2.libs"),
+        "the control: it is listed\n{page}"
+    );
+    assert!(
+        !page.contains("incomplete") && !page.contains("remove"),
+        "{page}"
+    );
 }
 
 /// The finding and the cause that `diagnose` reports for a message have one sentence.
@@ -864,14 +1195,36 @@ fn doctor_and_diagnose_use_the_same_sentence() {
     let no_driver = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.";
     for (machine, variable, finding, message) in [
         (not_loaded, ("A", ""), "driver-not-loaded", no_driver),
-        (closed, ("A", ""), "device-not-permitted", "open /dev/nvidiactl: Permission denied"),
-        (healthy(""), ("NVIDIA_VISIBLE_DEVICES", "void"), "container-without-gpus", no_gpu),
-        (healthy(NODES), ("CUDA_VISIBLE_DEVICES", ""), "gpus-hidden", no_gpu),
+        (
+            closed,
+            ("A", ""),
+            "device-not-permitted",
+            "open /dev/nvidiactl: Permission denied",
+        ),
+        (
+            healthy(""),
+            ("NVIDIA_VISIBLE_DEVICES", "void"),
+            "container-without-gpus",
+            no_gpu,
+        ),
+        (
+            healthy(NODES),
+            ("CUDA_VISIBLE_DEVICES", ""),
+            "gpus-hidden",
+            no_gpu,
+        ),
     ] {
         let found = doctor(&machine, &[variable]);
-        let finding = found["findings"].as_array().unwrap().iter().find(|one| one["code"] == finding);
+        let finding = found["findings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|one| one["code"] == finding);
         let words = ["diagnose", "--json", "--text", message];
-        let diagnosed = Run::on(&machine, &words).env(variable.0, variable.1).any_stderr().json();
+        let diagnosed = Run::on(&machine, &words)
+            .env(variable.0, variable.1)
+            .any_stderr()
+            .json();
         let cause = &diagnosed["causes"][0];
         assert_eq!(cause["certainty"], "is", "{diagnosed:#}");
         assert_eq!(cause["what"], finding.unwrap()["what"], "{message}");

@@ -26,12 +26,17 @@ fn findings(machine: &Machine, variables: &[(&str, &str)]) -> Vec<Value> {
     let (output, _) = run.output();
     let report: Value = serde_json::from_str(&output).unwrap();
     let all = report["findings"].as_array().unwrap().iter();
-    all.filter(|finding| finding["section"] != "cache").cloned().collect()
+    all.filter(|finding| finding["section"] != "cache")
+        .cloned()
+        .collect()
 }
 
 fn codes(machine: &Machine, variables: &[(&str, &str)]) -> Vec<String> {
     let found = findings(machine, variables);
-    found.iter().map(|finding| finding["code"].as_str().unwrap().to_owned()).collect()
+    found
+        .iter()
+        .map(|finding| finding["code"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
@@ -54,13 +59,28 @@ fn the_fabric_manager_has_the_version_of_the_driver() {
     let other = gpus(&[bridge(), manager("550.120-1")]);
     let found = findings(&other, &[]);
     assert_eq!(found.len(), 1, "{found:#?}");
-    assert_eq!((&found[0]["code"], &found[0]["severity"]), (&"fabric-manager".into(), &"error".into()));
+    assert_eq!(
+        (&found[0]["code"], &found[0]["severity"]),
+        (&"fabric-manager".into(), &"error".into())
+    );
     let what = "the fabric manager is version 550.120, but the kernel runs driver 550.127.05: CUDA fails with error 802";
     assert_eq!(found[0]["what"], what);
-    assert_eq!(codes(&other, &[("container", "podman")]), [""; 0], "a container does not show it");
-    assert_eq!(codes(&gpus(&[bridge(), manager("550.127.05-0ubuntu1")]), &[]), [""; 0], "the control");
+    assert_eq!(
+        codes(&other, &[("container", "podman")]),
+        [""; 0],
+        "a container does not show it"
+    );
+    assert_eq!(
+        codes(&gpus(&[bridge(), manager("550.127.05-0ubuntu1")]), &[]),
+        [""; 0],
+        "the control"
+    );
     assert_eq!(codes(&gpus(&[bridge()]), &[]), ["fabric-manager"]);
-    assert_eq!(codes(&gpus(&[switch("0x060400\n"), manager("550.120-1")]), &[]), [""; 0], "no NVSwitch");
+    assert_eq!(
+        codes(&gpus(&[switch("0x060400\n"), manager("550.120-1")]), &[]),
+        [""; 0],
+        "no NVSwitch"
+    );
 }
 
 #[test]
@@ -87,9 +107,16 @@ fn several_gpus_need_shared_memory() {
     };
     let small = mounted("size=65536k,inode64");
     assert_eq!(codes(&small, &[]), ["shared-memory-small"]);
-    assert_eq!(findings(&small, &[])[0]["what"], "/dev/shm holds only 64.0 MiB, too little for several GPUs");
+    assert_eq!(
+        findings(&small, &[])[0]["what"],
+        "/dev/shm holds only 64.0 MiB, too little for several GPUs"
+    );
     assert_eq!(codes(&mounted("size=1048576k"), &[]), [""; 0]);
-    assert_eq!(codes(&mounted("inode64"), &[]), [""; 0], "half of the memory");
+    assert_eq!(
+        codes(&mounted("inode64"), &[]),
+        [""; 0],
+        "half of the memory"
+    );
     fs::remove_file(small.real("/dev/nvidia1")).unwrap();
     assert_eq!(codes(&small, &[]), [""; 0], "one GPU needs none");
 }
@@ -100,10 +127,18 @@ fn a_container_in_wsl_needs_all_files_of_its_driver() {
     let wsl = |more: String| {
         let library = driver("/usr/lib/wsl/lib", "555.85");
         let path = text("/etc/ld.so.conf", "/usr/lib/wsl/lib\n");
-        machine(&[text("/dev/dxg", ""), library, path, text(&format!("{store}/libcuda.so.1.1"), "x"), more])
+        machine(&[
+            text("/dev/dxg", ""),
+            library,
+            path,
+            text(&format!("{store}/libcuda.so.1.1"), "x"),
+            more,
+        ])
     };
     let has = |machine: &Machine, variables: &[(&str, &str)]| {
-        codes(machine, variables).iter().any(|code| code == "wsl-memory-missing")
+        codes(machine, variables)
+            .iter()
+            .any(|code| code == "wsl-memory-missing")
     };
     let container = [("container", "docker")];
     assert!(has(&wsl(String::new()), &container));
@@ -111,24 +146,40 @@ fn a_container_in_wsl_needs_all_files_of_its_driver() {
         !has(&wsl(String::new()), &[]),
         "outside of a container, Windows provides the file where it is needed"
     );
-    assert!(!has(&wsl(text(&format!("{store}/libnvdxgdmal.so.1"), "x")), &container));
+    assert!(!has(
+        &wsl(text(&format!("{store}/libnvdxgdmal.so.1"), "x")),
+        &container
+    ));
 }
 
 #[test]
 fn empty_files_of_the_driver_are_an_error() {
-    let left =
-        |name: &str, content: &str| gpus(&[text(&format!("/usr/lib/x86_64-linux-gnu/{name}"), content)]);
+    let left = |name: &str, content: &str| {
+        gpus(&[text(&format!("/usr/lib/x86_64-linux-gnu/{name}"), content)])
+    };
     let found = findings(&left("libcuda.so.535.54.03", ""), &[]);
-    let found = found.iter().find(|finding| finding["code"] == "driver-file-empty").unwrap();
-    assert_eq!(found["evidence"][0]["at"], "/usr/lib/x86_64-linux-gnu/libcuda.so.535.54.03");
+    let found = found
+        .iter()
+        .find(|finding| finding["code"] == "driver-file-empty")
+        .unwrap();
+    assert_eq!(
+        found["evidence"][0]["at"],
+        "/usr/lib/x86_64-linux-gnu/libcuda.so.535.54.03"
+    );
     for (name, content) in [("libcuda.so.535.54.03", "a text"), ("libcufft.so.11", "")] {
-        assert!(!codes(&left(name, content), &[]).contains(&"driver-file-empty".to_owned()), "{name}");
+        assert!(
+            !codes(&left(name, content), &[]).contains(&"driver-file-empty".to_owned()),
+            "{name}"
+        );
     }
 }
 
 #[test]
 fn a_variable_names_one_toolkit() {
-    let machine = gpus(&[text("/opt/cuda/bin/ptxas", ""), link("/usr/local/cuda", "/opt/cuda")]);
+    let machine = gpus(&[
+        text("/opt/cuda/bin/ptxas", ""),
+        link("/usr/local/cuda", "/opt/cuda"),
+    ]);
     let code = |value: &str| codes(&machine, &[("CUDA_HOME", value)]);
     assert_eq!(code("/usr/local/cuda"), [""; 0]);
     assert_eq!(code(""), [""; 0]);
@@ -142,5 +193,8 @@ fn a_variable_names_one_toolkit() {
         assert_eq!(code(value), ["toolkit-malformed"], "{value}");
     }
     let found = findings(&machine, &[("CUDA_PATH", "/opt/cuda:")]);
-    assert_eq!(found[0]["what"], "CUDA_PATH is not the absolute path of one directory");
+    assert_eq!(
+        found[0]["what"],
+        "CUDA_PATH is not the absolute path of one directory"
+    );
 }

@@ -30,17 +30,28 @@ text = ""
 "#;
 
 fn file(path: &str, text: &str) -> String {
-    format!("\n[[file]]\npath = \"{path}\"\ntext = {}\n", serde_json::to_string(text).unwrap())
+    format!(
+        "\n[[file]]\npath = \"{path}\"\ntext = {}\n",
+        serde_json::to_string(text).unwrap()
+    )
 }
 
 /// The page, the same as JSON, and the file.
 fn all(begin: &str, env: &str, files: &str) -> [String; 3] {
     let scratch = tempfile::tempdir().unwrap();
-    let (machine, installation) =
-        (scratch.path().join("machine.toml"), scratch.path().join("installation.toml"));
+    let (machine, installation) = (
+        scratch.path().join("machine.toml"),
+        scratch.path().join("installation.toml"),
+    );
     fs::write(&machine, begin.replace("MORE", env) + files).unwrap();
     let machine = ["--machine", machine.to_str().unwrap()];
-    let said = |more: &[&str]| Run::new([&machine, more].concat()).any_stderr().any_stdout().output().0;
+    let said = |more: &[&str]| {
+        Run::new([&machine, more].concat())
+            .any_stderr()
+            .any_stdout()
+            .output()
+            .0
+    };
     let (page, json) = (said(&["doctor", "-v"]), said(&["doctor", "--json"]));
     said(&["doctor", "--save", installation.to_str().unwrap()]);
     [page, json, fs::read_to_string(&installation).unwrap()]
@@ -69,7 +80,8 @@ export PW=LEAK
         file("/home/user/.config/fish/config.fish", fish),
         file("/home/user/work/.vscode/settings.json", code),
     ];
-    let kept = ["one", "two", "three", "four", "five", "six", "seven"].map(|name| format!("/kept/{name}"));
+    let kept =
+        ["one", "two", "three", "four", "five", "six", "seven"].map(|name| format!("/kept/{name}"));
     let env = format!("LD_LIBRARY_PATH = \"{}\"", kept.join(":"));
     let [page, json, saved] = all(BEGIN, &env, &files.concat());
     for said in [&page, &json, &saved] {
@@ -77,21 +89,32 @@ export PW=LEAK
         assert!(!said.contains("./run"), "{said}");
     }
     for number in [1, 2, 3, 4, 5, 6] {
-        assert!(page.contains(&format!("~/.bashrc:{number}\n")), "{number}: {page}");
+        assert!(
+            page.contains(&format!("~/.bashrc:{number}\n")),
+            "{number}: {page}"
+        );
     }
-    let lines =
-        ["one", "two", "three", "four", "five"].map(|name| format!("LD_LIBRARY_PATH=/kept/{name}\\n"));
+    let lines = ["one", "two", "three", "four", "five"]
+        .map(|name| format!("LD_LIBRARY_PATH=/kept/{name}\\n"));
     let bashrc = format!("text = \"{}LD_LIBRARY_PATH=\\n\"", lines.concat());
     assert!(saved.contains(&bashrc), "{bashrc}: {saved}");
     // The file leads to the same elements and findings.
     let installation = tempfile::NamedTempFile::new().unwrap();
     fs::write(installation.path(), &saved).unwrap();
-    let again = ["--machine", installation.path().to_str().unwrap(), "doctor", "--json"];
+    let again = [
+        "--machine",
+        installation.path().to_str().unwrap(),
+        "doctor",
+        "--json",
+    ];
     let again = Run::new(again).any_stderr().any_stdout().output().0;
     let start_up = |json: &str| -> (Value, Value) {
         let page: Value = serde_json::from_str(json).unwrap();
         let findings = page["findings"].as_array().unwrap().iter();
-        let found = findings.filter(|finding| finding["section"] == "start-up").cloned().collect();
+        let found = findings
+            .filter(|finding| finding["section"] == "start-up")
+            .cloned()
+            .collect();
         (page["elements"].clone(), found)
     };
     assert_eq!(start_up(&json), start_up(&again));
@@ -100,7 +123,10 @@ export PW=LEAK
 #[test]
 fn a_file_that_speaks_of_prepend_path_is_no_module() {
     let text = "# prepend-path\nappend_path() { :; }\nexport DB_PWD=LEAK\nLD_LIBRARY_PATH=/kept\n";
-    let kept = saved("LD_LIBRARY_PATH = \"/kept\"", &file("/home/user/.bashrc", text));
+    let kept = saved(
+        "LD_LIBRARY_PATH = \"/kept\"",
+        &file("/home/user/.bashrc", text),
+    );
     assert!(kept.contains("\\nLD_LIBRARY_PATH=/kept\\n"), "{kept}");
 }
 
@@ -110,8 +136,15 @@ fn only_the_paths_of_a_module_file_are_saved() {
         prepend-path LD_LIBRARY_PATH $root/lib ;# LEAK\nputs LEAK\n";
     let lua = "local pw = \"LEAK\"\nsetenv(\"DB_PWD\", \"LEAK\")\nprepend_path(\"LD_LIBRARY_PATH\", \"/opt/nccl/lib\")\n";
     let env = "MODULEPATH = \"/modules\"\n_LMFILES_ = \"/modules/cudnn/9:/modules/nccl/2.lua\"";
-    let kept = saved(env, &(file("/modules/cudnn/9", tcl) + &file("/modules/nccl/2.lua", lua)));
-    for word in ["/opt/cudnn/lib", "setenv CUDNN_ROOT {/opt/cudnn}", "/opt/nccl/lib"] {
+    let kept = saved(
+        env,
+        &(file("/modules/cudnn/9", tcl) + &file("/modules/nccl/2.lua", lua)),
+    );
+    for word in [
+        "/opt/cudnn/lib",
+        "setenv CUDNN_ROOT {/opt/cudnn}",
+        "/opt/nccl/lib",
+    ] {
         assert!(kept.contains(word), "{word}: {kept}");
     }
 }
@@ -132,7 +165,10 @@ fn values_of_variables_in_settings_are_not_kept_however_they_are_written() {
     ];
     for case in cases {
         let text = format!("{case}\n[requires]\ndriver = \">=550\"\n");
-        for path in ["/home/user/work/.cudarun.toml", "/home/user/.config/cudarun/config.toml"] {
+        for path in [
+            "/home/user/work/.cudarun.toml",
+            "/home/user/.config/cudarun/config.toml",
+        ] {
             let kept = saved("", &file(path, &text));
             let is_toml = !case.starts_with("[env\n");
             assert_eq!(kept.contains(">=550"), is_toml, "{case}: {kept}");
@@ -154,10 +190,12 @@ fn only_relevant_variables_are_saved() {
 fn comments_and_names_of_other_users_are_not_saved() {
     let nccl = "\n[[file]]\npath = \"/nfs/users/LEAK/lib/libnccl.so.2\"\nelf = { soname = \"libnccl.so.2\", \
         needed = [\"/nfs/users/LEAK/libx.so\"], constants = [\"NCCL version 2.20.5+cuda12.4\"] }\n";
-    let card =
-        "Model: \t\t NVIDIA H200\nBus Location: \t 0000:00:06.0\nDevice Minor: \t 0\nSerial: \t LEAK\n";
+    let card = "Model: \t\t NVIDIA H200\nBus Location: \t 0000:00:06.0\nDevice Minor: \t 0\nSerial: \t LEAK\n";
     let files = [
-        file("/etc/ld.so.conf", "# LEAK\n/opt/kept # LEAK\ninclude /etc/ld.so.conf.d/*.conf\n"),
+        file(
+            "/etc/ld.so.conf",
+            "# LEAK\n/opt/kept # LEAK\ninclude /etc/ld.so.conf.d/*.conf\n",
+        ),
         file("/etc/ld.so.conf.d/x.conf", "# LEAK\n/opt/more\n"),
         file("/etc/ld.so.preload", "# LEAK\n/opt/preload.so\n"),
         file("/proc/driver/nvidia/gpus/0000:00:06.0/information", card),
@@ -165,9 +203,20 @@ fn comments_and_names_of_other_users_are_not_saved() {
         nccl.to_owned(),
     ];
     let begin = BEGIN.replace("/home/user", "/nfs/users/me");
-    let [_, _, kept] = all(&begin, "LD_LIBRARY_PATH = \"/nfs/users/LEAK/lib\"", &files.concat());
+    let [_, _, kept] = all(
+        &begin,
+        "LD_LIBRARY_PATH = \"/nfs/users/LEAK/lib\"",
+        &files.concat(),
+    );
     assert!(!kept.contains(WORD), "{kept}");
-    for word in ["/opt/kept", "/opt/more", "/opt/preload.so", "NVIDIA H200", "libx.so", "Device Minor"] {
+    for word in [
+        "/opt/kept",
+        "/opt/more",
+        "/opt/preload.so",
+        "NVIDIA H200",
+        "libx.so",
+        "Device Minor",
+    ] {
         assert!(kept.contains(word), "{word}: {kept}");
     }
 }
@@ -176,7 +225,10 @@ fn comments_and_names_of_other_users_are_not_saved() {
 fn a_home_that_contains_all_homes_changes_no_path() {
     let begin = BEGIN.replace("HOME = \"/home/user\"", "HOME = \"/home\"");
     let [_, _, kept] = all(&begin, "LD_LIBRARY_PATH = \"/home/LEAK/lib\"", "");
-    assert!(!kept.contains(WORD) && !kept.contains("/home/user/user"), "{kept}");
+    assert!(
+        !kept.contains(WORD) && !kept.contains("/home/user/user"),
+        "{kept}"
+    );
     assert!(kept.contains("\"HOME\" = \"/home\""), "{kept}");
 }
 
@@ -188,12 +240,25 @@ fn a_start_that_can_go_on_reports_no_error() {
         let of_project = ["lock-fault", "not-allowed"];
         let findings = value["findings"].as_array().unwrap().iter();
         let found = findings.filter(|it| of_project.iter().any(|code| it["code"] == *code));
-        found.map(|it| format!("{} {}", it["severity"], it["code"]).replace('"', "")).collect::<Vec<_>>()
+        found
+            .map(|it| format!("{} {}", it["severity"], it["code"]).replace('"', ""))
+            .collect::<Vec<_>>()
     };
     let none: [&str; 0] = [];
     assert_eq!(findings("", "locked = false\n"), none);
     assert_eq!(findings("CUDARUN_LOCKED = \"no\"", "locked = true\n"), none);
-    assert_eq!(findings("", "locked = true\n"), ["error lock-fault"], "the control");
-    assert_eq!(findings("", "[program.foo.env]\nA = \"1\"\n"), ["warning not-allowed"]);
-    assert_eq!(findings("", "[env]\nA = \"1\"\n"), ["error not-allowed"], "the control");
+    assert_eq!(
+        findings("", "locked = true\n"),
+        ["error lock-fault"],
+        "the control"
+    );
+    assert_eq!(
+        findings("", "[program.foo.env]\nA = \"1\"\n"),
+        ["warning not-allowed"]
+    );
+    assert_eq!(
+        findings("", "[env]\nA = \"1\"\n"),
+        ["error not-allowed"],
+        "the control"
+    );
 }

@@ -37,9 +37,12 @@ fn root() -> &'static Path {
 }
 
 fn documents() -> Vec<PathBuf> {
-    let listed = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
-    let mut documents: Vec<PathBuf> =
-        listed.filter(|path| path.extension().is_some_and(|it| it == "md")).collect();
+    let listed = fs::read_dir(root().join("docs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut documents: Vec<PathBuf> = listed
+        .filter(|path| path.extension().is_some_and(|it| it == "md"))
+        .collect();
     documents.extend(["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(|name| root().join(name)));
     documents.sort();
     documents
@@ -48,13 +51,20 @@ fn documents() -> Vec<PathBuf> {
 /// The blocks of one document whose language is one of commands.
 fn blocks(path: &Path) -> Vec<Block> {
     let text = fs::read_to_string(path).unwrap();
-    let name = path.strip_prefix(root()).unwrap_or(path).display().to_string();
+    let name = path
+        .strip_prefix(root())
+        .unwrap_or(path)
+        .display()
+        .to_string();
     let mut blocks = Vec::new();
     let mut mark = None;
     let mut lines = text.lines().enumerate();
     while let Some((index, line)) = lines.next() {
         let line = line.trim();
-        if let Some(comment) = line.strip_prefix("<!--").and_then(|rest| rest.strip_suffix("-->")) {
+        if let Some(comment) = line
+            .strip_prefix("<!--")
+            .and_then(|rest| rest.strip_suffix("-->"))
+        {
             mark = Some(comment.trim().to_owned());
         } else if let Some(language) = line.strip_prefix("```") {
             let inside = lines.by_ref().take_while(|(_, line)| line.trim() != "```");
@@ -87,9 +97,14 @@ fn every_block_of_commands_is_run_or_needs_a_gpu() {
         };
         let words: Vec<&str> = mark.split_whitespace().collect();
         if mark.contains(" as ") {
-            let known = named.entry(mark.clone()).or_insert_with(|| (place.clone(), block.lines.clone()));
+            let known = named
+                .entry(mark.clone())
+                .or_insert_with(|| (place.clone(), block.lines.clone()));
             if known.1 != block.lines {
-                faults.push(format!("{place}: is not what {} says under the same name", known.0));
+                faults.push(format!(
+                    "{place}: is not what {} says under the same name",
+                    known.0
+                ));
             }
         }
         kinds.insert(words.iter().take(2).copied().collect::<Vec<_>>().join(" "));
@@ -114,17 +129,34 @@ fn is_run_by(block: &Block, script: &str, rest: &[&str]) -> Option<String> {
         return Some(format!("there is no {script}"));
     };
     // `.ci/run` is made of other scripts.
-    let parts: Vec<&str> = text.split_whitespace().filter(|word| word.starts_with(".ci/")).collect();
-    let parts = parts.into_iter().filter_map(|part| fs::read_to_string(root().join(part)).ok());
+    let parts: Vec<&str> = text
+        .split_whitespace()
+        .filter(|word| word.starts_with(".ci/"))
+        .collect();
+    let parts = parts
+        .into_iter()
+        .filter_map(|part| fs::read_to_string(root().join(part)).ok());
     let parts = parts.collect::<String>();
     text.push_str(&parts);
     match rest {
         ["as", name] if !text.contains(name) => Some(format!("{script} does not know `{name}`")),
         ["as", _] => None,
-        [] if block.place.split(':').next().is_some_and(|document| text.contains(document)) => None,
+        [] if block
+            .place
+            .split(':')
+            .next()
+            .is_some_and(|document| text.contains(document)) =>
+        {
+            None
+        }
         [] => {
-            let commands = block.lines.iter().map(|line| line.split(" #").next().unwrap_or_default().trim());
-            let unknown = commands.filter(|command| !command.is_empty()).find(|it| !text.contains(it));
+            let commands = block
+                .lines
+                .iter()
+                .map(|line| line.split(" #").next().unwrap_or_default().trim());
+            let unknown = commands
+                .filter(|command| !command.is_empty())
+                .find(|it| !text.contains(it));
             unknown.map(|command| format!("{script} does not run `{command}`"))
         }
         _ => Some(format!("`{}` is no mark", rest.join(" "))),
@@ -143,10 +175,18 @@ struct Place {
 impl Place {
     fn on(machine: &str) -> Place {
         let machine = Machine::load(machine);
-        let prologue = format!("cudarun() {{ '{CUDARUN}' --root '{}' \"$@\"; }}\n", machine.root().display());
+        let prologue = format!(
+            "cudarun() {{ '{CUDARUN}' --root '{}' \"$@\"; }}\n",
+            machine.root().display()
+        );
         let mut env = vec![("HOME".to_owned(), "/home/user".to_owned())];
         env.extend(machine.env.clone());
-        Place { directory: machine.root().to_owned(), prologue, env, _keeps: (Some(machine), None) }
+        Place {
+            directory: machine.root().to_owned(),
+            prologue,
+            env,
+            _keeps: (Some(machine), None),
+        }
     }
 
     /// A home with a project in it, cuDNN where the loader finds it, and wheels that the user's settings name.
@@ -154,13 +194,22 @@ impl Place {
         let workshop = Workshop::new();
         let wheels = Wheelhouse::new(&[cudart()]);
         let from = wheels.path("wheels");
-        let settings = format!("[fetch]\nwhen = \"always\"\nfrom = [\"{}\"]\n", from.display());
+        let settings = format!(
+            "[fetch]\nwhen = \"always\"\nfrom = [\"{}\"]\n",
+            from.display()
+        );
         workshop.write("home/.config/cudarun/config.toml", &settings);
         let train = "import ctypes\nctypes.CDLL('libcudnn.so.9')\n";
         workshop.write("home/project/train.py", train);
-        workshop
-            .write("home/project/.cudarun.toml", "[requires]\ncudnn = \">=9.1\"\n\n[env]\nFOO = \"bar\"\n");
-        std::os::unix::fs::symlink(root().join("examples"), workshop.path("home/project/examples")).unwrap();
+        workshop.write(
+            "home/project/.cudarun.toml",
+            "[requires]\ncudnn = \">=9.1\"\n\n[env]\nFOO = \"bar\"\n",
+        );
+        std::os::unix::fs::symlink(
+            root().join("examples"),
+            workshop.path("home/project/examples"),
+        )
+        .unwrap();
         let (home, bin) = (workshop.path("home"), workshop.path("bin"));
         fs::create_dir_all(&bin).unwrap();
         std::os::unix::fs::symlink(CUDARUN, bin.join("cudarun")).unwrap();
@@ -168,20 +217,40 @@ impl Place {
             ("HOME".to_owned(), home.display().to_string()),
             ("LD_LIBRARY_PATH".to_owned(), WORLD.library_path(&["new"])),
             ("BIN".to_owned(), bin.display().to_string()),
-            ("CUDARUN_TEST_WHEELS".to_owned(), wheels.path("table.toml").display().to_string()),
+            (
+                "CUDARUN_TEST_WHEELS".to_owned(),
+                wheels.path("table.toml").display().to_string(),
+            ),
         ];
         let prologue = "PATH=$BIN:$PATH\ncudarun -q allow\n".to_owned();
-        Place { directory: home.join("project"), prologue, env, _keeps: (None, Some((workshop, wheels))) }
+        Place {
+            directory: home.join("project"),
+            prologue,
+            env,
+            _keeps: (None, Some((workshop, wheels))),
+        }
     }
 
     fn run(&self, script: &str) -> (bool, String) {
         let mut command = Command::new("bash");
-        command.args(["-eu", "-o", "pipefail", "-c", &format!("{}{{ {script}\n}} 2>&1", self.prologue)]);
-        command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").envs(self.env.iter().cloned());
+        command.args([
+            "-eu",
+            "-o",
+            "pipefail",
+            "-c",
+            &format!("{}{{ {script}\n}} 2>&1", self.prologue),
+        ]);
+        command
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .envs(self.env.iter().cloned());
         let output = command.current_dir(&self.directory).output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr);
         let said = format!("{}{told}", String::from_utf8_lossy(&output.stdout));
-        (output.status.success(), without_root(&said, &self.directory))
+        (
+            output.status.success(),
+            without_root(&said, &self.directory),
+        )
     }
 }
 
@@ -216,7 +285,9 @@ fn transcript(block: &Block, place: &Place) -> Option<String> {
 fn is_like(expected: &[&str], said: &[&str]) -> bool {
     match (expected, said) {
         ([], []) => true,
-        (["…", rest @ ..], _) => is_like(rest, said) || !said.is_empty() && is_like(expected, &said[1..]),
+        (["…", rest @ ..], _) => {
+            is_like(rest, said) || !said.is_empty() && is_like(expected, &said[1..])
+        }
         ([line, rest @ ..], [first, others @ ..]) => {
             let same = match line.strip_suffix('…') {
                 Some(beginning) => first.starts_with(beginning.trim_end()),
@@ -232,7 +303,9 @@ fn is_like(expected: &[&str], said: &[&str]) -> bool {
 fn a_transcript_that_lies_is_found() {
     assert!(is_like(&["a", "…", "d"], &["a", "b", "c", "d"]));
     assert!(is_like(&["a b…", "…"], &["a b c"]));
-    assert!(!is_like(&["a"], &["b"]) && !is_like(&["a"], &["a", "b"]) && !is_like(&["a", "b"], &["a"]));
+    assert!(
+        !is_like(&["a"], &["b"]) && !is_like(&["a"], &["a", "b"]) && !is_like(&["a", "b"], &["a"])
+    );
     let block = |language: &str, lines: &[&str]| Block {
         place: String::new(),
         language: language.to_owned(),
@@ -243,5 +316,11 @@ fn a_transcript_that_lies_is_found() {
     assert!(commands(&block("sh", &["cudarun -q true", "cudarun false"]), &place).is_some());
     assert!(commands(&block("sh", &["cudarun true  # fine"]), &place).is_none());
     assert!(transcript(&block("console", &["$ cudarun echo a", "b"]), &place).is_some());
-    assert!(transcript(&block("console", &["$ export A=a", "$ cudarun printenv A", "a"]), &place).is_none());
+    assert!(
+        transcript(
+            &block("console", &["$ export A=a", "$ cudarun printenv A", "a"]),
+            &place
+        )
+        .is_none()
+    );
 }

@@ -19,7 +19,10 @@ fn read(name: &str) -> String {
 #[test]
 fn the_newest_entry_of_the_changelog_is_this_version() {
     let changelog = read("CHANGELOG.md");
-    let newest = changelog.lines().find_map(|line| line.strip_prefix("## ")).unwrap();
+    let newest = changelog
+        .lines()
+        .find_map(|line| line.strip_prefix("## "))
+        .unwrap();
     assert!(newest.starts_with(env!("CARGO_PKG_VERSION")), "{newest}");
 }
 
@@ -61,26 +64,47 @@ fn every_source_is_documented_once_and_no_other() {
     let (mut documented, mut known) = (rows_below("Sources"), sources.clone());
     documented.sort_unstable();
     known.sort_unstable();
-    assert_eq!(documented, known, "docs/sources.md has one row for each row of SOURCES");
+    assert_eq!(
+        documented, known,
+        "docs/sources.md has one row for each row of SOURCES"
+    );
 }
 
 /// An installation has the first origin that applies, so the order is part of the meaning.
 #[test]
 fn every_origin_is_documented_in_the_order_that_counts() {
     let origins = variants("src/inventory/model.rs", "pub enum Origin {");
-    assert!(origins.len() >= 12 && origins.contains(&"toolkit".to_owned()), "{origins:?}");
-    assert_eq!(rows_below("Origins"), origins, "docs/sources.md has one row for each variant of Origin");
+    assert!(
+        origins.len() >= 12 && origins.contains(&"toolkit".to_owned()),
+        "{origins:?}"
+    );
+    assert_eq!(
+        rows_below("Origins"),
+        origins,
+        "docs/sources.md has one row for each variant of Origin"
+    );
 }
 
 /// `tests/gpu/row.sh` prints the rows of docs/gpu-results.md through this script.
 #[test]
 fn gpu_results_have_one_short_line_for_each_row() {
     let page = read("docs/gpu-results.md");
-    assert!(page.len() <= 13_000, "docs/gpu-results.md has {} bytes", page.len());
-    let rows: String =
-        page.lines().filter(|line| line.starts_with("| ok |")).map(|row| format!("{row}\n")).collect();
+    assert!(
+        page.len() <= 13_000,
+        "docs/gpu-results.md has {} bytes",
+        page.len()
+    );
+    let rows: String = page
+        .lines()
+        .filter(|line| line.starts_with("| ok |"))
+        .map(|row| format!("{row}\n"))
+        .collect();
     assert!(rows.lines().count() >= 84, "{} rows", rows.lines().count());
-    assert_eq!(shortened(&rows), rows, "tests/gpu/short.sed shortens a row of docs/gpu-results.md further");
+    assert_eq!(
+        shortened(&rows),
+        rows,
+        "tests/gpu/short.sed shortens a row of docs/gpu-results.md further"
+    );
     let long = "| ok | torch | LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu | status 1; mixed: cudnn from nvidia/cudnn/lib and \
                 /usr/lib/x86_64-linux-gnu | 3 files: a.so b.so from nvidia/cu13/lib; c.so from /usr/local/nvidia/lib64 |\n";
     let short = "| ok | torch | LD_LIBRARY_PATH=DEBIAN | status 1; mixed cudnn | 3 files |\n";
@@ -92,9 +116,18 @@ fn shortened(rows: &str) -> String {
     let file = directory.path().join("rows");
     fs::write(&file, rows).unwrap();
     let mut sed = Command::new("sed");
-    sed.args(["-E", "-f", "tests/gpu/short.sed"]).arg(file).env("LC_ALL", "C.UTF-8");
-    let output = sed.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    sed.args(["-E", "-f", "tests/gpu/short.sed"])
+        .arg(file)
+        .env("LC_ALL", "C.UTF-8");
+    let output = sed
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -107,7 +140,12 @@ fn the_json_that_is_printed_is_documented() {
     let site = "/opt/venv/lib/python3.12/site-packages";
     fs::remove_file(torn.real(&format!("{site}/nvidia/cudnn/lib/libcudnn_cnn.so.9"))).unwrap();
     let program = ["--json", "python3", "/home/user/train.py"];
-    let in_view = ["--json", "--pin-mode=view", "python3", "/home/user/train.py"];
+    let in_view = [
+        "--json",
+        "--pin-mode=view",
+        "python3",
+        "/home/user/train.py",
+    ];
     let predicted = ["--json", "--predict", "python3", "/home/user/train.py"];
     let mut undocumented = BTreeSet::new();
     for (machine, verb, arguments, status) in [
@@ -123,27 +161,56 @@ fn the_json_that_is_printed_is_documented() {
         (&container, "doctor", &["--json"], 1),
     ] {
         let words = [&[verb], arguments].concat();
-        let run = Run::on(machine, &words).env("LD_LIBRARY_PATH", ":/usr/local/cuda/compat").status(status);
+        let run = Run::on(machine, &words)
+            .env("LD_LIBRARY_PATH", ":/usr/local/cuda/compat")
+            .status(status);
         collect(&run.any_stderr().json(), &documented, &mut undocumented);
     }
-    let set = Run::on(&container, &["explain", "--json", "true"]).env("CUDARUN_REQUIRE", "driver>=1; gpu>=1");
-    collect(&set.any_stderr().status(2).json(), &documented, &mut undocumented);
+    let set = Run::on(&container, &["explain", "--json", "true"])
+        .env("CUDARUN_REQUIRE", "driver>=1; gpu>=1");
+    collect(
+        &set.any_stderr().status(2).json(),
+        &documented,
+        &mut undocumented,
+    );
     let verified = Run::new(["verify", "--json", "/bin/true"]).json();
     collect(&verified, &documented, &mut undocumented);
     let house = Wheelhouse::new(&[cudart()]);
     let app = app("needs-cudart");
     let missing = house.run(&["explain", "--json", &app]).status(1).json();
-    assert_eq!(missing["to_fetch"][0]["distribution"], "nvidia-cuda-runtime-cu12", "{missing:#}");
+    assert_eq!(
+        missing["to_fetch"][0]["distribution"], "nvidia-cuda-runtime-cu12",
+        "{missing:#}"
+    );
     collect(&missing, &documented, &mut undocumented);
-    collect(&house.run(&["fetch", "--dry-run", "--json", &app]).json(), &documented, &mut undocumented);
+    collect(
+        &house.run(&["fetch", "--dry-run", "--json", &app]).json(),
+        &documented,
+        &mut undocumented,
+    );
     house.fetch(&[&app]).any_stderr().check();
-    collect(&house.run(&["fetch", "list", "--json"]).json(), &documented, &mut undocumented);
+    collect(
+        &house.run(&["fetch", "list", "--json"]).json(),
+        &documented,
+        &mut undocumented,
+    );
     let directory = tempfile::tempdir().unwrap();
     let report = directory.path().join("report");
-    Run::new(["trace", "--json", "--all", "-o", report.to_str().unwrap(), "/bin/true"]).check();
+    Run::new([
+        "trace",
+        "--json",
+        "--all",
+        "-o",
+        report.to_str().unwrap(),
+        "/bin/true",
+    ])
+    .check();
     let traced: Value = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
     collect(&traced, &documented, &mut undocumented);
-    assert!(undocumented.is_empty(), "not in docs/json.md: {undocumented:?}");
+    assert!(
+        undocumented.is_empty(),
+        "not in docs/json.md: {undocumented:?}"
+    );
 }
 
 /// The keys that are not documented; those of variables and of sections of code are names.
@@ -159,7 +226,9 @@ fn collect(value: &Value, documented: &str, undocumented: &mut BTreeSet<String>)
                 }
             }
         }
-        Value::Array(values) => values.iter().for_each(|value| collect(value, documented, undocumented)),
+        Value::Array(values) => values
+            .iter()
+            .for_each(|value| collect(value, documented, undocumented)),
         _ => {}
     }
 }
@@ -170,16 +239,30 @@ fn variants(file: &str, start: &str) -> Vec<String> {
     let (_, variants) = source.split_once(start).unwrap();
     let (variants, _) = variants.split_once("\n}").unwrap();
     // Fields on lines of their own are indented further.
-    let is_variant = |line: &&str| line.starts_with("    ") && line.as_bytes()[4].is_ascii_uppercase();
+    let is_variant =
+        |line: &&str| line.starts_with("    ") && line.as_bytes()[4].is_ascii_uppercase();
     let kebab = |line: &str| {
-        let name: String = line.trim().chars().take_while(char::is_ascii_alphanumeric).collect();
+        let name: String = line
+            .trim()
+            .chars()
+            .take_while(char::is_ascii_alphanumeric)
+            .collect();
         let letters = name.chars().enumerate().map(|(index, letter)| {
-            let dash = if index > 0 && letter.is_ascii_uppercase() { "-" } else { "" };
+            let dash = if index > 0 && letter.is_ascii_uppercase() {
+                "-"
+            } else {
+                ""
+            };
             format!("{dash}{}", letter.to_ascii_lowercase())
         });
         letters.collect::<String>()
     };
-    variants.lines().filter(|line| line.len() > 4).filter(is_variant).map(kebab).collect()
+    variants
+        .lines()
+        .filter(|line| line.len() > 4)
+        .filter(is_variant)
+        .map(kebab)
+        .collect()
 }
 
 #[test]
@@ -192,10 +275,18 @@ fn every_finding_is_explained_and_nothing_else() {
     let documented: BTreeSet<&str> = cells.split('`').skip(1).step_by(2).collect();
     let all = read("src/doctor/finding.rs");
     let of_installations = read("src/doctor/libraries.rs");
-    let parts = [all.split_once("\nfindings! {"), of_installations.split_once("let (severity, code)")];
-    let names: BTreeSet<&str> =
-        parts.into_iter().flat_map(|part| part.unwrap().1.split('"').skip(1).step_by(2)).collect();
-    assert!(names.len() > 40 && names.contains("driver-mismatch"), "{names:?}");
+    let parts = [
+        all.split_once("\nfindings! {"),
+        of_installations.split_once("let (severity, code)"),
+    ];
+    let names: BTreeSet<&str> = parts
+        .into_iter()
+        .flat_map(|part| part.unwrap().1.split('"').skip(1).step_by(2))
+        .collect();
+    assert!(
+        names.len() > 40 && names.contains("driver-mismatch"),
+        "{names:?}"
+    );
     assert_eq!(documented, names);
 }
 
@@ -203,9 +294,15 @@ fn every_finding_is_explained_and_nothing_else() {
 fn every_cause_is_explained() {
     let document = read("docs/proof.md");
     let names = variants("src/verify/cause.rs", "pub enum CauseKind {");
-    assert!(names.len() > 20 && names.contains(&"sublibrary-missing".to_owned()), "{names:?}");
+    assert!(
+        names.len() > 20 && names.contains(&"sublibrary-missing".to_owned()),
+        "{names:?}"
+    );
     for name in names {
-        assert!(document.contains(&format!("`{name}`")), "docs/proof.md lacks {name}");
+        assert!(
+            document.contains(&format!("`{name}`")),
+            "docs/proof.md lacks {name}"
+        );
     }
 }
 
@@ -215,7 +312,10 @@ fn the_architecture_names_every_file_and_room() {
     for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         if name != "ARCHITECTURE.md" {
-            assert!(architecture.contains(&format!("`{name}")), "{name} is not in src/ARCHITECTURE.md");
+            assert!(
+                architecture.contains(&format!("`{name}")),
+                "{name} is not in src/ARCHITECTURE.md"
+            );
         }
     }
 }

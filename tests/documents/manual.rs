@@ -16,7 +16,10 @@ fn the_manual_page_is_what_the_command_line_says() {
     } else {
         let is_same = fs::read_to_string(&file).unwrap_or_default() == page;
         let refresh = "CUDARUN_SNAPSHOTS=overwrite cargo test --locked the_manual_page";
-        assert!(is_same, "docs/cudarun.1 is of another command line; this writes it anew:\n    {refresh}");
+        assert!(
+            is_same,
+            "docs/cudarun.1 is of another command line; this writes it anew:\n    {refresh}"
+        );
     }
 }
 
@@ -25,10 +28,16 @@ fn the_manual_page_is_what_the_command_line_says() {
 fn the_manual_page_has_every_verb_and_option() {
     let page = page();
     for verb in cudarun::cli::VERBS {
-        assert!(page.contains(&format!(".SS \"cudarun {verb}\"\n")), "{verb}");
+        assert!(
+            page.contains(&format!(".SS \"cudarun {verb}\"\n")),
+            "{verb}"
+        );
     }
     for option in ["also", "pin\\-mode", "verify", "as\\-is", "save", "revoke"] {
-        assert!(page.contains(&format!("\\fB\\-\\-{option}\\fR")), "{option}");
+        assert!(
+            page.contains(&format!("\\fB\\-\\-{option}\\fR")),
+            "{option}"
+        );
     }
     assert!(page.is_ascii());
 }
@@ -39,8 +48,14 @@ const FILES: &[(&str, &str)] = &[
         "Views, proofs and what was read of files (`$XDG_CACHE_HOME/cudarun` where that is set). It can be deleted \
          when nothing that was started with cudarun is running.",
     ),
-    (".cudarun.toml", "The requirements of a project: the nearest file, from the current directory upward."),
-    (".cudarun.lock", "The set that `cudarun record` has written, for `--locked`."),
+    (
+        ".cudarun.toml",
+        "The requirements of a project: the nearest file, from the current directory upward.",
+    ),
+    (
+        ".cudarun.lock",
+        "The set that `cudarun record` has written, for `--locked`.",
+    ),
     (
         "~/.config/cudarun/config.toml",
         "The user's settings (`$XDG_CONFIG_HOME/cudarun/config.toml` where that is set).",
@@ -49,14 +64,20 @@ const FILES: &[(&str, &str)] = &[
         "~/.local/share/cudarun/store",
         "The wheels of `cudarun fetch` (`$XDG_DATA_HOME/cudarun/store` where that is set).",
     ),
-    ("~/.config/cudarun/allowed", "The files that `cudarun allow` has allowed."),
+    (
+        "~/.config/cudarun/allowed",
+        "The files that `cudarun allow` has allowed.",
+    ),
     ("/etc/cudarun/config.toml", "Settings for all users."),
 ];
 
 /// Beside those that say what an option would.
 const VARIABLES: &[(&str, &str)] = &[
     ("CUDARUN_HOOK", "`off` switches the shell's hook off"),
-    ("CUDARUN_VIEW", "the directory of links to the pinned libraries, in modes audit, view and preload"),
+    (
+        "CUDARUN_VIEW",
+        "the directory of links to the pinned libraries, in modes audit, view and preload",
+    ),
 ];
 
 fn page() -> String {
@@ -67,7 +88,10 @@ fn page() -> String {
     page.control("TH", ["CUDARUN", "1", &date(), &version, "User Commands"]);
     section(&mut page, "NAME");
     let about = command.get_about().unwrap().to_string();
-    page.text([roman(format!("cudarun - {}", about.replacen("Starts", "starts", 1)))]);
+    page.text([roman(format!(
+        "cudarun - {}",
+        about.replacen("Starts", "starts", 1)
+    ))]);
     section(&mut page, "SYNOPSIS");
     usage(&mut page, &command);
     section(&mut page, "DESCRIPTION");
@@ -87,11 +111,22 @@ fn page() -> String {
         page.control("PP", []);
         page.text(marked(&format!("{}.", verb.get_about().unwrap())));
         let is_named = |option: &Arg| option.get_long().is_some() && !option.is_hide_set();
-        let is_same = |option: &Arg| command.get_arguments().any(|above| above.get_id() == option.get_id());
+        let is_same = |option: &Arg| {
+            command
+                .get_arguments()
+                .any(|above| above.get_id() == option.get_id())
+        };
         let is_above = |option: &Arg| is_named(option) && is_same(option);
-        options(&mut page, verb, |option| !is_everywhere(option) && !is_above(option));
-        let shared = verb.get_arguments().filter(|option| !is_everywhere(option) && is_above(option));
-        let shared: Vec<_> = shared.filter_map(Arg::get_long).map(|long| format!("`--{long}`")).collect();
+        options(&mut page, verb, |option| {
+            !is_everywhere(option) && !is_above(option)
+        });
+        let shared = verb
+            .get_arguments()
+            .filter(|option| !is_everywhere(option) && is_above(option));
+        let shared: Vec<_> = shared
+            .filter_map(Arg::get_long)
+            .map(|long| format!("`--{long}`"))
+            .collect();
         if !shared.is_empty() {
             page.control("PP", []);
             page.text(marked(&format!("As above: {}.", shared.join(", "))));
@@ -100,7 +135,11 @@ fn page() -> String {
     section(&mut page, "EXIT STATUS");
     paragraphs(
         &mut page,
-        &command.get_after_long_help().unwrap().to_string().replacen("Exit status: t", "T", 1),
+        &command
+            .get_after_long_help()
+            .unwrap()
+            .to_string()
+            .replacen("Exit status: t", "T", 1),
     );
 
     section(&mut page, "ENVIRONMENT");
@@ -115,7 +154,14 @@ fn page() -> String {
         item(&mut page, [italic(*path)], is);
     }
     section(&mut page, "SEE ALSO");
-    page.text([bold("ld.so"), roman("(8), "), bold("ldd"), roman("(1), "), bold("env"), roman("(1)")]);
+    page.text([
+        bold("ld.so"),
+        roman("(8), "),
+        bold("ldd"),
+        roman("(1), "),
+        bold("env"),
+        roman("(1)"),
+    ]);
     ascii(&page.render())
 }
 
@@ -144,7 +190,10 @@ fn paragraphs(page: &mut Roff, text: &str) {
 
 /// Every form of a usage on a line of its own.
 fn usage(page: &mut Roff, command: &Command) {
-    let usage = command.get_overridden_usage().expect("every verb says its usage itself").to_string();
+    let usage = command
+        .get_overridden_usage()
+        .expect("every verb says its usage itself")
+        .to_string();
     for (index, form) in usage.lines().map(str::trim).enumerate() {
         if index > 0 {
             page.control("br", []);
@@ -159,7 +208,10 @@ fn is_everywhere(option: &Arg) -> bool {
 }
 
 fn options(page: &mut Roff, command: &Command, is_wanted: impl Fn(&Arg) -> bool) {
-    for option in command.get_arguments().filter(|option| !option.is_hide_set() && is_wanted(option)) {
+    for option in command
+        .get_arguments()
+        .filter(|option| !option.is_hide_set() && is_wanted(option))
+    {
         let mut tag = Vec::new();
         let short = option.get_short().map(|short| format!("-{short}"));
         let long = option.get_long().map(|long| format!("--{long}"));
@@ -174,7 +226,10 @@ fn options(page: &mut Roff, command: &Command, is_wanted: impl Fn(&Arg) -> bool)
             let names = option.get_value_names().expect("every value has a name");
             tag.extend([roman(blank), italic(names.join(" "))]);
         }
-        let mut help = option.get_help().expect("every option says what it does").to_string();
+        let mut help = option
+            .get_help()
+            .expect("every option says what it does")
+            .to_string();
         // Here everything is shown.
         help = help.replace(" (see more with '--help')", "");
         if !option.get_action().takes_values() {
@@ -186,9 +241,16 @@ fn options(page: &mut Roff, command: &Command, is_wanted: impl Fn(&Arg) -> bool)
         }
         let values = option.get_possible_values();
         let values: Vec<_> = values.iter().filter(|value| !value.is_hide_set()).collect();
-        let names: Vec<_> = values.iter().map(|value| format!("`{}`", value.get_name())).collect();
+        let names: Vec<_> = values
+            .iter()
+            .map(|value| format!("`{}`", value.get_name()))
+            .collect();
         if values.iter().all(|value| value.get_help().is_none()) {
-            let list = if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) };
+            let list = if names.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", names.join(", "))
+            };
             item(page, tag, &format!("{help}{list}"));
             continue;
         }
@@ -197,7 +259,12 @@ fn options(page: &mut Roff, command: &Command, is_wanted: impl Fn(&Arg) -> bool)
         for (value, name) in values.iter().zip(&names) {
             page.control("TP", ["10"]);
             page.text(marked(name));
-            page.text(marked(&value.get_help().map(ToString::to_string).unwrap_or_default()));
+            page.text(marked(
+                &value
+                    .get_help()
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
+            ));
         }
         page.control("RE", []);
     }
@@ -206,20 +273,28 @@ fn options(page: &mut Roff, command: &Command, is_wanted: impl Fn(&Arg) -> bool)
 /// The date of the newest entry of the changelog.
 fn date() -> String {
     let changelog = read("CHANGELOG.md");
-    let entry = changelog.lines().find_map(|line| line.strip_prefix("## ")).unwrap();
+    let entry = changelog
+        .lines()
+        .find_map(|line| line.strip_prefix("## "))
+        .unwrap();
     entry.split_once(", ").unwrap().1.to_owned()
 }
 
 /// The rows of the table of variables.
 fn settings() -> Vec<(String, String)> {
     let document = read("docs/config.md");
-    let rows = document.lines().filter_map(|line| line.strip_prefix("| `CUDARUN_")?.strip_suffix(" |"));
+    let rows = document
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `CUDARUN_")?.strip_suffix(" |"));
     let rows: Vec<_> = rows
         .filter_map(|row| row.split_once("` | "))
         .map(|(name, says)| (format!("CUDARUN_{name}"), says.to_owned()))
         .filter(|(name, _)| VARIABLES.iter().all(|(own, _)| own != name))
         .collect();
-    assert!(rows.len() >= 8, "the table of variables in docs/config.md: {rows:?}");
+    assert!(
+        rows.len() >= 8,
+        "the table of variables in docs/config.md: {rows:?}"
+    );
     rows
 }
 
@@ -227,7 +302,15 @@ fn settings() -> Vec<(String, String)> {
 fn marked(text: &str) -> Vec<Inline> {
     let parts = text.split('`').enumerate();
     let parts = parts.filter(|(_, part)| !part.is_empty());
-    parts.map(|(index, part)| if index % 2 == 1 { bold(part) } else { roman(part) }).collect()
+    parts
+        .map(|(index, part)| {
+            if index % 2 == 1 {
+                bold(part)
+            } else {
+                roman(part)
+            }
+        })
+        .collect()
 }
 
 /// Other characters by their names, so that no reader has to guess the encoding.

@@ -51,7 +51,10 @@ impl Shape {
         // A place that was always empty may hold anything.
         if self.types.iter().any(|seen| *seen != "null") {
             let only = self.types.first().filter(|_| self.types.len() == 1);
-            schema.insert("type".to_owned(), only.map_or_else(|| json!(self.types), |only| json!(only)));
+            schema.insert(
+                "type".to_owned(),
+                only.map_or_else(|| json!(self.types), |only| json!(only)),
+            );
         }
         if self.objects > 0 && MAPS.contains(&name) {
             let mut values = Shape::default();
@@ -59,10 +62,20 @@ impl Shape {
             values.types.extend(all);
             schema.insert("additionalProperties".to_owned(), values.schema(""));
         } else if self.objects > 0 {
-            let below = |(key, (_, shape)): (&String, &(usize, Shape))| (key.clone(), shape.schema(key));
-            schema.insert("properties".to_owned(), self.keys.iter().map(below).collect());
-            let always = self.keys.iter().filter(|(_, (count, _))| *count == self.objects);
-            schema.insert("required".to_owned(), always.map(|(key, _)| key.clone()).collect());
+            let below =
+                |(key, (_, shape)): (&String, &(usize, Shape))| (key.clone(), shape.schema(key));
+            schema.insert(
+                "properties".to_owned(),
+                self.keys.iter().map(below).collect(),
+            );
+            let always = self
+                .keys
+                .iter()
+                .filter(|(_, (count, _))| *count == self.objects);
+            schema.insert(
+                "required".to_owned(),
+                always.map(|(key, _)| key.clone()).collect(),
+            );
         }
         if let Some(items) = self.items.as_ref().filter(|items| !items.types.is_empty()) {
             schema.insert("items".to_owned(), items.schema(name));
@@ -99,18 +112,24 @@ fn fault(value: &Value, schema: &Value, at: &str) -> Option<String> {
     match value {
         Value::Object(object) => {
             let required = schema["required"].as_array().into_iter().flatten();
-            let missing = required.filter_map(Value::as_str).find(|key| !object.contains_key(*key));
+            let missing = required
+                .filter_map(Value::as_str)
+                .find(|key| !object.contains_key(*key));
             missing.map(|key| format!("{at} lacks {key}")).or_else(|| {
                 object.iter().find_map(|(key, below)| {
                     let known = &schema["properties"][key];
-                    let known = if known.is_null() { &schema["additionalProperties"] } else { known };
+                    let known = if known.is_null() {
+                        &schema["additionalProperties"]
+                    } else {
+                        known
+                    };
                     fault(below, known, &format!("{at}.{key}"))
                 })
             })
         }
-        Value::Array(values) => {
-            values.iter().find_map(|value| fault(value, &schema["items"], &format!("{at}[]")))
-        }
+        Value::Array(values) => values
+            .iter()
+            .find_map(|value| fault(value, &schema["items"], &format!("{at}[]"))),
         _ => None,
     }
 }
@@ -121,13 +140,21 @@ fn outputs() -> BTreeMap<&'static str, Vec<Value>> {
     let mut keep = |name: &'static str, text: &str| {
         let value: Value =
             serde_json::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));
-        let name = if value.get("error").is_some() { "error" } else { name };
+        let name = if value.get("error").is_some() {
+            "error"
+        } else {
+            name
+        };
         all.entry(name).or_default().push(value);
     };
     let mut machines: Vec<Machine> = Vec::new();
-    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines")).unwrap() {
+    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines")).unwrap()
+    {
         let path = entry.unwrap().path();
-        if path.extension().is_some_and(|extension| extension == "toml") {
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+        {
             machines.push(Machine::load(path.file_stem().unwrap().to_str().unwrap()));
         }
     }
@@ -135,71 +162,174 @@ fn outputs() -> BTreeMap<&'static str, Vec<Value>> {
     let part = "/opt/venv/lib/python3.12/site-packages/nvidia/cudnn/lib/libcudnn_cnn.so.9";
     fs::remove_file(torn.real(part)).unwrap();
     machines.push(torn);
-    for (machine, path) in machines.iter().zip(["", ":/usr/local/cuda/compat"].into_iter().cycle()) {
+    for (machine, path) in machines
+        .iter()
+        .zip(["", ":/usr/local/cuda/compat"].into_iter().cycle())
+    {
         let mut on = |name: &'static str, words: &[&str]| {
-            let run = Run::on(machine, words).env("LD_LIBRARY_PATH", path).any_stderr();
+            let run = Run::on(machine, words)
+                .env("LD_LIBRARY_PATH", path)
+                .any_stderr();
             keep(name, &run.output().0);
         };
         on("list", &["list", "--json", "--all"]);
         on("list", &["list", "--json", "--extensions"]);
         on("doctor", &["doctor", "--json"]);
         on("init", &["init", "--json"]);
-        on("diagnose", &["diagnose", "--json", "--text", "libcudart.so.13: cannot open shared object file"]);
-        on("diagnose", &["diagnose", "--json", "--text", "CUDA driver is a stub library", "/opt/app/for-13"]);
-        for program in
-            [&["python3", "/home/user/train.py"][..], &["/usr/bin/true"], &["/opt/app/for-13"], &["for-13"]]
-        {
+        on(
+            "diagnose",
+            &[
+                "diagnose",
+                "--json",
+                "--text",
+                "libcudart.so.13: cannot open shared object file",
+            ],
+        );
+        on(
+            "diagnose",
+            &[
+                "diagnose",
+                "--json",
+                "--text",
+                "CUDA driver is a stub library",
+                "/opt/app/for-13",
+            ],
+        );
+        for program in [
+            &["python3", "/home/user/train.py"][..],
+            &["/usr/bin/true"],
+            &["/opt/app/for-13"],
+            &["for-13"],
+        ] {
             on("explain", &[&["explain", "--json"], program].concat());
             on(
                 "explain",
-                &[&["explain", "--json", "--pin-mode=view", "--require=cudnn>=9.5"], program].concat(),
+                &[
+                    &[
+                        "explain",
+                        "--json",
+                        "--pin-mode=view",
+                        "--require=cudnn>=9.5",
+                    ],
+                    program,
+                ]
+                .concat(),
             );
             on("export", &[&["export", "--json"], program].concat());
-            on("export", &[&["export", "--json", "--pin-mode=view"], program].concat());
-            on("trace-predict", &[&["trace", "--json", "--predict", "--as-is"], program].concat());
+            on(
+                "export",
+                &[&["export", "--json", "--pin-mode=view"], program].concat(),
+            );
+            on(
+                "trace-predict",
+                &[&["trace", "--json", "--predict", "--as-is"], program].concat(),
+            );
         }
     }
     let files = ["uv-venv", "conda", "h200-container", "torch", "torch"]
         .map(|name| format!("tests/machines/{name}.toml"));
     for pair in files.windows(2) {
-        let run =
-            Run::new(["doctor", "--json", "--compare", &pair.join(","), "python3", "/home/user/train.py"]);
-        keep("doctor-compare", &run.in_directory(env!("CARGO_MANIFEST_DIR")).output().0);
+        let run = Run::new([
+            "doctor",
+            "--json",
+            "--compare",
+            &pair.join(","),
+            "python3",
+            "/home/user/train.py",
+        ]);
+        keep(
+            "doctor-compare",
+            &run.in_directory(env!("CARGO_MANIFEST_DIR")).output().0,
+        );
     }
     let nodes = tempfile::tempdir().unwrap();
     fs::write(nodes.path().join("bad.toml"), "no description").unwrap();
     let programs = ["python3 /home/user/train.py", "/opt/app/for-13"];
     for machine in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/machines")).unwrap() {
         let machine = machine.unwrap();
-        let described = format!("programs = {programs:?}\n{}", fs::read_to_string(machine.path()).unwrap());
+        let described = format!(
+            "programs = {programs:?}\n{}",
+            fs::read_to_string(machine.path()).unwrap()
+        );
         fs::write(nodes.path().join(machine.file_name()), described).unwrap();
     }
     for program in programs {
-        let words = ["fleet", "--json", "--program", program, nodes.path().to_str().unwrap()];
+        let words = [
+            "fleet",
+            "--json",
+            "--program",
+            program,
+            nodes.path().to_str().unwrap(),
+        ];
         keep("fleet", &Run::new(words).output().0);
     }
-    keep("verify", &Run::new(["verify", "--json", "/bin/true"]).any_stderr().output().0);
+    keep(
+        "verify",
+        &Run::new(["verify", "--json", "/bin/true"])
+            .any_stderr()
+            .output()
+            .0,
+    );
     let project = tempfile::tempdir().unwrap();
     let report = project.path().join("report");
-    Run::new(["trace", "--json", "--all", "-o", report.to_str().unwrap(), "/bin/true"]).check();
+    Run::new([
+        "trace",
+        "--json",
+        "--all",
+        "-o",
+        report.to_str().unwrap(),
+        "/bin/true",
+    ])
+    .check();
     keep("trace", &fs::read_to_string(report).unwrap());
     let home = project.path().to_str().unwrap();
-    let here = |words: &[&str]| Run::new(words).env("HOME", home).in_directory(project.path()).output().0;
+    let here = |words: &[&str]| {
+        Run::new(words)
+            .env("HOME", home)
+            .in_directory(project.path())
+            .output()
+            .0
+    };
     keep("init", &here(&["init", "--json"]));
     here(&["allow", "-q", "."]);
     keep("allow", &here(&["allow", "--list", "--json"]));
     let house = Wheelhouse::new(&[cudart(), curand()]);
     let (linked, opens) = (app("needs-both"), app("opens-cudart"));
-    for words in [&["cudart"][..], &[&linked], &[&opens], &["/bin/true"], &["nothing-here"]] {
+    for words in [
+        &["cudart"][..],
+        &[&linked],
+        &[&opens],
+        &["/bin/true"],
+        &["nothing-here"],
+    ] {
         keep(
             "fetch",
-            &house.run(&[&["fetch", "--json", "--dry-run"], words].concat()).any_stderr().output().0,
+            &house
+                .run(&[&["fetch", "--json", "--dry-run"], words].concat())
+                .any_stderr()
+                .output()
+                .0,
         );
     }
-    keep("explain", &house.run(&["explain", "--json", &linked]).any_stderr().output().0);
-    let mut list = || keep("fetch-list", &house.run(&["fetch", "list", "--json"]).output().0);
+    keep(
+        "explain",
+        &house
+            .run(&["explain", "--json", &linked])
+            .any_stderr()
+            .output()
+            .0,
+    );
+    let mut list = || {
+        keep(
+            "fetch-list",
+            &house.run(&["fetch", "list", "--json"]).output().0,
+        )
+    };
     list();
-    house.fetch(&["-q", "cudart", "curand"]).any_stderr().check();
+    house
+        .fetch(&["-q", "cudart", "curand"])
+        .any_stderr()
+        .check();
     house.run(&[&linked]).any_stdout().check();
     list();
     all
@@ -207,17 +337,25 @@ fn outputs() -> BTreeMap<&'static str, Vec<Value>> {
 
 /// The meaning of each key of a command's object, from docs/json.md.
 fn meanings(command: &str) -> BTreeMap<String, String> {
-    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/json.md")).unwrap();
+    let page =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/json.md")).unwrap();
     let section = page
         .split("\n## ")
         .find(|section| {
-            section.lines().next().is_some_and(|title| title.replace(" --", "-").replace(' ', "-") == command)
+            section
+                .lines()
+                .next()
+                .is_some_and(|title| title.replace(" --", "-").replace(' ', "-") == command)
         })
         .unwrap_or_default();
-    let rows =
-        section.lines().filter_map(|line| line.strip_prefix("| `")?.strip_suffix(" |")?.split_once(" | "));
+    let rows = section.lines().filter_map(|line| {
+        line.strip_prefix("| `")?
+            .strip_suffix(" |")?
+            .split_once(" | ")
+    });
     let each = rows.flat_map(|(keys, meaning)| {
-        keys.split(", ").map(move |key| (key.trim_matches('`').to_owned(), meaning.to_owned()))
+        keys.split(", ")
+            .map(move |key| (key.trim_matches('`').to_owned(), meaning.to_owned()))
     });
     each.collect()
 }
@@ -263,7 +401,10 @@ fn every_command_has_a_schema_that_its_output_follows() {
             // The control: an output without a required key, and one with a key of another type.
             let mut lacking = value.clone();
             lacking.as_object_mut().unwrap().remove("schema");
-            assert_eq!(fault(&lacking, &schema, command), Some(format!("{command} lacks schema")));
+            assert_eq!(
+                fault(&lacking, &schema, command),
+                Some(format!("{command} lacks schema"))
+            );
             let other = json!({ "schema": 3, "cudarun": 1 });
             assert!(fault(&other, &schema, command).is_some());
         }

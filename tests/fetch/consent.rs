@@ -18,21 +18,31 @@ fn project(text: &str) -> Wheelhouse {
     house
 }
 
-const NO_TERMINAL: &str = "nothing was downloaded: there is no terminal to ask on\n\nhint: cudarun ";
+const NO_TERMINAL: &str =
+    "nothing was downloaded: there is no terminal to ask on\n\nhint: cudarun ";
 
 #[test]
 fn without_a_terminal_and_without_consent_nothing_is_fetched() {
     let house = Wheelhouse::new(&[cudart()]);
     house.user_names_wheels();
     let app = app("needs-cudart");
-    for (words, status) in
-        [(vec!["fetch", &app], 1), (vec!["fetch", "cudart"], 1), (vec!["--fetch", &app], 125)]
-    {
+    for (words, status) in [
+        (vec!["fetch", &app], 1),
+        (vec!["fetch", "cudart"], 1),
+        (vec!["--fetch", &app], 125),
+    ] {
         let hint = format!("hint: cudarun {} --yes {}\n", words[0], words[1]);
-        house.run(&words).status(status).stderr_contains(&["1 wheel, ", NO_TERMINAL, &hint]).check();
+        house
+            .run(&words)
+            .status(status)
+            .stderr_contains(&["1 wheel, ", NO_TERMINAL, &hint])
+            .check();
         assert!(!house.path("home/.local").exists());
     }
-    for (words, status) in [(vec!["fetch", "--yes", &app], 0), (vec!["fetch", "--yes", &app], 0)] {
+    for (words, status) in [
+        (vec!["fetch", "--yes", &app], 0),
+        (vec!["fetch", "--yes", &app], 0),
+    ] {
         house.run(&words).status(status).any_stderr().check();
     }
     assert_eq!(house.entries().len(), 1, "the control");
@@ -43,14 +53,23 @@ fn a_dry_run_writes_nothing() {
     let house = Wheelhouse::new(&[cudart()]);
     house.user_names_wheels();
     let app = app("needs-cudart");
-    for words in [["fetch", "--dry-run", "--yes", &app], ["fetch", "--yes", "--dry-run", "cudart"]] {
+    for words in [
+        ["fetch", "--dry-run", "--yes", &app],
+        ["fetch", "--yes", "--dry-run", "cudart"],
+    ] {
         house
             .run(&words)
-            .stdout_contains(&["1 wheel, ", "nvidia-cuda-runtime-cu12 12.4.127", "licence: NVIDIA's own"])
+            .stdout_contains(&[
+                "1 wheel, ",
+                "nvidia-cuda-runtime-cu12 12.4.127",
+                "licence: NVIDIA's own",
+            ])
             .check();
         assert!(!house.path("home/.local").exists());
     }
-    let json = house.run(&["fetch", "--dry-run", "--json", "--yes", "cudart"]).json();
+    let json = house
+        .run(&["fetch", "--dry-run", "--json", "--yes", "cudart"])
+        .json();
     assert_eq!(json["wheels"][0]["version"], "12.4.127");
     assert!(!house.path("home/.local").exists());
 }
@@ -74,7 +93,10 @@ fn an_administrator_forbids_whatever_others_allow() {
     let start = run(&[&app]).env("CUDARUN_FETCH", "never").status(125);
     start.stderr_contains(&["cudart"]).check();
     assert_eq!(house.entries(), [""; 0]);
-    run(&[&app]).stdout("cudart 12040\n").stderr_contains(&["fetched "]).check();
+    run(&[&app])
+        .stdout("cudart 12040\n")
+        .stderr_contains(&["fetched "])
+        .check();
 }
 
 #[test]
@@ -86,15 +108,26 @@ fn settings_of_a_project_need_trust() {
     ] {
         let house = project(text);
         let run = |words: &[&str]| house.run(words).in_directory(house.path("home/project"));
-        run(&[&app]).status(125).stderr_contains(&["cudarun allow"]).check();
-        run(&["--fetch", "--yes", &app]).status(125).stderr_contains(&["cudarun allow"]).check();
+        run(&[&app])
+            .status(125)
+            .stderr_contains(&["cudarun allow"])
+            .check();
+        run(&["--fetch", "--yes", &app])
+            .status(125)
+            .stderr_contains(&["cudarun allow"])
+            .check();
         // Nor do they count if the person does without them.
         let fetch = run(&["--no-config", "--fetch", "--yes", &app]).status(125);
-        fetch.stderr_contains(&["neither `uv` nor `pip` is in PATH"]).check();
+        fetch
+            .stderr_contains(&["neither `uv` nor `pip` is in PATH"])
+            .check();
         house.has_no_entry();
         assert!(!house.path("project-store").exists());
         run(&["-q", "allow"]).check();
-        run(&[&app]).stdout("cudart 12040\n").stderr_contains(&["fetched "]).check();
+        run(&[&app])
+            .stdout("cudart 12040\n")
+            .stderr_contains(&["fetched "])
+            .check();
         run(&[&app]).stdout("cudart 12040\n").check();
         let is_named = text.contains("store");
         let mut names = names(&house.path("project-store"));
@@ -121,10 +154,22 @@ fn a_person_on_a_terminal_is_asked() {
             house.user_names_wheels();
             let (shown, status) = on_terminal(&house, words, question, answer);
             let failed = if words[0] == "fetch" { 1 } else { 125 };
-            assert_eq!(status, if is_yes { 0 } else { failed }, "{answer:?} {shown}");
-            assert_eq!(house.entries().len(), usize::from(is_yes), "{answer:?} {shown}");
+            assert_eq!(
+                status,
+                if is_yes { 0 } else { failed },
+                "{answer:?} {shown}"
+            );
+            assert_eq!(
+                house.entries().len(),
+                usize::from(is_yes),
+                "{answer:?} {shown}"
+            );
             assert!(shown.contains("1 wheel, "), "{shown}");
-            assert_eq!(shown.contains("cudart 12040"), is_yes && words[0] == "--fetch", "{shown}");
+            assert_eq!(
+                shown.contains("cudart 12040"),
+                is_yes && words[0] == "--fetch",
+                "{shown}"
+            );
         }
     }
 }
@@ -134,7 +179,12 @@ fn on_terminal(house: &Wheelhouse, words: &[&str], question: &str, answer: &[u8]
     let pair = nix::pty::openpty(None, None).unwrap();
     let side = || Stdio::from(pair.slave.try_clone().unwrap());
     let mut command = house.command(words);
-    let mut child = command.stdin(side()).stdout(side()).stderr(side()).spawn().unwrap();
+    let mut child = command
+        .stdin(side())
+        .stdout(side())
+        .stderr(side())
+        .spawn()
+        .unwrap();
     drop((command, pair.slave));
     let mut terminal = File::from(pair.master);
     let (mut shown, mut piece, mut is_answered) = (Vec::new(), [0; 4096], false);
@@ -158,7 +208,10 @@ fn consent_does_not_come_from_a_file() {
     house.user_names_wheels();
     fs::write(house.path("answer"), "y\n").unwrap();
     let mut command = house.command(&["fetch", "cudart"]);
-    let output = command.stdin(File::open(house.path("answer")).unwrap()).output().unwrap();
+    let output = command
+        .stdin(File::open(house.path("answer")).unwrap())
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains(NO_TERMINAL));
     house.has_no_entry();
@@ -169,8 +222,16 @@ fn a_store_that_is_a_link_to_a_place_of_others_is_refused() {
     let house = Wheelhouse::new(&[cudart()]);
     fs::create_dir_all(house.store().parent().unwrap()).unwrap();
     fs::create_dir(house.path("open")).unwrap();
-    std::process::Command::new("chmod").arg("777").arg(house.path("open")).status().unwrap();
+    std::process::Command::new("chmod")
+        .arg("777")
+        .arg(house.path("open"))
+        .status()
+        .unwrap();
     symlink(house.path("open"), house.store()).unwrap();
-    house.fetch(&["cudart"]).status(2).stderr_contains(&["cannot be used: "]).check();
+    house
+        .fetch(&["cudart"])
+        .status(2)
+        .stderr_contains(&["cannot be used: "])
+        .check();
     assert_eq!(names(&house.path("open")), [""; 0]);
 }

@@ -13,13 +13,17 @@ fn is_refused(bytes: &[u8], messages: &[&str]) {
     house.tabulate(&[(&wheel, bytes.to_vec())]);
     let named = format!("{}: {}", wheel.file_name(), messages[0]);
     let run = house.fetch(&["cudart"]).status(2);
-    run.stderr_contains(&[&[named.as_str()], &messages[1..]].concat()).check();
+    run.stderr_contains(&[&[named.as_str()], &messages[1..]].concat())
+        .check();
     house.has_no_entry();
     assert!(!house.path("evil").exists());
     // The control: the store takes the right wheel afterwards.
     house.put(&wheel, &wheel.bytes());
     house.tabulate(&[(&wheel, wheel.bytes())]);
-    house.fetch(&["cudart"]).stderr_contains(&["fetched"]).check();
+    house
+        .fetch(&["cudart"])
+        .stderr_contains(&["fetched"])
+        .check();
     assert_eq!(names(&house.store()), [".turn", &sum(&wheel.bytes())]);
 }
 
@@ -45,11 +49,18 @@ fn a_changed_byte_is_refused() {
             sum(&changed),
             sum(&right)
         );
-        house.fetch(&["cudart"]).status(2).stderr_contains(&[&message]).check();
+        house
+            .fetch(&["cudart"])
+            .status(2)
+            .stderr_contains(&[&message])
+            .check();
         house.has_no_entry();
     }
     house.put(&wheel, &right);
-    house.fetch(&["cudart"]).stderr_contains(&["fetched"]).check();
+    house
+        .fetch(&["cudart"])
+        .stderr_contains(&["fetched"])
+        .check();
 }
 
 #[test]
@@ -63,7 +74,10 @@ fn pip_refuses_a_changed_byte() {
     house.put(&wheel, &changed);
     let fetch = || pip.run(&["fetch", "--yes", "cudart"]);
     let message = "cudarun: `pip` could not get nvidia-cuda-runtime-cu12 12.4.127";
-    fetch().status(2).stderr_contains(&[message, &sum(&changed)]).check();
+    fetch()
+        .status(2)
+        .stderr_contains(&[message, &sum(&changed)])
+        .check();
     house.has_no_entry();
     house.put(&wheel, &wheel.bytes());
     fetch().stderr_contains(&["fetched"]).check();
@@ -77,7 +91,11 @@ fn a_truncated_wheel_is_refused() {
         let house = Wheelhouse::new(&[cudart()]);
         house.put(&wheel, &right[..length]);
         let named = format!("{} has the sha256 ", wheel.file_name());
-        house.fetch(&["cudart"]).status(2).stderr_contains(&[&named]).check();
+        house
+            .fetch(&["cudart"])
+            .status(2)
+            .stderr_contains(&[&named])
+            .check();
         house.has_no_entry();
         is_refused(&right[..length], &["not a wheel: "]);
     }
@@ -105,7 +123,10 @@ fn a_path_that_leads_outside_is_refused() {
     ] {
         is_refused_with(
             Packed::new(name, "evil"),
-            &format!("`{}` leads outside of the wheel", name.replace('\0', "\\u{0}")),
+            &format!(
+                "`{}` leads outside of the wheel",
+                name.replace('\0', "\\u{0}")
+            ),
         );
     }
 }
@@ -118,7 +139,11 @@ fn a_link_is_refused() {
         // Outside of what is kept.
         ("elsewhere/link", "/"),
     ] {
-        let link = Packed { mode: 0o120_777, is_deflated: false, ..Packed::new(name, to) };
+        let link = Packed {
+            mode: 0o120_777,
+            is_deflated: false,
+            ..Packed::new(name, to)
+        };
         is_refused_with(link, &format!("`{name}` is a link"));
     }
 }
@@ -126,7 +151,10 @@ fn a_link_is_refused() {
 #[test]
 fn a_name_that_is_there_twice_is_refused() {
     let name = "nvidia/cuda_runtime/lib/libcudart.so.12";
-    is_refused_with(Packed::new(name, "another"), &format!("`{name}` is there twice"));
+    is_refused_with(
+        Packed::new(name, "another"),
+        &format!("`{name}` is there twice"),
+    );
 }
 
 #[test]
@@ -142,7 +170,11 @@ fn is_refused_messages(wheel: &TestWheel, name: &str) {
     let bytes = wheel.bytes();
     house.put(wheel, &bytes);
     house.tabulate(&[(wheel, bytes)]);
-    house.fetch(&["cudart"]).status(2).stderr_contains(&["cudarun: ", name]).check();
+    house
+        .fetch(&["cudart"])
+        .status(2)
+        .stderr_contains(&["cudarun: ", name])
+        .check();
     house.has_no_entry();
 }
 
@@ -151,33 +183,54 @@ fn a_record_that_differs_is_refused() {
     let library = "nvidia/cuda_runtime/lib/libcudart.so.12";
     let not_as_recorded = format!("`{library}` is not as RECORD says");
     let mut other_content = cudart();
-    *other_content.file("libcudart.so.12").bytes.last_mut().unwrap() ^= 1;
+    *other_content
+        .file("libcudart.so.12")
+        .bytes
+        .last_mut()
+        .unwrap() ^= 1;
     is_refused(&other_content.bytes(), &[&not_as_recorded]);
     let mut other_record = cudart();
     let record = &mut other_record.file("/RECORD").bytes;
     let text = String::from_utf8(record.clone()).unwrap();
-    *record = text.replace(&format!("{library},sha256="), &format!("{library},sha256=A")).into_bytes();
+    *record = text
+        .replace(
+            &format!("{library},sha256="),
+            &format!("{library},sha256=A"),
+        )
+        .into_bytes();
     is_refused(&other_record.bytes(), &[&not_as_recorded]);
     let mut weak = cudart();
     let record = &mut weak.file("/RECORD").bytes;
-    *record = text.replace(&format!("{library},sha256="), &format!("{library},md5=")).into_bytes();
+    *record = text
+        .replace(&format!("{library},sha256="), &format!("{library},md5="))
+        .into_bytes();
     is_refused(&weak.bytes(), &[&not_as_recorded]);
     let mut empty = cudart();
     empty.file("/RECORD").bytes.clear();
     is_refused(&empty.bytes(), &["`nvidia", "is not as RECORD says"]);
     let mut without = cudart();
-    without.files.retain(|file| !file.name.ends_with(b"/RECORD"));
+    without
+        .files
+        .retain(|file| !file.name.ends_with(b"/RECORD"));
     is_refused(&without.bytes(), &["no RECORD"]);
     let stranger = "nvidia/cuda_runtime/lib/libstranger.so.1";
     let with_stranger = cudart().with_unrecorded(Packed::new(stranger, "x"));
-    is_refused(&with_stranger.bytes(), &[&format!("`{stranger}` is not as RECORD says")]);
+    is_refused(
+        &with_stranger.bytes(),
+        &[&format!("`{stranger}` is not as RECORD says")],
+    );
 }
 
 #[test]
 fn a_recorded_file_that_the_wheel_lacks_is_refused() {
     let mut wheel = cudart();
-    wheel.files.retain(|file| !file.name.ends_with(b"libcudart.so.12"));
-    is_refused(&wheel.bytes(), &["`nvidia/cuda_runtime/lib/libcudart.so.12` is not as RECORD says"]);
+    wheel
+        .files
+        .retain(|file| !file.name.ends_with(b"libcudart.so.12"));
+    is_refused(
+        &wheel.bytes(),
+        &["`nvidia/cuda_runtime/lib/libcudart.so.12` is not as RECORD says"],
+    );
 }
 
 #[test]
@@ -189,21 +242,40 @@ fn damage_inside_of_the_archive_is_refused() {
     let mut bytes = wheel.bytes();
     let at = memchr::memmem::find(&bytes, &library).unwrap() + library.len() / 2;
     bytes[at] ^= 1;
-    is_refused(&bytes, &["`nvidia/cuda_runtime/lib/libcudart.so.12` is damaged: "]);
+    is_refused(
+        &bytes,
+        &["`nvidia/cuda_runtime/lib/libcudart.so.12` is damaged: "],
+    );
 }
 
 #[test]
 fn files_beside_the_libraries_are_not_kept() {
-    let beside = ["elsewhere/module.py", "top.pth", "nvidia_cuda_runtime_cu12-12.4.127.data/scripts/evil"];
-    let wheel = beside.iter().fold(cudart(), |wheel, name| wheel.with(Packed::new(name, "import evil")));
+    let beside = [
+        "elsewhere/module.py",
+        "top.pth",
+        "nvidia_cuda_runtime_cu12-12.4.127.data/scripts/evil",
+    ];
+    let wheel = beside.iter().fold(cudart(), |wheel, name| {
+        wheel.with(Packed::new(name, "import evil"))
+    });
     let house = Wheelhouse::new(std::slice::from_ref(&wheel));
-    house.fetch(&["cudart"]).stderr_contains(&["fetched"]).check();
+    house
+        .fetch(&["cudart"])
+        .stderr_contains(&["fetched"])
+        .check();
     let entry = house.store().join(sum(&wheel.bytes()));
     assert_eq!(
         names(&entry),
-        ["meta.toml", "nvidia", "nvidia_cuda_runtime_cu12-12.4.127.dist-info"],
+        [
+            "meta.toml",
+            "nvidia",
+            "nvidia_cuda_runtime_cu12-12.4.127.dist-info"
+        ],
         "{entry:?}"
     );
     assert!(fs::metadata(&entry).unwrap().permissions().readonly());
-    house.run(&["fetch", "verify"]).stdout("1 wheel: every file is as its wheel recorded it\n").check();
+    house
+        .run(&["fetch", "verify"])
+        .stdout("1 wheel: every file is as its wheel recorded it\n")
+        .check();
 }

@@ -18,12 +18,23 @@ fn in_namespace(house: &Wheelhouse, code: &str) -> Option<Output> {
         skipped("only root can mount");
         return None;
     }
-    let fetch = format!("{CUDARUN} fetch --yes --from {} cudart", house.path("wheels").display());
+    let fetch = format!(
+        "{CUDARUN} fetch --yes --from {} cudart",
+        house.path("wheels").display()
+    );
     let mut command = Command::new("unshare");
     command.args(["--mount", "--propagation", "private", "bash", "-ec", code]);
-    command.env_clear().envs(house.environment()).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-    command.env("STORE", house.store()).env("FETCH", fetch).env("APP", app("needs-cudart"));
-    command.env("CUDARUN", CUDARUN).current_dir(house.path("home"));
+    command
+        .env_clear()
+        .envs(house.environment())
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    command
+        .env("STORE", house.store())
+        .env("FETCH", fetch)
+        .env("APP", app("needs-cudart"));
+    command
+        .env("CUDARUN", CUDARUN)
+        .current_dir(house.path("home"));
     Some(command.output().unwrap())
 }
 
@@ -49,16 +60,25 @@ fn the_file_of_an_administrator_forbids_as_well() {
         umount /etc
         $FETCH && $CUDARUN "$APP"
     "#;
-    let Some(output) = in_namespace(&house, code) else { return };
+    let Some(output) = in_namespace(&house, code) else {
+        return;
+    };
     said(
         &output,
-        &["settings forbid to fetch (`when = \"never\"`)", "status 2\nno store\n", "cudart 12040\n"],
+        &[
+            "settings forbid to fetch (`when = \"never\"`)",
+            "status 2\nno store\n",
+            "cudart 12040\n",
+        ],
     );
 }
 
 /// Its libraries are small in the wheel.
 fn swelling() -> TestWheel {
-    cudart().with(Packed::new("nvidia/cuda_runtime/lib/zeros.bin", vec![0; 8 << 20]))
+    cudart().with(Packed::new(
+        "nvidia/cuda_runtime/lib/zeros.bin",
+        vec![0; 8 << 20],
+    ))
 }
 
 #[test]
@@ -75,7 +95,9 @@ fn a_store_without_room_is_refused_first() {
         mount -o remount,size=40m "$STORE"
         $FETCH && $CUDARUN "$APP"
     "#;
-    let Some(output) = in_namespace(&house, code) else { return };
+    let Some(output) = in_namespace(&house, code) else {
+        return;
+    };
     said(
         &output,
         &[
@@ -99,7 +121,9 @@ fn a_disk_that_fills_up_leaves_no_entry() {
         mount -o remount,size=40m "$STORE"
         $FETCH && $CUDARUN "$APP" && $CUDARUN fetch verify && ls "$STORE" | wc -l
     "#;
-    let Some(output) = in_namespace(&house, code) else { return };
+    let Some(output) = in_namespace(&house, code) else {
+        return;
+    };
     said(
         &output,
         &[
@@ -127,7 +151,9 @@ fn a_read_only_store_is_read_and_not_written() {
         $CUDARUN fetch prune --all || echo "prune $?"
         ls -A "$STORE" | wc -l
     "#;
-    let Some(output) = in_namespace(&house, code) else { return };
+    let Some(output) = in_namespace(&house, code) else {
+        return;
+    };
     said(
         &output,
         &[
@@ -153,7 +179,9 @@ fn a_store_that_is_mounted_noexec_is_refused() {
         mount -o remount,exec "$STORE"
         $FETCH && $CUDARUN "$APP"
     "#;
-    let Some(output) = in_namespace(&house, code) else { return };
+    let Some(output) = in_namespace(&house, code) else {
+        return;
+    };
     said(
         &output,
         &[
@@ -171,14 +199,23 @@ fn a_user_without_a_home_needs_a_named_store() {
         return skipped("only root can become a user that no file knows");
     }
     let house = Wheelhouse::new(&[cudart()]);
-    let set = |path: &Path, mode: u32| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let set = |path: &Path, mode: u32| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap()
+    };
     set(&house.path(""), 0o755);
     copy_program(CUDARUN, house.path("cudarun"));
     copy_program(BUILT.path("needs-cudart"), house.path("app"));
     let cudarun = |words: &[&str]| {
         let mut command = Command::new(which::which("setpriv").unwrap());
-        command.args(["--reuid", "54321", "--regid", "54321", "--clear-groups"]).arg(house.path("cudarun"));
-        command.args(words).env_clear().envs(house.environment()).env_remove("HOME").current_dir("/");
+        command
+            .args(["--reuid", "54321", "--regid", "54321", "--clear-groups"])
+            .arg(house.path("cudarun"));
+        command
+            .args(words)
+            .env_clear()
+            .envs(house.environment())
+            .env_remove("HOME")
+            .current_dir("/");
         command
     };
     let from = house.path("wheels");
@@ -186,33 +223,64 @@ fn a_user_without_a_home_needs_a_named_store() {
     let output = fetch().output().unwrap();
     said(
         &output,
-        &["cudarun: there is no home directory for the store\n", "hint: XDG_DATA_HOME=DIR cudarun …"],
+        &[
+            "cudarun: there is no home directory for the store\n",
+            "hint: XDG_DATA_HOME=DIR cudarun …",
+        ],
     );
     assert_eq!(output.status.code(), Some(2));
     let data = house.path("data");
     fs::create_dir(&data).unwrap();
     chown(&data, Some(54321), Some(54321)).unwrap();
-    said(&fetch().env("XDG_DATA_HOME", &data).output().unwrap(), &["fetched"]);
-    assert_eq!(names(&data.join("cudarun/store")), [".turn", &sum(&cudart().bytes())]);
+    said(
+        &fetch().env("XDG_DATA_HOME", &data).output().unwrap(),
+        &["fetched"],
+    );
+    assert_eq!(
+        names(&data.join("cudarun/store")),
+        [".turn", &sum(&cudart().bytes())]
+    );
     let app = house.path("app");
     let start = || cudarun(&[app.to_str().unwrap()]);
-    assert_eq!(start().output().unwrap().status.code(), Some(125), "the control");
-    said(&start().env("XDG_DATA_HOME", &data).output().unwrap(), &["cudart 12040\n"]);
+    assert_eq!(
+        start().output().unwrap().status.code(),
+        Some(125),
+        "the control"
+    );
+    said(
+        &start().env("XDG_DATA_HOME", &data).output().unwrap(),
+        &["cudart 12040\n"],
+    );
 }
 
 #[test]
 fn a_machine_without_a_client_is_told_which_to_install() {
     let house = Wheelhouse::new(&[cudart()]);
-    let fetch = |words: &[&str]| house.run(&[&["fetch", "--yes"], words, &["cudart"]].concat()).status(2);
+    let fetch = |words: &[&str]| {
+        house
+            .run(&[&["fetch", "--yes"], words, &["cudart"]].concat())
+            .status(2)
+    };
     let hint = "hint: install `uv`, or Python with pip; or get the wheels elsewhere, with `cudarun fetch --into DIR`";
-    fetch(&[]).stderr_contains(&["cudarun: neither `uv` nor `pip` is in PATH\n", hint]).check();
-    fetch(&["--client", "uv"]).stderr_contains(&["cudarun: `uv` is not in PATH\n", hint]).check();
-    fetch(&["--client", "pip"]).stderr_contains(&["cudarun: `pip` is not in PATH\n", hint]).check();
+    fetch(&[])
+        .stderr_contains(&["cudarun: neither `uv` nor `pip` is in PATH\n", hint])
+        .check();
+    fetch(&["--client", "uv"])
+        .stderr_contains(&["cudarun: `uv` is not in PATH\n", hint])
+        .check();
+    fetch(&["--client", "pip"])
+        .stderr_contains(&["cudarun: `pip` is not in PATH\n", hint])
+        .check();
     assert_eq!(names(&house.store()), [""; 0]);
     let app = app("needs-cudart");
     let start = house.run(&["--fetch", "--yes", &app]).status(125);
-    start.stderr_contains(&["neither `uv` nor `pip` is in PATH"]).check();
-    house.fetch(&["cudart"]).stderr_contains(&["fetched"]).check();
+    start
+        .stderr_contains(&["neither `uv` nor `pip` is in PATH"])
+        .check();
+    house
+        .fetch(&["cudart"])
+        .stderr_contains(&["fetched"])
+        .check();
 }
 
 #[test]
@@ -220,15 +288,25 @@ fn a_wheel_that_no_directory_has_is_named() {
     let house = Wheelhouse::new(&[cudart()]);
     let name = cudart().file_name();
     fs::remove_file(house.path("wheels").join(&name)).unwrap();
-    let message = format!("cudarun: {name} is not in {}\n", house.path("wheels").display());
+    let message = format!(
+        "cudarun: {name} is not in {}\n",
+        house.path("wheels").display()
+    );
     let hint = "hint: on a machine with a network: cudarun fetch --into DIR";
-    house.fetch(&["cudart"]).status(2).stderr_contains(&[&message, hint]).check();
+    house
+        .fetch(&["cudart"])
+        .status(2)
+        .stderr_contains(&[&message, hint])
+        .check();
     house.has_no_entry();
     // The second directory is asked as well.
     let second = house.path("second");
     fs::create_dir(&second).unwrap();
     fs::write(second.join(&name), cudart().bytes()).unwrap();
-    house.fetch(&["--from", second.to_str().unwrap(), "cudart"]).stderr_contains(&["fetched"]).check();
+    house
+        .fetch(&["--from", second.to_str().unwrap(), "cudart"])
+        .stderr_contains(&["fetched"])
+        .check();
 }
 
 #[test]
@@ -240,7 +318,11 @@ fn the_wheels_of_the_directory_are_preferred_to_newer_ones() {
     house.fetch(&[&app]).stderr_contains(&newer).check();
     let house = Wheelhouse::new(&[cudart(), newer_cudart()]);
     fs::remove_file(house.path("wheels").join(newer_cudart().file_name())).unwrap();
-    let missing = format!("{} is not in {}\n", newer_cudart().file_name(), house.path("wheels").display());
+    let missing = format!(
+        "{} is not in {}\n",
+        newer_cudart().file_name(),
+        house.path("wheels").display()
+    );
     let dry_run = |words: &[&str]| house.fetch(&[&["--dry-run"], words].concat()).any_stdout();
     dry_run(&["cudart=12.9"])
         .status(1)
@@ -248,8 +330,12 @@ fn the_wheels_of_the_directory_are_preferred_to_newer_ones() {
         .stderr_contains(&[&missing])
         .check();
     dry_run(&["cudart"]).check();
-    let nowhere = house.run(&["fetch", "--dry-run", "--from", "nowhere", "cudart"]).status(2);
-    nowhere.stderr("cudarun: --from `nowhere`: no such directory\n").check();
+    let nowhere = house
+        .run(&["fetch", "--dry-run", "--from", "nowhere", "cudart"])
+        .status(2);
+    nowhere
+        .stderr("cudarun: --from `nowhere`: no such directory\n")
+        .check();
     house.fetch(&["cudart"]).stderr_contains(&older).check();
     let house = Wheelhouse::new(&[cudart(), newer_cudart()]);
     fs::remove_file(house.path("wheels").join(newer_cudart().file_name())).unwrap();
@@ -259,7 +345,9 @@ fn the_wheels_of_the_directory_are_preferred_to_newer_ones() {
 #[test]
 fn a_store_that_others_can_write_is_neither_written_nor_used() {
     let house = Wheelhouse::new(&[cudart()]);
-    let set = |path: &Path, mode: u32| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let set = |path: &Path, mode: u32| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap()
+    };
     house.fetch(&["cudart"]).any_stderr().check();
     let app = app("needs-cudart");
     let start = || house.run(&[&app]);
@@ -277,7 +365,10 @@ fn a_store_that_others_can_write_is_neither_written_nor_used() {
         assert_eq!(names(&again.store()), [""; 0]);
     }
     set(&again.store(), 0o700);
-    again.fetch(&["cudart"]).stderr_contains(&["fetched"]).check();
+    again
+        .fetch(&["cudart"])
+        .stderr_contains(&["fetched"])
+        .check();
 }
 
 #[test]
@@ -285,7 +376,14 @@ fn wheels_for_another_machine_are_only_downloaded() {
     let house = Wheelhouse::new(&[cudart(), curand()]);
     let Some(pip) = house.pip() else { return };
     let into = house.path("into");
-    let words = ["fetch", "--yes", "--into", into.to_str().unwrap(), "cudart", "curand"];
+    let words = [
+        "fetch",
+        "--yes",
+        "--into",
+        into.to_str().unwrap(),
+        "cudart",
+        "curand",
+    ];
     pip.run(&words).stderr_contains(&["2 wheels, "]).check();
     assert_eq!(names(&into), [cudart().file_name(), curand().file_name()]);
     assert_eq!(names(&house.store()), [""; 0]);
@@ -293,10 +391,16 @@ fn wheels_for_another_machine_are_only_downloaded() {
     assert_eq!(pip.calls(), 2);
     fs::write(into.join(cudart().file_name()), "torn").unwrap();
     pip.run(&words).any_stderr().check();
-    assert_eq!(fs::read(into.join(cudart().file_name())).unwrap(), cudart().bytes());
+    assert_eq!(
+        fs::read(into.join(cudart().file_name())).unwrap(),
+        cudart().bytes()
+    );
     let other = Wheelhouse::new(&[cudart(), curand()]);
     let program = app("needs-both");
     let fetch = ["fetch", "--yes", "--from", into.to_str().unwrap(), &program];
     other.run(&fetch).stderr_contains(&["2 wheels, "]).check();
-    other.run(&[&program]).stdout("cudart 12040, curand 10305\n").check();
+    other
+        .run(&[&program])
+        .stdout("cudart 12040, curand 10305\n")
+        .check();
 }

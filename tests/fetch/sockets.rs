@@ -12,9 +12,27 @@ fn calls(house: &Wheelhouse, command: &mut Command, words: &[&str]) -> String {
     let log = house.path("calls.strace");
     let mut traced = Command::new(which::which("strace").unwrap());
     let calls = "trace=socket,execve,clone,clone3,fork,vfork";
-    traced.args(["-f", "-qq", "-s", "256", "-e", calls, "-e", "signal=none", "-o"]).arg(&log).arg(CUDARUN);
-    traced.args(words).env_clear().current_dir(house.path("home"));
-    let variables = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    traced
+        .args([
+            "-f",
+            "-qq",
+            "-s",
+            "256",
+            "-e",
+            calls,
+            "-e",
+            "signal=none",
+            "-o",
+        ])
+        .arg(&log)
+        .arg(CUDARUN);
+    traced
+        .args(words)
+        .env_clear()
+        .current_dir(house.path("home"));
+    let variables = command
+        .get_envs()
+        .filter_map(|(name, value)| Some((name, value?)));
     traced.envs(variables.collect::<Vec<_>>());
     let output = traced.output().unwrap();
     assert!(output.status.success(), "{}", shown(&output));
@@ -64,6 +82,9 @@ fn cudarun_itself_opens_no_socket_beside_the_client() {
         }
     }
     assert!(!of_client.is_empty(), "{calls}");
-    assert!(sockets.iter().all(|process| of_client.contains(process)), "{calls}");
+    assert!(
+        sockets.iter().all(|process| of_client.contains(process)),
+        "{calls}"
+    );
     assert_eq!(house.entries().len(), 1);
 }

@@ -15,7 +15,10 @@ fn set_mode(path: &Path, mode: u32) {
 /// A house whose store has these two wheels.
 fn filled() -> Wheelhouse {
     let house = Wheelhouse::new(&[cudart(), curand()]);
-    house.fetch(&["cudart", "curand"]).stderr_contains(&["2 wheels, "]).check();
+    house
+        .fetch(&["cudart", "curand"])
+        .stderr_contains(&["2 wheels, "])
+        .check();
     house
 }
 
@@ -26,11 +29,18 @@ fn entry(house: &Wheelhouse) -> PathBuf {
 /// Makes the entry of the CUDA runtime older.
 fn age(house: &Wheelhouse, days: u64) {
     let about = entry(house).join("meta.toml");
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_secs();
     let text = fs::read_to_string(&about).unwrap();
     let (before, _) = text.split_once("fetched = ").unwrap();
     set_mode(&about, 0o644);
-    fs::write(&about, format!("{before}fetched = {}\n", now - days * 86_400)).unwrap();
+    fs::write(
+        &about,
+        format!("{before}fetched = {}\n", now - days * 86_400),
+    )
+    .unwrap();
     set_mode(&about, 0o444);
 }
 
@@ -53,13 +63,27 @@ fn a_list_shows_each_wheel_and_its_users() {
     house.run(&[&app]).stdout("cudart 12040\n").check();
     age(&house, 3);
     // On one line each.
-    let list = house.run(&["fetch", "list"]).env("COLUMNS", "1000").any_stdout().check();
+    let list = house
+        .run(&["fetch", "list"])
+        .env("COLUMNS", "1000")
+        .any_stdout()
+        .check();
     let line = list.lines().find(|line| line.contains(CUDART)).unwrap();
-    assert!(line.contains("fetched 3 days ago") && line.contains(&format!("used by {app}, today")), "{line}");
-    assert!(list.lines().any(|line| line.contains(CURAND) && line.contains("not used yet")), "{list}");
+    assert!(
+        line.contains("fetched 3 days ago") && line.contains(&format!("used by {app}, today")),
+        "{line}"
+    );
+    assert!(
+        list.lines()
+            .any(|line| line.contains(CURAND) && line.contains("not used yet")),
+        "{list}"
+    );
     let json = house.run(&["fetch", "list", "--json"]).json();
     let wheels = json["wheels"].as_array().unwrap();
-    let one = wheels.iter().find(|wheel| wheel["distribution"] == "nvidia-cuda-runtime-cu12").unwrap();
+    let one = wheels
+        .iter()
+        .find(|wheel| wheel["distribution"] == "nvidia-cuda-runtime-cu12")
+        .unwrap();
     assert_eq!(one["sha256"], sum(&cudart().bytes()));
     assert_eq!(one["users"][0]["program"], app);
     assert_eq!(wheels.len(), 2);
@@ -70,7 +94,9 @@ fn each_damaged_file_is_found() {
     let house = filled();
     // On one line each.
     let verify = || house.run(&["fetch", "verify"]).env("COLUMNS", "1000");
-    verify().stdout("2 wheels: every file is as its wheel recorded it\n").check();
+    verify()
+        .stdout("2 wheels: every file is as its wheel recorded it\n")
+        .check();
     let library = entry(&house).join("nvidia/cuda_runtime/lib/libcudart.so.12");
     let right = fs::read(&library).unwrap();
     let mut changed = right.clone();
@@ -81,31 +107,51 @@ fn each_damaged_file_is_found() {
         set_mode(&library, 0o444);
     };
     let named = "`nvidia/cuda_runtime/lib/libcudart.so.12` is not as RECORD says";
-    let is_found =
-        || verify().status(1).stdout_contains(&[CUDART, named, "hint:", "chmod -R u+w ", "rm -r "]).check();
+    let is_found = || {
+        verify()
+            .status(1)
+            .stdout_contains(&[CUDART, named, "hint:", "chmod -R u+w ", "rm -r "])
+            .check()
+    };
     put(&changed);
     let text = is_found();
     assert!(!text.contains(CURAND), "{text}");
     put(&right);
-    verify().stdout("2 wheels: every file is as its wheel recorded it\n").check();
+    verify()
+        .stdout("2 wheels: every file is as its wheel recorded it\n")
+        .check();
     let directory = library.parent().unwrap();
     set_mode(directory, 0o755);
     fs::remove_file(&library).unwrap();
     is_found();
     fs::write(&library, &right).unwrap();
     fs::write(directory.join("libstranger.so.1"), "").unwrap();
-    verify().status(1).stdout_contains(&["`nvidia/cuda_runtime/lib/libstranger.so.1` is not"]).check();
+    verify()
+        .status(1)
+        .stdout_contains(&["`nvidia/cuda_runtime/lib/libstranger.so.1` is not"])
+        .check();
     fs::remove_file(directory.join("libstranger.so.1")).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", directory.join("libstranger.so.1")).unwrap();
-    verify().status(1).stdout_contains(&["`nvidia/cuda_runtime/lib/libstranger.so.1` is a link"]).check();
+    verify()
+        .status(1)
+        .stdout_contains(&["`nvidia/cuda_runtime/lib/libstranger.so.1` is a link"])
+        .check();
     // The hint is a command that works: then the wheel is fetched anew.
     let hint = verify().status(1).any_stdout().check();
     let (_, hint) = hint.split_once("hint:").unwrap();
-    let shell =
-        std::process::Command::new("sh").args(["-c", hint]).current_dir(house.path("home")).status().unwrap();
+    let shell = std::process::Command::new("sh")
+        .args(["-c", hint])
+        .current_dir(house.path("home"))
+        .status()
+        .unwrap();
     assert!(shell.success(), "{hint}");
-    house.fetch(&["cudart"]).stderr_contains(&["fetched "]).check();
-    verify().stdout("2 wheels: every file is as its wheel recorded it\n").check();
+    house
+        .fetch(&["cudart"])
+        .stderr_contains(&["fetched "])
+        .check();
+    verify()
+        .stdout("2 wheels: every file is as its wheel recorded it\n")
+        .check();
 }
 
 #[test]
@@ -114,19 +160,36 @@ fn prune_removes_the_wheels_that_no_program_has_used_for_long() {
     let prune = |words: &[&str]| house.run(&[&["fetch", "prune"], words].concat());
     prune(&[]).stdout("nothing to remove\n").check();
     age(&house, 100);
-    prune(&["--older", "101"]).stdout("nothing to remove\n").check();
-    prune(&["--dry-run"]).stdout_contains(&[&format!("would remove {CUDART}\n")]).check();
+    prune(&["--older", "101"])
+        .stdout("nothing to remove\n")
+        .check();
+    prune(&["--dry-run"])
+        .stdout_contains(&[&format!("would remove {CUDART}\n")])
+        .check();
     assert_eq!(house.entries().len(), 2);
     // A program that has used it today keeps it.
-    house.run(&[&app("needs-cudart")]).stdout("cudart 12040\n").check();
+    house
+        .run(&[&app("needs-cudart")])
+        .stdout("cudart 12040\n")
+        .check();
     prune(&[]).stdout("nothing to remove\n").check();
     fs::remove_dir_all(house.store().join("leases")).unwrap();
-    let removed = prune(&[]).stdout_contains(&[&format!("removed {CUDART}\n")]).check();
+    let removed = prune(&[])
+        .stdout_contains(&[&format!("removed {CUDART}\n")])
+        .check();
     assert!(!removed.contains(CURAND), "{removed}");
     assert_eq!(house.entries(), [sum(&curand().bytes())]);
-    prune(&["--all"]).stdout_contains(&[&format!("removed {CURAND}\n")]).check();
-    assert_eq!(names(&house.store()), [".turn", "leases"][..names(&house.store()).len()]);
-    house.fetch(&["cudart"]).stderr_contains(&["fetched "]).check();
+    prune(&["--all"])
+        .stdout_contains(&[&format!("removed {CURAND}\n")])
+        .check();
+    assert_eq!(
+        names(&house.store()),
+        [".turn", "leases"][..names(&house.store()).len()]
+    );
+    house
+        .fetch(&["cudart"])
+        .stderr_contains(&["fetched "])
+        .check();
 }
 
 #[test]
@@ -145,7 +208,11 @@ fn prune_keeps_a_wheel_that_a_process_maps() {
     child.wait().unwrap();
     prune().stdout_contains(&[CUDART]).check();
     assert_eq!(house.entries(), [""; 0]);
-    assert!(!names(&house.store()).iter().any(|name| name.starts_with(".stage-")));
+    assert!(
+        !names(&house.store())
+            .iter()
+            .any(|name| name.starts_with(".stage-"))
+    );
 }
 
 #[test]
@@ -155,10 +222,19 @@ fn prune_keeps_a_wheel_that_the_lock_of_a_project_names() {
     fs::create_dir(&project).unwrap();
     fs::write(project.join(".cudarun.toml"), "").unwrap();
     let app = app("needs-cudart");
-    house.run(&["record", &app]).in_directory(&project).any_stdout().any_stderr().check();
+    house
+        .run(&["record", &app])
+        .in_directory(&project)
+        .any_stdout()
+        .any_stderr()
+        .check();
     let lock = fs::read_to_string(project.join(".cudarun.lock")).unwrap();
     assert!(lock.contains(&sum(&cudart().bytes())), "{lock}");
-    house.run(&[&app]).in_directory(&project).stdout("cudart 12040\n").check();
+    house
+        .run(&[&app])
+        .in_directory(&project)
+        .stdout("cudart 12040\n")
+        .check();
     let prune = || house.run(&["fetch", "prune", "--all"]).any_stdout().check();
     let text = prune();
     assert!(text.contains(CURAND) && !text.contains(CUDART), "{text}");
@@ -172,7 +248,11 @@ fn an_entry_without_its_description_does_not_count() {
     let app = app("needs-cudart");
     set_mode(&entry(&house), 0o755);
     fs::remove_file(entry(&house).join("meta.toml")).unwrap();
-    house.run(&[&app]).status(125).stderr_contains(&["cudart"]).check();
+    house
+        .run(&[&app])
+        .status(125)
+        .stderr_contains(&["cudart"])
+        .check();
     let json = house.run(&["fetch", "list", "--json"]).json();
     assert_eq!(json["wheels"].as_array().unwrap().len(), 1);
 }

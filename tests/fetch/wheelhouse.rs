@@ -120,20 +120,50 @@ pub struct TestWheel {
 }
 
 pub fn cudart() -> TestWheel {
-    TestWheel::new("cudart", "nvidia-cuda-runtime-cu12", "12.4.127", "cuda_runtime", "libcudart.so.12")
+    TestWheel::new(
+        "cudart",
+        "nvidia-cuda-runtime-cu12",
+        "12.4.127",
+        "cuda_runtime",
+        "libcudart.so.12",
+    )
 }
 
 pub fn newer_cudart() -> TestWheel {
-    TestWheel::new("cudart", "nvidia-cuda-runtime-cu12", "12.9.79", "cuda_runtime", "libcudart.so.12")
+    TestWheel::new(
+        "cudart",
+        "nvidia-cuda-runtime-cu12",
+        "12.9.79",
+        "cuda_runtime",
+        "libcudart.so.12",
+    )
 }
 
 pub fn curand() -> TestWheel {
-    TestWheel::new("curand", "nvidia-curand-cu12", "10.3.5.147", "curand", "libcurand.so.10")
+    TestWheel::new(
+        "curand",
+        "nvidia-curand-cu12",
+        "10.3.5.147",
+        "curand",
+        "libcurand.so.10",
+    )
 }
 
 /// A wheel with these files, for a table of toolkits.
-pub fn part_of_toolkit(distribution: &'static str, version: &'static str, files: Vec<Packed>) -> TestWheel {
-    TestWheel { family: "", distribution, version, directory: "cu13", soname: "", files }.with_information()
+pub fn part_of_toolkit(
+    distribution: &'static str,
+    version: &'static str,
+    files: Vec<Packed>,
+) -> TestWheel {
+    TestWheel {
+        family: "",
+        distribution,
+        version,
+        directory: "cu13",
+        soname: "",
+        files,
+    }
+    .with_information()
 }
 
 impl TestWheel {
@@ -144,24 +174,44 @@ impl TestWheel {
         directory: &'static str,
         soname: &'static str,
     ) -> TestWheel {
-        let library = Packed::new(format!("nvidia/{directory}/lib/{soname}"), BUILT.bytes(soname));
+        let library = Packed::new(
+            format!("nvidia/{directory}/lib/{soname}"),
+            BUILT.bytes(soname),
+        );
         let module = Packed::new(format!("nvidia/{directory}/__init__.py"), "");
-        TestWheel { family, distribution, version, directory, soname, files: vec![module, library] }
-            .with_information()
+        TestWheel {
+            family,
+            distribution,
+            version,
+            directory,
+            soname,
+            files: vec![module, library],
+        }
+        .with_information()
     }
 
     fn dist_info(&self, name: &str) -> String {
-        format!("{}-{}.dist-info/{name}", self.distribution.replace('-', "_"), self.version)
+        format!(
+            "{}-{}.dist-info/{name}",
+            self.distribution.replace('-', "_"),
+            self.version
+        )
     }
 
     fn with_information(mut self) -> TestWheel {
         let (distribution, version) = (self.distribution, self.version);
         let metadata = format!("Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n");
-        let wheel =
-            format!("Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-{}\n", tag());
-        self.files.push(Packed::new(self.dist_info("METADATA"), metadata));
+        let wheel = format!(
+            "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-{}\n",
+            tag()
+        );
+        self.files
+            .push(Packed::new(self.dist_info("METADATA"), metadata));
         self.files.push(Packed::new(self.dist_info("WHEEL"), wheel));
-        self.files.push(Packed::new(self.dist_info("License.txt"), "NVIDIA's licence\n"));
+        self.files.push(Packed::new(
+            self.dist_info("License.txt"),
+            "NVIDIA's licence\n",
+        ));
         self.recorded()
     }
 
@@ -183,20 +233,33 @@ impl TestWheel {
         self.files.retain(|file| file.name != name.as_bytes());
         let line = |file: &Packed| {
             let name = String::from_utf8_lossy(&file.name).into_owned();
-            format!("{name},sha256={},{}\n", base64(&Sha256::digest(&file.bytes)), file.bytes.len())
+            format!(
+                "{name},sha256={},{}\n",
+                base64(&Sha256::digest(&file.bytes)),
+                file.bytes.len()
+            )
         };
         let lines: String = self.files.iter().map(line).collect();
-        self.files.push(Packed::new(&name, format!("{lines}{name},,\n")));
+        self.files
+            .push(Packed::new(&name, format!("{lines}{name},,\n")));
         self
     }
 
     /// The one file whose name ends so.
     pub fn file(&mut self, end: &str) -> &mut Packed {
-        self.files.iter_mut().find(|file| file.name.ends_with(end.as_bytes())).unwrap()
+        self.files
+            .iter_mut()
+            .find(|file| file.name.ends_with(end.as_bytes()))
+            .unwrap()
     }
 
     pub fn file_name(&self) -> String {
-        format!("{}-{}-py3-none-{}.whl", self.distribution.replace('-', "_"), self.version, tag())
+        format!(
+            "{}-{}-py3-none-{}.whl",
+            self.distribution.replace('-', "_"),
+            self.version,
+            tag()
+        )
     }
 
     pub fn bytes(&self) -> Vec<u8> {
@@ -204,7 +267,11 @@ impl TestWheel {
     }
 
     pub fn toolkit_row(&self, bytes: &[u8]) -> String {
-        let TestWheel { distribution, version, .. } = self;
+        let TestWheel {
+            distribution,
+            version,
+            ..
+        } = self;
         let (tag, size, sha256) = (tag(), bytes.len(), sum(bytes));
         format!(
             "  {{ name = \"{distribution}\", version = \"{version}\", platform = \"{tag}\", size = {size}, sha256 = \"{sha256}\" }},\n"
@@ -212,7 +279,14 @@ impl TestWheel {
     }
 
     fn row(&self, bytes: &[u8]) -> String {
-        let TestWheel { family, distribution, version, directory, soname, .. } = self;
+        let TestWheel {
+            family,
+            distribution,
+            version,
+            directory,
+            soname,
+            ..
+        } = self;
         let (tag, size, sha256) = (tag(), bytes.len(), sum(bytes));
         format!(
             "[[wheel]]\nfamily = \"{family}\"\ncuda = 12\nname = \"{distribution}\"\nfirst = \"{version}\"\n\
@@ -231,10 +305,17 @@ pub fn archive(files: &[Packed]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut archive = ZipArchiveWriter::new(&mut bytes);
     for file in files {
-        let method = if file.is_deflated { CompressionMethod::DEFLATE } else { CompressionMethod::STORE };
+        let method = if file.is_deflated {
+            CompressionMethod::DEFLATE
+        } else {
+            CompressionMethod::STORE
+        };
         let entry = archive.new_file(EntryPath::verbatim(file.name.clone()));
-        let (mut entry, config) =
-            entry.compression_method(method).unix_permissions(file.mode).start().unwrap();
+        let (mut entry, config) = entry
+            .compression_method(method)
+            .unix_permissions(file.mode)
+            .start()
+            .unwrap();
         let descriptor = if file.is_deflated {
             let mut writer = config.wrap(DeflateEncoder::new(&mut entry, Compression::fast()));
             writer.write_all(&file.bytes).unwrap();
@@ -253,16 +334,27 @@ pub fn archive(files: &[Packed]) -> Vec<u8> {
 }
 
 pub fn sum(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// As RECORD has it, bit by bit.
 fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let bits: Vec<u8> =
-        bytes.iter().flat_map(|byte| (0..8).rev().map(move |place| byte >> place & 1)).collect();
-    let digit = |six: &[u8]| (0..6).fold(0, |sum, at| sum << 1 | usize::from(*six.get(at).unwrap_or(&0)));
-    bits.chunks(6).map(|six| char::from(ALPHABET[digit(six)])).collect()
+    let bits: Vec<u8> = bytes
+        .iter()
+        .flat_map(|byte| (0..8).rev().map(move |place| byte >> place & 1))
+        .collect();
+    let digit = |six: &[u8]| {
+        (0..6).fold(0, |sum, at| {
+            sum << 1 | usize::from(*six.get(at).unwrap_or(&0))
+        })
+    };
+    bits.chunks(6)
+        .map(|six| char::from(ALPHABET[digit(six)]))
+        .collect()
 }
 
 /// Bytes that do not compress, and always are the same ones.
@@ -274,7 +366,10 @@ pub fn noise(length: usize) -> Vec<u8> {
         state ^= state << 17;
         state.to_le_bytes()
     };
-    (0..length.div_ceil(8)).flat_map(|_| next()).take(length).collect()
+    (0..length.div_ceil(8))
+        .flat_map(|_| next())
+        .take(length)
+        .collect()
 }
 
 /// Wheels with their table, and a home. The name of the directory has no meaning.
@@ -285,11 +380,14 @@ pub struct Wheelhouse {
 impl Wheelhouse {
     /// With these wheels as they are.
     pub fn new(wheels: &[TestWheel]) -> Wheelhouse {
-        let house = Wheelhouse { directory: tempfile::tempdir().unwrap() };
+        let house = Wheelhouse {
+            directory: tempfile::tempdir().unwrap(),
+        };
         for directory in ["home", "wheels", "bin", "empty"] {
             fs::create_dir(house.path(directory)).unwrap();
         }
-        let all: Vec<(&TestWheel, Vec<u8>)> = wheels.iter().map(|wheel| (wheel, wheel.bytes())).collect();
+        let all: Vec<(&TestWheel, Vec<u8>)> =
+            wheels.iter().map(|wheel| (wheel, wheel.bytes())).collect();
         for (wheel, bytes) in &all {
             house.put(wheel, bytes);
         }
@@ -303,7 +401,10 @@ impl Wheelhouse {
 
     /// Writes the table of wheels of these bytes.
     pub fn tabulate(&self, wheels: &[(&TestWheel, Vec<u8>)]) {
-        let rows: String = wheels.iter().map(|(wheel, bytes)| wheel.row(bytes)).collect();
+        let rows: String = wheels
+            .iter()
+            .map(|(wheel, bytes)| wheel.row(bytes))
+            .collect();
         fs::write(self.path("table.toml"), rows).unwrap();
     }
 
@@ -341,21 +442,36 @@ impl Wheelhouse {
     /// Without any client in PATH.
     pub fn run(&self, words: &[&str]) -> Run {
         let run = Run::new(words).in_directory(self.path("home"));
-        self.environment().into_iter().fold(run, |run, (name, value)| run.env(name, value))
+        self.environment()
+            .into_iter()
+            .fold(run, |run, (name, value)| run.env(name, value))
     }
 
     /// Like [`Wheelhouse::run`], to be started with others.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(CUDARUN);
-        command.args(words).env_clear().envs(self.environment()).current_dir(self.path("home"));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(words)
+            .env_clear()
+            .envs(self.environment())
+            .current_dir(self.path("home"));
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command
     }
 
     /// `cudarun fetch --from WHEELS --yes`, and these words.
     pub fn fetch(&self, words: &[&str]) -> Run {
         let wheels = self.path("wheels");
-        self.run(&[&["fetch", "--from", wheels.to_str().unwrap(), "--yes"], words].concat())
+        self.run(
+            &[
+                &["fetch", "--from", wheels.to_str().unwrap(), "--yes"],
+                words,
+            ]
+            .concat(),
+        )
     }
 
     /// Settings of the user.
@@ -367,7 +483,10 @@ impl Wheelhouse {
 
     /// Settings of the user that name the directory of wheels.
     pub fn user_names_wheels(&self) {
-        self.user_says(&format!("[fetch]\nfrom = [\"{}\"]\n", self.path("wheels").display()));
+        self.user_says(&format!(
+            "[fetch]\nfrom = [\"{}\"]\n",
+            self.path("wheels").display()
+        ));
     }
 
     /// The real `pip`, in `bin` alone, behind a script that counts. None where it is not here, which is said.
@@ -378,7 +497,10 @@ impl Wheelhouse {
         let ask = "import pip, sys; print(sys.executable)";
         let python = Command::new("python3").args(["-c", ask]).output().unwrap();
         if !python.status.success() {
-            assert!(std::env::var_os("CUDARUN_TESTS_ALL").is_none(), "pip is not here");
+            assert!(
+                std::env::var_os("CUDARUN_TESTS_ALL").is_none(),
+                "pip is not here"
+            );
             skipped("pip is not here");
             return None;
         }
@@ -398,20 +520,33 @@ impl Wheelhouse {
         fs::write(&new, text).unwrap();
         let program = self.path("bin").join(name);
         copy_program(&new, &program);
-        assert!(Command::new("chmod").arg("755").arg(program).status().unwrap().success());
+        assert!(
+            Command::new("chmod")
+                .arg("755")
+                .arg(program)
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 }
 
 /// Removes a directory with entries of a store, which are sealed.
 pub fn remove(directory: &Path) {
-    let chmod = Command::new("chmod").args(["-R", "u+w"]).arg(directory).status();
+    let chmod = Command::new("chmod")
+        .args(["-R", "u+w"])
+        .arg(directory)
+        .status();
     assert!(chmod.is_ok_and(|status| status.success()));
     fs::remove_dir_all(directory).unwrap();
 }
 
 impl Drop for Wheelhouse {
     fn drop(&mut self) {
-        let _ = Command::new("chmod").args(["-R", "u+w"]).arg(self.directory.path()).status();
+        let _ = Command::new("chmod")
+            .args(["-R", "u+w"])
+            .arg(self.directory.path())
+            .status();
     }
 }
 
@@ -431,7 +566,11 @@ impl Pip<'_> {
     }
 
     pub fn run(&self, words: &[&str]) -> Run {
-        self.variables().into_iter().fold(self.house.run(words), |run, (name, value)| run.env(name, value))
+        self.variables()
+            .into_iter()
+            .fold(self.house.run(words), |run, (name, value)| {
+                run.env(name, value)
+            })
     }
 
     pub fn command(&self, words: &[&str]) -> Command {
@@ -441,15 +580,19 @@ impl Pip<'_> {
     }
 
     pub fn calls(&self) -> usize {
-        fs::read_to_string(self.house.path("calls")).unwrap_or_default().lines().count()
+        fs::read_to_string(self.house.path("calls"))
+            .unwrap_or_default()
+            .lines()
+            .count()
     }
 }
 
 /// The names in a directory, in order; none if there is no directory.
 pub fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten();
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }
@@ -463,7 +606,11 @@ pub fn app(name: &str) -> String {
 pub fn fails_alone(name: &str) {
     let output = crate::support::bare(&BUILT.path(name), &[], &BTreeMap::new());
     assert!(!output.status.success(), "{}", shown(&output));
-    assert!(shown(&output).contains("libcudart.so.12: cannot open shared object file"), "{}", shown(&output));
+    assert!(
+        shown(&output).contains("libcudart.so.12: cannot open shared object file"),
+        "{}",
+        shown(&output)
+    );
 }
 
 /// Standard output and standard error.

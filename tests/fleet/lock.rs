@@ -9,13 +9,19 @@ const SYSTEM: &str = super::SYSTEM;
 
 /// A node with these versions of cuDNN, the first of which the loader gives.
 fn with(versions: &[&str]) -> String {
-    built(&versions.iter().map(|version| (*version, "")).collect::<Vec<_>>())
+    built(
+        &versions
+            .iter()
+            .map(|version| (*version, ""))
+            .collect::<Vec<_>>(),
+    )
 }
 
 /// Like `with`, each version with a field of its file.
 fn built(versions: &[(&str, &str)]) -> String {
-    let mut files: Vec<String> =
-        ["libcublas", "libcublasLt"].map(|stem| library(SYSTEM, stem, "12", "12.4.5", "")).to_vec();
+    let mut files: Vec<String> = ["libcublas", "libcublasLt"]
+        .map(|stem| library(SYSTEM, stem, "12", "12.4.5", ""))
+        .to_vec();
     let directories = [SYSTEM, "/usr/local/cuda/lib64", "/opt/cuda/lib64"];
     files.extend(
         versions
@@ -34,21 +40,41 @@ fn a_lock_has_the_version_that_every_node_has() {
         ("gpu03", with(&["9.10.2"])),
     ]);
     // The control: the first two get another one by themselves.
-    nodes.fleet(&[]).stdout_contains(&["cuDNN 9.19.0", "cuDNN 9.10.2"]).check();
+    nodes
+        .fleet(&[])
+        .stdout_contains(&["cuDNN 9.19.0", "cuDNN 9.10.2"])
+        .check();
     let file = nodes.path("serve.lock");
     let text = file.to_str().unwrap();
-    nodes.fleet(&["--lock", text]).stdout("").stderr_contains(&["serve.lock"]).check();
+    nodes
+        .fleet(&["--lock", text])
+        .stdout("")
+        .stderr_contains(&["serve.lock"])
+        .check();
     let lock = fs::read_to_string(&file).unwrap();
-    assert!(lock.contains("name = \"cudnn\"\nversion = \"9.10.2\"") && !lock.contains("9.19"), "{lock}");
-    assert!(!lock.contains("/usr/lib") && !lock.contains("name = \"driver\""), "{lock}");
+    assert!(
+        lock.contains("name = \"cudnn\"\nversion = \"9.10.2\"") && !lock.contains("9.19"),
+        "{lock}"
+    );
+    assert!(
+        !lock.contains("/usr/lib") && !lock.contains("name = \"driver\""),
+        "{lock}"
+    );
     // Equal nodes keep their best one.
-    let equal = Nodes::new(&[("gpu01", with(&["9.19.0", "9.10.2"])), ("gpu02", with(&["9.19.0"]))]);
+    let equal = Nodes::new(&[
+        ("gpu01", with(&["9.19.0", "9.10.2"])),
+        ("gpu02", with(&["9.19.0"])),
+    ]);
     equal.fleet(&["--lock", text, "-q"]).check();
     let lock = fs::read_to_string(&file).unwrap();
     assert!(lock.contains("version = \"9.19.0\""));
     // Another file is not replaced.
     fs::write(&file, "[package]\n").unwrap();
-    equal.fleet(&["--lock", text]).status(2).stderr_contains(&["does not overwrite it"]).check();
+    equal
+        .fleet(&["--lock", text])
+        .status(2)
+        .stderr_contains(&["does not overwrite it"])
+        .check();
     assert_eq!(fs::read_to_string(&file).unwrap(), "[package]\n");
 }
 
@@ -57,35 +83,74 @@ fn without_a_common_version_the_library_is_named_with_its_nodes() {
     let nodes = Nodes::new(&[("gpu01", with(&["9.19.0"])), ("gpu02", with(&["9.10.2"]))]);
     let file = nodes.path("serve.lock");
     let text = file.to_str().unwrap();
-    let said = ["no version of cuDNN for `app --serve` is on all machines", "gpu01: 9.19.0", "gpu02: 9.10.2"];
-    nodes.fleet(&["--lock", text]).status(1).stderr_contains(&said).check();
+    let said = [
+        "no version of cuDNN for `app --serve` is on all machines",
+        "gpu01: 9.19.0",
+        "gpu02: 9.10.2",
+    ];
+    nodes
+        .fleet(&["--lock", text])
+        .status(1)
+        .stderr_contains(&said)
+        .check();
     assert!(!file.exists());
-    let two = ["--program", "app", "--program", "app --other", "--lock", text];
+    let two = [
+        "--program",
+        "app",
+        "--program",
+        "app --other",
+        "--lock",
+        text,
+    ];
     nodes
         .fleet(&two)
         .status(2)
         .stderr_contains(&["a lock is of one program, and these are 2", "hint:"])
         .check();
     nodes.put("gpu03.toml", "no description");
-    nodes.fleet(&["--lock", text]).status(2).stderr_contains(&["gpu03.toml"]).check();
-    nodes.fleet(&["--lock", text, "--json"]).status(2).any_stdout().stderr_contains(&["--lock"]).check();
+    nodes
+        .fleet(&["--lock", text])
+        .status(2)
+        .stderr_contains(&["gpu03.toml"])
+        .check();
+    nodes
+        .fleet(&["--lock", text, "--json"])
+        .status(2)
+        .any_stdout()
+        .stderr_contains(&["--lock"])
+        .check();
     assert!(!file.exists(), "no lock for some of the nodes");
 }
 
 #[test]
 fn a_lock_has_the_build_that_every_node_has() {
     let nodes = Nodes::new(&[
-        ("gpu01", built(&[("9.19.0", "build_id = 'aa'"), ("9.10.2", "build_id = 'cc'")])),
-        ("gpu02", built(&[("9.19.0", "build_id = 'bb'"), ("9.10.2", "build_id = 'cc'")])),
+        (
+            "gpu01",
+            built(&[("9.19.0", "build_id = 'aa'"), ("9.10.2", "build_id = 'cc'")]),
+        ),
+        (
+            "gpu02",
+            built(&[("9.19.0", "build_id = 'bb'"), ("9.10.2", "build_id = 'cc'")]),
+        ),
     ]);
     let file = nodes.path("x.lock");
     let lock = || nodes.fleet(&["--lock", file.to_str().unwrap(), "-q"]);
     lock().check();
     let text = fs::read_to_string(&file).unwrap();
-    assert!(text.contains("version = \"9.10.2\"") && text.contains("\"cc\""), "{text}");
+    assert!(
+        text.contains("version = \"9.10.2\"") && text.contains("\"cc\""),
+        "{text}"
+    );
     // The control: no build is on both.
-    nodes.put("gpu02.toml", &built(&[("9.19.0", "build_id = 'bb'"), ("9.10.2", "build_id = 'dd'")]));
-    let said = ["no build of cuDNN for `app --serve` is on all machines", "gpu02: 9.10.2, 9.19.0"];
+    nodes.put(
+        "gpu02.toml",
+        &built(&[("9.19.0", "build_id = 'bb'"), ("9.10.2", "build_id = 'dd'")]),
+    );
+    let said = [
+        "no build of cuDNN for `app --serve` is on all machines",
+        "gpu02: 9.10.2, 9.19.0",
+    ];
     lock().status(1).stderr_contains(&said).check();
 }
 
@@ -97,30 +162,54 @@ fn no_lock_is_written_that_a_node_would_not_obey() {
     let refused = |other: String, said: &[&str]| {
         nodes.put("gpu02.toml", &other);
         let run = nodes.fleet(&["--lock", file.to_str().unwrap()]).status(1);
-        run.stderr_contains(&[&["no set for `app --serve` works on all machines\n"], said].concat()).check();
+        run.stderr_contains(
+            &[&["no set for `app --serve` works on all machines\n"], said].concat(),
+        )
+        .check();
         assert!(!file.exists(), "{said:?}");
     };
     // Its driver is older than the lock needs, although a compatibility library makes up for that.
     let old = node(
         "470.82.01",
         "LD_LIBRARY_PATH = '/usr/local/cuda/compat'",
-        &[&with_cudnn("9.19.0")[..], &[compat("/usr/local/cuda/compat", "550.54.15", "470")]].concat(),
+        &[
+            &with_cudnn("9.19.0")[..],
+            &[compat("/usr/local/cuda/compat", "550.54.15", "470")],
+        ]
+        .concat(),
     );
     nodes.put("gpu02.toml", &old);
-    nodes.fleet(&[]).stdout_contains(&["works on all of 2 machines"]).check();
-    refused(old, &["gpu02: the driver does not meet the requirement of `.cudarun.lock:1`"]);
-    refused(good().replace("/usr/bin/app", "/usr/bin/other"), &["gpu02: the program is not there"]);
+    nodes
+        .fleet(&[])
+        .stdout_contains(&["works on all of 2 machines"])
+        .check();
+    refused(
+        old,
+        &["gpu02: the driver does not meet the requirement of `.cudarun.lock:1`"],
+    );
+    refused(
+        good().replace("/usr/bin/app", "/usr/bin/other"),
+        &["gpu02: the program is not there"],
+    );
     refused(good().replace("/dev/nvidia0", "/dev/x"), &["gpu02: "]);
     // The control.
     nodes.put("gpu02.toml", &good());
-    nodes.fleet(&["--lock", file.to_str().unwrap(), "-q"]).check();
+    nodes
+        .fleet(&["--lock", file.to_str().unwrap(), "-q"])
+        .check();
 }
 
 #[test]
 fn a_program_without_libraries_has_no_lock() {
-    let nodes = Nodes::new(&[("gpu01", with(&["9.19.0"]).replace("\"libcudnn.so.9\", ", ""))]);
+    let nodes = Nodes::new(&[(
+        "gpu01",
+        with(&["9.19.0"]).replace("\"libcudnn.so.9\", ", ""),
+    )]);
     let file = nodes.path("x.lock");
     let run = nodes.fleet(&["--lock", file.to_str().unwrap()]).status(1);
-    run.stderr_contains(&[&format!("`{APP}` needs no NVIDIA library: no lock is written")]).check();
+    run.stderr_contains(&[&format!(
+        "`{APP}` needs no NVIDIA library: no lock is written"
+    )])
+    .check();
     assert!(!file.exists());
 }

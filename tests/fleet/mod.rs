@@ -25,7 +25,10 @@ pub fn node(version: &str, env: &str, files: &[String]) -> String {
             &format!("{SYSTEM}/libc.so.6"),
             "soname = 'libc.so.6', exports = ['malloc'], versions = ['GLIBC_2.35']",
         ),
-        elf("/usr/lib/ld-linux-x86-64.so.2", "soname = 'ld-linux-x86-64.so.2'"),
+        elf(
+            "/usr/lib/ld-linux-x86-64.so.2",
+            "soname = 'ld-linux-x86-64.so.2'",
+        ),
         link("/lib", "usr/lib"),
         link("/lib64", "usr/lib"),
         kernel(version),
@@ -47,7 +50,9 @@ pub fn with_cudnn(version: &str) -> Vec<String> {
 
 impl Nodes {
     pub fn new(nodes: &[(&str, String)]) -> Nodes {
-        let made = Nodes { directory: tempfile::tempdir().unwrap() };
+        let made = Nodes {
+            directory: tempfile::tempdir().unwrap(),
+        };
         for (name, text) in nodes {
             made.put(&format!("{name}.toml"), text);
         }
@@ -64,6 +69,7 @@ impl Nodes {
 
     pub fn fleet(&self, options: &[&str]) -> Run {
         let directory = self.path("");
-        Run::new([&["fleet"], options, &[directory.to_str().unwrap()]].concat()).env("COLUMNS", "200")
+        Run::new([&["fleet"], options, &[directory.to_str().unwrap()]].concat())
+            .env("COLUMNS", "200")
     }
 }

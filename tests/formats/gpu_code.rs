@@ -26,16 +26,35 @@ fn container(entries: &[Vec<u8>]) -> Vec<u8> {
 }
 
 fn names(data: &[u8]) -> Vec<String> {
-    entries(data, &|| ()).iter().map(ToString::to_string).collect()
+    entries(data, &|| ())
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }
 
 #[test]
 fn every_entry_of_every_container_is_found() {
-    let first = container(&[entry(2, 80, 0x11, 24), entry(2, 90, 0x0010_0011, 8), entry(8, 90, 0, 8)]);
+    let first = container(&[
+        entry(2, 80, 0x11, 24),
+        entry(2, 90, 0x0010_0011, 8),
+        entry(8, 90, 0, 8),
+    ]);
     let second = container(&[entry(2, 120, 0x0120_0011, 0), entry(1, 120, 0x8011, 16)]);
-    let data = [b"padding ".as_slice(), &first, &[0; 8], &MAGIC, &[0; 20], &second].concat();
+    let data = [
+        b"padding ".as_slice(),
+        &first,
+        &[0; 8],
+        &MAGIC,
+        &[0; 20],
+        &second,
+    ]
+    .concat();
     assert_eq!(names(&data), ["sm_80", "sm_90a", "sm_120f", "compute_120"]);
-    assert!(entries(&data, &|| ()).iter().all(|entry| entry.to_string().parse() == Ok(*entry)));
+    assert!(
+        entries(&data, &|| ())
+            .iter()
+            .all(|entry| entry.to_string().parse() == Ok(*entry))
+    );
     for bad in ["", "sm", "sm_", "sm_90af", "sm_90x", "xy_90", "compute_-1"] {
         assert!(bad.parse::<Architecture>().is_err(), "{bad}");
     }
@@ -45,9 +64,14 @@ fn every_entry_of_every_container_is_found() {
 fn an_entry_lists_the_gpus_that_it_serves() {
     let serves = |name: &str| -> Vec<String> {
         let entry: Architecture = name.parse().unwrap();
-        let gpus =
-            ["5.3", "6.1", "7.0", "7.5", "8.0", "8.6", "8.7", "8.9", "9.0", "10.0", "10.3", "12.0", "12.1"];
-        gpus.into_iter().filter(|gpu| entry.serves(gpu.parse().unwrap())).map(str::to_owned).collect()
+        let gpus = [
+            "5.3", "6.1", "7.0", "7.5", "8.0", "8.6", "8.7", "8.9", "9.0", "10.0", "10.3", "12.0",
+            "12.1",
+        ];
+        gpus.into_iter()
+            .filter(|gpu| entry.serves(gpu.parse().unwrap()))
+            .map(str::to_owned)
+            .collect()
     };
     assert_eq!(serves("sm_80"), ["8.0", "8.6", "8.9"]);
     assert_eq!(serves("sm_86"), ["8.6", "8.9"]);
@@ -56,16 +80,31 @@ fn an_entry_lists_the_gpus_that_it_serves() {
     assert_eq!(serves("sm_100"), ["10.0", "10.3"]);
     assert_eq!(serves("sm_100a"), ["10.0"]);
     assert_eq!(serves("sm_100f"), ["10.0", "10.3"]);
-    assert_eq!(serves("compute_90"), ["9.0", "10.0", "10.3", "12.0", "12.1"]);
+    assert_eq!(
+        serves("compute_90"),
+        ["9.0", "10.0", "10.3", "12.0", "12.1"]
+    );
     assert_eq!(serves("compute_90a"), ["9.0"]);
     assert_eq!(serves("compute_120f"), ["12.0", "12.1"]);
-    assert_eq!(serves("compute_70").len(), 11, "PTX is for systems on a chip too");
+    assert_eq!(
+        serves("compute_70").len(),
+        11,
+        "PTX is for systems on a chip too"
+    );
 }
 
 #[test]
 fn a_container_across_the_end_of_a_window_is_found() {
     let whole = container(&[entry(2, 80, 0, 8)]);
-    for before in [WINDOW - 5, WINDOW - 4, WINDOW - 3, WINDOW - 2, WINDOW - 1, WINDOW, 3 * WINDOW + 1] {
+    for before in [
+        WINDOW - 5,
+        WINDOW - 4,
+        WINDOW - 3,
+        WINDOW - 2,
+        WINDOW - 1,
+        WINDOW,
+        3 * WINDOW + 1,
+    ] {
         let data = [vec![0; before], whole.clone()].concat();
         assert_eq!(names(&data), ["sm_80"], "{before}");
     }

@@ -1,19 +1,40 @@
 //! Constants in machine code.
 
 use cudarun::formats::elf::{AARCH64, X86_64};
-use cudarun::formats::instructions::{only_constant, printed_version, returned_address, runtime_version};
+use cudarun::formats::instructions::{
+    only_constant, printed_version, returned_address, runtime_version,
+};
 
 #[test]
 fn constants_are_found_in_both_forms() {
     // mov $91002,%eax; ret        movl $12040,(%rdi)      movl $12040,8(%rsp)
-    assert_eq!(only_constant(b"\xb8\x7a\x63\x01\x00\xc3", X86_64, 90000, 119_999), Some(91002));
-    assert_eq!(only_constant(b"\xc7\x07\x08\x2f\x00\x00", X86_64, 9000, 14990), Some(12040));
-    assert_eq!(only_constant(b"\xc7\x44\x24\x08\x08\x2f\x00\x00", X86_64, 9000, 14990), Some(12040));
+    assert_eq!(
+        only_constant(b"\xb8\x7a\x63\x01\x00\xc3", X86_64, 90000, 119_999),
+        Some(91002)
+    );
+    assert_eq!(
+        only_constant(b"\xc7\x07\x08\x2f\x00\x00", X86_64, 9000, 14990),
+        Some(12040)
+    );
+    assert_eq!(
+        only_constant(b"\xc7\x44\x24\x08\x08\x2f\x00\x00", X86_64, 9000, 14990),
+        Some(12040)
+    );
     // Two different plausible constants are no answer.
-    assert_eq!(only_constant(b"\xb8\x7a\x63\x01\x00\xb8\x7b\x63\x01\x00", X86_64, 90000, 119_999), None);
+    assert_eq!(
+        only_constant(
+            b"\xb8\x7a\x63\x01\x00\xb8\x7b\x63\x01\x00",
+            X86_64,
+            90000,
+            119_999
+        ),
+        None
+    );
     assert_eq!(only_constant(b"\xb8\x7a", X86_64, 0, u32::MAX), None);
     // movz w0,#0x637a; movk w0,#1,lsl #16; ret
-    let arm = [0x528c_6f40_u32, 0x72a0_0020, 0xd65f_03c0].map(u32::to_le_bytes).concat();
+    let arm = [0x528c_6f40_u32, 0x72a0_0020, 0xd65f_03c0]
+        .map(u32::to_le_bytes)
+        .concat();
     assert_eq!(only_constant(&arm, AARCH64, 90000, 119_999), Some(91002));
 }
 
@@ -22,7 +43,11 @@ fn the_embedded_runtime_is_found_on_both_machines() {
     let x86 = b"\x90\x48\x85\xff\x74\x0b\xc7\x07\x08\x2f\x00\x00\x31\xc0\xc3";
     assert_eq!(runtime_version(x86, X86_64), Some(12040));
     assert_eq!(runtime_version(&x86[..14], X86_64), None);
-    let arm = |first: u32| [first, 0x5280_0000, 0xb900_0022, 0xd65f_03c0].map(u32::to_le_bytes).concat();
+    let arm = |first: u32| {
+        [first, 0x5280_0000, 0xb900_0022, 0xd65f_03c0]
+            .map(u32::to_le_bytes)
+            .concat()
+    };
     assert_eq!(runtime_version(&arm(0x5285_e102), AARCH64), Some(12040));
     // Into another register, another number, nothing before it.
     assert_eq!(runtime_version(&arm(0x5285_e101), AARCH64), None);
@@ -40,7 +65,11 @@ fn printed_versions_are_read_in_both_orders_and_by_vote() {
     assert_eq!(printed_version(pushed_last, X86_64, 9), Some([9, 5, 1]));
     assert_eq!(printed_version(pushed_last, X86_64, 8), None);
     assert_eq!(printed_version(pushed_last, AARCH64, 9), None);
-    assert_eq!(printed_version(&pushed_last[..14], X86_64, 9), None, "no patch");
+    assert_eq!(
+        printed_version(&pushed_last[..14], X86_64, 9),
+        None,
+        "no patch"
+    );
     let apart = [&pushed_first[..], &[0x90; 128], &pushed_last[..]];
     assert_eq!(printed_version(&apart.concat(), X86_64, 9), None, "a tie");
     let twice = [&apart[..], &[&[0x90; 128], &pushed_last[..]]].concat();
@@ -51,7 +80,10 @@ fn printed_versions_are_read_in_both_orders_and_by_vote() {
 fn returned_addresses_count_from_the_next_instruction() {
     let lea = b"\x48\x8d\x05\xf9\x4d\x37\x00\xc3";
     assert_eq!(returned_address(lea, 0x1c940), Some(0x0039_1740));
-    assert_eq!(returned_address(b"\x48\x8d\x05\xf9\xff\xff\xff\xc3", 0x1000), Some(0x1000));
+    assert_eq!(
+        returned_address(b"\x48\x8d\x05\xf9\xff\xff\xff\xc3", 0x1000),
+        Some(0x1000)
+    );
     assert_eq!(returned_address(&lea[..7], 0x1c940), None);
     assert_eq!(returned_address(b"\x48\x8d\x05\xf9", 0), None);
 }

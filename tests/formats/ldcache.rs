@@ -42,8 +42,16 @@ fn build(entries: &[(&str, &str, u32)]) -> Vec<u8> {
 
 fn sample() -> Vec<u8> {
     build(&[
-        ("libcudnn.so.9", "/usr/lib/x86_64-linux-gnu/libcudnn.so.9", 0x303),
-        ("libcudnn.so.9", "/usr/lib/i386-linux-gnu/libcudnn.so.9", 0x803),
+        (
+            "libcudnn.so.9",
+            "/usr/lib/x86_64-linux-gnu/libcudnn.so.9",
+            0x303,
+        ),
+        (
+            "libcudnn.so.9",
+            "/usr/lib/i386-linux-gnu/libcudnn.so.9",
+            0x803,
+        ),
         ("libcuda.so.1", "/usr/lib/libcuda.so.1", 0x303),
         ("libcuda.so.1", "/opt/second/libcuda.so.1", 0x303),
     ])
@@ -53,8 +61,14 @@ fn sample() -> Vec<u8> {
 fn reads_the_entries_of_this_machine_first_come_first_served() {
     let cache = LdCache::parse(&sample(), elf::X86_64).unwrap();
     assert_eq!(cache.iter().count(), 2);
-    assert_eq!(cache.get("libcuda.so.1").unwrap(), &PathBuf::from("/usr/lib/libcuda.so.1"));
-    assert_eq!(LdCache::parse(&sample(), elf::AARCH64).unwrap(), LdCache::default());
+    assert_eq!(
+        cache.get("libcuda.so.1").unwrap(),
+        &PathBuf::from("/usr/lib/libcuda.so.1")
+    );
+    assert_eq!(
+        LdCache::parse(&sample(), elf::AARCH64).unwrap(),
+        LdCache::default()
+    );
 }
 
 #[test]
@@ -64,12 +78,22 @@ fn passes_over_an_old_table() {
     data.extend_from_slice(&1u32.to_le_bytes());
     data.resize(32, 0);
     data.extend(sample());
-    assert_eq!(LdCache::parse(&data, elf::X86_64), LdCache::parse(&sample(), elf::X86_64));
+    assert_eq!(
+        LdCache::parse(&data, elf::X86_64),
+        LdCache::parse(&sample(), elf::X86_64)
+    );
 }
 
 /// A cache with entries below `glibc-hwcaps` as well: soname, path, index into `levels`.
-fn build_special(plain: &[(&str, &str, u32)], special: &[(&str, &str, u32)], levels: &[&str]) -> Vec<u8> {
-    let entries: Vec<_> = special.iter().map(|(name, path, _)| (*name, *path, 0x303)).collect();
+fn build_special(
+    plain: &[(&str, &str, u32)],
+    special: &[(&str, &str, u32)],
+    levels: &[&str],
+) -> Vec<u8> {
+    let entries: Vec<_> = special
+        .iter()
+        .map(|(name, path, _)| (*name, *path, 0x303))
+        .collect();
     let mut data = build(&[&entries, plain].concat());
     for (index, (_, _, level)) in special.iter().enumerate() {
         let at = HEADER + index * ENTRY + 16;
@@ -87,7 +111,18 @@ fn build_special(plain: &[(&str, &str, u32)], special: &[(&str, &str, u32)], lev
     data.extend_from_slice(&offsets);
     let extension = data.len() as u32;
     data[32..36].copy_from_slice(&extension.to_le_bytes());
-    for number in [EXTENSION_MAGIC, 2, 0, 0, 0, 0, HWCAP_NAMES, 0, names, offsets.len() as u32] {
+    for number in [
+        EXTENSION_MAGIC,
+        2,
+        0,
+        0,
+        0,
+        0,
+        HWCAP_NAMES,
+        0,
+        names,
+        offsets.len() as u32,
+    ] {
         data.extend_from_slice(&number.to_le_bytes());
     }
     data
@@ -96,8 +131,15 @@ fn build_special(plain: &[(&str, &str, u32)], special: &[(&str, &str, u32)], lev
 fn special() -> Vec<u8> {
     let v2 = "/lib/glibc-hwcaps/x86-64-v2/liba.so.1";
     let v3 = "/lib/glibc-hwcaps/x86-64-v3/liba.so.1";
-    let special = [("liba.so.1", v2, 0), ("liba.so.1", v3, 1), ("liba.so.1", "/nowhere", 9)];
-    let only = [("liba.so.1", "/lib/liba.so.1", 0x303), ("libb.so.1", "/lib/libb.so.1", 0x303)];
+    let special = [
+        ("liba.so.1", v2, 0),
+        ("liba.so.1", v3, 1),
+        ("liba.so.1", "/nowhere", 9),
+    ];
+    let only = [
+        ("liba.so.1", "/lib/liba.so.1", 0x303),
+        ("libb.so.1", "/lib/libb.so.1", 0x303),
+    ];
     build_special(&only, &special, &["x86-64-v2", "x86-64-v3"])
 }
 
@@ -109,11 +151,17 @@ fn entries_for_a_processor_are_taken_by_those_that_are_like_it() {
         best("liba.so.1", &["x86-64-v4", "x86-64-v3", "x86-64-v2"]),
         Some("/lib/glibc-hwcaps/x86-64-v3/liba.so.1")
     );
-    assert_eq!(best("liba.so.1", &["x86-64-v2"]), Some("/lib/glibc-hwcaps/x86-64-v2/liba.so.1"));
+    assert_eq!(
+        best("liba.so.1", &["x86-64-v2"]),
+        Some("/lib/glibc-hwcaps/x86-64-v2/liba.so.1")
+    );
     assert_eq!(best("liba.so.1", &[]), Some("/lib/liba.so.1"));
     assert_eq!(best("libb.so.1", &["x86-64-v2"]), Some("/lib/libb.so.1"));
     assert_eq!(best("libc.so.1", &["x86-64-v2"]), None);
-    assert_eq!(cache.get("liba.so.1"), Some(&PathBuf::from("/lib/liba.so.1")));
+    assert_eq!(
+        cache.get("liba.so.1"),
+        Some(&PathBuf::from("/lib/liba.so.1"))
+    );
 }
 
 #[test]

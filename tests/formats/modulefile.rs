@@ -4,7 +4,10 @@ use cudarun::formats::modulefile::{Modulefile, lua, tcl};
 
 fn check(found: &Modulefile, added: &[&str], set: &[&str]) {
     let lines = |pairs: &[(String, String)]| -> Vec<String> {
-        pairs.iter().map(|(name, value)| format!("{name} {value}")).collect()
+        pairs
+            .iter()
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect()
     };
     assert_eq!(lines(&found.added), added);
     assert_eq!(lines(&found.set), set);
@@ -65,8 +68,7 @@ fn tcl_constants_and_joined_paths_are_read() {
         "LIBRARY_PATH /a b",
     ];
     check(&tcl(TCL), &added, &["CUDA_HOME /opt/cuda-12.4"]);
-    let blocks =
-        "if {1} { set a /a; prepend-path X $a } else { prepend-path X /b }\nif {1} { append-path X /c\n}";
+    let blocks = "if {1} { set a /a; prepend-path X $a } else { prepend-path X /b }\nif {1} { append-path X /c\n}";
     check(&tcl(blocks), &["X /a", "X /b", "X /c"], &[]);
 }
 
@@ -77,7 +79,11 @@ fn lua_constants_and_joined_paths_are_read() {
         "LD_LIBRARY_PATH /opt/cuda-12.4/extras",
         "LIBRARY_PATH /opt/cuda-12.4/stubs",
     ];
-    check(&lua(LUA), &added, &["CUDA_HOME /opt/cuda-12.4", "CUDA_ROOT /opt/cuda-12.4"]);
+    check(
+        &lua(LUA),
+        &added,
+        &["CUDA_HOME /opt/cuda-12.4", "CUDA_ROOT /opt/cuda-12.4"],
+    );
     check(
         &lua("if x then prepend_path(\n  'X', \"/a\", ':') end x.y = '/z' prepend_path('X', y)"),
         &["X /a"],
@@ -124,14 +130,23 @@ fn any_text_gives_a_result() {
         "[=",
         "--",
     ];
-    for text in short.iter().map(|text| (*text).to_owned()).chain(long.iter().map(|text| text.repeat(20_000)))
+    for text in short
+        .iter()
+        .map(|text| (*text).to_owned())
+        .chain(long.iter().map(|text| text.repeat(20_000)))
     {
         tcl(&text);
         lua(&text);
     }
-    lua(&format!("a = {}\"x\"{}", "(".repeat(10_000), ")".repeat(10_000)));
+    lua(&format!(
+        "a = {}\"x\"{}",
+        "(".repeat(10_000),
+        ")".repeat(10_000)
+    ));
     tcl(&format!("set a {}", "[file join ".repeat(10_000)));
-    let doubling: String = (0..64).map(|i| format!("set a{} $a{i}$a{i}\n", i + 1)).collect();
+    let doubling: String = (0..64)
+        .map(|i| format!("set a{} $a{i}$a{i}\n", i + 1))
+        .collect();
     tcl(&format!("set a0 /xxxxxxxx\n{doubling}"));
 }
 
@@ -139,7 +154,9 @@ fn any_text_gives_a_result() {
 #[test]
 fn no_module_has_more_than_a_thousand_constants() {
     let with = |constants: usize| {
-        let assigned: String = (0..constants).map(|number| format!("a{number} = '/opt/a'\n")).collect();
+        let assigned: String = (0..constants)
+            .map(|number| format!("a{number} = '/opt/a'\n"))
+            .collect();
         lua(&format!("{assigned}prepend_path('X', a{})", constants - 1))
     };
     check(&with(1000), &["X /opt/a"], &[]);

@@ -11,16 +11,34 @@ fn finds_separate_names() {
     let found: Vec<String> = libraries(data).into_iter().collect();
     assert_eq!(
         found,
-        ["libcuda.so.1", "libcudart.so.11.0", "libcudnn.so.9", "libnvrtc-builtins.so.12.4", "libnvrtc.so"]
+        [
+            "libcuda.so.1",
+            "libcudart.so.11.0",
+            "libcudnn.so.9",
+            "libnvrtc-builtins.so.12.4",
+            "libnvrtc.so"
+        ]
     );
 }
 
 #[test]
 fn finds_names_that_are_packed_together() {
     let known = |name: &str| name.starts_with("libcu");
-    let packed = |data: &[u8]| packed_libraries(data, &known).into_iter().collect::<Vec<_>>();
+    let packed = |data: &[u8]| {
+        packed_libraries(data, &known)
+            .into_iter()
+            .collect::<Vec<_>>()
+    };
     let rust = b"NulErrorlibcudnn.so.9libcublas.so.12libcuda.solibcudart.so.12usage: libx.so.1";
-    assert_eq!(packed(rust), ["libcublas.so.12", "libcuda.so", "libcudart.so.12", "libcudnn.so.9"]);
+    assert_eq!(
+        packed(rust),
+        [
+            "libcublas.so.12",
+            "libcuda.so",
+            "libcudart.so.12",
+            "libcudnn.so.9"
+        ]
+    );
     assert!(packed(b"/opt/libcudnn.so.9 libcudnn.sorted libcudnn.so.%d").is_empty());
     packed(b".so.so");
 }
@@ -28,13 +46,27 @@ fn finds_names_that_are_packed_together() {
 #[test]
 fn finds_names_in_instructions() {
     let known = |name: &str| name.starts_with("libcu");
-    let found = |code: &[u8]| in_instructions(code, &known).into_iter().collect::<Vec<_>>();
+    let found = |code: &[u8]| {
+        in_instructions(code, &known)
+            .into_iter()
+            .collect::<Vec<_>>()
+    };
     // movabs $…,%rax; mov %rax,(%rbx); movabs $…,%r12; mov %r12,5(%rbx)
     let cudnn = b"\x90\x48\xb8libcudnn\x48\x89\x03\x49\xbcdnn.so.9\x4c\x89\x63\x05";
     assert_eq!(found(cudnn), ["libcudnn.so.9"]);
-    assert_eq!(found(b"\x48\xb8libcufft\x48\xbaft.so.12"), ["libcufft.so.12"]);
-    assert_eq!(found(b"\x48\xb8libcudnn\x48\xba.so.9\0\0\0"), [""; 0], "only one end");
-    assert_eq!(found(b"\x48\xb8libcudnn\x48\xbann.so.9\0"), ["libcudnn.so.9"]);
+    assert_eq!(
+        found(b"\x48\xb8libcufft\x48\xbaft.so.12"),
+        ["libcufft.so.12"]
+    );
+    assert_eq!(
+        found(b"\x48\xb8libcudnn\x48\xba.so.9\0\0\0"),
+        [""; 0],
+        "only one end"
+    );
+    assert_eq!(
+        found(b"\x48\xb8libcudnn\x48\xbann.so.9\0"),
+        ["libcudnn.so.9"]
+    );
     let far = [&cudnn[..14], &[0x90; 40], &cudnn[14..]].concat();
     assert!(found(&far).is_empty() && found(b"libcudnn\x48\xbadnn.so.9").is_empty());
     for end in 0..cudnn.len() {
@@ -47,7 +79,14 @@ fn finds_paths() {
     let data =
         b"x\0/opt/cuda/lib64/libcudnn.so.9\0a:/b/libcublas.so.12' lib/libcufft.so.11 {d}/libcudart.so.12\0./libnccl.so.2\0";
     let found: Vec<String> = library_paths(data).into_iter().collect();
-    assert_eq!(found, ["./libnccl.so.2", "/b/libcublas.so.12", "/opt/cuda/lib64/libcudnn.so.9"]);
+    assert_eq!(
+        found,
+        [
+            "./libnccl.so.2",
+            "/b/libcublas.so.12",
+            "/opt/cuda/lib64/libcudnn.so.9"
+        ]
+    );
     assert_eq!(library_paths(b"lib/libcudnn.so.9").len(), 1);
 }
 
@@ -55,7 +94,14 @@ fn finds_paths() {
 fn finds_paths_below_the_origin() {
     let data = b"$ORIGIN/../libcudnn.so.9\0x$ORIGIN/libnvrtc.so.12\0 ${ORIGIN}/libnccl.so.2 \0${ORIGIN}/a/libcufft.so.11\0";
     let found: Vec<String> = library_paths(data).into_iter().collect();
-    assert_eq!(found, ["$ORIGIN/../libcudnn.so.9", "${ORIGIN}/a/libcufft.so.11", "x$ORIGIN/libnvrtc.so.12"]);
+    assert_eq!(
+        found,
+        [
+            "$ORIGIN/../libcudnn.so.9",
+            "${ORIGIN}/a/libcufft.so.11",
+            "x$ORIGIN/libnvrtc.so.12"
+        ]
+    );
     assert!(library_paths(b"$ORIGIN").is_empty() && library_paths(b"$lib.so").is_empty());
 }
 
@@ -63,7 +109,10 @@ fn finds_paths_below_the_origin() {
 fn finds_whole_texts_that_name_an_object() {
     let data = b"plug.so\0/opt/a b/plug.so.2\0cannot open plug.so: \0%s/plug.so\0.so\0plug.sort\0$ORIGIN/x.so\0end.so.1";
     let found: Vec<String> = whole_objects(data).into_iter().collect();
-    assert_eq!(found, ["$ORIGIN/x.so", "/opt/a b/plug.so.2", "end.so.1", "plug.so"]);
+    assert_eq!(
+        found,
+        ["$ORIGIN/x.so", "/opt/a b/plug.so.2", "end.so.1", "plug.so"]
+    );
 }
 
 #[test]

@@ -1,12 +1,18 @@
 //! Python source and the metadata of distributions.
 
 use cudarun::formats::build_info::digits_after;
-use cudarun::formats::metadata::{normalised, pth_directories, pyvenv, record, requirements, top_level};
+use cudarun::formats::metadata::{
+    normalised, pth_directories, pyvenv, record, requirements, top_level,
+};
 use cudarun::formats::python::{Import, Source, read};
 
 fn modules(source: &str) -> Vec<String> {
     let dots = |import: Import| ".".repeat(import.level) + &import.module;
-    read(source.as_bytes()).imports.into_iter().map(dots).collect()
+    read(source.as_bytes())
+        .imports
+        .into_iter()
+        .map(dots)
+        .collect()
 }
 
 #[test]
@@ -28,7 +34,19 @@ data = {'import': 1}; important = 3
 lambda x: x
 if True: from a.b import c
 ";
-    assert_eq!(modules(source), ["os", "sys", "torch.nn", ".", "..pkg.mod", "jax", "cupy", "a.b"]);
+    assert_eq!(
+        modules(source),
+        [
+            "os",
+            "sys",
+            "torch.nn",
+            ".",
+            "..pkg.mod",
+            "jax",
+            "cupy",
+            "a.b"
+        ]
+    );
     let imports = read(source.as_bytes()).imports;
     assert_eq!(imports[2].line, 3);
     assert_eq!(imports[4].names, ["a", "b"]);
@@ -39,13 +57,29 @@ if True: from a.b import c
 fn reads_strings_but_not_comments() {
     let source = "x = CDLL('libcudnn.so.9')  # libcublas.so.12\ny = f\"{d['k']}/libcufft.so.11\"\nz = r'''a\nlibnvrtc.so'''\n";
     let strings: Vec<_> = read(source.as_bytes()).strings;
-    let texts: Vec<_> = strings.iter().map(|(line, text)| (*line, text.as_str())).collect();
-    assert_eq!(texts, [(1, "libcudnn.so.9"), (2, "k"), (2, "{d[]}/libcufft.so.11"), (3, "a\nlibnvrtc.so")]);
+    let texts: Vec<_> = strings
+        .iter()
+        .map(|(line, text)| (*line, text.as_str()))
+        .collect();
+    assert_eq!(
+        texts,
+        [
+            (1, "libcudnn.so.9"),
+            (2, "k"),
+            (2, "{d[]}/libcufft.so.11"),
+            (3, "a\nlibnvrtc.so")
+        ]
+    );
 }
 
 #[test]
 fn says_when_only_the_program_knows() {
-    for open in ["m = importlib.import_module(name)", "exec(code)", "run([sys.executable, 'x.py'])", "PK\0"] {
+    for open in [
+        "m = importlib.import_module(name)",
+        "exec(code)",
+        "run([sys.executable, 'x.py'])",
+        "PK\0",
+    ] {
         assert!(read(open.as_bytes()).dynamic, "{open}");
     }
     for closed in [
@@ -56,21 +90,40 @@ fn says_when_only_the_program_knows() {
     ] {
         assert!(!read(closed.as_bytes()).dynamic, "{closed}");
     }
-    assert_eq!(modules("x = importlib.import_module('torch.nn')\n__import__(\"jax\")"), ["torch.nn", "jax"]);
+    assert_eq!(
+        modules("x = importlib.import_module('torch.nn')\n__import__(\"jax\")"),
+        ["torch.nn", "jax"]
+    );
 }
 
 #[test]
 fn knows_what_is_only_tried() {
     let source = "try: import a\nexcept ImportError:\n    import b\ndef f():\n    try:\n        x = 1\n        from c import d\n    finally:\n        import e\nimport g";
-    let tried: Vec<_> = read(source.as_bytes()).imports.into_iter().map(|i| (i.module, i.is_tried)).collect();
-    let expected = [("a", true), ("b", false), ("c", true), ("e", false), ("g", false)];
-    assert_eq!(tried, expected.map(|(module, tried)| (module.to_owned(), tried)));
+    let tried: Vec<_> = read(source.as_bytes())
+        .imports
+        .into_iter()
+        .map(|i| (i.module, i.is_tried))
+        .collect();
+    let expected = [
+        ("a", true),
+        ("b", false),
+        ("c", true),
+        ("e", false),
+        ("g", false),
+    ];
+    assert_eq!(
+        tried,
+        expected.map(|(module, tried)| (module.to_owned(), tried))
+    );
 }
 
 #[test]
 fn reads_bytes_as_python_does() {
     assert_eq!(modules("\u{feff}import torch"), ["torch"]);
-    assert_eq!(modules("import \\\r\n  torch\r\nimport jax\rimport cupy"), ["torch", "jax", "cupy"]);
+    assert_eq!(
+        modules("import \\\r\n  torch\r\nimport jax\rimport cupy"),
+        ["torch", "jax", "cupy"]
+    );
 }
 
 #[test]
@@ -116,7 +169,10 @@ const TORCH: &str = "Metadata-Version: 2.1\nName: torch\nVersion: 2.5.1\n\
 #[test]
 fn reads_both_syntaxes_of_requires_dist() {
     let torch = requirements(TORCH);
-    let names: Vec<_> = torch.iter().map(|r| (r.name.as_str(), r.optional)).collect();
+    let names: Vec<_> = torch
+        .iter()
+        .map(|r| (r.name.as_str(), r.optional))
+        .collect();
     assert_eq!(
         names,
         [
@@ -140,26 +196,59 @@ fn reads_records_environments_and_paths() {
     let text =
         b"a.py,,\nnvidia/cudnn/lib/libcudnn.so.9,sha256=abc,125136\n\"a,b.so\",,\n.so\nx.so/y.so,,\nz.so,,1";
     let lines = record(text, &|path| path != "z.so");
-    let expected = [("nvidia/cudnn/lib/libcudnn.so.9", Some(125_136)), ("a,b.so", None), ("x.so/y.so", None)];
+    let expected = [
+        ("nvidia/cudnn/lib/libcudnn.so.9", Some(125_136)),
+        ("a,b.so", None),
+        ("x.so/y.so", None),
+    ];
     assert_eq!(lines, expected.map(|(path, size)| (path.to_owned(), size)));
     assert!(
-        record(b"z.so,,1", &|_| true) == [("z.so".to_owned(), Some(1))] && record(b"", &|_| true).is_empty()
+        record(b"z.so,,1", &|_| true) == [("z.so".to_owned(), Some(1))]
+            && record(b"", &|_| true).is_empty()
     );
-    let venv = pyvenv("home = /usr/bin\nInclude-System-Site-Packages = false\nversion_info = 3.12.3\n");
+    let venv =
+        pyvenv("home = /usr/bin\nInclude-System-Site-Packages = false\nversion_info = 3.12.3\n");
     assert_eq!(venv["include-system-site-packages"], "false");
-    assert_eq!(pth_directories("# x\n/opt/lib\nimport os; os.system('x')\nsub\n\n"), ["/opt/lib", "sub"]);
+    assert_eq!(
+        pth_directories("# x\n/opt/lib\nimport os; os.system('x')\nsub\n\n"),
+        ["/opt/lib", "sub"]
+    );
     assert_eq!(normalised("Jax_CUDA12.-plugin"), "jax-cuda12-plugin");
 }
 
 #[test]
 fn reads_digits_in_names_and_versions() {
-    assert_eq!(digits_after("2.5.1+cu124", "cu", 2).as_deref(), Some("12.4"));
-    assert_eq!(digits_after("0.29.2+cu132", "cu", 2).as_deref(), Some("13.2"));
-    assert_eq!(digits_after("jaxlib 0.4.23+cuda12.cudnn89", "cuda", 2).as_deref(), Some("12"));
-    assert_eq!(digits_after("jaxlib 0.4.23+cuda12.cudnn89", "cudnn", 1).as_deref(), Some("8.9"));
-    assert_eq!(digits_after("cupy-cuda12x", "cuda", 2).as_deref(), Some("12"));
-    assert_eq!(digits_after("mxnet-cu112", "cu", 2).as_deref(), Some("11.2"));
-    for (text, word) in [("2.5.1+cpu", "cu"), ("+cu", "cu"), ("+cu1", "cu"), ("", "cu"), ("cu12abc", "cu")] {
+    assert_eq!(
+        digits_after("2.5.1+cu124", "cu", 2).as_deref(),
+        Some("12.4")
+    );
+    assert_eq!(
+        digits_after("0.29.2+cu132", "cu", 2).as_deref(),
+        Some("13.2")
+    );
+    assert_eq!(
+        digits_after("jaxlib 0.4.23+cuda12.cudnn89", "cuda", 2).as_deref(),
+        Some("12")
+    );
+    assert_eq!(
+        digits_after("jaxlib 0.4.23+cuda12.cudnn89", "cudnn", 1).as_deref(),
+        Some("8.9")
+    );
+    assert_eq!(
+        digits_after("cupy-cuda12x", "cuda", 2).as_deref(),
+        Some("12")
+    );
+    assert_eq!(
+        digits_after("mxnet-cu112", "cu", 2).as_deref(),
+        Some("11.2")
+    );
+    for (text, word) in [
+        ("2.5.1+cpu", "cu"),
+        ("+cu", "cu"),
+        ("+cu1", "cu"),
+        ("", "cu"),
+        ("cu12abc", "cu"),
+    ] {
         assert_eq!(digits_after(text, word, 2), None, "{text}");
     }
 }
@@ -170,10 +259,18 @@ fn only_the_beginning_of_a_very_long_source_is_read() {
     const LIMIT: usize = 4 << 20;
     let source = |length: usize| {
         let end = "\nimport torch\n";
-        format!("import jax\n{}{end}", "a;".repeat(length)[..length - end.len() - 11].to_owned())
+        format!(
+            "import jax\n{}{end}",
+            "a;".repeat(length)[..length - end.len() - 11].to_owned()
+        )
     };
-    let modules =
-        |source: &Source| source.imports.iter().map(|import| import.module.clone()).collect::<Vec<_>>();
+    let modules = |source: &Source| {
+        source
+            .imports
+            .iter()
+            .map(|import| import.module.clone())
+            .collect::<Vec<_>>()
+    };
     let whole = read(source(LIMIT).as_bytes());
     assert_eq!(
         (modules(&whole), whole.is_cut, whole.dynamic),
@@ -181,5 +278,9 @@ fn only_the_beginning_of_a_very_long_source_is_read() {
     );
     let cut = read(source(LIMIT + 2).as_bytes());
     assert!(cut.is_cut && cut.dynamic && modules(&cut)[0] == "jax");
-    assert_eq!(read("é".repeat(LIMIT).as_bytes()).imports, [], "cut inside of a letter");
+    assert_eq!(
+        read("é".repeat(LIMIT).as_bytes()).imports,
+        [],
+        "cut inside of a letter"
+    );
 }

@@ -8,9 +8,21 @@ use cudarun::formats::{conda, dlopen, dpkg, project, pyinstaller, require, store
 
 #[test]
 fn files_outside_of_a_conda_environment_do_not_count() {
-    let record = br#"{"files": ["lib/libcudnn.so.9", "../lib/libcudnn.so.8", "/lib/libcudnn.so.7"]}"#;
-    assert_eq!(conda::files(record, &|path| path.contains(".so")).unwrap(), ["lib/libcudnn.so.9"]);
-    for bad in ["history", "a-1.json", "-1-2.json", "a--2.json", "a-1-.json", ".json", ""] {
+    let record =
+        br#"{"files": ["lib/libcudnn.so.9", "../lib/libcudnn.so.8", "/lib/libcudnn.so.7"]}"#;
+    assert_eq!(
+        conda::files(record, &|path| path.contains(".so")).unwrap(),
+        ["lib/libcudnn.so.9"]
+    );
+    for bad in [
+        "history",
+        "a-1.json",
+        "-1-2.json",
+        "a--2.json",
+        "a-1-.json",
+        ".json",
+        "",
+    ] {
         assert_eq!(conda::package(bad), None, "{bad}");
     }
 }
@@ -23,14 +35,31 @@ fn versions_of_libraries_in_versions_of_packages() {
     assert_eq!(upstream("2.21.5-1+cuda12.4").unwrap(), "2.21.5");
     assert_eq!(upstream("535.261.03-1~deb12u1").unwrap(), "535.261.03");
     assert_eq!(upstream("3:550.54.15-1.el9").unwrap(), "550.54.15");
-    for other in ["12.4-1", "8.7.0.84~cuda11.8", "11.11.3.6~11.8.0-5~deb12u1", "1.2.3", "a:1.2.3-1", ""] {
+    for other in [
+        "12.4-1",
+        "8.7.0.84~cuda11.8",
+        "11.11.3.6~11.8.0-5~deb12u1",
+        "1.2.3",
+        "a:1.2.3-1",
+        "",
+    ] {
         assert_eq!(upstream(other), None, "{other}");
     }
     let before = |text| dpkg::before_toolkit(text).map(|version| version.to_string());
     assert_eq!(before("11.11.3.6~11.8.0-5~deb12u1").unwrap(), "11.11.3.6");
-    assert_eq!(before("11.1.1+~10.9.0.58~11.8.0-5~deb12u1").unwrap(), "10.9.0.58");
+    assert_eq!(
+        before("11.1.1+~10.9.0.58~11.8.0-5~deb12u1").unwrap(),
+        "10.9.0.58"
+    );
     assert_eq!(before("11.5.117~11.5.1-1ubuntu1").unwrap(), "11.5.117");
-    for other in ["11.8.0-5~deb12u1", "8.7.0.84~cuda11.8", "535.261.03-1~deb12u1", "1.2.3~rc1-2", "~-", ""] {
+    for other in [
+        "11.8.0-5~deb12u1",
+        "8.7.0.84~cuda11.8",
+        "535.261.03-1~deb12u1",
+        "1.2.3~rc1-2",
+        "~-",
+        "",
+    ] {
         assert_eq!(before(other), None, "{other}");
     }
 }
@@ -43,12 +72,24 @@ fn entries_of_stores_are_taken_apart() {
         store::package(&format!("{H}-{name}")).map(|(name, version)| format!("{name} {version}"))
     };
     assert_eq!(shown("cudnn-9.1.0.70-lib").unwrap(), "cudnn 9.1.0.70");
-    assert_eq!(shown("cuda12.4-cuda_cudart-12.4.127-lib").unwrap(), "cuda12.4-cuda_cudart 12.4.127");
-    assert_eq!(shown("nvidia-x11-550.90.07-6.6.36").unwrap(), "nvidia-x11 550.90.07");
+    assert_eq!(
+        shown("cuda12.4-cuda_cudart-12.4.127-lib").unwrap(),
+        "cuda12.4-cuda_cudart 12.4.127"
+    );
+    assert_eq!(
+        shown("nvidia-x11-550.90.07-6.6.36").unwrap(),
+        "nvidia-x11 550.90.07"
+    );
     assert_eq!(shown("cuda-merged").unwrap(), "cuda-merged ");
     assert_eq!(shown("cudnn-9.1.0.70.drv"), None);
-    for bad in ["", "x", "-", H, "0123456789abcdfghijklmnpqrsvwx-z-cudnn", "éééééééééééééééé-cudnn-9"]
-    {
+    for bad in [
+        "",
+        "x",
+        "-",
+        H,
+        "0123456789abcdfghijklmnpqrsvwx-z-cudnn",
+        "éééééééééééééééé-cudnn-9",
+    ] {
         assert_eq!(store::package(bad), None, "{bad}");
     }
 }
@@ -59,23 +100,37 @@ fn shown(text: &str) -> Result<String, &str> {
         Clause::Brand { name, is_not } => format!("{}{name}", if *is_not { "not " } else { "" }),
     };
     let all = |clauses: &Vec<Clause>| clauses.iter().map(one).collect::<Vec<_>>().join(" & ");
-    require::parse(text).map(|alternatives| alternatives.iter().map(all).collect::<Vec<_>>().join(" | "))
+    require::parse(text)
+        .map(|alternatives| alternatives.iter().map(all).collect::<Vec<_>>().join(" | "))
 }
 
 /// Values of images as NVIDIA publishes them.
 #[test]
 fn requirements_of_images_are_understood() {
-    let asked = "cuda>=12.4 brand=tesla,driver>=470,driver<471 brand=unknown,driver>=535,driver<536";
+    let asked =
+        "cuda>=12.4 brand=tesla,driver>=470,driver<471 brand=unknown,driver>=535,driver<536";
     assert_eq!(
         shown(asked).unwrap(),
         "Cuda >=12.4 | tesla & Driver >=470 & Driver <471 | unknown & Driver >=535 & Driver <536"
     );
     assert_eq!(shown("cuda>=9.0").unwrap(), "Cuda >=9.0");
     let tesla = "cuda>=10.2 brand=tesla,driver>=384,driver<385";
-    assert_eq!(shown(tesla).unwrap(), "Cuda >=10.2 | tesla & Driver >=384 & Driver <385");
-    assert_eq!(shown("arch>=7.0,brand!=geforce").unwrap(), "Arch >=7.0 & not geforce");
-    assert_eq!(shown("cuda=12.4,driver!=470.57.02").unwrap(), "Cuda =12.4.0 & Driver !=470.57.02");
-    assert_eq!(shown("driver<=550\n driver>580").unwrap(), "Driver <=550.0.0 | Driver >580.0.0");
+    assert_eq!(
+        shown(tesla).unwrap(),
+        "Cuda >=10.2 | tesla & Driver >=384 & Driver <385"
+    );
+    assert_eq!(
+        shown("arch>=7.0,brand!=geforce").unwrap(),
+        "Arch >=7.0 & not geforce"
+    );
+    assert_eq!(
+        shown("cuda=12.4,driver!=470.57.02").unwrap(),
+        "Cuda =12.4.0 & Driver !=470.57.02"
+    );
+    assert_eq!(
+        shown("driver<=550\n driver>580").unwrap(),
+        "Driver <=550.0.0 | Driver >580.0.0"
+    );
 }
 
 #[test]
@@ -102,9 +157,13 @@ fn a_project_is_what_it_declares() {
     assert!(project.is_project && !project.is_unmanaged);
     assert_eq!(project.scripts, ["train"]);
     let workspace = project.workspace.unwrap();
-    for (below, expected) in
-        [("packages/a", true), ("tool", true), ("packages/old", false), ("packages/a/b", false), ("x", false)]
-    {
+    for (below, expected) in [
+        ("packages/a", true),
+        ("tool", true),
+        ("packages/old", false),
+        ("packages/a/b", false),
+        ("x", false),
+    ] {
         assert_eq!(workspace.has(Path::new(below)), expected, "{below}");
     }
     assert!(!Project::parse("[tool.ruff]\n").is_project);
@@ -126,7 +185,10 @@ const NOTE: &[u8] =
 #[test]
 fn names_are_read_in_order_and_anything_else_is_no_note() {
     assert_eq!(dlopen::sonames(NOTE), ["libcudnn.so.9", "libcudnn.so.8"]);
-    assert_eq!(dlopen::sonames(&[NOTE, b"\0\0"].concat()), ["libcudnn.so.9", "libcudnn.so.8"]);
+    assert_eq!(
+        dlopen::sonames(&[NOTE, b"\0\0"].concat()),
+        ["libcudnn.so.9", "libcudnn.so.8"]
+    );
     for end in 0..NOTE.len() {
         assert!(dlopen::sonames(&NOTE[..end]).is_empty());
     }
@@ -146,7 +208,13 @@ fn packed(entries: &[(u8, &str)]) -> Vec<u8> {
         table.push(0);
     }
     let contents = b"contents";
-    let mut data = [b"\x7fELF and so on".as_slice(), contents, &table, b"MEI\x0c\x0b\x0a\x0b\x0e"].concat();
+    let mut data = [
+        b"\x7fELF and so on".as_slice(),
+        contents,
+        &table,
+        b"MEI\x0c\x0b\x0a\x0b\x0e",
+    ]
+    .concat();
     let length = contents.len() + table.len() + 88;
     for number in [length, contents.len(), table.len(), 311] {
         data.extend((number as u32).to_be_bytes());
@@ -158,8 +226,11 @@ fn packed(entries: &[(u8, &str)]) -> Vec<u8> {
 
 #[test]
 fn a_packed_program_lists_its_libraries() {
-    let data =
-        packed(&[(b'o', "pyi-contents-directory _internal"), (b's', "app"), (b'b', "nvidia/libcudnn.so.9")]);
+    let data = packed(&[
+        (b'o', "pyi-contents-directory _internal"),
+        (b's', "app"),
+        (b'b', "nvidia/libcudnn.so.9"),
+    ]);
     let archive = pyinstaller::archive(&data).unwrap();
     assert_eq!(archive.libraries, ["nvidia/libcudnn.so.9"]);
     assert_eq!(archive.directory.as_deref(), Some("_internal"));

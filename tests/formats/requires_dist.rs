@@ -12,7 +12,13 @@ fn read(line: &str) -> Option<Requires> {
 /// Name, extras, versions, `optional` and `extra` of a line that is a requirement.
 fn row(line: &str) -> (String, String, String, bool, Option<String>) {
     let read = read(line).unwrap_or_else(|| panic!("`{line}` is a requirement"));
-    (read.name, read.extras.join(","), read.versions, read.optional, read.extra)
+    (
+        read.name,
+        read.extras.join(","),
+        read.versions,
+        read.optional,
+        read.extra,
+    )
 }
 
 fn extra(marker: &str) -> (bool, Option<String>) {
@@ -23,30 +29,63 @@ fn extra(marker: &str) -> (bool, Option<String>) {
 #[test]
 fn both_syntaxes_give_equal_requirements() {
     let pairs = [
-        ("Foo_Bar[X.y, z] >=1.0, <2; extra == 'Dev_x'", "foo.bar[x-y,z](<2,>= 1.0);extra=='dev-x'"),
+        (
+            "Foo_Bar[X.y, z] >=1.0, <2; extra == 'Dev_x'",
+            "foo.bar[x-y,z](<2,>= 1.0);extra=='dev-x'",
+        ),
         ("a", " a ( ) "),
-        ("a ==9.1.0.*; os_name=='nt'", "a (==9.1.0.*) ; 'nt' == os_name"),
+        (
+            "a ==9.1.0.*; os_name=='nt'",
+            "a (==9.1.0.*) ; 'nt' == os_name",
+        ),
         ("a[] ~=1.4", "a(~=1.4)"),
     ];
     for (new, old) in pairs {
         assert_eq!(row(new), row(old), "{new}");
     }
-    let expected = ("foo-bar".into(), "x-y,z".into(), ">=1.0, <2".into(), true, Some("dev-x".into()));
+    let expected = (
+        "foo-bar".into(),
+        "x-y,z".into(),
+        ">=1.0, <2".into(),
+        true,
+        Some("dev-x".into()),
+    );
     assert_eq!(row(pairs[0].0), expected);
     let url = "a[b] @ https://x.example/a;b#sha=1 ; extra == 'c'";
-    assert_eq!(row(url), ("a".into(), "b".into(), String::new(), true, Some("c".into())));
+    assert_eq!(
+        row(url),
+        (
+            "a".into(),
+            "b".into(),
+            String::new(),
+            true,
+            Some("c".into())
+        )
+    );
 }
 
 #[test]
 fn a_marker_needs_an_extra_only_where_every_alternative_does() {
     let needed = |name: &str| (true, Some(name.to_owned()));
-    assert_eq!(extra("extra == 'x' and python_version<'3' or 'X'==extra"), needed("x"));
-    assert_eq!(extra("(os_name == 'nt' or os_name == 'posix')and(extra === \"x\")"), needed("x"));
+    assert_eq!(
+        extra("extra == 'x' and python_version<'3' or 'X'==extra"),
+        needed("x")
+    );
+    assert_eq!(
+        extra("(os_name == 'nt' or os_name == 'posix')and(extra === \"x\")"),
+        needed("x")
+    );
     assert_eq!(extra("extra == 'x' or extra == 'y'"), (true, None));
-    assert_eq!(extra("python_version not  in '2.7' or extra == 'y'"), (true, None));
+    assert_eq!(
+        extra("python_version not  in '2.7' or extra == 'y'"),
+        (true, None)
+    );
     // Without a comparison by `==` it counts always.
     assert_eq!(extra("extra != 'x'"), (false, None));
-    assert_eq!(extra("os_name == 'extra == x' and platform.version in \"1\""), (false, None));
+    assert_eq!(
+        extra("os_name == 'extra == x' and platform.version in \"1\""),
+        (false, None)
+    );
     assert!(!read("my-extra ==1.0").unwrap().optional);
 }
 
@@ -86,8 +125,12 @@ fn lines_that_ended_a_start_are_no_requirements() {
     }
     // The lines around one still count.
     for line in lines {
-        let text = format!("Name: n\nRequires-Dist: a >=1\nRequires-Dist: {line}\nRequires-Dist: b\n");
-        let names: Vec<_> = requirements(&text).into_iter().map(|requires| requires.name).collect();
+        let text =
+            format!("Name: n\nRequires-Dist: a >=1\nRequires-Dist: {line}\nRequires-Dist: b\n");
+        let names: Vec<_> = requirements(&text)
+            .into_iter()
+            .map(|requires| requires.name)
+            .collect();
         assert_eq!(names, ["a", "b"], "{line}");
     }
 }
@@ -108,14 +151,46 @@ fn parentheses_nest_to_a_limit() {
 
 #[test]
 fn long_lines_are_read_whole() {
-    let repeated =
-        |start: &str, part: &str, by: &str| read(&(start.to_owned() + &vec![part; 100_000].join(by)));
+    let repeated = |start: &str, part: &str, by: &str| {
+        read(&(start.to_owned() + &vec![part; 100_000].join(by)))
+    };
     assert_eq!(repeated("a", "b", "").unwrap().name.len(), 100_001);
-    assert_eq!(repeated("a ", ">=1", ",").unwrap().lower_bound().unwrap().to_string(), "1");
-    assert_eq!(repeated("a; ", "extra == 'x'", " or ").unwrap().extra.as_deref(), Some("x"));
-    assert_eq!(repeated("a; ", "extra == 'x'", " and ").unwrap().extra.as_deref(), Some("x"));
-    assert_eq!(repeated("a ==", "9", "").unwrap_or_else(|| read("a").unwrap()).pinned(), None);
-    assert_eq!(repeated("a ==", "1", ".").unwrap().pinned().unwrap().to_string(), "1.1.1.1.1");
+    assert_eq!(
+        repeated("a ", ">=1", ",")
+            .unwrap()
+            .lower_bound()
+            .unwrap()
+            .to_string(),
+        "1"
+    );
+    assert_eq!(
+        repeated("a; ", "extra == 'x'", " or ")
+            .unwrap()
+            .extra
+            .as_deref(),
+        Some("x")
+    );
+    assert_eq!(
+        repeated("a; ", "extra == 'x'", " and ")
+            .unwrap()
+            .extra
+            .as_deref(),
+        Some("x")
+    );
+    assert_eq!(
+        repeated("a ==", "9", "")
+            .unwrap_or_else(|| read("a").unwrap())
+            .pinned(),
+        None
+    );
+    assert_eq!(
+        repeated("a ==", "1", ".")
+            .unwrap()
+            .pinned()
+            .unwrap()
+            .to_string(),
+        "1.1.1.1.1"
+    );
 }
 
 const SEEDS: [&str; 12] = [
@@ -187,7 +262,10 @@ fn mutated(rounds: usize) {
         let Some(read) = read(&line) else { continue };
         requirements += 1;
         let _ = (read.pinned(), read.lower_bound());
-        assert!(!read.name.is_empty() && (read.optional || read.extra.is_none()), "{line}: {read:?}");
+        assert!(
+            !read.name.is_empty() && (read.optional || read.extra.is_none()),
+            "{line}: {read:?}"
+        );
     }
     assert!(
         (rounds / 10..rounds).contains(&requirements),

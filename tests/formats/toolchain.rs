@@ -13,10 +13,20 @@ fn releases_are_read_wherever_they_are() {
         bytes.extend(vec![0; padding]);
         assert_eq!(release(&bytes).unwrap().to_string(), "13.0.88", "{padding}");
     }
-    let format = b"Cuda compilation tools, release %s\0Cuda compilation tools, release 12.4, V12.4.131";
+    let format =
+        b"Cuda compilation tools, release %s\0Cuda compilation tools, release 12.4, V12.4.131";
     assert_eq!(release(format).unwrap().to_string(), "12.4.131");
-    assert_eq!(release(b"Cuda compilation tools, release 11.8").unwrap().to_string(), "11.8");
-    for text in ["", "Cuda compilation tools, release ", "Cuda compilation tools, release x, V"] {
+    assert_eq!(
+        release(b"Cuda compilation tools, release 11.8")
+            .unwrap()
+            .to_string(),
+        "11.8"
+    );
+    for text in [
+        "",
+        "Cuda compilation tools, release ",
+        "Cuda compilation tools, release x, V",
+    ] {
         assert_eq!(release(text.as_bytes()), None);
     }
 }
@@ -34,10 +44,27 @@ fn a_huge_file_is_searched_from_its_end_only() {
 
 #[test]
 fn versions_of_compilers_and_headers_are_read() {
-    assert_eq!(gcc(b"\0GCC: (Debian 12.2.0-14+deb12u1) 12.2.0\0").unwrap().to_string(), "12.2.0");
+    assert_eq!(
+        gcc(b"\0GCC: (Debian 12.2.0-14+deb12u1) 12.2.0\0")
+            .unwrap()
+            .to_string(),
+        "12.2.0"
+    );
     assert_eq!(gcc(b"GCC: (unfinished"), None);
-    assert_eq!(defined("/* x */\n#define CUDA_VERSION 13000\n", "CUDA_VERSION"), Some(13000));
-    assert_eq!(defined("#define CUDA_VERSION_X 1\n#define CUDA_VERSION x", "CUDA_VERSION"), None);
-    assert_eq!(newest_gcc("#if __GNUC__ > 15\n\n#error -- unsupported"), Some(15));
+    assert_eq!(
+        defined("/* x */\n#define CUDA_VERSION 13000\n", "CUDA_VERSION"),
+        Some(13000)
+    );
+    assert_eq!(
+        defined(
+            "#define CUDA_VERSION_X 1\n#define CUDA_VERSION x",
+            "CUDA_VERSION"
+        ),
+        None
+    );
+    assert_eq!(
+        newest_gcc("#if __GNUC__ > 15\n\n#error -- unsupported"),
+        Some(15)
+    );
     assert_eq!(newest_gcc("#if __GNUC__"), None);
 }

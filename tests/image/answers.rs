@@ -21,10 +21,14 @@ fn answer(root: &str, env: &[(&str, &str)], verb: &[&str]) -> (Value, i32) {
     let mut all = vec!["--root", root];
     all.extend(verb);
     let run = Run::new(all).in_directory("/").any_stderr();
-    let (text, status) = env.iter().fold(run, |run, (name, value)| run.env(name, value)).output();
+    let (text, status) = env
+        .iter()
+        .fold(run, |run, (name, value)| run.env(name, value))
+        .output();
     (
         anonymous(
-            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {root} {verb:?} {text}")),
+            serde_json::from_str(&text)
+                .unwrap_or_else(|error| panic!("{error}: {root} {verb:?} {text}")),
         ),
         status,
     )
@@ -33,8 +37,14 @@ fn answer(root: &str, env: &[(&str, &str)], verb: &[&str]) -> (Value, i32) {
 fn anonymous(value: Value) -> Value {
     match value {
         Value::Object(all) => {
-            let others = all.into_iter().filter(|(name, _)| name != "device" && name != "inode");
-            Value::Object(others.map(|(name, value)| (name, anonymous(value))).collect())
+            let others = all
+                .into_iter()
+                .filter(|(name, _)| name != "device" && name != "inode");
+            Value::Object(
+                others
+                    .map(|(name, value)| (name, anonymous(value)))
+                    .collect(),
+            )
         }
         Value::Array(all) => Value::Array(all.into_iter().map(anonymous).collect()),
         // A view is named by its content, and by the identity of the files in it.
@@ -51,16 +61,36 @@ fn anonymous(value: Value) -> Value {
 
 #[test]
 fn every_verb_answers_as_for_the_unpacked_tree() {
-    for name in
-        ["debian", "torch", "conda", "cuda-container", "h200-container", "toolkits", "rhel", "hostile"]
-    {
+    for name in [
+        "debian",
+        "torch",
+        "conda",
+        "cuda-container",
+        "h200-container",
+        "toolkits",
+        "rhel",
+        "hostile",
+    ] {
         let machine = Machine::load(name);
         let place = Workshop::new();
-        let tar = Command::new("tar").arg("-C").arg(machine.root()).args(["-cf", "-", "."]).output().unwrap();
+        let tar = Command::new("tar")
+            .arg("-C")
+            .arg(machine.root())
+            .args(["-cf", "-", "."])
+            .output()
+            .unwrap();
         assert!(tar.status.success());
         let mut env: Vec<(&str, &str)> = vec![("PATH", "/usr/bin:/bin"), ("HOME", "/home/user")];
-        env.extend(machine.env.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-        let lines: Vec<String> = env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        env.extend(
+            machine
+                .env
+                .iter()
+                .map(|(name, value)| (name.as_str(), value.as_str())),
+        );
+        let lines: Vec<String> = env
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
         let config = serde_json::json!({ "config": { "Env": lines } }).to_string();
 
         let mut images = vec![docker(std::slice::from_ref(&tar.stdout), &config).end()];
@@ -70,7 +100,10 @@ fn every_verb_answers_as_for_the_unpacked_tree() {
         if lacks("zstd") {
             skipped("no zstd");
         } else {
-            images.push(archive(&oci(&[through("zstd", &["-c"], &tar.stdout)], &config)));
+            images.push(archive(&oci(
+                &[through("zstd", &["-c"], &tar.stdout)],
+                &config,
+            )));
         }
         let mut roots = Vec::new();
         for (number, bytes) in images.iter().enumerate() {
@@ -100,16 +133,28 @@ fn every_verb_answers_as_for_the_unpacked_tree() {
 fn nothing_starts_in_an_image() {
     let place = Workshop::new();
     let file = place.path("image.tar");
-    fs::write(&file, docker(&[super::Archive::default().file("usr/a", "a").end()], "{}").end()).unwrap();
-    Run::new(["--root".as_ref(), file.as_os_str(), "run".as_ref(), "true".as_ref()])
-        .status(125)
-        .stderr_contains(&["which is not possible with --root"])
-        .check();
+    fs::write(
+        &file,
+        docker(&[super::Archive::default().file("usr/a", "a").end()], "{}").end(),
+    )
+    .unwrap();
+    Run::new([
+        "--root".as_ref(),
+        file.as_os_str(),
+        "run".as_ref(),
+        "true".as_ref(),
+    ])
+    .status(125)
+    .stderr_contains(&["which is not possible with --root"])
+    .check();
     Run::new(["--root", "oci:/nowhere", "list"])
         .status(2)
         .stderr_contains(&["--root `oci:/nowhere` cannot be used"])
         .check();
-    Run::new(["--root", "/nowhere.tar", "list"]).status(2).stderr_contains(&["no such file"]).check();
+    Run::new(["--root", "/nowhere.tar", "list"])
+        .status(2)
+        .stderr_contains(&["no such file"])
+        .check();
 }
 
 #[test]
@@ -126,30 +171,61 @@ fn names_of_other_tools_get_the_command_for_cudarun() {
         ("ubuntu:22.04", "ubuntu:22.04"),
         ("docker://ubuntu", "ubuntu"),
         ("docker-daemon:lab/train:v2", "lab/train:v2"),
-        ("registry:5000/train@sha256:abc", "registry:5000/train@sha256:abc"),
+        (
+            "registry:5000/train@sha256:abc",
+            "registry:5000/train@sha256:abc",
+        ),
     ] {
         let command = format!("docker save -o image.tar {image} && cudarun --root image.tar list");
         refused(
             name,
-            &[&format!("--root `{name}` is no file; cudarun asks no registry and no daemon"), &command],
+            &[
+                &format!("--root `{name}` is no file; cudarun asks no registry and no daemon"),
+                &command,
+            ],
         );
     }
     for name in ["docker-archive:t.tar", "oci-archive:t.tar"] {
         refused(name, &["no such file", "cudarun --root t.tar list"]);
     }
     for name in ["t.tar:v1", "./a:b", "/a:b", "oci:a:b", "ubuntu"] {
-        let said = Run::new(["--root", name, "list"]).in_directory(place.path("")).status(2).output_of_both();
-        assert!(said.contains("no such file") && !said.contains("docker"), "{said}");
+        let said = Run::new(["--root", name, "list"])
+            .in_directory(place.path(""))
+            .status(2)
+            .output_of_both();
+        assert!(
+            said.contains("no such file") && !said.contains("docker"),
+            "{said}"
+        );
     }
     // A layout needs no prefix.
     let layer = super::Archive::default().file("usr/a", "a").end();
-    write(&place.path("layout"), &oci(std::slice::from_ref(&layer), "{}"));
-    write(&place.path("layout"), &[("oci-layout".to_owned(), b"{}".to_vec())]);
-    write(&place.path(""), &[("t.tar".to_owned(), docker(&[layer], "{}").end())]);
-    let list =
-        |root: &str| Run::new(["--root", root, "list", "--json"]).in_directory(place.path("")).status(1);
+    write(
+        &place.path("layout"),
+        &oci(std::slice::from_ref(&layer), "{}"),
+    );
+    write(
+        &place.path("layout"),
+        &[("oci-layout".to_owned(), b"{}".to_vec())],
+    );
+    write(
+        &place.path(""),
+        &[("t.tar".to_owned(), docker(&[layer], "{}").end())],
+    );
+    let list = |root: &str| {
+        Run::new(["--root", root, "list", "--json"])
+            .in_directory(place.path(""))
+            .status(1)
+    };
     let expected = list("oci:layout").any_stderr().output().0;
-    for root in ["layout", "layout:v1", "oci:layout:v1", "t.tar", "t.tar:app:v1", "t.tar:v1"] {
+    for root in [
+        "layout",
+        "layout:v1",
+        "oci:layout:v1",
+        "t.tar",
+        "t.tar:app:v1",
+        "t.tar:v1",
+    ] {
         assert_eq!(list(root).any_stderr().output().0, expected, "{root}");
     }
 }

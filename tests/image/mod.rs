@@ -40,11 +40,25 @@ impl Archive {
     }
 
     /// A header that gives this size, whatever follows.
-    pub fn sized(mut self, kind: u8, path: &str, link: &str, contents: &[u8], size: u64) -> Archive {
+    pub fn sized(
+        mut self,
+        kind: u8,
+        path: &str,
+        link: &str,
+        contents: &[u8],
+        size: u64,
+    ) -> Archive {
         let mut header = [0; 512];
         let mut put = |at: usize, bytes: &[u8]| header[at..at + bytes.len()].copy_from_slice(bytes);
         put(0, path.as_bytes());
-        put(100, if kind == b'5' { b"0000755\0" } else { b"0000644\0" });
+        put(
+            100,
+            if kind == b'5' {
+                b"0000755\0"
+            } else {
+                b"0000644\0"
+            },
+        );
         put(108, b"0000000\0");
         put(116, b"0000000\0");
         put(124, format!("{size:011o}\0").as_bytes());
@@ -69,17 +83,26 @@ impl Archive {
 
 /// An image as `docker save` writes it.
 pub fn docker(layers: &[Vec<u8>], config: &str) -> Archive {
-    let names: Vec<String> = (0..layers.len()).map(|number| format!("\"{number}/layer.tar\"")).collect();
-    let manifest = format!(r#"[{{"Config":"c.json","RepoTags":["app:v1"],"Layers":[{}]}}]"#, names.join(","));
-    let all = Archive::default().file("manifest.json", manifest).file("c.json", config);
-    layers
-        .iter()
-        .enumerate()
-        .fold(all, |all, (number, layer)| all.file(&format!("{number}/layer.tar"), layer))
+    let names: Vec<String> = (0..layers.len())
+        .map(|number| format!("\"{number}/layer.tar\""))
+        .collect();
+    let manifest = format!(
+        r#"[{{"Config":"c.json","RepoTags":["app:v1"],"Layers":[{}]}}]"#,
+        names.join(",")
+    );
+    let all = Archive::default()
+        .file("manifest.json", manifest)
+        .file("c.json", config);
+    layers.iter().enumerate().fold(all, |all, (number, layer)| {
+        all.file(&format!("{number}/layer.tar"), layer)
+    })
 }
 
 pub fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// An image in OCI's layout: the names of files and their contents.
@@ -92,9 +115,16 @@ pub fn oci(layers: &[Vec<u8>], config: &str) -> Vec<(String, Vec<u8>)> {
     };
     let layers: Vec<String> = layers.iter().map(|layer| blob(layer)).collect();
     let config = blob(config.as_bytes());
-    let manifest = blob(format!(r#"{{"config":{config},"layers":[{}]}}"#, layers.join(",")).as_bytes());
-    let tagged = manifest.replace('{', r#"{"annotations":{"org.opencontainers.image.ref.name":"v1"},"#);
-    files.push(("index.json".to_owned(), format!(r#"{{"manifests":[{tagged}]}}"#).into_bytes()));
+    let manifest =
+        blob(format!(r#"{{"config":{config},"layers":[{}]}}"#, layers.join(",")).as_bytes());
+    let tagged = manifest.replace(
+        '{',
+        r#"{"annotations":{"org.opencontainers.image.ref.name":"v1"},"#,
+    );
+    files.push((
+        "index.json".to_owned(),
+        format!(r#"{{"manifests":[{tagged}]}}"#).into_bytes(),
+    ));
     files
 }
 
@@ -107,13 +137,22 @@ pub fn write(directory: &Path, files: &[(String, Vec<u8>)]) {
 }
 
 pub fn archive(files: &[(String, Vec<u8>)]) -> Vec<u8> {
-    files.iter().fold(Archive::default(), |all, (name, bytes)| all.file(name, bytes)).end()
+    files
+        .iter()
+        .fold(Archive::default(), |all, (name, bytes)| {
+            all.file(name, bytes)
+        })
+        .end()
 }
 
 /// The output of a program for these bytes.
 pub fn through(program: &str, arguments: &[&str], bytes: &[u8]) -> Vec<u8> {
-    let mut child =
-        Command::new(program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut input = child.stdin.take().unwrap();
     std::thread::scope(|scope| {
         scope.spawn(move || input.write_all(bytes).unwrap());

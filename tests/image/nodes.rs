@@ -19,7 +19,10 @@ fn image(place: &Workshop, env: &[&str], files: &[String]) -> String {
             &format!("{SYSTEM}/libc.so.6"),
             "soname = 'libc.so.6', exports = ['malloc'], versions = ['GLIBC_2.35']",
         ),
-        elf("/usr/lib/ld-linux-x86-64.so.2", "soname = 'ld-linux-x86-64.so.2'"),
+        elf(
+            "/usr/lib/ld-linux-x86-64.so.2",
+            "soname = 'ld-linux-x86-64.so.2'",
+        ),
         link("/lib", "usr/lib"),
         link("/lib64", "usr/lib"),
         text("/etc/debian_version", "12.5\n"),
@@ -28,7 +31,11 @@ fn image(place: &Workshop, env: &[&str], files: &[String]) -> String {
         library(SYSTEM, "libcublas", "12", "12.4.5", ""),
         library(SYSTEM, "libcublasLt", "12", "12.4.5", ""),
     ];
-    let machine = Machine::describe(&format!("about = 'an image'\n{}{}", base.concat(), files.concat()));
+    let machine = Machine::describe(&format!(
+        "about = 'an image'\n{}{}",
+        base.concat(),
+        files.concat()
+    ));
     let tar = std::process::Command::new("tar")
         .arg("-C")
         .arg(machine.root())
@@ -38,28 +45,55 @@ fn image(place: &Workshop, env: &[&str], files: &[String]) -> String {
     let mut lines = vec!["PATH=/usr/bin:/bin"];
     lines.extend(env);
     let config = serde_json::json!({ "config": { "Env": lines } }).to_string();
-    write(&place.path(""), &[("image.tar".to_owned(), docker(&[tar.stdout], &config).end())]);
+    write(
+        &place.path(""),
+        &[("image.tar".to_owned(), docker(&[tar.stdout], &config).end())],
+    );
     place.path("image.tar").display().to_string()
 }
 
 fn explained(place: &Workshop, image: &str, node: &str, status: i32) -> Value {
     fs::write(place.path("node.toml"), node).unwrap();
     let node = place.path("node.toml").display().to_string();
-    Run::new(["--root", image, "--machine", &node, "explain", "--json", "app"]).status(status).json()
+    Run::new([
+        "--root",
+        image,
+        "--machine",
+        &node,
+        "explain",
+        "--json",
+        "app",
+    ])
+    .status(status)
+    .json()
 }
 
 /// The driver in an image on a node.
 fn listed(place: &Workshop, image: &str, node: &str) -> Value {
     fs::write(place.path("node.toml"), node).unwrap();
     let node = place.path("node.toml").display().to_string();
-    let all = ["--root", image, "--machine", &node, "list", "--json", "driver"];
+    let all = [
+        "--root",
+        image,
+        "--machine",
+        &node,
+        "list",
+        "--json",
+        "driver",
+    ];
     serde_json::from_str(&Run::new(all).any_stderr().output().0).unwrap()
 }
 
 /// The directories of the drivers that the loader finds in an image.
 fn found(listed: &Value) -> Vec<String> {
-    let found = listed["installations"].as_array().unwrap().iter().filter(|one| one["loader_gives"] == true);
-    found.map(|one| one["directory"].as_str().unwrap().to_owned()).collect()
+    let found = listed["installations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|one| one["loader_gives"] == true);
+    found
+        .map(|one| one["directory"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 fn drivers(place: &Workshop, image: &str, version: &str) -> Vec<String> {
@@ -70,10 +104,20 @@ fn drivers(place: &Workshop, image: &str, version: &str) -> Vec<String> {
 fn the_driver_of_the_node_is_mounted() {
     let place = Workshop::new();
     let image = image(&place, &[], &[]);
-    let alone = Run::new(["--root", &image, "explain", "--json", "app"]).any_stderr().json();
-    assert_eq!(alone["driver"], Value::Null, "the control: the image has no driver");
+    let alone = Run::new(["--root", &image, "explain", "--json", "app"])
+        .any_stderr()
+        .json();
+    assert_eq!(
+        alone["driver"],
+        Value::Null,
+        "the control: the image has no driver"
+    );
     let there = explained(&place, &image, &node("550.127.05", "", &[]), 0);
-    assert_eq!(there["driver"]["version"], "550.127.05", "{}", there["driver"]);
+    assert_eq!(
+        there["driver"]["version"], "550.127.05",
+        "{}",
+        there["driver"]
+    );
     assert_eq!(there["decision"], "plan", "{there}");
     // The node's own libraries are not in the container.
     let with_cudnn = node("550.127.05", "", &[cudnn("/opt/other", "9.10.2", "")]);
@@ -111,7 +155,10 @@ fn only_the_gpus_that_the_image_asks_for_are_mounted() {
         let lines = format!(
             "Model: H100\nGPU UUID: GPU-{bus}\nBus Location: 0000:{bus}:00.0\nDevice Minor: {minor}\n"
         );
-        text(&format!("/proc/driver/nvidia/gpus/0000:{bus}:00.0/information"), &lines)
+        text(
+            &format!("/proc/driver/nvidia/gpus/0000:{bus}:00.0/information"),
+            &lines,
+        )
     };
     let files = [gpu("0a", 1), gpu("0b", 0), text("/dev/nvidia1", "")];
     let mounted = |variables: &[&str]| {
@@ -129,7 +176,11 @@ fn only_the_gpus_that_the_image_asks_for_are_mounted() {
         ("none", vec![]),
     ] {
         let variable = format!("NVIDIA_VISIBLE_DEVICES={asked}");
-        assert_eq!(mounted(&[&variable]), (vec![SYSTEM.to_owned()], devices.into()), "{asked}");
+        assert_eq!(
+            mounted(&[&variable]),
+            (vec![SYSTEM.to_owned()], devices.into()),
+            "{asked}"
+        );
     }
     assert_eq!(
         mounted(&[]).1,
@@ -137,7 +188,11 @@ fn only_the_gpus_that_the_image_asks_for_are_mounted() {
         "as by `docker run --gpus all`"
     );
     for nothing in ["NVIDIA_VISIBLE_DEVICES=void", "NVIDIA_VISIBLE_DEVICES="] {
-        assert_eq!(mounted(&[nothing]), (Vec::new(), Vec::<&str>::new().into()), "{nothing}");
+        assert_eq!(
+            mounted(&[nothing]),
+            (Vec::new(), Vec::<&str>::new().into()),
+            "{nothing}"
+        );
     }
 }
 
@@ -145,26 +200,47 @@ fn only_the_gpus_that_the_image_asks_for_are_mounted() {
 fn an_image_is_for_the_processor_of_the_node() {
     let place = Workshop::new();
     let run = |config: &str, node: &str| {
-        let bytes = docker(&[crate::image::Archive::default().file("usr/a", "a").end()], config).end();
+        let bytes = docker(
+            &[crate::image::Archive::default().file("usr/a", "a").end()],
+            config,
+        )
+        .end();
         write(
             &place.path(""),
-            &[("image.tar".to_owned(), bytes), ("node.toml".to_owned(), node.as_bytes().to_vec())],
+            &[
+                ("image.tar".to_owned(), bytes),
+                ("node.toml".to_owned(), node.as_bytes().to_vec()),
+            ],
         );
         let (image, node) = (place.path("image.tar"), place.path("node.toml"));
-        let words =
-            ["--root".as_ref(), image.as_os_str(), "--machine".as_ref(), node.as_os_str(), "list".as_ref()];
+        let words = [
+            "--root".as_ref(),
+            image.as_os_str(),
+            "--machine".as_ref(),
+            node.as_os_str(),
+            "list".as_ref(),
+        ];
         Run::new(words).any_stderr().any_stdout()
     };
     let x86 = node("550.127.05", "", &[]);
-    let loader = elf("/lib/ld-linux-aarch64.so.1", "soname = 'ld-linux-aarch64.so.1', machine = 183");
+    let loader = elf(
+        "/lib/ld-linux-aarch64.so.1",
+        "soname = 'ld-linux-aarch64.so.1', machine = 183",
+    );
     let grace = format!("about = 'a node'\n{loader}");
     let arm = r#"{"architecture":"arm64","os":"linux"}"#;
-    run(arm, &x86).status(2).stderr_contains(&["it is for arm64, and the node is amd64"]).check();
+    run(arm, &x86)
+        .status(2)
+        .stderr_contains(&["it is for arm64, and the node is amd64"])
+        .check();
     run(&arm.replace("arm", "amd"), &grace)
         .status(2)
         .stderr_contains(&["it is for amd64, and the node is arm64"])
         .check();
-    run(&arm.replace("linux", "windows"), &x86).status(2).stderr_contains(&["it is for windows"]).check();
+    run(&arm.replace("linux", "windows"), &x86)
+        .status(2)
+        .stderr_contains(&["it is for windows"])
+        .check();
     run(&arm.replace("arm", "amd"), &x86).status(0).check();
     run(arm, &grace).status(1).check();
 }
@@ -207,22 +283,37 @@ fn a_node_needs_an_image() {
 fn a_fleet_tells_on_which_nodes_an_image_works() {
     let place = Workshop::new();
     let image = image(&place, &["NVIDIA_REQUIRE_CUDA=cuda>=12.8"], &[]);
-    for (name, driver) in [("old", "550.127.05"), ("new1", "570.86.15"), ("new2", "570.86.15")] {
-        write(&place.path("nodes"), &[(format!("{name}.toml"), node(driver, "", &[]).into_bytes())]);
+    for (name, driver) in [
+        ("old", "550.127.05"),
+        ("new1", "570.86.15"),
+        ("new2", "570.86.15"),
+    ] {
+        write(
+            &place.path("nodes"),
+            &[(format!("{name}.toml"), node(driver, "", &[]).into_bytes())],
+        );
     }
     let nodes = place.path("nodes").display().to_string();
     let fleet = |options: &[&str]| {
         let all = ["--root", &image, "fleet", "--program", "app"];
-        Run::new(all.iter().chain(options).chain(&[nodes.as_str()])).any_stderr().output()
+        Run::new(all.iter().chain(options).chain(&[nodes.as_str()]))
+            .any_stderr()
+            .output()
     };
     assert_eq!(fleet(&["--good"]).0, "new[1-2]\n");
     assert_eq!(fleet(&["--bad"]).0, "old\n");
     let (table, status) = fleet(&[]);
     assert!(status == 1 && table.contains("cuDNN 9.1"), "{table}");
     // The control: the nodes themselves have no cuDNN, and no condition.
-    let own = Run::new(["fleet", "--program", "app --serve", "--good", &nodes]).any_stderr().output().0;
+    let own = Run::new(["fleet", "--program", "app --serve", "--good", &nodes])
+        .any_stderr()
+        .output()
+        .0;
     assert_ne!(own, "new[1-2]\n");
     // A fault of the image is not one of the nodes.
     let broken = Run::new(["--root", "oci:/nowhere", "fleet", "--bad", &nodes]);
-    broken.status(2).stderr_contains(&["--root `oci:/nowhere` cannot be used"]).check();
+    broken
+        .status(2)
+        .stderr_contains(&["--root `oci:/nowhere` cannot be used"])
+        .check();
 }

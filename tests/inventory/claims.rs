@@ -13,10 +13,16 @@ const FILE: &str = "nvidia/nccl/lib/libnccl.so.2";
 /// The environment of a framework that requires NCCL for CUDA 12, with these lines in the records of two packages.
 fn environment(old: &str, new: &str) -> Machine {
     let record = |package: &str, rest: &str| {
-        text(&format!("{SITE}/{package}.dist-info/RECORD"), &format!("{FILE},{rest}\n"))
+        text(
+            &format!("{SITE}/{package}.dist-info/RECORD"),
+            &format!("{FILE},{rest}\n"),
+        )
     };
     python(&[
-        elf(&format!("{SITE}/{FILE}"), "soname = 'libnccl.so.2', exports = ['ncclInit']"),
+        elf(
+            &format!("{SITE}/{FILE}"),
+            "soname = 'libnccl.so.2', exports = ['ncclInit']",
+        ),
         record("nvidia_nccl_cu12-2.21.5", old),
         record("nvidia_nccl_cu13-2.27.7", new),
         text(
@@ -31,7 +37,9 @@ fn installed(machine: &Machine) -> Value {
 }
 
 fn size(machine: &Machine) -> u64 {
-    fs::metadata(machine.real(&format!("{SITE}/{FILE}"))).unwrap().len()
+    fs::metadata(machine.real(&format!("{SITE}/{FILE}")))
+        .unwrap()
+        .len()
 }
 
 #[test]
@@ -47,31 +55,53 @@ fn a_file_of_two_packages_is_what_its_size_says() {
         });
         assert_eq!(found["problems"], json!([problem]));
         assert_eq!(found["package"], both[holds]);
-        assert_eq!(found["version"], both[holds].split(' ').next_back().unwrap());
+        assert_eq!(
+            found["version"],
+            both[holds].split(' ').next_back().unwrap()
+        );
     }
 }
 
 #[test]
 fn equal_sizes_leave_the_hashes_of_the_records() {
     let size = size(&environment("", ""));
-    let found = installed(&environment(&format!("sha256=x,{size}"), &format!("sha256=y,{size}")));
+    let found = installed(&environment(
+        &format!("sha256=x,{size}"),
+        &format!("sha256=y,{size}"),
+    ));
     assert_eq!(found["problems"][0]["problem"], "claimed-twice");
     assert_eq!(found["problems"][0]["holds"], Value::Null);
-    assert_eq!(found["version"], Value::Null, "neither package says what the file is");
+    assert_eq!(
+        found["version"],
+        Value::Null,
+        "neither package says what the file is"
+    );
     let equal = format!("sha256=x,{size}");
     let found = installed(&environment(&equal, &equal));
-    assert_eq!(found["problems"], json!([]), "both packages brought this file");
+    assert_eq!(
+        found["problems"],
+        json!([]),
+        "both packages brought this file"
+    );
     assert_ne!(found["version"], Value::Null);
 }
 
 #[test]
 fn doctor_keeps_the_package_that_another_one_requires() {
     let size = size(&environment("", ""));
-    let machine = environment(&format!("sha256=x,{}", size + 8), &format!("sha256=y,{size}"));
-    let (output, _) = Run::on(&machine, &["doctor", "--json"]).any_stderr().output();
+    let machine = environment(
+        &format!("sha256=x,{}", size + 8),
+        &format!("sha256=y,{size}"),
+    );
+    let (output, _) = Run::on(&machine, &["doctor", "--json"])
+        .any_stderr()
+        .output();
     let report: Value = serde_json::from_str(&output).unwrap();
     let findings = report["findings"].as_array().unwrap();
-    let finding = findings.iter().find(|finding| finding["code"] == "claimed-twice").unwrap();
+    let finding = findings
+        .iter()
+        .find(|finding| finding["code"] == "claimed-twice")
+        .unwrap();
     let what = "NCCL 2.27.7 in /opt/venv/lib/python3.12/site-packages/nvidia/nccl/lib: nvidia-nccl-cu12 2.21.5 and \
                 nvidia-nccl-cu13 2.27.7 both claim libnccl.so.2, and the installed file is from nvidia-nccl-cu13 2.27.7";
     assert_eq!(finding["what"], what);

@@ -11,21 +11,39 @@ const ERROR: &str = "_ZN3c105ErrorC1Ev";
 const NEWER: &str = "_ZNK3c105Error4whatEv";
 
 /// Names that only resemble those in torch's namespaces.
-const OTHERS: [&str; 6] =
-    ["_ZN6vision1fEN2at6TensorE", "_Z3c10v", "_ZN3c1", "_ZN99c10", "c10", "_ZSt4moveIN3c10E"];
+const OTHERS: [&str; 6] = [
+    "_ZN6vision1fEN2at6TensorE",
+    "_Z3c10v",
+    "_ZN3c1",
+    "_ZN99c10",
+    "c10",
+    "_ZSt4moveIN3c10E",
+];
 
 /// An environment with torch 2.6.0 and a package with these extension modules, by name.
 fn environment(requires: &str, modules: &[(&str, String)]) -> Machine {
     let library = |name: &str, fields: &str| {
-        elf(&format!("{SITE}/torch/lib/{name}"), &format!("soname = '{name}', {fields}"))
+        elf(
+            &format!("{SITE}/torch/lib/{name}"),
+            &format!("soname = '{name}', {fields}"),
+        )
     };
     let path = |name: &str| format!("vision/{name}");
-    let record: String = modules.iter().map(|(name, _)| format!("{},sha256=x,\n", path(name))).collect();
+    let record: String = modules
+        .iter()
+        .map(|(name, _)| format!("{},sha256=x,\n", path(name)))
+        .collect();
     let mut files = vec![
-        library("libc10.so", &format!("exports = ['{ERROR}'], unversioned = true")),
+        library(
+            "libc10.so",
+            &format!("exports = ['{ERROR}'], unversioned = true"),
+        ),
         library("libtorch_cuda.so", "needed = ['libcudart.so.12']"),
         text(&format!("{SITE}/torch/__init__.py"), ""),
-        text(&format!("{SITE}/torch-2.6.0+cu124.dist-info/METADATA"), "Name: torch\nVersion: 2.6.0+cu124\n"),
+        text(
+            &format!("{SITE}/torch-2.6.0+cu124.dist-info/METADATA"),
+            "Name: torch\nVersion: 2.6.0+cu124\n",
+        ),
         text(&format!("{SITE}/vision/__init__.py"), "import torch\n"),
         text(
             &format!("{SITE}/vision-1.0.dist-info/METADATA"),
@@ -33,7 +51,11 @@ fn environment(requires: &str, modules: &[(&str, String)]) -> Machine {
         ),
         text(&format!("{SITE}/vision-1.0.dist-info/RECORD"), &record),
     ];
-    files.extend(modules.iter().map(|(name, fields)| elf(&format!("{SITE}/{}", path(name)), fields)));
+    files.extend(
+        modules
+            .iter()
+            .map(|(name, fields)| elf(&format!("{SITE}/{}", path(name)), fields)),
+    );
     python(&files)
 }
 
@@ -51,8 +73,17 @@ fn symbols_that_the_framework_does_not_export_are_counted() {
     let machine = environment(
         "==2.7.0",
         &[
-            ("_C.so", module(&["libc10.so"], &[ERROR, NEWER, "_ZN6vision1fEv", "PyErr_Occurred"])),
-            ("_fits.so", module(&["libc10.so"], &[ERROR, "_ZN6vision1fEv"])),
+            (
+                "_C.so",
+                module(
+                    &["libc10.so"],
+                    &[ERROR, NEWER, "_ZN6vision1fEv", "PyErr_Occurred"],
+                ),
+            ),
+            (
+                "_fits.so",
+                module(&["libc10.so"], &[ERROR, "_ZN6vision1fEv"]),
+            ),
             ("_unlinked.so", module(&["libc.so.6"], &[NEWER])),
             ("_other.so", module(&["libc.so.6"], &OTHERS)),
         ],
@@ -63,7 +94,11 @@ fn symbols_that_the_framework_does_not_export_are_counted() {
             "built_for": "2.7.0", "lacks_symbols": symbols, "lacks_libraries": [],
         })
     };
-    let expected = [row("_C.so", &[NEWER]), row("_fits.so", &[]), row("_unlinked.so", &[NEWER])];
+    let expected = [
+        row("_C.so", &[NEWER]),
+        row("_fits.so", &[]),
+        row("_unlinked.so", &[NEWER]),
+    ];
     assert_eq!(listed(&machine), json!(expected));
     Run::on(&machine, &["list", "--extensions"])
         .stdout(format!(
@@ -84,7 +119,10 @@ fn a_library_beside_the_module_may_export_a_symbol() {
         &[
             ("_C.so", module(&["libc10.so", "libvision.so"], &[NEWER])),
             ("_D.so", module(&["libc10.so"], &[NEWER])),
-            ("libvision.so", format!("soname = 'libvision.so', exports = ['{NEWER}'], unversioned = true")),
+            (
+                "libvision.so",
+                format!("soname = 'libvision.so', exports = ['{NEWER}'], unversioned = true"),
+            ),
         ],
     );
     let found = listed(&machine);
@@ -99,29 +137,52 @@ fn libraries_of_other_builds_are_named() {
         ">=2",
         &[
             ("a.so", module(&["libc10.so", "libtorch_cuda_cpp.so"], &[])),
-            ("b.so", module(&["libtorch_cuda.so", "libcudart.so.11.0"], &[])),
-            ("c.so", module(&["libtorch_cuda.so", "libcudart.so.12", "libcufft.so.11"], &[])),
+            (
+                "b.so",
+                module(&["libtorch_cuda.so", "libcudart.so.11.0"], &[]),
+            ),
+            (
+                "c.so",
+                module(
+                    &["libtorch_cuda.so", "libcudart.so.12", "libcufft.so.11"],
+                    &[],
+                ),
+            ),
         ],
     );
     let found = listed(&machine);
     assert_eq!(found[0]["lacks_libraries"], json!(["libtorch_cuda_cpp.so"]));
     assert_eq!(found[1]["lacks_libraries"], json!(["libcudart.so.11.0"]));
-    assert_eq!((&found[2]["lacks_symbols"], &found[2]["lacks_libraries"]), (&json!([]), &json!([])));
+    assert_eq!(
+        (&found[2]["lacks_symbols"], &found[2]["lacks_libraries"]),
+        (&json!([]), &json!([]))
+    );
 }
 
 #[test]
 fn doctor_and_explain_report_modules_that_do_not_fit() {
     let modules = |symbol: &str| {
-        [("_C.so", module(&["libc10.so"], &[symbol])), ("_D.so", module(&["libc10.so"], &[symbol]))]
+        [
+            ("_C.so", module(&["libc10.so"], &[symbol])),
+            ("_D.so", module(&["libc10.so"], &[symbol])),
+        ]
     };
     let findings = |machine: &Machine| {
-        let (output, _) = Run::on(machine, &["doctor", "--json"]).any_stderr().output();
+        let (output, _) = Run::on(machine, &["doctor", "--json"])
+            .any_stderr()
+            .output();
         let report: Value = serde_json::from_str(&output).unwrap();
         let findings = report["findings"].as_array().unwrap().clone();
-        findings.into_iter().filter(|finding| finding["code"] == "extension-mismatch").collect::<Vec<_>>()
+        findings
+            .into_iter()
+            .filter(|finding| finding["code"] == "extension-mismatch")
+            .collect::<Vec<_>>()
     };
     let explained = |machine: &Machine, code: &str| {
-        Run::on(machine, &["explain", "--json", "python3", "-c", code]).any_stderr().any_stdout().json()
+        Run::on(machine, &["explain", "--json", "python3", "-c", code])
+            .any_stderr()
+            .any_stdout()
+            .json()
     };
     let bad = environment("==2.7.0", &modules(NEWER));
     let found = findings(&bad);
@@ -129,14 +190,30 @@ fn doctor_and_explain_report_modules_that_do_not_fit() {
     let what = "vision/_C.so needs 1 symbol, which torch 2.6.0+cu124 does not have (vision 1.0 is built for 2.7.0), and 1 more";
     assert_eq!(found[0]["what"], what);
     assert_eq!(found[0]["remedy"], "pip install 'torch==2.7.0'");
-    assert_eq!(explained(&bad, "import vision")["extensions"].as_array().unwrap().len(), 2);
-    assert_eq!(explained(&bad, "import torch")["extensions"], json!([]), "a module that it does not import");
+    assert_eq!(
+        explained(&bad, "import vision")["extensions"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+    assert_eq!(
+        explained(&bad, "import torch")["extensions"],
+        json!([]),
+        "a module that it does not import"
+    );
     let good = environment("==2.7.0", &modules(ERROR));
     assert_eq!(findings(&good).len(), 0, "the control");
     assert_eq!(explained(&good, "import vision")["extensions"], json!([]));
     let own = environment("==2.6.0", &modules(NEWER));
-    assert_eq!(findings(&own)[0]["remedy"], "install the build of vision for torch 2.6.0+cu124");
+    assert_eq!(
+        findings(&own)[0]["remedy"],
+        "install the build of vision for torch 2.6.0+cu124"
+    );
     // torchaudio 2.5.1 is the one for torch 2.5.1.
     let as_numbered = environment("==1.0", &modules(NEWER));
-    assert_eq!(findings(&as_numbered)[0]["remedy"], "pip install 'vision==2.6.0'");
+    assert_eq!(
+        findings(&as_numbered)[0]["remedy"],
+        "pip install 'vision==2.6.0'"
+    );
 }

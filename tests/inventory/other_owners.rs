@@ -44,8 +44,13 @@ impl Stage {
             return None;
         }
         let workshop = Workshop::new();
-        let stage =
-            Stage { workshop, uid, library_path: String::new(), cwd: String::new(), variables: Vec::new() };
+        let stage = Stage {
+            workshop,
+            uid,
+            library_path: String::new(),
+            cwd: String::new(),
+            variables: Vec::new(),
+        };
         stage.mode("", 0o755);
         copy_program(CUDARUN, stage.path("cudarun"));
         copy_program(WORLD.path("plain"), stage.path("plain"));
@@ -55,14 +60,28 @@ impl Stage {
         }
         stage.installation("old", "good");
         stage.installation("new", "planted");
-        let flags = ["-DMINOR=10", "-DPATCH=2", "-Wl,--enable-new-dtags,-rpath,$ORIGIN"];
+        let flags = [
+            "-DMINOR=10",
+            "-DPATCH=2",
+            "-Wl,--enable-new-dtags,-rpath,$ORIGIN",
+        ];
         let source = [OPENER, TOP, TRACE].concat();
-        stage.workshop.library("planted/libcudnn.so.9.10.2", "libcudnn.so.9", &source, &flags);
+        stage.workshop.library(
+            "planted/libcudnn.so.9.10.2",
+            "libcudnn.so.9",
+            &source,
+            &flags,
+        );
         Some(stage)
     }
 
     fn path(&self, below: &str) -> PathBuf {
-        self.workshop.directory.path().canonicalize().unwrap().join(below)
+        self.workshop
+            .directory
+            .path()
+            .canonicalize()
+            .unwrap()
+            .join(below)
     }
 
     fn text(&self, below: &str) -> String {
@@ -72,7 +91,12 @@ impl Stage {
     fn installation(&self, from: &str, to: &str) {
         let parent = self.path(to).parent().unwrap().to_owned();
         fs::create_dir_all(parent).unwrap();
-        let done = Command::new("cp").arg("-a").arg(WORLD.path(from)).arg(self.path(to)).status().unwrap();
+        let done = Command::new("cp")
+            .arg("-a")
+            .arg(WORLD.path(from))
+            .arg(self.path(to))
+            .status()
+            .unwrap();
         assert!(done.success());
         self.give(to, 0, 0);
         self.mode(to, 0o755);
@@ -92,8 +116,13 @@ impl Stage {
 
     /// The elements of LD_LIBRARY_PATH; one that begins with a dot, or is empty, stays as it is.
     fn searching(mut self, elements: &[&str]) -> Stage {
-        let element =
-            |it: &&str| if it.is_empty() || it.starts_with('.') { (*it).to_owned() } else { self.text(it) };
+        let element = |it: &&str| {
+            if it.is_empty() || it.starts_with('.') {
+                (*it).to_owned()
+            } else {
+                self.text(it)
+            }
+        };
         self.library_path = elements.iter().map(element).collect::<Vec<_>>().join(":");
         self
     }
@@ -110,9 +139,16 @@ impl Stage {
 
     fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
-        command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", self.path("home"));
-        command.env("LD_LIBRARY_PATH", &self.library_path).env("TRACE", self.path("traces/run"));
-        command.envs(self.variables.iter().cloned()).current_dir(self.path(&self.cwd));
+        command
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", self.path("home"));
+        command
+            .env("LD_LIBRARY_PATH", &self.library_path)
+            .env("TRACE", self.path("traces/run"));
+        command
+            .envs(self.variables.iter().cloned())
+            .current_dir(self.path(&self.cwd));
         if self.uid != 0 {
             command.uid(self.uid).gid(self.uid);
         }
@@ -120,7 +156,10 @@ impl Stage {
     }
 
     fn output(&self, arguments: &[&str]) -> Output {
-        self.command(self.path("cudarun")).args(arguments).output().unwrap()
+        self.command(self.path("cudarun"))
+            .args(arguments)
+            .output()
+            .unwrap()
     }
 
     /// The version of cuDNN that the program gets without cudarun: 90100 of `good`, 91002 of `planted`.
@@ -144,7 +183,11 @@ impl Stage {
         let got = Got::read(&out);
         assert_eq!(got.directories.len(), 1, "{got:?}");
         let has_run = self.path("traces/run").exists();
-        assert_eq!(has_run, got.directories[0] == self.path("planted"), "code that was not picked has run");
+        assert_eq!(
+            has_run,
+            got.directories[0] == self.path("planted"),
+            "code that was not picked has run"
+        );
         self.forget();
         got.directories[0].clone()
     }
@@ -163,9 +206,13 @@ impl Stage {
     /// Why an installation was not picked.
     fn why(&self, directory: &str) -> Value {
         let explained = self.explained(&[&self.text("plain")]);
-        let families = explained["families"].as_array().unwrap_or_else(|| panic!("{explained:#}"));
+        let families = explained["families"]
+            .as_array()
+            .unwrap_or_else(|| panic!("{explained:#}"));
         let candidates = families[0]["candidates"].as_array().unwrap();
-        let found = candidates.iter().find(|it| it["directory"] == self.text(directory).as_str());
+        let found = candidates
+            .iter()
+            .find(|it| it["directory"] == self.text(directory).as_str());
         found.unwrap_or_else(|| panic!("{explained:#}"))["reason"].clone()
     }
 }
@@ -182,8 +229,16 @@ fn an_empty_element_brings_nothing_that_the_loader_would_not_take() {
             assert_eq!(stage.given(), stage.path("good"), "{uid} {owner} {mode:o}");
             // Named in full, the last of them is anybody's to pick.
             let stage = stage.searching(&["good", "planted"]);
-            let expected = if owner == 0 && mode == 0o755 { "planted" } else { "good" };
-            assert_eq!(stage.given(), stage.path(expected), "{uid} {owner} {mode:o}");
+            let expected = if owner == 0 && mode == 0o755 {
+                "planted"
+            } else {
+                "good"
+            };
+            assert_eq!(
+                stage.given(),
+                stage.path(expected),
+                "{uid} {owner} {mode:o}"
+            );
         }
     }
 }
@@ -195,7 +250,11 @@ fn a_relative_element_is_taken_where_the_loader_takes_it() {
     assert_eq!(stage.control(), 91002);
     assert_eq!(stage.given(), stage.path("planted"), "root's");
     stage.give("planted", OTHER, OTHER);
-    assert_eq!(stage.given(), stage.path("good"), "another user's, and something safe fits");
+    assert_eq!(
+        stage.given(),
+        stage.path("good"),
+        "another user's, and something safe fits"
+    );
     let stage = stage.searching(&["good", "./planted"]);
     stage.give("planted", ME, ME);
     assert_eq!(stage.given(), stage.path("good"));
@@ -211,7 +270,11 @@ fn a_newer_installation_that_another_user_can_change_does_not_win() {
         stage.give("planted", uid, uid);
         assert_eq!(stage.given(), stage.path("planted"), "the user's own");
         stage.mode("planted", 0o775);
-        assert_eq!(stage.given(), stage.path("planted"), "of the user's own group");
+        assert_eq!(
+            stage.given(),
+            stage.path("planted"),
+            "of the user's own group"
+        );
         for (owner, group, mode, who) in [
             (OTHER, OTHER, 0o755, "user"),
             (0, 0, 0o1777, "everybody-adds"),
@@ -223,12 +286,21 @@ fn a_newer_installation_that_another_user_can_change_does_not_win() {
             assert_eq!(stage.control(), 90100);
             assert_eq!(stage.given(), stage.path("good"), "{uid}: {who}");
             let why = stage.why("planted");
-            assert_eq!((&why["reason"], &why["who"]), (&"writable".into(), &who.into()), "{why:#}");
+            assert_eq!(
+                (&why["reason"], &why["who"]),
+                (&"writable".into(), &who.into()),
+                "{why:#}"
+            );
         }
         // One file of another user in root's directory is enough.
         stage.give("planted", 0, 0);
         stage.mode("planted", 0o755);
-        chown(stage.path("planted/libcudnn_ops.so.9.10.2"), Some(OTHER), None).unwrap();
+        chown(
+            stage.path("planted/libcudnn_ops.so.9.10.2"),
+            Some(OTHER),
+            None,
+        )
+        .unwrap();
         assert_eq!(stage.given(), stage.path("good"));
     }
 }
@@ -241,7 +313,10 @@ fn a_named_installation_may_belong_to_another_user() {
     stage.installation("new", "toolkit/lib64");
     stage.workshop.write("conda/conda-meta/history", "");
     let module = stage.text("planted");
-    stage.workshop.write("modules/cudnn/9.10", &format!("#%Module\nprepend-path LD_LIBRARY_PATH {module}\n"));
+    stage.workshop.write(
+        "modules/cudnn/9.10",
+        &format!("#%Module\nprepend-path LD_LIBRARY_PATH {module}\n"),
+    );
     for tree in ["planted", "conda", "toolkit"] {
         stage.give(tree, OTHER, OTHER);
         stage.mode(tree, 0o775);
@@ -250,7 +325,10 @@ fn a_named_installation_may_belong_to_another_user() {
     let stage = stage.searching(&["good", "planted", "conda/lib", "toolkit/lib64"]);
     assert_eq!(stage.given(), stage.path("good"), "the control");
     assert_eq!(stage.given_by(&["--also", &module]), stage.path("planted"));
-    assert_eq!(stage.given_by(&["--pin", &format!("cudnn={module}")]), stage.path("planted"));
+    assert_eq!(
+        stage.given_by(&["--pin", &format!("cudnn={module}")]),
+        stage.path("planted")
+    );
     for (name, root, picked) in [
         ("CUDNN_PATH", "planted", "planted"),
         ("CUDA_HOME", "toolkit", "toolkit/lib64"),
@@ -258,10 +336,18 @@ fn a_named_installation_may_belong_to_another_user() {
         ("_LMFILES_", "modules/cudnn/9.10", "planted"),
     ] {
         let value = stage.text(root);
-        let output =
-            stage.command(stage.path("cudarun")).env(name, value).arg(stage.path("plain")).output().unwrap();
+        let output = stage
+            .command(stage.path("cudarun"))
+            .env(name, value)
+            .arg(stage.path("plain"))
+            .output()
+            .unwrap();
         let (out, err) = texts(&output);
-        assert_eq!(Got::read(&out).directories, [stage.path(picked)], "{name}: {out}{err}");
+        assert_eq!(
+            Got::read(&out).directories,
+            [stage.path(picked)],
+            "{name}: {out}{err}"
+        );
     }
 }
 
@@ -272,9 +358,17 @@ fn the_loaders_own_choice_is_picked_if_nothing_safe_fits() {
         stage.installation("torn", "torn");
         stage.give("planted", OTHER, OTHER);
         let stage = stage.searching(&["planted"]);
-        assert_eq!(stage.given(), stage.path("planted"), "an administrator's, perhaps");
+        assert_eq!(
+            stage.given(),
+            stage.path("planted"),
+            "an administrator's, perhaps"
+        );
         let stage = stage.searching(&["planted", "torn"]);
-        assert_eq!(stage.given(), stage.path("planted"), "the other does not fit");
+        assert_eq!(
+            stage.given(),
+            stage.path("planted"),
+            "the other does not fit"
+        );
         let stage = stage.searching(&["planted", "good"]);
         assert_eq!(stage.control(), 91002);
         assert_eq!(stage.given(), stage.path("good"));
@@ -284,8 +378,14 @@ fn the_loaders_own_choice_is_picked_if_nothing_safe_fits() {
         let output = stage.output(&[&stage.text("plain")]);
         let (out, err) = texts(&output);
         let hint = "hint: if you trust it: cudarun --also ./planted …";
-        assert!(output.status.code() == Some(125) && err.contains(hint), "{out}{err}");
-        assert!(err.contains(&format!("belongs to another user (uid {OTHER})")), "{err}");
+        assert!(
+            output.status.code() == Some(125) && err.contains(hint),
+            "{out}{err}"
+        );
+        assert!(
+            err.contains(&format!("belongs to another user (uid {OTHER})")),
+            "{err}"
+        );
         assert_eq!(
             stage.given_by(&["--also", &stage.text("planted")]),
             stage.path("planted"),
@@ -316,7 +416,11 @@ fn a_program_of_another_user_brings_its_own() {
     for program in ["with-runpath", "with-rpath"] {
         let output = stage.output(&[&stage.text(&format!("app/{program}"))]);
         let (out, err) = texts(&output);
-        assert_eq!(Got::read(&out).directories, [stage.path("app/old")], "{program}: {out}{err}");
+        assert_eq!(
+            Got::read(&out).directories,
+            [stage.path("app/old")],
+            "{program}: {out}{err}"
+        );
     }
 }
 
@@ -332,18 +436,35 @@ fn a_virtual_environment_of_another_user_brings_its_own() {
     let site = format!("venv/lib/python{version}/site-packages");
     stage.installation("new", &format!("{site}/nvidia/cudnn/lib"));
     let home = Path::new(executable).parent().unwrap().display();
-    stage.workshop.write("venv/pyvenv.cfg", &format!("home = {home}\nversion = {version}.0\n"));
-    stage.workshop.write(&format!("{site}/ours/__init__.py"), "");
+    stage.workshop.write(
+        "venv/pyvenv.cfg",
+        &format!("home = {home}\nversion = {version}.0\n"),
+    );
+    stage
+        .workshop
+        .write(&format!("{site}/ours/__init__.py"), "");
     let library = stage.path("good/libcudnn.so.9");
-    let flags = ["-Wl,--no-as-needed,--allow-shlib-undefined", library.to_str().unwrap()];
-    stage.workshop.library(&format!("{site}/ours/_ext.so"), "_ext.so", "int nothing;", &flags);
+    let flags = [
+        "-Wl,--no-as-needed,--allow-shlib-undefined",
+        library.to_str().unwrap(),
+    ];
+    stage.workshop.library(
+        &format!("{site}/ours/_ext.so"),
+        "_ext.so",
+        "int nothing;",
+        &flags,
+    );
     fs::create_dir(stage.path("venv/bin")).unwrap();
     symlink(executable, stage.path("venv/bin/python3")).unwrap();
     stage.give("venv", OTHER, OTHER);
     let stage = stage.searching(&["good"]);
     let explained = stage.explained(&[&stage.text("venv/bin/python3"), "-c", "import ours"]);
     let picked = &explained["families"][0]["picked"]["directory"];
-    assert_eq!(*picked, stage.text(&format!("{site}/nvidia/cudnn/lib")), "{explained:#}");
+    assert_eq!(
+        *picked,
+        stage.text(&format!("{site}/nvidia/cudnn/lib")),
+        "{explained:#}"
+    );
     // The control: the program of another environment is not given it.
     let stage = stage.searching(&["good", &format!("{site}/nvidia/cudnn/lib")]);
     assert_eq!(stage.given(), stage.path("good"));
@@ -372,40 +493,64 @@ fn an_owner_outside_the_user_namespace_counts_as_root() {
     stage.give("planted", OTHER, OTHER);
     let given = |map: &str| {
         let mut command = stage.command("unshare");
-        command.args([map, "--"]).arg(stage.path("cudarun")).arg(stage.path("plain"));
+        command
+            .args([map, "--"])
+            .arg(stage.path("cudarun"))
+            .arg(stage.path("plain"));
         let output = command.output().unwrap();
         let (out, err) = texts(&output);
         (Got::read(&out).directories, format!("{out}{err}"))
     };
-    if !Command::new("unshare").args(["--map-root-user", "true"]).status().is_ok_and(|it| it.success()) {
+    if !Command::new("unshare")
+        .args(["--map-root-user", "true"])
+        .status()
+        .is_ok_and(|it| it.success())
+    {
         return skipped("no user namespace can be made here");
     }
     let (directories, told) = given("--map-root-user");
     assert_eq!(directories, [stage.path("planted")], "{told}");
-    assert_eq!(given("--mount").0, [stage.path("good")], "the control: every owner is mapped");
+    assert_eq!(
+        given("--mount").0,
+        [stage.path("good")],
+        "the control: every owner is mapped"
+    );
     stage.mode("planted", 0o757);
-    assert_eq!(given("--map-root-user").0, [stage.path("good")], "everybody can write to it");
+    assert_eq!(
+        given("--map-root-user").0,
+        [stage.path("good")],
+        "everybody can write to it"
+    );
 }
 
 /// A driver of the kernel's version in a directory of another user, first on the path: its code never runs.
 #[test]
 fn a_driver_of_another_user_is_not_picked() {
     let Some(stage) = Stage::of(0) else { return };
-    let Some(machine) = GpuMachine::new(&["cudnn"]) else { return };
+    let Some(machine) = GpuMachine::new(&["cudnn"]) else {
+        return;
+    };
     let source = r#"
         __attribute__((used)) static const char stamp[] = "libnvidia-pkcs11-openssl3.so.580.95.05";
         int cuInit(unsigned flags) { return 0; }"#;
     let libraries = [TRACE, source].concat();
     let source = format!("#include <stdio.h>\n#include <stdlib.h>\n{libraries}");
-    machine.workshop.library("aa/libcuda.so.1", "libcuda.so.1", &source, &[]);
-    machine.workshop.library("aa/libcudart.so.13", "libcudart.so.13", &source, &[]);
+    machine
+        .workshop
+        .library("aa/libcuda.so.1", "libcuda.so.1", &source, &[]);
+    machine
+        .workshop
+        .library("aa/libcudart.so.13", "libcudart.so.13", &source, &[]);
     let trace = stage.path("traces/run");
     let session = |owner: u32, elements: &[&str]| {
         for file in ["aa", "aa/libcuda.so.1", "aa/libcudart.so.13"] {
             chown(machine.path(file), Some(owner), Some(owner)).unwrap();
         }
         let _ = fs::remove_file(&trace);
-        machine.session(elements).of_root().set("TRACE", trace.display().to_string())
+        machine
+            .session(elements)
+            .of_root()
+            .set("TRACE", trace.display().to_string())
     };
     for elements in [&["driver", "cudnn", "aa"][..], &["aa", "cudnn"]] {
         let output = session(OTHER, elements).start(&[]);

@@ -28,14 +28,36 @@ fn debian_says_which_package_brought_a_library() {
     let listed = Run::on(&machine, &["list", "--json"]).json();
     let system = "/usr/lib/x86_64-linux-gnu";
     let installation = |family, origin| installation(&listed, family, origin);
-    let cudart = ["/usr/local/cuda-12.4/targets/x86_64-linux/lib", "cuda-cudart-12-4 12.4.127-1", "12.4.127"];
-    assert_eq!(installation("cudart", "toolkit"), [&cudart[..], &["package-record"]].concat()[..]);
+    let cudart = [
+        "/usr/local/cuda-12.4/targets/x86_64-linux/lib",
+        "cuda-cudart-12-4 12.4.127-1",
+        "12.4.127",
+    ];
+    assert_eq!(
+        installation("cudart", "toolkit"),
+        [&cudart[..], &["package-record"]].concat()[..]
+    );
     // Only its list says where it is; the links of the alternatives lead there too.
-    let cudnn = [&format!("{system}/libcudnn/12"), "libcudnn9-cuda-12 9.1.0.70-1", "9.1.0.70", "contents"];
+    let cudnn = [
+        &format!("{system}/libcudnn/12"),
+        "libcudnn9-cuda-12 9.1.0.70-1",
+        "9.1.0.70",
+        "contents",
+    ];
     assert_eq!(installation("cudnn", "debian"), cudnn);
-    let nccl = [system, "libnccl2 2.21.5-1+cuda12.4", "2.21.5", "package-record"];
+    let nccl = [
+        system,
+        "libnccl2 2.21.5-1+cuda12.4",
+        "2.21.5",
+        "package-record",
+    ];
     assert_eq!(installation("nccl", "debian"), nccl);
-    let cufft = [system, "libcufft10 11.1.1+~10.9.0.58~11.8.0-5~deb12u1", "10.9.0.58", "package-record"];
+    let cufft = [
+        system,
+        "libcufft10 11.1.1+~10.9.0.58~11.8.0-5~deb12u1",
+        "10.9.0.58",
+        "package-record",
+    ];
     assert_eq!(installation("cufft", "debian"), cufft);
     let driver = [
         &format!("{system}/nvidia/current"),
@@ -46,18 +68,35 @@ fn debian_says_which_package_brought_a_library() {
     assert_eq!(installation("driver", "driver"), driver);
     assert_eq!(
         installation("driver", "stub")[..2],
-        [format!("{system}/stubs"), "nvidia-cuda-dev 11.8.89~11.8.0-5~deb12u1".into()]
+        [
+            format!("{system}/stubs"),
+            "nvidia-cuda-dev 11.8.89~11.8.0-5~deb12u1".into()
+        ]
     );
     let cupti = [
         "/opt/nvidia/nsight-systems/2024.2.3/target-linux-x64",
         "nsight-systems-2024.2.3 2024.2.3.38-242334140272v0",
     ];
     assert_eq!(installation("cupti", "bundled")[..2], cupti);
-    assert_eq!(installation("curand", "loose"), [system, "-", "-", "-"], "no package's, by hand");
-    let mut problems =
-        listed["installations"].as_array().unwrap().iter().map(|installation| &installation["problems"]);
-    assert!(problems.all(|problems| problems.as_array().unwrap().is_empty()), "{listed:#}");
-    assert_eq!(listed["warnings"].as_array().unwrap().len(), 0, "{listed:#}");
+    assert_eq!(
+        installation("curand", "loose"),
+        [system, "-", "-", "-"],
+        "no package's, by hand"
+    );
+    let mut problems = listed["installations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|installation| &installation["problems"]);
+    assert!(
+        problems.all(|problems| problems.as_array().unwrap().is_empty()),
+        "{listed:#}"
+    );
+    assert_eq!(
+        listed["warnings"].as_array().unwrap().len(),
+        0,
+        "{listed:#}"
+    );
     let cudnns = listed["installations"]
         .as_array()
         .unwrap()
@@ -72,8 +111,14 @@ fn a_program_is_given_what_packages_have_for_all() {
     let machine = Machine::load("debian");
     let explained = Run::on(&machine, &["explain", "--json", "profiled"]).json();
     let families = explained["families"].as_array().unwrap();
-    let cupti = families.iter().find(|family| family["family"] == "cupti").unwrap();
-    assert_eq!(cupti["picked"]["directory"], "/usr/local/cuda-12.4/extras/CUPTI/lib64");
+    let cupti = families
+        .iter()
+        .find(|family| family["family"] == "cupti")
+        .unwrap();
+    assert_eq!(
+        cupti["picked"]["directory"],
+        "/usr/local/cuda-12.4/extras/CUPTI/lib64"
+    );
     assert!(!explained.to_string().contains("nsight"), "{explained:#}");
 }
 
@@ -105,14 +150,24 @@ fn another_root_shows_libraries_of_rpm_without_owner() {
         installations
             .inspect(|installation| assert!(installation["package"].is_null(), "{installation:#}"))
             .map(|installation| {
-                (installation["origin"].as_str().unwrap(), installation["directory"].as_str().unwrap())
+                (
+                    installation["origin"].as_str().unwrap(),
+                    installation["directory"].as_str().unwrap(),
+                )
             })
             .collect()
     };
-    assert_eq!(found("cudart"), [("toolkit", "/usr/local/cuda-12.4/targets/x86_64-linux/lib")]);
+    assert_eq!(
+        found("cudart"),
+        [("toolkit", "/usr/local/cuda-12.4/targets/x86_64-linux/lib")]
+    );
     assert_eq!(found("cudnn"), [("loose", "/usr/lib64")]);
     assert_eq!(found("driver"), [("driver", "/usr/lib64")]);
-    assert_eq!(listed["warnings"].as_array().unwrap().len(), 0, "{listed:#}");
+    assert_eq!(
+        listed["warnings"].as_array().unwrap().len(),
+        0,
+        "{listed:#}"
+    );
 }
 
 /// A start does not ask `rpm`, so a wish for its libraries means loose ones.
@@ -126,15 +181,28 @@ fn prefer_rpm_picks_loose_libraries() {
             ),
             parts::program("transforms", &["libcufft.so.11"], ""),
             parts::library("/usr/lib/x86_64-linux-gnu", "libcufft", "11", "11.2.1", ""),
-            parts::library("/usr/local/cuda-12.4/targets/x86_64-linux/lib", "libcufft", "11", "11.2.1", ""),
+            parts::library(
+                "/usr/local/cuda-12.4/targets/x86_64-linux/lib",
+                "libcufft",
+                "11",
+                "11.2.1",
+                "",
+            ),
         ];
-        let explained = Run::on(&parts::machine(&files), &["explain", "--json", "transforms"]).json();
+        let explained = Run::on(
+            &parts::machine(&files),
+            &["explain", "--json", "transforms"],
+        )
+        .json();
         explained["families"][0]["picked"]["origin"]
             .as_str()
             .unwrap_or_else(|| panic!("{explained:#}"))
             .to_owned()
     };
-    assert_eq!([picked("rpm"), picked("loose"), picked("toolkit")], ["loose", "loose", "toolkit"]);
+    assert_eq!(
+        [picked("rpm"), picked("loose"), picked("toolkit")],
+        ["loose", "loose", "toolkit"]
+    );
 }
 
 /// A directory with a program called `rpm`.
@@ -147,9 +215,14 @@ fn with_rpm(script: &str) -> tempfile::TempDir {
 }
 
 fn owners(directory: &Path, patience: Duration) -> Vec<(PathBuf, String)> {
-    let files = [Path::new("/usr/lib64/libcudnn.so.9.1.0"), Path::new("/opt/nccl/lib/libnccl.so.2")];
+    let files = [
+        Path::new("/usr/lib64/libcudnn.so.9.1.0"),
+        Path::new("/opt/nccl/lib/libnccl.so.2"),
+    ];
     let path = std::env::join_paths([directory, Path::new("/usr/bin"), Path::new("/bin")]).unwrap();
-    inventory::rpm_owners(&path, &files, patience).into_iter().collect()
+    inventory::rpm_owners(&path, &files, patience)
+        .into_iter()
+        .collect()
 }
 
 #[test]
@@ -161,7 +234,10 @@ printf '1\told 1-1\t/opt/nccl/lib/libnccl.so.2\nfile /x is not owned by any pack
 printf '0\tother 2-1\t/usr/lib64/libcudnn.so.9.1.0\n'
 exit 1"#;
     let directory = with_rpm(script);
-    let expected = (PathBuf::from("/usr/lib64/libcudnn.so.9.1.0"), "cudnn 9.1-1".to_owned());
+    let expected = (
+        PathBuf::from("/usr/lib64/libcudnn.so.9.1.0"),
+        "cudnn 9.1-1".to_owned(),
+    );
     assert_eq!(owners(directory.path(), Duration::from_mins(1)), [expected]);
     let wrote = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap();
     assert_eq!(wrote("calls"), "call\n");
@@ -173,7 +249,11 @@ exit 1"#;
     );
     // The environment of `cargo test` has LD_LIBRARY_PATH.
     assert!(std::env::var_os("LD_LIBRARY_PATH").is_some());
-    assert!(!wrote("environment").contains("LD_"), "{}", wrote("environment"));
+    assert!(
+        !wrote("environment").contains("LD_"),
+        "{}",
+        wrote("environment")
+    );
 }
 
 #[test]
@@ -181,10 +261,16 @@ fn an_rpm_that_hangs_or_is_missing_names_no_owner() {
     let hanging = with_rpm("sleep 300 & sleep 300");
     let begun = Instant::now();
     assert_eq!(owners(hanging.path(), Duration::from_millis(300)), []);
-    assert!(begun.elapsed() < Duration::from_mins(1), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_mins(1),
+        "{:?}",
+        begun.elapsed()
+    );
     let empty = tempfile::tempdir().unwrap();
     let file = [Path::new("/usr/lib64/libcudnn.so.9.1.0")];
-    assert!(inventory::rpm_owners(empty.path().as_os_str(), &file, Duration::from_mins(1)).is_empty());
+    assert!(
+        inventory::rpm_owners(empty.path().as_os_str(), &file, Duration::from_mins(1)).is_empty()
+    );
 }
 
 /// Descriptions that version 0.1 saved hold packages of RPM.

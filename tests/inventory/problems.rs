@@ -35,18 +35,36 @@ fn values<'v>(rows: &'v Value, key: &str) -> impl Iterator<Item = String> {
 fn documented(title: &str) -> BTreeSet<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/json.md");
     let text = fs::read_to_string(path).unwrap();
-    let table = text.split(&format!("| {title} | with |\n")).nth(1).unwrap().split("\n\n").next().unwrap();
-    let first = table.lines().skip(1).map(|row| row.split('|').nth(1).unwrap());
-    first.flat_map(|cell| cell.split(',').map(|name| name.trim().trim_matches('`').to_owned())).collect()
+    let table = text
+        .split(&format!("| {title} | with |\n"))
+        .nth(1)
+        .unwrap()
+        .split("\n\n")
+        .next()
+        .unwrap();
+    let first = table
+        .lines()
+        .skip(1)
+        .map(|row| row.split('|').nth(1).unwrap());
+    first
+        .flat_map(|cell| {
+            cell.split(',')
+                .map(|name| name.trim().trim_matches('`').to_owned())
+        })
+        .collect()
 }
 
 #[test]
 fn every_problem_and_every_fault_has_a_machine_that_shows_it() {
     let mut problems = BTreeSet::new();
     let mut faults = BTreeSet::new();
-    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines")).unwrap() {
+    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines")).unwrap()
+    {
         let path = entry.unwrap().path();
-        if path.extension().is_some_and(|extension| extension == "toml") {
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+        {
             let found = listed(&Machine::load(path.file_stem().unwrap().to_str().unwrap()));
             for installation in found["installations"].as_array().unwrap() {
                 problems.extend(values(&installation["problems"], "problem"));
@@ -77,34 +95,64 @@ fn unreadable_directories_are_named() {
     let own = machine.real("/cudarun");
     crate::support::copy_program(CUDARUN, &own);
     let mut command = Command::new(&own);
-    command.args(["--root".as_ref(), machine.root().as_os_str(), "list".as_ref(), "--json".as_ref()]);
-    command.args(["--also", "/opt/open", "--also", "/opt/closed"]).env_clear().current_dir("/");
+    command.args([
+        "--root".as_ref(),
+        machine.root().as_os_str(),
+        "list".as_ref(),
+        "--json".as_ref(),
+    ]);
+    command
+        .args(["--also", "/opt/open", "--also", "/opt/closed"])
+        .env_clear()
+        .current_dir("/");
     if nix::unistd::geteuid().is_root() {
         command.uid(65534).gid(65534);
     }
     let output = command.output().unwrap();
     set("/opt/closed", 0o755);
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
-    let why: Vec<(String, String)> =
-        values(&found["warnings"], "path").zip(values(&found["warnings"], "why")).collect();
+    let found: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    let why: Vec<(String, String)> = values(&found["warnings"], "path")
+        .zip(values(&found["warnings"], "why"))
+        .collect();
     let denied = "cannot be read: permission denied".to_owned();
     for path in ["/opt/open/libcurand.so.10", "/opt/closed"] {
-        assert!(why.contains(&(path.to_owned(), denied.clone())), "{path}\n{why:?}");
+        assert!(
+            why.contains(&(path.to_owned(), denied.clone())),
+            "{path}\n{why:?}"
+        );
     }
-    assert_eq!(found["installations"][0]["family"], "nccl", "what can be read is listed");
+    assert_eq!(
+        found["installations"][0]["family"], "nccl",
+        "what can be read is listed"
+    );
 }
 
 #[test]
 fn a_directory_of_32_bit_libraries_is_no_fault_and_one_among_others_is() {
-    let small = |directory: &str, name: &str| elf(&format!("{directory}/{name}"), "is_32_bit = true");
+    let small =
+        |directory: &str, name: &str| elf(&format!("{directory}/{name}"), "is_32_bit = true");
     let machine = machine(&[
         small("/opt/lib32", "libcudart.so.12"),
         small("/opt/mixed", "libcudart.so.12"),
         library("/opt/mixed", "libnccl", "2", "2.21.5", ""),
     ]);
-    let run = Run::on(&machine, &["list", "--json", "--also", "/opt/lib32", "--also", "/opt/mixed"]);
+    let run = Run::on(
+        &machine,
+        &[
+            "list",
+            "--json",
+            "--also",
+            "/opt/lib32",
+            "--also",
+            "/opt/mixed",
+        ],
+    );
     let warnings = run.json()["warnings"].clone();
-    assert_eq!(values(&warnings, "path").collect::<Vec<_>>(), ["/opt/mixed/libcudart.so.12"]);
+    assert_eq!(
+        values(&warnings, "path").collect::<Vec<_>>(),
+        ["/opt/mixed/libcudart.so.12"]
+    );
 }
 
 #[test]
@@ -119,53 +167,98 @@ fn links_and_hard_links_to_one_file_are_one_installation() {
     fs::create_dir(machine.real("/opt/hard")).unwrap();
     for entry in fs::read_dir(machine.real("/opt/real")).unwrap() {
         let path = entry.unwrap().path();
-        fs::hard_link(&path, machine.real("/opt/hard").join(path.file_name().unwrap())).unwrap();
+        fs::hard_link(
+            &path,
+            machine.real("/opt/hard").join(path.file_name().unwrap()),
+        )
+        .unwrap();
     }
-    let also = ["/opt/links", "/opt/hard", "/opt/other", "/opt/same", "/opt/real"];
-    let arguments: Vec<&str> =
-        ["list", "--json"].into_iter().chain(also.iter().flat_map(|d| ["--also", d])).collect();
+    let also = [
+        "/opt/links",
+        "/opt/hard",
+        "/opt/other",
+        "/opt/same",
+        "/opt/real",
+    ];
+    let arguments: Vec<&str> = ["list", "--json"]
+        .into_iter()
+        .chain(also.iter().flat_map(|d| ["--also", d]))
+        .collect();
     let found = Run::on(&machine, &arguments).json();
     let installations = found["installations"].as_array().unwrap();
     let at = |directory: &str| {
-        installations.iter().find(|installation| installation["directory"] == directory).unwrap()
+        installations
+            .iter()
+            .find(|installation| installation["directory"] == directory)
+            .unwrap()
     };
     assert_eq!(installations.len(), 3, "{installations:#?}");
     // One link to what works only as a whole: opened through it, it finds none of the others.
     assert_eq!(at("/opt/links")["problems"][0]["problem"], "missing");
     let shared = at("/opt/hard");
-    let also: Vec<&str> =
-        shared["also"].as_array().unwrap().iter().map(|path| path.as_str().unwrap()).collect();
-    assert_eq!((shared["directory"].as_str().unwrap(), also), ("/opt/hard", vec!["/opt/real"]));
+    let also: Vec<&str> = shared["also"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|path| path.as_str().unwrap())
+        .collect();
+    assert_eq!(
+        (shared["directory"].as_str().unwrap(), also),
+        ("/opt/hard", vec!["/opt/real"])
+    );
 }
 
 #[test]
 fn the_symbols_of_a_file_are_named_on_demand() {
-    let machine =
-        machine(&[library(SYSTEM, "libnccl", "2", "2.21.5", "exports = ['ncclInit', 'ncclAllReduce']")]);
-    let file =
-        |arguments: &[&str]| Run::on(&machine, arguments).json()["installations"][0]["files"][0].clone();
+    let machine = machine(&[library(
+        SYSTEM,
+        "libnccl",
+        "2",
+        "2.21.5",
+        "exports = ['ncclInit', 'ncclAllReduce']",
+    )]);
+    let file = |arguments: &[&str]| {
+        Run::on(&machine, arguments).json()["installations"][0]["files"][0].clone()
+    };
     let expected = serde_json::json!(["ncclAllReduce@libnccl.so.2", "ncclInit@libnccl.so.2"]);
     assert_eq!(file(&["list", "--json", "--symbols"])["symbols"], expected);
     assert_eq!(file(&["list", "--json"])["symbols"], Value::Null);
-    Run::on(&machine, &["list", "--symbols"]).status(2).stderr_contains(&["--json"]).check();
+    Run::on(&machine, &["list", "--symbols"])
+        .status(2)
+        .stderr_contains(&["--json"])
+        .check();
 }
 
 #[test]
 fn a_source_can_be_switched_off_and_a_directory_added() {
     let machine = machine(&[
-        library("/usr/local/cuda-12.4/lib64", "libcudart", "12", "12.4.127", ""),
+        library(
+            "/usr/local/cuda-12.4/lib64",
+            "libcudart",
+            "12",
+            "12.4.127",
+            "",
+        ),
         library("/opt/mine", "libnccl", "2", "2.21.5", ""),
         library("/opt/toolkit/lib64", "libcufft", "11", "11.2.1", ""),
     ]);
     let families = |arguments: &[&str]| {
         let (output, _) = Run::on(&machine, &[&["list", "--json"], arguments].concat()).output();
         let found: Value = serde_json::from_str(&output).unwrap();
-        values(&found["installations"], "family").collect::<Vec<_>>().join(" ")
+        values(&found["installations"], "family")
+            .collect::<Vec<_>>()
+            .join(" ")
     };
     assert_eq!(families(&[]), "cudart");
     assert_eq!(families(&["--without", "toolkit"]), "");
-    assert_eq!(families(&["--also", "/opt/mine", "--also", "/opt/toolkit"]), "cudart cufft nccl");
-    assert_eq!(families(&["--also", "/opt/mine", "--without", "extra,toolkit"]), "");
+    assert_eq!(
+        families(&["--also", "/opt/mine", "--also", "/opt/toolkit"]),
+        "cudart cufft nccl"
+    );
+    assert_eq!(
+        families(&["--also", "/opt/mine", "--without", "extra,toolkit"]),
+        ""
+    );
     Run::on(&machine, &["list", "--without", "tolkit"])
         .status(2)
         .stderr("cudarun: --without tolkit: unknown source of libraries\n\nhint: did you mean toolkit?\n")
@@ -188,9 +281,17 @@ fn a_source_can_be_switched_off_and_a_directory_added() {
     fs::create_dir_all(program.parent().unwrap()).unwrap();
     fs::write(&program, app.build().unwrap()).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    let explained = Run::on(&machine, &["explain", "--json", "--also", "/opt/mine", "app"]).json();
+    let explained = Run::on(
+        &machine,
+        &["explain", "--json", "--also", "/opt/mine", "app"],
+    )
+    .json();
     assert_eq!(explained["families"][0]["picked"]["directory"], "/opt/mine");
-    Run::on(&machine, &["explain", "app"]).status(1).any_stdout().any_stderr().check();
+    Run::on(&machine, &["explain", "app"])
+        .status(1)
+        .any_stdout()
+        .any_stderr()
+        .check();
 }
 
 #[test]
@@ -204,7 +305,10 @@ fn an_image_of_another_kind_of_machine_is_read_like_one_of_its_own() {
         .iter()
         .find(|installation| installation["family"] == "cudnn")
         .unwrap();
-    assert_eq!(cudnn["problems"][0]["stems"][0], "libcudnn_graph", "that one is for x86");
+    assert_eq!(
+        cudnn["problems"][0]["stems"][0], "libcudnn_graph",
+        "that one is for x86"
+    );
 }
 
 /// A look at a machine, much later than its files were made.
@@ -212,7 +316,11 @@ fn look(machine: &Machine, known: &mut ScanCache) -> (Inventory, u64) {
     let env = [("LD_LIBRARY_PATH", "/opt/cuda")].into_iter().collect();
     let mut host = Host::at(machine.root(), env, "/".into()).unwrap();
     host.started += Duration::from_mins(1);
-    let scope = Scope { machine: 62, code: true, ..Scope::default() };
+    let scope = Scope {
+        machine: 62,
+        code: true,
+        ..Scope::default()
+    };
     let inventory = inventory::scan(&host, &scope, known);
     (inventory, host.operations())
 }
@@ -247,14 +355,23 @@ fn a_second_scan_reads_only_changed_files() {
     replace("/opt/cuda/libcudnn_graph.so.9", &graph);
     let (third, _) = look(&machine, &mut known);
     let version = |inventory: &Inventory| inventory.installations[0].version.unwrap().to_string();
-    assert_eq!((version(&first).as_str(), version(&third).as_str()), ("9.1.0.70", "9.8.0.87"));
+    assert_eq!(
+        (version(&first).as_str(), version(&third).as_str()),
+        ("9.1.0.70", "9.8.0.87")
+    );
     fs::remove_file(machine.real("/opt/cuda/libcudnn_ops.so.9")).unwrap();
     let (fourth, _) = look(&machine, &mut known);
-    assert_eq!(fourth.installations[0].files.len(), third.installations[0].files.len() - 1);
+    assert_eq!(
+        fourth.installations[0].files.len(),
+        third.installations[0].files.len() - 1
+    );
     // A file can change in place and keep its size.
     let path = machine.real("/opt/cuda/libcudnn_graph.so.9");
     let bytes = fs::read(&path).unwrap();
-    let at = bytes.windows(5).position(|window| window == b"9_8_0").unwrap();
+    let at = bytes
+        .windows(5)
+        .position(|window| window == b"9_8_0")
+        .unwrap();
     let changed = [&bytes[..at], b"9_7_0", &bytes[at + 5..]].concat();
     fs::write(&path, changed).unwrap();
     assert_eq!(version(&look(&machine, &mut known).0), "9.7.0.87");
@@ -267,11 +384,21 @@ fn the_scan_cache_is_private_and_survives_damage() {
     let cache = tempfile::tempdir().unwrap();
     let facts = cache.path().join("cudarun/facts");
     let list = || {
-        let run = Run::new(["list".as_ref(), "--json".as_ref(), "--also".as_ref(), directory.as_os_str()]);
+        let run = Run::new([
+            "list".as_ref(),
+            "--json".as_ref(),
+            "--also".as_ref(),
+            directory.as_os_str(),
+        ]);
         let found = run.env("XDG_CACHE_HOME", cache.path()).json();
-        let is_it = |installation: &&Value| installation["directory"].as_str() == directory.to_str();
+        let is_it =
+            |installation: &&Value| installation["directory"].as_str() == directory.to_str();
         assert!(
-            found["installations"].as_array().unwrap().iter().any(|installation| is_it(&installation)),
+            found["installations"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|installation| is_it(&installation)),
             "{found:#}"
         );
     };
@@ -281,16 +408,29 @@ fn the_scan_cache_is_private_and_survives_damage() {
     list();
     let kept = fs::read(&facts).unwrap();
     assert!(memchr::memmem::find(&kept, b"libnccl.so.2").is_some());
-    assert_eq!(fs::metadata(&facts).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(
+        fs::metadata(&facts).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
     list();
     assert_eq!(fs::read(&facts).unwrap(), kept, "nothing is new");
-    for damage in [&kept[..kept.len() / 2], b"", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"] {
+    for damage in [
+        &kept[..kept.len() / 2],
+        b"",
+        b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+    ] {
         fs::write(&facts, damage).unwrap();
         list();
-        assert!(memchr::memmem::find(&fs::read(&facts).unwrap(), b"libnccl.so.2").is_some(), "kept anew");
+        assert!(
+            memchr::memmem::find(&fs::read(&facts).unwrap(), b"libnccl.so.2").is_some(),
+            "kept anew"
+        );
     }
     // Another user may have written this.
-    let lies: Vec<u8> = kept.iter().map(|byte| if *byte == b'.' { b'-' } else { *byte }).collect();
+    let lies: Vec<u8> = kept
+        .iter()
+        .map(|byte| if *byte == b'.' { b'-' } else { *byte })
+        .collect();
     fs::write(&facts, lies).unwrap();
     fs::set_permissions(&facts, fs::Permissions::from_mode(0o666)).unwrap();
     list();
@@ -320,46 +460,99 @@ fn records_that_multiply_themselves_cost_next_to_nothing() {
         ),
         cudnn(SYSTEM, "9.1.0.70", ""),
     ]);
-    let arguments = ["list", "--json", "--python", "/opt/venv/bin/python3", "--also", "/opt/conda"];
+    let arguments = [
+        "list",
+        "--json",
+        "--python",
+        "/opt/venv/bin/python3",
+        "--also",
+        "/opt/conda",
+    ];
     let found = Run::on(&machine, &arguments).json();
-    assert_eq!(found["installations"][0]["package"], "libcudnn9-cuda-12 9.1.0.70-1");
+    assert_eq!(
+        found["installations"][0]["package"],
+        "libcudnn9-cuda-12 9.1.0.70-1"
+    );
     let why: Vec<String> = values(&found["warnings"], "why").collect();
     assert_eq!(why.len(), 1, "{why:?}");
-    assert!(why[0].starts_with("holds something else than it should, line 1 column"), "{why:?}");
+    assert!(
+        why[0].starts_with("holds something else than it should, line 1 column"),
+        "{why:?}"
+    );
 }
 
 /// A kept start is good until something that it was read from has changed: all of that is watched, there or not.
 #[test]
 fn missing_files_that_were_looked_for_are_watched() {
     let machine = machine(&[
-        library("/usr/local/cuda-12.4/lib64", "libcudart", "12", "12.4.127", ""),
+        library(
+            "/usr/local/cuda-12.4/lib64",
+            "libcudart",
+            "12",
+            "12.4.127",
+            "",
+        ),
         elf("/opt/cuda/libnvjpeg.so.12", "soname = 'libnvjpeg.so.12'"),
     ]);
     let mut known = ScanCache::default();
     let (inventory, _) = look(&machine, &mut known);
-    let watched: Vec<&str> = inventory.watched.iter().filter_map(|path| path.to_str()).collect();
-    for path in ["/usr/local/cuda-12.4/version.json", "/opt/include/nvjpeg.h", "/usr/local/cuda-12.4"] {
+    let watched: Vec<&str> = inventory
+        .watched
+        .iter()
+        .filter_map(|path| path.to_str())
+        .collect();
+    for path in [
+        "/usr/local/cuda-12.4/version.json",
+        "/opt/include/nvjpeg.h",
+        "/usr/local/cuda-12.4",
+    ] {
         assert!(watched.contains(&path), "{path}: {watched:#?}");
     }
-    assert!(!watched.contains(&"/run") && !watched.contains(&"/"), "those change all the time");
+    assert!(
+        !watched.contains(&"/run") && !watched.contains(&"/"),
+        "those change all the time"
+    );
 }
 
 #[test]
 fn a_file_that_another_family_brings_for_itself_is_of_that_one() {
     let machine = machine(&[
         library("/opt/mp", "libcufftMp", "12", "12.1.3", ""),
-        library("/opt/mp", "libcufftw", "12", "12.1.3", "needed = ['libcufftMp.so.12']"),
+        library(
+            "/opt/mp",
+            "libcufftw",
+            "12",
+            "12.1.3",
+            "needed = ['libcufftMp.so.12']",
+        ),
         library("/opt/plain", "libcufft", "12", "12.0.0", ""),
-        library("/opt/plain", "libcufftw", "12", "12.0.0", "needed = ['libcufft.so.12']"),
+        library(
+            "/opt/plain",
+            "libcufftw",
+            "12",
+            "12.0.0",
+            "needed = ['libcufft.so.12']",
+        ),
     ]);
-    let found = Run::on(&machine, &["list", "--json", "--also", "/opt/mp", "--also", "/opt/plain"]).json();
+    let found = Run::on(
+        &machine,
+        &[
+            "list",
+            "--json",
+            "--also",
+            "/opt/mp",
+            "--also",
+            "/opt/plain",
+        ],
+    )
+    .json();
     let families: Vec<String> = values(&found["installations"], "family").collect();
     assert_eq!(families, ["cufft", "cufftmp"]);
     assert!(
-        found["installations"].as_array().unwrap().iter().all(|installation| installation["files"]
+        found["installations"]
             .as_array()
             .unwrap()
-            .len()
-            == 2)
+            .iter()
+            .all(|installation| installation["files"].as_array().unwrap().len() == 2)
     );
 }

@@ -14,16 +14,28 @@ use crate::support::parts::{driver, elf, library, link, machine, program, text};
 
 /// An installation of cuFFT that says nothing of its version but by its name, which has three numbers.
 fn cufft(directory: &str) -> String {
-    library(directory, "libcufft", "11", "11.2.1", "exports = ['cufftCreate']")
+    library(
+        directory,
+        "libcufft",
+        "11",
+        "11.2.1",
+        "exports = ['cufftCreate']",
+    )
 }
 
 /// A library without any version.
 fn unnamed(directory: &str) -> String {
-    elf(&format!("{directory}/libcufft.so.11"), "soname = 'libcufft.so.11', exports = ['cufftCreate']")
+    elf(
+        &format!("{directory}/libcufft.so.11"),
+        "soname = 'libcufft.so.11', exports = ['cufftCreate']",
+    )
 }
 
 fn list(machine: &Machine, env: &[(&str, &str)], arguments: &[&str]) -> Value {
-    let arguments: Vec<&str> = ["list", "--json"].into_iter().chain(arguments.iter().copied()).collect();
+    let arguments: Vec<&str> = ["list", "--json"]
+        .into_iter()
+        .chain(arguments.iter().copied())
+        .collect();
     let mut run = Run::on(machine, &arguments);
     for (name, value) in env {
         run = run.env(name, value);
@@ -34,14 +46,21 @@ fn list(machine: &Machine, env: &[(&str, &str)], arguments: &[&str]) -> Value {
 /// Origin, version and package of the installation in a directory.
 fn installation(listed: &Value, directory: &str) -> Option<(String, String, String)> {
     let installations = listed["installations"].as_array().unwrap();
-    let installation = installations.iter().find(|installation| installation["directory"] == directory)?;
+    let installation = installations
+        .iter()
+        .find(|installation| installation["directory"] == directory)?;
     let text = |key: &str| installation[key].as_str().unwrap_or_default().to_owned();
     Some((text("origin"), text("version"), text("package")))
 }
 
 /// Checks the installations that a source finds; the control is the list without this source.
 #[track_caller]
-fn finds(source: &str, files: &[String], env: &[(&str, &str)], expected: &[(&str, &str, &str, &str)]) {
+fn finds(
+    source: &str,
+    files: &[String],
+    env: &[(&str, &str)],
+    expected: &[(&str, &str, &str, &str)],
+) {
     // An empty list would make the status 1.
     let mut all = vec![unnamed("/usr/lib")];
     all.extend(files.iter().cloned());
@@ -49,13 +68,18 @@ fn finds(source: &str, files: &[String], env: &[(&str, &str)], expected: &[(&str
     let with = list(&machine, env, &[]);
     let without = list(&machine, env, &["--without", source]);
     for (directory, origin, version, package) in expected {
-        let found = installation(&with, directory).unwrap_or_else(|| panic!("{directory}: {with:#}"));
+        let found =
+            installation(&with, directory).unwrap_or_else(|| panic!("{directory}: {with:#}"));
         assert_eq!(
             (found.0.as_str(), found.1.as_str(), found.2.as_str()),
             (*origin, *version, *package),
             "{directory}"
         );
-        assert_eq!(installation(&without, directory), None, "the control: {directory}");
+        assert_eq!(
+            installation(&without, directory),
+            None,
+            "the control: {directory}"
+        );
     }
 }
 
@@ -81,9 +105,16 @@ fn finds_elsewhere(
     };
     let directory = expected[0].0;
     let alone = explain(&[], 1);
-    assert_eq!(alone["unmet"][0]["candidates"], Value::Array(Vec::new()), "{alone:#}");
+    assert_eq!(
+        alone["unmet"][0]["candidates"],
+        Value::Array(Vec::new()),
+        "{alone:#}"
+    );
     let named = explain(&["--also", directory], 0);
-    assert_eq!(named["families"][0]["picked"]["directory"], directory, "{named:#}");
+    assert_eq!(
+        named["families"][0]["picked"]["directory"], directory,
+        "{named:#}"
+    );
 }
 
 /// A wheel of cuFFT in an environment's site-packages.
@@ -103,13 +134,25 @@ fn the_environment_of_python_that_is_in_effect() {
     let other = "/srv/env/lib64/python3.11/site-packages";
     let at = |site: &str| format!("{site}/nvidia/cufft/lib");
     let expected = [(at(site), WHEEL), (at(other), WHEEL)];
-    let expected: Vec<_> = expected.iter().map(|(d, w)| (d.as_str(), w.0, w.1, w.2)).collect();
-    finds("python", &[wheel(site), wheel(other)], &[("VIRTUAL_ENV", "/srv/env")], &expected);
+    let expected: Vec<_> = expected
+        .iter()
+        .map(|(d, w)| (d.as_str(), w.0, w.1, w.2))
+        .collect();
+    finds(
+        "python",
+        &[wheel(site), wheel(other)],
+        &[("VIRTUAL_ENV", "/srv/env")],
+        &expected,
+    );
 }
 
 #[test]
 fn environments_of_python_elsewhere() {
-    let env = [("WORKON_HOME", "/srv/work"), ("PIPX_HOME", "/srv/pipx"), ("XDG_DATA_HOME", "/srv/data")];
+    let env = [
+        ("WORKON_HOME", "/srv/work"),
+        ("PIPX_HOME", "/srv/pipx"),
+        ("XDG_DATA_HOME", "/srv/data"),
+    ];
     for site in [
         "/usr/lib/python3/dist-packages",
         "/usr/local/lib/python3.11/dist-packages",
@@ -124,7 +167,12 @@ fn environments_of_python_elsewhere() {
         "/home/user/.cache/pypoetry/virtualenvs/a/lib/python3.11/site-packages",
     ] {
         let directory = format!("{site}/nvidia/cufft/lib");
-        finds_elsewhere("python", &[wheel(site)], &env, &[(&directory, WHEEL.0, WHEEL.1, WHEEL.2)]);
+        finds_elsewhere(
+            "python",
+            &[wheel(site)],
+            &env,
+            &[(&directory, WHEEL.0, WHEEL.1, WHEEL.2)],
+        );
     }
 }
 
@@ -142,7 +190,10 @@ fn environments_of_the_project() {
     for root in roots.iter().chain(&others) {
         files.push(wheel(&site(root)));
         if *root != "a/b/named" {
-            files.push(text(&below(&format!("{root}/pyvenv.cfg")), "home = /usr/bin\n"));
+            files.push(text(
+                &below(&format!("{root}/pyvenv.cfg")),
+                "home = /usr/bin\n",
+            ));
         }
     }
     let pixi = below("a/.pixi/envs/default");
@@ -152,21 +203,37 @@ fn environments_of_the_project() {
     files.push(link(&below("a/b/loop"), "."));
     let machine = machine(&files);
     let look = |arguments: &[&str]| {
-        let arguments: Vec<&str> = ["list", "--json"].into_iter().chain(arguments.iter().copied()).collect();
-        Run::on(&machine, &arguments).env("UV_PROJECT_ENVIRONMENT", "named").in_directory(&here).json()
+        let arguments: Vec<&str> = ["list", "--json"]
+            .into_iter()
+            .chain(arguments.iter().copied())
+            .collect();
+        Run::on(&machine, &arguments)
+            .env("UV_PROJECT_ENVIRONMENT", "named")
+            .in_directory(&here)
+            .json()
     };
     let (with, without) = (look(&[]), look(&["--without", "python,conda"]));
     for root in roots {
         let directory = format!("{}/nvidia/cufft/lib", site(root));
         assert_eq!(
-            installation(&with, &directory).map(|installation| installation.0).as_deref(),
+            installation(&with, &directory)
+                .map(|installation| installation.0)
+                .as_deref(),
             Some("wheel"),
             "{root}"
         );
-        assert_eq!(installation(&without, &directory), None, "the control: {root}");
+        assert_eq!(
+            installation(&without, &directory),
+            None,
+            "the control: {root}"
+        );
     }
     for root in others {
-        assert_eq!(installation(&with, &format!("{}/nvidia/cufft/lib", site(root))), None, "{root}");
+        assert_eq!(
+            installation(&with, &format!("{}/nvidia/cufft/lib", site(root))),
+            None,
+            "{root}"
+        );
     }
     let found = installation(&with, &format!("{pixi}/lib")).unwrap();
     assert_eq!((found.0.as_str(), found.1.as_str()), ("conda", "11.2.1"));
@@ -180,7 +247,10 @@ fn conda(root: &str) -> [String; 3] {
             &format!("{root}/conda-meta/libcufft-11.2.1.3-0.json"),
             r#"{"name": "libcufft", "version": "11.2.1.3", "files": ["lib/libcufft.so.11", "../../etc/x.so"]}"#,
         ),
-        text(&format!("{root}/conda-meta/broken-1-0.json"), r#"{"files": ["lib/libcufft.so.10""#),
+        text(
+            &format!("{root}/conda-meta/broken-1-0.json"),
+            r#"{"files": ["lib/libcufft.so.10""#,
+        ),
     ]
 }
 
@@ -193,9 +263,19 @@ fn the_environment_of_conda_that_is_in_effect() {
     let mut files = conda("/srv/env").to_vec();
     files.extend([wheel(site), cufft(targets)]);
     // A toolkit's version is not that of the libraries in it.
-    let old = elf("/srv/env/old/libcurand.so.10", "soname = 'libcurand.so.10', exports = ['curandCreate']");
-    let record = r#"{"name": "cudatoolkit", "version": "11.8.0", "files": ["old/libcurand.so.10"]}"#;
-    files.extend([old, text("/srv/env/conda-meta/cudatoolkit-11.8.0-h4ba93d1_13.json", record)]);
+    let old = elf(
+        "/srv/env/old/libcurand.so.10",
+        "soname = 'libcurand.so.10', exports = ['curandCreate']",
+    );
+    let record =
+        r#"{"name": "cudatoolkit", "version": "11.8.0", "files": ["old/libcurand.so.10"]}"#;
+    files.extend([
+        old,
+        text(
+            "/srv/env/conda-meta/cudatoolkit-11.8.0-h4ba93d1_13.json",
+            record,
+        ),
+    ]);
     let wheel = format!("{site}/nvidia/cufft/lib");
     finds(
         "conda",
@@ -205,20 +285,34 @@ fn the_environment_of_conda_that_is_in_effect() {
             ("/srv/env/lib", CONDA.0, CONDA.1, CONDA.2),
             (targets, "conda", "11.2.1", ""),
             (&wheel, WHEEL.0, WHEEL.1, WHEEL.2),
-            ("/srv/env/old", "conda", "", "cudatoolkit 11.8.0 h4ba93d1_13"),
+            (
+                "/srv/env/old",
+                "conda",
+                "",
+                "cudatoolkit 11.8.0 h4ba93d1_13",
+            ),
         ],
     );
     let machine = machine(&files);
     let listed = list(&machine, &[("CONDA_PREFIX", "/srv/env")], &[]);
     let warnings = listed["warnings"].as_array().unwrap();
-    let broken = warnings.iter().find(|warning| warning["fault"] == "bad-record").unwrap();
+    let broken = warnings
+        .iter()
+        .find(|warning| warning["fault"] == "bad-record")
+        .unwrap();
     assert_eq!(broken["path"], "/srv/env/conda-meta/broken-1-0.json");
 }
 
 #[test]
 fn environments_of_conda_elsewhere() {
-    let env = [("CONDA_EXE", "/srv/conda/bin/conda"), ("MAMBA_ROOT_PREFIX", "/srv/mamba")];
-    let named = text("/home/user/.conda/environments.txt", "/srv/named\n/srv/gone\n");
+    let env = [
+        ("CONDA_EXE", "/srv/conda/bin/conda"),
+        ("MAMBA_ROOT_PREFIX", "/srv/mamba"),
+    ];
+    let named = text(
+        "/home/user/.conda/environments.txt",
+        "/srv/named\n/srv/gone\n",
+    );
     for root in [
         "/opt/conda",
         "/opt/miniconda3/envs/a",
@@ -232,12 +326,16 @@ fn environments_of_conda_elsewhere() {
         let mut files = conda(root).to_vec();
         files.push(named.clone());
         let library = format!("{root}/lib");
-        finds_elsewhere("conda", &files, &env, &[(&library, CONDA.0, CONDA.1, CONDA.2)]);
+        finds_elsewhere(
+            "conda",
+            &files,
+            &env,
+            &[(&library, CONDA.0, CONDA.1, CONDA.2)],
+        );
     }
 }
 
-const TCL: &str =
-    "#%Module\nset root /apps/cuda\nsetenv CUDA_HOME $root\nprepend-path LD_LIBRARY_PATH $root/libraries\n";
+const TCL: &str = "#%Module\nset root /apps/cuda\nsetenv CUDA_HOME $root\nprepend-path LD_LIBRARY_PATH $root/libraries\n";
 const LUA: &str = "local root = \"/apps/cuda\"\nprepend_path(\"LD_LIBRARY_PATH\", pathJoin(root, \"libraries\"))\nsetenv(\"CUDA_HOME\", root)\n";
 
 #[test]
@@ -252,10 +350,16 @@ fn modules_that_are_loaded() {
         ("/apps/cuda/lib64", "module", "", ""),
         ("/apps/cuda/compat", "compat", "550.54.15", ""),
     ];
-    for (file, module) in [("/apps/modules/cuda/12.4", TCL), ("/apps/modules/cuda/12.4.lua", LUA)] {
+    for (file, module) in [
+        ("/apps/modules/cuda/12.4", TCL),
+        ("/apps/modules/cuda/12.4.lua", LUA),
+    ] {
         let files = [text(file, module), installations.concat()];
         let by_file = [("_LMFILES_", file)];
-        let by_name = [("LOADEDMODULES", "gcc/12:cuda/12.4"), ("MODULEPATH", "/apps/other:/apps/modules")];
+        let by_name = [
+            ("LOADEDMODULES", "gcc/12:cuda/12.4"),
+            ("MODULEPATH", "/apps/other:/apps/modules"),
+        ];
         finds("modules", &files, &by_file, &expected);
         finds("modules", &files, &by_name, &expected);
     }
@@ -265,7 +369,10 @@ fn modules_that_are_loaded() {
 fn modules_that_could_be_loaded() {
     let files = [
         text("/apps/modules/compiler/cuda/12.4", TCL),
-        text("/apps/modules/compiler/other/1", &TCL.replace("cuda", "other")),
+        text(
+            "/apps/modules/compiler/other/1",
+            &TCL.replace("cuda", "other"),
+        ),
         cufft("/apps/cuda/libraries"),
         cufft("/apps/other/libraries"),
         // Round in a circle, and out of it.
@@ -273,9 +380,18 @@ fn modules_that_could_be_loaded() {
         link("/apps/modules/cuda", "nowhere"),
     ];
     let env = [("MODULEPATH", "/apps/modules:relative:")];
-    finds_elsewhere("modules", &files, &env, &[("/apps/cuda/libraries", "module", "11.2.1", "")]);
+    finds_elsewhere(
+        "modules",
+        &files,
+        &env,
+        &[("/apps/cuda/libraries", "module", "11.2.1", "")],
+    );
     let listed = list(&machine(&files), &env, &[]);
-    assert_eq!(installation(&listed, "/apps/other/libraries"), None, "a module of another kind");
+    assert_eq!(
+        installation(&listed, "/apps/other/libraries"),
+        None,
+        "a module of another kind"
+    );
 }
 
 #[test]
@@ -285,19 +401,43 @@ fn installations_of_spack_are_found() {
             r#""{name}": {{"spec": {{"name": "{name}", "version": "{version}"}}, "path": "/data/{name}", "installed": true}}"#
         )
     };
-    let installs = [install("libcufft", "11.2.1.3"), install("cuda", "12.4.1"), install("zlib", "1.3")];
-    let index = format!(r#"{{"database": {{"installs": {{{}}}}}}}"#, installs.join(", "));
-    let installations =
-        [unnamed("/data/libcufft/lib"), unnamed("/data/cuda/lib64"), unnamed("/data/zlib/lib")];
-    for (root, env) in [("/srv/spack", &[("SPACK_ROOT", "/srv/spack")][..]), ("/home/user/spack", &[])] {
-        let files = [text(&format!("{root}/opt/spack/.spack-db/index.json"), &index), installations.concat()];
+    let installs = [
+        install("libcufft", "11.2.1.3"),
+        install("cuda", "12.4.1"),
+        install("zlib", "1.3"),
+    ];
+    let index = format!(
+        r#"{{"database": {{"installs": {{{}}}}}}}"#,
+        installs.join(", ")
+    );
+    let installations = [
+        unnamed("/data/libcufft/lib"),
+        unnamed("/data/cuda/lib64"),
+        unnamed("/data/zlib/lib"),
+    ];
+    for (root, env) in [
+        ("/srv/spack", &[("SPACK_ROOT", "/srv/spack")][..]),
+        ("/home/user/spack", &[]),
+    ] {
+        let files = [
+            text(&format!("{root}/opt/spack/.spack-db/index.json"), &index),
+            installations.concat(),
+        ];
         let expected = [
-            ("/data/libcufft/lib", "store", "11.2.1.3", "libcufft@11.2.1.3"),
+            (
+                "/data/libcufft/lib",
+                "store",
+                "11.2.1.3",
+                "libcufft@11.2.1.3",
+            ),
             ("/data/cuda/lib64", "store", "", "cuda@12.4.1"),
         ];
         finds_elsewhere("spack", &files, env, &expected);
     }
-    let broken = [text("/opt/spack/opt/spack/.spack-db/index.json", "{"), cufft("/usr/lib")];
+    let broken = [
+        text("/opt/spack/opt/spack/.spack-db/index.json", "{"),
+        cufft("/usr/lib"),
+    ];
     let listed = list(&machine(&broken), &[], &[]);
     assert_eq!(listed["warnings"][0]["fault"], "bad-record");
 }
@@ -310,18 +450,32 @@ fn stores_of_nix_and_guix() {
     let other = format!("/nix/store/{hash}-torch-2.5.1/lib");
     let files = [unnamed(&cufft), unnamed(&merged), unnamed(&other)];
     let expected = [
-        (cufft.as_str(), "store", "11.2.1.3", "cuda12.4-libcufft 11.2.1.3"),
+        (
+            cufft.as_str(),
+            "store",
+            "11.2.1.3",
+            "cuda12.4-libcufft 11.2.1.3",
+        ),
         (merged.as_str(), "store", "", "cuda-toolkit 12.4.1"),
     ];
     finds_elsewhere("nix", &files, &[], &expected);
-    assert_eq!(installation(&list(&machine(&files), &[], &[]), &other), None);
+    assert_eq!(
+        installation(&list(&machine(&files), &[], &[]), &other),
+        None
+    );
 }
 
 #[test]
 fn the_hpc_sdk() {
     let root = "/opt/nvidia/hpc_sdk/Linux_x86_64/24.5";
     let at = |below: &str| format!("{root}/{below}");
-    let nccl = library(&at("comm_libs/12.4/nccl/lib"), "libnccl", "2", "2.18.5", "exports = ['ncclSend']");
+    let nccl = library(
+        &at("comm_libs/12.4/nccl/lib"),
+        "libnccl",
+        "2",
+        "2.18.5",
+        "exports = ['ncclSend']",
+    );
     let files = [
         unnamed(&at("math_libs/12.4/lib64")),
         cufft(&at("cuda/12.4/targets/x86_64-linux/lib")),
@@ -331,33 +485,63 @@ fn the_hpc_sdk() {
     ];
     let expected = [
         (at("math_libs/12.4/lib64"), "toolkit", ""),
-        (at("cuda/12.4/targets/x86_64-linux/lib"), "toolkit", "11.2.1"),
+        (
+            at("cuda/12.4/targets/x86_64-linux/lib"),
+            "toolkit",
+            "11.2.1",
+        ),
         (at("compilers/lib"), "bundled", "11.2.1"),
         (at("comm_libs/12.4/nccl/lib"), "toolkit", "2.18.5"),
         (at("cuda/12.4/compat"), "compat", "550.54.15"),
     ];
-    let expected: Vec<_> = expected.iter().map(|(d, origin, v)| (d.as_str(), *origin, *v, "")).collect();
+    let expected: Vec<_> = expected
+        .iter()
+        .map(|(d, origin, v)| (d.as_str(), *origin, *v, ""))
+        .collect();
     finds("hpc-sdk", &files, &[], &expected);
     let elsewhere = [unnamed("/apps/sdk/math_libs/lib64")];
     let expected = [("/apps/sdk/math_libs/lib64", "toolkit", "", "")];
-    finds("hpc-sdk", &elsewhere, &[("NVHPC_ROOT", "/apps/sdk")], &expected);
+    finds(
+        "hpc-sdk",
+        &elsewhere,
+        &[("NVHPC_ROOT", "/apps/sdk")],
+        &expected,
+    );
     let elsewhere = [unnamed("/apps/sdk/Linux_x86_64/24.5/math_libs/lib64")];
-    let expected = [("/apps/sdk/Linux_x86_64/24.5/math_libs/lib64", "toolkit", "", "")];
+    let expected = [(
+        "/apps/sdk/Linux_x86_64/24.5/math_libs/lib64",
+        "toolkit",
+        "",
+        "",
+    )];
     finds("hpc-sdk", &elsewhere, &[("NVHPC", "/apps/sdk")], &expected);
 }
 
 #[test]
 fn toolkits_and_their_manifests() {
     let manifest = r#"{"cuda": {"version": "12.4.1"}, "libcufft": {"version": "11.2.1.3"}}"#;
-    for root in
-        ["/usr/local/cuda-12.4", "/opt/cuda", "/usr/lib/cuda", "/usr/lib/nvidia-cuda-toolkit", "/srv/toolkit"]
-    {
+    for root in [
+        "/usr/local/cuda-12.4",
+        "/opt/cuda",
+        "/usr/lib/cuda",
+        "/usr/lib/nvidia-cuda-toolkit",
+        "/srv/toolkit",
+    ] {
         let library = format!("{root}/lib64");
         // A library that was unpacked into the toolkit does not have the toolkit's version.
         let nccl = library_of_nccl(&library);
-        let files = [unnamed(&library), nccl, text(&format!("{root}/version.json"), manifest)];
+        let files = [
+            unnamed(&library),
+            nccl,
+            text(&format!("{root}/version.json"), manifest),
+        ];
         let env = [("CUDA_ROOT", "/srv/toolkit")];
-        finds("toolkit", &files, &env, &[(&library, "toolkit", "11.2.1.3", "cuda-toolkit 12.4.1")]);
+        finds(
+            "toolkit",
+            &files,
+            &env,
+            &[(&library, "toolkit", "11.2.1.3", "cuda-toolkit 12.4.1")],
+        );
         let listed = list(&machine(&files), &env, &["nccl"]);
         assert_eq!(
             installation(&listed, &library).unwrap(),
@@ -370,15 +554,24 @@ fn toolkits_and_their_manifests() {
         "toolkit",
         &parts,
         &env,
-        &[("/srv/cudnn/lib", "toolkit", "", ""), ("/srv/nccl", "loose", "11.2.1", "")],
+        &[
+            ("/srv/cudnn/lib", "toolkit", "", ""),
+            ("/srv/nccl", "loose", "11.2.1", ""),
+        ],
     );
-    let broken = [unnamed("/opt/cuda/lib64"), text("/opt/cuda/version.json", "{")];
+    let broken = [
+        unnamed("/opt/cuda/lib64"),
+        text("/opt/cuda/version.json", "{"),
+    ];
     let listed = list(&machine(&broken), &[], &[]);
     assert_eq!(listed["warnings"][0]["path"], "/opt/cuda/version.json");
 }
 
 fn library_of_nccl(directory: &str) -> String {
-    elf(&format!("{directory}/libnccl.so.2"), "soname = 'libnccl.so.2', exports = ['ncclSend']")
+    elf(
+        &format!("{directory}/libnccl.so.2"),
+        "soname = 'libnccl.so.2', exports = ['ncclSend']",
+    )
 }
 
 /// Debian's `/usr/lib/cuda` leads to where all libraries are, and so does a `CUDA_HOME` of `/usr`.
@@ -413,13 +606,22 @@ fn drivers() {
         "/run/nvidia/driver/usr/lib/x86_64-linux-gnu",
     ] {
         let files = [driver(directory, "550.54.15")];
-        finds("driver", &files, &[], &[(directory, "driver", "550.54.15", "")]);
+        finds(
+            "driver",
+            &files,
+            &[],
+            &[(directory, "driver", "550.54.15", "")],
+        );
     }
 }
 
 /// The machine of a test as the library sees it, later: nothing on it has just changed.
 fn host(machine: &Machine, env: &[(&str, &str)]) -> Host {
-    let env = [("HOME", "/home/user")].iter().chain(env).copied().collect();
+    let env = [("HOME", "/home/user")]
+        .iter()
+        .chain(env)
+        .copied()
+        .collect();
     let mut host = Host::at(machine.root(), env, "/home/user".into()).unwrap();
     host.started += Duration::from_mins(1);
     host
@@ -429,12 +631,18 @@ fn host(machine: &Machine, env: &[(&str, &str)]) -> Host {
 fn unchanged_files_are_not_read_again() {
     let mut files = conda("/srv/env").to_vec();
     for number in 0..50 {
-        files.push(text(&format!("/srv/env/conda-meta/p{number}-1-0.json"), r#"{"files": ["a.so"]}"#));
+        files.push(text(
+            &format!("/srv/env/conda-meta/p{number}-1-0.json"),
+            r#"{"files": ["a.so"]}"#,
+        ));
     }
     let machine = machine(&files);
     let host = host(&machine, &[("CONDA_PREFIX", "/srv/env")]);
     let mut known = ScanCache::default();
-    let scope = Scope { machine: 62, ..Scope::default() };
+    let scope = Scope {
+        machine: 62,
+        ..Scope::default()
+    };
     let mut asked = || {
         let before = host.operations();
         let installations = inventory::scan(&host, &scope, &mut known).installations;
@@ -443,14 +651,22 @@ fn unchanged_files_are_not_read_again() {
     let (cold, warm) = (asked(), asked());
     assert_eq!(cold.1, warm.1);
     assert!(cold.1.contains("libcufft 11.2.1.3 0"), "{}", cold.1);
-    assert!(warm.0 + 50 <= cold.0, "{} operations warm, {} cold", warm.0, cold.0);
+    assert!(
+        warm.0 + 50 <= cold.0,
+        "{} operations warm, {} cold",
+        warm.0,
+        cold.0
+    );
 }
 
 /// A kept start holds as long as what is watched looks the same; each path is one question at every start.
 #[test]
 fn the_watch_list_is_complete_and_short() {
     let watched = |machine: &Machine, env: &[(&str, &str)]| {
-        let scope = Scope { machine: 62, ..Scope::default() };
+        let scope = Scope {
+            machine: 62,
+            ..Scope::default()
+        };
         inventory::scan(&host(machine, env), &scope, &mut ScanCache::default()).watched
     };
     let bare = machine(&[]);
@@ -464,7 +680,10 @@ fn the_watch_list_is_complete_and_short() {
         cufft("/opt/nvidia/hpc_sdk/Linux_x86_64/24.5/math_libs/lib64"),
         driver("/usr/lib/x86_64-linux-gnu/nvidia/current", "550.54.15"),
         cufft("/usr/lib/cuda/lib64"),
-        text("/proc/driver/nvidia/gpus/0000:01:00.0/information", "Device Minor: \t 1\n"),
+        text(
+            "/proc/driver/nvidia/gpus/0000:01:00.0/information",
+            "Device Minor: \t 1\n",
+        ),
     ];
     let env = [
         ("CONDA_PREFIX", "/srv/conda"),
@@ -496,8 +715,12 @@ fn the_watch_list_is_complete_and_short() {
 /// loads.
 #[test]
 fn the_rpath_of_a_program_is_searched_beside_the_runpath_of_its_plugin() {
-    let library =
-        |directory: &str| elf(&format!("{directory}/libcudart.so.12"), "soname = 'libcudart.so.12'");
+    let library = |directory: &str| {
+        elf(
+            &format!("{directory}/libcudart.so.12"),
+            "soname = 'libcudart.so.12'",
+        )
+    };
     let files = |rpath: &str| {
         let plugin = "soname = 'libplug.so', needed = ['libcudart.so.12'], runpath = '/opt/second'";
         [
@@ -508,7 +731,9 @@ fn the_rpath_of_a_program_is_searched_beside_the_runpath_of_its_plugin() {
         ]
     };
     let found = |rpath: &str| {
-        let explained = Run::on(&machine(&files(rpath)), &["explain", "--json", "app"]).output().0;
+        let explained = Run::on(&machine(&files(rpath)), &["explain", "--json", "app"])
+            .output()
+            .0;
         let explained: Value = serde_json::from_str(&explained).unwrap();
         explained["families"].to_string()
     };

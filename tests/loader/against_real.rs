@@ -57,7 +57,11 @@ struct Case {
 #[derive(Debug, PartialEq, Eq)]
 enum Came {
     Died,
-    Loaded { opened: Vec<bool>, files: Vec<(u64, u64)>, missing: BTreeSet<String> },
+    Loaded {
+        opened: Vec<bool>,
+        files: Vec<(u64, u64)>,
+        missing: BTreeSet<String>,
+    },
 }
 
 fn identity(path: &Path) -> (u64, u64) {
@@ -76,7 +80,10 @@ fn modelled(process: Result<Process<'_, '_>, Failure>, case: &Case, is_list: boo
     }
     let tagged = |process: &Process<'_, '_>, tag: &str| {
         let soname = format!("lib{tag}.so.1");
-        process.loaded.iter().position(|loaded| loaded.object.soname.as_ref() == Some(&soname))
+        process
+            .loaded
+            .iter()
+            .position(|loaded| loaded.object.soname.as_ref() == Some(&soname))
     };
     let mut opened = Vec::new();
     for (by, name) in &case.opens {
@@ -85,19 +92,36 @@ fn modelled(process: Result<Process<'_, '_>, Failure>, case: &Case, is_list: boo
     }
     let objects = process.loaded[1..].iter().map(|loaded| loaded.object.id);
     let loader = identity(standard_loader(MACHINE));
-    let files = objects.map(|id| (id.device, id.inode)).filter(|id| *id != loader).collect();
-    Came::Loaded { opened, files, missing: process.missing.iter().map(|miss| miss.name.clone()).collect() }
+    let files = objects
+        .map(|id| (id.device, id.inode))
+        .filter(|id| *id != loader)
+        .collect();
+    Came::Loaded {
+        opened,
+        files,
+        missing: process
+            .missing
+            .iter()
+            .map(|miss| miss.name.clone())
+            .collect(),
+    }
 }
 
 impl World {
     fn library_paths(&self) -> Vec<String> {
         let values = std::iter::once("").chain(LIBRARY_PATHS.split(['|', '\n']));
-        values.map(|value| value.replace('@', self.root.to_str().unwrap())).collect()
+        values
+            .map(|value| value.replace('@', self.root.to_str().unwrap()))
+            .collect()
     }
 
     fn command(&self, program: impl AsRef<Path>, case: &Case) -> Command {
         let mut command = Command::new(program.as_ref());
-        command.env_clear().envs(&case.env).current_dir(self.path("cwd")).stdin(Stdio::null());
+        command
+            .env_clear()
+            .envs(&case.env)
+            .current_dir(self.path("cwd"))
+            .stdin(Stdio::null());
         command
     }
 
@@ -105,14 +129,20 @@ impl World {
         let loader = identity(standard_loader(MACHINE));
         let is_vdso = |path: &PathBuf| path.to_string_lossy().starts_with("linux-vdso");
         let paths = paths.filter(|path| !is_vdso(path));
-        paths.map(|path| identity(&self.path("cwd").join(path))).filter(|id| *id != loader).collect()
+        paths
+            .map(|path| identity(&self.path("cwd").join(path)))
+            .filter(|id| *id != loader)
+            .collect()
     }
 
     /// `ld.so --list PROGRAM`, in the form that goes on where a name is not found.
     fn really_listed(&self, case: &Case) -> Came {
         let mut command = self.command(standard_loader(MACHINE), case);
-        let output =
-            command.env("LD_TRACE_LOADED_OBJECTS", "1").arg(self.path(&case.program)).output().unwrap();
+        let output = command
+            .env("LD_TRACE_LOADED_OBJECTS", "1")
+            .arg(self.path(&case.program))
+            .output()
+            .unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
         let mut missing = BTreeSet::new();
         let mut paths = Vec::new();
@@ -120,19 +150,32 @@ impl World {
             if let Some(name) = line.strip_suffix(" => not found") {
                 missing.insert(name.to_owned());
             } else if let Some((line, _)) = line.rsplit_once(" (0x") {
-                paths.push(PathBuf::from(line.rsplit_once(" => ").map_or(line, |(_, path)| path)));
+                paths.push(PathBuf::from(
+                    line.rsplit_once(" => ").map_or(line, |(_, path)| path),
+                ));
             }
         }
         if text.is_empty() {
             assert!(!output.status.success());
             return Came::Died;
         }
-        Came::Loaded { opened: Vec::new(), files: self.files(paths.into_iter()), missing }
+        Came::Loaded {
+            opened: Vec::new(),
+            files: self.files(paths.into_iter()),
+            missing,
+        }
     }
 
     fn really_run(&self, case: &Case) -> Came {
-        let words = case.opens.iter().map(|(by, name)| by.map_or(name.clone(), |by| format!("{by}>{name}")));
-        let output = self.command(self.path(&case.program), case).args(words).output().unwrap();
+        let words = case
+            .opens
+            .iter()
+            .map(|(by, name)| by.map_or(name.clone(), |by| format!("{by}>{name}")));
+        let output = self
+            .command(self.path(&case.program), case)
+            .args(words)
+            .output()
+            .unwrap();
         if !output.status.success() {
             assert_eq!(
                 output.status.code(),
@@ -144,8 +187,16 @@ impl World {
         }
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let mut lines = text.lines();
-        let opened = lines.by_ref().take(case.opens.len()).map(|line| line == "ok").collect();
-        Came::Loaded { opened, files: self.files(lines.map(PathBuf::from)), missing: BTreeSet::new() }
+        let opened = lines
+            .by_ref()
+            .take(case.opens.len())
+            .map(|line| line == "ok")
+            .collect();
+        Came::Loaded {
+            opened,
+            files: self.files(lines.map(PathBuf::from)),
+            missing: BTreeSet::new(),
+        }
     }
 
     fn host(&self) -> Host {
@@ -178,7 +229,10 @@ impl World {
             for case in *part {
                 // One searcher for all that start in the same environment: what it has kept must hold for each.
                 if last.as_ref().is_none_or(|(env, _)| *env != case.env) {
-                    last = Some((case.env.clone(), plain.within(&case.env.iter().collect(), None)));
+                    last = Some((
+                        case.env.clone(),
+                        plain.within(&case.env.iter().collect(), None),
+                    ));
                 }
                 let Some((_, searcher)) = &last else { continue };
                 let program = self.path(&case.program);
@@ -188,21 +242,31 @@ impl World {
                     let listed = Process::library(searcher, &program);
                     let model = modelled(listed, case, true);
                     // Without a C library the loader cannot list others that need one.
-                    if !matches!(&model, Came::Loaded { missing, .. } if missing.contains("libc.so.6")) {
+                    if !matches!(&model, Came::Loaded { missing, .. } if missing.contains("libc.so.6"))
+                    {
                         note(case, self.really_listed(case), model);
                     }
                 }
             }
         });
         let differences = differences.into_inner().unwrap();
-        assert!(differences.is_empty(), "{} differ\n{}", differences.len(), differences.join("\n"));
+        assert!(
+            differences.is_empty(),
+            "{} differ\n{}",
+            differences.len(),
+            differences.join("\n")
+        );
         (compared.into_inner(), died.into_inner())
     }
 
     fn case(&self, program: &str, env: &[(&str, &str)]) -> Case {
         let root = self.root.to_str().unwrap();
         let value = |(name, value): &(&str, &str)| ((*name).to_owned(), value.replace('@', root));
-        Case { program: format!("bin/{program}"), env: env.iter().map(value).collect(), opens: Vec::new() }
+        Case {
+            program: format!("bin/{program}"),
+            env: env.iter().map(value).collect(),
+            opens: Vec::new(),
+        }
     }
 }
 
@@ -212,11 +276,17 @@ fn every_program_finds_what_it_finds_in_every_environment() {
     let values = world.library_paths();
     let env = |value: &String| BTreeMap::from([("LD_LIBRARY_PATH".to_owned(), value.clone())]);
     let each = |value| {
-        world.programs.iter().map(move |program| Case { env: env(value), ..world.case(program, &[]) })
+        world.programs.iter().map(move |program| Case {
+            env: env(value),
+            ..world.case(program, &[])
+        })
     };
     let cases: Vec<Case> = values.iter().flat_map(each).collect();
     let (compared, died) = world.compare(&cases);
-    assert!(compared >= 2 * 12 * 44 && died > 100 && died < compared / 2, "{compared} {died}");
+    assert!(
+        compared >= 2 * 12 * 44 && died > 100 && died < compared / 2,
+        "{compared} {died}"
+    );
 }
 
 #[test]
@@ -227,12 +297,18 @@ fn preloads_come_first_and_only_spoil_themselves() {
     for program in ["plain", "runpath", "rpath", "paths", "chain-rpath", "alias"] {
         for preload in PRELOADS.split(['|', '\n']) {
             for path in library_paths {
-                cases.push(world.case(program, &[("LD_PRELOAD", preload), ("LD_LIBRARY_PATH", path)]));
+                cases.push(world.case(
+                    program,
+                    &[("LD_PRELOAD", preload), ("LD_LIBRARY_PATH", path)],
+                ));
             }
         }
     }
     let (compared, died) = world.compare(&cases);
-    assert!(compared >= 500 && died > 50 && died < compared / 2, "{compared} {died}");
+    assert!(
+        compared >= 500 && died > 50 && died < compared / 2,
+        "{compared} {died}"
+    );
 }
 
 #[test]
@@ -255,7 +331,10 @@ fn a_dlopen_searches_from_the_object_that_calls_it() {
                     let mut case = world.case(program, &[("LD_LIBRARY_PATH", path)]);
                     let root = world.root.to_str().unwrap();
                     // The second finds what the first has left behind, also where that failed.
-                    case.opens = pair.iter().map(|name| (*opener, name.replace('@', root))).collect();
+                    case.opens = pair
+                        .iter()
+                        .map(|name| (*opener, name.replace('@', root)))
+                        .collect();
                     cases.push(case);
                 }
             }
@@ -266,7 +345,10 @@ fn a_dlopen_searches_from_the_object_that_calls_it() {
     let plain = Searcher::new(&host, MACHINE);
     cases.retain(|case| {
         let searcher = plain.within(&case.env.iter().collect(), None);
-        Process::start(&searcher, &world.path(&case.program)).unwrap().failure.is_none()
+        Process::start(&searcher, &world.path(&case.program))
+            .unwrap()
+            .failure
+            .is_none()
     });
     let (compared, died) = world.compare(&cases);
     assert!(compared >= 500 && died == 0, "{compared} {died}");
@@ -278,7 +360,11 @@ fn a_link_to_a_program_moves_its_origin_only_where_the_loader_lists_it() {
     fs::create_dir_all(world.path("away/bin")).unwrap();
     let cases: Vec<Case> = (world.programs.iter())
         .map(|program| {
-            symlink(world.path("bin").join(program), world.path("away/bin").join(program)).unwrap();
+            symlink(
+                world.path("bin").join(program),
+                world.path("away/bin").join(program),
+            )
+            .unwrap();
             Case {
                 program: format!("away/bin/{program}"),
                 ..world.case(program, &[("LD_LIBRARY_PATH", "$ORIGIN/../a1")])
@@ -294,32 +380,55 @@ fn a_planned_view_is_modelled_like_a_published_one() {
     let host = world.host();
     let plain = Searcher::new(&host, MACHINE);
     for answers in [false, true] {
-        let directory = world.path(if answers { "planned-answers" } else { "planned" });
+        let directory = world.path(if answers {
+            "planned-answers"
+        } else {
+            "planned"
+        });
         let overlay = |links: &[(&str, &str)], empty: &[&str]| Overlay {
             directory: directory.clone(),
-            links: links.iter().map(|(name, program)| ((*name).to_owned(), world.path(program))).collect(),
+            links: links
+                .iter()
+                .map(|(name, program)| ((*name).to_owned(), world.path(program)))
+                .collect(),
             empty: empty.iter().map(ToString::to_string).collect(),
             answers,
         };
         let plans = [
-            overlay(&[("liba.so.1", "a1/liba.so.1"), ("libb.so.1", "a1/libb.so.1")], &[]),
+            overlay(
+                &[("liba.so.1", "a1/liba.so.1"), ("libb.so.1", "a1/libb.so.1")],
+                &[],
+            ),
             overlay(&[("liba.so.1", "a2/liba.so.1")], &["libw.so.1"]),
-            overlay(&[("libr.so.1", "all/libr.so.1"), ("libb.so.1", "none-such")], &[]),
+            overlay(
+                &[("libr.so.1", "all/libr.so.1"), ("libb.so.1", "none-such")],
+                &[],
+            ),
         ];
         for plan in plans {
             let mut differed = false;
             for program in &world.programs {
                 for also in ["", ":@/all"] {
                     let mut case = world.case(program, &[]);
-                    let path =
-                        format!("{}{}", directory.display(), also.replace('@', world.root.to_str().unwrap()));
+                    let path = format!(
+                        "{}{}",
+                        directory.display(),
+                        also.replace('@', world.root.to_str().unwrap())
+                    );
                     case.env.insert("LD_LIBRARY_PATH".to_owned(), path);
                     let env: Environment = case.env.iter().collect();
                     let searcher = plain.within(&env, Some(plan.clone()));
-                    let model = modelled(Process::start(&searcher, &world.path(&case.program)), &case, false);
+                    let model = modelled(
+                        Process::start(&searcher, &world.path(&case.program)),
+                        &case,
+                        false,
+                    );
                     let without = plain.within(&env, None);
-                    let without =
-                        modelled(Process::start(&without, &world.path(&case.program)), &case, false);
+                    let without = modelled(
+                        Process::start(&without, &world.path(&case.program)),
+                        &case,
+                        false,
+                    );
                     differed |= without != model;
                     fs::create_dir_all(&directory).unwrap();
                     for (name, program) in &plan.links {
@@ -329,8 +438,10 @@ fn a_planned_view_is_modelled_like_a_published_one() {
                         fs::write(directory.join(name), "").unwrap();
                     }
                     if answers {
-                        case.env.insert("ANSWERS".to_owned(), directory.to_str().unwrap().to_owned());
-                        case.env.insert("LD_AUDIT".to_owned(), world.text("audit.so"));
+                        case.env
+                            .insert("ANSWERS".to_owned(), directory.to_str().unwrap().to_owned());
+                        case.env
+                            .insert("LD_AUDIT".to_owned(), world.text("audit.so"));
                     }
                     let real = world.really_run(&case);
                     fs::remove_dir_all(&directory).unwrap();
@@ -347,42 +458,76 @@ fn every_file_is_known_by_the_rule_that_brought_it() {
     let world = &*WORLD;
     let host = world.host();
     let root = world.root.to_str().unwrap();
-    let env: Environment =
-        [("LD_LIBRARY_PATH", format!("none:{root}/a3/")), ("LD_PRELOAD", format!("{root}/a1/libw.so.1"))]
-            .into_iter()
-            .collect();
+    let env: Environment = [
+        ("LD_LIBRARY_PATH", format!("none:{root}/a3/")),
+        ("LD_PRELOAD", format!("{root}/a1/libw.so.1")),
+    ]
+    .into_iter()
+    .collect();
     let searcher = Searcher::new(&host, MACHINE).within(&env, None);
     let program = world.path("bin/rpath");
     let mut process = Process::start(&searcher, &program).unwrap();
     let rule = |process: &Process<'_, '_>, name: &str| {
-        process.loaded.iter().find(|loaded| loaded.name.ends_with(name)).map(|loaded| loaded.rule.clone())
+        process
+            .loaded
+            .iter()
+            .find(|loaded| loaded.name.ends_with(name))
+            .map(|loaded| loaded.rule.clone())
     };
     let of_program = Some(Rule::Rpath { of: program });
     assert_eq!(process.loaded[0].rule, Rule::Executable);
     assert_eq!(process.loaded[1].rule, Rule::Interpreter);
     assert_eq!(rule(&process, "libw.so.1"), Some(Rule::Preload));
     assert_eq!(rule(&process, "libr.so.1"), of_program);
-    assert_eq!(rule(&process, "liba.so.1"), of_program, "of the preload's, too");
+    assert_eq!(
+        rule(&process, "liba.so.1"),
+        of_program,
+        "of the preload's, too"
+    );
     assert_eq!(rule(&process, "libc.so.6"), Some(Rule::Cache));
     let runpath = Process::start(&searcher, &world.path("bin/runpath")).unwrap();
     assert_eq!(rule(&runpath, "libn.so.1"), Some(Rule::Runpath));
-    let from_path = Some(Rule::LibraryPath { element: OsString::from(format!("{root}/a3/")) });
-    assert_eq!(rule(&process, "libb.so.1"), from_path, "libn is the first to ask, and has a DT_RUNPATH");
+    let from_path = Some(Rule::LibraryPath {
+        element: OsString::from(format!("{root}/a3/")),
+    });
+    assert_eq!(
+        rule(&process, "libb.so.1"),
+        from_path,
+        "libn is the first to ask, and has a DT_RUNPATH"
+    );
     let not_pie = Process::start(&searcher, &world.path("bin/not-pie")).unwrap();
     assert_eq!(rule(&not_pie, "libb.so.1"), from_path);
     let json = serde_json::to_string(&from_path).unwrap();
-    assert_eq!(json, format!(r#"{{"rule":"library-path","element":"{root}/a3/"}}"#));
+    assert_eq!(
+        json,
+        format!(r#"{{"rule":"library-path","element":"{root}/a3/"}}"#)
+    );
     // The edges name each requester, even of a library that was already loaded.
-    let index = |name: &str| process.loaded.iter().position(|loaded| loaded.name == name).unwrap();
-    let asks =
-        |from: usize, to: usize| process.edges.iter().any(|edge| edge.requester == from && edge.to == to);
+    let index = |name: &str| {
+        process
+            .loaded
+            .iter()
+            .position(|loaded| loaded.name == name)
+            .unwrap()
+    };
+    let asks = |from: usize, to: usize| {
+        process
+            .edges
+            .iter()
+            .any(|edge| edge.requester == from && edge.to == to)
+    };
     assert!(asks(0, index("libr.so.1")) && asks(index("libr.so.1"), index("liba.so.1")));
     let before = process.loaded.len();
     let failure = process.open("libnone.so.1", None).unwrap_err();
-    let Failure::NotFound(miss) = failure else { panic!("{failure:?}") };
+    let Failure::NotFound(miss) = failure else {
+        panic!("{failure:?}")
+    };
     assert_eq!(
         miss.tried[..2],
-        [world.path("bin/../libs/libnone.so.1"), world.path("bin/../a2/libnone.so.1")]
+        [
+            world.path("bin/../libs/libnone.so.1"),
+            world.path("bin/../a2/libnone.so.1")
+        ]
     );
     assert!(miss.tried.contains(&world.path("cwd/none/libnone.so.1")));
     assert_eq!(process.loaded.len(), before);
@@ -398,7 +543,11 @@ fn a_version_that_is_lacking_keeps_a_program_from_starting() {
         shop.library(at, "libv.so.1", source, &[&flag]);
     };
     let both = "int one(void) { return 1; } int two(void) { return 2; }";
-    build("v2/libv.so.1", "V_1 { global: one; }; V_2 { global: two; } V_1;", both);
+    build(
+        "v2/libv.so.1",
+        "V_1 { global: one; }; V_2 { global: two; } V_1;",
+        both,
+    );
     build("v1/libv.so.1", "V_1 { global: one; two; };", both);
     // A file that has no versions, but asks for some.
     let plain_both = format!("{both} int puts(const char *); void used(void) {{ puts(\"\"); }}");
@@ -409,7 +558,10 @@ fn a_version_that_is_lacking_keeps_a_program_from_starting() {
     let host = world.host();
     let plain = Searcher::new(&host, MACHINE);
     for (directory, starts) in [("v2", true), ("v1", false), ("v0", true)] {
-        let mut case = world.case("versioned", &[("LD_LIBRARY_PATH", &format!("@/{directory}"))]);
+        let mut case = world.case(
+            "versioned",
+            &[("LD_LIBRARY_PATH", &format!("@/{directory}"))],
+        );
         let output = world.command(&program, &case).output().unwrap();
         assert_eq!(output.status.success(), starts, "{output:?}");
         let searcher = plain.within(&case.env.iter().collect(), None);
@@ -417,7 +569,14 @@ fn a_version_that_is_lacking_keeps_a_program_from_starting() {
         assert_eq!(process.failure.is_none(), starts);
         if !starts {
             let (file, version) = (world.path("v1/libv.so.1"), "V_2".to_owned());
-            assert_eq!(process.failure.as_ref(), Some(&Failure::Version { file, version, requester: 0 }));
+            assert_eq!(
+                process.failure.as_ref(),
+                Some(&Failure::Version {
+                    file,
+                    version,
+                    requester: 0
+                })
+            );
         }
         case.env.clear();
     }
@@ -427,20 +586,32 @@ fn a_version_that_is_lacking_keeps_a_program_from_starting() {
 fn with_more_rights_the_environment_does_not_count() {
     let world = &*WORLD;
     let host = world.host();
-    let env: Environment =
-        [("LD_LIBRARY_PATH", world.text("a1")), ("LD_PRELOAD", world.text("a1/liba.so.1"))]
-            .into_iter()
-            .collect();
+    let env: Environment = [
+        ("LD_LIBRARY_PATH", world.text("a1")),
+        ("LD_PRELOAD", world.text("a1/liba.so.1")),
+    ]
+    .into_iter()
+    .collect();
     let searcher = Searcher::new(&host, MACHINE).within(&env, None);
     let names = |searcher: &Searcher<'_>, program: &str| {
         let process = Process::start(searcher, &world.path(program)).unwrap();
-        process.missing.iter().map(|miss| miss.name.clone()).collect::<Vec<_>>()
+        process
+            .missing
+            .iter()
+            .map(|miss| miss.name.clone())
+            .collect::<Vec<_>>()
     };
     assert_eq!(names(&searcher, "bin/plain"), [""; 0]);
-    assert_eq!(names(&searcher.secure(), "bin/plain"), ["libb.so.1", "liba.so.1"]);
+    assert_eq!(
+        names(&searcher.secure(), "bin/plain"),
+        ["libb.so.1", "liba.so.1"]
+    );
     // $ORIGIN of a program counts only where it leads into the system's directories.
     assert_eq!(names(&searcher, "bin/braces"), [""; 0]);
-    assert_eq!(names(&searcher.secure(), "bin/braces"), ["libn.so.1", "libb.so.1"]);
+    assert_eq!(
+        names(&searcher.secure(), "bin/braces"),
+        ["libn.so.1", "libb.so.1"]
+    );
 }
 
 #[test]
@@ -451,25 +622,59 @@ fn files_that_the_loader_cannot_start_are_recognised() {
     let fails = |below: &str| Process::start(&searcher, &world.path(below)).err();
     let source = "int main(void) { return 0; }";
     world.workshop.compile("bin/static", source, &["-static"]);
-    world.workshop.compile("bin/musl", source, &["-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1"]);
-    world.workshop.compile("bin/lost", source, &["-Wl,--dynamic-linker=/none/ld-linux.so.9"]);
+    world.workshop.compile(
+        "bin/musl",
+        source,
+        &["-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1"],
+    );
+    world.workshop.compile(
+        "bin/lost",
+        source,
+        &["-Wl,--dynamic-linker=/none/ld-linux.so.9"],
+    );
     let lost = PathBuf::from("/none/ld-linux.so.9");
     let musl = PathBuf::from("/lib/ld-musl-x86_64.so.1");
     assert_eq!(fails("bin/static"), Some(Failure::Static));
-    assert_eq!(fails("bin/musl"), Some(Failure::OtherLoader { interpreter: musl }));
-    assert_eq!(fails("bin/lost"), Some(Failure::NoInterpreter { interpreter: lost }));
-    assert_eq!(fails("libs/liba.so.1"), Some(Failure::Static), "a library asks for no loader");
-    assert!(matches!(fails("none-such"), Some(Failure::Unreadable { .. })));
-    assert!(matches!(fails("loop/liba.so.1"), Some(Failure::Unreadable { .. })));
-    assert!(matches!(fails("text/liba.so.1"), Some(Failure::Bad { why: "a text file", .. })));
-    assert!(matches!(fails("machine/liba.so.1"), Some(Failure::OtherMachine { .. })));
+    assert_eq!(
+        fails("bin/musl"),
+        Some(Failure::OtherLoader { interpreter: musl })
+    );
+    assert_eq!(
+        fails("bin/lost"),
+        Some(Failure::NoInterpreter { interpreter: lost })
+    );
+    assert_eq!(
+        fails("libs/liba.so.1"),
+        Some(Failure::Static),
+        "a library asks for no loader"
+    );
+    assert!(matches!(
+        fails("none-such"),
+        Some(Failure::Unreadable { .. })
+    ));
+    assert!(matches!(
+        fails("loop/liba.so.1"),
+        Some(Failure::Unreadable { .. })
+    ));
+    assert!(matches!(
+        fails("text/liba.so.1"),
+        Some(Failure::Bad {
+            why: "a text file",
+            ..
+        })
+    ));
+    assert!(matches!(
+        fails("machine/liba.so.1"),
+        Some(Failure::OtherMachine { .. })
+    ));
 }
 
 #[test]
 fn hostile_names_give_an_answer() {
     let world = &*WORLD;
     let mut data = fs::read(world.path("bin/plain")).unwrap();
-    let find = |data: &[u8], what: &[u8]| data.windows(what.len()).position(|at| at == what).unwrap();
+    let find =
+        |data: &[u8], what: &[u8]| data.windows(what.len()).position(|at| at == what).unwrap();
     let at = find(&data, b"libb.so.1\0");
     data[at..at + 9].copy_from_slice(b"\xff/..///$\xfe");
     fs::write(world.path("bin/hostile"), &data).unwrap();
@@ -479,7 +684,16 @@ fn hostile_names_give_an_answer() {
     let searcher = Searcher::new(&host, MACHINE).within(&env, None);
     let mut process = Process::start(&searcher, &world.path("bin/hostile")).unwrap();
     assert_eq!(process.missing.len(), 1, "{:?}", process.missing);
-    for name in ["\u{0}", "/", "..", "a/../..", &"n".repeat(70_000), &"/".repeat(5000), "$ORIGIN", "${"] {
+    for name in [
+        "\u{0}",
+        "/",
+        "..",
+        "a/../..",
+        &"n".repeat(70_000),
+        &"/".repeat(5000),
+        "$ORIGIN",
+        "${",
+    ] {
         assert!(process.open(name, Some(usize::MAX)).is_err(), "{name:.20}");
     }
     for length in (0..data.len()).step_by(97) {

@@ -47,8 +47,12 @@ pub struct Environments {
 pub static ENVIRONMENTS: LazyLock<Option<Environments>> = LazyLock::new(|| {
     let python = system_python()?;
     let root = WORLD.path("").join("environments");
-    let site =
-        |name: &str| root.join(name).join("lib").join(python.file_name().unwrap()).join("site-packages");
+    let site = |name: &str| {
+        root.join(name)
+            .join("lib")
+            .join(python.file_name().unwrap())
+            .join("site-packages")
+    };
     for (name, cudnn) in [("a", "old"), ("b", "new")] {
         let (site, bin) = (site(name), root.join(name).join("bin"));
         let libraries = site.join("nvidia/cudnn/lib");
@@ -58,7 +62,11 @@ pub static ENVIRONMENTS: LazyLock<Option<Environments>> = LazyLock::new(|| {
         symlink(&python, bin.join("python")).unwrap();
         symlink("python", bin.join("python3")).unwrap();
         let home = python.parent().unwrap().display();
-        fs::write(root.join(name).join("pyvenv.cfg"), format!("home = {home}\n")).unwrap();
+        fs::write(
+            root.join(name).join("pyvenv.cfg"),
+            format!("home = {home}\n"),
+        )
+        .unwrap();
         for stem in ["", "_graph", "_ops", "_cnn", "_adv"].into_iter().chain([
             "_engines_precompiled",
             "_engines_runtime_compiled",
@@ -88,7 +96,11 @@ pub static ENVIRONMENTS: LazyLock<Option<Environments>> = LazyLock::new(|| {
     }
     let bare_name = root.join("bare-name");
     fs::create_dir(&bare_name).unwrap();
-    symlink(WORLD.path("new/libcudnn.so.9.10.2"), bare_name.join("libcudnn.so")).unwrap();
+    symlink(
+        WORLD.path("new/libcudnn.so.9.10.2"),
+        bare_name.join("libcudnn.so"),
+    )
+    .unwrap();
     let parent = root.join("parent.py");
     fs::write(&parent, PARENT).unwrap();
     let launcher = root.join("launcher.py");
@@ -109,13 +121,22 @@ pub fn system_python() -> Option<PathBuf> {
     let code = "import sys, os; print(os.path.realpath(sys.executable))";
     let output = Command::new("python3").args(["-c", code]).output().ok()?;
     let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
-    path.file_name()?.to_str()?.starts_with("python3.").then_some(path)
+    path.file_name()?
+        .to_str()?
+        .starts_with("python3.")
+        .then_some(path)
 }
 
 /// The site-packages of an environment, by its interpreter.
 fn site_of(python: &Path) -> PathBuf {
     let lib = python.ancestors().nth(2).unwrap().join("lib");
-    fs::read_dir(lib).unwrap().next().unwrap().unwrap().path().join("site-packages")
+    fs::read_dir(lib)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path()
+        .join("site-packages")
 }
 
 pub const SHOW: [&str; 2] = ["-c", "import framework; framework.show()"];
@@ -123,7 +144,11 @@ pub const SHOW: [&str; 2] = ["-c", "import framework; framework.show()"];
 impl Environments {
     /// Splits the output into the maps of the parent and of its child.
     fn read(output: &str) -> Vec<Got> {
-        output.split("child\n").filter(|part| !part.is_empty()).map(Got::read).collect()
+        output
+            .split("child\n")
+            .filter(|part| !part.is_empty())
+            .map(Got::read)
+            .collect()
     }
 
     pub fn without(program: &Path, arguments: &[&str], library_path: &str) -> Vec<Got> {
@@ -131,23 +156,43 @@ impl Environments {
             ("LD_LIBRARY_PATH", library_path.to_owned()),
             ("PATH", "/usr/bin:/bin".to_owned()),
         ]);
-        Environments::read(&String::from_utf8_lossy(&bare(program, arguments, &env).stdout))
+        Environments::read(&String::from_utf8_lossy(
+            &bare(program, arguments, &env).stdout,
+        ))
     }
 
-    pub fn with(options: &[&str], program: &Path, arguments: &[&str], library_path: &str) -> Vec<Got> {
-        let words =
-            options.iter().copied().chain([program.to_str().unwrap()]).chain(arguments.iter().copied());
-        Environments::read(&Run::new(words).env("LD_LIBRARY_PATH", library_path).any_stdout().check())
+    pub fn with(
+        options: &[&str],
+        program: &Path,
+        arguments: &[&str],
+        library_path: &str,
+    ) -> Vec<Got> {
+        let words = options
+            .iter()
+            .copied()
+            .chain([program.to_str().unwrap()])
+            .chain(arguments.iter().copied());
+        Environments::read(
+            &Run::new(words)
+                .env("LD_LIBRARY_PATH", library_path)
+                .any_stdout()
+                .check(),
+        )
     }
 
     fn mode(options: &[&str], program: &Path, arguments: &[&str], library_path: &str) -> Value {
         let words = ["explain", "--json"].iter().chain(options).copied();
-        let words = words.chain([program.to_str().unwrap()]).chain(arguments.iter().copied());
+        let words = words
+            .chain([program.to_str().unwrap()])
+            .chain(arguments.iter().copied());
         Run::new(words).env("LD_LIBRARY_PATH", library_path).json()["mode"].clone()
     }
 
     fn child<'a>(&'a self, python: &'a Path) -> Vec<&'a str> {
-        [self.parent.to_str().unwrap(), python.to_str().unwrap()].into_iter().chain(SHOW).collect()
+        [self.parent.to_str().unwrap(), python.to_str().unwrap()]
+            .into_iter()
+            .chain(SHOW)
+            .collect()
     }
 }
 
@@ -161,7 +206,10 @@ macro_rules! environments {
         match &*ENVIRONMENTS {
             Some(environments) => environments,
             None => {
-                assert!(std::env::var_os("CUDARUN_TESTS_ALL").is_none(), "there is no Python here");
+                assert!(
+                    std::env::var_os("CUDARUN_TESTS_ALL").is_none(),
+                    "there is no Python here"
+                );
                 return crate::support::skipped("there is no Python here");
             }
         }
@@ -174,7 +222,10 @@ fn nothing_is_set_where_the_program_gets_its_plan_anyway() {
     for (parent, child, version) in [(&e.a, &e.b, 90100), (&e.b, &e.a, 91002)] {
         let arguments = e.child(child);
         let control = Environments::without(parent, &arguments, "");
-        assert!(control.len() == 2 && control.iter().all(is_whole), "{control:?}");
+        assert!(
+            control.len() == 2 && control.iter().all(is_whole),
+            "{control:?}"
+        );
         assert_eq!(control[0].version, version);
         assert_eq!(Environments::with(&[], parent, &arguments, ""), control);
         assert_eq!(Environments::mode(&[], parent, &arguments, ""), "none");
@@ -187,7 +238,10 @@ fn nothing_is_set_where_the_program_gets_its_plan_anyway() {
             .check();
         // The hazard: a view is searched by the child as well.
         let mixed = Environments::with(&["--pin-mode=view"], parent, &arguments, "");
-        assert!(is_whole(&mixed[0]) && mixed[1].directories.len() == 2, "{mixed:?}");
+        assert!(
+            is_whole(&mixed[0]) && mixed[1].directories.len() == 2,
+            "{mixed:?}"
+        );
     }
 }
 
@@ -198,7 +252,10 @@ fn a_child_of_another_environment_is_not_answered_by_the_module() {
     for (parent, child) in [(&e.a, &e.b), (&e.b, &e.a)] {
         let arguments = e.child(child);
         let control = Environments::without(parent, &arguments, path);
-        assert!(control.len() == 2 && control.iter().all(is_whole), "{control:?}");
+        assert!(
+            control.len() == 2 && control.iter().all(is_whole),
+            "{control:?}"
+        );
         assert_eq!(Environments::mode(&[], parent, &arguments, path), "audit");
         assert_eq!(Environments::with(&[], parent, &arguments, path), control);
         // The control.
@@ -213,14 +270,24 @@ fn a_child_of_the_same_environment_gets_the_plan() {
     let path = WORLD.library_path(&["new"]);
     let again = e.child(&e.a);
     let control = Environments::without(&e.a, &again, &path);
-    assert!(control.iter().all(|got| got.directories.len() == 2), "the control must mix: {control:?}");
+    assert!(
+        control.iter().all(|got| got.directories.len() == 2),
+        "the control must mix: {control:?}"
+    );
     let cured = Environments::with(&[], &e.a, &again, &path);
-    assert!(cured.len() == 2 && cured.iter().all(is_whole) && cured[0] == cured[1], "{cured:?}");
+    assert!(
+        cured.len() == 2 && cured.iter().all(is_whole) && cured[0] == cured[1],
+        "{cured:?}"
+    );
     // However the child is called: by a script, by a relative path, through a link to the environment, by a child of
     // another environment.
     let root = e.a.ancestors().nth(2).unwrap();
     let tool = root.join("bin/tool");
-    fs::write(&tool, format!("#!{}\nimport framework\nframework.show()\n", e.a.display())).unwrap();
+    fs::write(
+        &tool,
+        format!("#!{}\nimport framework\nframework.show()\n", e.a.display()),
+    )
+    .unwrap();
     fs::set_permissions(&tool, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let link = root.parent().unwrap().join("link");
     symlink(root, &link).unwrap();
@@ -230,7 +297,10 @@ fn a_child_of_the_same_environment_gets_the_plan() {
     assert!(trainer.len() == 1 && is_whole(&trainer[0]), "{trainer:?}");
     let show = format!("{} -c '{}'", "python", SHOW[1]);
     let (b, a) = (e.b.display(), e.a.display());
-    let through_b = format!("{b} -c \"import subprocess; subprocess.call(['{a}', '-c', '{}'])\"", SHOW[1]);
+    let through_b = format!(
+        "{b} -c \"import subprocess; subprocess.call(['{a}', '-c', '{}'])\"",
+        SHOW[1]
+    );
     for script in [
         tool.display().to_string(),
         format!("cd {}; ./bin/{show}", root.display()),
@@ -240,7 +310,10 @@ fn a_child_of_the_same_environment_gets_the_plan() {
     ] {
         let arguments = [e.parent.to_str().unwrap(), "/bin/bash", "-c", &script];
         let cured = Environments::with(&[], &e.a, &arguments, &path);
-        assert!(cured.len() == 2 && cured[0] == cured[1], "{script}: {cured:?}");
+        assert!(
+            cured.len() == 2 && cured[0] == cured[1],
+            "{script}: {cured:?}"
+        );
     }
 }
 
@@ -249,9 +322,17 @@ fn a_child_of_the_same_environment_gets_the_plan() {
 fn a_launcher_without_libraries_changes_nothing_for_its_children() {
     let e = environments!();
     let python = Path::new("/usr/bin/env");
-    let arguments = ["python3", e.launcher.to_str().unwrap(), e.a.to_str().unwrap(), e.b.to_str().unwrap()];
+    let arguments = [
+        "python3",
+        e.launcher.to_str().unwrap(),
+        e.a.to_str().unwrap(),
+        e.b.to_str().unwrap(),
+    ];
     let control = Environments::without(python, &arguments, "");
-    assert!(control.len() == 2 && control.iter().all(is_whole), "{control:?}");
+    assert!(
+        control.len() == 2 && control.iter().all(is_whole),
+        "{control:?}"
+    );
     assert_eq!(Environments::with(&[], python, &arguments, ""), control);
 }
 
@@ -264,12 +345,22 @@ fn a_launcher_without_libraries_is_spoken_of_where_the_path_leads_its_children_a
     let path = WORLD.library_path(&["new"]);
     let words = ["python3", launcher, e.a.to_str().unwrap()];
     let control = Environments::without(Path::new("/usr/bin/env"), &words, &path);
-    assert_eq!(control[0].directories.len(), 2, "the control must mix: {control:?}");
+    assert_eq!(
+        control[0].directories.len(),
+        2,
+        "the control must mix: {control:?}"
+    );
     let said = "may start other programs, and LD_LIBRARY_PATH or LD_PRELOAD leads them to NVIDIA libraries";
-    Run::new(words).env("LD_LIBRARY_PATH", &path).any_stdout().stderr_contains(&[said]).check();
+    Run::new(words)
+        .env("LD_LIBRARY_PATH", &path)
+        .any_stdout()
+        .stderr_contains(&[said])
+        .check();
     // Controls: an empty path, a script that starts no program, and cudarun before the program.
     Run::new(words).any_stdout().check();
-    Run::new(["python3", "-c", "import os; os.getpid()"]).env("LD_LIBRARY_PATH", &path).check();
+    Run::new(["python3", "-c", "import os; os.getpid()"])
+        .env("LD_LIBRARY_PATH", &path)
+        .check();
     assert!(is_whole(&Environments::with(&[], &e.a, &SHOW, &path)[0]));
 }
 
@@ -286,7 +377,11 @@ fn a_script_that_changes_the_path_itself_is_pinned_by_the_module() {
     let python = e.a.to_str().unwrap();
     let words = [script.to_str().unwrap(), python, script.to_str().unwrap()];
     let control = Environments::without(&e.a, &words, "");
-    assert_eq!(control[0].directories.len(), 2, "the control must mix: {control:?}");
+    assert_eq!(
+        control[0].directories.len(),
+        2,
+        "the control must mix: {control:?}"
+    );
     let cured = Environments::with(&[], &e.a, &words, "");
     assert!(cured.len() == 1 && is_whole(&cured[0]), "{cured:?}");
     assert_eq!(Environments::mode(&[], &e.a, &words, ""), "audit");
@@ -297,8 +392,15 @@ fn an_element_that_only_does_harm_is_removed() {
     let world = &*WORLD;
     let path = world.library_path(&["torn", "new"]);
     let control = world.control("plain", &path);
-    assert_eq!(control.directories.len(), 2, "the control must mix: {control:?}");
-    assert_eq!(Environments::mode(&[], &world.path("plain"), &[], &path), "clean");
+    assert_eq!(
+        control.directories.len(),
+        2,
+        "the control must mix: {control:?}"
+    );
+    assert_eq!(
+        Environments::mode(&[], &world.path("plain"), &[], &path),
+        "clean"
+    );
     let exported = Run::new(["export", "--json", world.path("plain").to_str().unwrap()])
         .env("LD_LIBRARY_PATH", &path)
         .json();
@@ -307,20 +409,38 @@ fn an_element_that_only_does_harm_is_removed() {
         serde_json::json!({ "LD_LIBRARY_PATH": world.library_path(&["new"]) })
     );
     let whole = world.cured("plain", &path);
-    assert_eq!(whole, Got { version: 91002, directories: vec![world.path("new")], files: 9 });
+    assert_eq!(
+        whole,
+        Got {
+            version: 91002,
+            directories: vec![world.path("new")],
+            files: 9
+        }
+    );
     // A child without a search path of its own still finds all of it.
     let source = PROGRAM.replace(
         "    return 0;",
         "    fflush(stdout);\n    if (words[1])\n        execv(words[1], words + 1);\n    return 0;",
     );
-    let source = source.replace("int main(void)", "#include <unistd.h>\nint main(int count, char **words)");
+    let source = source.replace(
+        "int main(void)",
+        "#include <unistd.h>\nint main(int count, char **words)",
+    );
     let link = world.path("new/libcudnn.so.9.10.2");
-    world.workshop.compile("starts", &source, &[link.to_str().unwrap(), "-Wl,--allow-shlib-undefined"]);
+    world.workshop.compile(
+        "starts",
+        &source,
+        &[link.to_str().unwrap(), "-Wl,--allow-shlib-undefined"],
+    );
     let child = world.path("plain").display().to_string();
-    let output = Run::new([world.path("starts").to_str().unwrap(), &child]).env("LD_LIBRARY_PATH", &path);
+    let output =
+        Run::new([world.path("starts").to_str().unwrap(), &child]).env("LD_LIBRARY_PATH", &path);
     let output = output.any_stdout().check();
     let (own, of_child) = output.split_at(output.rfind("91002\n").unwrap());
-    assert_eq!((Got::read(own), Got::read(of_child)), (whole, world.cured("plain", &path)));
+    assert_eq!(
+        (Got::read(own), Got::read(of_child)),
+        (whole, world.cured("plain", &path))
+    );
 }
 
 /// Controls: an element stays where it holds a library of another kind, or the only file of a SONAME.
@@ -334,20 +454,41 @@ fn an_element_that_others_need_stays() {
             let path = entry.unwrap().path();
             fs::copy(&path, with_other.join(path.file_name().unwrap())).unwrap();
         }
-        world.workshop.library("torn-and-other/libother.so.1", "libother.so.1", "int other;", &[]);
+        world.workshop.library(
+            "torn-and-other/libother.so.1",
+            "libother.so.1",
+            "int other;",
+            &[],
+        );
     }
     let path = format!("{}:{}", with_other.display(), world.path("new").display());
-    assert_eq!(Environments::mode(&[], &world.path("plain"), &[], &path), "audit");
+    assert_eq!(
+        Environments::mode(&[], &world.path("plain"), &[], &path),
+        "audit"
+    );
     let got = world.cured("plain", &path);
-    assert_eq!(got, Got { version: 91002, directories: vec![world.path("new")], files: 9 });
+    assert_eq!(
+        got,
+        Got {
+            version: 91002,
+            directories: vec![world.path("new")],
+            files: 9
+        }
+    );
     Run::new([Path::new("--pin-mode=clean"), &world.path("plain")])
         .env("LD_LIBRARY_PATH", &path)
         .status(125)
-        .stderr_contains(&["clean is not enough: another cuDNN is in reach", "hint: leave out --pin-mode"])
+        .stderr_contains(&[
+            "clean is not enough: another cuDNN is in reach",
+            "hint: leave out --pin-mode",
+        ])
         .check();
     // The program finds its cuDNN by DT_RPATH; a child without one finds it only here.
     let only = world.library_path(&["new"]);
-    assert_eq!(Environments::mode(&[], &world.path("with-rpath"), &[], &only), "audit");
+    assert_eq!(
+        Environments::mode(&[], &world.path("with-rpath"), &[], &only),
+        "audit"
+    );
     Run::new([Path::new("--pin-mode=none"), &world.path("plain")])
         .env("LD_LIBRARY_PATH", world.library_path(&["torn", "new"]))
         .status(125)
@@ -364,7 +505,10 @@ fn a_child_without_a_search_path_finds_its_library_where_it_was() {
     let e = environments!();
     let arguments = [e.parent.to_str().unwrap(), script.as_str()];
     let control = Environments::without(&e.a, &arguments, &path);
-    assert_eq!((control[0].directories.len(), &control[1].directories), (2, &vec![world.path("new")]));
+    assert_eq!(
+        (control[0].directories.len(), &control[1].directories),
+        (2, &vec![world.path("new")])
+    );
     let cured = Environments::with(&[], &e.a, &arguments, &path);
     assert!(is_whole(&cured[0]), "{cured:?}");
     assert_eq!(cured[1], control[1]);
@@ -376,9 +520,18 @@ fn a_program_that_is_called_by_its_bare_name_is_pinned() {
     let world = &*WORLD;
     for wrapper in [&["env"][..], &["timeout", "60"], &["nice"]] {
         let words = wrapper.iter().chain(&["with-rpath"]);
-        let run = Run::new(words).env("PATH", "/usr/bin:/bin:").in_directory(world.path(""));
-        let output = run.env("LD_LIBRARY_PATH", world.library_path(&["new"])).any_stdout().check();
-        assert_eq!(Got::read(&output).directories, [world.path("old")], "{wrapper:?}");
+        let run = Run::new(words)
+            .env("PATH", "/usr/bin:/bin:")
+            .in_directory(world.path(""));
+        let output = run
+            .env("LD_LIBRARY_PATH", world.library_path(&["new"]))
+            .any_stdout()
+            .check();
+        assert_eq!(
+            Got::read(&output).directories,
+            [world.path("old")],
+            "{wrapper:?}"
+        );
     }
 }
 
@@ -391,10 +544,22 @@ fn another_interpreter_of_one_directory_is_another_environment() {
         fs::copy(fs::canonicalize(&e.b).unwrap(), &twin).unwrap();
     }
     let path = e.bare_name.to_str().unwrap();
-    let script = format!("import sys; sys.path.insert(0, {:?})\n{}", site_of(&e.b), SHOW[1]);
-    let arguments = [e.parent.to_str().unwrap(), twin.to_str().unwrap(), "-c", &script];
+    let script = format!(
+        "import sys; sys.path.insert(0, {:?})\n{}",
+        site_of(&e.b),
+        SHOW[1]
+    );
+    let arguments = [
+        e.parent.to_str().unwrap(),
+        twin.to_str().unwrap(),
+        "-c",
+        &script,
+    ];
     let control = Environments::without(&e.a, &arguments, path);
-    assert!(control.len() == 2 && control.iter().all(is_whole), "{control:?}");
+    assert!(
+        control.len() == 2 && control.iter().all(is_whole),
+        "{control:?}"
+    );
     assert_eq!(Environments::with(&[], &e.a, &arguments, path), control);
 }
 
@@ -406,20 +571,33 @@ fn another_installation_among_the_packages_is_within_reach() {
     let third = site_of(&e.a).join("third/libs");
     if !third.exists() {
         fs::create_dir_all(&third).unwrap();
-        fs::copy(WORLD.path("new/libcudnn_graph.so.9.10.2"), third.join("libcudnn_graph.so.9")).unwrap();
+        fs::copy(
+            WORLD.path("new/libcudnn_graph.so.9.10.2"),
+            third.join("libcudnn_graph.so.9"),
+        )
+        .unwrap();
         let library = third.join("libcudnn_graph.so.9");
-        let flags = ["-Wl,--no-as-needed", library.to_str().unwrap(), "-Wl,--allow-shlib-undefined"];
+        let flags = [
+            "-Wl,--no-as-needed",
+            library.to_str().unwrap(),
+            "-Wl,--allow-shlib-undefined",
+        ];
         let flags = [&flags[..], &["-Wl,--enable-new-dtags,-rpath,$ORIGIN/libs"]].concat();
-        let built = WORLD.workshop.library("third.so", "_third.so", "int third;", &flags);
+        let built = WORLD
+            .workshop
+            .library("third.so", "_third.so", "int third;", &flags);
         fs::rename(built, site_of(&e.a).join("third/_third.so")).unwrap();
         let load = "import ctypes, os\nctypes.CDLL(os.path.join(os.path.dirname(__file__), '_third.so'))\n";
         fs::write(site_of(&e.a).join("third/__init__.py"), load).unwrap();
     }
-    let code =
-        "import importlib, sys; importlib.import_module(sys.argv[1]); import framework; framework.show()";
+    let code = "import importlib, sys; importlib.import_module(sys.argv[1]); import framework; framework.show()";
     let arguments = ["-c", code, "third"];
     let control = Environments::without(&e.a, &arguments, "");
-    assert_eq!(control[0].directories.len(), 2, "the control must mix: {control:?}");
+    assert_eq!(
+        control[0].directories.len(),
+        2,
+        "the control must mix: {control:?}"
+    );
     let cured = Environments::with(&[], &e.a, &arguments, "");
     assert!(is_whole(&cured[0]), "{cured:?}");
     fs::remove_dir_all(site_of(&e.a).join("third")).unwrap();
@@ -430,15 +608,35 @@ fn another_installation_among_the_packages_is_within_reach() {
 fn with_an_older_c_library_the_danger_for_children_is_named() {
     let text = fs::read_to_string("tests/machines/h200-container.toml").unwrap();
     let explained = |release: &str, verb: &[&str]| {
-        let text = text.replace("release version 2.39", &format!("release version {release}"));
+        let text = text.replace(
+            "release version 2.39",
+            &format!("release version {release}"),
+        );
         let machine = Machine::describe(&text);
-        let words = [verb, &["python3", "-m", "torch.distributed.run", "/home/user/train.py"]].concat();
-        Run::on(&machine, &words).env("LD_LIBRARY_PATH", "/usr/lib/x86_64-linux-gnu").output_of_both()
+        let words = [
+            verb,
+            &[
+                "python3",
+                "-m",
+                "torch.distributed.run",
+                "/home/user/train.py",
+            ],
+        ]
+        .concat();
+        Run::on(&machine, &words)
+            .env("LD_LIBRARY_PATH", "/usr/lib/x86_64-linux-gnu")
+            .output_of_both()
     };
-    let danger = "a child process of another environment may load these libraries together with its own";
-    let older = explained("2.31", &["explain"]).split_whitespace().collect::<Vec<_>>().join(" ");
+    let danger =
+        "a child process of another environment may load these libraries together with its own";
+    let older = explained("2.31", &["explain"])
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
     assert!(
-        older.contains(&format!("mode view: a directory of links, first in LD_LIBRARY_PATH; {danger}")),
+        older.contains(&format!(
+            "mode view: a directory of links, first in LD_LIBRARY_PATH; {danger}"
+        )),
         "{older}"
     );
     let said = explained("2.31", &["export"]);

@@ -13,7 +13,10 @@ use crate::support::{CUDARUN, Run, bare};
 
 /// A run of cudarun with these options on a program of the world.
 pub fn on(options: &[&str], program: &str) -> Run {
-    let words = options.iter().map(PathBuf::from).chain([WORLD.path(program)]);
+    let words = options
+        .iter()
+        .map(PathBuf::from)
+        .chain([WORLD.path(program)]);
     Run::new(words).env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]))
 }
 
@@ -22,21 +25,27 @@ fn got(run: Run) -> Got {
 }
 
 fn all_new() -> Got {
-    Got { version: 91002, directories: vec![WORLD.path("new")], files: 9 }
+    Got {
+        version: 91002,
+        directories: vec![WORLD.path("new")],
+        files: 9,
+    }
 }
 
 /// A program that opens the old installation by its path, and what it maps without cudarun.
 fn opens_by_path() -> PathBuf {
     let world = &*WORLD;
     let old = world.path("old/libcudnn.so.9");
-    let source = PROGRAM.replace("int cudnnGetVersion(void);", "#include <dlfcn.h>").replace(
-        r#"printf("%d\n", cudnnGetVersion());"#,
-        &format!(
-            r#"void *all = dlopen("{}", RTLD_NOW);
+    let source = PROGRAM
+        .replace("int cudnnGetVersion(void);", "#include <dlfcn.h>")
+        .replace(
+            r#"printf("%d\n", cudnnGetVersion());"#,
+            &format!(
+                r#"void *all = dlopen("{}", RTLD_NOW);
                printf("%d\n", ((int (*)(void))dlsym(all, "cudnnGetVersion"))());"#,
-            old.display()
-        ),
-    );
+                old.display()
+            ),
+        );
     let program = world.path("").join("by-path");
     if !program.exists() {
         world.workshop.compile("by-path", &source, &[]);
@@ -45,25 +54,54 @@ fn opens_by_path() -> PathBuf {
 }
 
 fn why(passed: &Value) -> (&str, &str) {
-    (passed["mode"].as_str().unwrap(), passed["why"].as_str().unwrap())
+    (
+        passed["mode"].as_str().unwrap(),
+        passed["why"].as_str().unwrap(),
+    )
 }
 
 #[test]
 fn a_library_is_pinned_against_a_misleading_search_path() {
     let control = WORLD.control("with-torn-rpath", &WORLD.library_path(&["new"]));
-    assert_eq!(control.directories.len(), 2, "the control must mix: {control:?}");
+    assert_eq!(
+        control.directories.len(),
+        2,
+        "the control must mix: {control:?}"
+    );
     assert_eq!(got(on(&[], "with-torn-rpath")), all_new());
     assert_eq!(got(on(&["--pin-mode=audit"], "with-torn-rpath")), all_new());
-    assert_eq!(got(on(&["--pin-mode=preload"], "with-torn-rpath")), all_new());
+    assert_eq!(
+        got(on(&["--pin-mode=preload"], "with-torn-rpath")),
+        all_new()
+    );
     let explained = on(&["explain", "--json"], "with-torn-rpath").json();
     assert_eq!(explained["mode"], "audit");
-    assert_eq!(why(&explained["passed_over"][0]), ("view", "shadowed-by-rpath"));
-    let directory = |file: &Value| PathBuf::from(file["path"].as_str().unwrap()).parent().unwrap().to_owned();
-    let before: Vec<PathBuf> = explained["before"].as_array().unwrap().iter().map(directory).collect();
-    assert!(before.contains(&WORLD.path("torn")) && before.contains(&WORLD.path("new")), "{before:?}");
+    assert_eq!(
+        why(&explained["passed_over"][0]),
+        ("view", "shadowed-by-rpath")
+    );
+    let directory = |file: &Value| {
+        PathBuf::from(file["path"].as_str().unwrap())
+            .parent()
+            .unwrap()
+            .to_owned()
+    };
+    let before: Vec<PathBuf> = explained["before"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(directory)
+        .collect();
+    assert!(
+        before.contains(&WORLD.path("torn")) && before.contains(&WORLD.path("new")),
+        "{before:?}"
+    );
     let view = PathBuf::from(explained["view"].as_str().unwrap());
     let after = explained["after"].as_array().unwrap();
-    assert!(after.iter().all(|file| directory(file) == view), "{after:#?}");
+    assert!(
+        after.iter().all(|file| directory(file) == view),
+        "{after:#?}"
+    );
 }
 
 #[test]
@@ -92,12 +130,18 @@ fn only_an_auditor_redirects_a_library_that_is_opened_by_path() {
     let program = opens_by_path();
     let control = bare(&program, &[], &BTreeMap::new());
     let control = Got::read(&String::from_utf8_lossy(&control.stdout));
-    assert_eq!(control.directories, [WORLD.path("old")], "the control must map the one that it names");
+    assert_eq!(
+        control.directories,
+        [WORLD.path("old")],
+        "the control must map the one that it names"
+    );
     let run = |options: &[&str]| on(&[&["--pin=cudnn=9.10"], options].concat(), "by-path");
     assert_eq!(got(run(&[])), all_new());
     for mode in ["--pin-mode=preload", "--pin-mode=view"] {
         let refused = run(&[mode]).status(125);
-        refused.stderr_contains(&["error: no cuDNN here fits", "an absolute path"]).check();
+        refused
+            .stderr_contains(&["error: no cuDNN here fits", "an absolute path"])
+            .check();
     }
     run(&["--pin-mode=preload"])
         .status(125)
@@ -107,35 +151,69 @@ fn only_an_auditor_redirects_a_library_that_is_opened_by_path() {
 
 #[test]
 fn a_wish_that_makes_no_sense_is_an_error_and_one_that_fits_nothing_a_refusal() {
-    let error =
-        |option: &str, says: &str| on(&[option], "plain").status(125).stderr_contains(&[says]).check();
-    error("--pin=cudnn", "--pin `cudnn` is neither FAMILY=VERSION nor FAMILY=DIRECTORY");
-    error("--pin=cudnn=", "hint: --pin cudnn=9.10, or --pin cudnn=/opt/cudnn/lib");
+    let error = |option: &str, says: &str| {
+        on(&[option], "plain")
+            .status(125)
+            .stderr_contains(&[says])
+            .check()
+    };
+    error(
+        "--pin=cudnn",
+        "--pin `cudnn` is neither FAMILY=VERSION nor FAMILY=DIRECTORY",
+    );
+    error(
+        "--pin=cudnn=",
+        "hint: --pin cudnn=9.10, or --pin cudnn=/opt/cudnn/lib",
+    );
     error("--pin=cudn=9", "hint: did you mean cudnn?");
-    error("--pin=cudnn=/nowhere", "--pin `/nowhere`: no such directory");
+    error(
+        "--pin=cudnn=/nowhere",
+        "--pin `/nowhere`: no such directory",
+    );
     error("--pin=cudnn=9.9", "--pin pins 9.9");
     // No program requires it by name; the option still does.
     error("--pin=nccl=2.20", "error: no NCCL here fits");
-    on(&["--pin-mode=strong"], "plain").status(125).stderr_contains(&["invalid value 'strong'"]).check();
+    on(&["--pin-mode=strong"], "plain")
+        .status(125)
+        .stderr_contains(&["invalid value 'strong'"])
+        .check();
 }
 
 #[test]
 fn clean_removes_what_does_harm_and_adds_nothing() {
     let elements = WORLD.library_path(&["", "stubs", "old"]);
-    let run = |mode: &str| on(&["export", "--json", mode], "plain").env("LD_LIBRARY_PATH", &elements).json();
+    let run = |mode: &str| {
+        on(&["export", "--json", mode], "plain")
+            .env("LD_LIBRARY_PATH", &elements)
+            .json()
+    };
     let environment = run("--pin-mode=clean")["environment"].clone();
-    assert_eq!(environment, serde_json::json!({ "LD_LIBRARY_PATH": WORLD.path("old") }));
+    assert_eq!(
+        environment,
+        serde_json::json!({ "LD_LIBRARY_PATH": WORLD.path("old") })
+    );
     assert!(run("--pin-mode=view")["environment"]["CUDARUN_VIEW"].is_string());
 }
 
 #[test]
 fn settings_of_an_outer_start_are_removed_if_not_needed() {
     let home = tempfile::tempdir().unwrap();
-    let outer = on(&["export", "--json", "--pin=cudnn=9.10"], "with-rpath").env("HOME", home.path()).json();
+    let outer = on(&["export", "--json", "--pin=cudnn=9.10"], "with-rpath")
+        .env("HOME", home.path())
+        .json();
     let variable = |name: &str| outer["environment"][name].as_str().unwrap().to_owned();
-    assert!(variable("LD_AUDIT").starts_with(home.path().join(".cache/cudarun/audit").to_str().unwrap()));
+    assert!(
+        variable("LD_AUDIT")
+            .starts_with(home.path().join(".cache/cudarun/audit").to_str().unwrap())
+    );
     let mut inner = on(&["export", "--json"], "plain").env("HOME", home.path());
-    for name in ["LD_AUDIT", "CUDARUN_PINS", "CUDARUN_PINS_FOR", "GLIBC_TUNABLES", "CUDARUN_VIEW"] {
+    for name in [
+        "LD_AUDIT",
+        "CUDARUN_PINS",
+        "CUDARUN_PINS_FOR",
+        "GLIBC_TUNABLES",
+        "CUDARUN_VIEW",
+    ] {
         inner = inner.env(name, variable(name));
     }
     let inner = inner.json();
@@ -151,7 +229,10 @@ fn settings_of_an_outer_start_are_removed_if_not_needed() {
     let auditors = others["environment"]["LD_AUDIT"].as_str().unwrap();
     assert!(auditors.starts_with("/opt/auditor.so:"), "{auditors}");
     let tunables = &others["environment"]["GLIBC_TUNABLES"];
-    assert_eq!(tunables, "glibc.malloc.perturb=1:glibc.rtld.optional_static_tls=16384");
+    assert_eq!(
+        tunables,
+        "glibc.malloc.perturb=1:glibc.rtld.optional_static_tls=16384"
+    );
 }
 
 #[test]
@@ -159,11 +240,19 @@ fn a_pinned_start_is_kept_and_made_anew_when_what_it_needs_is_gone() {
     let home = tempfile::tempdir().unwrap();
     // An installation of its own: where something was written while a start is worked out, it is not kept.
     let own = home.path().canonicalize().unwrap().join("own");
-    let installation = Command::new("cp").arg("-a").arg(WORLD.path("")).arg(&own).status().unwrap();
+    let installation = Command::new("cp")
+        .arg("-a")
+        .arg(WORLD.path(""))
+        .arg(&own)
+        .status()
+        .unwrap();
     assert!(installation.success());
     // Nor where it was written a moment before.
     std::thread::sleep(std::time::Duration::from_millis(100));
-    let all_new = || Got { directories: vec![own.join("new")], ..all_new() };
+    let all_new = || Got {
+        directories: vec![own.join("new")],
+        ..all_new()
+    };
     let start = || {
         let run = Run::new([own.join("with-torn-rpath")]).env("LD_LIBRARY_PATH", own.join("new"));
         got(run.env("HOME", home.path()))
@@ -175,8 +264,17 @@ fn a_pinned_start_is_kept_and_made_anew_when_what_it_needs_is_gone() {
     for entry in std::fs::read_dir(home.path().join(".cache/cudarun/audit")).unwrap() {
         std::fs::remove_file(entry.unwrap().path()).unwrap();
     }
-    assert_eq!(start(), all_new(), "without the module, which is there again");
-    assert_eq!(std::fs::read_dir(home.path().join(".cache/cudarun/audit")).unwrap().count(), 1);
+    assert_eq!(
+        start(),
+        all_new(),
+        "without the module, which is there again"
+    );
+    assert_eq!(
+        std::fs::read_dir(home.path().join(".cache/cudarun/audit"))
+            .unwrap()
+            .count(),
+        1
+    );
 }
 
 #[test]
@@ -193,7 +291,10 @@ fn a_trace_tells_what_was_mapped_and_leaves_the_program_alone() {
         "LD_LIBRARY_PATH",
         "every file came from the place that cudarun predicted\n",
     ]);
-    assert_eq!(got(as_is), WORLD.control("with-torn-rpath", &WORLD.library_path(&["new"])));
+    assert_eq!(
+        got(as_is),
+        WORLD.control("with-torn-rpath", &WORLD.library_path(&["new"]))
+    );
     let nothing = Run::new(["trace", "true"]).stderr("cudarun: one process, no NVIDIA library\n");
     nothing.check();
 }
@@ -201,10 +302,24 @@ fn a_trace_tells_what_was_mapped_and_leaves_the_program_alone() {
 #[test]
 fn a_trace_sees_children_and_ends_as_the_program_does() {
     let report = WORLD.path("").join("report.json");
-    let script = format!("{0} > /dev/null; {0} > /dev/null; exit 7", WORLD.path("plain").display());
-    let words = ["trace", "--json", "-o", report.to_str().unwrap(), "sh", "-c", &script];
-    let run = Run::new(words).env("LD_LIBRARY_PATH", WORLD.library_path(&["old"])).status(7);
-    run.stderr_contains(&["`sh` starts another program"]).check();
+    let script = format!(
+        "{0} > /dev/null; {0} > /dev/null; exit 7",
+        WORLD.path("plain").display()
+    );
+    let words = [
+        "trace",
+        "--json",
+        "-o",
+        report.to_str().unwrap(),
+        "sh",
+        "-c",
+        &script,
+    ];
+    let run = Run::new(words)
+        .env("LD_LIBRARY_PATH", WORLD.library_path(&["old"]))
+        .status(7);
+    run.stderr_contains(&["`sh` starts another program"])
+        .check();
     let report: Value = serde_json::from_str(&std::fs::read_to_string(&report).unwrap()).unwrap();
     let images = report["images"].as_array().unwrap();
     let of_cudnn = |image: &&Value| !image["files"].as_array().unwrap().is_empty();
@@ -216,19 +331,29 @@ fn a_trace_sees_children_and_ends_as_the_program_does() {
         .unwrap();
     assert_eq!(by_signal.status.signal(), Some(15));
     // A signal that is sent to cudarun reaches the program.
-    let slow = format!("exec {CUDARUN} trace sh -c 'trap \"exit 9\" TERM; echo ready; sleep 5 & wait'");
+    let slow =
+        format!("exec {CUDARUN} trace sh -c 'trap \"exit 9\" TERM; echo ready; sleep 5 & wait'");
     let slow = format!("{{ ({slow}) & }} 2>/dev/null; pid=$!; sleep 1; kill -TERM $pid; wait $pid");
-    let ended = Command::new("sh").args(["-c", &slow]).env("HOME", WORLD.path("")).output().unwrap();
+    let ended = Command::new("sh")
+        .args(["-c", &slow])
+        .env("HOME", WORLD.path(""))
+        .output()
+        .unwrap();
     assert_eq!(ended.status.code(), Some(9), "{ended:?}");
 }
 
 #[test]
 fn a_program_without_the_loader_is_not_traced_and_the_reason_is_given() {
     let world = &*WORLD;
-    world.workshop.compile("static", "int main(void) { return 0; }", &["-static"]);
+    world
+        .workshop
+        .compile("static", "int main(void) { return 0; }", &["-static"]);
     Run::new(["trace".into(), world.path("static")])
         .status(125)
-        .stderr_contains(&["cudarun: the program cannot be traced: ", "`static` is linked statically"])
+        .stderr_contains(&[
+            "cudarun: the program cannot be traced: ",
+            "`static` is linked statically",
+        ])
         .check();
     Run::new(["trace", "--root", "/", "true"])
         .status(125)
@@ -259,14 +384,28 @@ fn predictions_match_the_mapped_files() {
         ] {
             let report = world.path("").join("compared.json");
             let path = world.library_path(directories);
-            let words = ["trace", "--json", "--as-is", "-o"].map(PathBuf::from).into_iter();
+            let words = ["trace", "--json", "--as-is", "-o"]
+                .map(PathBuf::from)
+                .into_iter();
             let run = Run::new(words.chain([report.clone(), world.path(program)]));
-            run.env("LD_LIBRARY_PATH", &path).env("LD_PRELOAD", preload).any_stdout().any_stderr().check();
-            let report: Value = serde_json::from_str(&std::fs::read_to_string(&report).unwrap()).unwrap();
-            for image in
-                report["images"].as_array().unwrap().iter().filter(|image| image["is_target"] == true)
+            run.env("LD_LIBRARY_PATH", &path)
+                .env("LD_PRELOAD", preload)
+                .any_stdout()
+                .any_stderr()
+                .check();
+            let report: Value =
+                serde_json::from_str(&std::fs::read_to_string(&report).unwrap()).unwrap();
+            for image in report["images"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter(|image| image["is_target"] == true)
             {
-                assert_eq!(image["wrong"], serde_json::json!([]), "{program} {path} {preload}");
+                assert_eq!(
+                    image["wrong"],
+                    serde_json::json!([]),
+                    "{program} {path} {preload}"
+                );
                 compared += image["files"].as_array().unwrap().len();
             }
         }
@@ -286,15 +425,25 @@ int main(void) { return 0; }
     let program = workshop.compile("says", note, &[]);
     let silent = workshop.compile("silent", "int main(void) { return 0; }", &[]);
     let explain = |program: PathBuf| {
-        let words = ["explain", "--json"].map(PathBuf::from).into_iter().chain([program]);
-        Run::new(words).env("LD_LIBRARY_PATH", WORLD.library_path(&["new"])).json()
+        let words = ["explain", "--json"]
+            .map(PathBuf::from)
+            .into_iter()
+            .chain([program]);
+        Run::new(words)
+            .env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]))
+            .json()
     };
     assert_eq!(explain(silent)["decision"], "nothing", "the control");
     let explained = explain(program);
-    assert_eq!(explained["families"][0]["picked"]["directory"], WORLD.path("new").to_str().unwrap());
+    assert_eq!(
+        explained["families"][0]["picked"]["directory"],
+        WORLD.path("new").to_str().unwrap()
+    );
     let after = explained["after"].as_array().unwrap();
     assert!(
-        after.iter().any(|file| file["name"] == "libcudnn.so.9" && file["when"] == "opened"),
+        after
+            .iter()
+            .any(|file| file["name"] == "libcudnn.so.9" && file["when"] == "opened"),
         "{after:#?}"
     );
 }
@@ -316,17 +465,33 @@ int main(void) {{ return system("{}"); }}"#,
         let words = options.iter().map(PathBuf::from).chain([program.clone()]);
         got(Run::new([PathBuf::from(&pin)].into_iter().chain(words)))
     };
-    assert_eq!(run(&["--pin-mode=view"]).directories.len(), 2, "the control: by a path alone it is a mix");
+    assert_eq!(
+        run(&["--pin-mode=view"]).directories.len(),
+        2,
+        "the control: by a path alone it is a mix"
+    );
     assert_eq!(run(&[]), all_new());
-    let words = [PathBuf::from("explain"), "--json".into(), PathBuf::from(&pin), program.clone()];
+    let words = [
+        PathBuf::from("explain"),
+        "--json".into(),
+        PathBuf::from(&pin),
+        program.clone(),
+    ];
     let explained = Run::new(words).json();
     assert_eq!(
         (why(&explained["passed_over"][0]), &explained["mode"]),
         (("clean", "unseen"), &"audit".into())
     );
-    assert_eq!(explained["environment"].get("CUDARUN_PINS_FOR"), None, "a child is meant");
+    assert_eq!(
+        explained["environment"].get("CUDARUN_PINS_FOR"),
+        None,
+        "a child is meant"
+    );
     // The name of a file selects the installation that contains it.
-    let file = format!("--pin=cudnn={}", WORLD.path("new/libcudnn.so.9.10.2").display());
+    let file = format!(
+        "--pin=cudnn={}",
+        WORLD.path("new/libcudnn.so.9.10.2").display()
+    );
     assert_eq!(got(Run::new([PathBuf::from(file), program])), all_new());
 }
 
@@ -342,8 +507,16 @@ fn a_pin_that_cannot_be_kept_is_refused() {
             .stderr_contains(&[says])
             .check();
     };
-    refused(&["--pin=cudnn=9.10"], still, "--pin has no effect here: `static` is linked statically");
-    refused(&["--pin=driver=9"], WORLD.path("plain"), "error: no driver here fits");
+    refused(
+        &["--pin=cudnn=9.10"],
+        still,
+        "--pin has no effect here: `static` is linked statically",
+    );
+    refused(
+        &["--pin=driver=9"],
+        WORLD.path("plain"),
+        "error: no driver here fits",
+    );
 }
 
 /// The table of the module cannot hold every name: what is not in it would not be answered.
@@ -351,12 +524,23 @@ fn a_pin_that_cannot_be_kept_is_refused() {
 fn a_set_whose_names_do_not_fit_into_the_table_is_not_pinned_by_half() {
     let own = tempfile::tempdir().unwrap();
     let own = own.path().canonicalize().unwrap().join("own");
-    assert!(Command::new("cp").arg("-a").arg(WORLD.path("")).arg(&own).status().unwrap().success());
+    assert!(
+        Command::new("cp")
+            .arg("-a")
+            .arg(WORLD.path(""))
+            .arg(&own)
+            .status()
+            .unwrap()
+            .success()
+    );
     let odd = crate::support::Workshop::new();
     let library = odd.library("odd.so", "libcudnn_ext:x.so.9", "int nothing;", &[]);
     std::fs::copy(library, own.join("new/libcudnn_ext.so.9.10.2")).unwrap();
     let run = |options: &[&str]| {
-        let words = options.iter().map(PathBuf::from).chain([own.join("with-torn-rpath")]);
+        let words = options
+            .iter()
+            .map(PathBuf::from)
+            .chain([own.join("with-torn-rpath")]);
         Run::new(words).env("LD_LIBRARY_PATH", own.join("new"))
     };
     let explained = run(&["explain", "--json"]).json();
@@ -370,7 +554,15 @@ fn a_set_whose_names_do_not_fit_into_the_table_is_not_pinned_by_half() {
 fn a_library_for_this_processor_that_appears_later_is_seen() {
     let own = tempfile::tempdir().unwrap();
     let own = own.path().canonicalize().unwrap().join("own");
-    assert!(Command::new("cp").arg("-a").arg(WORLD.path("")).arg(&own).status().unwrap().success());
+    assert!(
+        Command::new("cp")
+            .arg("-a")
+            .arg(WORLD.path(""))
+            .arg(&own)
+            .status()
+            .unwrap()
+            .success()
+    );
     let late = own.join("late/glibc-hwcaps/x86-64-v2");
     std::fs::create_dir_all(&late).unwrap();
     let link = own.join("old/libcudnn.so.9");
@@ -381,25 +573,44 @@ fn a_library_for_this_processor_that_appears_later_is_seen() {
         &[
             link.to_str().unwrap(),
             "-Wl,--allow-shlib-undefined",
-            &format!("-Wl,--disable-new-dtags,-rpath,{}", own.join("late").display()),
+            &format!(
+                "-Wl,--disable-new-dtags,-rpath,{}",
+                own.join("late").display()
+            ),
         ],
     );
     std::thread::sleep(std::time::Duration::from_millis(100));
     let home = tempfile::tempdir().unwrap();
-    let start = || got(Run::new([&program]).env("HOME", home.path()).env("LD_LIBRARY_PATH", own.join("new")));
-    let expected = Got { version: 91002, directories: vec![own.join("new")], files: 9 };
+    let start = || {
+        got(Run::new([&program])
+            .env("HOME", home.path())
+            .env("LD_LIBRARY_PATH", own.join("new")))
+    };
+    let expected = Got {
+        version: 91002,
+        directories: vec![own.join("new")],
+        files: 9,
+    };
     assert_eq!(start(), expected);
     assert_eq!(start(), expected);
-    let kept = std::fs::read_dir(home.path().join(".cache/cudarun/starts")).unwrap().count();
+    let kept = std::fs::read_dir(home.path().join(".cache/cudarun/starts"))
+        .unwrap()
+        .count();
     assert_eq!(kept, 1, "the start is kept");
     for entry in std::fs::read_dir(own.join("old")).unwrap() {
         let path = entry.unwrap().path();
         std::fs::copy(&path, late.join(path.file_name().unwrap())).unwrap();
     }
-    let bare =
-        bare(&program, &[], &BTreeMap::from([("LD_LIBRARY_PATH", own.join("new").display().to_string())]));
+    let bare = bare(
+        &program,
+        &[],
+        &BTreeMap::from([("LD_LIBRARY_PATH", own.join("new").display().to_string())]),
+    );
     let bare = Got::read(&String::from_utf8_lossy(&bare.stdout));
-    assert!(bare.directories.contains(&late), "the control: this processor takes it: {bare:?}");
+    assert!(
+        bare.directories.contains(&late),
+        "the control: this processor takes it: {bare:?}"
+    );
     assert_eq!(start().directories.len(), 1, "one installation, whichever");
 }
 
@@ -409,15 +620,20 @@ fn a_library_for_this_processor_that_appears_later_is_seen() {
 fn a_wrapper_that_undoes_a_mode_is_no_way_to_pin() {
     let program = WORLD.path("with-torn-rpath").display().to_string();
     let run = |words: &[&str]| {
-        let words = words.iter().chain([&program.as_str()]).map(PathBuf::from).collect::<Vec<_>>();
+        let words = words
+            .iter()
+            .chain([&program.as_str()])
+            .map(PathBuf::from)
+            .collect::<Vec<_>>();
         Run::new(words).env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]))
     };
     assert_eq!(got(run(&["env", "A=1"])), all_new());
     assert_eq!(got(run(&["env", "-u", "LD_AUDIT"])), all_new());
     assert_eq!(got(run(&["env", "LD_PRELOAD=libm.so.6"])), all_new());
-    for words in
-        [&["env", "-u", "LD_AUDIT", "LD_PRELOAD=libm.so.6"][..], &["env", "CUDARUN_PINS=", "LD_PRELOAD="]]
-    {
+    for words in [
+        &["env", "-u", "LD_AUDIT", "LD_PRELOAD=libm.so.6"][..],
+        &["env", "CUDARUN_PINS=", "LD_PRELOAD="],
+    ] {
         let says = [
             "audit is not enough: a wrapper that starts the program sets or unsets ",
             "preload is not enough",
@@ -426,7 +642,10 @@ fn a_wrapper_that_undoes_a_mode_is_no_way_to_pin() {
     }
     let pin = format!("--pin=cudnn={}", WORLD.path("new").display());
     let says = ["--pin has no effect here: `env` sets LD_LIBRARY_PATH"];
-    run(&[&pin, "env", "LD_LIBRARY_PATH=/nowhere"]).status(125).stderr_contains(&says).check();
+    run(&[&pin, "env", "LD_LIBRARY_PATH=/nowhere"])
+        .status(125)
+        .stderr_contains(&says)
+        .check();
 }
 
 /// Relative search paths start where the program does.
@@ -436,40 +655,78 @@ fn a_program_is_seen_from_the_directory_that_a_wrapper_starts_it_in() {
     let own = own.path().canonicalize().unwrap();
     for (directory, installation) in [("one", "old"), ("two", "new")] {
         std::fs::create_dir(own.join(directory)).unwrap();
-        std::os::unix::fs::symlink(WORLD.path(installation), own.join(directory).join("libs")).unwrap();
+        std::os::unix::fs::symlink(WORLD.path(installation), own.join(directory).join("libs"))
+            .unwrap();
     }
     let run = |words: &[&str]| {
         let words = words.iter().map(PathBuf::from).chain([WORLD.path("plain")]);
-        Run::new(words).in_directory(own.join("one")).env("LD_LIBRARY_PATH", "libs")
+        Run::new(words)
+            .in_directory(own.join("one"))
+            .env("LD_LIBRARY_PATH", "libs")
     };
-    assert_eq!(got(run(&[])).directories, [WORLD.path("old")], "the control");
-    assert_eq!(got(run(&["env", "-C", "../two"])).directories, [WORLD.path("new")]);
-    let predicted = run(&["trace", "--predict", "--as-is", "--json", "env", "-C", "../two"]).json();
+    assert_eq!(
+        got(run(&[])).directories,
+        [WORLD.path("old")],
+        "the control"
+    );
+    assert_eq!(
+        got(run(&["env", "-C", "../two"])).directories,
+        [WORLD.path("new")]
+    );
+    let predicted = run(&[
+        "trace",
+        "--predict",
+        "--as-is",
+        "--json",
+        "env",
+        "-C",
+        "../two",
+    ])
+    .json();
     let files = predicted["files"].as_array().unwrap();
-    let top = files.iter().find(|file| file["name"] == "libcudnn.so.9").unwrap();
-    assert!(top["path"].as_str().unwrap().starts_with(own.join("two").to_str().unwrap()), "{top}");
+    let top = files
+        .iter()
+        .find(|file| file["name"] == "libcudnn.so.9")
+        .unwrap();
+    assert!(
+        top["path"]
+            .as_str()
+            .unwrap()
+            .starts_with(own.join("two").to_str().unwrap()),
+        "{top}"
+    );
 }
 
 /// A path that starts from the current directory is looked up there, and no start is kept for another one.
 #[test]
 fn a_relative_path_that_is_opened_is_seen() {
     let workshop = crate::support::Workshop::new();
-    let source = PROGRAM.replace("int cudnnGetVersion(void);", "#include <dlfcn.h>").replace(
-        r#"printf("%d\n", cudnnGetVersion());"#,
-        r#"void *all = dlopen("old/libcudnn.so.9", RTLD_NOW);
+    let source = PROGRAM
+        .replace("int cudnnGetVersion(void);", "#include <dlfcn.h>")
+        .replace(
+            r#"printf("%d\n", cudnnGetVersion());"#,
+            r#"void *all = dlopen("old/libcudnn.so.9", RTLD_NOW);
                if (!all) all = dlopen("libcudnn.so.9", RTLD_NOW);
                printf("%d\n", ((int (*)(void))dlsym(all, "cudnnGetVersion"))());"#,
-    );
+        );
     let program = workshop.compile("relative", &source, &[]);
     let home = tempfile::tempdir().unwrap();
     let run = |directory: PathBuf| {
-        let run = Run::new([&program]).in_directory(directory).env("HOME", home.path());
+        let run = Run::new([&program])
+            .in_directory(directory)
+            .env("HOME", home.path());
         got(run.env("LD_LIBRARY_PATH", WORLD.library_path(&["new"])))
     };
-    let control =
-        Command::new(&program).current_dir(WORLD.path("")).env("LD_LIBRARY_PATH", WORLD.path("new")).output();
+    let control = Command::new(&program)
+        .current_dir(WORLD.path(""))
+        .env("LD_LIBRARY_PATH", WORLD.path("new"))
+        .output();
     let control = Got::read(&String::from_utf8_lossy(&control.unwrap().stdout));
-    assert_eq!(control.directories.len(), 2, "the control must mix: {control:?}");
+    assert_eq!(
+        control.directories.len(),
+        2,
+        "the control must mix: {control:?}"
+    );
     assert_eq!(run(WORLD.path("new")), all_new());
     assert_eq!(run(WORLD.path("")), all_new());
 }
@@ -479,16 +736,25 @@ fn a_relative_path_that_is_opened_is_seen() {
 fn inherited_pins_count_for_what_is_there() {
     let home = tempfile::tempdir().unwrap();
     let pin = format!("--pin=cudnn={}", WORLD.path("new").display());
-    let outer = on(&["export", "--json", &pin], "with-rpath").env("HOME", home.path()).json();
-    let mut run = on(&["trace", "--predict", "--as-is", "--json"], "with-rpath").env("HOME", home.path());
+    let outer = on(&["export", "--json", &pin], "with-rpath")
+        .env("HOME", home.path())
+        .json();
+    let mut run =
+        on(&["trace", "--predict", "--as-is", "--json"], "with-rpath").env("HOME", home.path());
     // Pins alone, so that no path helps.
     for name in ["LD_AUDIT", "CUDARUN_PINS", "GLIBC_TUNABLES"] {
         run = run.env(name, outer["environment"][name].as_str().unwrap());
     }
     let predicted = run.env("LD_LIBRARY_PATH", "").json();
     let files = predicted["files"].as_array().unwrap();
-    let of_cudnn: Vec<&Value> = files.iter().filter(|file| file["family"] == "cudnn").collect();
-    assert!(of_cudnn.len() > 7 && of_cudnn.iter().all(|file| file["rule"] == "pinned"), "{of_cudnn:#?}");
+    let of_cudnn: Vec<&Value> = files
+        .iter()
+        .filter(|file| file["family"] == "cudnn")
+        .collect();
+    assert!(
+        of_cudnn.len() > 7 && of_cudnn.iter().all(|file| file["rule"] == "pinned"),
+        "{of_cudnn:#?}"
+    );
 }
 
 /// Verbs that only compute a set warn of the same obstacles as a start.
@@ -496,7 +762,15 @@ fn inherited_pins_count_for_what_is_there() {
 fn every_verb_prints_the_necessary_warnings() {
     let says = "cudarun: `env` sets LD_LIBRARY_PATH";
     for verb in ["export", "verify"] {
-        on(&[verb, "env", "LD_LIBRARY_PATH=/nowhere"], "plain").any_stdout().stderr_contains(&[says]).check();
-        on(&[verb, "--json", "env", "LD_LIBRARY_PATH=/nowhere"], "plain").any_stdout().check();
+        on(&[verb, "env", "LD_LIBRARY_PATH=/nowhere"], "plain")
+            .any_stdout()
+            .stderr_contains(&[says])
+            .check();
+        on(
+            &[verb, "--json", "env", "LD_LIBRARY_PATH=/nowhere"],
+            "plain",
+        )
+        .any_stdout()
+        .check();
     }
 }

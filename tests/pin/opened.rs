@@ -33,7 +33,11 @@ fn plugin(workshop: &Workshop, name: &str, installation: &str) -> PathBuf {
     let library = WORLD.path(installation).join(OLD);
     let rpath = format!("-Wl,-rpath,{}", WORLD.path(installation).display());
     let source = "int cudnnGetVersion(void); int go(void) { return cudnnGetVersion(); }";
-    let flags = [&RPATH[..], &["-Wl,--no-as-needed", &rpath, library.to_str().unwrap()]].concat();
+    let flags = [
+        &RPATH[..],
+        &["-Wl,--no-as-needed", &rpath, library.to_str().unwrap()],
+    ]
+    .concat();
     workshop.library(name, name, source, &flags)
 }
 
@@ -59,14 +63,22 @@ impl Start<'_> {
             None => bare(self.program, &[], &env),
             Some(directory) => {
                 let mut command = std::process::Command::new(self.program);
-                command.current_dir(directory).env_clear().envs(&env).output().unwrap()
+                command
+                    .current_dir(directory)
+                    .env_clear()
+                    .envs(&env)
+                    .output()
+                    .unwrap()
             }
         };
         Got::read(&String::from_utf8_lossy(&output.stdout))
     }
 
     fn with(&self, options: &[&str]) -> Run {
-        let words = options.iter().map(PathBuf::from).chain([self.program.clone()]);
+        let words = options
+            .iter()
+            .map(PathBuf::from)
+            .chain([self.program.clone()]);
         let run = Run::new(words).env("LD_LIBRARY_PATH", &self.library_path);
         match &self.directory {
             None => run,
@@ -78,15 +90,25 @@ impl Start<'_> {
     #[track_caller]
     fn is_cured(&self) -> Got {
         let control = self.control();
-        assert!(control.directories.len() > 1, "the control must mix: {control:?}");
+        assert!(
+            control.directories.len() > 1,
+            "the control must mix: {control:?}"
+        );
         let got = Got::read(&self.with(&[]).any_stdout().check());
-        assert!(got.directories.len() == 1 && got.files >= 8, "{got:?}\ncontrol: {control:?}");
+        assert!(
+            got.directories.len() == 1 && got.files >= 8,
+            "{got:?}\ncontrol: {control:?}"
+        );
         got
     }
 }
 
 fn on_path<'a>(program: &'a PathBuf, directories: &[&str]) -> Start<'a> {
-    Start { program, library_path: WORLD.library_path(directories), directory: None }
+    Start {
+        program,
+        library_path: WORLD.library_path(directories),
+        directory: None,
+    }
 }
 
 #[test]
@@ -103,7 +125,10 @@ fn a_library_that_a_constant_names_is_followed() {
         ("bare", "plug.so".to_owned(), &[RPATH[0], rpath.as_str()]),
     ] {
         let program = opening(&workshop, name, &[&way, OLD], flags);
-        let start = Start { directory: Some(home.clone()), ..on_path(&program, &["new"]) };
+        let start = Start {
+            directory: Some(home.clone()),
+            ..on_path(&program, &["new"])
+        };
         start.is_cured();
         // A program that opens nothing else.
         let alone = workshop.compile(
@@ -114,7 +139,11 @@ fn a_library_that_a_constant_names_is_followed() {
             ),
             flags,
         );
-        Start { directory: Some(home.clone()), ..on_path(&alone, &["new"]) }.is_cured();
+        Start {
+            directory: Some(home.clone()),
+            ..on_path(&alone, &["new"])
+        }
+        .is_cured();
     }
 }
 
@@ -134,12 +163,28 @@ fn constants_of_an_opened_library_count_with_its_search_path() {
 fn names_that_lead_nowhere_change_nothing() {
     let workshop = Workshop::new();
     let missing = workshop.path("missing.so");
-    let names = [missing.to_str().unwrap(), "libnone.so.3", "$ORIGIN/none.so", "libm.so.6"];
+    let names = [
+        missing.to_str().unwrap(),
+        "libnone.so.3",
+        "$ORIGIN/none.so",
+        "libm.so.6",
+    ];
     let program = opening(&workshop, "nowhere", &names, &[]);
-    let start = Start { program: &program, library_path: String::new(), directory: None };
-    assert_eq!(Got::read(&start.with(&[]).any_stdout().check()), start.control());
+    let start = Start {
+        program: &program,
+        library_path: String::new(),
+        directory: None,
+    };
+    assert_eq!(
+        Got::read(&start.with(&[]).any_stdout().check()),
+        start.control()
+    );
     let explained = start.with(&["explain", "--json"]).json();
-    assert_eq!(explained["families"].as_array().unwrap().len(), 0, "{explained:#}");
+    assert_eq!(
+        explained["families"].as_array().unwrap().len(),
+        0,
+        "{explained:#}"
+    );
     // This cuBLAS is not installed on any machine.
     let needy = workshop.library("needy.so", "needy.so", "int needy;", &[]);
     let stub = workshop.library("stub/libcublas.so.99", "libcublas.so.99", "int stub;", &[]);
@@ -147,21 +192,33 @@ fn names_that_lead_nowhere_change_nothing() {
         "needy.so",
         "needy.so",
         "int needy;",
-        &["-Wl,--no-as-needed", stub.to_str().unwrap(), "-Wl,--allow-shlib-undefined"],
+        &[
+            "-Wl,--no-as-needed",
+            stub.to_str().unwrap(),
+            "-Wl,--allow-shlib-undefined",
+        ],
     );
     std::fs::remove_file(stub).unwrap();
     let program = opening(&workshop, "needs", &[needy.to_str().unwrap()], &[]);
-    let start = Start { program: &program, library_path: String::new(), directory: None };
-    assert_eq!(Got::read(&start.with(&[]).any_stdout().check()), start.control());
+    let start = Start {
+        program: &program,
+        library_path: String::new(),
+        directory: None,
+    };
+    assert_eq!(
+        Got::read(&start.with(&[]).any_stdout().check()),
+        start.control()
+    );
 }
 
 #[test]
 fn a_path_is_looked_into_beside_a_name() {
     let workshop = Workshop::new();
     let path = WORLD.path("old").join(OLD);
-    for (name, names) in
-        [("name-first", [OLD, path.to_str().unwrap()]), ("path-first", [path.to_str().unwrap(), OLD])]
-    {
+    for (name, names) in [
+        ("name-first", [OLD, path.to_str().unwrap()]),
+        ("path-first", [path.to_str().unwrap(), OLD]),
+    ] {
         let program = opening(&workshop, name, &names, &[]);
         on_path(&program, &["new"]).is_cured();
         // No complete installation is in LD_LIBRARY_PATH.
@@ -179,8 +236,10 @@ fn a_path_is_looked_into_beside_a_name() {
 fn a_family_is_found_below_the_origin_of_its_opener() {
     let workshop = Workshop::new();
     std::os::unix::fs::symlink(WORLD.path("old"), workshop.path("deep")).unwrap();
-    for (name, way) in [("origin", "$ORIGIN/deep/libcudnn.so.9"), ("braces", "${ORIGIN}/deep/libcudnn.so.9")]
-    {
+    for (name, way) in [
+        ("origin", "$ORIGIN/deep/libcudnn.so.9"),
+        ("braces", "${ORIGIN}/deep/libcudnn.so.9"),
+    ] {
         let program = opening(&workshop, name, &[way], &[]);
         on_path(&program, &["new"]).is_cured();
     }
@@ -190,11 +249,16 @@ fn a_family_is_found_below_the_origin_of_its_opener() {
 #[test]
 fn every_name_may_be_the_first_that_is_opened() {
     let workshop = Workshop::new();
-    let rpath = format!("-Wl,-rpath,{}:{}", WORLD.path("old").display(), WORLD.path("new").display());
+    let rpath = format!(
+        "-Wl,-rpath,{}:{}",
+        WORLD.path("old").display(),
+        WORLD.path("new").display()
+    );
     // Only `new` has `libcudnn.so`. If that name is opened first, the loader returns the same library for both names.
-    for (name, names, is_mixed) in
-        [("long-first", [OLD, "libcudnn.so"], true), ("short-first", ["libcudnn.so", OLD], false)]
-    {
+    for (name, names, is_mixed) in [
+        ("long-first", [OLD, "libcudnn.so"], true),
+        ("short-first", ["libcudnn.so", OLD], false),
+    ] {
         let program = opening(&workshop, name, &names, &[RPATH[0], &rpath]);
         let start = on_path(&program, &[]);
         if is_mixed {
@@ -221,20 +285,43 @@ fn a_start_that_depends_on_the_directory_is_not_kept_for_another() {
     let constant = "/proc/self/cwd/a/libcudnn.so.9";
     let new = WORLD.library_path(&["new"]);
     for (name, names, flags, path) in [
-        ("relative-rpath", &[OLD][..], &[RPATH[0], "-Wl,-rpath,a"][..], new.clone()),
-        ("empty-rpath", &[OLD], &[RPATH[0], "-Wl,-rpath,:/nowhere"], new.clone()),
+        (
+            "relative-rpath",
+            &[OLD][..],
+            &[RPATH[0], "-Wl,-rpath,a"][..],
+            new.clone(),
+        ),
+        (
+            "empty-rpath",
+            &[OLD],
+            &[RPATH[0], "-Wl,-rpath,:/nowhere"],
+            new.clone(),
+        ),
         ("constant", &[constant, OLD], &[], new.clone()),
         ("proc-path", &[OLD], &[], format!("/proc/self/cwd/a:{new}")),
     ] {
         let program = opening(&workshop, name, names, flags);
-        let start = Start { program: &program, library_path: path, directory: Some(here.clone()) };
+        let start = Start {
+            program: &program,
+            library_path: path,
+            directory: Some(here.clone()),
+        };
         let control = start.control();
         assert!(!control.directories.is_empty(), "{name}: {control:?}");
         let home = tempfile::tempdir().unwrap();
         for directory in [Path::new("/"), &here] {
-            let run = Run::new([&program]).in_directory(directory).env("HOME", home.path());
-            let got = Got::read(&run.env("LD_LIBRARY_PATH", &start.library_path).any_stdout().check());
-            assert!(got.directories.len() == 1 && got.files >= 8, "{name} in {directory:?}: {got:?}");
+            let run = Run::new([&program])
+                .in_directory(directory)
+                .env("HOME", home.path());
+            let got = Got::read(
+                &run.env("LD_LIBRARY_PATH", &start.library_path)
+                    .any_stdout()
+                    .check(),
+            );
+            assert!(
+                got.directories.len() == 1 && got.files >= 8,
+                "{name} in {directory:?}: {got:?}"
+            );
         }
     }
 }
@@ -244,8 +331,12 @@ fn a_start_that_depends_on_the_directory_is_not_kept_for_another() {
 fn namespaces_are_answered_by_name_and_announced_by_path() {
     let workshop = Workshop::new();
     let in_namespace = |name: &str, opened: &str, flags: &[&str]| {
-        let source =
-            PROGRAM.replace("int cudnnGetVersion(void);", "#define _GNU_SOURCE\n#include <dlfcn.h>").replace(
+        let source = PROGRAM
+            .replace(
+                "int cudnnGetVersion(void);",
+                "#define _GNU_SOURCE\n#include <dlfcn.h>",
+            )
+            .replace(
                 r#"printf("%d\n", cudnnGetVersion());"#,
                 &format!(
                     r#"void *all = dlmopen(LM_ID_NEWLM, "{opened}", RTLD_NOW);
@@ -260,7 +351,9 @@ fn namespaces_are_answered_by_name_and_announced_by_path() {
     let start = on_path(&by_name, &["new"]);
     assert_eq!(start.is_cured().directories, [WORLD.path("new")]);
     let refused = start.with(&["--pin-mode=preload"]).status(125);
-    refused.stderr_contains(&["preload is not enough: the program may call dlmopen"]).check();
+    refused
+        .stderr_contains(&["preload is not enough: the program may call dlmopen"])
+        .check();
     let path = WORLD.path("old").join(OLD);
     let by_path = in_namespace("by-path", path.to_str().unwrap(), &[]);
     let start = on_path(&by_path, &["new"]);
@@ -282,7 +375,10 @@ fn a_library_under_another_file_name_opens_parts_of_one_installation() {
     let workshop = Workshop::new();
     let own = workshop.path("libmycudnn.so");
     std::fs::copy(WORLD.path("old").join(OLD), &own).unwrap();
-    for (name, way) in [("by-path", own.to_str().unwrap()), ("by-name", "libmycudnn.so")] {
+    for (name, way) in [
+        ("by-path", own.to_str().unwrap()),
+        ("by-name", "libmycudnn.so"),
+    ] {
         let program = opening(&workshop, name, &[way], &[RPATH[0], "-Wl,-rpath,$ORIGIN"]);
         let start = on_path(&program, &["torn", "new"]);
         assert_eq!(start.is_cured().directories, [WORLD.path("new")]);
@@ -292,8 +388,12 @@ fn a_library_under_another_file_name_opens_parts_of_one_installation() {
 #[test]
 fn a_program_that_changes_its_directory_keeps_its_set() {
     let workshop = Workshop::new();
-    let source =
-        PROGRAM.replace("int cudnnGetVersion(void);", "#include <dlfcn.h>\n#include <unistd.h>").replace(
+    let source = PROGRAM
+        .replace(
+            "int cudnnGetVersion(void);",
+            "#include <dlfcn.h>\n#include <unistd.h>",
+        )
+        .replace(
             r#"printf("%d\n", cudnnGetVersion());"#,
             &format!(
                 r#"if (chdir("{}")) return 1;
@@ -305,7 +405,12 @@ fn a_program_that_changes_its_directory_keeps_its_set() {
     let program = workshop.compile("changes", &source, &[]);
     for element in [".", "", "/proc/self/cwd"] {
         let library_path = format!("{element}:{}", WORLD.path("new").display());
-        Start { program: &program, library_path, directory: None }.is_cured();
+        Start {
+            program: &program,
+            library_path,
+            directory: None,
+        }
+        .is_cured();
     }
 }
 
@@ -326,10 +431,15 @@ fn a_program_that_changes_the_path_itself_is_pinned_by_the_module() {
     let rpath = format!("-Wl,-rpath,{}", WORLD.path("old").display());
     let flags = [RPATH[0], RPATH[1], &rpath, library.to_str().unwrap()];
     let program = workshop.compile("again", &source, &flags);
-    let start = Start { program: &program, library_path: String::new(), directory: None };
+    let start = Start {
+        program: &program,
+        library_path: String::new(),
+        directory: None,
+    };
     assert_eq!(start.is_cured().directories, [WORLD.path("old")]);
     let said = start.with(&["--pin-mode=view"]).any_stdout();
-    said.stderr_contains(&["`again` may change LD_LIBRARY_PATH itself"]).check();
+    said.stderr_contains(&["`again` may change LD_LIBRARY_PATH itself"])
+        .check();
 }
 
 /// A shim from another installation works with the picked sublibraries, but not beside the picked shim.
@@ -342,9 +452,17 @@ fn a_mode_that_maps_two_shims_is_not_enough() {
     std::fs::copy(WORLD.path("torn").join(OLD), torn.join("libcudnn.so")).unwrap();
     let rpath = format!("-Wl,-rpath,{}", torn.display());
     let top = WORLD.path("new").join(OLD);
-    let program =
-        opening(&workshop, "two-shims", &[top.to_str().unwrap(), "libcudnn.so"], &[RPATH[0], &rpath]);
+    let program = opening(
+        &workshop,
+        "two-shims",
+        &[top.to_str().unwrap(), "libcudnn.so"],
+        &[RPATH[0], &rpath],
+    );
     let start = on_path(&program, &["new"]);
     assert_eq!(start.is_cured().directories, [WORLD.path("new")]);
-    start.with(&["--pin-mode=preload"]).status(125).stderr_contains(&["preload is not enough"]).check();
+    start
+        .with(&["--pin-mode=preload"])
+        .status(125)
+        .stderr_contains(&["preload is not enough"])
+        .check();
 }

@@ -98,14 +98,23 @@ pub static WORLD: LazyLock<World> = LazyLock::new(|| {
             "new" => format!("{installation}/{stem}.so.9.{minor}.{patch}"),
             _ => format!("{installation}/{stem}.so.9"),
         };
-        workshop.library(&at("libcudnn"), "libcudnn.so.9", &[OPENER, TOP].concat(), &[&m, &p, runpath]);
+        workshop.library(
+            &at("libcudnn"),
+            "libcudnn.so.9",
+            &[OPENER, TOP].concat(),
+            &[&m, &p, runpath],
+        );
         workshop.library(
             &at("libcudnn_graph"),
             "libcudnn_graph.so.9",
             &[OPENER, GRAPH].concat(),
             &[&m, &p, &stamp, runpath],
         );
-        let more = if installation == "new" { vec!["libcudnn_ext"] } else { Vec::new() };
+        let more = if installation == "new" {
+            vec!["libcudnn_ext"]
+        } else {
+            Vec::new()
+        };
         for stem in SUBLIBRARIES.iter().chain(&more) {
             if !(installation == "torn" && *stem == "libcudnn_cnn") {
                 workshop.library(&at(stem), &format!("{stem}.so.9"), "int nothing;", &[]);
@@ -116,13 +125,20 @@ pub static WORLD: LazyLock<World> = LazyLock::new(|| {
                 let path = entry.unwrap().path();
                 let name = path.file_name().unwrap().to_str().unwrap().to_owned();
                 let stem = name.split(".so").next().unwrap();
-                std::os::unix::fs::symlink(&name, path.with_file_name(format!("{stem}.so.9"))).unwrap();
-                std::os::unix::fs::symlink(&name, path.with_file_name(format!("{stem}.so"))).unwrap();
+                std::os::unix::fs::symlink(&name, path.with_file_name(format!("{stem}.so.9")))
+                    .unwrap();
+                std::os::unix::fs::symlink(&name, path.with_file_name(format!("{stem}.so")))
+                    .unwrap();
             }
         }
     }
     // Stubs to link against, as toolkits bring them.
-    workshop.library("stubs/libcudnn.so", "libcudnn.so.9", "int cudnnGetVersion(void) { return -34; }", &[]);
+    workshop.library(
+        "stubs/libcudnn.so",
+        "libcudnn.so.9",
+        "int cudnnGetVersion(void) { return -34; }",
+        &[],
+    );
     let link = |name: &str, flags: &[&str]| {
         let library = workshop.path("old/libcudnn.so.9");
         let mut all = vec![library.to_str().unwrap(), "-Wl,--allow-shlib-undefined"];
@@ -130,9 +146,18 @@ pub static WORLD: LazyLock<World> = LazyLock::new(|| {
         workshop.compile(name, PROGRAM, &all);
     };
     link("plain", &[]);
-    link("with-runpath", &["-Wl,--enable-new-dtags,-rpath,$ORIGIN/old"]);
-    link("with-rpath", &["-Wl,--disable-new-dtags,-rpath,$ORIGIN/old"]);
-    link("with-torn-rpath", &["-Wl,--disable-new-dtags,-rpath,$ORIGIN/torn"]);
+    link(
+        "with-runpath",
+        &["-Wl,--enable-new-dtags,-rpath,$ORIGIN/old"],
+    );
+    link(
+        "with-rpath",
+        &["-Wl,--disable-new-dtags,-rpath,$ORIGIN/old"],
+    );
+    link(
+        "with-torn-rpath",
+        &["-Wl,--disable-new-dtags,-rpath,$ORIGIN/torn"],
+    );
     World { workshop }
 });
 
@@ -142,15 +167,26 @@ impl World {
     }
 
     pub fn library_path(&self, directories: &[&str]) -> String {
-        let element =
-            |name: &&str| if name.is_empty() { String::new() } else { self.path(name).display().to_string() };
-        directories.iter().map(element).collect::<Vec<_>>().join(":")
+        let element = |name: &&str| {
+            if name.is_empty() {
+                String::new()
+            } else {
+                self.path(name).display().to_string()
+            }
+        };
+        directories
+            .iter()
+            .map(element)
+            .collect::<Vec<_>>()
+            .join(":")
     }
 
     /// The output of the program in this environment, without cudarun.
     pub fn control(&self, program: &str, library_path: &str) -> Got {
         let env = BTreeMap::from([("LD_LIBRARY_PATH", library_path.to_owned())]);
-        Got::read(&String::from_utf8_lossy(&bare(&self.path(program), &[], &env).stdout))
+        Got::read(&String::from_utf8_lossy(
+            &bare(&self.path(program), &[], &env).stdout,
+        ))
     }
 
     pub fn cured(&self, program: &str, library_path: &str) -> Got {
@@ -172,11 +208,17 @@ impl Got {
         let mut lines = output.lines();
         let version = lines.next().and_then(|line| line.parse().ok()).unwrap_or(0);
         let files: Vec<&Path> = lines.map(Path::new).collect();
-        let mut directories: Vec<PathBuf> =
-            files.iter().map(|file| file.parent().unwrap().to_owned()).collect();
+        let mut directories: Vec<PathBuf> = files
+            .iter()
+            .map(|file| file.parent().unwrap().to_owned())
+            .collect();
         directories.sort();
         directories.dedup();
-        Got { version, directories, files: files.len() }
+        Got {
+            version,
+            directories,
+            files: files.len(),
+        }
     }
 }
 
@@ -191,7 +233,14 @@ fn a_second_installation_on_the_path_does_not_mix_with_the_rpath() {
         "the control must mix: {control:?}"
     );
     let cured = world.cured("with-rpath", &polluted);
-    assert_eq!(cured, Got { version: 90100, directories: vec![world.path("old")], files: 8 });
+    assert_eq!(
+        cured,
+        Got {
+            version: 90100,
+            directories: vec![world.path("old")],
+            files: 8
+        }
+    );
 }
 
 #[test]
@@ -205,7 +254,14 @@ fn an_incomplete_installation_first_on_the_path_is_skipped() {
         "the control must mix: {control:?}"
     );
     let cured = world.cured("plain", &polluted);
-    assert_eq!(cured, Got { version: 91002, directories: vec![world.path("new")], files: 9 });
+    assert_eq!(
+        cured,
+        Got {
+            version: 91002,
+            directories: vec![world.path("new")],
+            files: 9
+        }
+    );
 }
 
 #[test]
@@ -218,17 +274,32 @@ fn a_missing_sublibrary_does_not_come_from_another_installation() {
         control.directories.contains(&world.path("new")),
         "the control must take libcudnn_ext: {control:?}"
     );
-    let run =
-        Run::new(["explain", "--json"].map(PathBuf::from).into_iter().chain([world.path("with-rpath")]));
+    let run = Run::new(
+        ["explain", "--json"]
+            .map(PathBuf::from)
+            .into_iter()
+            .chain([world.path("with-rpath")]),
+    );
     let explained = run.env("LD_LIBRARY_PATH", &polluted).json();
-    let tombstones: Vec<&str> =
-        explained["tombstones"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    let tombstones: Vec<&str> = explained["tombstones"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|name| name.as_str().unwrap())
+        .collect();
     assert!(
         tombstones.contains(&"libcudnn_ext.so.9") && tombstones.contains(&"libcudnn_ext.so.9.1.0"),
         "{tombstones:?}"
     );
     let cured = world.cured("with-rpath", &polluted);
-    assert_eq!(cured, Got { version: 90100, directories: vec![world.path("old")], files: 8 });
+    assert_eq!(
+        cured,
+        Got {
+            version: 90100,
+            directories: vec![world.path("old")],
+            files: 8
+        }
+    );
 }
 
 #[test]
@@ -257,36 +328,65 @@ fn a_search_path_of_its_own_that_leads_astray_is_refused() {
 #[test]
 fn a_longer_name_that_is_tried_first_brings_no_other_installation() {
     let world = &*WORLD;
-    let source = PROGRAM.replace("int cudnnGetVersion(void);", "#include <dlfcn.h>").replace(
-        r#"printf("%d\n", cudnnGetVersion());"#,
-        r#"void *all = dlopen("libcudnn.so.9.10.2", RTLD_NOW);
+    let source = PROGRAM
+        .replace("int cudnnGetVersion(void);", "#include <dlfcn.h>")
+        .replace(
+            r#"printf("%d\n", cudnnGetVersion());"#,
+            r#"void *all = dlopen("libcudnn.so.9.10.2", RTLD_NOW);
                if (!all) all = dlopen("libcudnn.so.9", RTLD_NOW);
                printf("%d\n", ((int (*)(void))dlsym(all, "cudnnGetVersion"))());"#,
+        );
+    world.workshop.compile(
+        "tries",
+        &source,
+        &["-Wl,--disable-new-dtags,-rpath,$ORIGIN/old"],
     );
-    world.workshop.compile("tries", &source, &["-Wl,--disable-new-dtags,-rpath,$ORIGIN/old"]);
     let polluted = world.library_path(&["new"]);
     let control = world.control("tries", &polluted);
-    assert_eq!(control.version, 91002, "the control must take the longer name: {control:?}");
+    assert_eq!(
+        control.version, 91002,
+        "the control must take the longer name: {control:?}"
+    );
     let cured = world.cured("tries", &polluted);
-    assert_eq!(cured, Got { version: 90100, directories: vec![world.path("old")], files: 8 });
+    assert_eq!(
+        cured,
+        Got {
+            version: 90100,
+            directories: vec![world.path("old")],
+            files: 8
+        }
+    );
 }
 
 #[test]
 fn a_foreign_library_in_ld_preload_is_left_out_and_others_stay() {
     let world = &*WORLD;
     let foreign = world.path("new/libcudnn.so.9.10.2");
-    let other = world.workshop.library("other.so", "other.so", "int other;", &[]);
+    let other = world
+        .workshop
+        .library("other.so", "other.so", "int other;", &[]);
     let preload = format!("{} {}", foreign.display(), other.display());
     let env = BTreeMap::from([("LD_PRELOAD", preload.clone())]);
-    let control = Got::read(&String::from_utf8_lossy(&bare(&world.path("with-rpath"), &[], &env).stdout));
-    assert!(control.directories.contains(&world.path("new")), "the control must take it: {control:?}");
-    let output = Run::new([world.path("with-rpath")]).env("LD_PRELOAD", &preload).any_stdout().check();
+    let control = Got::read(&String::from_utf8_lossy(
+        &bare(&world.path("with-rpath"), &[], &env).stdout,
+    ));
+    assert!(
+        control.directories.contains(&world.path("new")),
+        "the control must take it: {control:?}"
+    );
+    let output = Run::new([world.path("with-rpath")])
+        .env("LD_PRELOAD", &preload)
+        .any_stdout()
+        .check();
     assert_eq!(Got::read(&output).directories, [world.path("old")]);
     let exported = Run::new(["export".into(), world.path("with-rpath").into_os_string()])
         .env("LD_PRELOAD", &preload)
         .any_stdout()
         .check();
-    assert!(exported.contains(&format!("export LD_PRELOAD='{}'", other.display())), "{exported}");
+    assert!(
+        exported.contains(&format!("export LD_PRELOAD='{}'", other.display())),
+        "{exported}"
+    );
 }
 
 #[test]
@@ -294,12 +394,23 @@ fn empty_elements_and_stubs_go_and_the_rest_stays() {
     let world = &*WORLD;
     let elements = world.library_path(&["", "stubs", "new", ""]);
     let control = world.control("plain", &world.library_path(&["stubs"]));
-    assert_eq!(control.version, 0, "a stub has no libcudnn.so.9: {control:?}");
+    assert_eq!(
+        control.version, 0,
+        "a stub has no libcudnn.so.9: {control:?}"
+    );
     let path = |options: &[&str]| {
-        let words =
-            ["export", "--json"].iter().chain(options).map(PathBuf::from).chain([world.path("plain")]);
-        let exported = Run::new(words).env("LD_LIBRARY_PATH", format!("{elements}:/usr/lib")).json();
-        exported["environment"]["LD_LIBRARY_PATH"].as_str().unwrap().to_owned()
+        let words = ["export", "--json"]
+            .iter()
+            .chain(options)
+            .map(PathBuf::from)
+            .chain([world.path("plain")]);
+        let exported = Run::new(words)
+            .env("LD_LIBRARY_PATH", format!("{elements}:/usr/lib"))
+            .json();
+        exported["environment"]["LD_LIBRARY_PATH"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     };
     let rest = format!("{}:/usr/lib", world.path("new").display());
     assert_eq!(path(&[]), rest);
@@ -307,7 +418,10 @@ fn empty_elements_and_stubs_go_and_the_rest_stays() {
     Run::new([PathBuf::from("-v"), world.path("plain")])
         .env("LD_LIBRARY_PATH", &elements)
         .any_stdout()
-        .stderr_contains(&["without (empty): an empty element means the current directory", "contains stubs"])
+        .stderr_contains(&[
+            "without (empty): an empty element means the current directory",
+            "contains stubs",
+        ])
         .check();
 }
 
@@ -316,7 +430,10 @@ fn exported_environments_do_what_the_run_form_does() {
     let world = &*WORLD;
     let home = tempfile::tempdir().unwrap();
     let polluted = world.library_path(&["new"]);
-    let script = format!("eval \"$({CUDARUN} export {0})\" && {0}", world.path("with-rpath").display());
+    let script = format!(
+        "eval \"$({CUDARUN} export {0})\" && {0}",
+        world.path("with-rpath").display()
+    );
     let output = std::process::Command::new("sh")
         .args(["-c", &script])
         .env_remove("XDG_CACHE_HOME")
@@ -324,7 +441,10 @@ fn exported_environments_do_what_the_run_form_does() {
         .env("LD_LIBRARY_PATH", &polluted)
         .output()
         .unwrap();
-    assert_eq!(Got::read(&String::from_utf8_lossy(&output.stdout)), world.cured("with-rpath", &polluted));
+    assert_eq!(
+        Got::read(&String::from_utf8_lossy(&output.stdout)),
+        world.cured("with-rpath", &polluted)
+    );
 }
 
 #[test]
@@ -342,7 +462,11 @@ fn cudarun_below_cudarun_changes_nothing_more() {
             .unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
-    assert_eq!(show(&[CUDARUN, CUDARUN]), show(&[]), "a shell needs nothing");
+    assert_eq!(
+        show(&[CUDARUN, CUDARUN]),
+        show(&[]),
+        "a shell needs nothing"
+    );
     let program = world.path("with-rpath");
     let nested = Run::new([CUDARUN.as_ref(), program.as_os_str()])
         .env("LD_LIBRARY_PATH", world.library_path(&["new"]));
@@ -354,14 +478,24 @@ fn cudarun_below_cudarun_changes_nothing_more() {
     let words = ["export", "--json", "--pin-mode=view"].map(PathBuf::from);
     let outer = Run::new(words.into_iter().chain([program.clone()]));
     let home = outer.home().to_owned();
-    let first = outer.env("LD_LIBRARY_PATH", world.library_path(&["new"])).json();
-    let variable = |name: &str| first["environment"][name].as_str().unwrap().to_owned();
-    let again = Run::new(["explain", "--json"].map(PathBuf::from).into_iter().chain([program]))
-        .env("HOME", &home)
-        .env("LD_LIBRARY_PATH", variable("LD_LIBRARY_PATH"))
-        .env("CUDARUN_VIEW", variable("CUDARUN_VIEW"))
+    let first = outer
+        .env("LD_LIBRARY_PATH", world.library_path(&["new"]))
         .json();
-    assert_eq!(again["families"][0]["picked"]["directory"], world.path("old").to_str().unwrap());
+    let variable = |name: &str| first["environment"][name].as_str().unwrap().to_owned();
+    let again = Run::new(
+        ["explain", "--json"]
+            .map(PathBuf::from)
+            .into_iter()
+            .chain([program]),
+    )
+    .env("HOME", &home)
+    .env("LD_LIBRARY_PATH", variable("LD_LIBRARY_PATH"))
+    .env("CUDARUN_VIEW", variable("CUDARUN_VIEW"))
+    .json();
+    assert_eq!(
+        again["families"][0]["picked"]["directory"],
+        world.path("old").to_str().unwrap()
+    );
     assert!(again["removed"].as_array().unwrap().is_empty(), "{again:#}");
 }
 
@@ -377,13 +511,25 @@ fn a_view_holds_every_name_that_may_be_asked_for() {
     let home = tempfile::tempdir().unwrap();
     let exported = run.env("HOME", home.path()).json();
     let view = PathBuf::from(exported["environment"]["CUDARUN_VIEW"].as_str().unwrap());
-    assert!(view.starts_with(home.path().join(".cache/cudarun/views")), "{}", view.display());
-    for name in
-        ["libcudnn_graph.so", "libcudnn_graph.so.9", "libcudnn_graph.so.9.1", "libcudnn_graph.so.9.1.0"]
-    {
-        assert_eq!(view.join(name).canonicalize().unwrap(), world.path("old/libcudnn_graph.so.9"), "{name}");
+    assert!(
+        view.starts_with(home.path().join(".cache/cudarun/views")),
+        "{}",
+        view.display()
+    );
+    for name in [
+        "libcudnn_graph.so",
+        "libcudnn_graph.so.9",
+        "libcudnn_graph.so.9.1",
+        "libcudnn_graph.so.9.1.0",
+    ] {
+        assert_eq!(
+            view.join(name).canonicalize().unwrap(),
+            world.path("old/libcudnn_graph.so.9"),
+            "{name}"
+        );
     }
-    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&view).unwrap().permissions());
+    let mode =
+        std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&view).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o700);
 }
 
@@ -395,11 +541,23 @@ fn a_damaged_view_is_made_anew() {
     let keep = tempfile::tempdir().unwrap();
     let expected = run().env("HOME", keep.path()).any_stdout().check();
     let views = keep.path().join(".cache/cudarun/views");
-    let view = std::fs::read_dir(&views).unwrap().next().unwrap().unwrap().path();
+    let view = std::fs::read_dir(&views)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
     std::fs::remove_file(view.join("libcudnn_graph.so.9.1.0")).unwrap();
-    assert_eq!(run().env("HOME", keep.path()).any_stdout().check(), expected);
+    assert_eq!(
+        run().env("HOME", keep.path()).any_stdout().check(),
+        expected
+    );
     assert!(view.join("libcudnn_graph.so.9.1.0").exists());
-    assert_eq!(std::fs::read_dir(&views).unwrap().count(), 1, "nothing is left behind");
+    assert_eq!(
+        std::fs::read_dir(&views).unwrap().count(),
+        1,
+        "nothing is left behind"
+    );
 }
 
 #[test]
@@ -432,14 +590,23 @@ fn a_mode_that_is_not_enough_names_the_one_that_is() {
     let pin = format!("--pin=cudnn={}", world.path("new").display());
     let ask = |mode: &str| {
         let words = ["explain", "--json", &pin, &format!("--pin-mode={mode}")].map(PathBuf::from);
-        Run::new(words.into_iter().chain([world.path("with-rpath")])).status(1).json()
+        Run::new(words.into_iter().chain([world.path("with-rpath")]))
+            .status(1)
+            .json()
     };
     let refused = ask("view");
     assert_eq!(refused["decision"], "conflict");
     let hint = refused["hint"].as_str().unwrap();
-    let named = hint.strip_prefix("leave out --pin-mode: ").and_then(|rest| rest.strip_suffix(" is enough"));
+    let named = hint
+        .strip_prefix("leave out --pin-mode: ")
+        .and_then(|rest| rest.strip_suffix(" is enough"));
     let named = named.unwrap_or_else(|| panic!("{hint}"));
-    let words = [PathBuf::from(&pin), "--pin-mode".into(), named.into(), world.path("with-rpath")];
+    let words = [
+        PathBuf::from(&pin),
+        "--pin-mode".into(),
+        named.into(),
+        world.path("with-rpath"),
+    ];
     let got = Got::read(&Run::new(words).any_stdout().check());
     assert_eq!(got.directories, [world.path("new")], "what it says is so");
 }

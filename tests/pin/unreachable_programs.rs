@@ -19,28 +19,40 @@ int main(void) { fputs("libcuda.so.1", fopen("/dev/null", "w")); return 7; }
 #[track_caller]
 fn is_silent(program: &Path, under_v: &str) {
     Run::new([program]).status(7).check();
-    Run::new([Path::new("-v"), program]).status(7).stderr_contains(&[under_v]).check();
+    Run::new([Path::new("-v"), program])
+        .status(7)
+        .stderr_contains(&[under_v])
+        .check();
 }
 
 #[test]
 fn a_static_program_is_spoken_of_where_it_names_a_library() {
     let workshop = Workshop::new();
     for flag in ["-static", "-static-pie"] {
-        is_silent(&workshop.compile("harmless", HARMLESS, &[flag]), "`harmless` is linked statically");
+        is_silent(
+            &workshop.compile("harmless", HARMLESS, &[flag]),
+            "`harmless` is linked statically",
+        );
         let user = workshop.compile("user", USER, &[flag]);
         let sentence = "cudarun: `user` is linked statically: it has no dynamic loader, so libcuda.so.1, which it names, cannot be pinned\n";
         for _every_time in 0..2 {
             Run::new([&user]).status(7).stderr(sentence).check();
         }
     }
-    Run::new([workshop.compile("user", USER, &[])]).status(7).check();
+    Run::new([workshop.compile("user", USER, &[])])
+        .status(7)
+        .check();
 }
 
 #[test]
 fn a_program_of_musl_is_spoken_of_where_it_names_a_library() {
     let workshop = Workshop::new();
     let (source, program) = (workshop.write("x.c", USER), workshop.path("user"));
-    let compiled = Command::new("musl-gcc").arg("-o").arg(&program).arg(&source).status();
+    let compiled = Command::new("musl-gcc")
+        .arg("-o")
+        .arg(&program)
+        .arg(&source)
+        .status();
     if !compiled.is_ok_and(|status| status.success()) {
         return;
     }
@@ -52,7 +64,12 @@ fn a_program_of_musl_is_spoken_of_where_it_names_a_library() {
         .check();
     let source = workshop.write("y.c", HARMLESS);
     let harmless = workshop.path("harmless");
-    Command::new("musl-gcc").arg("-o").arg(&harmless).arg(&source).status().unwrap();
+    Command::new("musl-gcc")
+        .arg("-o")
+        .arg(&harmless)
+        .arg(&source)
+        .status()
+        .unwrap();
     is_silent(&harmless, "`harmless` uses /lib/ld-musl");
 }
 
@@ -70,7 +87,11 @@ fn packed(program: &Path, entries: &[(u8, &str)]) {
     let numbers = [table.len() + 88, 0, table.len(), 311];
     bytes.extend(table);
     bytes.extend(b"MEI\x0c\x0b\x0a\x0b\x0e");
-    bytes.extend(numbers.iter().flat_map(|number| (*number as u32).to_be_bytes()));
+    bytes.extend(
+        numbers
+            .iter()
+            .flat_map(|number| (*number as u32).to_be_bytes()),
+    );
     bytes.extend([0; 64]);
     fs::write(program, bytes).unwrap();
 }
@@ -83,14 +104,29 @@ fn libraries_packed_by_pyinstaller_come_first_with_a_warning() {
         packed(&program, entries);
         program
     };
-    is_silent(&program("plain", &[(b's', "app"), (b'b', "libz.so.1")]), "is packed by PyInstaller");
-    let one = program("one", &[(b'b', "nvidia/cudnn/lib/libcudnn.so.9"), (b'b', "libcudart.so.12")]);
+    is_silent(
+        &program("plain", &[(b's', "app"), (b'b', "libz.so.1")]),
+        "is packed by PyInstaller",
+    );
+    let one = program(
+        "one",
+        &[
+            (b'b', "nvidia/cudnn/lib/libcudnn.so.9"),
+            (b'b', "libcudart.so.12"),
+        ],
+    );
     let sentence = "cudarun: `app` is packed by PyInstaller: the loader finds libcudart.so.12 and 1 more library in it before LD_LIBRARY_PATH\n";
     Run::new([&one]).status(7).stderr(sentence).check();
-    let many = program("many", &[(b'o', "pyi-contents-directory parts"), (b's', "app")]);
+    let many = program(
+        "many",
+        &[(b'o', "pyi-contents-directory parts"), (b's', "app")],
+    );
     is_silent(&many, "is packed by PyInstaller");
     workshop.write("many/parts/nvidia/libcudart.so.12", "");
-    Run::new([&many]).status(7).stderr_contains(&["libcudart.so.12 in it before LD_LIBRARY_PATH"]).check();
+    Run::new([&many])
+        .status(7)
+        .stderr_contains(&["libcudart.so.12 in it before LD_LIBRARY_PATH"])
+        .check();
 }
 
 /// A program that opens its extension by a path that it builds at run time, as Python does.
@@ -115,7 +151,12 @@ fn packages_frozen_into_a_directory_are_read() {
     packed(&program, &[(b's', "app")]);
     let library = world.path("old/libcudnn.so.9");
     let rpath = "-Wl,-rpath,$ORIGIN/../package.libs";
-    let flags = ["-Wl,--disable-new-dtags", "-Wl,--no-as-needed", "-Wl,--allow-shlib-undefined", rpath];
+    let flags = [
+        "-Wl,--disable-new-dtags",
+        "-Wl,--no-as-needed",
+        "-Wl,--allow-shlib-undefined",
+        rpath,
+    ];
     let source = "int cudnnGetVersion(void); int go(void) { return cudnnGetVersion(); }";
     workshop.library(
         "dist/_internal/package/_ext.so",
@@ -131,9 +172,22 @@ fn packages_frozen_into_a_directory_are_read() {
     }
     let path = world.library_path(&["new"]);
     let got = |run: Vec<u8>| Got::read(&String::from_utf8_lossy(&run));
-    let control = got(bare(&program, &[], &BTreeMap::from([("LD_LIBRARY_PATH", path.clone())])).stdout);
-    assert_eq!(control.directories.len(), 2, "the control must mix: {control:?}");
-    let cured = Run::new([&program]).env("LD_LIBRARY_PATH", &path).any_stdout().any_stderr().check();
+    let control = got(bare(
+        &program,
+        &[],
+        &BTreeMap::from([("LD_LIBRARY_PATH", path.clone())]),
+    )
+    .stdout);
+    assert_eq!(
+        control.directories.len(),
+        2,
+        "the control must mix: {control:?}"
+    );
+    let cured = Run::new([&program])
+        .env("LD_LIBRARY_PATH", &path)
+        .any_stdout()
+        .any_stderr()
+        .check();
     assert_eq!(Got::read(&cured).directories.len(), 1, "{cured}");
 }
 
@@ -146,7 +200,10 @@ fn libraries_beside_a_program_of_an_old_pyinstaller_come_first_too() {
     workshop.write("old/libcudart.so.12", "");
     is_silent(&program, "is packed by PyInstaller");
     workshop.write("old/base_library.zip", "");
-    Run::new([&program]).status(7).stderr_contains(&["libcudart.so.12 in it before LD_LIBRARY_PATH"]).check();
+    Run::new([&program])
+        .status(7)
+        .stderr_contains(&["libcudart.so.12 in it before LD_LIBRARY_PATH"])
+        .check();
 }
 
 #[test]
@@ -159,11 +216,17 @@ fn a_program_with_other_rights_is_mentioned_if_it_names_a_library() {
         std::os::unix::fs::chown(program, Some(65534), None).unwrap();
         fs::set_permissions(program, fs::Permissions::from_mode(0o4755)).unwrap();
     };
-    let (harmless, user) = (workshop.compile("harmless", HARMLESS, &[]), workshop.compile("user", USER, &[]));
+    let (harmless, user) = (
+        workshop.compile("harmless", HARMLESS, &[]),
+        workshop.compile("user", USER, &[]),
+    );
     with_rights(&harmless);
     with_rights(&user);
     is_silent(&harmless, "`harmless` runs with other rights (set-user-id)");
-    Run::new([&user]).status(7).stderr_contains(&["`user` runs with other rights (set-user-id)"]).check();
+    Run::new([&user])
+        .status(7)
+        .stderr_contains(&["`user` runs with other rights (set-user-id)"])
+        .check();
 }
 
 #[test]
@@ -174,7 +237,12 @@ fn an_appimage_is_spoken_of_where_there_is_something_to_pick() {
     bytes[8..11].copy_from_slice(b"AI\x02");
     fs::write(&program, bytes).unwrap();
     is_silent(&program, "`app` is an AppImage");
-    workshop.library("lib/libcudart.so.12", "libcudart.so.12", "int cudaFree(void) { return 0; }", &[]);
+    workshop.library(
+        "lib/libcudart.so.12",
+        "libcudart.so.12",
+        "int cudaFree(void) { return 0; }",
+        &[],
+    );
     Run::new([&program])
         .env("LD_LIBRARY_PATH", workshop.path("lib"))
         .status(7)
@@ -204,9 +272,15 @@ mode = 0o755
     );
     let notes = |words: &[&str]| {
         let explained = Run::on(&machine, &[&["explain", "--json"], words].concat()).json();
-        explained["program"]["notes"][0]["note"].as_str().unwrap_or_default().to_owned()
+        explained["program"]["notes"][0]["note"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
     };
-    for program in ["/snap/bin/blender", "/var/lib/flatpak/exports/bin/org.blender.Blender"] {
+    for program in [
+        "/snap/bin/blender",
+        "/var/lib/flatpak/exports/bin/org.blender.Blender",
+    ] {
         assert_eq!(notes(&[program]), "elsewhere", "{program}");
     }
     assert_eq!(notes(&["snap", "run", "blender"]), "elsewhere");
@@ -224,8 +298,15 @@ fn a_wrapper_with_other_rights_is_not_seen_through() {
     let note = || {
         let explained = Run::new(["explain", "--json", wrapper.to_str().unwrap(), "true"]).json();
         (
-            explained["program"]["notes"][0]["note"].as_str().unwrap_or_default().to_owned(),
-            explained["program"]["steps"].as_array().unwrap().iter().any(|step| step["how"] == "wrapper"),
+            explained["program"]["notes"][0]["note"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+            explained["program"]["steps"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|step| step["how"] == "wrapper"),
         )
     };
     assert_eq!(note(), (String::new(), true), "the control");

@@ -39,7 +39,8 @@ int main(int count, char **words)
 fn reported(workshop: &Workshop, words: &[&str]) -> Vec<Value> {
     let file = workshop.path("report.json");
     let options = ["trace", "--json", "-o", file.to_str().unwrap()];
-    let run = Run::new(options.iter().chain(words)).env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]));
+    let run =
+        Run::new(options.iter().chain(words)).env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]));
     run.any_stdout().any_stderr().check();
     read(&file)["images"].as_array().unwrap().clone()
 }
@@ -59,9 +60,17 @@ fn a_forked_process_has_its_own_mappings() {
     let words = [program.to_str().unwrap(), "forked", "libcudnn.so.9"];
     let images = reported(&workshop, &words);
     assert_eq!(images.len(), 2, "{images:#?}");
-    assert_eq!((&images[0]["is_target"], &images[0]["files"]), (&json!(true), &json!([])));
-    assert_eq!((&images[1]["is_target"], &images[1]["program"]), (&json!(false), &Value::Null));
-    assert!(is_named(&images[1]["files"][0], "libcudnn.so.9") && images[1]["pid"] != images[0]["pid"]);
+    assert_eq!(
+        (&images[0]["is_target"], &images[0]["files"]),
+        (&json!(true), &json!([]))
+    );
+    assert_eq!(
+        (&images[1]["is_target"], &images[1]["program"]),
+        (&json!(false), &Value::Null)
+    );
+    assert!(
+        is_named(&images[1]["files"][0], "libcudnn.so.9") && images[1]["pid"] != images[0]["pid"]
+    );
     Run::new(["trace"].iter().chain(&words))
         .env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]))
         .stderr_contains(&[", forked\n  libcudnn.so.9 "])
@@ -72,10 +81,16 @@ fn a_forked_process_has_its_own_mappings() {
 fn a_child_of_the_same_program_is_not_what_was_decided_about() {
     let workshop = Workshop::new();
     let program = workshop.compile("opens", OPENS, &[]);
-    let images = reported(&workshop, &[program.to_str().unwrap(), "child", "libcudnn.so.9"]);
+    let images = reported(
+        &workshop,
+        &[program.to_str().unwrap(), "child", "libcudnn.so.9"],
+    );
     assert_eq!(images.len(), 2, "{images:#?}");
     assert_eq!(images[0]["program"], images[1]["program"], "the control");
-    assert_eq!((&images[0]["is_target"], &images[1]["is_target"]), (&json!(true), &json!(false)));
+    assert_eq!(
+        (&images[0]["is_target"], &images[1]["is_target"]),
+        (&json!(true), &json!(false))
+    );
     assert!(is_named(&images[1]["files"][0], "libcudnn.so.9"));
 }
 
@@ -87,8 +102,13 @@ fn a_library_without_a_known_opener_is_reported_as_unpredicted() {
     let words = [program.to_str().unwrap(), "itself", "libcudnn_ops.so.9"];
     let images = reported(&workshop, &words);
     let wrong = &images[0]["wrong"][0];
-    assert_eq!((&wrong["expected"], &wrong["foreseen"]), (&Value::Null, &json!(false)), "{images:#?}");
-    let run = Run::new(["trace"].iter().chain(&words)).env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]));
+    assert_eq!(
+        (&wrong["expected"], &wrong["foreseen"]),
+        (&Value::Null, &json!(false)),
+        "{images:#?}"
+    );
+    let run = Run::new(["trace"].iter().chain(&words))
+        .env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]));
     let output = run.output_of_both();
     assert!(
         output.contains("not predicted: libcudnn_ops.so.9 is ") && !output.contains("was wrong"),
@@ -101,10 +121,17 @@ fn a_library_without_a_known_opener_is_reported_as_unpredicted() {
 fn another_soname_of_a_picked_family_is_not_outside_the_plan() {
     let workshop = Workshop::new();
     let other = workshop.library("other/libcudnn.so", "libcudnn.so.8", "int nothing;", &[]);
-    let same = workshop.library("same/libcudnn_new.so", "libcudnn_new.so.9", "int nothing;", &[]);
+    let same = workshop.library(
+        "same/libcudnn_new.so",
+        "libcudnn_new.so.9",
+        "int nothing;",
+        &[],
+    );
     let linked = WORLD.path("old/libcudnn.so.9");
-    let source = OPENS
-        .replace("int main", "int cudnnGetVersion(void);\nint (*used)(void) = cudnnGetVersion;\nint main");
+    let source = OPENS.replace(
+        "int main",
+        "int cudnnGetVersion(void);\nint (*used)(void) = cudnnGetVersion;\nint main",
+    );
     let flags = [linked.to_str().unwrap(), "-Wl,--allow-shlib-undefined"];
     let program = workshop.compile("opens", &source, &flags);
     for (library, in_plan) in [(&other, Value::Null), (&same, json!(false))] {
@@ -112,7 +139,11 @@ fn another_soname_of_a_picked_family_is_not_outside_the_plan() {
         let images = reported(&workshop, &[program.to_str().unwrap(), "itself", library]);
         let files = images[0]["files"].as_array().unwrap();
         let of = |name: &str| &files.iter().find(|file| is_named(file, name)).unwrap()["in_plan"];
-        assert_eq!((of("libcudnn.so.9"), of(library)), (&json!(true), &in_plan), "{files:#?}");
+        assert_eq!(
+            (of("libcudnn.so.9"), of(library)),
+            (&json!(true), &in_plan),
+            "{files:#?}"
+        );
     }
 }
 
@@ -121,23 +152,44 @@ fn another_soname_of_a_picked_family_is_not_outside_the_plan() {
 fn a_program_is_waited_for_where_children_are_ignored() {
     let home = tempfile::tempdir().unwrap();
     let mut command = Command::new("env");
-    command.args(["--ignore-signal=CHLD", CUDARUN, "trace", "sh", "-c", "exit 5"]).env("HOME", home.path());
+    command
+        .args([
+            "--ignore-signal=CHLD",
+            CUDARUN,
+            "trace",
+            "sh",
+            "-c",
+            "exit 5",
+        ])
+        .env("HOME", home.path());
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(5), "{output:?}");
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "cudarun: one process, no NVIDIA library\n");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "cudarun: one process, no NVIDIA library\n"
+    );
 }
 
 #[test]
 fn signals_sent_to_cudarun_reach_the_program() {
     let home = tempfile::tempdir().unwrap();
     for signal in ["INT", "QUIT", "ALRM", "TERM", "HUP", "VTALRM", "PWR", "35"] {
-        let script =
-            format!("trap 'exit 9' {signal}; echo ready; for i in $(seq 100); do sleep 0.1; done; exit 3");
+        let script = format!(
+            "trap 'exit 9' {signal}; echo ready; for i in $(seq 100); do sleep 0.1; done; exit 3"
+        );
         let mut command = Command::new("env");
-        command.args(["--default-signal", CUDARUN, "trace", "sh", "-c", &script]).env("HOME", home.path());
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        command
+            .args(["--default-signal", CUDARUN, "trace", "sh", "-c", &script])
+            .env("HOME", home.path());
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
         assert_eq!(line, "ready\n", "{signal}");
         let kill = format!("kill -s {signal} {}", child.id());
         let sent = Command::new("sh").args(["-c", &kill]).status().unwrap();
@@ -194,8 +246,10 @@ fn signals_of_the_terminal_are_not_sent_twice() {
             write(1, said, length);
             return WEXITSTATUS(status);
         }"#;
-    let (counts, terminal) =
-        (workshop.compile("counts", counts, &[]), workshop.compile("terminal", terminal, &["-lutil"]));
+    let (counts, terminal) = (
+        workshop.compile("counts", counts, &[]),
+        workshop.compile("terminal", terminal, &["-lutil"]),
+    );
     let mut ways = vec![""];
     if !lacks("strace") {
         ways.push("strace -f -o /dev/null -e inject=clone,fork,vfork:delay_exit=1500000");
@@ -225,7 +279,12 @@ fn a_core_is_the_programs() {
             workshop.path("").display(),
             crash.display()
         );
-        Command::new("sh").args(["-c", &script]).env("HOME", workshop.path("")).output().unwrap().status
+        Command::new("sh")
+            .args(["-c", &script])
+            .env("HOME", workshop.path(""))
+            .output()
+            .unwrap()
+            .status
     };
     let direct = run("");
     if !direct.core_dumped() {
@@ -233,14 +292,33 @@ fn a_core_is_the_programs() {
         return;
     }
     let traced = run(&format!("{CUDARUN} trace"));
-    assert_eq!((traced.signal(), traced.core_dumped()), (direct.signal(), false));
-    let cores = std::fs::read_dir(workshop.path("")).unwrap().map(|entry| entry.unwrap().path());
-    let cores: Vec<PathBuf> =
-        cores.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("core")).collect();
+    assert_eq!(
+        (traced.signal(), traced.core_dumped()),
+        (direct.signal(), false)
+    );
+    let cores = std::fs::read_dir(workshop.path(""))
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let cores: Vec<PathBuf> = cores
+        .filter(|path| {
+            path.file_name()
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .starts_with("core")
+        })
+        .collect();
     for core in cores {
         let mut start = vec![0; 4096];
-        let _ = std::fs::File::open(&core).unwrap().read(&mut start).unwrap();
-        assert!(memchr::memmem::find(&start, b"/crash").is_some(), "{}", core.display());
+        let _ = std::fs::File::open(&core)
+            .unwrap()
+            .read(&mut start)
+            .unwrap();
+        assert!(
+            memchr::memmem::find(&start, b"/crash").is_some(),
+            "{}",
+            core.display()
+        );
     }
 }
 
@@ -256,13 +334,27 @@ fn a_report_that_cannot_be_written_is_known_before_the_start() {
         )
         .check();
     assert!(!mark.exists(), "it was started");
-    std::fs::write(&report, "what was there before, and is longer than what comes".repeat(9)).unwrap();
+    std::fs::write(
+        &report,
+        "what was there before, and is longer than what comes".repeat(9),
+    )
+    .unwrap();
     let before = std::fs::read_to_string(&report).unwrap();
-    Run::new(["trace", "-o", report_word, "/nowhere"]).status(127).any_stderr().check();
-    assert_eq!(std::fs::read_to_string(&report).unwrap(), before, "nothing was started");
+    Run::new(["trace", "-o", report_word, "/nowhere"])
+        .status(127)
+        .any_stderr()
+        .check();
+    assert_eq!(
+        std::fs::read_to_string(&report).unwrap(),
+        before,
+        "nothing was started"
+    );
     Run::new(["trace", "-o", report_word, "touch", mark_word]).check();
     assert!(mark.exists());
-    assert_eq!(std::fs::read_to_string(&report).unwrap(), "cudarun: one process, no NVIDIA library\n");
+    assert_eq!(
+        std::fs::read_to_string(&report).unwrap(),
+        "cudarun: one process, no NVIDIA library\n"
+    );
 }
 
 /// The error is written in place of the report: to the file, and else to standard error.
@@ -279,15 +371,28 @@ fn a_program_that_cannot_be_traced_gives_a_json_object() {
         read(file.path()),
         json!({ "schema": 2, "cudarun": env!("CARGO_PKG_VERSION"), "error": error })
     );
-    let said = Run::new(["trace", "--json", "/nowhere"]).status(127).output_of_both();
-    assert_eq!(serde_json::from_str::<Value>(&said).unwrap()["error"], error);
-    on(&["trace", "--json", "-o", report, "--pin=cudnn=9.9"], "plain")
-        .status(125)
-        .stderr_contains(&["error: no cuDNN here fits"])
-        .check();
+    let said = Run::new(["trace", "--json", "/nowhere"])
+        .status(127)
+        .output_of_both();
+    assert_eq!(
+        serde_json::from_str::<Value>(&said).unwrap()["error"],
+        error
+    );
+    on(
+        &["trace", "--json", "-o", report, "--pin=cudnn=9.9"],
+        "plain",
+    )
+    .status(125)
+    .stderr_contains(&["error: no cuDNN here fits"])
+    .check();
     assert_eq!(read(file.path())["decision"], "conflict");
-    let said = on(&["trace", "--json", "--pin=cudnn=9.9"], "plain").status(125).output_of_both();
-    assert_eq!(serde_json::from_str::<Value>(&said).unwrap()["decision"], "conflict");
+    let said = on(&["trace", "--json", "--pin=cudnn=9.9"], "plain")
+        .status(125)
+        .output_of_both();
+    assert_eq!(
+        serde_json::from_str::<Value>(&said).unwrap()["decision"],
+        "conflict"
+    );
 }
 
 #[test]
@@ -297,9 +402,18 @@ fn a_trace_prints_the_warnings_of_a_start() {
         Run::new(options.iter().chain(&words)).env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]))
     };
     let note = run(&[]).output_of_both();
-    assert!(note.contains("`sh` starts another program"), "the control: {note}");
-    assert_eq!(run(&["trace"]).output_of_both().lines().next(), note.lines().next());
-    assert_eq!(run(&["trace", "--as-is"]).output_of_both().lines().next(), note.lines().next());
+    assert!(
+        note.contains("`sh` starts another program"),
+        "the control: {note}"
+    );
+    assert_eq!(
+        run(&["trace"]).output_of_both().lines().next(),
+        note.lines().next()
+    );
+    assert_eq!(
+        run(&["trace", "--as-is"]).output_of_both().lines().next(),
+        note.lines().next()
+    );
     assert!(!run(&["-q", "trace"]).output_of_both().contains("starts"));
 }
 
@@ -312,9 +426,22 @@ fn a_program_below_an_inner_cudarun_is_seen() {
     // There are views, so that the module beside them is known to be ours.
     on(&[], "plain").env("HOME", &home).any_stdout().check();
     for program in ["plain", "with-torn-rpath", "plain"] {
-        let inner = format!("{CUDARUN} {0} && {CUDARUN} {0}", WORLD.path(program).display());
-        let words = ["trace", "--json", "-o", report.to_str().unwrap(), "sh", "-c", &inner];
-        let run = Run::new(words).env("HOME", &home).env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]));
+        let inner = format!(
+            "{CUDARUN} {0} && {CUDARUN} {0}",
+            WORLD.path(program).display()
+        );
+        let words = [
+            "trace",
+            "--json",
+            "-o",
+            report.to_str().unwrap(),
+            "sh",
+            "-c",
+            &inner,
+        ];
+        let run = Run::new(words)
+            .env("HOME", &home)
+            .env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]));
         run.any_stdout().any_stderr().check();
         let report = read(&report);
         let images = report["images"].as_array().unwrap();
@@ -322,7 +449,11 @@ fn a_program_below_an_inner_cudarun_is_seen() {
         let is_it = |image: &&Value| image["program"] == path.to_str().unwrap();
         let seen: Vec<&Value> = images.iter().filter(is_it).collect();
         assert_eq!(seen.len(), 2, "{program}: {images:#?}");
-        assert!(seen.iter().all(|image| image["files"].as_array().unwrap().len() == 9), "{seen:#?}");
+        assert!(
+            seen.iter()
+                .all(|image| image["files"].as_array().unwrap().len() == 9),
+            "{seen:#?}"
+        );
     }
 }
 
@@ -332,17 +463,34 @@ fn a_kept_start_is_not_taken_for_one_below_a_trace() {
     let workshop = Workshop::new();
     let (home, log) = (workshop.path("home"), workshop.path("log"));
     std::fs::write(&log, "").unwrap();
-    let exported = on(&["export", "--json", "--pin-mode=audit"], "plain").env("HOME", &home).json();
-    let module = exported["environment"]["LD_AUDIT"].as_str().unwrap().to_owned();
+    let exported = on(&["export", "--json", "--pin-mode=audit"], "plain")
+        .env("HOME", &home)
+        .json();
+    let module = exported["environment"]["LD_AUDIT"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     // The module is published by a start.
-    on(&["--pin-mode=audit"], "plain").env("HOME", &home).any_stdout().check();
-    let start = || on(&[], "plain").env("HOME", &home).env("LD_AUDIT", &module).any_stdout();
+    on(&["--pin-mode=audit"], "plain")
+        .env("HOME", &home)
+        .any_stdout()
+        .check();
+    let start = || {
+        on(&[], "plain")
+            .env("HOME", &home)
+            .env("LD_AUDIT", &module)
+            .any_stdout()
+    };
     for _cold_then_warm in 0..2 {
         start().check();
     }
     start().env("CUDARUN_TRACE", &log).check();
     let log = std::fs::read(log).unwrap();
-    assert!(memchr::memmem::find(&log, b"libcudnn.so.9").is_some(), "{}", log.escape_ascii());
+    assert!(
+        memchr::memmem::find(&log, b"libcudnn.so.9").is_some(),
+        "{}",
+        log.escape_ascii()
+    );
 }
 
 /// A process that outlives the program finds no log, and makes none.
@@ -352,13 +500,20 @@ fn nothing_of_a_trace_stays_behind() {
     let mark = home.path().join("mark");
     let late = format!("sleep 0.5; /bin/true; touch {}", mark.display());
     let script = format!("(sh -c '{late}') </dev/null >/dev/null 2>&1 &");
-    Run::new(["trace", "sh", "-c", &script]).env("HOME", home.path()).any_stderr().check();
+    Run::new(["trace", "sh", "-c", &script])
+        .env("HOME", home.path())
+        .any_stderr()
+        .check();
     while !mark.exists() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     let cache = home.path().join(".cache/cudarun");
-    let names = std::fs::read_dir(cache).unwrap().map(|entry| entry.unwrap().file_name());
-    let hidden: Vec<_> = names.filter(|name| name.to_str().unwrap().starts_with('.')).collect();
+    let names = std::fs::read_dir(cache)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    let hidden: Vec<_> = names
+        .filter(|name| name.to_str().unwrap().starts_with('.'))
+        .collect();
     assert!(hidden.is_empty(), "{hidden:?}");
 }
 
@@ -378,9 +533,16 @@ fn an_auditor_of_anothers_does_not_have_the_last_word() {
     );
     let auditor = workshop.library("auditor.so", "auditor.so", &source, &["-w"]);
     let run = |options: &[&str]| {
-        let output = on(options, "plain").env("LD_AUDIT", &auditor).any_stdout().any_stderr().check();
+        let output = on(options, "plain")
+            .env("LD_AUDIT", &auditor)
+            .any_stdout()
+            .any_stderr()
+            .check();
         Got::read(&output).directories
     };
-    assert!(run(&["--pin-mode=view"]).contains(&old), "the control must go wrong");
+    assert!(
+        run(&["--pin-mode=view"]).contains(&old),
+        "the control must go wrong"
+    );
     assert_eq!(run(&["--pin-mode=audit"]), [WORLD.path("new")]);
 }

@@ -21,11 +21,16 @@ fn object(path: &str, fields: &str) -> String {
 }
 
 fn metadata(name: &str, version: &str, requires: &[&str]) -> String {
-    let lines: String = requires.iter().map(|line| format!("Requires-Dist: {line}\n")).collect();
+    let lines: String = requires
+        .iter()
+        .map(|line| format!("Requires-Dist: {line}\n"))
+        .collect();
     let directory = format!("{}-{version}.dist-info", name.replace('-', "_"));
     file(
         &format!("{directory}/METADATA"),
-        &format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{lines}\nRequires-Dist: torch\n"),
+        &format!(
+            "Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{lines}\nRequires-Dist: torch\n"
+        ),
     )
 }
 
@@ -41,14 +46,21 @@ fn program(files: &[String], code: &str) -> Value {
 
 fn package<'v>(program: &'v Value, name: &str) -> &'v Value {
     let packages = program["packages"].as_array().unwrap();
-    packages.iter().find(|package| package["name"] == name).unwrap_or_else(|| panic!("{name}\n{program:#}"))
+    packages
+        .iter()
+        .find(|package| package["name"] == name)
+        .unwrap_or_else(|| panic!("{name}\n{program:#}"))
 }
 
 /// The values of all requirements of one kind, such as "at-least", on a family.
 fn wanted(program: &Value, family: &str, want: &str) -> Vec<String> {
     let all = program["requirements"].as_array().unwrap();
-    let of_family = all.iter().filter(|requirement| requirement["family"] == family);
-    of_family.filter_map(|it| it["want"][want].as_str().map(str::to_owned)).collect()
+    let of_family = all
+        .iter()
+        .filter(|requirement| requirement["family"] == family);
+    of_family
+        .filter_map(|it| it["want"][want].as_str().map(str::to_owned))
+        .collect()
 }
 
 fn floor(program: &Value) -> Vec<String> {
@@ -68,9 +80,19 @@ fn names(program: &Value, family: &str) -> Vec<String> {
 /// The GPUs that there must be code for.
 fn code(program: &Value) -> Vec<String> {
     let conditions = program["conditions"].as_array().unwrap();
-    assert!(conditions.iter().all(|condition| condition["only_with_gpu"] == true), "{conditions:#?}");
-    let lists = conditions.iter().filter_map(|condition| condition["demand"]["code"].as_array());
-    lists.flatten().map(|it| it.as_str().unwrap().to_owned()).collect()
+    assert!(
+        conditions
+            .iter()
+            .all(|condition| condition["only_with_gpu"] == true),
+        "{conditions:#?}"
+    );
+    let lists = conditions
+        .iter()
+        .filter_map(|condition| condition["demand"]["code"].as_array());
+    lists
+        .flatten()
+        .map(|it| it.as_str().unwrap().to_owned())
+        .collect()
 }
 
 const VERSION: &str = "from typing import Optional\n__version__ = '2.5.1+cu124'\ndebug = False\ncuda: Optional[str] = '12.4'\nhip: Optional[str] = None\n";
@@ -90,13 +112,20 @@ fn torch(version: &str, config: &str) -> [String; 4] {
 #[test]
 fn a_profile_is_a_file_and_no_more() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("profiles/frameworks");
-    let files = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    let files: BTreeSet<String> =
-        files.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
-    let names: BTreeSet<String> =
-        catalog().frameworks.iter().map(|framework| framework.name.clone()).collect();
+    let files = fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let files: BTreeSet<String> = files
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    let names: BTreeSet<String> = catalog()
+        .frameworks
+        .iter()
+        .map(|framework| framework.name.clone())
+        .collect();
     assert_eq!(files, names, "each file is called like the framework in it");
-    let least = "name = 'x'\nmodules = []\npackages = []\ndistributions = []\nsource = ''\ndate = ''\n";
+    let least =
+        "name = 'x'\nmodules = []\npackages = []\ndistributions = []\nsource = ''\ndate = ''\n";
     let read = |more: &str| toml::from_str::<Framework>(&format!("{least}{more}")).is_ok();
     assert!(read("") && read("[[cuda]]\nby = 'version-of'\ndistribution = 'y'"));
     assert!(!read("opened = []"), "a field that is none");
@@ -105,8 +134,13 @@ fn a_profile_is_a_file_and_no_more() {
 
 #[test]
 fn a_profile_adds_to_the_names_in_shared_objects() {
-    let least = "name = 'x'\nmodules = []\npackages = []\ndistributions = []\nsource = ''\ndate = ''\n";
-    let scans = |more: &str| toml::from_str::<Framework>(&format!("{least}{more}")).unwrap().scan_objects;
+    let least =
+        "name = 'x'\nmodules = []\npackages = []\ndistributions = []\nsource = ''\ndate = ''\n";
+    let scans = |more: &str| {
+        toml::from_str::<Framework>(&format!("{least}{more}"))
+            .unwrap()
+            .scan_objects
+    };
     assert!(scans("dlopens = ['libcudnn']\ndlopened_by = ['x/_C.so']"));
     assert!(!scans("scan_objects = false"), "the control");
     // This profile has `dlopens` and `dlopened_by`, and nothing here records a CUDA or a cuDNN.
@@ -116,9 +150,14 @@ fn a_profile_adds_to_the_names_in_shared_objects() {
         object(provider, ""),
         object("onnxruntime/capi/_C.so", "constants = ['libcudnn.so.9']"),
     ];
-    assert_eq!(names(&program(&files, "import onnxruntime"), "cudnn"), ["libcudnn.so.9"]);
+    assert_eq!(
+        names(&program(&files, "import onnxruntime"), "cudnn"),
+        ["libcudnn.so.9"]
+    );
     let explained = |machine: &Machine, code: &str| {
-        Run::on(machine, &["explain", "-v", "python3", "-c", code]).output().0
+        Run::on(machine, &["explain", "-v", "python3", "-c", code])
+            .output()
+            .0
     };
     let text = explained(&python(&files), "import onnxruntime");
     for missing in [
@@ -129,7 +168,10 @@ fn a_profile_adds_to_the_names_in_shared_objects() {
         assert!(text.contains(missing), "{missing}:\n{text}");
     }
     let text = explained(&python(&torch(VERSION, CONFIG)), "import torch");
-    assert!(text.contains(&format!("CUDA 12.4, from {SITE}/torch/version.py")), "{text}");
+    assert!(
+        text.contains(&format!("CUDA 12.4, from {SITE}/torch/version.py")),
+        "{text}"
+    );
 }
 
 #[test]
@@ -140,20 +182,34 @@ fn torch_records_its_cuda_and_its_gpus_in_text() {
     // Not what its library holds besides: parts of others for other GPUs.
     assert_eq!(code(&program), ["sm_80", "sm_90a", "compute_90"]);
     let by = &program["conditions"][0]["by"];
-    assert_eq!(by["file"], format!("{SITE}/torch/include/ATen/cuda/CUDAConfig.h"));
+    assert_eq!(
+        by["file"],
+        format!("{SITE}/torch/include/ATen/cuda/CUDAConfig.h")
+    );
     assert_eq!(by["name"], "torch");
 }
 
 #[test]
 fn both_ways_to_write_a_requirement_and_extras_of_a_toolkit_are_pins() {
     let with = |requires: &[&str], more: &[String]| {
-        let files = [&torch(VERSION, CONFIG)[..], &[metadata("torch", "2.5.1", requires)], more].concat();
+        let files = [
+            &torch(VERSION, CONFIG)[..],
+            &[metadata("torch", "2.5.1", requires)],
+            more,
+        ]
+        .concat();
         program(&files, "import torch")
     };
     let marker = "platform_system == \"Linux\" and platform_machine == \"x86_64\"";
-    let old = with(&[&format!("nvidia-cudnn-cu12 (==9.1.0.70) ; {marker}")], &[]);
+    let old = with(
+        &[&format!("nvidia-cudnn-cu12 (==9.1.0.70) ; {marker}")],
+        &[],
+    );
     let new = with(&[&format!("nvidia-cudnn-cu12==9.1.0.70; {marker}")], &[]);
-    assert_eq!((pin(&old), pin(&new)), (vec!["9.1.0.70".to_owned()], vec!["9.1.0.70".to_owned()]));
+    assert_eq!(
+        (pin(&old), pin(&new)),
+        (vec!["9.1.0.70".to_owned()], vec!["9.1.0.70".to_owned()])
+    );
     // A pin is what upstream tested with; that it was compiled with it is nowhere said.
     assert!(floor(&old).is_empty() && floor(&new).is_empty());
     let toolkit = metadata(
@@ -165,10 +221,19 @@ fn both_ways_to_write_a_requirement_and_extras_of_a_toolkit_are_pins() {
             "nvidia-cufft==12.0.0.61.*; sys_platform == 'linux' and extra == 'cufft'",
         ],
     );
-    let through = with(&["cuda-toolkit[cublas]==13.0.2", "nvidia-cudnn-cu13==9.19.0.56"], &[toolkit]);
+    let through = with(
+        &[
+            "cuda-toolkit[cublas]==13.0.2",
+            "nvidia-cudnn-cu13==9.19.0.56",
+        ],
+        &[toolkit],
+    );
     assert_eq!(wanted(&through, "cublas", "recorded"), ["13.1.0.3"]);
     assert_eq!(pin(&through), ["9.19.0.56"]);
-    assert!(wanted(&through, "cufft", "recorded").is_empty(), "an extra that nobody asks for");
+    assert!(
+        wanted(&through, "cufft", "recorded").is_empty(),
+        "an extra that nobody asks for"
+    );
 }
 
 type Replace = fn(&Path);
@@ -177,10 +242,16 @@ type Replace = fn(&Path);
 fn build_files_of_any_kind_are_no_error() {
     let contents: [(&str, Vec<u8>); 7] = [
         ("empty", Vec::new()),
-        ("cut short", VERSION.as_bytes()[..VERSION.find("12.4").unwrap() + 2].to_vec()),
+        (
+            "cut short",
+            VERSION.as_bytes()[..VERSION.find("12.4").unwrap() + 2].to_vec(),
+        ),
         ("not text", vec![0xff; 4096]),
         ("no version", b"cuda = 'twelve'\n".to_vec()),
-        ("too many numbers", b"cuda = '99999999999999999999.4'\n".to_vec()),
+        (
+            "too many numbers",
+            b"cuda = '99999999999999999999.4'\n".to_vec(),
+        ),
         ("an open quote", b"cuda = '".to_vec()),
         ("a long line", vec![b'\''; 1 << 20]),
     ];
@@ -189,8 +260,15 @@ fn build_files_of_any_kind_are_no_error() {
         let program = target_of(machine, "import torch");
         assert_eq!(package(&program, "torch")["cuda"], Value::Null, "{what}");
         assert_eq!(package(&program, "torch")["cpu_only"], false, "{what}");
-        assert_eq!(names(&program, "cudnn"), ["libcudnn.so.9"], "{what}: the rest is read all the same");
-        assert!(program["conditions"].as_array().unwrap().is_empty(), "{what}");
+        assert_eq!(
+            names(&program, "cudnn"),
+            ["libcudnn.so.9"],
+            "{what}: the rest is read all the same"
+        );
+        assert!(
+            program["conditions"].as_array().unwrap().is_empty(),
+            "{what}"
+        );
     };
     for (what, bytes) in contents {
         let machine = python(&torch(VERSION, CONFIG));
@@ -200,13 +278,21 @@ fn build_files_of_any_kind_are_no_error() {
     }
     let replaced: [(&str, Replace); 4] = [
         ("a directory", |path| fs::create_dir(path).unwrap()),
-        ("a fifo", |path| nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap()),
-        ("a circle", |path| std::os::unix::fs::symlink(path, path).unwrap()),
+        ("a fifo", |path| {
+            nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap()
+        }),
+        ("a circle", |path| {
+            std::os::unix::fs::symlink(path, path).unwrap()
+        }),
         // The right text is beyond the part that is read.
         ("a hole of gigabytes", |path| {
             use std::os::unix::fs::FileExt;
             let hole = fs::File::create(path).unwrap();
-            hole.write_at(b"\ncuda = '12.4'\n#define NVCC_FLAGS_EXTRA \"code=sm_80\"\n", 3 << 30).unwrap();
+            hole.write_at(
+                b"\ncuda = '12.4'\n#define NVCC_FLAGS_EXTRA \"code=sm_80\"\n",
+                3 << 30,
+            )
+            .unwrap();
         }),
     ];
     for (what, replace) in replaced {
@@ -227,16 +313,27 @@ fn the_files_that_say_it_are_watched() {
         let env = [("PATH", "/opt/venv/bin:/usr/bin")].into_iter().collect();
         let host = cudarun::host::Host::at(machine.root(), env, "/".into()).unwrap();
         let arguments = ["-c", code].map(Into::into).to_vec();
-        let command = cudarun::program::Command { program: "python3".into(), arguments };
-        cudarun::program::read(&host, &command, &[]).unwrap().0.watched
+        let command = cudarun::program::Command {
+            program: "python3".into(),
+            arguments,
+        };
+        cudarun::program::read(&host, &command, &[])
+            .unwrap()
+            .0
+            .watched
     };
     let with = |name: &str| Path::new(SITE).join(name);
-    let pinned =
-        [&torch(VERSION, CONFIG)[..], &[metadata("torch", "2.5.1", &["nvidia-cudnn-cu12==9.1.0.70"])]]
-            .concat();
+    let pinned = [
+        &torch(VERSION, CONFIG)[..],
+        &[metadata("torch", "2.5.1", &["nvidia-cudnn-cu12==9.1.0.70"])],
+    ]
+    .concat();
     let of_torch = watched(&pinned, "import torch");
-    for name in ["torch/version.py", "torch/include/ATen/cuda/CUDAConfig.h", "torch-2.5.1.dist-info/METADATA"]
-    {
+    for name in [
+        "torch/version.py",
+        "torch/include/ATen/cuda/CUDAConfig.h",
+        "torch-2.5.1.dist-info/METADATA",
+    ] {
         assert!(of_torch.contains(&with(name)), "{name}: {of_torch:#?}");
     }
     let without = watched(&torch("cuda = None\n", CONFIG), "import torch");
@@ -248,7 +345,10 @@ fn one_bad_byte_does_not_hide_the_other_lines() {
     let machine = python(&torch(VERSION, CONFIG));
     let source = [b"# d\xe9j\xe0\n".as_slice(), VERSION.as_bytes()].concat();
     fs::write(machine.real(&format!("{SITE}/torch/version.py")), source).unwrap();
-    assert_eq!(package(&target_of(&machine, "import torch"), "torch")["cuda"], "12.4");
+    assert_eq!(
+        package(&target_of(&machine, "import torch"), "torch")["cuda"],
+        "12.4"
+    );
 }
 
 const BUILD_INFO: &str = "import collections\nbuild_info = collections.OrderedDict([('cuda_compute_capabilities', ['sm_60', 'sm_89', 'compute_90']), ('cuda_version', '12.3'), ('cudnn_version', '8'), ('is_cuda_build', True), ('is_rocm_build', False)])\n";
@@ -257,7 +357,10 @@ fn tensorflow(build_info: &str, requires: &[&str]) -> Vec<String> {
     vec![
         file("tensorflow/__init__.py", ""),
         file("tensorflow/python/platform/build_info.py", build_info),
-        object("tensorflow/libtensorflow_framework.so.2", "soname = 'libtensorflow_framework.so.2'"),
+        object(
+            "tensorflow/libtensorflow_framework.so.2",
+            "soname = 'libtensorflow_framework.so.2'",
+        ),
         metadata("tensorflow", "2.16.1", requires),
     ]
 }
@@ -268,32 +371,56 @@ fn tensorflow_records_a_major_in_python_and_the_rest_in_a_header() {
     let without = program(&tensorflow(BUILD_INFO, &pinned), "import tensorflow");
     assert_eq!(package(&without, "tensorflow")["cuda"], "12.3");
     assert_eq!(names(&without, "cudnn"), ["libcudnn.so.8"]);
-    assert_eq!(pin(&without), ["8.9.7.29"], "of an extra too, as far as it is a wish");
+    assert_eq!(
+        pin(&without),
+        ["8.9.7.29"],
+        "of an extra too, as far as it is a wish"
+    );
     assert!(floor(&without).is_empty(), "a major is no floor");
     assert_eq!(code(&without), ["sm_60", "sm_89", "sm_90", "compute_90"]);
     for essential in ["libcublas.so.12", "libcusolver.so.11", "libcudnn.so.8"] {
         let all = without["requirements"].as_array().unwrap();
-        let found = all.iter().find(|it| it["want"]["name"] == essential).unwrap();
+        let found = all
+            .iter()
+            .find(|it| it["want"]["name"] == essential)
+            .unwrap();
         assert_eq!(found["need"], "essential", "{essential}");
     }
 
     let header = "#define CUDNN_VERSION_H_\n\n#define CUDNN_MAJOR 8\n#define CUDNN_MINOR 9\n#define CUDNN_PATCHLEVEL 6\n#define CUDNN_VERSION (CUDNN_MAJOR * 1000)\n";
-    let header = file("tensorflow/include/third_party/gpus/cudnn/include/cudnn_version.h", header);
-    let with = program(&[tensorflow(BUILD_INFO, &pinned), vec![header]].concat(), "import tensorflow");
-    assert_eq!((floor(&with), pin(&with)), (vec!["8.9.6".to_owned()], vec!["8.9.7.29".to_owned()]));
+    let header = file(
+        "tensorflow/include/third_party/gpus/cudnn/include/cudnn_version.h",
+        header,
+    );
+    let with = program(
+        &[tensorflow(BUILD_INFO, &pinned), vec![header]].concat(),
+        "import tensorflow",
+    );
+    assert_eq!(
+        (floor(&with), pin(&with)),
+        (vec!["8.9.6".to_owned()], vec!["8.9.7.29".to_owned()])
+    );
 
     // A range is no pin; where no header says more, its lower end counts.
     let nine = BUILD_INFO.replace("'8'", "'9'");
     let range = ["nvidia-cudnn-cu12<10.0,>=9.3.0.75; extra == \"and-cuda\""];
     let ranged = program(&tensorflow(&nine, &range), "import tensorflow");
-    assert_eq!((floor(&ranged), pin(&ranged)), (vec!["9.3.0.75".to_owned()], Vec::new()));
+    assert_eq!(
+        (floor(&ranged), pin(&ranged)),
+        (vec!["9.3.0.75".to_owned()], Vec::new())
+    );
     assert_eq!(names(&ranged, "cudnn"), ["libcudnn.so.9"]);
 
     // If the Python file says nothing, the other header may.
     let macros = "#define TF_CUDA_VERSION \"12.5.1\"\n#define TF_CUDNN_VERSION \"9\"\n";
-    let macros = file("tensorflow/include/third_party/gpus/cuda/cuda_config.h", macros);
-    let second =
-        program(&[tensorflow("build_info = None\n", &[]), vec![macros]].concat(), "import tensorflow");
+    let macros = file(
+        "tensorflow/include/third_party/gpus/cuda/cuda_config.h",
+        macros,
+    );
+    let second = program(
+        &[tensorflow("build_info = None\n", &[]), vec![macros]].concat(),
+        "import tensorflow",
+    );
     assert_eq!(package(&second, "tensorflow")["cuda"], "12.5");
     assert_eq!(names(&second, "cudnn"), ["libcudnn.so.9"]);
 }
@@ -317,17 +444,30 @@ fn a_key_within_json_is_a_floor() {
         let files = [
             file("cupy/__init__.py", ""),
             file("cupy/.data/_wheel.json", json),
-            object("cupy/cuda/thrust.cpython-312-x86_64-linux-gnu.so", "code = ['sm_50', 'compute_90']"),
-            object("cupy_backends/cuda/libs/cudnn.so", "needed = ['libcudnn.so.8']"),
+            object(
+                "cupy/cuda/thrust.cpython-312-x86_64-linux-gnu.so",
+                "code = ['sm_50', 'compute_90']",
+            ),
+            object(
+                "cupy_backends/cuda/libs/cudnn.so",
+                "needed = ['libcudnn.so.8']",
+            ),
         ];
         program(&files, "import cupy")
     };
-    let whole = r#"{"cuda": "12.x", "packaging": "pip", "cudnn": {"version": "8.8.1", "filenames": []}}"#;
+    let whole =
+        r#"{"cuda": "12.x", "packaging": "pip", "cudnn": {"version": "8.8.1", "filenames": []}}"#;
     let found = cupy(whole);
     assert_eq!(package(&found, "cupy")["cuda"], "12.0");
     assert_eq!(floor(&found), ["8.8.1"]);
     assert_eq!(code(&found), ["sm_50", "compute_90"]);
-    for none in [r#"{"cuda": "12.x"}"#, r#"{"cudnn": "8.8.1"}"#, r#"{"cudnn": {"version": 8}}"#, "{", "[]"] {
+    for none in [
+        r#"{"cuda": "12.x"}"#,
+        r#"{"cudnn": "8.8.1"}"#,
+        r#"{"cudnn": {"version": 8}}"#,
+        "{",
+        "[]",
+    ] {
         assert!(floor(&cupy(none)).is_empty(), "{none}");
     }
 }
@@ -355,21 +495,33 @@ fn the_name_of_what_was_packed_in_is_a_floor() {
     let found = packed("libcudnn-74a4c495.so.8.9.7");
     assert_eq!(floor(&found), ["8.9.7"]);
     assert_eq!(wanted(&found, "cudnn", "exactly"), ["8.9.7"]);
-    assert_eq!(names(&found, "cublas"), ["libcublas.so.12"], "the names in its objects count as well");
+    assert_eq!(
+        names(&found, "cublas"),
+        ["libcublas.so.12"],
+        "the names in its objects count as well"
+    );
     assert_eq!(code(&found), ["sm_86", "compute_86"]);
-    for none in ["libcudnn-notahash.so.8.9.7", "libcudnn.so.8", "libother-74a4c495.so.8.9.7"] {
+    for none in [
+        "libcudnn-notahash.so.8.9.7",
+        "libcudnn.so.8",
+        "libother-74a4c495.so.8.9.7",
+    ] {
         assert!(floor(&packed(none)).is_empty(), "{none}");
     }
 }
 
 #[test]
 fn assigned_texts_are_a_floor() {
-    let version = "full_version     = '2.6.2'\ncuda_version     = '11.8'\ncudnn_version    = '8.6.0'\n";
+    let version =
+        "full_version     = '2.6.2'\ncuda_version     = '11.8'\ncudnn_version    = '8.6.0'\n";
     let paddle = |version: &str| {
         let files = [
             file("paddle/__init__.py", ""),
             file("paddle/version/__init__.py", version),
-            object("paddle/libs/libphi.so", "runpath = '$ORIGIN', code = ['sm_70']"),
+            object(
+                "paddle/libs/libphi.so",
+                "runpath = '$ORIGIN', code = ['sm_70']",
+            ),
         ];
         program(&files, "import paddle")
     };
@@ -380,7 +532,11 @@ fn assigned_texts_are_a_floor() {
         (vec!["8.6.0".to_owned()], vec!["libcudnn.so.8".to_owned()])
     );
     assert_eq!(code(&found), ["sm_70"]);
-    let unbuilt = paddle(&version.replace("'11.8'", "'False'").replace("'8.6.0'", "'False'"));
+    let unbuilt = paddle(
+        &version
+            .replace("'11.8'", "'False'")
+            .replace("'8.6.0'", "'False'"),
+    );
     assert_eq!(package(&unbuilt, "paddle")["cpu_only"], true);
 }
 
@@ -388,22 +544,41 @@ fn assigned_texts_are_a_floor() {
 fn onnxruntime_is_linked_or_expects_to_be_preloaded_or_opens() {
     let provider = "onnxruntime/capi/libonnxruntime_providers_cuda.so";
     let of = |fields: &str, more: &[String]| {
-        let files = [file("onnxruntime/__init__.py", ""), object(provider, fields)];
+        let files = [
+            file("onnxruntime/__init__.py", ""),
+            object(provider, fields),
+        ];
         program(&[&files[..], more].concat(), "import onnxruntime")
     };
     // Taken out of what is needed; only the versions of its symbols tell.
-    let stripped = of("imports = { 'libcudnn.so.8' = ['cudnnCreate'], 'libc.so.6' = ['malloc'] }", &[]);
+    let stripped = of(
+        "imports = { 'libcudnn.so.8' = ['cudnnCreate'], 'libc.so.6' = ['malloc'] }",
+        &[],
+    );
     assert_eq!(names(&stripped, "cudnn"), ["libcudnn.so.8"]);
-    let symbols =
-        stripped["requirements"].as_array().unwrap().iter().find(|it| it["want"]["symbols"].is_array());
-    assert_eq!(symbols.unwrap()["want"]["symbols"][0]["name"], "cudnnCreate");
+    let symbols = stripped["requirements"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|it| it["want"]["symbols"].is_array());
+    assert_eq!(
+        symbols.unwrap()["want"]["symbols"][0]["name"],
+        "cudnnCreate"
+    );
     // The names are in instructions; the profile knows them, and the metadata has the major.
     let info = file(
         "onnxruntime/capi/build_and_package_info.py",
         "package_name = 'onnxruntime-gpu'\n__version__ = '1.28.0'\ncuda_version = '13.0'\n",
     );
-    let metadata = metadata("onnxruntime-gpu", "1.28.0", &["nvidia-cudnn-cu13~=9.0; extra == \"cudnn\""]);
-    let opened = of("needed = ['libcudart.so.13'], code = ['sm_90', 'compute_120']", &[info, metadata]);
+    let metadata = metadata(
+        "onnxruntime-gpu",
+        "1.28.0",
+        &["nvidia-cudnn-cu13~=9.0; extra == \"cudnn\""],
+    );
+    let opened = of(
+        "needed = ['libcudart.so.13'], code = ['sm_90', 'compute_120']",
+        &[info, metadata],
+    );
     assert_eq!(package(&opened, "onnxruntime")["cuda"], "13.0");
     assert_eq!(floor(&opened), ["9.0"]);
     assert_eq!(names(&opened, "cudnn"), ["libcudnn.so.9"]);
@@ -416,22 +591,41 @@ fn an_onnxruntime_that_crashes_without_a_gpu_is_given_no_library_there() {
     let machine = |version: &str, more: &[String]| {
         let files = [
             file("onnxruntime/__init__.py", ""),
-            object("onnxruntime/capi/libonnxruntime_providers_cuda.so", "needed = ['libcudnn.so.9']"),
+            object(
+                "onnxruntime/capi/libonnxruntime_providers_cuda.so",
+                "needed = ['libcudnn.so.9']",
+            ),
             metadata("onnxruntime-gpu", version, &[]),
-            library(&format!("{SITE}/nvidia/cudnn/lib"), "libcudnn", "9", "9.10.2", ""),
+            library(
+                &format!("{SITE}/nvidia/cudnn/lib"),
+                "libcudnn",
+                "9",
+                "9.10.2",
+                "",
+            ),
         ];
         python(&[&files[..], more].concat())
     };
-    let starts =
-        |machine: &Machine| Run::on(machine, &["export", "python3", "-c", "import onnxruntime"]).any_stdout();
+    let starts = |machine: &Machine| {
+        Run::on(machine, &["export", "python3", "-c", "import onnxruntime"]).any_stdout()
+    };
     let crashes = machine("1.22.0", &[]);
-    let said = "there is no GPU here, and `onnxruntime 1.22.0` crashes if it finds its GPU libraries";
+    let said =
+        "there is no GPU here, and `onnxruntime 1.22.0` crashes if it finds its GPU libraries";
     starts(&crashes).stderr_contains(&[said]).check();
-    assert!(target_of(&crashes, "import onnxruntime")["requirements"].as_array().unwrap().is_empty());
+    assert!(
+        target_of(&crashes, "import onnxruntime")["requirements"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+    );
     // A release that falls back, and a machine with a GPU.
     let gpu = kernel("580.95.05") + &driver("/usr/lib/x86_64-linux-gnu", "580.95.05");
     for other in [machine("1.23.2", &[]), machine("1.22.0", &[gpu])] {
-        assert_eq!(names(&target_of(&other, "import onnxruntime"), "cudnn"), ["libcudnn.so.9"]);
+        assert_eq!(
+            names(&target_of(&other, "import onnxruntime"), "cudnn"),
+            ["libcudnn.so.9"]
+        );
     }
 }
 
@@ -439,7 +633,10 @@ fn an_onnxruntime_that_crashes_without_a_gpu_is_given_no_library_there() {
 fn the_name_of_a_distribution_says_which_cuda() {
     let files = [
         file("mxnet/__init__.py", ""),
-        object("mxnet/libmxnet.so", "needed = ['libcudnn.so.8'], rpath = '${ORIGIN}', code = ['sm_80']"),
+        object(
+            "mxnet/libmxnet.so",
+            "needed = ['libcudnn.so.8'], rpath = '${ORIGIN}', code = ['sm_80']",
+        ),
         metadata("mxnet-cu112", "1.9.1", &[]),
         file("numba_cuda/__init__.py", ""),
         metadata("cuda-bindings", "12.9.1", &[]),
@@ -448,8 +645,14 @@ fn the_name_of_a_distribution_says_which_cuda() {
     assert_eq!(package(&program, "mxnet")["cuda"], "11.2");
     assert_eq!(package(&program, "numba-cuda")["cuda"], "12.9");
     assert_eq!(names(&program, "nvrtc"), ["libnvrtc.so.12"]);
-    let vision = file("torchvision/version.py", "__version__ = '0.29.2+cu132'\ngit_version = 'x'\n");
-    let linked = object("torchvision/_C.so", "needed = ['libcudart.so.13'], code = ['sm_120']");
+    let vision = file(
+        "torchvision/version.py",
+        "__version__ = '0.29.2+cu132'\ngit_version = 'x'\n",
+    );
+    let linked = object(
+        "torchvision/_C.so",
+        "needed = ['libcudart.so.13'], code = ['sm_120']",
+    );
     let vision = self::program(&[vision, linked], "import torchvision");
     assert_eq!(package(&vision, "torchvision")["cuda"], "13.2");
     assert_eq!(code(&vision), ["sm_120"]);
@@ -458,15 +661,42 @@ fn the_name_of_a_distribution_says_which_cuda() {
 /// Without a word in any METADATA.
 #[test]
 fn a_package_built_on_a_framework_uses_it() {
-    for module in ["vllm", "xformers", "torchvision", "torchaudio", "bitsandbytes"] {
-        let own = [file(&format!("{module}/__init__.py"), ""), object(&format!("{module}/_C.abi3.so"), "")];
-        let program = program(&[&torch(VERSION, CONFIG)[..], &own].concat(), &format!("import {module}"));
-        assert_eq!(package(&program, "torch")["standing"], "imported", "{module}");
-        assert_eq!(package(&program, "torch")["imported_by"], "-c:1", "{module}");
-        assert_eq!(code(&program), ["sm_80", "sm_90a", "compute_90"], "{module}");
+    for module in [
+        "vllm",
+        "xformers",
+        "torchvision",
+        "torchaudio",
+        "bitsandbytes",
+    ] {
+        let own = [
+            file(&format!("{module}/__init__.py"), ""),
+            object(&format!("{module}/_C.abi3.so"), ""),
+        ];
+        let program = program(
+            &[&torch(VERSION, CONFIG)[..], &own].concat(),
+            &format!("import {module}"),
+        );
+        assert_eq!(
+            package(&program, "torch")["standing"],
+            "imported",
+            "{module}"
+        );
+        assert_eq!(
+            package(&program, "torch")["imported_by"],
+            "-c:1",
+            "{module}"
+        );
+        assert_eq!(
+            code(&program),
+            ["sm_80", "sm_90a", "compute_90"],
+            "{module}"
+        );
     }
     let alone = program(&torch(VERSION, CONFIG), "pass");
-    assert_eq!((&alone["packages"], &alone["requirements"]), (&json!([]), &json!([])));
+    assert_eq!(
+        (&alone["packages"], &alone["requirements"]),
+        (&json!([]), &json!([]))
+    );
 }
 
 /// torch is installed, but none of these programs imports it directly.
@@ -474,9 +704,15 @@ fn a_package_built_on_a_framework_uses_it() {
 fn only_packages_within_reach_are_guessed() {
     let source = [
         ("plain", "import json\nfrom . import part"),
-        ("documented", "def f():\n    \"\"\"\n    >>> import torch\n    \"\"\"\n# import torch"),
+        (
+            "documented",
+            "def f():\n    \"\"\"\n    >>> import torch\n    \"\"\"\n# import torch",
+        ),
         ("later", "def f():\n    import torch"),
-        ("by_name", "def f():\n    if importlib.util.find_spec('torch'): pass"),
+        (
+            "by_name",
+            "def f():\n    if importlib.util.find_spec('torch'): pass",
+        ),
         ("over", "try:\n    import later\nexcept ImportError: pass"),
     ];
     let mut files = torch(VERSION, CONFIG).to_vec();
@@ -503,7 +739,11 @@ fn only_packages_within_reach_are_guessed() {
     ] {
         let program = program(&files, code);
         assert_eq!(program["packages"] != json!([]), is_within_reach, "{code}");
-        assert_eq!(program["requirements"] != json!([]), is_within_reach, "{code}");
+        assert_eq!(
+            program["requirements"] != json!([]),
+            is_within_reach,
+            "{code}"
+        );
     }
 }
 
@@ -529,8 +769,10 @@ fn an_installed_command_may_import_any_package() {
 
 #[test]
 fn a_module_without_its_framework_is_a_package_like_any_other() {
-    let files =
-        [file("numba/__init__.py", ""), object("numba/cuda/own.so", "needed = ['libcudart.so.11.0']")];
+    let files = [
+        file("numba/__init__.py", ""),
+        object("numba/cuda/own.so", "needed = ['libcudart.so.11.0']"),
+    ];
     let program = program(&files, "import numba");
     assert_eq!(package(&program, "numba")["standing"], "imported");
     assert_eq!(names(&program, "cudart"), ["libcudart.so.11.0"]);
@@ -540,13 +782,23 @@ fn a_module_without_its_framework_is_a_package_like_any_other() {
 fn objects_for_different_cuda_majors_are_optional() {
     let variant = |number: u32, major: u32, gpu: &str| {
         let fields = format!("needed = ['libcublas.so.{major}'], code = ['{gpu}']");
-        object(&format!("bitsandbytes/libbitsandbytes_cuda{number}.so"), &fields)
+        object(
+            &format!("bitsandbytes/libbitsandbytes_cuda{number}.so"),
+            &fields,
+        )
     };
-    let files = [file("bitsandbytes/__init__.py", ""), variant(118, 11, "sm_50"), variant(128, 12, "sm_120")];
+    let files = [
+        file("bitsandbytes/__init__.py", ""),
+        variant(118, 11, "sm_50"),
+        variant(128, 12, "sm_120"),
+    ];
     let program = program(&files, "import bitsandbytes");
     let all = program["requirements"].as_array().unwrap();
     assert!(all.iter().all(|it| it["need"] == "named"), "{all:#?}");
-    assert_eq!(names(&program, "cublas"), ["libcublas.so.11", "libcublas.so.12"]);
+    assert_eq!(
+        names(&program, "cublas"),
+        ["libcublas.so.11", "libcublas.so.12"]
+    );
     assert_eq!(code(&program), ["sm_50", "sm_120"]);
 }
 
@@ -554,16 +806,35 @@ fn objects_for_different_cuda_majors_are_optional() {
 fn an_unknown_package_is_read_from_its_objects() {
     let files = [
         file("unheard/__init__.py", ""),
-        object("unheard/one.so", "needed = ['libcudart.so.12'], code = ['sm_70', 'sm_90a']"),
-        object("unheard/two.so", "needed = ['libcublas.so.12'], code = ['sm_70', 'compute_80']"),
-        object("unheard/other.so", "constants = ['libcurand.so.10'], code = ['sm_35']"),
+        object(
+            "unheard/one.so",
+            "needed = ['libcudart.so.12'], code = ['sm_70', 'sm_90a']",
+        ),
+        object(
+            "unheard/two.so",
+            "needed = ['libcublas.so.12'], code = ['sm_70', 'compute_80']",
+        ),
+        object(
+            "unheard/other.so",
+            "constants = ['libcurand.so.10'], code = ['sm_35']",
+        ),
     ];
     let program = program(&files, "import unheard");
-    assert_eq!(code(&program), ["sm_70", "sm_90a", "compute_80"], "all together, of those that are linked");
+    assert_eq!(
+        code(&program),
+        ["sm_70", "sm_90a", "compute_80"],
+        "all together, of those that are linked"
+    );
     assert_eq!(names(&program, "curand"), ["libcurand.so.10"]);
     assert_eq!(package(&program, "unheard")["cpu_only"], false);
-    let none = [file("unheard/__init__.py", ""), object("unheard/one.so", "needed = ['libcudart.so.12']")];
-    assert!(code(&self::program(&none, "import unheard")).is_empty(), "no code is no demand");
+    let none = [
+        file("unheard/__init__.py", ""),
+        object("unheard/one.so", "needed = ['libcudart.so.12']"),
+    ];
+    assert!(
+        code(&self::program(&none, "import unheard")).is_empty(),
+        "no code is no demand"
+    );
 }
 
 #[test]
@@ -572,32 +843,69 @@ fn builds_without_cuda_ask_for_nothing_and_say_so() {
         (
             "torch",
             "torch",
-            vec![file("torch/version.py", "__version__ = '2.5.1+cpu'\ncuda: Optional[str] = None\n")],
+            vec![file(
+                "torch/version.py",
+                "__version__ = '2.5.1+cpu'\ncuda: Optional[str] = None\n",
+            )],
         ),
         (
             "torch",
             "torch",
-            vec![file("torch/version.py", "__version__ = '2.1.0'\ncuda = None\nhip = '5.6'\n")],
+            vec![file(
+                "torch/version.py",
+                "__version__ = '2.1.0'\ncuda = None\nhip = '5.6'\n",
+            )],
         ),
-        ("tensorflow", "tensorflow", tensorflow(&BUILD_INFO.replace("True", "False"), &[])),
-        ("onnxruntime", "onnxruntime", vec![object("onnxruntime/capi/pybind.so", "")]),
+        (
+            "tensorflow",
+            "tensorflow",
+            tensorflow(&BUILD_INFO.replace("True", "False"), &[]),
+        ),
+        (
+            "onnxruntime",
+            "onnxruntime",
+            vec![object("onnxruntime/capi/pybind.so", "")],
+        ),
         ("jaxlib", "jax", vec![object("jaxlib/xla_extension.so", "")]),
-        ("ctranslate2", "ctranslate2", vec![object("ctranslate2.libs/libctranslate2-bc15bf3f.so.4.4.0", "")]),
-        ("xgboost", "xgboost", vec![object("xgboost/lib/libxgboost.so", "")]),
+        (
+            "ctranslate2",
+            "ctranslate2",
+            vec![object(
+                "ctranslate2.libs/libctranslate2-bc15bf3f.so.4.4.0",
+                "",
+            )],
+        ),
+        (
+            "xgboost",
+            "xgboost",
+            vec![object("xgboost/lib/libxgboost.so", "")],
+        ),
         ("faiss", "faiss", vec![metadata("faiss-cpu", "1.8.0", &[])]),
         ("mxnet", "mxnet", vec![metadata("mxnet", "1.9.1", &[])]),
-        ("bitsandbytes", "bitsandbytes", vec![object("bitsandbytes/libbitsandbytes_cpu.so", "")]),
+        (
+            "bitsandbytes",
+            "bitsandbytes",
+            vec![object("bitsandbytes/libbitsandbytes_cpu.so", "")],
+        ),
     ];
     for (module, name, files) in cpu {
         let machine = python(&[vec![file(&format!("{module}/__init__.py"), "")], files].concat());
         let program = target_of(&machine, &format!("import {module}"));
         assert_eq!(package(&program, name)["cpu_only"], true, "{module}");
-        assert!(program["requirements"].as_array().unwrap().is_empty(), "{module}: {program:#}");
-        assert!(program["conditions"].as_array().unwrap().is_empty(), "{module}");
+        assert!(
+            program["requirements"].as_array().unwrap().is_empty(),
+            "{module}: {program:#}"
+        );
+        assert!(
+            program["conditions"].as_array().unwrap().is_empty(),
+            "{module}"
+        );
         assert_eq!(program["notes"][0]["note"], "cpu-only", "{module}");
         let import = format!("import {module}");
         let words = ["python3", "-c", import.as_str()];
-        let explained = Run::on(&machine, &[&["explain"], &words[..]].concat()).any_stdout().check();
+        let explained = Run::on(&machine, &[&["explain"], &words[..]].concat())
+            .any_stdout()
+            .check();
         assert!(
             explained.contains(&format!("`{name}")) && explained.contains("is built without CUDA"),
             "{explained}"
@@ -606,7 +914,10 @@ fn builds_without_cuda_ask_for_nothing_and_say_so() {
         Run::on(&machine, &[&["export"], &words[..]].concat()).check();
         // And what is only there is not spoken of.
         let unused = target_of(&machine, "pass");
-        assert!(unused["packages"].as_array().unwrap().is_empty(), "{module}");
+        assert!(
+            unused["packages"].as_array().unwrap().is_empty(),
+            "{module}"
+        );
         assert!(unused["notes"].as_array().unwrap().is_empty(), "{module}");
     }
 }
@@ -618,15 +929,44 @@ fn a_build_that_needs_cuda_libraries_is_no_cpu_build() {
         file("xgboost/__init__.py", ""),
         object("xgboost/lib/libxgboost.so", "needed = ['libcudart.so.12']"),
     ];
-    assert_eq!(package(&program(&linked, "import xgboost"), "xgboost")["cpu_only"], false);
-    let broken = [file("xgboost/__init__.py", ""), file("xgboost/lib/libxgboost.so", "no object")];
-    assert_eq!(package(&program(&broken, "import xgboost"), "xgboost")["cpu_only"], false);
-    let plugin = [file("jaxlib/__init__.py", ""), object("jax_cuda12_plugin/_versions.so", "")];
+    assert_eq!(
+        package(&program(&linked, "import xgboost"), "xgboost")["cpu_only"],
+        false
+    );
+    let broken = [
+        file("xgboost/__init__.py", ""),
+        file("xgboost/lib/libxgboost.so", "no object"),
+    ];
+    assert_eq!(
+        package(&program(&broken, "import xgboost"), "xgboost")["cpu_only"],
+        false
+    );
+    let plugin = [
+        file("jaxlib/__init__.py", ""),
+        object("jax_cuda12_plugin/_versions.so", ""),
+    ];
     let packages = program(&plugin, "import jaxlib")["packages"].clone();
-    assert!(packages.as_array().unwrap().iter().all(|package| package["cpu_only"] == false), "{packages:#}");
-    let string = [file("torch/__init__.py", ""), file("torch/version.py", "cuda = 'None'\ncudart = None\n")];
+    assert!(
+        packages
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|package| package["cpu_only"] == false),
+        "{packages:#}"
+    );
+    let string = [
+        file("torch/__init__.py", ""),
+        file("torch/version.py", "cuda = 'None'\ncudart = None\n"),
+    ];
     let packages = program(&string, "import torch")["packages"].clone();
-    assert!(packages.as_array().unwrap().iter().all(|package| package["cpu_only"] == false), "{packages:#}");
+    assert!(
+        packages
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|package| package["cpu_only"] == false),
+        "{packages:#}"
+    );
 }
 
 #[test]
@@ -642,8 +982,14 @@ fn a_variable_that_moves_a_framework_is_told() {
         notes(variable, "import torch")
             .contains("`torch` reads PYTORCH_SKIP_CUDNN_COMPATIBILITY_CHECK, which is set")
     );
-    assert!(!notes("OTHER", "import torch").contains("heeds"), "the control");
-    assert!(!notes(variable, "import os").contains("heeds"), "it is not used");
+    assert!(
+        !notes("OTHER", "import torch").contains("heeds"),
+        "the control"
+    );
+    assert!(
+        !notes(variable, "import os").contains("heeds"),
+        "it is not used"
+    );
 }
 
 /// Python imports the first of two that are installed.
@@ -653,12 +999,24 @@ fn the_first_of_two_installed_packages_counts() {
     let other = [
         text("/opt/other/torch/__init__.py", ""),
         text("/opt/other/torch/version.py", VERSION),
-        text("/opt/other/torch/include/ATen/cuda/CUDAConfig.h", &CONFIG.replace("sm_80", "sm_50")),
+        text(
+            "/opt/other/torch/include/ATen/cuda/CUDAConfig.h",
+            &CONFIG.replace("sm_80", "sm_50"),
+        ),
         elf("/opt/other/torch/lib/libtorch_cuda.so", LINKED),
     ];
     let both = python(&[torch(VERSION, CONFIG).concat(), other.concat()]);
-    assert_eq!(code(&target_of(&machine, "import torch")), ["sm_80", "sm_90a", "compute_90"], "the control");
+    assert_eq!(
+        code(&target_of(&machine, "import torch")),
+        ["sm_80", "sm_90a", "compute_90"],
+        "the control"
+    );
     machine = both;
-    machine.env.insert("PYTHONPATH".to_owned(), "/opt/other".to_owned());
-    assert_eq!(code(&target_of(&machine, "import torch")), ["sm_50", "sm_90a", "compute_90"]);
+    machine
+        .env
+        .insert("PYTHONPATH".to_owned(), "/opt/other".to_owned());
+    assert_eq!(
+        code(&target_of(&machine, "import torch")),
+        ["sm_50", "sm_90a", "compute_90"]
+    );
 }

@@ -12,7 +12,9 @@ use crate::storage::kept_starts::Two;
 use crate::support::{Run, is_root, skipped};
 
 fn run(two: &Two, words: &[&str]) -> Run {
-    Run::new(words).env("HOME", two.home.path()).env("LD_LIBRARY_PATH", &two.path)
+    Run::new(words)
+        .env("HOME", two.home.path())
+        .env("LD_LIBRARY_PATH", &two.path)
 }
 
 fn explain(two: &Two, words: &[&str]) -> Value {
@@ -31,11 +33,19 @@ fn another_user_gets_nothing_of_what_is_made() {
         "/usr/sbin/chroot --userspec=65534 /",
     ] {
         let words: Vec<&str> = line.split(' ').chain([program]).collect();
-        assert_eq!(notes(&explain(&two, &words)), ["loses-environment"], "{line}");
+        assert_eq!(
+            notes(&explain(&two, &words)),
+            ["loses-environment"],
+            "{line}"
+        );
     }
     for line in ["setpriv --no-new-privs", "unshare -r", "/usr/sbin/chroot /"] {
         let words: Vec<&str> = line.split(' ').chain([program]).collect();
-        assert_eq!(notes(&explain(&two, &words)), [""; 0], "{line}: the control");
+        assert_eq!(
+            notes(&explain(&two, &words)),
+            [""; 0],
+            "{line}: the control"
+        );
     }
     if !is_root() {
         return skipped("only root can take the rights of root");
@@ -53,9 +63,19 @@ fn a_program_that_only_has_the_name_of_a_wrapper_is_none() {
     let words = [own.to_str().unwrap(), "/bin/true"];
     let explained = explain(&two, &words);
     assert_eq!(led_to(&explained), None, "{explained:#}");
-    assert!(!explained["program"]["requirements"].as_array().unwrap().is_empty(), "{explained:#}");
+    assert!(
+        !explained["program"]["requirements"]
+            .as_array()
+            .unwrap()
+            .is_empty(),
+        "{explained:#}"
+    );
     crate::support::copy_program("/usr/bin/nice", &own);
-    assert_eq!(led_to(&explain(&two, &words)).as_deref(), Some("/bin/true"), "the control");
+    assert_eq!(
+        led_to(&explain(&two, &words)).as_deref(),
+        Some("/bin/true"),
+        "the control"
+    );
 }
 
 #[test]
@@ -65,7 +85,10 @@ fn a_link_is_the_wrapper_that_it_leads_to() {
     symlink("/usr/bin/timeout", &link).unwrap();
     let link = link.to_str().unwrap();
     let program = two.program.to_str().unwrap();
-    assert_eq!(led_to(&explain(&two, &[link, "5", program])).as_deref(), Some(program));
+    assert_eq!(
+        led_to(&explain(&two, &[link, "5", program])).as_deref(),
+        Some(program)
+    );
     // A kept start counts its arguments.
     run(&two, &[link, "5", program]).check();
     assert!(two.is_warm(run(&two, &[link, "5", program])), "the control");
@@ -75,15 +98,24 @@ fn a_link_is_the_wrapper_that_it_leads_to() {
 #[test]
 fn a_program_on_standard_input_is_unknown() {
     let two = Two::new();
-    for line in
-        ["xargs timeout 5", "xargs env A=1", "xargs -n1 sh", "xargs -n1 nice timeout 3", "bash", "nohup sh"]
-    {
+    for line in [
+        "xargs timeout 5",
+        "xargs env A=1",
+        "xargs -n1 sh",
+        "xargs -n1 nice timeout 3",
+        "bash",
+        "nohup sh",
+    ] {
         let words: Vec<&str> = line.split(' ').collect();
         assert_eq!(notes(&explain(&two, &words)), ["starts-another"], "{line}");
     }
     for line in ["xargs timeout 5 true", "timeout 5", "env A=1", "xargs"] {
         let words: Vec<&str> = line.split(' ').collect();
-        assert_eq!(notes(&explain(&two, &words)), [""; 0], "{line}: the control");
+        assert_eq!(
+            notes(&explain(&two, &words)),
+            [""; 0],
+            "{line}: the control"
+        );
     }
 }
 
@@ -113,13 +145,28 @@ fn wrappers_of_unimportant_programs_print_nothing() {
         let script = two.workshop.write(&format!("bin/{tool}"), "#!/bin/sh\n");
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
         let script = script.to_str().unwrap();
-        run(&two, &[script, if tool == "ssh" { "-V" } else { "--version" }]).check();
-        let said = if tool == "npm" { "starts another program" } else { "put cudarun inside" };
-        run(&two, &[script, "run", "x"]).stderr_contains(&[said]).check();
+        run(
+            &two,
+            &[script, if tool == "ssh" { "-V" } else { "--version" }],
+        )
+        .check();
+        let said = if tool == "npm" {
+            "starts another program"
+        } else {
+            "put cudarun inside"
+        };
+        run(&two, &[script, "run", "x"])
+            .stderr_contains(&[said])
+            .check();
     }
     let said = "put cudarun right before that one\n";
-    run(&two, &["sh", "-c", "exit 0; x"]).stderr_contains(&[said]).check();
-    run(&two, &["sh", "-c", "echo $(true)"]).any_stdout().stderr_contains(&[said]).check();
+    run(&two, &["sh", "-c", "exit 0; x"])
+        .stderr_contains(&[said])
+        .check();
+    run(&two, &["sh", "-c", "echo $(true)"])
+        .any_stdout()
+        .stderr_contains(&[said])
+        .check();
 }
 
 #[test]
@@ -135,15 +182,28 @@ fn the_advice_names_what_is_there() {
         .check();
     let program = two.program.to_str().unwrap();
     for (words, advice) in [
-        (&["su", "-c", program][..], "type `su -c 'cudarun …'` instead"),
-        (&["su", "root", "-c", program], "type `su -c 'cudarun …'` instead"),
-        (&["/usr/sbin/runuser", "-u", "root", program], "type `runuser -u USER cudarun …` instead"),
+        (
+            &["su", "-c", program][..],
+            "type `su -c 'cudarun …'` instead",
+        ),
+        (
+            &["su", "root", "-c", program],
+            "type `su -c 'cudarun …'` instead",
+        ),
+        (
+            &["/usr/sbin/runuser", "-u", "root", program],
+            "type `runuser -u USER cudarun …` instead",
+        ),
     ] {
         let words = [&["explain"], words].concat();
         let said = run(&two, &words).any_stdout().check();
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(said.contains(advice), "{words:?}: {said}");
-        assert_eq!(said.matches("other rights").count(), 0, "one sentence: {said}");
+        assert_eq!(
+            said.matches("other rights").count(),
+            0,
+            "one sentence: {said}"
+        );
     }
 }
 
@@ -155,14 +215,24 @@ fn the_loader_as_a_program_starts_a_file() {
         return;
     }
     let program = two.program.to_str().unwrap();
-    assert_eq!(led_to(&explain(&two, &[loader, program])).as_deref(), Some(program));
-    assert_eq!(led_to(&explain(&two, &[loader, "--inhibit-cache", program])).as_deref(), Some(program));
+    assert_eq!(
+        led_to(&explain(&two, &[loader, program])).as_deref(),
+        Some(program)
+    );
+    assert_eq!(
+        led_to(&explain(&two, &[loader, "--inhibit-cache", program])).as_deref(),
+        Some(program)
+    );
     for words in [
         &[loader, "--library-path", "/x", program][..],
         &[loader, "--preload", "/x", program],
         &[loader, "true"],
     ] {
-        assert_eq!(notes(&explain(&two, words))[0], "starts-another", "{words:?}");
+        assert_eq!(
+            notes(&explain(&two, words))[0],
+            "starts-another",
+            "{words:?}"
+        );
     }
 }
 
@@ -179,9 +249,11 @@ fn a_file_that_sets_variables_is_spoken_of() {
     let own = all.environment("work/.venv");
     let python = own.join("bin/python");
     fs::write(own.join("bin/tool"), "#!/bin/sh\n").unwrap();
-    all.workshop.write("work/pyproject.toml", "[project]\nname = 'a'\n");
+    all.workshop
+        .write("work/pyproject.toml", "[project]\nname = 'a'\n");
     all.workshop.write("work/Pipfile", "");
-    all.workshop.write("work/.pdm-python", python.to_str().unwrap());
+    all.workshop
+        .write("work/.pdm-python", python.to_str().unwrap());
     let said = |words: &[&str], env: &[(&str, &Path)]| notes(&all.explain(words, "work", env));
     let lines: &[&[&str]] = &[
         &["pipenv", "run", "tool"],
@@ -191,11 +263,25 @@ fn a_file_that_sets_variables_is_spoken_of() {
         &["gdb", "--args", ".venv/bin/tool"],
     ];
     for line in lines {
-        assert_eq!(said(line, &[]), ["script-not-read"], "{line:?}: the control");
+        assert_eq!(
+            said(line, &[]),
+            ["script-not-read"],
+            "{line:?}: the control"
+        );
     }
     for harmless in ["A=1\n", "LD_LIBRARY_PATH=/x\n"] {
-        let expected = if harmless.starts_with('A') { "script-not-read" } else { "loses-environment" };
-        for file in ["work/.env", "work/more", "home/.zshenv", "home/.gdbinit", "home/.config/gdb/gdbinit"] {
+        let expected = if harmless.starts_with('A') {
+            "script-not-read"
+        } else {
+            "loses-environment"
+        };
+        for file in [
+            "work/.env",
+            "work/more",
+            "home/.zshenv",
+            "home/.gdbinit",
+            "home/.config/gdb/gdbinit",
+        ] {
             all.workshop.write(file, harmless);
         }
         let project = "[project]\nname = 'a'\n[tool.pdm.scripts]\n_.env_file = 'more'\n";
@@ -206,26 +292,46 @@ fn a_file_that_sets_variables_is_spoken_of() {
     }
     let named = [("UV_ENV_FILE", Path::new("more"))];
     assert_eq!(said(&["uv", "run", "tool"], &named), ["loses-environment"]);
-    assert_eq!(said(&["uv", "run", "--no-env-file", "tool"], &named), ["script-not-read"]);
+    assert_eq!(
+        said(&["uv", "run", "--no-env-file", "tool"], &named),
+        ["script-not-read"]
+    );
     let none = [("PIPENV_DONT_LOAD_ENV", Path::new("1"))];
     assert_eq!(said(&["pipenv", "run", "tool"], &none), ["script-not-read"]);
-    assert_eq!(said(&["zsh", "-fc", ".venv/bin/tool"], &[]), ["script-not-read"]);
-    assert_eq!(said(&["gdb", "-nx", "--args", ".venv/bin/tool"], &[]), ["script-not-read"]);
-    all.workshop
-        .write("work/pyproject.toml", "[project]\nname='a'\n[tool.pdm.scripts._.env]\nLD_PRELOAD='x'\n");
+    assert_eq!(
+        said(&["zsh", "-fc", ".venv/bin/tool"], &[]),
+        ["script-not-read"]
+    );
+    assert_eq!(
+        said(&["gdb", "-nx", "--args", ".venv/bin/tool"], &[]),
+        ["script-not-read"]
+    );
+    all.workshop.write(
+        "work/pyproject.toml",
+        "[project]\nname='a'\n[tool.pdm.scripts._.env]\nLD_PRELOAD='x'\n",
+    );
     assert_eq!(said(&["pdm", "run", "tool"], &[]), ["loses-environment"]);
     // Cases that cannot be decided.
     all.workshop.write("home/.zshenv", ". /elsewhere\n");
-    assert_eq!(said(&["zsh", "-c", ".venv/bin/tool"], &[]), ["starts-another"]);
+    assert_eq!(
+        said(&["zsh", "-c", ".venv/bin/tool"], &[]),
+        ["starts-another"]
+    );
     all.workshop.write("zdot/.zshenv", "");
     let elsewhere = all.workshop.path("zdot");
-    assert_eq!(said(&["zsh", "-c", ".venv/bin/tool"], &[("ZDOTDIR", &elsewhere)]), ["script-not-read"]);
+    assert_eq!(
+        said(&["zsh", "-c", ".venv/bin/tool"], &[("ZDOTDIR", &elsewhere)]),
+        ["script-not-read"]
+    );
     all.workshop.write("work/.env", "PATH=/x\n");
     all.is_not_known(&["pipenv", "run", "tool"], "work", &[]);
     let function = [("BASH_FUNC_true%%", Path::new("() { :; }"))];
     assert_eq!(said(&["bash", "-c", "true x"], &[]), [""; 0], "the control");
     assert_eq!(
-        said(&["bash", "-c", "tool x"], &[("BASH_FUNC_tool%%", Path::new("() { x; }"))]),
+        said(
+            &["bash", "-c", "tool x"],
+            &[("BASH_FUNC_tool%%", Path::new("() { x; }"))]
+        ),
         ["starts-another"]
     );
     assert_eq!(said(&["bash", "-c", "ls x"], &function), [""; 0]);
@@ -241,8 +347,10 @@ fn an_environment_is_the_one_that_the_tool_would_take() {
     let loose = all.environment("loose/.venv").join("bin/tool");
     let other = all.environment("other");
     let there = other.join("bin/tool");
-    all.workshop.write("work/pyproject.toml", "[project]\nname = 'a'\n");
-    all.workshop.write("work/Pipfile", "[scripts]\ntrain = 'x'\n");
+    all.workshop
+        .write("work/pyproject.toml", "[project]\nname = 'a'\n");
+    all.workshop
+        .write("work/Pipfile", "[scripts]\ntrain = 'x'\n");
     let conda = ("CONDA_PREFIX", other.as_path());
     let name = |name: &'static str| ("CONDA_DEFAULT_ENV", Path::new(name));
     let full = ("CONDA_DEFAULT_ENV", other.as_path());
@@ -251,9 +359,11 @@ fn an_environment_is_the_one_that_the_tool_would_take() {
     for env in [&[conda][..], &[conda, name("other")], &[conda, full]] {
         all.leads(&uv, "loose", env, &there);
     }
-    for env in
-        [&[conda, name("base")][..], &[conda, name("another")], &[conda, ("_CONDA_ROOT", other.as_path())]]
-    {
+    for env in [
+        &[conda, name("base")][..],
+        &[conda, name("another")],
+        &[conda, ("_CONDA_ROOT", other.as_path())],
+    ] {
         all.leads(&uv, "loose", env, &loose);
     }
 
@@ -261,41 +371,70 @@ fn an_environment_is_the_one_that_the_tool_would_take() {
     all.leads(&poetry, "work", &[conda], &there);
     all.leads(&poetry, "work", &[conda, name("another")], &there);
     all.leads(&poetry, "work", &[conda, name("base")], &own);
-    all.leads(&poetry, "work", &[("VIRTUAL_ENV", &other), name("base")], &own);
+    all.leads(
+        &poetry,
+        "work",
+        &[("VIRTUAL_ENV", &other), name("base")],
+        &own,
+    );
     all.leads(&poetry, "work", &[("VIRTUAL_ENV", &other)], &there);
-    all.workshop.write("work/poetry.toml", "[virtualenvs]\nin-project = true\n");
+    all.workshop
+        .write("work/poetry.toml", "[virtualenvs]\nin-project = true\n");
     all.leads(&poetry, "work", &[], &own);
-    all.workshop.write("work/poetry.toml", "[virtualenvs]\nin-project = false\n");
+    all.workshop
+        .write("work/poetry.toml", "[virtualenvs]\nin-project = false\n");
     all.is_not_known(&poetry, "work", &[]);
     fs::remove_file(all.workshop.path("work/poetry.toml")).unwrap();
-    all.workshop.write("home/.config/pypoetry/config.toml", "[virtualenvs]\nin-project = false\n");
+    all.workshop.write(
+        "home/.config/pypoetry/config.toml",
+        "[virtualenvs]\nin-project = false\n",
+    );
     all.is_not_known(&poetry, "work", &[]);
 
     let pipenv = ["pipenv", "run", "tool"];
     let active = ("VIRTUAL_ENV", other.as_path());
     let in_project = |value: &'static str| ("PIPENV_VENV_IN_PROJECT", Path::new(value));
     all.leads(&pipenv, "work", &[active], &there);
-    all.leads(&pipenv, "work", &[active, ("PIPENV_ACTIVE", Path::new("1"))], &own);
+    all.leads(
+        &pipenv,
+        "work",
+        &[active, ("PIPENV_ACTIVE", Path::new("1"))],
+        &own,
+    );
     all.is_not_known(&["pipenv", "run", "train"], "work", &[active]);
     all.is_not_known(&pipenv, "work", &[in_project("0")]);
     all.leads(&pipenv, "work", &[], &own);
-    fs::create_dir_all(all.workshop.path("home/.local/share/virtualenvs/work-abc12345")).unwrap();
+    fs::create_dir_all(
+        all.workshop
+            .path("home/.local/share/virtualenvs/work-abc12345"),
+    )
+    .unwrap();
     all.is_not_known(&pipenv, "work", &[]);
     all.leads(&pipenv, "work", &[in_project("1")], &own);
-    all.workshop.write("work/Pipfile", "[pipenv]\nvenv_in_project = false\n");
+    all.workshop
+        .write("work/Pipfile", "[pipenv]\nvenv_in_project = false\n");
     all.is_not_known(&pipenv, "work", &[]);
-    all.workshop.write("work/Pipfile", "[pipenv]\nvenv_in_project = true\n");
+    all.workshop
+        .write("work/Pipfile", "[pipenv]\nvenv_in_project = true\n");
     all.leads(&pipenv, "work", &[], &own);
 
     // As modules of Python's.
     let python = other.join("bin/python");
     let python = python.to_str().unwrap();
     for tool in ["poetry", "pipenv"] {
-        all.leads(&[python, "-m", tool, "run", "tool"], "work", &[active], &there);
+        all.leads(
+            &[python, "-m", tool, "run", "tool"],
+            "work",
+            &[active],
+            &there,
+        );
     }
     all.leads(&[python, "-m", "uv", "run", "tool"], "work", &[], &own);
     all.leads(&[python, "-m", "uv", "run", "tool"], "loose", &[], &there);
-    assert_eq!(led_to(&all.explain(&[python, "-m", "uv", "sync"], "work", &[])), None);
+    assert_eq!(
+        led_to(&all.explain(&[python, "-m", "uv", "sync"], "work", &[])),
+        None
+    );
     all.tool("bin/uvx", "#!/bin/sh\n");
     all.is_not_known(&["uvx", "tool"], "work", &[]);
 }

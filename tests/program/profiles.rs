@@ -57,17 +57,34 @@ fn fields<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
 }
 
 fn text(path: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("profiles").join(path)).unwrap()
+    fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("profiles")
+            .join(path),
+    )
+    .unwrap()
 }
 
 /// The names that the comment at the top of a file explains: those at the beginning of its indented lines, as `a, b` or
 /// `[[a]]`, and those in backquotes.
 fn explained(text: &str) -> BTreeSet<String> {
-    let head: Vec<&str> = text.lines().map_while(|line| line.strip_prefix('#')).collect();
-    let terms = head.iter().filter_map(|line| line.strip_prefix("   ")?.split("  ").next());
+    let head: Vec<&str> = text
+        .lines()
+        .map_while(|line| line.strip_prefix('#'))
+        .collect();
+    let terms = head
+        .iter()
+        .filter_map(|line| line.strip_prefix("   ")?.split("  ").next());
     let terms = terms.flat_map(|term| term.split(", "));
-    let terms = terms.map(|term| term.trim_start_matches("[[").split([']', '.']).next().unwrap());
-    let quoted = head.iter().flat_map(|line| line.split('`').skip(1).step_by(2));
+    let terms = terms.map(|term| {
+        term.trim_start_matches("[[")
+            .split([']', '.'])
+            .next()
+            .unwrap()
+    });
+    let quoted = head
+        .iter()
+        .flat_map(|line| line.split('`').skip(1).step_by(2));
     terms.chain(quoted).map(str::to_owned).collect()
 }
 
@@ -81,7 +98,9 @@ fn keys(value: &toml::Value, found: &mut BTreeSet<String>) {
                     || catalog().family(key).is_some()
                     || catalog().family_of_stem(key).is_some();
                 // The table of cuDNN's codes has the name of the family.
-                if !is_data || value.is_array() && value.as_array().unwrap().iter().any(toml::Value::is_table)
+                if !is_data
+                    || value.is_array()
+                        && value.as_array().unwrap().iter().any(toml::Value::is_table)
                 {
                     found.insert(key.clone());
                 }
@@ -99,7 +118,10 @@ fn the_head_of_each_profile_explains_every_field() {
         ("architectures.toml", &[fields::<rows::Architecture>()]),
         ("builds.toml", &[fields::<rows::Build>()]),
         ("cudnn.toml", &[fields::<rows::Support>()]),
-        ("drivers.toml", &[fields::<rows::DriverOfCuda>(), fields::<rows::Branch>()]),
+        (
+            "drivers.toml",
+            &[fields::<rows::DriverOfCuda>(), fields::<rows::Branch>()],
+        ),
         (
             "frameworks/torch.toml",
             &[
@@ -108,43 +130,82 @@ fn the_head_of_each_profile_explains_every_field() {
                 fields::<framework_rows::FrameworkCompiler>(),
             ],
         ),
-        ("errors.toml", &[fields::<ErrorRow>(), fields::<PossibleCause>()]),
-        ("known-bad.toml", &[fields::<rows::BadRelease>(), fields::<rows::Combination>()]),
-        ("libraries.toml", &[fields::<rows::Family>(), fields::<rows::Header>(), fields::<rows::Shim>()]),
+        (
+            "errors.toml",
+            &[fields::<ErrorRow>(), fields::<PossibleCause>()],
+        ),
+        (
+            "known-bad.toml",
+            &[fields::<rows::BadRelease>(), fields::<rows::Combination>()],
+        ),
+        (
+            "libraries.toml",
+            &[
+                fields::<rows::Family>(),
+                fields::<rows::Header>(),
+                fields::<rows::Shim>(),
+            ],
+        ),
         ("packages.toml", &[fields::<rows::Packages>()]),
         ("python.toml", &[fields::<rows::PythonFacts>()]),
-        ("statuses.toml", &[fields::<rows::Status>(), fields::<rows::Message>()]),
-        ("toolkits.toml", &[fields::<ToolkitRow>(), fields::<WheelFile>()]),
+        (
+            "statuses.toml",
+            &[fields::<rows::Status>(), fields::<rows::Message>()],
+        ),
+        (
+            "toolkits.toml",
+            &[fields::<ToolkitRow>(), fields::<WheelFile>()],
+        ),
         ("wheels.toml", &[fields::<Wheel>(), fields::<WheelFile>()]),
         ("wrappers.toml", &[fields::<Wrapper>()]),
     ];
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("profiles");
-    let files =
-        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let files = files.filter(|name| name.ends_with(".toml")).chain(["frameworks/torch.toml".to_owned()]);
-    assert_eq!(files.collect::<BTreeSet<_>>(), all.iter().map(|(file, _)| (*file).to_owned()).collect());
+    let files = fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let files = files
+        .filter(|name| name.ends_with(".toml"))
+        .chain(["frameworks/torch.toml".to_owned()]);
+    assert_eq!(
+        files.collect::<BTreeSet<_>>(),
+        all.iter().map(|(file, _)| (*file).to_owned()).collect()
+    );
     let mut frameworks = BTreeSet::new();
-    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("profiles/frameworks")).unwrap() {
+    for entry in
+        fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("profiles/frameworks")).unwrap()
+    {
         let text = fs::read_to_string(entry.unwrap().path()).unwrap();
         keys(&toml::from_str(&text).unwrap(), &mut frameworks);
     }
     for (file, types) in all {
         let text = text(file);
         let explained = explained(&text);
-        let mut named: BTreeSet<String> =
-            types.iter().flat_map(|fields| fields.iter()).map(|it| (*it).to_owned()).collect();
+        let mut named: BTreeSet<String> = types
+            .iter()
+            .flat_map(|fields| fields.iter())
+            .map(|it| (*it).to_owned())
+            .collect();
         keys(&toml::from_str(&text).unwrap(), &mut named);
         if file.starts_with("frameworks/") {
-            named.extend(frameworks.iter().filter(|key| catalog().family(key).is_none()).cloned());
+            named.extend(
+                frameworks
+                    .iter()
+                    .filter(|key| catalog().family(key).is_none())
+                    .cloned(),
+            );
             named.retain(|key| catalog().family(key).is_none());
         }
         // These two mean the same in each file, and a file with one kind of row is about that.
         let table: toml::Table = text.parse().unwrap();
         named.retain(|key| {
-            !(["source", "date"].contains(&key.as_str()) || table.len() == 1 && table.contains_key(key))
+            !(["source", "date"].contains(&key.as_str())
+                || table.len() == 1 && table.contains_key(key))
         });
         let missing: Vec<_> = named.difference(&explained).collect();
-        assert!(missing.is_empty(), "the head of profiles/{file} does not explain {missing:?}");
+        assert!(
+            missing.is_empty(),
+            "the head of profiles/{file} does not explain {missing:?}"
+        );
     }
 }
 
@@ -153,5 +214,8 @@ fn a_name_that_only_occurs_in_a_sentence_is_not_explained() {
     let head = explained(
         "# a field\n#\n#   one, two  three\n#             four\n#   [[five.X]] `six`\n\nseven = 1\n",
     );
-    assert_eq!(head.into_iter().collect::<Vec<_>>(), ["", "five", "one", "six", "two"]);
+    assert_eq!(
+        head.into_iter().collect::<Vec<_>>(),
+        ["", "five", "one", "six", "two"]
+    );
 }

@@ -27,18 +27,28 @@ fn code(text: &str) -> Value {
 fn packages(program: &Value) -> Vec<(String, String)> {
     let text = |package: &Value, key: &str| package[key].as_str().unwrap().to_owned();
     let all = program["packages"].as_array().unwrap();
-    all.iter().map(|package| (text(package, "name"), text(package, "standing"))).collect()
+    all.iter()
+        .map(|package| (text(package, "name"), text(package, "standing")))
+        .collect()
 }
 
 /// Each name that is asked for, with how much it is needed.
 fn asked(program: &Value) -> Vec<(String, String)> {
     let all = program["requirements"].as_array().unwrap();
-    let name = |r: &Value| Some((r["want"]["name"].as_str()?.to_owned(), r["need"].as_str()?.to_owned()));
+    let name = |r: &Value| {
+        Some((
+            r["want"]["name"].as_str()?.to_owned(),
+            r["need"].as_str()?.to_owned(),
+        ))
+    };
     all.iter().filter_map(name).collect()
 }
 
 fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
-    expected.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
+    expected
+        .iter()
+        .map(|(a, b)| ((*a).to_owned(), (*b).to_owned()))
+        .collect()
 }
 
 #[test]
@@ -47,27 +57,51 @@ fn packages_count_wherever_python_would_find_them() {
     assert_eq!(packages(&program), pairs(&[("gpulib", "imported")]));
     assert_eq!(program["packages"][0]["version"], "2.1");
     let without = explain(&["python3", "-c", "import gpulib"], &[]);
-    assert!(!packages(&without).contains(&("gpulib".into(), "imported".into())), "{without:#}");
-    let isolated = explain(&["python3", "-Ic", "import gpulib"], &[("PYTHONPATH", "/srv/packages")]);
-    assert!(!packages(&isolated).contains(&("gpulib".into(), "imported".into())), "{isolated:#}");
+    assert!(
+        !packages(&without).contains(&("gpulib".into(), "imported".into())),
+        "{without:#}"
+    );
+    let isolated = explain(
+        &["python3", "-Ic", "import gpulib"],
+        &[("PYTHONPATH", "/srv/packages")],
+    );
+    assert!(
+        !packages(&isolated).contains(&("gpulib".into(), "imported".into())),
+        "{isolated:#}"
+    );
 }
 
 #[test]
 fn bundled_libraries_are_found_through_their_distribution() {
     let program = code("import vision");
     assert_eq!(packages(&program), pairs(&[("gpulib", "imported")]));
-    assert_eq!(program["packages"][0]["imported_by"], "vision, imported by -c:1");
+    assert_eq!(
+        program["packages"][0]["imported_by"],
+        "vision, imported by -c:1"
+    );
 }
 
 #[test]
 fn beside_what_is_imported_the_rest_counts_only_when_not_all_could_be_read() {
-    assert_eq!(packages(&code("import gpulib, os")), pairs(&[("gpulib", "imported")]));
-    for open in ["import gpulib, importlib; importlib.import_module(name)", "import gpulib, nowhere"] {
+    assert_eq!(
+        packages(&code("import gpulib, os")),
+        pairs(&[("gpulib", "imported")])
+    );
+    for open in [
+        "import gpulib, importlib; importlib.import_module(name)",
+        "import gpulib, nowhere",
+    ] {
         let program = code(open);
         let found = packages(&program);
         assert_eq!(found[0], ("gpulib".into(), "imported".into()), "{open}");
-        assert!(found.contains(&("other".into(), "possible".into())), "{open}: {found:?}");
-        assert!(asked(&program).contains(&("libcufft.so.11".into(), "named".into())), "a guess is no must");
+        assert!(
+            found.contains(&("other".into(), "possible".into())),
+            "{open}: {found:?}"
+        );
+        assert!(
+            asked(&program).contains(&("libcufft.so.11".into(), "named".into())),
+            "a guess is no must"
+        );
     }
     let tried = code("import gpulib\ntry: import nowhere\nexcept ImportError: pass");
     assert_eq!(packages(&tried), pairs(&[("gpulib", "imported")]));
@@ -75,14 +109,20 @@ fn beside_what_is_imported_the_rest_counts_only_when_not_all_could_be_read() {
 
 #[test]
 fn extension_modules_of_the_program_itself_ask_too() {
-    let program = explain(&["python3", "-c", "import native"], &[("PYTHONPATH", "/home/user")]);
+    let program = explain(
+        &["python3", "-c", "import native"],
+        &[("PYTHONPATH", "/home/user")],
+    );
     assert_eq!(packages(&program), pairs(&[("native", "imported")]));
     assert_eq!(asked(&program), pairs(&[("libnccl.so.2", "used")]));
 }
 
 #[test]
 fn a_system_library_requires_its_dependencies() {
-    assert_eq!(asked(&code("import media")), pairs(&[("libcurand.so.10", "used")]));
+    assert_eq!(
+        asked(&code("import media")),
+        pairs(&[("libcurand.so.10", "used")])
+    );
 }
 
 #[test]
@@ -93,11 +133,22 @@ fn the_majors_of_a_package_for_many_majors_are_optional() {
 
 #[test]
 fn package_managers_and_version_queries_need_no_library() {
-    for words in [&["-m", "pip", "install", "x"][..], &["-c", "import pip, os"], &["--version"], &["-h"]] {
-        let program = explain(&[&["python3"], words].concat(), &[("PYTHONPATH", "/srv/packages")]);
+    for words in [
+        &["-m", "pip", "install", "x"][..],
+        &["-c", "import pip, os"],
+        &["--version"],
+        &["-h"],
+    ] {
+        let program = explain(
+            &[&["python3"], words].concat(),
+            &[("PYTHONPATH", "/srv/packages")],
+        );
         assert!(packages(&program).is_empty(), "{words:?}: {program:#}");
     }
-    assert!(!packages(&code("import pip; exec(x)")).is_empty(), "what is not seen may use anything");
+    assert!(
+        !packages(&code("import pip; exec(x)")).is_empty(),
+        "what is not seen may use anything"
+    );
 }
 
 #[test]
@@ -112,8 +163,19 @@ fn a_package_that_is_named_and_not_there_is_an_error() {
     explain(&["other", "/home/user/by_path"])
         .stderr("cudarun: --uses other: this program has no Python packages\n")
         .check();
-    let named = Run::on(&MACHINE, &["explain", "--json", "--uses=vision-for-gpus,other,other", "python3"]);
-    assert_eq!(packages(&named.json()["program"]), pairs(&[("other", "imported")]));
+    let named = Run::on(
+        &MACHINE,
+        &[
+            "explain",
+            "--json",
+            "--uses=vision-for-gpus,other,other",
+            "python3",
+        ],
+    );
+    assert_eq!(
+        packages(&named.json()["program"]),
+        pairs(&[("other", "imported")])
+    );
 }
 
 #[test]
@@ -122,8 +184,12 @@ fn paths_of_libraries_are_taken_at_their_word() {
     let expected = serde_json::json!([{ "directory": "/opt/mine", "rule": "absolute-path" }]);
     let program = code("import gpulib, ctypes; ctypes.CDLL('/opt/mine/libcurand.so.10')");
     assert!(asked(&program).contains(&("libcurand.so.10".into(), "used".into())));
-    let of_curand =
-        program["requirements"].as_array().unwrap().iter().find(|r| r["by"]["line"] == 1).unwrap();
+    let of_curand = program["requirements"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|r| r["by"]["line"] == 1)
+        .unwrap();
     assert_eq!(of_curand["search_first"], expected);
     assert!(
         !asked(&code("import gpulib; x = '/nowhere/libcurand.so.10'"))
@@ -137,7 +203,10 @@ fn paths_of_libraries_are_taken_at_their_word() {
 #[test]
 fn names_in_constants_are_found_however_they_are_packed() {
     let program = explain(&["/home/user/packed"], &[]);
-    assert_eq!(asked(&program), pairs(&[("libcublas.so.12", "named"), ("libcudnn.so.9", "named")]));
+    assert_eq!(
+        asked(&program),
+        pairs(&[("libcublas.so.12", "named"), ("libcudnn.so.9", "named")])
+    );
 }
 
 #[test]
@@ -154,7 +223,11 @@ fn scripts_that_pip_writes_for_a_shell_are_those_of_python() {
     let packages_path = [("PYTHONPATH", "/srv/packages")];
     for script in ["/home/user/bin/long", "relative"] {
         let program = explain(&[script], &packages_path);
-        assert_eq!(packages(&program), pairs(&[("gpulib", "imported")]), "{script}: {program:#}");
+        assert_eq!(
+            packages(&program),
+            pairs(&[("gpulib", "imported")]),
+            "{script}: {program:#}"
+        );
     }
     let other = explain(&["/home/user/bin/other"], &packages_path);
     assert_eq!(other["notes"][0]["note"], "script-not-read");
@@ -165,9 +238,23 @@ fn an_imported_framework_that_is_missing_is_reported() {
     let program = code("import sys; sys.path.insert(0, '/somewhere')\nimport torch");
     assert_eq!(program["notes"][0]["note"], "not-where-it-is-sought");
     assert_eq!(program["notes"][0]["by"], "-c:2");
-    assert_eq!(code("try: import torch\nexcept ImportError: pass")["notes"].as_array().unwrap().len(), 0);
-    for elsewhere in ["def f():\n    import jax", "if TYPE_CHECKING: import cupy", "if x:\n    import cupy"] {
-        assert_eq!(code(elsewhere)["notes"].as_array().unwrap().len(), 0, "{elsewhere}");
+    assert_eq!(
+        code("try: import torch\nexcept ImportError: pass")["notes"]
+            .as_array()
+            .unwrap()
+            .len(),
+        0
+    );
+    for elsewhere in [
+        "def f():\n    import jax",
+        "if TYPE_CHECKING: import cupy",
+        "if x:\n    import cupy",
+    ] {
+        assert_eq!(
+            code(elsewhere)["notes"].as_array().unwrap().len(),
+            0,
+            "{elsewhere}"
+        );
     }
 }
 
@@ -176,7 +263,10 @@ fn a_shim_leads_to_the_newest_version_that_it_may_mean() {
     let python = "/home/user/.pyenv/shims/python";
     let last = |program: &Value| program["steps"].as_array().unwrap().last().unwrap()["to"].clone();
     let program = explain(&[python], &[]);
-    assert_eq!(last(&program), "/home/user/.pyenv/versions/3.11.10/bin/python");
+    assert_eq!(
+        last(&program),
+        "/home/user/.pyenv/versions/3.11.10/bin/python"
+    );
     let given = explain(&[python], &[("PYENV_VERSION", "3.12.1")]);
     assert_eq!(last(&given), "/home/user/.pyenv/versions/3.12.1/bin/python");
     let unknown = explain(&[python], &[("PYENV_VERSION", "3.13")]);
@@ -195,9 +285,14 @@ fn a_program_with_capabilities_or_without_a_reader_is_started_with_a_word() {
     }
     let workshop = crate::support::Workshop::new();
     let program = workshop.compile("program", SOURCE, &[]);
-    let set =
-        |path: &std::path::Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode));
-    for directory in [workshop.directory.path().to_owned(), workshop.path("home"), workshop.path("bin")] {
+    let set = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+    };
+    for directory in [
+        workshop.directory.path().to_owned(),
+        workshop.path("home"),
+        workshop.path("bin"),
+    ] {
         std::fs::create_dir_all(&directory).unwrap();
         std::os::unix::fs::chown(&directory, Some(65534), Some(65534)).unwrap();
     }
@@ -206,20 +301,40 @@ fn a_program_with_capabilities_or_without_a_reader_is_started_with_a_word() {
     let run = || {
         #[allow(clippy::disallowed_methods)]
         let mut command = std::process::Command::new(&cudarun);
-        command.arg(&program).env_clear().env("HOME", workshop.path("home")).uid(65534).gid(65534);
+        command
+            .arg(&program)
+            .env_clear()
+            .env("HOME", workshop.path("home"))
+            .uid(65534)
+            .gid(65534);
         let output = command.output().unwrap();
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
     };
-    assert_eq!(run(), (Some(7), String::new()), "the control: an ordinary program needs no word");
+    assert_eq!(
+        run(),
+        (Some(7), String::new()),
+        "the control: an ordinary program needs no word"
+    );
     set(&program, 0o711).unwrap();
     let (status, words) = run();
     assert_eq!(status, Some(7));
-    assert!(words.contains("is not readable, so its requirements are unknown"), "{words}");
+    assert!(
+        words.contains("is not readable, so its requirements are unknown"),
+        "{words}"
+    );
     set(&program, 0o755).unwrap();
     // cap_net_bind_service, permitted and effective.
     let capability: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    if rustix::fs::setxattr(&program, "security.capability", &capability, rustix::fs::XattrFlags::empty())
-        .is_ok()
+    if rustix::fs::setxattr(
+        &program,
+        "security.capability",
+        &capability,
+        rustix::fs::XattrFlags::empty(),
+    )
+    .is_ok()
     {
         let (status, words) = run();
         assert_eq!(status, Some(7));

@@ -105,12 +105,14 @@ const LINES: &[&str] = &[
     "nohup nice -n 5 timeout 60 env A=1 setsid -w probe",
 ];
 const EVERYWHERE: &[&str] = &[
-    "nohup", "nice", "stdbuf", "timeout", "env", "chrt", "setsid", "taskset", "setarch", "unshare", "xargs",
-    "sh",
+    "nohup", "nice", "stdbuf", "timeout", "env", "chrt", "setsid", "taskset", "setarch", "unshare",
+    "xargs", "sh",
 ];
 
 fn is_installed(name: &str) -> bool {
-    ["/usr/local/bin", "/usr/bin", "/bin"].iter().any(|directory| Path::new(directory).join(name).is_file())
+    ["/usr/local/bin", "/usr/bin", "/bin"]
+        .iter()
+        .any(|directory| Path::new(directory).join(name).is_file())
 }
 
 /// The program that the last wrapper leads to, as `explain` says.
@@ -122,13 +124,19 @@ pub fn led_to(explained: &Value) -> Option<String> {
 
 pub fn notes(explained: &Value) -> Vec<String> {
     let notes = explained["program"]["notes"].as_array().unwrap();
-    notes.iter().map(|note| note["note"].as_str().unwrap().to_owned()).collect()
+    notes
+        .iter()
+        .map(|note| note["note"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
 fn the_predicted_program_is_the_one_that_runs() {
     let workshop = Workshop::new();
-    let probe = workshop.compile("bin/probe", PROBE, &[]).canonicalize().unwrap();
+    let probe = workshop
+        .compile("bin/probe", PROBE, &[])
+        .canonicalize()
+        .unwrap();
     // Further behind on PATH, and not what runs.
     fs::create_dir(workshop.path("other")).unwrap();
     crate::support::copy_program(&probe, workshop.path("other/probe"));
@@ -142,7 +150,11 @@ fn the_predicted_program_is_the_one_that_runs() {
     for line in LINES {
         let words: Vec<&str> = line.split(' ').collect();
         if !is_installed(words[0]) {
-            assert!(!EVERYWHERE.contains(&words[0]), "{} is not installed", words[0]);
+            assert!(
+                !EVERYWHERE.contains(&words[0]),
+                "{} is not installed",
+                words[0]
+            );
             continue;
         }
         let _ = fs::remove_file(&out);
@@ -156,16 +168,27 @@ fn the_predicted_program_is_the_one_that_runs() {
             .unwrap();
         let Ok(real) = fs::read_to_string(&out) else {
             // A sandbox may forbid to trace, to bind and to schedule.
-            assert!(!output.status.success() || words[0] == "gdb", "{line}: {output:?}");
+            assert!(
+                !output.status.success() || words[0] == "gdb",
+                "{line}: {output:?}"
+            );
             continue;
         };
         assert_eq!(real, probe.display().to_string(), "{line}");
-        let explained = Run::new(["explain", "--json"].iter().chain(&words)).env("PATH", &path).json();
-        assert_eq!(led_to(&explained).as_deref(), Some(real.as_str()), "{line}: {explained:#}");
+        let explained = Run::new(["explain", "--json"].iter().chain(&words))
+            .env("PATH", &path)
+            .json();
+        assert_eq!(
+            led_to(&explained).as_deref(),
+            Some(real.as_str()),
+            "{line}: {explained:#}"
+        );
         assert_eq!(notes(&explained), [""; 0], "{line}");
         ran.push(words[0]);
     }
-    for name in ["nohup", "nice", "stdbuf", "timeout", "env", "setsid", "setarch", "sh"] {
+    for name in [
+        "nohup", "nice", "stdbuf", "timeout", "env", "setsid", "setarch", "sh",
+    ] {
         assert!(ran.contains(&name), "{name} did not run");
     }
 }
@@ -177,9 +200,13 @@ fn find_is_spoken_of_where_it_starts_a_program() {
     let program = two.program.to_str().unwrap();
     let find = |words: &[&str]| {
         let run = Run::new(["find", "/", "-maxdepth", "0"].iter().chain(words));
-        run.env("HOME", two.home.path()).env("LD_LIBRARY_PATH", &two.path).any_stdout()
+        run.env("HOME", two.home.path())
+            .env("LD_LIBRARY_PATH", &two.path)
+            .any_stdout()
     };
-    find(&["-exec", program, ";"]).stderr_contains(&["`find` starts another program"]).check();
+    find(&["-exec", program, ";"])
+        .stderr_contains(&["`find` starts another program"])
+        .check();
     find(&["-name", "exec"]).check();
 }
 
@@ -188,16 +215,28 @@ fn find_is_spoken_of_where_it_starts_a_program() {
 fn the_set_reaches_the_program_inside() {
     let two = Two::new();
     let program = two.program.to_str().unwrap().to_owned();
-    let words = ["nohup", "nice", "-n", "1", "timeout", "60", "env", "A=1", "sh", "-c"];
+    let words = [
+        "nohup", "nice", "-n", "1", "timeout", "60", "env", "A=1", "sh", "-c",
+    ];
     let run = |words: &[&str]| {
         let words = ["--pin-mode=view"].iter().chain(words);
-        Run::new(words).env("HOME", two.home.path()).env("LD_LIBRARY_PATH", &two.path).any_stdout()
+        Run::new(words)
+            .env("HOME", two.home.path())
+            .env("LD_LIBRARY_PATH", &two.path)
+            .any_stdout()
     };
     let code = format!("exec {program}");
     run(&[&words[..], &[&code]].concat()).check();
-    assert_eq!(two.views().len(), 1, "its needs were seen, and a set was pinned");
-    let show =
-        two.workshop.compile("bin/show", SHOW, &[two.workshop.path("a/libnccl.so.2").to_str().unwrap()]);
+    assert_eq!(
+        two.views().len(),
+        1,
+        "its needs were seen, and a set was pinned"
+    );
+    let show = two.workshop.compile(
+        "bin/show",
+        SHOW,
+        &[two.workshop.path("a/libnccl.so.2").to_str().unwrap()],
+    );
     let through = run(&["nohup", "timeout", "60", show.to_str().unwrap()]).check();
     let view = two.home.path().join(".cache/cudarun/views");
     assert!(through.contains(&view.display().to_string()), "{through}");
@@ -215,7 +254,10 @@ fn lost_variables_are_reported_in_one_sentence() {
     let two = Two::new();
     let program = two.program.to_str().unwrap();
     let run = |words: &[&str]| {
-        Run::new(words).env("HOME", two.home.path()).env("LD_LIBRARY_PATH", &two.path).any_stdout()
+        Run::new(words)
+            .env("HOME", two.home.path())
+            .env("LD_LIBRARY_PATH", &two.path)
+            .any_stdout()
     };
     for _cold_then_warm in 0..2 {
         let sets = format!("LD_LIBRARY_PATH={}", two.path);
@@ -227,7 +269,9 @@ fn lost_variables_are_reported_in_one_sentence() {
             .check();
         run(&["env", "-i", program])
             .status(127)
-            .stderr_contains(&["cudarun: `env` clears the environment: put cudarun right before `program`\n"])
+            .stderr_contains(&[
+                "cudarun: `env` clears the environment: put cudarun right before `program`\n",
+            ])
             .check();
         run(&["env", "-uLD_LIBRARY_PATH", program])
             .status(127)
@@ -241,7 +285,8 @@ fn lost_variables_are_reported_in_one_sentence() {
     }
     let preloaded = two.workshop.path("b/libnccl.so.2");
     let preloads = format!("LD_PRELOAD={}", preloaded.display());
-    let sentence = "cudarun: `env` sets LD_PRELOAD after cudarun does: put cudarun right before `program`\n";
+    let sentence =
+        "cudarun: `env` sets LD_PRELOAD after cudarun does: put cudarun right before `program`\n";
     run(&["env", &preloads, program]).stderr(sentence).check();
     run(&["env", "A=1", "LD_PRELOAD=libc.so.6", program]).check();
     assert_eq!(two.views().len(), 1, "the control");
@@ -257,13 +302,21 @@ fn sudo_is_put_first() {
     fs::set_permissions(&sudo, fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:/usr/bin:/bin", sudo.parent().unwrap().display());
     let run = |words: &[&str]| {
-        let run = Run::new(words).env("HOME", two.home.path()).env("LD_LIBRARY_PATH", &two.path);
+        let run = Run::new(words)
+            .env("HOME", two.home.path())
+            .env("LD_LIBRARY_PATH", &two.path);
         run.env("PATH", &path)
     };
     let sentence = "cudarun: `sudo` removes the loader's variables from the environment: type `sudo cudarun …` instead of `cudarun sudo …`\n";
     let program = two.program.to_str().unwrap();
-    run(&["sudo", "-E", program]).status(127).stderr_contains(&[sentence]).check();
-    run(&["sudo", "sh", "-c", "exit 3; x"]).status(3).stderr(sentence).check();
+    run(&["sudo", "-E", program])
+        .status(127)
+        .stderr_contains(&[sentence])
+        .check();
+    run(&["sudo", "sh", "-c", "exit 3; x"])
+        .status(3)
+        .stderr(sentence)
+        .check();
     run(&["sudo", "true"]).check();
 }
 
@@ -287,7 +340,11 @@ fn programs_started_on_other_machines_are_not_examined() {
         &["apptainer", "exec", "--nv", "x.sif", "python"],
         &["nice", "deepspeed", "--hostfile=x", "train.py"],
     ] {
-        let wrapper = if words[0] == "nice" { words[1] } else { words[0] };
+        let wrapper = if words[0] == "nice" {
+            words[1]
+        } else {
+            words[0]
+        };
         let sentence = format!(
             "cudarun: `{wrapper}` starts its program on another machine or under another root, which this environment does not reach: put cudarun inside\n"
         );
@@ -307,9 +364,15 @@ pub struct Projects {
 impl Projects {
     pub fn new() -> Projects {
         let workshop = Workshop::new();
-        let home = workshop.path("home").canonicalize().unwrap_or_else(|_| workshop.path("home"));
+        let home = workshop
+            .path("home")
+            .canonicalize()
+            .unwrap_or_else(|_| workshop.path("home"));
         fs::create_dir_all(&home).unwrap();
-        Projects { home: home.canonicalize().unwrap(), workshop }
+        Projects {
+            home: home.canonicalize().unwrap(),
+            workshop,
+        }
     }
 
     pub fn tool(&self, below: &str, text: &str) -> PathBuf {
@@ -320,11 +383,18 @@ impl Projects {
 
     /// A virtual environment with an interpreter that can be told by its path.
     pub fn environment(&self, below: &str) -> PathBuf {
-        self.workshop.write(&format!("{below}/pyvenv.cfg"), "home = /usr/bin\nversion_info = 3.11.7\n");
+        self.workshop.write(
+            &format!("{below}/pyvenv.cfg"),
+            "home = /usr/bin\nversion_info = 3.11.7\n",
+        );
         fs::create_dir_all(self.workshop.path(&format!("{below}/bin"))).unwrap();
         let python = self.workshop.path(&format!("{below}/bin/python"));
         fs::copy("/bin/true", &python).unwrap();
-        fs::copy("/bin/true", self.workshop.path(&format!("{below}/bin/tool"))).unwrap();
+        fs::copy(
+            "/bin/true",
+            self.workshop.path(&format!("{below}/bin/tool")),
+        )
+        .unwrap();
         self.workshop.path(below).canonicalize().unwrap()
     }
 
@@ -341,13 +411,21 @@ impl Projects {
     #[track_caller]
     pub fn leads(&self, words: &[&str], directory: &str, env: &[(&str, &Path)], expected: &Path) {
         let explained = self.explain(words, directory, env);
-        assert_eq!(led_to(&explained).as_deref(), expected.to_str(), "{words:?}: {explained:#}");
+        assert_eq!(
+            led_to(&explained).as_deref(),
+            expected.to_str(),
+            "{words:?}: {explained:#}"
+        );
     }
 
     #[track_caller]
     pub fn is_not_known(&self, words: &[&str], directory: &str, env: &[(&str, &Path)]) {
         let explained = self.explain(words, directory, env);
-        assert_eq!(notes(&explained)[0], "environment-not-known", "{words:?}: {explained:#}");
+        assert_eq!(
+            notes(&explained)[0],
+            "environment-not-known",
+            "{words:?}: {explained:#}"
+        );
     }
 }
 
@@ -358,11 +436,17 @@ fn uv_runs_in_the_environment_of_the_project() {
     let own = all.environment("work/.venv");
     let other = all.environment("other");
     for (file, text) in [
-        ("work/pyproject.toml", "[project]\nname = 'a'\n[tool.uv.workspace]\nmembers = ['packages/*']\n"),
+        (
+            "work/pyproject.toml",
+            "[project]\nname = 'a'\n[tool.uv.workspace]\nmembers = ['packages/*']\n",
+        ),
         ("work/packages/b/pyproject.toml", "[project]\nname = 'b'\n"),
         ("work/extra/pyproject.toml", "[project]\nname = 'c'\n"),
         ("work/train.py", "import os\n"),
-        ("work/inline.py", "# /// script\n# dependencies = []\n# ///\n"),
+        (
+            "work/inline.py",
+            "# /// script\n# dependencies = []\n# ///\n",
+        ),
         ("loose/train.py", ""),
     ] {
         all.workshop.write(file, text);
@@ -370,31 +454,97 @@ fn uv_runs_in_the_environment_of_the_project() {
     fs::create_dir_all(all.workshop.path("work/src/deep")).unwrap();
     let python = own.join("bin/python");
     all.leads(&["uv", "run", "python", "train.py"], "work", &[], &python);
-    all.leads(&["uv", "run", "--extra", "gpu", "train.py", "--with", "x"], "work", &[], &python);
+    all.leads(
+        &["uv", "run", "--extra", "gpu", "train.py", "--with", "x"],
+        "work",
+        &[],
+        &python,
+    );
     all.leads(&["uv", "run", "-m", "train"], "work/src/deep", &[], &python);
-    all.leads(&["uv", "run", "tool"], "work/packages/b", &[], &own.join("bin/tool"));
-    all.leads(&["uv", "--directory", "work", "run", "tool"], "", &[], &own.join("bin/tool"));
-    all.leads(&["uv", "run", "--project", "work", "--no-sync", "tool"], "", &[], &own.join("bin/tool"));
-    all.leads(&["uv", "run", "--python", "3.11", "tool"], "work", &[], &own.join("bin/tool"));
-    all.leads(&["nohup", "uv", "run", "--", "timeout", "5", "tool"], "work", &[], &own.join("bin/tool"));
+    all.leads(
+        &["uv", "run", "tool"],
+        "work/packages/b",
+        &[],
+        &own.join("bin/tool"),
+    );
+    all.leads(
+        &["uv", "--directory", "work", "run", "tool"],
+        "",
+        &[],
+        &own.join("bin/tool"),
+    );
+    all.leads(
+        &["uv", "run", "--project", "work", "--no-sync", "tool"],
+        "",
+        &[],
+        &own.join("bin/tool"),
+    );
+    all.leads(
+        &["uv", "run", "--python", "3.11", "tool"],
+        "work",
+        &[],
+        &own.join("bin/tool"),
+    );
+    all.leads(
+        &["nohup", "uv", "run", "--", "timeout", "5", "tool"],
+        "work",
+        &[],
+        &own.join("bin/tool"),
+    );
     let named = [("UV_PROJECT_ENVIRONMENT", other.as_path())];
-    all.leads(&["uv", "run", "tool"], "work", &named, &other.join("bin/tool"));
+    all.leads(
+        &["uv", "run", "tool"],
+        "work",
+        &named,
+        &other.join("bin/tool"),
+    );
     let active = [("VIRTUAL_ENV", other.as_path())];
-    all.leads(&["uv", "run", "tool"], "work", &active, &own.join("bin/tool"));
-    all.leads(&["uv", "run", "--active", "tool"], "work", &active, &other.join("bin/tool"));
-    all.leads(&["uv", "run", "--no-project", "tool"], "work", &active, &other.join("bin/tool"));
-    all.leads(&["uv", "run", "tool"], "loose", &active, &other.join("bin/tool"));
+    all.leads(
+        &["uv", "run", "tool"],
+        "work",
+        &active,
+        &own.join("bin/tool"),
+    );
+    all.leads(
+        &["uv", "run", "--active", "tool"],
+        "work",
+        &active,
+        &other.join("bin/tool"),
+    );
+    all.leads(
+        &["uv", "run", "--no-project", "tool"],
+        "work",
+        &active,
+        &other.join("bin/tool"),
+    );
+    all.leads(
+        &["uv", "run", "tool"],
+        "loose",
+        &active,
+        &other.join("bin/tool"),
+    );
 
     all.is_not_known(&["uv", "run", "python"], "work/extra", &[]);
     all.is_not_known(&["uv", "run", "inline.py"], "work", &[]);
     // Versions of uv differ on whose project a script of another one belongs to.
     all.is_not_known(&["uv", "run", "../work/train.py"], "loose", &[]);
     all.is_not_known(&["uv", "run", "--python", "3.13", "tool"], "work", &[]);
-    all.is_not_known(&["uv", "run", "tool"], "work", &[("UV_PYTHON", Path::new("3.1"))]);
+    all.is_not_known(
+        &["uv", "run", "tool"],
+        "work",
+        &[("UV_PYTHON", Path::new("3.1"))],
+    );
     all.is_not_known(&["uv", "run", "-"], "work", &[]);
     all.is_not_known(&["uv", "run", "tool"], "loose", &[]);
-    for unknown in [&["uv", "run", "--with", "x", "tool"][..], &["uv", "run", "--isolated", "tool"]] {
-        assert_eq!(notes(&all.explain(unknown, "work", &[]))[0], "starts-another", "{unknown:?}");
+    for unknown in [
+        &["uv", "run", "--with", "x", "tool"][..],
+        &["uv", "run", "--isolated", "tool"],
+    ] {
+        assert_eq!(
+            notes(&all.explain(unknown, "work", &[]))[0],
+            "starts-another",
+            "{unknown:?}"
+        );
     }
     assert_eq!(led_to(&all.explain(&["uv", "sync"], "work", &[])), None);
     all.workshop.write("work/.python-version", "3.12\n");
@@ -409,21 +559,47 @@ fn other_tools_have_their_own_ways_to_find_an_environment() {
     }
     let own = all.environment("work/.venv");
     let other = all.environment("other");
-    all.workshop.write("work/pyproject.toml", "[project]\nname = 'a'\n[tool.pdm.scripts]\ntrain = 'x'\n");
+    all.workshop.write(
+        "work/pyproject.toml",
+        "[project]\nname = 'a'\n[tool.pdm.scripts]\ntrain = 'x'\n",
+    );
     all.workshop.write("work/Pipfile", "");
     fs::create_dir_all(all.workshop.path("work/src")).unwrap();
     fs::create_dir_all(all.workshop.path("loose")).unwrap();
     let active = [("VIRTUAL_ENV", other.as_path())];
     for tool in ["poetry", "pipenv"] {
-        all.leads(&[tool, "run", "tool"], "work/src", &[], &own.join("bin/tool"));
-        all.leads(&[tool, "run", "tool"], "work", &active, &other.join("bin/tool"));
+        all.leads(
+            &[tool, "run", "tool"],
+            "work/src",
+            &[],
+            &own.join("bin/tool"),
+        );
+        all.leads(
+            &[tool, "run", "tool"],
+            "work",
+            &active,
+            &other.join("bin/tool"),
+        );
         all.is_not_known(&[tool, "run", "tool"], "loose", &[]);
     }
     let ignored = [active[0], ("PIPENV_IGNORE_VIRTUALENVS", Path::new("1"))];
-    all.leads(&["pipenv", "run", "tool"], "work", &ignored, &own.join("bin/tool"));
+    all.leads(
+        &["pipenv", "run", "tool"],
+        "work",
+        &ignored,
+        &own.join("bin/tool"),
+    );
     all.is_not_known(&["pdm", "run", "tool"], "work", &[]);
-    all.workshop.write("work/.pdm-python", other.join("bin/python").to_str().unwrap());
-    all.leads(&["pdm", "run", "tool"], "work", &[], &other.join("bin/tool"));
+    all.workshop.write(
+        "work/.pdm-python",
+        other.join("bin/python").to_str().unwrap(),
+    );
+    all.leads(
+        &["pdm", "run", "tool"],
+        "work",
+        &[],
+        &other.join("bin/tool"),
+    );
     all.is_not_known(&["pdm", "run", "train"], "work", &[]);
     all.is_not_known(&["hatch", "run", "tool"], "work", &[]);
 }
@@ -433,21 +609,61 @@ fn conda_runs_in_the_environment_that_is_named() {
     let all = Projects::new();
     let conda = all.tool("conda/bin/conda", "#!/bin/sh\n");
     all.tool("bin/micromamba", "#!/bin/sh\n");
-    for prefix in ["conda", "conda/envs/train", "conda/envs/cuda", "elsewhere/x"] {
+    for prefix in [
+        "conda",
+        "conda/envs/train",
+        "conda/envs/cuda",
+        "elsewhere/x",
+    ] {
         all.environment(prefix);
         fs::create_dir_all(all.workshop.path(&format!("{prefix}/conda-meta"))).unwrap();
     }
     let conda = conda.to_str().unwrap();
-    let tool = |prefix: &str| all.workshop.path(&format!("{prefix}/bin/tool")).canonicalize().unwrap();
-    all.leads(&[conda, "run", "-n", "train", "tool"], "", &[], &tool("conda/envs/train"));
-    all.leads(&[conda, "run", "--no-capture-output", "-ntrain", "tool"], "", &[], &tool("conda/envs/train"));
-    all.leads(&[conda, "run", "-n", "base", "tool"], "", &[], &tool("conda"));
+    let tool = |prefix: &str| {
+        all.workshop
+            .path(&format!("{prefix}/bin/tool"))
+            .canonicalize()
+            .unwrap()
+    };
+    all.leads(
+        &[conda, "run", "-n", "train", "tool"],
+        "",
+        &[],
+        &tool("conda/envs/train"),
+    );
+    all.leads(
+        &[conda, "run", "--no-capture-output", "-ntrain", "tool"],
+        "",
+        &[],
+        &tool("conda/envs/train"),
+    );
+    all.leads(
+        &[conda, "run", "-n", "base", "tool"],
+        "",
+        &[],
+        &tool("conda"),
+    );
     let x = all.workshop.path("elsewhere/x").canonicalize().unwrap();
-    all.leads(&[conda, "run", "--prefix", x.to_str().unwrap(), "tool"], "", &[], &tool("elsewhere/x"));
-    all.leads(&[conda, "run", "tool"], "", &[("CONDA_PREFIX", &x)], &tool("elsewhere/x"));
+    all.leads(
+        &[conda, "run", "--prefix", x.to_str().unwrap(), "tool"],
+        "",
+        &[],
+        &tool("elsewhere/x"),
+    );
+    all.leads(
+        &[conda, "run", "tool"],
+        "",
+        &[("CONDA_PREFIX", &x)],
+        &tool("elsewhere/x"),
+    );
     let root = all.workshop.path("conda").canonicalize().unwrap();
     let root = [("MAMBA_ROOT_PREFIX", root.as_path())];
-    all.leads(&["micromamba", "run", "-n", "train", "tool"], "", &root, &tool("conda/envs/train"));
+    all.leads(
+        &["micromamba", "run", "-n", "train", "tool"],
+        "",
+        &root,
+        &tool("conda/envs/train"),
+    );
     let directories = x.parent().unwrap().to_owned();
     all.leads(
         &[conda, "run", "-n", "x", "tool"],
@@ -474,7 +690,10 @@ fn launchers_of_training_programs_start_their_own_python() {
     let own = all.environment("venv");
     let python = own.join("bin/python");
     for tool in ["torchrun", "accelerate", "deepspeed"] {
-        all.tool(&format!("venv/bin/{tool}"), &format!("#!{}\nimport torch\n", python.display()));
+        all.tool(
+            &format!("venv/bin/{tool}"),
+            &format!("#!{}\nimport torch\n", python.display()),
+        );
     }
     all.workshop.write("train.py", "import os\n");
     let bin = |name: &str| own.join("bin").join(name).to_str().unwrap().to_owned();
@@ -489,24 +708,52 @@ fn launchers_of_training_programs_start_their_own_python() {
     ] {
         let (name, rest) = line.split_once(' ').unwrap();
         let name = bin(name);
-        let words: Vec<&str> = std::iter::once(name.as_str()).chain(rest.split(' ')).collect();
+        let words: Vec<&str> = std::iter::once(name.as_str())
+            .chain(rest.split(' '))
+            .collect();
         all.leads(&words, "", &[], &python);
     }
-    let script =
-        |explained: &Value| explained["program"]["steps"].as_array().unwrap().last().unwrap().clone();
+    let script = |explained: &Value| {
+        explained["program"]["steps"]
+            .as_array()
+            .unwrap()
+            .last()
+            .unwrap()
+            .clone()
+    };
     let explained = all.explain(&[&bin("torchrun"), "--standalone", "train.py"], "", &[]);
     assert_eq!(
-        (&script(&explained)["how"], script(&explained)["to"].as_str().unwrap().ends_with("/train.py")),
+        (
+            &script(&explained)["how"],
+            script(&explained)["to"]
+                .as_str()
+                .unwrap()
+                .ends_with("/train.py")
+        ),
         (&"script".into(), true)
     );
-    all.leads(&[&bin("torchrun"), "--no-python", "/bin/true"], "", &[], Path::new("/bin/true"));
+    all.leads(
+        &[&bin("torchrun"), "--no-python", "/bin/true"],
+        "",
+        &[],
+        Path::new("/bin/true"),
+    );
     let exec = [("PYTHON_EXEC", Path::new("/bin/echo"))];
-    all.leads(&[&bin("torchrun"), "train.py"], "", &exec, Path::new("/bin/echo"));
+    all.leads(
+        &[&bin("torchrun"), "train.py"],
+        "",
+        &exec,
+        Path::new("/bin/echo"),
+    );
     for unknown in ["--unheard", "--nproc_per"] {
         let explained = all.explain(&[&bin("torchrun"), unknown, "2", "train.py"], "", &[]);
         assert_eq!(notes(&explained)[0], "starts-another");
     }
-    let decided = all.explain(&[&bin("torchrun"), "train.py"], "", &[("PET_MODULE", Path::new("1"))]);
+    let decided = all.explain(
+        &[&bin("torchrun"), "train.py"],
+        "",
+        &[("PET_MODULE", Path::new("1"))],
+    );
     assert_eq!(notes(&decided)[0], "starts-another");
 }
 
@@ -518,7 +765,11 @@ fn the_way_inward_has_an_end() {
         words.push("true");
         words
     };
-    assert_eq!(led_to(&Run::new(words(15)).json()).unwrap(), "/usr/bin/true", "the control");
+    assert_eq!(
+        led_to(&Run::new(words(15)).json()).unwrap(),
+        "/usr/bin/true",
+        "the control"
+    );
     assert_eq!(notes(&Run::new(words(40)).json()), ["starts-another"]);
 }
 
@@ -539,7 +790,10 @@ fn a_kept_start_of_a_wrapper_knows_what_decides() {
             program: program.into(),
             arguments: words.iter().map(std::ffi::OsString::from).collect(),
         };
-        format!("{:?}", start_key(&host, Path::new(program), &command, false).unwrap())
+        format!(
+            "{:?}",
+            start_key(&host, Path::new(program), &command, false).unwrap()
+        )
     };
     for name in wrapper_variables() {
         let with = |variable| key("/usr/bin/uv", &["run", "x"], variable, "/");
@@ -547,17 +801,34 @@ fn a_kept_start_of_a_wrapper_knows_what_decides() {
         let with = |variable| key("/usr/bin/true", &["run", "x"], variable, "/");
         // The directories of the user's settings and of fetched wheels matter to every start.
         let is_for_all = ["XDG_CONFIG_HOME", "XDG_DATA_HOME"].contains(&name);
-        assert_eq!(with(Some(name)) == with(None), !is_for_all, "{name}: the control");
+        assert_eq!(
+            with(Some(name)) == with(None),
+            !is_for_all,
+            "{name}: the control"
+        );
     }
-    for (program, words) in
-        [("/bin/nice", &["-n", "5", "a"][..]), ("/bin/python3", &["-m", "torch.distributed.run", "a"])]
-    {
+    for (program, words) in [
+        ("/bin/nice", &["-n", "5", "a"][..]),
+        ("/bin/python3", &["-m", "torch.distributed.run", "a"]),
+    ] {
         let mut others = words.to_vec();
         *others.last_mut().unwrap() = "b";
-        assert_ne!(key(program, words, None, "/"), key(program, &others, None, "/"), "{program}");
-        assert_ne!(key(program, words, None, "/"), key(program, words, None, "/home"), "{program}");
+        assert_ne!(
+            key(program, words, None, "/"),
+            key(program, &others, None, "/"),
+            "{program}"
+        );
+        assert_ne!(
+            key(program, words, None, "/"),
+            key(program, words, None, "/home"),
+            "{program}"
+        );
     }
-    assert_eq!(key("/bin/true", &["a"], None, "/"), key("/bin/true", &["b"], None, "/home"), "the control");
+    assert_eq!(
+        key("/bin/true", &["a"], None, "/"),
+        key("/bin/true", &["b"], None, "/home"),
+        "the control"
+    );
 }
 
 /// The kept start of a wrapper is warm, and not once another program comes first in PATH.
@@ -566,10 +837,15 @@ fn a_program_that_appears_earlier_on_the_path_is_noticed() {
     let two = Two::new();
     let bin = two.workshop.path("first");
     fs::create_dir(&bin).unwrap();
-    let path = format!("{}:{}:/usr/bin:/bin", bin.display(), two.program.parent().unwrap().display());
+    let path = format!(
+        "{}:{}:/usr/bin:/bin",
+        bin.display(),
+        two.program.parent().unwrap().display()
+    );
     let run = || {
-        let run =
-            Run::new(["nice", "program"]).env("HOME", two.home.path()).env("LD_LIBRARY_PATH", &two.path);
+        let run = Run::new(["nice", "program"])
+            .env("HOME", two.home.path())
+            .env("LD_LIBRARY_PATH", &two.path);
         run.env("PATH", &path)
     };
     run().check();

@@ -14,8 +14,10 @@ fn explain(machine: &Machine, command: &[&str]) -> Value {
 /// The version and directory that was picked for a family.
 fn picked(explained: &Value, family: &str) -> (String, String) {
     let families = explained["families"].as_array().unwrap();
-    let entry =
-        families.iter().find(|entry| entry["family"] == family).unwrap_or_else(|| panic!("{explained:#}"));
+    let entry = families
+        .iter()
+        .find(|entry| entry["family"] == family)
+        .unwrap_or_else(|| panic!("{explained:#}"));
     let text = |key: &str| entry["picked"][key].as_str().unwrap_or_default().to_owned();
     (text("version"), text("directory"))
 }
@@ -23,10 +25,15 @@ fn picked(explained: &Value, family: &str) -> (String, String) {
 /// Why the installation in a directory was not picked.
 fn why_not(explained: &Value, family: &str, directory: &str) -> String {
     let families = explained["families"].as_array().unwrap();
-    let entry = families.iter().find(|entry| entry["family"] == family).unwrap();
+    let entry = families
+        .iter()
+        .find(|entry| entry["family"] == family)
+        .unwrap();
     let candidates = entry["candidates"].as_array().unwrap();
-    let candidate =
-        candidates.iter().find(|c| c["directory"] == directory).unwrap_or_else(|| panic!("{entry:#}"));
+    let candidate = candidates
+        .iter()
+        .find(|c| c["directory"] == directory)
+        .unwrap_or_else(|| panic!("{entry:#}"));
     assert_eq!(candidate["picked"], false);
     candidate["why"].as_str().unwrap().to_owned()
 }
@@ -87,24 +94,46 @@ next: cudarun doctor
     assert_eq!(listed["schema"], 2);
     assert_eq!(listed["installations"].as_array().unwrap().len(), 2);
     assert_eq!(listed["installations"][0]["version_from"], "contents");
-    assert_eq!(listed["installations"][0]["package"], "nvidia-cudnn-cu13 9.19.0.56");
+    assert_eq!(
+        listed["installations"][0]["package"],
+        "nvidia-cudnn-cu13 9.19.0.56"
+    );
     assert_eq!(listed["gpus"][0]["capability"], "9.0");
 }
 
 #[test]
 fn a_program_gets_what_it_came_with_and_never_a_mix() {
     let machine = Machine::load("h200-container");
-    for path in ["", "/usr/lib/x86_64-linux-gnu", "/usr/local/cuda/lib64:/usr/local/cuda/lib64/stubs"] {
-        let run = Run::on(&machine, &["explain", "--json", "python3", "/home/user/train.py"]);
+    for path in [
+        "",
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/local/cuda/lib64:/usr/local/cuda/lib64/stubs",
+    ] {
+        let run = Run::on(
+            &machine,
+            &["explain", "--json", "python3", "/home/user/train.py"],
+        );
         let explained = run.env("LD_LIBRARY_PATH", path).json();
-        assert_eq!(picked(&explained, "cudnn"), ("9.19.0.56".into(), format!("{SITE}/nvidia/cudnn/lib")));
-        assert_eq!(picked(&explained, "cublas"), ("13.1.0.3".into(), format!("{SITE}/nvidia/cu13/lib")));
+        assert_eq!(
+            picked(&explained, "cudnn"),
+            ("9.19.0.56".into(), format!("{SITE}/nvidia/cudnn/lib"))
+        );
+        assert_eq!(
+            picked(&explained, "cublas"),
+            ("13.1.0.3".into(), format!("{SITE}/nvidia/cu13/lib"))
+        );
         assert_eq!(picked(&explained, "driver").0, "580.159.04");
         let why = why_not(&explained, "cudnn", "/usr/lib/x86_64-linux-gnu");
-        assert!(why.contains("torch 2.11.0 searches elsewhere before LD_LIBRARY_PATH"), "{why}");
+        assert!(
+            why.contains("torch 2.11.0 searches elsewhere before LD_LIBRARY_PATH"),
+            "{why}"
+        );
         let why = why_not(&explained, "driver", "/usr/local/cuda-13.0/compat");
         assert_eq!(why, "not newer than the kernel's driver 580.159.04");
-        assert_eq!(explained["driver_in_view"], false, "the default directories give the right one");
+        assert_eq!(
+            explained["driver_in_view"], false,
+            "the default directories give the right one"
+        );
     }
     let program = explain(&machine, &["python3", "/home/user/train.py"])["program"].clone();
     assert_eq!(program["packages"][0]["name"], "torch");
@@ -116,34 +145,71 @@ fn a_program_gets_what_it_came_with_and_never_a_mix() {
 fn compat_and_stubs_are_taken_out_of_the_path() {
     let machine = Machine::load("h200-container");
     let path = "/usr/local/cuda/compat:/opt/mine:/usr/local/cuda/lib64/stubs";
-    let run = Run::on(&machine, &["explain", "--json", "python3", "/home/user/train.py"]);
+    let run = Run::on(
+        &machine,
+        &["explain", "--json", "python3", "/home/user/train.py"],
+    );
     let explained = run.env("LD_LIBRARY_PATH", path).json();
-    let removed: Vec<&str> =
-        explained["removed"].as_array().unwrap().iter().map(|row| row["element"].as_str().unwrap()).collect();
-    assert_eq!(removed, ["/usr/local/cuda/compat", "/usr/local/cuda/lib64/stubs"]);
+    let removed: Vec<&str> = explained["removed"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["element"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        removed,
+        ["/usr/local/cuda/compat", "/usr/local/cuda/lib64/stubs"]
+    );
     assert_eq!(explained["environment"]["LD_LIBRARY_PATH"], "/opt/mine");
-    assert!(explained["view"].as_str().unwrap().starts_with("/home/user/.cache/cudarun/views/"));
-    let run = Run::on(&machine, &["explain", "--json", "--pin-mode=view", "python3", "/home/user/train.py"]);
+    assert!(
+        explained["view"]
+            .as_str()
+            .unwrap()
+            .starts_with("/home/user/.cache/cudarun/views/")
+    );
+    let run = Run::on(
+        &machine,
+        &[
+            "explain",
+            "--json",
+            "--pin-mode=view",
+            "python3",
+            "/home/user/train.py",
+        ],
+    );
     let explained = run.env("LD_LIBRARY_PATH", path).json();
-    let after = explained["environment"]["LD_LIBRARY_PATH"].as_str().unwrap();
-    assert_eq!(after, format!("{}:/opt/mine", explained["view"].as_str().unwrap()));
+    let after = explained["environment"]["LD_LIBRARY_PATH"]
+        .as_str()
+        .unwrap();
+    assert_eq!(
+        after,
+        format!("{}:/opt/mine", explained["view"].as_str().unwrap())
+    );
 }
 
 #[test]
 fn a_driver_outside_every_path_is_added_to_the_view() {
     let machine = Machine::load("h200-container");
     std::fs::remove_file(machine.real("/usr/lib/libcuda.so.1")).unwrap();
-    let run = Run::on(&machine, &["explain", "--json", "python3", "/home/user/train.py"]);
+    let run = Run::on(
+        &machine,
+        &["explain", "--json", "python3", "/home/user/train.py"],
+    );
     let explained = run.env("LD_LIBRARY_PATH", "/usr/local/cuda/compat").json();
     assert_eq!(explained["driver_in_view"], true);
     let given = explain(&machine, &["python3", "/home/user/train.py"]);
-    assert_eq!(given["driver_in_view"], false, "/usr/local/nvidia/lib64 is on the path");
+    assert_eq!(
+        given["driver_in_view"], false,
+        "/usr/local/nvidia/lib64 is on the path"
+    );
 }
 
 #[test]
 fn explain_reads_like_a_story() {
     let machine = Machine::load("h200-container");
-    let text = Run::on(&machine, &["explain", "python3", "/home/user/train.py"]).any_stdout().check();
+    let text = Run::on(&machine, &["explain", "python3", "/home/user/train.py"])
+        .any_stdout()
+        .check();
     for part in [
         "program  /opt/venv/bin/python3",
         "runs ~/train.py",
@@ -155,10 +221,19 @@ fn explain_reads_like_a_story() {
     ] {
         assert!(text.contains(part), "lacks `{part}`\n{text}");
     }
-    let run = Run::on(&machine, &["explain", "-v", "python3", "/home/user/train.py"]);
+    let run = Run::on(
+        &machine,
+        &["explain", "-v", "python3", "/home/user/train.py"],
+    );
     let full = run.any_stdout().check();
-    for part in ["the loader already takes it", "CUDARUN_PINS_FOR  /opt/venv/bin/"] {
-        assert!(full.contains(part) && !text.contains(part), "-v has more: `{part}`\n{full}");
+    for part in [
+        "the loader already takes it",
+        "CUDARUN_PINS_FOR  /opt/venv/bin/",
+    ] {
+        assert!(
+            full.contains(part) && !text.contains(part),
+            "-v has more: `{part}`\n{full}"
+        );
     }
     assert!(text.ends_with('\n') && !text.contains("  \n"), "{text}");
 }
@@ -168,20 +243,35 @@ fn a_code_argument_is_read_like_a_script() {
     let machine = Machine::load("h200-container");
     let explained = explain(&machine, &["python3", "-c", "import torch"]);
     assert_eq!(explained["program"]["packages"][0]["imported_by"], "-c:1");
-    let module = explain(&machine, &["python3", "-m", "torch.distributed.run", "/home/user/train.py"]);
+    let module = explain(
+        &machine,
+        &[
+            "python3",
+            "-m",
+            "torch.distributed.run",
+            "/home/user/train.py",
+        ],
+    );
     assert_eq!(module["program"]["packages"][0]["standing"], "imported");
     let none = explain(&machine, &["python3", "-c", "import ctypes"]);
     assert_eq!(none["program"]["packages"], serde_json::json!([]));
     let open = explain(&machine, &["python3", "-c", "__import__(name)"]);
     assert_eq!(open["program"]["packages"][0]["standing"], "possible");
-    let named = Run::on(&machine, &["explain", "--json", "--uses", "torch", "python3", "-c", "pass"]).json();
+    let named = Run::on(
+        &machine,
+        &[
+            "explain", "--json", "--uses", "torch", "python3", "-c", "pass",
+        ],
+    )
+    .json();
     assert_eq!(named["program"]["packages"][0]["standing"], "imported");
 }
 
 #[test]
 fn an_incomplete_wheel_that_rpath_leads_to_is_refused_with_what_to_type() {
     let machine = Machine::load("h200-container");
-    std::fs::remove_file(machine.real(&format!("{SITE}/nvidia/cudnn/lib/libcudnn_cnn.so.9"))).unwrap();
+    std::fs::remove_file(machine.real(&format!("{SITE}/nvidia/cudnn/lib/libcudnn_cnn.so.9")))
+        .unwrap();
     Run::on(&machine, &["export", "--pin-mode", "view", "python3", "/home/user/train.py"])
         .status(1)
         .stderr(
@@ -203,8 +293,10 @@ hint: leave out --pin-mode: audit is enough
 fn a_program_that_no_mode_can_pin_is_refused_with_reasons() {
     let text = std::fs::read_to_string("tests/machines/h200-container.toml").unwrap();
     let with_glibc = |release: &str, part: &str| {
-        let machine =
-            Machine::describe(&text.replace("release version 2.39", &format!("release version {release}")));
+        let machine = Machine::describe(&text.replace(
+            "release version 2.39",
+            &format!("release version {release}"),
+        ));
         std::fs::remove_file(machine.real(&format!("{SITE}/nvidia/{part}"))).unwrap();
         machine
     };
@@ -220,25 +312,41 @@ fn a_program_that_no_mode_can_pin_is_refused_with_reasons() {
             "hint: pip --python /opt/venv/bin/python3 install --force-reinstall",
         ])
         .check();
-    let explain =
-        |machine: &Machine| Run::on(machine, &[&["explain", "--json"], &program[..]].concat()).json();
+    let explain = |machine: &Machine| {
+        Run::on(machine, &[&["explain", "--json"], &program[..]].concat()).json()
+    };
     // Control: the shim of an incomplete cuDNN opens the sublibraries of a complete one.
     let shim = explain(&with_glibc("2.31", "cudnn/lib/libcudnn_cnn.so.9"));
-    assert_eq!((&shim["decision"], &shim["mode"]), (&"plan".into(), &"preload".into()), "{shim:#}");
+    assert_eq!(
+        (&shim["decision"], &shim["mode"]),
+        (&"plan".into(), &"preload".into()),
+        "{shim:#}"
+    );
     let explained = explain(&with_glibc("2.35", part));
     assert_eq!(explained["mode"], "audit");
-    assert_eq!(explained["environment"]["GLIBC_TUNABLES"], "glibc.rtld.optional_static_tls=16384");
+    assert_eq!(
+        explained["environment"]["GLIBC_TUNABLES"],
+        "glibc.rtld.optional_static_tls=16384"
+    );
 }
 
 #[test]
 fn mappings_without_cudarun_are_shown_with_their_problems() {
     let machine = Machine::load("h200-container");
     let explain = |library_path: &str, lines: &[&str]| {
-        let run =
-            Run::on(&machine, &["explain", "-v", "python3", "/home/user/train.py"]).env("COLUMNS", "300");
-        let text = run.env("LD_LIBRARY_PATH", library_path).any_stdout().check();
+        let run = Run::on(
+            &machine,
+            &["explain", "-v", "python3", "/home/user/train.py"],
+        )
+        .env("COLUMNS", "300");
+        let text = run
+            .env("LD_LIBRARY_PATH", library_path)
+            .any_stdout()
+            .check();
         // Columns are as wide as the paths in them.
-        let text = text.split('\n').map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        let text = text
+            .split('\n')
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
         let text = text.collect::<Vec<_>>().join("\n");
         for line in lines {
             assert!(text.contains(line), "{line}\n{text}");
@@ -257,7 +365,10 @@ fn mappings_without_cudarun_are_shown_with_their_problems() {
     );
     let stub = machine.real("/usr/local/cuda-13.0/targets/x86_64-linux/lib/stubs/libcuda.so.1");
     std::os::unix::fs::symlink("libcuda.so", stub).unwrap();
-    explain("/usr/local/cuda/lib64/stubs", &["driver 580.159.04 /usr/local/nvidia/lib64 without: a stub:"]);
+    explain(
+        "/usr/local/cuda/lib64/stubs",
+        &["driver 580.159.04 /usr/local/nvidia/lib64 without: a stub:"],
+    );
     explain("", &["as without cudarun"]);
 }
 
@@ -267,8 +378,13 @@ fn files_that_lie_are_passed_over_with_a_warning() {
     let listed = Run::on(&machine, &["list", "--json"]).json();
     let warned = |name: &str| {
         let warnings = listed["warnings"].as_array().unwrap();
-        let found = warnings.iter().find(|warning| warning["path"].as_str().unwrap().ends_with(name));
-        found.unwrap_or_else(|| panic!("{name}\n{listed:#}"))["why"].as_str().unwrap().to_owned()
+        let found = warnings
+            .iter()
+            .find(|warning| warning["path"].as_str().unwrap().ends_with(name));
+        found.unwrap_or_else(|| panic!("{name}\n{listed:#}"))["why"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     };
     assert_eq!(warned("libcudart.so.12"), "not an ELF file");
     assert_eq!(warned("libcublas.so.12"), "not a regular file");
@@ -299,7 +415,10 @@ fn files_that_lie_are_passed_over_with_a_warning() {
 fn a_truncated_library_is_known_for_one() {
     let machine = Machine::load("hostile");
     let listed = Run::on(&machine, &["list", "--json", "cusparse"]).json();
-    assert_eq!(listed["installations"][0]["problems"][0]["problem"], "truncated", "{listed:#}");
+    assert_eq!(
+        listed["installations"][0]["problems"][0]["problem"], "truncated",
+        "{listed:#}"
+    );
 }
 
 #[test]
@@ -324,7 +443,10 @@ fn forward_compatibility_counts_where_its_own_note_allows_it() {
     let machine = Machine::load("old-driver");
     let run = Run::on(&machine, &["explain", "--json", "for-13"]);
     let explained = run.env("LD_LIBRARY_PATH", "/opt/compat/compat").json();
-    assert_eq!(picked(&explained, "driver"), ("580.95.05".into(), "/opt/compat/compat".into()));
+    assert_eq!(
+        picked(&explained, "driver"),
+        ("580.95.05".into(), "/opt/compat/compat".into())
+    );
     assert_eq!(picked(&explained, "cudart").1, "/usr/local/cuda-13.0/lib64");
     // A program that does not need it does not get it.
     let run = Run::on(&machine, &["explain", "--json", "for-12"]);
@@ -345,12 +467,19 @@ fn a_symbol_that_no_installation_exports_is_a_reason() {
 #[test]
 fn programs_that_cannot_be_pinned_are_named() {
     let machine = Machine::load("old-driver");
-    let note = |program: &str| explain(&machine, &[program])["notes"][0].as_str().unwrap().to_owned();
+    let note = |program: &str| {
+        explain(&machine, &[program])["notes"][0]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
     assert_eq!(
         note("static"),
         "`static` is linked statically: it has no dynamic loader, so nothing can be pinned"
     );
-    assert!(note("other-rights").starts_with("`other-rights` runs with other rights (set-group-id)"));
+    assert!(
+        note("other-rights").starts_with("`other-rights` runs with other rights (set-group-id)")
+    );
     assert_eq!(
         note("musl"),
         "`musl` uses /lib/ld-musl-x86_64.so.1; NVIDIA has no libraries for that C library"
@@ -383,5 +512,8 @@ fn a_gpu_without_a_device_node_does_not_count() {
         std::fs::remove_file(machine.real(&format!("/dev/{node}"))).unwrap();
     }
     let explained = explain(&machine, &["for-13"]);
-    assert_eq!(explained["decision"], "plan", "a program may start without a GPU");
+    assert_eq!(
+        explained["decision"], "plan",
+        "a program may start without a GPU"
+    );
 }

@@ -16,16 +16,30 @@ fn at_terminal(before: &str, words: &str) -> String {
     fs::set_permissions(home.path().join("job"), fs::Permissions::from_mode(0o755)).unwrap();
     // `script` gives it a terminal.
     let mut command = Command::new("script");
-    command.args(["-qec", &format!("{before} '{CUDARUN}' {words}"), "/dev/null"]).stdin(Stdio::null());
-    command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", home.path());
-    command.env("LD_LIBRARY_PATH", home.path()).current_dir(home.path());
+    command
+        .args([
+            "-qec",
+            &format!("{before} '{CUDARUN}' {words}"),
+            "/dev/null",
+        ])
+        .stdin(Stdio::null());
+    command
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("HOME", home.path());
+    command
+        .env("LD_LIBRARY_PATH", home.path())
+        .current_dir(home.path());
     let output = command.output().unwrap();
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// Each of the first directories is read in so many milliseconds.
 fn slow(milliseconds: u32) -> String {
-    let held_up = format!("inject=getdents64:delay_enter={}:when=1..2", milliseconds * 1000);
+    let held_up = format!(
+        "inject=getdents64:delay_enter={}:when=1..2",
+        milliseconds * 1000
+    );
     format!("strace -qqo /dev/null -e trace=getdents64 -e {held_up}")
 }
 
@@ -36,7 +50,13 @@ fn a_long_scan_shows_progress_and_erases_it() {
     }
     // A script may start any program, so cudarun inspects the machine.
     let start = "./job";
-    for words in [start, "list", "explain true", "export ./job", "verify ./job"] {
+    for words in [
+        start,
+        "list",
+        "explain true",
+        "export ./job",
+        "verify ./job",
+    ] {
         let text = at_terminal(&slow(600), words);
         assert!(text.starts_with(SHOWN), "{words}: {text:?}");
         assert!(
@@ -45,7 +65,10 @@ fn a_long_scan_shows_progress_and_erases_it() {
         );
         assert_eq!(text.matches("looking for").count(), 1, "{words}: {text:?}");
     }
-    assert_eq!(at_terminal(&slow(600), start), format!("{SHOWN}started\r\n"));
+    assert_eq!(
+        at_terminal(&slow(600), start),
+        format!("{SHOWN}started\r\n")
+    );
     assert_eq!(
         at_terminal(&slow(600), "echo started"),
         "started\r\n",
@@ -59,7 +82,9 @@ fn layers_that_take_long_show_progress() {
         return;
     }
     let place = tempfile::tempdir().unwrap();
-    let layer = crate::image::Archive::default().file("etc/hostname", "a\n").end();
+    let layer = crate::image::Archive::default()
+        .file("etc/hostname", "a\n")
+        .end();
     fs::write(place.path().join("image.tar"), layer).unwrap();
     let slow = "strace -qqo /dev/null -e trace=pread64 -e inject=pread64:delay_enter=300000";
     let words = format!("--root {}/image.tar list", place.path().display());
@@ -67,7 +92,10 @@ fn layers_that_take_long_show_progress() {
     let text = at_terminal(slow, &words);
     assert!(text.starts_with(shown), "{text:?}");
     assert!(!at_terminal(slow, &format!("-q {words}")).contains("layers"));
-    assert!(!at_terminal("", &words).contains("layers"), "the control: a quick one");
+    assert!(
+        !at_terminal("", &words).contains("layers"),
+        "the control: a quick one"
+    );
 }
 
 #[test]
@@ -80,7 +108,10 @@ fn a_short_or_quiet_scan_shows_no_progress() {
     assert!(quick.any(|text| text == "started\r\n"), "it is quick");
     assert_eq!(at_terminal(&slow(600), "-q ./job"), "started\r\n", "-q");
     let text = at_terminal(&slow(600), "explain true 2>/dev/null");
-    assert!(!text.contains("looking for"), "standard error is no terminal: {text}");
+    assert!(
+        !text.contains("looking for"),
+        "standard error is no terminal: {text}"
+    );
     let text = at_terminal(&slow(600), "explain true 2>&1 | cat");
     assert!(!text.contains("looking for"), "nor a pipe: {text}");
 }

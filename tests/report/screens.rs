@@ -34,7 +34,15 @@ const VERBS: [(&[&str], bool); 8] = [
     (&["explain"], true),
     (&["trace", "--predict", "--tree"], true),
     (&["trace", "--predict", "--tree=never", "--as-is"], true),
-    (&["diagnose", "--all", "--text", "libcudnn.so.9: cannot open shared object file"], true),
+    (
+        &[
+            "diagnose",
+            "--all",
+            "--text",
+            "libcudnn.so.9: cannot open shared object file",
+        ],
+        true,
+    ),
     (&["export"], true),
     (&["init", "--print"], true),
 ];
@@ -86,7 +94,10 @@ fn run(machine: &str, words: &[&str], width: usize, color: &str) -> String {
 /// The names of views depend on the directory of the machine, those of modules on the compiler.
 fn without_digests(mut text: String) -> String {
     for directory in ["/views/", "/audit/"] {
-        let places: Vec<usize> = text.match_indices(directory).map(|(at, _)| at + directory.len()).collect();
+        let places: Vec<usize> = text
+            .match_indices(directory)
+            .map(|(at, _)| at + directory.len())
+            .collect();
         for at in places {
             text.replace_range(at..at + 24, &".".repeat(24));
         }
@@ -96,16 +107,28 @@ fn without_digests(mut text: String) -> String {
 
 fn screens(machine: &str, program: &[&str], width: usize) -> Vec<Screen> {
     let screen = |(verb, takes_program): &(&[&str], bool)| {
-        let words: Vec<&str> =
-            verb.iter().chain(program.iter().filter(|_| *takes_program)).copied().collect();
+        let words: Vec<&str> = verb
+            .iter()
+            .chain(program.iter().filter(|_| *takes_program))
+            .copied()
+            .collect();
         let plain = run(machine, &words, width, "never");
         let mut marked = run(machine, &words, width, "always");
         for (code, mark) in COLOURS {
             marked = marked.replace(code, mark);
         }
-        Screen { title: words.join(" "), plain, marked, width }
+        Screen {
+            title: words.join(" "),
+            plain,
+            marked,
+            width,
+        }
     };
-    VERBS.iter().filter(|(_, takes_program)| !takes_program || !program.is_empty()).map(screen).collect()
+    VERBS
+        .iter()
+        .filter(|(_, takes_program)| !takes_program || !program.is_empty())
+        .map(screen)
+        .collect()
 }
 
 fn without_marks(marked: &str) -> String {
@@ -125,9 +148,22 @@ fn every_screen_is_as_it_was_and_fits() {
         let narrow = screens(machine, program, 80);
         let wide = screens(machine, program, 120);
         for screen in narrow.iter().chain(&wide) {
-            assert!(!screen.marked.contains('\x1b'), "{machine}: {}\n{:?}", screen.title, screen.marked);
-            assert_eq!(without_marks(&screen.marked), screen.plain, "{machine}: colour changes no word");
-            assert!(!screen.plain.contains('\x1b'), "{machine}: {}", screen.title);
+            assert!(
+                !screen.marked.contains('\x1b'),
+                "{machine}: {}\n{:?}",
+                screen.title,
+                screen.marked
+            );
+            assert_eq!(
+                without_marks(&screen.marked),
+                screen.plain,
+                "{machine}: colour changes no word"
+            );
+            assert!(
+                !screen.plain.contains('\x1b'),
+                "{machine}: {}",
+                screen.title
+            );
             faults.extend(lines_that_are_too_wide(screen).map(|line| format!("{machine}: {line}")));
         }
         let titled = |screen: &Screen, text: &str| format!("$ cudarun {}\n{text}\n", screen.title);
@@ -145,7 +181,10 @@ fn every_screen_is_as_it_was_and_fits() {
     };
     let faults: Vec<String> = thread::scope(|scope| {
         let threads = MACHINES.map(|machine| scope.spawn(move || of_machine(machine)));
-        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap())
+            .collect()
     });
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
@@ -153,14 +192,19 @@ fn every_screen_is_as_it_was_and_fits() {
 /// Shell code and the file that `init` writes are not for a terminal. A line may hold one path, symbol or command that is
 /// wider than the screen.
 fn lines_that_are_too_wide(screen: &Screen) -> impl Iterator<Item = String> {
-    let is_for_people = !["export", "init"].iter().any(|verb| screen.title.starts_with(verb));
+    let is_for_people = !["export", "init"]
+        .iter()
+        .any(|verb| screen.title.starts_with(verb));
     let is_too_wide = |(before, line): &(&str, &str)| {
         let text = line.trim();
-        let is_one_word = !text.contains(' ') || text.starts_with('`') && text.matches('`').count() == 2;
+        let is_one_word =
+            !text.contains(' ') || text.starts_with('`') && text.matches('`').count() == 2;
         let is_command = ["do:", "or:", "next:"].contains(&before.trim());
         line.width() > screen.width && !is_one_word && !is_command
     };
-    let lines = std::iter::once("").chain(screen.plain.lines()).zip(screen.plain.lines());
+    let lines = std::iter::once("")
+        .chain(screen.plain.lines())
+        .zip(screen.plain.lines());
     lines
         .filter(move |pair| is_for_people && is_too_wide(pair))
         .map(|(_, line)| line)
@@ -171,14 +215,18 @@ fn lines_that_are_too_wide(screen: &Screen) -> impl Iterator<Item = String> {
 
 #[test]
 fn explanations_of_plans_that_are_fine_are_short() {
-    for (machine, program) in
-        MACHINES.iter().filter(|(machine, _)| ["h200-container", "torch"].contains(machine))
+    for (machine, program) in MACHINES
+        .iter()
+        .filter(|(machine, _)| ["h200-container", "torch"].contains(machine))
     {
         for width in [80, 120] {
             let words: Vec<&str> = ["explain"].iter().chain(*program).copied().collect();
             let text = run(machine, &words, width, "never");
             assert!(text.lines().count() <= 25, "{machine}\n{text}");
-            assert!(text.lines().next().unwrap().contains(" starts with "), "{text}");
+            assert!(
+                text.lines().next().unwrap().contains(" starts with "),
+                "{text}"
+            );
             // Nothing can be started on the described machine.
             assert!(!text.contains("next:"), "{text}");
             let text = run(machine, &["doctor"], width, "never");
@@ -198,27 +246,49 @@ fn at_terminal(columns: usize, words: &str) -> String {
     fs::copy(described("torch"), home.path().join("torch")).unwrap();
     let line = format!("stty cols {columns} rows 24; '{CUDARUN}' {words}");
     let mut command = Command::new("script");
-    command.args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).env_clear();
-    command.env("PATH", "/usr/bin:/bin").env("TERM", "xterm").env("SHELL", "/bin/sh");
-    let output = command.env("HOME", home.path()).current_dir(home.path()).output().unwrap();
+    command
+        .args(["-qec", &line, "/dev/null"])
+        .stdin(Stdio::null())
+        .env_clear();
+    command
+        .env("PATH", "/usr/bin:/bin")
+        .env("TERM", "xterm")
+        .env("SHELL", "/bin/sh");
+    let output = command
+        .env("HOME", home.path())
+        .current_dir(home.path())
+        .output()
+        .unwrap();
     String::from_utf8(output.stdout).unwrap().replace('\r', "")
 }
 
 #[test]
 fn a_terminal_gets_its_width_its_colours_and_the_tree() {
     let width_of = |text: &str| {
-        let lines = text.lines().map(|line| anstream::adapter::strip_str(line).to_string());
-        lines.filter(|line| line.trim().contains(' ')).map(|line| line.width()).max().unwrap()
+        let lines = text
+            .lines()
+            .map(|line| anstream::adapter::strip_str(line).to_string());
+        lines
+            .filter(|line| line.trim().contains(' '))
+            .map(|line| line.width())
+            .max()
+            .unwrap()
     };
     let doctor = "--machine torch doctor";
     for columns in [70, 80, 120] {
         let page = at_terminal(columns, doctor);
-        assert!(page.contains('\x1b') && width_of(&page) <= columns, "{columns}: {page}");
+        assert!(
+            page.contains('\x1b') && width_of(&page) <= columns,
+            "{columns}: {page}"
+        );
     }
     assert!(width_of(&at_terminal(120, doctor)) > 80, "the control");
     let trace = "--machine torch trace --predict python3 train.py";
     let page = at_terminal(80, trace);
     assert!(page.contains("├── ") && page.contains("│   └── "), "{page}");
     let words = ["trace", "--predict", "python3", "train.py"];
-    assert!(!run("torch", &words, 80, "never").contains("├── "), "not in a pipe");
+    assert!(
+        !run("torch", &words, 80, "never").contains("├── "),
+        "not in a pipe"
+    );
 }

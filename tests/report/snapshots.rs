@@ -13,7 +13,14 @@ fn every_machine_is_listed_as_it_was() {
     let overwrites = std::env::var("CUDARUN_SNAPSHOTS").is_ok_and(|value| value == "overwrite");
     let mut names: Vec<String> = fs::read_dir(&directory)
         .unwrap()
-        .filter_map(|entry| entry.unwrap().file_name().to_str()?.strip_suffix(".toml").map(str::to_owned))
+        .filter_map(|entry| {
+            entry
+                .unwrap()
+                .file_name()
+                .to_str()?
+                .strip_suffix(".toml")
+                .map(str::to_owned)
+        })
         .collect();
     names.sort();
     assert!(names.len() >= 15, "{names:?}");
@@ -28,13 +35,20 @@ fn every_machine_is_listed_as_it_was() {
             faults.push(format!("{name}\n{said}"));
         }
     }
-    assert!(faults.is_empty(), "not as in tests/machines/*.list:\n{}", faults.join("\n"));
+    assert!(
+        faults.is_empty(),
+        "not as in tests/machines/*.list:\n{}",
+        faults.join("\n")
+    );
 }
 
 /// A list of all that can be listed. A machine where nothing is found is a no.
 fn said(machine: &Machine) -> String {
     let (output, status) = Run::on(machine, &["list", "-v"]).output();
     assert!([0, 1].contains(&status), "{output}");
-    assert!(!output.contains('\x1b'), "no text from disk reaches the terminal as it is");
+    assert!(
+        !output.contains('\x1b'),
+        "no text from disk reaches the terminal as it is"
+    );
     output
 }

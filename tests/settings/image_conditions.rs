@@ -22,8 +22,12 @@ fn versions_compare_by_all_of_their_numbers() {
         let text = format!("driver{sign}{version}");
         let (conditions, malformed) = conditions(&environment(&[("NVIDIA_REQUIRE_DRIVER", &text)]));
         assert_eq!(malformed, []);
-        let Demand::Any(alternatives) = &conditions[0].demand else { panic!("{text}") };
-        let [Demand::Driver(range)] = &alternatives[0][..] else { panic!("{text}") };
+        let Demand::Any(alternatives) = &conditions[0].demand else {
+            panic!("{text}")
+        };
+        let [Demand::Driver(range)] = &alternatives[0][..] else {
+            panic!("{text}")
+        };
         assert!(range.allows(&yes.parse().unwrap()), "{text}: {yes}");
         assert!(!range.allows(&no.parse().unwrap()), "{text}: {no}");
     }
@@ -31,12 +35,22 @@ fn versions_compare_by_all_of_their_numbers() {
 
 #[test]
 fn every_variable_must_hold_and_one_can_turn_all_off() {
-    let two = [("NVIDIA_REQUIRE_CUDA", "cuda>=12.4"), ("NVIDIA_REQUIRE_JETPACK", "arch>=7.2 brand=x")];
+    let two = [
+        ("NVIDIA_REQUIRE_CUDA", "cuda>=12.4"),
+        ("NVIDIA_REQUIRE_JETPACK", "arch>=7.2 brand=x"),
+    ];
     let (found, malformed) = conditions(&environment(&two));
     assert_eq!(found.len(), 2, "one condition for each variable");
     assert_eq!(malformed, []);
     assert!(found.iter().all(|condition| condition.only_with_gpu));
-    for (value, count) in [("1", 0), ("true", 0), ("True", 0), ("0", 2), ("false", 2), ("", 2)] {
+    for (value, count) in [
+        ("1", 0),
+        ("true", 0),
+        ("True", 0),
+        ("0", 2),
+        ("false", 2),
+        ("", 2),
+    ] {
         let all = [&two[..], &[("NVIDIA_DISABLE_REQUIRE", value)]].concat();
         assert_eq!(conditions(&environment(&all)).0.len(), count, "{value}");
     }

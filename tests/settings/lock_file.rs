@@ -21,15 +21,20 @@ impl Locked {
     fn new() -> Locked {
         let workshop = Workshop::new();
         let library = build(&workshop, "a", 1);
-        let source =
-            "int nccl(void); int main(int count, char **words) { return nccl() - 1 + (count > 1 ? 7 : 0); }";
+        let source = "int nccl(void); int main(int count, char **words) { return nccl() - 1 + (count > 1 ? 7 : 0); }";
         let program = workshop.compile("program", source, &[library.to_str().unwrap()]);
-        Locked { workshop, program, project: Project::new() }
+        Locked {
+            workshop,
+            program,
+            project: Project::new(),
+        }
     }
 
     fn run(&self, words: &[&str]) -> Run {
         let words = [words, &[self.program.to_str().unwrap()]].concat();
-        self.project.run(&words).env("LD_LIBRARY_PATH", self.workshop.path("a"))
+        self.project
+            .run(&words)
+            .env("LD_LIBRARY_PATH", self.workshop.path("a"))
     }
 
     fn lock(&self) -> PathBuf {
@@ -42,8 +47,14 @@ impl Locked {
 }
 
 fn build(workshop: &Workshop, directory: &str, answer: i32) -> PathBuf {
-    let source = format!("int nccl(void) {{ volatile int other = {answer}; return other - {answer} + 1; }}");
-    workshop.library(&format!("{directory}/libnccl.so.2"), "libnccl.so.2", &source, &["-Wl,--build-id=sha1"])
+    let source =
+        format!("int nccl(void) {{ volatile int other = {answer}; return other - {answer} + 1; }}");
+    workshop.library(
+        &format!("{directory}/libnccl.so.2"),
+        "libnccl.so.2",
+        &source,
+        &["-Wl,--build-id=sha1"],
+    )
 }
 
 #[test]
@@ -53,18 +64,30 @@ fn a_start_uses_exactly_the_locked_versions() {
     locked
         .run(&["--locked"])
         .status(125)
-        .stderr(format!("cudarun: no lock: {shown} does not exist\n\nhint: cudarun record PROGRAM …\n"))
+        .stderr(format!(
+            "cudarun: no lock: {shown} does not exist\n\nhint: cudarun record PROGRAM …\n"
+        ))
         .check();
     for verb in ["record", "init"] {
-        locked.run(&[verb, "--locked"]).status(if verb == "init" { 2 } else { 125 }).any_stderr().check();
+        locked
+            .run(&[verb, "--locked"])
+            .status(if verb == "init" { 2 } else { 125 })
+            .any_stderr()
+            .check();
     }
-    locked.run(&["record"]).stderr(format!("cudarun: recorded 1 library family in {shown}\n")).check();
+    locked
+        .run(&["record"])
+        .stderr(format!("cudarun: recorded 1 library family in {shown}\n"))
+        .check();
     let text = locked.text();
     assert!(
         text.contains("[[family]]\nname = \"nccl\"\n") && text.contains("\"libnccl.so.2\" = \""),
         "{text}"
     );
-    assert!(!text.contains(locked.workshop.path("").to_str().unwrap()), "no path: {text}");
+    assert!(
+        !text.contains(locked.workshop.path("").to_str().unwrap()),
+        "no path: {text}"
+    );
     locked.run(&["-q", "record"]).check();
     assert_eq!(locked.text(), text, "the same set is the same text");
     for _ in 0..2 {
@@ -72,15 +95,47 @@ fn a_start_uses_exactly_the_locked_versions() {
         locked.run(&[]).env("CUDARUN_LOCKED", "1").check();
     }
     build(&locked.workshop, "a", 2);
-    let line = 1 + text.lines().position(|line| line == "name = \"nccl\"").unwrap();
-    let says =
-        ["error: no NCCL here fits", "libnccl.so.2", &format!(".cudarun.lock:{line}"), "another build"];
-    locked.run(&["--locked"]).status(125).stderr_contains(&says).check();
-    locked.run(&[]).env("CUDARUN_LOCKED", "1").status(125).stderr_contains(&says).check();
-    locked.run(&["explain", "--locked"]).status(1).stdout_contains(&says).check();
-    locked.run(&["export", "--locked"]).status(1).stderr_contains(&says).check();
-    locked.run(&["verify", "--locked"]).status(1).stderr_contains(&says).check();
-    locked.run(&["trace", "--predict", "--locked"]).status(1).stderr_contains(&says).check();
+    let line = 1 + text
+        .lines()
+        .position(|line| line == "name = \"nccl\"")
+        .unwrap();
+    let says = [
+        "error: no NCCL here fits",
+        "libnccl.so.2",
+        &format!(".cudarun.lock:{line}"),
+        "another build",
+    ];
+    locked
+        .run(&["--locked"])
+        .status(125)
+        .stderr_contains(&says)
+        .check();
+    locked
+        .run(&[])
+        .env("CUDARUN_LOCKED", "1")
+        .status(125)
+        .stderr_contains(&says)
+        .check();
+    locked
+        .run(&["explain", "--locked"])
+        .status(1)
+        .stdout_contains(&says)
+        .check();
+    locked
+        .run(&["export", "--locked"])
+        .status(1)
+        .stderr_contains(&says)
+        .check();
+    locked
+        .run(&["verify", "--locked"])
+        .status(1)
+        .stderr_contains(&says)
+        .check();
+    locked
+        .run(&["trace", "--predict", "--locked"])
+        .status(1)
+        .stderr_contains(&says)
+        .check();
     locked.run(&[]).check();
     locked.run(&[]).env("CUDARUN_LOCKED", "0").check();
     locked.project.says("locked = true\n");
@@ -95,16 +150,30 @@ fn a_start_uses_exactly_the_locked_versions() {
 fn a_lock_overrides_the_order_of_preference() {
     let locked = Locked::new();
     build(&locked.workshop, "b", 2);
-    let both = [locked.workshop.path("a"), locked.workshop.path("b")].map(|path| path.display().to_string());
+    let both = [locked.workshop.path("a"), locked.workshop.path("b")]
+        .map(|path| path.display().to_string());
     let seen = |words: &[&str]| {
         let run = locked.run(&[&["explain", "--json"], words].concat());
         let explained = run.env("LD_LIBRARY_PATH", both.join(":")).json();
-        let family =
-            explained["families"].as_array().unwrap().iter().find(|it| it["family"] == "nccl").unwrap();
-        family["picked"]["directory"].as_str().unwrap().rsplit('/').next().unwrap().to_owned()
+        let family = explained["families"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|it| it["family"] == "nccl")
+            .unwrap();
+        family["picked"]["directory"]
+            .as_str()
+            .unwrap()
+            .rsplit('/')
+            .next()
+            .unwrap()
+            .to_owned()
     };
     assert_eq!(seen(&[]), "a", "the control");
-    locked.run(&["-q", "record"]).env("LD_LIBRARY_PATH", locked.workshop.path("b")).check();
+    locked
+        .run(&["-q", "record"])
+        .env("LD_LIBRARY_PATH", locked.workshop.path("b"))
+        .check();
     assert_eq!(seen(&["--locked"]), "b");
 }
 
@@ -114,11 +183,21 @@ fn versions_are_recorded_and_demanded() {
     let project = Project::new();
     project.plain(&["-q", "record"]).any_stdout().check();
     let text = fs::read_to_string(project.path(".cudarun.lock")).unwrap();
-    assert!(text.contains("version = \"9.10.2.7\"") || text.contains("version = \"9.10.2\""), "{text}");
-    assert!(text.contains("\"libcudnn_engines_precompiled.so.9\""), "{text}");
+    assert!(
+        text.contains("version = \"9.10.2.7\"") || text.contains("version = \"9.10.2\""),
+        "{text}"
+    );
+    assert!(
+        text.contains("\"libcudnn_engines_precompiled.so.9\""),
+        "{text}"
+    );
     project.plain(&["--locked"]).any_stdout().check();
-    let old = project.plain(&["--locked"]).env("LD_LIBRARY_PATH", WORLD.library_path(&["old"]));
-    old.status(125).stderr_contains(&["error: no cuDNN here fits", "9.1.0", ".cudarun.lock:"]).check();
+    let old = project
+        .plain(&["--locked"])
+        .env("LD_LIBRARY_PATH", WORLD.library_path(&["old"]));
+    old.status(125)
+        .stderr_contains(&["error: no cuDNN here fits", "9.1.0", ".cudarun.lock:"])
+        .check();
 }
 
 #[test]
@@ -144,18 +223,31 @@ fn nothing_is_recorded_of_a_program_that_failed_or_needs_nothing() {
         .run(&["record", program, "more"])
         .env("LD_LIBRARY_PATH", locked.workshop.path("a"))
         .status(7)
-        .stderr(format!("cudarun: {shown} is not written: the program failed\n"))
+        .stderr(format!(
+            "cudarun: {shown} is not written: the program failed\n"
+        ))
         .check();
     locked
         .project
         .run(&["record", "true"])
-        .stderr(format!("cudarun: {shown} is not written: the program loaded no NVIDIA library\n"))
+        .stderr(format!(
+            "cudarun: {shown} is not written: the program loaded no NVIDIA library\n"
+        ))
         .check();
-    locked.project.run(&["record", "/nowhere"]).status(127).any_stderr().check();
+    locked
+        .project
+        .run(&["record", "/nowhere"])
+        .status(127)
+        .any_stderr()
+        .check();
     assert!(!locked.lock().exists());
     locked.run(&["-q", "record"]).check();
     let text = locked.text();
-    locked.project.run(&["-q", "record", "false"]).status(1).check();
+    locked
+        .project
+        .run(&["-q", "record", "false"])
+        .status(1)
+        .check();
     assert_eq!(locked.text(), text, "what was recorded before stays");
 }
 
@@ -166,9 +258,18 @@ fn two_installations_of_one_family_are_not_locked() {
     let other = build(&locked.workshop, "b", 2);
     let source = "#include <dlfcn.h>\nint nccl(void); int main(int count, char **words) { return nccl() - 1 + !dlopen(words[1], RTLD_NOW); }";
     let library = locked.workshop.path("a/libnccl.so.2");
-    let program = locked.workshop.compile("opens", source, &[library.to_str().unwrap()]);
-    let path = [&library, &other].map(|path| path.parent().unwrap().display().to_string()).join(":");
-    let words = ["record", "--pin-mode=view", program.to_str().unwrap(), other.to_str().unwrap()];
+    let program = locked
+        .workshop
+        .compile("opens", source, &[library.to_str().unwrap()]);
+    let path = [&library, &other]
+        .map(|path| path.parent().unwrap().display().to_string())
+        .join(":");
+    let words = [
+        "record",
+        "--pin-mode=view",
+        program.to_str().unwrap(),
+        other.to_str().unwrap(),
+    ];
     locked
         .project
         .run(&words)
@@ -197,16 +298,30 @@ fn a_lock_that_is_not_understood_is_an_error_with_its_line() {
     ] {
         fs::write(locked.lock(), damaged).unwrap();
         let named = format!("{}{line}", locked.lock().display());
-        locked.run(&["--locked"]).status(125).stderr_contains(&[&named]).check();
-        locked.run(&["explain", "--locked"]).status(2).stderr_contains(&[&named]).check();
+        locked
+            .run(&["--locked"])
+            .status(125)
+            .stderr_contains(&[&named])
+            .check();
+        locked
+            .run(&["explain", "--locked"])
+            .status(2)
+            .stderr_contains(&[&named])
+            .check();
         locked.run(&[]).check();
     }
     fs::write(locked.lock(), &text).unwrap();
     locked.run(&["--locked"]).check();
     // By any name of the family it is obeyed.
-    let other = text.replace("\"nccl\"", "\"NCCL\"").replace("so.2\" = \"", "so.2\" = \"0");
+    let other = text
+        .replace("\"nccl\"", "\"NCCL\"")
+        .replace("so.2\" = \"", "so.2\" = \"0");
     fs::write(locked.lock(), other).unwrap();
-    locked.run(&["--locked"]).status(125).stderr_contains(&["another build"]).check();
+    locked
+        .run(&["--locked"])
+        .status(125)
+        .stderr_contains(&["another build"])
+        .check();
 }
 
 #[test]
@@ -264,16 +379,26 @@ fn a_kept_start_survives_no_change_of_settings() {
         write(path, "[prefer]\nnccl = '*'\n");
         becomes_cold_once(&format!("{path} has changed"));
     }
-    for path in ["project/deep/.cudarun.toml", ".config/cudarun/config.toml", "project/.cudarun.toml"] {
+    for path in [
+        "project/deep/.cudarun.toml",
+        ".config/cudarun/config.toml",
+        "project/.cudarun.toml",
+    ] {
         fs::remove_file(home.join(path)).unwrap();
         settle();
         // That of the directory above was the last one before this one came, and is the same again.
-        assert!(!two.is_warm(run()) || path.starts_with("project"), "{path} is gone");
+        assert!(
+            !two.is_warm(run()) || path.starts_with("project"),
+            "{path} is gone"
+        );
         assert!(two.is_warm(run()), "{path}: the control");
     }
     write("elsewhere.toml", requires);
     for (name, value) in [
-        ("CUDARUN_CONFIG", home.join("elsewhere.toml").to_str().unwrap()),
+        (
+            "CUDARUN_CONFIG",
+            home.join("elsewhere.toml").to_str().unwrap(),
+        ),
         ("CUDARUN_REQUIRE", "cuda>=1"),
         ("CUDARUN_USES", "x"),
         ("CUDARUN_VERIFY", "auto"),
@@ -287,7 +412,11 @@ fn a_kept_start_survives_no_change_of_settings() {
     write(".cudarun.toml", "[env]\nFOO = \"1\"\n");
     run().status(125).any_stderr().check();
     let allow = |words: &[&str]| {
-        Run::new(words).env("HOME", &home).in_directory(&place).any_stderr().check();
+        Run::new(words)
+            .env("HOME", &home)
+            .in_directory(&place)
+            .any_stderr()
+            .check();
         settle();
     };
     allow(&["allow"]);
@@ -343,7 +472,11 @@ fn a_start_is_not_kept_for_directories_with_other_locks() {
 fn an_unknown_version_meets_only_requirements_without_a_range() {
     let locked = Locked::new();
     locked.run(&["--require=nccl"]).check();
-    locked.run(&["--require=nccl>=1"]).status(125).stderr_contains(&["its version is unknown"]).check();
+    locked
+        .run(&["--require=nccl>=1"])
+        .status(125)
+        .stderr_contains(&["its version is unknown"])
+        .check();
     locked.project.says("[requires]\nnccl = \"*\"\n");
     locked.run(&[]).check();
 }
@@ -355,7 +488,12 @@ fn nothing_is_started_where_no_lock_can_be_written() {
     fs::create_dir(locked.lock()).unwrap();
     let says = ["cannot write `", ".cudarun.lock`: is a directory"];
     let leaves = ["record", "sh", "-c", "echo > started"];
-    locked.project.run(&leaves).status(125).stderr_contains(&says).check();
+    locked
+        .project
+        .run(&leaves)
+        .status(125)
+        .stderr_contains(&says)
+        .check();
     assert!(!locked.project.path("started").exists());
     fs::remove_dir(locked.lock()).unwrap();
     locked.project.run(&leaves).any_stderr().check();
@@ -369,11 +507,21 @@ fn a_kept_start_sets_what_files_set() {
     let home = two.home.path();
     let directory = home.join(".config/cudarun");
     fs::create_dir_all(&directory).unwrap();
-    fs::write(directory.join("config.toml"), "[env]\nFOO = \"1\"\nBAR = false\n").unwrap();
+    fs::write(
+        directory.join("config.toml"),
+        "[env]\nFOO = \"1\"\nBAR = false\n",
+    )
+    .unwrap();
     settle();
     for _cold_then_warm in 0..3 {
-        let run = Run::new(["printenv", "FOO"]).env("HOME", home).stdout("1\n");
+        let run = Run::new(["printenv", "FOO"])
+            .env("HOME", home)
+            .stdout("1\n");
         run.check();
-        Run::new(["printenv", "BAR"]).env("HOME", home).env("BAR", "x").status(1).check();
+        Run::new(["printenv", "BAR"])
+            .env("HOME", home)
+            .env("BAR", "x")
+            .status(1)
+            .check();
     }
 }

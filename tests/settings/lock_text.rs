@@ -35,7 +35,11 @@ fn a_lock_survives_writing_and_reading() {
     assert_eq!(read, example());
     let mut reversed = example();
     reversed.families.reverse();
-    assert_eq!(reversed.text(), text, "the order of what was seen does not show");
+    assert_eq!(
+        reversed.text(),
+        text,
+        "the order of what was seen does not show"
+    );
 }
 
 #[test]
@@ -43,14 +47,30 @@ fn a_lock_requires_the_recorded_versions() {
     let text = example().text();
     let path = Path::new("/p/.cudarun.lock");
     let (requirements, conditions) = lock(text.as_bytes(), path).unwrap().asks(path);
-    assert_eq!(requirements.len(), 4, "a version and the build-ids of each of two families");
+    assert_eq!(
+        requirements.len(),
+        4,
+        "a version and the build-ids of each of two families"
+    );
     assert_eq!(conditions.len(), 3, "the driver, the GPUs and the CUDA");
-    assert!(conditions.iter().any(|condition| condition.demand == Demand::Cuda("=12".parse().unwrap())));
-    assert!(requirements.iter().all(|requirement| requirement.by.name.starts_with(".cudarun.lock:")));
+    assert!(
+        conditions
+            .iter()
+            .any(|condition| condition.demand == Demand::Cuda("=12".parse().unwrap()))
+    );
+    assert!(
+        requirements
+            .iter()
+            .all(|requirement| requirement.by.name.starts_with(".cudarun.lock:"))
+    );
     let mut twice = example();
     twice.families[0].name = "cudnn".to_owned();
     let wants = twice.asks(path).0;
-    assert!(wants.iter().all(|requirement| matches!(requirement.want, Want::BuildIds(_))));
+    assert!(
+        wants
+            .iter()
+            .all(|requirement| matches!(requirement.want, Want::BuildIds(_)))
+    );
 }
 
 #[test]
@@ -66,11 +86,20 @@ fn a_damaged_lock_is_none() {
         ("cuda = 12", "more = 12"),
         ("version = \"2.21.5\"", "version = \"new\""),
         ("[family.build-ids]", "[more]"),
-        ("[[family]]", "[[family]]\nname = \"nccl\"\n".repeat(200).as_str()),
+        (
+            "[[family]]",
+            "[[family]]\nname = \"nccl\"\n".repeat(200).as_str(),
+        ),
     ] {
         let text = whole.replacen(from, to, 1);
         assert_ne!(text, whole, "{from}");
-        assert!(lock(text.as_bytes(), Path::new("/x")).is_err(), "{from} → {to}");
+        assert!(
+            lock(text.as_bytes(), Path::new("/x")).is_err(),
+            "{from} → {to}"
+        );
     }
-    assert!(lock(b"format = 1\n", Path::new("/x")).is_err(), "nothing is recorded");
+    assert!(
+        lock(b"format = 1\n", Path::new("/x")).is_err(),
+        "nothing is recorded"
+    );
 }

@@ -33,7 +33,13 @@ impl Project {
     }
 
     pub fn path(&self, below: &str) -> PathBuf {
-        self.workshop.directory.path().canonicalize().unwrap().join("home/project").join(below)
+        self.workshop
+            .directory
+            .path()
+            .canonicalize()
+            .unwrap()
+            .join("home/project")
+            .join(below)
     }
 
     pub fn home(&self) -> PathBuf {
@@ -45,23 +51,31 @@ impl Project {
     }
 
     pub fn user_says(&self, text: &str) {
-        self.workshop.write("home/.config/cudarun/config.toml", text);
+        self.workshop
+            .write("home/.config/cudarun/config.toml", text);
     }
 
     pub fn run(&self, words: &[&str]) -> Run {
-        Run::new(words).env("HOME", self.home()).in_directory(self.path(""))
+        Run::new(words)
+            .env("HOME", self.home())
+            .in_directory(self.path(""))
     }
 
     /// On a program that is linked against cuDNN, of which 9.10.2 and 9.1.0 are here.
     pub fn plain(&self, options: &[&str]) -> Run {
         let program = WORLD.path("plain");
         let words = [options, &[program.to_str().unwrap()]].concat();
-        self.run(&words).env("LD_LIBRARY_PATH", WORLD.library_path(&["new", "old"]))
+        self.run(&words)
+            .env("LD_LIBRARY_PATH", WORLD.library_path(&["new", "old"]))
     }
 
     fn picks(run: Run) -> &'static str {
         let got = Got::read(&run.any_stdout().check());
-        if got.directories == [WORLD.path("new")] { "new" } else { "old" }
+        if got.directories == [WORLD.path("new")] {
+            "new"
+        } else {
+            "old"
+        }
     }
 
     /// The value and the origin of one setting, as `explain` says.
@@ -70,9 +84,17 @@ impl Project {
         let settings = explained["settings"].as_array().unwrap();
         let setting = settings.iter().find(|setting| setting["key"] == key)?;
         let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let line = setting["line"].as_u64().map(|line| format!(":{line}")).unwrap_or_default();
+        let line = setting["line"]
+            .as_u64()
+            .map(|line| format!(":{line}"))
+            .unwrap_or_default();
         let name = text(&setting["name"]);
-        let short = Path::new(&name).file_name().unwrap().to_str().unwrap().to_owned();
+        let short = Path::new(&name)
+            .file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned();
         Some((text(&setting["value"]), format!("{short}{line}")))
     }
 }
@@ -90,7 +112,13 @@ fn a_start_follows_the_requirements_of_the_project() {
     project
         .plain(&[])
         .status(125)
-        .stderr_contains(&["error: no cuDNN here fits", ".cudarun.toml:2", "~9.5", "9.10.2", "9.1.0"])
+        .stderr_contains(&[
+            "error: no cuDNN here fits",
+            ".cudarun.toml:2",
+            "~9.5",
+            "9.10.2",
+            "9.1.0",
+        ])
         .check();
     project.plain(&["explain"]).status(1).any_stdout().check();
     project.says("[pin]\ncudnn = \"9.1\"\n");
@@ -100,15 +128,25 @@ fn a_start_follows_the_requirements_of_the_project() {
 #[test]
 fn one_of_the_optional_names_must_meet_the_requirement() {
     let project = Project::with("[requires]\ncudnn = \">=9.1\"\n");
-    fs::write(project.path("tries.py"), "for name in ['libcudnn.so.8', 'libcudnn.so.9']: print(name)\n")
-        .unwrap();
+    fs::write(
+        project.path("tries.py"),
+        "for name in ['libcudnn.so.8', 'libcudnn.so.9']: print(name)\n",
+    )
+    .unwrap();
     let explain = || {
         let run = project.run(&["explain", "--json", "python3", "tries.py"]);
         run.env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]))
     };
-    assert_eq!(explain().json()["families"][0]["picked"]["version"], "9.10.2.7");
+    assert_eq!(
+        explain().json()["families"][0]["picked"]["version"],
+        "9.10.2.7"
+    );
     project.says("[requires]\ncudnn = \">=9.20\"\n");
-    assert_eq!(explain().status(1).json()["decision"], "conflict", "the control");
+    assert_eq!(
+        explain().status(1).json()["decision"],
+        "conflict",
+        "the control"
+    );
 }
 
 #[test]
@@ -125,22 +163,57 @@ fn the_first_layer_that_names_a_key_counts() {
     project.says("[requires]\ncudnn = \">=9.1\"\n");
     assert_eq!(seen(explain()), is(">=9.1", ".cudarun.toml:2"));
     // There is no driver here.
-    let variable = |run: Run| run.status(1).env("CUDARUN_REQUIRE", "cudnn>=9.1,<10; driver >=1 \n gpu>=1");
-    assert_eq!(seen(variable(explain())), is(">=9.1,<10", "CUDARUN_REQUIRE"));
+    let variable = |run: Run| {
+        run.status(1)
+            .env("CUDARUN_REQUIRE", "cudnn>=9.1,<10; driver >=1 \n gpu>=1")
+    };
+    assert_eq!(
+        seen(variable(explain())),
+        is(">=9.1,<10", "CUDARUN_REQUIRE")
+    );
     let option = ["explain", "--json", "--require=cudnn ~9.1"];
-    assert_eq!(seen(variable(project.plain(&option))), is("~9.1", "--require"));
+    assert_eq!(
+        seen(variable(project.plain(&option))),
+        is("~9.1", "--require")
+    );
     let explained = variable(explain()).json();
-    let demands: Vec<&Value> =
-        explained["program"]["conditions"].as_array().unwrap().iter().map(|it| &it["demand"]).collect();
+    let demands: Vec<&Value> = explained["program"]["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["demand"])
+        .collect();
     assert_eq!(demands.len(), 2, "{demands:?}");
-    let twice = project.plain(&["explain", "--json", "--require=cudnn>=9", "--require=cudnn<10"]).json();
+    let twice = project
+        .plain(&[
+            "explain",
+            "--json",
+            "--require=cudnn>=9",
+            "--require=cudnn<10",
+        ])
+        .json();
     let from = |it: &&Value| it["name"] == "--require";
-    assert_eq!(twice["settings"].as_array().unwrap().iter().filter(from).count(), 2);
+    assert_eq!(
+        twice["settings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(from)
+            .count(),
+        2
+    );
     project
         .plain(&["explain", "-v"])
         .stdout_contains(&["settings\n", "requires.cudnn", ".cudarun.toml:2"])
         .check();
-    assert!(!project.plain(&["explain"]).any_stdout().check().contains("settings\n"), "the control");
+    assert!(
+        !project
+            .plain(&["explain"])
+            .any_stdout()
+            .check()
+            .contains("settings\n"),
+        "the control"
+    );
 }
 
 /// To ask for one thing is not to do without another.
@@ -148,14 +221,30 @@ fn the_first_layer_that_names_a_key_counts() {
 fn requirements_of_several_sources_are_shown_together() {
     let project = Project::with("[requires]\ncudnn = \">=9.10\"\n");
     project.user_says("[requires]\ncudnn = \"=77\"\n");
-    assert_eq!(Project::picks(project.plain(&[])), "new", "of files, the first counts");
-    assert_eq!(Project::picks(project.plain(&["--require=cudnn<99"])), "new");
+    assert_eq!(
+        Project::picks(project.plain(&[])),
+        "new",
+        "of files, the first counts"
+    );
+    assert_eq!(
+        Project::picks(project.plain(&["--require=cudnn<99"])),
+        "new"
+    );
     project
         .plain(&["--require=cudnn<9.10"])
         .status(125)
-        .stderr_contains(&["`--require`", "`.cudarun.toml:2`", "needs  <9.10 ", "\n         >=9.10 "])
+        .stderr_contains(&[
+            "`--require`",
+            "`.cudarun.toml:2`",
+            "needs  <9.10 ",
+            "\n         >=9.10 ",
+        ])
         .check();
-    assert_eq!(Project::picks(project.plain(&["--no-config", "--require=cudnn<9.10"])), "old", "the control");
+    assert_eq!(
+        Project::picks(project.plain(&["--no-config", "--require=cudnn<9.10"])),
+        "old",
+        "the control"
+    );
 }
 
 #[test]
@@ -172,7 +261,11 @@ fn every_key_works_in_a_file_or_a_variable() {
         ("prefer.cudnn", "9.1", 7),
         ("prefer.origin", "wheel", 8),
     ] {
-        assert_eq!(seen(key), (value.to_owned(), format!(".cudarun.toml:{line}")), "{key}");
+        assert_eq!(
+            seen(key),
+            (value.to_owned(), format!(".cudarun.toml:{line}")),
+            "{key}"
+        );
     }
     for (name, value, key) in [
         ("CUDARUN_PIN_MODE", "view", "pin-mode"),
@@ -184,7 +277,11 @@ fn every_key_works_in_a_file_or_a_variable() {
         let run = project.plain(&["explain", "--json"]).env(name, value);
         assert_eq!(Project::setting(run, key).unwrap().1, name);
         let bad = project.plain(&[]).env(name, "=?").any_stdout();
-        let bad = if name == "CUDARUN_USES" { bad } else { bad.status(125) };
+        let bad = if name == "CUDARUN_USES" {
+            bad
+        } else {
+            bad.status(125)
+        };
         bad.any_stderr().check();
     }
     let mode = project.plain(&["explain", "--json"]).json();
@@ -194,18 +291,38 @@ fn every_key_works_in_a_file_or_a_variable() {
 #[test]
 fn the_nearest_file_upward_counts_as_far_as_the_home_directory() {
     let project = Project::new();
-    let deep = || project.plain(&["explain", "--json"]).in_directory(project.path("deep/er"));
+    let deep = || {
+        project
+            .plain(&["explain", "--json"])
+            .in_directory(project.path("deep/er"))
+    };
     let seen = |run: Run| Project::setting(run, "requires.cudnn").map(|(value, _)| value);
     let write = |below: &str, range: &str| {
-        fs::write(project.path(below), format!("[requires]\ncudnn = \"{range}\"\n")).unwrap();
+        fs::write(
+            project.path(below),
+            format!("[requires]\ncudnn = \"{range}\"\n"),
+        )
+        .unwrap();
     };
     write("../../.cudarun.toml", ">=1");
     assert_eq!(seen(deep()), None, "it stands above the home directory");
     symlink(project.home(), project.path("../../link")).unwrap();
-    assert_eq!(seen(deep().env("HOME", project.path("../../link"))), None, "the same by a link");
-    assert_eq!(seen(deep().env("HOME", project.path("elsewhere"))), Some(">=1".into()), "the control");
+    assert_eq!(
+        seen(deep().env("HOME", project.path("../../link"))),
+        None,
+        "the same by a link"
+    );
+    assert_eq!(
+        seen(deep().env("HOME", project.path("elsewhere"))),
+        Some(">=1".into()),
+        "the control"
+    );
     write("../.cudarun.toml", ">=2");
-    assert_eq!(seen(deep()), Some(">=2".into()), "the home directory itself");
+    assert_eq!(
+        seen(deep()),
+        Some(">=2".into()),
+        "the home directory itself"
+    );
     write(".cudarun.toml", ">=3");
     assert_eq!(seen(deep()), Some(">=3".into()));
     write("deep/er/.cudarun.toml", ">=4");
@@ -215,11 +332,22 @@ fn the_nearest_file_upward_counts_as_far_as_the_home_directory() {
     let named = ["explain", "--json", "--config", other.to_str().unwrap()];
     assert_eq!(seen(project.plain(&named)), Some(">=5".into()));
     assert_eq!(
-        seen(project.plain(&["explain", "--json"]).env("CUDARUN_CONFIG", "other.toml")),
+        seen(
+            project
+                .plain(&["explain", "--json"])
+                .env("CUDARUN_CONFIG", "other.toml")
+        ),
         Some(">=5".into())
     );
-    assert_eq!(seen(deep().env("CUDARUN_CONFIG", "")), Some(">=4".into()), "the control");
-    assert_eq!(seen(project.plain(&["explain", "--json", "--no-config"])), None);
+    assert_eq!(
+        seen(deep().env("CUDARUN_CONFIG", "")),
+        Some(">=4".into()),
+        "the control"
+    );
+    assert_eq!(
+        seen(project.plain(&["explain", "--json", "--no-config"])),
+        None
+    );
     project
         .plain(&["--config", "nowhere.toml"])
         .status(125)
@@ -229,7 +357,8 @@ fn the_nearest_file_upward_counts_as_far_as_the_home_directory() {
 
 #[test]
 fn an_unknown_key_is_reported_and_skipped() {
-    let project = Project::with("[requires]\ncudn = \"9\"\n\n[serch]\nalso = []\n[verify]\nwen = \"auto\"\n");
+    let project =
+        Project::with("[requires]\ncudn = \"9\"\n\n[serch]\nalso = []\n[verify]\nwen = \"auto\"\n");
     let file = project.path(".cudarun.toml").display().to_string();
     project
         .plain(&[])
@@ -248,59 +377,165 @@ fn an_unknown_key_is_reported_and_skipped() {
 #[test]
 fn an_invalid_value_is_an_error_with_its_line() {
     for (text, line, says) in [
-        ("[requires]\ncudnn = 9\n", 2, "`requires.cudnn` must be a string, but is of type integer"),
-        ("[requires]\n\ncudnn = \"new\"\n", 3, "`requires.cudnn`: `new` is not a range of versions"),
+        (
+            "[requires]\ncudnn = 9\n",
+            2,
+            "`requires.cudnn` must be a string, but is of type integer",
+        ),
+        (
+            "[requires]\n\ncudnn = \"new\"\n",
+            3,
+            "`requires.cudnn`: `new` is not a range of versions",
+        ),
         ("requires = \"cudnn\"\n", 1, "`requires` must be a table"),
-        ("uses = [1]\n", 1, "`uses` must be a string, but is of type integer"),
+        (
+            "uses = [1]\n",
+            1,
+            "`uses` must be a string, but is of type integer",
+        ),
         ("uses = \"torch\"\n", 1, "`uses` must be a list of strings"),
-        ("pin-mode = \"strong\"\n", 1, "`pin-mode`: unknown value `strong`"),
-        ("[pin]\nnccl = \"\"\n", 2, "`pin.nccl`: `` is not a version or a directory"),
-        ("[prefer]\norigin = [\"shop\"]\n", 2, "`prefer.origin`: unknown value `shop`"),
-        ("[search]\nwithout = [\"all\"]\n", 2, "`search.without`: unknown value `all`"),
+        (
+            "pin-mode = \"strong\"\n",
+            1,
+            "`pin-mode`: unknown value `strong`",
+        ),
+        (
+            "[pin]\nnccl = \"\"\n",
+            2,
+            "`pin.nccl`: `` is not a version or a directory",
+        ),
+        (
+            "[prefer]\norigin = [\"shop\"]\n",
+            2,
+            "`prefer.origin`: unknown value `shop`",
+        ),
+        (
+            "[search]\nwithout = [\"all\"]\n",
+            2,
+            "`search.without`: unknown value `all`",
+        ),
         ("[env]\nA = 1\n", 2, "`env.A` must be a string, or false"),
         ("[env]\nA = true\n", 2, "`env.A` must be a string, or false"),
         ("[env]\n\"A=B\" = \"c\"\n", 2, "`env.A=B`"),
         ("[env]\nA = \"b\\u0000\"\n", 2, "`env.A`"),
         ("locked = 1\n", 1, "`locked` must be true or false"),
         ("program = 1\n", 1, "`program` must be a table"),
-        ("[program.x]\nuses = 1\n", 2, "`uses` must be a list of strings"),
-        ("min-version = \"99\"\n", 1, "needs cudarun >=99, but this is cudarun "),
-        ("min-version = \">=0.1\"\n", 1, "`min-version`: `>=0.1` is not a version such as \"0.1\""),
-        ("min-version = \"0.1, <99\"\n", 1, "`min-version`: `0.1, <99` is not a version"),
-        ("\ncudarun = \">=99\"\n", 2, "needs cudarun >=99, but this is cudarun "),
-        ("cudarun = \"<0.2\"\n", 1, "needs cudarun <0.2, but this is cudarun "),
-        ("min-version = \"0.1\"\ncudarun = \"0.1\"\n", 2, "needs cudarun ^0.1, but this is cudarun "),
-        ("cudarun = \"new\"\n", 1, "`cudarun`: `new` is not a range of cudarun versions such as \">=0.2\""),
-        ("cudarun = \"\"\n", 1, "`cudarun`: `` is not a range of cudarun versions"),
-        ("cudarun = 0.2\n", 1, "`cudarun` must be a string, but is of type float"),
+        (
+            "[program.x]\nuses = 1\n",
+            2,
+            "`uses` must be a list of strings",
+        ),
+        (
+            "min-version = \"99\"\n",
+            1,
+            "needs cudarun >=99, but this is cudarun ",
+        ),
+        (
+            "min-version = \">=0.1\"\n",
+            1,
+            "`min-version`: `>=0.1` is not a version such as \"0.1\"",
+        ),
+        (
+            "min-version = \"0.1, <99\"\n",
+            1,
+            "`min-version`: `0.1, <99` is not a version",
+        ),
+        (
+            "\ncudarun = \">=99\"\n",
+            2,
+            "needs cudarun >=99, but this is cudarun ",
+        ),
+        (
+            "cudarun = \"<0.2\"\n",
+            1,
+            "needs cudarun <0.2, but this is cudarun ",
+        ),
+        (
+            "min-version = \"0.1\"\ncudarun = \"0.1\"\n",
+            2,
+            "needs cudarun ^0.1, but this is cudarun ",
+        ),
+        (
+            "cudarun = \"new\"\n",
+            1,
+            "`cudarun`: `new` is not a range of cudarun versions such as \">=0.2\"",
+        ),
+        (
+            "cudarun = \"\"\n",
+            1,
+            "`cudarun`: `` is not a range of cudarun versions",
+        ),
+        (
+            "cudarun = 0.2\n",
+            1,
+            "`cudarun` must be a string, but is of type float",
+        ),
         (
             "[new]\nkey = {}\n[requires]\ncudnn = 9\n[program.x]\ny = 1\n[\"cudarun\"]\n",
             7,
             "must be a string",
         ),
-        ("a = 1\na = 2\n", 2, "duplicate key\n  |\n2 | a = 2\n  | ^\n"),
-        ("a = 1\n\ta\t= \"\u{1b}[2J\"\n", 2, "\n2 |  a = \"\\u{1b}[2J\"\n"),
+        (
+            "a = 1\na = 2\n",
+            2,
+            "duplicate key\n  |\n2 | a = 2\n  | ^\n",
+        ),
+        (
+            "a = 1\n\ta\t= \"\u{1b}[2J\"\n",
+            2,
+            "\n2 |  a = \"\\u{1b}[2J\"\n",
+        ),
         ("[requires\n", 1, ""),
         ("x = \"\n", 1, ""),
     ] {
         let project = Project::with(text);
-        let at = format!("cudarun: {}:{line}: ", project.path(".cudarun.toml").display());
-        project.plain(&[]).status(125).stderr_contains(&[&at, says]).check();
-        project.plain(&["explain"]).status(2).stderr_contains(&[&at, says]).check();
-        project.run(&["list"]).status(2).stderr_contains(&[&at]).check();
+        let at = format!(
+            "cudarun: {}:{line}: ",
+            project.path(".cudarun.toml").display()
+        );
+        project
+            .plain(&[])
+            .status(125)
+            .stderr_contains(&[&at, says])
+            .check();
+        project
+            .plain(&["explain"])
+            .status(2)
+            .stderr_contains(&[&at, says])
+            .check();
+        project
+            .run(&["list"])
+            .status(2)
+            .stderr_contains(&[&at])
+            .check();
     }
     // Other versions may know keys that this one does not, and other values.
-    let project = Project::with("cudarun = \">=99\"\nnew = 1\npin-mode = \"vew\"\n[requires]\ncudnn = 9\n");
-    let hint =
-        "hint: install cudarun >=99 (docs/install.md), or ignore the file: cudarun --no-config PROGRAM …";
-    project.plain(&[]).status(125).stderr_contains(&["needs cudarun >=99", hint]).check();
+    let project =
+        Project::with("cudarun = \">=99\"\nnew = 1\npin-mode = \"vew\"\n[requires]\ncudnn = 9\n");
+    let hint = "hint: install cudarun >=99 (docs/install.md), or ignore the file: cudarun --no-config PROGRAM …";
+    project
+        .plain(&[])
+        .status(125)
+        .stderr_contains(&["needs cudarun >=99", hint])
+        .check();
     let own = env!("CARGO_PKG_VERSION");
-    for fits in [">=0.2", own, ">=0.1, <99", "*", &format!("={own}"), &format!("~{own}")] {
+    for fits in [
+        ">=0.2",
+        own,
+        ">=0.1, <99",
+        "*",
+        &format!("={own}"),
+        &format!("~{own}"),
+    ] {
         project.says(&format!("cudarun = \"{fits}\"\n"));
         project.plain(&[]).any_stdout().check();
     }
     let project = Project::with("min-version = \"0.1\"\npin-mode = \"vew\"\n");
-    project.plain(&[]).status(125).stderr_contains(&["hint: write `pin-mode = \"view\"`"]).check();
+    project
+        .plain(&[])
+        .status(125)
+        .stderr_contains(&["hint: write `pin-mode = \"view\"`"])
+        .check();
     project.says("min-version = \"0.1\"\n");
     project.plain(&[]).any_stdout().check();
 }
@@ -311,7 +546,11 @@ fn a_settings_file_that_is_no_file_is_named_and_never_blocks() {
     let file = project.path(".cudarun.toml");
     let named = file.display().to_string();
     let refuses = |says: &str| {
-        project.plain(&[]).status(125).stderr_contains(&[&named, says]).check();
+        project
+            .plain(&[])
+            .status(125)
+            .stderr_contains(&[&named, says])
+            .check();
     };
     let starts = || project.plain(&[]).any_stdout().check();
     fs::write(&file, "").unwrap();
@@ -322,7 +561,9 @@ fn a_settings_file_that_is_no_file_is_named_and_never_blocks() {
     refuses(":2: not UTF-8");
     fs::write(&file, "a = 1\n\0\n").unwrap();
     refuses(":2: ");
-    let many: String = (0..70_000).map(|number| format!("key{number} = 1\n")).collect();
+    let many: String = (0..70_000)
+        .map(|number| format!("key{number} = 1\n"))
+        .collect();
     fs::write(&file, many).unwrap();
     let said = project.plain(&[]).output_of_both();
     assert_eq!(said.matches("unknown key").count(), 20);
@@ -330,9 +571,11 @@ fn a_settings_file_that_is_no_file_is_named_and_never_blocks() {
     refuses("unknown value `xxx");
     fs::write(&file, "#\n".repeat(600_000)).unwrap();
     refuses("is larger than 1048576 bytes");
-    for deep in
-        [format!("a = {}", "[".repeat(200_000)), format!("{}x = 1", "a.".repeat(400_000)), "[[".repeat(9999)]
-    {
+    for deep in [
+        format!("a = {}", "[".repeat(200_000)),
+        format!("{}x = 1", "a.".repeat(400_000)),
+        "[[".repeat(9999),
+    ] {
         fs::write(&file, deep).unwrap();
         refuses(":1: ");
     }
@@ -372,12 +615,24 @@ fn a_table_of_a_program_counts_for_programs_of_that_name() {
     let other = project.path("other");
     symlink(WORLD.path("with-runpath"), &other).unwrap();
     let run = project.run(&["explain", "--json", "python3", "-c", ""]);
-    assert_eq!(Project::setting(run.any_stderr(), "uses"), None, "the control");
+    assert_eq!(
+        Project::setting(run.any_stderr(), "uses"),
+        None,
+        "the control"
+    );
     let run = project.run(&["explain", "--json", other.to_str().unwrap()]);
-    assert!(Project::setting(run.env("LD_LIBRARY_PATH", WORLD.library_path(&["new"])), "uses").is_some());
+    assert!(
+        Project::setting(
+            run.env("LD_LIBRARY_PATH", WORLD.library_path(&["new"])),
+            "uses"
+        )
+        .is_some()
+    );
     let script = project.path("train.py");
     fs::write(&script, "import json\n").unwrap();
-    project.says("[program.\"train.py\".env]\nA = \"script\"\n[program.\"json.tool\".env]\nA = \"module\"\n");
+    project.says(
+        "[program.\"train.py\".env]\nA = \"script\"\n[program.\"json.tool\".env]\nA = \"module\"\n",
+    );
     for (words, value) in [
         (&["python3", "train.py"][..], Some("script")),
         (&["env", "python3", "train.py"], Some("script")),
@@ -385,7 +640,9 @@ fn a_table_of_a_program_counts_for_programs_of_that_name() {
         (&["python3", "-c", "pass"], None),
     ] {
         project.run(&["-q", "allow"]).check();
-        let run = project.run(&[&["explain", "--json"], words].concat()).any_stderr();
+        let run = project
+            .run(&[&["explain", "--json"], words].concat())
+            .any_stderr();
         let seen = Project::setting(run, "env.A").map(|(value, _)| value);
         assert_eq!(seen.as_deref(), value, "{words:?}");
     }
@@ -393,7 +650,8 @@ fn a_table_of_a_program_counts_for_programs_of_that_name() {
 
 #[test]
 fn proposals_of_a_project_must_be_allowed() {
-    let project = Project::with("[requires]\ncudnn = \">=9\"\n\n[env]\nFOO = \"bar\"\nHOME = false\n");
+    let project =
+        Project::with("[requires]\ncudnn = \">=9\"\n\n[env]\nFOO = \"bar\"\nHOME = false\n");
     let file = project.path(".cudarun.toml");
     let shown = file.display();
     let echo = || project.run(&["sh", "-c", "echo \"$FOO ${HOME-none}\""]);
@@ -401,13 +659,30 @@ fn proposals_of_a_project_must_be_allowed() {
         "{shown}: not allowed yet: it sets `env.FOO` and `env.HOME`; read it, then `cudarun allow {shown}`\n"
     );
     let is_refused = || {
-        echo().status(125).stderr(format!("cudarun: {refusal}")).check();
+        echo()
+            .status(125)
+            .stderr(format!("cudarun: {refusal}"))
+            .check();
     };
     is_refused();
-    project.plain(&["verify"]).status(2).stderr_contains(&[&refusal]).check();
-    project.plain(&["export"]).status(2).stderr_contains(&[&refusal]).check();
-    let explained = project.plain(&["explain", "--json"]).stderr(format!("cudarun: {refusal}")).json();
-    assert!(explained["settings"].to_string().contains("requires.cudnn"), "the rest counts");
+    project
+        .plain(&["verify"])
+        .status(2)
+        .stderr_contains(&[&refusal])
+        .check();
+    project
+        .plain(&["export"])
+        .status(2)
+        .stderr_contains(&[&refusal])
+        .check();
+    let explained = project
+        .plain(&["explain", "--json"])
+        .stderr(format!("cudarun: {refusal}"))
+        .json();
+    assert!(
+        explained["settings"].to_string().contains("requires.cudnn"),
+        "the rest counts"
+    );
     assert!(!explained["settings"].to_string().contains("env.FOO"));
     project.run(&["allow", "--list"]).check();
     project
@@ -420,16 +695,26 @@ fn proposals_of_a_project_must_be_allowed() {
     for _cold_then_warm in 0..3 {
         echo().stdout("bar none\n").any_stderr().check();
     }
-    project.run(&["allow", "--list"]).stdout(format!("{shown}\n")).check();
+    project
+        .run(&["allow", "--list"])
+        .stdout(format!("{shown}\n"))
+        .check();
     // Another content, and another place of the same content, are other things.
     let text = fs::read_to_string(&file).unwrap();
     project.says(&text.replace("bar", "baz"));
     is_refused();
-    project.run(&["allow", "--list"]).stdout(format!("{shown}  (changed or removed since)\n")).check();
+    project
+        .run(&["allow", "--list"])
+        .stdout(format!("{shown}  (changed or removed since)\n"))
+        .check();
     project.says(&text);
     echo().stdout("bar none\n").any_stderr().check();
     fs::copy(&file, project.path("deep/.cudarun.toml")).unwrap();
-    echo().in_directory(project.path("deep")).status(125).stderr_contains(&["deep/.cudarun.toml"]).check();
+    echo()
+        .in_directory(project.path("deep"))
+        .status(125)
+        .stderr_contains(&["deep/.cudarun.toml"])
+        .check();
     project
         .run(&["allow", "--revoke", "."])
         .stderr(format!("cudarun: {shown} is no longer allowed\n"))
@@ -440,13 +725,25 @@ fn proposals_of_a_project_must_be_allowed() {
     project.run(&["-q", "allow"]).check();
     fs::remove_file(project.path("deep/.cudarun.toml")).unwrap();
     symlink(&file, project.path("deep/.cudarun.toml")).unwrap();
-    echo().in_directory(project.path("deep")).status(125).stderr_contains(&["deep/.cudarun.toml"]).check();
-    echo().in_directory(project.path("")).stdout("bar none\n").any_stderr().check();
+    echo()
+        .in_directory(project.path("deep"))
+        .status(125)
+        .stderr_contains(&["deep/.cudarun.toml"])
+        .check();
+    echo()
+        .in_directory(project.path(""))
+        .stdout("bar none\n")
+        .any_stderr()
+        .check();
     project.run(&["-q", "allow", "--revoke"]).check();
     project.user_says("[env]\nFOO = \"user\"\n");
     let of_user = Some(("user".to_owned(), "config.toml:2".to_owned()));
     let run = project.plain(&["explain", "--json"]).any_stderr();
-    assert_eq!(Project::setting(run, "env.FOO"), of_user, "what is not allowed hides nothing");
+    assert_eq!(
+        Project::setting(run, "env.FOO"),
+        of_user,
+        "what is not allowed hides nothing"
+    );
     is_refused();
     // An option in place of the setting needs no permission.
     project.says("[search]\nalso = [\"x\"]\n");
@@ -460,17 +757,31 @@ fn proposals_of_a_project_must_be_allowed() {
         .stderr_contains(&["not allowed yet: it sets `pin.cudnn`; read it, then"])
         .check();
     for (weaker, stronger) in [
-        ("[verify]\nwhen = \"never\"\n", "[verify]\nwhen = \"always\"\n"),
-        ("[verify]\nlevel = \"load\"\n", "[verify]\nlevel = \"deep\"\n"),
+        (
+            "[verify]\nwhen = \"never\"\n",
+            "[verify]\nwhen = \"always\"\n",
+        ),
+        (
+            "[verify]\nlevel = \"load\"\n",
+            "[verify]\nlevel = \"deep\"\n",
+        ),
         ("pin-mode = \"none\"\n", "uses = []\n"),
     ] {
         project.says(weaker);
-        project.run(&["true"]).status(125).stderr_contains(&["read it, then `cudarun allow"]).check();
+        project
+            .run(&["true"])
+            .status(125)
+            .stderr_contains(&["read it, then `cudarun allow"])
+            .check();
         project.says(stronger);
         project.run(&["true"]).check();
     }
     project.says("[pin]\ncudnn = \"9.1\"\n");
-    assert_eq!(Project::picks(project.plain(&[])), "old", "versions need no trust");
+    assert_eq!(
+        Project::picks(project.plain(&[])),
+        "old",
+        "versions need no trust"
+    );
 }
 
 /// Other users can write to a profile at any time: a setting that was not allowed is refused by its name,
@@ -485,7 +796,10 @@ fn a_profile_that_others_can_write_counts_only_as_it_was_allowed() {
         file.display()
     );
     let is_refused = || {
-        echo().status(125).stderr(format!("cudarun: {refusal}")).check();
+        echo()
+            .status(125)
+            .stderr(format!("cudarun: {refusal}"))
+            .check();
         project
             .run(&["--no-config", "sh", "-c", "echo \"${FOO-none}\""])
             .stdout("none\n")
@@ -518,10 +832,14 @@ fn a_profile_that_others_can_write_counts_only_as_it_was_allowed() {
         let mut started = 0;
         for _ in 0..100 {
             let mut command = std::process::Command::new(crate::support::CUDARUN);
-            command.args(["sh", "-c", "echo \"${FOO-none}\""]).env("HOME", project.home());
+            command
+                .args(["sh", "-c", "echo \"${FOO-none}\""])
+                .env("HOME", project.home());
             let output = command.current_dir(project.path("")).output().unwrap();
-            let (said, told) =
-                (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+            let (said, told) = (
+                String::from_utf8(output.stdout).unwrap(),
+                String::from_utf8(output.stderr).unwrap(),
+            );
             match output.status.code() {
                 Some(0) => assert_eq!(said, "good\n"),
                 _ => assert!(said.is_empty() && told.contains(&refusal), "{said} {told}"),
@@ -531,7 +849,10 @@ fn a_profile_that_others_can_write_counts_only_as_it_was_allowed() {
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         started
     });
-    assert!((1..100).contains(&started), "the control: both were met, {started} of 100 started");
+    assert!(
+        (1..100).contains(&started),
+        "the control: both were met, {started} of 100 started"
+    );
 }
 
 #[test]
@@ -540,13 +861,21 @@ fn approvals_are_kept_where_only_their_owner_can_write() {
     project.run(&["-q", "allow"]).check();
     project.run(&["true"]).check();
     let kept = project.home().join(".config/cudarun/allowed");
-    assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o700);
-    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    assert_eq!(
+        fs::metadata(&kept).unwrap().permissions().mode() & 0o777,
+        0o700
+    );
+    let mode =
+        |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     // Not a kept one, which goes on as long as the files are the same.
     let start = || project.run(&["--verify=never", "true"]);
     mode(&kept, 0o777);
     start().status(125).any_stderr().check();
-    project.run(&["allow"]).status(2).stderr_contains(&["another user can write to it"]).check();
+    project
+        .run(&["allow"])
+        .status(2)
+        .stderr_contains(&["another user can write to it"])
+        .check();
     mode(&kept, 0o700);
     start().check();
     // A directory above it that another user could replace counts too.
@@ -563,9 +892,17 @@ fn approvals_are_kept_where_only_their_owner_can_write() {
     // Another file of ours under the name of the approval.
     fs::write(&entry, "anything").unwrap();
     start().status(125).any_stderr().check();
-    project.run(&["allow", "/nowhere"]).status(2).stderr_contains(&["/nowhere: no such file"]).check();
+    project
+        .run(&["allow", "/nowhere"])
+        .status(2)
+        .stderr_contains(&["/nowhere: no such file"])
+        .check();
     project.says("uses = 1\n");
-    project.run(&["allow"]).status(2).stderr_contains(&[":1: `uses` must be"]).check();
+    project
+        .run(&["allow"])
+        .status(2)
+        .stderr_contains(&[":1: `uses` must be"])
+        .check();
 }
 
 #[test]
@@ -610,7 +947,10 @@ fn a_strangers_file_in_a_shared_directory_is_no_project_file() {
     std::os::unix::fs::chown(&file, Some(65534), None).unwrap();
     for mode in [0o1777, 0o777] {
         chmod(mode);
-        run().status(125).stderr_contains(&["another user created it in", "hint: --no-config"]).check();
+        run()
+            .status(125)
+            .stderr_contains(&["another user created it in", "hint: --no-config"])
+            .check();
     }
     project.run(&["--no-config", "true"]).check();
     project.run(&["--config", ".cudarun.toml", "true"]).check();
@@ -629,12 +969,20 @@ fn settings_that_another_user_could_have_written_are_refused() {
     // A kept start goes on with the settings that were read, as long as the file is the same.
     let is_refused = |says: &[&str]| {
         let says = [&["is ignored: another user can change it:"][..], says].concat();
-        project.plain(&["explain"]).status(2).stderr_contains(&says).check();
+        project
+            .plain(&["explain"])
+            .status(2)
+            .stderr_contains(&says)
+            .check();
     };
     for open in file.ancestors().take(3) {
         let before = fs::metadata(open).unwrap().permissions();
         fs::set_permissions(open, fs::Permissions::from_mode(0o777)).unwrap();
-        is_refused(&["others can write to", &open.display().to_string(), "hint: chmod go-w"]);
+        is_refused(&[
+            "others can write to",
+            &open.display().to_string(),
+            "hint: chmod go-w",
+        ]);
         fs::set_permissions(open, before).unwrap();
         run().stdout("bar\n").check();
     }
@@ -654,9 +1002,16 @@ fn settings_that_another_user_could_have_written_are_refused() {
     fs::rename(project.path("elsewhere.toml"), above.join("there.toml")).unwrap();
     let elsewhere = project.path("xdg/cudarun");
     fs::create_dir_all(&elsewhere).unwrap();
-    symlink(project.path("link/there.toml"), elsewhere.join("config.toml")).unwrap();
+    symlink(
+        project.path("link/there.toml"),
+        elsewhere.join("config.toml"),
+    )
+    .unwrap();
     let linked = || run().env("XDG_CONFIG_HOME", project.path("xdg"));
-    linked().status(125).stderr_contains(&["others can write to"]).check();
+    linked()
+        .status(125)
+        .stderr_contains(&["others can write to"])
+        .check();
     fs::set_permissions(&above, fs::Permissions::from_mode(0o755)).unwrap();
     linked().stdout("bar\n").check();
 }
@@ -664,25 +1019,42 @@ fn settings_that_another_user_could_have_written_are_refused() {
 #[test]
 fn requirements_of_an_image_apply_to_programs_that_need_a_library() {
     let project = Project::new();
-    let asked = "cuda>=12.4 brand=tesla,driver>=470,driver<471 brand=unknown,driver>=535,driver<536";
-    let conditions = |run: Run| run.json()["program"]["conditions"].as_array().unwrap().clone();
-    let plain = || project.plain(&["explain", "--json"]).env("NVIDIA_REQUIRE_CUDA", asked);
+    let asked =
+        "cuda>=12.4 brand=tesla,driver>=470,driver<471 brand=unknown,driver>=535,driver<536";
+    let conditions = |run: Run| {
+        run.json()["program"]["conditions"]
+            .as_array()
+            .unwrap()
+            .clone()
+    };
+    let plain = || {
+        project
+            .plain(&["explain", "--json"])
+            .env("NVIDIA_REQUIRE_CUDA", asked)
+    };
     let found = conditions(plain());
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0]["by"]["name"], "NVIDIA_REQUIRE_CUDA");
     assert_eq!(
-        (&found[0]["only_with_gpu"], found[0]["demand"]["any"].as_array().unwrap().len()),
+        (
+            &found[0]["only_with_gpu"],
+            found[0]["demand"]["any"].as_array().unwrap().len()
+        ),
         (&true.into(), 3)
     );
     assert_eq!(found[0]["demand"]["any"][0][0]["driver-cuda"], ">=12.4");
     assert!(conditions(plain().env("NVIDIA_DISABLE_REQUIRE", "true")).is_empty());
-    let nothing = project.run(&["explain", "--json", "true"]).env("NVIDIA_REQUIRE_CUDA", asked);
+    let nothing = project
+        .run(&["explain", "--json", "true"])
+        .env("NVIDIA_REQUIRE_CUDA", asked);
     assert!(conditions(nothing).is_empty(), "it needs none");
     project
         .plain(&[])
         .env("NVIDIA_REQUIRE_CUDA", "cuda>=12 what")
         .any_stdout()
-        .stderr("cudarun: NVIDIA_REQUIRE_CUDA: cannot parse `what`, so the whole variable is ignored\n")
+        .stderr(
+            "cudarun: NVIDIA_REQUIRE_CUDA: cannot parse `what`, so the whole variable is ignored\n",
+        )
         .check();
 }
 
@@ -692,8 +1064,16 @@ fn machine_requirements_ignore_case_and_get_suggestions() {
     let seen = Project::setting(project.plain(&["explain", "--json"]), "requires.cuda");
     assert_eq!(seen, Some(("99".to_owned(), ".cudarun.toml:2".to_owned())));
     project.says("");
-    project.plain(&["--require=cudaa>=1"]).status(125).stderr_contains(&["hint: did you mean cuda?"]).check();
-    project.plain(&["--require=python>=3"]).status(125).stderr_contains(&["cuda, driver, gpu"]).check();
+    project
+        .plain(&["--require=cudaa>=1"])
+        .status(125)
+        .stderr_contains(&["hint: did you mean cuda?"])
+        .check();
+    project
+        .plain(&["--require=python>=3"])
+        .status(125)
+        .stderr_contains(&["cuda, driver, gpu"])
+        .check();
 }
 
 /// The names of directories come with a project too.
@@ -705,11 +1085,25 @@ fn suggested_commands_contain_no_escape_codes() {
     fs::write(place.join(".cudarun.toml"), "[env]\nFOO = \"bar\"\n").unwrap();
     let run = || project.run(&["sh", "-c", "echo $FOO"]).in_directory(&place);
     let said = run().status(125).output_of_both();
-    assert!(said.contains("\\u{1b}[31m") && !said.contains('\u{1b}'), "{said}");
-    let typed = said.split('`').find(|part| part.starts_with("cudarun allow")).unwrap();
+    assert!(
+        said.contains("\\u{1b}[31m") && !said.contains('\u{1b}'),
+        "{said}"
+    );
+    let typed = said
+        .split('`')
+        .find(|part| part.starts_with("cudarun allow"))
+        .unwrap();
     let typed = typed.replacen("cudarun", env!("CARGO_BIN_EXE_cudarun"), 1);
     let mut shell = std::process::Command::new("sh");
-    assert!(shell.args(["-c", &typed]).env("HOME", project.home()).output().unwrap().status.success());
+    assert!(
+        shell
+            .args(["-c", &typed])
+            .env("HOME", project.home())
+            .output()
+            .unwrap()
+            .status
+            .success()
+    );
     run().stdout("bar\n").check();
 }
 
@@ -718,7 +1112,9 @@ fn suggested_commands_contain_no_escape_codes() {
 fn messages_about_a_long_file_are_short() {
     let project = Project::new();
     let book = "b".repeat(100_000);
-    let many: String = (0..10_000).map(|number| format!("V{number} = \"\"\n")).collect();
+    let many: String = (0..10_000)
+        .map(|number| format!("V{number} = \"\"\n"))
+        .collect();
     for text in [
         format!("[env]\n{many}"),
         format!("[env]\n{book} = \"\"\n"),
@@ -726,13 +1122,24 @@ fn messages_about_a_long_file_are_short() {
         format!("[requires]\ncudnn = \">=99{}\"\n", ",>=99".repeat(10_000)),
     ] {
         project.says(&text);
-        let run =
-            if text.contains("cudnn") { project.plain(&[]) } else { project.run(&["python3", "-c", ""]) };
+        let run = if text.contains("cudnn") {
+            project.plain(&[])
+        } else {
+            project.run(&["python3", "-c", ""])
+        };
         let said = run.status(125).output_of_both();
-        assert!(said.contains(".cudarun.toml") && said.len() < 1000, "{} of {said:.100}", said.len());
+        assert!(
+            said.contains(".cudarun.toml") && said.len() < 1000,
+            "{} of {said:.100}",
+            said.len()
+        );
     }
     project.says(&format!("[env]\n{many}"));
-    project.run(&["true"]).status(125).stderr_contains(&["`env.V1003` and 9992 more; read it, then"]).check();
+    project
+        .run(&["true"])
+        .status(125)
+        .stderr_contains(&["`env.V1003` and 9992 more; read it, then"])
+        .check();
 }
 
 /// The environment of an image is its maker's.
@@ -740,10 +1147,18 @@ fn messages_about_a_long_file_are_short() {
 fn the_name_of_a_variable_is_no_escape_code() {
     let project = Project::new();
     let name = "NVIDIA_REQUIRE_\u{1b}[31m";
-    let said = "cudarun: NVIDIA_REQUIRE_\\u{1b}[31m: cannot parse `x`, so the whole variable is ignored\n";
+    let said =
+        "cudarun: NVIDIA_REQUIRE_\\u{1b}[31m: cannot parse `x`, so the whole variable is ignored\n";
     project.run(&["true"]).env(name, "x").stderr(said).check();
-    let explained = project.plain(&["explain"]).env(name, "cuda>=1").any_stdout().check();
-    assert!(explained.contains("NVIDIA_REQUIRE_\\u{1b}[31m") && !explained.contains('\u{1b}'), "{explained}");
+    let explained = project
+        .plain(&["explain"])
+        .env(name, "cuda>=1")
+        .any_stdout()
+        .check();
+    assert!(
+        explained.contains("NVIDIA_REQUIRE_\\u{1b}[31m") && !explained.contains('\u{1b}'),
+        "{explained}"
+    );
 }
 
 #[test]
@@ -751,7 +1166,8 @@ fn options_fail_for_a_program_that_cannot_be_pinned_and_files_do_not() {
     let workshop = Workshop::new();
     let program = workshop.compile("static", "int main(void) { return 0; }", &["-static"]);
     let program = program.to_str().unwrap();
-    let project = Project::with("uses = [\"torch\"]\n[requires]\ncudnn = \"=77\"\n[pin]\nnccl = \"99\"\n");
+    let project =
+        Project::with("uses = [\"torch\"]\n[requires]\ncudnn = \"=77\"\n[pin]\nnccl = \"99\"\n");
     project.run(&[program]).check();
     project
         .run(&["--require", "cudnn=77", program])
@@ -759,13 +1175,29 @@ fn options_fail_for_a_program_that_cannot_be_pinned_and_files_do_not() {
         .stderr_contains(&["--require has no effect here: `static` is linked statically"])
         .check();
     let uses = ["--no-config", "--uses=torch", "true"];
-    project.run(&uses).status(125).stderr_contains(&["this program has no Python packages"]).check();
+    project
+        .run(&uses)
+        .status(125)
+        .stderr_contains(&["this program has no Python packages"])
+        .check();
     project.says("[requires]\nnccl = \"=77\"\n");
-    project.plain(&[]).status(125).stderr_contains(&["error: no NCCL here fits"]).check();
+    project
+        .plain(&[])
+        .status(125)
+        .stderr_contains(&["error: no NCCL here fits"])
+        .check();
     project.run(&["true"]).check();
-    project.run(&["--require=nccl=77", "true"]).status(125).any_stderr().check();
+    project
+        .run(&["--require=nccl=77", "true"])
+        .status(125)
+        .any_stderr()
+        .check();
     project.says("[program.true.requires]\nnccl = \"=77\"\n");
-    project.run(&["true"]).status(125).stderr_contains(&["error: no NCCL here fits"]).check();
+    project
+        .run(&["true"])
+        .status(125)
+        .stderr_contains(&["error: no NCCL here fits"])
+        .check();
     project.run(&["cat"]).check();
 }
 
@@ -773,7 +1205,10 @@ fn options_fail_for_a_program_that_cannot_be_pinned_and_files_do_not() {
 fn init_writes_what_holds_here_and_over_nothing() {
     let project = Project::new();
     let file = project.path(".cudarun.toml");
-    project.run(&["init"]).stderr(format!("cudarun: wrote {}\n", file.display())).check();
+    project
+        .run(&["init"])
+        .stderr(format!("cudarun: wrote {}\n", file.display()))
+        .check();
     project.run(&["true"]).check();
     let template = fs::read_to_string(&file).unwrap();
     project
@@ -788,15 +1223,29 @@ fn init_writes_what_holds_here_and_over_nothing() {
     // Each example, without its mark, is understood.
     let examples: String = template
         .lines()
-        .map(|line| if line == "[requires]" { "# [requires]" } else { line })
+        .map(|line| {
+            if line == "[requires]" {
+                "# [requires]"
+            } else {
+                line
+            }
+        })
         .filter_map(|line| {
-            line.strip_prefix("# ").filter(|rest| rest.starts_with('[') || rest.contains(" = "))
+            line.strip_prefix("# ")
+                .filter(|rest| rest.starts_with('[') || rest.contains(" = "))
         })
         .map(|line| format!("{line}\n"))
         .collect();
     let read = read::file(examples.as_bytes(), Path::new("/x"), &vocabulary()).unwrap();
-    assert!(read.remarks.is_empty() && read.layer.len() > 8, "{examples}{:?}", read.remarks);
-    project.plain(&["init", "--print"]).stdout_contains(&["\ncudnn = \"9\"", "installed is 9.10.2"]).check();
+    assert!(
+        read.remarks.is_empty() && read.layer.len() > 8,
+        "{examples}{:?}",
+        read.remarks
+    );
+    project
+        .plain(&["init", "--print"])
+        .stdout_contains(&["\ncudnn = \"9\"", "installed is 9.10.2"])
+        .check();
     fs::remove_file(&file).unwrap();
     project.plain(&["-q", "init"]).check();
     assert_eq!(Project::picks(project.plain(&[])), "new");
@@ -806,7 +1255,9 @@ fn init_writes_what_holds_here_and_over_nothing() {
     symlink("nowhere", &file).unwrap();
     project.run(&["init"]).status(2).any_stderr().check();
     let machine = crate::support::machine::Machine::load("h200-container");
-    let text = Run::on(&machine, &["init", "python3", "/home/user/train.py"]).any_stdout().check();
+    let text = Run::on(&machine, &["init", "python3", "/home/user/train.py"])
+        .any_stdout()
+        .check();
     let read = read::file(text.as_bytes(), Path::new("/x"), &vocabulary()).unwrap();
     assert!(read.remarks.is_empty(), "{text}");
     assert!(
@@ -823,37 +1274,85 @@ pub fn vocabulary() -> Vocabulary {
 #[test]
 fn system_keys_are_ignored_in_other_files() {
     let roots = b"[search]\nroots = [\"/srv/nvidia\", \"relative\"]\n";
-    let remarks = |path: &str| read::file(roots, Path::new(path), &vocabulary()).unwrap().remarks.len();
-    assert_eq!(remarks("/etc/cudarun/config.toml"), 0, "the file for all users may set search.roots");
-    assert_eq!(remarks("/home/me/.cudarun.toml"), 1, "a project's file may not");
+    let remarks = |path: &str| {
+        read::file(roots, Path::new(path), &vocabulary())
+            .unwrap()
+            .remarks
+            .len()
+    };
+    assert_eq!(
+        remarks("/etc/cudarun/config.toml"),
+        0,
+        "the file for all users may set search.roots"
+    );
+    assert_eq!(
+        remarks("/home/me/.cudarun.toml"),
+        1,
+        "a project's file may not"
+    );
 }
 
 #[test]
 fn a_typo_in_a_table_is_offered_the_keys_of_that_table_alone() {
-    for (table, keys) in [("search", ["also", "without"]), ("verify", ["when", "level"])] {
+    for (table, keys) in [
+        ("search", ["also", "without"]),
+        ("verify", ["when", "level"]),
+    ] {
         let text = format!("[{table}]\nlevell = 1\n");
         let read = read::file(text.as_bytes(), Path::new("/x"), &vocabulary()).unwrap();
-        let known: Vec<String> = read.remarks.into_iter().flat_map(|remark| remark.known).collect();
+        let known: Vec<String> = read
+            .remarks
+            .into_iter()
+            .flat_map(|remark| remark.known)
+            .collect();
         assert_eq!(known, keys.map(|key| format!("{table}.{key}")));
     }
     for table in ["requires", "pin", "prefer"] {
         let text = format!("[{table}]\nlevell = \"1\"\n");
         let read = read::file(text.as_bytes(), Path::new("/x"), &vocabulary()).unwrap();
-        let known: Vec<String> = read.remarks.into_iter().flat_map(|remark| remark.known).collect();
+        let known: Vec<String> = read
+            .remarks
+            .into_iter()
+            .flat_map(|remark| remark.known)
+            .collect();
         assert!(known.contains(&format!("{table}.cudnn")), "{known:?}");
-        assert!(known.iter().all(|key| key.starts_with(&format!("{table}."))), "{known:?}");
+        assert!(
+            known
+                .iter()
+                .all(|key| key.starts_with(&format!("{table}."))),
+            "{known:?}"
+        );
     }
 }
 
 #[test]
 fn the_example_of_the_documentation_is_understood() {
-    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/config.md")).unwrap();
-    let example = text.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let text =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/config.md")).unwrap();
+    let example = text
+        .split("```toml\n")
+        .nth(1)
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap();
     let read = read::file(example.as_bytes(), Path::new("/x"), &vocabulary()).unwrap();
     assert!(read.remarks.is_empty(), "{:?}", read.remarks);
-    let keys: Vec<String> = read.layer.iter().map(|setting| setting.key.name()).collect();
-    assert_eq!(keys.len(), 22, "the settings of the example in docs/config.md: {keys:?}");
-    assert_eq!(read.programs.len(), 1, "the [program] tables of the example in docs/config.md");
+    let keys: Vec<String> = read
+        .layer
+        .iter()
+        .map(|setting| setting.key.name())
+        .collect();
+    assert_eq!(
+        keys.len(),
+        22,
+        "the settings of the example in docs/config.md: {keys:?}"
+    );
+    assert_eq!(
+        read.programs.len(),
+        1,
+        "the [program] tables of the example in docs/config.md"
+    );
 }
 
 /// Numbers that look like chance and are the same every time.
@@ -861,7 +1360,10 @@ pub struct Dice(pub u64);
 
 impl Dice {
     fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % sides
     }
 }
@@ -898,7 +1400,13 @@ pub fn damaged(dice: &mut Dice, whole: &[u8]) -> Vec<u8> {
 fn a_damaged_file_gives_a_result_or_an_error_with_its_place() {
     let documented =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/config.md")).unwrap();
-    let whole = documented.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let whole = documented
+        .split("```toml\n")
+        .nth(1)
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap();
     let mut dice = Dice(20_261_121);
     let words = vocabulary();
     let mut faults = 0;
@@ -927,7 +1435,11 @@ fn a_damaged_file_gives_a_result_or_an_error_with_its_place() {
     let file = project.path(".cudarun.toml");
     let run = |words: &[&str]| {
         let mut command = std::process::Command::new(crate::support::CUDARUN);
-        command.args(words).env_clear().env("HOME", project.home()).env("PATH", "/usr/bin:/bin");
+        command
+            .args(words)
+            .env_clear()
+            .env("HOME", project.home())
+            .env("PATH", "/usr/bin:/bin");
         let output = command.current_dir(project.path("")).output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!error.contains("panicked"), "{error}");
@@ -935,9 +1447,14 @@ fn a_damaged_file_gives_a_result_or_an_error_with_its_place() {
     };
     for round in 0..240 {
         fs::write(&file, damaged(&mut dice, whole.as_bytes())).unwrap();
-        let (status, error) = run(if round % 6 > 0 { &["allow"] } else { &["explain", "true"] });
+        let (status, error) = run(if round % 6 > 0 {
+            &["allow"]
+        } else {
+            &["explain", "true"]
+        });
         assert!(matches!(status, 0..=2), "{status} {error}");
-        let is_named = error.is_empty() || error.starts_with(&format!("cudarun: {}", file.display()));
+        let is_named =
+            error.is_empty() || error.starts_with(&format!("cudarun: {}", file.display()));
         let of_lock = error.starts_with("cudarun: no lock: ");
         assert!(is_named || of_lock, "{error}");
     }
@@ -955,19 +1472,36 @@ fn an_impossible_range_gives_no_pip_command() {
             &at("python/platform/build_info.py"),
             "[('cuda_version', '12.5'), ('cudnn_version', '9'), ('is_cuda_build', True)]\n",
         ),
-        text(&at("include/third_party/gpus/cudnn/include/cudnn_version.h"), constants),
-        elf(&at("libtensorflow_framework.so.2"), "soname = 'libtensorflow_framework.so.2'"),
+        text(
+            &at("include/third_party/gpus/cudnn/include/cudnn_version.h"),
+            constants,
+        ),
+        elf(
+            &at("libtensorflow_framework.so.2"),
+            "soname = 'libtensorflow_framework.so.2'",
+        ),
         cudnn(SYSTEM, "9.1.0.70", "runpath = '$ORIGIN'"),
     ]);
     let hint = |range: &str| {
         let run = Run::on(
             &machine,
-            &["explain", "--json", "--require", range, "python3", "-c", "import tensorflow"],
+            &[
+                "explain",
+                "--json",
+                "--require",
+                range,
+                "python3",
+                "-c",
+                "import tensorflow",
+            ],
         );
         run.status(1).json()["hint"].as_str().unwrap().to_owned()
     };
     assert!(hint("cudnn<9.5").starts_with("change --require of cuDNN"));
-    assert!(hint("cudnn<9.10").contains("nvidia-cudnn-cu12==9.8.0.87"), "the control");
+    assert!(
+        hint("cudnn<9.10").contains("nvidia-cudnn-cu12==9.8.0.87"),
+        "the control"
+    );
 }
 
 /// Requirements on the machine are compared with it, and no library is at fault.
@@ -985,7 +1519,8 @@ fn machine_requirements_are_compared_with_the_machine() {
     ];
     let machine = machine(&files);
     let explain = |name: &str, value: &str, program: &str, status: i32| {
-        let run = Run::on(&machine, &["explain", "--json", program]).env("LD_LIBRARY_PATH", "/opt/lib");
+        let run =
+            Run::on(&machine, &["explain", "--json", program]).env("LD_LIBRARY_PATH", "/opt/lib");
         run.env(name, value).status(status).any_stderr().json()
     };
     for (name, value, holds) in [
@@ -996,19 +1531,46 @@ fn machine_requirements_are_compared_with_the_machine() {
         ("CUDARUN_REQUIRE", "cuda>=12,<13", true),
         ("CUDARUN_REQUIRE", "cuda>=13", false),
         ("NVIDIA_REQUIRE_CUDA", "cuda>=12.4", true),
-        ("NVIDIA_REQUIRE_CUDA", "cuda>=12.8 brand=tesla,driver>=535,driver<536", false),
-        ("NVIDIA_REQUIRE_CUDA", "cuda>=12.8 brand=tesla,driver>=550,driver<551", true),
+        (
+            "NVIDIA_REQUIRE_CUDA",
+            "cuda>=12.8 brand=tesla,driver>=535,driver<536",
+            false,
+        ),
+        (
+            "NVIDIA_REQUIRE_CUDA",
+            "cuda>=12.8 brand=tesla,driver>=550,driver<551",
+            true,
+        ),
         ("NVIDIA_REQUIRE_CUDA", "cuda>=12.8 arch>=9.0", true),
         ("NVIDIA_REQUIRE_CUDA", "nonsense>=3", true),
     ] {
         let explained = explain(name, value, "app", i32::from(!holds));
-        assert_eq!(explained["decision"] == "plan", holds, "{name}={value}\n{explained:#}");
-        assert_eq!(explain(name, value, "none", 0)["decision"], "nothing", "it asks for no library");
+        assert_eq!(
+            explained["decision"] == "plan",
+            holds,
+            "{name}={value}\n{explained:#}"
+        );
+        assert_eq!(
+            explain(name, value, "none", 0)["decision"],
+            "nothing",
+            "it asks for no library"
+        );
     }
     let too_old = explain("CUDARUN_REQUIRE", "driver>=560.35.05", "app", 1);
-    assert_eq!(too_old["hint"], "update the NVIDIA driver to 560.35.05 or newer: no library path can help");
-    let of_image = explain("NVIDIA_REQUIRE_CUDA", "cuda>=12.8 brand=tesla,driver>=535,driver<536", "app", 1);
-    assert_eq!(of_image["hint"], "update the NVIDIA driver to 570.86.10 or newer: no library path can help");
+    assert_eq!(
+        too_old["hint"],
+        "update the NVIDIA driver to 560.35.05 or newer: no library path can help"
+    );
+    let of_image = explain(
+        "NVIDIA_REQUIRE_CUDA",
+        "cuda>=12.8 brand=tesla,driver>=535,driver<536",
+        "app",
+        1,
+    );
+    assert_eq!(
+        of_image["hint"],
+        "update the NVIDIA driver to 570.86.10 or newer: no library path can help"
+    );
     assert_eq!(of_image["broken"][0]["has"]["driver"], "550.54.14");
     let words = ["export", "app"];
     Run::on(&machine, &words)

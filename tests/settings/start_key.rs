@@ -15,12 +15,23 @@ fn a_key_knows_every_variable_that_a_plan_depends_on() {
     let key = |variable: Option<(&str, &str)>| {
         let env = variable.into_iter().collect();
         let host = Host::at(root.path(), env, "/".into()).unwrap();
-        let command = Command { program: "true".into(), arguments: Vec::new() };
+        let command = Command {
+            program: "true".into(),
+            arguments: Vec::new(),
+        };
         start_key(&host, Path::new("/bin/true"), &command, false).unwrap()
     };
     assert_eq!(key(Some(("OTHER", "/a"))), key(None), "the control");
-    let reach_libraries =
-        ["CUBLAS", "CUDA_", "CUDNN_", "GLIBC_TUNABLES", "LD_", "MALLOC_", "NCCL_", "NVIDIA_"];
+    let reach_libraries = [
+        "CUBLAS",
+        "CUDA_",
+        "CUDNN_",
+        "GLIBC_TUNABLES",
+        "LD_",
+        "MALLOC_",
+        "NCCL_",
+        "NVIDIA_",
+    ];
     for beginning in reach_libraries {
         let name = format!("{beginning}X");
         assert!(key(Some((&name, "/a"))) != key(None), "{name}");

@@ -11,7 +11,9 @@ use crate::support::Run;
 /// A check in the project, where `new` is found by the user's own settings, with this `LD_LIBRARY_PATH`.
 fn check(project: &Project, library_path: &[&str], told: &str) -> Run {
     let told = format!("--check={told}");
-    project.run(&["hook", &told]).env("LD_LIBRARY_PATH", WORLD.library_path(library_path))
+    project
+        .run(&["hook", &told])
+        .env("LD_LIBRARY_PATH", WORLD.library_path(library_path))
 }
 
 fn knows_new(project: &Project) {
@@ -30,21 +32,36 @@ fn a_forbidden_version_in_the_shell_is_reported_once() {
         old.display(),
         new.display()
     );
-    let told = check(&project, &["old"], "").any_stdout().stderr(&line).check();
+    let told = check(&project, &["old"], "")
+        .any_stdout()
+        .stderr(&line)
+        .check();
     assert!(!told.is_empty() && !told.contains('\n'), "{told:?}");
     // Warm, and cold in a directory below: the shell has been told.
     check(&project, &["old"], &told).stdout(&told).check();
-    check(&project, &["old"], &told).in_directory(project.path("deep/er")).stdout(&told).check();
-    check(&project, &["old"], "").any_stdout().stderr(&line).check();
+    check(&project, &["old"], &told)
+        .in_directory(project.path("deep/er"))
+        .stdout(&told)
+        .check();
+    check(&project, &["old"], "")
+        .any_stdout()
+        .stderr(&line)
+        .check();
     // All is well, and then the same again: that is news.
     let well = check(&project, &["new"], &told).stdout("").check();
-    check(&project, &["old"], &well).stdout(&told).stderr(&line).check();
+    check(&project, &["old"], &well)
+        .stdout(&told)
+        .stderr(&line)
+        .check();
     check(&project, &["new"], "").check();
     // Nothing that such programs look for is there, and cudarun finds it.
     check(&project, &[], "").check();
     // Another state of the same project.
     project.says("[requires]\ncudnn = \">=9.6\"\n");
-    let next = check(&project, &["old"], &told).any_stdout().stderr_contains(&[">=9.6"]).check();
+    let next = check(&project, &["old"], &told)
+        .any_stdout()
+        .stderr_contains(&[">=9.6"])
+        .check();
     assert_ne!(told, next);
     assert_eq!(told.split('-').next(), next.split('-').next());
 }
@@ -64,7 +81,8 @@ fn a_shell_that_would_mix_two_installations_names_both() {
     // A shim opens the parts of one whole installation.
     check(&project, &["torn", "new"], "").check();
     let torn = project.run(&["-q", "hook", "--check="]);
-    torn.env("LD_LIBRARY_PATH", WORLD.library_path(&["torn", "old"])).check();
+    torn.env("LD_LIBRARY_PATH", WORLD.library_path(&["torn", "old"]))
+        .check();
 }
 
 #[test]
@@ -72,11 +90,15 @@ fn quiet_still_reports_fatal_errors() {
     let project = Project::with("[requires]\ncudnn = \">=9.20\"\n");
     let says = |line: &str| {
         for quiet in [&["hook", "--check="][..], &["-q", "hook", "--check="]] {
-            let run = project.run(quiet).env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]));
+            let run = project
+                .run(quiet)
+                .env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]));
             run.any_stdout().stderr_contains(&[line]).check();
         }
     };
-    says("cudarun: no cuDNN here fits .cudarun.toml:2: needs >=9.20, found 9.10.2.7; install cuDNN, ");
+    says(
+        "cudarun: no cuDNN here fits .cudarun.toml:2: needs >=9.20, found 9.10.2.7; install cuDNN, ",
+    );
     project.says("[requires]\ndriver = \">=550\"\n");
     says("cudarun: .cudarun.toml:2 requires driver >=550, but this machine has no driver; ");
     project.says("[requires]\ncudnn = \">=x\"\n");
@@ -107,16 +129,27 @@ fn a_lock_counts_without_being_asked_for() {
     let lock = "format = 1\n\n[[family]]\nname = \"cudnn\"\nversion = \"9.10.2.7\"\n";
     fs::write(project.path(".cudarun.lock"), lock).unwrap();
     knows_new(&project);
-    let said = [".cudarun.lock:4 allows =9.10.2.7", "which takes 9.10.2.7 from"];
-    check(&project, &["old"], "").any_stdout().stderr_contains(&said).check();
+    let said = [
+        ".cudarun.lock:4 allows =9.10.2.7",
+        "which takes 9.10.2.7 from",
+    ];
+    check(&project, &["old"], "")
+        .any_stdout()
+        .stderr_contains(&said)
+        .check();
     check(&project, &["new"], "").check();
     // It belongs to its own directory, or to that of the project's file.
-    check(&project, &["old"], "").in_directory(project.path("deep")).check();
+    check(&project, &["old"], "")
+        .in_directory(project.path("deep"))
+        .check();
     project.says("");
     let below = check(&project, &["old"], "").in_directory(project.path("deep"));
     below.any_stdout().stderr_contains(&said).check();
     fs::write(project.path(".cudarun.lock"), "format = 9\n").unwrap();
-    check(&project, &["new"], "").any_stdout().stderr_contains(&["cudarun record PROGRAM …"]).check();
+    check(&project, &["new"], "")
+        .any_stdout()
+        .stderr_contains(&["cudarun record PROGRAM …"])
+        .check();
 }
 
 #[test]
@@ -126,7 +159,11 @@ fn a_repaired_problem_elsewhere_is_not_reported() {
     for _kept_by_nobody in 0..2 {
         hook().any_stdout().stderr_contains(&["no lock: "]).check();
     }
-    fs::write(project.path(".cudarun.lock"), "format = 1\n\n[[family]]\nname = \"cudnn\"\n").unwrap();
+    fs::write(
+        project.path(".cudarun.lock"),
+        "format = 1\n\n[[family]]\nname = \"cudnn\"\n",
+    )
+    .unwrap();
     hook().check();
     fs::remove_file(project.path(".cudarun.lock")).unwrap();
     project.says("locked = false\n");
@@ -134,7 +171,10 @@ fn a_repaired_problem_elsewhere_is_not_reported() {
     hook().check();
     project.user_says("requires = 3\n");
     for _kept_by_nobody in 0..2 {
-        hook().any_stdout().stderr_contains(&["config.toml:1: `requires` must be"]).check();
+        hook()
+            .any_stdout()
+            .stderr_contains(&["config.toml:1: `requires` must be"])
+            .check();
     }
     project.user_says("");
     hook().check();
@@ -143,7 +183,10 @@ fn a_repaired_problem_elsewhere_is_not_reported() {
 #[test]
 fn an_unknown_key_is_reported_last() {
     let project = Project::with("[require]\ncudnn = \">=9\"\n");
-    check(&project, &["new"], "").any_stdout().stderr_contains(&["did you mean `requires`?"]).check();
+    check(&project, &["new"], "")
+        .any_stdout()
+        .stderr_contains(&["did you mean `requires`?"])
+        .check();
 }
 
 #[test]
@@ -151,8 +194,23 @@ fn the_hook_is_silent_outside_projects_and_in_deleted_directories() {
     let project = Project::new();
     project.run(&["hook", "--check=abc"]).stdout("abc").check();
     let told = "abc,def-1,".to_owned();
-    project.run(&["hook", &format!("--check={told}")]).stdout(told).check();
-    project.run(&["hook"]).status(2).stderr_contains(&["<SHELL>"]).check();
-    project.run(&["hook", "csh"]).status(2).stderr_contains(&["[possible values: bash, zsh, fish]"]).check();
-    project.run(&["--root", "/", "hook", "bash"]).status(2).any_stderr().check();
+    project
+        .run(&["hook", &format!("--check={told}")])
+        .stdout(told)
+        .check();
+    project
+        .run(&["hook"])
+        .status(2)
+        .stderr_contains(&["<SHELL>"])
+        .check();
+    project
+        .run(&["hook", "csh"])
+        .status(2)
+        .stderr_contains(&["[possible values: bash, zsh, fish]"])
+        .check();
+    project
+        .run(&["--root", "/", "hook", "bash"])
+        .status(2)
+        .any_stderr()
+        .check();
 }

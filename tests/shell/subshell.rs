@@ -27,20 +27,28 @@ struct Ended {
 
 impl Home {
     fn new() -> Home {
-        let home = Home { workshop: Workshop::new() };
+        let home = Home {
+            workshop: Workshop::new(),
+        };
         let line = "export LD_LIBRARY_PATH=/from/the/start-up/file MARK=read\n";
         home.write(".bashrc", line);
         home.write(".zshenv", line);
         home.write(".zshrc", &format!("{line}export OF_ZSHRC=\"$ZDOTDIR.\"\n"));
-        let fish =
-            "set -gx LD_LIBRARY_PATH /from/the/start-up/file\nset -gx MARK read\nset -g fish_greeting\n";
+        let fish = "set -gx LD_LIBRARY_PATH /from/the/start-up/file\nset -gx MARK read\nset -g fish_greeting\n";
         home.write(".config/fish/config.fish", fish);
         fs::create_dir_all(home.path("ours")).unwrap();
         home
     }
 
     fn path(&self, below: &str) -> PathBuf {
-        self.workshop.directory.path().canonicalize().unwrap().join(below).components().collect()
+        self.workshop
+            .directory
+            .path()
+            .canonicalize()
+            .unwrap()
+            .join(below)
+            .components()
+            .collect()
     }
 
     fn write(&self, below: &str, text: &str) {
@@ -49,8 +57,14 @@ impl Home {
 
     fn command(&self, program: &str, shell: &str) -> Command {
         let mut command = Command::new(program);
-        command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", self.path(""));
-        command.env("SHELL", which::which(shell).unwrap()).env("TERM", "dumb").env("OUT", self.path("out"));
+        command
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", self.path(""));
+        command
+            .env("SHELL", which::which(shell).unwrap())
+            .env("TERM", "dumb")
+            .env("OUT", self.path("out"));
         command.env("BASH_ENV", self.path(".bashrc"));
         command.env("LD_LIBRARY_PATH", WORLD.library_path(&["torn", "new"]));
         command.current_dir(self.path("ours"));
@@ -59,7 +73,10 @@ impl Home {
 
     fn feed(&self, mut command: Command, typed: &str) -> Ended {
         let _ = fs::remove_file(self.path("out"));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut input = child.stdin.take().unwrap();
         // Without a plan there may be no reader.
@@ -89,7 +106,9 @@ impl Home {
             self.path(".bashrc").display()
         );
         let mut command = self.command("script", "sh");
-        command.args(["-qec", &line, "/dev/null"]).env_remove("BASH_ENV");
+        command
+            .args(["-qec", &line, "/dev/null"])
+            .env_remove("BASH_ENV");
         self.feed(command, typed)
     }
 }
@@ -107,7 +126,11 @@ fn report(program: &str) -> String {
 
 fn report_in(shell: &str, program: &str) -> String {
     let typed = report(program);
-    if shell == "fish" { typed.replacen("{ ", "begin; ", 1).replacen('}', "end", 1) } else { typed }
+    if shell == "fish" {
+        typed.replacen("{ ", "begin; ", 1).replacen('}', "end", 1)
+    } else {
+        typed
+    }
 }
 
 #[test]
@@ -125,17 +148,37 @@ fn the_plan_is_set_after_the_start_up_files_of_every_shell() {
             ("at a terminal", home.at_terminal(shell, &line, &typed)),
         ] {
             let (variables, program) = ended.out.split_once('\n').unwrap_or_default();
-            let of_zshrc = if shell == "zsh" && place != "piped" { "." } else { "" };
+            let of_zshrc = if shell == "zsh" && place != "piped" {
+                "."
+            } else {
+                ""
+            };
             let wanted = format!("{}|read|ours|||{of_zshrc}", WORLD.library_path(&["new"]));
             assert_eq!(variables, wanted, "{shell} {place}: {}", ended.stderr);
-            assert_eq!(Got::read(program).directories, [WORLD.path("new")], "{shell} {place}");
-            assert_eq!((ended.status, ended.stderr.as_str()), (7, ""), "{shell} {place}");
+            assert_eq!(
+                Got::read(program).directories,
+                [WORLD.path("new")],
+                "{shell} {place}"
+            );
+            assert_eq!(
+                (ended.status, ended.stderr.as_str()),
+                (7, ""),
+                "{shell} {place}"
+            );
         }
         // The control: without the last word, the start-up file has it.
         let control = home.at_terminal(shell, shell, &typed);
-        assert!(control.out.starts_with("/from/the/start-up/file|read||"), "{shell}: {}", control.out);
+        assert!(
+            control.out.starts_with("/from/the/start-up/file|read||"),
+            "{shell}: {}",
+            control.out
+        );
         let control = home.feed(home.command(shell, shell), &typed);
-        assert!(control.out.starts_with("/from/the/start-up/file|read||"), "{shell}: {}", control.out);
+        assert!(
+            control.out.starts_with("/from/the/start-up/file|read||"),
+            "{shell}: {}",
+            control.out
+        );
     }
 }
 
@@ -146,10 +189,21 @@ fn a_zshenv_may_move_the_other_files_of_zsh() {
     }
     let home = Home::new();
     home.write(".zshenv", "ZDOTDIR=$HOME/moved\n");
-    home.write("moved/.zshrc", "export LD_LIBRARY_PATH=/moved MARK=moved OF_ZSHRC=$ZDOTDIR\n");
-    let ended = home.at_terminal("zsh", &format!("'{CUDARUN}' shell {}", plain()), &report(&plain()));
+    home.write(
+        "moved/.zshrc",
+        "export LD_LIBRARY_PATH=/moved MARK=moved OF_ZSHRC=$ZDOTDIR\n",
+    );
+    let ended = home.at_terminal(
+        "zsh",
+        &format!("'{CUDARUN}' shell {}", plain()),
+        &report(&plain()),
+    );
     let moved = home.path("moved");
-    let wanted = format!("{}|moved|ours||{1}|{1}\n", WORLD.library_path(&["new"]), moved.display());
+    let wanted = format!(
+        "{}|moved|ours||{1}|{1}\n",
+        WORLD.library_path(&["new"]),
+        moved.display()
+    );
     assert!(ended.out.starts_with(&wanted), "{}", ended.out);
 }
 
@@ -175,8 +229,12 @@ fn a_nested_shell_starts_from_the_environment_before_the_outer() {
         let original = WORLD.library_path(&["torn", "new"]);
         // The outer plan has removed `torn`; the inner one, which is a view, keeps it after the view.
         assert!(nested.contains("/views/"), "{shell}: {nested}");
-        assert!(nested.ends_with(&format!(":{original}|deep|{original}\n")), "{shell}: {nested}");
-        let said = "cudarun: this shell is inside the shell of `home`, which `exit` leads back to\n";
+        assert!(
+            nested.ends_with(&format!(":{original}|deep|{original}\n")),
+            "{shell}: {nested}"
+        );
+        let said =
+            "cudarun: this shell is inside the shell of `home`, which `exit` leads back to\n";
         let said = said
             .replace("home", "ours")
             .replace("ours", home.path("").file_name().unwrap().to_str().unwrap());
@@ -187,7 +245,9 @@ fn a_nested_shell_starts_from_the_environment_before_the_outer() {
 
 #[test]
 fn programs_of_other_environments_keep_their_libraries_in_a_shell() {
-    let Some(e) = &*ENVIRONMENTS else { return skipped("there is no Python here") };
+    let Some(e) = &*ENVIRONMENTS else {
+        return skipped("there is no Python here");
+    };
     let home = Home::new();
     let (a, b) = (e.a.display(), e.b.display());
     let show = format!("'{}'", SHOW[1]);
@@ -196,52 +256,98 @@ fn programs_of_other_environments_keep_their_libraries_in_a_shell() {
     let without = format!("unset LD_AUDIT; export LD_LIBRARY_PATH={path}\n{typed}");
     let run = |words: &[&str], typed: &str| {
         let mut command = home.command(CUDARUN, "bash");
-        command.args(words).env("LD_LIBRARY_PATH", &path).env_remove("BASH_ENV");
+        command
+            .args(words)
+            .env("LD_LIBRARY_PATH", &path)
+            .env_remove("BASH_ENV");
         let ended = home.feed(command, typed);
-        ended.out.split("child\n").map(Got::read).collect::<Vec<Got>>()
+        ended
+            .out
+            .split("child\n")
+            .map(Got::read)
+            .collect::<Vec<Got>>()
     };
     let words = ["shell", &a.to_string(), SHOW[0], SHOW[1]];
     let control = run(&words, &without);
-    assert!(control.len() == 2 && control.iter().all(is_whole), "{control:?}");
+    assert!(
+        control.len() == 2 && control.iter().all(is_whole),
+        "{control:?}"
+    );
     assert_eq!(run(&words, &typed), control);
     // The hazard: a view reaches the other environment, and cudarun says so.
     let view = ["shell", "--pin-mode=view", &a.to_string(), SHOW[0], SHOW[1]];
     let mixed = run(&view, &typed);
     assert_eq!(mixed[1].directories.len(), 2, "{mixed:?}");
     let said = home.piped("bash", &view, "").stderr;
-    assert!(said.contains("a program of another environment may load the libraries of this shell"), "{said}");
+    assert!(
+        said.contains("a program of another environment may load the libraries of this shell"),
+        "{said}"
+    );
 }
 
 /// The project's environment, with a framework that torch's name makes known.
 #[test]
 fn without_a_program_the_environment_of_the_project_counts() {
-    let Some(e) = &*ENVIRONMENTS else { return skipped("there is no Python here") };
+    let Some(e) = &*ENVIRONMENTS else {
+        return skipped("there is no Python here");
+    };
     let home = Home::new();
     let venv = home.path("ours/.venv");
     let root = e.a.ancestors().nth(2).unwrap();
-    assert!(Command::new("cp").arg("-a").args([root, &venv]).status().unwrap().success());
-    let lib = fs::read_dir(venv.join("lib")).unwrap().next().unwrap().unwrap().path();
+    assert!(
+        Command::new("cp")
+            .arg("-a")
+            .args([root, &venv])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let lib = fs::read_dir(venv.join("lib"))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
     let site = lib.join("site-packages");
     fs::rename(site.join("framework"), site.join("torch")).unwrap();
     fs::create_dir(site.join("torch-2.7.0.dist-info")).unwrap();
-    fs::write(site.join("torch-2.7.0.dist-info/METADATA"), "Name: torch\nVersion: 2.7.0\n").unwrap();
+    fs::write(
+        site.join("torch-2.7.0.dist-info/METADATA"),
+        "Name: torch\nVersion: 2.7.0\n",
+    )
+    .unwrap();
     let python = venv.join("bin/python");
-    let typed = format!("{} -c 'import torch; torch.show()' > $OUT\nexit 5\n", python.display());
+    let typed = format!(
+        "{} -c 'import torch; torch.show()' > $OUT\nexit 5\n",
+        python.display()
+    );
     let run = |words: &[&str], directory: &str, env: &[(&str, &Path)]| {
         let mut command = home.command(CUDARUN, "bash");
-        command.args(words).env_remove("BASH_ENV").current_dir(home.path(directory));
-        command.env("LD_LIBRARY_PATH", WORLD.library_path(&["new"])).envs(env.iter().copied());
+        command
+            .args(words)
+            .env_remove("BASH_ENV")
+            .current_dir(home.path(directory));
+        command
+            .env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]))
+            .envs(env.iter().copied());
         home.feed(command, &typed)
     };
     let control = home.feed(
         {
             let mut command = home.command("bash", "bash");
-            command.env_remove("BASH_ENV").env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]));
+            command
+                .env_remove("BASH_ENV")
+                .env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]));
             command
         },
         &typed,
     );
-    assert_eq!(Got::read(&control.out).directories.len(), 2, "the control must mix: {}", control.out);
+    assert_eq!(
+        Got::read(&control.out).directories.len(),
+        2,
+        "the control must mix: {}",
+        control.out
+    );
     fs::create_dir_all(home.path("ours/deep")).unwrap();
     home.write("ours/.cudarun.toml", "");
     fs::create_dir_all(home.path("elsewhere")).unwrap();
@@ -252,7 +358,12 @@ fn without_a_program_the_environment_of_the_project_counts() {
         ("elsewhere", &[("CONDA_PREFIX", venv.as_path())]),
     ] {
         let ended = run(&["shell"], directory, env);
-        assert!(is_whole(&Got::read(&ended.out)), "{directory} {env:?}: {}{}", ended.out, ended.stderr);
+        assert!(
+            is_whole(&Got::read(&ended.out)),
+            "{directory} {env:?}: {}{}",
+            ended.out,
+            ended.stderr
+        );
         assert_eq!((ended.status, ended.stderr.as_str()), (5, ""));
     }
     // Another place has neither an environment nor requirements.
@@ -264,7 +375,11 @@ fn without_a_program_the_environment_of_the_project_counts() {
     home.write("ours/.cudarun.toml", "[requires]\ncudnn = \">=9.20\"\n");
     let refused = run(&["shell"], "ours", &[]);
     assert_eq!(refused.status, 125);
-    assert!(refused.stderr.contains(".cudarun.toml:2"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains(".cudarun.toml:2"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]
@@ -273,11 +388,24 @@ fn a_shell_without_a_variable_of_bash_is_left_without_traces() {
     let mut command = home.command(CUDARUN, "bash");
     command.args(["shell", &plain()]).env_remove("BASH_ENV");
     let ended = home.feed(command, "env > $OUT\n");
-    let names: Vec<&str> = ended.out.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
-    let traces = names.iter().filter(|name| name.starts_with("CUDARUN") || **name == "BASH_ENV");
+    let names: Vec<&str> = ended
+        .out
+        .lines()
+        .filter_map(|line| Some(line.split_once('=')?.0))
+        .collect();
+    let traces = names
+        .iter()
+        .filter(|name| name.starts_with("CUDARUN") || **name == "BASH_ENV");
     let mut traces: Vec<&&str> = traces.collect();
     traces.sort();
-    assert_eq!(traces, [&"CUDARUN_SHELL", &"CUDARUN_SHELL_BEFORE_LD_LIBRARY_PATH", &"CUDARUN_SHELL_CHANGED"]);
+    assert_eq!(
+        traces,
+        [
+            &"CUDARUN_SHELL",
+            &"CUDARUN_SHELL_BEFORE_LD_LIBRARY_PATH",
+            &"CUDARUN_SHELL_CHANGED"
+        ]
+    );
 }
 
 /// Any program of the project gets the required library, also one of another environment, and none is mixed.
@@ -295,21 +423,41 @@ fn without_an_environment_the_requirements_of_the_project_count() {
     };
     let ended = run("new", &typed);
     let got = Got::read(&ended.out);
-    assert_eq!((got.version, got.directories), (91002, vec![WORLD.path("new")]), "{}", ended.stderr);
+    assert_eq!(
+        (got.version, got.directories),
+        (91002, vec![WORLD.path("new")]),
+        "{}",
+        ended.stderr
+    );
     if let Some(e) = &*ENVIRONMENTS {
         let of_other = format!("{} -c '{}' > $OUT\n", e.a.display(), SHOW[1]);
         let ended = run("new", &of_other);
-        assert_eq!(Got::read(&ended.out).directories, [WORLD.path("new")], "{}", ended.stderr);
+        assert_eq!(
+            Got::read(&ended.out).directories,
+            [WORLD.path("new")],
+            "{}",
+            ended.stderr
+        );
     }
     let refused = run("old", &typed);
     assert_eq!((refused.status, refused.out.as_str()), (125, ""));
-    assert!(refused.stderr.contains(".cudarun.toml:2"), "{}", refused.stderr);
-    home.write("ours/.cudarun.toml", "[requires]\ncudnn = \">=9.5\"\n[env]\nFOO = \"bar\"\n");
+    assert!(
+        refused.stderr.contains(".cudarun.toml:2"),
+        "{}",
+        refused.stderr
+    );
+    home.write(
+        "ours/.cudarun.toml",
+        "[requires]\ncudnn = \">=9.5\"\n[env]\nFOO = \"bar\"\n",
+    );
     for words in [&["shell"][..], &["-q", "shell"]] {
         let refused = home.piped("bash", words, &typed);
         assert_eq!((refused.status, refused.out.as_str()), (125, ""));
         assert_eq!(
-            refused.stderr.matches("not allowed yet: it sets `env.FOO`").count(),
+            refused
+                .stderr
+                .matches("not allowed yet: it sets `env.FOO`")
+                .count(),
             1,
             "{}",
             refused.stderr
@@ -325,10 +473,16 @@ fn the_shell_is_that_of_the_variable_or_the_parent_or_bash() {
         let mut command = home.command(parent, "bash");
         command.args(["-c", &line]).env("SHELL", shell);
         let said = home.feed(command, "").stderr;
-        said.lines().find(|line| line.starts_with("cudarun: shell: ")).unwrap_or_default().to_owned()
+        said.lines()
+            .find(|line| line.starts_with("cudarun: shell: "))
+            .unwrap_or_default()
+            .to_owned()
     };
     let file = |name: &str| which::which(name).unwrap().display().to_string();
-    assert_eq!(chosen(&file("bash"), "sh"), format!("cudarun: shell: {}, by SHELL", file("bash")));
+    assert_eq!(
+        chosen(&file("bash"), "sh"),
+        format!("cudarun: shell: {}, by SHELL", file("bash"))
+    );
     for unknown in ["", "/bin/sh", "/no/such/zsh", "bash"] {
         let said = chosen(unknown, "sh");
         assert!(said.ends_with("/bash, by default"), "{unknown}: {said}");
@@ -343,15 +497,31 @@ fn the_shell_is_that_of_the_variable_or_the_parent_or_bash() {
 fn a_program_without_a_plan_opens_no_shell() {
     let home = Home::new();
     let ended = home.piped("bash", &["shell", "true"], "touch $OUT\n");
-    assert_eq!((ended.status, ended.out.as_str(), home.path("out").exists()), (125, "", false));
-    assert!(ended.stderr.contains("needs no NVIDIA library that is installed here"), "{}", ended.stderr);
+    assert_eq!(
+        (ended.status, ended.out.as_str(), home.path("out").exists()),
+        (125, "", false)
+    );
+    assert!(
+        ended
+            .stderr
+            .contains("needs no NVIDIA library that is installed here"),
+        "{}",
+        ended.stderr
+    );
     assert_eq!(home.piped("bash", &["shell", "/no/such"], "").status, 127);
-    assert_eq!(home.piped("bash", &["--root", "/", "shell", &plain()], "").status, 125);
+    assert_eq!(
+        home.piped("bash", &["--root", "/", "shell", &plain()], "")
+            .status,
+        125
+    );
     // A program with the name of the verb.
     home.write("bin/shell", "#!/bin/sh\necho this one > $OUT\n");
     let file = home.path("bin/shell");
     fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let mut command = home.command(CUDARUN, "bash");
-    command.args(["--", "shell"]).env("PATH", format!("{}:/usr/bin:/bin", home.path("bin").display()));
+    command.args(["--", "shell"]).env(
+        "PATH",
+        format!("{}:/usr/bin:/bin", home.path("bin").display()),
+    );
     assert_eq!(home.feed(command, "").out, "this one\n");
 }

@@ -10,7 +10,10 @@ use cudarun::environment::Change;
 use cudarun::report::{quoted_to_show, shell_change, watch};
 
 fn change(name: &str, value: Option<&[u8]>) -> Change {
-    Change { name: name.into(), value: value.map(|value| OsString::from_vec(value.to_vec())) }
+    Change {
+        name: name.into(),
+        value: value.map(|value| OsString::from_vec(value.to_vec())),
+    }
 }
 
 /// Values that break what quotes carelessly.
@@ -43,7 +46,14 @@ fn values() -> Vec<Vec<u8>> {
     .map(|text| text.as_bytes().to_vec())
     .to_vec();
     values.extend(
-        [&b"\xff"[..], b"\xff\n", b"a\xc3", b"\xc3('\xfe'\\\xfd\n\xfc", b"/caf\xe9:/b"].map(<[u8]>::to_vec),
+        [
+            &b"\xff"[..],
+            b"\xff\n",
+            b"a\xc3",
+            b"\xc3('\xfe'\\\xfd\n\xfc",
+            b"/caf\xe9:/b",
+        ]
+        .map(<[u8]>::to_vec),
     );
     values.push((1..=255).collect());
     values
@@ -53,11 +63,31 @@ fn values() -> Vec<Vec<u8>> {
 fn environment(shell: &[&str], code: &str, locale: &str) -> Vec<Vec<u8>> {
     let all = format!("{code}\nexec env -0\n");
     let mut command = Command::new(shell[0]);
-    command.args(&shell[1..]).arg(all).env_clear().env("PATH", "/usr/bin:/bin").env("GONE", "1");
-    command.env("LC_ALL", locale).env("HOME", "/nonexistent").current_dir("/");
-    let output = command.stdin(Stdio::null()).stderr(Stdio::piped()).output().unwrap();
-    assert!(output.stderr.is_empty(), "{shell:?}: {}", String::from_utf8_lossy(&output.stderr));
-    output.stdout.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect()
+    command
+        .args(&shell[1..])
+        .arg(all)
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("GONE", "1");
+    command
+        .env("LC_ALL", locale)
+        .env("HOME", "/nonexistent")
+        .current_dir("/");
+    let output = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .output()
+        .unwrap();
+    assert!(
+        output.stderr.is_empty(),
+        "{shell:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+        .stdout
+        .split(|byte| *byte == 0)
+        .map(<[u8]>::to_vec)
+        .collect()
 }
 
 #[test]
@@ -72,8 +102,16 @@ fn every_shell_reads_any_value_back() {
         (&["fish", "--no-config", "-c"], Dialect::Fish),
     ];
     for (shell, dialect) in shells {
-        if Command::new(shell[0]).args(["-c", "true"]).output().is_err() {
-            assert!(std::env::var_os("CUDARUN_TESTS_ALL").is_none(), "no {}", shell[0]);
+        if Command::new(shell[0])
+            .args(["-c", "true"])
+            .output()
+            .is_err()
+        {
+            assert!(
+                std::env::var_os("CUDARUN_TESTS_ALL").is_none(),
+                "no {}",
+                shell[0]
+            );
             continue;
         }
         for locale in ["C.UTF-8", "C"] {
@@ -91,10 +129,17 @@ fn every_shell_reads_any_value_back() {
             for end in ["", "_PATH"] {
                 for (index, value) in values.iter().enumerate() {
                     let wanted = [format!("V{index}{end}=").as_bytes(), value].concat();
-                    assert!(got.contains(&wanted), "{shell:?} {locale}: {}", wanted.escape_ascii());
+                    assert!(
+                        got.contains(&wanted),
+                        "{shell:?} {locale}: {}",
+                        wanted.escape_ascii()
+                    );
                 }
             }
-            assert!(!got.iter().any(|variable| variable.starts_with(b"GONE=")), "{shell:?}");
+            assert!(
+                !got.iter().any(|variable| variable.starts_with(b"GONE=")),
+                "{shell:?}"
+            );
         }
     }
 }
@@ -105,13 +150,27 @@ fn quoted_commands_keep_their_bytes() {
         let value = OsStr::from_bytes(&value);
         let code = format!("export X={}", quoted_to_show(value));
         let wanted = [b"X=", value.as_bytes()].concat();
-        assert!(environment(&["sh", "-c"], &code, "C.UTF-8").contains(&wanted), "{code}");
+        assert!(
+            environment(&["sh", "-c"], &code, "C.UTF-8").contains(&wanted),
+            "{code}"
+        );
     }
 }
 
 #[test]
 fn a_name_is_never_code() {
-    for name in ["", "1A", "A B", "A;touch /code", "A\n", "A$(id)", "Ä", "A.B", "A-B", "A[0]"] {
+    for name in [
+        "",
+        "1A",
+        "A B",
+        "A;touch /code",
+        "A\n",
+        "A$(id)",
+        "Ä",
+        "A.B",
+        "A-B",
+        "A[0]",
+    ] {
         for dialect in [Dialect::Sh, Dialect::Fish, Dialect::Direnv] {
             for value in [Some(&b"x"[..]), None] {
                 assert_eq!(shell_change(&change(name, value), dialect), None, "{name}");

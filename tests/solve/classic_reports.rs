@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::support::Run;
 use crate::support::machine::Machine;
 use crate::support::parts::{
-    SHIELDED, SITE, SUBLIBRARIES, SYSTEM, cudnn, driver, elf, kernel, library, link, machine, program,
-    python, text,
+    SHIELDED, SITE, SUBLIBRARIES, SYSTEM, cudnn, driver, elf, kernel, library, link, machine,
+    program, python, text,
 };
 
 fn explain(machine: &Machine, status: i32, library_path: &str) -> Value {
@@ -18,24 +18,44 @@ fn explain(machine: &Machine, status: i32, library_path: &str) -> Value {
 }
 
 fn family<'v>(explained: &'v Value, name: &str) -> &'v Value {
-    let families = explained["families"].as_array().unwrap_or_else(|| panic!("{explained:#}"));
-    families.iter().find(|entry| entry["family"] == name).unwrap()
+    let families = explained["families"]
+        .as_array()
+        .unwrap_or_else(|| panic!("{explained:#}"));
+    families
+        .iter()
+        .find(|entry| entry["family"] == name)
+        .unwrap()
 }
 
 fn picked<'v>(explained: &'v Value, name: &str) -> &'v str {
-    family(explained, name)["picked"]["directory"].as_str().unwrap()
+    family(explained, name)["picked"]["directory"]
+        .as_str()
+        .unwrap()
 }
 
 /// Why the installation in a directory was not picked, with the reason under a clash.
 fn why_not<'v>(explained: &'v Value, name: &str, directory: &str) -> &'v str {
     let of_plan = || family(explained, name)["candidates"].as_array().unwrap();
-    let of_conflict =
-        explained["unmet"].as_array().into_iter().flatten().find(|unmet| unmet["family"] == name);
-    let candidates = of_conflict.map_or_else(of_plan, |unmet| unmet["candidates"].as_array().unwrap());
-    let it = candidates.iter().find(|candidate| candidate["directory"] == directory).unwrap();
+    let of_conflict = explained["unmet"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|unmet| unmet["family"] == name);
+    let candidates =
+        of_conflict.map_or_else(of_plan, |unmet| unmet["candidates"].as_array().unwrap());
+    let it = candidates
+        .iter()
+        .find(|candidate| candidate["directory"] == directory)
+        .unwrap();
     let reason = &it["reason"];
-    let reason = if reason["reason"] == "clash" { &reason["why"] } else { reason };
-    reason["reason"].as_str().unwrap_or_else(|| panic!("{it:#}"))
+    let reason = if reason["reason"] == "clash" {
+        &reason["why"]
+    } else {
+        reason
+    };
+    reason["reason"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{it:#}"))
 }
 
 /// A whole cuDNN 8.
@@ -45,32 +65,54 @@ fn cudnn8(directory: &str, version: &str) -> String {
         let fields = format!("soname = '{stem}.so.8', runpath = '$ORIGIN', {fields}");
         elf(&format!("{directory}/{stem}.so.8"), &fields)
     };
-    let of_version =
-        format!("constants = ['cudnn_version_{number}_'], functions = {{ cudnnGetCudartVersion = 11020 }}");
-    let rest = ["ops_train", "cnn_infer", "cnn_train", "adv_infer", "adv_train"];
+    let of_version = format!(
+        "constants = ['cudnn_version_{number}_'], functions = {{ cudnnGetCudartVersion = 11020 }}"
+    );
+    let rest = [
+        "ops_train",
+        "cnn_infer",
+        "cnn_train",
+        "adv_infer",
+        "adv_train",
+    ];
     part("libcudnn", "")
         + &part("libcudnn_ops_infer", &of_version)
-        + &rest.map(|name| part(&format!("libcudnn_{name}"), "")).concat()
+        + &rest
+            .map(|name| part(&format!("libcudnn_{name}"), ""))
+            .concat()
 }
 
 #[test]
 fn a_mixed_or_incomplete_family_loads_and_then_fails() {
     let app = || program("app", &["libcudnn.so.9", "libc.so.6"], "");
-    let (whole, torn) =
-        (cudnn("/opt/whole", "9.1.0.70", SHIELDED), cudnn("/opt/torn", "9.10.2.21", SHIELDED));
+    let (whole, torn) = (
+        cudnn("/opt/whole", "9.1.0.70", SHIELDED),
+        cudnn("/opt/torn", "9.10.2.21", SHIELDED),
+    );
     let engines = SUBLIBRARIES[4];
-    let missing = torn.replace(&format!("/opt/torn/{engines}.so.9"), "/opt/elsewhere/x.so.9");
+    let missing = torn.replace(
+        &format!("/opt/torn/{engines}.so.9"),
+        "/opt/elsewhere/x.so.9",
+    );
     let graph = cudnn("/opt/mixed", "9.10.2.21", SHIELDED);
     let foreign = "runpath = '$ORIGIN', functions = { cudnnCnnVersionCheck = 90100 }";
     let cnn = "soname = 'libcudnn_cnn.so.9', runpath = '$ORIGIN'";
     let mixed = graph.replace(cnn, &format!("soname = 'libcudnn_cnn.so.9', {foreign}"));
     let machine = machine(&[whole, missing, mixed, app()]);
     let explained = explain(&machine, 0, "/opt/torn:/opt/mixed:/opt/whole");
-    assert_eq!(picked(&explained, "cudnn"), "/opt/whole", "older, and sound");
+    assert_eq!(
+        picked(&explained, "cudnn"),
+        "/opt/whole",
+        "older, and sound"
+    );
     assert_eq!(why_not(&explained, "cudnn", "/opt/torn"), "incomplete");
     assert_eq!(why_not(&explained, "cudnn", "/opt/mixed"), "mixed");
     let conflict = explain(&machine, 1, "/opt/torn:/opt/mixed");
-    assert_eq!(conflict["unmet"][0]["candidates"].as_array().unwrap().len(), 2, "{conflict:#}");
+    assert_eq!(
+        conflict["unmet"][0]["candidates"].as_array().unwrap().len(),
+        2,
+        "{conflict:#}"
+    );
 }
 
 #[test]
@@ -87,13 +129,31 @@ fn another_major_of_cudnn_is_no_cudnn_for_a_program() {
     assert_eq!(explained["families"][0]["picked"]["version"], "8.9.7");
     let conflict = explain(&machine, 1, "/opt/nine");
     assert_eq!(why_not(&conflict, "cudnn", "/opt/nine"), "other-name");
-    assert_eq!(conflict["contradictions"][0]["members"].as_array().unwrap().len(), 1);
-    assert_eq!(conflict["hint"], "install cuDNN 8 for CUDA 12, and add its directory to LD_LIBRARY_PATH");
+    assert_eq!(
+        conflict["contradictions"][0]["members"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    assert_eq!(
+        conflict["hint"],
+        "install cuDNN 8 for CUDA 12, and add its directory to LD_LIBRARY_PATH"
+    );
 }
 
 fn nvjitlink(directory: &str, version: &str, minors: &[u32]) -> String {
-    let exports: Vec<String> = minors.iter().map(|minor| format!("__nvJitLinkCreate_12_{minor}")).collect();
-    library(directory, "libnvJitLink", "12", version, &format!("exports = {exports:?}"))
+    let exports: Vec<String> = minors
+        .iter()
+        .map(|minor| format!("__nvJitLinkCreate_12_{minor}"))
+        .collect();
+    library(
+        directory,
+        "libnvJitLink",
+        "12",
+        version,
+        &format!("exports = {exports:?}"),
+    )
 }
 
 /// All of CUDA 12 have the SONAME libnvJitLink.so.12, and each exports what came up to its minor.
@@ -109,8 +169,15 @@ fn an_nvjitlink_older_than_cusparse_is_told_by_its_symbols() {
     ]);
     let explained = explain(&machine, 0, "/opt/old:/opt/new");
     assert_eq!(picked(&explained, "cusparse"), "/opt/old");
-    assert_eq!(picked(&explained, "nvjitlink"), "/opt/new", "although the other stands beside it");
-    assert_eq!(why_not(&explained, "nvjitlink", "/opt/old"), "lacks-symbols");
+    assert_eq!(
+        picked(&explained, "nvjitlink"),
+        "/opt/new",
+        "although the other stands beside it"
+    );
+    assert_eq!(
+        why_not(&explained, "nvjitlink", "/opt/old"),
+        "lacks-symbols"
+    );
     let conflict = explain(&machine, 1, "/opt/old");
     assert_eq!(
         conflict["hint"],
@@ -127,12 +194,15 @@ fn a_cublas_beside_the_cublaslt_of_another_build_is_told_by_its_symbols() {
             &format!("soname = 'libcublasLt.so.12', exports = [{exports}]"),
         )
     };
-    let imports =
-        "imports = { 'libcublasLt.so.12' = ['cublasLtGetEnvironmentMode'] }, needed = ['libcublasLt.so.12']";
+    let imports = "imports = { 'libcublasLt.so.12' = ['cublasLtGetEnvironmentMode'] }, needed = ['libcublasLt.so.12']";
     let cublas = |directory: &str| library(directory, "libcublas", "12", "12.9.1.4", imports);
     let machine = machine(&[
         cublas("/opt/torn") + &lt("/opt/torn", "'cublasLtMatmul'"),
-        cublas("/opt/whole") + &lt("/opt/whole", "'cublasLtMatmul', 'cublasLtGetEnvironmentMode'"),
+        cublas("/opt/whole")
+            + &lt(
+                "/opt/whole",
+                "'cublasLtMatmul', 'cublasLtGetEnvironmentMode'",
+            ),
         program("app", &["libcublas.so.12", "libc.so.6"], ""),
     ]);
     let explained = explain(&machine, 0, "/opt/torn:/opt/whole");
@@ -144,7 +214,8 @@ fn a_cublas_beside_the_cublaslt_of_another_build_is_told_by_its_symbols() {
 #[test]
 fn one_soname_of_two_cudas_is_recognised_by_its_dependencies() {
     let cusolver = |directory: &str, version: &str, cublas: &str| {
-        let fields = format!("needed = ['{cublas}'], imports = {{ '{cublas}' = ['cublasCreate_v2'] }}");
+        let fields =
+            format!("needed = ['{cublas}'], imports = {{ '{cublas}' = ['cublasCreate_v2'] }}");
         library(directory, "libcusolver", "11", version, &fields)
     };
     let cublas = |directory: &str, number: &str, version: &str| {
@@ -178,7 +249,10 @@ fn one_soname_of_two_cudas_is_recognised_by_its_dependencies() {
     fs::remove_file(half.real("/opt/12/libcusolver.so.11")).unwrap();
     fs::remove_file(half.real("/opt/12/libcusolver.so.11.6.1.9")).unwrap();
     let torn = explain(&half, 1, path);
-    assert_eq!(torn["hint"], "install cuSOLVER for CUDA 12, and add its directory to LD_LIBRARY_PATH");
+    assert_eq!(
+        torn["hint"],
+        "install cuSOLVER for CUDA 12, and add its directory to LD_LIBRARY_PATH"
+    );
 }
 
 /// Every NCCL is libnccl.so.2, and its symbols have no versions: an import does not say that it is from there.
@@ -205,10 +279,16 @@ fn an_nccl_that_lacks_what_is_imported_is_told_by_its_symbols() {
     assert_eq!(picked(&explained, "nccl"), "/opt/new");
     assert_eq!(why_not(&explained, "nccl", "/opt/old"), "lacks-symbols");
     let conflict = explain(&files(imports), 1, "/opt/old");
-    let text = conflict["unmet"][0]["candidates"][0]["why"].as_str().unwrap();
+    let text = conflict["unmet"][0]["candidates"][0]["why"]
+        .as_str()
+        .unwrap();
     assert_eq!(text, "lacks `ncclCommRegister`, which app imports");
     let fewer = "imports = { '' = ['ncclCommInitRank'] }";
-    assert_eq!(picked(&explain(&files(fewer), 0, "/opt/old"), "nccl"), "/opt/old", "the control");
+    assert_eq!(
+        picked(&explain(&files(fewer), 0, "/opt/old"), "nccl"),
+        "/opt/old",
+        "the control"
+    );
 }
 
 /// The record of TensorFlow 2.5: built with CUDA 11.2 and cuDNN 8.1.0.
@@ -219,8 +299,14 @@ fn tensorflow() -> String {
     let at = |path: &str| format!("{SITE}/tensorflow/{path}");
     text(&at("__init__.py"), "")
         + &text(&at("python/platform/build_info.py"), build_info)
-        + &text(&at("include/third_party/gpus/cudnn/include/cudnn_version.h"), header)
-        + &elf(&at("libtensorflow_framework.so.2"), "soname = 'libtensorflow_framework.so.2'")
+        + &text(
+            &at("include/third_party/gpus/cudnn/include/cudnn_version.h"),
+            header,
+        )
+        + &elf(
+            &at("libtensorflow_framework.so.2"),
+            "soname = 'libtensorflow_framework.so.2'",
+        )
         + &text(
             &format!("{SITE}/tensorflow-2.5.0.dist-info/METADATA"),
             "Name: tensorflow\nVersion: 2.5.0\n\n",
@@ -238,7 +324,9 @@ fn cuda11(directory: &str) -> String {
         ("libcusolver", "11", "11.1.0.152"),
         ("libcusparse", "11", "11.4.1.1152"),
     ];
-    parts.map(|(stem, number, version)| library(directory, stem, number, version, "")).concat()
+    parts
+        .map(|(stem, number, version)| library(directory, stem, number, version, ""))
+        .concat()
 }
 
 /// An NVIDIA A100 that the driver of CUDA 11.2 runs.
@@ -255,18 +343,35 @@ fn ampere() -> String {
 
 fn explain_python(machine: &Machine, status: i32, library_path: &str, code: &str) -> Value {
     let run = Run::on(machine, &["explain", "--json", "python3", "-c", code]);
-    run.env("LD_LIBRARY_PATH", library_path).status(status).json()
+    run.env("LD_LIBRARY_PATH", library_path)
+        .status(status)
+        .json()
 }
 
 /// "Loaded runtime CuDNN library: 8.0.5 but source was compiled with: 8.1.0"
 #[test]
 fn a_cudnn_older_than_what_was_compiled_with_is_left_for_a_newer() {
-    let base = || [ampere(), cuda11("/opt/cuda"), tensorflow(), cudnn8("/opt/cuda", "8.0.5")].concat();
+    let base = || {
+        [
+            ampere(),
+            cuda11("/opt/cuda"),
+            tensorflow(),
+            cudnn8("/opt/cuda", "8.0.5"),
+        ]
+        .concat()
+    };
     let import = "import tensorflow";
     let alone = python(&[base()]);
     let conflict = explain_python(&alone, 1, "/opt/cuda", import);
-    assert_eq!(why_not(&conflict, "cudnn", "/opt/cuda"), "too-old", "{conflict:#}");
-    assert_eq!(conflict["hint"], "/opt/venv/bin/python3 -m pip install \"nvidia-cudnn-cu11==8.9.6.50\"");
+    assert_eq!(
+        why_not(&conflict, "cudnn", "/opt/cuda"),
+        "too-old",
+        "{conflict:#}"
+    );
+    assert_eq!(
+        conflict["hint"],
+        "/opt/venv/bin/python3 -m pip install \"nvidia-cudnn-cu11==8.9.6.50\""
+    );
     let words = ["export", "python3", "-c", import];
     Run::on(&alone, &words)
         .env("LD_LIBRARY_PATH", "/opt/cuda")
@@ -290,9 +395,13 @@ fn a_cudnn_older_than_what_was_compiled_with_is_left_for_a_newer() {
 fn torch(version: &str, cuda: &str, cudnn: &str, code: &str) -> String {
     let at = |path: &str| format!("{SITE}/torch/{path}");
     let major = &cuda[..2];
-    let pin = format!("Name: torch\nVersion: {version}\nRequires-Dist: nvidia-cudnn-cu{major}=={cudnn}\n\n");
+    let pin = format!(
+        "Name: torch\nVersion: {version}\nRequires-Dist: nvidia-cudnn-cu{major}=={cudnn}\n\n"
+    );
     let number = cudnn.split('.').next().unwrap();
-    let fields = format!("soname = 'libtorch_cuda.so', needed = ['libcudnn.so.{number}'], rpath = '$ORIGIN'");
+    let fields = format!(
+        "soname = 'libtorch_cuda.so', needed = ['libcudnn.so.{number}'], rpath = '$ORIGIN'"
+    );
     let flags = format!("#define NVCC_FLAGS_EXTRA \"{code}\"\n");
     text(&at("__init__.py"), "")
         + &text(&at("version.py"), &format!("cuda = '{cuda}'\n"))
@@ -305,9 +414,15 @@ const TURING_ON: &str = "-gencode;arch=compute_75,code=sm_75;-gencode;arch=compu
 
 #[test]
 fn a_framework_for_cudnn_8_is_not_given_cudnn_9() {
-    let files = [torch("2.1.2", "11.8", "8.7.0.84", TURING_ON), cudnn(SYSTEM, "9.1.0.70", SHIELDED)];
+    let files = [
+        torch("2.1.2", "11.8", "8.7.0.84", TURING_ON),
+        cudnn(SYSTEM, "9.1.0.70", SHIELDED),
+    ];
     let no_gpu = explain_python(&python(&files), 0, "", "import torch");
-    assert_eq!(no_gpu["decision"], "nothing", "the control: what torch makes of that is its own affair");
+    assert_eq!(
+        no_gpu["decision"], "nothing",
+        "the control: what torch makes of that is its own affair"
+    );
     let files = [files.concat(), ampere()];
     let machine = python(&files);
     let conflict = explain_python(&machine, 1, "", "import torch");
@@ -317,7 +432,13 @@ fn a_framework_for_cudnn_8_is_not_given_cudnn_9() {
         "/opt/venv/bin/python3 -m pip install \"nvidia-cudnn-cu11==8.7.0.84\" \"nvidia-cublas-cu11==11.11.3.6\""
     );
     let with_eight = python(&[files.concat(), cudnn8("/opt/eight", "8.9.6")]);
-    assert_eq!(picked(&explain_python(&with_eight, 0, "/opt/eight", "import torch"), "cudnn"), "/opt/eight");
+    assert_eq!(
+        picked(
+            &explain_python(&with_eight, 0, "/opt/eight", "import torch"),
+            "cudnn"
+        ),
+        "/opt/eight"
+    );
 }
 
 /// "no kernel image is available for execution on the device"
@@ -328,8 +449,10 @@ fn a_build_without_code_for_this_gpu_cannot_be_helped_by_a_path() {
         let information = format!(
             "Model: \t GPU {minor}\nGPU UUID: \t GPU-{minor}\nBus Location: \t {bus}\nDevice Minor: \t {minor}\n"
         );
-        text(&format!("/proc/driver/nvidia/gpus/{bus}/information"), &information)
-            + &text(&format!("/sys/bus/pci/devices/{bus}/device"), device)
+        text(
+            &format!("/proc/driver/nvidia/gpus/{bus}/information"),
+            &information,
+        ) + &text(&format!("/sys/bus/pci/devices/{bus}/device"), device)
     };
     let base = kernel("580.159.04")
         + &driver(SYSTEM, "580.159.04")
@@ -338,8 +461,14 @@ fn a_build_without_code_for_this_gpu_cannot_be_helped_by_a_path() {
     // A GeForce GTX 1080: too old for the build.
     let old = python(&[base.clone(), torch.clone(), gpu(0, "0x1b80")]);
     let conflict = explain_python(&old, 1, "", "import torch");
-    assert_eq!(conflict["broken"][0]["condition"]["demand"]["code"][0], "sm_75", "{conflict:#}");
-    assert_eq!(conflict["hint"], "/opt/venv/bin/python3 -m pip install \"torch>=2.1,<2.8\"");
+    assert_eq!(
+        conflict["broken"][0]["condition"]["demand"]["code"][0], "sm_75",
+        "{conflict:#}"
+    );
+    assert_eq!(
+        conflict["hint"],
+        "/opt/venv/bin/python3 -m pip install \"torch>=2.1,<2.8\""
+    );
     Run::on(&old, &["export", "python3", "-c", "import torch"])
         .status(1)
         .stderr_contains(&[
@@ -351,15 +480,34 @@ fn a_build_without_code_for_this_gpu_cannot_be_helped_by_a_path() {
     // A GeForce RTX 5090: too new for it, and what is there already satisfies `>=2.11`.
     let new = python(&[base.clone(), torch.clone(), gpu(0, "0x2b85")]);
     let conflict = explain_python(&new, 1, "", "import torch");
-    assert_eq!(conflict["hint"], "/opt/venv/bin/python3 -m pip install \"torch>=2.8,<2.11\"");
+    assert_eq!(
+        conflict["hint"],
+        "/opt/venv/bin/python3 -m pip install \"torch>=2.8,<2.11\""
+    );
     // Beside a GPU that it has code for it is left out, and that is said.
     // Nor does it matter what its libraries have for that one.
     let ops = "soname = 'libcudnn_ops.so.9', runpath = '$ORIGIN'";
     let base = base.replace(ops, &format!("{ops}, code = ['sm_75', 'sm_90']"));
-    let both = python(&[base, torch, gpu(0, "0x1b80"), gpu(1, "0x2335"), text("/dev/nvidia1", "")]);
+    let both = python(&[
+        base,
+        torch,
+        gpu(0, "0x1b80"),
+        gpu(1, "0x2335"),
+        text("/dev/nvidia1", ""),
+    ]);
     let explained = explain_python(&both, 0, "", "import torch");
-    assert_eq!(explained["cautions"][0]["caution"], "leaves-out", "{explained:#}");
-    let hidden = Run::on(&old, &["explain", "--json", "python3", "-c", "import torch"])
-        .env("CUDA_VISIBLE_DEVICES", "");
-    assert_eq!(hidden.json()["decision"], "plan", "the control: no GPU is meant to be used");
+    assert_eq!(
+        explained["cautions"][0]["caution"], "leaves-out",
+        "{explained:#}"
+    );
+    let hidden = Run::on(
+        &old,
+        &["explain", "--json", "python3", "-c", "import torch"],
+    )
+    .env("CUDA_VISIBLE_DEVICES", "");
+    assert_eq!(
+        hidden.json()["decision"],
+        "plan",
+        "the control: no GPU is meant to be used"
+    );
 }

@@ -5,51 +5,91 @@ use serde_json::Value;
 use crate::support::Run;
 use crate::support::machine::Machine;
 use crate::support::parts::{
-    SHIELDED, SITE, SUBLIBRARIES, SYSTEM, compat, cudnn, driver, elf, kernel, library, link, machine, node,
-    program, python, refused, text,
+    SHIELDED, SITE, SUBLIBRARIES, SYSTEM, compat, cudnn, driver, elf, kernel, library, link,
+    machine, node, program, python, refused, text,
 };
 
 fn explain(machine: &Machine, library_path: &str, command: &[&str]) -> Value {
-    let arguments: Vec<&str> = ["explain", "--json"].iter().chain(command).copied().collect();
-    Run::on(machine, &arguments).env("LD_LIBRARY_PATH", library_path).json()
+    let arguments: Vec<&str> = ["explain", "--json"]
+        .iter()
+        .chain(command)
+        .copied()
+        .collect();
+    Run::on(machine, &arguments)
+        .env("LD_LIBRARY_PATH", library_path)
+        .json()
 }
 
 fn family<'v>(explained: &'v Value, family: &str) -> &'v Value {
-    let families = explained["families"].as_array().unwrap_or_else(|| panic!("{explained:#}"));
+    let families = explained["families"]
+        .as_array()
+        .unwrap_or_else(|| panic!("{explained:#}"));
     let mut of_family = families.iter().filter(|entry| entry["family"] == family);
-    let found = of_family.next().unwrap_or_else(|| panic!("no {family}\n{explained:#}"));
+    let found = of_family
+        .next()
+        .unwrap_or_else(|| panic!("no {family}\n{explained:#}"));
     assert!(of_family.next().is_none(), "two of {family}\n{explained:#}");
     found
 }
 
 /// The directory that a family was picked from.
 fn picked(explained: &Value, name: &str) -> String {
-    family(explained, name)["picked"]["directory"].as_str().unwrap().to_owned()
+    family(explained, name)["picked"]["directory"]
+        .as_str()
+        .unwrap()
+        .to_owned()
 }
 
 fn why_not(explained: &Value, name: &str, directory: &str) -> String {
     let candidates = family(explained, name)["candidates"].as_array().unwrap();
-    let found = candidates.iter().find(|candidate| candidate["directory"] == directory);
-    found.unwrap_or_else(|| panic!("{candidates:#?}"))["why"].as_str().unwrap().to_owned()
+    let found = candidates
+        .iter()
+        .find(|candidate| candidate["directory"] == directory);
+    found.unwrap_or_else(|| panic!("{candidates:#?}"))["why"]
+        .as_str()
+        .unwrap()
+        .to_owned()
 }
 
 fn strings(value: &Value) -> Vec<&str> {
-    value.as_array().unwrap().iter().map(|item| item.as_str().unwrap()).collect()
+    value
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item.as_str().unwrap())
+        .collect()
 }
 
 fn removed(explained: &Value) -> Vec<&str> {
-    explained["removed"].as_array().unwrap().iter().map(|row| row["element"].as_str().unwrap()).collect()
+    explained["removed"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["element"].as_str().unwrap())
+        .collect()
 }
 
 /// The plan for a program in an environment that must not reach this process's own loader.
 fn plan(machine: &Machine, variable: &str, value: &str, name: &str) -> cudarun::solve::Plan {
     use cudarun::{host::Host, inventory, program, solve};
-    let env =
-        [("PATH", "/usr/bin"), ("LD_LIBRARY_PATH", "/opt/cuda"), (variable, value)].into_iter().collect();
+    let env = [
+        ("PATH", "/usr/bin"),
+        ("LD_LIBRARY_PATH", "/opt/cuda"),
+        (variable, value),
+    ]
+    .into_iter()
+    .collect();
     let host = Host::at(machine.root(), env, "/".into()).unwrap();
-    let command = program::Command { program: name.into(), arguments: Vec::new() };
+    let command = program::Command {
+        program: name.into(),
+        arguments: Vec::new(),
+    };
     let (program, _) = program::read(&host, &command, &[]).unwrap();
-    let scope = inventory::Scope { machine: program.machine, symbols: true, ..Default::default() };
+    let scope = inventory::Scope {
+        machine: program.machine,
+        symbols: true,
+        ..Default::default()
+    };
     let found = inventory::scan(&host, &scope, &mut inventory::ScanCache::default());
     match solve::solve(&found, &program, &solve::Policy::default()) {
         solve::Outcome::Plan(plan) => plan,
@@ -60,7 +100,10 @@ fn plan(machine: &Machine, variable: &str, value: &str, name: &str) -> cudarun::
 /// The names that the view holds, with what each leads to.
 fn view(machine: &Machine, library_path: &str, name: &str) -> Vec<(String, String)> {
     let spec = cudarun::pin::view::spec(&plan(machine, "LD_LIBRARY_PATH", library_path, name));
-    spec.links.into_iter().map(|(name, path)| (name, path.display().to_string())).collect()
+    spec.links
+        .into_iter()
+        .map(|(name, path)| (name, path.display().to_string()))
+        .collect()
 }
 
 #[test]
@@ -75,7 +118,10 @@ fn search_paths_to_different_installations_are_refused() {
     let command = ["python3", "-c", "import first, second"];
     let conflict = refused(&machine, "", &command);
     let taken = conflict["unmet"][0]["loader_takes"].as_array().unwrap();
-    let directories: Vec<&Value> = taken.iter().map(|forced| &forced["installation"]["directory"]).collect();
+    let directories: Vec<&Value> = taken
+        .iter()
+        .map(|forced| &forced["installation"]["directory"])
+        .collect();
     assert_eq!(directories, ["/opt/old", "/opt/new"], "{conflict:#}");
     Run::on(&machine, &[&["export"][..], &command].concat())
         .status(1)
@@ -91,20 +137,31 @@ fn the_first_dependency_in_link_order_decides() {
     let machine = machine(&[
         cudnn("/opt/old", "9.1.0.70", SHIELDED),
         cudnn("/opt/new", "9.10.2.21", SHIELDED),
-        elf("/opt/app/libfirst.so", "soname = 'libfirst.so', needed = ['libcudnn.so.9'], rpath = '/opt/old'"),
+        elf(
+            "/opt/app/libfirst.so",
+            "soname = 'libfirst.so', needed = ['libcudnn.so.9'], rpath = '/opt/old'",
+        ),
         elf(
             "/opt/app/libsecond.so",
             "soname = 'libsecond.so', needed = ['libcudnn.so.9'], rpath = '/opt/new'",
         ),
-        program("app", &["libfirst.so", "libsecond.so", "libc.so.6"], "runpath = '/opt/app'"),
+        program(
+            "app",
+            &["libfirst.so", "libsecond.so", "libc.so.6"],
+            "runpath = '/opt/app'",
+        ),
     ]);
     let explained = Run::on(&machine, &["explain", "--json", "app"]).json();
-    assert_eq!(explained["families"][0]["picked"]["directory"], "/opt/old", "{explained:#}");
+    assert_eq!(
+        explained["families"][0]["picked"]["directory"], "/opt/old",
+        "{explained:#}"
+    );
 }
 
 fn extension(package: &str, rpath: &str) -> String {
     let fields = format!("soname = '_ext.so', needed = ['libcudnn.so.9'], rpath = '{rpath}'");
-    text(&format!("{SITE}/{package}/__init__.py"), "") + &elf(&format!("{SITE}/{package}/_ext.so"), &fields)
+    text(&format!("{SITE}/{package}/__init__.py"), "")
+        + &elf(&format!("{SITE}/{package}/_ext.so"), &fields)
 }
 
 /// A package that may only be used is pinned if it fits with the used ones, and is no reason to refuse if it
@@ -120,14 +177,23 @@ fn guessed_packages_never_block_a_start() {
     ];
     let explain = |code: &str, status: i32| {
         let machine = python(&files);
-        Run::on(&machine, &["explain", "--json", "python3", "-c", code]).status(status).json()
+        Run::on(&machine, &["explain", "--json", "python3", "-c", code])
+            .status(status)
+            .json()
     };
     let known = explain("import first; __import__(name)", 0);
-    assert_eq!(known["families"][0]["picked"]["directory"], "/opt/old", "{known:#}");
+    assert_eq!(
+        known["families"][0]["picked"]["directory"], "/opt/old",
+        "{known:#}"
+    );
     let guessed = explain("__import__(name)", 0);
     assert_eq!(guessed["decision"], "nothing", "{guessed:#}");
     assert_eq!(guessed["unpinned"][0]["family"], "cudnn");
-    assert_eq!(explain("import first, second", 1)["decision"], "conflict", "the control");
+    assert_eq!(
+        explain("import first, second", 1)["decision"],
+        "conflict",
+        "the control"
+    );
 }
 
 /// On purpose, no GPU is to be used: what is only for GPUs is no reason not to start.
@@ -142,7 +208,10 @@ fn hidden_gpus_need_nothing_that_is_not_linked() {
     ];
     let machine = python(&files);
     let run = |visible: &str| {
-        let run = Run::on(&machine, &["explain", "--json", "python3", "-c", "import first, second"]);
+        let run = Run::on(
+            &machine,
+            &["explain", "--json", "python3", "-c", "import first, second"],
+        );
         run.env("CUDA_VISIBLE_DEVICES", visible)
     };
     for hidden in ["", "-1", "NoDevFiles"] {
@@ -162,35 +231,60 @@ fn without_a_gpu_packages_start_on_the_cpu() {
         cudnn("/opt/new", "9.10.2.21", SHIELDED),
     ];
     let both = ["python3", "-c", "import first, second"];
-    let export =
-        |machine: &Machine, options: &[&str]| Run::on(machine, &[&["export"], options, &both].concat());
+    let export = |machine: &Machine, options: &[&str]| {
+        Run::on(machine, &[&["export"], options, &both].concat())
+    };
     let without = python(&packages);
     let line = "no GPU is reachable, and libcudnn.so.9 is not pinned: no cuDNN here fits";
-    export(&without, &[]).any_stdout().stderr_contains(&[line]).check();
+    export(&without, &[])
+        .any_stdout()
+        .stderr_contains(&[line])
+        .check();
     // CUDA_VISIBLE_DEVICES hides the GPUs on purpose, so no message is needed.
-    export(&without, &[]).env("CUDA_VISIBLE_DEVICES", "").any_stdout().stderr("").check();
+    export(&without, &[])
+        .env("CUDA_VISIBLE_DEVICES", "")
+        .any_stdout()
+        .stderr("")
+        .check();
     let refused_with = "error: no cuDNN here fits";
     let with = python(&[&packages[..], &[node()]].concat());
-    export(&with, &[]).status(1).stderr_contains(&[refused_with]).check();
-    export(&without, &["--require", "cudnn>=9"]).status(1).stderr_contains(&[refused_with]).check();
+    export(&with, &[])
+        .status(1)
+        .stderr_contains(&[refused_with])
+        .check();
+    export(&without, &["--require", "cudnn>=9"])
+        .status(1)
+        .stderr_contains(&[refused_with])
+        .check();
     let torn = library("/opt/lib", "libcublas", "12", "12.4.5.8", "");
     let linked = machine(&[torn, program("app", &["libcublas.so.12", "libc.so.6"], "")]);
-    assert_eq!(refused(&linked, "/opt/lib", &["app"])["unmet"][0]["family"], "cublas");
+    assert_eq!(
+        refused(&linked, "/opt/lib", &["app"])["unmet"][0]["family"],
+        "cublas"
+    );
 }
 
 /// A library that the loader cannot map counts as absent. Controls: the library is absent, and a program that is linked
 /// against it.
 #[test]
 fn a_broken_optional_library_is_as_good_as_absent() {
-    let new =
-        "imports = { 'libnvJitLink.so.12' = ['__nvJitLinkCreate_12_8'] }, needed = ['libnvJitLink.so.12']";
+    let new = "imports = { 'libnvJitLink.so.12' = ['__nvJitLinkCreate_12_8'] }, needed = ['libnvJitLink.so.12']";
     let cusparse = library(SYSTEM, "libcusparse", "12", "12.5.9.5", new);
     let cut = library(SYSTEM, "libcusparse", "12", "12.5.9.5", "truncated = true");
-    let jit = library(SYSTEM, "libnvJitLink", "12", "12.1.105", "exports = ['__nvJitLinkCreate_12_1']");
+    let jit = library(
+        SYSTEM,
+        "libnvJitLink",
+        "12",
+        "12.1.105",
+        "exports = ['__nvJitLinkCreate_12_1']",
+    );
     let cudart = library(SYSTEM, "libcudart", "12", "12.4.127", "");
     let cupy = [
         text(&format!("{SITE}/cupy/__init__.py"), ""),
-        text(&format!("{SITE}/cupy/.data/_wheel.json"), r#"{"cuda": "12.x"}"#),
+        text(
+            &format!("{SITE}/cupy/.data/_wheel.json"),
+            r#"{"cuda": "12.x"}"#,
+        ),
         text(
             &format!("{SITE}/cupy_cuda12x-13.4.1.dist-info/METADATA"),
             "Name: cupy-cuda12x\nVersion: 13.4.1\n",
@@ -211,13 +305,22 @@ fn a_broken_optional_library_is_as_good_as_absent() {
     }
     let app = program("app", &["libcusparse.so.12", "libc.so.6"], "");
     let linked = machine(&[cusparse, jit, app]);
-    assert_eq!(refused(&linked, "", &["app"])["unmet"][0]["family"], "nvjitlink");
+    assert_eq!(
+        refused(&linked, "", &["app"])["unmet"][0]["family"],
+        "nvjitlink"
+    );
 }
 
 #[test]
 fn dependencies_of_a_pick_decide_pending_requirements() {
     let machine = machine(&[
-        library("/opt/cufft", "libcufft", "11", "11.2.1", "needed = ['libnppif.so.12']"),
+        library(
+            "/opt/cufft",
+            "libcufft",
+            "11",
+            "11.2.1",
+            "needed = ['libnppif.so.12']",
+        ),
         library("/opt/a", "libnppc", "12", "12.9.1", ""),
         library("/opt/b", "libnppc", "12", "12.4.1", ""),
         library("/opt/b", "libnppif", "12", "12.4.1", ""),
@@ -238,8 +341,18 @@ fn dependencies_of_a_pick_can_revoke_an_earlier_pick() {
         pair("/opt/a", "12.9.1"),
         pair("/opt/b", "12.4.1"),
         library("/opt/b", "libnvblas", "12", "12.4.1", ""),
-        library("/opt/c", "libcusolver", "11", "11.6.1", "needed = ['libnvblas.so.12']"),
-        program("app", &["libcublas.so.12", "libcusolver.so.11", "libc.so.6"], ""),
+        library(
+            "/opt/c",
+            "libcusolver",
+            "11",
+            "11.6.1",
+            "needed = ['libnvblas.so.12']",
+        ),
+        program(
+            "app",
+            &["libcublas.so.12", "libcusolver.so.11", "libc.so.6"],
+            "",
+        ),
     ]);
     let explained = explain(&machine, "/opt/a:/opt/b:/opt/c", &["app"]);
     assert_eq!(picked(&explained, "cublas"), "/opt/b");
@@ -251,13 +364,25 @@ fn one_of_the_names_that_a_program_tries_will_do() {
         kernel("580.159.04"),
         driver(SYSTEM, "580.159.04"),
         library("/opt/cuda", "libcudart", "12", "12.4.127", ""),
-        program("app", &["libc.so.6"], "constants = ['libcudart.so.12.9', 'libcudart.so.12']"),
-        program("other", &["libcuda.so.1", "libc.so.6"], "constants = ['libnvcuvid.so.1']"),
+        program(
+            "app",
+            &["libc.so.6"],
+            "constants = ['libcudart.so.12.9', 'libcudart.so.12']",
+        ),
+        program(
+            "other",
+            &["libcuda.so.1", "libc.so.6"],
+            "constants = ['libnvcuvid.so.1']",
+        ),
     ]);
     let explained = explain(&machine, "/opt/cuda", &["app"]);
     assert_eq!(picked(&explained, "cudart"), "/opt/cuda");
     let explained = explain(&machine, "", &["other"]);
-    assert_eq!(picked(&explained, "driver"), SYSTEM, "a name that is only tried is no need");
+    assert_eq!(
+        picked(&explained, "driver"),
+        SYSTEM,
+        "a name that is only tried is no need"
+    );
 }
 
 #[test]
@@ -290,12 +415,22 @@ fn a_name_with_a_whole_version_comes_before_the_programs_own_directories() {
         ]);
         explain(&machine, "/opt/new", &["app"])
     };
-    let decided =
-        |explained: &Value| (picked(explained, "cudnn"), family(explained, "cudnn")["decided_by"].clone());
+    let decided = |explained: &Value| {
+        (
+            picked(explained, "cudnn"),
+            family(explained, "cudnn")["decided_by"].clone(),
+        )
+    };
     let control = explained("'libcudnn.so.9'");
-    assert_eq!(decided(&control), ("/opt/own".to_owned(), "came-with-target".into()));
+    assert_eq!(
+        decided(&control),
+        ("/opt/own".to_owned(), "came-with-target".into())
+    );
     let named = explained("'libcudnn.so.9', 'libcudnn.so.9.10.2'");
-    assert_eq!(decided(&named), ("/opt/new".to_owned(), "named-version".into()));
+    assert_eq!(
+        decided(&named),
+        ("/opt/new".to_owned(), "named-version".into())
+    );
 }
 
 #[test]
@@ -304,7 +439,10 @@ fn the_kernels_own_driver_comes_before_a_substitute() {
         kernel("550.54.15"),
         compat("/usr/local/cuda-12.4/compat", "550.54.15", "535, 550"),
         driver("/opt/driver", "550.54.15"),
-        link("/usr/lib/x86_64-linux-gnu/libcuda.so.1", "/usr/local/cuda-12.4/compat/libcuda.so.1"),
+        link(
+            "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
+            "/usr/local/cuda-12.4/compat/libcuda.so.1",
+        ),
         library("/opt/cuda", "libcudart", "12", "12.4.127", ""),
         program("app", &["libcudart.so.12", "libc.so.6"], ""),
     ]);
@@ -318,18 +456,36 @@ fn a_driver_is_classified_by_the_real_path_of_its_file() {
     let machine = machine(&[
         kernel("535.261.03"),
         driver(SYSTEM, "535.261.03"),
-        elf("/usr/local/cuda-12.4/lib64/stubs/libcuda.so", "soname = 'libcuda.so.1'"),
-        link("/usr/local/cuda-12.4/lib64/libcuda.so.1", "stubs/libcuda.so"),
+        elf(
+            "/usr/local/cuda-12.4/lib64/stubs/libcuda.so",
+            "soname = 'libcuda.so.1'",
+        ),
+        link(
+            "/usr/local/cuda-12.4/lib64/libcuda.so.1",
+            "stubs/libcuda.so",
+        ),
         compat("/opt/conda/cuda-compat", "580.95.05", "535, 580"),
         elf("/opt/nameless/libcuda.so.1", "soname = 'libcuda.so.1'"),
-        library("/usr/local/cuda-12.4/lib64", "libcudart", "12", "12.4.127", ""),
+        library(
+            "/usr/local/cuda-12.4/lib64",
+            "libcudart",
+            "12",
+            "12.4.127",
+            "",
+        ),
         library("/opt/cuda-13", "libcudart", "13", "13.0.96", ""),
         program("app", &["libcudart.so.12", "libcuda.so.1", "libc.so.6"], ""),
         program("for-13", &["libcudart.so.13", "libc.so.6"], ""),
     ]);
-    let explained = explain(&machine, "/opt/nameless:/usr/local/cuda-12.4/lib64", &["app"]);
+    let explained = explain(
+        &machine,
+        "/opt/nameless:/usr/local/cuda-12.4/lib64",
+        &["app"],
+    );
     assert_eq!(picked(&explained, "driver"), SYSTEM);
-    assert!(why_not(&explained, "driver", "/usr/local/cuda-12.4/lib64/stubs").starts_with("a stub"));
+    assert!(
+        why_not(&explained, "driver", "/usr/local/cuda-12.4/lib64/stubs").starts_with("a stub")
+    );
     assert!(why_not(&explained, "driver", "/opt/nameless").starts_with("its version is unknown"));
     // The toolkit's directory stays, and the driver comes before it.
     assert_eq!(removed(&explained), ["/opt/nameless"]);
@@ -348,7 +504,10 @@ fn drivers_of_two_numbers_are_known_by_their_file_names() {
     ]);
     let explained = explain(&machine, "/opt/driver", &["app"]);
     assert_eq!(picked(&explained, "driver"), "/opt/driver");
-    assert_eq!(why_not(&explained, "driver", SYSTEM), "the kernel runs driver 470.86");
+    assert_eq!(
+        why_not(&explained, "driver", SYSTEM),
+        "the kernel runs driver 470.86"
+    );
 }
 
 #[test]
@@ -361,9 +520,17 @@ fn any_part_of_another_driver_on_the_path_puts_the_driver_into_the_view() {
         library("/opt/old", "libnccl", "2", "2.21.5", ""),
         program("app", &["libnccl.so.2", "libc.so.6"], ""),
     ]);
-    assert_eq!(explain(&machine, "/opt/old", &["app"])["driver_in_view"], true);
+    assert_eq!(
+        explain(&machine, "/opt/old", &["app"])["driver_in_view"],
+        true
+    );
     let links = view(&machine, "/opt/old", "app");
-    let leads_to = |name: &str| links.iter().find(|(link, _)| link == name).map(|(_, path)| path.as_str());
+    let leads_to = |name: &str| {
+        links
+            .iter()
+            .find(|(link, _)| link == name)
+            .map(|(_, path)| path.as_str())
+    };
     assert_eq!(
         leads_to("libnvidia-ptxjitcompiler.so.1"),
         Some("/usr/lib/x86_64-linux-gnu/libnvidia-ptxjitcompiler.so.580.159.04")
@@ -379,12 +546,23 @@ fn a_directory_that_holds_libraries_of_others_stays() {
         driver("/opt/app", "535.54.03"),
         elf("/opt/app/libapp.so", "soname = 'libapp.so'"),
         driver("/opt/pure", "535.54.03"),
-        elf("/opt/pure/libnvidia-glcore.so.535.54.03", "soname = 'libnvidia-glcore.so.535.54.03'"),
+        elf(
+            "/opt/pure/libnvidia-glcore.so.535.54.03",
+            "soname = 'libnvidia-glcore.so.535.54.03'",
+        ),
         elf("/opt/stubs/libcudart.so", "soname = 'libcudart.so.12'"),
         elf("/opt/stubs/libown.so", "soname = 'libown.so'"),
-        program("app", &["libapp.so", "libown.so", "libcudart.so.12", "libc.so.6"], ""),
+        program(
+            "app",
+            &["libapp.so", "libown.so", "libcudart.so.12", "libc.so.6"],
+            "",
+        ),
     ]);
-    let explained = explain(&machine, "/opt/app:/opt/pure:/opt/stubs:/opt/cuda", &["app"]);
+    let explained = explain(
+        &machine,
+        "/opt/app:/opt/pure:/opt/stubs:/opt/cuda",
+        &["app"],
+    );
     assert_eq!(removed(&explained), ["/opt/pure"]);
     assert_eq!(explained["driver_in_view"], true);
     assert_eq!(picked(&explained, "cudart"), "/opt/cuda");
@@ -401,7 +579,10 @@ fn without_a_driver_a_program_that_is_linked_against_it_keeps_its_stubs() {
     ]);
     let path = "/opt/cuda/stubs:/opt/cuda";
     assert!(removed(&explain(&machine, path, &["app"])).is_empty());
-    assert_eq!(removed(&explain(&machine, path, &["free"])), ["/opt/cuda/stubs"]);
+    assert_eq!(
+        removed(&explain(&machine, path, &["free"])),
+        ["/opt/cuda/stubs"]
+    );
 }
 
 #[test]
@@ -413,10 +594,18 @@ fn a_preload_of_a_family_that_was_not_picked_stays() {
         program("app", &["libcudart.so.12", "libc.so.6"], ""),
     ]);
     let removed = |preload: &str| {
-        plan(&machine, "LD_PRELOAD", preload, "app").preload.into_iter().next().unwrap().removed
+        plan(&machine, "LD_PRELOAD", preload, "app")
+            .preload
+            .into_iter()
+            .next()
+            .unwrap()
+            .removed
     };
     assert_eq!(removed("/opt/nccl/libnccl.so.2"), None);
-    assert_eq!(removed("/opt/other/libcudart.so.12").as_deref(), Some("cudart"));
+    assert_eq!(
+        removed("/opt/other/libcudart.so.12").as_deref(),
+        Some("cudart")
+    );
 }
 
 #[test]
@@ -426,15 +615,28 @@ fn an_optional_library_that_does_not_fit_is_named_and_not_pinned() {
         driver(SYSTEM, "450.80.02"),
         library("/opt/cuda", "libcudart", "11.0", "11.8.89", ""),
         library("/opt/cuda-12", "libcufft", "11", "11.2.1", ""),
-        program("app", &["libcudart.so.11.0", "libc.so.6"], "constants = ['libcufft.so.11']"),
+        program(
+            "app",
+            &["libcudart.so.11.0", "libc.so.6"],
+            "constants = ['libcufft.so.11']",
+        ),
     ]);
     let path = "/opt/cuda:/opt/cuda-12";
     let explained = explain(&machine, path, &["app"]);
     assert_eq!(explained["unpinned"][0]["family"], "cufft", "{explained:#}");
-    assert_eq!(strings(&explained["unpinned"][0]["names"]), ["libcufft.so.11"]);
+    assert_eq!(
+        strings(&explained["unpinned"][0]["names"]),
+        ["libcufft.so.11"]
+    );
     assert!(strings(&explained["tombstones"]).is_empty());
-    let told = Run::on(&machine, &["explain", "app"]).env("LD_LIBRARY_PATH", path).any_stdout().check();
-    assert!(told.contains("libcufft.so.11 is not pinned: no cuFFT here fits"), "{told}");
+    let told = Run::on(&machine, &["explain", "app"])
+        .env("LD_LIBRARY_PATH", path)
+        .any_stdout()
+        .check();
+    assert!(
+        told.contains("libcufft.so.11 is not pinned: no cuFFT here fits"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -445,9 +647,15 @@ fn a_link_that_says_what_a_file_is_not_does_not_enter_the_view() {
         link("/opt/cudnn/libcudnn_cnn.so.9.1.0", "libcudnn_cnn.so.9"),
         program("app", &["libcudnn.so.9", "libc.so.6"], ""),
     ]);
-    let names: Vec<String> = view(&machine, "/opt/cudnn", "app").into_iter().map(|(name, _)| name).collect();
+    let names: Vec<String> = view(&machine, "/opt/cudnn", "app")
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
     let has = |name: &str| names.iter().any(|known| known == name);
-    assert!(has("libcudnn.so.9") && has("libcudnn.so") && has("libcudnn_cnn.so.9.1.0"), "{names:?}");
+    assert!(
+        has("libcudnn.so.9") && has("libcudnn.so") && has("libcudnn_cnn.so.9.1.0"),
+        "{names:?}"
+    );
     assert!(!has("libcudnn.so.8"), "{names:?}");
 }
 
@@ -456,7 +664,12 @@ fn links_into_a_world_writable_directory_are_refused() {
     let open = "[[file]]\npath = '/scratch/cudnn'\ndirectory = true\nmode = 0o777\n".to_owned();
     let stems = SUBLIBRARIES.iter().chain(&["libcudnn", "libcudnn_graph"]);
     let links: String = stems
-        .map(|stem| link(&format!("/opt/x/{stem}.so.9"), &format!("/scratch/cudnn/{stem}.so.9")))
+        .map(|stem| {
+            link(
+                &format!("/opt/x/{stem}.so.9"),
+                &format!("/scratch/cudnn/{stem}.so.9"),
+            )
+        })
         .collect();
     let machine = machine(&[
         cudnn("/scratch/cudnn", "9.1.0.70", SHIELDED),
@@ -467,11 +680,17 @@ fn links_into_a_world_writable_directory_are_refused() {
     ]);
     let conflict = refused(&machine, "/opt/torn:/opt/x", &["app"]);
     let candidates = conflict["unmet"][0]["candidates"].as_array().unwrap();
-    let found = candidates.iter().find(|candidate| candidate["directory"] == "/opt/x").unwrap();
+    let found = candidates
+        .iter()
+        .find(|candidate| candidate["directory"] == "/opt/x")
+        .unwrap();
     assert_eq!(found["why"], "all users can write to /scratch/cudnn");
     assert_eq!(conflict["hint"], "chmod o-w /scratch/cudnn");
     // Control: without cudarun, the loader takes nothing else.
-    assert_eq!(picked(&explain(&machine, "/opt/x", &["app"]), "cudnn"), "/opt/x");
+    assert_eq!(
+        picked(&explain(&machine, "/opt/x", &["app"]), "cudnn"),
+        "/opt/x"
+    );
 }
 
 #[test]
@@ -493,13 +712,21 @@ fn no_text_from_disk_reaches_the_terminal_as_it_is() {
         program("app", &["libcudnn.so.9", "libc.so.6"], ""),
     ]);
     let hostile = |c: char| c.is_control() && c != '\n' || c == '\u{61c}';
-    for command in [&["explain", "app"][..], &["explain", "a\u{1b}[2J\u{61c}"], &["list", "-v"]] {
+    for command in [
+        &["explain", "app"][..],
+        &["explain", "a\u{1b}[2J\u{61c}"],
+        &["list", "-v"],
+    ] {
         let output = std::process::Command::new(crate::support::CUDARUN)
             .arg("--root")
             .arg(machine.root())
             .args(command)
             .env_clear()
-            .envs([("PATH", "/usr/bin"), ("HOME", "/home/user"), ("LD_LIBRARY_PATH", "/opt/x")])
+            .envs([
+                ("PATH", "/usr/bin"),
+                ("HOME", "/home/user"),
+                ("LD_LIBRARY_PATH", "/opt/x"),
+            ])
             .output()
             .unwrap();
         let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
@@ -515,21 +742,34 @@ fn a_search_path_counts_for_what_a_pick_asks_for_in_its_turn() {
             + &library(directory, "libcublasLt", "12", version, "")
     };
     let solver = |fields: &str| {
-        library("/opt/new", "libcusolver", "11", "11.6.1", &format!("needed = ['libcublas.so.12'], {fields}"))
+        library(
+            "/opt/new",
+            "libcusolver",
+            "11",
+            "11.6.1",
+            &format!("needed = ['libcublas.so.12'], {fields}"),
+        )
     };
     let files = |fields: &str| {
         machine(&[
             pair("/opt/old", "12.1.1"),
             pair("/opt/new", "12.4.5"),
             solver(fields),
-            program("app", &["libcusolver.so.11", "libc.so.6"], "rpath = '/opt/old'"),
+            program(
+                "app",
+                &["libcusolver.so.11", "libc.so.6"],
+                "rpath = '/opt/old'",
+            ),
         ])
     };
     let inherited = explain(&files(""), "/opt/new", &["app"]);
     assert_eq!(picked(&inherited, "cublas"), "/opt/old");
     assert!(why_not(&inherited, "cublas", "/opt/new").contains("searches elsewhere"));
     let shielded = explain(&files("runpath = '$ORIGIN'"), "/opt/new", &["app"]);
-    assert!(why_not(&shielded, "cublas", "/opt/new").starts_with("fits"), "a DT_RUNPATH shields it");
+    assert!(
+        why_not(&shielded, "cublas", "/opt/new").starts_with("fits"),
+        "a DT_RUNPATH shields it"
+    );
     let own = "needed = ['libcublas.so.12'], rpath = '/opt/new'";
     let machine = machine(&[
         pair("/opt/old", "12.9.1"),
@@ -538,7 +778,11 @@ fn a_search_path_counts_for_what_a_pick_asks_for_in_its_turn() {
         program("app", &["libcusolver.so.11", "libc.so.6"], ""),
     ]);
     let explained = explain(&machine, "/opt/solver:/opt/old", &["app"]);
-    assert_eq!(picked(&explained, "cublas"), "/opt/new", "the picked installation's own path leads there");
+    assert_eq!(
+        picked(&explained, "cublas"),
+        "/opt/new",
+        "the picked installation's own path leads there"
+    );
 }
 
 #[test]
@@ -546,16 +790,29 @@ fn a_search_path_that_splits_an_installation_is_a_reason() {
     let files = |main: &str| {
         machine(&[
             cudnn("/opt/cudnn", "9.1.0.70", main),
-            elf("/opt/app/libcudnn_graph.so.9", "soname = 'libcudnn_graph.so.9'"),
+            elf(
+                "/opt/app/libcudnn_graph.so.9",
+                "soname = 'libcudnn_graph.so.9'",
+            ),
             program("app", &["libcudnn.so.9", "libc.so.6"], "rpath = '/opt/app'"),
         ])
     };
     let conflict = refused(&files(""), "/opt/cudnn", &["app"]);
     let candidates = conflict["unmet"][0]["candidates"].as_array().unwrap();
-    let why = candidates.iter().find(|candidate| candidate["directory"] == "/opt/cudnn").unwrap();
-    assert_eq!(why["reason"]["reason"], "loader-takes-another", "{conflict:#}");
+    let why = candidates
+        .iter()
+        .find(|candidate| candidate["directory"] == "/opt/cudnn")
+        .unwrap();
+    assert_eq!(
+        why["reason"]["reason"], "loader-takes-another",
+        "{conflict:#}"
+    );
     for main in [SHIELDED, "rpath = '$ORIGIN'"] {
-        assert_eq!(picked(&explain(&files(main), "/opt/cudnn", &["app"]), "cudnn"), "/opt/cudnn", "{main}");
+        assert_eq!(
+            picked(&explain(&files(main), "/opt/cudnn", &["app"]), "cudnn"),
+            "/opt/cudnn",
+            "{main}"
+        );
     }
 }
 
@@ -565,21 +822,49 @@ fn the_parts_of_an_installation_must_fit_together() {
     let tools = "constants = ['Cuda compilation tools, release 12.4, V12.4.127']";
     let machine = machine(&[
         library("/opt/torn", "libcublas", "12", "12.9.1", lt),
-        library("/opt/torn", "libcublasLt", "12", "12.4.5", "exports = ['cublasLtCreate']"),
+        library(
+            "/opt/torn",
+            "libcublasLt",
+            "12",
+            "12.4.5",
+            "exports = ['cublasLtCreate']",
+        ),
         library("/opt/whole", "libcublas", "12", "12.1.1", ""),
-        library("/opt/whole", "libcublasLt", "12", "12.1.1", "exports = ['cublasLtCreate']"),
+        library(
+            "/opt/whole",
+            "libcublasLt",
+            "12",
+            "12.1.1",
+            "exports = ['cublasLtCreate']",
+        ),
         library("/opt/torn", "libnvrtc", "12", "12.4.127", tools),
-        elf("/opt/torn/libnvrtc-builtins.so.12.8", "soname = 'libnvrtc-builtins.so.12.8'"),
+        elf(
+            "/opt/torn/libnvrtc-builtins.so.12.8",
+            "soname = 'libnvrtc-builtins.so.12.8'",
+        ),
         library("/opt/whole", "libnvrtc", "12", "12.4.127", tools),
-        elf("/opt/whole/libnvrtc-builtins.so.12.4", "soname = 'libnvrtc-builtins.so.12.4'"),
-        program("app", &["libcublas.so.12", "libnvrtc.so.12", "libc.so.6"], ""),
+        elf(
+            "/opt/whole/libnvrtc-builtins.so.12.4",
+            "soname = 'libnvrtc-builtins.so.12.4'",
+        ),
+        program(
+            "app",
+            &["libcublas.so.12", "libnvrtc.so.12", "libc.so.6"],
+            "",
+        ),
     ]);
     let explained = explain(&machine, "/opt/torn:/opt/whole", &["app"]);
     assert_eq!(picked(&explained, "cublas"), "/opt/whole");
     assert_eq!(picked(&explained, "nvrtc"), "/opt/whole");
     let why = why_not(&explained, "cublas", "/opt/torn");
-    assert_eq!(why, "lacks `cublasLtNew`, which its own libcublas.so.12 imports");
-    assert_eq!(why_not(&explained, "nvrtc", "/opt/torn"), "incomplete: libnvrtc-builtins missing");
+    assert_eq!(
+        why,
+        "lacks `cublasLtNew`, which its own libcublas.so.12 imports"
+    );
+    assert_eq!(
+        why_not(&explained, "nvrtc", "/opt/torn"),
+        "incomplete: libnvrtc-builtins missing"
+    );
 }
 
 #[test]
@@ -613,7 +898,11 @@ fn a_later_picks_search_path_can_revoke_an_earlier_pick() {
             "11.6.1",
             "needed = ['libcublas.so.12'], rpath = '/opt/new'",
         ),
-        program("app", &["libcublas.so.12", "libcusolver.so.11", "libc.so.6"], ""),
+        program(
+            "app",
+            &["libcublas.so.12", "libcusolver.so.11", "libc.so.6"],
+            "",
+        ),
     ]);
     let explained = explain(&machine, "/opt/solver:/opt/old", &["app"]);
     assert_eq!(picked(&explained, "cublas"), "/opt/new");
@@ -623,18 +912,38 @@ fn a_later_picks_search_path_can_revoke_an_earlier_pick() {
 /// possible; if not, it is no reason to refuse.
 #[test]
 fn a_requirement_that_may_never_arise_refuses_no_program() {
-    let torn = library("/usr/local/cuda-11/lib64", "libcublas", "11", "11.11.3.6", "");
+    let torn = library(
+        "/usr/local/cuda-11/lib64",
+        "libcublas",
+        "11",
+        "11.11.3.6",
+        "",
+    );
     let whole = library(SYSTEM, "libcublas", "12", "12.4.5.8", "")
         + &library(SYSTEM, "libcublasLt", "12", "12.4.5.8", "");
-    let variant =
-        |name: &str, soname: &str| elf(&format!("{SITE}/many/{name}.so"), &format!("needed = ['{soname}']"));
-    let files = [torn, whole, variant("a", "libcublas.so.11"), variant("b", "libcublas.so.12")];
+    let variant = |name: &str, soname: &str| {
+        elf(
+            &format!("{SITE}/many/{name}.so"),
+            &format!("needed = ['{soname}']"),
+        )
+    };
+    let files = [
+        torn,
+        whole,
+        variant("a", "libcublas.so.11"),
+        variant("b", "libcublas.so.12"),
+    ];
     let explain = |files: &[String], code: &str, status: i32| {
         let machine = python(&[files, &[node()]].concat());
-        Run::on(&machine, &["explain", "--json", "python3", "-c", code]).status(status).json()
+        Run::on(&machine, &["explain", "--json", "python3", "-c", code])
+            .status(status)
+            .json()
     };
     let imported = explain(&files, "import many", 0);
-    assert_eq!(imported["families"][0]["picked"]["version"], "12.4.5.8", "{imported:#}");
+    assert_eq!(
+        imported["families"][0]["picked"]["version"], "12.4.5.8",
+        "{imported:#}"
+    );
     assert_eq!(imported["unpinned"][0]["names"][0], "libcublas.so.11");
     // The control: as the only one that a program asks for, it is a fault.
     let only = [files[0].clone(), files[2].clone()];
@@ -646,22 +955,41 @@ fn a_requirement_that_may_never_arise_refuses_no_program() {
 
 #[test]
 fn a_driver_that_does_not_say_its_version_is_taken_where_no_other_does() {
-    let tegra = library("/usr/lib/aarch64-linux-gnu/tegra", "libcuda", "1", "1.1", "machine = 183");
+    let tegra = library(
+        "/usr/lib/aarch64-linux-gnu/tegra",
+        "libcuda",
+        "1",
+        "1.1",
+        "machine = 183",
+    );
     let picked = |more: &str| {
         let app = program("app", &["libcuda.so.1"], "machine = 183");
         let machine = machine(&[kernel("540.4.0"), tegra.clone(), app, more.to_owned()]);
-        let run = Run::on(&machine, &["explain", "--json", "app"]).env("LD_LIBRARY_PATH", "/opt/driver");
+        let run =
+            Run::on(&machine, &["explain", "--json", "app"]).env("LD_LIBRARY_PATH", "/opt/driver");
         run.json()["families"][0]["picked"]["directory"].clone()
     };
     assert_eq!(picked(""), "/usr/lib/aarch64-linux-gnu/tegra");
-    assert_eq!(picked(&library("/opt/driver", "libcuda", "1", "540.4.0", "machine = 183")), "/opt/driver");
+    assert_eq!(
+        picked(&library(
+            "/opt/driver",
+            "libcuda",
+            "1",
+            "540.4.0",
+            "machine = 183"
+        )),
+        "/opt/driver"
+    );
 }
 
 /// The search path of a package that may be used decides nothing if another package is known to be used.
 #[test]
 fn a_guess_does_not_decide_for_what_is_known() {
     let open = "[[file]]\npath = '/opt/old'\ndirectory = true\nmode = 0o777\n".to_owned();
-    let known = elf(&format!("{SITE}/first/_ext.so"), "soname = '_ext.so', needed = ['libcudnn.so.9']");
+    let known = elf(
+        &format!("{SITE}/first/_ext.so"),
+        "soname = '_ext.so', needed = ['libcudnn.so.9']",
+    );
     let files = [
         cudnn("/opt/old", "9.1.0.70", SHIELDED),
         cudnn(SYSTEM, "9.10.2.21", SHIELDED),
@@ -670,8 +998,15 @@ fn a_guess_does_not_decide_for_what_is_known() {
         open,
     ];
     let machine = python(&files);
-    let explained = explain(&machine, "", &["python3", "-c", "import first; __import__(name)"]);
-    assert_eq!(explained["families"][0]["picked"]["directory"], SYSTEM, "{explained:#}");
+    let explained = explain(
+        &machine,
+        "",
+        &["python3", "-c", "import first; __import__(name)"],
+    );
+    assert_eq!(
+        explained["families"][0]["picked"]["directory"], SYSTEM,
+        "{explained:#}"
+    );
 }
 
 /// A guessed requirement may exclude a known one, and is no reason against it.
@@ -682,7 +1017,10 @@ fn a_guess_does_not_tie_together_what_is_known() {
         + &library(SYSTEM, "libcublasLt", "12", "12.4.5.8", "");
     let package = |name: &str, needed: &str| {
         text(&format!("{SITE}/{name}/__init__.py"), "")
-            + &elf(&format!("{SITE}/{name}/_ext.so"), &format!("soname = '_ext.so', needed = [{needed}]"))
+            + &elf(
+                &format!("{SITE}/{name}/_ext.so"),
+                &format!("soname = '_ext.so', needed = [{needed}]"),
+            )
     };
     let files = [
         node(),
@@ -693,9 +1031,23 @@ fn a_guess_does_not_tie_together_what_is_known() {
         package("third", "'libcublas.so.12', 'libcufft.so.12'"),
     ];
     let machine = python(&files);
-    let explained = explain(&machine, "", &["python3", "-c", "import first, second; __import__(name)"]);
-    assert_eq!(explained["families"].as_array().unwrap().len(), 2, "{explained:#}");
+    let explained = explain(
+        &machine,
+        "",
+        &["python3", "-c", "import first, second; __import__(name)"],
+    );
+    assert_eq!(
+        explained["families"].as_array().unwrap().len(),
+        2,
+        "{explained:#}"
+    );
     // The control: all three for sure.
     let all = ["python3", "-c", "import first, second, third"];
-    assert!(refused(&machine, "", &all)["unmet"].as_array().unwrap().len() == 1);
+    assert!(
+        refused(&machine, "", &all)["unmet"]
+            .as_array()
+            .unwrap()
+            .len()
+            == 1
+    );
 }

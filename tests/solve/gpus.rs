@@ -23,13 +23,18 @@ fn gpu(minor: u32, device: &str) -> String {
     let information = format!(
         "Model: \t\t GPU {minor}\nGPU UUID: \t GPU-{minor}{minor}-aa\nBus Location: \t {bus}\nDevice Minor: \t {minor}\n"
     );
-    text(&format!("/proc/driver/nvidia/gpus/{bus}/information"), &information)
-        + &text(&format!("/sys/bus/pci/devices/{bus}/device"), device)
+    text(
+        &format!("/proc/driver/nvidia/gpus/{bus}/information"),
+        &information,
+    ) + &text(&format!("/sys/bus/pci/devices/{bus}/device"), device)
         + &text(&format!("/dev/nvidia{minor}"), "")
 }
 
 pub fn host(version: &str, gpus: &[&str]) -> String {
-    let gpus: String = (0..).zip(gpus).map(|(minor, device)| gpu(minor, device)).collect();
+    let gpus: String = (0..)
+        .zip(gpus)
+        .map(|(minor, device)| gpu(minor, device))
+        .collect();
     // The first device node comes with the kernel.
     let gpus = gpus.replacen(&text("/dev/nvidia0", ""), "", 1);
     kernel(version) + &gpus + &driver("/usr/lib/x86_64-linux-gnu", version)
@@ -50,8 +55,13 @@ fn explain(machine: &Machine, status: i32, library_path: &str) -> Value {
 }
 
 fn picked<'v>(explained: &'v Value, family: &str) -> &'v str {
-    let families = explained["families"].as_array().unwrap_or_else(|| panic!("{explained:#}"));
-    let found = families.iter().find(|entry| entry["family"] == family).unwrap();
+    let families = explained["families"]
+        .as_array()
+        .unwrap_or_else(|| panic!("{explained:#}"));
+    let found = families
+        .iter()
+        .find(|entry| entry["family"] == family)
+        .unwrap();
     found["picked"]["directory"].as_str().unwrap()
 }
 
@@ -61,27 +71,56 @@ fn an_installation_without_code_for_the_gpu_is_not_picked() {
         machine(&[
             host("580.159.04", &[device]),
             nvjpeg("/opt/new", "12.4.1.87", NEWER),
-            nvjpeg("/opt/old", "12.2.5.30", "code = ['sm_60', 'sm_61', 'sm_75', 'sm_90']"),
+            nvjpeg(
+                "/opt/old",
+                "12.2.5.30",
+                "code = ['sm_60', 'sm_61', 'sm_75', 'sm_90']",
+            ),
             app(),
         ])
     };
     let path = "/opt/new:/opt/old";
-    assert_eq!(picked(&explain(&files(HOPPER), 0, path), "nvjpeg"), "/opt/new", "the control: the newer");
+    assert_eq!(
+        picked(&explain(&files(HOPPER), 0, path), "nvjpeg"),
+        "/opt/new",
+        "the control: the newer"
+    );
     let explained = explain(&files(PASCAL), 0, path);
     assert_eq!(picked(&explained, "nvjpeg"), "/opt/old");
-    let found = explained["families"].as_array().unwrap().iter().find(|it| it["family"] == "nvjpeg").unwrap();
+    let found = explained["families"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|it| it["family"] == "nvjpeg")
+        .unwrap();
     let why = found["candidates"][1]["why"].as_str().unwrap();
-    assert_eq!(why, "has no code for compute capability 6.1, only for 7.5 to 9.0");
+    assert_eq!(
+        why,
+        "has no code for compute capability 6.1, only for 7.5 to 9.0"
+    );
 }
 
 #[test]
 fn a_start_is_refused_if_no_installation_has_code_for_the_gpu() {
-    let machine = machine(&[host("580.159.04", &[PASCAL]), nvjpeg("/opt/new", "12.4.1.87", NEWER), app()]);
+    let machine = machine(&[
+        host("580.159.04", &[PASCAL]),
+        nvjpeg("/opt/new", "12.4.1.87", NEWER),
+        app(),
+    ]);
     let conflict = explain(&machine, 1, "/opt/new");
-    assert_eq!(conflict["unmet"][0]["candidates"][0]["reason"]["reason"], "no-code", "{conflict:#}");
+    assert_eq!(
+        conflict["unmet"][0]["candidates"][0]["reason"]["reason"], "no-code",
+        "{conflict:#}"
+    );
     let hidden = Run::on(&machine, &["explain", "--json", "app"]);
-    let hidden = hidden.env("CUDA_VISIBLE_DEVICES", "").env("LD_LIBRARY_PATH", "/opt/new");
-    assert_eq!(hidden.json()["decision"], "plan", "the control: no GPU is meant to be used");
+    let hidden = hidden
+        .env("CUDA_VISIBLE_DEVICES", "")
+        .env("LD_LIBRARY_PATH", "/opt/new");
+    assert_eq!(
+        hidden.json()["decision"],
+        "plan",
+        "the control: no GPU is meant to be used"
+    );
 }
 
 /// Measured on wheels: the main library of NPP has code only for the GPU that the compiler takes for granted, CUPTI and
@@ -90,10 +129,40 @@ fn a_start_is_refused_if_no_installation_has_code_for_the_gpu() {
 fn a_library_that_is_useful_without_gpu_code_is_picked() {
     let embedded = "functions = { cusparseLtGetCudartVersion = 12040 }";
     let all = [
-        ("npp", library("/opt/lib", "libnppc", "12", "12.2.5.30", "code = ['sm_52']")),
-        ("cupti", library("/opt/lib", "libcupti", "12", "2024.1.1", "code = ['sm_75', 'sm_90']")),
-        ("cufile", library("/opt/lib", "libcufile", "0", "1.11.1", "code = ['sm_75', 'compute_80']")),
-        ("nvshmem", library("/opt/lib", "libnvshmem_host", "3", "3.3.20", "code = ['sm_70', 'sm_90']")),
+        (
+            "npp",
+            library("/opt/lib", "libnppc", "12", "12.2.5.30", "code = ['sm_52']"),
+        ),
+        (
+            "cupti",
+            library(
+                "/opt/lib",
+                "libcupti",
+                "12",
+                "2024.1.1",
+                "code = ['sm_75', 'sm_90']",
+            ),
+        ),
+        (
+            "cufile",
+            library(
+                "/opt/lib",
+                "libcufile",
+                "0",
+                "1.11.1",
+                "code = ['sm_75', 'compute_80']",
+            ),
+        ),
+        (
+            "nvshmem",
+            library(
+                "/opt/lib",
+                "libnvshmem_host",
+                "3",
+                "3.3.20",
+                "code = ['sm_70', 'sm_90']",
+            ),
+        ),
         (
             "cusparselt",
             library(
@@ -105,8 +174,13 @@ fn a_library_that_is_useful_without_gpu_code_is_picked() {
             ),
         ),
     ];
-    let needed =
-        ["libnppc.so.12", "libcupti.so.12", "libcufile.so.0", "libnvshmem_host.so.3", "libcusparseLt.so.0"];
+    let needed = [
+        "libnppc.so.12",
+        "libcupti.so.12",
+        "libcufile.so.0",
+        "libnvshmem_host.so.3",
+        "libcusparseLt.so.0",
+    ];
     let mut files = vec![host("535.161.08", &[PASCAL]), program("app", &needed, "")];
     files.extend(all.iter().map(|(_, library)| library.clone()));
     let explained = explain(&machine(&files), 0, "/opt/lib");
@@ -115,8 +189,10 @@ fn a_library_that_is_useful_without_gpu_code_is_picked() {
     }
     // Only libraries that are made for some GPUs get a caution.
     let cautions = explained["cautions"].as_array().unwrap();
-    let said: Vec<&str> =
-        cautions.iter().map(|it| it["of"].as_str().unwrap().split(' ').next().unwrap()).collect();
+    let said: Vec<&str> = cautions
+        .iter()
+        .map(|it| it["of"].as_str().unwrap().split(' ').next().unwrap())
+        .collect();
     assert_eq!(said, ["nvshmem", "cusparselt"], "{explained:#}");
 }
 
@@ -126,7 +202,10 @@ fn code_in_files_that_need_not_be_there_refuses_nothing() {
     let tensorrt = library("/opt/lib", "libnvinfer", "10", "10.7.0", "code = ['sm_90']");
     let app = program("app", &["libnvinfer.so.10", "libc.so.6"], "");
     let machine = machine(&[host("580.159.04", &[HOPPER]), tensorrt, app]);
-    assert_eq!(picked(&explain(&machine, 0, "/opt/lib"), "tensorrt"), "/opt/lib");
+    assert_eq!(
+        picked(&explain(&machine, 0, "/opt/lib"), "tensorrt"),
+        "/opt/lib"
+    );
 }
 
 /// From 9.11 on one of cuDNN's libraries still has code for Pascal, and the others have not.
@@ -137,18 +216,31 @@ fn every_file_that_must_come_with_it_has_code() {
     let with_code = |directory: &str, version: &str, of_ops: &str| {
         cudnn(directory, version, "runpath = '$ORIGIN'")
             .replace(ops, &format!("{ops}, {of_ops}"))
-            .replace(engines, &format!("{engines}, code = ['sm_61', 'sm_75', 'sm_90']"))
+            .replace(
+                engines,
+                &format!("{engines}, code = ['sm_61', 'sm_75', 'sm_90']"),
+            )
     };
     let app = program("app", &["libcudnn.so.9", "libc.so.6"], "");
     let machine = machine(&[
         host("580.159.04", &[PASCAL]),
         with_code("/opt/new", "9.11.0.98", "code = ['sm_75', 'sm_90']"),
-        with_code("/opt/old", "9.10.2.21", "code = ['sm_61', 'sm_75', 'sm_90']"),
+        with_code(
+            "/opt/old",
+            "9.10.2.21",
+            "code = ['sm_61', 'sm_75', 'sm_90']",
+        ),
         app,
     ]);
-    assert_eq!(picked(&explain(&machine, 0, "/opt/new:/opt/old"), "cudnn"), "/opt/old");
+    assert_eq!(
+        picked(&explain(&machine, 0, "/opt/new:/opt/old"), "cudnn"),
+        "/opt/old"
+    );
     let conflict = explain(&machine, 1, "").to_string();
-    assert!(!conflict.contains("no-code"), "the control: none is found at all");
+    assert!(
+        !conflict.contains("no-code"),
+        "the control: none is found at all"
+    );
 }
 
 /// cuDNN says for which CUDA it was built, to the minor; 12.4 in these.
@@ -170,12 +262,23 @@ fn ptx_is_of_use_where_the_driver_can_compile_it() {
         ),
         "{why}"
     );
-    assert_eq!(older["hint"], "update the NVIDIA driver to 550.54.14 or newer: no library path can help");
+    assert_eq!(
+        older["hint"],
+        "update the NVIDIA driver to 550.54.14 or newer: no library path can help"
+    );
     let newer = explain(&of("580.159.04", BLACKWELL), 0, path);
     let cautions = newer["cautions"].as_array().unwrap();
-    assert_eq!((cautions.len(), &cautions[0]["caution"]), (1, &"only-ptx".into()), "{newer:#}");
+    assert_eq!(
+        (cautions.len(), &cautions[0]["caution"]),
+        (1, &"only-ptx".into()),
+        "{newer:#}"
+    );
     let native = explain(&of("535.161.08", HOPPER), 0, path);
-    assert_eq!(native["cautions"], Value::Array(Vec::new()), "the control: machine code runs on any driver");
+    assert_eq!(
+        native["cautions"],
+        Value::Array(Vec::new()),
+        "the control: machine code runs on any driver"
+    );
 }
 
 /// The toolkit, the driver and the GPU can each be out of step with the others, and it is said which.
@@ -193,32 +296,55 @@ fn mismatched_versions_are_named() {
         } else {
             &nearest["reason"]
         };
-        (why["reason"].as_str().unwrap().to_owned(), conflict["hint"].as_str().unwrap_or_default().to_owned())
+        (
+            why["reason"].as_str().unwrap().to_owned(),
+            conflict["hint"].as_str().unwrap_or_default().to_owned(),
+        )
     };
     let thirteen = || cudart("/opt/13", "13", "13.0.96", "");
     // The driver is too old for the toolkit.
-    let driver = reason(&[host("535.161.08", &[HOPPER]), thirteen(), app("13")], "/opt/13");
+    let driver = reason(
+        &[host("535.161.08", &[HOPPER]), thirteen(), app("13")],
+        "/opt/13",
+    );
     assert_eq!(driver.0, "driver-too-old");
-    assert_eq!(driver.1, "update the NVIDIA driver to 580.65.06 or newer: no library path can help");
+    assert_eq!(
+        driver.1,
+        "update the NVIDIA driver to 580.65.06 or newer: no library path can help"
+    );
     // The toolkit is not the one that the program was built with.
-    let toolkit = reason(&[host("580.159.04", &[HOPPER]), thirteen(), app("12")], "/opt/13");
+    let toolkit = reason(
+        &[host("580.159.04", &[HOPPER]), thirteen(), app("12")],
+        "/opt/13",
+    );
     assert_eq!(toolkit.0, "other-name");
-    assert_eq!(toolkit.1, "install CUDA runtime for CUDA 12, and add its directory to LD_LIBRARY_PATH");
+    assert_eq!(
+        toolkit.1,
+        "install CUDA runtime for CUDA 12, and add its directory to LD_LIBRARY_PATH"
+    );
     // The GPU is not one that the toolkit has code for.
     let code = cudart("/opt/13", "13", "13.0.96", NEWER);
     let gpu = reason(&[host("580.159.04", &[PASCAL]), code, app("13")], "/opt/13");
     assert_eq!(gpu.0, "no-code");
     let all_in_step = machine(&[host("580.159.04", &[HOPPER]), thirteen(), app("13")]);
-    assert_eq!(explain(&all_in_step, 0, "/opt/13")["decision"], "plan", "the control");
+    assert_eq!(
+        explain(&all_in_step, 0, "/opt/13")["decision"],
+        "plan",
+        "the control"
+    );
 }
 
 /// An old card for the screen beside a new one: only the person knows which is meant.
 #[test]
 fn only_the_gpus_visible_to_the_program_count() {
-    let machine =
-        machine(&[host("580.159.04", &[PASCAL, HOPPER]), nvjpeg("/opt/new", "12.4.1.87", NEWER), app()]);
+    let machine = machine(&[
+        host("580.159.04", &[PASCAL, HOPPER]),
+        nvjpeg("/opt/new", "12.4.1.87", NEWER),
+        app(),
+    ]);
     let explain = |variables: &[(&str, &str)]| {
-        let mut run = Run::on(&machine, &["explain", "--json", "app"]).env("LD_LIBRARY_PATH", "/opt/new");
+        let mut run =
+            Run::on(&machine, &["explain", "--json", "app"]).env("LD_LIBRARY_PATH", "/opt/new");
         for (name, value) in variables {
             run = run.env(name, value);
         }
@@ -226,15 +352,33 @@ fn only_the_gpus_visible_to_the_program_count() {
     };
     let both = explain(&[]);
     assert_eq!(both["decision"], "conflict");
-    assert_eq!(both["hint"], "set CUDA_VISIBLE_DEVICES=GPU-11-aa", "{both:#}");
+    assert_eq!(
+        both["hint"], "set CUDA_VISIBLE_DEVICES=GPU-11-aa",
+        "{both:#}"
+    );
     let one = explain(&[("CUDA_VISIBLE_DEVICES", "GPU-11-aa")]);
     assert_eq!(one["decision"], "plan");
-    assert_eq!((&one["gpus"][0]["visible"], &one["gpus"][1]["visible"]), (&"no".into(), &"yes".into()));
-    assert_eq!(explain(&[("CUDA_VISIBLE_DEVICES", "GPU-00")])["decision"], "conflict");
+    assert_eq!(
+        (&one["gpus"][0]["visible"], &one["gpus"][1]["visible"]),
+        (&"no".into(), &"yes".into())
+    );
+    assert_eq!(
+        explain(&[("CUDA_VISIBLE_DEVICES", "GPU-00")])["decision"],
+        "conflict"
+    );
     // Only CUDA knows which of two different GPUs is number 0: an unknown number is no reason to refuse.
-    assert_eq!(explain(&[("CUDA_VISIBLE_DEVICES", "0")])["gpus"][0]["visible"], "perhaps");
-    assert_eq!(explain(&[("CUDA_VISIBLE_DEVICES", "0")])["decision"], "plan");
-    let by_bus = [("CUDA_VISIBLE_DEVICES", "0"), ("CUDA_DEVICE_ORDER", "PCI_BUS_ID")];
+    assert_eq!(
+        explain(&[("CUDA_VISIBLE_DEVICES", "0")])["gpus"][0]["visible"],
+        "perhaps"
+    );
+    assert_eq!(
+        explain(&[("CUDA_VISIBLE_DEVICES", "0")])["decision"],
+        "plan"
+    );
+    let by_bus = [
+        ("CUDA_VISIBLE_DEVICES", "0"),
+        ("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),
+    ];
     assert_eq!(explain(&by_bus)["decision"], "conflict");
 }
 
@@ -247,39 +391,89 @@ fn known_bad_combinations_are_avoided_or_reported() {
         )
     };
     let cublas = |directory: &str| {
-        library(directory, "libcublas", "12", "12.9.1.4", "needed = ['libcublasLt.so.12']") + &lt(directory)
+        library(
+            directory,
+            "libcublas",
+            "12",
+            "12.9.1.4",
+            "needed = ['libcublasLt.so.12']",
+        ) + &lt(directory)
     };
-    let app = || program("app", &["libcudnn.so.9", "libcublas.so.12", "libc.so.6"], "");
+    let app = || {
+        program(
+            "app",
+            &["libcudnn.so.9", "libcublas.so.12", "libc.so.6"],
+            "",
+        )
+    };
     let gpus = [HOPPER, HOPPER];
     let (bad, good) = (
         cudnn("/opt/cuda", "9.8.0.87", "runpath = '$ORIGIN'"),
         cudnn("/opt/other", "9.10.2.21", "runpath = '$ORIGIN'"),
     );
-    let alone = machine(&[host("580.159.04", &gpus), cublas("/opt/cuda"), bad.clone(), app()]);
+    let alone = machine(&[
+        host("580.159.04", &gpus),
+        cublas("/opt/cuda"),
+        bad.clone(),
+        app(),
+    ]);
     let explained = explain(&alone, 0, "/opt/cuda");
-    assert_eq!(explained["cautions"][0]["caution"], "combination", "{explained:#}");
+    assert_eq!(
+        explained["cautions"][0]["caution"], "combination",
+        "{explained:#}"
+    );
     let why = "known problem of cuBLAS 12.9.1.4 and cuDNN 9.8.0.87: some matrix products on several GPUs come out wrong; cuDNN 9.10.1 or newer is known to work";
     assert_eq!(explained["cautions"][0]["why"], why);
     // It would do with the other, and is left for one that is sound.
-    let choice = machine(&[host("580.159.04", &gpus), cublas("/opt/cuda"), bad.clone(), good, app()]);
+    let choice = machine(&[
+        host("580.159.04", &gpus),
+        cublas("/opt/cuda"),
+        bad.clone(),
+        good,
+        app(),
+    ]);
     let explained = explain(&choice, 0, "/opt/cuda:/opt/other");
-    assert_eq!(explained["cautions"], Value::Array(Vec::new()), "{explained:#}");
-    let one_gpu = machine(&[host("580.159.04", &gpus[..1]), cublas("/opt/cuda"), bad, app()]);
-    assert_eq!(explain(&one_gpu, 0, "/opt/cuda")["cautions"], Value::Array(Vec::new()), "the control");
+    assert_eq!(
+        explained["cautions"],
+        Value::Array(Vec::new()),
+        "{explained:#}"
+    );
+    let one_gpu = machine(&[
+        host("580.159.04", &gpus[..1]),
+        cublas("/opt/cuda"),
+        bad,
+        app(),
+    ]);
+    assert_eq!(
+        explain(&one_gpu, 0, "/opt/cuda")["cautions"],
+        Value::Array(Vec::new()),
+        "the control"
+    );
 }
 
 /// Passing over the best set shows the next, until there is none.
 #[test]
 fn the_next_best_set_is_shown_on_demand() {
-    let machine = machine(&[nvjpeg("/opt/a", "12.4.1.87", ""), nvjpeg("/opt/b", "12.2.5.30", ""), app()]);
+    let machine = machine(&[
+        nvjpeg("/opt/a", "12.4.1.87", ""),
+        nvjpeg("/opt/b", "12.2.5.30", ""),
+        app(),
+    ]);
     let next = |options: &[&str], status: i32| {
         let words = [&["explain", "--json"], options, &["app"]].concat();
-        Run::on(&machine, &words).env("LD_LIBRARY_PATH", "/opt/a:/opt/b").status(status).any_stderr().json()
+        Run::on(&machine, &words)
+            .env("LD_LIBRARY_PATH", "/opt/a:/opt/b")
+            .status(status)
+            .any_stderr()
+            .json()
     };
     assert_eq!(picked(&next(&[], 0), "nvjpeg"), "/opt/a");
     let second = next(&["--next"], 0);
     assert_eq!(picked(&second, "nvjpeg"), "/opt/b");
-    assert_eq!(second["families"][0]["candidates"][1]["why"], "belongs to a better set");
+    assert_eq!(
+        second["families"][0]["candidates"][1]["why"],
+        "belongs to a better set"
+    );
     let alone = self::machine(&[nvjpeg("/opt/a", "12.4.1.87", ""), app()]);
     Run::on(&alone, &["explain", "--next", "--next", "app"])
         .env("LD_LIBRARY_PATH", "/opt/a")
@@ -290,7 +484,10 @@ fn the_next_best_set_is_shown_on_demand() {
         (2, "only 2 sets fit, and `--next` was given 2 times"),
         (3, "only 2 sets fit, and `--next` was given 3 times"),
     ] {
-        assert_eq!(next(&["--next"].repeat(count), 2)["error"]["message"], message);
+        assert_eq!(
+            next(&["--next"].repeat(count), 2)["error"]["message"],
+            message
+        );
     }
 }
 
@@ -300,13 +497,28 @@ fn a_rule_for_some_gpus_refuses_no_other_gpu() {
     let lt = |directory: &str, code: &str| library(directory, "libcusparseLt", "0", "0.6.2", code);
     let app = program("app", &["libcusparseLt.so.0", "libc.so.6"], "");
     let machine = |installations: &[String]| {
-        machine(&[host("580.159.04", &[PASCAL]), installations.concat(), app.clone()])
+        machine(&[
+            host("580.159.04", &[PASCAL]),
+            installations.concat(),
+            app.clone(),
+        ])
     };
-    let alone = explain(&machine(&[lt("/opt/a", "code = ['sm_80', 'sm_90']")]), 0, "/opt/a");
+    let alone = explain(
+        &machine(&[lt("/opt/a", "code = ['sm_80', 'sm_90']")]),
+        0,
+        "/opt/a",
+    );
     assert_eq!(alone["cautions"][0]["caution"], "no-code", "{alone:#}");
-    let both = [lt("/opt/a", "code = ['sm_80', 'sm_90']"), lt("/opt/b", "code = ['sm_61', 'sm_90']")];
+    let both = [
+        lt("/opt/a", "code = ['sm_80', 'sm_90']"),
+        lt("/opt/b", "code = ['sm_61', 'sm_90']"),
+    ];
     let choice = explain(&machine(&both), 0, "/opt/a:/opt/b");
-    assert_eq!(picked(&choice, "cusparselt"), "/opt/b", "the control: where there is a choice it is made");
+    assert_eq!(
+        picked(&choice, "cusparselt"),
+        "/opt/b",
+        "the control: where there is a choice it is made"
+    );
     assert_eq!(choice["cautions"], Value::Array(Vec::new()));
 }
 
@@ -331,9 +543,18 @@ fn torch(device: &str, flags: &str, code: &str) -> Machine {
             &format!("{SITE}/torch/include/ATen/cuda/CUDAConfig.h"),
             &format!("#define NVCC_FLAGS_EXTRA \"{flags}\"\n"),
         ),
-        elf(&format!("{SITE}/torch/lib/libtorch_cuda.so"), &format!("needed = ['{name}'], {rpath}")),
-        metadata("torch 2.5.1", "Requires-Dist: nvidia-curand-cu12==10.3.5.147\n"),
-        elf(&format!("{SITE}/nvidia/curand/lib/{name}"), &format!("soname = '{name}', {code}")),
+        elf(
+            &format!("{SITE}/torch/lib/libtorch_cuda.so"),
+            &format!("needed = ['{name}'], {rpath}"),
+        ),
+        metadata(
+            "torch 2.5.1",
+            "Requires-Dist: nvidia-curand-cu12==10.3.5.147\n",
+        ),
+        elf(
+            &format!("{SITE}/nvidia/curand/lib/{name}"),
+            &format!("soname = '{name}', {code}"),
+        ),
         metadata("nvidia_curand_cu12 10.3.5.147", ""),
         text(
             &format!("{SITE}/nvidia_curand_cu12-10.3.5.147.dist-info/RECORD"),
@@ -346,10 +567,16 @@ fn torch(device: &str, flags: &str, code: &str) -> Machine {
 fn pip_is_not_told_to_install_a_version_without_gpu_code() {
     let hint = |device: &str, flags: &str| {
         let machine = torch(device, flags, "code = ['sm_75', 'sm_90']");
-        refused(&machine, "", &["python3", "-c", "import torch"])["hint"].as_str().unwrap().to_owned()
+        refused(&machine, "", &["python3", "-c", "import torch"])["hint"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     };
     let pip = "/opt/venv/bin/python3 -m pip install \"nvidia-curand-cu12";
-    assert_eq!(hint(BLACKWELL, "code=compute_50"), format!("{pip}==10.3.6.82\""));
+    assert_eq!(
+        hint(BLACKWELL, "code=compute_50"),
+        format!("{pip}==10.3.6.82\"")
+    );
     assert_eq!(hint(PASCAL, "code=sm_60"), format!("{pip}==10.3.4.107\""));
 }
 
@@ -357,7 +584,15 @@ fn pip_is_not_told_to_install_a_version_without_gpu_code() {
 #[test]
 fn a_framework_with_code_for_the_gpu_is_not_changed() {
     let machine = torch(BLACKWELL, "code=sm_90", "");
-    let words = ["explain", "--json", "--require", "curand>=10.3.6", "python3", "-c", "import torch"];
+    let words = [
+        "explain",
+        "--json",
+        "--require",
+        "curand>=10.3.6",
+        "python3",
+        "-c",
+        "import torch",
+    ];
     let conflict = Run::on(&machine, &words).status(1).json();
     assert_eq!(conflict["unmet"][0]["family"], "curand", "{conflict:#}");
     let pip = "/opt/venv/bin/python3 -m pip install";
@@ -370,18 +605,34 @@ fn a_framework_with_code_for_the_gpu_is_not_changed() {
 fn facts_that_windows_hides_refuse_no_program() {
     let machine = |files: &[String]| {
         let cudart = library("/opt/lib", "libcudart", "12", "12.4.127", "");
-        machine(&[files, &[cudart, program("app", &["libcudart.so.12", "libc.so.6"], "")]].concat())
+        machine(
+            &[
+                files,
+                &[
+                    cudart,
+                    program("app", &["libcudart.so.12", "libc.so.6"], ""),
+                ],
+            ]
+            .concat(),
+        )
     };
     let decision = |machine: &Machine, require: &str| {
         let run = Run::on(machine, &["explain", "--json", "--require", require, "app"]);
         let (text, _) = run.env("LD_LIBRARY_PATH", "/opt/lib").any_stderr().output();
-        serde_json::from_str::<Value>(&text).unwrap()["decision"].as_str().unwrap().to_owned()
+        serde_json::from_str::<Value>(&text).unwrap()["decision"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     };
     let wsl = machine(&[text("/dev/dxg", ""), driver("/usr/lib/wsl/lib", "555.85")]);
     let without = machine(&[]);
     for require in ["driver>=525", "gpu>=7.0"] {
         assert_eq!(decision(&wsl, require), "plan", "{require}");
-        assert_eq!(decision(&without, require), "conflict", "the control: {require}");
+        assert_eq!(
+            decision(&without, require),
+            "conflict",
+            "the control: {require}"
+        );
     }
 }
 
@@ -391,8 +642,10 @@ fn code_of_what_is_only_brought_along_refuses_nothing() {
     let package = |name: &str, requires: &str, files: &[&str]| {
         let place = format!("{SITE}/{name}-1.0.dist-info");
         let record: String = files.iter().map(|file| format!("{file},,\n")).collect();
-        text(&format!("{place}/METADATA"), &format!("Name: {name}\nVersion: 1.0\n{requires}\n\n"))
-            + &text(&format!("{place}/RECORD"), &record)
+        text(
+            &format!("{place}/METADATA"),
+            &format!("Name: {name}\nVersion: 1.0\n{requires}\n\n"),
+        ) + &text(&format!("{place}/RECORD"), &record)
     };
     let object = "kernels/_c.cpython-312-x86_64-linux-gnu.so";
     let machine = python(&[
@@ -400,28 +653,55 @@ fn code_of_what_is_only_brought_along_refuses_nothing() {
         text(&format!("{SITE}/user/__init__.py"), ""),
         package("user", "Requires-Dist: kernels", &["user/__init__.py"]),
         text(&format!("{SITE}/kernels/__init__.py"), ""),
-        elf(&format!("{SITE}/{object}"), "needed = ['libcudart.so.12'], code = ['sm_80', 'sm_90']"),
+        elf(
+            &format!("{SITE}/{object}"),
+            "needed = ['libcudart.so.12'], code = ['sm_80', 'sm_90']",
+        ),
         package("kernels", "", &["kernels/__init__.py", object]),
-        library("/usr/lib/x86_64-linux-gnu", "libcudart", "12", "12.4.127", ""),
+        library(
+            "/usr/lib/x86_64-linux-gnu",
+            "libcudart",
+            "12",
+            "12.4.127",
+            "",
+        ),
     ]);
     let explain = |code: &str, status: i32| {
-        Run::on(&machine, &["explain", "--json", "python3", "-c", code]).status(status).json()
+        Run::on(&machine, &["explain", "--json", "python3", "-c", code])
+            .status(status)
+            .json()
     };
-    assert_eq!(picked(&explain("import user", 0), "cudart"), "/usr/lib/x86_64-linux-gnu");
-    assert_eq!(explain("import user", 0)["cautions"], Value::Array(Vec::new()));
+    assert_eq!(
+        picked(&explain("import user", 0), "cudart"),
+        "/usr/lib/x86_64-linux-gnu"
+    );
+    assert_eq!(
+        explain("import user", 0)["cautions"],
+        Value::Array(Vec::new())
+    );
     // The program may use it for something other than its kernels: cudarun warns and starts it.
     let used = explain("import user, kernels", 0);
-    assert_eq!(used["cautions"][0]["caution"], "unserved", "the control: {used:#}");
+    assert_eq!(
+        used["cautions"][0]["caution"], "unserved",
+        "the control: {used:#}"
+    );
     let words = ["explain", "python3", "-c", "import user, kernels"];
-    let line = "kernels 1.0 has no code for the GPU of this machine: GPU 0 (compute capability 6.1)";
+    let line =
+        "kernels 1.0 has no code for the GPU of this machine: GPU 0 (compute capability 6.1)";
     Run::on(&machine, &words).stdout_contains(&[line]).check();
 }
 
 #[test]
 fn a_minor_of_cuda_that_is_not_allowed_is_named() {
     let cudart = library("/opt/lib", "libcudart", "12", "12.4.127", "");
-    let machine = machine(&[cudart, program("app", &["libcudart.so.12", "libc.so.6"], "")]);
-    let run = Run::on(&machine, &["explain", "--json", "--require", "cuda=12.5", "app"]);
+    let machine = machine(&[
+        cudart,
+        program("app", &["libcudart.so.12", "libc.so.6"], ""),
+    ]);
+    let run = Run::on(
+        &machine,
+        &["explain", "--json", "--require", "cuda=12.5", "app"],
+    );
     let conflict = run.env("LD_LIBRARY_PATH", "/opt/lib").status(1).json();
     let why = &conflict["unmet"][0]["candidates"][0]["why"];
     assert_eq!(why, "is for CUDA 12.4.127, but --require allows =12.5");
@@ -433,13 +713,28 @@ fn a_driver_is_to_be_updated_to_what_is_asked_and_never_to_what_runs() {
     let app = program("app", &["libcudart.so.12", "libc.so.6"], "");
     let machine = machine(&[host("580.159.04", &[HOPPER]), cudart, app]);
     let hint = |require: &str, of_image: &str| {
-        let run = Run::on(&machine, &["explain", "--json", "--require", require, "app"]);
-        let run = run.env("LD_LIBRARY_PATH", "/opt/lib").env("NVIDIA_REQUIRE_CUDA", of_image);
+        let run = Run::on(
+            &machine,
+            &["explain", "--json", "--require", require, "app"],
+        );
+        let run = run
+            .env("LD_LIBRARY_PATH", "/opt/lib")
+            .env("NVIDIA_REQUIRE_CUDA", of_image);
         run.status(1).json()["hint"].as_str().unwrap().to_owned()
     };
-    assert_eq!(hint("driver>=600", ""), "update the NVIDIA driver to 600 or newer: no library path can help");
-    for (require, of_image) in [("driver>=525,<535", ""), ("driver>580.159.04", ""), ("cuda", "cuda>13.0")] {
-        assert!(hint(require, of_image).starts_with("change "), "{require} {of_image}");
+    assert_eq!(
+        hint("driver>=600", ""),
+        "update the NVIDIA driver to 600 or newer: no library path can help"
+    );
+    for (require, of_image) in [
+        ("driver>=525,<535", ""),
+        ("driver>580.159.04", ""),
+        ("cuda", "cuda>13.0"),
+    ] {
+        assert!(
+            hint(require, of_image).starts_with("change "),
+            "{require} {of_image}"
+        );
     }
 }
 
@@ -448,9 +743,15 @@ fn a_driver_that_is_not_there_is_to_be_installed() {
     let cudart = library("/opt/lib", "libcudart", "12", "12.4.127", "");
     let app = program("app", &["libcudart.so.12", "libc.so.6"], "");
     let machine = machine(&[cudart, app]);
-    let run = Run::on(&machine, &["explain", "--json", "--require", "driver>=570", "app"]);
+    let run = Run::on(
+        &machine,
+        &["explain", "--json", "--require", "driver>=570", "app"],
+    );
     let refused = run.env("LD_LIBRARY_PATH", "/opt/lib").status(1).json();
-    assert_eq!(refused["hint"], "install the NVIDIA driver 570 or newer: no library path can help");
+    assert_eq!(
+        refused["hint"],
+        "install the NVIDIA driver 570 or newer: no library path can help"
+    );
 }
 
 /// A build of one's own may leave out what those of the index have.
@@ -458,9 +759,16 @@ fn a_driver_that_is_not_there_is_to_be_installed() {
 fn another_build_is_not_the_one_that_is_there() {
     let own = torch(BLACKWELL, "code=sm_90", "");
     let site = own.root().join("opt/venv/lib/python3.12/site-packages");
-    fs::rename(site.join("torch-2.5.1.dist-info"), site.join("torch-2.12.0+cu130.dist-info")).unwrap();
+    fs::rename(
+        site.join("torch-2.5.1.dist-info"),
+        site.join("torch-2.12.0+cu130.dist-info"),
+    )
+    .unwrap();
     let hint = refused(&own, "", &["python3", "-c", "import torch"])["hint"].clone();
-    assert_eq!(hint, "/opt/venv/bin/python3 -m pip install \"torch>=2.8,<2.11\"");
+    assert_eq!(
+        hint,
+        "/opt/venv/bin/python3 -m pip install \"torch>=2.8,<2.11\""
+    );
 }
 
 /// A framework opens an NVRTC that compiles for the GPUs that it knew.
@@ -477,24 +785,49 @@ fn a_compiler_that_does_not_know_the_gpu_is_reported() {
             nvrtc,
             text(&format!("{SITE}/torch/__init__.py"), ""),
             text(&format!("{SITE}/torch/version.py"), "cuda = '12.4'\n"),
-            text(&format!("{SITE}/torch-2.5.1.dist-info/METADATA"), "Name: torch\nVersion: 2.5.1\n"),
-            elf(&format!("{SITE}/torch/lib/libcaffe2_nvrtc.so"), "needed = ['libnvrtc.so.12']"),
+            text(
+                &format!("{SITE}/torch-2.5.1.dist-info/METADATA"),
+                "Name: torch\nVersion: 2.5.1\n",
+            ),
+            elf(
+                &format!("{SITE}/torch/lib/libcaffe2_nvrtc.so"),
+                "needed = ['libnvrtc.so.12']",
+            ),
         ];
         let machine = python(&files);
-        let run = Run::on(&machine, &["explain", "--json", "python3", "-c", "import torch"]);
+        let run = Run::on(
+            &machine,
+            &["explain", "--json", "python3", "-c", "import torch"],
+        );
         let explained = run.env("LD_LIBRARY_PATH", directory).any_stderr().json();
-        let all = explained["cautions"].as_array().unwrap_or_else(|| panic!("{explained:#}")).iter();
+        let all = explained["cautions"]
+            .as_array()
+            .unwrap_or_else(|| panic!("{explained:#}"))
+            .iter();
         let said = all.filter(|caution| caution["caution"] == "cannot-compile");
-        said.map(|caution| caution["why"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        said.map(|caution| caution["why"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
     };
     let wheel = format!("{SITE}/nvidia/cuda_nvrtc/lib");
-    let why =
-        "NVRTC 12.4.127 cannot compile for compute capability 12.0, but NVRTC of CUDA 12.8 or newer can: ";
+    let why = "NVRTC 12.4.127 cannot compile for compute capability 12.0, but NVRTC of CUDA 12.8 or newer can: ";
     assert_eq!(
         cautions(BLACKWELL, &wheel, "12.4.127"),
-        [format!("{why}install a build of torch for such a CUDA version")]
+        [format!(
+            "{why}install a build of torch for such a CUDA version"
+        )]
     );
-    assert_eq!(cautions(BLACKWELL, "/opt/lib", "12.4.127"), [format!("{why}use that NVRTC")]);
-    assert_eq!(cautions(BLACKWELL, &wheel, "12.8.93"), [""; 0], "the control: a newer one");
-    assert_eq!(cautions(HOPPER, &wheel, "12.4.127"), [""; 0], "the control: an older GPU");
+    assert_eq!(
+        cautions(BLACKWELL, "/opt/lib", "12.4.127"),
+        [format!("{why}use that NVRTC")]
+    );
+    assert_eq!(
+        cautions(BLACKWELL, &wheel, "12.8.93"),
+        [""; 0],
+        "the control: a newer one"
+    );
+    assert_eq!(
+        cautions(HOPPER, &wheel, "12.4.127"),
+        [""; 0],
+        "the control: an older GPU"
+    );
 }

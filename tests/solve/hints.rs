@@ -10,8 +10,9 @@ fn torch(pin: &str, rpath: &str) -> String {
     let metadata = format!(
         "Metadata-Version: 2.1\nName: torch\nVersion: 2.5.1\nRequires-Dist: nvidia-cudnn-cu12=={pin}\n\nx\n"
     );
-    let fields =
-        format!("soname = 'libtorch_cuda.so', needed = ['libcudnn.so.9', 'libc.so.6'], rpath = '{rpath}'");
+    let fields = format!(
+        "soname = 'libtorch_cuda.so', needed = ['libcudnn.so.9', 'libc.so.6'], rpath = '{rpath}'"
+    );
     text(&format!("{SITE}/torch/__init__.py"), "")
         + &text(&format!("{SITE}/torch/version.py"), "cuda = '12.4'\n")
         + &text(&format!("{SITE}/torch-2.5.1.dist-info/METADATA"), &metadata)
@@ -19,17 +20,26 @@ fn torch(pin: &str, rpath: &str) -> String {
 }
 
 fn wheel(name: &str, version: &str, files: &[&str]) -> String {
-    let record: String = files.iter().map(|file| format!("{file},sha256=x,\n")).collect();
+    let record: String = files
+        .iter()
+        .map(|file| format!("{file},sha256=x,\n"))
+        .collect();
     let place = format!("{SITE}/{name}-{version}.dist-info");
     text(&format!("{place}/RECORD"), &record)
-        + &text(&format!("{place}/METADATA"), &format!("Name: {name}\nVersion: {version}\n\n"))
+        + &text(
+            &format!("{place}/METADATA"),
+            &format!("Name: {name}\nVersion: {version}\n\n"),
+        )
 }
 
 const TO_THE_WHEEL: &str = "$ORIGIN/../../nvidia/cudnn/lib";
 const TORCH: &[&str] = &["python3", "-c", "import torch"];
 
 fn hint(machine: &Machine, library_path: &str, command: &[&str]) -> String {
-    refused(machine, library_path, command)["hint"].as_str().unwrap().to_owned()
+    refused(machine, library_path, command)["hint"]
+        .as_str()
+        .unwrap()
+        .to_owned()
 }
 
 #[test]
@@ -55,7 +65,11 @@ fn a_wheel_that_is_not_what_its_package_brought_is_installed_anew() {
         node(),
         torch("9.1.0.70", TO_THE_WHEEL),
         cudnn(&place, "9.19.0.56", SHIELDED).replace("12040", "13000"),
-        wheel("nvidia_cudnn_cu12", "9.1.0.70", &["nvidia/cudnn/lib/libcudnn.so.9"]),
+        wheel(
+            "nvidia_cudnn_cu12",
+            "9.1.0.70",
+            &["nvidia/cudnn/lib/libcudnn.so.9"],
+        ),
     ]);
     let hint = hint(&machine, "", TORCH);
     assert_eq!(
@@ -73,7 +87,10 @@ fn pip_is_no_help_against_a_search_path_that_leads_out_of_the_environment() {
         cudnn(&format!("{SITE}/nvidia/cudnn/lib"), "9.1.0.70", SHIELDED),
     ]);
     let hint = hint(&machine, "", TORCH);
-    assert_eq!(hint, "install cuDNN 9 for CUDA 12 in /opt/conda/lib: no library path can select another one");
+    assert_eq!(
+        hint,
+        "install cuDNN 9 for CUDA 12 in /opt/conda/lib: no library path can select another one"
+    );
 }
 
 #[test]
@@ -83,12 +100,20 @@ fn packages_are_named_where_there_is_a_manager_for_them_and_as_they_are_called()
             dpkg,
             program("eight", &["libcudnn.so.8", "libc.so.6"], ""),
             program("nine", &["libcudnn.so.9", "libc.so.6"], ""),
-            program("blas", &["libcublas.so.12", "libcufft.so.11", "libc.so.6"], ""),
+            program(
+                "blas",
+                &["libcublas.so.12", "libcufft.so.11", "libc.so.6"],
+                "",
+            ),
         ])
     };
     let dpkg = text("/var/lib/dpkg/status", "");
-    let debian = files(dpkg.clone() + &text("/etc/apt/sources.list.d/cuda-debian12-x86_64.list", ""));
-    assert_eq!(hint(&debian, "", &["nine"]), "apt install libcudnn9-cuda-12");
+    let debian =
+        files(dpkg.clone() + &text("/etc/apt/sources.list.d/cuda-debian12-x86_64.list", ""));
+    assert_eq!(
+        hint(&debian, "", &["nine"]),
+        "apt install libcudnn9-cuda-12"
+    );
     assert_eq!(hint(&debian, "", &["blas"]), "apt install cuda-toolkit-12");
     let eight = "install cuDNN 8, and add its directory to LD_LIBRARY_PATH";
     assert_eq!(hint(&debian, "", &["eight"]), eight);
@@ -108,7 +133,10 @@ fn a_wheel_that_was_left_behind_and_is_opened_by_its_path_is_to_go() {
         node(),
         text(&format!("{SITE}/torch/__init__.py"), ""),
         text(&format!("{SITE}/torch/version.py"), "cuda = '13.0'\n"),
-        text(&format!("{SITE}/torch-2.11.0.dist-info/METADATA"), "Name: torch\nVersion: 2.11.0\n\n"),
+        text(
+            &format!("{SITE}/torch-2.11.0.dist-info/METADATA"),
+            "Name: torch\nVersion: 2.11.0\n\n",
+        ),
         elf(
             &format!("{SITE}/torch/lib/libtorch_cuda.so"),
             "soname = 'libtorch_cuda.so', needed = ['libcusparse.so.12'], rpath = '$ORIGIN/../../nvidia/cu13/lib'",
@@ -120,7 +148,13 @@ fn a_wheel_that_was_left_behind_and_is_opened_by_its_path_is_to_go() {
             "12.6.3",
             "needed = ['libnvJitLink.so.13']",
         ),
-        library(&format!("{SITE}/nvidia/cu13/lib"), "libnvJitLink", "13", "13.0.88", ""),
+        library(
+            &format!("{SITE}/nvidia/cu13/lib"),
+            "libnvJitLink",
+            "13",
+            "13.0.88",
+            "",
+        ),
         library(
             &format!("{SITE}/nvidia/cusparse/lib"),
             "libcusparse",
@@ -128,40 +162,68 @@ fn a_wheel_that_was_left_behind_and_is_opened_by_its_path_is_to_go() {
             "12.3.1",
             "needed = ['libnvJitLink.so.12']",
         ),
-        library(&format!("{SITE}/nvidia/nvjitlink/lib"), "libnvJitLink", "12", "12.4.127", ""),
-        wheel("nvidia_cusparse", "12.6.3", &["nvidia/cu13/lib/libcusparse.so.12"]),
-        wheel("nvidia_cusparse_cu12", "12.3.1.170", &["nvidia/cusparse/lib/libcusparse.so.12"]),
+        library(
+            &format!("{SITE}/nvidia/nvjitlink/lib"),
+            "libnvJitLink",
+            "12",
+            "12.4.127",
+            "",
+        ),
+        wheel(
+            "nvidia_cusparse",
+            "12.6.3",
+            &["nvidia/cu13/lib/libcusparse.so.12"],
+        ),
+        wheel(
+            "nvidia_cusparse_cu12",
+            "12.3.1.170",
+            &["nvidia/cusparse/lib/libcusparse.so.12"],
+        ),
     ]);
     let conflict = refused(&machine, "", TORCH);
     assert_eq!(
         conflict["hint"], "/opt/venv/bin/python3 -m pip uninstall nvidia-cusparse-cu12",
         "{conflict:#}"
     );
-    assert_eq!(conflict["unmet"][0]["loader_takes"][0]["rules"][0], "absolute-path");
+    assert_eq!(
+        conflict["unmet"][0]["loader_takes"][0]["rules"][0],
+        "absolute-path"
+    );
 }
 
 #[test]
 fn a_recorded_version_that_is_too_old_for_another_is_not_what_pip_is_told() {
     let place = format!("{SITE}/nvidia/cudnn/lib");
-    let plugin = "Name: jax-cuda12-plugin\nVersion: 0.5.3\nRequires-Dist: nvidia-cudnn-cu12>=9.8,<10\n\n";
+    let plugin =
+        "Name: jax-cuda12-plugin\nVersion: 0.5.3\nRequires-Dist: nvidia-cudnn-cu12>=9.8,<10\n\n";
     let machine = python(&[
         node(),
         torch("9.1.0.70", TO_THE_WHEEL),
         cudnn(&place, "9.1.0.70", SHIELDED),
-        wheel("nvidia_cudnn_cu12", "9.1.0.70", &["nvidia/cudnn/lib/libcudnn.so.9"]),
+        wheel(
+            "nvidia_cudnn_cu12",
+            "9.1.0.70",
+            &["nvidia/cudnn/lib/libcudnn.so.9"],
+        ),
         text(&format!("{SITE}/jax/__init__.py"), ""),
         text(
             &format!("{SITE}/jax-0.5.3.dist-info/METADATA"),
             "Name: jax\nVersion: 0.5.3\nRequires-Dist: jax-cuda12-plugin\n\n",
         ),
-        text(&format!("{SITE}/jax_cuda12_plugin-0.5.3.dist-info/METADATA"), plugin),
+        text(
+            &format!("{SITE}/jax_cuda12_plugin-0.5.3.dist-info/METADATA"),
+            plugin,
+        ),
         elf(
             &format!("{SITE}/jax_cuda12_plugin/xla_cuda_plugin.so"),
             "soname = 'xla_cuda_plugin.so', needed = ['libc.so.6']",
         ),
     ]);
     let hint = hint(&machine, "", &["python3", "-c", "import torch, jax"]);
-    assert_eq!(hint, "/opt/venv/bin/python3 -m pip install \"nvidia-cudnn-cu12==9.8.0.87\"");
+    assert_eq!(
+        hint,
+        "/opt/venv/bin/python3 -m pip install \"nvidia-cudnn-cu12==9.8.0.87\""
+    );
 }
 
 #[test]
@@ -173,5 +235,8 @@ fn a_family_with_two_problems_is_named_once() {
     ]);
     let words = ["--require", "cudnn>=9.5", "--require", "cudnn<9.3", "app"];
     let hint = hint(&machine, "/opt/old:/opt/new", &words);
-    assert_eq!(hint, "change --require of cuDNN: `cudarun list` shows the installations");
+    assert_eq!(
+        hint,
+        "change --require of cuDNN: `cudarun list` shows the installations"
+    );
 }

@@ -31,7 +31,13 @@ impl Case {
         let is_python = command.contains(&"python3");
         let env = BTreeMap::from([("LD_LIBRARY_PATH", String::new())]);
         let words = command.iter().map(|word| (*word).to_owned()).collect();
-        let mut case = Case { name: name.to_owned(), files: Vec::new(), is_python, env, words };
+        let mut case = Case {
+            name: name.to_owned(),
+            files: Vec::new(),
+            is_python,
+            env,
+            words,
+        };
         for files in files {
             case.add(files);
         }
@@ -57,13 +63,19 @@ impl Case {
     }
 
     fn machine(&self) -> Machine {
-        if self.is_python { python(&self.files) } else { machine(&self.files) }
+        if self.is_python {
+            python(&self.files)
+        } else {
+            machine(&self.files)
+        }
     }
 
     /// The hint of the conflict; `None` if the program would start.
     fn hint(&self) -> Option<String> {
-        let arguments: Vec<&str> =
-            ["export", "--json"].into_iter().chain(self.words.iter().map(String::as_str)).collect();
+        let arguments: Vec<&str> = ["export", "--json"]
+            .into_iter()
+            .chain(self.words.iter().map(String::as_str))
+            .collect();
         let machine = self.machine();
         let mut run = Run::on(&machine, &arguments).stderr_contains(&[]);
         for (name, value) in &self.env {
@@ -75,7 +87,10 @@ impl Case {
         }
         let conflict: serde_json::Value = serde_json::from_str(&output).unwrap();
         let hint = conflict["hint"].as_str();
-        Some(hint.unwrap_or_else(|| panic!("{}: no hint: {conflict:#}", self.name)).to_owned())
+        Some(
+            hint.unwrap_or_else(|| panic!("{}: no hint: {conflict:#}", self.name))
+                .to_owned(),
+        )
     }
 
     fn apply(&mut self, hint: &str) {
@@ -83,7 +98,10 @@ impl Case {
             self.apply(first);
             return self.apply(second);
         }
-        let words: Vec<&str> = hint.split_whitespace().map(|word| word.trim_matches('"')).collect();
+        let words: Vec<&str> = hint
+            .split_whitespace()
+            .map(|word| word.trim_matches('"'))
+            .collect();
         match words.as_slice() {
             [_, "-m", "pip", "install", requirements @ ..] => {
                 for requirement in requirements.iter().filter(|word| !word.starts_with('-')) {
@@ -103,20 +121,28 @@ impl Case {
             ["chmod", "o-w", paths @ ..] => {
                 for file in &mut self.files {
                     if paths.contains(&place(file)) {
-                        *file = file.replace("mode = 0o777\n", "").replace("mode = 0o666\n", "");
+                        *file = file
+                            .replace("mode = 0o777\n", "")
+                            .replace("mode = 0o666\n", "");
                     }
                 }
             }
             ["if", "you", "trust", "it:", "cudarun", options @ .., "…"] => {
-                self.words.splice(0..0, options.iter().map(|word| (*word).to_owned()));
+                self.words
+                    .splice(0..0, options.iter().map(|word| (*word).to_owned()));
             }
             ["update" | "install", "the", "NVIDIA", rest @ ..] => {
-                let version =
-                    rest.iter().find(|word| word.starts_with(|c: char| c.is_ascii_digit())).unwrap();
+                let version = rest
+                    .iter()
+                    .find(|word| word.starts_with(|c: char| c.is_ascii_digit()))
+                    .unwrap();
                 self.drive(version);
             }
             ["install", "the", "user-space", ..] => {
-                let known = self.files.iter().find(|file| place(file) == "/sys/module/nvidia/version");
+                let known = self
+                    .files
+                    .iter()
+                    .find(|file| place(file) == "/sys/module/nvidia/version");
                 let version = known.unwrap().split("'''").nth(1).unwrap().to_owned();
                 self.drive(&version);
             }
@@ -125,7 +151,16 @@ impl Case {
                 let (_, value) = variable.split_once('=').unwrap();
                 self.env.insert("CUDA_VISIBLE_DEVICES", value.to_owned());
             }
-            ["to", "start", "without", "a", "GPU:", "CUDA_VISIBLE_DEVICES=", "cudarun", "…"] => {
+            [
+                "to",
+                "start",
+                "without",
+                "a",
+                "GPU:",
+                "CUDA_VISIBLE_DEVICES=",
+                "cudarun",
+                "…",
+            ] => {
                 self.env.insert("CUDA_VISIBLE_DEVICES", String::new());
             }
             ["remove", "--pin", ..] => self.drop_option("--pin"),
@@ -144,7 +179,11 @@ impl Case {
     }
 
     fn drive(&mut self, version: &str) {
-        let version = &if version.contains('.') { version.to_owned() } else { format!("{version}.44.01") };
+        let version = &if version.contains('.') {
+            version.to_owned()
+        } else {
+            format!("{version}.44.01")
+        };
         self.remove(|path| path.starts_with(&format!("{SYSTEM}/libcuda.so")));
         self.add(&text("/sys/module/nvidia/version", version));
         self.add(&driver(SYSTEM, version));
@@ -170,11 +209,17 @@ impl Case {
     /// `Requires-Dist: nvidia-cudnn-cu12~=9.0; extra == "cudnn"`
     fn asked_by_extra(&self, name: &str, extra: &str) -> Vec<(String, String)> {
         let start = format!("{SITE}/{}-", name.replace('-', "_"));
-        let is_of_it = |file: &&String| place(file).starts_with(&start) && place(file).ends_with("/METADATA");
-        let metadata = self.files.iter().find(is_of_it).unwrap_or_else(|| panic!("no METADATA of {name}"));
+        let is_of_it =
+            |file: &&String| place(file).starts_with(&start) && place(file).ends_with("/METADATA");
+        let metadata = self
+            .files
+            .iter()
+            .find(is_of_it)
+            .unwrap_or_else(|| panic!("no METADATA of {name}"));
         let end = format!("; extra == \"{extra}\"");
-        let lines =
-            metadata.lines().filter_map(|line| line.strip_prefix("Requires-Dist: ")?.strip_suffix(&end));
+        let lines = metadata
+            .lines()
+            .filter_map(|line| line.strip_prefix("Requires-Dist: ")?.strip_suffix(&end));
         let mut found = Vec::new();
         for line in lines {
             match line.split_once('[') {
@@ -196,15 +241,17 @@ impl Case {
         let range: Range = range.parse().unwrap();
         let start = format!("{SITE}/{}-", name.replace('-', "_"));
         let is_allowed = |path: &str| {
-            let rest =
-                path.strip_prefix(&start).and_then(|rest| rest.split(".dist-info").next()?.parse().ok());
+            let rest = path
+                .strip_prefix(&start)
+                .and_then(|rest| rest.split(".dist-info").next()?.parse().ok());
             rest.is_some_and(|version: Version| range.allows(&version))
         };
         if !is_anew && self.files.iter().any(|file| is_allowed(place(file))) {
             return;
         }
         let of_name = wheels().iter().filter(|wheel| wheel.name == name);
-        let known = of_name.flat_map(|wheel| wheel.versions.iter().map(move |version| (*version, wheel)));
+        let known =
+            of_name.flat_map(|wheel| wheel.versions.iter().map(move |version| (*version, wheel)));
         let (version, wheel) = known
             .filter(|(version, _)| range.allows(version))
             .max_by_key(|(version, _)| *version)
@@ -215,8 +262,10 @@ impl Case {
 
     fn uninstall(&mut self, name: &str) {
         let start = format!("{SITE}/{}-", name.replace('-', "_"));
-        let record =
-            self.files.iter().find(|file| place(file).starts_with(&start) && place(file).ends_with("RECORD"));
+        let record = self
+            .files
+            .iter()
+            .find(|file| place(file).starts_with(&start) && place(file).ends_with("RECORD"));
         let record = record.cloned().unwrap_or_default();
         let owned: Vec<&str> = record
             .lines()
@@ -239,13 +288,21 @@ impl Case {
         let cuda = package.rsplit('-').next().unwrap().parse().unwrap();
         let is_in_it = |wheel: &&Wheel| {
             let family = catalog().family(&wheel.family).unwrap();
-            let number = wheel.sonames.iter().find_map(|soname| soname_number(soname)).unwrap();
+            let number = wheel
+                .sonames
+                .iter()
+                .find_map(|soname| soname_number(soname))
+                .unwrap();
             wheel.cuda == cuda && family.apt(cuda, number).as_deref() == Some(package)
         };
         let wheels: Vec<&Wheel> = wheels().iter().filter(is_in_it).collect();
         assert!(!wheels.is_empty(), "{package}");
         for wheel in wheels {
-            self.add(&libraries(wheel, &wheel.versions.last().unwrap().to_string(), SYSTEM));
+            self.add(&libraries(
+                wheel,
+                &wheel.versions.last().unwrap().to_string(),
+                SYSTEM,
+            ));
         }
     }
 
@@ -254,8 +311,11 @@ impl Case {
         let (libraries, directory) = match text.split_once(", and add ") {
             Some((libraries, _)) => {
                 let path = self.env.get_mut("LD_LIBRARY_PATH").unwrap();
-                *path =
-                    if path.is_empty() { "/opt/chosen".to_owned() } else { format!("{path}:/opt/chosen") };
+                *path = if path.is_empty() {
+                    "/opt/chosen".to_owned()
+                } else {
+                    format!("{path}:/opt/chosen")
+                };
                 (libraries, "/opt/chosen".to_owned())
             }
             None => {
@@ -266,14 +326,25 @@ impl Case {
         for library in libraries.replace(" and ", ", ").split(", ") {
             let (family, cuda) = library.split_once(" for CUDA ").unwrap_or((library, "12"));
             let cuda: u32 = cuda.parse().unwrap();
-            let (named, least) = match family.strip_suffix(" or newer").and_then(|text| text.rsplit_once(' '))
+            let (named, least) = match family
+                .strip_suffix(" or newer")
+                .and_then(|text| text.rsplit_once(' '))
             {
                 Some((family, version)) => (family, version.parse::<Version>().ok()),
                 None => (family, None),
             };
-            let major = named.rsplit_once(' ').and_then(|(_, last)| last.parse::<u32>().ok());
-            let named = if major.is_some() { named.rsplit_once(' ').unwrap().0 } else { named };
-            let family = catalog().families.iter().find(|family| family.display == named);
+            let major = named
+                .rsplit_once(' ')
+                .and_then(|(_, last)| last.parse::<u32>().ok());
+            let named = if major.is_some() {
+                named.rsplit_once(' ').unwrap().0
+            } else {
+                named
+            };
+            let family = catalog()
+                .families
+                .iter()
+                .find(|family| family.display == named);
             let family = family.unwrap_or_else(|| panic!("no family `{named}`"));
             let fits = |wheel: &&Wheel| {
                 let newest = *wheel.versions.last().unwrap();
@@ -282,12 +353,16 @@ impl Case {
                     && major.is_none_or(|major| newest.major() == major)
                     && least.is_none_or(|least| newest >= least)
             };
-            let wheel = wheels().iter().rfind(fits).unwrap_or_else(|| panic!("{library}"));
+            let wheel = wheels()
+                .iter()
+                .rfind(fits)
+                .unwrap_or_else(|| panic!("{library}"));
             let version = wheel.versions.last().unwrap().to_string();
             self.add(&self::libraries(wheel, &version, &directory));
             for needed in &wheel.needs {
-                let other =
-                    wheels().iter().find(|other| other.cuda == cuda && other.sonames.contains(needed));
+                let other = wheels()
+                    .iter()
+                    .find(|other| other.cuda == cuda && other.sonames.contains(needed));
                 let other = other.unwrap();
                 let version = other.versions.last().unwrap().to_string();
                 self.add(&self::libraries(other, &version, &directory));
@@ -297,7 +372,12 @@ impl Case {
 }
 
 fn place(file: &str) -> &str {
-    file.split("path = '").nth(1).unwrap().split('\'').next().unwrap()
+    file.split("path = '")
+        .nth(1)
+        .unwrap()
+        .split('\'')
+        .next()
+        .unwrap()
 }
 
 /// The files that a row of the table describes, in a directory.
@@ -309,10 +389,17 @@ fn libraries(wheel: &Wheel, version: &str, directory: &str) -> String {
     let main = &catalog().family(&wheel.family).unwrap().main;
     let file = |soname: &String| {
         let is_main = soname.starts_with(&format!("{main}.so"));
-        let needs = if is_main { wheel.needs.clone() } else { Vec::new() };
+        let needs = if is_main {
+            wheel.needs.clone()
+        } else {
+            Vec::new()
+        };
         let number = version.replace('.', "_");
-        let constants =
-            if wheel.family == "cudnn" { format!("'cudnn_version_{number}_'") } else { String::new() };
+        let constants = if wheel.family == "cudnn" {
+            format!("'cudnn_version_{number}_'")
+        } else {
+            String::new()
+        };
         let fields = format!(
             "soname = '{soname}', needed = {needs:?}, runpath = '$ORIGIN', constants = [{constants}]"
         );
@@ -323,25 +410,45 @@ fn libraries(wheel: &Wheel, version: &str, directory: &str) -> String {
 
 /// The files of a wheel as pip installs them.
 fn wheel(wheel: &Wheel, version: &str) -> String {
-    let info = format!("{SITE}/{}-{version}.dist-info", wheel.name.replace('-', "_"));
+    let info = format!(
+        "{SITE}/{}-{version}.dist-info",
+        wheel.name.replace('-', "_")
+    );
     let files = libraries(wheel, version, &format!("{SITE}/{}", wheel.directory));
-    let paths = files.split("[[file]]\n").filter(|file| !file.is_empty()).map(place);
-    let record: String = paths.map(|path| format!("{},,\n", &path[SITE.len() + 1..])).collect();
+    let paths = files
+        .split("[[file]]\n")
+        .filter(|file| !file.is_empty())
+        .map(place);
+    let record: String = paths
+        .map(|path| format!("{},,\n", &path[SITE.len() + 1..]))
+        .collect();
     files
         + &text(&format!("{info}/RECORD"), &record)
-        + &text(&format!("{info}/METADATA"), &format!("Name: {}\nVersion: {version}\n\n", wheel.name))
+        + &text(
+            &format!("{info}/METADATA"),
+            &format!("Name: {}\nVersion: {version}\n\n", wheel.name),
+        )
 }
 
 /// An installed wheel from the table.
 fn installed(name: &str, version: &str) -> String {
     let least: Version = version.parse().unwrap();
-    let row = wheels().iter().filter(|row| row.name == name).rfind(|row| row.first <= least);
-    wheel(row.or_else(|| wheels().iter().find(|row| row.name == name)).unwrap(), version)
+    let row = wheels()
+        .iter()
+        .filter(|row| row.name == name)
+        .rfind(|row| row.first <= least);
+    wheel(
+        row.or_else(|| wheels().iter().find(|row| row.name == name))
+            .unwrap(),
+        version,
+    )
 }
 
 /// torch, linked against these, whose DT_RPATH leads to the usual wheels.
 fn torch(cuda: &str, needed: &[&str], requires: &str) -> String {
-    let places = wheels().iter().map(|wheel| format!("$ORIGIN/../../{}", wheel.directory));
+    let places = wheels()
+        .iter()
+        .map(|wheel| format!("$ORIGIN/../../{}", wheel.directory));
     let places: std::collections::BTreeSet<String> = places.collect();
     let rpath = places.into_iter().collect::<Vec<_>>().join(":");
     torch_with(cuda, needed, requires, &rpath)
@@ -350,7 +457,10 @@ fn torch(cuda: &str, needed: &[&str], requires: &str) -> String {
 fn torch_with(cuda: &str, needed: &[&str], requires: &str, rpath: &str) -> String {
     let fields = format!("soname = 'libtorch_cuda.so', needed = {needed:?}, rpath = '{rpath}'");
     text(&format!("{SITE}/torch/__init__.py"), "")
-        + &text(&format!("{SITE}/torch/version.py"), &format!("cuda = '{cuda}'\n"))
+        + &text(
+            &format!("{SITE}/torch/version.py"),
+            &format!("cuda = '{cuda}'\n"),
+        )
         + &text(
             &format!("{SITE}/torch-2.5.1.dist-info/METADATA"),
             &format!("Name: torch\nVersion: 2.5.1\n{requires}\n\n"),
@@ -380,21 +490,28 @@ fn lacking() -> Vec<(Case, String)> {
     ];
     let case = |(cuda, soname, expected): (&str, &str, &str)| {
         let files = [host("580.159.04", &[HOPPER]), torch(cuda, &[soname], "")];
-        (Case::new(&format!("torch {cuda} without {soname}"), &files, TORCH), format!("\"{expected}"))
+        (
+            Case::new(&format!("torch {cuda} without {soname}"), &files, TORCH),
+            format!("\"{expected}"),
+        )
     };
     lacks.into_iter().map(case).collect()
 }
 
 fn of_packages() -> Vec<(Case, String)> {
     let gpu = || host("580.159.04", &[HOPPER]);
-    let plugin = "Name: jax-cuda12-plugin\nVersion: 0.5.3\nRequires-Dist: nvidia-cudnn-cu12>=9.8,<10\n\n";
+    let plugin =
+        "Name: jax-cuda12-plugin\nVersion: 0.5.3\nRequires-Dist: nvidia-cudnn-cu12>=9.8,<10\n\n";
     let jax = [
         text(&format!("{SITE}/jax/__init__.py"), ""),
         text(
             &format!("{SITE}/jax-0.5.3.dist-info/METADATA"),
             "Name: jax\nVersion: 0.5.3\nRequires-Dist: jax-cuda12-plugin\n\n",
         ),
-        text(&format!("{SITE}/jax_cuda12_plugin-0.5.3.dist-info/METADATA"), plugin),
+        text(
+            &format!("{SITE}/jax_cuda12_plugin-0.5.3.dist-info/METADATA"),
+            plugin,
+        ),
         elf(
             &format!("{SITE}/jax_cuda12_plugin/xla_cuda_plugin.so"),
             "soname = 'xla_cuda_plugin.so', needed = ['libc.so.6']",
@@ -423,8 +540,13 @@ Requires-Dist: nvidia-curand-cu12~=10.0; extra == \"cuda\"
 Requires-Dist: nvidia-cublas-cu12~=12.0; extra == \"cuda\"
 Requires-Dist: nvidia-cudnn-cu12~=9.0; extra == \"cudnn\"";
     let onnx = &["python3", "-c", "import onnxruntime"];
-    let needs =
-        ["libcublasLt.so.12", "libcublas.so.12", "libcudnn.so.9", "libcufft.so.11", "libcudart.so.12"];
+    let needs = [
+        "libcublasLt.so.12",
+        "libcublas.so.12",
+        "libcudnn.so.9",
+        "libcufft.so.11",
+        "libcudart.so.12",
+    ];
     let bundled = text(&format!("{SITE}/ctranslate2/__init__.py"), "")
         + &elf(
             &format!("{SITE}/ctranslate2.libs/libcudnn-ddb8ba1a.so.9.1.0"),
@@ -442,8 +564,15 @@ Requires-Dist: nvidia-cudnn-cu12~=9.0; extra == \"cudnn\"";
             &format!("{SITE}/ctranslate2-4.6.1.dist-info/METADATA"),
             "Name: ctranslate2\nVersion: 4.6.1\n\n",
         );
-    let newer = &["--require", "cudnn>=9.5", "python3", "-c", "import ctranslate2"];
-    let broken = installed("nvidia-cudnn-cu12", "9.1.0.70").replace("/libcudnn_cnn.so.9'", "/other.so.9'");
+    let newer = &[
+        "--require",
+        "cudnn>=9.5",
+        "python3",
+        "-c",
+        "import ctranslate2",
+    ];
+    let broken =
+        installed("nvidia-cudnn-cu12", "9.1.0.70").replace("/libcudnn_cnn.so.9'", "/other.so.9'");
     let mixed = installed("nvidia-cudnn-cu12", "9.1.0.70")
         .replace("cudnn_version_9_1_0_70_", "cudnn_version_9_5_1_17_");
     vec![
@@ -452,7 +581,11 @@ Requires-Dist: nvidia-cudnn-cu12~=9.0; extra == \"cudnn\"";
                 "jax wants a newer cuDNN than torch pins",
                 &[
                     gpu(),
-                    torch("12.4", &["libcudnn.so.9"], "Requires-Dist: nvidia-cudnn-cu12==9.1.0.70"),
+                    torch(
+                        "12.4",
+                        &["libcudnn.so.9"],
+                        "Requires-Dist: nvidia-cudnn-cu12==9.1.0.70",
+                    ),
                     installed("nvidia-cudnn-cu12", "9.1.0.70"),
                     jax,
                 ],
@@ -463,7 +596,11 @@ Requires-Dist: nvidia-cudnn-cu12~=9.0; extra == \"cudnn\"";
         (
             Case::new(
                 "a release that is known to be bad",
-                &[gpu(), torch("12.4", &["libcudnn.so.9"], ""), installed("nvidia-cudnn-cu12", "9.10.0.56")],
+                &[
+                    gpu(),
+                    torch("12.4", &["libcudnn.so.9"], ""),
+                    installed("nvidia-cudnn-cu12", "9.10.0.56"),
+                ],
                 TORCH,
             ),
             PIP.to_owned() + "nvidia-cudnn-cu12==",
@@ -473,7 +610,11 @@ Requires-Dist: nvidia-cudnn-cu12~=9.0; extra == \"cudnn\"";
                 "a part of a wheel is missing",
                 &[
                     gpu(),
-                    torch("12.4", &["libcudnn.so.9"], "Requires-Dist: nvidia-cudnn-cu12==9.1.0.70"),
+                    torch(
+                        "12.4",
+                        &["libcudnn.so.9"],
+                        "Requires-Dist: nvidia-cudnn-cu12==9.1.0.70",
+                    ),
                     broken,
                 ],
                 TORCH,
@@ -483,8 +624,17 @@ Requires-Dist: nvidia-cudnn-cu12~=9.0; extra == \"cudnn\"";
         (
             Case::new(
                 "a person wants a newer one",
-                &[torch("12.4", &["libcudnn.so.9"], ""), installed("nvidia-cudnn-cu12", "9.1.0.70")],
-                &["--require", "cudnn>=9.5,<9.8", "python3", "-c", "import torch"],
+                &[
+                    torch("12.4", &["libcudnn.so.9"], ""),
+                    installed("nvidia-cudnn-cu12", "9.1.0.70"),
+                ],
+                &[
+                    "--require",
+                    "cudnn>=9.5,<9.8",
+                    "python3",
+                    "-c",
+                    "import torch",
+                ],
             ),
             PIP.to_owned() + "nvidia-cudnn-cu12==9.",
         ),
@@ -505,15 +655,27 @@ Requires-Dist: nvidia-cudnn-cu12~=9.0; extra == \"cudnn\"";
             PIP.to_owned() + "nvidia-cudnn-cu12==9.",
         ),
         (
-            Case::new("extras for CUDA and cuDNN", &[gpu(), onnxruntime(extras, &needs)], onnx),
+            Case::new(
+                "extras for CUDA and cuDNN",
+                &[gpu(), onnxruntime(extras, &needs)],
+                onnx,
+            ),
             PIP.to_owned() + "onnxruntime-gpu[cuda,cudnn]==1.22.0\"",
         ),
         (
-            Case::new("an extra for cuDNN alone", &[gpu(), onnxruntime(extras, &needs[2..3])], onnx),
+            Case::new(
+                "an extra for cuDNN alone",
+                &[gpu(), onnxruntime(extras, &needs[2..3])],
+                onnx,
+            ),
             PIP.to_owned() + "onnxruntime-gpu[cudnn]==1.22.0\"",
         ),
         (
-            Case::new("no extras are declared", &[gpu(), onnxruntime("", &needs)], onnx),
+            Case::new(
+                "no extras are declared",
+                &[gpu(), onnxruntime("", &needs)],
+                onnx,
+            ),
             "\"nvidia-cublas-cu12==".to_owned(),
         ),
         (
@@ -551,26 +713,50 @@ Requires-Dist: nvidia-cudnn-cu12~=9.0; extra == \"cudnn\"";
 
 fn of_machines() -> Vec<(Case, String)> {
     let app = |needed: &[&str]| program("app", &[needed, &["libc.so.6"]].concat(), "");
-    let apt =
-        || text("/var/lib/dpkg/status", "") + &text("/etc/apt/sources.list.d/cuda-debian12-x86_64.list", "");
+    let apt = || {
+        text("/var/lib/dpkg/status", "")
+            + &text("/etc/apt/sources.list.d/cuda-debian12-x86_64.list", "")
+    };
     let cudart = |version: &str| library("/opt/cuda", "libcudart", &version[..2], version, "");
-    let nvjpeg =
-        || library("/opt/cuda", "libnvjpeg", "12", "12.4.1.87", "code = ['sm_75', 'sm_80', 'sm_90']");
+    let nvjpeg = || {
+        library(
+            "/opt/cuda",
+            "libnvjpeg",
+            "12",
+            "12.4.1.87",
+            "code = ['sm_75', 'sm_80', 'sm_90']",
+        )
+    };
     let case = |name: &str, files: &[String], command: &[&str], expected: &str| {
-        (Case::new(name, files, command).path("/opt/cuda"), expected.to_owned())
+        (
+            Case::new(name, files, command).path("/opt/cuda"),
+            expected.to_owned(),
+        )
     };
     let linked = |name: &str, files: &[String], needed: &[&str], expected: &str| {
         case(name, &[files, &[app(needed)]].concat(), &["app"], expected)
     };
     let old = [cudnn("/opt/cuda", "9.1.0.70", SHIELDED)];
-    let two = [cudnn("/opt/cuda", "9.1.0.70", SHIELDED), cudnn("/opt/new", "9.10.2.21", SHIELDED)];
+    let two = [
+        cudnn("/opt/cuda", "9.1.0.70", SHIELDED),
+        cudnn("/opt/new", "9.10.2.21", SHIELDED),
+    ];
     let both = |options: &[&str]| {
-        [options, &["app"]].concat().iter().map(|word| (*word).to_owned()).collect::<Vec<_>>()
+        [options, &["app"]]
+            .concat()
+            .iter()
+            .map(|word| (*word).to_owned())
+            .collect::<Vec<_>>()
     };
     let wish = |name: &str, options: &[&str], expected: &str| {
         let words = both(options);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let (case, expected) = case(name, &[&two[..], &[app(&["libcudnn.so.9"])]].concat(), &words, expected);
+        let (case, expected) = case(
+            name,
+            &[&two[..], &[app(&["libcudnn.so.9"])]].concat(),
+            &words,
+            expected,
+        );
         (case.path("/opt/cuda:/opt/new"), expected)
     };
     let torch_of = |device: &str| {
@@ -586,7 +772,10 @@ fn of_machines() -> Vec<(Case, String)> {
     };
     // The loader alone would take the first, which is not whole.
     let opened = |name: &str, mode: &str, expected: &str| {
-        let torn = elf("/opt/torn/libcudnn.so.9", &format!("soname = 'libcudnn.so.9', {SHIELDED}"));
+        let torn = elf(
+            "/opt/torn/libcudnn.so.9",
+            &format!("soname = 'libcudnn.so.9', {SHIELDED}"),
+        );
         let directory = format!("[[file]]\npath = '/opt/cuda'\ndirectory = true\nmode = {mode}\n");
         let files = [torn, cudnn("/opt/cuda", "9.1.0.70", SHIELDED), directory];
         let (case, expected) = linked(name, &files, &["libcudnn.so.9"], expected);
@@ -599,34 +788,86 @@ fn of_machines() -> Vec<(Case, String)> {
         (case, expected)
     };
     vec![
-        opened("a directory that every user can write to", "0o777", "chmod o-w /opt/cuda"),
+        opened(
+            "a directory that every user can write to",
+            "0o777",
+            "chmod o-w /opt/cuda",
+        ),
         opened(
             "a directory that every user can add files to",
             "0o1777",
             "if you trust it: cudarun --also /opt/cuda …",
         ),
-        image("an image for newer GPUs", "arch>=10.0", "change NVIDIA_REQUIRE_CUDA"),
-        image("an image for a newer driver", "driver>=590", "update the NVIDIA driver to 590"),
-        linked("cuDNN by apt", &[apt()], &["libcudnn.so.9"], "apt install libcudnn9-cuda-12"),
+        image(
+            "an image for newer GPUs",
+            "arch>=10.0",
+            "change NVIDIA_REQUIRE_CUDA",
+        ),
+        image(
+            "an image for a newer driver",
+            "driver>=590",
+            "update the NVIDIA driver to 590",
+        ),
+        linked(
+            "cuDNN by apt",
+            &[apt()],
+            &["libcudnn.so.9"],
+            "apt install libcudnn9-cuda-12",
+        ),
         linked(
             "a toolkit by apt",
             &[apt()],
             &["libcublas.so.12", "libcufft.so.11"],
             "apt install cuda-toolkit-12",
         ),
-        linked("a toolkit 11 by apt", &[apt()], &["libcublas.so.11"], "apt install cuda-toolkit-11"),
-        linked("a toolkit 13 by apt", &[apt()], &["libnvjpeg.so.13"], "apt install cuda-toolkit-13"),
-        linked("cuDNN 9 by hand", &[], &["libcudnn.so.9"], "install cuDNN 9"),
-        linked("cuDNN 8 by hand", &[], &["libcudnn.so.8"], "install cuDNN 8"),
-        linked("an old cuDNN 8 beside cuDNN 9", &old, &["libcudnn.so.8"], "install cuDNN 8"),
-        linked("cuBLAS by hand", &[], &["libcublas.so.12"], "install cuBLAS for CUDA 12"),
+        linked(
+            "a toolkit 11 by apt",
+            &[apt()],
+            &["libcublas.so.11"],
+            "apt install cuda-toolkit-11",
+        ),
+        linked(
+            "a toolkit 13 by apt",
+            &[apt()],
+            &["libnvjpeg.so.13"],
+            "apt install cuda-toolkit-13",
+        ),
+        linked(
+            "cuDNN 9 by hand",
+            &[],
+            &["libcudnn.so.9"],
+            "install cuDNN 9",
+        ),
+        linked(
+            "cuDNN 8 by hand",
+            &[],
+            &["libcudnn.so.8"],
+            "install cuDNN 8",
+        ),
+        linked(
+            "an old cuDNN 8 beside cuDNN 9",
+            &old,
+            &["libcudnn.so.8"],
+            "install cuDNN 8",
+        ),
+        linked(
+            "cuBLAS by hand",
+            &[],
+            &["libcublas.so.12"],
+            "install cuBLAS for CUDA 12",
+        ),
         linked(
             "two by hand",
             &[],
             &["libcublas.so.12", "libcufft.so.11"],
             "install cuBLAS for CUDA 12 and cuFFT for CUDA 12",
         ),
-        linked("cuSOLVER by hand", &[], &["libcusolver.so.12"], "install cuSOLVER for CUDA 13"),
+        linked(
+            "cuSOLVER by hand",
+            &[],
+            &["libcusolver.so.12"],
+            "install cuSOLVER for CUDA 13",
+        ),
         linked(
             "a driver that is too old",
             &[host("535.161.08", &[HOPPER]), cudart("13.0.96")],
@@ -653,13 +894,21 @@ fn of_machines() -> Vec<(Case, String)> {
         ),
         linked(
             "libraries of another driver than the kernel's",
-            &[kernel("580.159.04"), driver(SYSTEM, "535.161.08"), cudart("12.4.127")],
+            &[
+                kernel("580.159.04"),
+                driver(SYSTEM, "535.161.08"),
+                cudart("12.4.127"),
+            ],
             &["libcudart.so.12", "libcuda.so.1"],
             "install the user-space libraries",
         ),
         case(
             "a person's driver",
-            &[host("580.159.04", &[HOPPER]), cudart("12.4.127"), app(&["libcudart.so.12"])],
+            &[
+                host("580.159.04", &[HOPPER]),
+                cudart("12.4.127"),
+                app(&["libcudart.so.12"]),
+            ],
             &["--require", "driver>=590", "app"],
             "update the NVIDIA driver to 590",
         ),
@@ -671,13 +920,21 @@ fn of_machines() -> Vec<(Case, String)> {
         ),
         case(
             "a person's GPU",
-            &[host("580.159.04", &[HOPPER]), cudart("12.4.127"), app(&["libcudart.so.12"])],
+            &[
+                host("580.159.04", &[HOPPER]),
+                cudart("12.4.127"),
+                app(&["libcudart.so.12"]),
+            ],
             &["--require", "gpu>=10.0", "app"],
             "change --require",
         ),
         case(
             "a person's GPU is one of two",
-            &[host("580.159.04", &[HOPPER, BLACKWELL]), cudart("12.4.127"), app(&["libcudart.so.12"])],
+            &[
+                host("580.159.04", &[HOPPER, BLACKWELL]),
+                cudart("12.4.127"),
+                app(&["libcudart.so.12"]),
+            ],
             &["--require", "gpu>=10.0", "app"],
             "set CUDA_VISIBLE_DEVICES=GPU-11-aa",
         ),
@@ -686,7 +943,11 @@ fn of_machines() -> Vec<(Case, String)> {
             &["--require", "cudnn>=9.5", "--require", "cudnn<9.3"],
             "change --require",
         ),
-        wish("a pin that is not here", &["--pin", "cudnn=9.5"], "remove --pin cudnn=…"),
+        wish(
+            "a pin that is not here",
+            &["--pin", "cudnn=9.5"],
+            "remove --pin cudnn=…",
+        ),
         wish(
             "two wishes for one version",
             &["--require", "cudnn=9.1", "--require", "cudnn=9.10"],
@@ -694,17 +955,29 @@ fn of_machines() -> Vec<(Case, String)> {
         ),
         case(
             "a driver and a library at once",
-            &[host("535.161.08", &[HOPPER]), app(&["libcudart.so.13", "libcudnn.so.9"]), cudart("13.0.96")],
+            &[
+                host("535.161.08", &[HOPPER]),
+                app(&["libcudart.so.13", "libcudnn.so.9"]),
+                cudart("13.0.96"),
+            ],
             &["app"],
             "",
         ),
-        (Case::new("a build for the GPU", &torch_of(BLACKWELL), TORCH), "install \"torch>=".to_owned()),
+        (
+            Case::new("a build for the GPU", &torch_of(BLACKWELL), TORCH),
+            "install \"torch>=".to_owned(),
+        ),
         (
             Case::new(
                 "a search path that leads out of the environment",
                 &[
                     host("580.159.04", &[HOPPER]),
-                    torch_with("12.4", &["libcudnn.so.9", "libc.so.6"], "", "/opt/conda/lib"),
+                    torch_with(
+                        "12.4",
+                        &["libcudnn.so.9", "libc.so.6"],
+                        "",
+                        "/opt/conda/lib",
+                    ),
                     cudnn("/opt/conda/lib", "9.1.0.70", SHIELDED).replace("12040", "11080"),
                     cudnn(&format!("{SITE}/nvidia/cudnn/lib"), "9.1.0.70", SHIELDED),
                 ],
@@ -717,8 +990,10 @@ fn of_machines() -> Vec<(Case, String)> {
 
 #[test]
 fn every_hint_leads_to_a_start() {
-    let cases: Vec<(Case, String)> =
-        [lacking(), of_packages(), of_machines()].into_iter().flatten().collect();
+    let cases: Vec<(Case, String)> = [lacking(), of_packages(), of_machines()]
+        .into_iter()
+        .flatten()
+        .collect();
     assert!(cases.len() >= 40, "{}", cases.len());
     let mut failures = Vec::new();
     for (mut case, expected) in cases {
@@ -730,7 +1005,10 @@ fn every_hint_leads_to_a_start() {
         if !hint.contains(&expected) {
             failures.push(format!("{}: the hint is `{hint}`", case.name));
         } else if let Some(next) = case.hint() {
-            failures.push(format!("{}: after `{hint}` it is refused: {next}", case.name));
+            failures.push(format!(
+                "{}: after `{hint}` it is refused: {next}",
+                case.name
+            ));
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));

@@ -13,8 +13,16 @@ use clap::CommandFactory;
 const OPENINGS: &[&str] = &["What", "Whether", "Of", "Who", "Where", "The same"];
 
 /// No sentence contains these, in lower or upper case.
-const WORDS: &[&str] =
-    &["nobody", "somebody", "whoever", "stand", "stands", "is none of", "in any case", "it comes to"];
+const WORDS: &[&str] = &[
+    "nobody",
+    "somebody",
+    "whoever",
+    "stand",
+    "stands",
+    "is none of",
+    "in any case",
+    "it comes to",
+];
 
 /// No sentence has one of these up to three words before "away".
 const TAKE: &[&str] = &["take", "takes", "taken", "taking", "took"];
@@ -38,8 +46,12 @@ fn texts_have_no_banned_words() {
     let mut offences = help_texts();
     for file in files(root) {
         let name = file.strip_prefix(root).unwrap().display().to_string();
-        let Ok(text) = fs::read_to_string(&file) else { continue };
-        let found = texts(&name, &text).into_iter().flat_map(|block| block.offences());
+        let Ok(text) = fs::read_to_string(&file) else {
+            continue;
+        };
+        let found = texts(&name, &text)
+            .into_iter()
+            .flat_map(|block| block.offences());
         offences.extend(found.map(|(line, word, text)| Offence {
             place: format!("{name}:{line}"),
             word,
@@ -47,7 +59,12 @@ fn texts_have_no_banned_words() {
         }));
     }
     let lines: Vec<String> = offences.iter().map(ToString::to_string).collect();
-    assert!(lines.is_empty(), "{} offences\n{}", lines.len(), lines.join("\n"));
+    assert!(
+        lines.is_empty(),
+        "{} offences\n{}",
+        lines.len(),
+        lines.join("\n")
+    );
 }
 
 /// A name is read where a test fails, so it is a sentence as well.
@@ -56,10 +73,15 @@ fn test_names_have_no_banned_words() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut offenders = Vec::new();
     let mut count = 0;
-    for file in files(root).into_iter().filter(|file| file.extension().is_some_and(|end| end == "rs")) {
+    for file in files(root)
+        .into_iter()
+        .filter(|file| file.extension().is_some_and(|end| end == "rs"))
+    {
         let text = fs::read_to_string(&file).unwrap();
         for after in text.split("#[test]").skip(1) {
-            let Some((_, name)) = after.split_once("fn ") else { continue };
+            let Some((_, name)) = after.split_once("fn ") else {
+                continue;
+            };
             let name = name.split('(').next().unwrap();
             count += 1;
             let sentence = Block::new(1, &name.replace('_', " "), true);
@@ -76,25 +98,82 @@ fn test_names_have_no_banned_words() {
 fn banned_words_are_found_and_quotations_are_exempt() {
     let found = |name: &str, text: &str| -> Vec<(usize, &str)> {
         let blocks = texts(name, text);
-        blocks.iter().flat_map(Block::offences).map(|(line, word, _)| (line, word)).collect()
+        blocks
+            .iter()
+            .flat_map(Block::offences)
+            .map(|(line, word, _)| (line, word))
+            .collect()
     };
-    assert_eq!(found("a.md", "It is. What is it?\nAnd\nsomebody.\n"), [(1, "What"), (3, "somebody")]);
-    assert_eq!(found("a.md", "It says \"What is\nsomebody\". `Who` knows, and of it.\n"), []);
-    assert_eq!(found("a.md", "```sh\n# What it is\n```\nWhere?\n"), [(4, "Where")]);
-    assert_eq!(found("a.md", "| what | Of them |\n|---|---|\n- whether\n"), [(1, "Of"), (3, "Whether")]);
+    assert_eq!(
+        found("a.md", "It is. What is it?\nAnd\nsomebody.\n"),
+        [(1, "What"), (3, "somebody")]
+    );
+    assert_eq!(
+        found(
+            "a.md",
+            "It says \"What is\nsomebody\". `Who` knows, and of it.\n"
+        ),
+        []
+    );
+    assert_eq!(
+        found("a.md", "```sh\n# What it is\n```\nWhere?\n"),
+        [(4, "Where")]
+    );
+    assert_eq!(
+        found("a.md", "| what | Of them |\n|---|---|\n- whether\n"),
+        [(1, "Of"), (3, "Whether")]
+    );
     assert_eq!(
         found("a.md", "It is\nin any\ncase so. The same goes.\n"),
         [(2, "in any case"), (3, "The same")]
     );
     let away = "It takes the old file\naway. They take up. It is away.\nTaken away.\n";
-    assert_eq!(found("a.md", away), [(1, "take … away"), (3, "take … away")]);
-    assert_eq!(found("a.md", "A stand-in and an understanding. Names stand\nthere.\n"), [(1, "stand")]);
-    assert_eq!(found("a.rs", "let what = \"Who nobody\"; // of it\n"), [(1, "Of")]);
-    assert_eq!(found("a.rs", "/// It is\n/// nobody's. 'a\nfn f<'a>(c: 'x') { '\"'; }\n// What\n").len(), 2);
-    assert_eq!(found("a.rs", "let a = r#\"\" // What \"#; /* Who */\n"), [(1, "Who")]);
-    assert_eq!(found("src/report/a.rs", "f(\"Of {x} we know\", \"of x\", \"a thing stands\");\n").len(), 2);
-    assert_eq!(found("a.sh", "echo '# What' # who is it\n# Whose\n"), [(1, "Who")]);
-    assert_eq!(found("CHANGELOG.md", "## 0.2.0\n- Of it\n## 0.1.0, a day\n- Of it\n"), [(2, "Of")]);
+    assert_eq!(
+        found("a.md", away),
+        [(1, "take … away"), (3, "take … away")]
+    );
+    assert_eq!(
+        found(
+            "a.md",
+            "A stand-in and an understanding. Names stand\nthere.\n"
+        ),
+        [(1, "stand")]
+    );
+    assert_eq!(
+        found("a.rs", "let what = \"Who nobody\"; // of it\n"),
+        [(1, "Of")]
+    );
+    assert_eq!(
+        found(
+            "a.rs",
+            "/// It is\n/// nobody's. 'a\nfn f<'a>(c: 'x') { '\"'; }\n// What\n"
+        )
+        .len(),
+        2
+    );
+    assert_eq!(
+        found("a.rs", "let a = r#\"\" // What \"#; /* Who */\n"),
+        [(1, "Who")]
+    );
+    assert_eq!(
+        found(
+            "src/report/a.rs",
+            "f(\"Of {x} we know\", \"of x\", \"a thing stands\");\n"
+        )
+        .len(),
+        2
+    );
+    assert_eq!(
+        found("a.sh", "echo '# What' # who is it\n# Whose\n"),
+        [(1, "Who")]
+    );
+    assert_eq!(
+        found(
+            "CHANGELOG.md",
+            "## 0.2.0\n- Of it\n## 0.1.0, a day\n- Of it\n"
+        ),
+        [(2, "Of")]
+    );
 }
 
 /// One paragraph, list item, table cell, comment or message. `starts` has the offset and the number of each line.
@@ -107,7 +186,11 @@ struct Block {
 
 impl Block {
     fn new(line: usize, text: &str, is_sentence: bool) -> Block {
-        Block { text: text.trim().to_owned(), starts: vec![(0, line)], is_sentence }
+        Block {
+            text: text.trim().to_owned(),
+            starts: vec![(0, line)],
+            is_sentence,
+        }
     }
 
     fn push(&mut self, line: usize, text: &str) {
@@ -117,7 +200,12 @@ impl Block {
     }
 
     fn line(&self, at: usize) -> usize {
-        self.starts.iter().rev().find(|(start, _)| *start <= at).unwrap().1
+        self.starts
+            .iter()
+            .rev()
+            .find(|(start, _)| *start <= at)
+            .unwrap()
+            .1
     }
 
     /// Line, word and the sentence from there on.
@@ -127,11 +215,13 @@ impl Block {
         for at in sentence_starts(&text) {
             let opening = OPENINGS.iter().find(|opening| {
                 let start = text.get(at..at + opening.len()).unwrap_or_default();
-                let is_equal =
-                    start == **opening || at == 0 && self.is_sentence && start.eq_ignore_ascii_case(opening);
+                let is_equal = start == **opening
+                    || at == 0 && self.is_sentence && start.eq_ignore_ascii_case(opening);
                 is_equal && is_end_of_word(&text, at + opening.len())
             });
-            found.extend(opening.map(|opening| (self.line(at), *opening, self.text[at..].to_owned())));
+            found.extend(
+                opening.map(|opening| (self.line(at), *opening, self.text[at..].to_owned())),
+            );
         }
         let lower = text.to_ascii_lowercase();
         for word in WORDS {
@@ -142,9 +232,20 @@ impl Block {
                 }
             }
         }
-        for (at, _) in lower.match_indices(" away").filter(|(at, _)| is_end_of_word(&lower, at + 5)) {
-            let before = lower[..at].rsplit(['.', ';', ':']).next().unwrap_or_default();
-            if before.split_whitespace().rev().take(4).any(|word| TAKE.contains(&word)) {
+        for (at, _) in lower
+            .match_indices(" away")
+            .filter(|(at, _)| is_end_of_word(&lower, at + 5))
+        {
+            let before = lower[..at]
+                .rsplit(['.', ';', ':'])
+                .next()
+                .unwrap_or_default();
+            if before
+                .split_whitespace()
+                .rev()
+                .take(4)
+                .any(|word| TAKE.contains(&word))
+            {
                 found.push((self.line(at), "take … away", self.text[at..].to_owned()));
             }
         }
@@ -164,7 +265,9 @@ fn without_quotations(text: &str) -> String {
         let mut from = 0;
         while let Some(start) = masked[from..].find(open).map(|at| from + at) {
             let inside = start + open.len_utf8();
-            let Some(end) = masked[inside..].find(close).map(|at| inside + at) else { break };
+            let Some(end) = masked[inside..].find(close).map(|at| inside + at) else {
+                break;
+            };
             let after = end + close.len_utf8();
             masked.replace_range(start..after, &"_".repeat(after - start));
             from = after;
@@ -199,15 +302,25 @@ fn texts(name: &str, text: &str) -> Vec<Block> {
             let lines = text.lines().take_while(|line| !is_old(line));
             paragraphs(lines.enumerate().map(|(index, line)| (index + 1, line)))
         }
-        "md" => paragraphs(text.lines().enumerate().map(|(index, line)| (index + 1, line))),
+        "md" => paragraphs(
+            text.lines()
+                .enumerate()
+                .map(|(index, line)| (index + 1, line)),
+        ),
         "rs" | "c" => {
             let (comments, literals, _) = parts(text);
             let mut blocks = grouped(&comments);
             if name.starts_with("src/report/") {
-                let tests = text.find("#[cfg(test)]").map(|at| text[..at].lines().count() + 1);
-                let messages = literals.iter().filter(|(line, _)| tests.is_none_or(|start| *line < start));
+                let tests = text
+                    .find("#[cfg(test)]")
+                    .map(|at| text[..at].lines().count() + 1);
+                let messages = literals
+                    .iter()
+                    .filter(|(line, _)| tests.is_none_or(|start| *line < start));
                 let is_sentence = |text: &str| text.split_whitespace().count() > 3;
-                blocks.extend(messages.map(|(line, text)| Block::new(*line, text, is_sentence(text))));
+                blocks.extend(
+                    messages.map(|(line, text)| Block::new(*line, text, is_sentence(text))),
+                );
             }
             blocks
         }
@@ -227,7 +340,9 @@ struct Comment<'text> {
 
 fn grouped(comments: &[Comment<'_>]) -> Vec<Block> {
     let groups = comments.chunk_by(|_, next| next.continues);
-    groups.flat_map(|group| paragraphs(group.iter().map(|comment| (comment.line, comment.text)))).collect()
+    groups
+        .flat_map(|group| paragraphs(group.iter().map(|comment| (comment.line, comment.text))))
+        .collect()
 }
 
 /// Markdown without its code: numbered lines become paragraphs, items and cells.
@@ -262,7 +377,9 @@ fn paragraphs<'text>(lines: impl Iterator<Item = (usize, &'text str)>) -> Vec<Bl
 /// The text behind the mark of a list item, a heading or a quotation.
 fn item(text: &str) -> Option<&str> {
     let (mark, rest) = text.split_once(' ')?;
-    let is_number = mark.strip_suffix('.').is_some_and(|digits| digits.bytes().all(|c| c.is_ascii_digit()));
+    let is_number = mark
+        .strip_suffix('.')
+        .is_some_and(|digits| digits.bytes().all(|c| c.is_ascii_digit()));
     let is_heading = mark.bytes().all(|c| c == b'#');
     (is_number || is_heading || ["-", "*", ">"].contains(&mark)).then_some(rest)
 }
@@ -283,9 +400,16 @@ fn parts(text: &str) -> (Vec<Comment<'_>>, Vec<(usize, String)>, String) {
         let rest = &text[at..];
         let end = if rest.starts_with("//") {
             let end = rest.find('\n').unwrap_or(rest.len());
-            let mark = ["///", "//!", "//"].into_iter().find(|mark| rest.starts_with(mark)).unwrap();
+            let mark = ["///", "//!", "//"]
+                .into_iter()
+                .find(|mark| rest.starts_with(mark))
+                .unwrap();
             let continues = is_first_on_line && last == (line - 1, mark);
-            comments.push(Comment { line, text: &rest[mark.len()..end], continues });
+            comments.push(Comment {
+                line,
+                text: &rest[mark.len()..end],
+                continues,
+            });
             if is_first_on_line {
                 last = (line, mark);
             }
@@ -295,7 +419,11 @@ fn parts(text: &str) -> (Vec<Comment<'_>>, Vec<(usize, String)>, String) {
             let lines = inside[..length].split('\n').enumerate();
             comments.extend(lines.map(|(index, text)| {
                 let text = text.trim().trim_start_matches('*');
-                Comment { line: line + index, text, continues: index > 0 }
+                Comment {
+                    line: line + index,
+                    text,
+                    continues: index > 0,
+                }
             }));
             (length + 4).min(rest.len())
         } else if let Some((inside, length)) = literal(rest, &text[..at]) {
@@ -303,9 +431,18 @@ fn parts(text: &str) -> (Vec<Comment<'_>>, Vec<(usize, String)>, String) {
             length
         } else if let Some(character) = rest.strip_prefix('\'') {
             // A lifetime has no closing quote.
-            let escaped = character.strip_prefix('\\').and_then(|escape| escape[1..].find('\''));
-            let plain = character.char_indices().nth(1).filter(|(_, c)| *c == '\'').map(|(at, _)| at);
-            escaped.map(|length| length + 4).or(plain.map(|length| length + 2)).unwrap_or(1)
+            let escaped = character
+                .strip_prefix('\\')
+                .and_then(|escape| escape[1..].find('\''));
+            let plain = character
+                .char_indices()
+                .nth(1)
+                .filter(|(_, c)| *c == '\'')
+                .map(|(at, _)| at);
+            escaped
+                .map(|length| length + 4)
+                .or(plain.map(|length| length + 2))
+                .unwrap_or(1)
         } else {
             let character = rest.chars().next().unwrap();
             code.push(character);
@@ -325,13 +462,17 @@ fn parts(text: &str) -> (Vec<Comment<'_>>, Vec<(usize, String)>, String) {
 
 /// The content of the string literal that a text begins with, and the length of the literal.
 fn literal(rest: &str, before: &str) -> Option<(String, usize)> {
-    let is_word = before.ends_with(|c: char| c.is_alphanumeric() || c == '_') && !before.ends_with(" b");
+    let is_word =
+        before.ends_with(|c: char| c.is_alphanumeric() || c == '_') && !before.ends_with(" b");
     if let Some(raw) = rest.strip_prefix('r').filter(|_| !is_word) {
         let hashes = raw.len() - raw.trim_start_matches('#').len();
         if let Some(inside) = raw[hashes..].strip_prefix('"') {
             let close = format!("\"{}", "#".repeat(hashes));
             let length = inside.find(&close)?;
-            return Some((inside[..length].to_owned(), 2 + hashes + length + close.len()));
+            return Some((
+                inside[..length].to_owned(),
+                2 + hashes + length + close.len(),
+            ));
         }
     }
     let inside = rest.strip_prefix('"')?;
@@ -360,13 +501,21 @@ fn literal(rest: &str, before: &str) -> Option<(String, usize)> {
 fn comments_after_hash(text: &str) -> Vec<Comment<'_>> {
     let mut comments: Vec<Comment> = Vec::new();
     let mut last = 0;
-    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.starts_with("#!")) {
+    for (index, line) in text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.starts_with("#!"))
+    {
         let is_start = |at: usize| {
             let before = &line[..at];
-            let is_quoted = ['"', '\''].iter().any(|quote| before.matches(*quote).count() % 2 == 1);
+            let is_quoted = ['"', '\'']
+                .iter()
+                .any(|quote| before.matches(*quote).count() % 2 == 1);
             (before.is_empty() || before.ends_with(' ')) && !is_quoted
         };
-        let Some((at, _)) = line.match_indices('#').find(|(at, _)| is_start(*at)) else { continue };
+        let Some((at, _)) = line.match_indices('#').find(|(at, _)| is_start(*at)) else {
+            continue;
+        };
         let is_alone = line[..at].trim().is_empty();
         comments.push(Comment {
             line: index + 1,
@@ -384,17 +533,31 @@ fn help_texts() -> Vec<Offence> {
         let name = command.get_name().to_owned();
         let mut texts = vec![
             (name.clone(), command.get_about().map(ToString::to_string)),
-            (name.clone(), command.get_long_about().map(ToString::to_string)),
-            (name.clone(), command.get_after_help().map(ToString::to_string)),
-            (name.clone(), command.get_after_long_help().map(ToString::to_string)),
+            (
+                name.clone(),
+                command.get_long_about().map(ToString::to_string),
+            ),
+            (
+                name.clone(),
+                command.get_after_help().map(ToString::to_string),
+            ),
+            (
+                name.clone(),
+                command.get_after_long_help().map(ToString::to_string),
+            ),
         ];
         for argument in command.get_arguments() {
             let place = format!("{name} {}", argument.get_id());
             texts.push((place.clone(), argument.get_help().map(ToString::to_string)));
-            texts.push((place.clone(), argument.get_long_help().map(ToString::to_string)));
+            texts.push((
+                place.clone(),
+                argument.get_long_help().map(ToString::to_string),
+            ));
             let values = argument.get_possible_values();
             texts.extend(
-                values.iter().map(|value| (place.clone(), value.get_help().map(ToString::to_string))),
+                values
+                    .iter()
+                    .map(|value| (place.clone(), value.get_help().map(ToString::to_string))),
             );
         }
         for (place, text) in texts {

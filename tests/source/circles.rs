@@ -23,13 +23,23 @@ fn files_and_rooms_import_in_one_direction() {
     for graph in &crates {
         found.extend(graph.circles());
     }
-    let known: Vec<&str> = KNOWN.lines().filter(|line| !line.starts_with('#')).collect();
+    let known: Vec<&str> = KNOWN
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .collect();
     let mut faults = String::new();
-    for (circle, imports) in found.iter().filter(|(circle, _)| !known.contains(&circle.as_str())) {
+    for (circle, imports) in found
+        .iter()
+        .filter(|(circle, _)| !known.contains(&circle.as_str()))
+    {
         write!(faults, "a new circle: {circle}\n{imports}").unwrap();
     }
     for circle in known.iter().filter(|circle| !found.contains_key(**circle)) {
-        writeln!(faults, "tests/source/circles.txt lists a circle that is gone: {circle}").unwrap();
+        writeln!(
+            faults,
+            "tests/source/circles.txt lists a circle that is gone: {circle}"
+        )
+        .unwrap();
     }
     assert!(faults.is_empty(), "{faults}");
 }
@@ -37,30 +47,50 @@ fn files_and_rooms_import_in_one_direction() {
 #[test]
 fn circles_are_found_through_re_exports_and_module_names() {
     let circles = |files: &[(&str, &str)]| {
-        let files = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+        let files = files
+            .iter()
+            .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
+            .collect();
         Crate::new(files).circles().into_keys().collect::<Vec<_>>()
     };
     let lib = ("lib.rs", "mod a;\nmod b;\n");
     // A child that imports a type of its parent's file, which calls the child.
     let parent = "mod x;\npub struct T;\npub fn f() { x::g() }\n";
-    assert_eq!(circles(&[lib, ("a/mod.rs", parent), ("a/x.rs", "use super::T;\n")]), ["a/mod.rs a/x.rs"]);
+    assert_eq!(
+        circles(&[lib, ("a/mod.rs", parent), ("a/x.rs", "use super::T;\n")]),
+        ["a/mod.rs a/x.rs"]
+    );
     // The parent only re-exports the type.
     let parent = "mod m;\nmod x;\npub use m::{T, U as V};\npub fn f() { x::g() }\n";
     let child = "use super::{T, V};\npub fn g() {}\n";
-    assert_eq!(circles(&[lib, ("a/mod.rs", parent), ("a/m.rs", ""), ("a/x.rs", child)]), [""; 0]);
+    assert_eq!(
+        circles(&[lib, ("a/mod.rs", parent), ("a/m.rs", ""), ("a/x.rs", child)]),
+        [""; 0]
+    );
     // It uses the type as well, and the type's file names the parent by the crate's path.
     let used = format!("{parent}pub fn h() -> T {{}}\n");
     let model = "pub struct T;\nfn f() { crate::a::f() }\n";
-    let files = [lib, ("a/mod.rs", &used), ("a/m.rs", model), ("a/x.rs", child)];
+    let files = [
+        lib,
+        ("a/mod.rs", &used),
+        ("a/m.rs", model),
+        ("a/x.rs", child),
+    ];
     assert_eq!(circles(&files), ["a/m.rs a/mod.rs a/x.rs"]);
     // Between rooms, by an imported module name; comments, literals and tests do not count.
     let one = ("a.rs", "use crate::b;\nfn f() { b::g() }\n");
     assert_eq!(
-        circles(&[lib, one, ("b.rs", "use crate::a::{self as other};\nfn g() { other::f() }")]),
+        circles(&[
+            lib,
+            one,
+            (
+                "b.rs",
+                "use crate::a::{self as other};\nfn g() { other::f() }"
+            )
+        ]),
         ["a b"]
     );
-    let innocent =
-        "// crate::a::f\nfn g() { \"crate::a::f\"; }\n#[cfg(test)]\nmod tests { use crate::a::f; }\n";
+    let innocent = "// crate::a::f\nfn g() { \"crate::a::f\"; }\n#[cfg(test)]\nmod tests { use crate::a::f; }\n";
     assert_eq!(circles(&[lib, one, ("b.rs", innocent)]), [""; 0]);
 }
 
@@ -102,7 +132,11 @@ impl Crate {
         let mut modules = BTreeMap::new();
         for (file, text) in files {
             let stem = file.trim_end_matches(".rs").trim_end_matches("/mod");
-            let names = if stem == "lib" { Vec::new() } else { stem.split('/').map(str::to_owned).collect() };
+            let names = if stem == "lib" {
+                Vec::new()
+            } else {
+                stem.split('/').map(str::to_owned).collect()
+            };
             let tokens = tokens(&text);
             let uses = uses(&tokens);
             modules.insert(names, Module { file, tokens, uses });
@@ -128,17 +162,27 @@ impl Crate {
                 match program.first() {
                     Some(other) if other == room => {
                         let graph = rooms.entry(room).or_default();
-                        graph.entry(module.file.clone()).or_default().insert((to.file.clone(), name));
+                        graph
+                            .entry(module.file.clone())
+                            .or_default()
+                            .insert((to.file.clone(), name));
                     }
                     Some(other) => {
                         let reason = format!("{name} in {}", module.file);
-                        between.entry(room.clone()).or_default().insert((other.clone(), reason));
+                        between
+                            .entry(room.clone())
+                            .or_default()
+                            .insert((other.clone(), reason));
                     }
                     None => {}
                 }
             }
         }
-        rooms.values().chain([&between]).flat_map(circles_of).collect()
+        rooms
+            .values()
+            .chain([&between])
+            .flat_map(circles_of)
+            .collect()
     }
 
     /// Modules that define what this one names, with the name.
@@ -147,7 +191,11 @@ impl Crate {
         let mut paths: Vec<Names> = Vec::new();
         for used in &module.uses {
             // A name that is only passed on is no import.
-            let count = module.tokens.iter().filter(|token| **token == used.name).count();
+            let count = module
+                .tokens
+                .iter()
+                .filter(|token| **token == used.name)
+                .count();
             if !used.is_public || count > 1 {
                 paths.push(used.path.clone());
             }
@@ -155,7 +203,9 @@ impl Crate {
         paths.extend(paths_in_code(&module.tokens));
         let mut imports = BTreeSet::new();
         for path in paths {
-            let Some((program, Some(name))) = self.resolve(from, &path, 0) else { continue };
+            let Some((program, Some(name))) = self.resolve(from, &path, 0) else {
+                continue;
+            };
             if program != *from {
                 imports.insert((program, name));
             }
@@ -164,7 +214,12 @@ impl Crate {
     }
 
     /// The module that defines the item at the end of a path, and the item's name; none for the module itself.
-    fn resolve(&self, from: &Names, path: &[String], depth: usize) -> Option<(Names, Option<String>)> {
+    fn resolve(
+        &self,
+        from: &Names,
+        path: &[String],
+        depth: usize,
+    ) -> Option<(Names, Option<String>)> {
         if depth > 8 {
             return None;
         }
@@ -187,7 +242,10 @@ impl Crate {
                 if self.modules.contains_key(&below) {
                     below
                 } else {
-                    let used = module.uses.iter().find(|used| used.name == child && used.path != path)?;
+                    let used = module
+                        .uses
+                        .iter()
+                        .find(|used| used.name == child && used.path != path)?;
                     let whole: Names = used.path.iter().chain(rest).cloned().collect();
                     return self.resolve(from, &whole, depth + 1);
                 }
@@ -199,10 +257,21 @@ impl Crate {
                 at = below;
                 continue;
             }
-            let passed_on =
-                self.modules.get(&at)?.uses.iter().find(|used| used.is_public && used.name == *name);
-            let Some(used) = passed_on else { return Some((at, Some(name.clone()))) };
-            let whole: Names = used.path.iter().chain(&rest[index + 1..]).cloned().collect();
+            let passed_on = self
+                .modules
+                .get(&at)?
+                .uses
+                .iter()
+                .find(|used| used.is_public && used.name == *name);
+            let Some(used) = passed_on else {
+                return Some((at, Some(name.clone())));
+            };
+            let whole: Names = used
+                .path
+                .iter()
+                .chain(&rest[index + 1..])
+                .cloned()
+                .collect();
             return self.resolve(&at, &whole, depth + 1);
         }
         Some((at, None))
@@ -215,15 +284,21 @@ type Graph = BTreeMap<String, BTreeSet<(String, String)>>;
 fn reach<'graph>(graph: &'graph Graph, start: &'graph str) -> BTreeSet<&'graph str> {
     let (mut seen, mut open) = (BTreeSet::new(), vec![start]);
     while let Some(node) = open.pop() {
-        let next = graph.get(node).into_iter().flatten().map(|(to, _)| to.as_str());
+        let next = graph
+            .get(node)
+            .into_iter()
+            .flatten()
+            .map(|(to, _)| to.as_str());
         open.extend(next.filter(|to| seen.insert(*to)));
     }
     seen
 }
 
 fn circles_of(graph: &Graph) -> Vec<(String, String)> {
-    let reached: BTreeMap<&str, BTreeSet<&str>> =
-        graph.keys().map(|node| (node.as_str(), reach(graph, node))).collect();
+    let reached: BTreeMap<&str, BTreeSet<&str>> = graph
+        .keys()
+        .map(|node| (node.as_str(), reach(graph, node)))
+        .collect();
     let mut circles = BTreeMap::new();
     for (node, ahead) in &reached {
         let members: BTreeSet<&str> = ahead
@@ -236,7 +311,10 @@ fn circles_of(graph: &Graph) -> Vec<(String, String)> {
         }
         let mut imports = String::new();
         for member in &members {
-            for (to, name) in graph[*member].iter().filter(|(to, _)| members.contains(to.as_str())) {
+            for (to, name) in graph[*member]
+                .iter()
+                .filter(|(to, _)| members.contains(to.as_str()))
+            {
                 writeln!(imports, "    {member} -> {to}: {name}").unwrap();
             }
         }
@@ -276,7 +354,11 @@ fn uses(tokens: &[String]) -> Vec<Use> {
         let mut position = at + 1;
         let mut tree = Vec::new();
         use_tree(tokens, &mut position, &Vec::new(), &mut tree);
-        found.extend(tree.into_iter().map(|(path, name)| Use { path, name, is_public }));
+        found.extend(tree.into_iter().map(|(path, name)| Use {
+            path,
+            name,
+            is_public,
+        }));
     }
     found
 }
@@ -293,7 +375,10 @@ fn use_tree(tokens: &[String], at: &mut usize, prefix: &Names, found: &mut Vec<(
         match token.as_str() {
             "::" => {}
             "{" => {
-                while tokens.get(*at).is_some_and(|token| !["}", ";"].contains(&token.as_str())) {
+                while tokens
+                    .get(*at)
+                    .is_some_and(|token| !["}", ";"].contains(&token.as_str()))
+                {
                     use_tree(tokens, at, &path, found);
                     if tokens.get(*at).is_some_and(|token| token == ",") {
                         *at += 1;

@@ -45,17 +45,30 @@ const ROOMS: &[&str] = &[
 
 #[test]
 fn the_map_lists_the_rooms_from_the_ground_up() {
-    let (_, map) = include_str!("../../src/ARCHITECTURE.md").split_once("## The rooms").unwrap();
+    let (_, map) = include_str!("../../src/ARCHITECTURE.md")
+        .split_once("## The rooms")
+        .unwrap();
     let rows = map.lines().filter_map(|line| line.strip_prefix("| `"));
     let named = rows.flat_map(|row| row.split('|').next().unwrap().split('`').step_by(2));
-    let rooms: Vec<&str> = named.map(room).filter(|name| ROOMS.contains(name)).collect();
+    let rooms: Vec<&str> = named
+        .map(room)
+        .filter(|name| ROOMS.contains(name))
+        .collect();
     let mut once = rooms.clone();
     once.dedup();
     let known = |name: &&str| rooms.contains(name);
-    assert!(ROOMS.iter().all(known), "a room is missing in src/ARCHITECTURE.md");
-    let places: Vec<usize> =
-        once.iter().map(|name| ROOMS.iter().position(|room| room == name).unwrap()).collect();
-    assert!(places.is_sorted(), "src/ARCHITECTURE.md and ROOMS differ in their order: {once:?}");
+    assert!(
+        ROOMS.iter().all(known),
+        "a room is missing in src/ARCHITECTURE.md"
+    );
+    let places: Vec<usize> = once
+        .iter()
+        .map(|name| ROOMS.iter().position(|room| room == name).unwrap())
+        .collect();
+    assert!(
+        places.is_sorted(),
+        "src/ARCHITECTURE.md and ROOMS differ in their order: {once:?}"
+    );
 }
 
 /// Rooms that are pure, and the only names that they use of the room that reads the machine.
@@ -78,7 +91,11 @@ fn rooms_depend_on_each_other_in_one_direction() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut faults = Vec::new();
     for file in files(&source) {
-        let name = file.strip_prefix(&source).unwrap().to_string_lossy().into_owned();
+        let name = file
+            .strip_prefix(&source)
+            .unwrap()
+            .to_string_lossy()
+            .into_owned();
         // The audit module is a crate of its own, and the whole crate serves `lib.rs`.
         if ["lib", "main", "build", "audit"].contains(&room(&name)) {
             continue;
@@ -91,9 +108,13 @@ fn rooms_depend_on_each_other_in_one_direction() {
         for (index, line) in logical_lines(text) {
             for named in names(&line) {
                 let other = named.split("::").next().unwrap();
-                let is_below = ROOMS.iter().position(|known| *known == other).is_none_or(|at| at <= own);
+                let is_below = ROOMS
+                    .iter()
+                    .position(|known| *known == other)
+                    .is_none_or(|at| at <= own);
                 let pure = PURE.iter().find(|(pure, _)| *pure == ROOMS[own]);
-                let is_pure = other != "host" || pure.is_none_or(|(_, may)| may.contains(&named.as_str()));
+                let is_pure =
+                    other != "host" || pure.is_none_or(|(_, may)| may.contains(&named.as_str()));
                 if !is_below || !is_pure {
                     faults.push(format!("src/{name}:{}: may not name {named}", index + 1));
                 }
@@ -105,12 +126,24 @@ fn rooms_depend_on_each_other_in_one_direction() {
 
 #[test]
 fn names_of_the_crate_are_found_in_a_line() {
-    assert_eq!(names("use crate::host::{FileId, Host};"), ["host::FileId", "host::Host"]);
-    assert_eq!(names("let x = crate::catalog::first_number(s);"), ["catalog::first_number"]);
-    assert_eq!(names("use crate::{host, solve::Plan};"), ["host", "solve::Plan"]);
+    assert_eq!(
+        names("use crate::host::{FileId, Host};"),
+        ["host::FileId", "host::Host"]
+    );
+    assert_eq!(
+        names("let x = crate::catalog::first_number(s);"),
+        ["catalog::first_number"]
+    );
+    assert_eq!(
+        names("use crate::{host, solve::Plan};"),
+        ["host", "solve::Plan"]
+    );
     assert_eq!(names("use super::Style;"), [""; 0]);
     let lines = logical_lines("//! text\nuse crate::host::{\n    Host, Kind,\n};\nfn f() {}\n");
-    assert_eq!(lines[1], (1, "use crate::host::{     Host, Kind, };".to_owned()));
+    assert_eq!(
+        lines[1],
+        (1, "use crate::host::{     Host, Kind, };".to_owned())
+    );
     assert_eq!(names(&lines[1].1), ["host::Host", "host::Kind"]);
 }
 
@@ -118,7 +151,11 @@ fn names_of_the_crate_are_found_in_a_line() {
 fn verbs_do_not_name_each_other_and_unsafe_stays_where_it_belongs() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     for file in files(&source) {
-        let name = file.strip_prefix(&source).unwrap().to_string_lossy().into_owned();
+        let name = file
+            .strip_prefix(&source)
+            .unwrap()
+            .to_string_lossy()
+            .into_owned();
         let text = fs::read_to_string(&file).unwrap();
         // Libraries that are loaded and called; files that are mapped; what is inherited across exec and Rust's
         // runtime changes; handlers of signals; what the loader calls, without a libc.
@@ -132,15 +169,23 @@ fn verbs_do_not_name_each_other_and_unsafe_stays_where_it_belongs() {
             "signals.rs",
         ];
         let is_unsafe = |line: &str| line.contains("unsafe ") || line.contains("unsafe(");
-        let has_unsafe = text.lines().any(|line| !line.trim_start().starts_with("//") && is_unsafe(line));
+        let has_unsafe = text
+            .lines()
+            .any(|line| !line.trim_start().starts_with("//") && is_unsafe(line));
         let is_child = name.starts_with("verify/child/");
-        assert!(!has_unsafe || is_child || may.contains(&name.as_str()), "{name} holds unsafe code");
+        assert!(
+            !has_unsafe || is_child || may.contains(&name.as_str()),
+            "{name} holds unsafe code"
+        );
         if name.starts_with("commands/") && name != "commands/mod.rs" {
             for verb in [
-                "run", "list", "explain", "export", "prove", "trace", "record", "init", "allow", "hook",
-                "doctor", "shell",
+                "run", "list", "explain", "export", "prove", "trace", "record", "init", "allow",
+                "hook", "doctor", "shell",
             ] {
-                assert!(!text.contains(&format!("super::{verb}")), "{name} names {verb}");
+                assert!(
+                    !text.contains(&format!("super::{verb}")),
+                    "{name} names {verb}"
+                );
             }
         }
         for tool in ["libloading", "cudarc"] {
@@ -149,7 +194,10 @@ fn verbs_do_not_name_each_other_and_unsafe_stays_where_it_belongs() {
                 "{name} uses {tool}"
             );
         }
-        assert!(text.starts_with("//!") || text.starts_with("#![doc"), "{name} does not say what it is");
+        assert!(
+            text.starts_with("//!") || text.starts_with("#![doc"),
+            "{name} does not say what it is"
+        );
         let length = text.lines().count();
         assert!(length <= 441, "{name} has {length} lines");
     }
@@ -178,7 +226,11 @@ fn names(line: &str) -> Vec<String> {
         let rest = &code[at + "crate::".len()..];
         if let Some(group) = rest.strip_prefix('{') {
             let inside = group.split('}').next().unwrap();
-            found.extend(inside.split(',').map(|item| item.trim().trim_end_matches("::{").to_owned()));
+            found.extend(
+                inside
+                    .split(',')
+                    .map(|item| item.trim().trim_end_matches("::{").to_owned()),
+            );
             continue;
         }
         let is_word = |c: char| c.is_alphanumeric() || c == '_';
@@ -187,10 +239,17 @@ fn names(line: &str) -> Vec<String> {
         match after {
             Some(group) if group.starts_with('{') => {
                 let inside = group[1..].split('}').next().unwrap();
-                let items = inside.split(',').map(str::trim).filter(|item| !item.is_empty());
-                found.extend(
-                    items.map(|item| if item == "self" { first.clone() } else { format!("{first}::{item}") }),
-                );
+                let items = inside
+                    .split(',')
+                    .map(str::trim)
+                    .filter(|item| !item.is_empty());
+                found.extend(items.map(|item| {
+                    if item == "self" {
+                        first.clone()
+                    } else {
+                        format!("{first}::{item}")
+                    }
+                }));
             }
             Some(second) => {
                 let second: String = second.chars().take_while(|c| is_word(*c)).collect();

@@ -18,7 +18,10 @@ use crate::support::{CUDARUN, Run, Workshop};
 
 fn command(words: &[&str]) -> Command {
     let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-    Command { program: words[0].clone(), arguments: words[1..].to_vec() }
+    Command {
+        program: words[0].clone(),
+        arguments: words[1..].to_vec(),
+    }
 }
 
 /// Older than the host that looks at them.
@@ -45,16 +48,32 @@ impl Kept {
         fs::write(&watched, "one").unwrap();
         fs::write(&located, "one").unwrap();
         settle();
-        let change = Change { name: "LD_LIBRARY_PATH".into(), value: Some("/view".into()) };
+        let change = Change {
+            name: "LD_LIBRARY_PATH".into(),
+            value: Some("/view".into()),
+        };
         let command = command(&["true", "x"]);
         let program = PathBuf::from("/usr/bin/true");
         let exec = Exec {
             program: program.clone(),
             argv0: "true".into(),
             arguments: vec!["x".into()],
-            diff: Diff(vec![change, Change { name: "LD_PRELOAD".into(), value: None }]),
+            diff: Diff(vec![
+                change,
+                Change {
+                    name: "LD_PRELOAD".into(),
+                    value: None,
+                },
+            ]),
         };
-        let kept = Kept { directory, watched, located, command, program, exec };
+        let kept = Kept {
+            directory,
+            watched,
+            located,
+            command,
+            program,
+            exec,
+        };
         let watched: BTreeSet<PathBuf> = [
             kept.watched.clone(),
             kept.directory.path().join("absent"),
@@ -64,8 +83,17 @@ impl Kept {
         .into();
         let host = Host::here();
         let key = start_key(&host, &kept.program, &kept.command, false).unwrap();
-        let located: BTreeSet<PathBuf> = [kept.located.clone(), kept.directory.path().join("nowhere")].into();
-        storage::keep_start(&host, kept.directory.path(), &key, &kept.exec.diff, &watched, &located, &[]);
+        let located: BTreeSet<PathBuf> =
+            [kept.located.clone(), kept.directory.path().join("nowhere")].into();
+        storage::keep_start(
+            &host,
+            kept.directory.path(),
+            &key,
+            &kept.exec.diff,
+            &watched,
+            &located,
+            &[],
+        );
         kept
     }
 
@@ -77,7 +105,12 @@ impl Kept {
 
     fn file(&self) -> PathBuf {
         let starts = self.directory.path().join("starts");
-        fs::read_dir(starts).unwrap().next().unwrap().unwrap().path()
+        fs::read_dir(starts)
+            .unwrap()
+            .next()
+            .unwrap()
+            .unwrap()
+            .path()
     }
 }
 
@@ -85,7 +118,10 @@ impl Kept {
 fn a_start_is_found_as_it_was_kept() {
     let kept = Kept::new();
     assert_eq!(kept.find(), Some(kept.exec.diff.clone()));
-    assert_eq!(fs::metadata(kept.file()).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(
+        fs::metadata(kept.file()).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
 }
 
 #[test]
@@ -126,7 +162,15 @@ fn a_file_below_dev_is_watched_like_any_other() {
     let host = Host::here();
     let key = start_key(&host, &kept.program, &kept.command, false).unwrap();
     let watched = [library.clone(), "/dev/null".into()].into();
-    storage::keep_start(&host, kept.directory.path(), &key, &kept.exec.diff, &watched, &BTreeSet::new(), &[]);
+    storage::keep_start(
+        &host,
+        kept.directory.path(),
+        &key,
+        &kept.exec.diff,
+        &watched,
+        &BTreeSet::new(),
+        &[],
+    );
     fs::write("/dev/null", "used").unwrap();
     assert_eq!(kept.find(), Some(kept.exec.diff.clone()), "the control");
     fs::write(&library, "another").unwrap();
@@ -139,7 +183,11 @@ fn entries_that_other_users_can_write_are_not_used() {
     fs::set_permissions(kept.file(), fs::Permissions::from_mode(0o622)).unwrap();
     assert_eq!(kept.find(), None);
     let kept = Kept::new();
-    fs::set_permissions(kept.file().parent().unwrap(), fs::Permissions::from_mode(0o777)).unwrap();
+    fs::set_permissions(
+        kept.file().parent().unwrap(),
+        fs::Permissions::from_mode(0o777),
+    )
+    .unwrap();
     assert_eq!(kept.find(), None);
 }
 
@@ -172,11 +220,27 @@ fn a_start_whose_inputs_change_meanwhile_is_not_kept() {
     let key = start_key(&host, program, &command, false).unwrap();
     let exec = cudarun::launch::unchanged(program, &command);
     let none = BTreeSet::new();
-    storage::keep_start(&host, directory.path(), &key, &exec.diff, &[watched.clone()].into(), &none, &[]);
+    storage::keep_start(
+        &host,
+        directory.path(),
+        &key,
+        &exec.diff,
+        &[watched.clone()].into(),
+        &none,
+        &[],
+    );
     let find = || storage::find_start(&host, [directory.path().to_owned()], &key);
     assert_eq!(find(), None);
     // But for our own view, which has changed because we have just published it.
-    storage::keep_start(&host, directory.path(), &key, &exec.diff, &none, &none, &[&watched]);
+    storage::keep_start(
+        &host,
+        directory.path(),
+        &key,
+        &exec.diff,
+        &none,
+        &none,
+        &[&watched],
+    );
     assert_eq!(find(), Some(exec.diff.clone()));
     fs::remove_file(&watched).unwrap();
     assert_eq!(find(), None, "the view is gone");
@@ -213,12 +277,21 @@ fn arguments_count_only_where_they_decide() {
     let host = Host::here();
     let key = |words: &[&str]| {
         let program = Path::new("/nowhere").join(words[0]);
-        format!("{:?}", start_key(&host, &program, &command(words), false).unwrap())
+        format!(
+            "{:?}",
+            start_key(&host, &program, &command(words), false).unwrap()
+        )
     };
     assert_eq!(key(&["true", "a"]), key(&["true", "b"]));
-    assert_eq!(key(&["python3", "train.py", "--lr", "1"]), key(&["python3", "train.py", "--lr", "2"]));
+    assert_eq!(
+        key(&["python3", "train.py", "--lr", "1"]),
+        key(&["python3", "train.py", "--lr", "2"])
+    );
     assert_ne!(key(&["python3", "train.py"]), key(&["python3", "test.py"]));
-    assert_ne!(key(&["python3", "-c", "import torch"]), key(&["python3", "-c", "import jax"]));
+    assert_ne!(
+        key(&["python3", "-c", "import torch"]),
+        key(&["python3", "-c", "import jax"])
+    );
 }
 
 /// `mypy -> python3` runs what its arguments say, like any Python.
@@ -232,9 +305,15 @@ fn a_link_to_python_is_python() {
         std::os::unix::fs::symlink(to, &path).unwrap();
         path
     };
-    let (tool, other) = (link("mypy", &link("python3", &python)), link("other", &workshop.write("tool", "")));
+    let (tool, other) = (
+        link("mypy", &link("python3", &python)),
+        link("other", &workshop.write("tool", "")),
+    );
     let key = |program: &Path, word: &str| {
-        format!("{:?}", start_key(&host, program, &command(&["x", word]), false).unwrap())
+        format!(
+            "{:?}",
+            start_key(&host, program, &command(&["x", word]), false).unwrap()
+        )
     };
     assert_ne!(key(&tool, "a.py"), key(&tool, "b.py"));
     assert_eq!(key(&other, "a.py"), key(&other, "b.py"), "the control");
@@ -243,16 +322,29 @@ fn a_link_to_python_is_python() {
 /// The current directory decides where a relative path leads, and what a shim starts.
 #[test]
 fn the_current_directory_counts_where_something_is_looked_up_from_it() {
-    const LISTS: [&str; 6] =
-        ["PATH", "PYTHONPATH", "LD_PRELOAD", "CUDA_HOME", "CUDA_PATH", "LD_LIBRARY_PATH"];
+    const LISTS: [&str; 6] = [
+        "PATH",
+        "PYTHONPATH",
+        "LD_PRELOAD",
+        "CUDA_HOME",
+        "CUDA_PATH",
+        "LD_LIBRARY_PATH",
+    ];
     let key = |program: &str, name: &str, value: &str, cwd: &str| {
         let mut host = Host::here();
         let inherited = std::mem::take(&mut host.env);
-        let is_list = |name: &std::ffi::OsStr| name.to_str().is_none_or(|name| LISTS.contains(&name));
-        host.env = inherited.iter().filter(|(name, _)| !is_list(name)).collect();
+        let is_list =
+            |name: &std::ffi::OsStr| name.to_str().is_none_or(|name| LISTS.contains(&name));
+        host.env = inherited
+            .iter()
+            .filter(|(name, _)| !is_list(name))
+            .collect();
         host.env.set(name, value);
         host.cwd = cwd.into();
-        format!("{:?}", start_key(&host, Path::new(program), &command(&["x"]), false).unwrap())
+        format!(
+            "{:?}",
+            start_key(&host, Path::new(program), &command(&["x"]), false).unwrap()
+        )
     };
     let counts = |program: &str, name: &str, value: &str| {
         key(program, name, value, "/a") != key(program, name, value, "/b")
@@ -261,8 +353,16 @@ fn the_current_directory_counts_where_something_is_looked_up_from_it() {
         assert!(!counts("/bin/x", name, "/usr/bin"), "{name}");
         assert!(counts("/bin/x", name, "usr/bin"), "{name}");
         assert_eq!(counts("/bin/x", name, ""), name == "PATH", "{name}");
-        let empty = if name == "LD_PRELOAD" { "/a  /b" } else { "/a::/b" };
-        assert_eq!(counts("/bin/x", name, empty), !name.starts_with("CUDA"), "{name}");
+        let empty = if name == "LD_PRELOAD" {
+            "/a  /b"
+        } else {
+            "/a::/b"
+        };
+        assert_eq!(
+            counts("/bin/x", name, empty),
+            !name.starts_with("CUDA"),
+            "{name}"
+        );
     }
     assert!(counts("/home/me/.pyenv/shims/x", "PATH", "/usr/bin"));
 }
@@ -278,18 +378,30 @@ pub struct Two {
 impl Two {
     pub fn new() -> Two {
         let workshop = Workshop::new();
-        let library =
-            |below: &str| workshop.library(below, "libnccl.so.2", "int nccl(void) { return 1; }", &[]);
+        let library = |below: &str| {
+            workshop.library(below, "libnccl.so.2", "int nccl(void) { return 1; }", &[])
+        };
         let (first, _second) = (library("a/libnccl.so.2"), library("b/libnccl.so.2"));
         let source = "int nccl(void); int main(void) { return nccl() - 1; }";
         let program = workshop.compile("program", source, &[first.to_str().unwrap()]);
-        let path = format!("{}:{}", workshop.path("a").display(), workshop.path("b").display());
+        let path = format!(
+            "{}:{}",
+            workshop.path("a").display(),
+            workshop.path("b").display()
+        );
         settle();
-        Two { program, path, workshop, home: tempfile::tempdir().unwrap() }
+        Two {
+            program,
+            path,
+            workshop,
+            home: tempfile::tempdir().unwrap(),
+        }
     }
 
     pub fn run(&self) -> Run {
-        Run::new([&self.program]).env("HOME", self.home.path()).env("LD_LIBRARY_PATH", &self.path)
+        Run::new([&self.program])
+            .env("HOME", self.home.path())
+            .env("LD_LIBRARY_PATH", &self.path)
     }
 
     pub fn views(&self) -> Vec<PathBuf> {
@@ -301,7 +413,10 @@ impl Two {
     pub fn is_warm(&self, run: Run) -> bool {
         let touched = || {
             let directory = fs::metadata(self.home.path().join(".cache/cudarun")).unwrap();
-            (directory.modified().unwrap(), directory.permissions().mode())
+            (
+                directory.modified().unwrap(),
+                directory.permissions().mode(),
+            )
         };
         let before = touched();
         settle();
@@ -315,7 +430,10 @@ fn the_second_start_is_warm() {
     let two = Two::new();
     two.run().check();
     assert!(two.is_warm(two.run()));
-    assert!(!two.is_warm(two.run().env("CUDA_HOME", "/nowhere")), "the control");
+    assert!(
+        !two.is_warm(two.run().env("CUDA_HOME", "/nowhere")),
+        "the control"
+    );
 }
 
 /// Started by a program that was itself started with the view, there is no change left to make.
@@ -326,7 +444,11 @@ fn a_view_that_was_inherited_is_watched_as_well() {
     run().check();
     let view = two.views().remove(0);
     let path = format!("{}:{}", view.display(), two.path);
-    let nested = || run().env("CUDARUN_VIEW", &view).env("LD_LIBRARY_PATH", &path);
+    let nested = || {
+        run()
+            .env("CUDARUN_VIEW", &view)
+            .env("LD_LIBRARY_PATH", &path)
+    };
     nested().check();
     assert!(two.is_warm(nested()), "the control");
     fs::remove_file(view.join("libnccl.so.2")).unwrap();
@@ -354,7 +476,10 @@ fn a_rejected_installation_is_watched_as_well() {
 #[test]
 fn causes_of_warnings_are_watched_as_well() {
     let two = Two::new();
-    let (link, file) = (two.workshop.path("a/libnccl.so.2"), two.workshop.path("libnccl.so.2.1.0"));
+    let (link, file) = (
+        two.workshop.path("a/libnccl.so.2"),
+        two.workshop.path("libnccl.so.2.1.0"),
+    );
     fs::rename(&link, &file).unwrap();
     std::os::unix::fs::symlink(&file, &link).unwrap();
     let aside = two.workshop.path("aside");
@@ -365,7 +490,11 @@ fn causes_of_warnings_are_watched_as_well() {
     assert_eq!(two.views().len(), 1);
     fs::rename(&aside, &file).unwrap();
     two.run().check();
-    assert_eq!(two.views().len(), 2, "a view of the installation that the link leads to");
+    assert_eq!(
+        two.views().len(),
+        2,
+        "a view of the installation that the link leads to"
+    );
 }
 
 #[test]
@@ -408,12 +537,23 @@ fn necessary_warnings_are_printed_at_every_start() {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         path
     };
-    let shim = script("root/shims/tool", "#!/bin/sh\n# exec pyenv\" exec\nexit 3\n");
+    let shim = script(
+        "root/shims/tool",
+        "#!/bin/sh\n# exec pyenv\" exec\nexit 3\n",
+    );
     settle();
-    let run = || Run::new([&shim]).env("HOME", home.path()).env("PYENV_VERSION", "9.9").status(3);
-    let starts = || fs::read_dir(home.path().join(".cache/cudarun/starts")).map_or(0, Iterator::count);
+    let run = || {
+        Run::new([&shim])
+            .env("HOME", home.path())
+            .env("PYENV_VERSION", "9.9")
+            .status(3)
+    };
+    let starts =
+        || fs::read_dir(home.path().join(".cache/cudarun/starts")).map_or(0, Iterator::count);
     for _ in 0..3 {
-        run().stderr_contains(&["a pyenv shim for a version that is not installed"]).check();
+        run()
+            .stderr_contains(&["a pyenv shim for a version that is not installed"])
+            .check();
     }
     assert_eq!(starts(), 0);
     fs::create_dir_all(workshop.path("root/versions/9.9/bin")).unwrap();
@@ -432,20 +572,34 @@ fn a_library_that_is_gone_is_not_planned_for_again() {
     }
     fs::remove_file(two.workshop.path("a/libnccl.so.2")).unwrap();
     two.run().check();
-    assert_eq!(two.views().len(), 2, "the other installation, in a view of its own");
+    assert_eq!(
+        two.views().len(),
+        2,
+        "the other installation, in a view of its own"
+    );
 }
 
 #[test]
 fn a_program_without_needs_starts_without_a_writable_directory() {
     for _ in 0..2 {
-        Run::new(["echo", "started"]).env("HOME", "/proc/nowhere").stdout("started\n").check();
+        Run::new(["echo", "started"])
+            .env("HOME", "/proc/nowhere")
+            .stdout("started\n")
+            .check();
     }
 }
 
 #[test]
 fn the_names_that_cudarun_knows_are_no_needs_of_its_own() {
     let explained = Run::new(["explain", "--json", CUDARUN, "true"]).json();
-    assert_eq!(explained["program"]["requirements"].as_array().unwrap().len(), 0, "{explained}");
+    assert_eq!(
+        explained["program"]["requirements"]
+            .as_array()
+            .unwrap()
+            .len(),
+        0,
+        "{explained}"
+    );
 }
 
 #[test]
@@ -454,21 +608,42 @@ fn packages_that_come_to_a_directory_on_the_python_path_are_seen() {
     let home = tempfile::tempdir().unwrap();
     let packages = workshop.path("packages");
     fs::create_dir(&packages).unwrap();
-    workshop.library("lib/libcudart.so.12", "libcudart.so.12", "int cudaFree(void) { return 0; }", &[]);
+    workshop.library(
+        "lib/libcudart.so.12",
+        "libcudart.so.12",
+        "int cudaFree(void) { return 0; }",
+        &[],
+    );
     settle();
     let has_view = || {
         // Code that cannot be read may import any of them.
         let code = "import os; exec(''); print('CUDARUN_VIEW' in os.environ)";
-        let run = Run::new(["python3", "-c", code]).env("HOME", home.path()).env("PYTHONPATH", &packages);
-        run.env("CUDARUN_PIN_MODE", "view").env("LD_LIBRARY_PATH", workshop.path("lib")).any_stdout().check()
+        let run = Run::new(["python3", "-c", code])
+            .env("HOME", home.path())
+            .env("PYTHONPATH", &packages);
+        run.env("CUDARUN_PIN_MODE", "view")
+            .env("LD_LIBRARY_PATH", workshop.path("lib"))
+            .any_stdout()
+            .check()
     };
     for _cold_then_warm in 0..2 {
         assert_eq!(has_view(), "False\n");
     }
-    workshop.write("packages/gpulib-1.0.dist-info/METADATA", "Name: gpulib\nVersion: 1.0\n");
-    let flags = [format!("-L{}", workshop.path("lib").display()), "-l:libcudart.so.12".to_owned()];
+    workshop.write(
+        "packages/gpulib-1.0.dist-info/METADATA",
+        "Name: gpulib\nVersion: 1.0\n",
+    );
+    let flags = [
+        format!("-L{}", workshop.path("lib").display()),
+        "-l:libcudart.so.12".to_owned(),
+    ];
     let source = "int cudaFree(void); int use(void) { return cudaFree(); }";
-    workshop.library("packages/gpulib/core.so", "core.so", source, &[&flags[0], &flags[1]]);
+    workshop.library(
+        "packages/gpulib/core.so",
+        "core.so",
+        source,
+        &[&flags[0], &flags[1]],
+    );
     settle();
     assert_eq!(has_view(), "True\n");
 }
@@ -477,23 +652,34 @@ fn packages_that_come_to_a_directory_on_the_python_path_are_seen() {
 #[test]
 fn a_program_that_starts_another_is_spoken_of() {
     let workshop = Workshop::new();
-    workshop.library("lib/libcudart.so.12", "libcudart.so.12", "int cudaFree(void) { return 0; }", &[]);
+    workshop.library(
+        "lib/libcudart.so.12",
+        "libcudart.so.12",
+        "int cudaFree(void) { return 0; }",
+        &[],
+    );
     let script = workshop.write("train.sh", "#!/bin/sh\nexit 3\n");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     let home = tempfile::tempdir().unwrap();
     let run = |words: &[&str]| {
-        Run::new(words).env("HOME", home.path()).env("LD_LIBRARY_PATH", workshop.path("lib"))
+        Run::new(words)
+            .env("HOME", home.path())
+            .env("LD_LIBRARY_PATH", workshop.path("lib"))
     };
-    let wrapper =
-        "cudarun: `sh` starts another program, which cudarun cannot see: put cudarun right before that one\n";
+    let wrapper = "cudarun: `sh` starts another program, which cudarun cannot see: put cudarun right before that one\n";
     for _cold_then_warm in 0..2 {
-        run(&["env", "A=1", "sh", "-c", "exit 3; x"]).status(3).stderr(wrapper).check();
+        run(&["env", "A=1", "sh", "-c", "exit 3; x"])
+            .status(3)
+            .stderr(wrapper)
+            .check();
         run(&[script.to_str().unwrap()])
             .status(3)
             .stderr("cudarun: `train.sh` is a script for /bin/sh, and cudarun does not read such scripts: put cudarun inside it, before the program that uses the GPU\n")
             .check();
     }
-    run(&["-q", "env", "A=1", "sh", "-c", "exit 3"]).status(3).check();
+    run(&["-q", "env", "A=1", "sh", "-c", "exit 3"])
+        .status(3)
+        .check();
     run(&["env"]).any_stdout().check();
 }
 
@@ -505,10 +691,16 @@ fn the_highest_missing_directory_is_watched() {
     two.run().check();
     assert!(two.is_warm(two.run()), "the control");
     fs::create_dir(&include).unwrap();
-    assert!(!two.is_warm(two.run()), "what was looked for may be there now");
+    assert!(
+        !two.is_warm(two.run()),
+        "what was looked for may be there now"
+    );
     assert!(two.is_warm(two.run()), "it is not");
-    fs::write(include.join("nccl.h"), "#define NCCL_MAJOR 2\n#define NCCL_MINOR 21\n#define NCCL_PATCH 5\n")
-        .unwrap();
+    fs::write(
+        include.join("nccl.h"),
+        "#define NCCL_MAJOR 2\n#define NCCL_MINOR 21\n#define NCCL_PATCH 5\n",
+    )
+    .unwrap();
     settle();
     assert!(!two.is_warm(two.run()));
 }
@@ -525,7 +717,10 @@ fn cold_and_warm_starts_pass_on_inherited_state() {
             "import os, signal\nfor it in (signal.SIGPIPE, signal.SIGCHLD, signal.SIGXFSZ): signal.signal(it, signal.SIG_IGN)\n\
              os.close(0)\nos.environ['HOME'] = '{home}'\nwords = {start} + ['bash', '-c', {status:?}]\nos.execvp(words[0], words)\n"
         );
-        let output = std::process::Command::new("python3").args(["-c", &code]).output().unwrap();
+        let output = std::process::Command::new("python3")
+            .args(["-c", &code])
+            .output()
+            .unwrap();
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     };

@@ -15,7 +15,11 @@ fn an_unwritable_directory_gives_way_to_the_next() {
     let two = Two::new();
     let (cache, session) = (two.workshop.path("cache"), two.workshop.path("session"));
     fs::create_dir(&session).unwrap();
-    let run = || two.run().env("XDG_CACHE_HOME", &cache).env("XDG_RUNTIME_DIR", &session);
+    let run = || {
+        two.run()
+            .env("XDG_CACHE_HOME", &cache)
+            .env("XDG_RUNTIME_DIR", &session)
+    };
     let stands_in_session = || session.join("cudarun/views").exists();
     run().check();
     assert!(!stands_in_session(), "the control");
@@ -43,15 +47,28 @@ fn explain_names_the_directory_that_a_start_uses() {
     ];
     for (cache, is_taken) in places {
         let ask = |verb: &str| {
-            Run::new([verb.as_ref(), "--json".as_ref(), "--pin-mode=view".as_ref(), two.program.as_os_str()])
-                .env("LD_LIBRARY_PATH", &two.path)
-                .env("XDG_CACHE_HOME", &cache)
-                .env("XDG_RUNTIME_DIR", &session)
-                .json()
+            Run::new([
+                verb.as_ref(),
+                "--json".as_ref(),
+                "--pin-mode=view".as_ref(),
+                two.program.as_os_str(),
+            ])
+            .env("LD_LIBRARY_PATH", &two.path)
+            .env("XDG_CACHE_HOME", &cache)
+            .env("XDG_RUNTIME_DIR", &session)
+            .json()
         };
         let explained = ask("explain");
-        assert!(!cache.join("cudarun/views").exists(), "asking makes nothing");
-        assert_eq!(explained["view"], ask("export")["environment"]["CUDARUN_VIEW"], "{}", cache.display());
+        assert!(
+            !cache.join("cudarun/views").exists(),
+            "asking makes nothing"
+        );
+        assert_eq!(
+            explained["view"],
+            ask("export")["environment"]["CUDARUN_VIEW"],
+            "{}",
+            cache.display()
+        );
         let view = Path::new(explained["view"].as_str().unwrap());
         assert_eq!(view.starts_with(&cache), is_taken, "{}", view.display());
     }
@@ -60,12 +77,18 @@ fn explain_names_the_directory_that_a_start_uses() {
 #[test]
 fn under_a_root_the_view_has_a_name_that_the_loader_can_take() {
     let machine = Machine::load("h200-container");
-    for (home, place) in
-        [("/home/user", "/home/user/.cache/cudarun/views/"), ("/home/a user", "/tmp/cudarun-")]
-    {
+    for (home, place) in [
+        ("/home/user", "/home/user/.cache/cudarun/views/"),
+        ("/home/a user", "/tmp/cudarun-"),
+    ] {
         let ask = |verb: &str| {
-            let run = Run::on(&machine, &[verb, "--json", "python3", "/home/user/train.py"]);
-            run.env("HOME", home).env("LD_LIBRARY_PATH", "/usr/local/cuda/compat").json()
+            let run = Run::on(
+                &machine,
+                &[verb, "--json", "python3", "/home/user/train.py"],
+            );
+            run.env("HOME", home)
+                .env("LD_LIBRARY_PATH", "/usr/local/cuda/compat")
+                .json()
         };
         for verb in ["explain", "export"] {
             let answer = ask(verb);
@@ -81,17 +104,35 @@ fn a_umask_decides_nothing_about_what_is_ours() {
     let two = Two::new();
     let cache = two.workshop.path("cache");
     let run = |umask: &str| {
-        let script = format!("umask {umask}; exec '{}' '{}'", crate::support::CUDARUN, two.program.display());
+        let script = format!(
+            "umask {umask}; exec '{}' '{}'",
+            crate::support::CUDARUN,
+            two.program.display()
+        );
         let mut command = std::process::Command::new("/bin/sh");
-        command.args(["-c", &script]).env_clear().env("HOME", "/nowhere").env("XDG_CACHE_HOME", &cache);
+        command
+            .args(["-c", &script])
+            .env_clear()
+            .env("HOME", "/nowhere")
+            .env("XDG_CACHE_HOME", &cache);
         command.env("LD_LIBRARY_PATH", &two.path).output().unwrap()
     };
     for umask in ["377", "000", "022"] {
         let _ = fs::remove_dir_all(&cache);
         let output = run(umask);
         assert!(output.status.success(), "{umask}: {output:?}");
-        let mode = |below: &str| fs::metadata(cache.join(below)).unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode("cudarun"), mode("cudarun/views")), (0o700, 0o700), "{umask}");
+        let mode = |below: &str| {
+            fs::metadata(cache.join(below))
+                .unwrap()
+                .permissions()
+                .mode()
+                & 0o777
+        };
+        assert_eq!(
+            (mode("cudarun"), mode("cudarun/views")),
+            (0o700, 0o700),
+            "{umask}"
+        );
     }
 }
 
@@ -105,9 +146,20 @@ fn a_directory_below_a_world_writable_one_is_skipped() {
         let parent = two.workshop.path(name);
         fs::create_dir(&parent).unwrap();
         fs::set_permissions(&parent, fs::Permissions::from_mode(mode)).unwrap();
-        two.run().env("XDG_CACHE_HOME", parent.join("cache")).env("XDG_RUNTIME_DIR", &session).check();
-        assert_eq!(parent.join("cache/cudarun/views").exists(), name != "open", "{name}");
-        assert_eq!(session.join("cudarun/views").exists(), name == "open", "{name}");
+        two.run()
+            .env("XDG_CACHE_HOME", parent.join("cache"))
+            .env("XDG_RUNTIME_DIR", &session)
+            .check();
+        assert_eq!(
+            parent.join("cache/cudarun/views").exists(),
+            name != "open",
+            "{name}"
+        );
+        assert_eq!(
+            session.join("cudarun/views").exists(),
+            name == "open",
+            "{name}"
+        );
     }
 }
 
@@ -123,7 +175,14 @@ fn a_link_to_a_directory_below_a_world_writable_one_is_skipped() {
         fs::set_permissions(&parent, fs::Permissions::from_mode(mode)).unwrap();
         let link = two.workshop.path(&format!("{name}-link"));
         symlink(parent.join("cache"), &link).unwrap();
-        two.run().env("XDG_CACHE_HOME", &link).env("XDG_RUNTIME_DIR", &session).check();
-        assert_eq!(session.join("cudarun/views").exists(), name == "open", "{name}");
+        two.run()
+            .env("XDG_CACHE_HOME", &link)
+            .env("XDG_RUNTIME_DIR", &session)
+            .check();
+        assert_eq!(
+            session.join("cudarun/views").exists(),
+            name == "open",
+            "{name}"
+        );
     }
 }

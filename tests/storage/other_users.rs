@@ -47,7 +47,9 @@ fn run(two: &Two) -> Run {
 fn as_her(program: impl AsRef<Path>) -> Command {
     let mut command = Command::new("setpriv");
     let id = HER.to_string();
-    command.args(["--reuid", &id, "--regid", &id, "--clear-groups"]).arg(program.as_ref());
+    command
+        .args(["--reuid", &id, "--regid", &id, "--clear-groups"])
+        .arg(program.as_ref());
     command.env_clear().env("PATH", "/usr/bin:/bin");
     command
 }
@@ -84,7 +86,9 @@ fn root_publishes_nothing_that_another_user_could_replace() {
     let two = two();
     let at = |below: String| two.workshop.path(&below);
     let names = ["owner", "group", "open", "link", "leads-to-hers"];
-    let cases = [("owner", "HOME")].into_iter().chain(names.map(|name| (name, "XDG_CACHE_HOME")));
+    let cases = [("owner", "HOME")]
+        .into_iter()
+        .chain(names.map(|name| (name, "XDG_CACHE_HOME")));
     for (index, (name, variable)) in cases.enumerate() {
         for is_spoilt in [false, true] {
             let place = make(at(format!("{index}-{is_spoilt}")), 0, 0, 0o755);
@@ -96,8 +100,15 @@ fn root_publishes_nothing_that_another_user_could_replace() {
             let named = place.join("below");
             fs::create_dir(&named).unwrap();
             mode(&named, 0o700);
-            run(&two).env(variable, &named).env("XDG_RUNTIME_DIR", &session).check();
-            let cache = if variable == "HOME" { named.join(".cache") } else { named };
+            run(&two)
+                .env(variable, &named)
+                .env("XDG_RUNTIME_DIR", &session)
+                .check();
+            let cache = if variable == "HOME" {
+                named.join(".cache")
+            } else {
+                named
+            };
             assert_eq!(cache.join("cudarun").exists(), !is_spoilt, "{name}");
             assert_eq!(session.join("cudarun/views").exists(), is_spoilt, "{name}");
         }
@@ -125,7 +136,11 @@ fn a_sticky_directory_of_root_is_used_by_every_user() {
             .env("XDG_RUNTIME_DIR", &session)
             .output()
             .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     };
     start();
     assert!(sticky.join("hers/cudarun/views").exists());
@@ -146,23 +161,40 @@ fn the_last_directory_is_named_after_the_user() {
     let view = |home: &Path| {
         let words = ["explain", "--json", "--pin-mode=view"].map(Path::new);
         let run = Run::new(words.into_iter().chain([two.program.as_path()]));
-        let run = run.env("LD_LIBRARY_PATH", &two.path).env("HOME", home).env("XDG_RUNTIME_DIR", &hers);
+        let run = run
+            .env("LD_LIBRARY_PATH", &two.path)
+            .env("HOME", home)
+            .env("XDG_RUNTIME_DIR", &hers);
         run.json()["view"].as_str().unwrap().to_owned()
     };
     assert!(view(&hers).starts_with("/tmp/cudarun-0/views/"));
-    assert!(view(two.home.path()).starts_with(two.home.path().to_str().unwrap()), "the control");
+    assert!(
+        view(two.home.path()).starts_with(two.home.path().to_str().unwrap()),
+        "the control"
+    );
 }
 
 /// Runs shell code in a mount namespace in which nothing in the workshop is hidden; none where that is not possible.
 fn in_namespace(workshop: &Workshop, code: &str) -> Option<Output> {
     let mut command = Command::new("unshare");
     command.args(["--mount", "--propagation", "private"]);
-    if !Command::new("unshare").args(["--mount", "true"]).output().is_ok_and(|it| it.status.success()) {
+    if !Command::new("unshare")
+        .args(["--mount", "true"])
+        .output()
+        .is_ok_and(|it| it.status.success())
+    {
         skipped("no mount namespace can be made here");
         return None;
     }
-    command.args(["sh", "-ec", code]).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-    let output = command.current_dir(workshop.path("")).env("CUDARUN", CUDARUN).output().unwrap();
+    command
+        .args(["sh", "-ec", code])
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    let output = command
+        .current_dir(workshop.path(""))
+        .env("CUDARUN", CUDARUN)
+        .output()
+        .unwrap();
     Some(output)
 }
 
@@ -179,7 +211,12 @@ fn a_group_without_other_members_may_write() {
     let cases = [
         ("its own", own.to_owned(), "her:x:12345:\n", true),
         ("another member", own.to_owned(), "her:x:12345:him\n", false),
-        ("a primary group", format!("{own}him:x:12346:12345::/:/bin/sh\n"), "her:x:12345:\n", false),
+        (
+            "a primary group",
+            format!("{own}him:x:12346:12345::/:/bin/sh\n"),
+            "her:x:12345:\n",
+            false,
+        ),
         ("another name", own.to_owned(), "team:x:12345:\n", false),
         // A directory service lists nothing here, and gives each user a group of the same number.
         ("not listed", String::new(), "", true),
@@ -196,8 +233,14 @@ fn a_group_without_other_members_may_write() {
             session.display(),
             two.path
         );
-        let Some(output) = in_namespace(&two.workshop, &code) else { return };
-        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        let Some(output) = in_namespace(&two.workshop, &code) else {
+            return;
+        };
+        assert!(
+            output.status.success(),
+            "{name}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         let explained: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         let view = Path::new(explained["view"].as_str().unwrap());
         let place = if is_used { &home } else { &session };
@@ -228,11 +271,18 @@ fn a_program_that_needs_no_view_starts_without_a_cache_directory() {
         return;
     }
     // `/tmp` is hidden in the namespace.
-    let workshop = Workshop { directory: tempfile::tempdir_in("/var/tmp").unwrap() };
+    let workshop = Workshop {
+        directory: tempfile::tempdir_in("/var/tmp").unwrap(),
+    };
     mode(&workshop.path(""), 0o755);
     for (installation, number) in [("a", 1), ("b", 2)] {
         let source = format!("int nccl(void) {{ return {number}; }}");
-        workshop.library(&format!("{installation}/libnccl.so.2"), "libnccl.so.2", &source, &[]);
+        workshop.library(
+            &format!("{installation}/libnccl.so.2"),
+            "libnccl.so.2",
+            &source,
+            &[],
+        );
     }
     // Another program may need this one, so the directory is not removed from the path.
     workshop.library("a/libother.so.1", "libother.so.1", "int other;", &[]);
@@ -288,13 +338,23 @@ fn owners_that_a_namespace_does_not_map_count_as_root() {
         command.arg("--map-root-user");
         command
     };
-    if !namespace().arg("true").output().is_ok_and(|it| it.status.success()) {
+    if !namespace()
+        .arg("true")
+        .output()
+        .is_ok_and(|it| it.status.success())
+    {
         return skipped("no user namespace can be made here");
     }
     let view = || {
         let mut command = namespace();
-        command.arg(&cudarun).args(["explain", "--json", "--pin-mode=view"]).arg(&two.program);
-        command.env("XDG_CACHE_HOME", above.join("cache")).env("HOME", &home).env("XDG_RUNTIME_DIR", &home);
+        command
+            .arg(&cudarun)
+            .args(["explain", "--json", "--pin-mode=view"])
+            .arg(&two.program);
+        command
+            .env("XDG_CACHE_HOME", above.join("cache"))
+            .env("HOME", &home)
+            .env("XDG_RUNTIME_DIR", &home);
         let output = command.env("LD_LIBRARY_PATH", &two.path).output().unwrap();
         let explained: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         PathBuf::from(explained["view"].as_str().unwrap())
@@ -313,14 +373,30 @@ fn a_kept_start_below_a_directory_of_another_user_is_not_believed() {
     let two = two();
     let home = make(two.workshop.path("home"), 0, 0, 0o755);
     let session = make(two.workshop.path("session"), 0, 0, 0o700);
-    let run = || run(&two).env("HOME", &home).env("XDG_RUNTIME_DIR", &session).check();
+    let run = || {
+        run(&two)
+            .env("HOME", &home)
+            .env("XDG_RUNTIME_DIR", &session)
+            .check()
+    };
     run();
-    assert!(fs::read_dir(home.join(".cache/cudarun/starts")).unwrap().count() > 0);
+    assert!(
+        fs::read_dir(home.join(".cache/cudarun/starts"))
+            .unwrap()
+            .count()
+            > 0
+    );
     run();
     assert!(!session.join("cudarun").exists(), "the control");
     chown(&home, Some(HER), None).unwrap();
     run();
-    assert!(fs::read_dir(session.join("cudarun/starts")).unwrap().count() > 0, "it is worked out again");
+    assert!(
+        fs::read_dir(session.join("cudarun/starts"))
+            .unwrap()
+            .count()
+            > 0,
+        "it is worked out again"
+    );
 }
 
 /// Says that it runs, waits for a line, and opens a library then.
@@ -341,11 +417,19 @@ int main(void)
 
 /// Starts a program, lets the other user act while it runs, and says what the program got in the end.
 fn attacked(command: &mut Command, attack: &str) -> String {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "ready");
     let output = as_her("/bin/sh").args(["-ec", attack]).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     child.stdin.take().unwrap().write_all(b"\n").unwrap();
     let got = lines.next().unwrap().unwrap();
     assert!(child.wait().unwrap().success());
@@ -360,15 +444,32 @@ fn a_library_planted_by_the_owner_of_the_home_is_not_opened() {
     }
     let workshop = Workshop::new();
     mode(&workshop.path(""), 0o755);
-    workshop.library("lib/libnccl.so.2", "libnccl.so.2", "int nccl(void) { return 1; }", &[]);
-    workshop.library("planted/libnccl.so.2", "libnccl.so.2", "int nccl(void) { return 666; }", &[]);
+    workshop.library(
+        "lib/libnccl.so.2",
+        "libnccl.so.2",
+        "int nccl(void) { return 1; }",
+        &[],
+    );
+    workshop.library(
+        "planted/libnccl.so.2",
+        "libnccl.so.2",
+        "int nccl(void) { return 666; }",
+        &[],
+    );
     let program = workshop.compile("program", LATE, &[]);
     let home = make(workshop.path("home"), HER, HER, 0o755);
     let session = make(workshop.path("session"), 0, 0, 0o700);
     let cudarun = |words: &[&str]| {
         let mut command = Command::new(CUDARUN);
-        command.args(words).arg(&program).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", &home);
-        command.env("XDG_RUNTIME_DIR", &session).env("LD_LIBRARY_PATH", workshop.path("lib"));
+        command
+            .args(words)
+            .arg(&program)
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", &home);
+        command
+            .env("XDG_RUNTIME_DIR", &session)
+            .env("LD_LIBRARY_PATH", workshop.path("lib"));
         command.env("CUDARUN_PIN_MODE", "view");
         command
     };
@@ -394,6 +495,13 @@ fn a_library_planted_by_the_owner_of_the_home_is_not_opened() {
     assert_eq!(attacked(&mut bare, &attack), "666", "the control");
 
     let clean = format!("cd {}; rm -rf .cache", home.display());
-    assert!(as_her("/bin/sh").args(["-ec", &clean]).output().unwrap().status.success());
+    assert!(
+        as_her("/bin/sh")
+            .args(["-ec", &clean])
+            .output()
+            .unwrap()
+            .status
+            .success()
+    );
     assert_eq!(attacked(&mut cudarun(&[]), &attack), "1");
 }

@@ -90,9 +90,18 @@ int main(int count, char **words)
 const LIBRARY: &str = "int pin(void) { return 1; }";
 
 /// The names of the library and of the one that it opens, as long as they come.
-pub const NAMES: [&str; 4] = ["libpin.so.1.2.3", "libpin.so.1.2", "libpin.so.1", "libpin.so"];
-pub const SUBLIBRARIES: [&str; 4] =
-    ["libpin_sub.so.1.2.3", "libpin_sub.so.1.2", "libpin_sub.so.1", "libpin_sub.so"];
+pub const NAMES: [&str; 4] = [
+    "libpin.so.1.2.3",
+    "libpin.so.1.2",
+    "libpin.so.1",
+    "libpin.so",
+];
+pub const SUBLIBRARIES: [&str; 4] = [
+    "libpin_sub.so.1.2.3",
+    "libpin_sub.so.1.2",
+    "libpin_sub.so.1",
+    "libpin_sub.so",
+];
 
 pub struct World {
     pub workshop: Workshop,
@@ -103,7 +112,12 @@ pub static WORLD: LazyLock<World> = LazyLock::new(|| {
     let workshop = Workshop::new();
     for installation in ["right", "wrong"] {
         for names in [NAMES, SUBLIBRARIES] {
-            workshop.library(&format!("{installation}/{}", names[0]), names[2], LIBRARY, &[]);
+            workshop.library(
+                &format!("{installation}/{}", names[0]),
+                names[2],
+                LIBRARY,
+                &[],
+            );
             for name in &names[1..] {
                 symlink(names[0], workshop.path(&format!("{installation}/{name}"))).unwrap();
             }
@@ -111,21 +125,43 @@ pub static WORLD: LazyLock<World> = LazyLock::new(|| {
     }
     std::fs::create_dir(workshop.path("view")).unwrap();
     for name in NAMES.iter().chain(&SUBLIBRARIES) {
-        let program = workshop.path("right").canonicalize().unwrap().join(name).canonicalize().unwrap();
+        let program = workshop
+            .path("right")
+            .canonicalize()
+            .unwrap()
+            .join(name)
+            .canonicalize()
+            .unwrap();
         symlink(program, workshop.path(&format!("view/{name}"))).unwrap();
     }
     let wrong = workshop.path("wrong");
-    let (library, wrong) =
-        (wrong.join(NAMES[0]).display().to_string(), format!("-Wl,-rpath,{}", wrong.display()));
+    let (library, wrong) = (
+        wrong.join(NAMES[0]).display().to_string(),
+        format!("-Wl,-rpath,{}", wrong.display()),
+    );
     let middle = workshop.path("middle");
-    let flags = ["-Wl,--no-as-needed", &library, "-Wl,--disable-new-dtags", &wrong];
-    let middle_library = workshop.library("middle/libmiddle.so", "libmiddle.so", "int middle;", &flags);
+    let flags = [
+        "-Wl,--no-as-needed",
+        &library,
+        "-Wl,--disable-new-dtags",
+        &wrong,
+    ];
+    let middle_library =
+        workshop.library("middle/libmiddle.so", "libmiddle.so", "int middle;", &flags);
     let plain = ["-Wl,--allow-shlib-undefined"];
     workshop.compile("plain", PROBE, &plain);
-    workshop.compile("with-rpath", PROBE, &["-DLINKED", &library, "-Wl,--disable-new-dtags", &wrong]);
+    workshop.compile(
+        "with-rpath",
+        PROBE,
+        &["-DLINKED", &library, "-Wl,--disable-new-dtags", &wrong],
+    );
     workshop.compile("opens", PROBE, &["-Wl,--disable-new-dtags", &wrong]);
     let runpath = format!("-Wl,--enable-new-dtags,-rpath,{}", middle.display());
-    let links = ["-Wl,--no-as-needed", middle_library.to_str().unwrap(), &runpath];
+    let links = [
+        "-Wl,--no-as-needed",
+        middle_library.to_str().unwrap(),
+        &runpath,
+    ];
     workshop.compile("through-library", PROBE, &[&links[..], &plain].concat());
     workshop.compile("static", PROBE, &["-static", "-Wno-all", "-w"]);
     let cache = workshop.path("cache");
@@ -145,7 +181,11 @@ impl World {
 
     /// A start of one of the programs, without the module.
     pub fn start(&self, program: &str) -> Start {
-        Start { program: self.path(program), arguments: Vec::new(), env: BTreeMap::new() }
+        Start {
+            program: self.path(program),
+            arguments: Vec::new(),
+            env: BTreeMap::new(),
+        }
     }
 }
 
@@ -174,11 +214,13 @@ impl Start {
     /// With the module, and the table of the whole library.
     pub fn pinned(self) -> Start {
         let pins = WORLD.pins();
-        self.env("LD_AUDIT", &WORLD.module).env(audit_module::PINS, pins)
+        self.env("LD_AUDIT", &WORLD.module)
+            .env(audit_module::PINS, pins)
     }
 
     pub fn traced(self, log: impl AsRef<Path>) -> Start {
-        self.env("LD_AUDIT", &WORLD.module).env(audit_module::TRACE, log.as_ref())
+        self.env("LD_AUDIT", &WORLD.module)
+            .env(audit_module::TRACE, log.as_ref())
     }
 
     pub fn output(&self) -> Output {
@@ -197,20 +239,31 @@ impl Start {
         let output = self.output();
         let error = String::from_utf8_lossy(&output.stderr);
         let (program, status) = (self.program.display(), output.status);
-        assert!(status.success() && error.is_empty(), "{program} {status}: {error}");
+        assert!(
+            status.success() && error.is_empty(),
+            "{program} {status}: {error}"
+        );
         let text = String::from_utf8(output.stdout).unwrap();
         let root = WORLD.path("");
-        let mut files: Vec<&Path> =
-            text.lines().map(|line| Path::new(line).strip_prefix(&root).unwrap()).collect();
+        let mut files: Vec<&Path> = text
+            .lines()
+            .map(|line| Path::new(line).strip_prefix(&root).unwrap())
+            .collect();
         files.sort_by_key(|file| file.file_name());
-        files.iter().map(|file| file.display().to_string()).collect()
+        files
+            .iter()
+            .map(|file| file.display().to_string())
+            .collect()
     }
 
     /// The control gives what is said, and with the module it is the right one.
     #[track_caller]
     pub fn is_cured(&self, files: &[&str]) {
         let all = |installation: &str| {
-            files.iter().map(|file| format!("{installation}/{file}")).collect::<Vec<_>>()
+            files
+                .iter()
+                .map(|file| format!("{installation}/{file}"))
+                .collect::<Vec<_>>()
         };
         assert_eq!(self.mapped(), all("wrong"), "the control must go wrong");
         assert_eq!(self.clone().pinned().mapped(), all("right"));

@@ -76,13 +76,21 @@ impl GpuMachine {
         let mount = ["mount", "-t", "tmpfs", "none", "/proc/driver"];
         let probe = Command::new("unshare").args(UNSHARE).args(mount).output();
         if !probe.is_ok_and(|output| output.status.success()) {
-            assert!(std::env::var_os("CUDARUN_TESTS_ALL").is_none(), "no mount namespace can be made here");
+            assert!(
+                std::env::var_os("CUDARUN_TESTS_ALL").is_none(),
+                "no mount namespace can be made here"
+            );
             skipped("no mount namespace can be made here");
             return None;
         }
         let workshop = Workshop::new();
         stand_in::driver(&workshop, "driver");
-        workshop.library("driver/libcudart.so.13", "libcudart.so.13", "int nothing;", &[]);
+        workshop.library(
+            "driver/libcudart.so.13",
+            "libcudart.so.13",
+            "int nothing;",
+            &[],
+        );
         for installation in installations {
             stand_in::cudnn(&workshop, installation, 9);
             stand_in::sublibraries(&workshop, installation);
@@ -93,26 +101,41 @@ impl GpuMachine {
     }
 
     pub fn path(&self, below: &str) -> PathBuf {
-        self.workshop.directory.path().canonicalize().unwrap().join(below)
+        self.workshop
+            .directory
+            .path()
+            .canonicalize()
+            .unwrap()
+            .join(below)
     }
 
     /// A session in which the loader finds these directories.
     pub fn session(&self, directories: &[&str]) -> Session<'_> {
-        let mut places: Vec<String> =
-            directories.iter().map(|it| self.path(it).display().to_string()).collect();
+        let mut places: Vec<String> = directories
+            .iter()
+            .map(|it| self.path(it).display().to_string())
+            .collect();
         places.push(self.path("driver").display().to_string());
         let mut variables = BTreeMap::new();
         variables.insert("LD_LIBRARY_PATH", places.join(":"));
         variables.insert("HOME", self.path("home").display().to_string());
         variables.insert("STAND_IN_LOG", self.path("log").display().to_string());
         variables.insert("STARTED", self.path("started").display().to_string());
-        Session { machine: self, variables, before: String::new(), namespaces: &UNSHARE }
+        Session {
+            machine: self,
+            variables,
+            before: String::new(),
+            namespaces: &UNSHARE,
+        }
     }
 
     /// How often a handle was made, and how often it was convolved, since the last time that this was asked.
     pub fn proofs(&self) -> (usize, usize) {
         let log = self.path("log");
-        let counts = (stand_in::counted(&log, "created"), stand_in::counted(&log, "convolved"));
+        let counts = (
+            stand_in::counted(&log, "created"),
+            stand_in::counted(&log, "convolved"),
+        );
         let _ = std::fs::remove_file(log);
         counts
     }
@@ -120,8 +143,10 @@ impl GpuMachine {
     /// When each program started, in milliseconds, the first first.
     pub fn started(&self) -> Vec<u64> {
         let text = std::fs::read_to_string(self.path("started")).unwrap_or_default();
-        let mut times: Vec<u64> =
-            text.lines().filter_map(|line| line.split(' ').nth(1)?.parse().ok()).collect();
+        let mut times: Vec<u64> = text
+            .lines()
+            .filter_map(|line| line.split(' ').nth(1)?.parse().ok())
+            .collect();
         times.sort_unstable();
         times
     }
@@ -129,8 +154,14 @@ impl GpuMachine {
 
 const UNSHARE: [&str; 4] = ["--map-root-user", "--mount", "--propagation", "private"];
 /// Root stays the root that a daemon expects, and every process that was started ends with the shell.
-const UNSHARE_AS_ROOT: [&str; 6] =
-    ["--mount", "--propagation", "private", "--pid", "--mount-proc", "--kill-child"];
+const UNSHARE_AS_ROOT: [&str; 6] = [
+    "--mount",
+    "--propagation",
+    "private",
+    "--pid",
+    "--mount-proc",
+    "--kill-child",
+];
 
 impl Session<'_> {
     pub fn set(mut self, name: &'static str, value: impl Into<String>) -> Self {
@@ -181,11 +212,24 @@ impl Session<'_> {
 
     fn run(&self, words: &[&str]) -> Output {
         let mut command = Command::new("unshare");
-        command.args(self.namespaces).args(["bash", "-c", PROLOGUE, "bash"]).args(words);
-        command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").envs(&self.variables);
-        command.env("WORK", self.machine.path("")).env("BEFORE", &self.before);
-        command.env("CUDARUN", CUDARUN).env("PROGRAM", self.machine.path("program"));
-        command.current_dir(self.machine.path("home")).output().unwrap()
+        command
+            .args(self.namespaces)
+            .args(["bash", "-c", PROLOGUE, "bash"])
+            .args(words);
+        command
+            .env_clear()
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .envs(&self.variables);
+        command
+            .env("WORK", self.machine.path(""))
+            .env("BEFORE", &self.before);
+        command
+            .env("CUDARUN", CUDARUN)
+            .env("PROGRAM", self.machine.path("program"));
+        command
+            .current_dir(self.machine.path("home"))
+            .output()
+            .unwrap()
     }
 }
 
@@ -201,5 +245,7 @@ pub fn given(output: &Output) -> String {
     let (out, err) = texts(output);
     assert!(output.status.success(), "{out}{err}");
     let directory = Path::new(out.trim()).parent().and_then(Path::file_name);
-    directory.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    directory
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
 }

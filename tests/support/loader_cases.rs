@@ -10,7 +10,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::Workshop;
 
 /// The ELF machine of what is compiled here.
-pub const MACHINE: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
+pub const MACHINE: u16 = if cfg!(target_arch = "aarch64") {
+    183
+} else {
+    62
+};
 
 /// Opens what its arguments name, `TAG>NAME` out of the library of that tag; then prints the paths of all that
 /// is loaded.
@@ -89,7 +93,11 @@ impl World {
     fn build() -> World {
         let workshop = Workshop::new();
         let root = workshop.path("").canonicalize().unwrap();
-        let mut world = World { workshop, root, programs: Vec::new() };
+        let mut world = World {
+            workshop,
+            root,
+            programs: Vec::new(),
+        };
         world.make_libraries();
         world.make_programs();
         world.make_directories();
@@ -106,12 +114,19 @@ impl World {
 
     /// `libs/libTAG.so.1`, which needs others of `libs/`.
     fn library(&self, tag: &str, soname: &str, needs: &[&str], flags: &[&str]) {
-        let needed: Vec<String> = needs.iter().map(|tag| self.text(&format!("libs/lib{tag}.so.1"))).collect();
+        let needed: Vec<String> = needs
+            .iter()
+            .map(|tag| self.text(&format!("libs/lib{tag}.so.1")))
+            .collect();
         let tag_flag = format!("-DTAG={tag}");
-        let mut all = vec![tag_flag.as_str(), "-Wl,--no-as-needed,--allow-shlib-undefined"];
+        let mut all = vec![
+            tag_flag.as_str(),
+            "-Wl,--no-as-needed,--allow-shlib-undefined",
+        ];
         all.extend(needed.iter().map(String::as_str));
         all.extend(flags);
-        self.workshop.library(&format!("libs/lib{tag}.so.1"), soname, OPENER, &all);
+        self.workshop
+            .library(&format!("libs/lib{tag}.so.1"), soname, OPENER, &all);
     }
 
     fn make_libraries(&self) {
@@ -120,7 +135,12 @@ impl World {
         self.library("rt", "librt.so.1", &[], &[]);
         self.library("b", "libb.so.1", &["a"], &[]);
         self.library("r", "libr.so.1", &["b", "a"], &[&rpath("$ORIGIN/../inner")]);
-        self.library("n", "libn.so.1", &["b", "a"], &[&runpath("$ORIGIN/../inner")]);
+        self.library(
+            "n",
+            "libn.so.1",
+            &["b", "a"],
+            &[&runpath("$ORIGIN/../inner")],
+        );
         self.library("nd", "libnd.so.1", &["rt", "a"], &["-Wl,-z,nodefaultlib"]);
         self.library("w", "libw.so.1", &["a"], &[]);
         self.library("z", "libz_.so.1", &["w"], &[]);
@@ -147,7 +167,10 @@ impl World {
             ("sp ace", &["a", "b"]),
         ] {
             for name in names {
-                self.installation(&format!("libs/lib{name}.so.1"), &format!("{directory}/lib{name}.so.1"));
+                self.installation(
+                    &format!("libs/lib{name}.so.1"),
+                    &format!("{directory}/lib{name}.so.1"),
+                );
             }
         }
         for directory in ["deep", "all"] {
@@ -165,28 +188,70 @@ impl World {
         let each: Vec<(&'static str, &[&str], Vec<String>)> = vec![
             ("plain", &["b", "a"], vec![]),
             ("not-pie", &["a", "b"], vec!["-no-pie".into()]),
-            ("runpath", &["r", "n", "b", "a"], vec![runpath("$ORIGIN/../libs")]),
-            ("rpath", &["n", "r", "a"], vec![rpath("$ORIGIN/../libs:$ORIGIN/../a2")]),
-            ("both", &["r", "x", "a"], vec![runpath("$ORIGIN/../libs:$ORIGIN/../all")]),
+            (
+                "runpath",
+                &["r", "n", "b", "a"],
+                vec![runpath("$ORIGIN/../libs")],
+            ),
+            (
+                "rpath",
+                &["n", "r", "a"],
+                vec![rpath("$ORIGIN/../libs:$ORIGIN/../a2")],
+            ),
+            (
+                "both",
+                &["r", "x", "a"],
+                vec![runpath("$ORIGIN/../libs:$ORIGIN/../all")],
+            ),
             ("braces", &["n", "b"], vec![rpath("${ORIGIN}/../libs")]),
-            ("tokens", &["b", "a"], vec![runpath("$ORIGIN/../$LIB:$ORIGIN/../${PLATFORM}:$ORIGINS/$LIBS")]),
+            (
+                "tokens",
+                &["b", "a"],
+                vec![runpath(
+                    "$ORIGIN/../$LIB:$ORIGIN/../${PLATFORM}:$ORIGINS/$LIBS",
+                )],
+            ),
             ("empty", &["r", "b"], vec![rpath(":$ORIGIN/../libs")]),
             ("relative", &["b"], vec![rpath("rel:../libs///")]),
-            ("hwcaps", &["b", "r"], vec![rpath("/none:$ORIGIN/../hw/:$ORIGIN/../hw:$ORIGIN/../libs")]),
-            ("paths", &["dst", "slash", "relative", "braced"], vec![runpath("$ORIGIN/../libs")]),
-            ("without-defaults", &["nd", "a"], vec![rpath("$ORIGIN/../libs"), "-Wl,-z,nodefaultlib".into()]),
+            (
+                "hwcaps",
+                &["b", "r"],
+                vec![rpath("/none:$ORIGIN/../hw/:$ORIGIN/../hw:$ORIGIN/../libs")],
+            ),
+            (
+                "paths",
+                &["dst", "slash", "relative", "braced"],
+                vec![runpath("$ORIGIN/../libs")],
+            ),
+            (
+                "without-defaults",
+                &["nd", "a"],
+                vec![rpath("$ORIGIN/../libs"), "-Wl,-z,nodefaultlib".into()],
+            ),
             ("shielded-defaults", &["nd"], vec![rpath("$ORIGIN/../libs")]),
             ("chain", &["x", "r"], vec![runpath("$ORIGIN/../libs")]),
             ("chain-rpath", &["x"], vec![rpath("$ORIGIN/../libs")]),
-            ("alias", &["a", "alias", "b"], vec![runpath("$ORIGIN/../all")]),
+            (
+                "alias",
+                &["a", "alias", "b"],
+                vec![runpath("$ORIGIN/../all")],
+            ),
             ("text", &["b"], vec![runpath("$ORIGIN/../text")]),
-            ("loop", &["b", "a"], vec![rpath("$ORIGIN/../loop:$ORIGIN/../a1")]),
+            (
+                "loop",
+                &["b", "a"],
+                vec![rpath("$ORIGIN/../loop:$ORIGIN/../a1")],
+            ),
         ];
         self.programs = each.iter().map(|(name, ..)| *name).collect();
         in_parallel(&each, |(name, needs, flags)| {
             let at = |tag: &&str| match *tag {
                 "alias" => root.join("alias-stub").to_str().unwrap().to_owned(),
-                tag => root.join(format!("libs/lib{tag}.so.1")).to_str().unwrap().to_owned(),
+                tag => root
+                    .join(format!("libs/lib{tag}.so.1"))
+                    .to_str()
+                    .unwrap()
+                    .to_owned(),
             };
             let mut all: Vec<String> = needs.iter().map(at).collect();
             all.insert(0, "-Wl,--no-as-needed,--allow-shlib-undefined".to_owned());
@@ -194,7 +259,8 @@ impl World {
             let all: Vec<&str> = all.iter().map(String::as_str).collect();
             // For `alias` a stub that asks for the file's name and not for its SONAME.
             if *name == "alias" {
-                self.workshop.library("alias-stub", "libalias.so.1", OPENER, &["-DTAG=stub"]);
+                self.workshop
+                    .library("alias-stub", "libalias.so.1", OPENER, &["-DTAG=stub"]);
             }
             self.workshop.compile(&format!("bin/{name}"), PROGRAM, &all);
         });
@@ -213,7 +279,8 @@ impl World {
         let files: Vec<(&str, Vec<u8>)> = vec![
             (
                 "text",
-                b"INPUT(liba.so.1.0 /elsewhere/of/a/linker/script/that/is/quite/long/indeed)\n".to_vec(),
+                b"INPUT(liba.so.1.0 /elsewhere/of/a/linker/script/that/is/quite/long/indeed)\n"
+                    .to_vec(),
             ),
             ("none", Vec::new()),
             ("short", elf[..40].to_vec()),
@@ -254,10 +321,20 @@ impl World {
             fs::create_dir_all(self.path(directory)).unwrap();
             fs::write(self.path(directory).join("liba.so.1"), bytes).unwrap();
         }
-        fs::set_permissions(self.path("secret/liba.so.1"), fs::Permissions::from_mode(0o000)).unwrap();
-        for directory in
-            ["directory/liba.so.1", "dangling", "loop", "ring", "view", "hard", "hw-loop/glibc-hwcaps"]
-        {
+        fs::set_permissions(
+            self.path("secret/liba.so.1"),
+            fs::Permissions::from_mode(0o000),
+        )
+        .unwrap();
+        for directory in [
+            "directory/liba.so.1",
+            "dangling",
+            "loop",
+            "ring",
+            "view",
+            "hard",
+            "hw-loop/glibc-hwcaps",
+        ] {
             fs::create_dir_all(self.path(directory)).unwrap();
         }
         let link = |target: &str, below: &str| symlink(target, self.path(below)).unwrap();
@@ -288,9 +365,17 @@ fn add_rpath(program: &Path, skip: &str) {
     let number = |data: &[u8], at: usize| u64::from_le_bytes(data[at..at + 8].try_into().unwrap());
     let start = number(&data, 32) as usize;
     let count = usize::from(data[56]);
-    let dynamic = (0..count).map(|i| start + 56 * i).find(|at| data[*at] == 2).unwrap();
+    let dynamic = (0..count)
+        .map(|i| start + 56 * i)
+        .find(|at| data[*at] == 2)
+        .unwrap();
     let first = number(&data, dynamic + 8) as usize;
-    let entry = |data: &[u8], tag: u64| (first..).step_by(16).find(|at| number(data, *at) == tag).unwrap();
+    let entry = |data: &[u8], tag: u64| {
+        (first..)
+            .step_by(16)
+            .find(|at| number(data, *at) == tag)
+            .unwrap()
+    };
     let value = number(&data, entry(&data, 29) + 8) + skip.len() as u64;
     let at = entry(&data, 21);
     data[at..at + 8].copy_from_slice(&15_u64.to_le_bytes());

@@ -10,8 +10,10 @@ pub struct Machine(cudarun::machine::Machine);
 impl Machine {
     /// The machine that `tests/machines/NAME.toml` describes.
     pub fn load(name: &str) -> Machine {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/machines/{name}.toml"));
-        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let path =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/machines/{name}.toml"));
+        let text =
+            fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         Machine::describe(&text)
     }
 

@@ -43,7 +43,9 @@ impl Run {
         let home = tempfile::tempdir().unwrap();
         let mut command = Command::new(CUDARUN);
         command.args(arguments).env_clear().stdin(Stdio::null());
-        command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", home.path());
+        command
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", home.path());
         Run {
             command,
             stdout: Expected::Exactly(String::new()),
@@ -59,7 +61,11 @@ impl Run {
         let mut all: Vec<OsString> = vec!["--root".into(), machine.root().into()];
         all.extend(arguments.iter().map(OsString::from));
         let mut run = Run::new(all);
-        run.command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", "/home/user").envs(&machine.env);
+        run.command
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", "/home/user")
+            .envs(&machine.env);
         run.command.current_dir(machine.root());
         run.root = Some(machine.root().to_owned());
         run
@@ -136,7 +142,12 @@ impl Run {
         let output = self.finish();
         compare("standard output", &self.stdout, &output.stdout, &output);
         compare("standard error", &self.stderr, &output.stderr, &output);
-        assert_eq!(output.status.code(), Some(self.status), "status\n{}", show(&output));
+        assert_eq!(
+            output.status.code(),
+            Some(self.status),
+            "status\n{}",
+            show(&output)
+        );
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
@@ -145,14 +156,22 @@ impl Run {
     pub fn output(mut self) -> (String, i32) {
         let output = self.finish();
         compare("standard error", &self.stderr, &output.stderr, &output);
-        (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.code().unwrap())
+        (
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+            output.status.code().unwrap(),
+        )
     }
 
     /// Standard output and then standard error; the status as stated.
     #[track_caller]
     pub fn output_of_both(mut self) -> String {
         let output = self.finish();
-        assert_eq!(output.status.code(), Some(self.status), "status\n{}", show(&output));
+        assert_eq!(
+            output.status.code(),
+            Some(self.status),
+            "status\n{}",
+            show(&output)
+        );
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     }
 
@@ -167,7 +186,8 @@ impl Run {
 /// Removes the option from commands of cudarun, and the line break before a command that it made too long.
 pub fn without_root(text: &str, root: &Path) -> String {
     let option = format!("cudarun --root {} ", root.display());
-    text.replace(&format!("\n    {option}"), " cudarun ").replace(&option, "cudarun ")
+    text.replace(&format!("\n    {option}"), " cudarun ")
+        .replace(&option, "cudarun ")
 }
 
 #[track_caller]
@@ -178,15 +198,25 @@ fn compare(what: &str, expected: &Expected, got: &[u8], output: &Output) {
         Expected::Exactly(text) => assert_eq!(got, *text, "{what}\n{}", show(output)),
         Expected::Containing(parts) => {
             for part in parts {
-                assert!(got.contains(part), "{what} lacks `{part}`\n{}", show(output));
+                assert!(
+                    got.contains(part),
+                    "{what} lacks `{part}`\n{}",
+                    show(output)
+                );
             }
         }
     }
 }
 
 fn show(output: &Output) -> String {
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    format!("{}\n--- standard output\n{out}\n--- standard error\n{err}", output.status)
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    format!(
+        "{}\n--- standard output\n{out}\n--- standard error\n{err}",
+        output.status
+    )
 }
 
 /// Says so where the test runner does not hide it.
@@ -197,7 +227,10 @@ pub fn skipped(why: &str) {
 /// True if a program is not here, and so the test is skipped. In CI it must be here.
 pub fn lacks(program: &str) -> bool {
     let is_here = which::which(program).is_ok();
-    assert!(is_here || std::env::var_os("CUDARUN_TESTS_ALL").is_none(), "{program} is not here");
+    assert!(
+        is_here || std::env::var_os("CUDARUN_TESTS_ALL").is_none(),
+        "{program} is not here"
+    );
     if !is_here {
         skipped(&format!("{program} is not here"));
     }
@@ -207,7 +240,10 @@ pub fn lacks(program: &str) -> bool {
 /// True if this process has the rights of root. In CI it must have them.
 pub fn is_root() -> bool {
     let is_root = nix::unistd::geteuid().is_root();
-    assert!(is_root || std::env::var_os("CUDARUN_TESTS_ALL").is_none(), "not root");
+    assert!(
+        is_root || std::env::var_os("CUDARUN_TESTS_ALL").is_none(),
+        "not root"
+    );
     is_root
 }
 
@@ -218,7 +254,9 @@ pub struct Workshop {
 
 impl Workshop {
     pub fn new() -> Workshop {
-        Workshop { directory: tempfile::tempdir().unwrap() }
+        Workshop {
+            directory: tempfile::tempdir().unwrap(),
+        }
     }
 
     pub fn path(&self, below: &str) -> PathBuf {
@@ -248,8 +286,11 @@ impl Workshop {
         let key: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
         let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(key);
         if !kept.exists() {
-            let new =
-                kept.with_extension(format!("{}-{:?}", std::process::id(), std::thread::current().id()));
+            let new = kept.with_extension(format!(
+                "{}-{:?}",
+                std::process::id(),
+                std::thread::current().id()
+            ));
             compile(source, flags, &new);
             fs::rename(new, &kept).unwrap();
         }
@@ -270,8 +311,8 @@ impl Workshop {
 /// The compiler's own file and when it was changed: with another one, everything is compiled again.
 static COMPILER: LazyLock<(PathBuf, SystemTime)> = LazyLock::new(|| {
     let path = std::env::var_os("PATH").unwrap();
-    let mut files =
-        std::env::split_paths(&path).filter_map(|directory| directory.join("cc").canonicalize().ok());
+    let mut files = std::env::split_paths(&path)
+        .filter_map(|directory| directory.join("cc").canonicalize().ok());
     let file = files.next().expect("the tests need a C compiler");
     let changed = fs::metadata(&file).unwrap().modified().unwrap();
     (file, changed)
@@ -282,20 +323,42 @@ fn compile(source: &str, flags: &[&str], path: &Path) {
     let unit = path.with_added_extension("c");
     fs::write(&unit, source).unwrap();
     let mut command = Command::new("cc");
-    command.arg("-o").arg(path).arg(&unit).args(flags).args(["-ldl", "-lm"]);
+    command
+        .arg("-o")
+        .arg(path)
+        .arg(&unit)
+        .args(flags)
+        .args(["-ldl", "-lm"]);
     let output = command.output().unwrap();
     fs::remove_file(unit).unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// Installations a program by another process: one that this process has open for writing cannot be started while a thread of
 /// it forks.
 #[track_caller]
 pub fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
-    assert!(Command::new("cp").arg(from.as_ref()).arg(to.as_ref()).status().unwrap().success());
+    assert!(
+        Command::new("cp")
+            .arg(from.as_ref())
+            .arg(to.as_ref())
+            .status()
+            .unwrap()
+            .success()
+    );
 }
 
 /// Runs a program without cudarun, for the control.
 pub fn bare(program: &Path, arguments: &[&str], env: &BTreeMap<&str, String>) -> Output {
-    Command::new(program).args(arguments).env_clear().env("PATH", "/usr/bin:/bin").envs(env).output().unwrap()
+    Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .envs(env)
+        .output()
+        .unwrap()
 }

@@ -7,8 +7,15 @@ use super::machine::Machine;
 
 /// A machine with a C library and these files.
 pub fn machine(files: &[String]) -> Machine {
-    let base = elf("/usr/lib/x86_64-linux-gnu/libc.so.6", "soname = 'libc.so.6', exports = ['malloc']");
-    Machine::describe(&format!("about = 'one question'\n{base}{}{}", link("/lib", "usr/lib"), files.concat()))
+    let base = elf(
+        "/usr/lib/x86_64-linux-gnu/libc.so.6",
+        "soname = 'libc.so.6', exports = ['malloc']",
+    );
+    Machine::describe(&format!(
+        "about = 'one question'\n{base}{}{}",
+        link("/lib", "usr/lib"),
+        files.concat()
+    ))
 }
 
 pub fn elf(path: &str, fields: &str) -> String {
@@ -26,15 +33,20 @@ pub fn text(path: &str, text: &str) -> String {
 /// A program that the loader starts.
 pub fn program(name: &str, needed: &[&str], fields: &str) -> String {
     let interpreter = "interpreter = '/lib64/ld-linux-x86-64.so.2'";
-    elf(&format!("/usr/bin/{name}"), &format!("{interpreter}, needed = {needed:?}, {fields}"))
+    elf(
+        &format!("/usr/bin/{name}"),
+        &format!("{interpreter}, needed = {needed:?}, {fields}"),
+    )
 }
 
 /// `libcufft.so.11.2.1` with the SONAME `libcufft.so.11`, and the link from there.
 pub fn library(directory: &str, stem: &str, number: &str, version: &str, fields: &str) -> String {
     let file = format!("{stem}.so.{version}");
     let soname = format!("{stem}.so.{number}");
-    elf(&format!("{directory}/{file}"), &format!("soname = '{soname}', {fields}"))
-        + &link(&format!("{directory}/{soname}"), &file)
+    elf(
+        &format!("{directory}/{file}"),
+        &format!("soname = '{soname}', {fields}"),
+    ) + &link(&format!("{directory}/{soname}"), &file)
 }
 
 pub const SUBLIBRARIES: [&str; 6] = [
@@ -54,10 +66,15 @@ pub fn cudnn(directory: &str, version: &str, main: &str) -> String {
          functions = {{ cudnnGetCudartVersion = 12040 }}"
     );
     let part = |stem: &str| {
-        elf(&format!("{directory}/{stem}.so.9"), &format!("soname = '{stem}.so.9', runpath = '$ORIGIN'"))
+        elf(
+            &format!("{directory}/{stem}.so.9"),
+            &format!("soname = '{stem}.so.9', runpath = '$ORIGIN'"),
+        )
     };
-    elf(&format!("{directory}/libcudnn.so.9"), &format!("soname = 'libcudnn.so.9', {main}"))
-        + &elf(&format!("{directory}/libcudnn_graph.so.9"), &graph)
+    elf(
+        &format!("{directory}/libcudnn.so.9"),
+        &format!("soname = 'libcudnn.so.9', {main}"),
+    ) + &elf(&format!("{directory}/libcudnn_graph.so.9"), &graph)
         + &SUBLIBRARIES.map(part).concat()
 }
 
@@ -78,7 +95,8 @@ pub fn driver(directory: &str, version: &str) -> String {
 }
 
 pub fn compat(directory: &str, version: &str, branches: &str) -> String {
-    let note = format!(r#"{{"format":1,"CUDA version":"13.0","driver":[{branches}],"device":[1]}}"#);
+    let note =
+        format!(r#"{{"format":1,"CUDA version":"13.0","driver":[{branches}],"device":[1]}}"#);
     library(
         directory,
         "libcuda",
@@ -98,11 +116,16 @@ pub fn python(files: &[String]) -> Machine {
         link("/usr/bin/python3", "/opt/venv/bin/python3"),
         link("/opt/venv/bin/python3", "/usr/bin/python3.12"),
         text("/opt/venv/pyvenv.cfg", config),
-        text(&format!("{SITE}/pip-24.0.dist-info/METADATA"), "Name: pip\nVersion: 24.0\n"),
+        text(
+            &format!("{SITE}/pip-24.0.dist-info/METADATA"),
+            "Name: pip\nVersion: 24.0\n",
+        ),
     ];
     all.extend(files.iter().cloned());
     let mut machine = machine(&all);
-    machine.env.insert("PATH".to_owned(), "/opt/venv/bin:/usr/bin".to_owned());
+    machine
+        .env
+        .insert("PATH".to_owned(), "/opt/venv/bin:/usr/bin".to_owned());
     machine
 }
 
@@ -110,6 +133,14 @@ pub const SITE: &str = "/opt/venv/lib/python3.12/site-packages";
 
 /// The output of `export` when there is no set.
 pub fn refused(machine: &Machine, library_path: &str, command: &[&str]) -> Value {
-    let arguments: Vec<&str> = ["export", "--json"].iter().chain(command).copied().collect();
-    Run::on(machine, &arguments).env("LD_LIBRARY_PATH", library_path).status(1).stderr_contains(&[]).json()
+    let arguments: Vec<&str> = ["export", "--json"]
+        .iter()
+        .chain(command)
+        .copied()
+        .collect();
+    Run::on(machine, &arguments)
+        .env("LD_LIBRARY_PATH", library_path)
+        .status(1)
+        .stderr_contains(&[])
+        .json()
 }

@@ -9,10 +9,12 @@ use cudarun::formats::fatbin::{Architecture, CodeKind, Suffix};
 use cudarun::formats::symbols::{ByFile, Exports, Symbol, by_file};
 use cudarun::host::FileId;
 use cudarun::inventory::{
-    ChangedBy, Code, Gpu, Installation, Inventory, KernelDriver, Member, Origin, Problem, SearchPath,
-    Visible, WritablePath,
+    ChangedBy, Code, Gpu, Installation, Inventory, KernelDriver, Member, Origin, Problem,
+    SearchPath, Visible, WritablePath,
 };
-use cudarun::program::{Asker, Condition, Demand, ImportCertainty, Need, Program, Requirement, Want};
+use cudarun::program::{
+    Asker, Condition, Demand, ImportCertainty, Need, Program, Requirement, Want,
+};
 use cudarun::version::{ComputeCapability, Version};
 
 /// Numbers that are the same in every run: xorshift64.
@@ -36,16 +38,21 @@ impl Dice {
 }
 
 /// An installation of one file, before anything is wrong with it.
-pub fn installation(family: &str, number: u32, version: &[u32], cuda: u32, directory: &str) -> Installation {
+pub fn installation(
+    family: &str,
+    number: u32,
+    version: &[u32],
+    cuda: u32,
+    directory: &str,
+) -> Installation {
     let known = catalog().family(family).unwrap();
     let soname = format!("{}.so.{number}", known.main);
     let directory = PathBuf::from(directory);
     let path = directory.join(&soname);
     // Any number will do that is another for every file.
-    let inode = path
-        .to_string_lossy()
-        .bytes()
-        .fold(7, |sum: u64, byte| sum.wrapping_mul(1_099_511_628_211) ^ u64::from(byte));
+    let inode = path.to_string_lossy().bytes().fold(7, |sum: u64, byte| {
+        sum.wrapping_mul(1_099_511_628_211) ^ u64::from(byte)
+    });
     let member = Member {
         stem: known.main.clone(),
         names: vec![soname.clone()],
@@ -94,7 +101,11 @@ pub fn installation(family: &str, number: u32, version: &[u32], cuda: u32, direc
 }
 
 /// A machine with these installations, its driver and, where it has one, its GPU.
-pub fn machine(mut installations: Vec<Installation>, driver: Option<&str>, gpu: Option<&str>) -> Inventory {
+pub fn machine(
+    mut installations: Vec<Installation>,
+    driver: Option<&str>,
+    gpu: Option<&str>,
+) -> Inventory {
     if let Some(driver) = driver {
         let mut own = installation("driver", 1, &[], 13, "/usr/lib");
         own.version = driver.parse().ok();
@@ -136,7 +147,13 @@ pub fn machine(mut installations: Vec<Installation>, driver: Option<&str>, gpu: 
 
 pub fn asker(name: &str, cuda: Option<u32>) -> Asker {
     let file = PathBuf::from(format!("/opt/{name}/lib{name}.so"));
-    Asker { name: name.to_owned(), file, line: None, cuda, standing: ImportCertainty::Imported }
+    Asker {
+        name: name.to_owned(),
+        file,
+        line: None,
+        cuda,
+        standing: ImportCertainty::Imported,
+    }
 }
 
 pub fn wants(family: &str, want: Want, by: &Asker) -> Requirement {
@@ -155,7 +172,11 @@ pub fn names(family: &str, number: u32, by: &Asker) -> Requirement {
 }
 
 pub fn program(requirements: Vec<Requirement>, conditions: Vec<Condition>) -> Program {
-    Program { requirements, conditions, ..Program::new(PathBuf::from("/usr/bin/app")) }
+    Program {
+        requirements,
+        conditions,
+        ..Program::new(PathBuf::from("/usr/bin/app"))
+    }
 }
 
 /// A file that offers these symbols.
@@ -164,24 +185,49 @@ pub fn exports(names: &[String]) -> Exports {
 }
 
 pub fn imports(names: &[String], file: &str) -> Vec<Symbol> {
-    names.iter().map(|name| Symbol { name: name.clone(), version: None, file: file.to_owned() }).collect()
+    names
+        .iter()
+        .map(|name| Symbol {
+            name: name.clone(),
+            version: None,
+            file: file.to_owned(),
+        })
+        .collect()
 }
 
 /// Gives an installation machine code for these, or PTX where the second says so.
 pub fn code(installation: &mut Installation, capabilities: &[(&str, Code)]) {
     for (text, code) in capabilities {
         let capability: ComputeCapability = text.parse().unwrap();
-        let kind = if *code == Code::Sass { CodeKind::Sass } else { CodeKind::Ptx };
+        let kind = if *code == Code::Sass {
+            CodeKind::Sass
+        } else {
+            CodeKind::Ptx
+        };
         let number = capability.major * 10 + capability.minor;
-        let architecture = Architecture { kind, number, suffix: Suffix::None };
-        installation.files[0].code.entry(".nv_fatbin".to_owned()).or_default().insert(architecture, 1);
+        let architecture = Architecture {
+            kind,
+            number,
+            suffix: Suffix::None,
+        };
+        installation.files[0]
+            .code
+            .entry(".nv_fatbin".to_owned())
+            .or_default()
+            .insert(architecture, 1);
         installation.serves.insert(capability, *code);
     }
 }
 
 /// The families of small inputs: none opens another of them at run time.
-const SMALL: &[(&str, u32)] =
-    &[("cudnn", 9), ("curand", 10), ("cusolver", 11), ("cusparse", 12), ("nvjitlink", 12), ("npp", 12)];
+const SMALL: &[(&str, u32)] = &[
+    ("cudnn", 9),
+    ("curand", 10),
+    ("cusolver", 11),
+    ("cusparse", 12),
+    ("nvjitlink", 12),
+    ("npp", 12),
+];
 
 /// A few installations of a few families, and a few who ask: whatever can go wrong does.
 pub fn small(dice: &mut Dice) -> (Inventory, Program) {
@@ -198,11 +244,16 @@ pub fn small(dice: &mut Dice) -> (Inventory, Program) {
     let driver = gpu.map(|_| *dice.of(&["535.161.08", "580.159.04"]));
     let mut inventory = machine(installations, driver, gpu);
     for (family, _) in &SMALL[..families] {
-        let mut installations =
-            inventory.installations.iter_mut().filter(|installation| installation.family == *family);
+        let mut installations = inventory
+            .installations
+            .iter_mut()
+            .filter(|installation| installation.family == *family);
         if let Some(installation) = installations.nth(dice.roll(5)) {
             installation.loader_gives = true;
-            inventory.search.cache.insert(installation.files[0].soname.clone(), installation.files[0].id);
+            inventory.search.cache.insert(
+                installation.files[0].soname.clone(),
+                installation.files[0].id,
+            );
         }
     }
     (inventory, small_target(&SMALL[..families], dice))
@@ -214,25 +265,45 @@ fn small_copy(family: &str, number: u32, dice: &mut Dice) -> Installation {
         _ => [12, *dice.of(&[1, 4, 9]), 0],
     };
     let cuda = if dice.one_in(5) { 13 } else { 12 };
-    let mut installation =
-        installation(family, number, &version, cuda, ["/opt/a", "/opt/b", "/opt/c", "/opt/d"][dice.roll(4)]);
+    let mut installation = installation(
+        family,
+        number,
+        &version,
+        cuda,
+        ["/opt/a", "/opt/b", "/opt/c", "/opt/d"][dice.roll(4)],
+    );
     installation.origin = *dice.of(&[Origin::Loose, Origin::Toolkit, Origin::Debian]);
     if dice.one_in(8) {
-        installation.problems.push(Problem::Missing { stems: vec!["part".to_owned()] });
+        installation.problems.push(Problem::Missing {
+            stems: vec!["part".to_owned()],
+        });
     }
     if dice.one_in(6) {
-        let who =
-            *dice.of(&[ChangedBy::Everybody, ChangedBy::User { uid: 1001 }, ChangedBy::CurrentDirectory]);
-        installation.open.push(WritablePath { path: installation.directory.clone(), who });
+        let who = *dice.of(&[
+            ChangedBy::Everybody,
+            ChangedBy::User { uid: 1001 },
+            ChangedBy::CurrentDirectory,
+        ]);
+        installation.open.push(WritablePath {
+            path: installation.directory.clone(),
+            who,
+        });
         installation.is_named = dice.one_in(4);
     }
     installation.position = *dice.of(&[None, Some(0), Some(1)]);
     if dice.one_in(2) {
-        installation.built_for =
-            Some(cudarun::version::CudaVersion { major: cuda, minor: *dice.of(&[0, 4, 8]) });
+        installation.built_for = Some(cudarun::version::CudaVersion {
+            major: cuda,
+            minor: *dice.of(&[0, 4, 8]),
+        });
     }
     if dice.one_in(2) {
-        let all = [("9.0", Code::Sass), ("9.0", Code::Ptx), ("12.0", Code::Sass), ("12.0", Code::Ptx)];
+        let all = [
+            ("9.0", Code::Sass),
+            ("9.0", Code::Ptx),
+            ("12.0", Code::Sass),
+            ("12.0", Code::Ptx),
+        ];
         let (one, other) = (*dice.of(&all), *dice.of(&all));
         code(&mut installation, &[one, other]);
     }
@@ -241,14 +312,25 @@ fn small_copy(family: &str, number: u32, dice: &mut Dice) -> Installation {
         .map(|name| format!("{family}_{name}"))
         .collect();
     installation.files[0].exports = exports(&offered);
-    installation.files[0].glibc = if dice.one_in(10) { "2.38".parse().ok() } else { None };
+    installation.files[0].glibc = if dice.one_in(10) {
+        "2.38".parse().ok()
+    } else {
+        None
+    };
     // As NVIDIA's own: cuSOLVER and cuSPARSE are linked against nvJitLink, the former against the latter.
     let linked: &[(&str, &str)] = match family {
-        "cusolver" => &[("cusparse", "libcusparse.so.12"), ("nvjitlink", "libnvJitLink.so.12")],
+        "cusolver" => &[
+            ("cusparse", "libcusparse.so.12"),
+            ("nvjitlink", "libnvJitLink.so.12"),
+        ],
         "cusparse" => &[("nvjitlink", "libnvJitLink.so.12")],
         _ => &[],
     };
-    for (other, file) in linked.iter().filter(|_| !dice.one_in(3)).collect::<Vec<_>>() {
+    for (other, file) in linked
+        .iter()
+        .filter(|_| !dice.one_in(3))
+        .collect::<Vec<_>>()
+    {
         installation.files[0].needed.push((*file).to_owned());
         let wanted = format!("{other}_{}", dice.of(&["old", "old", "new"]));
         Arc::make_mut(&mut installation.files[0].imports)
@@ -258,7 +340,11 @@ fn small_copy(family: &str, number: u32, dice: &mut Dice) -> Installation {
 }
 
 fn small_target(families: &[(&str, u32)], dice: &mut Dice) -> Program {
-    let askers = [asker("one", Some(12)), asker("two", None), asker("three", Some(13))];
+    let askers = [
+        asker("one", Some(12)),
+        asker("two", None),
+        asker("three", Some(13)),
+    ];
     let mut requirements = Vec::new();
     for (family, number) in families {
         let by = &askers[[0, 0, 0, 1, 1, 1, 1, 2][dice.roll(8)]];
@@ -272,16 +358,35 @@ fn small_target(families: &[(&str, u32)], dice: &mut Dice) -> Program {
             requirements.push(wants(family, Want::Symbols(imports(&wanted, &file)), by));
         }
         if *family == "cudnn" && dice.one_in(2) {
-            requirements.push(wants(family, Want::AtLeast(Version::new(&[9, *dice.of(&[1, 8, 9])])), by));
+            requirements.push(wants(
+                family,
+                Want::AtLeast(Version::new(&[9, *dice.of(&[1, 8, 9])])),
+                by,
+            ));
         }
         if dice.one_in(4) {
-            let range = dice.of(&["<12.5", ">=12.4", ">=9.1", "!=12.4"]).parse().unwrap();
-            let person = Asker::person(".cudarun.toml", ".cudarun.toml".into(), Some(requirements.len()));
-            let want = if dice.one_in(2) { Want::Preferred(range) } else { Want::Within(range) };
+            let range = dice
+                .of(&["<12.5", ">=12.4", ">=9.1", "!=12.4"])
+                .parse()
+                .unwrap();
+            let person = Asker::person(
+                ".cudarun.toml",
+                ".cudarun.toml".into(),
+                Some(requirements.len()),
+            );
+            let want = if dice.one_in(2) {
+                Want::Preferred(range)
+            } else {
+                Want::Within(range)
+            };
             requirements.push(wants(family, want, &person));
         }
         if dice.one_in(3) {
-            let recorded = if *family == "cudnn" { [9, 8, 0] } else { [12, 4, 0] };
+            let recorded = if *family == "cudnn" {
+                [9, 8, 0]
+            } else {
+                [12, 4, 0]
+            };
             requirements.push(wants(family, Want::Recorded(Version::new(&recorded)), by));
         }
     }
@@ -302,9 +407,14 @@ fn small_target(families: &[(&str, u32)], dice: &mut Dice) -> Program {
 /// A machine with `count` installations over thirty families, and a program that asks for all of them. With `torn`, two of what
 /// it asks for exclude each other, whatever is picked for the rest.
 pub fn large(count: usize, torn: bool) -> (Inventory, Program) {
-    let families: Vec<_> =
-        catalog().families.iter().filter(|family| family.name != "driver").take(30).collect();
-    let offered = |name: &str| -> Vec<String> { (0..400).map(|symbol| format!("{name}_{symbol}")).collect() };
+    let families: Vec<_> = catalog()
+        .families
+        .iter()
+        .filter(|family| family.name != "driver")
+        .take(30)
+        .collect();
+    let offered =
+        |name: &str| -> Vec<String> { (0..400).map(|symbol| format!("{name}_{symbol}")).collect() };
     let by = asker("app", Some(12));
     let mut installations = Vec::new();
     for number in 0..count {
@@ -314,25 +424,41 @@ pub fn large(count: usize, torn: bool) -> (Inventory, Program) {
         // The last installations of the list are for another CUDA; where it is torn, all of one family are.
         let is_other = round % 7 == 6 || torn && family.name == families[29].name;
         let directory = format!("/opt/{round:04}/lib");
-        let mut installation =
-            installation(&family.name, 9, &version, if is_other { 13 } else { 12 }, &directory);
+        let mut installation = installation(
+            &family.name,
+            9,
+            &version,
+            if is_other { 13 } else { 12 },
+            &directory,
+        );
         installation.files[0].exports = exports(&offered(&family.name));
         // Each is linked against the family before it, as NVIDIA's are against a few.
-        if let Some(before) = (number % families.len()).checked_sub(1).map(|index| families[index]) {
+        if let Some(before) = (number % families.len())
+            .checked_sub(1)
+            .map(|index| families[index])
+        {
             let file = format!("{}.so.9", before.main);
             installation.files[0].imports = by_file(imports(&offered(&before.name)[..100], &file));
             installation.files[0].needed.push(file);
         }
-        code(&mut installation, &[("9.0", Code::Sass), ("8.0", Code::Sass)]);
+        code(
+            &mut installation,
+            &[("9.0", Code::Sass), ("8.0", Code::Sass)],
+        );
         installations.push(installation);
     }
-    let mut requirements: Vec<Requirement> =
-        families.iter().map(|family| names(&family.name, 9, &by)).collect();
+    let mut requirements: Vec<Requirement> = families
+        .iter()
+        .map(|family| names(&family.name, 9, &by))
+        .collect();
     if torn {
         // No single program is at fault: another one, which accepts any CUDA, asks for the last family.
         let last = &families[29].name;
         requirements.retain(|requirement| requirement.family != *last);
         requirements.push(names(last, 9, &asker("other", None)));
     }
-    (machine(installations, Some("580.159.04"), Some("9.0")), program(requirements, Vec::new()))
+    (
+        machine(installations, Some("580.159.04"), Some("9.0")),
+        program(requirements, Vec::new()),
+    )
 }

@@ -297,7 +297,12 @@ int cudnnBackendExecute(void *h, void *plan, void *pack) { return UNSUPPORTED; }
 
 /// Builds `libcuda.so.1` into a directory of the workshop.
 pub fn driver(workshop: &Workshop, directory: &str) {
-    workshop.library(&format!("{directory}/libcuda.so.1"), "libcuda.so.1", &format!("{WORDS}{DRIVER}"), &[]);
+    workshop.library(
+        &format!("{directory}/libcuda.so.1"),
+        "libcuda.so.1",
+        &format!("{WORDS}{DRIVER}"),
+        &[],
+    );
 }
 
 /// Builds a cuDNN 9.19.0 or 8.9.7, every file of it, into a directory of the workshop. The main library has
@@ -312,9 +317,14 @@ pub fn cudnn(workshop: &Workshop, directory: &str, major: u32) {
     } else {
         &[]
     };
-    let (version, name) = if major == 9 { (91900, "9_19") } else { (8907, "8_9") };
-    let source =
-        format!("#define _GNU_SOURCE\n#define VERSION {version}\n#define NAME {name}\n{WORDS}{CUDNN}");
+    let (version, name) = if major == 9 {
+        (91900, "9_19")
+    } else {
+        (8907, "8_9")
+    };
+    let source = format!(
+        "#define _GNU_SOURCE\n#define VERSION {version}\n#define NAME {name}\n{WORDS}{CUDNN}"
+    );
     let main = format!("libcudnn.so.{major}");
     workshop.library(&format!("{directory}/{main}"), &main, &source, flags);
 }
@@ -322,9 +332,20 @@ pub fn cudnn(workshop: &Workshop, directory: &str, major: u32) {
 /// Builds the other files that a cuDNN 9.19.0 must come with: they say their version and for which CUDA they are, as the
 /// directory's name has it.
 pub fn sublibraries(workshop: &Workshop, directory: &str) {
-    let cuda = if directory.ends_with("-cuda12") { 12000 } else { 13000 };
-    let stems =
-        ["graph", "ops", "cnn", "adv", "engines_precompiled", "engines_runtime_compiled", "heuristic"];
+    let cuda = if directory.ends_with("-cuda12") {
+        12000
+    } else {
+        13000
+    };
+    let stems = [
+        "graph",
+        "ops",
+        "cnn",
+        "adv",
+        "engines_precompiled",
+        "engines_runtime_compiled",
+        "heuristic",
+    ];
     for stem in stems {
         let soname = format!("libcudnn_{stem}.so.9");
         let source = format!(
@@ -338,5 +359,7 @@ pub fn sublibraries(workshop: &Workshop, directory: &str) {
 /// The lines that the stand-ins have written of a kind.
 pub fn counted(log: &Path, what: &str) -> usize {
     let text = std::fs::read_to_string(log).unwrap_or_default();
-    text.lines().filter(|line| line.split(' ').next() == Some(what)).count()
+    text.lines()
+        .filter(|line| line.split(' ').next() == Some(what))
+        .count()
 }

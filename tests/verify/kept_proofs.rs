@@ -17,8 +17,17 @@ fn places() -> (tempfile::TempDir, Vec<PathBuf>) {
 }
 
 fn proof() -> Proof {
-    let finding = Finding { cudnn: [("libcudnn.so.9".to_owned(), 91900)].into(), ..Finding::default() };
-    Proof { level: Level::Conv, seed: 7, milliseconds: 1.5, steps: Vec::new(), finding }
+    let finding = Finding {
+        cudnn: [("libcudnn.so.9".to_owned(), 91900)].into(),
+        ..Finding::default()
+    };
+    Proof {
+        level: Level::Conv,
+        seed: 7,
+        milliseconds: 1.5,
+        steps: Vec::new(),
+        finding,
+    }
 }
 
 fn passed() -> Verdict {
@@ -26,8 +35,19 @@ fn passed() -> Verdict {
 }
 
 fn failed(kind: CauseKind) -> Verdict {
-    let cause = Cause { kind, evidence: Vec::new(), culprit: None };
-    Verdict::Failed { proof: proof(), failure: Failure::TimedOut { at: None, seconds: 1 }, cause }
+    let cause = Cause {
+        kind,
+        evidence: Vec::new(),
+        culprit: None,
+    };
+    Verdict::Failed {
+        proof: proof(),
+        failure: Failure::TimedOut {
+            at: None,
+            seconds: 1,
+        },
+        cause,
+    }
 }
 
 fn names(name: &str) -> Vec<String> {
@@ -40,11 +60,13 @@ fn all_at_once(count: usize, places: &[PathBuf], prove: impl Fn(&Host) + Sync) -
     let host = Host::here();
     std::thread::scope(|scope| {
         for _ in 0..count {
-            scope.spawn(|| match kept::await_turn(&host, places, &names("set"), Duration::from_secs(20)) {
-                Turn::Known(_) => believed.fetch_add(1, Ordering::SeqCst),
-                Turn::Ours(_turn) => {
-                    prove(&host);
-                    proved.fetch_add(1, Ordering::SeqCst)
+            scope.spawn(|| {
+                match kept::await_turn(&host, places, &names("set"), Duration::from_secs(20)) {
+                    Turn::Known(_) => believed.fetch_add(1, Ordering::SeqCst),
+                    Turn::Ours(_turn) => {
+                        prove(&host);
+                        proved.fetch_add(1, Ordering::SeqCst)
+                    }
                 }
             });
         }
@@ -89,23 +111,42 @@ fn a_dead_prover_blocks_no_start_and_a_failed_one_is_not_awaited() {
         "(those that proved, those that used another proof)"
     );
     // A verdict that will change in a moment is not kept for others.
-    for verdict in [failed(CauseKind::OutOfMemory), Verdict::Busy { proof: proof() }] {
+    for verdict in [
+        failed(CauseKind::OutOfMemory),
+        Verdict::Busy { proof: proof() },
+    ] {
         let (_home, places) = self::places();
         let fail = |host: &Host| {
             std::thread::sleep(Duration::from_millis(200));
             kept::keep(host, &places, "set", &verdict);
         };
         let began = Instant::now();
-        assert_eq!(all_at_once(16, &places, fail), (16, 0), "each says why by itself");
-        assert!(began.elapsed() < Duration::from_secs(2), "and none after the other: {:?}", began.elapsed());
+        assert_eq!(
+            all_at_once(16, &places, fail),
+            (16, 0),
+            "each says why by itself"
+        );
+        assert!(
+            began.elapsed() < Duration::from_secs(2),
+            "and none after the other: {:?}",
+            began.elapsed()
+        );
     }
 }
 
 #[test]
 fn without_a_cache_directory_starts_neither_wait_nor_keep_proofs() {
-    let places = [PathBuf::from("/proc/nowhere"), PathBuf::from("/dev/null/below")];
+    let places = [
+        PathBuf::from("/proc/nowhere"),
+        PathBuf::from("/dev/null/below"),
+    ];
     assert_eq!(
-        all_at_once(4, &places, |host| kept::keep(host, &places, "set", &passed())),
+        all_at_once(4, &places, |host| kept::keep(
+            host,
+            &places,
+            "set",
+            &passed()
+        )),
         (4, 0),
         "(those that proved, those that used another proof)"
     );
@@ -127,12 +168,16 @@ fn without_a_cache_directory_starts_neither_wait_nor_keep_proofs() {
 fn waiting_for_another_proof_has_a_limit() {
     let (_home, places) = places();
     let host = Host::here();
-    let Turn::Ours(Some(_held)) = kept::await_turn(&host, &places, &names("set"), Duration::ZERO) else {
+    let Turn::Ours(Some(_held)) = kept::await_turn(&host, &places, &names("set"), Duration::ZERO)
+    else {
         panic!("nobody has it")
     };
     let limit = Duration::from_millis(80);
     let began = Instant::now();
-    assert!(matches!(kept::await_turn(&host, &places, &names("set"), limit), Turn::Ours(None)));
+    assert!(matches!(
+        kept::await_turn(&host, &places, &names("set"), limit),
+        Turn::Ours(None)
+    ));
     assert!(began.elapsed() >= limit);
     let another = kept::await_turn(&host, &places, &names("another"), limit);
     assert!(matches!(another, Turn::Ours(Some(_))), "the control");
@@ -146,9 +191,17 @@ fn a_verdict_is_kept_whole_and_a_failure_for_a_moment() {
     kept::keep(&host, &places, "good", &passed());
     assert_eq!(find("good"), Some(KeptVerdict::Verdict(Box::new(passed()))));
     kept::keep(&host, &places, "bad", &failed(CauseKind::WrongNumbers));
-    assert_eq!(find("bad"), Some(KeptVerdict::Verdict(Box::new(failed(CauseKind::WrongNumbers)))));
+    assert_eq!(
+        find("bad"),
+        Some(KeptVerdict::Verdict(Box::new(failed(
+            CauseKind::WrongNumbers
+        ))))
+    );
     let age = |name: &str, by: Duration| {
-        let file = std::fs::File::options().write(true).open(places[0].join("proofs").join(name)).unwrap();
+        let file = std::fs::File::options()
+            .write(true)
+            .open(places[0].join("proofs").join(name))
+            .unwrap();
         file.set_modified(SystemTime::now() - by).unwrap();
     };
     age("bad", Duration::from_mins(3));
@@ -168,13 +221,21 @@ fn a_verdict_is_kept_whole_and_a_failure_for_a_moment() {
     kept::keep(&host, &places, "busy", &Verdict::Busy { proof: proof() });
     assert_eq!(find("busy"), None);
     // A file from the future was written with a wrong clock.
-    let tomorrow = std::fs::File::options().write(true).open(places[0].join("proofs/bad")).unwrap();
-    tomorrow.set_modified(SystemTime::now() + Duration::from_hours(5)).unwrap();
+    let tomorrow = std::fs::File::options()
+        .write(true)
+        .open(places[0].join("proofs/bad"))
+        .unwrap();
+    tomorrow
+        .set_modified(SystemTime::now() + Duration::from_hours(5))
+        .unwrap();
     assert_eq!(find("bad"), None);
     // A proof of more than was asked for may have failed on the rest.
     kept::keep(&host, &places, "more", &failed(CauseKind::WrongNumbers));
     assert!(find("more").is_some(), "the control");
-    assert_eq!(kept::find(&host, &places, &["unknown".to_owned(), "more".to_owned()]), None);
+    assert_eq!(
+        kept::find(&host, &places, &["unknown".to_owned(), "more".to_owned()]),
+        None
+    );
     // Under any of the names that are asked for.
     let either = kept::find(&host, &places, &["unknown".to_owned(), "good".to_owned()]);
     assert!(either.is_some());
@@ -189,7 +250,12 @@ fn damaged_and_foreign_entries_are_no_verdict() {
     let file = places[0].join("proofs/set");
     let whole = std::fs::read(&file).unwrap();
     assert!(find().is_some(), "the control");
-    for damaged in [&whole[..whole.len() / 2], &b"passed"[..], &b"\0\0\0\0"[..], &b"{}"[..]] {
+    for damaged in [
+        &whole[..whole.len() / 2],
+        &b"passed"[..],
+        &b"\0\0\0\0"[..],
+        &b"{}"[..],
+    ] {
         std::fs::write(&file, damaged).unwrap();
         assert_eq!(find(), None, "{}", String::from_utf8_lossy(damaged));
     }

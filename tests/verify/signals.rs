@@ -25,15 +25,21 @@ cudarun_of() { awk '/^PPid/ { print $2 }' "/proc/$1/status"; }
 
 /// Verdicts and notes of failures that are kept, by name.
 fn kept(machine: &GpuMachine) -> Vec<PathBuf> {
-    let files = std::fs::read_dir(machine.path("home/.cache/cudarun/proofs")).into_iter().flatten();
+    let files = std::fs::read_dir(machine.path("home/.cache/cudarun/proofs"))
+        .into_iter()
+        .flatten();
     let paths = files.map(|entry| entry.unwrap().path());
-    paths.filter(|path| path.extension().is_none_or(|extension| extension != "turn")).collect()
+    paths
+        .filter(|path| path.extension().is_none_or(|extension| extension != "turn"))
+        .collect()
 }
 
 /// `CUDARUN_TESTS_STARTS` says how many starts are tried, by default one of each way.
 #[test]
 fn ignored_and_blocked_signals_lose_no_start() {
-    let Some(machine) = GpuMachine::new(&["a"]) else { return };
+    let Some(machine) = GpuMachine::new(&["a"]) else {
+        return;
+    };
     let mut ways = Vec::new();
     for (signal, _) in SIGNALS {
         for way in [
@@ -43,15 +49,24 @@ fn ignored_and_blocked_signals_lose_no_start() {
             "timeout 300 env --ignore-signal=SIGNAL",
             "timeout 300 setsid env --block-signal=SIGNAL",
         ] {
-            ways.push(format!("env --default-signal {} {signal}", way.replace("SIGNAL", signal)));
+            ways.push(format!(
+                "env --default-signal {} {signal}",
+                way.replace("SIGNAL", signal)
+            ));
         }
     }
     for way in ["nohup", "setsid nohup", "timeout 300 nohup"] {
         ways.push(format!("env --default-signal {way} HUP"));
     }
-    let starts = std::env::var("CUDARUN_TESTS_STARTS").map_or(ways.len(), |count| count.parse().unwrap());
-    let lines: Vec<String> =
-        ways.iter().cycle().take(starts).enumerate().map(|(n, way)| format!("{n} {way}\n")).collect();
+    let starts =
+        std::env::var("CUDARUN_TESTS_STARTS").map_or(ways.len(), |count| count.parse().unwrap());
+    let lines: Vec<String> = ways
+        .iter()
+        .cycle()
+        .take(starts)
+        .enumerate()
+        .map(|(n, way)| format!("{n} {way}\n"))
+        .collect();
     machine.workshop.write("ways", &lines.concat());
     // Each start has a proof of its own, since it has a variable that reaches the libraries.
     let code = r#"
@@ -75,24 +90,48 @@ fn ignored_and_blocked_signals_lose_no_start() {
         done <"$WORK/ways"
         wait
     "#;
-    let output = machine.session(&["a"]).mode("slow:800").shell(&format!("{LOOK}{code}"));
+    let output = machine
+        .session(&["a"])
+        .mode("slow:800")
+        .shell(&format!("{LOOK}{code}"));
     let (out, err) = texts(&output);
-    let lost: Vec<&str> = out.lines().filter(|line| !line.starts_with("0 1 ")).collect();
-    let during = out.lines().filter(|line| line.starts_with("0 1 during ")).count();
-    assert!(lost.is_empty(), "{} of {starts} are lost: {lost:#?}{err}", lost.len());
+    let lost: Vec<&str> = out
+        .lines()
+        .filter(|line| !line.starts_with("0 1 "))
+        .collect();
+    let during = out
+        .lines()
+        .filter(|line| line.starts_with("0 1 during "))
+        .count();
+    assert!(
+        lost.is_empty(),
+        "{} of {starts} are lost: {lost:#?}{err}",
+        lost.len()
+    );
     assert_eq!(out.lines().count(), starts, "{err}");
-    assert!(during > starts / 2, "{during} of {starts}: the signals came too late");
+    assert!(
+        during > starts / 2,
+        "{during} of {starts}: the signals came too late"
+    );
     let kept = kept(&machine);
-    assert!(!kept.is_empty() && kept.iter().all(|path| path.extension().is_none()), "{kept:?}");
+    assert!(
+        !kept.is_empty() && kept.iter().all(|path| path.extension().is_none()),
+        "{kept:?}"
+    );
 }
 
 /// The control: a signal that is neither ignored nor blocked ends cudarun, and a later start knows nothing of it.
 #[test]
 fn other_signals_end_cudarun_and_leave_nothing() {
-    let Some(machine) = GpuMachine::new(&["a"]) else { return };
+    let Some(machine) = GpuMachine::new(&["a"]) else {
+        return;
+    };
     for (signal, number) in SIGNALS {
         // The last process of the session that escapes sleeps for minutes.
-        let session = machine.session(&["a"]).mode("escape slow:60000").set("CUDA_MARK", signal);
+        let session = machine
+            .session(&["a"])
+            .mode("escape slow:60000")
+            .set("CUDA_MARK", signal);
         let code = format!(
             r#"{LOOK}
             env --default-signal "$CUDARUN" "$PROGRAM" & pid=$!
@@ -105,12 +144,24 @@ fn other_signals_end_cudarun_and_leave_nothing() {
         let output = session.shell(&code);
         let (out, err) = texts(&output);
         let lines: Vec<&str> = out.lines().collect();
-        assert_eq!(lines, [(128 + number).to_string(), "0".to_owned()], "{signal}: {out}{err}");
-        assert!(machine.started().is_empty() && kept(&machine).is_empty(), "{signal}: {:?}", kept(&machine));
+        assert_eq!(
+            lines,
+            [(128 + number).to_string(), "0".to_owned()],
+            "{signal}: {out}{err}"
+        );
+        assert!(
+            machine.started().is_empty() && kept(&machine).is_empty(),
+            "{signal}: {:?}",
+            kept(&machine)
+        );
         machine.proofs();
         // The environment is as before, so that a verdict would be found if one were kept.
         let again = session.mode("").start(&[]);
-        assert_eq!((given(&again), machine.proofs()), ("a".to_owned(), (1, 1)), "{signal}");
+        assert_eq!(
+            (given(&again), machine.proofs()),
+            ("a".to_owned(), (1, 1)),
+            "{signal}"
+        );
         std::fs::remove_file(machine.path("started")).unwrap();
         std::fs::remove_dir_all(machine.path("home/.cache")).unwrap();
     }
@@ -119,20 +170,35 @@ fn other_signals_end_cudarun_and_leave_nothing() {
 /// The kernel ends the first process of a container by no signal that it leaves at its default.
 #[test]
 fn the_first_process_of_a_container_proves_again_after_a_signal() {
-    let probe = Command::new("unshare").args(["--mount", "--pid", "--fork", "true"]).output();
+    let probe = Command::new("unshare")
+        .args(["--mount", "--pid", "--fork", "true"])
+        .output();
     if !probe.is_ok_and(|output| output.status.success()) {
-        assert!(std::env::var_os("CUDARUN_TESTS_ALL").is_none(), "root is needed");
+        assert!(
+            std::env::var_os("CUDARUN_TESTS_ALL").is_none(),
+            "root is needed"
+        );
         return skipped("this needs root");
     }
-    let Some(machine) = GpuMachine::new(&["a"]) else { return };
+    let Some(machine) = GpuMachine::new(&["a"]) else {
+        return;
+    };
     for (signal, _) in SIGNALS {
         let code = format!(
             r#"{LOOK}
             (child_of_proof >/dev/null; kill -{signal} 1; sleep 0.1; kill -{signal} 1) &
             exec env --default-signal "$CUDARUN" "$PROGRAM""#
         );
-        let output = machine.session(&["a"]).of_root().mode("slow:1500").shell(&code);
-        assert_eq!((given(&output), machine.proofs()), ("a".to_owned(), (2, 1)), "{signal}");
+        let output = machine
+            .session(&["a"])
+            .of_root()
+            .mode("slow:1500")
+            .shell(&code);
+        assert_eq!(
+            (given(&output), machine.proofs()),
+            ("a".to_owned(), (2, 1)),
+            "{signal}"
+        );
         assert!(kept(&machine).len() == 1, "{signal}: {:?}", kept(&machine));
         std::fs::remove_dir_all(machine.path("home/.cache")).unwrap();
     }
@@ -140,7 +206,9 @@ fn the_first_process_of_a_container_proves_again_after_a_signal() {
 
 #[test]
 fn a_wait_for_another_proof_takes_signals_as_the_caller_wants() {
-    let Some(machine) = GpuMachine::new(&["a"]) else { return };
+    let Some(machine) = GpuMachine::new(&["a"]) else {
+        return;
+    };
     let code = r#"
         "$CUDARUN" "$PROGRAM" >/dev/null & prover=$!
         child_of_proof >/dev/null
@@ -154,10 +222,21 @@ fn a_wait_for_another_proof_takes_signals_as_the_caller_wants() {
         wait $prover
         for pid in $pids; do wait $pid; echo $?; done
     "#;
-    let output = machine.session(&["a"]).mode("slow:5000").shell(&format!("{LOOK}{code}"));
+    let output = machine
+        .session(&["a"])
+        .mode("slow:5000")
+        .shell(&format!("{LOOK}{code}"));
     let (out, err) = texts(&output);
-    assert_eq!(out.lines().collect::<Vec<_>>(), ["waits", "waits", "0", "0", "129"], "{err}");
-    assert_eq!((machine.started().len(), machine.proofs()), (3, (1, 1)), "{err}");
+    assert_eq!(
+        out.lines().collect::<Vec<_>>(),
+        ["waits", "waits", "0", "0", "129"],
+        "{err}"
+    );
+    assert_eq!(
+        (machine.started().len(), machine.proofs()),
+        (3, (1, 1)),
+        "{err}"
+    );
 }
 
 /// Asks for cuDNN and prints its signals.
@@ -181,10 +260,14 @@ const STATE: &str = r#"
 /// proof is blocked as little.
 #[test]
 fn the_program_and_the_proof_have_the_callers_signals() {
-    let Some(machine) = GpuMachine::new(&["a"]) else { return };
+    let Some(machine) = GpuMachine::new(&["a"]) else {
+        return;
+    };
     machine.workshop.compile("state", STATE, &[]);
     let mut states = vec!["--default-signal".to_owned(), "--block-signal".to_owned()];
-    for signal in ["HUP", "INT", "QUIT", "TERM", "PIPE", "CHLD", "USR1", "WINCH", "TSTP"] {
+    for signal in [
+        "HUP", "INT", "QUIT", "TERM", "PIPE", "CHLD", "USR1", "WINCH", "TSTP",
+    ] {
         states.push(format!("--ignore-signal={signal}"));
         states.push(format!("--block-signal={signal}"));
     }
@@ -210,16 +293,25 @@ fn the_program_and_the_proof_have_the_callers_signals() {
         wait
         cat "$WORK"/seen.*
     "#;
-    let session = machine.session(&["a"]).mode("slow:1000").set("STATES", states.join(" "));
+    let session = machine
+        .session(&["a"])
+        .mode("slow:1000")
+        .set("STATES", states.join(" "));
     let (out, err) = texts(&session.shell(&format!("{LOOK}{code}")));
     let mut seen = std::collections::BTreeSet::new();
     for part in out.split("state ").skip(1) {
         let mut ways: Vec<&str> = part.split("through ").skip(1).collect();
         let (traced, child) = ways.pop().unwrap().split_once("child of proof\n").unwrap();
         ways.push(traced);
-        let signals: Vec<&str> = ways.iter().map(|way| way.split_once('\n').unwrap().1).collect();
+        let signals: Vec<&str> = ways
+            .iter()
+            .map(|way| way.split_once('\n').unwrap().1)
+            .collect();
         assert_eq!(signals, [signals[0]; 4], "{part}{err}");
-        assert!(signals[0].contains("SigCgt") && signals[0].contains(child), "{part}{err}");
+        assert!(
+            signals[0].contains("SigCgt") && signals[0].contains(child),
+            "{part}{err}"
+        );
         assert!(child.starts_with("SigBlk"), "{part}{err}");
         seen.insert(signals[0].to_owned());
     }
@@ -244,19 +336,36 @@ int main(void)
 /// A panic of cudarun during a proof leaves none of its processes to the program.
 #[test]
 fn a_panic_during_a_proof_ends_its_processes() {
-    let Some(machine) = GpuMachine::new(&["a"]) else { return };
-    let program = machine.workshop.compile("children", CHILDREN, &[]).display().to_string();
+    let Some(machine) = GpuMachine::new(&["a"]) else {
+        return;
+    };
+    let program = machine
+        .workshop
+        .compile("children", CHILDREN, &[])
+        .display()
+        .to_string();
     for (fault, options, ran) in [
         ("none@none", &[][..], true),
         ("panic@proof", &[], true),
         ("thread@proof", &[], true),
         ("panic@proof", &["--require", "cudnn>=9"], false),
     ] {
-        let session = machine.session(&["a"]).set("CUDARUN_TEST_FAULT", fault).mode("slow:500");
+        let session = machine
+            .session(&["a"])
+            .set("CUDARUN_TEST_FAULT", fault)
+            .mode("slow:500");
         let arguments = [&["--verify", "auto"], options, &[program.as_str()]].concat();
         let (stdout, stderr) = texts(&session.cudarun(&arguments));
-        assert_eq!(stderr.contains("internal error"), fault != "none@none", "{fault}: {stderr}");
-        assert_eq!(stdout, if ran { "children: .\n" } else { "" }, "{fault} {options:?}: {stderr}");
+        assert_eq!(
+            stderr.contains("internal error"),
+            fault != "none@none",
+            "{fault}: {stderr}"
+        );
+        assert_eq!(
+            stdout,
+            if ran { "children: .\n" } else { "" },
+            "{fault} {options:?}: {stderr}"
+        );
         let _ = std::fs::remove_dir_all(machine.path("home/.cache"));
     }
 }
@@ -307,14 +416,17 @@ const PROBE: &str = r#"
 /// a signal at a random moment; 1,000 run the whole table as well.
 #[test]
 fn signals_do_to_cudarun_what_they_do_to_the_program() {
-    let Some(machine) = GpuMachine::new(&["a"]) else { return };
+    let Some(machine) = GpuMachine::new(&["a"]) else {
+        return;
+    };
     machine.workshop.compile("probe", PROBE, &[]);
     let starts = std::env::var("CUDARUN_TESTS_STARTS").map_or(20, |count| count.parse().unwrap());
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/verify/signals.py");
     let session = machine.session(&["a"]).mode("slow:700");
     for (verb, starts) in [("", starts), ("diagnose", starts.min(200))] {
-        let (out, err) =
-            texts(&session.shell(&format!("ulimit -c 0; exec python3 -B {script} {starts} {verb}")));
+        let (out, err) = texts(&session.shell(&format!(
+            "ulimit -c 0; exec python3 -B {script} {starts} {verb}"
+        )));
         assert!(out.ends_with("all of it holds\n"), "{verb}: {out}{err}");
     }
 }

@@ -30,9 +30,19 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
     for (directory, major) in [("set", 9), ("set8", 8)] {
         stand_in::driver(&workshop, directory);
         stand_in::cudnn(&workshop, directory, major);
-        workshop.library(&format!("{directory}/libcudart.so.13"), "libcudart.so.13", "int nothing;", &[]);
+        workshop.library(
+            &format!("{directory}/libcudart.so.13"),
+            "libcudart.so.13",
+            "int nothing;",
+            &[],
+        );
     }
-    workshop.library("other/libcublas.so.13", "libcublas.so.13", "int nothing;", &[]);
+    workshop.library(
+        "other/libcublas.so.13",
+        "libcublas.so.13",
+        "int nothing;",
+        &[],
+    );
     workshop.library("other/libcudnn.so.9", "libcudnn.so.9", "int nothing;", &[]);
     World { workshop }
 });
@@ -67,12 +77,22 @@ impl World {
     fn subject(&self, directory: &str) -> Subject {
         let host = Host::here();
         let directory = self.path(directory);
-        let scope = Scope { machine: 62, own_directories: vec![directory.clone()], ..Scope::default() };
+        let scope = Scope {
+            machine: 62,
+            own_directories: vec![directory.clone()],
+            ..Scope::default()
+        };
         let inventory = inventory::scan(&host, &scope, &mut inventory::ScanCache::default());
-        let mine = inventory.installations.iter().filter(|installation| installation.directory == directory);
+        let mine = inventory
+            .installations
+            .iter()
+            .filter(|installation| installation.directory == directory);
         let libraries: Vec<Library> = mine.filter_map(Library::of).collect();
         assert_eq!(libraries.len(), 3);
-        let mut subject = Subject { libraries, is_planned: true };
+        let mut subject = Subject {
+            libraries,
+            is_planned: true,
+        };
         for library in &mut subject.libraries {
             // The stand-in is whole as it is.
             library.missing.clear();
@@ -110,17 +130,42 @@ impl<'w> Trial<'w> {
     fn verdict_on(self, subject: &Subject) -> Verdict {
         let world = self.world;
         let mut variables = vec![
-            ("LD_LIBRARY_PATH", world.path(self.directory).display().to_string()),
+            (
+                "LD_LIBRARY_PATH",
+                world.path(self.directory).display().to_string(),
+            ),
             ("STAND_IN", self.mode),
-            ("STAND_IN_LOCK", world.workshop.path("lock").display().to_string()),
-            ("FOREIGN", world.path("other/libcublas.so.13").display().to_string()),
+            (
+                "STAND_IN_LOCK",
+                world.workshop.path("lock").display().to_string(),
+            ),
+            (
+                "FOREIGN",
+                world.path("other/libcublas.so.13").display().to_string(),
+            ),
         ];
         variables.extend(self.variables);
         let env: Environment = variables.into_iter().collect();
-        let ask = Ask { level: self.level, seed: 7, limit: self.limit };
-        let machine = Machine { driver: "580.95.05".parse().ok(), devices: 1 };
+        let ask = Ask {
+            level: self.level,
+            seed: 7,
+            limit: self.limit,
+        };
+        let machine = Machine {
+            driver: "580.95.05".parse().ok(),
+            devices: 1,
+        };
         let host = Host::here();
-        verify::run(&host, Path::new(CUDARUN), subject, &env, ask, machine, &mut |_, _| {}).unwrap()
+        verify::run(
+            &host,
+            Path::new(CUDARUN),
+            subject,
+            &env,
+            ask,
+            machine,
+            &mut |_, _| {},
+        )
+        .unwrap()
     }
 
     #[track_caller]
@@ -136,18 +181,28 @@ impl<'w> Trial<'w> {
     fn passes(self) {
         let mode = self.mode.clone();
         let verdict = self.verdict();
-        assert!(matches!(verdict, Verdict::Passed { .. }), "{mode}: {verdict:?}");
+        assert!(
+            matches!(verdict, Verdict::Passed { .. }),
+            "{mode}: {verdict:?}"
+        );
     }
 }
 
 #[test]
 fn a_set_that_works_is_proved() {
-    let Verdict::Passed { proof } = WORLD.trial("").verdict() else { panic!() };
+    let Verdict::Passed { proof } = WORLD.trial("").verdict() else {
+        panic!()
+    };
     let finding = &proof.finding;
     assert_eq!(finding.cudnn, [("libcudnn.so.9".to_owned(), 91900)].into());
     assert_eq!(finding.driver_cuda, Some(13000));
-    let [gpu] = finding.gpus.as_slice() else { panic!("{:?}", finding.gpus) };
-    assert_eq!((gpu.name.as_deref(), gpu.capability.as_deref()), (Some("Stand-in"), Some("9.0")));
+    let [gpu] = finding.gpus.as_slice() else {
+        panic!("{:?}", finding.gpus)
+    };
+    assert_eq!(
+        (gpu.name.as_deref(), gpu.capability.as_deref()),
+        (Some("Stand-in"), Some("9.0"))
+    );
     assert_eq!((gpu.free, gpu.memory), (Some(70 << 30), Some(80 << 30)));
     assert_eq!(finding.mapped.len(), 3);
     let steps: Vec<Step> = proof.steps.iter().map(|taken| taken.place.step).collect();
@@ -164,7 +219,9 @@ fn a_set_that_works_is_proved() {
     ];
     assert_eq!(steps, expected);
     let came = proof.steps.iter().find_map(|taken| taken.came.clone());
-    let Some(StepResult::Right(measure)) = came else { panic!("{came:?}") };
+    let Some(StepResult::Right(measure)) = came else {
+        panic!("{came:?}")
+    };
     assert_eq!((measure.largest_error, measure.allowed), (0.0, 0.0));
     assert!(measure.length > 1);
 }
@@ -174,17 +231,36 @@ fn each_level_does_what_it_says() {
     let log = WORLD.workshop.path("levels.log");
     let counts = |level: Level| {
         let _ = std::fs::remove_file(&log);
-        let trial = WORLD.trial("").at(level).with("STAND_IN_LOG", &log.display().to_string());
-        assert!(matches!(trial.verdict(), Verdict::Passed { .. }), "{level:?}");
-        (stand_in::counted(&log, "created"), stand_in::counted(&log, "convolved"))
+        let trial = WORLD
+            .trial("")
+            .at(level)
+            .with("STAND_IN_LOG", &log.display().to_string());
+        assert!(
+            matches!(trial.verdict(), Verdict::Passed { .. }),
+            "{level:?}"
+        );
+        (
+            stand_in::counted(&log, "created"),
+            stand_in::counted(&log, "convolved"),
+        )
     };
     assert_eq!(counts(Level::Load), (0, 0), "(handles, convolutions)");
     assert_eq!(counts(Level::Handle), (1, 0), "(handles, convolutions)");
     assert_eq!(counts(Level::Conv), (1, 1), "(handles, convolutions)");
     // Version checks need no GPU, and are asked where there may be none.
-    let (failure, cause) = WORLD.trial("cuInit:100 cudnnGraphVersionCheck:3009").at(Level::Load).fails();
-    assert!(matches!(failure, Failure::Status { code: 3009, .. }), "{failure:?}");
-    assert_eq!(cause.kind, CauseKind::SublibraryMissing, "there is no libcudnn_graph here");
+    let (failure, cause) = WORLD
+        .trial("cuInit:100 cudnnGraphVersionCheck:3009")
+        .at(Level::Load)
+        .fails();
+    assert!(
+        matches!(failure, Failure::Status { code: 3009, .. }),
+        "{failure:?}"
+    );
+    assert_eq!(
+        cause.kind,
+        CauseKind::SublibraryMissing,
+        "there is no libcudnn_graph here"
+    );
     WORLD.trial("cuInit:100").at(Level::Load).passes();
 }
 
@@ -207,13 +283,31 @@ fn every_code_of_cudnn_has_a_cause() {
     for status in table {
         let directory = if status.code >= 1000 { "set" } else { "set8" };
         for call in ["cudnnCreate", "cudnnConvolutionForward"] {
-            let (failure, cause) = WORLD.trial(&format!("{call}:{}", status.code)).of(directory).fails();
-            let Failure::Status { call: by, code, .. } = &failure else { panic!("{failure:?}") };
+            let (failure, cause) = WORLD
+                .trial(&format!("{call}:{}", status.code))
+                .of(directory)
+                .fails();
+            let Failure::Status { call: by, code, .. } = &failure else {
+                panic!("{failure:?}")
+            };
             assert_eq!((by.as_str(), *code), (call, status.code));
-            assert_eq!(cause.kind, expected(status.code), "{} of {call}", status.name);
-            let culprit = cause.culprit.as_ref().map(|culprit| culprit.family.as_str());
+            assert_eq!(
+                cause.kind,
+                expected(status.code),
+                "{} of {call}",
+                status.name
+            );
+            let culprit = cause
+                .culprit
+                .as_ref()
+                .map(|culprit| culprit.family.as_str());
             let is_of_library = cause.kind.is_of_library();
-            assert_eq!(culprit, is_of_library.then_some("cudnn"), "{} of {call}", status.name);
+            assert_eq!(
+                culprit,
+                is_of_library.then_some("cudnn"),
+                "{} of {call}",
+                status.name
+            );
         }
     }
 }
@@ -238,22 +332,39 @@ fn every_code_of_the_driver_has_a_cause() {
     assert!(table.len() > 25);
     for status in table {
         let (failure, cause) = WORLD.trial(&format!("cuInit:{}", status.code)).fails();
-        assert!(matches!(&failure, Failure::Status { call, .. } if call == "cuInit"), "{failure:?}");
+        assert!(
+            matches!(&failure, Failure::Status { call, .. } if call == "cuInit"),
+            "{failure:?}"
+        );
         assert_eq!(cause.kind, expected(status.code), "{}", status.name);
     }
     let (failure, _) = WORLD.trial("cuInit:803").fails();
-    let Failure::Status { name, .. } = failure else { panic!("{failure:?}") };
-    assert_eq!(name.as_deref(), Some("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"), "the driver's own name");
+    let Failure::Status { name, .. } = failure else {
+        panic!("{failure:?}")
+    };
+    assert_eq!(
+        name.as_deref(),
+        Some("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"),
+        "the driver's own name"
+    );
     // An unknown code is reported with its number.
     let (failure, cause) = WORLD.trial("synchronize:4711").fails();
-    assert!(matches!(failure, Failure::Status { code: 4711, .. }), "{failure:?}");
+    assert!(
+        matches!(failure, Failure::Status { code: 4711, .. }),
+        "{failure:?}"
+    );
     assert_eq!(cause.kind, CauseKind::Refused);
 }
 
 #[test]
 fn messages_of_cudnn_are_shown() {
     let (failure, _) = WORLD.trial("cudnnCreate:1001").fails();
-    let Failure::Status { at, name, message, .. } = failure else { panic!("{failure:?}") };
+    let Failure::Status {
+        at, name, message, ..
+    } = failure
+    else {
+        panic!("{failure:?}")
+    };
     assert_eq!((at.step, at.gpu), (Step::CudnnCreate, Some(0)));
     assert_eq!(name.as_deref(), Some("CUDNN_STATUS_NOT_INITIALIZED"));
     assert_eq!(message.as_deref(), Some("a reason"));
@@ -264,13 +375,23 @@ fn wrong_numbers_are_found_however_few_and_by_however_little() {
     let wrong = |mode: &str| {
         let (failure, cause) = WORLD.trial(mode).fails();
         assert_eq!(cause.kind, CauseKind::WrongNumbers, "{mode}");
-        let Failure::WrongNumbers { largest_error, element, .. } = failure else { panic!("{failure:?}") };
+        let Failure::WrongNumbers {
+            largest_error,
+            element,
+            ..
+        } = failure
+        else {
+            panic!("{failure:?}")
+        };
         (largest_error, element)
     };
     assert_eq!(wrong("wrong"), (Some(0.5), 100));
     assert_eq!(wrong("nan"), (None, 7));
     let (lowest, _) = wrong("bit:0");
-    assert!(lowest.is_some_and(|error| error > 0.0 && error < 1e-4), "{lowest:?}");
+    assert!(
+        lowest.is_some_and(|error| error > 0.0 && error < 1e-4),
+        "{lowest:?}"
+    );
     for bit in [1, 22, 23, 30, 31] {
         wrong(&format!("bit:{bit}"));
     }
@@ -284,29 +405,66 @@ fn a_child_that_dies_is_placed_and_quoted() {
             panic!("{failure:?}");
         };
         assert_eq!(at.as_ref().unwrap().step, Step::CudnnCreate, "{mode}");
-        assert_eq!(cause.culprit.as_ref().map(|it| it.family.as_str()), Some("cudnn"), "{mode}");
+        assert_eq!(
+            cause.culprit.as_ref().map(|it| it.family.as_str()),
+            Some("cudnn"),
+            "{mode}"
+        );
         (failure, cause)
     };
     let line = "Unable to load any of {libcudnn_graph.so.9.19.0, libcudnn_graph.so.9}";
     let (failure, cause) = dies("abort", line);
-    assert!(matches!(failure, Failure::Signal { signal: 6, .. }), "{failure:?}");
-    assert_eq!(cause.kind, CauseKind::SublibraryMissing, "there is no libcudnn_graph here");
-    assert!(cause.evidence.contains(&Evidence::Said { line: line.to_owned() }), "{cause:?}");
-    let (_, cause) = dies("abort", "Could not load library libcublas.so.12. Error: no such file");
+    assert!(
+        matches!(failure, Failure::Signal { signal: 6, .. }),
+        "{failure:?}"
+    );
+    assert_eq!(
+        cause.kind,
+        CauseKind::SublibraryMissing,
+        "there is no libcudnn_graph here"
+    );
+    assert!(
+        cause.evidence.contains(&Evidence::Said {
+            line: line.to_owned()
+        }),
+        "{cause:?}"
+    );
+    let (_, cause) = dies(
+        "abort",
+        "Could not load library libcublas.so.12. Error: no such file",
+    );
     assert_eq!(cause.kind, CauseKind::LibraryDoesNotLoad);
     let (_, cause) = dies("abort", "something else");
     assert_eq!(cause.kind, CauseKind::Crashed);
-    assert!(cause.evidence.contains(&Evidence::Said { line: "something else".to_owned() }), "{cause:?}");
+    assert!(
+        cause.evidence.contains(&Evidence::Said {
+            line: "something else".to_owned()
+        }),
+        "{cause:?}"
+    );
     let (failure, cause) = dies("crash", "");
-    assert!(matches!(failure, Failure::Signal { signal: 11, .. }), "{failure:?}");
+    assert!(
+        matches!(failure, Failure::Signal { signal: 11, .. }),
+        "{failure:?}"
+    );
     assert_eq!(cause.kind, CauseKind::Crashed);
     let (_, cause) = dies("bus", "");
-    assert_eq!(cause.kind, CauseKind::LibraryDamaged, "what lies beyond the end of a file cannot be read");
+    assert_eq!(
+        cause.kind,
+        CauseKind::LibraryDamaged,
+        "what lies beyond the end of a file cannot be read"
+    );
     let (failure, cause) = dies("status:3", "");
-    assert!(matches!(failure, Failure::Exited { code: Some(3), .. }), "{failure:?}");
+    assert!(
+        matches!(failure, Failure::Exited { code: Some(3), .. }),
+        "{failure:?}"
+    );
     assert!(!cause.evidence.contains(&Evidence::CutOff), "{cause:?}");
     let (failure, cause) = dies("leave", "");
-    assert!(matches!(failure, Failure::Exited { code: Some(0), .. }), "{failure:?}");
+    assert!(
+        matches!(failure, Failure::Exited { code: Some(0), .. }),
+        "{failure:?}"
+    );
     assert_eq!(cause.kind, CauseKind::NoReport);
     // Only the process that killed it is at fault.
     let (_, cause) = WORLD.trial("kill").fails();
@@ -332,7 +490,12 @@ fn without_an_exit_status_the_report_decides() {
     const ALONE: &str = "CUDARUN_TESTS_ALONE";
     if std::env::var_os(ALONE).is_none() {
         let mut again = Command::new(std::env::current_exe().unwrap());
-        again.args(["proof::without_an_exit_status_the_report_decides", "--exact"]).env(ALONE, "");
+        again
+            .args([
+                "proof::without_an_exit_status_the_report_decides",
+                "--exact",
+            ])
+            .env(ALONE, "");
         let output = again.output().unwrap();
         assert!(output.status.success(), "{output:?}");
         return;
@@ -342,13 +505,27 @@ fn without_an_exit_status_the_report_decides() {
     // SAFETY: sets a disposition, and no handler.
     #[allow(unsafe_code)]
     unsafe {
-        nix::sys::signal::signal(nix::sys::signal::Signal::SIGCHLD, nix::sys::signal::SigHandler::SigIgn)
-            .unwrap();
+        nix::sys::signal::signal(
+            nix::sys::signal::Signal::SIGCHLD,
+            nix::sys::signal::SigHandler::SigIgn,
+        )
+        .unwrap();
     }
-    assert!(matches!(WORLD.trial("").verdict_on(&subject), Verdict::Passed { .. }));
+    assert!(matches!(
+        WORLD.trial("").verdict_on(&subject),
+        Verdict::Passed { .. }
+    ));
     for mode in ["abort", "leave"] {
         let verdict = WORLD.trial(mode).verdict_on(&subject);
-        let Verdict::Failed { failure: Failure::Exited { at: Some(at), code: None }, .. } = verdict else {
+        let Verdict::Failed {
+            failure:
+                Failure::Exited {
+                    at: Some(at),
+                    code: None,
+                },
+            ..
+        } = verdict
+        else {
             panic!("{mode}: {verdict:?}")
         };
         assert_eq!(at.step, Step::CudnnCreate);
@@ -374,13 +551,17 @@ fn a_child_that_hangs_is_ended_in_time() {
 fn the_time_in_which_a_proof_is_stopped_does_not_count() {
     const MARK: &str = "CUDARUN_TESTS_STOPPED";
     if std::env::var_os(MARK).is_some() {
-        std::io::Write::write_all(&mut std::io::stdout(), format!("\n{MARK}\n").as_bytes()).unwrap();
+        std::io::Write::write_all(&mut std::io::stdout(), format!("\n{MARK}\n").as_bytes())
+            .unwrap();
         return WORLD.trial("slow:1500").within(4).passes();
     }
     let name = "verify::verdicts::the_time_in_which_a_proof_is_stopped_does_not_count";
     for with_child in [false, true] {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", name, "--nocapture"]).env(MARK, "1").stdout(Stdio::piped());
+        command
+            .args(["--exact", name, "--nocapture"])
+            .env(MARK, "1")
+            .stdout(Stdio::piped());
         let mut inner = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(inner.stdout.take().unwrap()).lines();
         assert!(said.by_ref().any(|line| line.unwrap() == MARK));
@@ -391,7 +572,8 @@ fn the_time_in_which_a_proof_is_stopped_does_not_count() {
             };
             let all: String = tasks.map(children).collect();
             all.split_whitespace().map(str::to_owned).find(|pid| {
-                let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                let command =
+                    std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
                 command.contains("verify-child")
             })
         };
@@ -408,7 +590,11 @@ fn the_time_in_which_a_proof_is_stopped_does_not_count() {
             pids.remove(0);
         }
         let send = |signal| {
-            let sent = Command::new("kill").arg(signal).args(&pids).status().unwrap();
+            let sent = Command::new("kill")
+                .arg(signal)
+                .args(&pids)
+                .status()
+                .unwrap();
             assert!(sent.success());
         };
         // It listens by then.
@@ -433,14 +619,18 @@ fn processes_left_by_a_child_are_ended() {
             let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
                 let pid: u32 = entry.unwrap().file_name().to_str()?.parse().ok()?;
                 let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
-                let is_ours = String::from_utf8_lossy(&environment).contains(&format!("STAND_IN={mode}"));
+                let is_ours =
+                    String::from_utf8_lossy(&environment).contains(&format!("STAND_IN={mode}"));
                 let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
                 (is_ours && maps.contains(&set)).then_some(pid)
             });
             processes.count()
         };
         while left() > 0 {
-            assert!(started.elapsed() < Duration::from_secs(15), "{mode}: a process is left");
+            assert!(
+                started.elapsed() < Duration::from_secs(15),
+                "{mode}: a process is left"
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -452,13 +642,26 @@ fn output_of_libraries_is_not_taken_for_a_report() {
     for mode in ["noise", "flood", "chdir", "lock"] {
         WORLD.trial(mode).within(60).passes();
     }
-    assert!(started.elapsed() < Duration::from_mins(1), "{:?}", started.elapsed());
+    assert!(
+        started.elapsed() < Duration::from_mins(1),
+        "{:?}",
+        started.elapsed()
+    );
 }
 
 #[test]
 fn a_library_that_closes_the_way_to_the_parent_is_named() {
     let (failure, cause) = WORLD.trial("close").fails();
-    assert!(matches!(failure, Failure::Exited { code: Some(113), .. }), "{failure:?}");
+    assert!(
+        matches!(
+            failure,
+            Failure::Exited {
+                code: Some(113),
+                ..
+            }
+        ),
+        "{failure:?}"
+    );
     assert_eq!(cause.kind, CauseKind::NoReport);
     assert!(cause.evidence.contains(&Evidence::CutOff), "{cause:?}");
 }
@@ -467,23 +670,47 @@ fn a_library_that_closes_the_way_to_the_parent_is_named() {
 fn files_from_elsewhere_are_a_failure() {
     let (failure, cause) = WORLD.trial("foreign").fails();
     let files = vec![WORLD.path("other/libcublas.so.13").display().to_string()];
-    assert_eq!((failure, cause.kind), (Failure::Foreign { files }, CauseKind::ForeignFiles));
+    assert_eq!(
+        (failure, cause.kind),
+        (Failure::Foreign { files }, CauseKind::ForeignFiles)
+    );
     // A library in LD_PRELOAD is not part of the set and the program does not request it. It is a fault only if its family
     // is planned.
-    let preloaded =
-        |file: &str| WORLD.trial("foreign").with("LD_PRELOAD", WORLD.path(file).to_str().unwrap());
-    assert!(matches!(preloaded("other/libcublas.so.13").verdict(), Verdict::Passed { .. }));
-    assert!(matches!(preloaded("other/libcudnn.so.9").verdict(), Verdict::Failed { .. }));
+    let preloaded = |file: &str| {
+        WORLD
+            .trial("foreign")
+            .with("LD_PRELOAD", WORLD.path(file).to_str().unwrap())
+    };
+    assert!(matches!(
+        preloaded("other/libcublas.so.13").verdict(),
+        Verdict::Passed { .. }
+    ));
+    assert!(matches!(
+        preloaded("other/libcudnn.so.9").verdict(),
+        Verdict::Failed { .. }
+    ));
     // Without a plan, foreign files are no fault.
     let mut subject = WORLD.subject("set");
     subject.is_planned = false;
-    assert!(matches!(WORLD.trial("foreign").verdict_on(&subject), Verdict::Passed { .. }));
+    assert!(matches!(
+        WORLD.trial("foreign").verdict_on(&subject),
+        Verdict::Passed { .. }
+    ));
     // But two versions of one library in one process are a fault, even where numbers come out right.
     let other = WORLD.path("other/libcublas.so.13").display().to_string();
-    let cudnn = subject.libraries.iter_mut().find(|library| library.family == "cudnn").unwrap();
+    let cudnn = subject
+        .libraries
+        .iter_mut()
+        .find(|library| library.family == "cudnn")
+        .unwrap();
     cudnn.foreign.push((other, "9.14.0".parse().unwrap()));
-    assert!(matches!(WORLD.trial("").verdict_on(&subject), Verdict::Passed { .. }), "it is not mapped");
-    let Verdict::Failed { cause, .. } = WORLD.trial("foreign").verdict_on(&subject) else { panic!() };
+    assert!(
+        matches!(WORLD.trial("").verdict_on(&subject), Verdict::Passed { .. }),
+        "it is not mapped"
+    );
+    let Verdict::Failed { cause, .. } = WORLD.trial("foreign").verdict_on(&subject) else {
+        panic!()
+    };
     assert_eq!(cause.kind, CauseKind::SublibraryForeign);
 }
 
@@ -492,8 +719,17 @@ fn hidden_gpus_are_no_fault_of_the_libraries() {
     let (_, cause) = WORLD.trial("cuInit:100").fails();
     assert_eq!((cause.kind, cause.evidence.len()), (CauseKind::NoDevice, 0));
     for hidden in ["", " ", "-1", "-1,0", "NoDevFiles"] {
-        let verdict = WORLD.trial("cuInit:100").with("CUDA_VISIBLE_DEVICES", hidden).verdict();
-        assert_eq!(verdict, Verdict::Skipped { why: Skip::GpusHidden }, "{hidden:?}");
+        let verdict = WORLD
+            .trial("cuInit:100")
+            .with("CUDA_VISIBLE_DEVICES", hidden)
+            .verdict();
+        assert_eq!(
+            verdict,
+            Verdict::Skipped {
+                why: Skip::GpusHidden
+            },
+            "{hidden:?}"
+        );
     }
     // A batch system sets it always: what names a GPU that is there hides none.
     for (meant, kind) in [
@@ -502,37 +738,69 @@ fn hidden_gpus_are_no_fault_of_the_libraries() {
         ("0", CauseKind::NoDevice),
         ("0,-1", CauseKind::NoDevice),
     ] {
-        let variable =
-            Evidence::Variable { name: "CUDA_VISIBLE_DEVICES".to_owned(), value: meant.to_owned() };
+        let variable = Evidence::Variable {
+            name: "CUDA_VISIBLE_DEVICES".to_owned(),
+            value: meant.to_owned(),
+        };
         for mode in ["cuInit:100", "gpus:0"] {
-            let (_, cause) = WORLD.trial(mode).with("CUDA_VISIBLE_DEVICES", meant).fails();
-            assert_eq!((cause.kind, &cause.evidence), (kind, &vec![variable.clone()]), "{meant}, {mode}");
+            let (_, cause) = WORLD
+                .trial(mode)
+                .with("CUDA_VISIBLE_DEVICES", meant)
+                .fails();
+            assert_eq!(
+                (cause.kind, &cause.evidence),
+                (kind, &vec![variable.clone()]),
+                "{meant}, {mode}"
+            );
         }
     }
-    assert_eq!(WORLD.trial("gpus:0").fails().1.kind, CauseKind::NoDevice, "none is no proof");
+    assert_eq!(
+        WORLD.trial("gpus:0").fails().1.kind,
+        CauseKind::NoDevice,
+        "none is no proof"
+    );
 }
 
 /// No library is at fault where a GPU has no memory, or belongs to another process; the other GPUs are tried.
 #[test]
 fn a_gpu_that_is_busy_is_its_own_verdict() {
     let busy = |mode: &str| {
-        let Verdict::Busy { proof } = WORLD.trial(mode).verdict() else { panic!("{mode}") };
+        let Verdict::Busy { proof } = WORLD.trial(mode).verdict() else {
+            panic!("{mode}")
+        };
         let is_computed = |gpu: u32| {
-            let on = |taken: &verify::StepRecord| taken.place.gpu == Some(gpu) && taken.came.is_some();
+            let on =
+                |taken: &verify::StepRecord| taken.place.gpu == Some(gpu) && taken.came.is_some();
             proof.steps.iter().any(on)
         };
-        let state = |gpu: &cudarun::verify::protocol::GpuFound| (gpu.busy.clone(), is_computed(gpu.gpu));
+        let state =
+            |gpu: &cudarun::verify::protocol::GpuFound| (gpu.busy.clone(), is_computed(gpu.gpu));
         proof.finding.gpus.iter().map(state).collect::<Vec<_>>()
     };
     let is_short = |busy: &Option<Busy>| matches!(busy, Some(Busy::OutOfMemory { .. }));
-    for mode in ["full", "out-of-memory", "little cudnnCreate:4", "little cudnnConvolutionForward:4004"] {
+    for mode in [
+        "full",
+        "out-of-memory",
+        "little cudnnCreate:4",
+        "little cudnnConvolutionForward:4004",
+    ] {
         let states = busy(mode);
-        assert!(matches!(&states[..], [(why, false)] if is_short(why)), "{mode}: {states:?}");
+        assert!(
+            matches!(&states[..], [(why, false)] if is_short(why)),
+            "{mode}: {states:?}"
+        );
     }
-    let [(Some(Busy::Exclusive { .. }), false)] = busy("exclusive").as_slice() else { panic!() };
-    let [(Some(Busy::Prohibited), false)] = busy("prohibited").as_slice() else { panic!() };
+    let [(Some(Busy::Exclusive { .. }), false)] = busy("exclusive").as_slice() else {
+        panic!()
+    };
+    let [(Some(Busy::Prohibited), false)] = busy("prohibited").as_slice() else {
+        panic!()
+    };
     let states = busy("gpus:3 full:1");
-    assert!(matches!(&states[..], [(None, true), (why, false), (None, true)] if is_short(why)), "{states:?}");
+    assert!(
+        matches!(&states[..], [(None, true), (why, false), (None, true)] if is_short(why)),
+        "{states:?}"
+    );
     let [(None, true), (None, true), (Some(Busy::Prohibited), false)] =
         busy("gpus:3 prohibited:2").as_slice()
     else {
@@ -540,16 +808,27 @@ fn a_gpu_that_is_busy_is_its_own_verdict() {
     };
     // One GPU's memory says nothing of another's failure.
     let (failure, cause) = WORLD.trial("gpus:2 full:0 retain:719").fails();
-    assert!(matches!(&failure, Failure::Status { at, code: 719, .. } if at.gpu == Some(1)), "{failure:?}");
+    assert!(
+        matches!(&failure, Failure::Status { at, code: 719, .. } if at.gpu == Some(1)),
+        "{failure:?}"
+    );
     assert_eq!(cause.kind, CauseKind::DriverUnreachable);
     // In exclusive use by a code that says so.
     let (_, cause) = WORLD.trial("exclusive retain:214").fails();
     assert_eq!(cause.kind, CauseKind::GpuFault);
     // Some codes say what is wrong whatever the memory.
-    assert_eq!(WORLD.trial("little cudnnCreate:1002").fails().1.kind, CauseKind::SublibraryForeign);
+    assert_eq!(
+        WORLD.trial("little cudnnCreate:1002").fails().1.kind,
+        CauseKind::SublibraryForeign
+    );
     // With enough memory, this code means something else.
-    assert_eq!(WORLD.trial("cudnnCreate:4").fails().1.kind, CauseKind::Refused);
-    let Verdict::Passed { proof } = WORLD.trial("gpus:4").verdict() else { panic!() };
+    assert_eq!(
+        WORLD.trial("cudnnCreate:4").fails().1.kind,
+        CauseKind::Refused
+    );
+    let Verdict::Passed { proof } = WORLD.trial("gpus:4").verdict() else {
+        panic!()
+    };
     assert_eq!(proof.finding.gpus.len(), 4);
 }
 
@@ -557,7 +836,13 @@ fn a_gpu_that_is_busy_is_its_own_verdict() {
 fn a_library_that_does_not_load_is_named() {
     let without = |change: &dyn Fn(&mut Library)| {
         let mut subject = WORLD.subject("set");
-        change(subject.libraries.iter_mut().find(|library| library.family == "cudnn").unwrap());
+        change(
+            subject
+                .libraries
+                .iter_mut()
+                .find(|library| library.family == "cudnn")
+                .unwrap(),
+        );
         match WORLD.trial("").verdict_on(&subject) {
             Verdict::Failed { failure, cause, .. } => (failure, cause),
             other => panic!("{other:?}"),
@@ -566,11 +851,19 @@ fn a_library_that_does_not_load_is_named() {
     let (failure, cause) = without(&|library| {
         library.soname = "libcudnn.so.77".to_owned();
     });
-    let Failure::Load { at, name, message } = failure else { panic!("{failure:?}") };
+    let Failure::Load { at, name, message } = failure else {
+        panic!("{failure:?}")
+    };
     assert_eq!((at.step, name.as_str()), (Step::Load, "libcudnn.so.77"));
-    assert!(message.contains("cannot open shared object file"), "{message}");
+    assert!(
+        message.contains("cannot open shared object file"),
+        "{message}"
+    );
     assert_eq!(cause.kind, CauseKind::LibraryDoesNotLoad);
-    assert_eq!(cause.culprit.map(|culprit| culprit.directory), Some(WORLD.path("set")));
+    assert_eq!(
+        cause.culprit.map(|culprit| culprit.directory),
+        Some(WORLD.path("set"))
+    );
 }
 
 /// Known facts about the files say more than the code.
@@ -578,20 +871,32 @@ fn a_library_that_does_not_load_is_named() {
 fn facts_from_files_decide_the_cause() {
     let with = |mode: &str, change: &dyn Fn(&mut Library)| {
         let mut subject = WORLD.subject("set");
-        change(subject.libraries.iter_mut().find(|library| library.family == "cudnn").unwrap());
-        let Verdict::Failed { cause, .. } = WORLD.trial(mode).verdict_on(&subject) else { panic!("{mode}") };
+        change(
+            subject
+                .libraries
+                .iter_mut()
+                .find(|library| library.family == "cudnn")
+                .unwrap(),
+        );
+        let Verdict::Failed { cause, .. } = WORLD.trial(mode).verdict_on(&subject) else {
+            panic!("{mode}")
+        };
         cause.kind
     };
     let engines = || "libcudnn_engines_precompiled".to_owned();
-    for mode in
-        ["cudnnConvolutionForward:3000", "cudnnCreateTensorDescriptor:1002", "abort", "cudnnCreate:1001"]
-    {
+    for mode in [
+        "cudnnConvolutionForward:3000",
+        "cudnnCreateTensorDescriptor:1002",
+        "abort",
+        "cudnnCreate:1001",
+    ] {
         assert_eq!(
             with(mode, &|library| library.missing.push(engines())),
             CauseKind::SublibraryMissing,
             "{mode}"
         );
-        let foreign = |library: &mut Library| library.foreign.push((engines(), "9.14.0".parse().unwrap()));
+        let foreign =
+            |library: &mut Library| library.foreign.push((engines(), "9.14.0".parse().unwrap()));
         assert_eq!(with(mode, &foreign), CauseKind::SublibraryForeign, "{mode}");
         assert_eq!(
             with(mode, &|library| library.truncated.push(engines())),
@@ -599,7 +904,11 @@ fn facts_from_files_decide_the_cause() {
             "{mode}"
         );
     }
-    assert_eq!(with("cudnnConvolutionForward:3000", &|_| {}), CauseKind::NoEngine, "the control");
+    assert_eq!(
+        with("cudnnConvolutionForward:3000", &|_| {}),
+        CauseKind::NoEngine,
+        "the control"
+    );
 }
 
 #[test]
@@ -607,14 +916,25 @@ fn driver_halves_and_substitutes_are_checked() {
     use inventory::Origin::{Compat, Driver};
     let kind = |code: u32, origin: inventory::Origin, version: &str| {
         let mut subject = WORLD.subject("set");
-        let driver = subject.libraries.iter_mut().find(|library| library.family == "driver").unwrap();
+        let driver = subject
+            .libraries
+            .iter_mut()
+            .find(|library| library.family == "driver")
+            .unwrap();
         driver.origin = origin;
         driver.version = version.parse().ok();
-        let Verdict::Failed { cause, .. } = WORLD.trial(&format!("cuInit:{code}")).verdict_on(&subject)
+        let Verdict::Failed { cause, .. } =
+            WORLD.trial(&format!("cuInit:{code}")).verdict_on(&subject)
         else {
             panic!()
         };
-        assert!(cause.evidence.iter().any(|it| matches!(it, Evidence::KernelDriver { .. })), "{cause:?}");
+        assert!(
+            cause
+                .evidence
+                .iter()
+                .any(|it| matches!(it, Evidence::KernelDriver { .. })),
+            "{cause:?}"
+        );
         cause.kind
     };
     assert_eq!(kind(803, Compat, "575.57.08"), CauseKind::CompatRefused);
@@ -642,12 +962,16 @@ fn a_kept_verdict_is_reported_like_a_new_one() {
         assert!(text.contains(part), "lacks `{part}`:\n{text}");
     }
     let text = say(&WORLD.trial("cudnnConvolutionForward:3000").verdict());
-    let first = "error: the set failed its proof: cuDNN cannot compute a plain convolution [no-engine]\n";
+    let first =
+        "error: the set failed its proof: cuDNN cannot compute a plain convolution [no-engine]\n";
     assert!(text.starts_with(first), "{text}");
     assert!(text.contains(
         "  seen  cudnnConvolutionForward answered 3000 (CUDNN_STATUS_OTHER): a reason, at \"GPU 0:"
     ));
-    assert!(text.contains("\nhint: reinstall the package of cuDNN in "), "{text}");
+    assert!(
+        text.contains("\nhint: reinstall the package of cuDNN in "),
+        "{text}"
+    );
     let text = say(&WORLD.trial("gpus:2 full:1").verdict());
     let line = "not proved: GPU 1 (Stand-in) is out of memory (";
     assert!(text.contains(line), "{text}");
@@ -662,8 +986,15 @@ fn verify_and_diagnose_use_the_same_sentence() {
             .flat_map(|row| {
                 let mut reading = Reading::default();
                 reading.feed(row.sample[0].as_bytes());
-                let message = reading.finish().into_iter().find(|message| message.row.id == row.id).unwrap();
-                let causes = row.cause.iter().filter(move |possible| possible.cause == key);
+                let message = reading
+                    .finish()
+                    .into_iter()
+                    .find(|message| message.row.id == row.id)
+                    .unwrap();
+                let causes = row
+                    .cause
+                    .iter()
+                    .filter(move |possible| possible.cause == key);
                 causes.map(move |possible| possible_cause(&message, possible).0)
             })
             .collect();
@@ -683,9 +1014,12 @@ fn verify_and_diagnose_use_the_same_sentence() {
         (CauseKind::GpuFault, CauseKey::GpuFault),
     ] {
         let mut verdict = WORLD.trial("cudnnConvolutionForward:3000").verdict();
-        let Verdict::Failed { cause, .. } = &mut verdict else { panic!("{verdict:?}") };
+        let Verdict::Failed { cause, .. } = &mut verdict else {
+            panic!("{verdict:?}")
+        };
         cause.kind = kind;
-        let text = cudarun::report::verdict(&verdict, &[], false, cudarun::report::Style::default());
+        let text =
+            cudarun::report::verdict(&verdict, &[], false, cudarun::report::Style::default());
         let first = format!("error: the set failed its proof: {} [", diagnosed(key));
         assert!(text.starts_with(&first), "expected `{first}`:\n{text}");
     }

@@ -25,11 +25,18 @@ pub fn check(data: &[u8], machine: u16) -> Result<(), Unfit> {
     if data.is_empty() {
         return broken("an empty file");
     }
-    let Some(header) = data.get(..HEADER) else { return broken("too short a file") };
+    let Some(header) = data.get(..HEADER) else {
+        return broken("too short a file");
+    };
     let half = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
     if header[..4] != *b"\x7fELF" {
-        let is_text = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~') || *byte >= 0x80;
-        return broken(if header.iter().all(is_text) { "a text file" } else { "not an ELF file" });
+        let is_text =
+            |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~') || *byte >= 0x80;
+        return broken(if header.iter().all(is_text) {
+            "a text file"
+        } else {
+            "not an ELF file"
+        });
     }
     if header[4] != 2 {
         return Err(Unfit::Foreign);
@@ -59,7 +66,8 @@ pub fn check(data: &[u8], machine: u16) -> Result<(), Unfit> {
 impl Elf<'_> {
     /// True for a program, which cannot be loaded into another one.
     pub fn is_program(&self) -> bool {
-        self.header.e_type.get(LE) == ET_EXEC || self.value(DT_FLAGS_1).is_some_and(|flags| flags & PIE != 0)
+        self.header.e_type.get(LE) == ET_EXEC
+            || self.value(DT_FLAGS_1).is_some_and(|flags| flags & PIE != 0)
     }
 
     /// True if it has a segment to map.

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use object::elf::{
-    DT_VERDEF, DT_VERDEFNUM, DT_VERNEED, DT_VERNEEDNUM, DT_VERSYM, DynamicTag, Verdaux, Verdef, Vernaux,
-    Verneed, Versym,
+    DT_VERDEF, DT_VERDEFNUM, DT_VERNEED, DT_VERNEEDNUM, DT_VERSYM, DynamicTag, Verdaux, Verdef,
+    Vernaux, Verneed, Versym,
 };
 use object::pod::Pod;
 use object::{LittleEndian as LE, ReadRef};
@@ -19,19 +19,27 @@ const WEAK: u16 = 2;
 impl<'d> Elf<'d> {
     /// Returns the version nodes that are imported from one file, `GLIBC_2.34` of `libc.so.6`.
     pub fn needed_versions(&self, file: &[u8]) -> Vec<&'d [u8]> {
-        let nodes = self.needed_nodes().into_iter().filter(|node| node.file == Some(file));
+        let nodes = self
+            .needed_nodes()
+            .into_iter()
+            .filter(|node| node.file == Some(file));
         nodes.map(|node| node.name).collect()
     }
 
     /// Returns the version nodes that this file defines.
     pub fn defined_versions(&self) -> Vec<&'d [u8]> {
-        self.defined_nodes().into_iter().map(|node| node.name).collect()
+        self.defined_nodes()
+            .into_iter()
+            .map(|node| node.name)
+            .collect()
     }
 
     /// Returns the file and the name of each version node without which the loader does not start.
     pub fn required_versions(&self) -> Vec<(&'d [u8], &'d [u8])> {
         let required = self.needed_nodes().into_iter().filter(|node| !node.weak);
-        required.filter_map(|node| Some((node.file?, node.name))).collect()
+        required
+            .filter_map(|node| Some((node.file?, node.name)))
+            .collect()
     }
 
     /// True if it defines versions. The loader checks no versions of a file that does not.
@@ -45,16 +53,24 @@ impl<'d> Elf<'d> {
         let versyms: &'d [Versym<LE>] = table.read_slice_at(0, table.len() / 2).unwrap_or_default();
         let mut nodes = self.needed_nodes();
         nodes.extend(self.defined_nodes());
-        let by_index: HashMap<u16, Node<'d>> = nodes.into_iter().map(|node| (node.index, node)).collect();
+        let by_index: HashMap<u16, Node<'d>> =
+            nodes.into_iter().map(|node| (node.index, node)).collect();
         // The highest bit hides a symbol from the linker; 0 and 1 are local and global without a version.
-        move |symbol| by_index.get(&(versyms.get(symbol)?.0.get(LE).0 & 0x7fff)).copied()
+        move |symbol| {
+            by_index
+                .get(&(versyms.get(symbol)?.0.get(LE).0 & 0x7fff))
+                .copied()
+        }
     }
 
     fn needed_nodes(&self) -> Vec<Node<'d>> {
         let mut nodes = Vec::new();
-        let records = self.chain::<Verneed<LE>>(DT_VERNEED, DT_VERNEEDNUM, |need| need.vn_next.get(LE));
+        let records =
+            self.chain::<Verneed<LE>>(DT_VERNEED, DT_VERNEEDNUM, |need| need.vn_next.get(LE));
         for (data, need) in records {
-            let Some(file) = self.text(need.vn_file.get(LE)) else { continue };
+            let Some(file) = self.text(need.vn_file.get(LE)) else {
+                continue;
+            };
             let names = follow::<Vernaux<LE>>(
                 data.get(need.vn_aux.get(LE) as usize..).unwrap_or_default(),
                 need.vn_cnt.get(LE),
@@ -64,7 +80,12 @@ impl<'d> Elf<'d> {
                 let index = aux.vna_other.get(LE).0 & 0x7fff;
                 if let Some(name) = self.text(aux.vna_name.get(LE)) {
                     let weak = aux.vna_flags.get(LE).0 & WEAK != 0;
-                    nodes.push(Node { index, name, file: Some(file), weak });
+                    nodes.push(Node {
+                        index,
+                        name,
+                        file: Some(file),
+                        weak,
+                    });
                 }
             }
             if nodes.len() >= NODE_LIMIT {
@@ -79,11 +100,20 @@ impl<'d> Elf<'d> {
         let name_of = |data: &'d [u8], def: &Verdef<LE>| {
             let aux: &Verdaux<LE> = data.get(def.vd_aux.get(LE) as usize..)?.read_at(0).ok()?;
             let name = self.text(aux.vda_name.get(LE))?;
-            Some(Node { index: def.vd_ndx.get(LE).0 & 0x7fff, name, file: None, weak: false })
+            Some(Node {
+                index: def.vd_ndx.get(LE).0 & 0x7fff,
+                name,
+                file: None,
+                weak: false,
+            })
         };
         // The base definition names the file itself and is no symbol's version.
-        let others = records.into_iter().filter(|(_, def)| def.vd_flags.get(LE).0 & 1 == 0);
-        others.filter_map(|(data, def)| name_of(data, def)).collect()
+        let others = records
+            .into_iter()
+            .filter(|(_, def)| def.vd_flags.get(LE).0 & 1 == 0);
+        others
+            .filter_map(|(data, def)| name_of(data, def))
+            .collect()
     }
 
     fn chain<T: Pod>(
@@ -93,7 +123,10 @@ impl<'d> Elf<'d> {
         next: impl Fn(&T) -> u32,
     ) -> Vec<(&'d [u8], &'d T)> {
         let data = self.table(table).unwrap_or_default();
-        let count = self.value(count).and_then(|count| u16::try_from(count).ok()).unwrap_or(0);
+        let count = self
+            .value(count)
+            .and_then(|count| u16::try_from(count).ok())
+            .unwrap_or(0);
         follow(data, count, next)
     }
 }
@@ -108,10 +141,16 @@ pub(super) struct Node<'d> {
 }
 
 /// Returns a list of at most `count` records, in which each record holds the distance to the next one.
-fn follow<'d, T: Pod>(mut data: &'d [u8], count: u16, next: impl Fn(&T) -> u32) -> Vec<(&'d [u8], &'d T)> {
+fn follow<'d, T: Pod>(
+    mut data: &'d [u8],
+    count: u16,
+    next: impl Fn(&T) -> u32,
+) -> Vec<(&'d [u8], &'d T)> {
     let mut records = Vec::new();
     for _ in 0..count {
-        let Ok(record) = data.read_at::<T>(0) else { break };
+        let Ok(record) = data.read_at::<T>(0) else {
+            break;
+        };
         records.push((data, record));
         let step = next(record) as usize;
         if step == 0 || step > data.len() {

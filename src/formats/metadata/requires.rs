@@ -53,18 +53,28 @@ impl Requires {
     pub fn pinned(&self) -> Option<Version> {
         let specifiers = VersionSpecifiers::from_str(&self.versions).ok()?;
         let exact = |operator: &Operator| {
-            matches!(operator, Operator::Equal | Operator::EqualStar | Operator::ExactEqual)
+            matches!(
+                operator,
+                Operator::Equal | Operator::EqualStar | Operator::ExactEqual
+            )
         };
-        let pin = specifiers.iter().find(|specifier| exact(specifier.operator()))?;
+        let pin = specifiers
+            .iter()
+            .find(|specifier| exact(specifier.operator()))?;
         plain_version(pin.version())
     }
 
     /// Returns the oldest version that it allows.
     pub fn lower_bound(&self) -> Option<Version> {
         let specifiers = VersionSpecifiers::from_str(&self.versions).ok()?;
-        let lower =
-            |operator: &Operator| matches!(operator, Operator::GreaterThanEqual | Operator::TildeEqual);
-        specifiers.iter().filter(|s| lower(s.operator())).filter_map(|s| plain_version(s.version())).max()
+        let lower = |operator: &Operator| {
+            matches!(operator, Operator::GreaterThanEqual | Operator::TildeEqual)
+        };
+        specifiers
+            .iter()
+            .filter(|s| lower(s.operator()))
+            .filter_map(|s| plain_version(s.version()))
+            .max()
     }
 }
 
@@ -73,8 +83,15 @@ pub(super) fn read(text: &str) -> Option<Requires> {
     let (name, rest) = name(text.trim_start())?;
     let (extras, rest) = extras(rest.trim_start())?;
     let (versions, rest) = versions(rest.trim_start())?;
-    let mut marker = Marker { rest: rest.trim_start(), names_an_extra: false };
-    let needed = if marker.symbol(&[";"]).is_some() { marker.any(DEPTH)? } else { BTreeSet::new() };
+    let mut marker = Marker {
+        rest: rest.trim_start(),
+        names_an_extra: false,
+    };
+    let needed = if marker.symbol(&[";"]).is_some() {
+        marker.any(DEPTH)?
+    } else {
+        BTreeSet::new()
+    };
     let is_read = marker.rest.trim_start().is_empty();
     is_read.then(|| Requires {
         name,
@@ -94,12 +111,18 @@ fn name(text: &str) -> Option<(String, &str)> {
 }
 
 fn extras(text: &str) -> Option<(Vec<String>, &str)> {
-    let Some(text) = text.strip_prefix('[') else { return Some((Vec::new(), text)) };
+    let Some(text) = text.strip_prefix('[') else {
+        return Some((Vec::new(), text));
+    };
     let (list, rest) = text.split_once(']')?;
     if list.trim().is_empty() {
         return Some((Vec::new(), rest));
     }
-    let whole = |item| name(item).filter(|(_, rest)| rest.is_empty()).map(|(name, _)| name);
+    let whole = |item| {
+        name(item)
+            .filter(|(_, rest)| rest.is_empty())
+            .map(|(name, _)| name)
+    };
     let extras: Option<Vec<String>> = list.split(',').map(|item| whole(item.trim())).collect();
     Some((extras?, rest))
 }
@@ -117,8 +140,11 @@ fn versions(text: &str) -> Option<(String, &str)> {
     if list.trim().is_empty() {
         return Some((String::new(), rest));
     }
-    let specifiers: VersionSpecifiers =
-        list.split(',').map(VersionSpecifier::from_str).collect::<Result<_, _>>().ok()?;
+    let specifiers: VersionSpecifiers = list
+        .split(',')
+        .map(VersionSpecifier::from_str)
+        .collect::<Result<_, _>>()
+        .ok()?;
     Some((specifiers.to_string(), rest))
 }
 
@@ -176,10 +202,15 @@ impl<'t> Marker<'t> {
             self.rest = rest;
             return Some(Operand::Text(text));
         }
-        let end = self.rest.find(|c| !is_word_part(c) && c != '.').unwrap_or(self.rest.len());
+        let end = self
+            .rest
+            .find(|c| !is_word_part(c) && c != '.')
+            .unwrap_or(self.rest.len());
         let (variable, rest) = self.rest.split_at(end);
         self.rest = rest;
-        VARIABLES.contains(&variable).then_some(Operand::Variable(variable))
+        VARIABLES
+            .contains(&variable)
+            .then_some(Operand::Variable(variable))
     }
 
     fn operator(&mut self) -> Option<&'static str> {
@@ -193,7 +224,11 @@ impl<'t> Marker<'t> {
     }
 
     fn word(&mut self, word: &str) -> bool {
-        let rest = self.rest.trim_start().strip_prefix(word).filter(|rest| !rest.starts_with(is_word_part));
+        let rest = self
+            .rest
+            .trim_start()
+            .strip_prefix(word)
+            .filter(|rest| !rest.starts_with(is_word_part));
         self.rest = rest.unwrap_or(self.rest);
         rest.is_some()
     }
@@ -201,7 +236,9 @@ impl<'t> Marker<'t> {
     /// Reads the first of these with which the rest begins.
     fn symbol(&mut self, symbols: &[&'static str]) -> Option<&'static str> {
         self.rest = self.rest.trim_start();
-        let symbol = symbols.iter().find(|symbol| self.rest.starts_with(**symbol))?;
+        let symbol = symbols
+            .iter()
+            .find(|symbol| self.rest.starts_with(**symbol))?;
         self.rest = &self.rest[symbol.len()..];
         Some(symbol)
     }
@@ -228,7 +265,12 @@ pub fn normalised(name: &str) -> String {
 
 /// Returns the first five numbers of a version.
 fn plain_version(version: &pep440_rs::Version) -> Option<Version> {
-    let numbers: Option<Vec<u32>> =
-        version.release().iter().map(|number| u32::try_from(*number).ok()).collect();
-    numbers.filter(|numbers| !numbers.is_empty()).map(|numbers| Version::new(&numbers))
+    let numbers: Option<Vec<u32>> = version
+        .release()
+        .iter()
+        .map(|number| u32::try_from(*number).ok())
+        .collect();
+    numbers
+        .filter(|numbers| !numbers.is_empty())
+        .map(|numbers| Version::new(&numbers))
 }

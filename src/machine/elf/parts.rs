@@ -1,5 +1,8 @@
 //! Parts of an ELF file: numbers, strings, containers of GPU code, notes, the table of sections.
-#![allow(clippy::cast_possible_truncation, reason = "nothing that is written is longer than a description")]
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "nothing that is written is longer than a description"
+)]
 
 /// The bytes of an entry of GPU code.
 pub(super) const ENTRY: usize = 64;
@@ -57,7 +60,14 @@ pub(super) struct Section {
 impl Section {
     pub(super) fn new(name: &str, flags: u64, start: usize, end: usize) -> Section {
         let (at, size) = (start as u64, (end - start) as u64);
-        Section { name: name.to_owned(), kind: 1, flags, at, size, align: 1 }
+        Section {
+            name: name.to_owned(),
+            kind: 1,
+            flags,
+            at,
+            size,
+            align: 1,
+        }
     }
 }
 
@@ -96,19 +106,31 @@ fn code_entries(text: &str) -> Result<CodeEntries<'_>, String> {
         "compute" => 1,
         _ => return Err(bad()),
     };
-    Ok(CodeEntries { kind, number, suffix, count })
+    Ok(CodeEntries {
+        kind,
+        number,
+        suffix,
+        count,
+    })
 }
 
 /// Returns the number of all entries.
 pub(super) fn count<'t>(code: impl IntoIterator<Item = &'t String>) -> Result<usize, String> {
-    code.into_iter().try_fold(0_usize, |sum, text| Ok(sum.saturating_add(code_entries(text)?.count)))
+    code.into_iter().try_fold(0_usize, |sum, text| {
+        Ok(sum.saturating_add(code_entries(text)?.count))
+    })
 }
 
 /// Returns a container of entries without code, each for its architecture.
 pub(super) fn fat_binary(code: &[String]) -> Result<Vec<u8>, String> {
     let mut entries = Bytes::default();
     for text in code {
-        let CodeEntries { kind, number, suffix, count } = code_entries(text)?;
+        let CodeEntries {
+            kind,
+            number,
+            suffix,
+            count,
+        } = code_entries(text)?;
         let flags = match suffix {
             "a" => 0x0010_0011,
             "f" => 0x0020_0011,
@@ -141,7 +163,11 @@ pub(super) fn note_section(body: &mut Bytes, json: &str) -> Section {
     body.0.resize(body.0.len().next_multiple_of(4), 0);
     body.0.extend_from_slice(json.as_bytes());
     let section = Section::new(".note.cuda.fwd_compatibility", 0, note, body.0.len());
-    Section { kind: 7, align: 4, ..section }
+    Section {
+        kind: 7,
+        align: 4,
+        ..section
+    }
 }
 
 /// Writes the names of the sections and then their table. Returns the offset of the table.
@@ -149,15 +175,32 @@ pub(super) fn section_table(body: &mut Bytes, sections: &[Section]) -> u64 {
     body.align();
     let names_at = body.0.len();
     let mut names = Strings::default();
-    let offsets: Vec<u32> = sections.iter().map(|section| names.add(&section.name)).collect();
+    let offsets: Vec<u32> = sections
+        .iter()
+        .map(|section| names.add(&section.name))
+        .collect();
     let own = names.add(".shstrtab");
     body.0.extend_from_slice(&names.0);
     body.align();
     let table = body.0.len() as u64;
     body.0.resize(body.0.len() + 64, 0);
-    let of_names = Section { kind: 3, ..Section::new(".shstrtab", 0, names_at, names_at + names.0.len()) };
+    let of_names = Section {
+        kind: 3,
+        ..Section::new(".shstrtab", 0, names_at, names_at + names.0.len())
+    };
     let all = offsets.into_iter().zip(sections).chain([(own, &of_names)]);
-    for (name, Section { kind, flags, at, size, align, .. }) in all {
+    for (
+        name,
+        Section {
+            kind,
+            flags,
+            at,
+            size,
+            align,
+            ..
+        },
+    ) in all
+    {
         body.u32([name, *kind]);
         body.u64([*flags, 0, *at, *size, 0, *align, 0]);
     }

@@ -43,9 +43,17 @@ pub(super) fn describe(data: &[u8], name: &str, is_for_programs: bool) -> Option
         of_family(&facts, &mut kept);
         if is_for_programs {
             kept.exports = exports(&elf);
-            let Description { exports, functions, objects, pointers, .. } = &mut kept;
+            let Description {
+                exports,
+                functions,
+                objects,
+                pointers,
+                ..
+            } = &mut kept;
             exports.retain(|name| {
-                !functions.contains_key(name) && !objects.contains_key(name) && !pointers.contains_key(name)
+                !functions.contains_key(name)
+                    && !objects.contains_key(name)
+                    && !pointers.contains_key(name)
             });
             kept.exports.push(ANY.to_owned());
             kept.unversioned = !elf.has_versions();
@@ -64,12 +72,20 @@ fn broken(why: &str) -> Option<SavedLibrary> {
     if why == "not an ELF file" {
         return Some(SavedLibrary::Text("not a library\n"));
     }
-    let odd = Description { is_32_bit: true, ..Description::default() };
-    let whole = Description { needed: vec!["libc.so.6".to_owned()], ..Description::default() };
+    let odd = Description {
+        is_32_bit: true,
+        ..Description::default()
+    };
+    let whole = Description {
+        needed: vec!["libc.so.6".to_owned()],
+        ..Description::default()
+    };
     [odd, whole].into_iter().find_map(|description| {
         let bytes = description.build().ok()?;
         let fails_so = |cut: &usize| {
-            Elf::parse(&bytes[..bytes.len() - cut]).err().is_some_and(|error| error.to_string() == why)
+            Elf::parse(&bytes[..bytes.len() - cut])
+                .err()
+                .is_some_and(|error| error.to_string() == why)
         };
         let cut = (0..bytes.len()).find(fails_so)?;
         Some(SavedLibrary::Elf(Box::new(description), cut))
@@ -89,7 +105,9 @@ fn generic(elf: &Elf<'_>) -> Option<Description> {
         needed: needed?,
         rpath: elf.rpath().and_then(text),
         runpath: elf.runpath().and_then(text),
-        interpreter: elf.interpreter().and_then(|interpreter| interpreter.into_string().ok()),
+        interpreter: elf
+            .interpreter()
+            .and_then(|interpreter| interpreter.into_string().ok()),
         versions: nodes,
         machine: Some(elf.machine()).filter(|machine| *machine != X86_64),
         build_id: elf.build_id().map(inventory::hexadecimal),
@@ -101,8 +119,11 @@ fn generic(elf: &Elf<'_>) -> Option<Description> {
 
 fn exports(elf: &Elf<'_>) -> Vec<String> {
     let symbols = elf.symbols();
-    let defined = symbols.iter().filter(|symbol| symbol.defined && !symbol.name.starts_with(MANGLED));
-    let names = defined.filter_map(|symbol| std::str::from_utf8(symbol.name).ok().map(str::to_owned));
+    let defined = symbols
+        .iter()
+        .filter(|symbol| symbol.defined && !symbol.name.starts_with(MANGLED));
+    let names =
+        defined.filter_map(|symbol| std::str::from_utf8(symbol.name).ok().map(str::to_owned));
     names.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
@@ -112,31 +133,52 @@ fn imports(elf: &Elf<'_>) -> BTreeMap<String, Vec<String>> {
     let is_of_interest = |file: &str| catalog().family_of(file).is_some();
     let exports = |file: &str, symbol: &str| catalog().may_export(file, symbol);
     let imported = symbols::imports(elf, is_of_interest, exports);
-    for symbol in imported.into_iter().filter(|symbol| !symbol.name.as_bytes().starts_with(MANGLED)) {
+    for symbol in imported
+        .into_iter()
+        .filter(|symbol| !symbol.name.as_bytes().starts_with(MANGLED))
+    {
         match symbol.version {
             Some(version) => {
-                imports.entry(symbol.file).or_default().insert(format!("{}@{version}", symbol.name));
+                imports
+                    .entry(symbol.file)
+                    .or_default()
+                    .insert(format!("{}@{version}", symbol.name));
             }
             // Any file may have it.
-            None => _ = imports.entry(String::new()).or_default().insert(symbol.name),
+            None => {
+                _ = imports
+                    .entry(String::new())
+                    .or_default()
+                    .insert(symbol.name)
+            }
         }
     }
     let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
     for (file, node) in elf.required_versions() {
-        let Some((file, node)) = text(file).zip(text(node)) else { continue };
+        let Some((file, node)) = text(file).zip(text(node)) else {
+            continue;
+        };
         let known = imports.entry(file).or_default();
-        if !known.iter().any(|symbol| symbol.ends_with(&format!("@{node}"))) {
+        if !known
+            .iter()
+            .any(|symbol| symbol.ends_with(&format!("@{node}")))
+        {
             known.insert(format!("{ANY}@{node}"));
         }
     }
-    imports.into_iter().map(|(file, symbols)| (file, symbols.into_iter().collect())).collect()
+    imports
+        .into_iter()
+        .map(|(file, symbols)| (file, symbols.into_iter().collect()))
+        .collect()
 }
 
 /// Returns the names of libraries in its constants, which it may open.
 fn opened(elf: &Elf<'_>) -> BTreeSet<String> {
     let constants = elf.constants();
     let found = constants.into_iter().flat_map(|range| {
-        let known = names::libraries(range).into_iter().filter(|name| catalog().family_of(name).is_some());
+        let known = names::libraries(range)
+            .into_iter()
+            .filter(|name| catalog().family_of(name).is_some());
         known.chain(names::library_paths(range)).collect::<Vec<_>>()
     });
     found.collect()
@@ -151,8 +193,13 @@ fn release(elf: &Elf<'_>) -> Option<String> {
     }
     elf.constants().into_iter().find_map(|range| {
         let at = memchr::memmem::find(range, BEFORE)? + BEFORE.len();
-        let end = range[at..].iter().position(|byte| !(byte.is_ascii_digit() || *byte == b'.'))?;
-        Some(format!("stable release version {}", std::str::from_utf8(&range[at..at + end]).ok()?))
+        let end = range[at..]
+            .iter()
+            .position(|byte| !(byte.is_ascii_digit() || *byte == b'.'))?;
+        Some(format!(
+            "stable release version {}",
+            std::str::from_utf8(&range[at..at + end]).ok()?
+        ))
     })
 }
 
@@ -165,8 +212,9 @@ fn of_family(facts: &LibraryFacts, kept: &mut Description) {
         }
     }
     for (rule, major) in &facts.cuda {
-        if let Some(evidence @ (Evidence::Text { .. } | Evidence::Object { .. } | Evidence::Pointer { .. })) =
-            family.cuda.get(*rule)
+        if let Some(
+            evidence @ (Evidence::Text { .. } | Evidence::Object { .. } | Evidence::Pointer { .. }),
+        ) = family.cuda.get(*rule)
         {
             // A rule for the version may have added the full version already.
             if !family.version.contains(evidence) {
@@ -178,7 +226,9 @@ fn of_family(facts: &LibraryFacts, kept: &mut Description) {
         let number = cuda.major * 1000 + cuda.minor * 10;
         match family.cuda.get(*rule) {
             Some(Evidence::Embedded) => kept.runtime = Some(number),
-            Some(Evidence::Function { name, .. }) => _ = kept.functions.insert(name.clone(), number),
+            Some(Evidence::Function { name, .. }) => {
+                _ = kept.functions.insert(name.clone(), number)
+            }
             _ => {}
         }
     }
@@ -207,23 +257,36 @@ fn of_family(facts: &LibraryFacts, kept: &mut Description) {
 fn add_version(evidence: &Evidence, version: &Version, kept: &mut Description) {
     let number = |index: usize| version.numbers().get(index).copied().unwrap_or(0);
     match evidence {
-        Evidence::Text { after, then, separator, .. } => {
-            let text = version.to_string().replace('.', &separator.unwrap_or('.').to_string());
+        Evidence::Text {
+            after,
+            then,
+            separator,
+            ..
+        } => {
+            let text = version
+                .to_string()
+                .replace('.', &separator.unwrap_or('.').to_string());
             let constant = format!("{after}{}{text}", then.as_deref().unwrap_or_default());
             if !kept.constants.contains(&constant) {
                 kept.constants.push(constant);
             }
         }
-        Evidence::Function { name, major: 1, .. } => _ = kept.functions.insert(name.clone(), number(0)),
-        Evidence::Function { name, major, minor, .. } => {
+        Evidence::Function { name, major: 1, .. } => {
+            _ = kept.functions.insert(name.clone(), number(0))
+        }
+        Evidence::Function {
+            name, major, minor, ..
+        } => {
             let value = number(0) * major + number(1) * minor + number(2);
             kept.functions.insert(name.clone(), value);
         }
         Evidence::Object { name, .. } => {
-            kept.objects.insert(name.clone(), number(0) << 16 | number(1) << 8 | number(2));
+            kept.objects
+                .insert(name.clone(), number(0) << 16 | number(1) << 8 | number(2));
         }
         Evidence::Pointer { name, .. } => {
-            kept.pointers.insert(name.clone(), [number(0), number(1), number(2)]);
+            kept.pointers
+                .insert(name.clone(), [number(0), number(1), number(2)]);
         }
         Evidence::Printed { .. } => kept.printed = Some([number(0), number(1), number(2)]),
         Evidence::Embedded => kept.runtime = Some(number(0) * 1000 + number(1) * 10),
@@ -233,12 +296,20 @@ fn add_version(evidence: &Evidence, version: &Version, kept: &mut Description) {
 
 /// Hides names of users in texts that may be paths.
 pub(super) fn hide(elf: &mut Description, hidden: &dyn Fn(&str) -> String) {
-    for text in [&mut elf.soname, &mut elf.rpath, &mut elf.runpath, &mut elf.interpreter] {
+    for text in [
+        &mut elf.soname,
+        &mut elf.rpath,
+        &mut elf.runpath,
+        &mut elf.interpreter,
+    ] {
         *text = text.take().map(|text| hidden(&text));
     }
     elf.needed = elf.needed.iter().map(|needed| hidden(needed)).collect();
     let imports = std::mem::take(&mut elf.imports);
-    elf.imports = imports.into_iter().map(|(name, symbols)| (hidden(&name), symbols)).collect();
+    elf.imports = imports
+        .into_iter()
+        .map(|(name, symbols)| (hidden(&name), symbols))
+        .collect();
 }
 
 fn add_code(code: &GpuCode, kept: &mut Description) {

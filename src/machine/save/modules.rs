@@ -9,13 +9,21 @@ use crate::inventory;
 /// True for a loaded module, and for a file in a directory of modules.
 pub(super) fn is_named(env: &Environment, path: &Path) -> bool {
     let list = |name: &str| {
-        let list = env.non_empty(name).map(|list| list.to_string_lossy().into_owned()).unwrap_or_default();
-        list.split(':').map(PathBuf::from).filter(|path| path.is_absolute()).collect::<Vec<_>>()
+        let list = env
+            .non_empty(name)
+            .map(|list| list.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        list.split(':')
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+            .collect::<Vec<_>>()
     };
     let is_below = |top: &Path| path != top && path.starts_with(top);
     list("_LMFILES_").iter().any(|file| file == path)
         || list("MODULEPATH").iter().any(|top| is_below(top))
-        || inventory::MODULE_DIRECTORIES.iter().any(|top| is_below(Path::new(top)))
+        || inventory::MODULE_DIRECTORIES
+            .iter()
+            .any(|top| is_below(Path::new(top)))
 }
 
 /// Appends commands for the directories and roots of a module to the lines in `kept`.
@@ -25,9 +33,15 @@ pub(super) fn with_places(path: &Path, mut kept: String, text: &str, names: &Nam
     let mut add = |command: &str, variable: &str, value: &str| {
         let value = names.hide(value);
         // No characters with a meaning in Tcl, Lua or a shell.
-        if value.chars().all(|c| c.is_alphanumeric() || "/._-+@:,=~% ".contains(c)) {
+        if value
+            .chars()
+            .all(|c| c.is_alphanumeric() || "/._-+@:,=~% ".contains(c))
+        {
             let line = if is_lua {
-                format!("{}(\"{variable}\", \"{value}\")\n", command.replace('-', "_"))
+                format!(
+                    "{}(\"{variable}\", \"{value}\")\n",
+                    command.replace('-', "_")
+                )
             } else {
                 format!("{command} {variable} {{{value}}}\n")
             };

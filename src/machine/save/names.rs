@@ -15,11 +15,19 @@ use crate::text::{SECRET_NAME, SECRET_OPTION};
 const HOMES: [&str; 3] = ["/home/", "/Users/", "/export/home/"];
 /// Words in the paths of every machine, which are kept even if a user has such a name.
 const COMMON: &[&str] = &[
-    "bin", "boot", "conda", "cuda", "dev", "etc", "home", "lib", "local", "nvidia", "opt", "proc", "root",
-    "run", "sbin", "share", "srv", "sys", "tmp", "user", "usr", "var", "venv",
+    "bin", "boot", "conda", "cuda", "dev", "etc", "home", "lib", "local", "nvidia", "opt", "proc",
+    "root", "run", "sbin", "share", "srv", "sys", "tmp", "user", "usr", "var", "venv",
 ];
 /// Parts of the names of variables with secrets.
-const SECRETS: [&str; 7] = ["token", "secret", "passw", "credential", "api_key", "apikey", "private"];
+const SECRETS: [&str; 7] = [
+    "token",
+    "secret",
+    "passw",
+    "credential",
+    "api_key",
+    "apikey",
+    "private",
+];
 
 /// A value of a command line that may be a secret: after such a name, or a long number. Code in it keeps its statements.
 static SECRET_VALUE: LazyLock<Regex> = LazyLock::new(|| {
@@ -72,29 +80,44 @@ impl Names {
             home.starts_with('/') && home.matches('/').count() > 1
                 || !COMMON.contains(&home.trim_matches('/'))
         };
-        let home = home.and_then(Path::to_str).map(|home| home.trim_end_matches('/'));
+        let home = home
+            .and_then(Path::to_str)
+            .map(|home| home.trim_end_matches('/'));
         let home = home.filter(|home| home.len() > 1).filter(is_own);
         let homes = HOMES.map(str::to_owned).into_iter();
-        let above = home.and_then(|home| home.rsplit_once('/')).map(|(above, _)| format!("{above}/"));
+        let above = home
+            .and_then(|home| home.rsplit_once('/'))
+            .map(|(above, _)| format!("{above}/"));
         // A shared directory is no parent of home directories.
         let above = above.filter(|above| {
-            above.matches('/').count() > 2 || above.len() > 1 && !COMMON.contains(&above.trim_matches('/'))
+            above.matches('/').count() > 2
+                || above.len() > 1 && !COMMON.contains(&above.trim_matches('/'))
         });
         let above = above.filter(|above| !HOMES.contains(&above.as_str()));
         names.homes = homes.chain(above).collect();
-        let last = home.and_then(|home| home.rsplit('/').next()).map(str::to_owned);
+        let last = home
+            .and_then(|home| home.rsplit('/').next())
+            .map(str::to_owned);
         let user = ["USER", "LOGNAME"]
             .into_iter()
             .filter_map(|name| env.non_empty(name)?.to_str().map(str::to_owned));
-        for own in last.into_iter().chain(user).filter(|name| !COMMON.contains(&name.as_str())) {
+        for own in last
+            .into_iter()
+            .chain(user)
+            .filter(|name| !COMMON.contains(&name.as_str()))
+        {
             found.insert(own, "user".to_owned());
         }
         let mut count = 1;
-        let of_env =
-            env.iter().filter_map(|(_, value)| value.to_str()).flat_map(|value| value.split([':', ' ', ';']));
+        let of_env = env
+            .iter()
+            .filter_map(|(_, value)| value.to_str())
+            .flat_map(|value| value.split([':', ' ', ';']));
         for path in paths.filter_map(Path::to_str).chain(of_env) {
             for above in &names.homes {
-                let Some(name) = path.strip_prefix(above.as_str()).and_then(|rest| rest.split('/').next())
+                let Some(name) = path
+                    .strip_prefix(above.as_str())
+                    .and_then(|rest| rest.split('/').next())
                 else {
                     continue;
                 };
@@ -106,20 +129,29 @@ impl Names {
         }
         names.home = home.map(|home| (home.to_owned(), "/home/user".to_owned()));
         names.users = found.into_iter().collect();
-        names.users.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+        names
+            .users
+            .sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
         names
     }
 
     /// Returns the text with all names replaced, and without logins in URLs.
     pub(super) fn hide(&self, text: &str) -> String {
         let mut text = match &self.home {
-            Some((home, other)) => replace(text, home, other, |c| c.is_alphanumeric() || "_-.".contains(c)),
+            Some((home, other)) => replace(text, home, other, |c| {
+                c.is_alphanumeric() || "_-.".contains(c)
+            }),
             None => text.to_owned(),
         };
         for (name, other) in &self.users {
             for above in &self.homes {
                 let part = |c: char| c != '/' && (c.is_alphanumeric() || "_-.".contains(c));
-                text = replace(&text, &format!("{above}{name}"), &format!("{above}{other}"), part);
+                text = replace(
+                    &text,
+                    &format!("{above}{name}"),
+                    &format!("{above}{other}"),
+                    part,
+                );
             }
             // In any other place only what cannot mean something else.
             if name.len() > 2 && !COMMON.contains(&name.as_str()) {
@@ -134,7 +166,8 @@ impl Names {
 
     /// Like [`Names::hide`], for a command line, and without values that may be secrets.
     pub(super) fn hide_line(&self, line: &str) -> String {
-        let hidden = SECRET_VALUE.replace_all(line.as_bytes(), "${name}${before}…${after}".as_bytes());
+        let hidden =
+            SECRET_VALUE.replace_all(line.as_bytes(), "${name}${before}…${after}".as_bytes());
         self.hide(&String::from_utf8_lossy(&hidden))
     }
 
@@ -151,7 +184,9 @@ impl Names {
     ) -> BTreeMap<String, String> {
         let mut kept = BTreeMap::new();
         for (name, value) in env.iter() {
-            let (Some(name), Some(value)) = (name.to_str(), value.to_str()) else { continue };
+            let (Some(name), Some(value)) = (name.to_str(), value.to_str()) else {
+                continue;
+            };
             if is_secret(name) || !is_known(name) {
                 continue;
             }
@@ -192,7 +227,8 @@ fn replace(text: &str, name: &str, by: &str, goes_on: impl Fn(char) -> bool) -> 
     for (at, _) in text.match_indices(name) {
         let before = text[..at].chars().next_back();
         let after = text[at + name.len()..].chars().next();
-        let is_part = before.is_some_and(&goes_on) && !name.starts_with('/') || after.is_some_and(&goes_on);
+        let is_part =
+            before.is_some_and(&goes_on) && !name.starts_with('/') || after.is_some_and(&goes_on);
         if at >= last && !is_part {
             out.push_str(&text[last..at]);
             out.push_str(by);
@@ -211,11 +247,17 @@ fn without_others(text: &str, above: &str) -> String {
         if at < last || text[..at].chars().next_back().is_some_and(is_part) {
             continue;
         }
-        let end = text[start..].find(|c| !is_part(c)).map_or(text.len(), |length| start + length);
+        let end = text[start..]
+            .find(|c| !is_part(c))
+            .map_or(text.len(), |length| start + length);
         let number = text[start..end].strip_prefix("user");
         let is_known = number.is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit()));
         out.push_str(&text[last..start]);
-        out.push_str(if is_known || start == end { &text[start..end] } else { "someone" });
+        out.push_str(if is_known || start == end {
+            &text[start..end]
+        } else {
+            "someone"
+        });
         last = end;
     }
     out + &text[last..]
@@ -228,8 +270,9 @@ fn without_logins(text: &str) -> String {
     while let Some(at) = rest.find("://") {
         let (before, after) = rest.split_at(at + 3);
         out.push_str(before);
-        let end =
-            after.find(|c: char| c == '/' || c.is_whitespace() || "\"'".contains(c)).unwrap_or(after.len());
+        let end = after
+            .find(|c: char| c == '/' || c.is_whitespace() || "\"'".contains(c))
+            .unwrap_or(after.len());
         let host = after[..end].rfind('@').map_or(0, |at| at + 1);
         rest = &after[host..];
     }
@@ -251,7 +294,10 @@ fn without_keys(text: &str) -> String {
     for part in text.split_inclusive(|c| !is_part(c)) {
         let word = part.trim_end_matches(|c| !is_part(c));
         if is_key(word) {
-            out.push_str(&format!("hidden{}", &storage::digest([word.as_bytes()])[..8]));
+            out.push_str(&format!(
+                "hidden{}",
+                &storage::digest([word.as_bytes()])[..8]
+            ));
         } else {
             out.push_str(word);
         }
@@ -280,16 +326,40 @@ mod tests {
     #[test]
     fn saved_descriptions_name_no_user() {
         let env = [("USER", "alice-secret")].into_iter().collect();
-        let paths = [Path::new("/home/bob/x"), Path::new("/scratch/alice-secret/y")];
-        let names = Names::collect(Some(Path::new("/home/alice-secret")), &env, paths.into_iter());
+        let paths = [
+            Path::new("/home/bob/x"),
+            Path::new("/scratch/alice-secret/y"),
+        ];
+        let names = Names::collect(
+            Some(Path::new("/home/alice-secret")),
+            &env,
+            paths.into_iter(),
+        );
         assert_eq!(names.hide("/home/alice-secret/lib"), "/home/user/lib");
-        assert_eq!(names.hide("/scratch/alice-secret/lib:/home/bob/l"), "/scratch/user/lib:/home/user2/l");
-        assert_eq!(names.hide("/home/alice-secrets"), "/home/someone", "an unknown user");
+        assert_eq!(
+            names.hide("/scratch/alice-secret/lib:/home/bob/l"),
+            "/scratch/user/lib:/home/user2/l"
+        );
+        assert_eq!(
+            names.hide("/home/alice-secrets"),
+            "/home/someone",
+            "an unknown user"
+        );
         assert_eq!(names.hide("/tmp/env-alice-secret-1"), "/tmp/env-user-1");
-        assert_eq!(names.hide("x https://me:tok3n@host.org/p"), "x https://host.org/p");
-        for key in ["hf_aBcDeFgHiJkLmNoPqRsTuVw1", "AKIAIOSFODNN7EXAMPLE", "ghp_Zz0123456789Zz0123456789"] {
+        assert_eq!(
+            names.hide("x https://me:tok3n@host.org/p"),
+            "x https://host.org/p"
+        );
+        for key in [
+            "hf_aBcDeFgHiJkLmNoPqRsTuVw1",
+            "AKIAIOSFODNN7EXAMPLE",
+            "ghp_Zz0123456789Zz0123456789",
+        ] {
             let hidden = names.hide(&format!("/opt/{key}/lib:brand=tesla,{key}"));
-            assert!(!hidden.contains(key) && hidden.starts_with("/opt/hidden"), "{hidden}");
+            assert!(
+                !hidden.contains(key) && hidden.starts_with("/opt/hidden"),
+                "{hidden}"
+            );
         }
         for kept in [
             "/nix/store/0123456789abcdfghijklmnpqrsvwxyz-cudnn-9.1.0/lib",
@@ -298,10 +368,14 @@ mod tests {
         ] {
             assert_eq!(names.hide(kept), kept);
         }
-        let env: Environment =
-            [("API_TOKEN", "x"), ("LD_LIBRARY_PATH", "/home/bob/l"), ("CUDA_SECRET", "y"), ("OTHER", "z")]
-                .into_iter()
-                .collect();
+        let env: Environment = [
+            ("API_TOKEN", "x"),
+            ("LD_LIBRARY_PATH", "/home/bob/l"),
+            ("CUDA_SECRET", "y"),
+            ("OTHER", "z"),
+        ]
+        .into_iter()
+        .collect();
         let kept = names.environment(&env, &|name| name != "OTHER", &|_| true);
         assert_eq!(
             kept.into_iter().collect::<Vec<_>>(),

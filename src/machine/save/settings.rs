@@ -43,14 +43,25 @@ fn flat<'t>(table: &'t DeTable<'_>, above: &mut Vec<&'t str>, add: &mut dyn FnMu
     for (key, value) in table {
         above.push(key.get_ref());
         match value.get_ref() {
-            DeValue::Table(inner) if !inner.is_empty() && is_known(above) => flat(inner, above, add),
+            DeValue::Table(inner) if !inner.is_empty() && is_known(above) => {
+                flat(inner, above, add)
+            }
             inner => {
                 let path: Vec<String> = above.iter().map(|part| quoted(part)).collect();
-                let is_shown =
-                    is_known(above) && !above.iter().any(|part| *part == "env" || names::is_secret(part));
+                let is_shown = is_known(above)
+                    && !above
+                        .iter()
+                        .any(|part| *part == "env" || names::is_secret(part));
                 // Errors give the position of an unknown key, and that of a bad value.
-                let at = if is_known(above) { value.span().start } else { key.span().start };
-                add(at, format!("{} = {}", path.join("."), written(inner, is_shown)));
+                let at = if is_known(above) {
+                    value.span().start
+                } else {
+                    key.span().start
+                };
+                add(
+                    at,
+                    format!("{} = {}", path.join("."), written(inner, is_shown)),
+                );
             }
         }
         above.pop();
@@ -79,7 +90,10 @@ fn written(value: &DeValue<'_>, is_shown: bool) -> String {
         DeValue::Float(_) => "0.0".to_owned(),
         DeValue::Datetime(_) => "1970-01-01".to_owned(),
         DeValue::Array(items) => {
-            let items: Vec<String> = items.iter().map(|item| written(item.get_ref(), is_shown)).collect();
+            let items: Vec<String> = items
+                .iter()
+                .map(|item| written(item.get_ref(), is_shown))
+                .collect();
             format!("[{}]", items.join(", "))
         }
         DeValue::Table(table) => {
@@ -89,7 +103,11 @@ fn written(value: &DeValue<'_>, is_shown: bool) -> String {
                 format!("{} = {}", quoted(key), written(value.get_ref(), is_shown))
             });
             let entries: Vec<String> = entries.collect();
-            if entries.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", entries.join(", ")) }
+            if entries.is_empty() {
+                "{}".to_owned()
+            } else {
+                format!("{{ {} }}", entries.join(", "))
+            }
         }
     }
 }

@@ -15,11 +15,20 @@ pub(super) fn reduced(source: &[u8]) -> String {
     let mut lines: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     let is_plain = |import: &Import| import.level == 0 && import.names.is_empty();
     let is_one = |one: &Import, next: &Import| {
-        one.line == next.line && is_plain(one) && is_plain(next) && one.is_outermost == next.is_outermost
+        one.line == next.line
+            && is_plain(one)
+            && is_plain(next)
+            && one.is_outermost == next.is_outermost
     };
     for imports in read.imports.chunk_by(is_one) {
-        let modules: Vec<&str> = imports.iter().map(|import| import.module.as_str()).collect();
-        lines.entry(imports[0].line).or_default().push(statement(&imports[0], &modules.join(", ")));
+        let modules: Vec<&str> = imports
+            .iter()
+            .map(|import| import.module.as_str())
+            .collect();
+        lines
+            .entry(imports[0].line)
+            .or_default()
+            .push(statement(&imports[0], &modules.join(", ")));
     }
     for (line, text) in &read.strings {
         let kept = kept(text);
@@ -33,7 +42,13 @@ pub(super) fn reduced(source: &[u8]) -> String {
     }
     let last = lines.keys().next_back().copied().unwrap_or_default();
     let mut text: String = (1..=last)
-        .map(|number| lines.get(&number).map(|words| words.join("; ")).unwrap_or_default() + "\n")
+        .map(|number| {
+            lines
+                .get(&number)
+                .map(|words| words.join("; "))
+                .unwrap_or_default()
+                + "\n"
+        })
         .collect();
     text.push_str(&rest(&read));
     text
@@ -41,15 +56,31 @@ pub(super) fn reduced(source: &[u8]) -> String {
 
 /// `modules` are those that a statement without names imports.
 fn statement(import: &Import, modules: &str) -> String {
-    let Import { module, level, names, is_tried, is_outermost, is_called, .. } = import;
+    let Import {
+        module,
+        level,
+        names,
+        is_tried,
+        is_outermost,
+        is_called,
+        ..
+    } = import;
     let import = if *level == 0 && names.is_empty() {
         format!("import {modules}")
     } else {
-        format!("from {}{module} import {}", ".".repeat(*level), names.join(", "))
+        format!(
+            "from {}{module} import {}",
+            ".".repeat(*level),
+            names.join(", ")
+        )
     };
     let called = if *is_called { "def f(): " } else { "" };
     let tried = if *is_tried { "try: " } else { "" };
-    let inside = if *is_outermost || *is_called || *is_tried { "" } else { "if x: " };
+    let inside = if *is_outermost || *is_called || *is_tried {
+        ""
+    } else {
+        "if x: "
+    };
     format!("{called}{tried}{inside}{import}")
 }
 
@@ -61,11 +92,17 @@ fn kept(text: &str) -> String {
     if text.split('=').next() == Some(LIBRARY_PATH) {
         kept.insert(LIBRARY_PATH.to_owned());
     }
-    let is_library = text.rsplit('/').next().is_some_and(|name| names::split(name).is_some());
+    let is_library = text
+        .rsplit('/')
+        .next()
+        .is_some_and(|name| names::split(name).is_some());
     if is_library || catalog().framework_of(text).is_some() {
         kept.insert(text.to_owned());
     }
-    kept.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", ")
+    kept.iter()
+        .map(|name| quoted(name))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn rest(read: &Source) -> String {
@@ -78,7 +115,10 @@ fn rest(read: &Source) -> String {
             _ => format!("sys.path.append({directory})\n"),
         });
     }
-    let tells = catalog().frameworks.iter().filter_map(|framework| framework.dlopens_wheels_by.as_ref());
+    let tells = catalog()
+        .frameworks
+        .iter()
+        .filter_map(|framework| framework.dlopens_wheels_by.as_ref());
     for name in tells.filter(|name| read.called.contains(*name)) {
         text.push_str(&format!("x.{name}()\n"));
     }
@@ -120,7 +160,10 @@ exec(code)
     #[test]
     fn reduced_source_is_read_alike_and_has_no_other_word() {
         let text = reduced(SOURCE.as_bytes());
-        let (mut whole, mut part) = (python::read(SOURCE.as_bytes()), python::read(text.as_bytes()));
+        let (mut whole, mut part) = (
+            python::read(SOURCE.as_bytes()),
+            python::read(text.as_bytes()),
+        );
         for read in [&mut whole, &mut part] {
             read.strings.retain(|(_, text)| text.contains(".so"));
             read.called.clear();

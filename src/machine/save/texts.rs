@@ -25,28 +25,60 @@ pub(super) enum SavedText {
 /// `is_size` is true if a file of a wheel has the size in the wheel's record.
 pub(super) fn keep(path: &Path, bytes: &[u8], is_size: &dyn Fn(&str, u64) -> bool) -> SavedText {
     let text = String::from_utf8_lossy(bytes).into_owned();
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let name = path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
     let below = |above: &str| path.starts_with(above);
     let lines = |keep: &dyn Fn(&str) -> bool| {
         let kept: Vec<&str> = text.lines().filter(|line| keep(line)).collect();
-        if kept.is_empty() { SavedText::Nothing } else { SavedText::Text(kept.join("\n") + "\n") }
+        if kept.is_empty() {
+            SavedText::Nothing
+        } else {
+            SavedText::Text(kept.join("\n") + "\n")
+        }
     };
     match name {
         // Brackets contain the user and the machine that built it.
         "version" if below("/proc/driver/nvidia") => {
             let first = text.lines().next().unwrap_or_default();
-            SavedText::Text(first.split('(').next().unwrap_or_default().trim_end().to_owned() + "  \n")
+            SavedText::Text(
+                first
+                    .split('(')
+                    .next()
+                    .unwrap_or_default()
+                    .trim_end()
+                    .to_owned()
+                    + "  \n",
+            )
         }
         "information" if below("/proc/driver/nvidia") => {
-            let keys = ["Model:", "Bus Location:", "Device Minor:", "GPU UUID:", "GPU Excluded:"];
+            let keys = [
+                "Model:",
+                "Bus Location:",
+                "Device Minor:",
+                "GPU UUID:",
+                "GPU Excluded:",
+            ];
             lines(&|line| keys.iter().any(|key| line.starts_with(key)))
         }
-        _ if below("/sys") || path == Path::new("/proc/sys/kernel/osrelease") => SavedText::Text(text),
+        _ if below("/sys") || path == Path::new("/proc/sys/kernel/osrelease") => {
+            SavedText::Text(text)
+        }
         "cpuinfo" => {
             let first = text.split("\n\n").next().unwrap_or_default();
-            let is_kept =
-                |line: &&str| ["vendor_id", "flags", "Features"].iter().any(|key| line.starts_with(key));
-            SavedText::Text(first.lines().filter(is_kept).map(|line| format!("{line}\n")).collect())
+            let is_kept = |line: &&str| {
+                ["vendor_id", "flags", "Features"]
+                    .iter()
+                    .any(|key| line.starts_with(key))
+            };
+            SavedText::Text(
+                first
+                    .lines()
+                    .filter(is_kept)
+                    .map(|line| format!("{line}\n"))
+                    .collect(),
+            )
         }
         "modules.dep" => {
             let lines = text.lines().filter(|line| line.contains("nvidia"));
@@ -56,25 +88,47 @@ pub(super) fn keep(path: &Path, bytes: &[u8], is_size: &dyn Fn(&str, u64) -> boo
         _ if below("/var/lib/dpkg/info") => lines(&inventory::is_library),
         "RECORD" => record(bytes, is_size),
         "pyvenv.cfg" => {
-            let keys = ["home", "version", "implementation", "include-system", "base-", "uv"];
+            let keys = [
+                "home",
+                "version",
+                "implementation",
+                "include-system",
+                "base-",
+                "uv",
+            ];
             lines(&|line| keys.iter().any(|key| line.starts_with(key)))
         }
         "version.json" => SavedText::Text(text),
         _ if name.ends_with(".h") => lines(&|line| line.trim_start().starts_with("#define")),
         _ if name.ends_with(".json")
-            && path.parent().is_some_and(|parent| parent.ends_with("conda-meta")) =>
+            && path
+                .parent()
+                .is_some_and(|parent| parent.ends_with("conda-meta")) =>
         {
             conda(bytes)
         }
         _ if below("/etc/ld.so.conf.d") || name == "ld.so.conf" || name == "ld.so.preload" => {
             // An empty file has another effect than a missing one.
-            let code = |line: &str| line.split('#').next().unwrap_or_default().trim_end().to_owned() + "\n";
+            let code = |line: &str| {
+                line.split('#')
+                    .next()
+                    .unwrap_or_default()
+                    .trim_end()
+                    .to_owned()
+                    + "\n"
+            };
             SavedText::Text(text.lines().map(code).collect())
         }
         "environments.txt" | "index.json" | ".python-version" | "version" | "entry_points.txt"
         | "top_level.txt" => SavedText::Text(text),
         "METADATA" => {
-            let keys = ["Name:", "Version:", "Requires-Dist:", "Requires-Python:", "Provides-Extra:"];
+            let keys = [
+                "Name:",
+                "Version:",
+                "Requires-Dist:",
+                "Requires-Python:",
+                "Provides-Extra:",
+            ];
             let head = text.lines().take_while(|line| !line.is_empty());
             let kept = head.filter(|line| keys.iter().any(|key| line.starts_with(key)));
             SavedText::Text(kept.map(|line| format!("{line}\n")).collect())
@@ -85,10 +139,17 @@ pub(super) fn keep(path: &Path, bytes: &[u8], is_size: &dyn Fn(&str, u64) -> boo
         // Lines are directories, or code.
         _ if name.ends_with(".pth") => {
             let kept = |line: &str| {
-                let code = line.starts_with("import").then(|| source::reduced(line.as_bytes()));
-                code.map_or_else(|| line.to_owned(), |code| code.trim_end().replace('\n', "; "))
+                let code = line
+                    .starts_with("import")
+                    .then(|| source::reduced(line.as_bytes()));
+                code.map_or_else(
+                    || line.to_owned(),
+                    |code| code.trim_end().replace('\n', "; "),
+                )
             };
-            let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+            let lines = text
+                .lines()
+                .filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
             SavedText::Text(lines.map(|line| kept(line) + "\n").collect())
         }
         _ if name.ends_with(".py") => SavedText::Text(source::reduced(bytes)),
@@ -97,9 +158,10 @@ pub(super) fn keep(path: &Path, bytes: &[u8], is_size: &dyn Fn(&str, u64) -> boo
             SavedText::Text(first.to_owned() + &source::reduced(bytes))
         }
         // A shim of pyenv, by the words that cudarun knows it by.
-        _ if text.starts_with("#!") && text.contains(PYENV) => {
-            SavedText::Text(format!("{}\n{PYENV}\n", text.lines().next().unwrap_or_default()))
-        }
+        _ if text.starts_with("#!") && text.contains(PYENV) => SavedText::Text(format!(
+            "{}\n{PYENV}\n",
+            text.lines().next().unwrap_or_default()
+        )),
         _ if text.starts_with("#!") => {
             SavedText::Text(text.lines().next().unwrap_or_default().to_owned() + "\n")
         }
@@ -109,26 +171,46 @@ pub(super) fn keep(path: &Path, bytes: &[u8], is_size: &dyn Fn(&str, u64) -> boo
 
 /// True for the directory of Python's modules, and for that of its packages.
 pub(super) fn is_of_python(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let name = path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
     name.starts_with("python3.") || is_of_package(Path::new(name))
 }
 
 fn is_of_package(path: &Path) -> bool {
-    path.components().any(|part| part.as_os_str() == "site-packages" || part.as_os_str() == "dist-packages")
+    path.components()
+        .any(|part| part.as_os_str() == "site-packages" || part.as_os_str() == "dist-packages")
 }
 
 fn is_script_of_python(text: &str) -> bool {
-    text.starts_with("#!") && text.lines().next().is_some_and(|line| line.contains("python"))
+    text.starts_with("#!")
+        && text
+            .lines()
+            .next()
+            .is_some_and(|line| line.contains("python"))
 }
 
 /// The packages with libraries.
 fn stanzas(text: &str) -> String {
-    let keys = ["Package:", "Status:", "Architecture:", "Version:", "Multi-Arch:"];
+    let keys = [
+        "Package:",
+        "Status:",
+        "Architecture:",
+        "Version:",
+        "Multi-Arch:",
+    ];
     let mut out = String::new();
     for stanza in text.split("\n\n") {
-        let name = stanza.lines().find_map(|line| line.strip_prefix("Package:")).unwrap_or_default().trim();
+        let name = stanza
+            .lines()
+            .find_map(|line| line.strip_prefix("Package:"))
+            .unwrap_or_default()
+            .trim();
         if inventory::is_wanted_package(name) {
-            let lines = stanza.lines().filter(|line| keys.iter().any(|key| line.starts_with(key)));
+            let lines = stanza
+                .lines()
+                .filter(|line| keys.iter().any(|key| line.starts_with(key)));
             out.extend(lines.flat_map(|line| [line, "\n"]));
             out.push('\n');
         }
@@ -140,12 +222,18 @@ fn stanzas(text: &str) -> String {
 fn record(bytes: &[u8], is_size: &dyn Fn(&str, u64) -> bool) -> SavedText {
     let libraries = metadata::record(bytes, &inventory::is_library);
     let line = |(path, size): &(String, Option<u64>)| {
-        let size = size.filter(|size| !is_size(path, *size)).map(|size| size.to_string());
+        let size = size
+            .filter(|size| !is_size(path, *size))
+            .map(|size| size.to_string());
         let hash = metadata::recorded_hash(bytes, path).unwrap_or_default();
         format!("{path},{hash},{}\n", size.unwrap_or_default())
     };
     let text: String = libraries.iter().map(line).collect();
-    if text.is_empty() { SavedText::Nothing } else { SavedText::Text(text) }
+    if text.is_empty() {
+        SavedText::Nothing
+    } else {
+        SavedText::Text(text)
+    }
 }
 
 fn conda(bytes: &[u8]) -> SavedText {
@@ -159,7 +247,13 @@ fn conda(bytes: &[u8]) -> SavedText {
 /// The lines of a start-up file, each at its number.
 pub(super) fn in_place(lines: &BTreeMap<usize, String>, names: &Names) -> String {
     let last = lines.keys().next_back().copied().unwrap_or_default();
-    let text = |number| lines.get(&number).map(|text| names.hide(text)).unwrap_or_default() + "\n";
+    let text = |number| {
+        lines
+            .get(&number)
+            .map(|text| names.hide(text))
+            .unwrap_or_default()
+            + "\n"
+    };
     (1..=last).map(text).collect()
 }
 
@@ -169,5 +263,7 @@ pub(super) fn matters_by_name(path: &Path) -> bool {
     is_mark
         || path.ends_with("__init__.py")
         || path.starts_with("/dev")
-        || catalog().family_of(&path.file_name().unwrap_or_default().to_string_lossy()).is_some()
+        || catalog()
+            .family_of(&path.file_name().unwrap_or_default().to_string_lossy())
+            .is_some()
 }

@@ -8,7 +8,10 @@ use crate::text::quoted;
 pub(super) fn inline(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),
-        Value::Array(items) => format!("[{}]", items.iter().map(inline).collect::<Vec<_>>().join(", ")),
+        Value::Array(items) => format!(
+            "[{}]",
+            items.iter().map(inline).collect::<Vec<_>>().join(", ")
+        ),
         Value::Object(fields) => {
             let is_empty = |value: &Value| match value {
                 Value::Null | Value::Bool(false) => true,
@@ -17,12 +20,21 @@ pub(super) fn inline(value: &Value) -> String {
                 _ => false,
             };
             let field = |(name, value): (&String, &Value)| {
-                let is_bare = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-                let name = if is_bare && !name.is_empty() { name.clone() } else { quoted(name) };
+                let is_bare = name
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+                let name = if is_bare && !name.is_empty() {
+                    name.clone()
+                } else {
+                    quoted(name)
+                };
                 format!("{name} = {}", inline(value))
             };
-            let fields: Vec<String> =
-                fields.iter().filter(|(_, value)| !is_empty(value)).map(field).collect();
+            let fields: Vec<String> = fields
+                .iter()
+                .filter(|(_, value)| !is_empty(value))
+                .map(field)
+                .collect();
             format!("{{ {} }}", fields.join(", "))
         }
         other => other.to_string(),

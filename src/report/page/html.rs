@@ -71,7 +71,11 @@ fn part(part: &Part, pictures: &mut usize) -> String {
     match part {
         Part::Picture(picture) => {
             *pictures += 1;
-            format!("<h3>{}</h3>\n{}", escape(picture.title()), picture.svg(*pictures))
+            format!(
+                "<h3>{}</h3>\n{}",
+                escape(picture.title()),
+                picture.svg(*pictures)
+            )
         }
         Part::Table { head, rows } => table(head, rows),
         Part::Finding(finding) => self::finding(finding),
@@ -89,10 +93,14 @@ fn table(head: &[String], rows: &[Vec<String>]) -> String {
     if head.is_empty() {
         text.push_str("<table>\n<tbody>\n");
     } else {
-        let cells: String =
-            head.iter().map(|cell| format!("<th scope=\"col\">{}</th>", escape(cell))).collect();
+        let cells: String = head
+            .iter()
+            .map(|cell| format!("<th scope=\"col\">{}</th>", escape(cell)))
+            .collect();
         let few = if head.len() <= FEW { " few" } else { "" };
-        text.push_str(&format!("<table class=\"wide{few}\">\n<thead><tr>{cells}</tr></thead>\n<tbody>\n"));
+        text.push_str(&format!(
+            "<table class=\"wide{few}\">\n<thead><tr>{cells}</tr></thead>\n<tbody>\n"
+        ));
     }
     for row in rows {
         text.push_str("<tr>");
@@ -110,9 +118,22 @@ fn table(head: &[String], rows: &[Vec<String>]) -> String {
 }
 
 fn finding(finding: &FindingPart) -> String {
-    let FindingPart { tone, label, text, evidence, remedies } = finding;
-    let items: String = evidence.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
-    let list = if items.is_empty() { items } else { format!("<ul>\n{items}</ul>\n") };
+    let FindingPart {
+        tone,
+        label,
+        text,
+        evidence,
+        remedies,
+    } = finding;
+    let items: String = evidence
+        .iter()
+        .map(|line| format!("<li>{}</li>\n", escape(line)))
+        .collect();
+    let list = if items.is_empty() {
+        items
+    } else {
+        format!("<ul>\n{items}</ul>\n")
+    };
     let remedies: String = remedies.iter().map(|remedy| code(remedy)).collect();
     format!(
         "<div class=\"finding {}\">\n<p><span class=\"label\">{}</span> {}</p>\n{list}{remedies}</div>\n",

@@ -4,7 +4,11 @@ use super::model::{Page, Part};
 use crate::text::show;
 
 pub fn markdown(page: &Page) -> String {
-    let mut text = format!("## {}\n\n**{}**\n", plain(&page.title), plain(&page.verdict));
+    let mut text = format!(
+        "## {}\n\n**{}**\n",
+        plain(&page.title),
+        plain(&page.verdict)
+    );
     for section in &page.sections {
         text.push_str(&format!("\n### {}\n\n", plain(&section.title)));
         for part in &section.parts {
@@ -19,7 +23,11 @@ fn part(part: &Part) -> String {
     match part {
         Part::Picture(picture) => {
             let head = ["library", "version", "from", "problem"].map(str::to_owned);
-            format!("{}\n\n{}", plain(picture.title()), table(&head, &picture.rows()))
+            format!(
+                "{}\n\n{}",
+                plain(picture.title()),
+                table(&head, &picture.rows())
+            )
         }
         Part::Table { head, rows } if head.is_empty() => {
             let empty = vec![String::new(); rows.iter().map(Vec::len).max().unwrap_or(1)];
@@ -45,13 +53,23 @@ fn part(part: &Part) -> String {
 fn code(command: &str, indent: &str) -> String {
     let longest = command.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
-    let lines: String = command.lines().map(|line| format!("{indent}{}\n", show(line))).collect();
+    let lines: String = command
+        .lines()
+        .map(|line| format!("{indent}{}\n", show(line)))
+        .collect();
     format!("{indent}{fence}\n{lines}{indent}{fence}\n")
 }
 
 fn table(head: &[String], rows: &[Vec<String>]) -> String {
     let row = |cells: &[String]| {
-        format!("| {} |\n", cells.iter().map(|cell| plain(cell)).collect::<Vec<_>>().join(" | "))
+        format!(
+            "| {} |\n",
+            cells
+                .iter()
+                .map(|cell| plain(cell))
+                .collect::<Vec<_>>()
+                .join(" | ")
+        )
     };
     let line = format!("|{}\n", "---|".repeat(head.len()));
     let rows: String = rows.iter().map(|cells| row(cells)).collect();

@@ -49,21 +49,32 @@ pub(super) struct FindingPart {
 
 impl Page {
     pub(super) fn new(title: impl Into<String>, verdict: String, tone: Tone) -> Page {
-        Page { title: title.into(), verdict, tone, sections: Vec::new() }
+        Page {
+            title: title.into(),
+            verdict,
+            tone,
+            sections: Vec::new(),
+        }
     }
 
     /// Adds a section, if it has anything.
     pub(super) fn add(&mut self, title: impl Into<String>, parts: Vec<Part>) {
         let parts: Vec<Part> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         if !parts.is_empty() {
-            self.sections.push(Section { title: title.into(), parts });
+            self.sections.push(Section {
+                title: title.into(),
+                parts,
+            });
         }
     }
 }
 
 impl Part {
     pub(super) fn table(head: &[&str], rows: Vec<Vec<String>>) -> Part {
-        Part::Table { head: head.iter().map(|cell| (*cell).to_owned()).collect(), rows }
+        Part::Table {
+            head: head.iter().map(|cell| (*cell).to_owned()).collect(),
+            rows,
+        }
     }
 
     fn is_empty(&self) -> bool {

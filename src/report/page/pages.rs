@@ -20,7 +20,13 @@ use crate::solve::{Outcome, Pick};
 use crate::text::show;
 
 pub fn explained_page(explanation: &Explanation<'_>) -> Page {
-    let Explanation { program, inventory, decision, before, .. } = explanation;
+    let Explanation {
+        program,
+        inventory,
+        decision,
+        before,
+        ..
+    } = explanation;
     let style = Style::default();
     let tone = match &decision.outcome {
         _ if decision.is_refused() => Tone::Bad,
@@ -31,41 +37,72 @@ pub fn explained_page(explanation: &Explanation<'_>) -> Page {
     let mut page = Page::new(shell_words(explanation.words), verdict, tone);
     if decision.is_refused() {
         let why = refusal(decision, program, style);
-        page.add("Why it does not start", vec![Part::Commands(vec![why.trim_end().to_owned()])]);
+        page.add(
+            "Why it does not start",
+            vec![Part::Commands(vec![why.trim_end().to_owned()])],
+        );
     }
     let of = |title, prediction| Picture::of(title, prediction, inventory, program);
     let mut without = of("Without cudarun", *before);
-    let with = decision.pinned.as_ref().map(|pinned| of("With cudarun", &pinned.after));
+    let with = decision
+        .pinned
+        .as_ref()
+        .map(|pinned| of("With cudarun", &pinned.after));
     if let Some(with) = &with {
         without.mark_others(with);
     }
-    let marked = without.marked().into_iter().map(|text| finding(Tone::Bad, "without cudarun", text));
+    let marked = without
+        .marked()
+        .into_iter()
+        .map(|text| finding(Tone::Bad, "without cudarun", text));
     let marked: Vec<Part> = marked.collect();
     let pictures = std::iter::once(without).chain(with).map(Part::Picture);
-    page.add("Libraries and where they come from", marked.into_iter().chain(pictures).collect());
+    page.add(
+        "Libraries and where they come from",
+        marked.into_iter().chain(pictures).collect(),
+    );
     if let Outcome::Plan(plan) = &decision.outcome {
         let row = |pick: &Pick| {
             let one = &pick.installation;
             let place = words::place(&one.directory, Some(program));
             let family = words::family(&one.family).to_owned();
-            vec![family, version(one.version.as_ref()), one.origin.word().to_owned(), place]
+            vec![
+                family,
+                version(one.version.as_ref()),
+                one.origin.word().to_owned(),
+                place,
+            ]
         };
         let rows = plan.picks.iter().map(row).collect();
         let mode = decision.pinned.as_ref().map(mode_line).unwrap_or_default();
         let head = ["library", "version", "origin", "directory"];
-        let cautions =
-            plan.cautions.iter().map(|caution| finding(Tone::Warning, "warning", asked::caution(caution)));
-        page.add("Plan", [Part::table(&head, rows), Part::Text(mode)].into_iter().chain(cautions).collect());
+        let cautions = plan
+            .cautions
+            .iter()
+            .map(|caution| finding(Tone::Warning, "warning", asked::caution(caution)));
+        page.add(
+            "Plan",
+            [Part::table(&head, rows), Part::Text(mode)]
+                .into_iter()
+                .chain(cautions)
+                .collect(),
+        );
     }
     page.add(
         "Needs",
-        vec![Part::table(&["library", "needs", "for"], overview::needs(program, false, style))],
+        vec![Part::table(
+            &["library", "needs", "for"],
+            overview::needs(program, false, style),
+        )],
     );
     page.add("Machine", vec![machine(inventory)]);
     if !decision.is_refused() {
         page.add(
             "Start it",
-            vec![Part::Commands(vec![format!("cudarun {}", shell_words(explanation.words))])],
+            vec![Part::Commands(vec![format!(
+                "cudarun {}",
+                shell_words(explanation.words)
+            )])],
         );
     }
     page
@@ -86,37 +123,77 @@ fn machine(inventory: &Inventory) -> Part {
         vec!["driver".to_owned(), overview::driver(inventory)],
         vec!["glibc".to_owned(), version(inventory.glibc.as_ref())],
     ];
-    rows.extend(inventory.gpus.iter().map(|gpu| vec!["GPU".to_owned(), words::gpu(gpu)]));
+    rows.extend(
+        inventory
+            .gpus
+            .iter()
+            .map(|gpu| vec!["GPU".to_owned(), words::gpu(gpu)]),
+    );
     Part::table(&[], rows)
 }
 
-pub fn examined_page(examination: &Examination, inventory: &Inventory, programs: &[ExaminedProgram]) -> Page {
-    let worst = examination.findings.iter().map(|finding| finding.severity).min();
+pub fn examined_page(
+    examination: &Examination,
+    inventory: &Inventory,
+    programs: &[ExaminedProgram],
+) -> Page {
+    let worst = examination
+        .findings
+        .iter()
+        .map(|finding| finding.severity)
+        .min();
     let tone = match worst {
         Some(Severity::Error) => Tone::Bad,
         Some(Severity::Warning) => Tone::Warning,
         _ => Tone::Good,
     };
-    let mut page = Page::new("Can GPU programs run here?", doctor::verdict(examination), tone);
+    let mut page = Page::new(
+        "Can GPU programs run here?",
+        doctor::verdict(examination),
+        tone,
+    );
     for section in Section::ALL {
-        let own = examination.findings.iter().filter(|finding| finding.what.section() == section);
+        let own = examination
+            .findings
+            .iter()
+            .filter(|finding| finding.what.section() == section);
         let findings = own.map(|one| Part::Finding(of_doctor(one)));
         let summary = Part::Text(doctor::summary(section, examination, inventory));
-        page.add(doctor::title(section), std::iter::once(summary).chain(findings).collect());
+        page.add(
+            doctor::title(section),
+            std::iter::once(summary).chain(findings).collect(),
+        );
     }
     let program = |program: &ExaminedProgram| {
-        let gets =
-            if program.is_refused { "would not be started".to_owned() } else { program.uses.join(", ") };
+        let gets = if program.is_refused {
+            "would not be started".to_owned()
+        } else {
+            program.uses.join(", ")
+        };
         vec![program.command.clone(), gets, program.faults.join("; ")]
     };
     let rows = programs.iter().map(program).collect();
-    page.add("Programs", vec![Part::table(&["program", "gets", "problem"], rows)]);
+    page.add(
+        "Programs",
+        vec![Part::table(&["program", "gets", "problem"], rows)],
+    );
     let row = |one: &crate::inventory::Installation| {
         let family = words::family(&one.family).to_owned();
-        vec![family, version(one.version.as_ref()), one.origin.word().to_owned(), show(&one.directory)]
+        vec![
+            family,
+            version(one.version.as_ref()),
+            one.origin.word().to_owned(),
+            show(&one.directory),
+        ]
     };
     let rows = inventory.installations.iter().map(row).collect();
-    page.add("Installations", vec![Part::table(&["library", "version", "origin", "directory"], rows)]);
+    page.add(
+        "Installations",
+        vec![Part::table(
+            &["library", "version", "origin", "directory"],
+            rows,
+        )],
+    );
     page.add("Machine", vec![machine(inventory)]);
     page
 }
@@ -143,15 +220,23 @@ pub fn diagnosed_page(diagnosis: &Diagnosis<'_>) -> Page {
         Some(cause) if cause.certainty == Certainty::Is => {
             (format!("it is: {}", cures::sentence(cause)), Tone::Bad)
         }
-        Some(cause) if cause.certainty == Certainty::MayBe => {
-            (format!("it may be: {}", cures::sentence(cause)), Tone::Warning)
-        }
-        _ if diagnosis.is_recognised() => {
-            ("no known cause of this message fits this machine".to_owned(), Tone::Plain)
-        }
-        _ => ("no known error message is in this text".to_owned(), Tone::Plain),
+        Some(cause) if cause.certainty == Certainty::MayBe => (
+            format!("it may be: {}", cures::sentence(cause)),
+            Tone::Warning,
+        ),
+        _ if diagnosis.is_recognised() => (
+            "no known cause of this message fits this machine".to_owned(),
+            Tone::Plain,
+        ),
+        _ => (
+            "no known error message is in this text".to_owned(),
+            Tone::Plain,
+        ),
     };
-    let title = diagnosis.chain.chosen().map_or("Error message", |message| message.excerpt.as_str());
+    let title = diagnosis
+        .chain
+        .chosen()
+        .map_or("Error message", |message| message.excerpt.as_str());
     let mut page = Page::new(title, verdict, tone);
     let part = |cause: &Cause<'_>| {
         let (tone, label) = match cause.certainty {
@@ -165,7 +250,9 @@ pub fn diagnosed_page(diagnosis: &Diagnosis<'_>) -> Page {
             tone,
             label: label.to_owned(),
             text: cures::sentence(cause),
-            evidence: std::iter::once(said(cause.message)).chain(cause.evidence.iter().map(line)).collect(),
+            evidence: std::iter::once(said(cause.message))
+                .chain(cause.evidence.iter().map(line))
+                .collect(),
             remedies: cures.into_iter().map(|cure| cure.command).collect(),
         })
     };
@@ -178,19 +265,35 @@ pub fn diagnosed_page(diagnosis: &Diagnosis<'_>) -> Page {
     };
     page.add("Causes", of(false));
     page.add("Ruled out", of(true));
-    let harmless = diagnosis.chain.harmless.iter().map(|message| vec!["harmless".to_owned(), said(message)]);
+    let harmless = diagnosis
+        .chain
+        .harmless
+        .iter()
+        .map(|message| vec!["harmless".to_owned(), said(message)]);
     page.add("Other messages", vec![Part::table(&[], harmless.collect())]);
     page
 }
 
 pub fn fleet_page(fleet: &FleetReport) -> Page {
-    let tone = if fleet.is_good() && !fleet.has_unread() { Tone::Good } else { Tone::Warning };
+    let tone = if fleet.is_good() && !fleet.has_unread() {
+        Tone::Good
+    } else {
+        Tone::Warning
+    };
     let mut page = Page::new("Machines", fleet.verdict(), tone);
     let (head, rows) = fleet.table();
     page.add("Groups of equal machines", vec![Part::Table { head, rows }]);
-    page.add("Differences", vec![Part::table(&["machines", "difference"], fleet.all_drift())]);
-    let unread = crate::report::unread_descriptions(fleet).map(|line| vec![line]).collect();
+    page.add(
+        "Differences",
+        vec![Part::table(&["machines", "difference"], fleet.all_drift())],
+    );
+    let unread = crate::report::unread_descriptions(fleet)
+        .map(|line| vec![line])
+        .collect();
     page.add("Not read", vec![Part::table(&["description"], unread)]);
-    page.add("Next", vec![Part::Commands(fleet.next().into_iter().collect())]);
+    page.add(
+        "Next",
+        vec![Part::Commands(fleet.next().into_iter().collect())],
+    );
     page
 }

@@ -55,7 +55,8 @@ impl Picture {
             };
             for (installation, files) in &supply.installations {
                 let version = installation.and_then(|one| one.version);
-                one.versions.extend(version.map(|version| version.to_string()));
+                one.versions
+                    .extend(version.map(|version| version.to_string()));
                 let directory: PathBuf = match installation {
                     Some(installation) => installation.directory.clone(),
                     None => files[0].path.parent().unwrap_or(Path::new("/")).to_owned(),
@@ -65,7 +66,10 @@ impl Picture {
             one.versions.dedup();
             families.push(one);
         }
-        Picture { title: title.to_owned(), families }
+        Picture {
+            title: title.to_owned(),
+            families,
+        }
     }
 
     /// Marks the libraries that come from elsewhere in another picture.
@@ -80,10 +84,14 @@ impl Picture {
 
     /// Each mark, in words.
     pub(super) fn marked(&self) -> Vec<String> {
-        let marked = self
-            .families
-            .iter()
-            .filter_map(|one| Some(format!("{}: {}, from {}", one.name, one.fault?, list(&one.places))));
+        let marked = self.families.iter().filter_map(|one| {
+            Some(format!(
+                "{}: {}, from {}",
+                one.name,
+                one.fault?,
+                list(&one.places)
+            ))
+        });
         marked.collect()
     }
 
@@ -99,7 +107,12 @@ impl Picture {
     pub(super) fn rows(&self) -> Vec<Vec<String>> {
         let row = |one: &FamilyBox| {
             let fault = one.fault.map(str::to_owned).unwrap_or_default();
-            vec![one.name.clone(), one.versions.join(", "), one.places.join(", "), fault]
+            vec![
+                one.name.clone(),
+                one.versions.join(", "),
+                one.places.join(", "),
+                fault,
+            ]
         };
         self.families.iter().map(row).collect()
     }
@@ -107,8 +120,16 @@ impl Picture {
     /// The picture in words.
     fn sentence(&self) -> String {
         let of = |one: &FamilyBox| {
-            let fault = one.fault.map(|fault| format!(": {fault}")).unwrap_or_default();
-            format!("{} {} from {}{fault}", one.name, one.versions.join(" and "), list(&one.places))
+            let fault = one
+                .fault
+                .map(|fault| format!(": {fault}"))
+                .unwrap_or_default();
+            format!(
+                "{} {} from {}{fault}",
+                one.name,
+                one.versions.join(" and "),
+                list(&one.places)
+            )
         };
         self.families.iter().map(of).collect::<Vec<_>>().join("; ")
     }
@@ -128,7 +149,10 @@ impl Picture {
         for (index, one) in self.families.iter().enumerate() {
             let class = if one.fault.is_some() { "bad" } else { "good" };
             for place in &one.places {
-                let to = places.iter().position(|known| *known == place).unwrap_or_default();
+                let to = places
+                    .iter()
+                    .position(|known| *known == place)
+                    .unwrap_or_default();
                 let (from, to, bend) = (middle(index), middle(to), usize::midpoint(LEFT, RIGHT));
                 lines.push_str(&format!(
                     "<path class=\"{class}\" d=\"M{LEFT} {from} C{bend} {from} {bend} {to} {RIGHT} {to}\"/>\n"
@@ -145,7 +169,13 @@ impl Picture {
         }
         for (index, place) in places.iter().enumerate() {
             let text = cut(place, FIT_RIGHT, true);
-            boxes.push_str(&labelled("plain", RIGHT, middle(index), WIDTH - RIGHT - 1, &text));
+            boxes.push_str(&labelled(
+                "plain",
+                RIGHT,
+                middle(index),
+                WIDTH - RIGHT - 1,
+                &text,
+            ));
         }
         format!(
             "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"picture{number} words{number}\">\n\
@@ -171,7 +201,10 @@ fn cut(text: &str, fit: usize, keeps_end: bool) -> String {
     let count = text.chars().count();
     match () {
         () if count <= fit => text.to_owned(),
-        () if keeps_end => format!("…{}", text.chars().skip(count - fit + 1).collect::<String>()),
+        () if keeps_end => format!(
+            "…{}",
+            text.chars().skip(count - fit + 1).collect::<String>()
+        ),
         () => format!("{}…", text.chars().take(fit - 1).collect::<String>()),
     }
 }

@@ -34,7 +34,9 @@ impl Bench<'_> {
     /// A different seed for each GPU and each row.
     pub(super) fn seed_of(&self, operation: Operation, precision: Precision) -> u32 {
         let mix = |seed: u32, part: u32| (seed ^ part).wrapping_mul(0x9e37_79b1).rotate_left(15);
-        [self.gpu, operation as u32, precision as u32].into_iter().fold(self.seed, mix)
+        [self.gpu, operation as u32, precision as u32]
+            .into_iter()
+            .fold(self.seed, mix)
     }
 
     /// Stops if the GPU is too old for a call, since not all releases refuse it.
@@ -44,6 +46,11 @@ impl Bench<'_> {
         }
         let (major, minor) = self.capability;
         let name = Some(format!("compute capability {major}.{minor}"));
-        Err(Stop::NotSupported(Refused { call, code: 0, name, message: None }))
+        Err(Stop::NotSupported(Refused {
+            call,
+            code: 0,
+            name,
+            message: None,
+        }))
     }
 }

@@ -36,7 +36,13 @@ pub(super) struct Api<'l> {
 impl<'l> Api<'l> {
     /// A library without texts for its statuses, each of which is a fault.
     pub(super) fn plain(library: &'l Library) -> Api<'l> {
-        Api { library, naming: "", message: |_, _| None, is_unsupported: |_| false, has_all: false }
+        Api {
+            library,
+            naming: "",
+            message: |_, _| None,
+            is_unsupported: |_| false,
+            has_all: false,
+        }
     }
 }
 
@@ -67,7 +73,12 @@ impl Api<'_> {
             return Ok(());
         }
         let name = text(self.library, self.naming, status);
-        Err(Refused { call, code: i64::from(status), name, message: (self.message)(self.library, status) })
+        Err(Refused {
+            call,
+            code: i64::from(status),
+            name,
+            message: (self.message)(self.library, status),
+        })
     }
 
     /// Calls a function `status (object*)`.
@@ -81,7 +92,10 @@ impl Api<'_> {
     /// Takes over an object that a function `status (object)` destroys.
     pub(super) fn hold(&self, object: *mut c_void, destroy: &'static str) -> Object {
         // SAFETY: all functions that this is asked for are declared as `status (object)`.
-        Object { pointer: object, destroy: unsafe { find(self.library, destroy) } }
+        Object {
+            pointer: object,
+            destroy: unsafe { find(self.library, destroy) },
+        }
     }
 }
 

@@ -1,5 +1,8 @@
 //! A convolution and its two gradients by cuDNN, and on the CPU.
-#![allow(unsafe_code, reason = "calls into a C library; each call is checked against NVIDIA's headers")]
+#![allow(
+    unsafe_code,
+    reason = "calls into a C library; each call is checked against NVIDIA's headers"
+)]
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -46,7 +49,14 @@ pub(super) enum Direction {
 
 /// The task of the level `conv`.
 pub(super) const SMALL: Task = Task {
-    shape: Shape { images: 1, channels: 3, height: 8, width: 8, filters: 4, kernel: 3 },
+    shape: Shape {
+        images: 1,
+        channels: 3,
+        height: 8,
+        width: 8,
+        filters: 4,
+        kernel: 3,
+    },
     direction: Direction::Forward,
     precision: Precision::Fp32,
     math: None,
@@ -55,7 +65,10 @@ pub(super) const SMALL: Task = Task {
     ranges: (4, 3),
 };
 
-const _: () = assert!(fits(27, SMALL.ranges.0, SMALL.ranges.1, 11), "even half precision has every sum");
+const _: () = assert!(
+    fits(27, SMALL.ranges.0, SMALL.ranges.1, 11),
+    "even half precision has every sum"
+);
 
 const NCHW: c_int = 0;
 const FLOAT: c_int = 0;
@@ -85,18 +98,28 @@ impl Shape {
 
     /// Calls with the indices in input, weights and output of each product of a convolution.
     fn each_product(&self, mut call: impl FnMut(usize, usize, usize)) {
-        let inside = |at: usize, k: usize, size: usize| (at + k).checked_sub(1).filter(|at| *at < size);
-        let [channels, height, width, kernel] = [self.channels, self.height, self.width, self.kernel];
+        let inside =
+            |at: usize, k: usize, size: usize| (at + k).checked_sub(1).filter(|at| *at < size);
+        let [channels, height, width, kernel] =
+            [self.channels, self.height, self.width, self.kernel];
         for output in 0..self.output().iter().product() {
             let (x, y) = (output % width, output / width % height);
-            let (filter, image) =
-                (output / width / height % self.filters, output / width / height / self.filters);
-            for (channel, ky) in (0..channels).flat_map(|channel| (0..kernel).map(move |ky| (channel, ky))) {
-                let Some(iy) = inside(y, ky, height) else { continue };
+            let (filter, image) = (
+                output / width / height % self.filters,
+                output / width / height / self.filters,
+            );
+            for (channel, ky) in
+                (0..channels).flat_map(|channel| (0..kernel).map(move |ky| (channel, ky)))
+            {
+                let Some(iy) = inside(y, ky, height) else {
+                    continue;
+                };
                 let input = ((image * channels + channel) * height + iy) * width;
                 let weight = ((filter * channels + channel) * kernel + ky) * kernel;
                 for kx in 0..kernel {
-                    let Some(ix) = inside(x, kx, width) else { continue };
+                    let Some(ix) = inside(x, kx, width) else {
+                        continue;
+                    };
                     call(input + ix, weight + kx, output);
                 }
             }
@@ -114,18 +137,36 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    pub(super) fn new(shape: &Shape, direction: Direction, ranges: (u16, u16), seed: u32) -> Numbers {
+    pub(super) fn new(
+        shape: &Shape,
+        direction: Direction,
+        ranges: (u16, u16),
+        seed: u32,
+    ) -> Numbers {
         let mut random = Random::new(seed);
         let mut draw = |dims: [usize; 4], of: Direction, range: u16| {
             let count = dims.iter().product();
-            if of == direction { vec![f32::NAN; count] } else { random.wholes(range, count) }
+            if of == direction {
+                vec![f32::NAN; count]
+            } else {
+                random.wholes(range, count)
+            }
         };
         let (large, small) = ranges;
         let input = draw(shape.input(), Direction::BackwardData, large);
         let weights = draw(shape.weights(), Direction::BackwardFilter, small);
-        let of_output = if direction == Direction::BackwardData { large } else { small };
+        let of_output = if direction == Direction::BackwardData {
+            large
+        } else {
+            small
+        };
         let output = draw(shape.output(), Direction::Forward, of_output);
-        let mut numbers = Numbers { input, weights, output, expected: Vec::new() };
+        let mut numbers = Numbers {
+            input,
+            weights,
+            output,
+            expected: Vec::new(),
+        };
         numbers.expected = numbers.compute(shape, direction);
         numbers
     }
@@ -156,16 +197,33 @@ pub(super) fn run(
     task: &Task,
     seed: u32,
 ) -> Result<StepResult, Stop> {
-    let Task { shape, direction, precision, .. } = *task;
+    let Task {
+        shape,
+        direction,
+        precision,
+        ..
+    } = *task;
     let api = &cudnn.api;
     let numbers = Numbers::new(&shape, direction, task.ranges, seed);
     let input_data = upload(driver, precision, &numbers.input)?;
     let weight_data = upload(driver, precision, &numbers.weights)?;
     let output_data = upload(driver, precision, &numbers.output)?;
-    let input = api.make("cudnnCreateTensorDescriptor", "cudnnDestroyTensorDescriptor")?;
-    let output = api.make("cudnnCreateTensorDescriptor", "cudnnDestroyTensorDescriptor")?;
-    let weights = api.make("cudnnCreateFilterDescriptor", "cudnnDestroyFilterDescriptor")?;
-    let convolution = api.make("cudnnCreateConvolutionDescriptor", "cudnnDestroyConvolutionDescriptor")?;
+    let input = api.make(
+        "cudnnCreateTensorDescriptor",
+        "cudnnDestroyTensorDescriptor",
+    )?;
+    let output = api.make(
+        "cudnnCreateTensorDescriptor",
+        "cudnnDestroyTensorDescriptor",
+    )?;
+    let weights = api.make(
+        "cudnnCreateFilterDescriptor",
+        "cudnnDestroyFilterDescriptor",
+    )?;
+    let convolution = api.make(
+        "cudnnCreateConvolutionDescriptor",
+        "cudnnDestroyConvolutionDescriptor",
+    )?;
     let kind = data_type(precision);
     // SAFETY: the types that cuDNN's headers declare, and the descriptors are of their kinds.
     unsafe {
@@ -193,28 +251,50 @@ pub(super) fn run(
     let weights = (weights.pointer, &weight_data);
     let output = (output.pointer, &output_data);
     let (names, tensors) = match direction {
-        Direction::Forward => {
-            (("cudnnGetConvolutionForwardWorkspaceSize", "cudnnConvolutionForward"), [input, weights, output])
-        }
+        Direction::Forward => (
+            (
+                "cudnnGetConvolutionForwardWorkspaceSize",
+                "cudnnConvolutionForward",
+            ),
+            [input, weights, output],
+        ),
         Direction::BackwardData => (
-            ("cudnnGetConvolutionBackwardDataWorkspaceSize", "cudnnConvolutionBackwardData"),
+            (
+                "cudnnGetConvolutionBackwardDataWorkspaceSize",
+                "cudnnConvolutionBackwardData",
+            ),
             [weights, output, input],
         ),
         Direction::BackwardFilter => (
-            ("cudnnGetConvolutionBackwardFilterWorkspaceSize", "cudnnConvolutionBackwardFilter"),
+            (
+                "cudnnGetConvolutionBackwardFilterWorkspaceSize",
+                "cudnnConvolutionBackwardFilter",
+            ),
             [input, output, weights],
         ),
     };
     let mut tried = Ok(());
     for algorithm in task.algorithms {
-        tried = compute(cudnn, handle, driver, convolution.pointer, names, tensors, *algorithm);
+        tried = compute(
+            cudnn,
+            handle,
+            driver,
+            convolution.pointer,
+            names,
+            tensors,
+            *algorithm,
+        );
         if !matches!(tried, Err(Stop::NotSupported(_))) {
             break;
         }
     }
     tried?;
     let results = download(tensors[2].1, precision, numbers.expected.len())?;
-    Ok(compare_exact(results, numbers.expected, shape.length(direction))?)
+    Ok(compare_exact(
+        results,
+        numbers.expected,
+        shape.length(direction),
+    )?)
 }
 
 fn compute(
@@ -223,7 +303,11 @@ fn compute(
     driver: &Driver,
     convolution: *mut c_void,
     (size_call, call): (&'static str, &'static str),
-    [(first, first_data), (second, second_data), (result, result_data)]: [(*mut c_void, &Buffer<'_>); 3],
+    [
+        (first, first_data),
+        (second, second_data),
+        (result, result_data),
+    ]: [(*mut c_void, &Buffer<'_>); 3],
     algorithm: c_int,
 ) -> Result<(), Stop> {
     let mut bytes = 0;
@@ -234,7 +318,11 @@ fn compute(
             Pointer: result, c_int: algorithm, *mut usize: &raw mut bytes,
         )?;
     }
-    let workspace = if bytes == 0 { None } else { Some(driver.allocate(bytes)?) };
+    let workspace = if bytes == 0 {
+        None
+    } else {
+        Some(driver.allocate(bytes)?)
+    };
     let space = workspace.as_ref().map_or(ptr::null_mut(), Buffer::pointer);
     let (one, zero) = (1.0_f32, 0.0_f32);
     // SAFETY: as above; the buffers hold what the descriptors say, are distinct, and live in the current context.
@@ -265,7 +353,14 @@ pub(super) fn data_type(precision: Precision) -> c_int {
 mod tests {
     use super::*;
 
-    const SHAPE: Shape = Shape { images: 2, channels: 3, height: 5, width: 4, filters: 2, kernel: 3 };
+    const SHAPE: Shape = Shape {
+        images: 2,
+        channels: 3,
+        height: 5,
+        width: 4,
+        filters: 2,
+        kernel: 3,
+    };
 
     #[test]
     fn a_filter_with_one_weight_shifts_the_input() {
@@ -279,27 +374,55 @@ mod tests {
         assert_eq!(output[4 + 1], input(0));
         assert_eq!(output[2 * 4 + 3], input(4 + 2));
         assert_eq!(output[2 * 20 + 4 + 1], input(3 * 20), "the second image");
-        assert!(output[20..40].iter().all(|value| *value == 0.0), "the second filter");
+        assert!(
+            output[20..40].iter().all(|value| *value == 0.0),
+            "the second filter"
+        );
     }
 
     /// Each gradient is the adjoint of the convolution.
     #[test]
     fn gradients_are_adjoint() {
-        let product = |a: &[f32], b: &[f64]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * b).sum::<f64>();
+        let product =
+            |a: &[f32], b: &[f64]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * b).sum::<f64>();
         let forward = Numbers::new(&SHAPE, Direction::Forward, (4, 3), 7);
         let gradient = Random::new(5).wholes(3, forward.output.len());
-        let numbers = Numbers { output: gradient, ..forward };
-        let whole = product(&numbers.output, &numbers.compute(&SHAPE, Direction::Forward));
+        let numbers = Numbers {
+            output: gradient,
+            ..forward
+        };
+        let whole = product(
+            &numbers.output,
+            &numbers.compute(&SHAPE, Direction::Forward),
+        );
         assert_ne!(whole, 0.0);
-        assert_eq!(whole, product(&numbers.input, &numbers.compute(&SHAPE, Direction::BackwardData)));
-        assert_eq!(whole, product(&numbers.weights, &numbers.compute(&SHAPE, Direction::BackwardFilter)));
+        assert_eq!(
+            whole,
+            product(
+                &numbers.input,
+                &numbers.compute(&SHAPE, Direction::BackwardData)
+            )
+        );
+        assert_eq!(
+            whole,
+            product(
+                &numbers.weights,
+                &numbers.compute(&SHAPE, Direction::BackwardFilter)
+            )
+        );
     }
 
     #[test]
     fn buffers_for_results_start_as_nan() {
         let numbers = Numbers::new(&SHAPE, Direction::BackwardFilter, (4, 3), 7);
         assert!(numbers.weights.iter().all(|number| number.is_nan()));
-        assert!(numbers.input.iter().chain(&numbers.output).all(|number| number.is_finite()));
+        assert!(
+            numbers
+                .input
+                .iter()
+                .chain(&numbers.output)
+                .all(|number| number.is_finite())
+        );
         assert!(numbers.expected.iter().all(|number| number.is_finite()));
     }
 }

@@ -1,5 +1,8 @@
 //! cuDNN 7, 8 and 9, with the signatures that all three share.
-#![allow(unsafe_code, reason = "calls into a C library; each call is checked against NVIDIA's headers")]
+#![allow(
+    unsafe_code,
+    reason = "calls into a C library; each call is checked against NVIDIA's headers"
+)]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -38,7 +41,13 @@ pub(super) struct Cudnn<'l> {
 impl Cudnn<'_> {
     /// `Err` names a missing function.
     pub(super) fn new(library: &Library) -> Result<Cudnn<'_>, &'static str> {
-        let api = Api { library, naming: "cudnnGetErrorString", message, is_unsupported, has_all: true };
+        let api = Api {
+            library,
+            naming: "cudnnGetErrorString",
+            message,
+            is_unsupported,
+            has_all: true,
+        };
         // SAFETY: these are the types that cuDNN's headers declare for the names.
         unsafe {
             Ok(Cudnn {
@@ -59,13 +68,15 @@ impl Cudnn<'_> {
     pub(super) fn create(&self) -> Result<Handle, Refused> {
         let mut handle = ptr::null_mut();
         // SAFETY: writes one pointer.
-        self.api.status("cudnnCreate", unsafe { (self.create)(&raw mut handle) })?;
+        self.api
+            .status("cudnnCreate", unsafe { (self.create)(&raw mut handle) })?;
         Ok(handle)
     }
 
     pub(super) fn destroy(&self, handle: Handle) -> Result<(), Refused> {
         // SAFETY: `handle` came from `create` and is given up here.
-        self.api.status("cudnnDestroy", unsafe { (self.destroy)(handle) })
+        self.api
+            .status("cudnnDestroy", unsafe { (self.destroy)(handle) })
     }
 
     /// Runs the sublibraries' checks of each other's versions. cuDNN 7 has no sublibraries.
@@ -74,7 +85,8 @@ impl Cudnn<'_> {
             // SAFETY: declared as `cudnnStatus_t (void)` in the headers of 8 and 9, absent in those that lack it.
             let check: Option<unsafe extern "C" fn() -> c_int> = unsafe { find(library, call) };
             // SAFETY: takes nothing and has no precondition.
-            self.api.status(call, check.map_or(0, |check| unsafe { check() }))?;
+            self.api
+                .status(call, check.map_or(0, |check| unsafe { check() }))?;
         }
         Ok(())
     }
@@ -84,12 +96,17 @@ impl Cudnn<'_> {
 fn message(library: &Library, _: c_int) -> Option<String> {
     // SAFETY: declared as `void (char*, size_t)`; writes at most that many bytes, NUL included.
     let buffer = unsafe {
-        let get: unsafe extern "C" fn(*mut c_char, usize) = find(library, "cudnnGetLastErrorString")?;
+        let get: unsafe extern "C" fn(*mut c_char, usize) =
+            find(library, "cudnnGetLastErrorString")?;
         let mut buffer = [0_u8; 1024];
         get(buffer.as_mut_ptr().cast(), buffer.len());
         buffer
     };
-    let text = CStr::from_bytes_until_nul(&buffer).ok()?.to_string_lossy().trim().to_owned();
+    let text = CStr::from_bytes_until_nul(&buffer)
+        .ok()?
+        .to_string_lossy()
+        .trim()
+        .to_owned();
     (!text.is_empty()).then_some(text)
 }
 
@@ -108,7 +125,9 @@ mod tests {
         for status in [6, 9, 3000, 3003, 3007, 3014] {
             assert!(is_unsupported(status), "{status}");
         }
-        for status in [0, 1, 3, 8, 11, 1001, 1002, 2000, 3005, 3006, 3008, 3009, 4000, 5000] {
+        for status in [
+            0, 1, 3, 8, 11, 1001, 1002, 2000, 3005, 3006, 3008, 3009, 4000, 5000,
+        ] {
             assert!(!is_unsupported(status), "{status}");
         }
     }

@@ -47,8 +47,12 @@ impl Driver {
     /// `Err` names a missing function.
     pub(super) fn new(library: &'static Library) -> Result<Driver, &'static str> {
         // SAFETY: each is a function, which is not called here.
-        let is_missing = |name: &&str| unsafe { find::<unsafe extern "C" fn()>(library, name) }.is_none();
-        NEEDED.into_iter().find(is_missing).map_or(Ok(Driver { library }), Err)
+        let is_missing =
+            |name: &&str| unsafe { find::<unsafe extern "C" fn()>(library, name) }.is_none();
+        NEEDED
+            .into_iter()
+            .find(is_missing)
+            .map_or(Ok(Driver { library }), Err)
     }
 
     /// Must come first. Its codes tell causes apart that `cudnnCreate` reports alike.
@@ -84,18 +88,25 @@ impl Driver {
             let mut buffer = [0_u8; 256];
             let start = buffer.as_mut_ptr().cast();
             // SAFETY: both are declared so; `device` is one that the driver gave; writes at most 256 bytes, NUL included.
-            unsafe { call!(self, function, *mut c_char: start, c_int: 256, Device: device) }.ok()?;
-            let text = CStr::from_bytes_until_nul(&buffer).ok()?.to_string_lossy().into_owned();
+            unsafe { call!(self, function, *mut c_char: start, c_int: 256, Device: device) }
+                .ok()?;
+            let text = CStr::from_bytes_until_nul(&buffer)
+                .ok()?
+                .to_string_lossy()
+                .into_owned();
             Some(text).filter(|text| !text.is_empty())
         };
         let mut memory = 0;
         // SAFETY: the types that cuda.h declares; writes one size.
-        let found =
-            unsafe { call!(self, "cuDeviceTotalMem_v2", *mut usize: &raw mut memory, Device: device) };
+        let found = unsafe {
+            call!(self, "cuDeviceTotalMem_v2", *mut usize: &raw mut memory, Device: device)
+        };
         GpuFound {
             gpu: ordinal,
             name: text("cuDeviceGetName"),
-            capability: self.capability(device).map(|(major, minor)| format!("{major}.{minor}")),
+            capability: self
+                .capability(device)
+                .map(|(major, minor)| format!("{major}.{minor}")),
             bus: text("cuDeviceGetPCIBusId"),
             compute_mode: self.compute_mode(device),
             memory: found.is_ok().then_some(memory as u64),
@@ -105,14 +116,22 @@ impl Driver {
     }
 
     pub(super) fn capability(&self, device: Device) -> Option<(i32, i32)> {
-        let major = self.attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
-        let minor = self.attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        let major = self.attribute(
+            device,
+            Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+        )?;
+        let minor = self.attribute(
+            device,
+            Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+        )?;
         Some((major, minor))
     }
 
     fn compute_mode(&self, device: Device) -> ComputeMode {
         match self.attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_MODE) {
-            Some(mode) if mode == Mode::CU_COMPUTEMODE_PROHIBITED as c_int => ComputeMode::Prohibited,
+            Some(mode) if mode == Mode::CU_COMPUTEMODE_PROHIBITED as c_int => {
+                ComputeMode::Prohibited
+            }
             Some(mode) if mode == Mode::CU_COMPUTEMODE_EXCLUSIVE_PROCESS as c_int => {
                 ComputeMode::ExclusiveProcess
             }
@@ -124,8 +143,10 @@ impl Driver {
         let (mut value, attribute) = (0, attribute as c_int);
         let to = &raw mut value;
         // SAFETY: the types that cuda.h declares; writes one number; `device` is one that the driver gave.
-        unsafe { call!(self, "cuDeviceGetAttribute", *mut c_int: to, c_int: attribute, Device: device) }
-            .ok()?;
+        unsafe {
+            call!(self, "cuDeviceGetAttribute", *mut c_int: to, c_int: attribute, Device: device)
+        }
+        .ok()?;
         Some(value)
     }
 
@@ -163,7 +184,12 @@ impl Driver {
         let to = &raw mut address;
         // SAFETY: the types that cuda.h declares; writes one address. CUDA refuses to allocate nothing.
         unsafe { call!(self, "cuMemAlloc_v2", *mut Address: to, usize: bytes.max(1))? };
-        Ok(Buffer { address, bytes, driver: self, _not_shared: PhantomData })
+        Ok(Buffer {
+            address,
+            bytes,
+            driver: self,
+            _not_shared: PhantomData,
+        })
     }
 
     pub(super) fn upload<T: Plain>(&self, data: &[T]) -> Result<Buffer<'_>, Refused> {
@@ -182,7 +208,12 @@ impl Driver {
         // SAFETY: the caller vouches for the type.
         let found = unsafe { find(self.library, name) };
         let missing = Some("no such function".to_owned());
-        found.ok_or(Refused { call: name, code: 0, name: missing, message: None })
+        found.ok_or(Refused {
+            call: name,
+            code: 0,
+            name: missing,
+            message: None,
+        })
     }
 
     pub(super) fn check(&self, call: &'static str, status: c_int) -> Result<(), Refused> {
@@ -190,7 +221,12 @@ impl Driver {
             return Ok(());
         }
         let call = call.trim_end_matches("_v2");
-        Err(Refused { call, code: i64::from(status), name: self.error_name(status), message: None })
+        Err(Refused {
+            call,
+            code: i64::from(status),
+            name: self.error_name(status),
+            message: None,
+        })
     }
 
     /// The driver's own name for one of its codes, `CUDA_ERROR_SYSTEM_DRIVER_MISMATCH`.

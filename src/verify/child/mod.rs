@@ -1,6 +1,9 @@
 //! The child of a proof. It loads code that may abort, hang or lie. This process does nothing else, and announces every
 //! step before it takes it.
-#![allow(unsafe_code, reason = "loads libraries and calls into them; each block says what makes it sound")]
+#![allow(
+    unsafe_code,
+    reason = "loads libraries and calls into them; each block says what makes it sound"
+)]
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -13,8 +16,8 @@ use std::path::Path;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use super::protocol::{
-    Busy, CUT_OFF, Computation, ComputeMode, Failure, LibraryRequest, Line, MappedFile, Observation,
-    Operation, Precision, ProofStep, Request, Step, StepResult, VERSION, format,
+    Busy, CUT_OFF, Computation, ComputeMode, Failure, LibraryRequest, Line, MappedFile,
+    Observation, Operation, Precision, ProofStep, Request, Step, StepResult, VERSION, format,
 };
 use crate::catalog::{Means, catalog, is_driver_call, statuses};
 use crate::cli::Level;
@@ -57,16 +60,27 @@ pub fn main(host: &Host) -> ! {
 fn answer(host: &Host) -> i32 {
     // The child must not outlive cudarun.
     let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
-    let (Some(request), Ok(output)) = (read_request(), take_output()) else { return 1 };
+    let (Some(request), Ok(output)) = (read_request(), take_output()) else {
+        return 1;
+    };
     // The parent may have ended before the line above.
     if u32::try_from(nix::unistd::getppid().as_raw()).ok() != Some(request.parent) {
         return 1;
     }
     // Never closed: a library may have closed it already, and another file may have its number.
     let output = ManuallyDrop::new(File::from(output));
-    let mut parent = Parent { output, is_cut_off: false };
-    let mut prover = Prover { request: &request, parent: &mut parent, loaded: Vec::new() };
-    let last = prover.prove(host).map_or_else(Line::Failed, |()| Line::Passed);
+    let mut parent = Parent {
+        output,
+        is_cut_off: false,
+    };
+    let mut prover = Prover {
+        request: &request,
+        parent: &mut parent,
+        loaded: Vec::new(),
+    };
+    let last = prover
+        .prove(host)
+        .map_or_else(Line::Failed, |()| Line::Passed);
     parent.say(&last);
     if parent.is_cut_off { CUT_OFF } else { 0 }
 }
@@ -74,7 +88,9 @@ fn answer(host: &Host) -> i32 {
 fn read_request() -> Option<Request> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).ok()?;
-    serde_json::from_str(&text).ok().filter(|request: &Request| request.version == VERSION)
+    serde_json::from_str(&text)
+        .ok()
+        .filter(|request: &Request| request.version == VERSION)
 }
 
 /// Returns the pipe to the parent. Standard output then leads to standard error, since libraries print on it.
@@ -98,7 +114,10 @@ struct Parent {
 
 impl Parent {
     fn say(&mut self, line: &Line) {
-        self.is_cut_off |= self.output.write_all((format(line) + "\n").as_bytes()).is_err();
+        self.is_cut_off |= self
+            .output
+            .write_all((format(line) + "\n").as_bytes())
+            .is_err();
     }
 
     fn enter(&mut self, place: ProofStep) -> ProofStep {
@@ -151,10 +170,20 @@ impl<'r> Prover<'r> {
     fn load_driver(&mut self) -> Result<Driver, Failure> {
         let asked = self.request.of_family("driver").next();
         let soname = asked.map_or("libcuda.so.1", |asked| asked.soname.as_str());
-        let at = self.parent.enter(ProofStep::at(Step::LoadDriver).with(soname));
-        let library = load(&at, soname, asked.and_then(|asked| asked.directory.as_deref()))?;
+        let at = self
+            .parent
+            .enter(ProofStep::at(Step::LoadDriver).with(soname));
+        let library = load(
+            &at,
+            soname,
+            asked.and_then(|asked| asked.directory.as_deref()),
+        )?;
         let driver = Driver::new(library).map_err(|function| no_function(&at, function))?;
-        self.loaded.push(Loaded { family: "driver".to_owned(), soname: soname.to_owned(), library });
+        self.loaded.push(Loaded {
+            family: "driver".to_owned(),
+            soname: soname.to_owned(),
+            library,
+        });
         let at = self.parent.enter(ProofStep::at(Step::CuInit).with(soname));
         driver.init().map_err(|refused| status(&at, refused))?;
         let cuda = driver.cuda().map_err(|refused| status(&at, refused))?;
@@ -164,21 +193,34 @@ impl<'r> Prover<'r> {
 
     /// Loads the main files that are not loaded yet.
     fn load_main_files(&mut self) -> Result<(), Failure> {
-        self.request.libraries.iter().try_for_each(|asked| self.load_main(asked))
+        self.request
+            .libraries
+            .iter()
+            .try_for_each(|asked| self.load_main(asked))
     }
 
     fn load_main(&mut self, asked: &'r LibraryRequest) -> Result<(), Failure> {
-        if self.loaded.iter().any(|loaded| loaded.soname == asked.soname) {
+        if self
+            .loaded
+            .iter()
+            .any(|loaded| loaded.soname == asked.soname)
+        {
             return Ok(());
         }
-        let at = self.parent.enter(ProofStep::at(Step::Load).with(&asked.soname));
+        let at = self
+            .parent
+            .enter(ProofStep::at(Step::Load).with(&asked.soname));
         let library = load(&at, &asked.soname, asked.directory.as_deref())?;
         if asked.family == "cudnn" {
             let cudnn = Cudnn::new(library).map_err(|function| no_function(&at, function))?;
             let (soname, version) = (asked.soname.clone(), cudnn.version());
             self.parent.found(Observation::Cudnn { soname, version });
         }
-        self.loaded.push(Loaded { family: asked.family.clone(), soname: asked.soname.clone(), library });
+        self.loaded.push(Loaded {
+            family: asked.family.clone(),
+            soname: asked.soname.clone(),
+            library,
+        });
         Ok(())
     }
 
@@ -188,16 +230,24 @@ impl<'r> Prover<'r> {
         let has_driver = self.request.of_family("driver").next().is_some();
         for asked in &self.request.libraries {
             for soname in &asked.files {
-                let at = self.parent.enter(ProofStep::at(Step::LoadFile).with(soname));
+                let at = self
+                    .parent
+                    .enter(ProofStep::at(Step::LoadFile).with(soname));
                 match load(&at, soname, asked.directory.as_deref()) {
                     Ok(library) => {
                         let (family, soname) = (asked.family.clone(), soname.clone());
-                        self.loaded.push(Loaded { family, soname, library });
+                        self.loaded.push(Loaded {
+                            family,
+                            soname,
+                            library,
+                        });
                     }
                     Err(Failure::Load { message, .. })
-                        if asked.family != "cudnn" || !has_driver && message.contains("libcuda.so.1") =>
+                        if asked.family != "cudnn"
+                            || !has_driver && message.contains("libcuda.so.1") =>
                     {
-                        self.parent.say(&Line::Came(StepResult::NotLoaded { message }));
+                        self.parent
+                            .say(&Line::Came(StepResult::NotLoaded { message }));
                     }
                     Err(failure) => return Err(failure),
                 }
@@ -207,10 +257,16 @@ impl<'r> Prover<'r> {
     }
 
     fn check_versions(&mut self, soname: &str) -> Result<(), Failure> {
-        let Some(loaded) = self.loaded.iter().find(|loaded| loaded.soname == soname) else { return Ok(()) };
-        let at = self.parent.enter(ProofStep::at(Step::VersionChecks).with(soname));
+        let Some(loaded) = self.loaded.iter().find(|loaded| loaded.soname == soname) else {
+            return Ok(());
+        };
+        let at = self
+            .parent
+            .enter(ProofStep::at(Step::VersionChecks).with(soname));
         let cudnn = Cudnn::new(loaded.library).map_err(|function| no_function(&at, function))?;
-        cudnn.check_versions(loaded.library).map_err(|refused| status(&at, refused))
+        cudnn
+            .check_versions(loaded.library)
+            .map_err(|refused| status(&at, refused))
     }
 }
 
@@ -224,7 +280,12 @@ fn use_gpus(
     let at = parent.enter(ProofStep::at(Step::Devices));
     let devices = driver.devices().map_err(|refused| status(&at, refused))?;
     if devices.is_empty() {
-        let none = Refused { call: "cuDeviceGetCount", code: NO_DEVICE, name: None, message: None };
+        let none = Refused {
+            call: "cuDeviceGetCount",
+            code: NO_DEVICE,
+            name: None,
+            message: None,
+        };
         return Err(status(&at, none));
     }
     let mut free = Vec::new();
@@ -233,7 +294,10 @@ fn use_gpus(
         let mode = found.compute_mode;
         parent.found(Observation::Gpu(found));
         if mode == ComputeMode::Prohibited {
-            parent.found(Observation::Busy { gpu, why: Busy::Prohibited });
+            parent.found(Observation::Busy {
+                gpu,
+                why: Busy::Prohibited,
+            });
         } else {
             free.push((gpu, device, mode));
         }
@@ -242,23 +306,36 @@ fn use_gpus(
     for (gpu, device, mode) in free {
         let at = parent.enter(ProofStep::at(Step::Context).on(gpu));
         let retained = driver.retain(device);
-        let context = match retained.and_then(|context| driver.set_current(context).map(|()| context)) {
-            Ok(context) => context,
-            Err(refused) => {
-                // The GPU's memory is unknown without a context.
-                pass_over(gpu, busy(None, &refused, mode), &at, refused, parent)?;
-                continue;
-            }
-        };
+        let context =
+            match retained.and_then(|context| driver.set_current(context).map(|()| context)) {
+                Ok(context) => context,
+                Err(refused) => {
+                    // The GPU's memory is unknown without a context.
+                    pass_over(gpu, busy(None, &refused, mode), &at, refused, parent)?;
+                    continue;
+                }
+            };
         if let Some((free, total)) = driver.memory() {
             parent.found(Observation::Memory { gpu, free, total });
         }
         let capability = driver.capability(device).unwrap_or_default();
-        let bench = Bench { driver, libraries: loaded, gpu, capability, seed: request.seed };
+        let bench = Bench {
+            driver,
+            libraries: loaded,
+            gpu,
+            capability,
+            seed: request.seed,
+        };
         match on_gpu(&bench, request, parent) {
             Ok(()) => used.push((gpu, context)),
             Err((at, ComputationFault::Refused(refused))) => {
-                pass_over(gpu, busy(driver.memory(), &refused, mode), &at, refused, parent)?;
+                pass_over(
+                    gpu,
+                    busy(driver.memory(), &refused, mode),
+                    &at,
+                    refused,
+                    parent,
+                )?;
             }
             Err((at, wrong)) => return Err(failure(at, wrong)),
         }
@@ -277,10 +354,22 @@ fn over_gpus(
     used: &[(u32, Context)],
     parent: &mut Parent,
 ) -> Result<(), Failure> {
-    let Some(nccl) = loaded.iter().find(|loaded| loaded.family == "nccl") else { return Ok(()) };
-    let computation = Computation { operation: Operation::AllReduce, precision: Precision::Fp32 };
-    let at = parent.enter(ProofStep::at(Step::Compute).with(&nccl.soname).computing(computation));
-    match settle(Precision::Fp32, deep::all_reduce(driver, nccl.library, used, request.seed)) {
+    let Some(nccl) = loaded.iter().find(|loaded| loaded.family == "nccl") else {
+        return Ok(());
+    };
+    let computation = Computation {
+        operation: Operation::AllReduce,
+        precision: Precision::Fp32,
+    };
+    let at = parent.enter(
+        ProofStep::at(Step::Compute)
+            .with(&nccl.soname)
+            .computing(computation),
+    );
+    match settle(
+        Precision::Fp32,
+        deep::all_reduce(driver, nccl.library, used, request.seed),
+    ) {
         Ok(came) => parent.say(&Line::Came(came)),
         Err(ComputationFault::Refused(refused)) => {
             // The last context is still current.
@@ -297,9 +386,16 @@ fn failure(at: ProofStep, wrong: ComputationFault) -> Failure {
     match wrong {
         ComputationFault::Refused(refused) => status(&at, refused),
         ComputationFault::NoFunction(function) => no_function(&at, function),
-        ComputationFault::Numbers { largest_error, element, allowed } => {
-            Failure::WrongNumbers { at, largest_error, element, allowed }
-        }
+        ComputationFault::Numbers {
+            largest_error,
+            element,
+            allowed,
+        } => Failure::WrongNumbers {
+            at,
+            largest_error,
+            element,
+            allowed,
+        },
     }
 }
 
@@ -309,31 +405,58 @@ fn on_gpu(
     request: &Request,
     parent: &mut Parent,
 ) -> Result<(), (ProofStep, ComputationFault)> {
-    for loaded in bench.libraries.iter().filter(|loaded| loaded.family == "cudnn") {
-        let at = parent.enter(ProofStep::at(Step::CudnnCreate).with(&loaded.soname).on(bench.gpu));
+    for loaded in bench
+        .libraries
+        .iter()
+        .filter(|loaded| loaded.family == "cudnn")
+    {
+        let at = parent.enter(
+            ProofStep::at(Step::CudnnCreate)
+                .with(&loaded.soname)
+                .on(bench.gpu),
+        );
         let cudnn = Cudnn::new(loaded.library)
             .map_err(|function| (at.clone(), ComputationFault::NoFunction(function)))?;
-        let handle = cudnn.create().map_err(|refused| (at.clone(), refused.into()))?;
+        let handle = cudnn
+            .create()
+            .map_err(|refused| (at.clone(), refused.into()))?;
         if request.level >= Level::Conv {
-            let computation = Computation { operation: Operation::Convolution, precision: Precision::Fp32 };
+            let computation = Computation {
+                operation: Operation::Convolution,
+                precision: Precision::Fp32,
+            };
             let at = parent.enter(
-                ProofStep::at(Step::Compute).with(&loaded.soname).on(bench.gpu).computing(computation),
+                ProofStep::at(Step::Compute)
+                    .with(&loaded.soname)
+                    .on(bench.gpu)
+                    .computing(computation),
             );
             let came = convolution::run(&cudnn, handle, bench.driver, &SMALL, bench.seed)
                 .map_err(|stop| (at.clone(), stop.into()))?;
             parent.say(&Line::Came(came));
         }
-        cudnn.destroy(handle).map_err(|refused| (at, refused.into()))?;
+        cudnn
+            .destroy(handle)
+            .map_err(|refused| (at, refused.into()))?;
     }
     if request.level >= Level::Deep {
         for &(operation, precisions, family, run) in deep::TABLE {
-            let Some(loaded) = bench.of_family(family) else { continue };
+            let Some(loaded) = bench.of_family(family) else {
+                continue;
+            };
             for &precision in precisions {
-                let computation = Computation { operation, precision };
+                let computation = Computation {
+                    operation,
+                    precision,
+                };
                 let at = parent.enter(
-                    ProofStep::at(Step::Compute).with(&loaded.soname).on(bench.gpu).computing(computation),
+                    ProofStep::at(Step::Compute)
+                        .with(&loaded.soname)
+                        .on(bench.gpu)
+                        .computing(computation),
                 );
-                let came = settle(precision, run(bench, loaded, precision)).map_err(|wrong| (at, wrong))?;
+                let came = settle(precision, run(bench, loaded, precision))
+                    .map_err(|wrong| (at, wrong))?;
                 parent.say(&Line::Came(came));
             }
         }
@@ -372,14 +495,22 @@ fn busy(memory: Option<(u64, u64)>, refused: &Refused, mode: ComputeMode) -> Opt
 /// False for codes of cuDNN that name another cause.
 fn may_be_of_memory(refused: &Refused) -> bool {
     let means = statuses().of_cudnn(refused.code);
-    let says_little = [Means::Memory, Means::NotInitialized, Means::Internal, Means::Execution];
+    let says_little = [
+        Means::Memory,
+        Means::NotInitialized,
+        Means::Internal,
+        Means::Execution,
+    ];
     !refused.call.starts_with("cudnn") || says_little.contains(&means)
 }
 
 /// Loads a library by SONAME, so that the loader searches for it as it does for the program, or from a directory that
 /// only the program itself searches.
 fn load(at: &ProofStep, name: &str, directory: Option<&str>) -> Result<&'static Library, Failure> {
-    let file = directory.map_or_else(|| name.to_owned(), |directory| format!("{directory}/{name}"));
+    let file = directory.map_or_else(
+        || name.to_owned(),
+        |directory| format!("{directory}/{name}"),
+    );
     // SAFETY: runs the constructors of a chosen library. If they crash, that is the verdict.
     let opened = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) };
     let library = opened.map_err(|error| Failure::Load {
@@ -392,7 +523,11 @@ fn load(at: &ProofStep, name: &str, directory: Option<&str>) -> Result<&'static 
 
 fn no_function(at: &ProofStep, function: &str) -> Failure {
     let name = at.of.clone().unwrap_or_default();
-    Failure::Load { at: at.clone(), name, message: format!("no function {function}") }
+    Failure::Load {
+        at: at.clone(),
+        name,
+        message: format!("no function {function}"),
+    }
 }
 
 fn status(at: &ProofStep, refused: Refused) -> Failure {
@@ -419,11 +554,17 @@ fn mapped(host: &Host) -> (Vec<MappedFile>, Vec<Vec<u8>>) {
     found.dedup();
     let file = |path: &[u8]| MappedFile {
         path: String::from_utf8_lossy(path).into_owned(),
-        id: host.stat(Path::new(OsStr::from_bytes(path))).ok().map(|stat| stat.id),
+        id: host
+            .stat(Path::new(OsStr::from_bytes(path)))
+            .ok()
+            .map(|stat| stat.id),
     };
     let (libraries, others): (Vec<&[u8]>, Vec<&[u8]>) = found.into_iter().partition(is_library);
     // Caches and devices are not objects.
     let is_object = |path: &&[u8]| path.windows(3).any(|part| part == b".so");
     let others = others.into_iter().filter(is_object);
-    (libraries.into_iter().map(file).collect(), others.map(<[u8]>::to_vec).collect())
+    (
+        libraries.into_iter().map(file).collect(),
+        others.map(<[u8]>::to_vec).collect(),
+    )
 }

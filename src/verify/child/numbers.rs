@@ -13,7 +13,9 @@ impl Random {
     pub(super) fn new(seed: u32) -> Random {
         // Spreads neighbouring seeds. xorshift must not start at 0.
         let state = (seed ^ 0x5bd1_e995).wrapping_mul(0x9e37_79b1);
-        Random { state: if state == 0 { 1 } else { state } }
+        Random {
+            state: if state == 0 { 1 } else { state },
+        }
     }
 
     pub(super) fn next(&mut self) -> u32 {
@@ -44,7 +46,8 @@ pub(super) const fn fits(length: usize, a: u16, b: u16, bits: u32) -> bool {
 /// The largest factors of which `length` products can be added without rounding, in any arithmetic that a library may use
 /// for the precision.
 pub(super) fn ranges(precision: Precision, length: usize) -> (u16, u16) {
-    let budget = u16::try_from((1_usize << sum_bits(precision)) / length.max(1)).unwrap_or(u16::MAX);
+    let budget =
+        u16::try_from((1_usize << sum_bits(precision)) / length.max(1)).unwrap_or(u16::MAX);
     let (a, b) = match precision {
         // TF32 rounds factors of 12 bits, so wrong sums show that a library used it.
         Precision::Fp32 | Precision::Fp64 | Precision::None => (4095, budget / 4095),
@@ -75,32 +78,52 @@ pub(super) fn upload<'d>(
     precision: Precision,
     numbers: &[f32],
 ) -> Result<Buffer<'d>, Refused> {
-    let halves =
-        |convert: fn(f32) -> u16| numbers.iter().map(|number| convert(*number)).collect::<Vec<u16>>();
+    let halves = |convert: fn(f32) -> u16| {
+        numbers
+            .iter()
+            .map(|number| convert(*number))
+            .collect::<Vec<u16>>()
+    };
     match precision {
         Precision::Fp32 | Precision::Tf32 | Precision::None => driver.upload(numbers),
-        Precision::Fp64 => {
-            driver.upload(&numbers.iter().map(|number| f64::from(*number)).collect::<Vec<f64>>())
-        }
+        Precision::Fp64 => driver.upload(
+            &numbers
+                .iter()
+                .map(|number| f64::from(*number))
+                .collect::<Vec<f64>>(),
+        ),
         Precision::Fp16 => driver.upload(&halves(to_f16)),
         Precision::Bf16 => driver.upload(&halves(to_bf16)),
     }
 }
 
 /// Memory for results, filled with NaN.
-pub(super) fn blank(driver: &Driver, precision: Precision, count: usize) -> Result<Buffer<'_>, Refused> {
+pub(super) fn blank(
+    driver: &Driver,
+    precision: Precision,
+    count: usize,
+) -> Result<Buffer<'_>, Refused> {
     upload(driver, precision, &vec![f32::NAN; count])
 }
 
-pub(super) fn download(buffer: &Buffer<'_>, precision: Precision, count: usize) -> Result<Vec<f64>, Refused> {
+pub(super) fn download(
+    buffer: &Buffer<'_>,
+    precision: Precision,
+    count: usize,
+) -> Result<Vec<f64>, Refused> {
     let halves = |convert: fn(u16) -> f32| {
         let numbers: Vec<u16> = buffer.download(count)?;
-        Ok(numbers.into_iter().map(|number| f64::from(convert(number))).collect())
+        Ok(numbers
+            .into_iter()
+            .map(|number| f64::from(convert(number)))
+            .collect())
     };
     match precision {
-        Precision::Fp32 | Precision::Tf32 | Precision::None => {
-            Ok(buffer.download::<f32>(count)?.into_iter().map(f64::from).collect())
-        }
+        Precision::Fp32 | Precision::Tf32 | Precision::None => Ok(buffer
+            .download::<f32>(count)?
+            .into_iter()
+            .map(f64::from)
+            .collect()),
         Precision::Fp64 => buffer.download(count),
         Precision::Fp16 => halves(from_f16),
         Precision::Bf16 => halves(from_bf16),
@@ -137,7 +160,11 @@ fn to_f16(number: f32) -> u16 {
     let exponent = (i32::try_from(bits >> 23 & 0xff).unwrap_or(0) - 127).max(-14);
     let steps = (size * 2.0_f32.powi(10 - exponent)).round_ties_even();
     // At most 2048, which carries over into the exponent as it must.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number up to 2048")]
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a whole number up to 2048"
+    )]
     let steps = steps as u16;
     let exponent = u16::try_from(exponent + 14).unwrap_or(0);
     sign | ((exponent << 10) + steps)
@@ -169,7 +196,10 @@ mod tests {
 
     #[test]
     fn sums_fit_up_to_the_last_bit() {
-        assert!(fits(128, 4, 4, 11), "2048 is the last of the whole numbers that half precision has all of");
+        assert!(
+            fits(128, 4, 4, 11),
+            "2048 is the last of the whole numbers that half precision has all of"
+        );
         assert!(!fits(129, 4, 4, 11));
         assert!(fits(usize::from(u16::MAX), 1, 1, 16));
         assert!(!fits(1 << 24, 2, 1, 24));
@@ -177,10 +207,18 @@ mod tests {
 
     #[test]
     fn factors_are_as_large_as_sums_allow() {
-        for precision in [Precision::Fp32, Precision::Tf32, Precision::Fp16, Precision::Bf16] {
+        for precision in [
+            Precision::Fp32,
+            Precision::Tf32,
+            Precision::Fp16,
+            Precision::Bf16,
+        ] {
             for length in [1, 27, 64, 126, 144, 216, 256] {
                 let (a, b) = ranges(precision, length);
-                assert!(a >= 1 && fits(length, a, b, sum_bits(precision)), "{precision:?} {length}: {a} {b}");
+                assert!(
+                    a >= 1 && fits(length, a, b, sum_bits(precision)),
+                    "{precision:?} {length}: {a} {b}"
+                );
             }
         }
         assert_eq!(ranges(Precision::Fp32, 216), (4095, 8));
@@ -225,9 +263,13 @@ mod tests {
         ] {
             assert_eq!(to_f16(number), bits, "{number}");
         }
-        for (number, bits) in
-            [(1.0, 0x3f80), (257.0, 0x4380), (259.0, 0x4382), (f32::MAX, 0x7f80), (f32::INFINITY, 0x7f80)]
-        {
+        for (number, bits) in [
+            (1.0, 0x3f80),
+            (257.0, 0x4380),
+            (259.0, 0x4382),
+            (f32::MAX, 0x7f80),
+            (f32::INFINITY, 0x7f80),
+        ] {
             assert_eq!(to_bf16(number), bits, "{number}");
         }
     }
@@ -235,8 +277,16 @@ mod tests {
     #[test]
     fn numbers_are_whole_small_and_not_all_alike() {
         let numbers = Random::new(7).wholes(4095, 1000);
-        assert!(numbers.iter().all(|n| n.abs() <= 4095.0 && n.fract() == 0.0));
+        assert!(
+            numbers
+                .iter()
+                .all(|n| n.abs() <= 4095.0 && n.fract() == 0.0)
+        );
         assert!(numbers.iter().any(|n| *n > 2047.0) && numbers.iter().any(|n| *n < -2047.0));
-        assert_ne!(numbers, Random::new(8).wholes(4095, 1000), "7 | 1 is 7, 8 | 1 is 9");
+        assert_ne!(
+            numbers,
+            Random::new(8).wholes(4095, 1000),
+            "7 | 1 is 7, 8 | 1 is 9"
+        );
     }
 }

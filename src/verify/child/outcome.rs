@@ -67,11 +67,13 @@ pub(super) fn settle(precision: Precision, came: Result<StepResult, Stop>) -> Tr
             code: 0,
             name: Some("not in this release".to_owned()),
         }),
-        Err(Stop::NotSupported(refused)) if precision != Precision::Fp32 => Ok(StepResult::NotSupported {
-            call: refused.call.to_owned(),
-            code: refused.code,
-            name: refused.name,
-        }),
+        Err(Stop::NotSupported(refused)) if precision != Precision::Fp32 => {
+            Ok(StepResult::NotSupported {
+                call: refused.call.to_owned(),
+                code: refused.code,
+                name: refused.name,
+            })
+        }
         came => Ok(came?),
     }
 }
@@ -89,18 +91,29 @@ pub(super) fn compare(results: impl Iterator<Item = (f64, f64, f64)>, length: us
         let error = (got - expected).abs();
         if error.is_nan() || error > allowed {
             let largest_error = error.is_finite().then_some(error);
-            return Err(ComputationFault::Numbers { largest_error, element, allowed });
+            return Err(ComputationFault::Numbers {
+                largest_error,
+                element,
+                allowed,
+            });
         }
         worst = (error.max(worst.0), allowed.max(worst.1));
     }
     let length = u32::try_from(length).unwrap_or(u32::MAX);
-    Ok(StepResult::Right(Measure { largest_error: worst.0, allowed: worst.1, length }))
+    Ok(StepResult::Right(Measure {
+        largest_error: worst.0,
+        allowed: worst.1,
+        length,
+    }))
 }
 
 /// Compares numbers that must be right to the last bit.
 pub(super) fn compare_exact(results: Vec<f64>, expected: Vec<f64>, length: usize) -> Tried {
     let pairs = results.into_iter().zip(expected);
-    compare(pairs.map(|(result, expected)| (result, expected, 0.0)), length)
+    compare(
+        pairs.map(|(result, expected)| (result, expected, 0.0)),
+        length,
+    )
 }
 
 #[cfg(test)]
@@ -109,16 +122,30 @@ mod tests {
 
     #[test]
     fn an_unsupported_operation_fails_only_in_fp32() {
-        let refused = Refused { call: "f", code: 9, name: Some("NO".to_owned()), message: None };
+        let refused = Refused {
+            call: "f",
+            code: 9,
+            name: Some("NO".to_owned()),
+            message: None,
+        };
         let refuse = || Err(Stop::NotSupported(refused.clone()));
-        let came = StepResult::NotSupported { call: "f".to_owned(), code: 9, name: Some("NO".to_owned()) };
+        let came = StepResult::NotSupported {
+            call: "f".to_owned(),
+            code: 9,
+            name: Some("NO".to_owned()),
+        };
         assert_eq!(settle(Precision::Fp16, refuse()), Ok(came));
-        assert_eq!(settle(Precision::Fp32, refuse()), Err(ComputationFault::Refused(refused.clone())));
+        assert_eq!(
+            settle(Precision::Fp32, refuse()),
+            Err(ComputationFault::Refused(refused.clone()))
+        );
         assert_eq!(
             settle(Precision::Fp16, Err(refused.clone().into())),
             Err(ComputationFault::Refused(refused))
         );
         let absent = settle(Precision::Fp32, Err(Stop::Absent("g")));
-        assert!(matches!(absent, Ok(StepResult::NotSupported { call, code: 0, .. }) if call == "g"));
+        assert!(
+            matches!(absent, Ok(StepResult::NotSupported { call, code: 0, .. }) if call == "g")
+        );
     }
 }

@@ -37,11 +37,17 @@ pub fn hold(bytes: usize, work: impl FnOnce()) {
     work();
     let (took, memory) = (seconds() - began, MOST.load(Relaxed).saturating_sub(before));
     assert!(took <= SECONDS, "{took:.1} s for {bytes} bytes");
-    assert!(memory <= bytes * MEMORY_PER_BYTE + MEMORY, "{memory} bytes of memory for {bytes} bytes");
+    assert!(
+        memory <= bytes * MEMORY_PER_BYTE + MEMORY,
+        "{memory} bytes of memory for {bytes} bytes"
+    );
 }
 
 fn seconds() -> f64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: fills a structure of ours.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9

@@ -30,6 +30,10 @@ fn choose() {
     };
     // Tables that are read once, and belong to no run.
     target(b"");
-    let _ = (cudarun::catalog::catalog(), cudarun::catalog::knowledge(), cudarun::catalog::wrappers());
+    let _ = (
+        cudarun::catalog::catalog(),
+        cudarun::catalog::knowledge(),
+        cudarun::catalog::wrappers(),
+    );
     let _ = TARGET.set(*target);
 }

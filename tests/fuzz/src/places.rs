@@ -25,7 +25,8 @@ impl Place {
     fn with(variables: &[(&str, &str)]) -> Place {
         let root = tempfile::tempdir().expect("a directory");
         let env: Environment = variables.iter().copied().collect();
-        let host = Host::at(root.path(), env, PathBuf::from("/home")).expect("the directory is there");
+        let host =
+            Host::at(root.path(), env, PathBuf::from("/home")).expect("the directory is there");
         Place { root, host }
     }
 
@@ -55,13 +56,27 @@ pub fn kept_start(bytes: &[u8]) {
     let make = || {
         let place = Place::with(&[]);
         // The guest's path of the directory is its real one.
-        let (real, above) = (place.root.path().join("cache"), place.root.path().to_owned());
+        let (real, above) = (
+            place.root.path().join("cache"),
+            place.root.path().to_owned(),
+        );
         let link = above.join(above.strip_prefix("/").expect("an absolute path"));
         fs::create_dir_all(link.parent().expect("below the root")).expect("a directory");
         std::os::unix::fs::symlink("/", link).expect("a link");
         let seen = [PathBuf::from("/missing")].into();
-        storage::keep_start(&place.host, &real, &key(), &Diff::default(), &seen, &seen, &[]);
-        let file = fs::read_dir(real.join("starts")).expect("it was kept").next().expect("it was kept");
+        storage::keep_start(
+            &place.host,
+            &real,
+            &key(),
+            &Diff::default(),
+            &seen,
+            &seen,
+            &[],
+        );
+        let file = fs::read_dir(real.join("starts"))
+            .expect("it was kept")
+            .next()
+            .expect("it was kept");
         (place, real, file.expect("it can be listed").path())
     };
     KEPT.with(|kept| {
@@ -74,9 +89,18 @@ pub fn kept_start(bytes: &[u8]) {
 /// Start-up files of shells, the loader's configuration and module files, as `doctor` reads them.
 pub fn startup(bytes: &[u8]) {
     STARTUP.with(|place| {
-        let variables = [("HOME", "/root"), ("LD_LIBRARY_PATH", "/opt/a:/b"), ("_LMFILES_", "/etc/m")];
+        let variables = [
+            ("HOME", "/root"),
+            ("LD_LIBRARY_PATH", "/opt/a:/b"),
+            ("_LMFILES_", "/etc/m"),
+        ];
         let place = place.get_or_init(|| Place::with(&variables));
-        for guest in ["/root/.bashrc", "/etc/ld.so.conf", "/etc/m", "/etc/environment"] {
+        for guest in [
+            "/root/.bashrc",
+            "/etc/ld.so.conf",
+            "/etc/m",
+            "/etc/environment",
+        ] {
             place.write(guest, bytes);
         }
         let subject = doctor::Subject {
@@ -98,7 +122,10 @@ pub fn program(bytes: &[u8]) {
         for interpreter in ["/bin/sh", "/bin/python3", "/bin/env"] {
             place.write(interpreter, b"\x7fELF");
         }
-        let command = Command { program: "program".into(), arguments: vec!["-m".into(), "a".into()] };
+        let command = Command {
+            program: "program".into(),
+            arguments: vec!["-m".into(), "a".into()],
+        };
         let _ = program::read(&place.host, &command, &[]);
     });
 }
@@ -125,7 +152,8 @@ pub fn image(bytes: &[u8]) {
 /// The kernel's files about the driver, the loader's cache, and package managers' files, as a scan reads them.
 pub fn system(bytes: &[u8]) {
     SYSTEM.with(|place| {
-        let place = place.get_or_init(|| Place::with(&[("LD_LIBRARY_PATH", "/usr/local/cuda/lib64")]));
+        let place =
+            place.get_or_init(|| Place::with(&[("LD_LIBRARY_PATH", "/usr/local/cuda/lib64")]));
         for guest in [
             "/proc/driver/nvidia/version",
             "/proc/driver/nvidia/gpus/0000:01:00.0/information",
@@ -139,16 +167,25 @@ pub fn system(bytes: &[u8]) {
         }
         // The others read files that have targets of their own.
         const SOURCES: [&str; 4] = ["driver", "library-path", "system", "toolkit"];
-        let without = inventory::source_names().filter(|name| !SOURCES.contains(name)).map(str::to_owned);
-        let scope = Scope { without: without.collect(), ..Scope::default() };
+        let without = inventory::source_names()
+            .filter(|name| !SOURCES.contains(name))
+            .map(str::to_owned);
+        let scope = Scope {
+            without: without.collect(),
+            ..Scope::default()
+        };
         let _ = inventory::scan(&place.host, &scope, &mut ScanCache::default());
     });
 }
 
 /// A description of a machine. Its files are made below a temporary directory.
 pub fn machine(bytes: &[u8]) {
-    let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let Ok(machine) = Machine::make(text) else { return };
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    let Ok(machine) = Machine::make(text) else {
+        return;
+    };
     let Ok(host) = machine.host() else { return };
     let _ = inventory::scan(&host, &Scope::default(), &mut ScanCache::default());
 }

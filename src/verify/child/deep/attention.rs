@@ -19,7 +19,11 @@ const SCALE: f32 = 0.5;
 /// Only these heuristics know attention.
 const MODES: &[i32] = &[3];
 
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<StepResult, Stop> {
+pub(super) fn run(
+    bench: &Bench<'_>,
+    loaded: &Loaded,
+    precision: Precision,
+) -> Result<StepResult, Stop> {
     let cudnn = Cudnn::new(loaded.library).map_err(Stop::Absent)?;
     if cudnn.version() < 90000 {
         return Err(Stop::Absent("cudnnBackendExecute"));
@@ -47,23 +51,39 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> R
     let expected = attention.compute();
     let bound = |size: f64| error_bound(precision, size);
     let pairs = results.into_iter().zip(expected);
-    Ok(compare(pairs.map(|(got, (expected, size))| (got, expected, bound(size))), LENGTH)?)
+    Ok(compare(
+        pairs.map(|(got, (expected, size))| (got, expected, bound(size))),
+        LENGTH,
+    )?)
 }
 
 /// Queries, keys, values, the scale and the result.
 fn describe(graph: &mut Graph<'_>, precision: Precision) -> Result<[Tensor; 5], Stop> {
     let [heads, length, size] = [HEADS, LENGTH, SIZE].map(|size| i64::try_from(size).unwrap_or(0));
-    let (dims, strides) = ([1, heads, length, size], [heads * length * size, length * size, size, 1]);
-    let (transposed_dims, transposed_strides) =
-        ([1, heads, size, length], [heads * length * size, length * size, 1, size]);
-    let (score_dims, score_strides) =
-        ([1, heads, length, length], [heads * length * length, length * length, length, 1]);
+    let (dims, strides) = (
+        [1, heads, length, size],
+        [heads * length * size, length * size, size, 1],
+    );
+    let (transposed_dims, transposed_strides) = (
+        [1, heads, size, length],
+        [heads * length * size, length * size, 1, size],
+    );
+    let (score_dims, score_strides) = (
+        [1, heads, length, length],
+        [heads * length * length, length * length, length, 1],
+    );
     let (row_dims, row_strides) = ([1, heads, length, 1], [heads * length, length, 1, 1]);
     let q = graph.tensor(precision, dims, strides, Storage::Device)?;
-    let k = graph.tensor(precision, transposed_dims, transposed_strides, Storage::Device)?;
+    let k = graph.tensor(
+        precision,
+        transposed_dims,
+        transposed_strides,
+        Storage::Device,
+    )?;
     let v = graph.tensor(precision, dims, strides, Storage::Device)?;
     let scale = graph.tensor(Precision::Fp32, [1; 4], [1; 4], Storage::Value)?;
-    let mut scores = |precision| graph.tensor(precision, score_dims, score_strides, Storage::Virtual);
+    let mut scores =
+        |precision| graph.tensor(precision, score_dims, score_strides, Storage::Virtual);
     let (products, scaled) = (scores(Precision::Fp32)?, scores(Precision::Fp32)?);
     let (shifted, powers) = (scores(Precision::Fp32)?, scores(Precision::Fp32)?);
     let weights = scores(precision)?;
@@ -105,24 +125,38 @@ impl Attention {
             let numbers = random.wholes(range, HEADS * LENGTH * SIZE);
             numbers.into_iter().map(|number| number * unit).collect()
         };
-        Attention { queries: draw(4, 0.25), keys: draw(4, 0.25), values: draw(32, 0.0625) }
+        Attention {
+            queries: draw(4, 0.25),
+            keys: draw(4, 0.25),
+            values: draw(32, 0.0625),
+        }
     }
 
     /// Each result, and the sum of the absolute values of its summands.
     fn compute(&self) -> Vec<(f64, f64)> {
         let vector = |of: &[f32], head: usize, at: usize| {
             let first = (head * LENGTH + at) * SIZE;
-            of[first..first + SIZE].iter().map(|number| f64::from(*number)).collect::<Vec<f64>>()
+            of[first..first + SIZE]
+                .iter()
+                .map(|number| f64::from(*number))
+                .collect::<Vec<f64>>()
         };
         let mut results = Vec::with_capacity(HEADS * LENGTH * SIZE);
         for head in 0..HEADS {
             let keys: Vec<Vec<f64>> = (0..LENGTH).map(|at| vector(&self.keys, head, at)).collect();
-            let values: Vec<Vec<f64>> = (0..LENGTH).map(|at| vector(&self.values, head, at)).collect();
+            let values: Vec<Vec<f64>> = (0..LENGTH)
+                .map(|at| vector(&self.values, head, at))
+                .collect();
             for at in 0..LENGTH {
                 let weights = softmax(&vector(&self.queries, head, at), &keys);
                 results.extend((0..SIZE).map(|place| {
-                    let products = weights.iter().zip(&values).map(|(weight, value)| weight * value[place]);
-                    products.fold((0.0, 0.0), |(sum, size), product| (sum + product, size + product.abs()))
+                    let products = weights
+                        .iter()
+                        .zip(&values)
+                        .map(|(weight, value)| weight * value[place]);
+                    products.fold((0.0, 0.0), |(sum, size), product| {
+                        (sum + product, size + product.abs())
+                    })
                 }));
             }
         }
@@ -131,10 +165,14 @@ impl Attention {
 }
 
 fn softmax(query: &[f64], keys: &[Vec<f64>]) -> Vec<f64> {
-    let score = |key: &Vec<f64>| f64::from(SCALE) * query.iter().zip(key).map(|(q, k)| q * k).sum::<f64>();
+    let score =
+        |key: &Vec<f64>| f64::from(SCALE) * query.iter().zip(key).map(|(q, k)| q * k).sum::<f64>();
     let scores: Vec<f64> = keys.iter().map(score).collect();
     let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let powers: Vec<f64> = scores.iter().map(|score| libm::exp(score - largest)).collect();
+    let powers: Vec<f64> = scores
+        .iter()
+        .map(|score| libm::exp(score - largest))
+        .collect();
     let sum: f64 = powers.iter().sum();
     powers.into_iter().map(|power| power / sum).collect()
 }
@@ -148,7 +186,10 @@ mod tests {
         let keys = [vec![1.0, 0.0], vec![0.0, 4.0], vec![3.0, 0.0]];
         let weights = softmax(&[2.0, 0.0], &keys);
         assert!((weights.iter().sum::<f64>() - 1.0).abs() < 1e-12);
-        assert!((weights[2] / weights[0] - 2.0_f64.exp()).abs() < 1e-9, "{weights:?}");
+        assert!(
+            (weights[2] / weights[0] - 2.0_f64.exp()).abs() < 1e-9,
+            "{weights:?}"
+        );
         assert!(weights[1] < weights[0]);
     }
 
@@ -161,8 +202,13 @@ mod tests {
             (wrong - expected).abs() <= error_bound(Precision::Bf16, size)
         };
         let count = results.len() - 1;
-        let swapped = (0..count).filter(|at| is_let_through(results[at + 1].0, *at)).count();
+        let swapped = (0..count)
+            .filter(|at| is_let_through(results[at + 1].0, *at))
+            .count();
         let zeros = (0..count).filter(|at| is_let_through(0.0, *at)).count();
-        assert!(swapped * 30 < count && zeros * 30 < count, "{swapped} and {zeros} of {count}");
+        assert!(
+            swapped * 30 < count && zeros * 30 < count,
+            "{swapped} and {zeros} of {count}"
+        );
     }
 }

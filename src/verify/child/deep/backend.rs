@@ -84,7 +84,13 @@ pub(super) struct Tensor {
 
 impl<'g> Graph<'g> {
     pub(super) fn new(api: &'g Api<'g>, handle: Handle) -> Graph<'g> {
-        Graph { api, handle, parts: Vec::new(), operations: Vec::new(), next_id: 1 }
+        Graph {
+            api,
+            handle,
+            parts: Vec::new(),
+            operations: Vec::new(),
+            next_id: 1,
+        }
     }
 
     pub(super) fn tensor(
@@ -98,7 +104,10 @@ impl<'g> Graph<'g> {
         self.next_id += 1;
         let mut attributes = vec![
             (Attribute::TensorAlignment, Value::Ints(&[ALIGNMENT])),
-            (Attribute::TensorType, Value::Number(AttributeKind::DataType, data_type(precision))),
+            (
+                Attribute::TensorType,
+                Value::Number(AttributeKind::DataType, data_type(precision)),
+            ),
             (Attribute::TensorDimensions, Value::Ints(&dims)),
             (Attribute::TensorStrides, Value::Ints(&strides)),
             (Attribute::TensorId, Value::Ints(std::slice::from_ref(&id))),
@@ -108,7 +117,10 @@ impl<'g> Graph<'g> {
             Storage::Virtual => attributes.push((Attribute::TensorIsVirtual, Value::Flag(true))),
             Storage::Value => attributes.push((Attribute::TensorIsByValue, Value::Flag(true))),
         }
-        Ok(Tensor { id, descriptor: self.part(Descriptor::Tensor, &attributes)? })
+        Ok(Tensor {
+            id,
+            descriptor: self.part(Descriptor::Tensor, &attributes)?,
+        })
     }
 
     /// Padding, stride and dilation are 1 in both directions.
@@ -132,10 +144,22 @@ impl<'g> Graph<'g> {
         let attributes = [
             (Attribute::OperationConvolutionAlpha, Value::Float(1.0)),
             (Attribute::OperationConvolutionBeta, Value::Float(0.0)),
-            (Attribute::OperationConvolution, Value::Descriptors(&[convolution])),
-            (Attribute::OperationConvolutionW, Value::Descriptors(&[w.descriptor])),
-            (Attribute::OperationConvolutionX, Value::Descriptors(&[x.descriptor])),
-            (Attribute::OperationConvolutionY, Value::Descriptors(&[y.descriptor])),
+            (
+                Attribute::OperationConvolution,
+                Value::Descriptors(&[convolution]),
+            ),
+            (
+                Attribute::OperationConvolutionW,
+                Value::Descriptors(&[w.descriptor]),
+            ),
+            (
+                Attribute::OperationConvolutionX,
+                Value::Descriptors(&[x.descriptor]),
+            ),
+            (
+                Attribute::OperationConvolutionY,
+                Value::Descriptors(&[y.descriptor]),
+            ),
         ];
         self.operation(Descriptor::OperationConvolution, &attributes)
     }
@@ -151,7 +175,10 @@ impl<'g> Graph<'g> {
         let mode = self.part(
             Descriptor::Pointwise,
             &[
-                (Attribute::PointwiseMode, Value::Number(AttributeKind::PointwiseMode, mode as c_int)),
+                (
+                    Attribute::PointwiseMode,
+                    Value::Number(AttributeKind::PointwiseMode, mode as c_int),
+                ),
                 (Attribute::PointwisePrecision, float_type()),
             ],
         )?;
@@ -163,33 +190,65 @@ impl<'g> Graph<'g> {
             (Attribute::OperationPointwiseX, Value::Descriptors(x)),
             (Attribute::OperationPointwiseY, Value::Descriptors(y)),
         ];
-        attributes.extend(
-            b.as_ref().map(|b| (Attribute::OperationPointwiseB, Value::Descriptors(std::slice::from_ref(b)))),
-        );
+        attributes.extend(b.as_ref().map(|b| {
+            (
+                Attribute::OperationPointwiseB,
+                Value::Descriptors(std::slice::from_ref(b)),
+            )
+        }));
         self.operation(Descriptor::OperationPointwise, &attributes)
     }
 
     pub(super) fn matmul(&mut self, a: Tensor, b: Tensor, c: Tensor) -> Result<(), Stop> {
-        let product = self.part(Descriptor::Matmul, &[(Attribute::MatmulPrecision, float_type())])?;
+        let product = self.part(
+            Descriptor::Matmul,
+            &[(Attribute::MatmulPrecision, float_type())],
+        )?;
         let attributes = [
-            (Attribute::OperationMatmulA, Value::Descriptors(&[a.descriptor])),
-            (Attribute::OperationMatmulB, Value::Descriptors(&[b.descriptor])),
-            (Attribute::OperationMatmulC, Value::Descriptors(&[c.descriptor])),
+            (
+                Attribute::OperationMatmulA,
+                Value::Descriptors(&[a.descriptor]),
+            ),
+            (
+                Attribute::OperationMatmulB,
+                Value::Descriptors(&[b.descriptor]),
+            ),
+            (
+                Attribute::OperationMatmulC,
+                Value::Descriptors(&[c.descriptor]),
+            ),
             (Attribute::OperationMatmul, Value::Descriptors(&[product])),
         ];
         self.operation(Descriptor::OperationMatmul, &attributes)
     }
 
-    pub(super) fn reduction(&mut self, operator: Reduction, x: Tensor, y: Tensor) -> Result<(), Stop> {
+    pub(super) fn reduction(
+        &mut self,
+        operator: Reduction,
+        x: Tensor,
+        y: Tensor,
+    ) -> Result<(), Stop> {
         let operator = Value::Number(AttributeKind::ReductionOperator, operator as c_int);
         let reduction = self.part(
             Descriptor::Reduction,
-            &[(Attribute::ReductionOperator, operator), (Attribute::ReductionPrecision, float_type())],
+            &[
+                (Attribute::ReductionOperator, operator),
+                (Attribute::ReductionPrecision, float_type()),
+            ],
         )?;
         let attributes = [
-            (Attribute::OperationReductionX, Value::Descriptors(&[x.descriptor])),
-            (Attribute::OperationReductionY, Value::Descriptors(&[y.descriptor])),
-            (Attribute::OperationReduction, Value::Descriptors(&[reduction])),
+            (
+                Attribute::OperationReductionX,
+                Value::Descriptors(&[x.descriptor]),
+            ),
+            (
+                Attribute::OperationReductionY,
+                Value::Descriptors(&[y.descriptor]),
+            ),
+            (
+                Attribute::OperationReduction,
+                Value::Descriptors(&[reduction]),
+            ),
         ];
         self.operation(Descriptor::OperationReduction, &attributes)
     }
@@ -203,7 +262,10 @@ impl<'g> Graph<'g> {
     ) -> Result<(), Stop> {
         let attributes = [
             (Attribute::GraphHandle, Value::Handle(self.handle)),
-            (Attribute::GraphOperations, Value::Descriptors(&self.operations)),
+            (
+                Attribute::GraphOperations,
+                Value::Descriptors(&self.operations),
+            ),
         ];
         let graph = self.build(Descriptor::Graph, &attributes)?;
         let mut first = None;
@@ -222,21 +284,34 @@ impl<'g> Graph<'g> {
                     Err(stop @ Stop::NotSupported(_)) => {
                         first.get_or_insert(stop);
                     }
-                    Err(stop) if matches!(first, None | Some(Stop::NotSupported(_))) => first = Some(stop),
+                    Err(stop) if matches!(first, None | Some(Stop::NotSupported(_))) => {
+                        first = Some(stop)
+                    }
                     Err(_) => {}
                 }
             }
         }
         Err(first.unwrap_or_else(|| {
             let name = Some("no engine".to_owned());
-            Stop::NotSupported(Refused { call: "cudnnBackendGetAttribute", code: 0, name, message: None })
+            Stop::NotSupported(Refused {
+                call: "cudnnBackendGetAttribute",
+                code: 0,
+                name,
+                message: None,
+            })
         }))
     }
 
     fn configs(&self, graph: &Object, mode: c_int) -> Result<Vec<Object>, Stop> {
         let attributes = [
-            (Attribute::HeuristicsGraph, Value::Descriptors(&[graph.pointer])),
-            (Attribute::HeuristicsMode, Value::Number(AttributeKind::HeuristicsMode, mode)),
+            (
+                Attribute::HeuristicsGraph,
+                Value::Descriptors(&[graph.pointer]),
+            ),
+            (
+                Attribute::HeuristicsMode,
+                Value::Number(AttributeKind::HeuristicsMode, mode),
+            ),
         ];
         let heuristics = self.build(Descriptor::Heuristics, &attributes)?;
         let count = self.read(
@@ -246,22 +321,40 @@ impl<'g> Graph<'g> {
             &mut [] as &mut [usize],
         )?;
         let make = |_| self.new_descriptor(Descriptor::EngineConfig);
-        let mut configs: Vec<Object> = (0..count.min(MOST_CONFIGS)).map(make).collect::<Result<_, _>>()?;
+        let mut configs: Vec<Object> = (0..count.min(MOST_CONFIGS))
+            .map(make)
+            .collect::<Result<_, _>>()?;
         let mut objects: Vec<*mut c_void> = configs.iter().map(|config| config.pointer).collect();
-        let count =
-            self.read(&heuristics, Attribute::HeuristicsResults, AttributeKind::Descriptor, &mut objects)?;
+        let count = self.read(
+            &heuristics,
+            Attribute::HeuristicsResults,
+            AttributeKind::Descriptor,
+            &mut objects,
+        )?;
         configs.truncate(count);
         Ok(configs)
     }
 
     /// False if the numerical notes of an engine say that it rounds. An engine without notes counts as exact.
     fn is_exact(&self, config: &Object) -> bool {
-        let Ok(engine) = self.new_descriptor(Descriptor::Engine) else { return true };
+        let Ok(engine) = self.new_descriptor(Descriptor::Engine) else {
+            return true;
+        };
         let mut notes = [0; 16];
         let read = self
-            .read(config, Attribute::ConfigEngine, AttributeKind::Descriptor, &mut [engine.pointer])
+            .read(
+                config,
+                Attribute::ConfigEngine,
+                AttributeKind::Descriptor,
+                &mut [engine.pointer],
+            )
             .and_then(|_| {
-                self.read(&engine, Attribute::EngineNumericalNote, AttributeKind::NumericalNote, &mut notes)
+                self.read(
+                    &engine,
+                    Attribute::EngineNumericalNote,
+                    AttributeKind::NumericalNote,
+                    &mut notes,
+                )
             });
         let count = read.unwrap_or(0).min(notes.len());
         !notes[..count].iter().any(|note| INEXACT.contains(note))
@@ -279,11 +372,22 @@ impl<'g> Graph<'g> {
         ];
         let plan = self.build(Descriptor::Plan, &attributes)?;
         let mut bytes = [0_i64];
-        self.read(&plan, Attribute::PlanWorkspace, AttributeKind::Int64, &mut bytes)?;
+        self.read(
+            &plan,
+            Attribute::PlanWorkspace,
+            AttributeKind::Int64,
+            &mut bytes,
+        )?;
         let bytes = usize::try_from(bytes[0]).unwrap_or(0);
-        let workspace = if bytes == 0 { None } else { Some(driver.allocate(bytes)?) };
-        let (ids, pointers): (Vec<i64>, Vec<*mut c_void>) =
-            tensors.iter().map(|(tensor, pointer)| (tensor.id, *pointer)).unzip();
+        let workspace = if bytes == 0 {
+            None
+        } else {
+            Some(driver.allocate(bytes)?)
+        };
+        let (ids, pointers): (Vec<i64>, Vec<*mut c_void>) = tensors
+            .iter()
+            .map(|(tensor, pointer)| (tensor.id, *pointer))
+            .unzip();
         let attributes = [
             (Attribute::PackIds, Value::Ints(&ids)),
             (Attribute::PackPointers, Value::Pointers(&pointers)),
@@ -313,7 +417,11 @@ impl<'g> Graph<'g> {
     ) -> Result<usize, Stop> {
         let mut count = 0;
         let requested = i64::try_from(elements.len()).unwrap_or(0);
-        let into = if elements.is_empty() { ptr::null_mut() } else { elements.as_mut_ptr().cast() };
+        let into = if elements.is_empty() {
+            ptr::null_mut()
+        } else {
+            elements.as_mut_ptr().cast()
+        };
         // SAFETY: writes one number, and no more elements than that; `T` is of the kind of the attribute.
         unsafe {
             call!(
@@ -324,13 +432,21 @@ impl<'g> Graph<'g> {
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
-    fn operation(&mut self, kind: Descriptor, attributes: &[(Attribute, Value<'_>)]) -> Result<(), Stop> {
+    fn operation(
+        &mut self,
+        kind: Descriptor,
+        attributes: &[(Attribute, Value<'_>)],
+    ) -> Result<(), Stop> {
         let operation = self.part(kind, attributes)?;
         self.operations.push(operation);
         Ok(())
     }
 
-    fn part(&mut self, kind: Descriptor, attributes: &[(Attribute, Value<'_>)]) -> Result<*mut c_void, Stop> {
+    fn part(
+        &mut self,
+        kind: Descriptor,
+        attributes: &[(Attribute, Value<'_>)],
+    ) -> Result<*mut c_void, Stop> {
         let part = self.build(kind, attributes)?;
         let object = part.pointer;
         self.parts.push(part);
@@ -338,7 +454,11 @@ impl<'g> Graph<'g> {
     }
 
     /// Makes a descriptor with its attributes, and finalizes it.
-    fn build(&self, kind: Descriptor, attributes: &[(Attribute, Value<'_>)]) -> Result<Object, Stop> {
+    fn build(
+        &self,
+        kind: Descriptor,
+        attributes: &[(Attribute, Value<'_>)],
+    ) -> Result<Object, Stop> {
         let descriptor = self.new_descriptor(kind)?;
         for (name, value) in attributes {
             let (kind, count, elements) = value.parts();
@@ -375,10 +495,16 @@ impl Value<'_> {
             Value::Ints(numbers) => (AttributeKind::Int64, numbers.len(), numbers.as_ptr().cast()),
             Value::Float(number) => (AttributeKind::Float, 1, ptr::from_ref(number).cast()),
             Value::Handle(handle) => (AttributeKind::Handle, 1, ptr::from_ref(handle).cast()),
-            Value::Pointers(pointers) => (AttributeKind::VoidPtr, pointers.len(), pointers.as_ptr().cast()),
-            Value::Descriptors(descriptors) => {
-                (AttributeKind::Descriptor, descriptors.len(), descriptors.as_ptr().cast())
-            }
+            Value::Pointers(pointers) => (
+                AttributeKind::VoidPtr,
+                pointers.len(),
+                pointers.as_ptr().cast(),
+            ),
+            Value::Descriptors(descriptors) => (
+                AttributeKind::Descriptor,
+                descriptors.len(),
+                descriptors.as_ptr().cast(),
+            ),
         }
     }
 }

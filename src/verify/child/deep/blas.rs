@@ -25,8 +25,16 @@ pub(super) const COMPUTE_32F: c_int = 68;
 const GEMM_DEFAULT: c_int = -1;
 const NOT_TRANSPOSED: c_int = 0;
 
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<StepResult, Stop> {
-    let call = if is_half(precision) { "cublasGemmEx" } else { "cublasSgemm_v2" };
+pub(super) fn run(
+    bench: &Bench<'_>,
+    loaded: &Loaded,
+    precision: Precision,
+) -> Result<StepResult, Stop> {
+    let call = if is_half(precision) {
+        "cublasGemmEx"
+    } else {
+        "cublasSgemm_v2"
+    };
     let is_old = version_of(&loaded.soname) < 11;
     if is_old && precision != Precision::Fp32 {
         return Err(Stop::Absent("cublasGemmEx"));
@@ -43,9 +51,17 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> R
     };
     // SAFETY: the types that cublas_api.h declares; the handle was made above.
     unsafe { call!(api, "cublasSetMathMode", Pointer: handle.pointer, c_int: math)? };
-    let product = Product::new(bench.driver, precision, bench.seed_of(Operation::Gemm, precision))?;
+    let product = Product::new(
+        bench.driver,
+        precision,
+        bench.seed_of(Operation::Gemm, precision),
+    )?;
     let [rows, columns, length] = [ROWS, COLUMNS, LENGTH].map(int);
-    let (a, b, c) = (product.a.pointer(), product.b.pointer(), product.c.pointer());
+    let (a, b, c) = (
+        product.a.pointer(),
+        product.b.pointer(),
+        product.c.pointer(),
+    );
     let (one, zero) = (1.0_f32, 0.0_f32);
     let kind = data_type(precision);
     let (no, handle) = (NOT_TRANSPOSED, handle.pointer);
@@ -75,7 +91,12 @@ pub(super) fn api(library: &Library) -> Api<'_> {
     // Not supported; not on this architecture.
     let is_unsupported = |status: c_int| matches!(status, 8 | 15);
     let message = |library: &Library, status: c_int| text(library, "cublasGetStatusString", status);
-    Api { naming: "cublasGetStatusName", message, is_unsupported, ..Api::plain(library) }
+    Api {
+        naming: "cublasGetStatusName",
+        message,
+        is_unsupported,
+        ..Api::plain(library)
+    }
 }
 
 fn is_half(precision: Precision) -> bool {
@@ -107,7 +128,11 @@ pub(super) struct Product<'d> {
 }
 
 impl Product<'_> {
-    pub(super) fn new(driver: &Driver, precision: Precision, seed: u32) -> Result<Product<'_>, Stop> {
+    pub(super) fn new(
+        driver: &Driver,
+        precision: Precision,
+        seed: u32,
+    ) -> Result<Product<'_>, Stop> {
         let (large, small) = ranges(precision, LENGTH);
         let mut random = Random::new(seed);
         let a = random.wholes(large, ROWS * LENGTH);
@@ -130,7 +155,8 @@ impl Product<'_> {
 fn product(a: &[f32], b: &[f32]) -> Vec<f64> {
     let number = |at: usize| {
         let (row, column) = (at % ROWS, at / ROWS);
-        let products = (0..LENGTH).map(|k| f64::from(a[k * ROWS + row]) * f64::from(b[column * LENGTH + k]));
+        let products =
+            (0..LENGTH).map(|k| f64::from(a[k * ROWS + row]) * f64::from(b[column * LENGTH + k]));
         products.sum()
     };
     (0..ROWS * COLUMNS).map(number).collect()
@@ -142,7 +168,9 @@ mod tests {
 
     #[test]
     fn a_single_one_picks_a_column() {
-        let a: Vec<f32> = (0..u16::try_from(ROWS * LENGTH).unwrap()).map(f32::from).collect();
+        let a: Vec<f32> = (0..u16::try_from(ROWS * LENGTH).unwrap())
+            .map(f32::from)
+            .collect();
         let mut b = vec![0.0; LENGTH * COLUMNS];
         b[2 * LENGTH + 5] = 1.0;
         let c = product(&a, &b);

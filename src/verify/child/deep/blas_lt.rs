@@ -32,7 +32,11 @@ struct Choice {
     reserved: [c_int; 4],
 }
 
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<StepResult, Stop> {
+pub(super) fn run(
+    bench: &Bench<'_>,
+    loaded: &Loaded,
+    precision: Precision,
+) -> Result<StepResult, Stop> {
     // Before CUDA 11 it has other arguments.
     if blas::version_of(&loaded.soname) < 11 {
         return Err(Stop::Absent("cublasLtMatmul"));
@@ -41,8 +45,13 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> R
         bench.needs((8, 0), "cublasLtMatmul")?;
     }
     let library = open(&loaded.soname.replacen("libcublas.", "libcublasLt.", 1))?;
-    let message = |library: &Library, status: c_int| text(library, "cublasLtGetStatusString", status);
-    let lt = Api { naming: "cublasLtGetStatusName", message, ..blas::api(&library) };
+    let message =
+        |library: &Library, status: c_int| text(library, "cublasLtGetStatusString", status);
+    let lt = Api {
+        naming: "cublasLtGetStatusName",
+        message,
+        ..blas::api(&library)
+    };
     let handle = lt.make("cublasLtCreate", "cublasLtDestroy")?;
     let compute = match precision {
         Precision::Fp32 => COMPUTE_32F_PEDANTIC,
@@ -51,8 +60,15 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> R
     };
     let description = describe_product(&lt, compute)?;
     let matrix = |rows, columns| describe_matrix(&lt, blas::data_type(precision), rows, columns);
-    let (a, b, c) = (matrix(ROWS, LENGTH)?, matrix(LENGTH, COLUMNS)?, matrix(ROWS, COLUMNS)?);
-    let preference = lt.make("cublasLtMatmulPreferenceCreate", "cublasLtMatmulPreferenceDestroy")?;
+    let (a, b, c) = (
+        matrix(ROWS, LENGTH)?,
+        matrix(LENGTH, COLUMNS)?,
+        matrix(ROWS, COLUMNS)?,
+    );
+    let preference = lt.make(
+        "cublasLtMatmulPreferenceCreate",
+        "cublasLtMatmulPreferenceDestroy",
+    )?;
     let mut choice = Choice::default();
     let mut count = 0;
     // SAFETY: the types that cublasLt.h declares; all objects were made above, and there is room for one choice.
@@ -67,9 +83,20 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> R
             Pointer: a.pointer, Pointer: b.pointer, Pointer: c.pointer, Pointer: c.pointer,
             Pointer: preference.pointer, c_int: 1, *mut Choice: &raw mut choice, *mut c_int: &raw mut count,
         )?;
-        lt.check(call, if count == 0 { NOT_SUPPORTED } else { choice.status })?;
+        lt.check(
+            call,
+            if count == 0 {
+                NOT_SUPPORTED
+            } else {
+                choice.status
+            },
+        )?;
     }
-    let product = Product::new(bench.driver, precision, bench.seed_of(Operation::GemmLt, precision))?;
+    let product = Product::new(
+        bench.driver,
+        precision,
+        bench.seed_of(Operation::GemmLt, precision),
+    )?;
     let workspace = bench.driver.allocate(WORKSPACE)?;
     let (one, zero) = (1.0_f32, 0.0_f32);
     // SAFETY: as above. The buffers hold what the descriptions say. C and D may be one matrix.
@@ -92,7 +119,13 @@ fn open(soname: &str) -> Result<Library, Stop> {
     // SAFETY: libcublas needs this file, so that it is loaded already and no constructors run.
     unsafe { Library::open(Some(soname), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| {
         let message = Some(loaders_words(&error));
-        Refused { call: "dlopen", code: 0, name: Some(soname.to_owned()), message }.into()
+        Refused {
+            call: "dlopen",
+            code: 0,
+            name: Some(soname.to_owned()),
+            message,
+        }
+        .into()
     })
 }
 

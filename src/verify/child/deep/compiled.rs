@@ -48,7 +48,12 @@ fn target(capability: i32, known: Option<&[i32]>) -> Option<Target> {
     match known {
         None => Some(Target::Ptx(capability)),
         Some(known) if known.contains(&capability) => Some(Target::Binary(capability)),
-        Some(known) => known.iter().copied().filter(|known| *known < capability).max().map(Target::Ptx),
+        Some(known) => known
+            .iter()
+            .copied()
+            .filter(|known| *known < capability)
+            .max()
+            .map(Target::Ptx),
     }
 }
 
@@ -58,7 +63,11 @@ fn compile(library: &Library, (major, minor): (i32, i32)) -> Result<Vec<u8>, Sto
         None => |status| status == INVALID_OPTION,
         Some(_) => |_| false,
     };
-    let api = Api { naming: "nvrtcGetErrorString", is_unsupported, ..Api::plain(library) };
+    let api = Api {
+        naming: "nvrtcGetErrorString",
+        is_unsupported,
+        ..Api::plain(library)
+    };
     let Some(target) = target(10 * major + minor, known.as_deref()) else {
         let name = Some(format!("compute capability {major}.{minor}"));
         return Err(Stop::NotSupported(Refused {
@@ -69,15 +78,22 @@ fn compile(library: &Library, (major, minor): (i32, i32)) -> Result<Vec<u8>, Sto
         }));
     };
     let (option, size_call, call) = match target {
-        Target::Binary(number) => {
-            (format!("--gpu-architecture=sm_{number}"), "nvrtcGetCUBINSize", "nvrtcGetCUBIN")
-        }
-        Target::Ptx(number) => {
-            (format!("--gpu-architecture=compute_{number}"), "nvrtcGetPTXSize", "nvrtcGetPTX")
-        }
+        Target::Binary(number) => (
+            format!("--gpu-architecture=sm_{number}"),
+            "nvrtcGetCUBINSize",
+            "nvrtcGetCUBIN",
+        ),
+        Target::Ptx(number) => (
+            format!("--gpu-architecture=compute_{number}"),
+            "nvrtcGetPTXSize",
+            "nvrtcGetPTX",
+        ),
     };
     let option = CString::new(option).unwrap_or_default();
-    let mut program = Compilation { program: ptr::null_mut(), destroy: None };
+    let mut program = Compilation {
+        program: ptr::null_mut(),
+        destroy: None,
+    };
     // SAFETY: the types that nvrtc.h declares; the texts end with NUL and live as long as the program.
     unsafe {
         let none = ptr::null();
@@ -112,12 +128,19 @@ fn known_architectures(library: &Library) -> Option<Vec<i32>> {
 
 /// Adds the compiler's log.
 fn with_log(stop: Stop, api: &Api<'_>, program: &Compilation) -> Stop {
-    let log = program.get(api, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog").unwrap_or_default();
-    let log = String::from_utf8_lossy(&log).trim_end_matches('\0').trim().to_owned();
+    let log = program
+        .get(api, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog")
+        .unwrap_or_default();
+    let log = String::from_utf8_lossy(&log)
+        .trim_end_matches('\0')
+        .trim()
+        .to_owned();
     match stop {
-        Stop::Wrong(ComputationFault::Refused(refused)) if !log.is_empty() => {
-            Refused { message: Some(log), ..refused }.into()
+        Stop::Wrong(ComputationFault::Refused(refused)) if !log.is_empty() => Refused {
+            message: Some(log),
+            ..refused
         }
+        .into(),
         stop => stop,
     }
 }
@@ -128,7 +151,12 @@ struct Compilation {
 }
 
 impl Compilation {
-    fn get(&self, api: &Api<'_>, size_call: &'static str, call: &'static str) -> Result<Vec<u8>, Stop> {
+    fn get(
+        &self,
+        api: &Api<'_>,
+        size_call: &'static str,
+        call: &'static str,
+    ) -> Result<Vec<u8>, Stop> {
         let mut size = 0;
         // SAFETY: the types that nvrtc.h declares; the second call writes as many bytes as the first has returned.
         unsafe {
@@ -159,12 +187,11 @@ fn launch(bench: &Bench<'_>, image: &[u8]) -> Result<StepResult, Stop> {
     // SAFETY: these are the types that cuda.h declares; the image is what NVRTC made, and PTX ends with NUL.
     let _module = unsafe {
         let image = image.as_ptr().cast();
-        call!(driver, "cuModuleLoadData", *mut Pointer: &raw mut module, *const c_void: image).map_err(
-            |refused| match refused.code {
+        call!(driver, "cuModuleLoadData", *mut Pointer: &raw mut module, *const c_void: image)
+            .map_err(|refused| match refused.code {
                 PTX_TOO_NEW => Stop::NotSupported(refused),
                 _ => refused.into(),
-            },
-        )?;
+            })?;
         let held = Api::plain(driver.library).hold(module, "cuModuleUnload");
         call!(
             driver, "cuModuleGetFunction", *mut Pointer: &raw mut function, Pointer: module,
@@ -172,9 +199,13 @@ fn launch(bench: &Bench<'_>, image: &[u8]) -> Result<StepResult, Stop> {
         )?;
         held
     };
-    let (mut from_at, mut to_at, mut count): (Address, Address, u32) = (from.address, to.address, COUNT);
-    let mut arguments: [*mut c_void; 3] =
-        [(&raw mut from_at).cast(), (&raw mut to_at).cast(), (&raw mut count).cast()];
+    let (mut from_at, mut to_at, mut count): (Address, Address, u32) =
+        (from.address, to.address, COUNT);
+    let mut arguments: [*mut c_void; 3] = [
+        (&raw mut from_at).cast(),
+        (&raw mut to_at).cast(),
+        (&raw mut count).cast(),
+    ];
     // SAFETY: the arguments are those of the kernel, which stays within the buffers.
     unsafe {
         call!(
@@ -186,7 +217,8 @@ fn launch(bench: &Bench<'_>, image: &[u8]) -> Result<StepResult, Stop> {
     let results: Vec<u32> = to.download(numbers.len())?;
     let pairs = results.iter().zip((0..).zip(&numbers));
     let mix = |at: u32, number: u32| (number ^ at).wrapping_mul(2_654_435_761);
-    let pairs = pairs.map(|(got, (at, number))| (f64::from(*got), f64::from(mix(at, *number)), 0.0));
+    let pairs =
+        pairs.map(|(got, (at, number))| (f64::from(*got), f64::from(mix(at, *number)), 0.0));
     Ok(compare(pairs, 1)?)
 }
 

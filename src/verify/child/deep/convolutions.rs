@@ -12,11 +12,23 @@ use crate::verify::protocol::{Operation, Precision, StepResult};
 
 /// All sizes differ, so that a swap shows. Channels and filters are multiples of 8 for tensor cores. The longest sum has
 /// 216 products, few enough for bfloat16.
-pub(super) const SHAPE: Shape =
-    Shape { images: 2, channels: 16, height: 7, width: 9, filters: 24, kernel: 3 };
+pub(super) const SHAPE: Shape = Shape {
+    images: 2,
+    channels: 16,
+    height: 7,
+    width: 9,
+    filters: 24,
+    kernel: 3,
+};
 /// For numbers of 32 bits. If cuDNN 9.19 may use TF32, it does so with this shape on an H200 in all three directions. With
 /// 16 channels it uses `float` in two directions, and with 7 x 9 places in one.
-const WIDE: Shape = Shape { channels: 64, height: 8, width: 8, filters: 64, ..SHAPE };
+const WIDE: Shape = Shape {
+    channels: 64,
+    height: 8,
+    width: 8,
+    filters: 64,
+    ..SHAPE
+};
 
 const DEFAULT_MATH: c_int = 0;
 const TENSOR_OP_MATH: c_int = 1;
@@ -46,13 +58,30 @@ pub(super) fn convolve(
     let ranges = ranges(precision, shape.length(direction));
     // Products of matrices, which are exact, unlike Winograd's algorithm: 1 with precomputed indices or deterministic,
     // then 0.
-    let task = Task { shape, direction, precision, math, algorithms: &[1, 0], ranges };
+    let task = Task {
+        shape,
+        direction,
+        precision,
+        math,
+        algorithms: &[1, 0],
+        ranges,
+    };
     let handle = handle(&cudnn)?;
-    run(&cudnn, handle.pointer, bench.driver, &task, bench.seed_of(operation, precision))
+    run(
+        &cudnn,
+        handle.pointer,
+        bench.driver,
+        &task,
+        bench.seed_of(operation, precision),
+    )
 }
 
 fn shape(precision: Precision) -> Shape {
-    if matches!(precision, Precision::Fp16 | Precision::Bf16) { SHAPE } else { WIDE }
+    if matches!(precision, Precision::Fp16 | Precision::Bf16) {
+        SHAPE
+    } else {
+        WIDE
+    }
 }
 
 pub(super) fn handle(cudnn: &Cudnn<'_>) -> Result<Object, Stop> {

@@ -19,11 +19,16 @@ const FORWARD: c_int = -1;
 const INVERSE: c_int = 1;
 
 type Complex = (f64, f64);
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<StepResult, Stop> {
+pub(super) fn run(
+    bench: &Bench<'_>,
+    loaded: &Loaded,
+    precision: Precision,
+) -> Result<StepResult, Stop> {
     let api = Api::plain(loaded.library);
     let plan = Plan::new(&api)?;
     let driver = bench.driver;
-    let signal = Random::new(bench.seed_of(Operation::FourierTransform, precision)).wholes(RANGE, 2 * POINTS);
+    let signal = Random::new(bench.seed_of(Operation::FourierTransform, precision))
+        .wholes(RANGE, 2 * POINTS);
     let there = driver.upload(&signal)?;
     let spectrum = driver.upload(&vec![f32::NAN; 2 * POINTS])?;
     let back = driver.upload(&vec![f32::NAN; 2 * POINTS])?;
@@ -33,16 +38,28 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> R
     let returned: Vec<f32> = back.download(2 * POINTS)?;
 
     let expected = dft(&signal);
-    let norm = |numbers: &[f64]| numbers.iter().map(|number| number * number).sum::<f64>().sqrt();
+    let norm = |numbers: &[f64]| {
+        numbers
+            .iter()
+            .map(|number| number * number)
+            .sum::<f64>()
+            .sqrt()
+    };
     let points = real(POINTS);
     let spectrum_error = error_bound(norm(&expected));
     let pairs = transformed.iter().zip(&expected);
-    compare(pairs.map(|(got, expected)| (f64::from(*got), *expected, spectrum_error)), POINTS)?;
+    compare(
+        pairs.map(|(got, expected)| (f64::from(*got), *expected, spectrum_error)),
+        POINTS,
+    )?;
     // cuFFT scales neither transform.
     let signal: Vec<f64> = signal.into_iter().map(f64::from).collect();
     let signal_error = 2.0 * error_bound(norm(&signal));
     let pairs = returned.iter().zip(signal);
-    Ok(compare(pairs.map(|(got, expected)| (f64::from(*got) / points, expected, signal_error)), POINTS)?)
+    Ok(compare(
+        pairs.map(|(got, expected)| (f64::from(*got) / points, expected, signal_error)),
+        POINTS,
+    )?)
 }
 
 /// A transform in steps of 2 has an error of 6.7 roundings of its norm in each of log2(n) steps (Higham, Accuracy and
@@ -65,7 +82,10 @@ fn dft(signal: &[f32]) -> Vec<f64> {
         });
         products.fold((0.0, 0.0), |(re, im): Complex, z| (re + z.0, im + z.1))
     };
-    (0..count).map(point).flat_map(|(re, im)| [re, im]).collect()
+    (0..count)
+        .map(point)
+        .flat_map(|(re, im)| [re, im])
+        .collect()
 }
 
 struct Plan {
@@ -79,7 +99,10 @@ impl Plan {
         // SAFETY: the types that cufft.h declares; writes one number.
         unsafe {
             call!(api, "cufftPlan1d", *mut c_int: &raw mut plan, c_int: int(POINTS), c_int: COMPLEX_TO_COMPLEX, c_int: 1)?;
-            Ok(Plan { plan, destroy: find(api.library, "cufftDestroy") })
+            Ok(Plan {
+                plan,
+                destroy: find(api.library, "cufftDestroy"),
+            })
         }
     }
 

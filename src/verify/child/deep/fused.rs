@@ -18,7 +18,11 @@ const LENGTH: usize = SHAPE.channels * SHAPE.kernel * SHAPE.kernel + 1;
 const MODES: &[c_int] = &[3, 2];
 const MODES_BEFORE_84: &[c_int] = &[0];
 
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<StepResult, Stop> {
+pub(super) fn run(
+    bench: &Bench<'_>,
+    loaded: &Loaded,
+    precision: Precision,
+) -> Result<StepResult, Stop> {
     let cudnn = Cudnn::new(loaded.library).map_err(Stop::Absent)?;
     if cudnn.version() < 8100 {
         return Err(Stop::Absent("cudnnBackendExecute"));
@@ -31,13 +35,29 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> R
     let [x, w, bias, y] = describe(&mut graph, precision)?;
     let data = Data::new(bench.seed_of(Operation::FusedGraph, precision), precision);
     let driver = bench.driver;
-    let input = upload(driver, precision, &to_channels_last(&data.numbers.input, SHAPE.input()))?;
-    let weights = upload(driver, precision, &to_channels_last(&data.numbers.weights, SHAPE.weights()))?;
+    let input = upload(
+        driver,
+        precision,
+        &to_channels_last(&data.numbers.input, SHAPE.input()),
+    )?;
+    let weights = upload(
+        driver,
+        precision,
+        &to_channels_last(&data.numbers.weights, SHAPE.weights()),
+    )?;
     let bias_data = upload(driver, precision, &data.bias)?;
     let output = blank(driver, precision, data.expected.len())?;
-    let modes = if cudnn.version() < 8400 { MODES_BEFORE_84 } else { MODES };
-    let tensors =
-        [(x, input.pointer()), (w, weights.pointer()), (bias, bias_data.pointer()), (y, output.pointer())];
+    let modes = if cudnn.version() < 8400 {
+        MODES_BEFORE_84
+    } else {
+        MODES
+    };
+    let tensors = [
+        (x, input.pointer()),
+        (w, weights.pointer()),
+        (bias, bias_data.pointer()),
+        (y, output.pointer()),
+    ];
     graph.run(driver, modes, &tensors)?;
     let results = download(&output, precision, data.expected.len())?;
     let expected = to_channels_last(&data.expected, SHAPE.output());
@@ -76,8 +96,18 @@ impl Data {
         let bias = Random::new(!seed).wholes(ranges.0, SHAPE.filters);
         let area = SHAPE.height * SHAPE.width;
         let biased = |(at, sum): (usize, &f64)| sum + f64::from(bias[at / area % SHAPE.filters]);
-        let expected = numbers.expected.iter().enumerate().map(biased).map(|sum| sum.max(0.0)).collect();
-        Data { numbers, bias, expected }
+        let expected = numbers
+            .expected
+            .iter()
+            .enumerate()
+            .map(biased)
+            .map(|sum| sum.max(0.0))
+            .collect();
+        Data {
+            numbers,
+            bias,
+            expected,
+        }
     }
 }
 
@@ -85,7 +115,10 @@ impl Data {
 fn channels_last(dims: [usize; 4]) -> ([i64; 4], [i64; 4]) {
     let dims = dims.map(|size| i64::try_from(size).unwrap_or(0));
     let [_, channels, height, width] = dims;
-    (dims, [height * width * channels, 1, width * channels, channels])
+    (
+        dims,
+        [height * width * channels, 1, width * channels, channels],
+    )
 }
 
 fn to_channels_last<T: Copy>(numbers: &[T], [_, channels, height, width]: [usize; 4]) -> Vec<T> {
@@ -110,7 +143,9 @@ mod tests {
         for (at, number) in numbers.iter().enumerate() {
             let (n, c, y, x) = (at / 12, at / 4 % 3, at / 2 % 2, at % 2);
             let at = [n, c, y, x].into_iter().zip([image, channel, row, column]);
-            let place = at.map(|(at, stride)| at * usize::try_from(stride).unwrap()).sum::<usize>();
+            let place = at
+                .map(|(at, stride)| at * usize::try_from(stride).unwrap())
+                .sum::<usize>();
             assert_eq!(moved[place], *number);
         }
     }
@@ -121,8 +156,15 @@ mod tests {
             let (a, b) = ranges(precision, LENGTH);
             assert!(fits(LENGTH, a, b, sum_bits(precision)));
             let data = Data::new(7, precision);
-            let zeros = data.expected.iter().filter(|number| **number == 0.0).count();
-            assert!((data.expected.len() / 4..data.expected.len() * 3 / 4).contains(&zeros), "{zeros}");
+            let zeros = data
+                .expected
+                .iter()
+                .filter(|number| **number == 0.0)
+                .count();
+            assert!(
+                (data.expected.len() / 4..data.expected.len() * 3 / 4).contains(&zeros),
+                "{zeros}"
+            );
         }
     }
 }

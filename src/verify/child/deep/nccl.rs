@@ -26,18 +26,30 @@ pub(in crate::verify::child) fn all_reduce(
     devices: &[(u32, Context)],
     seed: u32,
 ) -> Result<StepResult, Stop> {
-    let api = Api { naming: "ncclGetErrorString", message: last_error, ..Api::plain(library) };
+    let api = Api {
+        naming: "ncclGetErrorString",
+        message: last_error,
+        ..Api::plain(library)
+    };
     let mut random = Random::new(seed);
     let mut expected = vec![0.0; COUNT];
     let mut buffers = Vec::new();
     for (_, context) in devices {
         driver.set_current(*context)?;
         let numbers = random.wholes(RANGE, COUNT);
-        expected.iter_mut().zip(&numbers).for_each(|(sum, number)| *sum += f64::from(*number));
-        buffers.push((driver.upload(&numbers)?, driver.upload(&vec![f32::NAN; COUNT])?));
+        expected
+            .iter_mut()
+            .zip(&numbers)
+            .for_each(|(sum, number)| *sum += f64::from(*number));
+        buffers.push((
+            driver.upload(&numbers)?,
+            driver.upload(&vec![f32::NAN; COUNT])?,
+        ));
     }
-    let gpus: Vec<c_int> =
-        devices.iter().map(|(gpu, _)| c_int::try_from(*gpu).unwrap_or(c_int::MAX)).collect();
+    let gpus: Vec<c_int> = devices
+        .iter()
+        .map(|(gpu, _)| c_int::try_from(*gpu).unwrap_or(c_int::MAX))
+        .collect();
     let mut communicators = vec![ptr::null_mut(); gpus.len()];
     // SAFETY: the types that nccl.h declares; there is room for as many communicators as there are GPUs.
     unsafe {
@@ -49,7 +61,9 @@ pub(in crate::verify::child) fn all_reduce(
     // After a failure from here on, the communicators stay, since to destroy them could wait for ever.
     // SAFETY: takes nothing and has no precondition.
     unsafe { call!(api, "ncclGroupStart")? };
-    for (((_, context), communicator), (from, to)) in devices.iter().zip(&communicators).zip(&buffers) {
+    for (((_, context), communicator), (from, to)) in
+        devices.iter().zip(&communicators).zip(&buffers)
+    {
         driver.set_current(*context)?;
         // SAFETY: both buffers are of the communicator's GPU, and hold as many numbers.
         unsafe {
@@ -61,7 +75,11 @@ pub(in crate::verify::child) fn all_reduce(
     }
     // SAFETY: ends the group that was started above.
     unsafe { call!(api, "ncclGroupEnd")? };
-    let mut came = StepResult::Right(Measure { largest_error: 0.0, allowed: 0.0, length: 0 });
+    let mut came = StepResult::Right(Measure {
+        largest_error: 0.0,
+        allowed: 0.0,
+        length: 0,
+    });
     for ((_, context), (_, to)) in devices.iter().zip(&buffers) {
         driver.set_current(*context)?;
         let results: Vec<f32> = to.download(COUNT)?;
@@ -80,9 +98,11 @@ fn last_error(library: &Library, _: c_int) -> Option<String> {
     // SAFETY: declared as `const char* (comm)`; without a communicator it gives the last error of this process, as a
     // text that ends with NUL, or none.
     unsafe {
-        let get: unsafe extern "C" fn(Communicator) -> *const c_char = find(library, "ncclGetLastError")?;
+        let get: unsafe extern "C" fn(Communicator) -> *const c_char =
+            find(library, "ncclGetLastError")?;
         let text = get(ptr::null_mut());
-        let text = (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().trim().to_owned());
+        let text =
+            (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().trim().to_owned());
         text.filter(|text| !text.is_empty())
     }
 }

@@ -12,17 +12,31 @@ const COUNT: usize = 1 << 14;
 /// `CURAND_RNG_PSEUDO_DEFAULT`
 const DEFAULT_GENERATOR: c_int = 100;
 
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<StepResult, Stop> {
+pub(super) fn run(
+    bench: &Bench<'_>,
+    loaded: &Loaded,
+    precision: Precision,
+) -> Result<StepResult, Stop> {
     let api = Api::plain(loaded.library);
     let seed = u64::from(bench.seed_of(Operation::RandomNumbers, precision));
     let numbers = generate(bench, &api, seed)?;
     let again = generate(bench, &api, seed)?;
     let others = generate(bench, &api, seed + 1)?;
     // The numbers are above 0 and at most 1.
-    compare(numbers.iter().map(|number| (if *number == 0.0 { f64::NAN } else { *number }, 0.5, 0.5)), 1)?;
+    compare(
+        numbers
+            .iter()
+            .map(|number| (if *number == 0.0 { f64::NAN } else { *number }, 0.5, 0.5)),
+        1,
+    )?;
     compare_exact(again, numbers.clone(), 1)?;
     if numbers == others {
-        return Err(ComputationFault::Numbers { largest_error: None, element: 0, allowed: 0.0 }.into());
+        return Err(ComputationFault::Numbers {
+            largest_error: None,
+            element: 0,
+            allowed: 0.0,
+        }
+        .into());
     }
     let mean = numbers.iter().sum::<f64>() / real(COUNT);
     Ok(compare(std::iter::once((mean, 0.5, mean_bound())), COUNT)?)

@@ -14,11 +14,23 @@ const SIZE: usize = 64;
 const RANGE: u16 = 9;
 const NOT_TRANSPOSED: c_int = 0;
 
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<StepResult, Stop> {
+pub(super) fn run(
+    bench: &Bench<'_>,
+    loaded: &Loaded,
+    precision: Precision,
+) -> Result<StepResult, Stop> {
     let (size_call, factor_call, solve_call) = if precision == Precision::Fp64 {
-        ("cusolverDnDgetrf_bufferSize", "cusolverDnDgetrf", "cusolverDnDgetrs")
+        (
+            "cusolverDnDgetrf_bufferSize",
+            "cusolverDnDgetrf",
+            "cusolverDnDgetrs",
+        )
     } else {
-        ("cusolverDnSgetrf_bufferSize", "cusolverDnSgetrf", "cusolverDnSgetrs")
+        (
+            "cusolverDnSgetrf_bufferSize",
+            "cusolverDnSgetrf",
+            "cusolverDnSgetrs",
+        )
     };
     let api = Api::plain(loaded.library);
     let handle = api.make("cusolverDnCreate", "cusolverDnDestroy")?;
@@ -59,7 +71,10 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> R
     let solution = download(&right, precision, SIZE)?;
     let allowed = error_bound(precision);
     let pairs = solution.into_iter().zip(system.unknowns);
-    Ok(compare(pairs.map(|(got, expected)| (got, f64::from(expected), allowed)), SIZE)?)
+    Ok(compare(
+        pairs.map(|(got, expected)| (got, f64::from(expected), allowed)),
+        SIZE,
+    )?)
 }
 
 /// `info` must be 0. A positive value is a column without a pivot.
@@ -88,12 +103,21 @@ impl System {
         let mut random = Random::new(seed);
         let mut matrix = random.wholes(1, SIZE * SIZE);
         for column in 0..SIZE {
-            matrix[column * SIZE + (column + 1) % SIZE] = f32::from(2 * u16::try_from(SIZE).unwrap_or(0));
+            matrix[column * SIZE + (column + 1) % SIZE] =
+                f32::from(2 * u16::try_from(SIZE).unwrap_or(0));
         }
         let unknowns = random.wholes(RANGE, SIZE);
-        let sum = |row: usize| (0..SIZE).map(|column| matrix[column * SIZE + row] * unknowns[column]).sum();
+        let sum = |row: usize| {
+            (0..SIZE)
+                .map(|column| matrix[column * SIZE + row] * unknowns[column])
+                .sum()
+        };
         let right = (0..SIZE).map(sum).collect();
-        System { matrix, unknowns, right }
+        System {
+            matrix,
+            unknowns,
+            right,
+        }
     }
 }
 
@@ -105,11 +129,15 @@ mod tests {
     fn the_right_side_is_exact_and_the_unknowns_are_apart() {
         let system = System::new(7);
         let most = real(SIZE) * f64::from(RANGE) + 2.0 * real(SIZE) * f64::from(RANGE);
-        assert!(most < 2.0_f64.powi(24), "every sum is a whole number that `float` has");
+        assert!(
+            most < 2.0_f64.powi(24),
+            "every sum is a whole number that `float` has"
+        );
         for row in 0..SIZE {
             let sum: f64 = (0..SIZE)
                 .map(|column| {
-                    f64::from(system.matrix[column * SIZE + row]) * f64::from(system.unknowns[column])
+                    f64::from(system.matrix[column * SIZE + row])
+                        * f64::from(system.unknowns[column])
                 })
                 .sum();
             assert_eq!(sum, f64::from(system.right[row]));

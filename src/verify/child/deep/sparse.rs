@@ -23,10 +23,19 @@ const BASE_ZERO: c_int = 0;
 const NOT_TRANSPOSED: c_int = 0;
 const DEFAULT_ALGORITHM: c_int = 0;
 
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<StepResult, Stop> {
-    let message = |library: &Library, status: c_int| text(library, "cusparseGetErrorString", status);
+pub(super) fn run(
+    bench: &Bench<'_>,
+    loaded: &Loaded,
+    precision: Precision,
+) -> Result<StepResult, Stop> {
+    let message =
+        |library: &Library, status: c_int| text(library, "cusparseGetErrorString", status);
     let naming = "cusparseGetErrorName";
-    let api = Api { naming, message, ..Api::plain(loaded.library) };
+    let api = Api {
+        naming,
+        message,
+        ..Api::plain(loaded.library)
+    };
     let handle = api.make("cusparseCreate", "cusparseDestroy")?;
     let driver = bench.driver;
     let product = Product::new(bench.seed_of(Operation::SparseProduct, precision));
@@ -117,7 +126,13 @@ impl Product {
             starts.push(int(values.len()));
             expected.push(sum);
         }
-        Product { starts, places, values, factor, expected }
+        Product {
+            starts,
+            places,
+            values,
+            factor,
+            expected,
+        }
     }
 }
 
@@ -132,7 +147,8 @@ mod tests {
         assert_eq!(product.starts.len(), ROWS + 1);
         let mut lengths = Vec::new();
         for ends in product.starts.windows(2) {
-            let row = &product.places[usize::try_from(ends[0]).unwrap()..usize::try_from(ends[1]).unwrap()];
+            let row = &product.places
+                [usize::try_from(ends[0]).unwrap()..usize::try_from(ends[1]).unwrap()];
             assert!(row.is_sorted_by(|a, b| a < b));
             assert!(row.iter().all(|place| (0..int(COLUMNS)).contains(place)));
             lengths.push(row.len());
