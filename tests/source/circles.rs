@@ -326,24 +326,23 @@ fn circles_of(graph: &Graph) -> Vec<(String, String)> {
 /// Words, `::` and single signs. Comments and literals are left out, and so is all that follows `#[cfg(test)]`.
 fn tokens(text: &str) -> Vec<String> {
     let text = text.split("#[cfg(test)]").next().unwrap();
-    let code = super::banned_words::code(text);
-    let mut tokens: Vec<String> = Vec::new();
-    let mut rest = code.as_str();
-    while let Some(first) = rest.chars().next() {
-        let is_word = |c: char| c.is_alphanumeric() || c == '_';
-        let length = if is_word(first) {
-            rest.find(|c: char| !is_word(c)).unwrap_or(rest.len())
-        } else if rest.starts_with("::") {
-            2
-        } else {
-            first.len_utf8()
-        };
-        if !first.is_whitespace() {
-            tokens.push(rest[..length].to_owned());
-        }
-        rest = &rest[length..];
-    }
-    tokens
+    let left_out = [
+        r"//[^\n]*",
+        r"/\*.*?\*/",
+        r##"r#".*?"#"##,
+        r#"r"[^"]*""#,
+        r#""(?:\\.|[^"\\])*""#,
+        r"'(?:\\[^']+|\\'|[^'\\])'",
+    ];
+    let pattern = format!(r"(?s-u){}|(\w+|::|\S)", left_out.join("|"));
+    let pattern = regex::bytes::Regex::new(&pattern).unwrap();
+    let found = pattern.captures_iter(text.as_bytes());
+    found
+        .filter_map(|token| {
+            let token = token.get(1)?;
+            Some(String::from_utf8_lossy(token.as_bytes()).into_owned())
+        })
+        .collect()
 }
 
 /// All names that `use` brings in, groups taken apart.

@@ -1,5 +1,4 @@
 //! Rules for the source tree.
 
-mod banned_words;
 mod circles;
 mod layers;
