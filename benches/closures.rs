@@ -1,9 +1,8 @@
-//! Prints which files the loader takes for each path on standard input, as `ld.so --list` would: closures [NAME=VALUE]...
+//! Prints which files the loader takes for each path on standard input, as `ld.so --list` would: measure closures [NAME=VALUE]...
 //!
 //! A line with the path, then for each object `<tab>NAME => REALPATH` or `<tab>NAME => not found`, then, where the
 //! loader gives up, `<tab>! WHY`. Each argument is a variable of the environment in which they would be loaded, which
 //! has nothing else.
-#![allow(clippy::disallowed_methods, clippy::print_stdout)]
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -15,14 +14,13 @@ use cudarun::host::Host;
 use cudarun::loader::process::{Failure, Process};
 use cudarun::loader::search::{Rule, Searcher};
 
-fn main() -> std::io::Result<()> {
+pub fn run(arguments: &[String]) -> std::io::Result<()> {
     let host = Host::here();
     let machine = if cfg!(target_arch = "aarch64") {
         183
     } else {
         62
     };
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
     let env = arguments
         .iter()
         .filter_map(|argument| argument.split_once('='))

@@ -14,8 +14,8 @@ trap 'rm -rf "$work"' EXIT
 failed=0
 
 cc -O1 -o "$work/spawn" "$here/spawn.c"
-cargo build --quiet --locked --release --manifest-path "$here/../Cargo.toml" --example closures
-closures=${CARGO_TARGET_DIR:-$here/../target}/release/examples/closures
+cargo build --quiet --locked --release --manifest-path "$here/../Cargo.toml" --example measure
+measure=${CARGO_TARGET_DIR:-$here/../target}/release/examples/measure
 find /usr/bin -type f -exec grep -lUzP '\A\x7fELF' {} + >"$work/all"
 shuf --random-source=/usr/bin/env -n "${SAMPLE:-25}" "$work/all" >"$work/sample"
 
@@ -27,7 +27,7 @@ compare() {
     mapfile -t files <"$1"
     # A missing library is no failure of the tool.
     # shellcheck disable=SC2016 # The words are for the shell that is started.
-    "$work/spawn" "$rounds" sh -c '"$0" <"$1" || :' "$closures" "$1" -- \
+    "$work/spawn" "$rounds" sh -c '"$0" closures <"$1" || :' "$measure" "$1" -- \
         sh -c '"$0" "$@" 2>&1 || :' "${@:2}" "${files[@]}" >"$work/times"
     awk -v files="${#files[@]}" -v tool="$tool" '{ took[NR] = $1 / 1e3 } END {
         printf "%d files: ours %.1f ms, %s %.1f ms, %.3f times as long\n", files, took[1], tool, took[2], took[1] / took[2]

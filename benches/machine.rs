@@ -1,15 +1,7 @@
-//! Makes the machine that a text file describes, for the benches: machine FILE DIRECTORY UNITS [FULL]
+//! Makes the machine that a text file describes, for the benches: measure machine FILE DIRECTORY UNITS [FULL]
 //!
 //! The text files are in `machines/`; `many.toml` explains the fields. Only the first FULL units have the modules of their
 //! Python packages, which only `find` reads. Prints each directory to scan, after the number of its unit.
-#![allow(unreachable_pub)]
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    clippy::cast_possible_truncation,
-    clippy::print_stdout,
-    clippy::too_many_lines
-)]
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+#[path = "code.rs"]
 mod code;
 
 use cudarun::machine::elf::Elf;
@@ -80,9 +73,8 @@ struct Record {
     lines: String,
 }
 
-fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [file, directory, units, full @ ..] = arguments.as_slice() else {
+pub fn run(arguments: &[String]) {
+    let [file, directory, units, full @ ..] = arguments else {
         panic!("machine FILE DIRECTORY UNITS [FULL]")
     };
     let machine: Description = toml::from_str(&fs::read_to_string(file).unwrap()).unwrap();

@@ -1,13 +1,12 @@
 //! Prints the requirements that cudarun reads in each METADATA file on standard input, for tests/real/metadata.py.
 //!
 //! One JSON array a file: an array for each requirement, with name, extras, versions, whether it is optional, extra.
-#![allow(clippy::disallowed_methods, clippy::print_stdout)]
 
 use std::io::BufRead as _;
 
 use cudarun::formats::metadata::requirements;
 
-fn main() -> std::io::Result<()> {
+pub fn run() -> std::io::Result<()> {
     for path in std::io::stdin().lock().lines() {
         let bytes = std::fs::read(path?)?;
         let requires = requirements(&String::from_utf8_lossy(&bytes));

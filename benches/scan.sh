@@ -23,7 +23,7 @@ failed=0
 
 cc -O1 -o "$work/spawn" "$here/spawn.c"
 machine() {
-    cargo run --quiet --locked --manifest-path "$here/../Cargo.toml" --example machine -- "$here/machines/$1.toml" "${@:2}"
+    cargo run --quiet --locked --manifest-path "$here/../Cargo.toml" --example measure -- machine "$here/machines/$1.toml" "${@:2}"
 }
 # opened COMMAND…: how many files and directories it opens.
 opened() {

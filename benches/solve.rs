@@ -1,14 +1,7 @@
-//! How long the solver takes over many installations, as `benches/solve.sh` prints it: solve COPIES ROUNDS
+//! How long the solver takes over many installations, as `benches/solve.sh` prints it: measure solve COPIES ROUNDS
 //!
 //! Four numbers: the median of a solution and of an explained conflict in microseconds, and how many answers differed
 //! from the first, of each.
-#![allow(unreachable_pub, dead_code)]
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    clippy::cast_possible_truncation,
-    clippy::print_stdout
-)]
 
 use std::time::Instant;
 
@@ -17,10 +10,8 @@ use cudarun::solve::{Outcome, Policy, solve};
 #[path = "../tests/support/solver_inputs.rs"]
 mod solver_inputs;
 
-fn main() {
-    let mut numbers = std::env::args()
-        .skip(1)
-        .map(|text| text.parse::<usize>().unwrap());
+pub fn run(arguments: &[String]) {
+    let mut numbers = arguments.iter().map(|text| text.parse::<usize>().unwrap());
     let (installations, rounds) = (numbers.next().unwrap_or(1000), numbers.next().unwrap_or(31));
     let (solved, different) = measure(installations, rounds, false);
     let (explained, otherwise) = measure(installations, rounds, true);

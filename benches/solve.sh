@@ -10,10 +10,10 @@ here=$(dirname "$(realpath "$0")")
 copies=${1:-1000}
 failed=0
 
-cargo build --quiet --locked --release --manifest-path "$here/../Cargo.toml" --example solve
-solve=${CARGO_TARGET_DIR:-$here/../target}/release/examples/solve
+cargo build --quiet --locked --release --manifest-path "$here/../Cargo.toml" --example measure
+measure=${CARGO_TARGET_DIR:-$here/../target}/release/examples/measure
 
-read -r solved explained different otherwise < <("$solve" "$copies" 31)
+read -r solved explained different otherwise < <("$measure" solve "$copies" 31)
 if [ "$different" != 0 ] || [ "$otherwise" != 0 ]; then
     echo "of 31 answers $different and $otherwise differ from the first"
     failed=1
@@ -30,7 +30,7 @@ budget() {
 budget "$copies copies solved" "$solved" 10
 budget "$copies copies, a conflict explained" "$explained" 50
 more=$((copies * 10))
-read -r solved_more explained_more _ _ < <("$solve" "$more" 5)
+read -r solved_more explained_more _ _ < <("$measure" solve "$more" 5)
 awk -v more="$more" -v solved="$((solved_more))" -v explained="$((explained_more))" -v one="$solved" -v other="$explained" 'BEGIN {
     printf "%d copies: %.1f ms and %.1f ms, %.1f and %.1f times as long\n",
         more, solved / 1e3, explained / 1e3, solved / one, explained / other

@@ -9,7 +9,9 @@ checkout=$(realpath "$(dirname "$(realpath "$0")")/..")
 copy=$checkout/target/contributing
 page=$checkout/CONTRIBUTING.md
 names=(framework family source message text shell)
-export CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR=$copy/target
+# What other crates were compiled to for the checkout serves the copy as well; the copy's own files have other names.
+built=${CARGO_TARGET_DIR:-$checkout/target}/debug
+export CARGO_TARGET_DIR=$copy/target
 # Settings and caches of the person who runs this do not count.
 export XDG_CACHE_HOME=$copy/target/cache XDG_CONFIG_HOME=$copy/target/config
 unset LD_LIBRARY_PATH PYTHONPATH
@@ -43,7 +45,10 @@ expected() {
 mkdir -p "$copy"
 find "$copy" -mindepth 1 -maxdepth 1 ! -name target -exec rm -rf {} +
 rm -rf "$copy/target/example" "$copy/target/cache"
-mkdir -p "$copy/target"
+mkdir -p "$copy/target/debug"
+for part in .fingerprint build deps; do
+    [ ! -d "$built/$part" ] || [ -d "$copy/target/debug/$part" ] || cp -a "$built/$part" "$copy/target/debug"
+done
 tar --exclude=./target --exclude=./.git -C "$checkout" -cf - . | tar -C "$copy" -xf -
 cd "$copy"
 

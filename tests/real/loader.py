@@ -104,11 +104,11 @@ def listed(path, env):
 
 def modelled(paths, env):
     """The same of all of them, from one process of ours."""
-    command = [*CARGO, "--example", "closures"]
+    command = [*CARGO, "--example", "measure", "--", "closures"]
     build = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     assert build.returncode == 0, build.stderr
     # Cargo and its tools are not to be preloaded with anything.
-    command = [*command, "--", *(f"{name}={value}" for name, value in env.items())]
+    command = [*command, *(f"{name}={value}" for name, value in env.items())]
     run = subprocess.run(command, input="\n".join(paths), cwd="/", capture_output=True, text=True, check=True)
     answers, current = {}, None
     for line in run.stdout.splitlines():

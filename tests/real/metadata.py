@@ -27,7 +27,7 @@ SECONDS = 45
 LEAST = 40
 KEPT = CACHE / "metadata"
 PATTERNS = ["unpacked/*/*.dist-info", "frameworks/*/*.dist-info", "environments/*/lib/python3*/site-packages/*.dist-info"]
-CARGO = ["cargo", "run", "--quiet", "--locked", "--manifest-path", HERE / "../../Cargo.toml", "--example", "requires"]
+CARGO = ["cargo", "run", "--quiet", "--locked", "--manifest-path", HERE / "../../Cargo.toml", "--example", "measure", "--", "requires"]
 
 
 def reference():
