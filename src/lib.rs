@@ -66,13 +66,6 @@ use report::Style;
 
 /// Runs a command line and returns the exit code. Does not return if this process becomes the program.
 pub fn run(arguments: &[OsString], host: Host) -> u8 {
-    if arguments
-        .get(1)
-        .is_some_and(|argument| argument == verify::protocol::CHILD)
-    {
-        host.trip("child");
-        verify::child::main(&host);
-    }
     if launch::has_more_rights() {
         return complain(
             &Error::MoreRights,
@@ -81,6 +74,13 @@ pub fn run(arguments: &[OsString], host: Host) -> u8 {
             None,
             ColorChoice::Never,
         );
+    }
+    if arguments
+        .get(1)
+        .is_some_and(|argument| argument == verify::protocol::CHILD)
+    {
+        host.trip("child");
+        verify::child::main(&host);
     }
     crash::handle_cut_files();
     let parse = |words: &[OsString]| Cli::parse_words(words).and_then(Cli::settle);

@@ -268,6 +268,12 @@ impl Reason for FetchFault {
                 )
             }
             FetchFault::NotInDirectories { wheel, from } => not_in(wheel, from),
+            FetchFault::OtherSize { wheel, found } => {
+                format!(
+                    "{} has {found} bytes, and it must have {}",
+                    wheel.file, wheel.size
+                )
+            }
             FetchFault::OtherBytes { wheel, found } => {
                 format!(
                     "{} has the sha256 {found}, and it must be {}",
