@@ -395,6 +395,74 @@ fn after_a_fault_nothing_starts_where_a_person_may_demand_a_set() {
     );
 }
 
+/// `shell`, and `diagnose` with a program, would start one; other verbs answer, also behind an option.
+#[test]
+fn a_panic_ends_a_command_as_its_other_errors_do() {
+    let home = tempfile::tempdir().unwrap();
+    let status = |words: &[&str], fault: &str| {
+        let mut command = Command::new(CUDARUN);
+        command
+            .args(words)
+            .env_clear()
+            .env("HOME", home.path())
+            .env("PATH", "/usr/bin:/bin")
+            .env("CUDARUN_TEST_FAULT", fault)
+            .stdin(Stdio::null());
+        command.output().unwrap().status.code()
+    };
+    for (words, code) in [
+        (&["list"][..], 2),
+        (&["-q", "list"], 2),
+        (&["--color", "never", "explain", "true"], 2),
+        (&["diagnose", "--text", "x"], 2),
+        (&["diagnose", "true"], 125),
+        (&["shell", "true"], 125),
+        (&["-q", "shell", "true"], 125),
+        (&["trace", "true"], 125),
+        (&["trace", "--predict", "true"], 2),
+        (&["record", "true"], 125),
+        (&["run", "true"], 125),
+    ] {
+        for fault in ["panic@verb", "thread@verb"] {
+            assert_eq!(status(words, fault), Some(code), "{words:?}");
+        }
+    }
+    assert_eq!(status(&["-q", "list"], "none@none"), Some(1), "the control");
+}
+
+/// The limits are those of the program.
+#[test]
+fn small_limits_stop_cudarun_with_a_reason_or_not_at_all() {
+    let home = tempfile::tempdir().unwrap();
+    let run = |limit: &str, words: &str| {
+        let mut command = Command::new("bash");
+        command
+            .args(["-c", &format!("ulimit {limit} && exec {CUDARUN} {words}")])
+            .env_clear()
+            .env("HOME", home.path())
+            .env("PATH", "/usr/bin:/bin");
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    };
+    for _cold_then_warm in 0..2 {
+        let started = run("-s 64", "bash -c 'exit $(ulimit -s)'");
+        assert_eq!(started, (Some(64), String::new()));
+    }
+    for words in ["list", "explain true", "-V", "doctor -q"] {
+        let alone = run("-s 8192", words).0;
+        assert_eq!(run("-s 64", words).0, alone, "{words}");
+    }
+    let text = "diagnose --text 'cuDNN error: CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED'";
+    let (code, said) = run("-v 32768", text);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(
+        said.ends_with("cudarun: ended by a lack of memory\n\nhint: see `ulimit -v`\n"),
+        "{said}"
+    );
+    assert_eq!(run("-v 4000000", text).0, Some(0), "the control");
+}
+
 #[test]
 fn a_program_that_needs_nothing_keeps_its_environment() {
     let home = tempfile::tempdir().unwrap();

@@ -43,7 +43,7 @@ pub use compared::{ComparedSide, Comparison, comparison};
 pub use cures::possible_cause;
 pub use diagnosed::{Diagnosis, diagnosis, diagnosis_json, ended, on_the_cpu, unknown_failure};
 pub use doctor::{ExaminedProgram, examination, examined_program, not_described, programs, saved};
-pub use errors::{AfterFault, after_fault, cut_short, error, error_hint, panicked};
+pub use errors::{ABORTED, AfterFault, after_fault, cut_short, error, error_hint, panicked};
 pub use explained::{explained, no_need, summary};
 pub use extensions::listed_extensions;
 pub use fetched::{
