@@ -47,8 +47,9 @@ pub use errors::{ABORTED, AfterFault, after_fault, cut_short, error, error_hint,
 pub use explained::{explained, no_need, summary};
 pub use extensions::listed_extensions;
 pub use fetched::{
-    MAY_FETCH, NOTHING_TO_FETCH, STORE_IGNORED, ToFetch, fetch_step, not_allowed_to_fetch, not_in,
-    nothing_on_offer, pruned, stored, to_fetch, verified,
+    MAY_FETCH, NOTHING_TO_FETCH, NoConsent, STORE_IGNORED, ToFetch, fetch_step,
+    not_allowed_to_fetch, not_in, nothing_on_offer, nothing_on_offer_for, pruned, stored, to_fetch,
+    verified,
 };
 pub use fleet::{
     ExaminedGroup, FleetReport, NoCommonLock, fleet, no_common_lock, unread_descriptions,
