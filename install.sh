@@ -87,6 +87,7 @@ build() {
         fail "cargo was not found" "install Rust (https://rustup.rs), or take a release archive: $0 --archive FILE"
     target=${CARGO_TARGET_DIR:-$here/target}
     case $target in /*) ;; *) target=$PWD/$target ;; esac
+    echo "building cudarun with cargo: about 5 minutes of processor time, once"
     (cd "$here" && CARGO_TARGET_DIR=$target cargo build --release --locked)
     program=$target/release/cudarun manual=$here/docs/cudarun.1
     bash=$here/completions/cudarun.bash zsh=$here/completions/_cudarun fish=$here/completions/cudarun.fish
@@ -277,6 +278,11 @@ take_away() {
     each d "$list" | while read -r path; do rmdir "$path" 2>/dev/null || true; done
     echo "took cudarun away from $to; what it kept between runs is in ${XDG_CACHE_HOME:-${HOME-}/.cache}/cudarun,"
     echo "what was allowed in ${XDG_CONFIG_HOME:-${HOME-}/.config}/cudarun, and lines that you added to a start-up file are still there"
+    shell=
+    store=${XDG_DATA_HOME:-${HOME-}/.local/share}/cudarun/store
+    [ ! -d "$store" ] || printf 'fetched wheels (%s) are still in %s; to remove them:\n    %s\n' \
+        "$(du -sh "$store" 2>/dev/null | sed 's/[[:space:]].*//')" "$store" \
+        "chmod -R u+w $(quoted "$store") && rm -r $(quoted "$store")"
 }
 
 # each KIND LIST: the paths of a kind, the last made first.

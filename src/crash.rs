@@ -6,22 +6,25 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use nix::libc::{self, SIGBUS};
+use nix::libc::{self, SIGABRT, SIGBUS};
 use nix::sys::signal::{SigSet, Signal};
 
-use crate::cli::{Common, Start, VERBS, When};
-use crate::host::{self, Host};
+use crate::cli::{Common, Start, When};
+use crate::error::Form;
+use crate::host::Host;
 use crate::launch;
 use crate::program::Command;
 use crate::report::{self, AfterFault};
 use crate::settings::{Key, Layers, files};
 use crate::signals;
 use crate::variables;
-use crate::verify::{self, protocol};
+use crate::verify;
 
 /// The program that starts, once it is known.
 static PROGRAM: OnceLock<Command> = OnceLock::new();
 static HAS_STARTED: AtomicBool = AtomicBool::new(false);
+/// The exit code of a fault after which nothing starts.
+static CODE: AtomicU8 = AtomicU8::new(125);
 /// Tells if a person demands a set, once the settings are known.
 static DEMAND: AtomicU8 = AtomicU8::new(UNKNOWN);
 const UNKNOWN: u8 = 0;
@@ -51,6 +54,20 @@ pub fn handle_cut_files() {
     }
     // Allocates, which a handler may do here: the fault is a read of mapped bytes, so no allocation is under way.
     signals::handle([SIGBUS], cut_short);
+}
+
+/// Handles the abort by which Rust ends a process that gets no memory. It allocates nothing, so it starts no program.
+pub fn handle_aborts() {
+    extern "C" fn aborted(_: libc::c_int, _: *const libc::siginfo_t, _: *const libc::c_void) {
+        let _ = nix::unistd::write(std::io::stderr(), report::ABORTED.as_bytes());
+        launch::end_at_once(CODE.load(Ordering::Relaxed))
+    }
+    signals::handle([SIGABRT], aborted);
+}
+
+/// Called as soon as the command line is understood: what the exit code means.
+pub fn will_answer(form: Form) {
+    CODE.store(if form == Form::Run { 125 } else { 2 }, Ordering::Relaxed);
 }
 
 /// Called as soon as the command line shows which program starts.
@@ -111,8 +128,6 @@ fn end(fault: &str) -> ! {
     while IS_ENDING.swap(true, Ordering::SeqCst) {
         std::thread::park();
     }
-    let first = host::arguments().into_iter().nth(1).unwrap_or_default();
-    let is_child = first == protocol::CHILD;
     let after = match PROGRAM
         .get()
         .filter(|_| !HAS_STARTED.load(Ordering::Relaxed))
@@ -130,12 +145,7 @@ fn end(fault: &str) -> ! {
         let program = Path::new(&command.program);
         let error = launch::exec_after_fault(&launch::unchanged(program, command));
         report::say(&format!("cudarun: {}\n", report::error(&error)));
-        launch::end_at_once(error.code(crate::error::Form::Run));
+        launch::end_at_once(error.code(Form::Run));
     }
-    let starts = is_child || first == "run" || first == "trace" || first == "record";
-    launch::end_at_once(if starts || !VERBS.iter().any(|verb| first == *verb) {
-        125
-    } else {
-        2
-    })
+    launch::end_at_once(CODE.load(Ordering::Relaxed))
 }

@@ -19,6 +19,7 @@ use std::{io, thread};
 
 use nix::errno::Errno;
 use nix::libc;
+use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
@@ -222,6 +223,23 @@ pub fn end_as(status: ExitStatus) -> u8 {
         .code()
         .and_then(|code| u8::try_from(code).ok())
         .unwrap_or(u8::MAX)
+}
+
+/// Runs a function in a thread with a stack of its own, if a limit for the program leaves this process too little.
+pub fn with_enough_stack(run: impl FnOnce() -> u8 + Send) -> u8 {
+    const ENOUGH: usize = 1 << 20;
+    let limit = getrlimit(Resource::RLIMIT_STACK);
+    if limit.is_ok_and(|(limit, _)| limit >= ENOUGH as u64) {
+        return run();
+    }
+    thread::scope(|scope| {
+        let thread = thread::Builder::new()
+            .stack_size(2 * ENOUGH)
+            .spawn_scoped(scope, run)
+            .expect("a thread is needed where `ulimit -s` is small");
+        // A panic has ended the process.
+        thread.join().unwrap_or(125)
+    })
 }
 
 /// Ends this process without running anything else in it.

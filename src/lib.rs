@@ -66,13 +66,6 @@ use report::Style;
 
 /// Runs a command line and returns the exit code. Does not return if this process becomes the program.
 pub fn run(arguments: &[OsString], host: Host) -> u8 {
-    if arguments
-        .get(1)
-        .is_some_and(|argument| argument == verify::protocol::CHILD)
-    {
-        host.trip("child");
-        verify::child::main(&host);
-    }
     if launch::has_more_rights() {
         return complain(
             &Error::MoreRights,
@@ -82,7 +75,15 @@ pub fn run(arguments: &[OsString], host: Host) -> u8 {
             ColorChoice::Never,
         );
     }
+    if arguments
+        .get(1)
+        .is_some_and(|argument| argument == verify::protocol::CHILD)
+    {
+        host.trip("child");
+        verify::child::main(&host);
+    }
     crash::handle_cut_files();
+    crash::handle_aborts();
     let parse = |words: &[OsString]| Cli::parse_words(words).and_then(Cli::settle);
     let meant = help(arguments);
     let arguments = meant.as_deref().unwrap_or(arguments);
@@ -148,107 +149,56 @@ fn plain_start(arguments: &[OsString]) -> Option<Command> {
 
 fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
     let (common, start) = (&cli.common, &cli.start);
-    let (form, json, ended) = match &cli.verb {
+    let form = form(cli);
+    crash::will_answer(form);
+    host.trip("verb");
+    let (json, ended) = match &cli.verb {
         None if arguments.len() < 2 => {
             report::say(report::FIRST_CONTACT);
             return 125;
         }
         None if cli.words.is_empty() => return usage(&no_program(), arguments),
         None => (
-            Form::Run,
             false,
             start_program(&host, common, start, cli.first, &cli.words),
         ),
         Some(Verb::Run(run)) => (
-            Form::Run,
             false,
             start_program(&host, common, &run.start, run.first, &run.words),
         ),
-        Some(Verb::List(list)) => (
-            Form::Answer,
-            list.json,
-            commands::list::list(host, common, list),
-        ),
+        Some(Verb::List(list)) => (list.json, commands::list::list(host, common, list)),
         Some(Verb::Explain(explain)) => (
-            Form::Answer,
             explain.question.json,
             commands::explain::explain(host, common, explain),
         ),
         Some(Verb::Export(export)) => (
-            Form::Answer,
             export.question.json,
             commands::export::export(host, common, export),
         ),
-        Some(Verb::Verify(verify)) => (
-            Form::Answer,
-            verify.json,
-            commands::prove::prove(&host, common, verify),
-        ),
-        Some(Verb::Allow(allow)) => (
-            Form::Answer,
-            allow.json,
-            commands::allow::allow(&host, common, allow),
-        ),
+        Some(Verb::Verify(verify)) => (verify.json, commands::prove::prove(&host, common, verify)),
+        Some(Verb::Allow(allow)) => (allow.json, commands::allow::allow(&host, common, allow)),
         Some(Verb::Completions(completions)) => (
-            Form::Answer,
             false,
             commands::completions::completions(host, common, completions),
         ),
-        Some(Verb::Doctor(doctor)) => (
-            Form::Answer,
-            doctor.json,
-            commands::doctor::doctor(host, common, doctor),
-        ),
+        Some(Verb::Doctor(doctor)) => (doctor.json, commands::doctor::doctor(host, common, doctor)),
         Some(Verb::Diagnose(diagnose)) if diagnose.has_text() => (
-            Form::Answer,
             diagnose.json,
             commands::diagnose::diagnose(host, common, diagnose),
         ),
-        Some(Verb::Diagnose(diagnose)) => (
-            Form::Run,
-            false,
-            commands::failure::diagnose(&host, common, diagnose),
-        ),
-        Some(Verb::Hook(hook)) => (
-            Form::Answer,
-            false,
-            commands::hook::hook(&host, common, hook),
-        ),
-        Some(Verb::Fleet(fleet)) => (
-            Form::Answer,
-            fleet.json,
-            commands::fleet::fleet(&host, common, fleet),
-        ),
-        Some(Verb::Fetch(fetch)) => (
-            Form::Answer,
-            fetch.json,
-            commands::fetch::fetch(&host, common, fetch),
-        ),
-        Some(Verb::Init(init)) => (
-            Form::Answer,
-            init.json,
-            commands::init::init(host, common, init),
-        ),
-        Some(Verb::Record(record)) => (
-            Form::Run,
-            false,
-            commands::record::record(&host, common, record),
-        ),
-        Some(Verb::Shell(shell)) => (
-            Form::Run,
-            false,
-            commands::shell::shell(&host, common, shell),
-        ),
-        Some(Verb::Trace(trace)) if trace.predict => (
-            Form::Answer,
-            trace.json,
-            commands::trace::predict(host, common, trace),
-        ),
-        Some(Verb::Trace(trace)) => (
-            Form::Run,
-            false,
-            commands::trace::trace(&host, common, trace),
-        ),
+        Some(Verb::Diagnose(diagnose)) => {
+            (false, commands::failure::diagnose(&host, common, diagnose))
+        }
+        Some(Verb::Hook(hook)) => (false, commands::hook::hook(&host, common, hook)),
+        Some(Verb::Fleet(fleet)) => (fleet.json, commands::fleet::fleet(&host, common, fleet)),
+        Some(Verb::Fetch(fetch)) => (fetch.json, commands::fetch::fetch(&host, common, fetch)),
+        Some(Verb::Init(init)) => (init.json, commands::init::init(host, common, init)),
+        Some(Verb::Record(record)) => (false, commands::record::record(&host, common, record)),
+        Some(Verb::Shell(shell)) => (false, commands::shell::shell(&host, common, shell)),
+        Some(Verb::Trace(trace)) if trace.predict => {
+            (trace.json, commands::trace::predict(host, common, trace))
+        }
+        Some(Verb::Trace(trace)) => (false, commands::trace::trace(&host, common, trace)),
     };
     match ended {
         Ok(exit) => exit.code(),
@@ -264,6 +214,16 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
                 common.color,
             )
         }
+    }
+}
+
+/// What the exit code of a command line means.
+fn form(cli: &Cli) -> Form {
+    match &cli.verb {
+        None | Some(Verb::Run(_) | Verb::Record(_) | Verb::Shell(_)) => Form::Run,
+        Some(Verb::Trace(trace)) if !trace.predict => Form::Run,
+        Some(Verb::Diagnose(diagnose)) if !diagnose.has_text() => Form::Run,
+        Some(_) => Form::Answer,
     }
 }
 

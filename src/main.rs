@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use cudarun::host::{self, Host};
+use cudarun::launch;
 
 #[used]
 // SAFETY: the linker's section for functions without arguments that are called before `main`; this one relies
@@ -12,5 +13,6 @@ use cudarun::host::{self, Host};
 static EARLY: extern "C" fn() = cudarun::before_the_runtime;
 
 fn main() -> ExitCode {
-    ExitCode::from(cudarun::run(&host::arguments(), Host::here()))
+    let run = || cudarun::run(&host::arguments(), Host::here());
+    ExitCode::from(launch::with_enough_stack(run))
 }

@@ -11,12 +11,15 @@ A row expects one of these:
   new      all parts are the planted ones: a control, or a person named them, or the loader alone would take them
   refused  cudarun starts nothing and says in one line why
   foo      a variable that the settings name is set
+  unheard  a client of `fetch` was started, and no code or settings of mallory were obeyed
+  heard    the planted code has run, or the settings were obeyed: a control, in a place that a person names
   elsewhere, cache, session, last
            all parts are root's, and the view is in the directory of the session, in the place that the variable
            names, in that of XDG_RUNTIME_DIR, or in /tmp/cudarun-UID
 """
 
 import argparse
+import json
 import os
 import pathlib
 import shutil
@@ -147,6 +150,7 @@ class Start:
         self.path, self.cwd, self.options, self.late, self.program = path, cwd, options, late, program
         self.variables = variables
         self.is_race = False
+        self.cudarun, self.input = "/opt/cudarun", "\n"
 
 
 # It does as `PROGRAM` does.
@@ -966,6 +970,117 @@ def hard_link_to_another(config, user):
 approval("an approval that is a hard link to another file", hard_link_to_another)
 
 
+# The client that downloads. mallory's files lie in the current directory, or above it; the control names their directory,
+# as a person does. Nothing is downloaded: there is no network here.
+
+MARKS_CODE = "import os; open('/opt/marks/ran', 'a').write(f'{os.getuid()}\\n')\n"
+MARKS_SCRIPT = "#!/bin/sh\n/usr/bin/id -u >>/opt/marks/ran\nexit 1\n"
+# Settings and environments as uv finds them: those of the nearest directory, then those of the person.
+UV = """#!/bin/sh
+PATH=/usr/bin:/bin
+directory=$(pwd -P)
+while :; do
+    for settings in "$directory/uv.toml" "$directory/pyproject.toml"; do
+        if grep -q hers "$settings" 2>/dev/null; then id -u >>/opt/marks/ran; fi
+    done
+    if [ -x "$directory/.venv/bin/python" ]; then "$directory/.venv/bin/python"; fi
+    [ "$directory" != / ] || break
+    directory=$(dirname "$directory")
+done
+if grep -q hers "$HOME/.config/uv/uv.toml" 2>/dev/null; then id -u >>/opt/marks/ran; fi
+if [ -n "$VIRTUAL_ENV" ]; then "$VIRTUAL_ENV/bin/python"; fi
+exit 1
+"""
+
+
+def client(title, put, named, path="/opt/with-uv", below="", fetch=("fetch", "--yes", "cudart=12.9", "--cuda", "12"), **more):
+    """`put` plants in a directory, and `named` returns the variables by which a person names it."""
+
+    @row(f"fetch: {title}", "unheard", "heard")
+    def _(owner, user):
+        place = make("/opt/w/here", owner)
+        put(place, owner, user)
+        here = make(place / below, owner)
+        variables = named(place) if owner == user else {}
+        variables = {"PATH": path, "PIP_NO_INDEX": "1", **more, **variables}
+        return Start(None, here, options=fetch, program=(), **variables)
+
+
+def environment(place, owner, user):
+    make(place / ".venv", owner)
+    make(place / ".venv/bin", owner)
+    write(place / ".venv/pyvenv.cfg", "home = /usr/bin\n", owner)
+    write(place / ".venv/bin/python", MARKS_SCRIPT, owner, 0o755)
+
+
+def file_of_settings(name):
+    def put(place, owner, user):
+        write(place / name, '[pip]\nindex-url = "file:///hers"\n', owner)
+        if owner == user:
+            write(make(make(f"/home/{NAMES[user]}/.config", user) / "uv", user) / "uv.toml", "hers", user)
+
+    return put
+
+
+def python_module(name):
+    return lambda place, owner, user: write(place / name, MARKS_CODE, owner)
+
+
+def program(name):
+    return lambda place, owner, user: write(place / name, MARKS_SCRIPT, owner, 0o755)
+
+
+for below in ["", "sub/directory"]:
+    where = "a directory above" if below else "the current directory"
+    client(f".venv in {where}", environment, lambda place: {"VIRTUAL_ENV": str(place / ".venv")}, below=below)
+    for name in ["uv.toml", "pyproject.toml"]:
+        client(f"{name} in {where}", file_of_settings(name), lambda place: {}, below=below)
+for name in ["pip.py", "importlib.py"]:
+    client(f"{name} for Python", python_module(name), lambda place: {"PYTHONPATH": str(place)}, "/opt/with-python")
+client(
+    "an empty element of PYTHONPATH",
+    python_module("importlib.py"),
+    lambda place: {"PYTHONPATH": str(place)},
+    "/opt/with-pip",
+    PYTHONPATH=":",
+)
+for name in ["uv", "pip"]:
+    client(f"an empty element of PATH with {name}", program(name), lambda place: {"PATH": str(place)}, ":/opt/with-uv")
+client(
+    "a start that fetches",
+    environment,
+    lambda place: {"VIRTUAL_ENV": str(place / ".venv")},
+    fetch=("--fetch", "--yes", "/opt/program"),
+)
+
+
+# A copy of cudarun with more rights than the user loads no library that the user names. The control has no such rights.
+
+# Revision 2, effective: CAP_DAC_READ_SEARCH is permitted.
+CAPABILITY = struct.pack("<IIIII", 0x02000001, 1 << 2, 0, 0, 0)
+
+
+def more_rights(title, give_rights):
+    @row(f"more rights: {title}", "refused", "heard", users=(ALICE,), because="more rights than its user")
+    def _(owner, user):
+        plant("/opt/w/new", user)
+        copy = make("/opt/w/bin", 0) / "cudarun"
+        shutil.copy("/opt/cudarun", copy)
+        own(copy, 0, 0o755)
+        if owner != user:
+            give_rights(copy)
+        libraries = [{"family": "cudnn", "soname": "libcudnn.so.9", "files": [], "directory": "/opt/w/new"}]
+        start = Start(options=("--verify-child",), program=())
+        request = {"version": 2, "level": "load", "seed": 0, "parent": os.getpid(), "libraries": libraries}
+        start.cudarun, start.input = copy, json.dumps(request)
+        return start
+
+
+more_rights("set-user-ID", lambda copy: os.chmod(copy, 0o4755))
+more_rights("set-group-ID", lambda copy: own(copy, 0, 0o2755, MALLORY))
+more_rights("a capability of the file", lambda copy: os.setxattr(copy, "security.capability", CAPABILITY))
+
+
 # A race: she renames while the user starts 200 times.
 
 
@@ -1019,14 +1134,14 @@ def environment_of(start, user):
 
 def perform(start, user):
     """Starts the program once. Returns the outcome and all that was said."""
-    words = ["/opt/cudarun", *start.options, *start.program, *(["libcudnn_adv.so.9"] if start.late else [])]
+    words = [start.cudarun, *start.options, *start.program, *(["libcudnn_adv.so.9"] if start.late else [])]
     pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     child = subprocess.Popen(words, env=environment_of(start, user), cwd=start.cwd, **pipes, **as_user(user))
     first = ""
     if start.late:
         first = child.stdout.readline()
         start.late()
-    out, said = child.communicate("\n", timeout=60)
+    out, said = child.communicate(start.input, timeout=60)
     return outcome(child.returncode, out, user), f"status {child.returncode}: {first}{out}{said}"
 
 
@@ -1054,6 +1169,8 @@ def is_as_expected(expected, got, start, said, because):
         return got == "refused" and is_said and because in said
     if expected in ("new", "foo"):
         return got == expected
+    if expected in ("heard", "unheard"):
+        return MARKS.exists() if expected == "heard" else "could not get" in said
     names = {"cache": ["HOME", "XDG_CACHE_HOME"], "session": ["XDG_RUNTIME_DIR"]}.get(expected, [])
     named = [start.variables[name] for name in names if name in start.variables]
     # The kept name may be that of a link, or the one that it leads to.
@@ -1132,6 +1249,9 @@ def build(cudarun):
         source = version.replace("%s", "550.54.14" if name == "driver" else "570.10.10") + code
         library(BUILT / name, "libcuda.so.1", source)
     compile(RENAMES, pathlib.Path("/opt/renames"))
+    write(make("/opt/with-uv", 0) / "uv", UV, 0, 0o755)
+    for name, client in [("with-python", "python3"), ("with-pip", "pip")]:
+        link(make(f"/opt/{name}", 0) / client, f"/usr/bin/{client}", 0)
     flags = [f"-L{GOOD}", "-l:libcudnn.so.9", "-Wl,--allow-shlib-undefined"]
     for name, more in {
         "program": [],

@@ -170,6 +170,17 @@ refuses "--to needs a value" "--help" "$install" --to
 refuses "HOME is not set" "--to DIR" env -u HOME "$install"
 refuses "nothing is installed" "--to DIR" "$install" --to "$to" --uninstall
 
+# What `fetch` has downloaded stays, and is named with the command that removes it. Without a store, nothing is said of one.
+"$install" --to "$to" >/dev/null
+XDG_DATA_HOME="$work/data" "$install" --to "$to" --uninstall | grep -q "fetched wheels" && fail "there is no store"
+"$install" --to "$to" >/dev/null
+mkdir -p "$work/data/cudarun/store/entry"
+chmod 555 "$work/data/cudarun/store/entry"
+removal=$(XDG_DATA_HOME="$work/data" "$install" --to "$to" --uninstall | sed -n '/^fetched wheels (/{n;p}')
+sh -c "$removal"
+[ ! -e "$work/data/cudarun/store" ] || fail "the command does not remove the store: $removal"
+rm -r "$work/data"
+
 # Half-way: no file may grow to the size of the binary, as on a disk that is full.
 tar -C "$work" -xzf "$archive"
 tree >"$work/before"

@@ -64,25 +64,34 @@ fn a_cudarun_with_more_rights_than_its_user_starts_nothing() {
     let workshop = Workshop::new();
     let copy = workshop.path("cudarun");
     copy_program(CUDARUN, &copy);
-    chown(&copy, Some(12345), None).unwrap();
-    let start = |mode| {
+    chown(&copy, Some(12345), Some(12345)).unwrap();
+    let start = |mode, words: &[&str]| {
         std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(mode)).unwrap();
-        std::process::Command::new(&copy)
-            .args(["sh", "-c", "exit 7"])
-            .output()
-            .unwrap()
+        let mut command = std::process::Command::new(&copy);
+        command.args(words).stdin(Stdio::null()).output().unwrap()
     };
-    assert_eq!(start(0o755).status.code(), Some(7));
-    let refused = start(0o4755);
-    if refused.status.code() == Some(7) {
-        return; // The directory is mounted without such bits.
+    // The child of a proof ends with 1 without a request, and would load libraries with one.
+    for (words, status) in [
+        (&["sh", "-c", "exit 7"][..], 7),
+        (&["--verify-child"], 1),
+        (&["--version"], 0),
+        (&["list", "toolkit"], 1),
+    ] {
+        let alone = start(0o755, words);
+        assert_eq!(alone.status.code(), Some(status), "{alone:?}");
+        for mode in [0o4755, 0o2755] {
+            let refused = start(mode, words);
+            if refused.status.code() == Some(status) && words[0] == "sh" {
+                return; // The directory is mounted without such bits.
+            }
+            let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+            assert_eq!(refused.status.code(), Some(125), "{words:?} {said}");
+            assert!(
+                said.starts_with("cudarun: cudarun has more rights than its user"),
+                "{words:?} {said}"
+            );
+        }
     }
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert_eq!(refused.status.code(), Some(125), "{said}");
-    assert!(
-        said.starts_with("cudarun: cudarun has more rights than its user"),
-        "{said}"
-    );
 }
 
 #[test]
@@ -384,6 +393,74 @@ fn after_a_fault_nothing_starts_where_a_person_may_demand_a_set() {
         run(&nowhere, "", &["--verify-child"], "panic@child"),
         refused
     );
+}
+
+/// `shell`, and `diagnose` with a program, would start one; other verbs answer, also behind an option.
+#[test]
+fn a_panic_ends_a_command_as_its_other_errors_do() {
+    let home = tempfile::tempdir().unwrap();
+    let status = |words: &[&str], fault: &str| {
+        let mut command = Command::new(CUDARUN);
+        command
+            .args(words)
+            .env_clear()
+            .env("HOME", home.path())
+            .env("PATH", "/usr/bin:/bin")
+            .env("CUDARUN_TEST_FAULT", fault)
+            .stdin(Stdio::null());
+        command.output().unwrap().status.code()
+    };
+    for (words, code) in [
+        (&["list"][..], 2),
+        (&["-q", "list"], 2),
+        (&["--color", "never", "explain", "true"], 2),
+        (&["diagnose", "--text", "x"], 2),
+        (&["diagnose", "true"], 125),
+        (&["shell", "true"], 125),
+        (&["-q", "shell", "true"], 125),
+        (&["trace", "true"], 125),
+        (&["trace", "--predict", "true"], 2),
+        (&["record", "true"], 125),
+        (&["run", "true"], 125),
+    ] {
+        for fault in ["panic@verb", "thread@verb"] {
+            assert_eq!(status(words, fault), Some(code), "{words:?}");
+        }
+    }
+    assert_eq!(status(&["-q", "list"], "none@none"), Some(1), "the control");
+}
+
+/// The limits are those of the program.
+#[test]
+fn small_limits_stop_cudarun_with_a_reason_or_not_at_all() {
+    let home = tempfile::tempdir().unwrap();
+    let run = |limit: &str, words: &str| {
+        let mut command = Command::new("bash");
+        command
+            .args(["-c", &format!("ulimit {limit} && exec {CUDARUN} {words}")])
+            .env_clear()
+            .env("HOME", home.path())
+            .env("PATH", "/usr/bin:/bin");
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    };
+    for _cold_then_warm in 0..2 {
+        let started = run("-s 64", "bash -c 'exit $(ulimit -s)'");
+        assert_eq!(started, (Some(64), String::new()));
+    }
+    for words in ["list", "explain true", "-V", "doctor -q"] {
+        let alone = run("-s 8192", words).0;
+        assert_eq!(run("-s 64", words).0, alone, "{words}");
+    }
+    let text = "diagnose --text 'cuDNN error: CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED'";
+    let (code, said) = run("-v 32768", text);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(
+        said.ends_with("cudarun: ended by a lack of memory\n\nhint: see `ulimit -v`\n"),
+        "{said}"
+    );
+    assert_eq!(run("-v 4000000", text).0, Some(0), "the control");
 }
 
 #[test]

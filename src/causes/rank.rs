@@ -259,6 +259,7 @@ fn to_fetch(facts: &Facts<'_, '_>, library: &Library<'_>) -> Vec<MissingWheel> {
         facts.inventory,
         facts.program,
         &facts.policy,
+        false,
     ) {
         Lack::Wheels(wheels) if wheels.iter().any(is_its) => wheels,
         _ => Vec::new(),

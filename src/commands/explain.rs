@@ -8,6 +8,7 @@ use crate::pin::Decision;
 use crate::pipeline::{self, Facts, Reached, Request, Stop, Subject};
 use crate::report::{self, Style};
 use crate::settings::resolve::Purpose;
+use crate::solve::Lack;
 
 pub fn explain(host: Host, common: &Common, explain: &Explain) -> Result<Exit, Error> {
     let host = machine(host, common)?;
@@ -36,6 +37,14 @@ pub fn explain(host: Host, common: &Common, explain: &Explain) -> Result<Exit, E
     })
 }
 
+/// True if wheels of what the program lacks are on offer. Those of another machine are not fetched here.
+fn can_fetch(facts: &Facts<'_>, decision: &Decision) -> bool {
+    let outcome = &decision.outcome;
+    !facts.host.is_rerooted()
+        && !outcome.absent().is_empty()
+        && matches!(facts.lack(outcome, &[], true), Lack::Wheels(_))
+}
+
 fn tell(
     facts: &Facts<'_>,
     decision: &Decision,
@@ -61,6 +70,7 @@ fn tell(
         settings: &facts.settings.layers,
         remarks: &remarks,
         words: &explain.question.words,
+        can_fetch: can_fetch(facts, decision),
     };
     if paper::deliver(common, &explain.paper, || {
         report::explained_page(&explanation)

@@ -35,7 +35,7 @@ pub fn fetch(host: &Host, common: &Common, options: &Fetch) -> Result<Exit, Erro
     let there = machine(Host::here(), common)?;
     let order = match families(options)? {
         Some(families) => of_families(&there, common, options, &families)?,
-        None => match of_program(&there, common, options)? {
+        None => match of_program(host, &there, common, options)? {
             Ok(order) => order,
             Err(exit) => return Ok(exit),
         },
@@ -125,8 +125,17 @@ fn of_families(
     Ok(order.expect("the flow reaches the inventory, or fails"))
 }
 
+/// Ends an answer without wheels, after its reason was said.
+fn nothing(options: &Fetch, host: &Host, settings: &Settings, exit: Exit) -> Result<(), Stop> {
+    if options.json {
+        Order::new(settings, Vec::new(), options).print(host)?;
+    }
+    Err(Stop::Exit(exit))
+}
+
 /// Returns how the answer ends where there is nothing to fetch.
 fn of_program(
+    host: &Host,
     there: &Host,
     common: &Common,
     options: &Fetch,
@@ -142,28 +151,35 @@ fn of_program(
     );
     let exit = follow(&request, |reached| match reached {
         Reached::Outcome(facts, outcome) => {
-            let wheels = match facts
-                .lack(outcome, &facts.settings.layers.wheels_from(&options.from))
-            {
-                Lack::Nothing if matches!(outcome, Outcome::Nothing { .. }) && !options.json => {
-                    (!common.quiet).then(|| report::say(&report::no_need(&facts.program)));
-                    return Err(Stop::Exit(Exit::Yes));
-                }
-                Lack::Nothing => Vec::new(),
-                Lack::Wheels(wheels) => wheels,
+            let from = facts.settings.layers.wheels_from(&options.from);
+            let wheels = match (facts.lack(outcome, &from, true), outcome) {
+                (Lack::Wheels(wheels), _) => wheels,
                 // The decision says why there is no set.
-                Lack::NoOffer(_) if matches!(outcome, Outcome::Conflict(_)) => return Ok(()),
-                Lack::NoOffer(families) => {
+                (Lack::NoOffer(_), Outcome::Conflict(_)) => return Ok(()),
+                (Lack::NoOffer(families), _) => {
                     say(&report::nothing_on_offer(&families));
-                    return Err(Stop::Exit(Exit::No));
+                    return nothing(options, host, facts.settings, Exit::No);
                 }
+                (Lack::Nothing, _) if !outcome.absent().is_empty() => {
+                    if !common.quiet {
+                        report::say(&report::nothing_on_offer_for(outcome.absent()));
+                    }
+                    return nothing(options, host, facts.settings, Exit::Yes);
+                }
+                (Lack::Nothing, Outcome::Nothing { .. }) => {
+                    if !common.quiet && !options.json {
+                        report::say(&report::no_need(&facts.program));
+                    }
+                    return nothing(options, host, facts.settings, Exit::Yes);
+                }
+                (Lack::Nothing, _) => Vec::new(),
             };
             order = Some(Order::new(facts.settings, wheels, options));
             Err(Stop::Exit(Exit::Yes))
         }
         Reached::Decision(facts, decision) => {
             say_refusal(facts, decision, common);
-            Err(Stop::Exit(Exit::No))
+            nothing(options, host, facts.settings, Exit::No)
         }
         _ => Ok(()),
     })?;

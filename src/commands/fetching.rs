@@ -8,7 +8,7 @@ use crate::cli::{Common, Fetch, FetchWhen};
 use crate::error::Error;
 use crate::fetch::{self, FetchFault, Step, Store, Supply};
 use crate::host::{Host, arguments};
-use crate::report::{self, Style};
+use crate::report::{self, NoConsent, Style};
 use crate::settings::resolve::Settings;
 use crate::solve::MissingWheel;
 
@@ -54,6 +54,25 @@ impl Order {
     }
 }
 
+impl Order {
+    /// Prints the object of an order that is not carried out.
+    pub(super) fn print(&self, host: &Host) -> Result<(), Error> {
+        let store = Store::of(host, self.store.as_deref())
+            .map_err(|fault| Error::Fetch(Box::new(fault)))?;
+        print(&report::json::to_fetch(
+            &self.wheels,
+            &self.place(&store, host),
+        ))
+    }
+
+    fn place(&self, store: &Store<'_>, host: &Host) -> PathBuf {
+        match &self.into {
+            Some(into) => host.absolute(into),
+            None => store.directory.clone(),
+        }
+    }
+}
+
 /// Shows what is to be got, asks where nothing has allowed it, and gets it.
 pub(super) fn carry_out(host: &Host, common: &Common, order: &Order) -> Result<Exit, Error> {
     let failed = |fault: FetchFault| Error::Fetch(Box::new(fault));
@@ -68,17 +87,21 @@ pub(super) fn carry_out(host: &Host, common: &Common, order: &Order) -> Result<E
             .cloned()
             .collect(),
     };
-    let place = order
-        .into
-        .as_deref()
-        .map_or(store.directory.clone(), |into| host.absolute(into));
-    if order.json {
-        print(&report::json::to_fetch(&missing, &place))?;
-    } else if missing.is_empty() {
-        if !common.quiet {
+    let place = order.place(&store, host);
+    // One object, and only if no error takes its place.
+    let ended = |exit| {
+        if order.json {
+            print(&report::json::to_fetch(&missing, &place))?;
+        }
+        Ok(exit)
+    };
+    if missing.is_empty() {
+        if !common.quiet && !order.json {
             report::say(&style.page(report::NOTHING_TO_FETCH));
         }
-    } else if !common.quiet || order.dry_run || !may(order) {
+    } else if !may(order) && !(order.json && order.dry_run)
+        || !order.json && (!common.quiet || order.dry_run)
+    {
         let to_fetch = report::ToFetch {
             wheels: &missing,
             place: &place,
@@ -86,7 +109,7 @@ pub(super) fn carry_out(host: &Host, common: &Common, order: &Order) -> Result<E
             from: &order.supply.from,
         };
         let text = style.page(&report::to_fetch(&to_fetch, style));
-        if order.dry_run {
+        if order.dry_run && !order.json {
             print(&text)?
         } else {
             report::say(&text)
@@ -98,18 +121,14 @@ pub(super) fn carry_out(host: &Host, common: &Common, order: &Order) -> Result<E
             .iter()
             .find(|one| at_hand.as_ref().is_some_and(|all| !all.contains(&one.file)));
         let told = absent.map(|wheel| super::say(&report::not_in(wheel, &order.supply.from)));
-        return Ok(if told.is_some() { Exit::No } else { Exit::Yes });
+        return ended(if told.is_some() { Exit::No } else { Exit::Yes });
     }
     if order.when == FetchWhen::Never {
         return Err(failed(FetchFault::Forbidden));
     }
-    let is_allowed = may(order)
-        || asks().unwrap_or_else(|| {
-            report::say(&style.page(&report::not_allowed_to_fetch(arguments())));
-            false
-        });
-    if !is_allowed {
-        return Ok(Exit::No);
+    if let Some(why) = refusal(order) {
+        report::say(&style.page(&report::not_allowed_to_fetch(why, arguments())));
+        return ended(Exit::No);
     }
     let mut say = |step: &Step<'_>| {
         if !common.quiet {
@@ -121,7 +140,7 @@ pub(super) fn carry_out(host: &Host, common: &Common, order: &Order) -> Result<E
         None => fetch::get(&store, &missing, &order.supply, host, &mut say),
     }
     .map_err(failed)?;
-    Ok(Exit::Yes)
+    ended(Exit::Yes)
 }
 
 /// True if it was allowed before.
@@ -129,13 +148,17 @@ fn may(order: &Order) -> bool {
     order.yes || order.when == FetchWhen::Always
 }
 
-/// Asks the person, if there is a terminal for that. Any other answer than yes is a no.
-fn asks() -> Option<bool> {
-    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+/// Asks the person where nothing has allowed it before, if there is a terminal for that. Any other answer than yes is a no.
+fn refusal(order: &Order) -> Option<NoConsent> {
+    if may(order) {
         return None;
+    }
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Some(NoConsent::NoTerminal);
     }
     report::say(report::MAY_FETCH);
     let mut answer = String::new();
     let _ = std::io::stdin().lock().read_line(&mut answer);
-    Some(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+    let is_yes = ["y", "yes"].contains(&answer.trim().to_lowercase().as_str());
+    (!is_yes).then_some(NoConsent::AnsweredNo)
 }

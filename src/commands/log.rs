@@ -12,6 +12,8 @@ use crate::host::{self, Host};
 /// Bytes that are read of a long text: at its beginning, and at its end.
 const HEAD: usize = 8 << 20;
 const TAIL: usize = 56 << 20;
+/// Bytes that are read of a pipe or a device, which may never end.
+const WITHOUT_SIZE: u64 = 1 << 30;
 const PIECE: usize = 1 << 20;
 const LINE: usize = 4 << 10;
 
@@ -44,6 +46,11 @@ fn read(input: impl Read, size: Option<u64>) -> io::Result<Log> {
     loop {
         let piece = whole_lines(&mut input)?;
         at += piece.len() as u64;
+        if size.is_none() && at > WITHOUT_SIZE {
+            return Err(io::Error::other(
+                "more than 1 GiB without an end; save it in a file, of which any size is read",
+            ));
+        }
         match tail {
             _ if reader.taken() < HEAD => reader.take(&piece),
             Some(tail) if at <= tail => reader.pass_over(&piece),

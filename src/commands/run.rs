@@ -77,15 +77,18 @@ fn start_or_order(
         }
         Reached::Outcome(facts, outcome) => {
             let layers = &facts.settings.layers;
-            if (first.fetch || layers.fetch_when() == FetchWhen::Always)
+            let ignores_store = layers
+                .words(&Key::SearchWithout)
+                .iter()
+                .any(|source| source == "fetched");
+            let may_fetch =
+                first.fetch || layers.fetch_when() == FetchWhen::Always && !ignores_store;
+            if may_fetch
                 && let Some(to_fetch) = to_fetch.take()
-                && let Lack::Wheels(wheels) = facts.lack(outcome, &layers.wheels_from(&[]))
+                && let Lack::Wheels(wheels) =
+                    facts.lack(outcome, &layers.wheels_from(&[]), first.fetch)
             {
-                if layers
-                    .words(&Key::SearchWithout)
-                    .iter()
-                    .any(|source| source == "fetched")
-                {
+                if ignores_store {
                     report::say(report::STORE_IGNORED);
                     return Err(Stop::Exit(Exit::Refused));
                 }

@@ -21,7 +21,7 @@ pub(super) fn answer(
     let style = Style::stdout(common.color).of(host);
     let now = storage::stamp(host.started).0;
     match action {
-        "verify" => verify(&entries, style),
+        "verify" => verify(&entries, &store, options, style),
         "prune" => prune(&store, &entries, options, now, style),
         _ if options.json => {
             print(&report::json::stored(&entries, &store.directory)).map(|()| Exit::Yes)
@@ -31,17 +31,23 @@ pub(super) fn answer(
     }
 }
 
-fn verify(entries: &[Entry], style: Style) -> Result<Exit, Error> {
-    let faults: Vec<(&Entry, FetchFault)> = entries
+fn verify(
+    entries: &[Entry],
+    store: &Store<'_>,
+    options: &Fetch,
+    style: Style,
+) -> Result<Exit, Error> {
+    let checked: Vec<(&Entry, Option<FetchFault>)> = entries
         .iter()
-        .filter_map(|entry| Some((entry, fetch::verify(entry).err()?)))
+        .map(|entry| (entry, fetch::verify(entry).err()))
         .collect();
-    print(&style.page(&report::verified(entries, &faults, style)))?;
-    Ok(if faults.is_empty() {
-        Exit::Yes
+    print(&if options.json {
+        report::json::verified(&checked, &store.directory)
     } else {
-        Exit::No
-    })
+        style.page(&report::verified(&checked, style))
+    })?;
+    let is_sound = checked.iter().all(|(_, fault)| fault.is_none());
+    Ok(if is_sound { Exit::Yes } else { Exit::No })
 }
 
 fn prune(
@@ -64,7 +70,11 @@ fn prune(
             store.remove(&turn, entry).map_err(failed)?;
         }
     }
-    print(&style.page(&report::pruned(&unused, options.dry_run)))?;
+    print(&if options.json {
+        report::json::stored(unused, &store.directory)
+    } else {
+        style.page(&report::pruned(&unused, options.dry_run))
+    })?;
     Ok(Exit::Yes)
 }
 

@@ -1,6 +1,7 @@
 //! The person's own client, which alone touches the network: with the person's mirrors, proxies and certificates.
 #![allow(clippy::disallowed_methods, reason = "runs the client")]
 
+use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
@@ -15,28 +16,34 @@ use crate::solve::MissingWheel;
 
 /// Lines of a client's messages that are shown, the last ones.
 const LINES: usize = 12;
+/// The directory in which a client starts. Python imports modules of the current directory, uv runs the environment and obeys
+/// the settings of it and of those above it, and a version manager starts the Python that a file there names: whoever can
+/// write there would choose code that runs as this user. Only root can write here, and nothing is above.
+const DIRECTORY: &str = "/";
 
 #[derive(Debug)]
 pub(super) struct Client {
     pub kind: ClientKind,
-    command: Vec<OsString>,
+    words: Vec<OsString>,
 }
 
-/// Returns `uv`, else `pip`, from PATH.
+/// Returns `uv`, else `pip`, from PATH. Relative elements lead to the current directory, and do not count.
 pub(super) fn find(host: &Host, asked: Option<ClientKind>) -> Result<Client, FetchFault> {
     let path = host
         .env
         .get("PATH")
         .unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"));
+    let directories = env::split_paths(path).filter(|directory| directory.is_absolute());
+    let path = env::join_paths(directories).unwrap_or_default();
     let which = |name: &str| {
-        which::which_in(name, Some(path), &host.cwd)
+        which::which_in(name, Some(&path), DIRECTORY)
             .ok()
             .map(PathBuf::into_os_string)
     };
     let uv = || {
         which("uv").map(|uv| Client {
             kind: ClientKind::Uv,
-            command: vec![uv],
+            words: vec![uv],
         })
     };
     let pip = || {
@@ -46,10 +53,10 @@ pub(super) fn find(host: &Host, asked: Option<ClientKind>) -> Result<Client, Fet
             .map(|pip| vec![pip]);
         let of_python =
             |python: OsString| has_pip(&python).then(|| vec![python, "-m".into(), "pip".into()]);
-        let command = pip.or_else(|| of_python(which("python3")?))?;
+        let words = pip.or_else(|| of_python(which("python3")?))?;
         Some(Client {
             kind: ClientKind::Pip,
-            command,
+            words,
         })
     };
     let client = match asked {
@@ -65,12 +72,23 @@ fn has_pip(python: &OsStr) -> bool {
         "-c",
         "import importlib.util, sys; sys.exit(importlib.util.find_spec('pip') is None)",
     ];
-    let status = Command::new(python)
-        .args(probe)
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
+    let status = command(python).args(probe).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
+}
+
+/// A program with the person's environment, but without the directory and the loader's variables of this process.
+fn command(program: &OsStr) -> Command {
+    let mut command = Command::new(program);
+    command
+        .current_dir(DIRECTORY)
+        .env("PWD", DIRECTORY)
+        .stdin(Stdio::null());
+    for (name, _) in env::vars_os() {
+        if name.as_encoded_bytes().starts_with(b"LD_") {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 impl Client {
@@ -128,18 +146,13 @@ impl Client {
             wheel.distribution, wheel.version, wheel.sha256
         );
         fs::write(&list, line).map_err(|error| FetchFault::write(&list, error))?;
-        let mut command = Command::new(&self.command[0]);
+        let mut command = command(&self.words[0]);
         command
-            .args(&self.command[1..])
+            .args(&self.words[1..])
             .args(options)
             .arg(to)
-            .args(["--require-hashes", "--requirement"]);
-        command.arg(&list).stdin(Stdio::null());
-        for (name, _) in
-            std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"LD_"))
-        {
-            command.env_remove(name);
-        }
+            .args(["--require-hashes", "--requirement"])
+            .arg(&list);
         let not_started = |error: io::Error| FetchFault::ClientNotStarted {
             client: self.kind,
             error,

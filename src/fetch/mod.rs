@@ -2,11 +2,14 @@
 //! before it counts. Nothing that is installed changes. cudarun itself opens no socket.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::cli::ClientKind;
-use crate::host::Host;
+use crate::host::{Host, Mapped};
 use crate::solve::MissingWheel;
 use crate::storage;
 
@@ -116,9 +119,24 @@ fn add(
                     wheel: Box::new(wheel.clone()),
                     from: from.to_vec(),
                 })?;
-            unpack_file(host, wheel, &file, tree)
+            let own = stage.join(&wheel.file);
+            copy(host, wheel, &file, &own)?;
+            unpack_file(host, wheel, &own, tree)
         }
     }
+}
+
+/// Copies a wheel's file. Others may write to the original, even between its hash and the moment in which it is unpacked.
+fn copy(host: &Host, wheel: &MissingWheel, from: &Path, to: &Path) -> Result<(), FetchFault> {
+    let (content, size) = host
+        .open(from)
+        .map_err(|error| FetchFault::write(from, error))?;
+    must_have(wheel, size)?;
+    let mut content = BufReader::with_capacity(1 << 20, content.take(wheel.size));
+    storage::new_file(to, 0o600)
+        .and_then(|mut to| io::copy(&mut content, &mut to))
+        .map_err(|error| FetchFault::write(to, error))?;
+    Ok(())
 }
 
 /// Downloads wheels into a directory, for another machine.
@@ -131,6 +149,12 @@ pub fn download(
     let to = host.absolute(to);
     let client = client::find(host, Some(ClientKind::Pip))?;
     storage::create_directory(&to).map_err(|error| FetchFault::write(&to, error))?;
+    // The directory has files of others: nothing gets a name in it before it is checked.
+    let scratch = tempfile::Builder::new()
+        .prefix(".cudarun-")
+        .permissions(fs::Permissions::from_mode(0o700))
+        .tempdir_in(&to)
+        .map_err(|error| FetchFault::write(&to, error))?;
     for wheel in wheels {
         let file = to.join(&wheel.file);
         if host.is_file(&file) && must_be(host, wheel, &file).is_ok() {
@@ -138,8 +162,10 @@ pub fn download(
         }
         say(&Step::Begins(wheel));
         let begun = Instant::now();
-        client.download(wheel, &to, &to)?;
-        must_be(host, wheel, &file)?;
+        client.download(wheel, scratch.path(), scratch.path())?;
+        let new = scratch.path().join(&wheel.file);
+        must_be(host, wheel, &new)?;
+        fs::rename(&new, &file).map_err(|error| FetchFault::write(&file, error))?;
         say(&Step::Done(wheel, begun.elapsed()));
     }
     Ok(())
@@ -168,15 +194,13 @@ fn unpack_file(
 }
 
 /// Returns the bytes of a wheel's file, if they are those of the table.
-fn must_be(
-    host: &Host,
-    wheel: &MissingWheel,
-    file: &Path,
-) -> Result<crate::host::Mapped, FetchFault> {
+fn must_be(host: &Host, wheel: &MissingWheel, file: &Path) -> Result<Mapped, FetchFault> {
     let bytes = host
         .map(file)
         .map_err(|error| FetchFault::write(file, error))?;
+    must_have(wheel, bytes.len() as u64)?;
     let found = unpack::sum(&bytes);
+    host.trip("hashed");
     if found == wheel.sha256 {
         Ok(bytes)
     } else {
@@ -185,4 +209,15 @@ fn must_be(
             found,
         })
     }
+}
+
+/// Fails if the table has another size, so that a file of any size is not read to its end.
+fn must_have(wheel: &MissingWheel, size: u64) -> Result<(), FetchFault> {
+    if size == wheel.size {
+        return Ok(());
+    }
+    Err(FetchFault::OtherSize {
+        wheel: Box::new(wheel.clone()),
+        found: size,
+    })
 }

@@ -30,6 +30,11 @@ pub enum FetchFault {
         wheel: Box<MissingWheel>,
         from: Vec<PathBuf>,
     },
+    /// The file has another size than in the table; in bytes.
+    OtherSize {
+        wheel: Box<MissingWheel>,
+        found: u64,
+    },
     /// The bytes are others than those in the table.
     OtherBytes {
         wheel: Box<MissingWheel>,

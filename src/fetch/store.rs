@@ -86,6 +86,8 @@ impl<'h> Store<'h> {
             .map(Path::to_owned)
             .or_else(|| storage::user_store(host));
         let directory = directory.ok_or(FetchFault::NoHome)?;
+        // A client runs in another directory.
+        let directory = host.absolute(&directory);
         Ok(Store { host, directory })
     }
 

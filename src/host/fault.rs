@@ -6,6 +6,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::time::Duration;
 
 use super::{Host, variable};
 
@@ -35,6 +36,14 @@ impl Host {
                 let mapped = fs::write(&file, "x").and_then(|()| self.map(&file));
                 let _ = fs::File::create(&file);
                 assert_eq!(mapped.expect("it was written")[0], b'x');
+            }
+            // Until the test has removed the file that says so.
+            Some(("pause", _)) => {
+                let file = self.cwd.join("paused");
+                fs::write(&file, "").expect("a test's directory can be written to");
+                while self.is_file(&file) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
             }
             _ => {}
         }

@@ -122,14 +122,14 @@ impl<'h> Facts<'h> {
         }
     }
 
-    /// The wheels that the program lacks beside what is installed. If some of these directories are given, those that
-    /// they contain are preferred.
-    pub fn lack(&self, outcome: &Outcome, from: &[PathBuf]) -> Lack {
+    /// The wheels that the program lacks beside what is installed; if a person asks for it, also those of libraries that it
+    /// may load. If some of these directories are given, those that they contain are preferred.
+    pub fn lack(&self, outcome: &Outcome, from: &[PathBuf], is_asked: bool) -> Lack {
         let policy = Policy {
             at_hand: fetch::at_hand(self.host, from),
             ..self.policy(0, &[])
         };
-        solve::lack(outcome, &self.inventory, &self.program, &policy)
+        solve::lack(outcome, &self.inventory, &self.program, &policy, is_asked)
     }
 
     pub(super) fn question(&self, policy: Policy) -> Question<'_, 'h> {

@@ -66,6 +66,9 @@ pub fn panicked(place: &str, message: &str) -> String {
     format!("internal error at {} ({})", show(place), show(message))
 }
 
+/// Follows the line by which Rust says that it gets no memory.
+pub const ABORTED: &str = "cudarun: ended by a lack of memory\n\nhint: see `ulimit -v`\n";
+
 pub fn cut_short() -> String {
     "a file was cut short while cudarun read it".to_owned()
 }

@@ -103,6 +103,9 @@ fn next(explanation: &Explanation<'_>, style: Style) -> String {
     let next = match &explanation.decision.outcome {
         Outcome::Conflict(conflict) if conflict.hint.is_some() => return String::new(),
         _ if explanation.decision.leaks() => return String::new(),
+        _ if explanation.can_fetch => {
+            format!("cudarun fetch {}", shell_words(explanation.words))
+        }
         Outcome::Conflict(_) => "cudarun list".to_owned(),
         Outcome::Nothing { .. } => "cudarun doctor".to_owned(),
         Outcome::Plan(_) if style.is_elsewhere() => return String::new(),

@@ -8,10 +8,10 @@ use super::Style;
 use super::hints::argument;
 use super::places::unfit;
 use super::slips::own_command_line;
-use super::words::{families, list, plain, size, title};
+use super::words::{self, families, list, plain, size, title};
 use crate::error::Reason;
 use crate::fetch::{DAY, Entry, FetchFault, Step, WheelFault, room};
-use crate::solve::MissingWheel;
+use crate::solve::{Absent, MissingWheel};
 use crate::storage::Unfit;
 use crate::text::show;
 
@@ -19,15 +19,29 @@ pub const NOTHING_TO_FETCH: &str = "nothing to fetch: all libraries are here\n";
 pub const STORE_IGNORED: &str = "nothing was fetched: this start ignores fetched wheels\n\nhint: leave out `--without fetched`\n";
 pub const MAY_FETCH: &str = "Download them? [y/N] ";
 
-/// The answer without a terminal; `words` is the command line.
-pub fn not_allowed_to_fetch(mut words: Vec<OsString>) -> String {
+/// The reason why nothing may be downloaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoConsent {
+    NoTerminal,
+    AnsweredNo,
+}
+
+/// `words` is the command line, and the hint the one that asks nothing.
+pub fn not_allowed_to_fetch(why: NoConsent, mut words: Vec<OsString>) -> String {
     let verb = words
         .iter()
         .position(|word| word == "fetch" || word == "--fetch")
         .unwrap_or_default();
     words.insert(verb + 1, "--yes".into());
     let hint = own_command_line(&words[1..]);
-    format!("nothing was downloaded: there is no terminal to ask on\n\nhint: {hint}\n")
+    let why = match why {
+        NoConsent::NoTerminal => "there is no terminal to ask on",
+        NoConsent::AnsweredNo if words[verb] == "--fetch" => {
+            "the answer was no, so nothing was started"
+        }
+        NoConsent::AnsweredNo => "the answer was no",
+    };
+    format!("nothing was downloaded: {why}\n\nhint: {hint}\n")
 }
 
 /// Wheels to download, and where to.
@@ -98,6 +112,16 @@ fn row(wheel: &MissingWheel) -> Vec<String> {
         why,
         format!("sha256 {}…", &wheel.sha256[..12.min(wheel.sha256.len())]),
     ]
+}
+
+/// Libraries that the program may load; it starts without them.
+pub fn nothing_on_offer_for(absent: &[Absent]) -> String {
+    let lacking: BTreeSet<String> = absent.iter().map(|one| one.family.clone()).collect();
+    let lines: String = absent
+        .iter()
+        .map(|one| format!("{}\n", words::absent(one)))
+        .collect();
+    format!("nothing to fetch: {}\n{lines}", nothing_on_offer(&lacking))
 }
 
 pub fn nothing_on_offer(lacking: &BTreeSet<String>) -> String {
@@ -174,9 +198,12 @@ fn ago(seconds: i64) -> String {
     }
 }
 
-pub fn verified(entries: &[Entry], faults: &[(&Entry, FetchFault)], style: Style) -> String {
+pub fn verified(entries: &[(&Entry, Option<FetchFault>)], style: Style) -> String {
     let mut text = String::new();
-    for (entry, fault) in faults {
+    let mut directories = Vec::new();
+    for (entry, fault) in entries {
+        let Some(fault) = fault else { continue };
+        directories.push(argument(entry.directory.as_os_str()));
         let name = format!(
             "{} {}",
             show(&entry.about.distribution),
@@ -188,17 +215,13 @@ pub fn verified(entries: &[Entry], faults: &[(&Entry, FetchFault)], style: Style
             fault.sentence()
         ));
     }
-    if faults.is_empty() {
+    if directories.is_empty() {
         let plural = if entries.len() == 1 { "" } else { "s" };
         return format!(
             "{} wheel{plural}: every file is as its wheel recorded it\n",
             entries.len()
         );
     }
-    let directories: Vec<String> = faults
-        .iter()
-        .map(|(entry, _)| argument(entry.directory.as_os_str()))
-        .collect();
     let paths = directories.join(" ");
     text.push_str(&format!(
         "\n{} chmod -R u+w {paths} && rm -r {paths}\n",
@@ -268,6 +291,12 @@ impl Reason for FetchFault {
                 )
             }
             FetchFault::NotInDirectories { wheel, from } => not_in(wheel, from),
+            FetchFault::OtherSize { wheel, found } => {
+                format!(
+                    "{} has {found} bytes, and it must have {}",
+                    wheel.file, wheel.size
+                )
+            }
             FetchFault::OtherBytes { wheel, found } => {
                 format!(
                     "{} has the sha256 {found}, and it must be {}",

@@ -22,8 +22,8 @@ use super::words;
 use super::{asked, notes};
 use crate::doctor::{Element, Evidence, Examination, Finding, Stops};
 use crate::environment::Diff;
-use crate::error::{Error, Form};
-use crate::fetch::{About, Entry};
+use crate::error::{Error, Form, Reason};
+use crate::fetch::{About, Entry, FetchFault};
 use crate::inventory::{Installation, Inventory, Warning};
 use crate::pin::Decision;
 use crate::predict::observe::Observation;
@@ -95,6 +95,7 @@ pub fn explanation(explanation: &Explanation<'_>) -> String {
         settings,
         remarks,
         words: _,
+        can_fetch: _,
     } = explanation;
     let pinned = decision.pinned.as_ref();
     let mut object = json!({
@@ -141,30 +142,41 @@ pub fn to_fetch(wheels: &[MissingWheel], place: &Path) -> String {
     finish(json!({ "wheels": wheels, "into": place.to_string_lossy() }))
 }
 
-/// `fetch list`
-pub fn stored(entries: &[Entry], store: &Path) -> String {
-    let entry = |entry: &Entry| {
-        let About {
-            distribution,
-            version,
-            sha256,
-            fetched,
-            ..
-        } = &entry.about;
-        let user = |(program, at): &(PathBuf, i64)| json!({ "program": program.to_string_lossy(), "last_use": at });
-        json!({
-            "distribution": distribution,
-            "version": version,
-            "sha256": sha256,
-            "bytes": entry.size,
-            "fetched": fetched,
-            "directory": entry.directory.to_string_lossy(),
-            "users": entry.users.iter().map(user).collect::<Vec<_>>(),
-        })
+/// `fetch list`; `fetch prune` with those that it removes
+pub fn stored<'e>(entries: impl IntoIterator<Item = &'e Entry>, store: &Path) -> String {
+    let entries: Vec<Value> = entries.into_iter().map(entry).collect();
+    finish(json!({ "store": store.to_string_lossy(), "wheels": entries }))
+}
+
+/// `fetch verify`
+pub fn verified(entries: &[(&Entry, Option<FetchFault>)], store: &Path) -> String {
+    let checked = |(checked, fault): &(&Entry, Option<FetchFault>)| {
+        let mut object = entry(checked);
+        object["fault"] = json!(fault.as_ref().map(Reason::sentence));
+        object
     };
-    finish(
-        json!({ "store": store.to_string_lossy(), "wheels": entries.iter().map(entry).collect::<Vec<_>>() }),
-    )
+    let entries: Vec<Value> = entries.iter().map(checked).collect();
+    finish(json!({ "store": store.to_string_lossy(), "wheels": entries }))
+}
+
+fn entry(entry: &Entry) -> Value {
+    let About {
+        distribution,
+        version,
+        sha256,
+        fetched,
+        ..
+    } = &entry.about;
+    let user = |(program, at): &(PathBuf, i64)| json!({ "program": program.to_string_lossy(), "last_use": at });
+    json!({
+        "distribution": distribution,
+        "version": version,
+        "sha256": sha256,
+        "bytes": entry.size,
+        "fetched": fetched,
+        "directory": entry.directory.to_string_lossy(),
+        "users": entry.users.iter().map(user).collect::<Vec<_>>(),
+    })
 }
 
 /// `export`

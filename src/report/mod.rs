@@ -43,12 +43,13 @@ pub use compared::{ComparedSide, Comparison, comparison};
 pub use cures::possible_cause;
 pub use diagnosed::{Diagnosis, diagnosis, diagnosis_json, ended, on_the_cpu, unknown_failure};
 pub use doctor::{ExaminedProgram, examination, examined_program, not_described, programs, saved};
-pub use errors::{AfterFault, after_fault, cut_short, error, error_hint, panicked};
+pub use errors::{ABORTED, AfterFault, after_fault, cut_short, error, error_hint, panicked};
 pub use explained::{explained, no_need, summary};
 pub use extensions::listed_extensions;
 pub use fetched::{
-    MAY_FETCH, NOTHING_TO_FETCH, STORE_IGNORED, ToFetch, fetch_step, not_allowed_to_fetch, not_in,
-    nothing_on_offer, pruned, stored, to_fetch, verified,
+    MAY_FETCH, NOTHING_TO_FETCH, NoConsent, STORE_IGNORED, ToFetch, fetch_step,
+    not_allowed_to_fetch, not_in, nothing_on_offer, nothing_on_offer_for, pruned, stored, to_fetch,
+    verified,
 };
 pub use fleet::{
     ExaminedGroup, FleetReport, NoCommonLock, fleet, no_common_lock, unread_descriptions,

@@ -41,6 +41,8 @@ pub struct Explanation<'a> {
     pub remarks: &'a [String],
     /// The program and its arguments, as typed.
     pub words: &'a [OsString],
+    /// True if `cudarun fetch` gets something that the program may load.
+    pub can_fetch: bool,
 }
 
 /// The facts that matter when all is well, in as few lines as possible.

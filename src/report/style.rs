@@ -205,7 +205,7 @@ impl<'h> Style<'h> {
             for (column, cell) in row.iter().enumerate().filter(|(_, cell)| !cell.is_empty()) {
                 let (start, at) = (starts[column], width_of_last_line(&line));
                 // A row that has gone on below stays there.
-                let last = line.rsplit('\n').next().unwrap_or_default();
+                let last = last_line(&line);
                 let is_below =
                     last.len() < line.len() && last.len() - last.trim_start().len() == near;
                 let longest = unbroken(cell)
@@ -232,23 +232,26 @@ impl<'h> Style<'h> {
     /// Appends words, and begins a line at `hang` where the next word does not fit. A word that is too long for that
     /// place moves to `near`.
     fn fold(self, text: &mut String, hang: usize, near: usize, words: &str) {
+        // Of the last line, whose length may be that of the whole text.
+        let mut at = width_of_last_line(text);
+        let mut is_begun = is_begun(text);
         for word in unbroken(words) {
-            let (at, width) = (width_of_last_line(text), visible_width(word.trim_end()));
+            let width = visible_width(word.trim_end());
             let target = if hang + width > self.width {
                 near
             } else {
                 hang
             };
-            let is_begun = !text
-                .rsplit('\n')
-                .next()
-                .unwrap_or_default()
-                .trim()
-                .is_empty();
             if at + width > self.width && (is_begun || at > target) {
                 begin_line(text, target);
+                (at, is_begun) = (target, false);
             }
             text.push_str(word);
+            if word.contains('\n') {
+                (at, is_begun) = (0, false);
+            }
+            at += width_of_last_line(word);
+            is_begun |= self::is_begun(word);
         }
     }
 
@@ -266,15 +269,17 @@ impl<'h> Style<'h> {
                 continue;
             };
             let mut parts = text.split(&long);
-            let mut done = parts.next().unwrap_or_default().to_owned();
+            let first = parts.next().unwrap_or_default();
+            let mut done = first.to_owned();
+            let mut before = last_character(first);
             for part in parts {
-                let before = strip_str(done.rsplit('\n').next().unwrap_or_default()).to_string();
-                let begins = before
-                    .chars()
-                    .next_back()
-                    .is_none_or(|before| " (`:,".contains(before));
+                let begins = before.is_none_or(|before| " (`:,".contains(before));
                 done.push_str(if begins { short } else { &long });
                 done.push_str(part);
+                before = last_character(part);
+                if before.is_none() && !part.contains('\n') {
+                    before = Some('/');
+                }
             }
             text = done;
         }
@@ -296,11 +301,12 @@ fn unbroken(text: &str) -> Vec<&str> {
     let is_action = ACTIONS
         .iter()
         .any(|label| strip_str(text).to_string().starts_with(label));
+    let last_quote = text.rfind('`');
     let (mut words, mut begin, mut end, mut is_quoted) = (Vec::new(), 0, 0, false);
     for word in text.split_inclusive(' ') {
         end += word.len();
         is_quoted ^= word.matches('`').count() % 2 == 1;
-        let is_closed = !is_quoted || !text[end..].contains('`');
+        let is_closed = !is_quoted || last_quote.is_none_or(|at| at < end);
         let is_part = !is_action
             || strip_str(word)
                 .to_string()
@@ -315,8 +321,22 @@ fn unbroken(text: &str) -> Vec<&str> {
     words
 }
 
+fn last_line(text: &str) -> &str {
+    text.rsplit('\n').next().unwrap_or_default()
+}
+
 fn width_of_last_line(text: &str) -> usize {
-    visible_width(text.rsplit('\n').next().unwrap_or_default())
+    visible_width(last_line(text))
+}
+
+/// True if the last line has more than blanks.
+fn is_begun(text: &str) -> bool {
+    !last_line(text).trim().is_empty()
+}
+
+/// The last visible character of the last line.
+fn last_character(text: &str) -> Option<char> {
+    strip_str(last_line(text)).flat_map(str::chars).last()
 }
 
 /// Cells of a terminal that the text fills; escape sequences fill none.
@@ -328,6 +348,10 @@ fn visible_width(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use nix::time::{ClockId, clock_gettime};
+
     use super::*;
 
     #[test]
@@ -451,5 +475,51 @@ mod tests {
             ..Style::default()
         };
         assert_eq!(style.page("/usr/lib"), "/usr/lib");
+    }
+
+    /// A list from a file may be a line of megabytes, and `shown` folds it. Returns how often as long four times the text takes.
+    fn factor_of_four(piece: &str, end: &str, shown: impl Fn(Style<'_>, &str)) -> f64 {
+        let time = |count: usize| {
+            let text = piece.repeat(count) + end;
+            let style = Style {
+                width: text.len() - 8,
+                home: Some(Path::new("/h")),
+                ..Style::default()
+            };
+            // Of the processor for this thread: other work on the machine counts little.
+            let now = || Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap());
+            let timed = |_| {
+                let begun = now();
+                shown(style, &text);
+                (now() - begun).as_secs_f64()
+            };
+            (0..3).map(timed).fold(f64::INFINITY, f64::min)
+        };
+        time(8_000) / time(2_000)
+    }
+
+    #[test]
+    fn the_time_grows_with_the_length_of_a_line_and_no_faster() {
+        let page = |style: Style<'_>, text: &str| drop(style.page(text));
+        let columns = |style: Style<'_>, text: &str| {
+            style.columns("  ", &[vec!["a".into(), text.into(), "b".into()]]);
+        };
+        for (piece, end) in [
+            ("word ", "end wider than the page"),
+            ("`code` ", "end wider than the page"),
+            ("in quotes ", "` end wider than the page"),
+            ("/h/x ", "/h/y wider than the page"),
+            ("\u{1b}[1mbold\u{1b}[0m ", "end wider than the page"),
+        ] {
+            let text = format!("`{piece}");
+            let pieces = if end.starts_with('`') { &text } else { piece };
+            for factor in [
+                factor_of_four(pieces, end, page),
+                factor_of_four(pieces, end, columns),
+            ] {
+                // Four, or sixteen if each word looked at the whole line.
+                assert!(factor < 9.0, "{piece}: {factor}");
+            }
+        }
     }
 }

@@ -32,24 +32,53 @@ pub enum Lack {
 
 /// Finds the wheels that a program lacks beside what is installed: as few as possible, and only those that this machine can
 /// load. A GPU need not be here: the libraries that the program uses on one count. If those at hand are not enough, all
-/// wheels count.
-pub fn lack(outcome: &Outcome, inventory: &Inventory, program: &Program, policy: &Policy) -> Lack {
-    let at_hand = lack_of(outcome, inventory, program, policy);
-    match at_hand {
-        Lack::NoOffer(_) if policy.at_hand.is_some() => lack_of(
-            outcome,
-            inventory,
-            program,
-            &Policy {
-                at_hand: None,
-                ..policy.clone()
-            },
-        ),
-        at_hand => at_hand,
+/// wheels count. If a person asks for it, each absent library that the program may load counts as well, as far as it fits
+/// the others.
+pub fn lack(
+    outcome: &Outcome,
+    inventory: &Inventory,
+    program: &Program,
+    policy: &Policy,
+    is_asked: bool,
+) -> Lack {
+    let with = |possible: &BTreeSet<String>| {
+        let at_hand = lack_of(outcome, inventory, program, policy, possible);
+        match at_hand {
+            Lack::NoOffer(_) if policy.at_hand.is_some() => {
+                let policy = Policy {
+                    at_hand: None,
+                    ..policy.clone()
+                };
+                lack_of(outcome, inventory, program, &policy, possible)
+            }
+            at_hand => at_hand,
+        }
+    };
+    let mut possible = BTreeSet::new();
+    let mut lack = with(&possible);
+    if !is_asked || matches!(lack, Lack::NoOffer(_)) {
+        return lack;
     }
+    for absent in outcome.absent() {
+        if !has_wheels(&absent.family) || !possible.insert(absent.family.clone()) {
+            continue;
+        }
+        match with(&possible) {
+            more @ Lack::Wheels(_) => lack = more,
+            _ => _ = possible.remove(&absent.family),
+        }
+    }
+    lack
 }
 
-fn lack_of(outcome: &Outcome, inventory: &Inventory, program: &Program, policy: &Policy) -> Lack {
+/// `possible` are families that the program may load.
+fn lack_of(
+    outcome: &Outcome,
+    inventory: &Inventory,
+    program: &Program,
+    policy: &Policy,
+    possible: &BTreeSet<String>,
+) -> Lack {
     let unmet = if let Outcome::Conflict(conflict) = outcome {
         conflict.unmet.as_slice()
     } else {
@@ -74,7 +103,8 @@ fn lack_of(outcome: &Outcome, inventory: &Inventory, program: &Program, policy: 
     lacking.extend(
         families
             .into_iter()
-            .filter(|name| !is_picked(name) && is_used(name, program))
+            .filter(|name| !is_picked(name))
+            .filter(|name| possible.contains(*name) || is_used(name, program))
             .cloned(),
     );
     if lacking.is_empty() && !matches!(outcome, Outcome::Conflict(_)) {
@@ -126,12 +156,16 @@ fn is_used(family: &str, program: &Program) -> bool {
             .any(|without| without == family),
         None => requirement.need < Need::Named,
     };
-    wheels().iter().any(|wheel| wheel.family == family)
+    has_wheels(family)
         && program
             .requirements
             .iter()
             .filter(|one| one.family == family && one.is_wish())
             .any(|one| is_used(&one))
+}
+
+fn has_wheels(family: &str) -> bool {
+    wheels().iter().any(|wheel| wheel.family == family)
 }
 
 fn framework_of(requirement: &Requirement) -> Option<&'static Framework> {

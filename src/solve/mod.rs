@@ -45,7 +45,7 @@ pub fn solve(inventory: &Inventory, program: &Program, policy: &Policy) -> Outco
     let mut outcome = decide(&world);
     if let Outcome::Conflict(conflict) = &mut outcome {
         conflict.hint = hint(conflict, &world);
-        let lack = lack(&outcome, inventory, program, policy);
+        let lack = lack(&outcome, inventory, program, policy, false);
         if let (Outcome::Conflict(conflict), Lack::Wheels(wheels)) = (&mut outcome, lack) {
             conflict.to_fetch = wheels;
         }

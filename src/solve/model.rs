@@ -334,6 +334,15 @@ pub struct ContradictionSide {
 }
 
 impl Outcome {
+    /// What the program may load and would not find.
+    pub fn absent(&self) -> &[Absent] {
+        match self {
+            Outcome::Nothing { absent, .. } => absent,
+            Outcome::Plan(plan) => &plan.absent,
+            Outcome::Conflict(_) => &[],
+        }
+    }
+
     /// True if a picked installation is in this directory.
     pub fn picks_in(&self, directory: &Path) -> bool {
         let Outcome::Plan(plan) = self else {

@@ -332,6 +332,10 @@ fn outputs() -> BTreeMap<&'static str, Vec<Value>> {
         .check();
     house.run(&[&linked]).any_stdout().check();
     list();
+    for action in ["verify", "prune"] {
+        let words = ["fetch", action, "--json"];
+        keep("fetch-list", &house.run(&words).output().0);
+    }
     all
 }
 

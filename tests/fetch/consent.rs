@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
 use std::process::Stdio;
 
-use super::wheelhouse::{Wheelhouse, app, cudart, names};
+use super::wheelhouse::{TestWheel, Wheelhouse, app, cudart, names};
 
 /// A house with a project in it.
 fn project(text: &str) -> Wheelhouse {
@@ -137,6 +137,44 @@ fn settings_of_a_project_need_trust() {
     }
 }
 
+/// Nobody has asked for a download, so none is ordered. With `--fetch`, somebody has.
+#[test]
+fn a_start_without_fetched_wheels_is_not_refused_where_all_starts_may_fetch() {
+    let nvrtc = TestWheel {
+        family: "nvrtc",
+        distribution: "nvidia-cuda-nvrtc-cu12",
+        directory: "cuda_nvrtc",
+        soname: "libnvrtc.so.12",
+        ..cudart()
+    };
+    let house = Wheelhouse::new(&[nvrtc]);
+    let wheels = house.path("wheels");
+    house.user_says(&format!(
+        "[fetch]\nwhen = \"always\"\nfrom = [\"{}\"]\n",
+        wheels.display()
+    ));
+    // It opens NVRTC, and starts without.
+    let torch = house.path("home/torch");
+    fs::create_dir(&torch).unwrap();
+    fs::write(torch.join("__init__.py"), "print('torch')\n").unwrap();
+    fs::write(torch.join("version.py"), "cuda = '12.4'\n").unwrap();
+    let information = house.path("home/torch-2.6.0.dist-info");
+    fs::create_dir(&information).unwrap();
+    let metadata = "Metadata-Version: 2.1\nName: torch\nVersion: 2.6.0\n";
+    fs::write(information.join("METADATA"), metadata).unwrap();
+    let start = |words: &[&str]| {
+        let program = ["--without", "fetched", "python3", "-c", "import torch"];
+        let run = house.run(&[words, &program].concat());
+        run.env("PATH", "/usr/bin:/bin")
+            .env("PYTHONPATH", house.path("home"))
+    };
+    start(&[]).stdout("torch\n").any_stderr().check();
+    let refused = start(&["--fetch"]).status(125);
+    refused
+        .stderr_contains(&["nothing was fetched: this start ignores fetched wheels"])
+        .check();
+}
+
 #[test]
 fn a_person_on_a_terminal_is_asked() {
     let app = app("needs-cudart");
@@ -165,6 +203,14 @@ fn a_person_on_a_terminal_is_asked() {
                 "{answer:?} {shown}"
             );
             assert!(shown.contains("1 wheel, "), "{shown}");
+            let told = if words[0] == "fetch" {
+                "nothing was downloaded: the answer was no\r\n"
+            } else {
+                "nothing was downloaded: the answer was no, so nothing was started\r\n"
+            };
+            let hint = format!("hint: cudarun {} --yes ", words[0]);
+            assert_eq!(shown.contains(told), !is_yes, "{shown}");
+            assert_eq!(shown.contains(&hint), !is_yes, "{shown}");
             assert_eq!(
                 shown.contains("cudart 12040"),
                 is_yes && words[0] == "--fetch",

@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use super::wheelhouse::{Packed, TestWheel, Wheelhouse, archive, cudart, names, sum};
+use super::wheelhouse::{
+    Packed, TestWheel, Wheelhouse, archive, cudart, names, remove, shown, sum,
+};
 
 /// Fetches a wheel of which the table has the right hash: the unpacker itself must refuse it.
 #[track_caller]
@@ -63,6 +65,78 @@ fn a_changed_byte_is_refused() {
         .check();
 }
 
+/// The size is in the table, so nobody reads a file without end.
+#[test]
+fn a_wheel_of_another_size_is_refused_before_it_is_read() {
+    let (wheel, house) = (cudart(), Wheelhouse::new(&[cudart()]));
+    let file = house.path("wheels").join(wheel.file_name());
+    // Without blocks on the disk.
+    let length = 1 << 33;
+    fs::File::options()
+        .write(true)
+        .open(&file)
+        .and_then(|file| file.set_len(length))
+        .unwrap();
+    let message = format!("{} has {length} bytes, and it must", wheel.file_name());
+    house
+        .fetch(&["cudart"])
+        .status(2)
+        .stderr_contains(&[&message])
+        .check();
+    house.has_no_entry();
+    house.put(&wheel, &wheel.bytes());
+    house
+        .fetch(&["cudart"])
+        .stderr_contains(&["fetched"])
+        .check();
+}
+
+/// Another user may write to the directory: the wheel is exchanged when its hash is known. RECORD of the other wheel is right.
+#[test]
+fn what_is_unpacked_is_what_was_hashed() {
+    let mut evil = cudart();
+    let library = evil.file("libcudart.so.12");
+    let right = library.bytes.clone();
+    *library.bytes.last_mut().unwrap() ^= 1;
+    // Stored, so that both have the same size.
+    let stored = |mut wheel: TestWheel| {
+        wheel
+            .files
+            .iter_mut()
+            .for_each(|file| file.is_deflated = false);
+        wheel.recorded()
+    };
+    let (wheel, evil) = (stored(cudart()), stored(evil));
+    assert_eq!(wheel.bytes().len(), evil.bytes().len());
+    let house = Wheelhouse::new(std::slice::from_ref(&wheel));
+    let from = house.path("wheels");
+    let mut child = house
+        .command(&["fetch", "--from", from.to_str().unwrap(), "--yes", "cudart"])
+        .env("CUDARUN_TEST_FAULT", "pause@hashed")
+        .spawn()
+        .unwrap();
+    let paused = house.path("home/paused");
+    while !paused.exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it does not pause");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    // In place: the file stays the same one.
+    house.put(&wheel, &evil.bytes());
+    fs::remove_file(&paused).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", shown(&output));
+    let entry = house.store().join(sum(&wheel.bytes()));
+    let unpacked = fs::read(entry.join("nvidia/cuda_runtime/lib/libcudart.so.12")).unwrap();
+    assert!(unpacked == right, "the other wheel is in the store");
+    // The control: exchanged before, it is refused.
+    remove(&house.store());
+    house
+        .fetch(&["cudart"])
+        .status(2)
+        .stderr_contains(&["has the sha256"])
+        .check();
+}
+
 #[test]
 fn pip_refuses_a_changed_byte() {
     let wheel = cudart();
@@ -90,7 +164,11 @@ fn a_truncated_wheel_is_refused() {
         let wheel = cudart();
         let house = Wheelhouse::new(&[cudart()]);
         house.put(&wheel, &right[..length]);
-        let named = format!("{} has the sha256 ", wheel.file_name());
+        let named = format!(
+            "{} has {length} bytes, and it must have {}",
+            wheel.file_name(),
+            right.len()
+        );
         house
             .fetch(&["cudart"])
             .status(2)

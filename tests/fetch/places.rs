@@ -1,12 +1,13 @@
 //! Stores that cannot be written or used, and a machine without a client.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::{Command, Output};
 
 use super::wheelhouse::{
-    BUILT, Packed, TestWheel, Wheelhouse, app, cudart, curand, names, newer_cudart, shown, sum,
+    BUILT, Packed, TestWheel, Wheelhouse, app, cudart, curand, names, newer_cudart, remove, shown,
+    sum,
 };
 use crate::support::{CUDARUN, copy_program, is_root, skipped};
 
@@ -402,5 +403,81 @@ fn wheels_for_another_machine_are_only_downloaded() {
     other
         .run(&[&program])
         .stdout("cudart 12040, curand 10305\n")
+        .check();
+}
+
+/// The directory has the names that pip and cudarun use while they work.
+#[test]
+fn a_download_changes_no_file_of_the_directory() {
+    let house = Wheelhouse::new(&[cudart()]);
+    let Some(pip) = house.pip() else { return };
+    let into = house.path("into");
+    fs::create_dir(&into).unwrap();
+    fs::write(into.join("requirements.txt"), "mine").unwrap();
+    fs::write(house.path("other"), "mine").unwrap();
+    symlink(house.path("other"), into.join(cudart().file_name())).unwrap();
+    let words = ["fetch", "--yes", "--into", into.to_str().unwrap(), "cudart"];
+    pip.run(&words).stderr_contains(&["fetched "]).check();
+    let names = names(&into);
+    assert_eq!(names, [cudart().file_name(), "requirements.txt".into()]);
+    for mine in [into.join("requirements.txt"), house.path("other")] {
+        assert_eq!(fs::read_to_string(mine).unwrap(), "mine");
+    }
+    let wheel = fs::read(into.join(cudart().file_name())).unwrap();
+    assert!(wheel == cudart().bytes());
+}
+
+/// Python would import these modules from its current directory; `tests/attacks.py` has other clients and users.
+#[test]
+fn a_client_obeys_no_file_of_the_current_directory() {
+    let house = Wheelhouse::new(&[cudart()]);
+    let Some(pip) = house.pip() else { return };
+    let python = fs::read_to_string(house.path("bin/pip")).unwrap();
+    let python = python.replace(" -m pip", "");
+    fs::remove_file(house.path("bin/pip")).unwrap();
+    house.script("python3", &python);
+    let fetch = || {
+        if house.store().exists() {
+            remove(&house.store());
+        }
+        pip.run(&["fetch", "--yes", "cudart"])
+    };
+    for module in ["pip.py", "importlib.py", "sysconfig.py"] {
+        let planted = house.path("home").join(module);
+        fs::write(
+            &planted,
+            "open('MARK', 'w')".replace("MARK", house.path("mark").to_str().unwrap()),
+        )
+        .unwrap();
+        fetch().stderr_contains(&["fetched "]).check();
+        assert!(!house.path("mark").exists(), "{module}");
+        // Elements that lead to the current directory.
+        let fetched = fetch().env("PYTHONPATH", ":").any_stderr();
+        fetched.check();
+        assert!(!house.path("mark").exists(), "{module}");
+        // The control: a person names it.
+        let named = fetch().env("PYTHONPATH", house.path("home"));
+        named.status(2).any_stderr().check();
+        assert!(house.path("mark").exists(), "{module}");
+        fs::remove_file(house.path("mark")).unwrap();
+        fs::remove_file(planted).unwrap();
+    }
+}
+
+#[test]
+fn a_client_in_a_relative_element_of_path_is_none() {
+    let house = Wheelhouse::new(&[cudart()]);
+    house.script("uv", "#!/bin/sh\npwd >&2\nexit 1\n");
+    let bin = house.path("bin");
+    let fetch = |path: &str| {
+        let run = house.run(&["fetch", "--yes", "cudart"]).in_directory(&bin);
+        run.env("PATH", path).status(2)
+    };
+    for path in ["", ":/none", "/none:", ".", "../bin"] {
+        let none = fetch(path).stderr_contains(&["neither `uv` nor `pip` is in PATH"]);
+        none.check();
+    }
+    fetch(bin.to_str().unwrap())
+        .stderr_contains(&["`uv` could not get ", "\n  /\n"])
         .check();
 }

@@ -193,6 +193,43 @@ fn prune_removes_the_wheels_that_no_program_has_used_for_long() {
 }
 
 #[test]
+fn verify_and_prune_print_json() {
+    let house = filled();
+    let fault = |status: i32| {
+        let json = house
+            .run(&["fetch", "verify", "--json"])
+            .status(status)
+            .json();
+        let wheels = json["wheels"].as_array().unwrap().clone();
+        let mut faults: Vec<String> = wheels
+            .iter()
+            .filter_map(|wheel| wheel["fault"].as_str().map(str::to_owned))
+            .collect();
+        assert_eq!(wheels.len(), 2);
+        faults.pop()
+    };
+    assert_eq!(fault(0), None);
+    let library = entry(&house).join("nvidia/cuda_runtime/lib/libcudart.so.12");
+    set_mode(&library, 0o644);
+    fs::write(&library, "torn").unwrap();
+    set_mode(&library, 0o444);
+    assert!(
+        fault(1)
+            .unwrap()
+            .contains("libcudart.so.12` is not as RECORD says")
+    );
+    let prune = |words: &[&str]| {
+        let words = [&["fetch", "prune", "--json"], words].concat();
+        let json = house.run(&words).json();
+        json["wheels"].as_array().unwrap().len()
+    };
+    assert_eq!(prune(&[]), 0);
+    assert_eq!(prune(&["--all", "--dry-run"]), 2);
+    assert_eq!(prune(&["--all"]), 2);
+    assert_eq!(prune(&["--all"]), 0);
+}
+
+#[test]
 fn prune_keeps_a_wheel_that_a_process_maps() {
     let house = filled();
     let program = app("opens-cudart");

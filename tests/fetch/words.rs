@@ -232,3 +232,127 @@ fn a_library_that_no_wheel_has_is_named() {
         .check();
     house.has_no_entry();
 }
+
+/// A script that opens a library by its name: it needs the library, or goes on without it.
+fn opener(house: &Wheelhouse, soname: &str) -> [String; 2] {
+    let script = house.path("home/a.py");
+    let text = format!("import ctypes\nctypes.CDLL('{soname}')\nprint('opened')\n");
+    fs::write(&script, text).unwrap();
+    let python = which::which_in("python3", Some("/usr/bin:/bin"), "/").unwrap();
+    [python.to_str().unwrap().to_owned(), "a.py".to_owned()]
+}
+
+#[test]
+fn a_library_that_a_program_may_load_is_offered_to_a_person_who_asks() {
+    let house = Wheelhouse::new(&[cudart()]);
+    house.user_names_wheels();
+    let [python, script] = &opener(&house, "libcudart.so.12");
+    let program = [python.as_str(), script.as_str()];
+    let run = |words: &[&str]| house.run(&[words, &program].concat());
+    let command = format!("cudarun fetch {python} a.py\n");
+    run(&["explain"])
+        .stdout_contains(&[
+            "libcudart.so.12 is not installed: a.py may load it",
+            &format!("next: {command}"),
+        ])
+        .check();
+    run(&["fetch", "--dry-run"])
+        .stdout_contains(&["1 wheel, ", "libcudart.so.12 for a.py"])
+        .check();
+    // Nobody has asked for it.
+    let alone = run(&[]).env("CUDARUN_FETCH", "always").status(1);
+    alone
+        .stderr_contains(&["libcudart.so.12: cannot open"])
+        .check();
+    house.has_no_entry();
+    run(&["--fetch", "--yes"])
+        .stdout("opened\n")
+        .stderr_contains(&["fetched "])
+        .check();
+    run(&["fetch"])
+        .stderr("nothing to fetch: all libraries are here\n")
+        .check();
+    let explained = run(&["explain"]).any_stdout().check();
+    assert!(!explained.contains("not installed"), "{explained}");
+    assert!(!explained.contains("cudarun fetch"), "{explained}");
+}
+
+/// Then `explain` leads elsewhere, and nothing says that all is here.
+#[test]
+fn a_library_that_a_program_may_load_and_no_wheel_has_is_named() {
+    let house = Wheelhouse::new(&[curand()]);
+    let [python, script] = &opener(&house, "libcudart.so.12");
+    let program = [python.as_str(), script.as_str()];
+    let run = |words: &[&str]| house.run(&[words, &program].concat());
+    let explained = run(&["explain"]).any_stdout().check();
+    assert!(!explained.contains("cudarun fetch"), "{explained}");
+    run(&["fetch"])
+        .stderr_contains(&[
+            "nothing to fetch: no wheel of CUDA runtime is on offer",
+            "libcudart.so.12 is not installed: a.py may load it",
+        ])
+        .check();
+    let json = run(&["fetch", "--json"]).any_stderr().stdout_contains(&[]);
+    let text = json.check();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["wheels"].as_array().unwrap().len(), 0);
+}
+
+/// Also where a part of the work fails.
+#[test]
+fn one_object_is_printed_in_all_cases() {
+    let house = Wheelhouse::new(&[cudart()]);
+    let app = BUILT.path("needs-cudart");
+    let app = app.to_str().unwrap();
+    let both = BUILT.path("needs-both");
+    let both = both.to_str().unwrap();
+    let wheels = house.path("wheels");
+    let from = wheels.to_str().unwrap();
+    let empty = house.path("empty");
+    let empty = empty.to_str().unwrap();
+    let object = |words: &[&str], variable: &str, status: i32| -> serde_json::Value {
+        let run = house.run(words).env("CUDARUN_FETCH", variable);
+        let text = run.status(status).any_stdout().any_stderr().check();
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{words:?} {error}: {text}"))
+    };
+    let ask = "ask";
+    for (words, variable, status, count) in [
+        (&["fetch", "--json", app][..], ask, 1, 1),
+        (&["fetch", "--json", both], ask, 1, 0),
+        (&["fetch", "--json", "/bin/true"], ask, 0, 0),
+        (
+            &["fetch", "--json", "--dry-run", "--from", empty, app],
+            ask,
+            1,
+            1,
+        ),
+        (
+            &["fetch", "--json", "--yes", "--from", from, app],
+            ask,
+            0,
+            1,
+        ),
+        (&["fetch", "--json", "--yes", app], ask, 0, 0),
+    ] {
+        let object = object(words, variable, status);
+        assert_eq!(
+            object["wheels"].as_array().unwrap().len(),
+            count,
+            "{words:?}"
+        );
+        assert!(object["error"].is_null(), "{words:?}");
+    }
+    super::wheelhouse::remove(&house.store());
+    for (words, variable) in [
+        (&["fetch", "--json", "--yes", app][..], ask),
+        (&["fetch", "--json", "--yes", "--from", from, app], "never"),
+        (
+            &["fetch", "--json", "--yes", "--from", empty, "cudart"],
+            ask,
+        ),
+    ] {
+        let object = object(words, variable, 2);
+        assert!(object["error"]["message"].is_string(), "{words:?} {object}");
+        assert!(object["wheels"].is_null(), "{words:?}");
+    }
+}
