@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::{comparable, same_when_saved};
 use crate::support::machine::Machine;
 use crate::support::parts::{SHIELDED, SITE, cudnn, elf, link, program, text};
 use crate::support::{Run, Workshop};
@@ -116,6 +117,7 @@ fn doctor(machine: &Machine, variables: &[(&str, &str)]) -> Value {
         .iter()
         .any(|it| it["severity"] == "error");
     assert_eq!(status, i32::from(has_error), "{text}");
+    same_when_saved(machine, variables, &value);
     value
 }
 
@@ -597,27 +599,6 @@ fn a_cache_directory_that_others_can_write_to_is_reported() {
 
 fn file(path: &str, text: &str) -> String {
     format!("\n[[file]]\npath = \"{path}\"\ntext = '''\n{text}'''\n")
-}
-
-/// FindingKind is compared: all but what cannot be kept.
-fn comparable(mut value: Value) -> Value {
-    match &mut value {
-        Value::Object(object) => {
-            for key in [
-                "size", "device", "inode", "uid", "gid", "cache", "programs", "next",
-            ] {
-                object.remove(key);
-            }
-            object
-                .values_mut()
-                .for_each(|value| *value = comparable(value.take()));
-        }
-        Value::Array(values) => values
-            .iter_mut()
-            .for_each(|value| *value = comparable(value.take())),
-        _ => {}
-    }
-    value
 }
 
 fn json(arguments: &[&str], machine: &Path) -> Value {

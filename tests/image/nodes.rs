@@ -269,6 +269,65 @@ fn compat_libraries_of_the_image_come_first_where_they_are_for_the_kernel() {
 }
 
 #[test]
+fn of_two_compat_drivers_in_one_directory_none_counts() {
+    let directory = "/usr/local/cuda/compat";
+    let driver_of = |versions: &[&str]| {
+        let files: Vec<String> = versions
+            .iter()
+            .map(|version| {
+                elf(
+                    &format!("{directory}/libcuda.so.{version}"),
+                    "soname = 'libcuda.so.1', exports = ['cuInit']",
+                )
+            })
+            .chain([link(
+                &format!("{directory}/libcuda.so.1"),
+                &format!("libcuda.so.{}", versions[0]),
+            )])
+            .collect();
+        let place = Workshop::new();
+        let image = image(&place, &[], &files);
+        drivers(&place, &image, "550.127.05")
+    };
+    assert_eq!(driver_of(&["580.65.06"]), [directory], "the control");
+    assert_eq!(driver_of(&["580.65.06", "535.54.03"]), [SYSTEM]);
+}
+
+#[test]
+fn an_image_is_a_container_and_has_its_own_mounts() {
+    let place = Workshop::new();
+    let switch = "/sys/bus/pci/devices/0000:05:00.0";
+    let files = [
+        text(&format!("{switch}/vendor"), "0x10de\n"),
+        text(&format!("{switch}/class"), "0x068000\n"),
+        text("/dev/nvidia1", ""),
+        text(
+            "/proc/self/mounts",
+            "shm /dev/shm tmpfs rw,size=65536k 0 0\n",
+        ),
+    ];
+    fs::write(place.path("node.toml"), node("550.127.05", "", &files)).unwrap();
+    let node = place.path("node.toml").display().to_string();
+    let codes = |root: &[&str]| {
+        let words = [root, &["--machine", &node, "doctor", "--json"]].concat();
+        let page = Run::new(words).any_stderr().output().0;
+        let page: Value = serde_json::from_str(&page).unwrap();
+        let findings = page["findings"].as_array().unwrap().iter();
+        let of_machine = findings.filter(|finding| finding["section"] != "cache");
+        of_machine
+            .map(|finding| finding["code"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let image = image(&place, &[], &[]);
+    assert_eq!(codes(&["--root", &image]), [""; 0]);
+    assert_eq!(
+        codes(&[]),
+        ["fabric-manager", "shared-memory-small"],
+        "the control: the node itself"
+    );
+}
+
+#[test]
 fn a_node_needs_an_image() {
     let place = Workshop::new();
     fs::write(place.path("node.toml"), node("550.127.05", "", &[])).unwrap();
