@@ -15,6 +15,7 @@ use crate::host::{FileId, Host, Kind, PathUse, Stat};
 use crate::loader::search::default_directories;
 use crate::settings::start_key::{decides, reaches_libraries};
 use crate::settings::{files, trust};
+use crate::storage;
 use crate::text::quoted;
 
 mod library;
@@ -73,6 +74,7 @@ pub fn describe(host: &Host, examination: &Examination, programs: &[String]) -> 
         examination,
         lines: lines(examination),
         is_for_programs: !programs.is_empty(),
+        caches: storage::candidates(&plain),
         first_names: BTreeMap::new(),
         lost: Vec::new(),
     };
@@ -330,6 +332,8 @@ struct Writer<'w> {
     examination: &'w Examination,
     lines: BTreeMap<PathBuf, BTreeMap<usize, String>>,
     is_for_programs: bool,
+    /// The directories that may be cudarun's own.
+    caches: Vec<PathBuf>,
     /// The first name of each file.
     first_names: BTreeMap<FileId, PathBuf>,
     lost: Vec<PathBuf>,
@@ -338,8 +342,8 @@ struct Writer<'w> {
 impl Writer<'_> {
     /// True for files of a process, and for cudarun's own.
     fn is_own(&self, path: &Path) -> bool {
-        let own = self.examination.kept.directory.as_deref();
-        let is_own = own.is_some_and(|own| path.starts_with(own) && path != own);
+        // Which of them exist differs between machines that are equal otherwise.
+        let is_own = self.caches.iter().any(|own| path.starts_with(own));
         let of_process = path
             .strip_prefix("/proc")
             .ok()
