@@ -135,6 +135,36 @@ fn conditions_of_the_image_are_tried_on_the_driver_of_the_node() {
 }
 
 #[test]
+fn a_condition_with_many_alternatives_is_one_line_that_says_if_it_is_met() {
+    let place = Workshop::new();
+    let brands = ["unknown", "grid", "tesla", "nvidia", "quadro"];
+    let brands = brands.map(|brand| format!(" brand={brand},driver>=535,driver<536"));
+    let line = |cuda: &str, more: &[&str]| {
+        let variable = format!("NVIDIA_REQUIRE_CUDA=cuda>={cuda}{}", brands.concat());
+        let image = image(&place, &[&[variable.as_str()], more].concat(), &[]);
+        fs::write(place.path("node.toml"), node("550.127.05", "", &[])).unwrap();
+        let node = place.path("node.toml").display().to_string();
+        let words = ["--root", &image, "--machine", &node, "explain", "app"];
+        let (page, _) = Run::new(words).env("COLUMNS", "200").any_stderr().output();
+        let mut lines = page.lines().filter(|line| line.starts_with("machine"));
+        let line = lines.next().unwrap_or_else(|| panic!("{page}"));
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(
+        line("12.2", &[]),
+        "machine a driver with CUDA >=12.2: met by driver 550.127.05, with CUDA 12.4 NVIDIA_REQUIRE_CUDA"
+    );
+    assert_eq!(
+        line("13.0", &[]),
+        "machine a driver with CUDA >=13.0: not met by driver 550.127.05, with CUDA 12.4 NVIDIA_REQUIRE_CUDA"
+    );
+    assert_eq!(
+        line("13.0", &["NVIDIA_VISIBLE_DEVICES=none"]),
+        "machine a driver with CUDA >=13.0: does not count without a GPU NVIDIA_REQUIRE_CUDA"
+    );
+}
+
+#[test]
 fn only_the_capabilities_that_the_image_asks_for_are_mounted() {
     let place = Workshop::new();
     let directories = |capabilities: &str| {
