@@ -1154,6 +1154,30 @@ fn a_named_program_is_examined_alone() {
 }
 
 #[test]
+fn a_refusal_is_a_warning_without_a_label_of_its_own() {
+    let machine = Machine::load("old-driver");
+    let (page, status) = Run::on(&machine, &["doctor", "for-13"])
+        .any_stderr()
+        .output();
+    assert_eq!(status, 1, "{page}");
+    let line = "warning: no CUDA runtime here fits `for-13`";
+    assert!(
+        page.contains(line) && !page.contains("warning: error"),
+        "{page}"
+    );
+    let run = Run::on(&machine, &["doctor", "--json", "for-13"]).any_stderr();
+    let value: Value = serde_json::from_str(&run.output().0).unwrap();
+    assert_eq!(
+        value["programs"][0]["faults"]
+            .as_array()
+            .unwrap()
+            .last()
+            .unwrap(),
+        "no CUDA runtime here fits `for-13`"
+    );
+}
+
+#[test]
 fn a_shim_that_a_package_brings_is_not_to_be_removed() {
     let page = Run::on(&torch(), &["doctor", "-v"]).any_stdout().check();
     assert!(
