@@ -320,7 +320,7 @@ fn of_two_compat_drivers_in_one_directory_none_counts() {
         drivers(&place, &image, "550.127.05")
     };
     assert_eq!(driver_of(&["580.65.06"]), [directory], "the control");
-    assert_eq!(driver_of(&["580.65.06", "535.54.03"]), [SYSTEM]);
+    assert_eq!(driver_of(&["580.65.06", "570.86.15"]), [SYSTEM]);
 }
 
 #[test]
