@@ -137,7 +137,12 @@ pub fn run_relayed(exec: &Exec, keep: impl FnMut(&[u8]) + Send) -> Result<ExitSt
     TERMINAL.store(relay.number(), Ordering::Relaxed);
     let handled = signals::handle([libc::SIGWINCH], resize);
     let (status, relay) = thread::scope(|scope| {
-        let relay = scope.spawn(|| relay.run(stopped.as_fd(), keep));
+        let relay = scope.spawn(|| {
+            let mut relay = relay;
+            let is_held = relay.run(stopped.as_fd(), keep);
+            TERMINAL.store(-1, Ordering::Relaxed);
+            is_held.then_some(relay)
+        });
         let status = run_to_end(command);
         drop(stop);
         (status, relay.join().ok().flatten())

@@ -27,7 +27,7 @@ pub struct Doctor {
         long,
         value_name = "A[,B]",
         value_delimiter = ',',
-        conflicts_with = "save"
+        conflicts_with_all = ["save", "html", "markdown"]
     )]
     pub compare: Vec<PathBuf>,
     #[command(flatten)]

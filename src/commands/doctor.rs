@@ -53,11 +53,11 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
         })?;
     }
     let host = machine(host, common)?;
-    let (examination, inventory) = examine(&host, common)?;
     if let (Some(file), Some(_)) = (&file, &options.save_in) {
         save(&host, common, options, file)?;
         return Ok(Exit::Yes);
     }
+    let (examination, inventory) = examine(&host, common)?;
     let programs = programs(&host, common, &options.words)?;
     let style = Style::stdout(common.color).of(&host);
     let page = || report::examined_page(&examination, &inventory, &programs);
@@ -83,7 +83,7 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
     })
 }
 
-/// Scans a second time, as under `--root` and all that `list` would show, and writes a description of what was read.
+/// Scans, as under `--root` and all that `list` would show, and writes a description of what was read.
 fn save(host: &Host, common: &Common, options: &Doctor, file: &Path) -> Result<(), Error> {
     let unwritten = |error| Error::unwritten(file, error);
     let host = host.recording().map_err(unwritten)?;

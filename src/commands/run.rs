@@ -120,8 +120,11 @@ fn start_or_order(
             }
             let reports = !reported_at_every_start(facts, decision).is_empty();
             let keeping = pipeline::keeping(facts, proven, when, has_deciding_options, reports);
-            if keeping == Keeping::Kept {
-                pipeline::keep(host, facts, decision, proven, command);
+            if keeping == Keeping::Kept
+                && let Some(changed) = pipeline::keep(host, facts, decision, proven, command)
+                && common.verbose > 0
+            {
+                report::say(&report::not_kept(&changed));
             }
             Ok(())
         }

@@ -16,9 +16,10 @@ mod subject;
 pub use cache::CacheUse;
 pub use elements::Element;
 pub use finding::{Evidence, Finding, FindingKind, Section, Severity, Stops};
+pub use platform::MOUNTS;
 pub use project::Project;
 pub use startup::{Line, Lines};
-pub use subject::{Subject, Surroundings, marks, tells_of_place};
+pub use subject::{Subject, Surroundings, tells_of_place};
 
 #[derive(Debug)]
 pub struct Examination {

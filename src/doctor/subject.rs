@@ -49,15 +49,6 @@ const TEGRA: [&str; 3] = [
     "/usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1.1",
 ];
 
-/// The files whose presence tells the kind of place.
-pub fn marks() -> impl Iterator<Item = &'static str> {
-    CONTAINER_FILES
-        .into_iter()
-        .chain(WSL)
-        .chain(TEGRA)
-        .chain([NODE_MAKER])
-}
-
 /// True if a variable of this name tells the kind of place.
 pub fn tells_of_place(variable: &str) -> bool {
     CONTAINER_VARIABLES.contains(&variable)

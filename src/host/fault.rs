@@ -30,6 +30,7 @@ impl Host {
             .and_then(|fault| fault.split_once('@'));
         match fault.filter(|(_, at)| *at == stage) {
             Some(("panic", _)) => panic!("a test asks for it"),
+            Some(("replaced", _)) => _ = std::env::current_exe().and_then(fs::remove_file),
             Some(("thread", _)) => drop(std::thread::spawn(|| panic!("a test asks for it")).join()),
             Some(("cut", _)) => {
                 let file = self.cwd.join("cut");

@@ -52,6 +52,8 @@ const ELSEWHERE: [&str; 6] = [
 const LAYER: usize = usize::MAX;
 const COMPAT: &str = "/usr/local/cuda/compat";
 const CACHE: &str = "/etc/ld.so.cache";
+/// The mark of a container that Docker makes.
+const MARK: &str = "/.dockerenv";
 
 /// Mounts what a container on the node has of it. `machine` is ELF's number of its processor.
 pub(super) fn mount(
@@ -69,6 +71,7 @@ pub(super) fn mount(
         .filter(|one| !one.is_empty())
         .collect();
     kernel(tree, node)?;
+    write(tree, Path::new(MARK), b"")?;
     if asked.is_empty() || asked.contains(&"void") {
         return Ok(());
     }
@@ -101,14 +104,15 @@ pub(super) fn mount(
     write_cache(tree, machine, known)
 }
 
-/// The kernel's files, which are the node's in a container, too. Its `/dev` has nothing of the image.
+/// The kernel's files, which are the node's in a container, too, except those of a process. Its `/dev` has nothing of the
+/// image.
 fn kernel(tree: &mut Tree, node: &Host) -> io::Result<()> {
     for directory in ["/proc", "/sys", "/dev"] {
         tree.remove_below(Path::new(directory), LAYER);
     }
     let files = ["/proc", "/sys"]
         .iter()
-        .flat_map(|directory| node.walk(Path::new(directory), &|_| false));
+        .flat_map(|directory| node.walk(Path::new(directory), &|name| name == "self"));
     files
         .into_iter()
         .try_for_each(|file| node.graft(&file, tree, &file, LAYER))
@@ -219,7 +223,7 @@ fn link(tree: &mut Tree, path: &Path, target: &Path) -> io::Result<()> {
     tree.put(path, new, LAYER)
 }
 
-/// The image's own libraries of a newer driver, if they are for the kernel's. The loader's cache then names them first.
+/// The image's own libraries of one newer driver, if they are for the kernel's. The loader's cache then names them first.
 fn compat(tree: &Tree, machine: u16, kernel: &DriverVersion) -> Vec<(String, PathBuf)> {
     let directory = Path::new(COMPAT);
     let entries = tree.list(directory).unwrap_or_default();
@@ -228,17 +232,21 @@ fn compat(tree: &Tree, machine: u16, kernel: &DriverVersion) -> Vec<(String, Pat
             .parse::<DriverVersion>()
             .ok()
     };
-    let newest = entries.iter().find_map(|entry| {
-        let name = entry.name.to_str()?;
-        version(name).map(|version| (name.to_owned(), version))
-    });
-    let Some((name, version)) = newest else {
+    let versions: Vec<(&str, DriverVersion)> = entries
+        .iter()
+        .filter_map(|entry| {
+            let name = entry.name.to_str()?;
+            Some((name, version(name)?))
+        })
+        .collect();
+    // The hook leaves a directory alone where it cannot tell which one counts.
+    let [(name, version)] = versions[..] else {
         return Vec::new();
     };
     let note = tree
-        .read(&directory.join(&name))
+        .read(&directory.join(name))
         .ok()
-        .and_then(|bytes| inventory::facts(&bytes, &name, machine));
+        .and_then(|bytes| inventory::facts(&bytes, name, machine));
     let is_for = match note.and_then(|file| file.forward_compatibility) {
         Some(note) => {
             note.kernel_branches.contains(&kernel.branch()) && version.version() > kernel.version()
@@ -272,8 +280,12 @@ fn write_cache(tree: &mut Tree, machine: u16, known: BTreeMap<String, PathBuf>) 
         machine,
     };
     let bytes = cache(&entries.into_iter().map(entry).collect::<Vec<_>>());
+    write(tree, Path::new(CACHE), &bytes)
+}
+
+fn write(tree: &mut Tree, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = tempfile::tempfile()?;
-    file.write_all(&bytes)?;
+    file.write_all(bytes)?;
     let archive = tree.add_archive(Arc::new(file));
     let content = NewContent::File {
         archive,
@@ -288,5 +300,5 @@ fn write_cache(tree: &mut Tree, machine: u16, known: BTreeMap<String, PathBuf>) 
         has_capabilities: false,
         content,
     };
-    tree.put(Path::new(CACHE), new, LAYER)
+    tree.put(path, new, LAYER)
 }

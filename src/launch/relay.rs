@@ -68,20 +68,16 @@ impl Relay {
     }
 
     /// Hands on all that is written, and gives it to `keep` after that. Ends when the other end is closed, when nothing reads
-    /// this process's standard error, or when `stop` is closed and nothing is left to hand on. Then another process still has
-    /// the other end, and the relay is returned.
-    pub(super) fn run(
-        mut self,
-        stop: BorrowedFd<'_>,
-        mut keep: impl FnMut(&[u8]),
-    ) -> Option<Relay> {
+    /// this process's standard error, or when `stop` is closed and nothing is left to hand on. Returns true then: another
+    /// process still has the other end.
+    pub(super) fn run(&mut self, stop: BorrowedFd<'_>, mut keep: impl FnMut(&[u8])) -> bool {
         let mut is_ending = false;
         let standard_error = io::stderr();
         loop {
             match self.hand_on(&mut keep) {
                 Piece::HandedOn => continue,
                 Piece::None => {}
-                Piece::Closed => return None,
+                Piece::Closed => return false,
             }
             let mut ends = [
                 PollFd::new(self.input.as_fd(), PollFlags::POLLIN),
@@ -96,13 +92,13 @@ impl Relay {
             };
             match poll(&mut ends[..count], wait) {
                 Err(Errno::EINTR) => continue,
-                Err(_) | Ok(0) => return Some(self),
+                Err(_) | Ok(0) => return true,
                 Ok(_) => {}
             }
             let [_, is_unread, is_stopped] = ends.map(|end| end.any().unwrap_or(true));
             is_ending |= is_stopped;
             if is_unread {
-                return None;
+                return false;
             }
         }
     }
@@ -181,7 +177,7 @@ pub(super) fn settle(relay: i32) {
     if relay < 0 {
         return;
     }
-    // SAFETY: it is open while the program runs; if it were closed, `poll` would say so.
+    // SAFETY: if the relay closes it meanwhile, `poll` says so. Nothing here opens a file that could get its number.
     let input = unsafe { BorrowedFd::borrow_raw(relay) };
     for _ in 0..LAST_WORDS {
         let mut end = [PollFd::new(input, PollFlags::POLLIN)];

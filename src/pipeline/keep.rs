@@ -11,7 +11,7 @@ use crate::pin::Decision;
 use crate::program::{self, Command};
 use crate::settings::start_key::start_key;
 use crate::storage;
-use crate::verify::{Beside, Verdict};
+use crate::verify::{Beside, Skip, Verdict};
 
 /// Tells if a start is kept, and why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub fn keeping(
         Keeping::ProofEachTime
     } else if facts.program.depends_on_directory || facts.settings.depends_on_directory {
         Keeping::ByDirectory
-    } else if matches!(proven.verdict, Verdict::Busy { .. }) || !proven.given_up.is_empty() {
+    } else if is_unknown(&proven.verdict) || !proven.given_up.is_empty() {
         Keeping::NotProved
     } else if reports || !facts.settings.remarks.is_empty() {
         Keeping::Reports
@@ -73,22 +73,31 @@ pub fn keeping(
     }
 }
 
-/// Keeps a start for the next time, where a directory can hold it. The key is made from `host`, the machine without the
-/// variables that files set.
+/// True if a GPU could not be tried, or if nobody knows from which files a proof came, since there was no room to keep it.
+fn is_unknown(verdict: &Verdict) -> bool {
+    match verdict {
+        Verdict::Busy { .. } => true,
+        Verdict::Skipped { why } => *why == Skip::ProvedBefore,
+        Verdict::Passed { .. } | Verdict::Failed { .. } => false,
+    }
+}
+
+/// Keeps a start for the next time, where a directory can hold it. Returns a path that has changed meanwhile, which prevents
+/// that. The key is made from `host`, the machine without the variables that files set.
 pub fn keep(
     host: &Host,
     facts: &Facts<'_>,
     decision: &Decision,
     proven: &Proven,
     command: &Command,
-) {
+) -> Option<PathBuf> {
     let of_build = facts.settings.build.as_ref();
     let directory = storage::cache_directory(host);
     let (Ok(directory), Some(key)) = (
         directory,
         start_key(host, &facts.program.path, command, of_build.is_some()),
     ) else {
-        return;
+        return None;
     };
     let after = decision.pinned.as_ref().map(|pinned| &pinned.after);
     let mut watched = facts.watched(&decision.outcome, after);
@@ -114,5 +123,5 @@ pub fn keep(
         &watched,
         &facts.program.located,
         &own,
-    );
+    )
 }

@@ -1,9 +1,12 @@
 //! Conditions on the machine, contradictions, and cautions about a set.
 
+use std::collections::BTreeSet;
+
 use super::Style;
 use super::words::{by_and_place, family, list, title, wants, written_in};
+use crate::inventory::Inventory;
 use crate::program::{Condition, Demand, Want};
-use crate::solve::{Broken, Caution, Contradiction, ContradictionSide, MachineFacts};
+use crate::solve::{Broken, Caution, Contradiction, ContradictionSide, MachineFacts, judge};
 use crate::text::show;
 
 /// `driver >=550`, `compute capability >=8.0`.
@@ -52,8 +55,38 @@ pub(super) fn conditions(conditions: &[Condition], style: Style) -> Vec<Vec<Stri
         vec![
             "machine".to_owned(),
             demand(&condition.demand),
-            style.dim(&format!("{}: {}", title(&by.name), written_in(by))),
+            style.dim(&by_and_place(by)),
         ]
+    };
+    conditions.iter().map(row).collect()
+}
+
+/// The rows of conditions on the machine where each has one line: of an image's alternatives, only the one that decides, and
+/// what decides it.
+pub(super) fn judged(
+    conditions: &[Condition],
+    inventory: &Inventory,
+    style: Style,
+) -> Vec<Vec<String>> {
+    let row = |condition: &Condition| {
+        let judged = judge(condition, inventory);
+        let demands: Vec<String> = judged.demands.iter().map(demand).collect();
+        let mut text = list(&demands);
+        if matches!(condition.demand, Demand::Any(_)) {
+            let has: BTreeSet<String> = judged
+                .demands
+                .iter()
+                .map(|demand| has(&judged.has, demand))
+                .collect();
+            let has = has.into_iter().collect::<Vec<_>>().join("; ");
+            text = match judged.holds {
+                _ if !judged.counts => format!("{text}: does not count without a GPU"),
+                Some(true) => format!("{text}: met by {has}"),
+                Some(false) => format!("{text}: not met by {has}"),
+                None => format!("{text}: nobody knows if {has} meets it"),
+            };
+        }
+        vec![text, style.dim(&by_and_place(&condition.by))]
     };
     conditions.iter().map(row).collect()
 }

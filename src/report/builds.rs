@@ -54,7 +54,10 @@ pub fn listed_toolkits(inventory: &Inventory, verbosity: u8, style: Style) -> St
         )
     };
     if toolkits.len() > shown.len() {
-        let more = counted(toolkits.len() - shown.len(), "directory");
+        let more = match toolkits.len() - shown.len() {
+            1 => "1 directory".to_owned(),
+            more => format!("{more} directories"),
+        };
         text.push_str(&format!(
             "\n{more} with other compilers than nvcc: `cudarun list -v toolkit` shows them\n"
         ));

@@ -10,6 +10,7 @@ use super::doctor::{ExaminedProgram, gpus};
 use super::doctor_words::sentence;
 use super::hints::argument;
 use super::words::{counted, family, list, short, version};
+use crate::catalog::{Family, catalog};
 use crate::doctor::{Examination, Section, Severity};
 use crate::environment::Environment;
 use crate::inventory::Inventory;
@@ -147,9 +148,12 @@ impl Comparison {
             .into_iter()
             .map(fact)
             .filter(|fact| fact.kind == FactKind::Program || fact.differs());
+        let mut facts: Vec<Fact> = facts.collect();
+        // The libraries that decide most come first, because a page shows only the first differences.
+        facts.sort_by_key(|fact| (fact.kind, place(fact)));
         Comparison {
             sides: sides.map(|side| side.name.clone()),
-            facts: facts.collect(),
+            facts,
         }
     }
 
@@ -190,6 +194,13 @@ impl Comparison {
     }
 }
 
+/// The place of a library among all, in the order in which they are decided; that of other facts is one.
+fn place(fact: &Fact) -> Option<usize> {
+    let families = &catalog().families;
+    let is_it = |one: &Family| fact.kind == FactKind::Library && family(&one.name) == fact.name;
+    families.iter().position(is_it)
+}
+
 impl Fact {
     fn differs(&self) -> bool {
         self.values[0] != self.values[1]
@@ -199,10 +210,7 @@ impl Fact {
 /// `cuDNN 9.1.0, cuBLAS 12.4.5.8; mode audit`
 fn gets(program: &ExaminedProgram) -> String {
     match program.faults.last().filter(|_| program.is_refused) {
-        Some(why) => format!(
-            "would not be started: {}",
-            why.trim_start_matches("error: ")
-        ),
+        Some(why) => format!("would not be started: {why}"),
         None if program.uses.is_empty() => "nothing to pick".to_owned(),
         None => format!("{}; mode {}", program.uses.join(", "), program.mode),
     }

@@ -137,7 +137,8 @@ pub fn examined_program(
     faults.extend(fails.clone());
     if is_refused {
         let why = super::refusal(decision, program, Style::default());
-        faults.extend(why.lines().next().map(str::to_owned));
+        let first = why.lines().next().unwrap_or_default();
+        faults.push(first.trim_start_matches("error: ").to_owned());
     }
     faults.extend(compiler_lines(compilers));
     let mode = decision

@@ -164,6 +164,10 @@ pub fn error(error: &Error) -> String {
         Error::NothingRunsUnderRoot { verb: "fetch", there } => {
             format!("with {}, `fetch` fills no store: it needs --dry-run or --into DIR", show(&there[0]))
         }
+        // Most people type no verb.
+        Error::NothingRunsUnderRoot { verb: "run", there } => {
+            format!("the program would be started, which is not possible with {}", show(&there[0]))
+        }
         Error::NothingRunsUnderRoot { verb, there } => {
             format!("`{verb}` starts a program, which is not possible with {}", show(&there[0]))
         }
@@ -244,7 +248,10 @@ fn saved(root: &Path) -> Option<String> {
     if let Some(file) = after(&["docker-archive:", "oci-archive:"]) {
         return Some(format!("cudarun --root {} list", argument(file.as_ref())));
     }
-    let is_path = text.starts_with(['/', '.']) || text.starts_with("oci:") || text.contains(".tar");
+    let is_path = text.starts_with(['/', '.'])
+        || text.starts_with("oci:")
+        || text.contains(".tar")
+        || text.contains(":/");
     let name = after(&["docker://", "docker-daemon:"])
         .or((text.contains(':') && !is_path).then_some(text))?;
     let name = argument(name.as_ref());

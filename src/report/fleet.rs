@@ -65,10 +65,7 @@ impl ExaminedGroup {
         }
         let program = self.program(command?);
         let why = |program: &ExaminedProgram| {
-            let last = program
-                .faults
-                .last()
-                .map(|why| why.trim_start_matches("error: ").to_owned());
+            let last = program.faults.last().cloned();
             last.unwrap_or_else(|| "would not be started".to_owned())
         };
         match program {
@@ -232,15 +229,27 @@ impl FleetReport {
         Comparison::new([&group.side, &usual.side], None).differences()
     }
 
+    /// False if fewer machines are equal than there are other kinds: none of them is the usual one.
+    fn has_usual(&self) -> bool {
+        let largest = self
+            .groups
+            .first()
+            .map_or(0, |group| group.group.machines.len());
+        self.groups.len() <= largest + 1
+    }
+
     fn drift(&self, group: &ExaminedGroup) -> Vec<String> {
-        let usual = self.groups[0].group.machines.len();
-        let of = format!("{usual} of {}", self.count());
+        let usual = &self.groups[0].group.machines;
+        let of = match usual.as_slice() {
+            [only] => format!("{} has", only.name),
+            usual => format!("{} of {} have", usual.len(), self.count()),
+        };
         let differences = self.differences(group);
         let line = |one: &Difference| match (&one.values, one.is_finding) {
             ([Some(own), _], true) => own.clone(),
             ([None, _], true) => {
                 format!(
-                    "without what {of} have: {}",
+                    "without what {of}: {}",
                     one.values[1].as_deref().unwrap_or_default()
                 )
             }
@@ -250,7 +259,7 @@ impl FleetReport {
                     own.clone().unwrap_or_else(none),
                     usual.clone().unwrap_or_else(none),
                 );
-                format!("{} {own}, where {of} have {usual}", one.name)
+                format!("{} {own}, where {of} {usual}", one.name)
             }
         };
         let mut lines: Vec<String> = differences.iter().take(SHOWN).map(line).collect();
@@ -270,7 +279,7 @@ impl FleetReport {
                 .iter()
                 .filter(|(family, builds)| usual.get(*family) != Some(builds));
             let others: Vec<String> = others.map(|(family, _)| (*family).to_owned()).collect();
-            let builds = format!("other builds of {} than {of} have", list(&others));
+            let builds = format!("other builds of {} than {of}", list(&others));
             let files = || "other files, with equal versions".to_owned();
             lines.push(if others.is_empty() { files() } else { builds });
         }
@@ -415,6 +424,18 @@ impl FleetReport {
 
     /// The differences of all groups from the largest one, each with its machines.
     pub(super) fn all_drift(&self) -> Vec<Vec<String>> {
+        if let ([a, b, ..], false) = (self.groups.as_slice(), self.has_usual()) {
+            let file = |group: &ExaminedGroup| argument(group.group.machines[0].path.as_os_str());
+            let how = match self.image {
+                Some(_) => "`--json` shows how they differ".to_owned(),
+                None => format!(
+                    "`cudarun doctor --compare {},{}` shows how two differ",
+                    file(a),
+                    file(b)
+                ),
+            };
+            return vec![vec![format!("{} kinds", self.groups.len()), how]];
+        }
         let of = |group: &ExaminedGroup| {
             let names = host_list(group.names());
             self.drift(group)

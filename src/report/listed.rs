@@ -21,7 +21,7 @@ pub fn listed(
         is_wanted && (all || verbosity > 0 || !is_out_of_reach(one))
     };
     let listed: Vec<&Installation> = inventory.installations.iter().filter(is_listed).collect();
-    let problems = listed.iter().filter(|one| !one.problems.is_empty()).count();
+    let problems: usize = listed.iter().map(|one| one.problems.len()).sum();
     let next = match (listed.is_empty(), problems) {
         (true, _) if !families.is_empty() => "cudarun list",
         (false, 0) => "cudarun explain PROGRAM",

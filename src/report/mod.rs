@@ -78,7 +78,8 @@ pub use style::Style;
 pub use template::template;
 pub use traced::{observation, prediction};
 pub use verdict::{
-    LOOKING, NO_MORE_PROGRESS, UNPACKING, fallback, progress, proof_line, proving, verdict,
+    LOOKING, NO_MORE_PROGRESS, UNPACKING, fallback, not_kept, progress, proof_line, proving,
+    verdict,
 };
 pub use words::{family, warnings};
 

@@ -59,11 +59,7 @@ pub(super) fn in_short(explanation: &Explanation<'_>, style: Style) -> String {
     let mut text = section("needs", &rows, style);
     let label = if rows.is_empty() { "needs" } else { "" };
     text.push_str(&section(label, &names, style));
-    let conditions = asked::conditions(&program.conditions, style);
-    let conditions: Vec<_> = conditions
-        .into_iter()
-        .map(|row| row[1..].to_vec())
-        .collect();
+    let conditions = asked::judged(&program.conditions, inventory, style);
     text.push_str(&section("machine", &conditions, style));
     let mut remarks: Vec<String> = Vec::new();
     match &decision.outcome {

@@ -1,5 +1,7 @@
 //! The verdict of a proof, and its steps.
 
+use std::path::Path;
+
 use super::Style;
 use super::causes;
 use super::words::{binary_size, word};
@@ -28,6 +30,14 @@ pub fn proving(place: &ProofStep) -> String {
     format!(
         "{NO_MORE_PROGRESS}cudarun: proving: {} …",
         self::place(place)
+    )
+}
+
+/// Why the next start is worked out again.
+pub fn not_kept(changed: &Path) -> String {
+    format!(
+        "cudarun: this start is not kept for the next one: `{}` has changed since it began, or its time lies in the future\n",
+        show(changed)
     )
 }
 

@@ -144,10 +144,17 @@ impl Lock {
     }
 }
 
+/// Read before the rest, which a lock of another format may spell in another way.
+#[derive(Deserialize)]
+struct Head {
+    format: i64,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    format: i64,
+    #[serde(rename = "format")]
+    _format: i64,
     driver: Option<Spanned<String>>,
     #[serde(default)]
     gpus: BTreeSet<ComputeCapability>,
@@ -176,6 +183,9 @@ pub fn lock(bytes: &[u8], path: &Path) -> Result<Lock, SettingFault> {
         wrong: FaultKind::BadLock(why),
         excerpt: None,
     };
+    if toml::from_str(text).is_ok_and(|head: Head| head.format != FORMAT) {
+        return Err(bad(0, BadLock::OtherFormat));
+    }
     let file: File = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         bad(
@@ -185,9 +195,6 @@ pub fn lock(bytes: &[u8], path: &Path) -> Result<Lock, SettingFault> {
             },
         )
     })?;
-    if file.format != FORMAT {
-        return Err(bad(0, BadLock::OtherFormat));
-    }
     // `record` writes no lock without a family: every program would obey it.
     if file.family.is_empty() {
         return Err(bad(0, BadLock::NoFamily));

@@ -2,7 +2,7 @@
 //!
 //! A condition holds, does not hold, or is unknown (`None`). An unknown condition refuses no program.
 
-use super::model::{Broken, MachineFacts};
+use super::model::{Broken, Judged, MachineFacts};
 use super::world::{World, serves};
 use crate::inventory::{Gpu, Inventory};
 use crate::program::{Condition, Demand};
@@ -11,21 +11,12 @@ use crate::version::ComputeCapability;
 /// Returns the conditions that certainly do not hold.
 pub(super) fn broken(world: &World<'_>) -> Vec<Broken> {
     let inventory = world.inventory;
-    let has_gpu = inventory.has_gpu() && !inventory.gpus_hidden;
     let is_broken = |condition: &&Condition| {
         !condition.is_advice
-            && (!condition.only_with_gpu || has_gpu)
+            && is_asked(condition, inventory)
             && holds(&condition.demand, inventory) == Some(false)
     };
-    let driver = inventory.driver.as_ref();
-    let has = MachineFacts {
-        driver: driver.map(|driver| driver.version),
-        cuda: driver.and_then(|driver| driver.cuda),
-        gpus: inventory
-            .visible_gpus()
-            .map(|gpu| (gpu.model.clone(), gpu.capability))
-            .collect(),
-    };
+    let has = facts(inventory);
     let conditions = world.program.conditions.iter().filter(is_broken);
     conditions
         .map(|condition| Broken {
@@ -33,6 +24,46 @@ pub(super) fn broken(world: &World<'_>) -> Vec<Broken> {
             has: has.clone(),
         })
         .collect()
+}
+
+fn is_asked(condition: &Condition, inventory: &Inventory) -> bool {
+    !condition.only_with_gpu || inventory.has_gpu() && !inventory.gpus_hidden
+}
+
+fn facts(inventory: &Inventory) -> MachineFacts {
+    let driver = inventory.driver.as_ref();
+    MachineFacts {
+        driver: driver.map(|driver| driver.version),
+        cuda: driver.and_then(|driver| driver.cuda),
+        gpus: inventory
+            .visible_gpus()
+            .map(|gpu| (gpu.model.clone(), gpu.capability))
+            .collect(),
+    }
+}
+
+/// Judges a condition, for a report. Of alternatives, returns the one that decides: the first that holds, or else the first.
+pub fn judge<'c>(condition: &'c Condition, inventory: &Inventory) -> Judged<'c> {
+    let one = std::slice::from_ref(&condition.demand);
+    let holds_all = |demands: &[Demand]| all(demands.iter().map(|demand| holds(demand, inventory)));
+    let demands = match &condition.demand {
+        Demand::Any(alternatives) => {
+            let mut holding = alternatives
+                .iter()
+                .filter(|one| holds_all(one) == Some(true));
+            holding
+                .next()
+                .or(alternatives.first())
+                .map_or(one, Vec::as_slice)
+        }
+        _ => one,
+    };
+    Judged {
+        counts: is_asked(condition, inventory),
+        holds: holds(&condition.demand, inventory),
+        demands,
+        has: facts(inventory),
+    }
 }
 
 fn holds(demand: &Demand, inventory: &Inventory) -> Option<bool> {

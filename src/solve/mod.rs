@@ -26,12 +26,13 @@ mod slot;
 mod slots;
 mod world;
 
+pub use conditions::judge;
 pub use hint::{Hint, Wanted};
 pub use missing::{FamilyWish, Lack, lack, wheels_of, wheels_of_toolkit};
 pub use model::{
     Absent, Broken, Caution, Conflict, Contradiction, ContradictionSide, FailedProof, ForcedCopy,
-    KeptPreload, MachineFacts, MissingWheel, Outcome, PathElement, Pick, Plan, Policy, Rejection,
-    Removal, Summary, Unmet, Unpinned,
+    Judged, KeptPreload, MachineFacts, MissingWheel, Outcome, PathElement, Pick, Plan, Policy,
+    Rejection, Removal, Summary, Unmet, Unpinned,
 };
 pub use reason::{Criterion, Reason};
 

@@ -307,6 +307,16 @@ pub struct Broken {
     pub has: MachineFacts,
 }
 
+/// A condition, and the machine that it was tried on.
+pub struct Judged<'c> {
+    /// False without a GPU, for a condition that counts only with one.
+    pub counts: bool,
+    pub holds: Option<bool>,
+    /// Of alternatives, the one that decides.
+    pub demands: &'c [Demand],
+    pub has: MachineFacts,
+}
+
 /// The facts of the machine that conditions are about.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MachineFacts {

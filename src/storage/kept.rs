@@ -51,7 +51,7 @@ pub fn find_start(
 
 /// Keeps a start that was read from the `watched` paths, and for which the identity of the `located` files matters but not
 /// their content. This run has just published the `own` paths. Keeps nothing if another path has changed since this run
-/// began, or if the file cannot be written.
+/// began, and returns it, or if the file cannot be written.
 pub fn keep_start(
     host: &Host,
     directory: &Path,
@@ -60,7 +60,7 @@ pub fn keep_start(
     watched: &BTreeSet<PathBuf>,
     located: &BTreeSet<PathBuf>,
     own: &[&Path],
-) {
+) -> Option<PathBuf> {
     let changes = diff.0.iter().map(|change| {
         (
             change.name.as_bytes(),
@@ -68,13 +68,11 @@ pub fn keep_start(
         )
     });
     let changes: Vec<_> = changes.collect();
-    keep(
-        host,
-        &directory.join(STARTS),
-        key,
-        changes,
-        see(host, watched, located, own),
-    );
+    match see(host, watched, located, own) {
+        Err(changed) => return Some(changed.to_owned()),
+        Ok(seen) => keep(host, &directory.join(STARTS), key, changes, seen),
+    }
+    None
 }
 
 /// Returns the kept answer for this key, if it still holds.
@@ -95,13 +93,9 @@ pub fn keep_answer(
     watched: &BTreeSet<PathBuf>,
     located: &BTreeSet<PathBuf>,
 ) {
-    keep(
-        host,
-        &directory.join(ANSWERS),
-        key,
-        text,
-        see(host, watched, located, &[]),
-    );
+    if let Ok(seen) = see(host, watched, located, &[]) {
+        keep(host, &directory.join(ANSWERS), key, text, seen);
+    }
 }
 
 fn content<'b, T: Deserialize<'b>>(host: &Host, key: &Key, bytes: &'b [u8]) -> Option<T> {
@@ -115,9 +109,8 @@ fn keep<T: Serialize>(
     directory: &Path,
     key: &Key,
     content: T,
-    watched: Option<Vec<(&[u8], Seen<'_>)>>,
+    watched: Vec<(&[u8], Seen<'_>)>,
 ) {
-    let Some(watched) = watched else { return };
     let entry = KeptEntry {
         format: FORMAT,
         key: &key.0,

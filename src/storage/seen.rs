@@ -56,13 +56,13 @@ pub(super) fn holds(host: &Host, watched: &[(&[u8], Seen<'_>)]) -> bool {
     })
 }
 
-/// Returns the state of all these paths, or `None` if a path other than our `own` has changed since this run began.
+/// Returns the state of all these paths, or a path other than our `own` that has changed since this run began.
 pub(super) fn see<'p>(
     host: &Host,
     watched: &'p BTreeSet<PathBuf>,
     located: &'p BTreeSet<PathBuf>,
     own: &[&'p Path],
-) -> Option<Vec<(&'p [u8], Seen<'static>)>> {
+) -> Result<Vec<(&'p [u8], Seen<'static>)>, &'p Path> {
     let mut seen = Vec::with_capacity(watched.len() + located.len() + own.len());
     let mut see =
         |path: &'p Path, now: Seen<'static>| seen.push((path.as_os_str().as_bytes(), now));
@@ -82,7 +82,7 @@ pub(super) fn see<'p>(
             continue;
         }
         if !own.contains(&path.as_path()) && changed_since(host, &now) {
-            return None;
+            return Err(path);
         }
         see(path, now);
     }
@@ -96,7 +96,7 @@ pub(super) fn see<'p>(
     for path in own {
         see(path, look(host, path));
     }
-    Some(seen)
+    Ok(seen)
 }
 
 fn identity(host: &Host, path: &Path) -> Seen<'static> {
@@ -170,7 +170,11 @@ fn changed_since(host: &Host, seen: &Seen<'_>) -> bool {
     else {
         return false;
     };
-    *modified.max(changed) >= host.started.checked_sub(GRACE).map_or((0, 0), stamp)
+    let began = host.started.checked_sub(GRACE).map_or((0, 0), stamp);
+    // A change gives both times, but some file systems have only one. A person can give a file any time of modification,
+    // and none that lies ahead tells of a change.
+    let now = stamp(host.started + host.started.elapsed().unwrap_or_default());
+    *changed >= began || (began..=now).contains(modified)
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ pub(super) struct Heard {
 }
 
 pub(super) enum End {
-    /// `None` if SIGCHLD is ignored, since the kernel then keeps no status.
+    /// `None` for a killed child that the kernel does not let go, and in tests that ignore SIGCHLD.
     Code(Option<i32>),
     Signal(i32),
     TimedOut(u64),

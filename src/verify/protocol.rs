@@ -258,7 +258,7 @@ pub enum Failure {
     Foreign { files: Vec<String> },
     /// The child was killed by a signal.
     Signal { at: Option<ProofStep>, signal: i32 },
-    /// The child ended without a report. The code is unknown where SIGCHLD is ignored.
+    /// The child ended without a report. The code is unknown where the kernel does not let it go.
     Exited {
         at: Option<ProofStep>,
         code: Option<i32>,

@@ -68,14 +68,16 @@ fn a_machine_without_nvcc_has_no_toolkit() {
             String::new()
         }
     });
-    for files in [
-        String::new(),
-        text("/opt/cuda/README", "nothing"),
-        only_ptxas,
+    let two = only_ptxas.clone() + &only_ptxas.replace("cuda-12.4", "cuda-12.6");
+    for (files, others) in [
+        (String::new(), ""),
+        (text("/opt/cuda/README", "nothing"), ""),
+        (only_ptxas, "\n1 directory with other compilers"),
+        (two, "\n2 directories with other compilers"),
     ] {
         Run::on(&machine(&[files]), &["list", "toolkit"])
             .status(1)
-            .stdout_contains(&["no CUDA toolkit with nvcc"])
+            .stdout_contains(&["no CUDA toolkit with nvcc", others])
             .check();
     }
 }

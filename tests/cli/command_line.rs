@@ -346,7 +346,7 @@ fn nothing_is_started_under_a_root() {
     let machine = Machine::load("nothing");
     Run::on(&machine, &["true"])
         .status(125)
-        .stderr("cudarun: `run` starts a program, which is not possible with --root\n\nhint: cudarun explain PROGRAM\n")
+        .stderr("cudarun: the program would be started, which is not possible with --root\n\nhint: cudarun explain PROGRAM\n")
         .check();
     Run::on(&machine, &["verify", "true"])
         .status(2)

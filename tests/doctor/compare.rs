@@ -165,6 +165,21 @@ fn a_refusal_on_one_machine_is_a_difference() {
 }
 
 #[test]
+fn the_libraries_that_decide_most_are_told_first() {
+    let compared = compare(&machine("nothing"), &machine("torch"), &["--json"])
+        .status(1)
+        .json();
+    let facts = compared["facts"].as_array().unwrap().iter();
+    let libraries: Vec<&str> = facts
+        .filter(|fact| fact["kind"] == "library")
+        .map(|fact| fact["name"].as_str().unwrap())
+        .collect();
+    let place = |name: &str| libraries.iter().position(|one| *one == name).unwrap();
+    assert!(place("cuDNN") < place("NVTX"), "{libraries:?}");
+    assert_eq!(place("CUDA runtime"), 0, "{libraries:?}");
+}
+
+#[test]
 fn two_environments_give_a_program_different_libraries() {
     let Some(e) = &*ENVIRONMENTS else {
         return skipped("there is no Python here");
@@ -253,9 +268,11 @@ fn sides_that_cannot_be_compared_are_errors() {
         .status(2)
         .stderr_contains(&["remove --root"])
         .check();
-    let with_save = ["doctor", "--save", "x", "--compare", "here"];
-    Run::new(with_save)
-        .status(2)
-        .stderr_contains(&["cannot be used with"])
-        .check();
+    for other in [&["--save", "x"][..], &["--html", "x"], &["--markdown"]] {
+        let both = [&["doctor"], other, &["--compare", "here"]].concat();
+        Run::new(both)
+            .status(2)
+            .stderr_contains(&["cannot be used with"])
+            .check();
+    }
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::{comparable, same_when_saved};
 use crate::support::machine::Machine;
 use crate::support::parts::{SHIELDED, SITE, cudnn, elf, link, program, text};
 use crate::support::{Run, Workshop};
@@ -116,6 +117,7 @@ fn doctor(machine: &Machine, variables: &[(&str, &str)]) -> Value {
         .iter()
         .any(|it| it["severity"] == "error");
     assert_eq!(status, i32::from(has_error), "{text}");
+    same_when_saved(machine, variables, &value);
     value
 }
 
@@ -597,27 +599,6 @@ fn a_cache_directory_that_others_can_write_to_is_reported() {
 
 fn file(path: &str, text: &str) -> String {
     format!("\n[[file]]\npath = \"{path}\"\ntext = '''\n{text}'''\n")
-}
-
-/// FindingKind is compared: all but what cannot be kept.
-fn comparable(mut value: Value) -> Value {
-    match &mut value {
-        Value::Object(object) => {
-            for key in [
-                "size", "device", "inode", "uid", "gid", "cache", "programs", "next",
-            ] {
-                object.remove(key);
-            }
-            object
-                .values_mut()
-                .for_each(|value| *value = comparable(value.take()));
-        }
-        Value::Array(values) => values
-            .iter_mut()
-            .for_each(|value| *value = comparable(value.take())),
-        _ => {}
-    }
-    value
 }
 
 fn json(arguments: &[&str], machine: &Path) -> Value {
@@ -1170,6 +1151,30 @@ fn a_named_program_is_examined_alone() {
     );
     let without = Run::on(&healthy(NODES), &["doctor"]).any_stdout().check();
     assert!(without.ends_with("next: cudarun list\n"), "{without}");
+}
+
+#[test]
+fn a_refusal_is_a_warning_without_a_label_of_its_own() {
+    let machine = Machine::load("old-driver");
+    let (page, status) = Run::on(&machine, &["doctor", "for-13"])
+        .any_stderr()
+        .output();
+    assert_eq!(status, 1, "{page}");
+    let line = "warning: no CUDA runtime here fits `for-13`";
+    assert!(
+        page.contains(line) && !page.contains("warning: error"),
+        "{page}"
+    );
+    let run = Run::on(&machine, &["doctor", "--json", "for-13"]).any_stderr();
+    let value: Value = serde_json::from_str(&run.output().0).unwrap();
+    assert_eq!(
+        value["programs"][0]["faults"]
+            .as_array()
+            .unwrap()
+            .last()
+            .unwrap(),
+        "no CUDA runtime here fits `for-13`"
+    );
 }
 
 #[test]

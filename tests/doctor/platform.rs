@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
+use super::same_when_saved;
 use crate::support::Run;
 use crate::support::machine::Machine;
 use crate::support::parts::{driver, kernel, link, machine, text};
@@ -25,6 +26,7 @@ fn findings(machine: &Machine, variables: &[(&str, &str)]) -> Vec<Value> {
     }
     let (output, _) = run.output();
     let report: Value = serde_json::from_str(&output).unwrap();
+    same_when_saved(machine, variables, &report);
     let all = report["findings"].as_array().unwrap().iter();
     all.filter(|finding| finding["section"] != "cache")
         .cloned()

@@ -3,13 +3,15 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
-use super::Nodes;
-use crate::support::Run;
+use super::{Nodes, node, with_cudnn};
+use crate::support::machine::Machine;
 use crate::support::parts::{SITE, SYSTEM};
 use crate::support::parts::{cudnn, driver, kernel, library, program, python, text};
+use crate::support::{CUDARUN, Run, lacks};
 
 const TRAIN: &str = "import os, torch
 PASSWORD = 'sesame'
@@ -64,6 +66,35 @@ fn comparable(mut value: Value) -> Value {
         _ => {}
     }
     value
+}
+
+/// `--save` writes a page first, and looks at the machine for it. `--save-in` writes none.
+#[test]
+fn a_machine_is_looked_at_once_for_its_description() {
+    if lacks("strace") {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let machine = Machine::describe(&node("580.95.05", "", &with_cudnn("9.19.0")));
+    let looks = |words: &[&str]| {
+        let log = scratch.path().join("log");
+        let output = Command::new(which::which("strace").unwrap())
+            .args(["-f", "-qq", "-e", "trace=openat", "-o"])
+            .arg(&log)
+            .args([CUDARUN, "--root"])
+            .arg(machine.root())
+            .args(words)
+            .current_dir(scratch.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let log = fs::read_to_string(log).unwrap();
+        log.matches("/sys/module/nvidia/version\"").count()
+    };
+    let (page, both) = (looks(&["doctor"]), looks(&["doctor", "--save", "one"]));
+    let alone = looks(&["doctor", "--save-in", "."]);
+    assert!(page > 0 && alone > 0, "{page} {alone}");
+    assert_eq!(alone, both - page);
 }
 
 #[test]

@@ -48,6 +48,35 @@ fn equal_nodes_are_one_row_and_others_are_told_apart() {
 }
 
 #[test]
+fn differences_are_told_only_from_a_usual_machine() {
+    let kinds = |names: &[&str]| {
+        let drivers = ["535.261.03", "550.90.07", "580.95.05", "570.86.15"];
+        let each = names.iter().zip(drivers);
+        let nodes: Vec<(&str, String)> = each
+            .map(|(name, driver)| (*name, node(driver, "", &with_cudnn("9.19.0"))))
+            .collect();
+        let page = Nodes::new(&nodes).fleet(&[]).any_stdout().check();
+        let (_, differences) = page.split_once("\ndifferences\n").unwrap();
+        differences.to_owned()
+    };
+    let two = kinds(&["n1", "n2"]);
+    assert!(
+        two.starts_with("  n2  driver 550.90.07, where n1 has 535.261.03\n"),
+        "{two}"
+    );
+    let four = kinds(&["n1", "n2", "n3", "n4"]);
+    assert!(
+        four.starts_with("  4 kinds  `cudarun doctor --compare "),
+        "{four}"
+    );
+    assert!(
+        four.contains("n1.toml,") && four.contains("n2.toml` shows how two differ"),
+        "{four}"
+    );
+    assert!(!four.contains(" have "), "{four}");
+}
+
+#[test]
 fn one_gpu_of_many_does_not_tell_nodes_apart() {
     let gpu = |uuid: &str| {
         let about = format!(

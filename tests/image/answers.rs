@@ -188,7 +188,14 @@ fn names_of_other_tools_get_the_command_for_cudarun() {
     for name in ["docker-archive:t.tar", "oci-archive:t.tar"] {
         refused(name, &["no such file", "cudarun --root t.tar list"]);
     }
-    for name in ["t.tar:v1", "./a:b", "/a:b", "oci:a:b", "ubuntu"] {
+    for name in [
+        "t.tar:v1",
+        "./a:b",
+        "/a:b",
+        "oci:a:b",
+        "ubuntu",
+        "host:/some/dir",
+    ] {
         let said = Run::new(["--root", name, "list"])
             .in_directory(place.path(""))
             .status(2)

@@ -135,6 +135,36 @@ fn conditions_of_the_image_are_tried_on_the_driver_of_the_node() {
 }
 
 #[test]
+fn a_condition_with_many_alternatives_is_one_line_that_says_if_it_is_met() {
+    let place = Workshop::new();
+    let brands = ["unknown", "grid", "tesla", "nvidia", "quadro"];
+    let brands = brands.map(|brand| format!(" brand={brand},driver>=535,driver<536"));
+    let line = |cuda: &str, more: &[&str]| {
+        let variable = format!("NVIDIA_REQUIRE_CUDA=cuda>={cuda}{}", brands.concat());
+        let image = image(&place, &[&[variable.as_str()], more].concat(), &[]);
+        fs::write(place.path("node.toml"), node("550.127.05", "", &[])).unwrap();
+        let node = place.path("node.toml").display().to_string();
+        let words = ["--root", &image, "--machine", &node, "explain", "app"];
+        let (page, _) = Run::new(words).env("COLUMNS", "200").any_stderr().output();
+        let mut lines = page.lines().filter(|line| line.starts_with("machine"));
+        let line = lines.next().unwrap_or_else(|| panic!("{page}"));
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(
+        line("12.2", &[]),
+        "machine a driver with CUDA >=12.2: met by driver 550.127.05, with CUDA 12.4 NVIDIA_REQUIRE_CUDA"
+    );
+    assert_eq!(
+        line("13.0", &[]),
+        "machine a driver with CUDA >=13.0: not met by driver 550.127.05, with CUDA 12.4 NVIDIA_REQUIRE_CUDA"
+    );
+    assert_eq!(
+        line("13.0", &["NVIDIA_VISIBLE_DEVICES=none"]),
+        "machine a driver with CUDA >=13.0: does not count without a GPU NVIDIA_REQUIRE_CUDA"
+    );
+}
+
+#[test]
 fn only_the_capabilities_that_the_image_asks_for_are_mounted() {
     let place = Workshop::new();
     let directories = |capabilities: &str| {
@@ -266,6 +296,65 @@ fn compat_libraries_of_the_image_come_first_where_they_are_for_the_kernel() {
     );
     assert_eq!(driver_of("560.35.03"), [SYSTEM], "not for this branch");
     assert_eq!(driver_of("580.159.04"), [SYSTEM], "older than the node's");
+}
+
+#[test]
+fn of_two_compat_drivers_in_one_directory_none_counts() {
+    let directory = "/usr/local/cuda/compat";
+    let driver_of = |versions: &[&str]| {
+        let files: Vec<String> = versions
+            .iter()
+            .map(|version| {
+                elf(
+                    &format!("{directory}/libcuda.so.{version}"),
+                    "soname = 'libcuda.so.1', exports = ['cuInit']",
+                )
+            })
+            .chain([link(
+                &format!("{directory}/libcuda.so.1"),
+                &format!("libcuda.so.{}", versions[0]),
+            )])
+            .collect();
+        let place = Workshop::new();
+        let image = image(&place, &[], &files);
+        drivers(&place, &image, "550.127.05")
+    };
+    assert_eq!(driver_of(&["580.65.06"]), [directory], "the control");
+    assert_eq!(driver_of(&["580.65.06", "570.86.15"]), [SYSTEM]);
+}
+
+#[test]
+fn an_image_is_a_container_and_has_its_own_mounts() {
+    let place = Workshop::new();
+    let switch = "/sys/bus/pci/devices/0000:05:00.0";
+    let files = [
+        text(&format!("{switch}/vendor"), "0x10de\n"),
+        text(&format!("{switch}/class"), "0x068000\n"),
+        text("/dev/nvidia1", ""),
+        text(
+            "/proc/self/mounts",
+            "shm /dev/shm tmpfs rw,size=65536k 0 0\n",
+        ),
+    ];
+    fs::write(place.path("node.toml"), node("550.127.05", "", &files)).unwrap();
+    let node = place.path("node.toml").display().to_string();
+    let codes = |root: &[&str]| {
+        let words = [root, &["--machine", &node, "doctor", "--json"]].concat();
+        let page = Run::new(words).any_stderr().output().0;
+        let page: Value = serde_json::from_str(&page).unwrap();
+        let findings = page["findings"].as_array().unwrap().iter();
+        let of_machine = findings.filter(|finding| finding["section"] != "cache");
+        of_machine
+            .map(|finding| finding["code"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let image = image(&place, &[], &[]);
+    assert_eq!(codes(&["--root", &image]), [""; 0]);
+    assert_eq!(
+        codes(&[]),
+        ["fabric-manager", "shared-memory-small"],
+        "the control: the node itself"
+    );
 }
 
 #[test]

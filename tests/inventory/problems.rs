@@ -265,7 +265,7 @@ fn a_source_can_be_switched_off_and_a_directory_added() {
         .check();
     Run::on(&machine, &["--also", "/opt/gone", "app"])
         .status(125)
-        .stderr("cudarun: `run` starts a program, which is not possible with --root\n\nhint: cudarun explain PROGRAM\n")
+        .stderr("cudarun: the program would be started, which is not possible with --root\n\nhint: cudarun explain PROGRAM\n")
         .check();
     Run::new(["--also", "/opt/gone", "true"])
         .status(125)

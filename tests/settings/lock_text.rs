@@ -4,6 +4,7 @@ use std::path::Path;
 
 use cudarun::program::{Demand, Want};
 use cudarun::settings::lock::{Family, Lock, lock};
+use cudarun::settings::{BadLock, FaultKind};
 
 fn example() -> Lock {
     let family = |name: &str, version: &str| Family {
@@ -70,6 +71,20 @@ fn a_lock_requires_the_recorded_versions() {
         wants
             .iter()
             .all(|requirement| matches!(requirement.want, Want::BuildIds(_)))
+    );
+}
+
+#[test]
+fn a_newer_lock_has_another_format_whatever_else_is_new_in_it() {
+    let fault = |format: u8| {
+        let new = format!("format = {format}\nnew = true\n");
+        let text = example().text().replacen("format = 1\n", &new, 1);
+        lock(text.as_bytes(), Path::new("/x")).unwrap_err().wrong
+    };
+    assert!(matches!(fault(2), FaultKind::BadLock(BadLock::OtherFormat)));
+    assert!(
+        matches!(fault(1), FaultKind::BadLock(BadLock::Content { .. })),
+        "the control"
     );
 }
 

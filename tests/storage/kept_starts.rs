@@ -5,7 +5,9 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, SystemTime};
 
 use cudarun::environment::{Change, Diff, Environment};
 use cudarun::host::Host;
@@ -434,6 +436,56 @@ fn the_second_start_is_warm() {
         !two.is_warm(two.run().env("CUDA_HOME", "/nowhere")),
         "the control"
     );
+}
+
+#[test]
+fn a_time_in_the_future_tells_of_no_change() {
+    let two = Two::new();
+    let library = fs::File::open(two.workshop.path("a/libnccl.so.2")).unwrap();
+    library
+        .set_modified(SystemTime::now() + Duration::from_hours(24))
+        .unwrap();
+    settle();
+    two.run().check();
+    assert!(two.is_warm(two.run()));
+}
+
+#[test]
+fn a_start_says_why_it_is_not_kept() {
+    let two = Two::new();
+    let said = || {
+        let mut all = vec![OsString::from("-v")];
+        all.push(two.program.clone().into());
+        let run = Run::new(all)
+            .env("HOME", two.home.path())
+            .env("LD_LIBRARY_PATH", &two.path);
+        run.output_of_both()
+    };
+    let library = two.workshop.path("a/libnccl.so.2");
+    let ended = AtomicBool::new(false);
+    let while_it_changes = thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..30_000 {
+                if ended.load(Ordering::Relaxed) {
+                    break;
+                }
+                let permissions = fs::metadata(&library).unwrap().permissions();
+                fs::set_permissions(&library, permissions).unwrap();
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let said = said();
+        ended.store(true, Ordering::Relaxed);
+        said
+    });
+    let line = format!(
+        "this start is not kept for the next one: `{}` has changed since it began",
+        library.display()
+    );
+    assert!(while_it_changes.contains(&line), "{while_it_changes}");
+    settle();
+    let after = said();
+    assert!(!after.contains("not kept"), "the control: {after}");
 }
 
 /// Started by a program that was itself started with the view, there is no change left to make.

@@ -2,7 +2,7 @@
 //! stand-ins.
 
 use crate::support::gpu_machine::{GpuMachine, given, texts};
-use crate::support::skipped;
+use crate::support::{CUDARUN, copy_program, skipped};
 
 #[test]
 fn a_set_is_proved_once() {
@@ -65,6 +65,61 @@ fn a_set_is_proved_once() {
         ("a".to_owned(), (1, 1)),
         "a library"
     );
+}
+
+/// An empty file says that a proof passed, and that the disk had no room for it.
+#[test]
+fn a_start_is_not_kept_by_a_proof_that_could_not_be() {
+    let Some(machine) = GpuMachine::new(&["a"]) else {
+        return;
+    };
+    // The files of the machine are made for each run, and one that has just changed prevents a kept start.
+    let session = machine.session(&["a"]).before("sleep 0.1");
+    let files = |below: &str| -> Vec<std::path::PathBuf> {
+        let directory = machine.path("home/.cache/cudarun").join(below);
+        let entries = std::fs::read_dir(directory).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    };
+    let start_again = || {
+        for file in files("starts") {
+            std::fs::remove_file(file).unwrap();
+        }
+        assert_eq!(given(&session.start(&[])), "a");
+        files("starts").len()
+    };
+    assert_eq!(given(&session.start(&[])), "a");
+    assert_eq!(start_again(), 1, "the control");
+    for proof in files("proofs") {
+        std::fs::write(proof, "").unwrap();
+    }
+    machine.proofs();
+    assert_eq!(
+        (start_again(), machine.proofs()),
+        (0, (0, 0)),
+        "nobody knows what the proof depends on"
+    );
+}
+
+#[test]
+fn a_binary_that_is_replaced_proves_all_the_same() {
+    let Some(machine) = GpuMachine::new(&["a"]) else {
+        return;
+    };
+    let copy = machine.path("cudarun");
+    let start = |fault: &str| {
+        copy_program(CUDARUN, &copy);
+        let session = machine
+            .session(&["a"])
+            .set("COPY", copy.display().to_string())
+            .set("CUDARUN_TEST_FAULT", fault);
+        let output = session.shell("\"$COPY\" \"$PROGRAM\"");
+        let is_there = copy.exists();
+        let _ = std::fs::remove_file(&copy);
+        assert_eq!(given(&output), "a", "{}", texts(&output).1);
+        (machine.proofs(), is_there)
+    };
+    assert_eq!(start(""), ((1, 1), true), "the control");
+    assert_eq!(start("replaced@options"), ((1, 1), false));
 }
 
 /// A start that was kept is no proof of what was not proved.

@@ -37,6 +37,15 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
             &[],
         );
     }
+    stand_in::driver(&workshop, "both");
+    stand_in::cudnn(&workshop, "both", 8);
+    stand_in::cudnn(&workshop, "both", 9);
+    workshop.library(
+        "both/libcudart.so.13",
+        "libcudart.so.13",
+        "int nothing;",
+        &[],
+    );
     workshop.library(
         "other/libcublas.so.13",
         "libcublas.so.13",
@@ -76,6 +85,7 @@ impl World {
     /// The libraries in a directory, as the inventory reads them.
     fn subject(&self, directory: &str) -> Subject {
         let host = Host::here();
+        let count = if directory == "both" { 4 } else { 3 };
         let directory = self.path(directory);
         let scope = Scope {
             machine: 62,
@@ -88,7 +98,7 @@ impl World {
             .iter()
             .filter(|installation| installation.directory == directory);
         let libraries: Vec<Library> = mine.filter_map(Library::of).collect();
-        assert_eq!(libraries.len(), 3);
+        assert_eq!(libraries.len(), count);
         let mut subject = Subject {
             libraries,
             is_planned: true,
@@ -262,6 +272,38 @@ fn each_level_does_what_it_says() {
         "there is no libcudnn_graph here"
     );
     WORLD.trial("cuInit:100").at(Level::Load).passes();
+    // A proof of the level `deep` counts for `load`.
+    let (failure, _) = WORLD
+        .trial("cudnnGraphVersionCheck:3009")
+        .at(Level::Deep)
+        .fails();
+    assert!(
+        matches!(failure, Failure::Status { code: 3009, .. }),
+        "{failure:?}"
+    );
+    WORLD.trial("").at(Level::Deep).passes();
+}
+
+#[test]
+fn a_deep_proof_computes_with_each_library_of_a_family() {
+    let only = |name: &str| {
+        WORLD
+            .trial("cudnnConvolutionBackwardData:8")
+            .of("both")
+            .with("STAND_IN_ONLY", name)
+    };
+    for name in ["libcudnn.so.8", "libcudnn.so.9"] {
+        let (failure, _) = only(name).at(Level::Deep).fails();
+        let Failure::Status { at, call, .. } = &failure else {
+            panic!("{failure:?}")
+        };
+        assert_eq!(
+            (at.of.as_deref(), call.as_str()),
+            (Some(name), "cudnnConvolutionBackwardData")
+        );
+        only(name).passes();
+    }
+    only("neither").at(Level::Deep).passes();
 }
 
 /// Every code of cuDNN's, from the call that makes a handle and from the one that convolves. The expected

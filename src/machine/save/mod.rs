@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::FORMAT;
 use crate::catalog::catalog;
-use crate::doctor::{self, Examination, Line};
+use crate::doctor::{self, Examination, Line, MOUNTS};
 use crate::environment::{library_path_elements, preload_elements};
 use crate::formats::ldcache::LdCache;
 use crate::formats::{elf, names as library_names};
@@ -15,6 +15,7 @@ use crate::host::{FileId, Host, Kind, PathUse, Stat};
 use crate::loader::search::default_directories;
 use crate::settings::start_key::{decides, reaches_libraries};
 use crate::settings::{files, trust};
+use crate::storage;
 use crate::text::quoted;
 
 mod library;
@@ -73,6 +74,7 @@ pub fn describe(host: &Host, examination: &Examination, programs: &[String]) -> 
         examination,
         lines: lines(examination),
         is_for_programs: !programs.is_empty(),
+        caches: storage::candidates(&plain),
         first_names: BTreeMap::new(),
         lost: Vec::new(),
     };
@@ -84,6 +86,9 @@ pub fn describe(host: &Host, examination: &Examination, programs: &[String]) -> 
         {
             entries.insert(path.clone(), entry);
         }
+    }
+    if let Some(entry) = writer.mounts(&asked) {
+        entries.insert(entry.path.clone(), entry);
     }
     // Entries of files that were read come first: a listing shows only names.
     let listed = asked
@@ -264,6 +269,8 @@ fn without_idle(
         .map(Path::to_owned)
         .collect();
     entries.retain(|path, entry| entry.fields != DIRECTORY || !above.contains(path));
+    // Every machine has a root directory.
+    entries.remove(Path::new("/"));
     entries.into_values().collect()
 }
 
@@ -325,20 +332,37 @@ struct Writer<'w> {
     examination: &'w Examination,
     lines: BTreeMap<PathBuf, BTreeMap<usize, String>>,
     is_for_programs: bool,
+    /// The directories that may be cudarun's own.
+    caches: Vec<PathBuf>,
     /// The first name of each file.
     first_names: BTreeMap<FileId, PathBuf>,
     lost: Vec<PathBuf>,
 }
 
 impl Writer<'_> {
-    /// True for files of the current process, and for cudarun's own.
+    /// True for files of a process, and for cudarun's own.
     fn is_own(&self, path: &Path) -> bool {
-        let own = self.examination.kept.directory.as_deref();
-        let is_own = own.is_some_and(|own| path.starts_with(own) && path != own);
-        is_own
-            || ["/proc/self", "/proc/1"]
-                .iter()
-                .any(|above| path.starts_with(above))
+        // Which of them exist differs between machines that are equal otherwise.
+        let is_own = self.caches.iter().any(|own| path.starts_with(own));
+        let of_process = path
+            .strip_prefix("/proc")
+            .ok()
+            .and_then(|below| below.iter().next());
+        let is_process =
+            |name: &str| name == "self" || name.bytes().all(|byte| byte.is_ascii_digit());
+        is_own || of_process.and_then(OsStr::to_str).is_some_and(is_process)
+    }
+
+    /// The mounts that this process sees, by the name that every process can use.
+    fn mounts(&mut self, asked: &BTreeMap<PathBuf, PathUse>) -> Option<SavedFile> {
+        let real = self.host.canonical(Path::new(MOUNTS)).ok()?;
+        let stat = self.host.stat(&real).ok()?;
+        let how = *asked.get(&real)?;
+        let entry = self.file(&real, &stat, how)?;
+        Some(SavedFile {
+            path: PathBuf::from(MOUNTS),
+            ..entry
+        })
     }
 
     fn entry(&mut self, path: &Path, how: PathUse) -> Option<SavedFile> {
@@ -351,7 +375,8 @@ impl Writer<'_> {
             Kind::Link => self.link(path),
             Kind::Directory => {
                 let fields = DIRECTORY.to_owned() + &mode_unless(0o755, stat.mode);
-                Some(SavedFile::new(path, fields, false))
+                // A listing without names is that of a missing directory, too.
+                Some(SavedFile::new(path, fields, how == PathUse::Looked))
             }
             Kind::File => {
                 let entry = self.file(path, &stat, how);
@@ -476,7 +501,7 @@ impl Writer<'_> {
             return text(&self.names.hide(&settings::settings(&bytes)), true);
         }
         if how != PathUse::Read && !is_library {
-            return text("", texts::matters_by_name(path));
+            return text("", true);
         }
         if path == Path::new("/etc/ld.so.cache") {
             return Some(SavedFile::new(path, self.ld_cache(path) + &mode, true));

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
+use crate::catalog::catalog;
 use crate::environment::Environment;
 use crate::host::Host;
 use crate::storage;
@@ -17,6 +18,54 @@ const HOMES: [&str; 3] = ["/home/", "/Users/", "/export/home/"];
 const COMMON: &[&str] = &[
     "bin", "boot", "conda", "cuda", "dev", "etc", "home", "lib", "local", "nvidia", "opt", "proc",
     "root", "run", "sbin", "share", "srv", "sys", "tmp", "user", "usr", "var", "venv",
+];
+/// Words in the names of files that every machine has, and that cudarun looks for.
+const SYSTEM: &[&str] = &[
+    "aarch64",
+    "amd64",
+    "arm64",
+    "bus",
+    "cache",
+    "class",
+    "compat",
+    "conf",
+    "container",
+    "debian",
+    "device",
+    "devices",
+    "dist",
+    "dpkg",
+    "driver",
+    "envs",
+    "gnu",
+    "gpus",
+    "include",
+    "info",
+    "kernel",
+    "ld",
+    "lib64",
+    "linux",
+    "meta",
+    "module",
+    "modules",
+    "packages",
+    "pci",
+    "pkgs",
+    "power",
+    "python",
+    "python3",
+    "redhat",
+    "release",
+    "self",
+    "site",
+    "status",
+    "stubs",
+    "targets",
+    "toolkit",
+    "ubuntu",
+    "vendor",
+    "version",
+    "x86",
 ];
 /// Parts of the names of variables with secrets.
 const SECRETS: [&str; 7] = [
@@ -154,7 +203,7 @@ impl Names {
                 );
             }
             // In any other place only what cannot mean something else.
-            if name.len() > 2 && !COMMON.contains(&name.as_str()) {
+            if name.len() > 2 && !is_known(name) {
                 text = replace(&text, name, other, char::is_alphanumeric);
             }
         }
@@ -198,6 +247,22 @@ impl Names {
         }
         kept
     }
+}
+
+/// True for a word in the names of systems, libraries and frameworks. Replaced there, it would make another machine.
+fn is_known(word: &str) -> bool {
+    let catalog = catalog();
+    let of_families = catalog.families.iter();
+    let mut families = of_families.flat_map(|one| one.members.iter().chain([&one.name]));
+    let is_part = |name: &String| {
+        name.split(|c: char| !c.is_alphanumeric())
+            .any(|part| part == word)
+    };
+    let is_of_framework = catalog.frameworks.iter().any(|one| {
+        let names = [&one.modules, &one.packages, &one.distributions];
+        names.into_iter().flatten().chain([&one.name]).any(is_part)
+    });
+    COMMON.contains(&word) || SYSTEM.contains(&word) || is_of_framework || families.any(is_part)
 }
 
 /// Returns a command line as a description of this user's machine has it.
@@ -367,6 +432,21 @@ mod tests {
             "GPU-6d1cba10-9bd4-4b3c-8f3a-0123456789ab",
         ] {
             assert_eq!(names.hide(kept), kept);
+        }
+        for (name, path) in [
+            ("linux", "/usr/lib/x86_64-linux-gnu"),
+            ("torch", "/opt/py/site-packages/torch-2.5.1.dist-info"),
+            ("debian", "/etc/debian_version"),
+            ("cudnn", "/opt/libcudnn.so.9"),
+        ] {
+            let home = format!("/home/{name}");
+            let names = Names::collect(Some(Path::new(&home)), &env, std::iter::empty());
+            assert_eq!(names.hide(path), path);
+            assert_eq!(
+                names.hide(&format!("{home}/x")),
+                "/home/user/x",
+                "the control"
+            );
         }
         let env: Environment = [
             ("API_TOKEN", "x"),

@@ -6,7 +6,6 @@ use std::path::Path;
 use super::names::Names;
 use super::source;
 use crate::catalog::catalog;
-use crate::doctor;
 use crate::formats::metadata;
 use crate::inventory;
 
@@ -62,6 +61,12 @@ pub(super) fn keep(path: &Path, bytes: &[u8], is_size: &dyn Fn(&str, u64) -> boo
             ];
             lines(&|line| keys.iter().any(|key| line.starts_with(key)))
         }
+        "params" if below("/proc/driver/nvidia") => {
+            let keys = ["PreserveVideoMemoryAllocations:", "RmProfilingAdminOnly:"];
+            lines(&|line| keys.iter().any(|key| line.starts_with(key)))
+        }
+        // Only the size of shared memory counts.
+        "mounts" if below("/proc") => lines(&|line| line.split(' ').nth(1) == Some("/dev/shm")),
         _ if below("/sys") || path == Path::new("/proc/sys/kernel/osrelease") => {
             SavedText::Text(text)
         }
@@ -255,15 +260,4 @@ pub(super) fn in_place(lines: &BTreeMap<usize, String>, names: &Names) -> String
             + "\n"
     };
     (1..=last).map(text).collect()
-}
-
-/// True for a file that matters by its name alone: a device, a library, a package or the mark of a kind of machine.
-pub(super) fn matters_by_name(path: &Path) -> bool {
-    let is_mark = doctor::marks().any(|mark| path == Path::new(mark));
-    is_mark
-        || path.ends_with("__init__.py")
-        || path.starts_with("/dev")
-        || catalog()
-            .family_of(&path.file_name().unwrap_or_default().to_string_lossy())
-            .is_some()
 }

@@ -27,10 +27,6 @@ pub(super) struct Loaded {
 pub(super) type Run = fn(&Bench<'_>, &Loaded, Precision) -> Result<StepResult, Stop>;
 
 impl Bench<'_> {
-    pub(super) fn of_family(&self, family: &str) -> Option<&Loaded> {
-        self.libraries.iter().find(|loaded| loaded.family == family)
-    }
-
     /// A different seed for each GPU and each row.
     pub(super) fn seed_of(&self, operation: Operation, precision: Precision) -> u32 {
         let mix = |seed: u32, part: u32| (seed ^ part).wrapping_mul(0x9e37_79b1).rotate_left(15);

@@ -142,10 +142,7 @@ impl<'r> Prover<'r> {
         let request = self.request;
         if request.level == Level::Load {
             self.load_main_files()?;
-            // cuDNN's checks come before its remaining files are loaded.
-            for asked in request.of_family("cudnn") {
-                self.check_versions(&asked.soname)?;
-            }
+            self.check_versions()?;
             self.load_other_files()?;
         } else {
             let driver = self.load_driver()?;
@@ -154,6 +151,7 @@ impl<'r> Prover<'r> {
             }
             if request.level == Level::Deep {
                 self.load_main_files()?;
+                self.check_versions()?;
             }
             use_gpus(&driver, request, &self.loaded, self.parent)?;
             if request.level == Level::Deep {
@@ -256,18 +254,25 @@ impl<'r> Prover<'r> {
         Ok(())
     }
 
-    fn check_versions(&mut self, soname: &str) -> Result<(), Failure> {
-        let Some(loaded) = self.loaded.iter().find(|loaded| loaded.soname == soname) else {
-            return Ok(());
-        };
-        let at = self
-            .parent
-            .enter(ProofStep::at(Step::VersionChecks).with(soname));
-        let cudnn = Cudnn::new(loaded.library).map_err(|function| no_function(&at, function))?;
-        cudnn
-            .check_versions(loaded.library)
-            .map_err(|refused| status(&at, refused))
+    /// cuDNN's own checks, before its other files are loaded.
+    fn check_versions(&mut self) -> Result<(), Failure> {
+        for loaded in of_family(&self.loaded, "cudnn") {
+            let at = self
+                .parent
+                .enter(ProofStep::at(Step::VersionChecks).with(&loaded.soname));
+            let cudnn =
+                Cudnn::new(loaded.library).map_err(|function| no_function(&at, function))?;
+            cudnn
+                .check_versions(loaded.library)
+                .map_err(|refused| status(&at, refused))?;
+        }
+        Ok(())
     }
+}
+
+/// Several libraries have different SONAMEs, such as those of cuDNN 8 and 9.
+fn of_family<'l>(loaded: &'l [Loaded], family: &str) -> impl Iterator<Item = &'l Loaded> {
+    loaded.iter().filter(move |loaded| loaded.family == family)
 }
 
 /// Uses each GPU in turn. A busy GPU is no failure.
@@ -354,30 +359,29 @@ fn over_gpus(
     used: &[(u32, Context)],
     parent: &mut Parent,
 ) -> Result<(), Failure> {
-    let Some(nccl) = loaded.iter().find(|loaded| loaded.family == "nccl") else {
-        return Ok(());
-    };
-    let computation = Computation {
-        operation: Operation::AllReduce,
-        precision: Precision::Fp32,
-    };
-    let at = parent.enter(
-        ProofStep::at(Step::Compute)
-            .with(&nccl.soname)
-            .computing(computation),
-    );
-    match settle(
-        Precision::Fp32,
-        deep::all_reduce(driver, nccl.library, used, request.seed),
-    ) {
-        Ok(came) => parent.say(&Line::Came(came)),
-        Err(ComputationFault::Refused(refused)) => {
-            // The last context is still current.
-            let gpu = used.last().map_or(0, |(gpu, _)| *gpu);
-            let why = busy(driver.memory(), &refused, ComputeMode::Default);
-            pass_over(gpu, why, &at, refused, parent)?;
+    for nccl in of_family(loaded, "nccl") {
+        let computation = Computation {
+            operation: Operation::AllReduce,
+            precision: Precision::Fp32,
+        };
+        let at = parent.enter(
+            ProofStep::at(Step::Compute)
+                .with(&nccl.soname)
+                .computing(computation),
+        );
+        match settle(
+            Precision::Fp32,
+            deep::all_reduce(driver, nccl.library, used, request.seed),
+        ) {
+            Ok(came) => parent.say(&Line::Came(came)),
+            Err(ComputationFault::Refused(refused)) => {
+                // The last context is still current.
+                let gpu = used.last().map_or(0, |(gpu, _)| *gpu);
+                let why = busy(driver.memory(), &refused, ComputeMode::Default);
+                pass_over(gpu, why, &at, refused, parent)?;
+            }
+            Err(wrong) => return Err(failure(at, wrong)),
         }
-        Err(wrong) => return Err(failure(at, wrong)),
     }
     Ok(())
 }
@@ -405,11 +409,7 @@ fn on_gpu(
     request: &Request,
     parent: &mut Parent,
 ) -> Result<(), (ProofStep, ComputationFault)> {
-    for loaded in bench
-        .libraries
-        .iter()
-        .filter(|loaded| loaded.family == "cudnn")
-    {
+    for loaded in of_family(bench.libraries, "cudnn") {
         let at = parent.enter(
             ProofStep::at(Step::CudnnCreate)
                 .with(&loaded.soname)
@@ -441,23 +441,22 @@ fn on_gpu(
     }
     if request.level >= Level::Deep {
         for &(operation, precisions, family, run) in deep::TABLE {
-            let Some(loaded) = bench.of_family(family) else {
-                continue;
-            };
-            for &precision in precisions {
-                let computation = Computation {
-                    operation,
-                    precision,
-                };
-                let at = parent.enter(
-                    ProofStep::at(Step::Compute)
-                        .with(&loaded.soname)
-                        .on(bench.gpu)
-                        .computing(computation),
-                );
-                let came = settle(precision, run(bench, loaded, precision))
-                    .map_err(|wrong| (at, wrong))?;
-                parent.say(&Line::Came(came));
+            for loaded in of_family(bench.libraries, family) {
+                for &precision in precisions {
+                    let computation = Computation {
+                        operation,
+                        precision,
+                    };
+                    let at = parent.enter(
+                        ProofStep::at(Step::Compute)
+                            .with(&loaded.soname)
+                            .on(bench.gpu)
+                            .computing(computation),
+                    );
+                    let came = settle(precision, run(bench, loaded, precision))
+                        .map_err(|wrong| (at, wrong))?;
+                    parent.say(&Line::Came(came));
+                }
             }
         }
     }
