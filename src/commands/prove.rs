@@ -52,6 +52,13 @@ pub fn prove(host: &Host, common: &Common, verify: &Verify) -> Result<Exit, Erro
             if !proof.is_quiet {
                 say_notes(facts, decision);
             }
+            // What the loader gives of these is not the plan's, and may not even be loaded.
+            let left = decision.outcome.unpinned().iter();
+            if left.into_iter().any(|one| one.must_be_said) {
+                let why = Skip::LeftOut;
+                let proven = without_plan(Verdict::Skipped { why });
+                return Err(Stop::Exit(tell(common, verify.json, &proven)?));
+            }
             Ok(())
         }
         Reached::Proof(_, _, proven) => Err(Stop::Exit(tell(common, verify.json, proven)?)),
@@ -69,12 +76,16 @@ fn prove_unpinned(
     let host = &settings.host;
     let effort = Effort::new(settings, proof);
     let verdict = pipeline::prove_once(host, inventory, subject, &host.env, effort)?;
-    Ok(Proven {
+    Ok(without_plan(verdict))
+}
+
+fn without_plan(verdict: Verdict) -> Proven {
+    Proven {
         change: Change::default(),
         verdict,
         given_up: Vec::new(),
         is_known: false,
-    })
+    }
 }
 
 fn tell(common: &Common, json: bool, proven: &Proven) -> Result<Exit, Error> {

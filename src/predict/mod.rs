@@ -114,8 +114,7 @@ pub fn predict(searcher: &Searcher<'_>, program: &Program, inventory: &Inventory
         .loads
         .iter()
         .enumerate()
-        .filter(|(_, load)| load.may_be_first)
-        .skip(1)
+        .filter(|(at, load)| *at > 0 && load.may_be_first)
     {
         let others = program.loads[..at].iter().chain(&program.loads[at + 1..]);
         let order = with_opened(process.clone(), [first].into_iter().chain(others));

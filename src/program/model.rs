@@ -299,16 +299,11 @@ impl Program {
                     .iter()
                     .map(|first| first.directory.clone()),
             );
-            let is_known = self.requirements.iter().any(|known| {
-                (&known.want, &known.by.name, &known.search_first, known.need)
-                    == (
-                        &requirement.want,
-                        &requirement.by.name,
-                        &requirement.search_first,
-                        requirement.need,
-                    )
-            });
-            if !is_known {
+            let is_repeated = self
+                .requirements
+                .iter()
+                .any(|known| known.is_repeated_by(&requirement));
+            if !is_repeated {
                 self.requirements.push(requirement);
             }
         }

@@ -85,6 +85,20 @@ impl Requirement {
         }
     }
 
+    /// True if another one of the same asker asks for the same. A recorded version alone does not name its family.
+    pub(super) fn is_repeated_by(&self, other: &Requirement) -> bool {
+        self.family == other.family
+            && self.want == other.want
+            && self.need == other.need
+            && self.by.name == other.by.name
+            && self.search_first == other.search_first
+    }
+
+    /// True if it is only the version that upstream tested with.
+    pub fn is_recorded(&self) -> bool {
+        matches!(self.want, Want::Recorded(_))
+    }
+
     pub fn is_pinned(&self) -> bool {
         matches!(self.want, Want::Pinned(_))
     }

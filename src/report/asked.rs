@@ -244,6 +244,13 @@ pub fn caution(caution: &Caution) -> String {
                 show(remedy)
             )
         }
+        Caution::Older { of, needed, by } => format!(
+            "no GPU is reachable, and {} is pinned although it is older than {}, for which {} was compiled: files of two \
+             versions would fail",
+            title(of),
+            needed.truncated(2),
+            title(by)
+        ),
         Caution::Unserved { by, gpus } => {
             let gpus: Vec<String> = gpus.iter().map(show).collect();
             format!(

@@ -365,6 +365,7 @@ fn skip(why: Skip) -> &'static str {
         Skip::GpusHidden => "CUDA_VISIBLE_DEVICES hides every GPU",
         Skip::NothingToTry => "nothing to prove: no NVIDIA library is used",
         Skip::NoPlace => "a proof needs a view, and no directory can hold one",
+        Skip::LeftOut => "the program uses libraries that are not pinned",
         Skip::NotAsked => "--verify=never",
         Skip::ProvedBefore => "it was proved earlier, and nothing has changed since",
     }

@@ -9,6 +9,7 @@ use super::slot::Picked;
 use super::world::{World, own_code, serves};
 use crate::catalog::{self, Combination, knowledge};
 use crate::inventory::{Code, Installation, Origin};
+use crate::program::{ImportCertainty, Want};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
 /// The family that compiles for the GPU at run time, and fails for one that it does not know.
@@ -22,6 +23,7 @@ pub(super) fn cautions(picks: &[&Installation], world: &World<'_>) -> Vec<Cautio
             of: installation.title(),
             gpu,
         }));
+        cautions.extend(older(installation, world));
     }
     cautions.extend(
         picks
@@ -65,6 +67,32 @@ fn left_out(world: &World<'_>) -> Vec<Caution> {
     }
     cautions.dedup();
     cautions
+}
+
+/// Returns the newest floor of an imported package that a pick does not reach. On hidden GPUs, that was the person's choice.
+fn older(installation: &Installation, world: &World<'_>) -> Option<Caution> {
+    let version = installation
+        .version
+        .filter(|_| !world.inventory.gpus_hidden)?;
+    let of_family = world
+        .requirements
+        .iter()
+        .filter(|one| one.family == installation.family);
+    let floors = of_family.filter_map(|one| match one.want {
+        Want::AtLeast(needed) if one.by.standing == ImportCertainty::Imported => {
+            Some((needed, &one.by.name))
+        }
+        _ => None,
+    });
+    let unmet = floors.filter(|(needed, _)| {
+        version.major() == needed.major() && !version.serves_builds_of(needed)
+    });
+    let (needed, by) = unmet.max()?;
+    Some(Caution::Older {
+        of: installation.title(),
+        needed,
+        by: by.clone(),
+    })
 }
 
 fn compiled_first(

@@ -41,6 +41,7 @@ const RULES: &[Rule] = &[
     own_symbols,
     renamed,
     cuda_of_asker,
+    cuda_of_program,
     cuda_that_is_allowed,
     known_bad,
     failed_proofs,
@@ -444,6 +445,33 @@ fn cuda_of_asker(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) ->
         needed: other.by.cuda?,
         by: other.by.name.clone(),
     })
+}
+
+/// If those who ask for it do not say for which CUDA, it is for the CUDA of the program's other needs. That concerns what only
+/// a person asks for, and what is not here yet: two packages may be for two CUDAs.
+fn cuda_of_program(
+    slot: &Slot<'_>,
+    installation: &Installation,
+    world: &World<'_>,
+) -> Option<Reason> {
+    let has = installation.cuda?;
+    let is_offer = world.is_offer(installation);
+    let is_of_program = |one: &Requirement| one.is_wish() && !one.is_by_person();
+    if slot.requirements.iter().any(|one| one.by.cuda.is_some())
+        || !is_offer && slot.requirements.iter().any(is_of_program)
+    {
+        return None;
+    }
+    let of_needs = world.cuda().map(|(cuda, by)| (cuda, by.name.clone()));
+    let of_wheels = || {
+        let cuda = world.cuda_of_wheels().filter(|_| is_offer)?;
+        Some((
+            cuda,
+            format!("the wheels of CUDA {cuda} that are installed"),
+        ))
+    };
+    let (needed, by) = of_needs.or_else(of_wheels)?;
+    (needed != has).then_some(Reason::OtherCuda { has, needed, by })
 }
 
 /// A person allows its CUDA: to the minor where that is known.

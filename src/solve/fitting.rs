@@ -48,18 +48,15 @@ pub(super) fn fitting(
                 && missing.is_none_or(|missing| may_have_code(missing, version))
         };
         // Among equals, the first is picked: the one for the CUDA of other libraries of the program, or else for CUDA 12.
-        let cuda = world
-            .program
-            .requirements
-            .iter()
-            .find_map(|one| one.by.cuda.or_else(|| cuda_of_name(one)));
+        let cuda = world.cuda().map(|(cuda, _)| cuda);
+        let cuda = cuda.or_else(|| world.cuda_of_wheels()).unwrap_or(12);
         let rows = wheels()
             .iter()
             .filter(|wheel| lacking.contains(&wheel.family));
         let names: BTreeSet<(u32, u32, &str)> = rows
             .map(|wheel| {
                 (
-                    wheel.cuda.abs_diff(cuda.unwrap_or(12)),
+                    wheel.cuda.abs_diff(cuda),
                     u32::MAX - wheel.cuda,
                     wheel.name.as_str(),
                 )

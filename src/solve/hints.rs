@@ -25,14 +25,19 @@ pub(super) fn hints(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
             ..
         },
     ) = (world.inventory, conflict);
-    let ways: [&dyn Fn() -> Vec<Hint>; 12] = [
+    let ways: [&dyn Fn() -> Vec<Hint>; 13] = [
         &|| {
             broken
                 .iter()
                 .flat_map(|broken| for_machine(broken, world))
                 .collect()
         },
-        &|| contradictions.iter().filter_map(change_wish).collect(),
+        &|| {
+            contradictions
+                .iter()
+                .filter_map(|one| change_wish(one, unmet))
+                .collect()
+        },
         &|| unmet.iter().filter_map(impossible_range).collect(),
         &|| newer_driver(unmet).into_iter().collect(),
         &|| vec![Hint::InstallDriver],
@@ -40,12 +45,18 @@ pub(super) fn hints(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
         &|| less_open(unmet, inventory).into_iter().collect(),
         &|| without_leftovers(unmet, world).into_iter().collect(),
         &|| wheels_to_install(unmet, world),
-        &|| debian_packages(unmet, inventory).into_iter().collect(),
+        &|| debian_packages(unmet, world).into_iter().collect(),
         &|| replaced(unmet, world),
         &|| {
             vec![Hint::Install {
                 libraries: unmet.iter().map(|missing| wanted(missing, world)).collect(),
             }]
+        },
+        &|| {
+            contradictions
+                .iter()
+                .filter_map(|one| change_wish(one, &[]))
+                .collect()
         },
     ];
     ways.into_iter().flat_map(|way| way()).collect()
@@ -149,9 +160,11 @@ fn other_build(condition: &Condition, world: &World<'_>) -> Option<Hint> {
 }
 
 /// Names a person's own settings if they exclude a solution. A range that is alone in its contradiction does not count:
-/// an installation within the range helps.
-fn change_wish(contradiction: &Contradiction) -> Option<Hint> {
-    let several = contradiction.members.len() > 1;
+/// an installation within the range helps. Nor does one that only an installation for another CUDA meets.
+fn change_wish(contradiction: &Contradiction, unmet: &[Unmet]) -> Option<Hint> {
+    let is_of_other_cuda = |reason: &Reason| matches!(reason, Reason::OtherCuda { .. });
+    let several =
+        contradiction.members.len() > 1 && !unmet.iter().flat_map(reasons).any(is_of_other_cuda);
     let is_of_person = |want: &Want| match want {
         Want::Pinned(_) | Want::BuildIds(_) => true,
         Want::Within(_) => several,
@@ -231,7 +244,7 @@ fn without_leftovers(unmet: &[Unmet], world: &World<'_>) -> Option<Hint> {
     let pip = world.program.pip.clone()?;
     let packages: Option<_> = unmet
         .iter()
-        .map(|missing| leftover(missing, world.inventory))
+        .map(|missing| leftover(missing, world))
         .collect();
     Some(Hint::PipUninstall {
         pip,
@@ -240,7 +253,8 @@ fn without_leftovers(unmet: &[Unmet], world: &World<'_>) -> Option<Hint> {
 }
 
 /// Returns the leftover wheel: wheels of CUDA 13 have their own directory, and do not replace those of CUDA 12.
-fn leftover(missing: &Unmet, inventory: &Inventory) -> Option<String> {
+fn leftover(missing: &Unmet, world: &World<'_>) -> Option<String> {
+    let inventory = world.inventory;
     let opened = missing
         .forced
         .iter()
@@ -251,7 +265,7 @@ fn leftover(missing: &Unmet, inventory: &Inventory) -> Option<String> {
     let wanted = Some(
         catalog()
             .family(&missing.family)?
-            .wheel(cuda_major(missing)?)?,
+            .wheel(cuda_major(missing, world)?)?,
     );
     let is_right = |one: &&Installation| one.family == missing.family && package(one) == wanted;
     inventory.installations.iter().find(is_right)?;
@@ -355,14 +369,14 @@ fn extras<'e>(
 }
 
 /// Installs packages of NVIDIA's own repository, if the package manager knows it: no other has them.
-fn debian_packages(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
-    if !inventory.has_cuda_apt {
+fn debian_packages(unmet: &[Unmet], world: &World<'_>) -> Option<Hint> {
+    if !world.inventory.has_cuda_apt {
         return None;
     }
     let package = |missing: &Unmet| {
         let family = catalog().family(&missing.family)?;
         family.apt(
-            cuda_major(missing).unwrap_or(12),
+            cuda_major(missing, world).unwrap_or(12),
             soname(missing).unwrap_or(9),
         )
     };
@@ -372,14 +386,13 @@ fn debian_packages(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
 }
 
 fn wanted(missing: &Unmet, world: &World<'_>) -> Wanted {
-    let of_others = || world.program.requirements.iter().find_map(cuda_of_name);
     let is_version = catalog()
         .family(&missing.family)
         .is_some_and(|family| family.soname_is_version);
     Wanted {
         family: missing.family.clone(),
         major: soname(missing).filter(|_| is_version),
-        cuda: cuda_major(missing).or_else(of_others),
+        cuda: cuda_major(missing, world),
         at_least: floor(missing)
             .map(|floor| floor.truncated(2))
             .max(of_symbol(missing)),
@@ -419,8 +432,8 @@ fn installed_in<'i>(
         .find(|one| one.family == missing.family && one.directory == directory)
 }
 
-/// Returns the CUDA major that would fit: that of an asker, else that of the candidates.
-fn cuda_major(missing: &Unmet) -> Option<u32> {
+/// Returns the CUDA major that would fit: that of an asker, else that of the program's other needs, else that of the candidates.
+fn cuda_major(missing: &Unmet, world: &World<'_>) -> Option<u32> {
     let of_asker = missing
         .requirements
         .iter()
@@ -434,7 +447,12 @@ fn cuda_major(missing: &Unmet) -> Option<u32> {
         .candidates
         .iter()
         .find_map(|candidate| candidate.installation.cuda);
-    of_asker.or(of_name).or(of_reason).or(of_copy)
+    let of_program = || world.cuda().map(|(cuda, _)| cuda);
+    of_asker
+        .or(of_name)
+        .or_else(of_program)
+        .or(of_reason)
+        .or(of_copy)
 }
 
 /// Returns the number in the requested SONAME, or the major of the version that a requirement insists on.

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 
 use super::conditions;
-use super::fitting::{Offered, fitting};
+use super::fitting::{Offered, cuda_of_name, fitting};
 use super::model::{MissingWheel, Outcome, Policy};
 use super::remedy::all_families;
 use super::world::World;
@@ -124,7 +124,7 @@ fn lack_of(
         platform.file(wheel, version)?;
         Some(Path::new(STORE).join(&wheel.directory))
     };
-    let program = &with_all(program, &lacking);
+    let program = &with_all(&World::new(inventory, program, &policy), &lacking);
     let mut released = vec![policy.released.clone()];
     released.extend(policy.can_force.then(all_families));
     for released in released {
@@ -176,9 +176,11 @@ fn framework_of(requirement: &Requirement) -> Option<&'static Framework> {
         .find(|framework| framework.name == name)
 }
 
-/// Returns the program as if it could not start without these families. If it tries several SONAMEs, the newest counts.
-fn with_all(program: &Program, families: &BTreeSet<String>) -> Program {
-    let mut program = program.clone();
+/// Returns the program as if it could not start without these families. If it tries several SONAMEs, those for the CUDA of its
+/// other needs count, or else the newest.
+fn with_all(world: &World<'_>, families: &BTreeSet<String>) -> Program {
+    let cuda = world.cuda().map(|(cuda, _)| cuda);
+    let mut program = world.program.clone();
     for family in families {
         let number = |one: &Requirement| one.named().and_then(soname_number);
         let own: Vec<&Requirement> = program
@@ -187,9 +189,15 @@ fn with_all(program: &Program, families: &BTreeSet<String>) -> Program {
             .filter(|one| one.family == *family && one.is_wish())
             .collect();
         let is_tried = own.iter().all(|one| one.need == Need::Named);
-        let newest = own.iter().filter_map(|one| number(one)).max();
+        let mut of_cuda = own
+            .iter()
+            .filter(|one| cuda.is_some() && cuda_of_name(one) == cuda);
+        let best = match of_cuda.next() {
+            Some(one) => number(one),
+            None => own.iter().filter_map(|one| number(one)).max(),
+        };
         program.requirements.retain(|one| {
-            one.family != *family || !is_tried || number(one) == newest || number(one).is_none()
+            one.family != *family || !is_tried || number(one) == best || number(one).is_none()
         });
         let own = program
             .requirements

@@ -2,7 +2,7 @@
 //! none. Pure: no files, no environment, no clock. Equal inputs give equal results.
 
 use crate::inventory::Inventory;
-use crate::program::Program;
+use crate::program::{Program, Requirement};
 
 mod cautions;
 mod conditions;
@@ -37,6 +37,7 @@ pub use model::{
 pub use reason::{Criterion, Reason};
 
 use remedy::Remedied;
+use slot::Slot;
 use slots::Slots;
 use world::World;
 
@@ -83,10 +84,28 @@ fn decide(world: &World<'_>) -> Outcome {
         Ok(mut solution) => {
             solution.absent.extend(absent);
             solution.unpinned.extend(unpinned);
-            Outcome::Plan(planned::plan(solution, world))
+            excluded_by_person(&solution.unpinned, world)
+                .unwrap_or_else(|| Outcome::Plan(planned::plan(solution, world)))
         }
         Err(dead_end) => Outcome::Conflict(explain::together_unmet(dead_end, world)),
     }
+}
+
+/// Returns the conflict between what a person asks for and what packages use, if that is why libraries are left out. Without a GPU
+/// they may be left out for any other reason.
+fn excluded_by_person(left: &[Slot<'_>], world: &World<'_>) -> Option<Outcome> {
+    let is_wish = |one: &&Requirement| one.is_wish() && one.is_by_person();
+    let (wishes, needs): (Vec<_>, Vec<_>) = world.requirements.iter().copied().partition(is_wish);
+    let is_excused = world.is_strict || world.inventory.gpus_hidden || wishes.is_empty();
+    if is_excused || !left.iter().any(Slot::has_certain_wish) {
+        return None;
+    }
+    let strict = world.strict();
+    if !contradiction::has_solution(&strict.with_only(needs, strict.of_picks.clone())) {
+        return None;
+    }
+    let outcome = decide(&strict);
+    matches!(outcome, Outcome::Conflict(_)).then_some(outcome)
 }
 
 /// Returns the first hint after which there is a solution, or two of them one after the other.

@@ -79,6 +79,9 @@ pub struct Pick {
     pub installation: Installation,
     pub asked_by: Vec<Asker>,
     pub decided_by: Criterion,
+    /// It may be older than what packages were compiled with: nothing else can be picked.
+    #[serde(skip)]
+    pub is_older: bool,
     /// Versions of shims, other than its own version, by whose names its files are opened.
     pub shims: BTreeSet<Version>,
 }
@@ -206,6 +209,12 @@ pub enum Caution {
         effect: String,
         remedy: String,
     },
+    /// The library is older than what a package was compiled with: without a GPU, better than a mix.
+    Older {
+        of: String,
+        needed: Version,
+        by: String,
+    },
     /// The program's own files have code for no visible GPU, as far as their fat binaries say.
     Unserved { by: String, gpus: Vec<String> },
     /// The program's own files have no code for this visible GPU, while they have for another.
@@ -219,7 +228,10 @@ pub enum Caution {
 impl Caution {
     /// True if every start reports it: results may be wrong, or the GPU of no use.
     pub fn must_be_said(&self) -> bool {
-        matches!(self, Caution::Combination { .. } | Caution::Unserved { .. })
+        matches!(
+            self,
+            Caution::Combination { .. } | Caution::Unserved { .. } | Caution::Older { .. }
+        )
     }
 }
 
@@ -380,11 +392,22 @@ impl Outcome {
                 .filter(|unmet| unmet.is_shadowed_by_rpath());
             return unmet.map(|unmet| unmet.family.clone()).collect();
         }
-        self.unpinned()
-            .iter()
-            .filter(|left| left.is_shadowed_by_rpath)
-            .map(|left| left.family.clone())
-            .collect()
+        let left = self.unpinned().iter();
+        let left = left.filter(|left| left.is_shadowed_by_rpath);
+        let mut families: BTreeSet<String> = left.map(|left| left.family.clone()).collect();
+        if let Outcome::Plan(plan) = self {
+            let is_older = |family: &str| {
+                let mut older = plan.picks.iter().filter(|pick| pick.is_older);
+                older.any(|pick| pick.installation.family == family)
+            };
+            let shadowed = plan
+                .rejected
+                .iter()
+                .filter(|one| one.is_shadowed_by_rpath());
+            let shadowed = shadowed.map(|one| &one.installation.family);
+            families.extend(shadowed.filter(|family| is_older(family)).cloned());
+        }
+        families
     }
 }
 

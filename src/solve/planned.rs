@@ -89,6 +89,7 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
         picks.push(Pick {
             installation: filled.installation.clone(),
             asked_by: filled.slot.asked_by(),
+            is_older: filled.slot.accepts_older,
             decided_by: filled.decided_by,
             shims: shims(filled.installation, program),
         });
@@ -324,7 +325,9 @@ pub(super) fn unpinned(slot: &Slot<'_>, inventory: &Inventory) -> Option<Unpinne
     let (family, names) = (slot.family.name.clone(), slot.names());
     let is_shadowed_by_rpath = slot.rejected.iter().any(Rejection::is_shadowed_by_rpath);
     let is_used = |r: &Requirement| {
-        r.by.standing == ImportCertainty::Imported && matches!(r.need, Need::Used | Need::Essential)
+        r.by.standing == ImportCertainty::Imported
+            && r.is_wish()
+            && matches!(r.need, Need::Used | Need::Essential)
     };
     let must_be_said = !inventory.gpus_hidden && slot.requirements.iter().any(is_used);
     Some(Unpinned {

@@ -117,6 +117,11 @@ impl Remedied {
                 self.program
                     .requirements
                     .retain(|requirement| requirement.by.name != by.name);
+                // Those of the old one are left behind, and say nothing of the CUDA of the new one.
+                let of_old = self.inventory.installations.iter_mut();
+                of_old
+                    .filter(|one| one.origin == Origin::Wheel && one.cuda == by.cuda)
+                    .for_each(|one| one.origin = Origin::Loose);
                 let is_of_old = |demand: &Demand| matches!(demand, Demand::Code(_));
                 self.program
                     .conditions

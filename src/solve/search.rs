@@ -257,7 +257,10 @@ impl<'a, 'w> Search<'a, 'w> {
         let is_fault = match slot.strictness {
             Strictness::Must => true,
             Strictness::Should => rejected.iter().any(Rejection::is_obstacle),
-            Strictness::May | Strictness::Try => false,
+            Strictness::May | Strictness::Try => {
+                let filled = done.iter().map(|picked| &*picked.slot);
+                slot.is_last_for_person(filled.chain(queue.iter().map(|slot| &**slot)))
+            }
         };
         if is_fault {
             self.families.insert(slot.family.name.clone());

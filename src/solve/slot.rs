@@ -21,6 +21,8 @@ pub(super) struct Slot<'a> {
     pub because: Blame,
     /// A stronger mode than the view answers for the family before any search path.
     pub is_released: bool,
+    /// Installations that are older than what packages were compiled with count as well.
+    pub accepts_older: bool,
     pub candidates: Vec<Candidate<'a>>,
     pub rejected: Vec<Rejection>,
 }
@@ -109,13 +111,10 @@ impl Slot<'_> {
         names.into_iter().map(str::to_owned).collect()
     }
 
-    /// Returns the askers of all requirements, sorted, one of each name.
+    /// Returns the askers, sorted, one of each name. A recorded version asks for nothing.
     pub(super) fn asked_by(&self) -> Vec<Asker> {
-        let mut askers: Vec<Asker> = self
-            .requirements
-            .iter()
-            .map(|requirement| requirement.by.clone())
-            .collect();
+        let asking = self.requirements.iter().filter(|one| !one.is_recorded());
+        let mut askers: Vec<Asker> = asking.map(|requirement| requirement.by.clone()).collect();
         askers.sort();
         askers.dedup_by(|a, b| a.name == b.name);
         askers

@@ -25,46 +25,54 @@ pub(super) struct Slots<'a> {
 
 /// Returns the slots of the program. Fails with every slot that has requirements and no candidate.
 pub(super) fn slots<'a>(world: &World<'a>) -> Result<Slots<'a>, Vec<Unmet>> {
-    let (mut slots, mut unfit) = (Slots::default(), Vec::new());
+    let (mut slots, mut empty) = (Slots::default(), Vec::new());
     for mut slot in group(world) {
         slot.fill(world);
-        if slot.candidates.is_empty()
-            && let Some((known, guessed)) = slot.without_guesses(world)
-        {
-            slots
-                .unpinned
-                .extend((!known.candidates.is_empty()).then_some(guessed));
-            slot = known;
+        for is_kept in slot.ways_to_split() {
+            if slot.candidates.is_empty()
+                && let Some((kept, rest)) = slot.split(is_kept, world)
+            {
+                slots
+                    .unpinned
+                    .extend((!kept.candidates.is_empty()).then_some(rest));
+                slot = kept;
+            }
         }
-        let something_is_here = slot.rejected.iter().any(Rejection::is_obstacle);
-        if !slot.candidates.is_empty() {
-            slots.to_fill.push(slot);
-        } else if slot.strictness == Strictness::Must || something_is_here {
-            unfit.push(slot);
+        if slot.candidates.is_empty() {
+            slot.accept_older(world);
+        }
+        if slot.candidates.is_empty() {
+            empty.push(slot);
         } else {
-            slots.leave(slot);
+            slots.to_fill.push(slot);
         }
     }
     // Another SONAME replaces a name that is only tried. A guess refuses no program, nor does a library for GPUs that
-    // are hidden on purpose or that are not there.
-    let (unpinned, unmet): (Vec<Slot<'a>>, Vec<Slot<'a>>) = unfit.into_iter().partition(|slot| {
+    // are hidden on purpose or that are not there. A person is always heard.
+    let mut unmet = Vec::new();
+    for slot in empty {
+        let is_asked_for = slot.is_last_for_person(slots.to_fill.iter());
+        let something_is_here = slot.rejected.iter().any(Rejection::is_obstacle);
         let is_guess = !slot.requirements.iter().any(is_known);
         let has_another = slots
             .to_fill
             .iter()
             .any(|other| other.family.name == slot.family.name);
-        let is_for_gpu = is_for_missing_gpu(&slot.requirements, world);
-        slot.strictness <= Strictness::Try
-            && (is_guess || has_another || world.inventory.gpus_hidden || is_for_gpu)
-    });
-    if !unmet.is_empty() {
-        return Err(unmet
-            .iter()
-            .map(|slot| slot.unmet(slot.rejected.clone()))
-            .collect());
+        let may_stay_empty = slot.strictness <= Strictness::Try
+            && (is_guess || has_another || slot.is_without_gpu(world));
+        if slot.strictness < Strictness::Must && !something_is_here && !is_asked_for {
+            slots.leave(slot);
+        } else if may_stay_empty && !is_asked_for {
+            slots.unpinned.push(slot);
+        } else {
+            unmet.push(slot.unmet(slot.rejected.clone()));
+        }
     }
-    slots.unpinned.extend(unpinned);
-    Ok(slots)
+    if unmet.is_empty() {
+        Ok(slots)
+    } else {
+        Err(unmet)
+    }
 }
 
 impl<'a> Slots<'a> {
@@ -79,7 +87,7 @@ impl<'a> Slots<'a> {
 }
 
 /// Returns unfilled slots: the driver first, since all else depends on it, then in the order of the catalog, the newer
-/// major first; names that are only tried come last.
+/// major first; names that are only tried come last, with a GPU and without.
 fn group<'a>(world: &World<'a>) -> Vec<Slot<'a>> {
     let families = &catalog().families;
     let has_gpu = world.inventory.has_gpu();
@@ -167,7 +175,7 @@ fn group<'a>(world: &World<'a>) -> Vec<Slot<'a>> {
     slots.sort_by_key(|(position, slot)| {
         (
             *position != 0,
-            slot.strictness == Strictness::Try,
+            !slot.has_certain_wish(),
             *position,
             Reverse(slot.soname),
         )
@@ -213,6 +221,7 @@ impl<'a> Slot<'a> {
             askers,
             because: Blame::new(),
             is_released: false,
+            accepts_older: false,
             candidates: Vec::new(),
             rejected: Vec::new(),
         }
@@ -278,11 +287,27 @@ impl<'a> Slot<'a> {
         ))
     }
 
-    /// Splits a slot that has known askers as well as guesses: into the filled slot of the former, and the rest.
-    fn without_guesses(&self, world: &World<'a>) -> Option<(Slot<'a>, Slot<'a>)> {
-        let (known, guessed): (Vec<Requirement>, Vec<Requirement>) =
-            self.requirements.iter().cloned().partition(is_known);
-        if guessed.is_empty() || !has_known_wish(&known) {
+    /// The requirements that may be looked at alone if nothing fits all: those of known askers; and where the lack of a GPU
+    /// excuses the rest, those of packages that do more than try the name.
+    fn ways_to_split(&self) -> Vec<fn(&Requirement) -> bool> {
+        let mut of_packages = self.requirements.iter().filter(|one| !one.is_by_person());
+        let has_certain = of_packages.any(|one| one.is_wish() && is_certain(one));
+        if self.strictness == Strictness::Try && has_certain {
+            vec![is_known, is_certain]
+        } else {
+            vec![is_known]
+        }
+    }
+
+    /// Splits a slot in two: the filled slot of these requirements, and the rest. `None` if either would be empty.
+    fn split(
+        &self,
+        is_kept: fn(&Requirement) -> bool,
+        world: &World<'a>,
+    ) -> Option<(Slot<'a>, Slot<'a>)> {
+        let (kept, rest): (Vec<Requirement>, Vec<Requirement>) =
+            self.requirements.iter().cloned().partition(is_kept);
+        if rest.is_empty() || !kept.iter().any(Requirement::is_wish) {
             return None;
         }
         let with = |requirements: Vec<Requirement>| {
@@ -294,9 +319,60 @@ impl<'a> Slot<'a> {
                 ..self.clone()
             }
         };
-        let (mut known, guessed) = (with(known), with(guessed));
-        known.fill(world);
-        Some((known, guessed))
+        let (mut kept, rest) = (with(kept), with(rest));
+        kept.fill(world);
+        Some((kept, rest))
+    }
+
+    /// Accepts whole installations that are older than what packages were compiled with, where the loader could mix several
+    /// and there is no GPU: the packages use the CPU then, and must only find libraries that can be loaded.
+    fn accept_older(&mut self, world: &World<'a>) {
+        let may_be_mixed = self.rejected.iter().filter(|one| one.is_obstacle()).count() > 1;
+        if self.strictness == Strictness::Try && may_be_mixed && self.is_without_gpu(world) {
+            let mut older = Slot {
+                accepts_older: true,
+                ..self.clone()
+            };
+            older
+                .requirements
+                .retain(|requirement| !matches!(requirement.want, Want::AtLeast(_)));
+            older.fill(world);
+            if !older.candidates.is_empty() {
+                *self = older;
+            }
+        }
+    }
+
+    pub(super) fn has_certain_wish(&self) -> bool {
+        let mut requirements = self.requirements.iter();
+        requirements.any(|requirement| requirement.is_wish() && is_certain(requirement))
+    }
+
+    /// True if packages would use a GPU with the library, and there is none that they can use.
+    fn is_without_gpu(&self, world: &World<'_>) -> bool {
+        world.inventory.gpus_hidden || is_for_missing_gpu(&self.requirements, world)
+    }
+
+    /// True if a person asks for the library here, and in none of the other slots.
+    pub(super) fn is_last_for_person<'s>(
+        &self,
+        mut others: impl Iterator<Item = &'s Slot<'a>>,
+    ) -> bool
+    where
+        'a: 's,
+    {
+        let asks = |slot: &Slot<'_>, one: &Requirement| {
+            let mut same = slot.requirements.iter();
+            same.any(|other| {
+                (&other.family, &other.want, &other.by) == (&one.family, &one.want, &one.by)
+            })
+        };
+        let by_person = |one: &&Requirement| one.is_wish() && one.is_by_person();
+        let mut asked: Vec<&Requirement> = self.requirements.iter().filter(by_person).collect();
+        while let Some(other) = others.next().filter(|_| !asked.is_empty()) {
+            asked.retain(|one| !asks(other, one));
+        }
+        !asked.is_empty()
     }
 
     /// Returns this slot with the requirements of another, filled anew.
@@ -348,6 +424,11 @@ fn is_known(requirement: &Requirement) -> bool {
     requirement.by.standing == ImportCertainty::Imported
 }
 
+/// True if it is of a person, or of what the program is known to use and more than a name that is tried.
+fn is_certain(requirement: &Requirement) -> bool {
+    is_known(requirement) && (requirement.need < Need::Named || requirement.is_by_person())
+}
+
 fn has_known_wish(requirements: &[Requirement]) -> bool {
     requirements
         .iter()
@@ -383,15 +464,17 @@ fn is_for_missing_gpu(requirements: &[Requirement], world: &World<'_>) -> bool {
     };
     // Those of the whole program, also where a part of them is tried.
     let is_by_person = |other: &Requirement| other.is_by_person() && other.family == used.family;
-    world.inventory.is_without_gpu() && !world.program.requirements.iter().any(is_by_person)
+    !world.is_strict
+        && world.inventory.is_without_gpu()
+        && !world.program.requirements.iter().any(is_by_person)
 }
 
-/// Returns the names of the askers, each once. Guesses count only where no asker is known.
+/// Returns the names of the askers, each once. Guesses count only where no asker is known, recorded versions never.
 fn askers(requirements: &[Requirement]) -> BTreeSet<String> {
     let has_known = has_known_wish(requirements);
     let asking = requirements
         .iter()
-        .filter(|r| (!has_known || is_known(r)) && !r.is_by_person());
+        .filter(|r| (!has_known || is_known(r)) && !r.is_by_person() && !r.is_recorded());
     asking
         .map(|requirement| requirement.by.name.clone())
         .collect()

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use super::fitting::cuda_of_name;
 use super::model::Policy;
 use crate::catalog::Family;
 use crate::formats::fatbin::Architecture;
-use crate::inventory::{Installation, Inventory};
-use crate::program::{Condition, Demand, Program, Requirement};
+use crate::inventory::{Installation, Inventory, Origin};
+use crate::program::{Asker, Condition, Demand, ImportCertainty, Need, Program, Requirement};
 use crate::version::ComputeCapability;
 
 pub(super) struct World<'a> {
@@ -25,6 +26,8 @@ pub(super) struct World<'a> {
     pub gpus: Vec<ComputeCapability>,
     /// Installations that are not here yet.
     pub offers: &'a [Installation],
+    /// The lack of a GPU does not excuse a library that is left out.
+    pub is_strict: bool,
 }
 
 impl<'a> World<'a> {
@@ -57,6 +60,7 @@ impl<'a> World<'a> {
             installations: Rc::new(installations),
             gpus: gpus.into_iter().collect(),
             offers: &[],
+            is_strict: false,
         }
     }
 
@@ -84,6 +88,42 @@ impl<'a> World<'a> {
             .iter()
             .copied()
             .filter(move |requirement| requirement.family == name)
+    }
+
+    /// Returns the CUDA major that the program's needs agree on, and one that asks for it: those without which it does not
+    /// work, or else all. Most SONAMEs name a CUDA, that of cuDNN does not.
+    pub(super) fn cuda(&self) -> Option<(u32, &'a Asker)> {
+        let is_known = |one: &Requirement| one.by.standing == ImportCertainty::Imported;
+        let kinds: [&dyn Fn(&Requirement) -> bool; 3] = [
+            &|one| is_known(one) && one.need < Need::Named,
+            &is_known,
+            &|_| true,
+        ];
+        kinds.into_iter().find_map(|is_of_kind| {
+            let of_kind = self.requirements.iter().filter(|one| is_of_kind(one));
+            let cudas: BTreeMap<u32, &Asker> = of_kind
+                .filter_map(|one| Some((one.by.cuda.or_else(|| cuda_of_name(one))?, &one.by)))
+                .collect();
+            (cudas.len() == 1).then(|| cudas.into_iter().next())?
+        })
+    }
+
+    /// Returns the CUDA major that all wheels of NVIDIA's in the program's Python environment are for.
+    pub(super) fn cuda_of_wheels(&self) -> Option<u32> {
+        let is_its_own = |one: &&Installation| {
+            one.origin == Origin::Wheel && self.program.is_in_site(&one.directory)
+        };
+        let wheels = self.inventory.installations.iter().filter(is_its_own);
+        let cudas: BTreeSet<u32> = wheels.filter_map(|one| one.cuda).collect();
+        (cudas.len() == 1).then(|| cudas.into_iter().next())?
+    }
+
+    /// Returns this world where the lack of a GPU is no excuse.
+    pub(super) fn strict(&self) -> World<'a> {
+        World {
+            is_strict: true,
+            ..self.with_only(self.requirements.clone(), self.of_picks.clone())
+        }
     }
 
     /// Returns this world with these requirements and conditions alone.

@@ -41,6 +41,8 @@ pub enum Skip {
     NothingToTry,
     /// No directory can be used for the view that a proof needs.
     NoPlace,
+    /// Packages use libraries that are here and that the plan leaves out.
+    LeftOut,
     /// `--verify=never`.
     NotAsked,
     /// This set was proved on this machine, and nothing has changed since.

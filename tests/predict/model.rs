@@ -342,3 +342,51 @@ fn a_program_with_more_rights_gets_the_libraries_of_the_system() {
         );
     }
 }
+
+/// The first one that the program opens is known; each of the others may come next.
+#[test]
+fn every_library_that_may_be_opened_first_is_tried_as_the_first() {
+    use cudarun::{host::Host, inventory, loader::search::Searcher, predict, program};
+    let plugin = |name: &str| {
+        let fields = format!(
+            "soname = 'lib{name}.so', needed = ['libcudnn.so.9'], rpath = '/opt/cudnn-{name}'"
+        );
+        cudnn(&format!("/opt/cudnn-{name}"), "9.1.0.70", SHIELDED)
+            + &elf(&format!("/opt/plugins/lib{name}.so"), &fields)
+    };
+    let constants =
+        "constants = ['/opt/plugins/liba.so', '/opt/plugins/libb.so', '/opt/plugins/libc.so']";
+    let machine = machine(&[
+        loader(),
+        plugin("a"),
+        plugin("b"),
+        plugin("c"),
+        self::program("app", &["libc.so.6"], constants),
+    ]);
+    let env = [("PATH", "/usr/bin")].into_iter().collect();
+    let host = Host::at(machine.root(), env, "/".into()).unwrap();
+    let command = program::Command {
+        program: "app".into(),
+        arguments: Vec::new(),
+    };
+    let (mut app, _) = program::read(&host, &command, &[]).unwrap();
+    let scope = inventory::Scope {
+        machine: app.machine,
+        ..Default::default()
+    };
+    let inventory = inventory::scan(&host, &scope, &mut inventory::ScanCache::default());
+    let searcher = Searcher::new(&host, app.machine);
+    assert_eq!(app.loads.len(), 3, "{:#?}", app.loads);
+    for is_first_known in [false, true] {
+        app.loads[0].may_be_first = !is_first_known;
+        let predicted = predict::predict(&searcher, &app, &inventory);
+        for name in ["a", "b", "c"] {
+            let shim = format!("/opt/cudnn-{name}/libcudnn.so.9");
+            let is_predicted = predicted
+                .files
+                .iter()
+                .any(|file| file.path.to_str() == Some(&shim));
+            assert!(is_predicted, "{shim}: {:#?}", predicted.files);
+        }
+    }
+}

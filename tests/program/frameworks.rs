@@ -236,6 +236,36 @@ fn both_ways_to_write_a_requirement_and_extras_of_a_toolkit_are_pins() {
     );
 }
 
+/// Parts of a toolkit have one version, each in its own wheel. Two lines that say the same are one pin.
+#[test]
+fn each_family_keeps_its_pin_where_several_have_one_version() {
+    let parts = [
+        ("nvrtc", "nvidia-cuda-nvrtc-cu12"),
+        ("cudart", "nvidia-cuda-runtime-cu12"),
+        ("cupti", "nvidia-cuda-cupti-cu12"),
+        ("nvjitlink", "nvidia-nvjitlink-cu12"),
+    ];
+    let mut requires: Vec<String> = parts
+        .iter()
+        .map(|(_, wheel)| format!("{wheel}==12.4.127"))
+        .collect();
+    requires.push(requires[1].clone());
+    let requires: Vec<&str> = requires.iter().map(String::as_str).collect();
+    let files = [
+        &torch(VERSION, CONFIG)[..],
+        &[metadata("torch", "2.5.1", &requires)],
+    ]
+    .concat();
+    let program = program(&files, "import torch");
+    for (family, _) in parts {
+        assert_eq!(
+            wanted(&program, family, "recorded"),
+            ["12.4.127"],
+            "{family}: {program:#}"
+        );
+    }
+}
+
 type Replace = fn(&Path);
 
 #[test]

@@ -240,3 +240,53 @@ fn a_family_with_two_problems_is_named_once() {
         "change --require of cuDNN: `cudarun list` shows the installations"
     );
 }
+
+/// torch pins both to one version, and newer ones would fit as well. Control: what it does not pin is the newest.
+#[test]
+fn every_part_of_a_toolkit_is_of_the_version_that_upstream_tested_with() {
+    let metadata = |pins: &str| {
+        let head = "Metadata-Version: 2.1\nName: torch\nVersion: 2.5.1\n";
+        text(
+            &format!("{SITE}/torch-2.5.1.dist-info/METADATA"),
+            &format!("{head}{pins}\nx\n"),
+        )
+    };
+    let needed = "'libnvrtc.so.12', 'libcudart.so.12', 'libnvJitLink.so.12', 'libc.so.6'";
+    let object = elf(
+        &format!("{SITE}/torch/lib/libtorch_cuda.so"),
+        &format!("soname = 'libtorch_cuda.so', needed = [{needed}]"),
+    );
+    let hint_with = |pins: &str| {
+        let machine = python(&[
+            node(),
+            text(&format!("{SITE}/torch/__init__.py"), ""),
+            text(&format!("{SITE}/torch/version.py"), "cuda = '12.4'\n"),
+            object.clone(),
+            metadata(pins),
+            library("/opt/cuda", "libcudart", "12", "12.1.105", ""),
+        ]);
+        let words = [
+            "--require",
+            "cudart>=12.4",
+            "--require",
+            "nvrtc>=12.4",
+            "--require",
+            "nvjitlink>=12.4",
+        ];
+        let conflict = refused(&machine, "/opt/cuda", &[&words, TORCH].concat());
+        conflict["hint"].as_str().unwrap().to_owned()
+    };
+    let wheels = [
+        "nvidia-cuda-nvrtc-cu12",
+        "nvidia-cuda-runtime-cu12",
+        "nvidia-nvjitlink-cu12",
+    ];
+    let pins = wheels.map(|wheel| format!("Requires-Dist: {wheel}==12.4.127\n"));
+    let hint = hint_with(&pins.concat());
+    for wheel in wheels {
+        assert!(hint.contains(&format!("{wheel}==12.4.127")), "{hint}");
+    }
+    let hint = hint_with(&pins[..1].concat());
+    assert!(hint.contains("nvidia-cuda-nvrtc-cu12==12.4.127"), "{hint}");
+    assert!(hint.contains("nvidia-nvjitlink-cu12==12.9"), "{hint}");
+}

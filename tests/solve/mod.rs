@@ -1,5 +1,6 @@
 //! The solver.
 
+mod certain_needs;
 mod classic_reports;
 mod decisions;
 mod gpus;
