@@ -11,7 +11,7 @@ use super::reason::{Criterion, Reason};
 use crate::catalog::WheelFile;
 use crate::host::FileId;
 use crate::inventory::{Installation, Member, Origin};
-use crate::program::{Asker, Before, Condition, Demand, Requirement, Want};
+use crate::program::{Asker, Before, Condition, Demand, ImportCertainty, Requirement, Want};
 use crate::text;
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
 
@@ -126,6 +126,14 @@ pub struct Absent {
     pub asked_by: Vec<Asker>,
     /// A framework silently goes without the GPU when it is missing.
     pub essential: bool,
+}
+
+impl Absent {
+    /// True if a package that the program imports asks for it, and not only one that it perhaps imports.
+    pub fn is_certain(&self) -> bool {
+        let mut askers = self.asked_by.iter();
+        askers.any(|asker| asker.standing == ImportCertainty::Imported)
+    }
 }
 
 /// Names that the program may ask for and that are left to the loader: installations offer them, and none fits the
