@@ -192,6 +192,9 @@ mod tests {
             None
         );
         assert_eq!(number(b"0009"), None);
+        // A uid has a field of eight bytes.
+        assert_eq!(number(b"\x80\0\0\0\x7f\xff\xff\xff"), Some(0x7fff_ffff));
+        assert_eq!(number(b"\x80\x01\0\0\0\0\0\0\0\0\0\0"), None);
     }
 
     #[test]
