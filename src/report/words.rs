@@ -309,7 +309,8 @@ pub(super) fn absent(absent: &Absent, missing: &[Missing]) -> String {
         ("is", "it")
     };
     let (names, askers) = (shown(&absent.names), list(&askers));
-    if absent.is_certain() && absent.names.iter().any(|name| is_missing(name, missing)) {
+    let is_linked = absent.is_linked() || absent.names.iter().any(|name| is_missing(name, missing));
+    if absent.is_certain() && is_linked {
         return format!("{names} {is} not installed: {askers} cannot be loaded without {it}");
     }
     let consequence = if absent.essential {

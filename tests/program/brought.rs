@@ -58,7 +58,7 @@ fn a_package_that_imports_a_framework_brings_it() {
         Some("kernels/__init__.py:1")
     );
     assert_eq!(
-        by("\nfrom torch import nn\n").as_deref(),
+        by("#\nfrom torch import nn\n").as_deref(),
         Some("kernels/__init__.py:2")
     );
     // What runs only in some cases, or when it is called, is no evidence.

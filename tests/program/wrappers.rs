@@ -531,9 +531,9 @@ fn uv_runs_in_the_environment_of_the_project() {
     all.leads(&["uv", "run", "httpx"], "work", &[], &httpx);
     all.is_not_known(&["uv", "run", "https://host/a.py"], "work", &[]);
     // A relative name is looked up where uv starts it.
-    let beside = all.tool("work/beside", "#!/bin/sh\n");
+    let beside = all.tool("work/inner/beside", "#!/bin/sh\n");
     all.leads(
-        &["uv", "run", "--directory", "work", "./beside"],
+        &["uv", "run", "--directory", "work", "inner/beside"],
         "",
         &[],
         &beside,

@@ -49,6 +49,11 @@ fn explained(machine: &Machine, code: &str) -> String {
         .0
 }
 
+/// The text in one line, since its lines are wrapped.
+fn unwrapped(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn a_library_that_a_framework_is_linked_against_is_certainly_needed() {
     let whole = explained(&environment(&[nccl()]), "import torch");
@@ -64,11 +69,11 @@ fn a_library_that_a_framework_is_linked_against_is_certainly_needed() {
         "`python3` starts with 1 NVIDIA library, but libnccl.so.2 is not installed"
     );
     assert!(
-        lacking.contains("torch 2.5.1 cannot be loaded without it"),
+        unwrapped(&lacking).contains("torch 2.5.1 cannot be loaded without it"),
         "{lacking}"
     );
     assert!(
-        !lacking.contains("without it the GPU is not used"),
+        !unwrapped(&lacking).contains("without it the GPU is not used"),
         "{lacking}"
     );
     // A guess is no certain need.
@@ -100,7 +105,7 @@ fn doctor_names_the_extensions_of_a_program_that_do_not_fit() {
     let sentence = "kernels/_C.abi3.so needs 1 symbol, which torch 2.5.1 does not have";
     let broken = kernels("_ZNK3c105Error4whatEv");
     let said = program(&broken, "import kernels");
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = unwrapped(&said);
     assert!(said.contains(sentence), "{said}");
     assert!(
         said.contains("pip install 'torch==2.6.0'") || said.contains("pip install torch==2.6.0"),
