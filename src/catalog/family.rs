@@ -82,6 +82,12 @@ impl Family {
         shim.is_some_and(|shim| shim < *since) || rest.is_some_and(|rest| rest >= *since)
     }
 
+    /// True if it opens members of its own, and may get those of any version: a copy that auditwheel has renamed does so too.
+    /// Members with the minor in their SONAME are of the opener's own version, or not there.
+    pub fn opens_members_of_any_version(&self) -> bool {
+        self.dlopens_own_members && self.minor_in_soname.is_empty()
+    }
+
     fn shim(&self, soname_major: Option<u32>) -> Option<&Shim> {
         self.shim.get(&soname_major?.to_string())
     }

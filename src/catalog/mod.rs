@@ -132,8 +132,15 @@ impl Catalog {
             .is_some_and(|(family, stem)| family.is_shim(stem, number))
     }
 
+    /// `None` for a file that auditwheel has renamed, although `libnvrtc-*` matches it: only its own package asks for it.
     pub fn family_of_stem(&self, stem: &str) -> Option<&Family> {
-        self.families.iter().find(|family| family.has_member(stem))
+        let family = self
+            .families
+            .iter()
+            .find(|family| family.has_member(stem))?;
+        let plain = names::without_hash(stem);
+        let is_renamed = plain.is_some_and(|plain| family.has_member(plain));
+        (!is_renamed).then_some(family)
     }
 
     /// True if a library of this name may export an unversioned symbol of that name.

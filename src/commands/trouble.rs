@@ -86,6 +86,7 @@ pub(super) fn loads(plan: &Plan) -> impl Iterator<Item = Load> {
             by: None,
             name,
             may_be_first: false,
+            is_guess: false,
         })
     })
 }

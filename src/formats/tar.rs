@@ -133,20 +133,11 @@ pub fn text(field: &[u8]) -> &[u8] {
 /// Octal digits between blanks, or GNU's big-endian bytes after one with the highest bit.
 fn number(field: &[u8]) -> Option<u64> {
     if field.first().is_some_and(|first| first & 0x80 != 0) {
-        let (rest, last) = field.split_at(field.len().saturating_sub(8));
-        // A negative number, or one of more than eight bytes.
-        if rest
-            .iter()
-            .enumerate()
-            .any(|(at, byte)| *byte != if at == 0 { 0x80 } else { 0 })
-        {
-            return None;
-        }
-        return Some(
-            last.iter()
-                .fold(0, |number, byte| number << 8 | u64::from(*byte)),
-        )
-        .filter(|_| !rest.is_empty());
+        // A negative number, or one of more than eight bytes, counts as unreadable.
+        let digits = field.strip_prefix(&[0x80])?;
+        return digits.iter().try_fold(0_u64, |number, byte| {
+            number.checked_mul(256)?.checked_add(u64::from(*byte))
+        });
     }
     let digits = std::str::from_utf8(text(field)).ok()?.trim_matches(' ');
     if digits.is_empty() {
@@ -201,6 +192,9 @@ mod tests {
             None
         );
         assert_eq!(number(b"0009"), None);
+        // A uid has a field of eight bytes.
+        assert_eq!(number(b"\x80\0\0\0\x7f\xff\xff\xff"), Some(0x7fff_ffff));
+        assert_eq!(number(b"\x80\x01\0\0\0\0\0\0\0\0\0\0"), None);
     }
 
     #[test]

@@ -79,6 +79,11 @@ pub(super) fn find(look: &mut ScanContext<'_>) -> Vec<Extension> {
     all
 }
 
+/// True if a shared object is linked against a library of the framework, or imports symbols that only these export.
+pub fn is_built_against(host: &Host, framework: &Framework, object: &Path) -> bool {
+    !framework.own_libraries.is_empty() && Use::read(host, framework, object).is_some()
+}
+
 fn distributions(host: &Host, site: &Path) -> Vec<Distribution> {
     let entries = host.list(site).unwrap_or_default();
     let described = |directory: &str| {

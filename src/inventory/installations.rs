@@ -158,7 +158,15 @@ fn assemble(
         .find(|c| c.file.stem == family.main)
         .unwrap_or(&candidates[0]);
     let record = main.names.iter().find_map(|name| packaged.get(name));
-    let versions = versions::determine(host, directory, main, soname, &candidates, record);
+    let versions = versions::determine(
+        host,
+        directory,
+        main,
+        soname,
+        &candidates,
+        record,
+        &packaged,
+    );
     paths.headers.extend(versions.header);
     problems.extend(versions.problems);
     let cuda = strongest(&candidates, |file| &file.cuda)

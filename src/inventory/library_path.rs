@@ -1,6 +1,6 @@
 //! Directories from `LD_LIBRARY_PATH`, `LD_PRELOAD` and the program's own search paths.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -110,7 +110,7 @@ pub(super) fn search(host: &Host, scope: &Scope) -> SearchPath {
         library_path: elements(host, scope).into_iter().map(element).collect(),
         preload: preload
             .into_iter()
-            .map(|text| preloaded(host, text))
+            .map(|text| preloaded(host, scope, text))
             .collect(),
         cache: known
             .filter_map(|(soname, path)| Some((soname.to_owned(), host.stat(path).ok()?.id)))
@@ -165,9 +165,33 @@ fn holds_others(host: &Host, directory: &Path) -> bool {
         .any(is_other)
 }
 
-fn preloaded(host: &Host, text: OsString) -> Preload {
-    let path = PathBuf::from(&text);
+/// Returns the file that the loader takes for an element of `LD_PRELOAD`. It searches for a bare name, and does not look into the
+/// current directory.
+fn preloaded_file(host: &Host, scope: &Scope, element: &OsStr) -> Option<PathBuf> {
+    if element.as_bytes().contains(&b'/') {
+        return Some(host.absolute(Path::new(element)));
+    }
+    let in_path = elements(host, scope)
+        .into_iter()
+        .filter_map(|(_, path)| Some(host.absolute(&path?)));
+    let found = in_path
+        .map(|directory| directory.join(element))
+        .find(|path| host.is_file(path));
+    found.or_else(|| {
+        let cache = system::read_cache(host, scope.machine).unwrap_or_default();
+        let cached = cache.iter().find(|(soname, _)| element == *soname);
+        cached.map(|(_, path)| path.to_owned()).or_else(|| {
+            search::default_directories(host, scope.machine)
+                .into_iter()
+                .map(|directory| directory.join(element))
+                .find(|path| host.is_file(path))
+        })
+    })
+}
+
+fn preloaded(host: &Host, scope: &Scope, text: OsString) -> Preload {
     let facts = || {
+        let path = preloaded_file(host, scope, &text)?;
         let file = host.map(&path).ok()?;
         let elf = Elf::parse(&file).ok()?;
         let soname = elf
@@ -177,7 +201,7 @@ fn preloaded(host: &Host, text: OsString) -> Preload {
         let (family, _) = catalog().family_of(&name)?;
         Some((family.name.clone(), host.stat(&path).ok()?.id))
     };
-    // The loader searches for a bare name; its family is known by the name alone.
+    // The family of a file that is not found is known by its name.
     let by_name = || Some(catalog().family_of(text.to_str()?)?.0.name.clone());
     match facts() {
         Some((family, id)) => Preload {

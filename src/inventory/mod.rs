@@ -45,6 +45,7 @@ mod wheel;
 
 pub use debian::is_wanted as is_wanted_package;
 pub use evidence::{File as LibraryFacts, RUNTIMES, facts, hexadecimal};
+pub use extensions::is_built_against;
 pub use fetched::ABOUT as FETCHED;
 pub use gpu::gpus;
 pub use machine::{Element, Gpu, Inventory, KernelDriver, Preload, Scope, SearchPath, Visible};

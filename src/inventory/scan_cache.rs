@@ -129,6 +129,7 @@ impl ScanCache {
         self.directories.tidy();
         self.records.tidy();
         self.packages.tidy();
+        self.extensions.tidy();
         self.releases.tidy();
     }
 }

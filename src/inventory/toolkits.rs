@@ -134,9 +134,12 @@ fn read(
         .then(|| root.ancestors().nth(2))
         .flatten()
         .map(Path::to_owned);
-    let shared_libraries = shared
-        .iter()
-        .map(|shared| shared.join("lib/x86_64-linux-gnu"));
+    let (multiarch, platform) = if look.scope.machine == elf::AARCH64 {
+        ("lib/aarch64-linux-gnu", "sbsa-linux")
+    } else {
+        ("lib/x86_64-linux-gnu", "x86_64-linux")
+    };
+    let shared_libraries = shared.iter().map(|shared| shared.join(multiarch));
     let mut parts = BTreeMap::new();
     for (part, name, directories) in Part::ALL {
         let own = directories.iter().map(|below| root.join(below));
@@ -156,11 +159,6 @@ fn read(
     let release = parts
         .get(&Part::Nvcc)
         .map_or_else(newest, |nvcc| nvcc.release);
-    let platform = if look.scope.machine == elf::AARCH64 {
-        "sbsa-linux"
-    } else {
-        "x86_64-linux"
-    };
     let mut has = |directory: &Path, names: &[&str]| {
         names.iter().any(|name| look.is_file(&directory.join(name)))
     };

@@ -1,5 +1,6 @@
 //! The version of an installation, from all evidence of it, and the evidence that disagrees.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::directory_scan::Candidate;
@@ -31,6 +32,7 @@ pub(super) fn determine(
     soname: Option<u32>,
     candidates: &[Candidate],
     record: Option<&Packaged>,
+    packaged: &BTreeMap<String, Packaged>,
 ) -> Versions {
     let family = main.file.family();
     let mut evidence = Vec::new();
@@ -73,7 +75,16 @@ pub(super) fn determine(
     let recorded = record.and_then(|record| Some((record.version?, &record.package)));
     if let Some((version, package)) = recorded {
         say(VersionSource::PackageRecord, version, package);
-        if contents.is_some_and(|contents| !version.agrees_with(&contents)) {
+        // Where every file has the size that the package recorded, it is the vendor who numbers the two otherwise:
+        // cuTENSOR 2.8.1 says that it is 2.8.0.
+        let is_as_packaged = || {
+            let is_so = |candidate: &Candidate| {
+                let packaged = packaged.get(&candidate.names[0]);
+                packaged.is_some_and(|packaged| packaged.size == Some(candidate.stat.size))
+            };
+            candidates.iter().all(is_so)
+        };
+        if contents.is_some_and(|contents| !version.agrees_with(&contents)) && !is_as_packaged() {
             problems.push(Problem::PackageSaysOtherwise {
                 package: package.clone(),
                 version,

@@ -96,6 +96,22 @@ pub fn release(searcher: &Searcher<'_>) -> Option<Version> {
 /// set without regard to the program's own search paths.
 pub fn decide(mut question: Question<'_, '_>, outcome: Outcome) -> Result<Decision, Error> {
     let mut decision = question.decide(outcome)?;
+    if decision.leaks() && question.program.loads.iter().any(|load| load.is_guess) {
+        // A package that is only perhaps imported is no reason to refuse.
+        let mut certain = question.program.clone();
+        certain.loads.retain(|load| !load.is_guess);
+        let mut without_guesses = Question {
+            program: &certain,
+            policy: question.policy.clone(),
+            ..question
+        };
+        without_guesses.policy.released.clear();
+        let outcome = solve::solve(question.inventory, &certain, &without_guesses.policy);
+        let again = without_guesses.decide(outcome)?;
+        if again.pinned.is_some() {
+            decision = again;
+        }
+    }
     if decision.is_refused() && question.mode.take().is_some() {
         question.policy.released.clear();
         let outcome = solve::solve(question.inventory, question.program, &question.policy);
@@ -247,7 +263,7 @@ impl Question<'_, '_> {
                         .is_none()
                 };
                 return Ok(if lacks_table {
-                    Err(Why::NoModule)
+                    Err(Why::NoTable)
                 } else {
                     Ok(pinned)
                 });

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::view::ViewSpec;
 use crate::error::Error;
 use crate::loader::process::Failure;
-use crate::predict::{Predicted, Prediction};
+use crate::predict::{Missing, Predicted, Prediction};
 use crate::solve::Outcome;
 use crate::text;
 use crate::version::Version;
@@ -66,6 +66,14 @@ impl Pinned {
 }
 
 impl Decision {
+    /// Returns the names of libraries that the program's own are linked against, and that they do not find in the start that
+    /// was decided on.
+    pub fn missing(&self) -> &[Missing] {
+        self.pinned
+            .as_ref()
+            .map_or(&[], |pinned| &pinned.after.missing)
+    }
+
     /// True if there is no set, or no way to make the loader take it.
     pub fn is_refused(&self) -> bool {
         matches!(self.outcome, Outcome::Conflict(_)) || self.leaks()
@@ -137,6 +145,8 @@ pub enum Why {
         #[serde(skip)]
         failure: Failure,
     },
-    /// There is no module for this kind of machine, or its table does not fit into a variable.
+    /// There is no module for this kind of machine.
     NoModule,
+    /// The table of the audit module cannot hold the names or the directory of the view.
+    NoTable,
 }

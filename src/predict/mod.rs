@@ -262,8 +262,13 @@ impl Prediction {
         let loaded = &process.loaded;
         let path = |index: usize| loaded[index].object.path.clone();
         let file = |(index, file): (usize, &Loaded)| {
-            // `family_of_file` leaves out files that auditwheel renamed: they belong to their package.
-            let (family, stem) = catalog().family_of_file(&file.object.path).unzip();
+            // A file that auditwheel renamed is of no family, unless it kept a SONAME that others ask for.
+            let by_soname = || {
+                catalog().family_of_bundled(&file.object.path)?;
+                catalog().family_of(file.object.soname.as_deref()?)
+            };
+            let known = catalog().family_of_file(&file.object.path);
+            let (family, stem) = known.or_else(by_soname).unzip();
             Predicted {
                 name: file.name.clone(),
                 path: file.object.path.clone(),

@@ -16,6 +16,7 @@ use crate::formats::elf::AARCH64;
 use crate::formats::names;
 use crate::formats::python::{self as source, Import};
 use crate::host::{Entry, Host};
+use crate::inventory;
 use crate::variables::LIBRARY_PATH;
 
 /// More local modules than this are a framework, not a program.
@@ -28,6 +29,8 @@ const INSTALLED_LIMIT: usize = 2000;
 pub(super) struct Imports {
     /// Installed top-level modules, with the first place that imports each.
     pub installed: BTreeMap<String, SourceLine>,
+    /// The imports that lead into installed packages.
+    pub entered: Vec<(Import, SourceLine)>,
     /// Extension modules among the program's own.
     pub extensions: BTreeMap<PathBuf, SourceLine>,
     /// Names of NVIDIA's libraries in its strings.
@@ -71,13 +74,16 @@ pub(super) struct SourceLine {
 }
 
 impl SourceLine {
-    /// `train.py`, as a person would say it; `-c` for code on the command line.
+    /// `train.py`, as a person would say it; `package/__init__.py`; `-c` for code on the command line.
     pub(super) fn name(&self) -> String {
-        self.file
-            .file_name()
-            .unwrap_or(self.file.as_os_str())
-            .to_string_lossy()
-            .into_owned()
+        let name = self.file.file_name().unwrap_or(self.file.as_os_str());
+        let package = self.file.parent().and_then(Path::file_name);
+        match package.filter(|_| name == "__init__.py") {
+            Some(package) => Path::new(package).join(name),
+            None => PathBuf::from(name),
+        }
+        .to_string_lossy()
+        .into_owned()
     }
 
     /// `train.py:3`
@@ -96,6 +102,17 @@ enum ModuleFile {
     Namespace(PathBuf),
 }
 
+/// The files that are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// The program's own.
+    Own,
+    /// Those of installed packages too, with every import outside of functions.
+    Installed,
+    /// Those of installed packages other than frameworks, with the imports that run whenever the file does.
+    InstalledForSure,
+}
+
 struct ImportReader<'a> {
     host: &'a Host,
     python: &'a Python,
@@ -104,8 +121,7 @@ struct ImportReader<'a> {
     queue: VecDeque<PathBuf>,
     seen: BTreeSet<PathBuf>,
     found: Imports,
-    /// True if installed packages are read too.
-    enters_sites: bool,
+    reach: Reach,
 }
 
 /// Reads the code that the command line runs, and every local module that it imports.
@@ -176,7 +192,7 @@ pub(super) fn reached(
 ) -> Option<BTreeSet<String>> {
     let mut program = Program::default();
     let mut reader = ImportReader::new(host, python, installed, &mut program);
-    reader.enters_sites = true;
+    reader.reach = Reach::Installed;
     let place = SourceLine {
         file: PathBuf::new(),
         line: 1,
@@ -196,6 +212,39 @@ pub(super) fn reached(
     (reader.seen.len() <= reader.limit()).then(|| reader.found.installed.into_keys().collect())
 }
 
+/// Returns the frameworks that the program's imports of other packages certainly import too, whatever the metadata of those
+/// packages says, each with the line that does: a statement outside of every block, or one that imports an extension module
+/// that is built against the framework.
+pub(super) fn brought(
+    host: &Host,
+    python: &Python,
+    installed: &Installed<'_>,
+    imports: &Imports,
+) -> BTreeMap<String, SourceLine> {
+    let mut program = Program::default();
+    let mut reader = ImportReader::new(host, python, installed, &mut program);
+    reader.reach = Reach::InstalledForSure;
+    for (import, place) in &imports.entered {
+        reader.follow(import, place, None);
+    }
+    reader.read_all();
+    let mut found = reader.found;
+    for (extension, place) in found.extensions {
+        let used = catalog()
+            .frameworks
+            .iter()
+            .filter(|framework| inventory::is_built_against(host, framework, &extension));
+        for framework in used {
+            let module = framework.modules[0].clone();
+            found.installed.entry(module).or_insert(place.clone());
+        }
+    }
+    found.installed.retain(|module, _| {
+        !imports.installed.contains_key(module) && catalog().framework_of(module).is_some()
+    });
+    found.installed
+}
+
 impl<'a> ImportReader<'a> {
     fn new(
         host: &'a Host,
@@ -211,12 +260,12 @@ impl<'a> ImportReader<'a> {
             queue: VecDeque::new(),
             seen: BTreeSet::new(),
             found: Imports::default(),
-            enters_sites: false,
+            reach: Reach::Own,
         }
     }
 
-    /// Reads the code that runs before the program. Only its imports of frameworks count, because it imports many modules
-    /// that this program does not use.
+    /// Reads the code that runs before the program. Of its imports only those of frameworks count, because it imports many
+    /// modules that this program does not use. The libraries that it names or opens count.
     fn read_startup(&mut self) {
         if self.python.command_line.no_site {
             return;
@@ -237,6 +286,7 @@ impl<'a> ImportReader<'a> {
         self.found
             .installed
             .retain(|module, _| catalog().framework_of(module).is_some());
+        self.found.entered.clear();
         self.found.is_open = false;
         self.found.starts_programs = false;
         self.found.opens_unnamed = false;
@@ -250,10 +300,9 @@ impl<'a> ImportReader<'a> {
     }
 
     fn limit(&self) -> usize {
-        if self.enters_sites {
-            INSTALLED_LIMIT
-        } else {
-            FILE_LIMIT
+        match self.reach {
+            Reach::Own => FILE_LIMIT,
+            Reach::Installed | Reach::InstalledForSure => INSTALLED_LIMIT,
         }
     }
 
@@ -312,12 +361,12 @@ impl<'a> ImportReader<'a> {
                 .opened
                 .extend(other_library(text).map(|name| (name.to_owned(), place())));
         }
-        let enters_sites = self.enters_sites;
-        for import in read
-            .imports
-            .iter()
-            .filter(|import| !enters_sites || !import.is_called)
-        {
+        let reach = self.reach;
+        for import in read.imports.iter().filter(|import| match reach {
+            Reach::Own => true,
+            Reach::Installed => !import.is_called,
+            Reach::InstalledForSure => import.is_outermost,
+        }) {
             let place = SourceLine {
                 file: file.to_owned(),
                 line: import.line,
@@ -369,8 +418,12 @@ impl<'a> ImportReader<'a> {
                         .entry(module)
                         .or_insert_with(|| place.clone());
                 }
-                if self.enters_sites {
-                    self.descend(found, rest, &import.names, place);
+                match self.reach {
+                    Reach::Own => self.found.entered.push((import.clone(), place.clone())),
+                    Reach::InstalledForSure if catalog().framework_of(top).is_some() => {}
+                    Reach::Installed | Reach::InstalledForSure => {
+                        self.descend(found, rest, &import.names, place);
+                    }
                 }
             }
             Some((EntryKind::Own, found)) => self.descend(found, rest, &import.names, place),
@@ -475,7 +528,7 @@ impl<'a> ImportReader<'a> {
         let first = listing.partition_point(|entry| entry.name.as_os_str() < OsStr::new(&dotted));
         let files = listing[first..].iter().map(|entry| &entry.name);
         let mut files = files.take_while(|file| file.as_bytes().starts_with(dotted.as_bytes()));
-        if let Some(file) = files.find(|file| file.as_bytes().ends_with(b".so")) {
+        if let Some(file) = files.find(|file| self.is_extension(&file.as_bytes()[dotted.len()..])) {
             return Some(ModuleFile::Extension(directory.join(file)));
         }
         let source = format!("{name}.py");
@@ -484,6 +537,23 @@ impl<'a> ImportReader<'a> {
             return Some(ModuleFile::Source(directory.join(source)));
         }
         (is_there && self.host.is_directory(&below)).then_some(ModuleFile::Namespace(below))
+    }
+
+    /// True if this Python takes a file of this suffix for an extension module: `cpython-39-x86_64-linux-gnu.so` is for Python
+    /// 3.9 alone.
+    fn is_extension(&self, suffix: &[u8]) -> bool {
+        let Some(tag) = suffix.strip_suffix(b".so") else {
+            return suffix == b"so";
+        };
+        let Some(version) = &self.python.version else {
+            return true;
+        };
+        let own = format!(
+            "c{}-",
+            version.replace("python", "python-").replace('.', "")
+        );
+        let is_pypy = version.starts_with("pypy") && tag.starts_with(b"pypy");
+        tag == b"abi3" || is_pypy || tag.starts_with(own.as_bytes())
     }
 
     /// Watches for a module of this name that appears in a directory later.

@@ -65,6 +65,10 @@ pub(super) fn read(
         let named = reader.candidates.named(uses)?;
         reader.examine(named, program);
     } else if !imports.is_tool() {
+        let brought = imports::brought(host, python, &installed, &imports);
+        let files = brought.values().map(|place| place.file.clone());
+        program.watched.extend(files);
+        imports.installed.extend(brought);
         let imported = reader.candidates.imported(&imports);
         reader.examine(imported, program);
         reader.guess(python, &imports, program);
@@ -242,13 +246,11 @@ impl PackageReader<'_> {
             };
             if is_opened {
                 let version = package.version.as_deref();
-                program.loads.extend(loads(
-                    self.host,
-                    &candidate,
-                    version,
-                    &consumers,
-                    &requirements,
-                ));
+                let is_guess = candidate.standing == ImportCertainty::Possible;
+                let loads = loads(self.host, &candidate, version, &consumers, &requirements);
+                program
+                    .loads
+                    .extend(loads.into_iter().map(|load| Load { is_guess, ..load }));
             }
             for consumer in consumers {
                 program
@@ -588,7 +590,11 @@ fn asked_by(
     let mut asked = linked(host, consumer, &by, need);
     if let Some(bundled) = recorded::bundled(consumer, &by) {
         asked.push(bundled);
-    } else if candidate.scans_objects() && (candidate.holds(path) || !executable::is_system(path)) {
+    } else if candidate.scans_objects()
+        && (candidate.holds(path) || !executable::is_system(path))
+        // A renamed copy of one of NVIDIA's libraries is the package's own affair.
+        && catalog().family_of_bundled(path).is_none()
+    {
         asked.extend(written_in(host, consumer, &by).0);
     }
     asked

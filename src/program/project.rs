@@ -120,7 +120,8 @@ impl Search<'_> {
 
     fn uv(&mut self, wrapper: &Path) -> Option<PathBuf> {
         let first = self.start.words.first()?;
-        let is_elsewhere = first == "-" || first.as_bytes().starts_with(b"http");
+        let is_url = |start: &&str| first.as_bytes().starts_with(start.as_bytes());
+        let is_elsewhere = first == "-" || ["http://", "https://"].iter().any(is_url);
         if is_elsewhere || self.has_inline_metadata(Path::new(first)) {
             return None;
         }
@@ -362,7 +363,7 @@ impl Search<'_> {
                 .map(OsStr::as_bytes)
                 .unwrap_or_default();
             let parts = value
-                .split(|byte| matches!(byte, b':' | b','))
+                .split(|byte| *byte == b':')
                 .filter(|part| !part.is_empty());
             collections
                 .extend(parts.map(|part| self.host.absolute(Path::new(OsStr::from_bytes(part)))));

@@ -140,7 +140,12 @@ impl Python {
             self.read_from.push(directory);
         }
 
-        let environment = VirtualEnvironment::find(host, invoked);
+        let is_pypy = [invoked, real].iter().any(|path| {
+            path.file_name()
+                .is_some_and(|name| name.as_bytes().starts_with(b"pypy"))
+        });
+        let kind = if is_pypy { "pypy" } else { "python" };
+        let environment = VirtualEnvironment::find(host, invoked, kind);
         let base = match (&python_home, &environment) {
             (Some(home), _) => home.clone(),
             (None, Some(environment)) if environment.home.is_some() => {
@@ -148,9 +153,9 @@ impl Python {
             }
             _ => prefix_of(real.parent(), real),
         };
-        self.version = version_in_name(real)
+        self.version = version_in_name(real, kind)
             .or_else(|| environment.as_ref().and_then(|e| e.version.clone()))
-            .or_else(|| newest_version(host, &base));
+            .or_else(|| newest_version(host, &base, kind));
         let Some(version) = self.version.clone() else {
             return;
         };
@@ -305,7 +310,7 @@ struct VirtualEnvironment {
 
 impl VirtualEnvironment {
     /// Reads `pyvenv.cfg` beside the executable or one directory up, by the path that was invoked.
-    fn find(host: &Host, invoked: &Path) -> Option<VirtualEnvironment> {
+    fn find(host: &Host, invoked: &Path, kind: &str) -> Option<VirtualEnvironment> {
         let directory = invoked.parent()?;
         let beside = [Some(directory), directory.parent()];
         let (prefix, text) = beside.into_iter().flatten().find_map(|prefix| {
@@ -317,14 +322,14 @@ impl VirtualEnvironment {
         let version = values.get("version").or_else(|| values.get("version_info"));
         let recorded = version.and_then(|version| {
             let mut numbers = version.split('.');
-            Some(format!("python{}.{}", numbers.next()?, numbers.next()?))
+            Some(format!("{kind}{}.{}", numbers.next()?, numbers.next()?))
         });
         // A free-threaded build has a `t` that the file does not mention.
         let present = |name: &String| host.is_directory(&prefix.join("lib").join(name));
         Some(VirtualEnvironment {
             version: recorded
                 .filter(present)
-                .or_else(|| newest_version(host, &prefix)),
+                .or_else(|| newest_version(host, &prefix, kind)),
             home: values.get("home").map(PathBuf::from),
             has_system_packages: values
                 .get("include-system-site-packages")
@@ -341,17 +346,17 @@ fn prefix_of(bin: Option<&Path>, real: &Path) -> PathBuf {
         .to_owned()
 }
 
-/// `/usr/bin/python3.12` keeps its modules in `python3.12`.
-fn version_in_name(real: &Path) -> Option<String> {
+/// `/usr/bin/python3.12` keeps its modules in `python3.12`, and `pypy3.10` in `pypy3.10`.
+fn version_in_name(real: &Path, kind: &str) -> Option<String> {
     let name = real.file_name()?.to_str()?;
-    (name.starts_with("python") && name.contains('.')).then(|| name.to_owned())
+    (name.starts_with(kind) && name.contains('.')).then(|| name.to_owned())
 }
 
-/// Returns the newest `python3.*` below a prefix.
-fn newest_version(host: &Host, prefix: &Path) -> Option<String> {
+/// Returns the newest `python3.*` or `pypy3.*` below a prefix.
+fn newest_version(host: &Host, prefix: &Path, kind: &str) -> Option<String> {
     let entries = host.list(&prefix.join("lib")).ok()?;
     let minor = |name: &str| {
-        let rest = name.strip_prefix("python3.")?;
+        let rest = name.strip_prefix(kind)?.strip_prefix("3.")?;
         let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
         digits.parse::<u32>().ok()
     };

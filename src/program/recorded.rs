@@ -281,7 +281,7 @@ pub(super) fn bundled(consumer: &Consumer, by: &Asker) -> Option<Requirement> {
     let stem = names::without_hash(stem)?;
     let family = catalog()
         .family_of_stem(stem)
-        .filter(|family| family.dlopens_own_members)?;
+        .filter(|family| family.opens_members_of_any_version())?;
     let version = suffix
         .parse::<Version>()
         .ok()

@@ -195,6 +195,8 @@ pub struct Load {
     pub name: String,
     /// True for a name in constants, since these have no order: the program may open any of them first.
     pub may_be_first: bool,
+    /// The package that opens it is only perhaps imported.
+    pub is_guess: bool,
 }
 
 impl Load {
@@ -203,6 +205,7 @@ impl Load {
             by: None,
             name: path.to_string_lossy().into_owned(),
             may_be_first: false,
+            is_guess: false,
         }
     }
 
@@ -220,6 +223,7 @@ impl Load {
             by: by.map(Path::to_owned),
             name,
             may_be_first: by.is_some(),
+            is_guess: false,
         })
     }
 }

@@ -28,7 +28,9 @@ const DECIDING: &[&str] = &["PATH", "PYTHONHOME", "PYTHONPATH"];
 pub fn locate(host: &Host, name: &OsStr) -> Result<PathBuf, Error> {
     let typed = Path::new(name);
     if name.as_bytes().contains(&b'/') {
-        return match host.stat(typed) {
+        // A wrapper may start it in another directory than that of cudarun.
+        let path = host.absolute(typed);
+        return match host.stat(&path) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 Err(refused(typed, Refusal::PermissionDenied))
             }
@@ -36,7 +38,7 @@ pub fn locate(host: &Host, name: &OsStr) -> Result<PathBuf, Error> {
                 name: typed.to_owned(),
             }),
             Ok(stat) if stat.is_directory() => Err(refused(typed, Refusal::IsDirectory)),
-            Ok(_) if !host.is_executable(typed) => Err(refused(typed, Refusal::PermissionDenied)),
+            Ok(_) if !host.is_executable(&path) => Err(refused(typed, Refusal::PermissionDenied)),
             Ok(_) => Ok(typed.to_owned()),
         };
     }

@@ -254,7 +254,7 @@ impl<'a> Way<'a> {
         }
         let program = resolve::locate(host, &name).map_err(|_| Note::StartsAnother)?;
         Ok(Inside {
-            program,
+            program: host.absolute(&program),
             arguments: words.collect(),
             host: changed,
         })

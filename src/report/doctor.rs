@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::Style;
 use super::builds::compiler_lines;
 use super::doctor_words::{evidence, remedy, sentence};
+use super::extensions;
 use super::hints::shell_words;
 use super::pinned::{given_fault, places};
 use super::words::{self, at, counted, size};
@@ -140,6 +141,14 @@ pub fn examined_program(
         let first = why.lines().next().unwrap_or_default();
         faults.push(first.trim_start_matches("error: ").to_owned());
     }
+    let unfit = extensions::unfit(inventory, program).into_iter();
+    faults.extend(unfit.map(|extension| {
+        format!(
+            "{}: {}",
+            extensions::sentence(extension),
+            extensions::remedy(extension)
+        )
+    }));
     faults.extend(compiler_lines(compilers));
     let mode = decision
         .pinned

@@ -16,6 +16,7 @@ use crate::environment::Diff;
 use crate::inventory::Inventory;
 use crate::pin::audit_module;
 use crate::pin::{Decision, Mode};
+use crate::predict::Missing;
 use crate::program::{Package, Program, Reading, Sought, StepKind};
 use crate::solve::{Absent, Outcome, Pick, Plan, Rejection, Unpinned};
 use crate::text::show;
@@ -48,12 +49,12 @@ pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> 
     match &decision.outcome {
         Outcome::Nothing { absent, unpinned } => {
             text.push_str(&all_needs(program, style));
-            text.push_str(&missing(absent));
+            text.push_str(&missing(absent, &before.missing));
             text.push_str(&left_alone(unpinned));
         }
         Outcome::Plan(plan) => {
             text.push_str(&all_needs(program, style));
-            text.push_str(&picks(plan, program, verbosity, style));
+            text.push_str(&picks(plan, decision, program, verbosity, style));
             text.push_str(&loads(decision, before, inventory, program, style));
             if decision.leaks() {
                 text.push_str(&format!("\n{}", super::refusal(decision, program, style)));
@@ -89,13 +90,49 @@ pub(super) fn verdict(program: &Program, decision: &Decision, style: Style) -> S
             "`{name}` does not start: its loader would use other libraries"
         )),
         Outcome::Plan(plan) => {
+            let lacks = lacks(plan, decision);
+            let fit = if lacks.is_empty() {
+                " that fit together"
+            } else {
+                ""
+            };
             let set = match plan.picks.len() {
                 1 => "1 NVIDIA library".to_owned(),
-                count => format!("{count} NVIDIA libraries that fit together"),
+                count => format!("{count} NVIDIA libraries{fit}"),
             };
-            style.good(&format!("`{name}` starts with {set}"))
+            if lacks.is_empty() {
+                style.good(&format!("`{name}` starts with {set}"))
+            } else {
+                let lacks = words::list(&lacks);
+                style.warning(&format!("`{name}` starts with {set}, but {lacks}"))
+            }
         }
     }
+}
+
+/// The needs that no library of the plan meets although the program certainly has them: it fails, or works without its GPU.
+fn lacks(plan: &Plan, decision: &Decision) -> Vec<String> {
+    let absent = plan.absent.iter().filter(|absent| absent.is_certain());
+    let names: Vec<String> = absent
+        .flat_map(|absent| {
+            let is_lacked =
+                |name: &&String| absent.essential || words::is_missing(name, decision.missing());
+            absent.names.iter().filter(is_lacked)
+        })
+        .map(|name| show(name))
+        .collect();
+    let unpinned = plan.unpinned.iter().filter(|one| one.must_be_said);
+    let families: Vec<String> = unpinned
+        .map(|unpinned| words::family(&unpinned.family).to_owned())
+        .collect();
+    let said = |names: &[String], what: &str| {
+        let is = if names.len() == 1 { "is" } else { "are" };
+        (!names.is_empty()).then(|| format!("{} {is} {what}", words::list(names)))
+    };
+    [said(&names, "not installed"), said(&families, "not pinned")]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// The command to type; a refusal ends with its own.
@@ -146,7 +183,7 @@ pub fn summary(program: &Program, decision: &Decision, verbosity: u8, style: Sty
         Outcome::Nothing { absent, unpinned } => {
             let why = nothing(absent, unpinned);
             text.push_str(&format!("cudarun: `{name}` {why}: started unchanged\n"));
-            text.push_str(&missing(absent));
+            text.push_str(&missing(absent, &[]));
             text.push_str(&left_alone(unpinned));
         }
         Outcome::Plan(plan) => {
@@ -170,7 +207,7 @@ pub fn summary(program: &Program, decision: &Decision, verbosity: u8, style: Sty
             }
             text.push_str(&removed_and_blocked(plan));
             text.push_str(&left_alone(&plan.unpinned));
-            text.push_str(&missing(&plan.absent));
+            text.push_str(&missing(&plan.absent, decision.missing()));
             text.push_str(&cautions(plan, style));
             if verbosity > 1 {
                 let rejected = plan
@@ -270,7 +307,13 @@ fn all_needs(program: &Program, style: Style) -> String {
     )
 }
 
-fn picks(plan: &Plan, program: &Program, verbosity: u8, style: Style) -> String {
+fn picks(
+    plan: &Plan,
+    decision: &Decision,
+    program: &Program,
+    verbosity: u8,
+    style: Style,
+) -> String {
     let mut text = format!("\n{}\n", style.strong("picks"));
     let mut rows = Vec::new();
     for pick in &plan.picks {
@@ -283,7 +326,7 @@ fn picks(plan: &Plan, program: &Program, verbosity: u8, style: Style) -> String 
     }
     text.push_str(&style.columns("  ", &rows));
     text.push_str(&left_alone(&plan.unpinned));
-    text.push_str(&missing(&plan.absent));
+    text.push_str(&missing(&plan.absent, decision.missing()));
     text.push_str(&cautions(plan, style));
     text
 }
@@ -365,9 +408,9 @@ fn left_alone(unpinned: &[Unpinned]) -> String {
         .collect()
 }
 
-fn missing(absent: &[Absent]) -> String {
+fn missing(absent: &[Absent], missing: &[Missing]) -> String {
     absent
         .iter()
-        .map(|absent| format!("  {}\n", words::absent(absent)))
+        .map(|absent| format!("  {}\n", words::absent(absent, missing)))
         .collect()
 }

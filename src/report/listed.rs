@@ -2,6 +2,7 @@
 
 use super::Style;
 use super::words;
+use crate::catalog::catalog;
 use crate::inventory::{Code, Installation, Inventory, Member, Origin, Problem};
 use crate::text::show;
 
@@ -34,10 +35,40 @@ pub fn listed(
     }
     let count = words::counted(listed.len(), "installation");
     let verdict = match problems {
-        0 => style.good(&format!("{count}, no problem")),
+        0 => match mixed_by_path(inventory, &listed) {
+            Some((first, other)) => style.warning(&format!(
+                "{count}; LD_LIBRARY_PATH may mix {} into {}",
+                words::versioned(first),
+                words::versioned(other)
+            )),
+            None => style.good(&format!("{count}, no problem")),
+        },
         problems => style.warning(&format!("{count}, {}", words::counted(problems, "problem"))),
     };
     format!("{verdict}\n\n{table}{next}")
+}
+
+/// Returns an installation in `LD_LIBRARY_PATH` and another one of which the shim does not work over it: a program that finds that
+/// shim by a search path of its own gets the parts of the first.
+fn mixed_by_path<'i>(
+    inventory: &Inventory,
+    listed: &[&'i Installation],
+) -> Option<(&'i Installation, &'i Installation)> {
+    let elements = inventory.search.library_path.len();
+    let is_first = |one: &&&Installation| one.position.is_some_and(|position| position < elements);
+    listed.iter().filter(is_first).find_map(|first| {
+        let family = catalog().family(&first.family)?;
+        let is_mixed = |other: &&&Installation| {
+            other.family == first.family
+                && other.soname == first.soname
+                && other.version != first.version
+                && other.origin != Origin::Stub
+                && !first.works_under_shim_of(other)
+        };
+        let mut others = listed.iter().filter(is_mixed);
+        let other = others.find(|_| family.opens_members_of_any_version())?;
+        Some((*first, *other))
+    })
 }
 
 /// One line for each installation: family, version, CUDA, origin, directory, problems. A mark shows the ones that the

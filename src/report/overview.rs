@@ -77,7 +77,9 @@ pub(super) fn in_short(explanation: &Explanation<'_>, style: Style) -> String {
                 ));
             }
             remarks.extend(plan.unpinned.iter().map(reasons::unpinned));
-            remarks.extend(plan.absent.iter().map(words::absent));
+            let missing = decision.missing();
+            let absent = plan.absent.iter();
+            remarks.extend(absent.map(|absent| words::absent(absent, missing)));
             let concerns = plan
                 .rejected
                 .iter()
@@ -91,7 +93,8 @@ pub(super) fn in_short(explanation: &Explanation<'_>, style: Style) -> String {
             }
         }
         Outcome::Nothing { absent, unpinned } => {
-            remarks.extend(absent.iter().map(words::absent));
+            let missing = &before.missing;
+            remarks.extend(absent.iter().map(|absent| words::absent(absent, missing)));
             remarks.extend(unpinned.iter().map(reasons::unpinned));
         }
         Outcome::Conflict(_) => {}

@@ -238,6 +238,9 @@ fn why(why: &Why, program: &Program) -> String {
             format!("the program does not start: {}", loader::failure(failure))
         }
         Why::NoModule => "cudarun has no audit module for this architecture".to_owned(),
+        Why::NoTable => {
+            "the table of the audit module cannot hold the paths and names of the picked libraries".to_owned()
+        }
     }
 }
 
@@ -301,7 +304,7 @@ fn hint(decision: &Decision, program: &Program) -> Option<String> {
     match (decision.instead, &decision.outcome) {
         (Some(mode), _) => Some(instead(mode)),
         (None, Outcome::Conflict(conflict)) => conflict.hint.as_ref().map(hints::hint),
-        (None, _) => Some(leak_hint(decision, program)),
+        (None, _) => leak_hint(decision, program),
     }
 }
 
@@ -309,7 +312,8 @@ pub(super) fn instead(mode: Mode) -> String {
     format!("leave out --pin-mode: {} is enough", words::word(&mode))
 }
 
-fn leak_hint(decision: &Decision, program: &Program) -> String {
+/// None for a directory that an installed package itself puts into its search path: nobody can remove it from there.
+fn leak_hint(decision: &Decision, program: &Program) -> Option<String> {
     let leaking = decision
         .passed_over
         .iter()
@@ -318,10 +322,11 @@ fn leak_hint(decision: &Decision, program: &Program) -> String {
             _ => None,
         });
     match leaking.and_then(|file| file.path.parent()) {
-        Some(directory) => format!(
+        Some(directory) if program.is_in_site(directory) => None,
+        Some(directory) => Some(format!(
             "remove {} from the program's search path, or install a version there that fits",
             words::place(directory, Some(program))
-        ),
-        None => "see `cudarun explain -v`".to_owned(),
+        )),
+        None => Some("see `cudarun explain -v`".to_owned()),
     }
 }

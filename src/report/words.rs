@@ -13,6 +13,7 @@ use crate::inventory::{
     ChangedBy, Finder, ForwardCompatibility, Gpu, Installation, Problem, ReadFault,
     VersionEvidence, VersionSource, Warning, WritablePath,
 };
+use crate::predict::Missing;
 use crate::program::{Asker, PinnedTo, Program, Requirement, Want};
 use crate::solve::{Absent, Plan, Removal};
 use crate::text::{nearest, show};
@@ -294,27 +295,34 @@ pub(super) fn removals(plan: &Plan) -> Vec<(String, String)> {
     path.chain(preload).collect()
 }
 
-pub(super) fn absent(absent: &Absent) -> String {
+/// `missing` has the names that the program's libraries are linked against and that the loader does not find: what needs one of
+/// these cannot be imported.
+pub(super) fn absent(absent: &Absent, missing: &[Missing]) -> String {
     let askers: Vec<String> = absent
         .asked_by
         .iter()
         .map(|asker| title(&asker.name))
         .collect();
-    let consequence = if absent.essential {
-        "; without it the GPU is not used"
-    } else {
-        ""
-    };
     let (is, it) = if absent.names.len() > 1 {
         ("are", "them")
     } else {
         ("is", "it")
     };
-    format!(
-        "{} {is} not installed: {} may load {it}{consequence}",
-        shown(&absent.names),
-        list(&askers)
-    )
+    let (names, askers) = (shown(&absent.names), list(&askers));
+    let is_linked = absent.is_linked() || absent.names.iter().any(|name| is_missing(name, missing));
+    if absent.is_certain() && is_linked {
+        return format!("{names} {is} not installed: {askers} cannot be loaded without {it}");
+    }
+    let consequence = if absent.essential {
+        format!("; without {it} the GPU is not used")
+    } else {
+        String::new()
+    };
+    format!("{names} {is} not installed: {askers} may load {it}{consequence}")
+}
+
+pub(super) fn is_missing(name: &str, missing: &[Missing]) -> bool {
+    missing.iter().any(|miss| miss.name == name)
 }
 
 /// `cudnn 9.1.0` with the family's proper name.

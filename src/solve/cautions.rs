@@ -141,7 +141,8 @@ fn cannot_compile(picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {
     let bundled = inventory.installations.iter().filter(is_in_package);
     let mut all: Vec<&Installation> = picks.iter().copied().chain(bundled).collect();
     all.retain(|installation| installation.family == COMPILER);
-    all.dedup_by_key(|installation| &installation.directory);
+    let mut seen = BTreeSet::new();
+    all.retain(|installation| seen.insert(&installation.directory));
     let gpus: BTreeSet<ComputeCapability> = inventory.capabilities().collect();
     let mut cautions = Vec::new();
     for (installation, gpu) in all

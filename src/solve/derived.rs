@@ -1,7 +1,7 @@
 //! The dependencies of a picked installation: libraries that it is linked against must be there, libraries that it opens
 //! at run time may be.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use super::Reason;
@@ -115,13 +115,19 @@ fn is_in_its_place(family: &Family, wanted: &Slot<'_>, picked: &Installation) ->
 fn dependencies(pick: &Picked<'_>) -> Vec<(String, Strictness, Vec<First>)> {
     let installation = pick.installation;
     let mut dependencies = Vec::new();
+    let used = used_stems(installation, &pick.slot.names());
     for member in &installation.files {
+        let strictness = if used.contains(member.stem.as_str()) {
+            Strictness::Must
+        } else {
+            Strictness::May
+        };
         for name in &member.needed {
             if catalog()
                 .family_of(name)
                 .is_some_and(|(family, _)| family.name != installation.family)
             {
-                dependencies.push((name.clone(), Strictness::Must, passed_on(pick, member)));
+                dependencies.push((name.clone(), strictness, passed_on(pick, member)));
             }
         }
     }
@@ -151,6 +157,39 @@ fn dependencies(pick: &Picked<'_>) -> Vec<(String, Strictness, Vec<First>)> {
     dependencies
 }
 
+/// Returns the stems of the members that are mapped where a program asks for `names`: these, those without which the family is
+/// incomplete, and all that they are linked against or open. libcutensorMp is there for the few programs that ask for it.
+fn used_stems<'i>(installation: &'i Installation, names: &[String]) -> BTreeSet<&'i str> {
+    let files = &installation.files;
+    let Some(family) = catalog().family(&installation.family) else {
+        return files.iter().map(|member| member.stem.as_str()).collect();
+    };
+    let soname = installation.soname.unwrap_or(0);
+    let required = family.required(soname);
+    let is_asked = |member: &&Member| {
+        member.stem == family.main
+            || required.contains(&member.stem.as_str())
+            || names
+                .iter()
+                .any(|name| member.names.contains(name) || member.soname == *name)
+    };
+    let mut pending: Vec<&Member> = files.iter().filter(is_asked).collect();
+    let mut used = BTreeSet::new();
+    while let Some(member) = pending.pop() {
+        if !used.insert(member.stem.as_str()) {
+            continue;
+        }
+        let is_opened = |stem: &str| {
+            let mut opened = family.dlopens(soname);
+            opened.any(|(by, opened)| by == member.stem && opened == stem)
+        };
+        let is_next =
+            |other: &&Member| member.needed.contains(&other.soname) || is_opened(&other.stem);
+        pending.extend(files.iter().filter(is_next));
+    }
+    used
+}
+
 /// Libraries that depend on one another in a longer chain are not followed.
 pub(super) const DEPTH: usize = 4;
 
@@ -158,10 +197,15 @@ pub(super) const DEPTH: usize = 4;
 /// all the symbols that it imports.
 pub(super) fn unloadable(
     installation: &Installation,
+    names: &[String],
     world: &World<'_>,
     depth: usize,
 ) -> Option<Reason> {
-    let needed = installation.files.iter().flat_map(|member| &member.needed);
+    let used = used_stems(installation, names);
+    let members = installation.files.iter();
+    let needed = members
+        .filter(|member| used.contains(member.stem.as_str()))
+        .flat_map(|member| &member.needed);
     needed.into_iter().find_map(|name| {
         let (family, _) = catalog().family_of(name)?;
         if depth == 0 || family.name == "driver" || family.name == installation.family {
@@ -175,7 +219,7 @@ pub(super) fn unloadable(
             .flatten();
         for other in others.filter(|other| other.offers(name)) {
             let why = constraints::lacking(installation, other)
-                .or_else(|| unloadable(other, world, depth - 1));
+                .or_else(|| unloadable(other, std::slice::from_ref(name), world, depth - 1));
             nearest = why.map(|why| Reason::Clash {
                 with: other.title(),
                 why: Box::new(why),

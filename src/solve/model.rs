@@ -1,7 +1,7 @@
 //! The inputs of a decision beside the machine and the program, and its results.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -9,9 +9,10 @@ use serde::Serialize;
 use super::hint::Hint;
 use super::reason::{Criterion, Reason};
 use crate::catalog::WheelFile;
+use crate::formats::names;
 use crate::host::FileId;
 use crate::inventory::{Installation, Member, Origin};
-use crate::program::{Asker, Before, Condition, Demand, Requirement, Want};
+use crate::program::{Asker, Before, Condition, Demand, ImportCertainty, Requirement, Want};
 use crate::text;
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
 
@@ -129,6 +130,24 @@ pub struct Absent {
     pub asked_by: Vec<Asker>,
     /// A framework silently goes without the GPU when it is missing.
     pub essential: bool,
+}
+
+impl Absent {
+    /// True if a package that the program imports asks for it, and not only one that it perhaps imports.
+    pub fn is_certain(&self) -> bool {
+        let mut askers = self.asked_by.iter();
+        askers.any(|asker| asker.standing == ImportCertainty::Imported)
+    }
+
+    /// True if an object that every user of a framework maps is linked against it. What a framework opens is asked for by its
+    /// directory.
+    pub fn is_linked(&self) -> bool {
+        let is_object = |asker: &Asker| {
+            let name = asker.file.file_name().and_then(OsStr::to_str);
+            name.is_some_and(|name| names::split(name).is_some())
+        };
+        self.essential && self.asked_by.iter().any(is_object)
+    }
 }
 
 /// Names that the program may ask for and that are left to the loader: installations offer them, and none fits the

@@ -404,7 +404,8 @@ impl<'a> Slot<'a> {
             // For a library that must be there, the search explains what it lacks.
             let is_loadable = || match self.strictness {
                 Strictness::Must => Ok(()),
-                _ => derived::unloadable(installation, world, derived::DEPTH).map_or(Ok(()), Err),
+                _ => derived::unloadable(installation, &self.names(), world, derived::DEPTH)
+                    .map_or(Ok(()), Err),
             };
             match constraints::judge(self, installation, &forced, world)
                 .and_then(|()| is_loadable())

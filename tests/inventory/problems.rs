@@ -556,3 +556,146 @@ fn a_file_that_another_family_brings_for_itself_is_of_that_one() {
             .all(|installation| installation["files"].as_array().unwrap().len() == 2)
     );
 }
+
+const CUTENSOR: &str = "/opt/venv/lib/python3.12/site-packages/cutensor/lib";
+
+/// NVIDIA's wheel of cuTENSOR 2.8.1, whose own function says 2.8.0. Only libcutensorMp, which few programs use, is linked against
+/// NCCL.
+fn cutensor(recorded: &str) -> Machine {
+    let member = |stem: &str, fields: &str| {
+        elf(
+            &format!("{CUTENSOR}/{stem}.so.2"),
+            &format!("soname = '{stem}.so.2', {fields}"),
+        )
+    };
+    let lines = format!("cutensor/lib/libcutensor.so.2,sha256=x,{recorded}\n");
+    python(&[
+        member("libcutensor", "functions = { cutensorGetVersion = 20800 }"),
+        member(
+            "libcutensorMp",
+            "needed = ['libcutensor.so.2', 'libnccl.so.2']",
+        ),
+        text(
+            &format!("{SITE}/cutensor_cu12-2.8.1.dist-info/RECORD"),
+            &lines,
+        ),
+    ])
+}
+
+#[test]
+fn a_version_that_the_vendor_numbers_otherwise_is_no_problem() {
+    let of = |machine: &Machine| {
+        let listed = listed(machine);
+        let installation = &listed["installations"][0];
+        assert_eq!(installation["version"], "2.8.0", "{listed:#}");
+        (
+            installation["files"].clone(),
+            installation["problems"].as_array().unwrap().len(),
+        )
+    };
+    let (files, _) = of(&cutensor("1"));
+    let size = files
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|file| file["soname"] == "libcutensor.so.2")
+        .unwrap()["size"]
+        .to_string();
+    let whole = format!("{size}\ncutensor/lib/libcutensorMp.so.2,sha256=x,");
+    let mp = files
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|file| file["soname"] == "libcutensorMp.so.2")
+        .unwrap()["size"]
+        .to_string();
+    assert_eq!(of(&cutensor(&(whole + &mp))).1, 0);
+    // Its neighbours: a file of another size, and one of unknown size.
+    assert_eq!(of(&cutensor("1")).1, 2);
+    assert_eq!(of(&cutensor("")).1, 1);
+}
+
+#[test]
+fn a_member_that_nobody_asks_for_needs_nothing() {
+    let machine = cutensor("");
+    let picked = |code: &str| {
+        let words = ["explain", "--json", "python3", "-c", code];
+        let (text, _) = Run::on(&machine, &words).output();
+        serde_json::from_str::<Value>(&text).unwrap()["decision"].clone()
+    };
+    let open = |name: &str| format!("import ctypes; ctypes.CDLL('{name}')");
+    assert_eq!(picked(&open("libcutensor.so.2")), "plan");
+    assert_ne!(
+        picked(&open("libcutensorMp.so.2")),
+        "plan",
+        "NCCL is missing"
+    );
+}
+
+#[test]
+fn cupti_in_the_directories_of_triton_is_listed() {
+    let backend = "triton/backends/nvidia/lib";
+    let file = |below: &str, number: &str| {
+        let path = format!("{backend}/{below}/libcupti.so.{number}");
+        let soname = format!("soname = 'libcupti.so.{number}'");
+        (
+            elf(&format!("{SITE}/{path}"), &soname),
+            format!("{path},sha256=x,\n"),
+        )
+    };
+    let (old, first) = file("cupti", "12");
+    let (new, second) = file("cupti-blackwell", "13");
+    let record = text(
+        &format!("{SITE}/triton-3.8.0.dist-info/RECORD"),
+        &(first + &second),
+    );
+    let listed = listed(&python(&[old, new, record]));
+    let directories: Vec<String> = values(&listed["installations"], "directory").collect();
+    let of = |below: &str| format!("{SITE}/{backend}/{below}");
+    assert_eq!(directories, [of("cupti"), of("cupti-blackwell")]);
+}
+
+#[test]
+fn a_mix_by_the_search_path_is_not_called_no_problem() {
+    let wheel = "/opt/venv/lib/python3.12/site-packages/nvidia/cudnn/lib";
+    let said = |own: &str, other: &str| {
+        let machine = python(&[cudnn(wheel, own, ""), cudnn("/opt/other", other, "")]);
+        Run::on(&machine, &["list"])
+            .env("LD_LIBRARY_PATH", "/opt/other")
+            .output()
+            .0
+    };
+    let mixed = said("9.10.2.21", "9.1.0.70");
+    assert!(
+        mixed.starts_with("2 installations; LD_LIBRARY_PATH may mix cuDNN 9.1.0"),
+        "{mixed}"
+    );
+    // The shim of 9.1 works over newer parts, and equal versions are one set.
+    for (own, other) in [("9.1.0.70", "9.10.2.21"), ("9.10.2.21", "9.10.2.21")] {
+        let whole = said(own, other);
+        assert!(whole.contains("no problem"), "{whole}");
+    }
+}
+
+/// The loader does not look into the current directory for a bare name.
+#[test]
+fn a_bare_name_that_is_preloaded_is_searched_as_the_loader_does() {
+    let machine = machine(&[
+        library("/opt/one", "libnccl", "2", "2.21.5", ""),
+        library("/opt/two", "libnccl", "2", "2.18.5", ""),
+    ]);
+    let preloaded = |path: &str| {
+        let env = [("LD_PRELOAD", "libnccl.so.2"), ("LD_LIBRARY_PATH", path)];
+        let env = env.into_iter().collect();
+        let host = Host::at(machine.root(), env, "/opt/one".into()).unwrap();
+        let scope = Scope {
+            machine: 62,
+            ..Scope::default()
+        };
+        let inventory = inventory::scan(&host, &scope, &mut ScanCache::default());
+        inventory.search.preload[0].file
+    };
+    assert_eq!(preloaded("/opt/none"), None);
+    assert!(preloaded("/opt/one").is_some());
+    assert_ne!(preloaded("/opt/one"), preloaded("/opt/two"));
+}

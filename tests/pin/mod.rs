@@ -5,5 +5,6 @@ pub mod modes;
 mod opened;
 mod python_code;
 pub mod real_loader;
+mod renamed;
 mod shims;
 mod unreachable_programs;

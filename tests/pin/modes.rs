@@ -545,7 +545,7 @@ fn a_set_whose_names_do_not_fit_into_the_table_is_not_pinned_by_half() {
     };
     let explained = run(&["explain", "--json"]).json();
     assert_eq!(explained["mode"], "preload", "{explained:#}");
-    assert_eq!(why(&explained["passed_over"][1]), ("audit", "no-module"));
+    assert_eq!(why(&explained["passed_over"][1]), ("audit", "no-table"));
     assert_eq!(got(run(&[])).directories, [own.join("new")]);
 }
 

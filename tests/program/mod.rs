@@ -1,5 +1,6 @@
 //! Programs: the one that will run, and its requirements.
 
+mod brought;
 mod frameworks;
 mod lost_environment;
 mod openers;

@@ -526,6 +526,18 @@ fn uv_runs_in_the_environment_of_the_project() {
 
     all.is_not_known(&["uv", "run", "python"], "work/extra", &[]);
     all.is_not_known(&["uv", "run", "inline.py"], "work", &[]);
+    // Only a URL is not in the environment.
+    let httpx = all.tool("work/.venv/bin/httpx", "#!/bin/sh\n");
+    all.leads(&["uv", "run", "httpx"], "work", &[], &httpx);
+    all.is_not_known(&["uv", "run", "https://host/a.py"], "work", &[]);
+    // A relative name is looked up where uv starts it.
+    let beside = all.tool("work/inner/beside", "#!/bin/sh\n");
+    all.leads(
+        &["uv", "run", "--directory", "work", "inner/beside"],
+        "",
+        &[],
+        &beside,
+    );
     // Versions of uv differ on whose project a script of another one belongs to.
     all.is_not_known(&["uv", "run", "../work/train.py"], "loose", &[]);
     all.is_not_known(&["uv", "run", "--python", "3.13", "tool"], "work", &[]);

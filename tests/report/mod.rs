@@ -2,6 +2,7 @@
 
 mod described_machines;
 mod export;
+mod needs;
 mod pages;
 mod progress;
 mod screens;
