@@ -199,7 +199,7 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
             doctor.json,
             commands::doctor::doctor(host, common, doctor),
         ),
-        Some(Verb::Diagnose(diagnose)) if diagnose.has_text() => (
+        Some(Verb::Diagnose(diagnose)) if commands::diagnose::has_text(common, diagnose) => (
             Form::Answer,
             diagnose.json,
             commands::diagnose::diagnose(host, common, diagnose),
