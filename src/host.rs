@@ -41,7 +41,7 @@ pub use fault::wheels_of_test;
 pub use mapped::{Mapped, Part};
 pub use owners::{LISTS, UID_MAP, UNMAPPED, is_own_group, maps_everybody};
 use place::{Place, Root};
-pub use process::{arguments, open_named, standard_input, variable};
+pub use process::{PipedInput, arguments, open_named, piped_input, standard_input, variable};
 pub use record::PathUse;
 use record::UseRecord;
 pub use standing::Room;
@@ -63,6 +63,8 @@ pub struct Host {
     kept: Vec<Arc<tempfile::TempDir>>,
     /// Only together with `root`: a start on this machine pays nothing for it.
     record: Option<UseRecord>,
+    /// Its files are those of a description, which says nothing about files that were not looked at.
+    pub is_described: bool,
     pub env: Environment,
     /// The guest's current directory; empty when it is gone.
     pub cwd: PathBuf,
@@ -90,6 +92,7 @@ impl Host {
             named_by: String::new(),
             kept: Vec::new(),
             record: None,
+            is_described: false,
             env: std::env::vars_os().collect(),
             cwd: std::env::current_dir().unwrap_or_default(),
             started: SystemTime::UNIX_EPOCH,
@@ -143,6 +146,7 @@ impl Host {
             named_by,
             kept,
             record,
+            is_described: self.is_described,
             env,
             cwd,
             started,
@@ -159,6 +163,7 @@ impl Host {
         let host = Host::of(root, self.env.clone(), self.cwd.clone());
         Ok(Host {
             kept: self.kept.clone(),
+            is_described: self.is_described,
             record: Some(UseRecord::default()),
             ..host
         })

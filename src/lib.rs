@@ -149,7 +149,8 @@ fn plain_start(arguments: &[OsString]) -> Option<Command> {
 
 fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
     let (common, start) = (&cli.common, &cli.start);
-    let form = form(cli);
+    let has_text = matches!(&cli.verb, Some(Verb::Diagnose(diagnose)) if commands::diagnose::has_text(common, diagnose));
+    let form = form(cli, has_text);
     crash::will_answer(form);
     host.trip("verb");
     let (json, ended) = match &cli.verb {
@@ -182,7 +183,7 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
             commands::completions::completions(host, common, completions),
         ),
         Some(Verb::Doctor(doctor)) => (doctor.json, commands::doctor::doctor(host, common, doctor)),
-        Some(Verb::Diagnose(diagnose)) if diagnose.has_text() => (
+        Some(Verb::Diagnose(diagnose)) if has_text => (
             diagnose.json,
             commands::diagnose::diagnose(host, common, diagnose),
         ),
@@ -217,12 +218,12 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
     }
 }
 
-/// What the exit code of a command line means.
-fn form(cli: &Cli) -> Form {
+/// What the exit code of a command line means; `has_text` for `diagnose` of a text, which starts no program.
+fn form(cli: &Cli, has_text: bool) -> Form {
     match &cli.verb {
         None | Some(Verb::Run(_) | Verb::Record(_) | Verb::Shell(_)) => Form::Run,
         Some(Verb::Trace(trace)) if !trace.predict => Form::Run,
-        Some(Verb::Diagnose(diagnose)) if !diagnose.has_text() => Form::Run,
+        Some(Verb::Diagnose(_)) if !has_text => Form::Run,
         Some(_) => Form::Answer,
     }
 }

@@ -13,7 +13,7 @@ use crate::catalog::{Framework, FrameworkCompiler, catalog};
 use crate::environment::{Change, Diff};
 use crate::formats::toolchain;
 use crate::host::Host;
-use crate::inventory::{Inventory, Part, Toolkit, Visible};
+use crate::inventory::{Gpu, Inventory, Part, Toolkit, Visible};
 use crate::program::{ImportCertainty, Package, Program};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
@@ -44,27 +44,22 @@ pub fn lacking<'p>(
         .filter_map(|package| Some((package, framework(package)?)));
     let rows = rows
         .flat_map(|(package, framework)| framework.compiler.iter().map(move |row| (package, row)));
-    for (package, row) in rows.filter(|(_, row)| !is_told(host, row)) {
-        let newer = row
-            .newer
-            .as_ref()
-            .map(|newer| (newer.from, own(program, &newer.own)));
-        let newest = newer
-            .as_ref()
-            .filter(|(_, files)| files.iter().any(|file| host.is_file(file)));
-        let is_served = |gpu: ComputeCapability| newest.is_some_and(|(from, _)| gpu >= *from);
-        watched.extend(newer.iter().flat_map(|(_, files)| files.clone()));
+    for (package, row) in rows.filter(|(package, row)| is_used(package, row, inventory)) {
+        // A framework whose release is not known has rows of several.
+        let is_known = |other: &Lacking<'_>| other.row.variable == row.variable;
+        if is_told(host, row) || found.iter().any(is_known) {
+            continue;
+        }
         let places = places(program, row);
         let files: Vec<&PathBuf> = places.iter().filter(|place| host.is_file(place)).collect();
         let releases = files
             .iter()
             .filter_map(|file| toolchain::release(&host.map(file).ok()?));
         let is_old = |release: &Version| {
-            gpus(inventory).any(|gpu| !is_served(gpu) && is_older(CudaVersion::of(*release), gpu))
+            gpus(inventory, row).any(|gpu| is_older(CudaVersion::of(*release), gpu))
         };
         let old = releases.max().filter(is_old);
-        let is_none = files.is_empty() && (newest.is_none() || !gpus(inventory).all(is_served));
-        if let Some(part) = Part::of_file(&row.part).filter(|_| is_none || old.is_some()) {
+        if let Some(part) = Part::of_file(&row.part).filter(|_| files.is_empty() || old.is_some()) {
             let version = package.version.iter().map(|version| format!(" {version}"));
             let name = std::iter::once(package.name.clone())
                 .chain(version)
@@ -120,13 +115,42 @@ fn is_told(host: &Host, row: &FrameworkCompiler) -> bool {
     !row.adds || value.to_string_lossy().contains(option) || in_file()
 }
 
+/// True if this release of the framework looks so for a part, for a GPU that the program may use. A release or a GPU that is not
+/// known may be any.
+fn is_used(package: &Package, row: &FrameworkCompiler, inventory: &Inventory) -> bool {
+    let release = package
+        .version
+        .as_ref()
+        .and_then(|version| version.parse().ok());
+    let mut visible = visible(inventory).peekable();
+    let is_for = |gpu: &Gpu| gpu.capability.is_none_or(|gpu| row.is_for(gpu));
+    release.is_none_or(|release| row.releases.allows(&release))
+        && (visible.peek().is_none() || visible.any(is_for))
+}
+
 /// The GPUs that the program may use.
-fn gpus(inventory: &Inventory) -> impl Iterator<Item = ComputeCapability> {
-    inventory
-        .gpus
-        .iter()
-        .filter(|gpu| gpu.visible != Visible::No)
+fn visible(inventory: &Inventory) -> impl Iterator<Item = &Gpu> {
+    let gpus = inventory.gpus.iter();
+    gpus.filter(|gpu| gpu.visible != Visible::No)
+}
+
+/// Those of them that a row is for.
+fn gpus(inventory: &Inventory, row: &FrameworkCompiler) -> impl Iterator<Item = ComputeCapability> {
+    visible(inventory)
         .filter_map(|gpu| gpu.capability)
+        .filter(|gpu| row.is_for(*gpu))
+}
+
+/// Returns the variable by which a framework of the program is told another file for this part.
+pub fn variable_for(program: &Program, inventory: &Inventory, part: Part) -> Option<&'static str> {
+    let mut rows = program.packages.iter().flat_map(|package| {
+        let rows = framework(package).map(|framework| framework.compiler.iter());
+        rows.into_iter().flatten().map(move |row| (package, row))
+    });
+    let is_it = |(package, row): &(&Package, &'static FrameworkCompiler)| {
+        Part::of_file(&row.part) == Some(part) && is_used(package, row, inventory)
+    };
+    rows.find(is_it).map(|(_, row)| row.variable.as_str())
 }
 
 /// Gives each of these parts of the newest toolkit that the driver runs and that makes code for every visible GPU: it serves
@@ -190,7 +214,7 @@ fn best<'t>(
                 }
             })
             && driver.is_none_or(|driver| is_run(cuda, driver))
-            && gpus(inventory).all(|gpu| makes_code(cuda, gpu))
+            && gpus(inventory, row).all(|gpu| makes_code(cuda, gpu))
     };
     toolkits
         .iter()

@@ -64,6 +64,9 @@ pub struct PossibleCause {
     /// These choose between cures.
     #[serde(default)]
     pub better: Vec<Question>,
+    /// The message itself states this cause: a machine that does not show it cannot rule it out.
+    #[serde(default)]
+    pub stated: bool,
 }
 
 /// A named group of a regex: a fact that the message states.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::range::Range;
 use crate::version::{ComputeCapability, Version};
 
 /// A file of `frameworks/`. The head of `torch.toml` explains the fields.
@@ -11,6 +12,8 @@ use crate::version::{ComputeCapability, Version};
 #[serde(deny_unknown_fields)]
 pub struct Framework {
     pub name: String,
+    /// Its place among those that a person most probably means; the others follow, by name.
+    pub place: Option<u32>,
     pub modules: Vec<String>,
     pub packages: Vec<String>,
     pub distributions: Vec<String>,
@@ -141,11 +144,15 @@ pub struct Variable {
 pub struct FrameworkCompiler {
     /// Its file name.
     pub part: String,
+    /// The releases of the framework that this row is for.
+    #[serde(default = "Range::any")]
+    pub releases: Range,
+    /// The GPUs that it is for: from this compute capability on, and below that one.
+    pub gpus_from: Option<ComputeCapability>,
+    pub gpus_below: Option<ComputeCapability>,
     /// Relative to site-packages.
     #[serde(default)]
     pub own: Vec<String>,
-    /// The file that it has for newer GPUs.
-    pub newer: Option<NewerPart>,
     #[serde(default)]
     pub places: Vec<String>,
     /// The variable by which it is told another place, and the value.
@@ -156,10 +163,10 @@ pub struct FrameworkCompiler {
     pub adds: bool,
 }
 
-/// A file for GPUs of this compute capability and newer ones.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NewerPart {
-    pub from: ComputeCapability,
-    pub own: String,
+impl FrameworkCompiler {
+    /// True if the row is for this GPU.
+    pub fn is_for(&self, gpu: ComputeCapability) -> bool {
+        self.gpus_from.is_none_or(|from| gpu >= from)
+            && self.gpus_below.is_none_or(|below| gpu < below)
+    }
 }

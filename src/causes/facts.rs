@@ -3,6 +3,7 @@
 use std::cell::LazyCell;
 use std::path::{Path, PathBuf};
 
+use super::model::Answer;
 use crate::builds::Compilers;
 use crate::catalog::{Family, catalog, first_number};
 use crate::doctor::{Evidence, Examination};
@@ -132,6 +133,23 @@ impl<'f, 'h> Facts<'f, 'h> {
 }
 
 impl<'v> AskedIn<'v, '_, '_> {
+    /// Is none of these files here? `doctor` does not look at them, so a description that lacks them says nothing about them.
+    pub(super) fn is_none_here(
+        &self,
+        files: Vec<PathBuf>,
+        is_right: impl Fn(&Host, &Path) -> bool,
+    ) -> Answer {
+        let host = self.facts.host;
+        if files.iter().any(|file| is_right(host, file)) {
+            return Answer::new(false, Vec::new());
+        }
+        if host.is_described {
+            return Answer::unknown();
+        }
+        let absent = files.into_iter().filter(|file| host.stat(file).is_err());
+        Answer::new(true, absent.map(|path| Evidence::Absent { path }).collect())
+    }
+
     /// The installations of a family that a program can use.
     pub(super) fn copies(&self, family: &str) -> impl Iterator<Item = &'v Installation> + use<'v> {
         let is_copy = move |one: &&Installation| one.origin != Origin::Stub && !is_shim(one);

@@ -1,11 +1,12 @@
 //! Questions about the driver, the GPUs and the container.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::facts::{AskedIn, Library, installation};
 use super::model::Answer;
 use crate::catalog::{architectures, knowledge};
 use crate::doctor::Evidence;
+use crate::host::Host;
 use crate::inventory::KernelDriver;
 use crate::program::{Condition, Demand, gpu_code};
 use crate::solve::Outcome;
@@ -223,20 +224,7 @@ impl AskedIn<'_, '_, '_> {
         if self.facts.examination.surroundings.is_container {
             return Answer::unknown();
         }
-        let is_here = CONTAINER_TOOLS
-            .iter()
-            .any(|tool| self.facts.host.is_file(Path::new(tool)));
-        let absent = CONTAINER_TOOLS
-            .iter()
-            .map(|tool| Evidence::Absent { path: tool.into() });
-        Answer::new(
-            !is_here,
-            if is_here {
-                Vec::new()
-            } else {
-                absent.collect()
-            },
-        )
+        self.is_none_here(CONTAINER_TOOLS.map(PathBuf::from).to_vec(), Host::is_file)
     }
 
     pub(super) fn capability_missing(&self, word: &str) -> Answer {

@@ -59,6 +59,8 @@ pub struct Cause<'m> {
     pub hint: Option<Hint>,
     /// The wheels that the program lacks, if they bring the library.
     pub to_fetch: Vec<MissingWheel>,
+    /// The variable by which the program's framework is told another file of the tool.
+    pub tool_variable: Option<&'static str>,
     /// The way to call pip for the program's Python.
     pub pip: Option<Pip>,
     /// With the plan, a question is answered no: cudarun removes the cause.

@@ -12,8 +12,6 @@ use crate::inventory::{Origin, Part};
 use crate::program::{Note, Package};
 use crate::variables;
 
-const BUS: &str = "/sys/bus/pci/devices";
-
 impl AskedIn<'_, '_, '_> {
     /// Answers for a message with these facts.
     pub(super) fn ask(&self, question: &Question, said: &Captures) -> Answer {
@@ -123,42 +121,13 @@ impl AskedIn<'_, '_, '_> {
     }
 
     fn doctor(&self, codes: &[String]) -> Answer {
-        let all = self.facts.examination.findings.iter();
-        let found: Vec<_> = all
-            .clone()
-            .filter(|one| codes.iter().any(|code| code == one.what.code()))
-            .collect();
-        // `doctor` reports a missing driver only where a card is, and a container's GPU only where a driver runs.
-        let (inventory, place) = (self.facts.inventory, self.facts.examination.surroundings);
-        let has_driver = inventory.driver.is_some() || self.copies("driver").next().is_some();
-        // A machine without the bus says nothing about cards.
-        let has_bus = || {
-            self.facts
-                .host
-                .list(Path::new(BUS))
-                .is_ok_and(|cards| !cards.is_empty())
-        };
-        let has_no_card = || all.clone().any(|one| one.what.code() == "no-gpu") && has_bus();
-        let is_without = match codes.first().map(String::as_str) {
-            Some("no-driver")
-                if !(has_driver || place.is_container || place.is_wsl || place.is_tegra) =>
-            {
-                Some("/sys/module/nvidia/version")
-            }
-            Some("container-without-gpus")
-                if place.is_container && inventory.devices.is_empty() && !has_no_card() =>
-            {
-                Some("/dev/nvidia0")
-            }
-            _ => None,
-        };
-        let is_without = is_without.filter(|_| found.is_empty());
-        let evidence = found.iter().flat_map(|finding| finding.evidence.clone());
-        let evidence =
-            evidence.chain(is_without.map(|path| Evidence::Absent { path: path.into() }));
+        let found = self.facts.examination.about(codes);
         Answer {
-            is: Some(!found.is_empty() || is_without.is_some()),
-            evidence: evidence.collect(),
+            is: Some(!found.is_empty()),
+            evidence: found
+                .iter()
+                .flat_map(|finding| finding.evidence.clone())
+                .collect(),
             findings: found.into_iter().cloned().collect(),
         }
     }
@@ -328,8 +297,11 @@ impl AskedIn<'_, '_, '_> {
                 value: wanted,
             }]
         } else {
-            vec![Evidence::Absent {
-                path: Path::new("/sys/class/net").join(name),
+            let path = Path::new("/sys/class/net").join(name);
+            vec![if is_here {
+                Evidence::file(path, "")
+            } else {
+                Evidence::Absent { path }
             }]
         };
         Answer::new(!is_here, evidence)

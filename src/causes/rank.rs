@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use super::facts::{AskedIn, Facts, Library, Start};
 use super::libraries;
 use super::model::{Answer, Cause, Certainty};
+use crate::builds::compilers;
 use crate::catalog::{Capture, CauseKey, ErrorKind, PossibleCause, Question, States};
 use crate::diagnose::{Chain, Message};
 use crate::doctor::Evidence;
 use crate::environment::{Environment, join_elements, library_path_elements};
 use crate::formats::names;
-use crate::inventory::{Inventory, Origin};
+use crate::inventory::{Inventory, Origin, Part};
 use crate::predict::{self, Prediction};
 use crate::program::{Asker, Requirement, Want};
 use crate::solve::{self, Hint, Lack, MissingWheel, Outcome};
@@ -106,7 +107,10 @@ fn judge<'m>(facts: &Facts<'_, '_>, message: &'m Message, possible: &PossibleCau
     let failed = facts.as_failed();
     let ask = |question| failed.ask(question, &message.captures);
     let answers: Vec<Answer> = possible.when.iter().map(ask).collect();
-    let certainty = if answers.iter().any(|answer| answer.is == Some(false)) {
+    let is_ruled_out = answers.iter().any(|answer| answer.is == Some(false));
+    let certainty = if is_ruled_out && possible.stated {
+        Certainty::MayBe
+    } else if is_ruled_out {
         Certainty::IsNot
     } else if message.row.kind != ErrorKind::Clue
         && answers.iter().all(|answer| answer.is == Some(true))
@@ -145,6 +149,9 @@ fn judge<'m>(facts: &Facts<'_, '_>, message: &'m Message, possible: &PossibleCau
         findings,
         hint: None,
         to_fetch: Vec::new(),
+        tool_variable: (possible.cause == CauseKey::PtxasOld)
+            .then(|| compilers::variable_for(facts.program, facts.inventory, Part::Ptxas))
+            .flatten(),
         pip: facts.program.pip.clone(),
         plan_helps: false,
         directory_helps: None,

@@ -1,6 +1,7 @@
 //! Questions about the tools of a CUDA toolkit, as far as files tell.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::facts::AskedIn;
@@ -9,7 +10,9 @@ use super::libraries;
 use super::model::Answer;
 use crate::catalog::architectures;
 use crate::doctor::Evidence;
+use crate::host::Host;
 use crate::inventory::{Part, Toolkit};
+use crate::program;
 use crate::version::{CudaVersion, Version};
 
 const HOMES: [&str; 3] = ["CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"];
@@ -55,12 +58,7 @@ impl AskedIn<'_, '_, '_> {
 
     fn on_path(&self, tool: &str) -> Option<PathBuf> {
         let host = self.facts.host;
-        let path = host.env.get("PATH")?;
-        let directories = crate::environment::library_path_elements(path);
-        directories
-            .iter()
-            .map(|own| Path::new(own).join(tool))
-            .find(|file| host.is_executable(file))
+        program::candidates(host, OsStr::new(tool)).find(|file| host.is_executable(file))
     }
 
     /// The first file that is this part, and the CUDA version of its toolkit.
@@ -80,7 +78,9 @@ impl AskedIn<'_, '_, '_> {
                     "bin"
                 };
                 let path = Path::new(USUAL).join(below).join(part.file_name());
-                Answer::new(true, vec![Evidence::Absent { path }])
+                let is_absent = self.facts.host.stat(&path).is_err();
+                let evidence = is_absent.then_some(Evidence::Absent { path });
+                Answer::new(true, evidence.into_iter().collect())
             }
         }
     }
@@ -111,11 +111,8 @@ impl AskedIn<'_, '_, '_> {
     }
 
     pub(super) fn no_compiler(&self) -> Answer {
-        let is_here = self.on_path("g++").is_some();
-        let absent = Evidence::Absent {
-            path: "/usr/bin/g++".into(),
-        };
-        Answer::new(!is_here, if is_here { Vec::new() } else { vec![absent] })
+        let places = program::candidates(self.facts.host, OsStr::new("g++"));
+        self.is_none_here(places.collect(), Host::is_executable)
     }
 
     /// PyTorch accepts another minor of the major it was built with.
@@ -222,31 +219,25 @@ impl AskedIn<'_, '_, '_> {
 
     pub(super) fn header_missing(&self, header: &str) -> Answer {
         let toolkits = self.toolkits(Part::Nvcc);
-        let roots: Vec<&Path> = toolkits
+        let mut roots: Vec<&Path> = toolkits
             .iter()
             .map(|toolkit| toolkit.root.as_path())
             .collect();
+        if roots.is_empty() {
+            roots.push(Path::new(USUAL));
+        }
         let targets = [
             "include",
             "targets/x86_64-linux/include",
             "targets/sbsa-linux/include",
         ];
-        let places: Vec<PathBuf> = roots
+        let places = roots
             .iter()
-            .flat_map(|root| targets.map(|below| root.join(below)))
-            .collect();
-        let places = places.into_iter().chain([PathBuf::from("/usr/include")]);
-        let is_here = places
-            .map(|place| place.join(header))
-            .any(|file| self.facts.host.is_file(&file));
-        let root = roots.first().copied().unwrap_or(Path::new(USUAL));
-        let evidence = if is_here {
-            Vec::new()
-        } else {
-            vec![Evidence::Absent {
-                path: root.join("include").join(header),
-            }]
-        };
-        Answer::new(!is_here, evidence)
+            .flat_map(|root| targets.map(|below| root.join(below)));
+        let places = places.chain([PathBuf::from("/usr/include")]);
+        let files = places.map(|place| place.join(header)).collect();
+        let mut answer = self.is_none_here(files, Host::is_file);
+        answer.evidence.truncate(1);
+        answer
     }
 }

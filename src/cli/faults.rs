@@ -94,14 +94,14 @@ pub struct Diagnose {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-    /// The program and its arguments: it is started, unless --from or --text gives its messages. Without a program,
-    /// standard input has them
+    /// The program and its arguments: it is started, unless --from or --text gives its messages, or a pipe or a file on
+    /// standard input. Without a program, standard input has them
     #[arg(value_name = "PROGRAM", trailing_var_arg = true)]
     pub words: Vec<OsString>,
 }
 
 impl Diagnose {
-    /// True if the messages are given, or read from standard input.
+    /// True if the messages are given, or can come from standard input alone.
     pub fn has_text(&self) -> bool {
         self.from.is_some() || self.text.is_some() || self.words.is_empty()
     }

@@ -3,27 +3,48 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::examined::frameworks;
 use super::log;
-use super::{Exit, command_of, follow, machine, paper, print};
+use super::{Exit, command_of, follow, machine, paper, print, say};
 use crate::causes;
 use crate::cli::{Common, Diagnose};
 use crate::diagnose::{Log, NamedPaths};
 use crate::doctor;
 use crate::error::Error;
-use crate::host::Host;
+use crate::host::{self, Host, PipedInput};
 use crate::pin::Decision;
 use crate::pipeline::{Facts, Reached, Request, Stop, Subject, own_views};
 use crate::program::{self, Command};
 use crate::report::{self, Diagnosis, Style};
 use crate::settings::resolve::{self, Purpose};
 
+/// The time in which the first data of a text comes through a pipe, from a program that has it. A launcher's pipe may stay silent
+/// as long as the launcher runs.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// True if there is a text to explain. It is in an option, or on standard input: where no program is named, or where a pipe or a
+/// file brings data.
+pub fn has_text(common: &Common, options: &Diagnose) -> bool {
+    if options.has_text() || options.as_is {
+        return options.has_text();
+    }
+    let input = host::piped_input(PATIENCE);
+    if input == PipedInput::Silent && !common.quiet {
+        say(report::SILENT_INPUT);
+    }
+    input == PipedInput::Data
+}
+
 pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit, Error> {
     let log = log::asked(&host, common, options)?;
     let host = machine(host, common)?;
     if log.chain.leading.is_empty() && log.chain.harmless.is_empty() {
         tell(&host, common, options, &known_from_text(&log))?;
+        if !options.has_text() && !common.quiet {
+            say(&report::not_started(&options.words));
+        }
         return Ok(Exit::No);
     }
     let (words, is_program_known) = match options.words.as_slice() {

@@ -71,7 +71,7 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
         ))?;
     } else {
         let page = report::examination(&examination, &inventory, common.verbose, style);
-        print(&style.page(&(page + &report::programs(&programs, style))))?;
+        print(&style.page(&(page + &report::programs(&programs, common.verbose, style))))?;
     }
     if let Some(file) = &file {
         save(&host, common, options, file)?;

@@ -74,6 +74,9 @@ impl Ended<'_> {
             Worth::Clue if options.is_some() => report::say(&explain()),
             Worth::Unknown if is_page => report::say(&explain()),
             Worth::OnTheCpu(message) if options.is_some() => {
+                if is_page {
+                    report::say(&explain());
+                }
                 report::say(&style.page(&report::on_the_cpu(message)));
             }
             Worth::Unknown if options.is_some() => {

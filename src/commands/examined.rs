@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use super::{Exit, command_of};
-use crate::catalog::catalog;
+use crate::catalog::{Framework, catalog};
 use crate::cli::{Common, Wishes};
 use crate::doctor::{self, Examination};
 use crate::error::Error;
@@ -21,7 +21,17 @@ pub(super) fn programs(
     words: &[OsString],
 ) -> Result<Vec<ExaminedProgram>, Error> {
     if !words.is_empty() {
-        return Ok(examine_program(host, common, words)?.into_iter().collect());
+        return match examine_program(host, common, words) {
+            // It is a finding of the page.
+            Err(error @ Error::Setting(_)) => {
+                let why = vec![report::error(&error)];
+                Ok(vec![ExaminedProgram::missing(
+                    &report::shell_words(words),
+                    why,
+                )])
+            }
+            examined => Ok(examined?.into_iter().collect()),
+        };
     }
     let python = Command {
         program: "python3".into(),
@@ -41,7 +51,7 @@ pub(super) fn programs(
     Ok(frameworks(host, &python).filter_map(examined).collect())
 }
 
-/// The modules of the frameworks in the environment of a Python.
+/// The modules of the frameworks in the environment of a Python, the most common first.
 pub(super) fn frameworks(host: &Host, python: &Program) -> impl Iterator<Item = &'static String> {
     let is_here = |module: &&String| {
         python
@@ -49,9 +59,10 @@ pub(super) fn frameworks(host: &Host, python: &Program) -> impl Iterator<Item = 
             .iter()
             .any(|site| host.is_directory(&site.join(module)))
     };
-    catalog()
-        .frameworks
-        .iter()
+    let mut frameworks: Vec<&Framework> = catalog().frameworks.iter().collect();
+    frameworks.sort_by_key(|framework| framework.place.unwrap_or(u32::MAX));
+    frameworks
+        .into_iter()
         .filter_map(move |framework| framework.modules.iter().find(is_here))
 }
 

@@ -1,7 +1,7 @@
 //! The command line that was probably meant by a wrong one. Each correction is only a guess; the first that parses, and
 //! whose program is found, is the answer.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -9,6 +9,7 @@ use clap::error::ErrorKind;
 use super::{meant, misread};
 use crate::catalog::wheels;
 use crate::cli::{Cli, VERBS, Verb};
+use crate::diagnose::Reading;
 use crate::error::Error;
 use crate::host::Host;
 use crate::program::locate;
@@ -74,6 +75,9 @@ pub fn after_error(
             if typed.contains(": ") {
                 guesses.push(vec!["diagnose".into(), "--text".into(), first.clone()]);
             }
+            if matches!(cli.verb, Some(Verb::Diagnose(_))) {
+                guesses.extend(texts(host, before, command));
+            }
             if let Some(wheel) = wheels().iter().find(|wheel| wheel.name == typed) {
                 let cuda = wheel.cuda.to_string();
                 guesses.push(
@@ -125,6 +129,26 @@ pub fn after_error(
         .into_iter()
         .find_map(|guess| checked(host, guess))
         .filter(|guess| guess != words)
+}
+
+/// Guesses at a text in the place of the program of `diagnose`: the name of a log before options, a message without quotes.
+fn texts(host: &Host, before: &[OsString], command: &[OsString]) -> Vec<Vec<OsString>> {
+    let mut guesses = Vec::new();
+    let is_option = |word: &OsString| word.as_encoded_bytes().starts_with(b"-");
+    if let Some((first, rest)) = command.split_first()
+        && !rest.is_empty()
+        && rest.iter().all(is_option)
+        && host.is_file(first.as_ref())
+    {
+        guesses.push([before, rest, &["--from".into(), first.clone()]].concat());
+    }
+    let text = command.join(OsStr::new(" "));
+    let mut reading = Reading::default();
+    reading.feed(text.as_encoded_bytes());
+    if !reading.finish().is_empty() {
+        guesses.push([before, &["--text".into(), text]].concat());
+    }
+    guesses
 }
 
 /// Returns the line, with its program corrected, if cudarun takes it.

@@ -8,7 +8,7 @@ use super::subject::{OS_RELEASE, Subject, Surroundings};
 use crate::inventory::{Installation, Inventory, KernelDriver, Origin, Problem};
 
 const NOUVEAU: &str = "/sys/module/nouveau";
-const MODULE: &str = "/sys/module/nvidia/version";
+pub(super) const MODULE: &str = "/sys/module/nvidia/version";
 const WSL: &str = "/usr/lib/wsl";
 
 pub(super) fn findings(subject: &Subject<'_>, surroundings: Surroundings) -> Vec<Finding> {
@@ -33,7 +33,7 @@ pub(super) fn findings(subject: &Subject<'_>, surroundings: Surroundings) -> Vec
 }
 
 /// The installations of libcuda that can belong to a kernel's driver.
-fn installations(inventory: &Inventory) -> impl Iterator<Item = &Installation> {
+pub(super) fn installations(inventory: &Inventory) -> impl Iterator<Item = &Installation> {
     let is_real = |installation: &&Installation| {
         !matches!(installation.origin, Origin::Compat | Origin::Stub)
     };

@@ -8,7 +8,7 @@ use crate::catalog;
 use crate::host::Host;
 use crate::inventory::Visible;
 
-const BUS: &str = "/sys/bus/pci/devices";
+pub(super) const BUS: &str = "/sys/bus/pci/devices";
 const VENDOR: &str = "0x10de";
 /// The first byte of the class of display controllers; sound and USB of a card have other classes.
 const DISPLAY: &str = "0x03";

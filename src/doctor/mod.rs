@@ -12,6 +12,7 @@ mod platform;
 mod project;
 mod startup;
 mod subject;
+mod unreported;
 
 pub use cache::CacheUse;
 pub use elements::Element;
@@ -31,6 +32,8 @@ pub struct Examination {
     pub project: Project,
     pub kept: CacheUse,
     pub surroundings: Surroundings,
+    /// What holds here too, though a finding that explains it better is reported in its place: an error message may be about it.
+    unreported: Vec<unreported::Unreported>,
 }
 
 pub fn examine(subject: &Subject<'_>) -> Examination {
@@ -47,6 +50,7 @@ pub fn examine(subject: &Subject<'_>) -> Examination {
     findings.extend(of_project);
     let (kept, of_cache) = cache::look(subject.host);
     findings.extend(of_cache);
+    let unreported = unreported::look(subject, surroundings, &findings);
     findings.sort_by_key(|finding| (finding.what.section(), finding.severity));
     Examination {
         findings,
@@ -55,10 +59,30 @@ pub fn examine(subject: &Subject<'_>) -> Examination {
         project,
         kept,
         surroundings,
+        unreported,
     }
 }
 
 impl Examination {
+    /// The findings with one of these codes; if none is reported, what holds of them all the same.
+    pub fn about(&self, codes: &[String]) -> Vec<&Finding> {
+        let is_asked = |code: &str| codes.iter().any(|asked| asked == code);
+        let mut found: Vec<&Finding> = self
+            .findings
+            .iter()
+            .filter(|finding| is_asked(finding.what.code()))
+            .collect();
+        if found.is_empty() {
+            found.extend(
+                self.unreported
+                    .iter()
+                    .filter(|one| is_asked(one.code))
+                    .map(|one| &one.finding),
+            );
+        }
+        found
+    }
+
     /// The errors that stop these programs.
     pub fn stops(&self, stops: Stops) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(move |finding| {

@@ -6,8 +6,13 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal, Read, Seek};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 /// The arguments of this process, the program's name first.
 pub fn arguments() -> Vec<OsString> {
@@ -26,6 +31,47 @@ pub fn standard_input() -> (impl Read, bool) {
     let input = std::io::stdin();
     let is_terminal = input.is_terminal();
     (input, is_terminal)
+}
+
+/// What standard input is, for a command that can do without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PipedInput {
+    /// A pipe or a file with data.
+    Data,
+    /// Anything else: a terminal, `/dev/null`, a socket, an empty file, a pipe that was closed without data.
+    None,
+    /// A pipe without data that another process holds open, as launchers give it to their processes.
+    Silent,
+}
+
+/// Tells what standard input is. Reads nothing from it, and waits for the first data of an open pipe no longer than `patience`.
+pub fn piped_input(patience: Duration) -> PipedInput {
+    let input = io::stdin();
+    let Ok(file) = input.as_fd().try_clone_to_owned().map(File::from) else {
+        return PipedInput::None;
+    };
+    let Ok(found) = file.metadata() else {
+        return PipedInput::None;
+    };
+    if found.is_file() {
+        let at = (&file).stream_position().unwrap_or(0);
+        return if at < found.len() {
+            PipedInput::Data
+        } else {
+            PipedInput::None
+        };
+    }
+    if !found.file_type().is_fifo() {
+        return PipedInput::None;
+    }
+    let mut asked = [PollFd::new(file.as_fd(), PollFlags::POLLIN)];
+    let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::ZERO);
+    let _ = poll(&mut asked, timeout);
+    match asked[0].revents().unwrap_or(PollFlags::empty()) {
+        events if events.contains(PollFlags::POLLIN) => PipedInput::Data,
+        events if events.is_empty() => PipedInput::Silent,
+        _ => PipedInput::None,
+    }
 }
 
 /// A variable of this process; `None` if it is empty.

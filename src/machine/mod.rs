@@ -197,7 +197,8 @@ impl Machine {
         self.env
             .iter()
             .for_each(|(name, value)| environment.set(name, value));
-        let host = Host::at(self.root.path(), environment, self.cwd.clone())?;
+        let mut host = Host::at(self.root.path(), environment, self.cwd.clone())?;
+        host.is_described = true;
         Ok(host.keeping(Arc::new(self.root)))
     }
 }

@@ -204,7 +204,7 @@ pub(super) fn words(key: Key) -> (&'static str, &'static str) {
         ),
         Key::PtxasOld => (
             "the ptxas that is used is older than the GPU or the compiler",
-            "set TRITON_PTXAS_PATH to the ptxas of a newer CUDA toolkit",
+            "set TRITON_PTXAS_PATH to the ptxas of a newer CUDA toolkit, or TRITON_PTXAS_BLACKWELL_PATH for a GPU for which Triton starts ptxas-blackwell",
         ),
         Key::LibdeviceMissing => (
             "libdevice.10.bc is not where the program looks",

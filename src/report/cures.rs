@@ -193,6 +193,9 @@ fn replacement(cause: &Cause<'_>) -> Option<String> {
                 .collect();
             Some(format!("pip install {}", others.join(" "))).filter(|_| !others.is_empty())
         }
+        Key::PtxasOld => cause
+            .tool_variable
+            .map(|variable| format!("set {variable} to the ptxas of a newer CUDA toolkit")),
         // The wheels for CUDA 13 and later fill one directory.
         Key::HeadersMissing => cause.evidence.iter().find_map(|evidence| {
             let Evidence::Absent { path } = evidence else {

@@ -82,13 +82,9 @@ pub fn diagnosis(diagnosis: &Diagnosis<'_>, all: bool, verbosity: u8, style: Sty
             .filter(|cause| cause.certainty == certainty)
             .count()
     };
-    let (sure, ruled_out) = (count(Certainty::Is), count(Certainty::IsNot));
-    let possible = count(Certainty::MayBe);
-    let shown = if all {
-        diagnosis.causes.len()
-    } else {
-        if sure > 0 { sure } else { possible }.min(CAUSES)
-    };
+    let ruled_out = count(Certainty::IsNot);
+    let shown = shown(diagnosis.causes, all);
+    let is_shown = |cause: &&Cause<'_>| shown.iter().any(|one| ptr::eq(*one, *cause));
     let mut text = String::new();
     let mut told = None;
     if diagnosis
@@ -102,7 +98,7 @@ pub fn diagnosis(diagnosis: &Diagnosis<'_>, all: bool, verbosity: u8, style: Sty
             "no known cause of this message fits this machine\n  said  {chosen}\n\n"
         ));
     }
-    for cause in &diagnosis.causes[..shown] {
+    for cause in diagnosis.causes.iter().filter(|cause| is_shown(cause)) {
         let is_told = told.is_some_and(|message| ptr::eq(message, cause.message));
         text.push_str(&self::cause(
             cause,
@@ -119,9 +115,8 @@ pub fn diagnosis(diagnosis: &Diagnosis<'_>, all: bool, verbosity: u8, style: Sty
         }
     }
     let listed = |certainty| {
-        diagnosis.causes[shown..]
-            .iter()
-            .filter(move |cause| cause.certainty == certainty)
+        let others = diagnosis.causes.iter().filter(|cause| !is_shown(cause));
+        others.filter(move |cause| cause.certainty == certainty)
     };
     let others: Vec<String> = listed(Certainty::Is)
         .chain(listed(Certainty::MayBe))
@@ -138,6 +133,22 @@ pub fn diagnosis(diagnosis: &Diagnosis<'_>, all: bool, verbosity: u8, style: Sty
         ));
     }
     format!("{}\n{}", text.trim_end(), remarks(diagnosis))
+}
+
+/// The causes that are shown whole: all, or the first certain ones, after the possible ones that come before them, since those are
+/// of messages that explain the failure better.
+fn shown<'c, 'm>(causes: &'c [Cause<'m>], all: bool) -> Vec<&'c Cause<'m>> {
+    if all {
+        return causes.iter().collect();
+    }
+    let is_certain = |cause: &&Cause<'_>| cause.certainty == Certainty::Is;
+    let certain = causes.iter().filter(is_certain).take(CAUSES);
+    let certain: Vec<&Cause<'m>> = certain.collect();
+    let before = causes
+        .iter()
+        .take_while(|cause| cause.certainty == Certainty::MayBe)
+        .take(CAUSES - certain.len());
+    before.chain(certain.iter().copied()).collect()
 }
 
 /// The limits of the answer.
@@ -244,6 +255,17 @@ pub fn ended(program: &OsStr, status: ExitStatus) -> String {
 pub fn unknown_failure(program: &OsStr, status: ExitStatus, style: Style) -> String {
     let (ended, next) = (ended(program, status), style.hint("next:"));
     format!("\n{ended}; its standard error has no known error message\n{next} cudarun doctor\n")
+}
+
+/// Where a pipe could bring a text, and does not.
+pub const SILENT_INPUT: &str = "standard input is a pipe that brings nothing, so the program is started: with `--from -`, cudarun waits for a text";
+
+/// A text in which nothing is known came in the place of the program's input.
+pub fn not_started(program: &[OsString]) -> String {
+    let program = shell_words(program);
+    format!(
+        "standard input was read as the text, so `{program}` was not started: `CUDARUN_ON_FAILURE=diagnose cudarun {program}` gives it its input"
+    )
 }
 
 /// One line about a program that has worked without a GPU.

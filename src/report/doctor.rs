@@ -26,6 +26,8 @@ use crate::variables;
 const FEW: usize = 6;
 /// The notes of one section beyond this number are only counted.
 const NOTES: usize = 4;
+/// The versions that a program would use beyond this number are only counted.
+const USES: usize = 4;
 
 /// One sentence: do GPU programs work here?
 pub(super) fn verdict(examination: &Examination) -> String {
@@ -174,8 +176,16 @@ pub fn examined_program(
     }
 }
 
+/// The first of these, and how many more there are.
+fn list_of(all: &[String], most: usize) -> String {
+    match all.len().saturating_sub(most) {
+        0 | 1 => all.join(", "),
+        more => format!("{}, and {more} more", all[..most].join(", ")),
+    }
+}
+
 /// The programs, and the next command to type.
-pub fn programs(programs: &[ExaminedProgram], style: Style) -> String {
+pub fn programs(programs: &[ExaminedProgram], verbosity: u8, style: Style) -> String {
     let mut text = if programs.is_empty() {
         String::new()
     } else {
@@ -185,7 +195,8 @@ pub fn programs(programs: &[ExaminedProgram], style: Style) -> String {
         let uses = if program.uses.is_empty() {
             "nothing to pick".to_owned()
         } else {
-            program.uses.join(", ")
+            let shown = if verbosity > 0 { usize::MAX } else { USES };
+            list_of(&program.uses, shown)
         };
         let uses = if program.is_refused {
             "would not be started".to_owned()
@@ -200,11 +211,12 @@ pub fn programs(programs: &[ExaminedProgram], style: Style) -> String {
     text + &style.next(&next(programs, style.is_elsewhere()))
 }
 
-/// Returns the command that explains the first refusal, or else the one that starts the first program; elsewhere it
-/// explains that one too.
+/// Returns the command that explains the first refusal, or else the one that starts the first program with a warning, or the first;
+/// elsewhere it explains that one too.
 pub(super) fn next(programs: &[ExaminedProgram], is_elsewhere: bool) -> String {
     let troubled = programs.iter().find(|program| program.is_refused);
-    match troubled.or(programs.first()) {
+    let warned = || programs.iter().find(|program| !program.faults.is_empty());
+    match troubled.or_else(warned).or(programs.first()) {
         Some(program) if program.is_refused || is_elsewhere => {
             format!("cudarun explain {}", program.command)
         }
@@ -522,4 +534,50 @@ pub fn saved(file: &Path, files: usize, lost: &[PathBuf]) -> String {
         "{} describes {files} of this machine{lost}; read it before you send it: paths may contain private names",
         show(file)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(command: &str, uses: usize, faults: &[&str]) -> ExaminedProgram {
+        ExaminedProgram {
+            uses: (0..uses)
+                .map(|number| format!("library {number}"))
+                .collect(),
+            is_refused: false,
+            is_missing: false,
+            ..ExaminedProgram::missing(command, faults.iter().map(ToString::to_string).collect())
+        }
+    }
+
+    #[test]
+    fn a_long_list_of_versions_does_not_hide_the_warnings() {
+        let page = |uses, verbosity| {
+            let programs = [program("a", uses, &["mixed"])];
+            programs_page(&programs, verbosity)
+        };
+        let short = page(15, 0);
+        assert!(
+            short.contains("library 3, and 11 more\n  warning: mixed\n"),
+            "{short}"
+        );
+        assert!(page(15, 1).contains("library 14\n"));
+        assert!(
+            page(5, 0).contains("library 4\n"),
+            "one more is as short as its name"
+        );
+    }
+
+    #[test]
+    fn the_next_command_is_of_a_program_with_a_warning() {
+        let [quiet, warned] = [program("a", 1, &[]), program("b", 1, &["mixed"])];
+        assert!(programs_page(&[quiet, warned], 0).ends_with("next: cudarun b\n"));
+        let [quiet, other] = [program("a", 1, &[]), program("b", 1, &[])];
+        assert!(programs_page(&[quiet, other], 0).ends_with("next: cudarun a\n"));
+    }
+
+    fn programs_page(programs: &[ExaminedProgram], verbosity: u8) -> String {
+        super::programs(programs, verbosity, Style::default())
+    }
 }

@@ -41,7 +41,10 @@ pub use asked::caution;
 pub use builds::{build_remarks, listed_toolkits};
 pub use compared::{ComparedSide, Comparison, comparison};
 pub use cures::possible_cause;
-pub use diagnosed::{Diagnosis, diagnosis, diagnosis_json, ended, on_the_cpu, unknown_failure};
+pub use diagnosed::{
+    Diagnosis, SILENT_INPUT, diagnosis, diagnosis_json, ended, not_started, on_the_cpu,
+    unknown_failure,
+};
 pub use doctor::{ExaminedProgram, examination, examined_program, not_described, programs, saved};
 pub use errors::{ABORTED, AfterFault, after_fault, cut_short, error, error_hint, panicked};
 pub use explained::{explained, no_need, summary};

@@ -140,10 +140,11 @@ impl Settings {
         purpose: Purpose,
     ) -> Result<Settings, Error> {
         let words = vocabulary();
-        let given = [
-            invocation::options(common, wishes, &words)?,
-            invocation::variables(&host.env, &words)?,
-        ];
+        let variables = match invocation::variables(&host.env, &words) {
+            Err(_) if purpose == Purpose::Examine => Layer::default(),
+            variables => variables?,
+        };
+        let given = [invocation::options(common, wishes, &words)?, variables];
         let files = ParsedFiles::read(host, common, command, &words);
         let lock = wishes.lock.as_deref();
         match files

@@ -63,6 +63,7 @@ const VARIABLES: &[(&str, Option<&[u8]>)] = &[
     ("PYTHONPLATLIBDIR", None),
     ("PYTHONSAFEPATH", None),
     ("PYTHONUSERBASE", PATH),
+    ("TRITON_PTXAS_BLACKWELL_PATH", PATH),
     ("TRITON_PTXAS_PATH", PATH),
     ("VIRTUAL_ENV", PATH),
     ("XDG_CACHE_HOME", None),

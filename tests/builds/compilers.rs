@@ -10,12 +10,16 @@ use crate::support::parts::{SITE, kernel, node, python, text};
 
 const DEVICE: &str = "nvidia/cuda_nvcc/nvvm/libdevice/libdevice.10.bc";
 
-fn triton() -> String {
+fn triton_of(release: &str) -> String {
     text(&format!("{SITE}/triton/__init__.py"), "")
         + &text(
-            &format!("{SITE}/triton-3.6.0.dist-info/METADATA"),
-            "Name: triton\nVersion: 3.6.0\n",
+            &format!("{SITE}/triton-{release}.dist-info/METADATA"),
+            &format!("Name: triton\nVersion: {release}\n"),
         )
+}
+
+fn triton() -> String {
+    triton_of("3.5.1")
 }
 
 fn jax() -> String {
@@ -94,6 +98,8 @@ fn a_start_depends_on_the_variables_of_compilers() {
     }
 }
 
+/// Up to 3.5 Triton starts one ptxas for every GPU; later releases start another one for newer GPUs, which another variable names.
+/// None starts the one in place of the other.
 #[test]
 fn a_ptxas_that_makes_no_code_for_a_gpu_counts_as_missing() {
     let own = |name: &str, cuda: &str| {
@@ -104,41 +110,74 @@ fn a_ptxas_that_makes_no_code_for_a_gpu_counts_as_missing() {
         )
     };
     let newer = whole("/usr/local/cuda-12.8", "12.8.93", 14);
-    let given = |device: &str, own: &[String]| {
+    let (any, blackwell) = ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH");
+    let check = |release: &str, device: &str, own: &[String], expected: &[&str]| {
         let files = [
-            triton(),
+            triton_of(release),
             newer.clone(),
             gpu(device, "580.95.05"),
             own.concat(),
         ];
-        set(&python(&files), "import triton", "TRITON_PTXAS_PATH", None)
+        let machine = python(&files);
+        for name in [any, blackwell] {
+            let ptxas = Some("/usr/local/cuda-12.8/bin/ptxas".to_owned());
+            let given = set(&machine, "import triton", name, None);
+            let expected = ptxas.filter(|_| expected.contains(&name));
+            assert_eq!(given, expected, "{name}: triton {release} on {device}");
+        }
     };
-    let ptxas = Some("/usr/local/cuda-12.8/bin/ptxas".to_owned());
-    assert_eq!(given(BLACKWELL, &[own("ptxas", "11.8")]), ptxas);
-    assert_eq!(
-        given(HOPPER, &[own("ptxas", "11.8")]),
-        None,
-        "it is new enough"
-    );
-    assert_eq!(given(BLACKWELL, &[own("ptxas", "12.8")]), None);
-    assert_eq!(
-        given(
-            BLACKWELL,
-            &[own("ptxas", "12.4"), own("ptxas-blackwell", "12.9")]
-        ),
-        None
-    );
-    assert_eq!(given(BLACKWELL, &[own("ptxas-blackwell", "12.9")]), None);
-    assert_eq!(
-        given(HOPPER, &[own("ptxas-blackwell", "12.9")]),
-        ptxas,
-        "that one is for newer GPUs"
-    );
+    let old = [own("ptxas", "11.8")];
+    let new = [own("ptxas", "12.8")];
+    let only_blackwell = [own("ptxas-blackwell", "12.9")];
+    let both = [own("ptxas", "12.4"), own("ptxas-blackwell", "12.9")];
+    check("3.5.1", BLACKWELL, &old, &[any]);
+    check("3.5.1", HOPPER, &old, &[]);
+    check("3.5.1", BLACKWELL, &new, &[]);
+    check("3.5.1", BLACKWELL, &[], &[any]);
+    for release in ["3.6.0", "3.8.0", "3.9.0"] {
+        check(release, BLACKWELL, &both, &[]);
+        check(release, BLACKWELL, &only_blackwell, &[]);
+        check(release, BLACKWELL, &new, &[blackwell]);
+        check(release, BLACKWELL, &[], &[blackwell]);
+    }
+    for release in ["3.6.0", "3.8.0"] {
+        check(release, HOPPER, &new, &[]);
+        check(release, HOPPER, &only_blackwell, &[any]);
+    }
+    check("3.9.0", HOPPER, &new, &[blackwell]);
+    check("3.9.0", HOPPER, &only_blackwell, &[]);
     let machine = python(&[triton(), gpu(BLACKWELL, "580.95.05"), own("ptxas", "11.8")]);
     let said = Run::on(&machine, &["explain", "python3", "-c", "import triton"]);
     let words =
         "finds ptxas 11.8.89, too old for a GPU here, and no toolkit here has one that fits";
     said.stdout_contains(&[words]).check();
+}
+
+#[test]
+fn diagnose_names_the_variable_that_a_release_of_triton_reads() {
+    let message = "ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'";
+    let cure = |release: &str, device: &str| {
+        let toolkit = whole("/usr/local/cuda-12.4", "12.4.131", 13);
+        let machine = python(&[triton_of(release), toolkit, gpu(device, "580.95.05")]);
+        let words = [
+            "diagnose",
+            "--json",
+            "--text",
+            message,
+            "python3",
+            "-c",
+            "import triton",
+        ];
+        let found = Run::on(&machine, &words).json();
+        let causes = found["causes"].as_array().unwrap();
+        let is_old = |cause: &&serde_json::Value| cause["cause"] == "ptxas-old";
+        let cause = causes.iter().find(is_old).unwrap();
+        cause["cures"][0]["do"].as_str().unwrap().to_owned()
+    };
+    let to = |variable: &str| format!("set {variable} to the ptxas of a newer CUDA toolkit");
+    assert_eq!(cure("3.5.1", BLACKWELL), to("TRITON_PTXAS_PATH"));
+    assert_eq!(cure("3.6.0", BLACKWELL), to("TRITON_PTXAS_BLACKWELL_PATH"));
+    assert_eq!(cure("3.9.0", BLACKWELL), to("TRITON_PTXAS_BLACKWELL_PATH"));
 }
 
 #[test]

@@ -131,6 +131,74 @@ fn a_text_is_not_started() {
         .check();
 }
 
+/// A message without quotes, and options after the log.
+#[test]
+fn a_text_in_the_place_of_a_program_is_corrected() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("tb.txt"), MISSING).unwrap();
+    let hint = |words: &[&str]| {
+        let words = [&["diagnose"], words].concat();
+        let run = Run::new(words).in_directory(directory.path()).status(127);
+        let said = run.any_stderr().output_of_both();
+        let hint = said.lines().find_map(|line| line.strip_prefix("hint: "));
+        hint.map(str::to_owned)
+    };
+    let message = ["CUDA", "driver", "version", "is", "insufficient"];
+    let quoted = "cudarun diagnose --text 'CUDA driver version is insufficient'";
+    assert_eq!(hint(&message).as_deref(), Some(quoted));
+    let with_json = [&["--json"], &message[..]].concat();
+    let quoted = "cudarun diagnose --json --text 'CUDA driver version is insufficient'";
+    assert_eq!(hint(&with_json).as_deref(), Some(quoted));
+    let from = "cudarun diagnose --json --from tb.txt";
+    assert_eq!(hint(&["tb.txt", "--json"]).as_deref(), Some(from));
+    // The control: a program that does not exist, and no message.
+    for words in [
+        &["nowhere-at-all", "train.py"][..],
+        &["nowhere-at-all", "--json"],
+    ] {
+        let said = hint(words);
+        assert!(
+            said.as_deref()
+                .is_none_or(|said| !said.contains("--text") && !said.contains("--from")),
+            "{said:?}"
+        );
+    }
+}
+
+/// A certain cause of a warning is shown whole, after the possible ones of the message that ended the program.
+#[test]
+fn certain_causes_of_warnings_are_shown_and_come_last() {
+    let log = "UserWarning: libcudart.so.12: cannot open shared object file: No such file or directory\n\
+        RuntimeError: CUDA error: out of memory\n";
+    let place = machine(&[
+        crate::support::parts::elf(
+            "/lib64/ld-linux-x86-64.so.2",
+            "soname = 'ld-linux-x86-64.so.2'",
+        ),
+        program("app", &["libc.so.6"], ""),
+    ]);
+    let page = Run::on(&place, &["diagnose", "--text", log, "app"])
+        .any_stdout()
+        .check();
+    let at = |part: &str| page.find(part).unwrap_or_else(|| panic!("{part}\n{page}"));
+    assert!(
+        at("it may be: the GPU is out of memory") < at("it is: libcudart.so.12 is not installed"),
+        "{page}"
+    );
+    let found = Run::on(&place, &["diagnose", "--json", "--text", log, "app"]).json();
+    let causes = found["causes"].as_array().unwrap();
+    assert_eq!(causes[0]["certainty"], "may-be", "{found:#}");
+    // The control: of one message, the certain one is first.
+    let alone = log.lines().next().unwrap();
+    let page = Run::on(&place, &["diagnose", "--text", alone, "app"])
+        .any_stdout()
+        .check();
+    assert!(
+        page.starts_with("it is: libcudart.so.12 is not installed"),
+        "{page}"
+    );
+}
+
 /// Only the matched part of a line is shown.
 #[test]
 fn secrets_of_a_log_are_not_shown() {

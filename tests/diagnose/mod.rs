@@ -5,6 +5,7 @@ use cudarun::diagnose::{Chain, Message, Reading};
 mod answers;
 mod command;
 mod cures;
+mod doctor;
 mod first_messages;
 mod healthy;
 mod logs;

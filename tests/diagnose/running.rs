@@ -2,6 +2,7 @@
 //! alone.
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -201,6 +202,102 @@ fn a_program_that_worked_may_have_missed_the_gpu() {
         );
         assert_eq!(said.lines().count(), 2, "{said}");
     }
+}
+
+/// What a pipe or a file brings on standard input is the text. Everything else, and what is empty, leaves the program to start.
+#[test]
+fn a_text_on_standard_input_is_explained_for_the_program() {
+    let script = Script::new("echo started; cat");
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, content).unwrap();
+        Stdio::from(fs::File::open(path).unwrap())
+    };
+    let pipe = |content: &str| {
+        let (read, mut write) = std::io::pipe().unwrap();
+        write.write_all(content.as_bytes()).unwrap();
+        Stdio::from(read)
+    };
+    let said = |mut command: Command, input: Stdio| {
+        let output = command.stdin(input).output().unwrap();
+        (
+            text(&output.stdout),
+            text(&output.stderr),
+            output.status.code(),
+        )
+    };
+    for input in [pipe(MISSING), file("log", MISSING)] {
+        let (page, error, status) = said(script.diagnosed(), input);
+        assert!(
+            page.starts_with("it is: libcudart.so.12 is not installed\n"),
+            "{page}"
+        );
+        assert!(!page.contains("no program is named"), "{page}");
+        assert_eq!((error.as_str(), status), ("", Some(0)));
+    }
+    let (page, error, status) = said(script.diagnosed(), pipe("all is well\n"));
+    assert!(page.starts_with("no known error message"), "{page}");
+    assert!(
+        error.contains("was not started")
+            && error.contains("CUDARUN_ON_FAILURE=diagnose cudarun sh"),
+        "{error}"
+    );
+    assert_eq!(status, Some(1));
+    for input in [Stdio::null(), pipe(""), file("empty", "")] {
+        let started = ("started\n".to_owned(), String::new(), Some(0));
+        assert_eq!(said(script.diagnosed(), input), started);
+    }
+    // Both ways to start it with its input.
+    let started = ("started\n1 2\n".to_owned(), String::new(), Some(0));
+    let as_is = script.under(&["diagnose", "--as-is"]);
+    assert_eq!(said(as_is, pipe("1 2\n")), started);
+    let mut by_setting = script.under(&[]);
+    by_setting.env("CUDARUN_ON_FAILURE", "diagnose");
+    assert_eq!(said(by_setting, pipe("1 2\n")), started);
+}
+
+/// A launcher holds its end of the pipe open and writes nothing; a slow writer is waited for with `--from -`.
+#[test]
+fn a_pipe_that_brings_nothing_does_not_stop_a_program() {
+    let script = Script::new("echo started");
+    let (read, _write) = std::io::pipe().unwrap();
+    let output = script.diagnosed().stdin(read).output().unwrap();
+    assert_eq!(text(&output.stdout), "started\n");
+    let error = text(&output.stderr);
+    assert!(error.contains("`--from -`"), "{error}");
+    let (read, mut write) = std::io::pipe().unwrap();
+    let writer = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(2500));
+        write.write_all(MISSING.as_bytes()).unwrap();
+    });
+    let mut waiting = script.under(&["diagnose", "--from", "-"]);
+    let output = waiting.stdin(read).output().unwrap();
+    writer.join().unwrap();
+    let page = text(&output.stdout);
+    assert!(page.starts_with("it is: libcudart.so.12"), "{page}");
+}
+
+/// It ran on the CPU, and the page was asked for.
+#[test]
+fn a_program_without_a_gpu_leaves_the_page_that_was_asked_for() {
+    if Path::new("/dev/nvidiactl").exists() {
+        return;
+    }
+    let script = Script::new(
+        "echo 'failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected' >&2",
+    );
+    let mut paged = script.under(&["diagnose", "--html", "page.html"]);
+    let said = explanation(&script.alone().output().unwrap(), &paged.output().unwrap());
+    assert!(
+        said.contains("page.html") && said.contains("\nharmless: failed call to cuInit: "),
+        "{said}"
+    );
+    assert!(script.home.path().join("page.html").exists());
+    // The control: without the option there is none.
+    let script = Script::new(script.code);
+    script.diagnosed().output().unwrap();
+    assert!(!script.home.path().join("page.html").exists());
 }
 
 /// A program of several lines is still a command to paste.

@@ -554,6 +554,12 @@ fn settings_that_stop_a_start_are_errors_of_ours() {
             .unwrap()
             .starts_with("GPU programs can work from here, but cudarun")
     );
+    // A variable is found as well, and does not keep the page away.
+    let variable = |value| doctor(&healthy(NODES), &[("CUDARUN_VERIFY", value)]);
+    let bad = variable("foo");
+    assert!(codes(&bad).contains("!setting-fault"), "{bad:#}");
+    assert_eq!(bad["works"], true);
+    assert!(!codes(&variable("never")).contains("!setting-fault"));
     assert_eq!(codes(&with("[requirs]\n", "")), only(&["?unknown-key"]));
     assert_eq!(
         codes(&with("[env]\nA = \"1\"\n", "")),
@@ -1066,7 +1072,7 @@ fn files_of_an_interrupted_run_are_removed_by_the_next() {
 }
 
 /// torch with its own cuDNN 9.10.2 and a DT_RPATH to it, and ctranslate2 with a bundled shim.
-fn torch() -> Machine {
+fn torch(more: &str) -> Machine {
     let files = [
         NODES.to_owned(),
         program("python3.12", &["libc.so.6"], ""),
@@ -1093,7 +1099,7 @@ fn torch() -> Machine {
             "soname = 'libcudnn-74a4c495.so.9.1.0', runpath = '$ORIGIN'",
         ),
     ];
-    let mut machine = healthy(&files.concat());
+    let mut machine = healthy(&(files.concat() + more));
     machine
         .env
         .insert("PATH".to_owned(), "/opt/venv/bin:/usr/bin".to_owned());
@@ -1102,7 +1108,7 @@ fn torch() -> Machine {
 
 #[test]
 fn frameworks_are_examined_as_their_programs_would_be() {
-    let machine = torch();
+    let machine = torch("");
     let examined =
         |path: &str| doctor(&machine, &[("LD_LIBRARY_PATH", path)])["programs"][0].clone();
     let mixed = examined("/opt/other");
@@ -1132,9 +1138,38 @@ fn frameworks_are_examined_as_their_programs_would_be() {
     );
 }
 
+/// The next command names what a person most probably means, and not the first by name; one with a warning comes before.
+#[test]
+fn the_most_common_framework_comes_first() {
+    let cupy = [
+        text(&format!("{SITE}/cupy/__init__.py"), ""),
+        text(
+            &format!("{SITE}/cupy_cuda12x-13.3.0.dist-info/METADATA"),
+            "Name: cupy-cuda12x\nVersion: 13.3.0\n",
+        ),
+    ];
+    let machine = torch(&cupy.concat());
+    let found = doctor(&machine, &[]);
+    let commands: Vec<&str> = found["programs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|program| program["command"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        commands,
+        ["python3 -c 'import torch'", "python3 -c 'import cupy'"]
+    );
+    let page = Run::on(&machine, &["doctor"]).any_stdout().check();
+    assert!(
+        page.ends_with("next: cudarun explain python3 -c 'import torch'\n"),
+        "{page}"
+    );
+}
+
 #[test]
 fn a_named_program_is_examined_alone() {
-    let machine = torch();
+    let machine = torch("");
     let words = [
         "doctor",
         "--json",
@@ -1179,7 +1214,7 @@ fn a_refusal_is_a_warning_without_a_label_of_its_own() {
 
 #[test]
 fn a_shim_that_a_package_brings_is_not_to_be_removed() {
-    let page = Run::on(&torch(), &["doctor", "-v"]).any_stdout().check();
+    let page = Run::on(&torch(""), &["doctor", "-v"]).any_stdout().check();
     assert!(
         page.contains("ctranslate2.libs"),
         "the control: it is listed\n{page}"

@@ -16,7 +16,7 @@ restore() {
 }
 trap 'restore; rm -rf "$work"' EXIT
 export XDG_CACHE_HOME=$work/cache TRITON_CACHE_DIR=$work/triton
-unset CUDA_HOME CUDA_PATH CUDA_ROOT XLA_FLAGS TRITON_PTXAS_PATH
+unset CUDA_HOME CUDA_PATH CUDA_ROOT XLA_FLAGS TRITON_PTXAS_PATH TRITON_PTXAS_BLACKWELL_PATH
 failed=0
 
 # shellcheck source=/dev/null
@@ -69,7 +69,10 @@ add[(1,)](x, z, 100, B=128)
 assert z.sum().item() == 200
 print("triton compiles and computes")
 PY
-    hide "$site/triton/backends/nvidia/bin/ptxas"
+    # Newer releases have another one for newer GPUs.
+    for ptxas in "$site"/triton/backends/nvidia/bin/ptxas*; do
+        hide "$ptxas"
+    done
     one "triton" "ptxas hidden" "Cannot find ptxas" not-on-path python3 "$work/uses_triton.py"
 fi
 if python3 -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("jax"))'; then
