@@ -233,7 +233,6 @@ pub(super) fn os(error: &std::io::Error) -> String {
     plain(&error.to_string()).to_lowercase()
 }
 
-/// Returns the command to type after an error, if one is known.
 /// The command for an image that is named as other tools do: with a transport, or as in a registry.
 fn saved(root: &Path) -> Option<String> {
     let text = root.to_str()?;
@@ -250,6 +249,7 @@ fn saved(root: &Path) -> Option<String> {
     ))
 }
 
+/// The command to type after an error, if one is known.
 pub fn error_hint(error: &Error) -> Option<String> {
     match error {
         Error::MoreRights => Some("chmod ug-s and setcap -r on the file of cudarun".to_owned()),

@@ -284,7 +284,6 @@ pub fn observation(observation: &Observation, all: bool) -> String {
     finish(object)
 }
 
-/// By family, the faults of the libraries that the program would get without cudarun.
 /// The files of NVIDIA's, and those that packages bundle under other names.
 fn nvidias(prediction: &Prediction) -> Vec<&Predicted> {
     prediction
@@ -294,6 +293,7 @@ fn nvidias(prediction: &Prediction) -> Vec<&Predicted> {
         .collect()
 }
 
+/// By family, the faults of the libraries that the program would get without cudarun.
 fn faults(before: &Prediction, inventory: &Inventory) -> Value {
     let faults = given(before, inventory)
         .into_iter()

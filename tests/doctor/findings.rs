@@ -1,4 +1,4 @@
-//! FindingKind `doctor` finds on machines made of text, each with its control: the same machine, healthy.
+//! Findings of `doctor` on machines made of text, each with its control: the same machine, healthy.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -280,7 +280,7 @@ fn a_libcuda_that_no_program_gets_or_that_is_in_front_of_it_is_an_error() {
     );
 }
 
-/// FindingKind the machines of the other tests have wrong with them; a healthy one has none of it.
+/// The faults that the machines of the other tests have; a healthy machine has none of them.
 #[test]
 fn each_bad_installation_is_reported_with_its_problem() {
     let found = |name: &str| codes(&doctor(&Machine::load(name), &[]));
@@ -599,7 +599,7 @@ fn file(path: &str, text: &str) -> String {
     format!("\n[[file]]\npath = \"{path}\"\ntext = '''\n{text}'''\n")
 }
 
-/// FindingKind is compared: all but what cannot be kept.
+/// The findings that a saved machine must have too: all but those about things that cannot be saved.
 fn comparable(mut value: Value) -> Value {
     match &mut value {
         Value::Object(object) => {
@@ -667,7 +667,7 @@ fn a_saved_machine_gives_the_same_answers() {
     }
 }
 
-/// FindingKind a compiler and a linker make has more in it than any description.
+/// Files that a compiler and a linker made contain more than any description says.
 #[test]
 fn real_libraries_are_described_as_they_are_read() {
     let shop = Workshop::new();
@@ -755,7 +755,7 @@ fn nothing_that_is_saved_names_anybody() {
         installations(json(list, &machine)),
         installations(json(list, &installation))
     );
-    // FindingKind is there is never written over.
+    // A file that exists is never overwritten.
     let again = [
         "--machine",
         machine.to_str().unwrap(),
@@ -1053,7 +1053,7 @@ fn files_of_an_interrupted_run_are_removed_by_the_next() {
     let left = left.first().unwrap().clone();
     assert_eq!(there(), only(&[&left]));
 
-    // FindingKind only looks like it stays: a link, another form, open to others, of another container or start.
+    // What only looks like the file of an earlier run stays: a link, another form, open to others, of another container or start.
     let (begin, _) = left.rsplit_once('-').unwrap();
     let (before, id) = begin.rsplit_once('-').unwrap();
     let victim = scratch.path().join("victim");
