@@ -201,7 +201,7 @@ pub enum Verb {
     /// Prove the set that a program would get, on this machine's GPUs
     #[command(override_usage = "cudarun verify [OPTIONS] [--] [PROGRAM [ARGS]...]")]
     Verify(Verify),
-    /// Report on one page if GPU programs can run here, and how to fix what stops them
+    /// Check whether GPU programs can run here, and how to fix it
     #[command(override_usage = "cudarun doctor [OPTIONS] [--] [PROGRAM [ARGS]...]")]
     Doctor(Doctor),
     /// Explain an error message, or the failure of a program: its cause on this machine, and the command that cures it
@@ -218,7 +218,7 @@ pub enum Verb {
         override_usage = "cudarun fetch [OPTIONS] [--] PROGRAM [ARGS]...\n       cudarun fetch [OPTIONS] FAMILY[=RANGE]...\n       cudarun fetch list | verify | prune [OPTIONS]"
     )]
     Fetch(Fetch),
-    /// Tell on which of many machines programs work, from descriptions of them, and in what they differ
+    /// Show which machines can run a program, and how they differ, from descriptions of them
     #[command(override_usage = "cudarun fleet [OPTIONS] <DIR>...")]
     Fleet(Fleet),
     /// Write a .cudarun.toml with the requirements that cudarun finds in a program

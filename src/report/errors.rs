@@ -159,7 +159,7 @@ pub fn error(error: &Error) -> String {
             format!("`{verb}` works only on this machine: remove {}", show(&there[0]))
         }
         Error::NothingRunsUnderRoot { verb: "fetch", there } => {
-            format!("with {}, `fetch` fills no store: it needs --dry-run or --into DIR", show(&there[0]))
+            format!("with {}, `fetch` cannot fill the store: add --dry-run or --into DIR", show(&there[0]))
         }
         Error::NothingRunsUnderRoot { verb, there } => {
             format!("`{verb}` starts a program, which is not possible with {}", show(&there[0]))
@@ -170,11 +170,11 @@ pub fn error(error: &Error) -> String {
         Error::NotOneProgram { count: 0 } => {
             "--lock needs exactly one program, and the descriptions name none".to_owned()
         }
-        Error::NotOneProgram { count } => format!("a lock is of one program, and these are {count}"),
-        Error::NotQuoted { line } => format!("`{}` is not the value of --for", show(line)),
+        Error::NotOneProgram { count } => format!("a lock is for one program; the descriptions name {count}"),
+        Error::NotQuoted { line } => format!("--for takes the whole command line in quotes, not `{}`", show(line)),
         Error::NotANode { name } => format!("`{}` cannot be the name of a machine", show(name)),
         Error::RootUnusable { root, .. } if saved(root).is_some_and(|command| command.starts_with("docker")) => {
-            format!("--root `{}` is no file; cudarun asks no registry and no daemon", show(root))
+            format!("--root `{}` is not a file; cudarun does not pull images", show(root))
         }
         Error::RootUnusable { root, error } => {
             format!("--root `{}` cannot be used: {}", show(root), os(error))

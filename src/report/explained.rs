@@ -127,7 +127,7 @@ pub fn no_need(program: &Program) -> String {
         .iter()
         .map(|note| format!("note: {}\n", notes::note(note, program)));
     format!(
-        "nothing to fetch: `{name}` needs no NVIDIA library as it is\n{}",
+        "nothing to fetch: `{name}` needs no NVIDIA library\n{}",
         notes.collect::<String>()
     )
 }

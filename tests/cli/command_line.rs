@@ -352,7 +352,7 @@ fn nothing_is_started_under_a_root() {
         .status(2)
         .stderr("cudarun: `verify` starts a program, which is not possible with --root\n\nhint: cudarun explain PROGRAM\n")
         .check();
-    let hint = "with --root, `fetch` fills no store: it needs --dry-run or --into DIR\n\nhint: cudarun fetch --dry-run PROGRAM\n";
+    let hint = "with --root, `fetch` cannot fill the store: add --dry-run or --into DIR\n\nhint: cudarun fetch --dry-run PROGRAM\n";
     Run::on(&machine, &["fetch", "cudart"])
         .status(2)
         .stderr(format!("cudarun: {hint}"))
