@@ -115,8 +115,10 @@ pub enum Error {
 /// The reason why a file is not run.
 #[derive(Debug)]
 pub enum Refusal {
-    /// Its permissions do not allow it.
+    /// The permissions of a directory above it do not allow it.
     PermissionDenied,
+    /// Its own permissions do not allow it.
+    NotExecutable,
     /// It is a directory.
     IsDirectory,
     /// The file that its `#!` line names cannot be run.

@@ -52,7 +52,7 @@ const EVERYWHERE: &str = "Options of every verb";
         Nothing that is installed is changed.\n\n\
         PROGRAM and everything after it are passed on untouched. A program with the name of a verb, or `help`, is \
         started with `cudarun -- NAME` or `./NAME`.",
-    override_usage = "cudarun [OPTIONS] [--] PROGRAM [ARGS]...\n       cudarun [OPTIONS] <VERB> [OPTIONS] [PROGRAM [ARGS]...]",
+    override_usage = "cudarun [OPTIONS] [--] PROGRAM [ARGS]...\n       cudarun [OPTIONS] VERB [OPTIONS] [PROGRAM [ARGS]...]",
     after_long_help = "Exit status: the program's own; 125 when cudarun failed first, 126 when the program cannot be run, 127 \
         when it is not found. Verbs that start no program: 0 yes, 1 no, 2 could not answer.",
     disable_help_subcommand = true,
@@ -269,7 +269,7 @@ pub struct List {
     #[arg(short, long)]
     pub all: bool,
     /// List extension modules of Python packages instead, with the symbols and libraries that their framework lacks
-    #[arg(long)]
+    #[arg(long, conflicts_with = "families")]
     pub extensions: bool,
     /// With --json: name the symbols that each file exports
     #[arg(long, requires = "json")]

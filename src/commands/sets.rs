@@ -96,7 +96,12 @@ pub(super) fn picks(
                     .collect(),
             });
             if decision.is_refused() {
-                found = Err(report::refusal(decision, &facts.program, Style::default()));
+                found = Err(report::refusal(
+                    decision,
+                    &facts.program,
+                    true,
+                    Style::default(),
+                ));
             }
             Err(Stop::Exit(Exit::Yes))
         }

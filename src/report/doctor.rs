@@ -16,7 +16,7 @@ use crate::inventory::{Installation, Inventory};
 use crate::pin::Decision;
 use crate::predict::Prediction;
 use crate::predict::supply::{Supply, given};
-use crate::program::{Note, Program, StepKind};
+use crate::program::Program;
 use crate::solve::{Outcome, Pick};
 use crate::text::show;
 use crate::variables;
@@ -136,7 +136,7 @@ pub fn examined_program(
     let fails = fails.map(|note| super::note(note, program));
     faults.extend(fails.clone());
     if is_refused {
-        let why = super::refusal(decision, program, Style::default());
+        let why = super::refusal(decision, program, true, Style::default());
         faults.extend(why.lines().next().map(str::to_owned));
     }
     faults.extend(compiler_lines(compilers));
@@ -145,14 +145,7 @@ pub fn examined_program(
         .as_ref()
         .map(|pinned| words::word(&pinned.mode))
         .unwrap_or_default();
-    let script = program
-        .steps
-        .iter()
-        .find(|step| step.how == StepKind::Script)
-        .map(|step| &step.to);
-    let is_unread =
-        |note: &Note| matches!(note, Note::SourceNotRead { file, .. } if Some(file) == script);
-    let is_missing = program.notes.iter().any(is_unread);
+    let is_missing = program.unread_script().is_some();
     ExaminedProgram {
         command: shell_words(words),
         uses,
@@ -199,7 +192,7 @@ pub(super) fn next(programs: &[ExaminedProgram], is_elsewhere: bool) -> String {
             format!("cudarun explain {}", program.command)
         }
         Some(program) => format!("cudarun {}", program.command),
-        None => "cudarun list".to_owned(),
+        None => "cudarun explain PROGRAM".to_owned(),
     }
 }
 

@@ -211,6 +211,7 @@ fn offered(family: &str) -> Option<String> {
 fn refusal(refusal: &Refusal) -> String {
     match refusal {
         Refusal::PermissionDenied => "permission denied".to_owned(),
+        Refusal::NotExecutable => "permission denied: the file is not executable".to_owned(),
         Refusal::IsDirectory => "is a directory".to_owned(),
         Refusal::Interpreter { file, error } => {
             format!(
@@ -252,6 +253,11 @@ fn saved(root: &Path) -> Option<String> {
 /// The command to type after an error, if one is known.
 pub fn error_hint(error: &Error) -> Option<String> {
     match error {
+        Error::NotExecutable { path, why: Refusal::NotExecutable }
+            if name_of_program(path).is_empty() =>
+        {
+            Some(format!("chmod +x {}", argument(path.as_os_str())))
+        }
         Error::MoreRights => Some("chmod ug-s and setcap -r on the file of cudarun".to_owned()),
         // Every directory is below it.
         Error::NoCache { tried } if tried.iter().any(|(_, why)| is_of_root(why)) => {

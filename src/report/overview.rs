@@ -79,7 +79,7 @@ pub(super) fn in_short(explanation: &Explanation<'_>, style: Style) -> String {
                 ));
             }
             remarks.extend(plan.unpinned.iter().map(reasons::unpinned));
-            remarks.extend(plan.absent.iter().map(words::absent));
+            remarks.extend(words::absent(&plan.absent));
             let concerns = plan
                 .rejected
                 .iter()
@@ -93,7 +93,7 @@ pub(super) fn in_short(explanation: &Explanation<'_>, style: Style) -> String {
             }
         }
         Outcome::Nothing { absent, unpinned } => {
-            remarks.extend(absent.iter().map(words::absent));
+            remarks.extend(words::absent(absent));
             remarks.extend(unpinned.iter().map(reasons::unpinned));
         }
         Outcome::Conflict(_) => {}
@@ -106,7 +106,7 @@ pub(super) fn in_short(explanation: &Explanation<'_>, style: Style) -> String {
     text.push_str(&unfit(explanation, style));
     let blank = if text.is_empty() { "" } else { "\n" };
     let refusal = if decision.is_refused() {
-        format!("\n{}", super::refusal(decision, program, style))
+        format!("\n{}", super::refusal(decision, program, true, style))
     } else {
         String::new()
     };

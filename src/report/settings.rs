@@ -314,7 +314,10 @@ pub fn not_recorded(lock: &Path, why: &NotRecorded) -> String {
 
 pub fn recorded(lock: &Path, families: usize) -> String {
     let what = if families == 1 { "family" } else { "families" };
-    format!("recorded {families} library {what} in {}", show(lock))
+    format!(
+        "recorded {families} library {what} in {}; `cudarun --locked PROGRAM` takes exactly these",
+        show(lock)
+    )
 }
 
 /// Shows the allowed keys: the file may have changed since a person read it.
@@ -348,5 +351,8 @@ pub fn never_allowed(file: &Path) -> String {
 }
 
 pub fn written(file: &Path) -> String {
-    format!("wrote {}", show(file))
+    format!(
+        "wrote {}; `cudarun hook SHELL` prints a hook that warns when it is not met",
+        show(file)
+    )
 }

@@ -294,27 +294,33 @@ pub(super) fn removals(plan: &Plan) -> Vec<(String, String)> {
     path.chain(preload).collect()
 }
 
-pub(super) fn absent(absent: &Absent) -> String {
-    let askers: Vec<String> = absent
-        .asked_by
-        .iter()
-        .map(|asker| title(&asker.name))
-        .collect();
-    let consequence = if absent.essential {
-        "; without it the GPU is not used"
-    } else {
-        ""
-    };
-    let (is, it) = if absent.names.len() > 1 {
-        ("are", "them")
-    } else {
-        ("is", "it")
-    };
-    format!(
-        "{} {is} not installed: {} may load {it}{consequence}",
-        shown(&absent.names),
-        list(&askers)
-    )
+/// The names that are not installed, a line for those that the same requesters may load.
+pub(super) fn absent(absent: &[Absent]) -> Vec<String> {
+    let of_askers = absent.iter().map(|absent| {
+        let askers: Vec<&String> = absent.asked_by.iter().map(|asker| &asker.name).collect();
+        ((askers, absent.essential), &absent.names)
+    });
+    let mut lines = Vec::new();
+    for ((askers, essential), names) in grouped(of_askers) {
+        let names: Vec<&String> = names.into_iter().flatten().collect();
+        let askers: Vec<String> = askers.into_iter().map(|asker| title(asker)).collect();
+        let (is, it) = if names.len() > 1 {
+            ("are", "them")
+        } else {
+            ("is", "it")
+        };
+        let consequence = if essential {
+            format!("; without {it} the GPU is not used")
+        } else {
+            String::new()
+        };
+        lines.push(format!(
+            "{} {is} not installed: {} may load {it}{consequence}",
+            shown(&names),
+            list(&askers)
+        ));
+    }
+    lines
 }
 
 /// `cudnn 9.1.0` with the family's proper name.

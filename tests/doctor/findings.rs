@@ -172,7 +172,7 @@ start-up files and loader  no line sets LD_LIBRARY_PATH or LD_PRELOAD
 project                    no settings, no lock
 cache                      ~/.cache/cudarun: 0 starts, 0 views, 0.0 kB
 
-next: cudarun list
+next: cudarun explain PROGRAM
 ",
         )
         .check();
@@ -1169,7 +1169,10 @@ fn a_named_program_is_examined_alone() {
         "python3 -c 'import torch; x = 1'"
     );
     let without = Run::on(&healthy(NODES), &["doctor"]).any_stdout().check();
-    assert!(without.ends_with("next: cudarun list\n"), "{without}");
+    assert!(
+        without.ends_with("next: cudarun explain PROGRAM\n"),
+        "{without}"
+    );
 }
 
 #[test]

@@ -2,7 +2,10 @@
 
 mod described_machines;
 mod export;
+mod next_commands;
 mod pages;
 mod progress;
+mod refusals;
+mod repaired;
 mod screens;
 mod snapshots;
