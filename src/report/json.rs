@@ -489,8 +489,14 @@ mod tests {
     fn characters_that_turn_or_hide_text_are_escaped_and_others_are_not() {
         let text = "a\u{9b}b\u{202e}c\u{200f}d\u{200b}e\u{61c}f\u{feff}g";
         let json = finish(json!({ "text": text, "name": "Bücher" }));
-        assert!(json.contains("a\\u009bb\\u202ec\\u200fd\\u200be\\u061cf\\ufeffg"), "{json}");
-        assert!(json.contains("Bücher") && json.contains(",\n"), "the control: {json}");
+        assert!(
+            json.contains("a\\u009bb\\u202ec\\u200fd\\u200be\\u061cf\\ufeffg"),
+            "{json}"
+        );
+        assert!(
+            json.contains("Bücher") && json.contains(",\n"),
+            "the control: {json}"
+        );
         let back: Value = serde_json::from_str(&json).unwrap();
         assert_eq!(back["text"], text);
     }
