@@ -153,15 +153,12 @@ pub fn repaired(
             continue;
         };
         let picked = &pick.installation;
-        let is_other = |given: &Option<&Installation>| {
-            given.is_none_or(|given| given.directory != picked.directory)
-        };
         let all = supply.installations.len();
         let others = Supply {
             installations: supply
                 .installations
                 .into_iter()
-                .filter(|(installation, _)| is_other(installation))
+                .filter(|(given, _)| given.is_none_or(|given| given.directory != picked.directory))
                 .collect(),
         };
         let (title, place) = (
@@ -317,12 +314,15 @@ pub fn refusal(decision: &Decision, program: &Program, is_full: bool, style: Sty
         Outcome::Conflict(conflict) => {
             let mut faults = super::conflict::unmet(conflict, program, style);
             let mut modes = not_enough(decision, program, |mode| mode != Mode::View);
-            // Where only one has room, the strongest says most.
-            if !is_full {
+            let place = if is_full {
+                faults.last_mut()
+            } else {
+                // Where only one has room, the strongest says most.
                 modes.reverse();
-            }
-            if let Some(last) = faults.last_mut() {
-                last.groups.push(Group::new(modes));
+                faults.first_mut()
+            };
+            if let Some(fault) = place {
+                fault.groups.push(Group::new(modes));
             }
             faults
         }
