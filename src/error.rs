@@ -69,7 +69,7 @@ pub enum Error {
     },
     /// The file of `--machine` does not describe a machine; `why` is the parser's or the system's message.
     MachineUnusable { file: PathBuf, why: String },
-    /// A lock is of one program, and the descriptions or options name another number.
+    /// A lock is for one program, and the descriptions or options name another number.
     NotOneProgram { count: usize },
     /// The command line of a program to describe is more than one word.
     NotQuoted { line: String },
@@ -102,7 +102,7 @@ pub enum Error {
     Verifier { error: io::Error },
     /// Standard output is closed or full.
     Output { error: io::Error },
-    /// `init` and `--save` never overwrite a file, and `--html` and `--lock` none of others.
+    /// `init` and `--save` never overwrite a file, and `--html` and `--lock` only files that cudarun wrote.
     Exists { path: PathBuf },
     /// Wheels cannot be fetched.
     Fetch(Box<dyn Reason>),
@@ -115,8 +115,10 @@ pub enum Error {
 /// The reason why a file is not run.
 #[derive(Debug)]
 pub enum Refusal {
-    /// Its permissions do not allow it.
+    /// The permissions of a directory above it do not allow it.
     PermissionDenied,
+    /// Its own permissions do not allow it.
+    NotExecutable,
     /// It is a directory.
     IsDirectory,
     /// The file that its `#!` line names cannot be run.

@@ -155,7 +155,7 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
     host.trip("verb");
     let (json, ended) = match &cli.verb {
         None if arguments.len() < 2 => {
-            report::say(report::FIRST_CONTACT);
+            report::say(&report::first_contact(Style::stderr(ColorChoice::Never)));
             return 125;
         }
         None if cli.words.is_empty() => return usage(&no_program(), arguments),
@@ -330,7 +330,8 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
     ) {
-        return match commands::print(&Style::stdout(color).adapt(text)) {
+        let style = Style::stdout(color);
+        return match commands::print(&style.page(&style.adapt(text))) {
             Ok(()) => 0,
             Err(error) => complain(&error, form, false, None, color),
         };
@@ -347,7 +348,7 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
         let _ = report::print(&report::json::usage_error(&plain, hint.as_deref()));
     }
     let style = Style::stderr(color);
-    report::say(&style.adapt(text));
+    report::say(&style.page(&style.adapt(text)));
     if let Some(hint) = hint {
         report::say(&format!("\n{} {hint}\n", style.hint("hint:")));
     }

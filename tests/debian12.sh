@@ -4,7 +4,7 @@
 #
 # The commands are the blocks of README.md below these lines, run as they are in the root of a copy of the sources:
 #
-#   <!-- run by tests/debian12.sh as install -->   installs cudarun, and runs the main job on an example program
+#   <!-- run by tests/debian12.sh as install -->   installs cudarun, and explains what an example program gets
 #   <!-- run by tests/debian12.sh as test -->      passes the tests
 #
 # Needs root and mmdebstrap, for a system of its own in a temporary directory (two gigabytes with what is built); an

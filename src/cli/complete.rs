@@ -44,6 +44,9 @@ pub fn complete(shell: Shell, words: &[OsString], values: Values<'_>) -> Complet
     let Some((current, before)) = words.split_last() else {
         return nothing();
     };
+    if before == ["help"] {
+        return beginning(current, Kind::Words, verbs(&command));
+    }
     let mut verb: Option<&Command> = None;
     let mut wanting: Option<&Arg> = None;
     let mut index = 0;
@@ -69,7 +72,14 @@ pub fn complete(shell: Shell, words: &[OsString], values: Values<'_>) -> Complet
                 nothing()
             };
         } else if word.starts_with('-') {
-            wanting = option(scope, word).filter(|_| !word.contains('='));
+            // The value of `--tree` follows an equals sign only, which bash makes a word.
+            let is_apart = |option: &&Arg| {
+                !option.is_require_equals_set()
+                    || shell == Shell::Bash && words.get(index + 1).is_some_and(|next| next == "=")
+            };
+            wanting = option(scope, word)
+                .filter(|_| !word.contains('='))
+                .filter(is_apart);
             index += 1;
         } else if let (None, Some(named)) = (verb, command.find_subcommand(word)) {
             verb = Some(named);
@@ -133,22 +143,22 @@ pub fn complete(shell: Shell, words: &[OsString], values: Values<'_>) -> Complet
     if current.contains('/') {
         return program(before.len());
     }
-    let about = |verb: &Command| {
-        verb.get_about()
-            .map(ToString::to_string)
-            .unwrap_or_default()
-    };
-    let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
-    let verbs = shown
-        .map(|verb| (verb.get_name().to_owned(), about(verb)))
-        .collect();
     // An empty word offers the verbs first: there are thousands of programs.
     let kind = if current.is_empty() {
         Kind::Words
     } else {
         Kind::Commands
     };
-    beginning(current, kind, verbs)
+    beginning(current, kind, verbs(&command))
+}
+
+fn verbs(command: &Command) -> Vec<Candidate> {
+    let mut verbs = Vec::new();
+    for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+        let about = verb.get_about().map(ToString::to_string);
+        verbs.push((verb.get_name().to_owned(), about.unwrap_or_default()));
+    }
+    verbs
 }
 
 fn nothing() -> Completion {

@@ -42,7 +42,7 @@ pub struct Doctor {
 
 #[derive(Args, Debug)]
 pub struct Fleet {
-    /// Ask about the program of this COMMAND LINE, one quoted word [default: those of `doctor --for`]
+    /// Check this COMMAND LINE, which must be quoted [default: those of `doctor --for`]
     #[arg(long, value_name = "COMMAND LINE", value_parser = command_line)]
     pub program: Vec<String>,
     /// Print only the machines on which all programs work, as Slurm writes lists of hosts
@@ -51,7 +51,7 @@ pub struct Fleet {
     /// Print only the other machines
     #[arg(long)]
     pub bad: bool,
-    /// Write one lock for all machines to FILE, for `cudarun --locked`: the set of the only program that every machine has
+    /// Write a lock that every machine can satisfy to FILE, for `cudarun --locked` and the one program of the descriptions
     #[arg(long, value_name = "FILE", conflicts_with_all = ["good", "bad", "json", "html", "markdown"])]
     pub lock: Option<PathBuf>,
     #[command(flatten)]

@@ -16,11 +16,11 @@ pub(super) const PAGE: &str = "\
 {usage-heading} {usage}
 
 Start here:
-  doctor       Report on one page if GPU programs can run here, and the cures
+  doctor       Check whether GPU programs can run here, and how to fix it
   diagnose     Explain an error message: its cause here, and the cure
   explain      Show the requirements of a program, the picks, and the reasons
   list         Show every installation of every NVIDIA library
-  fleet        Tell on which of many machines programs work
+  fleet        Show which machines can run a program, and how they differ
 Run:
   run          Start a program (the same as without a verb)
   fetch        Download the libraries that a program lacks

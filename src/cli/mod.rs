@@ -52,7 +52,7 @@ const EVERYWHERE: &str = "Options of every verb";
         Nothing that is installed is changed.\n\n\
         PROGRAM and everything after it are passed on untouched. A program with the name of a verb, or `help`, is \
         started with `cudarun -- NAME` or `./NAME`.",
-    override_usage = "cudarun [OPTIONS] [--] PROGRAM [ARGS]...\n       cudarun [OPTIONS] <VERB> [OPTIONS] [PROGRAM [ARGS]...]",
+    override_usage = "cudarun [OPTIONS] [--] PROGRAM [ARGS]...\n       cudarun [OPTIONS] VERB [OPTIONS] [PROGRAM [ARGS]...]",
     after_long_help = "Exit status: the program's own; 125 when cudarun failed first, 126 when the program cannot be run, 127 \
         when it is not found. Verbs that start no program: 0 yes, 1 no, 2 could not answer.",
     disable_help_subcommand = true,
@@ -201,7 +201,7 @@ pub enum Verb {
     /// Prove the set that a program would get, on this machine's GPUs
     #[command(override_usage = "cudarun verify [OPTIONS] [--] [PROGRAM [ARGS]...]")]
     Verify(Verify),
-    /// Report on one page if GPU programs can run here, and how to fix what stops them
+    /// Check whether GPU programs can run here, and how to fix it
     #[command(override_usage = "cudarun doctor [OPTIONS] [--] [PROGRAM [ARGS]...]")]
     Doctor(Doctor),
     /// Explain an error message, or the failure of a program: its cause on this machine, and the command that cures it
@@ -218,7 +218,7 @@ pub enum Verb {
         override_usage = "cudarun fetch [OPTIONS] [--] PROGRAM [ARGS]...\n       cudarun fetch [OPTIONS] FAMILY[=RANGE]...\n       cudarun fetch list | verify | prune [OPTIONS]"
     )]
     Fetch(Fetch),
-    /// Tell on which of many machines programs work, from descriptions of them, and in what they differ
+    /// Show which machines can run a program, and how they differ, from descriptions of them
     #[command(override_usage = "cudarun fleet [OPTIONS] <DIR>...")]
     Fleet(Fleet),
     /// Write a .cudarun.toml with the requirements that cudarun finds in a program
@@ -269,7 +269,7 @@ pub struct List {
     #[arg(short, long)]
     pub all: bool,
     /// List extension modules of Python packages instead, with the symbols and libraries that their framework lacks
-    #[arg(long)]
+    #[arg(long, conflicts_with = "families")]
     pub extensions: bool,
     /// With --json: name the symbols that each file exports
     #[arg(long, requires = "json")]

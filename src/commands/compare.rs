@@ -68,7 +68,7 @@ fn side(host: &Host, path: &Path) -> Result<Host, Error> {
         if !host.is_executable(&bin.join("python3")) {
             return Err(unusable(
                 path,
-                "it is no environment: bin/python3 is missing",
+                "it is not an environment: bin/python3 is missing",
             ));
         }
         let rest = host.env.get("PATH").map(OsStr::to_owned);

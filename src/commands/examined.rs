@@ -72,7 +72,7 @@ pub(super) fn examine_line(host: &Host, common: &Common, line: &str) -> Examined
         shlex::split(line).map(|words| words.into_iter().map(OsString::from).collect());
     let examined = match words.filter(|words| !words.is_empty()) {
         Some(words) => examine_program(host, common, &words).map_err(|error| report::error(&error)),
-        None => Err("it is no command line".to_owned()),
+        None => Err("it is not a command line".to_owned()),
     };
     match examined {
         Ok(Some(program)) => ExaminedProgram {

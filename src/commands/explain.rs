@@ -27,7 +27,9 @@ pub fn explain(host: Host, common: &Common, explain: &Explain) -> Result<Exit, E
     follow(&request, |reached| match reached {
         Reached::Decision(facts, decision) => {
             tell(facts, decision, common, explain)?;
-            Err(Stop::Exit(if decision.is_refused() {
+            let is_here = common.elsewhere().is_empty();
+            let cannot_start = is_here && facts.program.unread_script().is_some();
+            Err(Stop::Exit(if decision.is_refused() || cannot_start {
                 Exit::No
             } else {
                 Exit::Yes

@@ -53,27 +53,40 @@ fn tell(
     options: &List,
 ) -> Result<Exit, Error> {
     let is_wanted = |family: &String| families.is_empty() || families.contains(family);
+    let has_installation = inventory
+        .installations
+        .iter()
+        .any(|installation| is_wanted(&installation.family));
     let found = match (&inventory.extensions, &inventory.toolkits) {
         (Some(extensions), _) => !extensions.is_empty(),
-        (None, Some(toolkits)) => toolkits
-            .iter()
-            .any(|toolkit| toolkit.part(Part::Nvcc).is_some()),
-        (None, None) => inventory
-            .installations
-            .iter()
-            .any(|installation| is_wanted(&installation.family)),
+        (None, Some(toolkits)) => {
+            let has_toolkit = toolkits
+                .iter()
+                .any(|toolkit| toolkit.part(Part::Nvcc).is_some());
+            has_toolkit || !families.is_empty() && has_installation
+        }
+        (None, None) => has_installation,
     };
     if options.json {
         print(&report::json::inventory(*inventory, families))?;
     } else {
         let style = Style::stdout(common.color).of(host);
-        print(&style.page(&match &inventory.extensions {
-            Some(extensions) => report::listed_extensions(extensions, style),
-            None if inventory.toolkits.is_some() => {
-                report::listed_toolkits(&inventory, common.verbose, style)
+        let (all, verbosity) = (options.all, common.verbose);
+        let mut page = String::new();
+        if let Some(extensions) = &inventory.extensions {
+            page.push_str(&report::listed_extensions(extensions, style));
+        } else {
+            let has_toolkits = inventory.toolkits.is_some();
+            if has_toolkits {
+                page.push_str(&report::listed_toolkits(
+                    &inventory, families, verbosity, style,
+                ));
             }
-            None => report::listed(&inventory, families, options.all, common.verbose, style),
-        }))?;
+            if !has_toolkits || !families.is_empty() {
+                page.push_str(&report::listed(&inventory, families, all, verbosity, style));
+            }
+        }
+        print(&style.page(&page))?;
         // The process ends here, and its memory with it.
         std::mem::forget(inventory);
     }

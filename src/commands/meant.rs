@@ -98,8 +98,12 @@ fn corrected(host: &Host, words: &[OsString], steps: usize) -> Option<Vec<OsStri
     if lower.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.') == "python" {
         return instead(python(host)?);
     }
-    if nearest(&lower, std::iter::once("python")).is_some() {
-        return instead("python");
+    // `pyhton3` means `python3`, where there is one.
+    let stem = lower.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    if nearest(stem, std::iter::once("python")).is_some() {
+        let named = format!("python{}", &lower[stem.len()..]);
+        let is_there = locate(host, named.as_ref()).is_ok();
+        return instead(if is_there { &named } else { "python" });
     }
     // Short names are like many others, and a hint must not start an unrelated program.
     let names = if lower.len() > 3 {

@@ -73,8 +73,8 @@ pub(super) fn guesses(
         let (before, after) = verb.map_or((&[][..], words), |verb| {
             (&words[..verb], &words[verb + 1..])
         });
-        // These start no program.
-        let others = ["explain", "export", "doctor", "list", "init"];
+        // These start no program and write nothing.
+        let others = ["explain", "export", "doctor", "list"];
         let others = others.into_iter().filter(|verb| has_option(verb, &wrong));
         guesses.extend(others.map(|verb| [before, &[verb.into()], after].concat()));
     }

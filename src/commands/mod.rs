@@ -67,11 +67,13 @@ fn refuse(facts: &Facts<'_>, decision: &Decision, json: bool, common: &Common) -
     Err(Stop::Exit(Exit::No))
 }
 
-/// Reports the reason if nothing can be started.
+/// Reports the reason if nothing can be started; all of it with `-v`.
 fn say_refusal(facts: &Facts<'_>, decision: &Decision, common: &Common) {
     if decision.is_refused() {
         let style = Style::stderr(common.color).of(facts.host);
-        report::say(&style.page(&report::refusal(decision, &facts.program, style)));
+        let is_full = common.verbose > 0;
+        let refusal = report::refusal(decision, &facts.program, is_full, style);
+        report::say(&style.page(&refusal));
     }
 }
 

@@ -8,11 +8,13 @@ use crate::crash;
 use crate::error::Error;
 use crate::host::Host;
 use crate::launch;
+use crate::pin::Decision;
+use crate::pipeline::Facts;
 use crate::pipeline::{
     self, Keeping, ProofOptions, Reached, Request, Stop, Subject, has_deciding_options, kept_start,
 };
 use crate::program::Command;
-use crate::report;
+use crate::report::{self, Style};
 use crate::settings::Key;
 use crate::settings::resolve::Purpose;
 use crate::solve::Lack;
@@ -120,14 +122,27 @@ fn start_or_order(
             }
             let reports = !reported_at_every_start(facts, decision).is_empty();
             let keeping = pipeline::keeping(facts, proven, when, has_deciding_options, reports);
-            if keeping == Keeping::Kept
-                && let Some(changed) = pipeline::keep(host, facts, decision, proven, command)
-                && common.verbose > 0
-            {
-                report::say(&report::not_kept(&changed));
+            if keeping == Keeping::Kept {
+                let changed = pipeline::keep(host, facts, decision, proven, command);
+                if let Some(changed) = changed.filter(|_| common.verbose > 0) {
+                    report::say(&report::not_kept(&changed));
+                }
+                // The next starts say nothing. A script that reads standard error gets nothing either.
+                if !common.quiet && Style::stderr(common.color).is_terminal {
+                    say_repaired(facts, decision, common);
+                }
             }
             Ok(())
         }
         _ => Ok(()),
     })
+}
+
+/// Reports the mix that the start would have had without cudarun.
+fn say_repaired(facts: &Facts<'_>, decision: &Decision, common: &Common) {
+    let style = Style::stderr(common.color).of(facts.host);
+    let before = facts.before();
+    if let Some(line) = report::repaired(decision, &before, &facts.inventory, &facts.program) {
+        report::say(&style.page(&format!("cudarun: {line}\n")));
+    }
 }

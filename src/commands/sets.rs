@@ -57,7 +57,7 @@ fn families<'i>(
     shared.map(|one| locked(one, platform)).collect()
 }
 
-/// Returns the libraries of a program that obeys this lock, or the first line of the refusal. A lock without families is none.
+/// Returns the libraries of a program that obeys this lock, or the first line of the refusal. An empty lock counts as no lock.
 pub(super) fn picks(
     host: &Host,
     common: &Common,
@@ -96,7 +96,12 @@ pub(super) fn picks(
                     .collect(),
             });
             if decision.is_refused() {
-                found = Err(report::refusal(decision, &facts.program, Style::default()));
+                found = Err(report::refusal(
+                    decision,
+                    &facts.program,
+                    true,
+                    Style::default(),
+                ));
             }
             Err(Stop::Exit(Exit::Yes))
         }

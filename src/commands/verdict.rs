@@ -23,7 +23,12 @@ pub(super) fn say_proof(
     } = proven;
     let style = Style::stderr(common.color);
     if let Verdict::Failed { .. } = verdict {
-        report::say(&style.page(&report::verdict(verdict, given_up, *is_known, style)));
+        let report = if common.verbose > 0 {
+            report::verdict(verdict, given_up, *is_known, style)
+        } else {
+            report::failed_start(verdict, given_up, *is_known, style)
+        };
+        report::say(&style.page(&report));
         return Err(Stop::Exit(Exit::Refused));
     }
     if !common.quiet {

@@ -1,5 +1,5 @@
-//! Headers of tar archives: POSIX's of 1988 and 2001, and GNU's. The crate `tar` reads extended headers of any size into
-//! memory, which an archive of a stranger must not make us do.
+//! Headers of tar archives: POSIX's of 1988 and 2001, and GNU's. Extended headers are returned as they are: the caller
+//! limits how much of them it reads, because an archive may come from a stranger.
 
 /// The unit of an archive, in bytes.
 pub const BLOCK: usize = 512;

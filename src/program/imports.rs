@@ -264,8 +264,8 @@ impl<'a> ImportReader<'a> {
         }
     }
 
-    /// Reads the code that runs before the program. Of its imports only those of frameworks count, because it imports many
-    /// modules that this program does not use. The libraries that it names or opens count.
+    /// Reads the code that runs before the program. Of its imports, only those of frameworks count, because it imports many
+    /// modules that this program does not use; the libraries and search paths that it names count like the program's own.
     fn read_startup(&mut self) {
         if self.python.command_line.no_site {
             return;

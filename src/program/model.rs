@@ -215,6 +215,20 @@ pub(super) struct Running {
 }
 
 impl Program {
+    /// The script that is to run and cannot be read, and the reason: its interpreter cannot start it either.
+    pub fn unread_script(&self) -> Option<(&Path, &str)> {
+        let script = self
+            .steps
+            .iter()
+            .find(|step| step.how == StepKind::Script)?;
+        self.notes.iter().find_map(|note| match note {
+            Note::SourceNotRead { file, why } if *file == script.to => {
+                Some((file.as_path(), why.as_str()))
+            }
+            _ => None,
+        })
+    }
+
     pub fn new(path: PathBuf) -> Program {
         let steps = vec![Step {
             how: StepKind::Path,

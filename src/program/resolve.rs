@@ -38,7 +38,7 @@ pub fn locate(host: &Host, name: &OsStr) -> Result<PathBuf, Error> {
                 name: typed.to_owned(),
             }),
             Ok(stat) if stat.is_directory() => Err(refused(typed, Refusal::IsDirectory)),
-            Ok(_) if !host.is_executable(&path) => Err(refused(typed, Refusal::PermissionDenied)),
+            Ok(_) if !host.is_executable(&path) => Err(refused(typed, Refusal::NotExecutable)),
             Ok(_) => Ok(typed.to_owned()),
         };
     }
@@ -48,7 +48,7 @@ pub fn locate(host: &Host, name: &OsStr) -> Result<PathBuf, Error> {
     // Like a shell, tells a missing file from one that cannot be run.
     Err(
         match candidates(host, name).find(|file| host.is_file(file)) {
-            Some(file) => refused(&file, Refusal::PermissionDenied),
+            Some(file) => refused(&file, Refusal::NotExecutable),
             None => Error::NotFound {
                 name: typed.to_owned(),
             },

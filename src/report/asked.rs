@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Style;
+use super::refused::{Fault, Group};
 use super::words::{by_and_place, family, list, title, wants, written_in};
 use crate::inventory::Inventory;
 use crate::program::{Condition, Demand, Want};
@@ -103,7 +104,7 @@ pub(super) fn broken_in_short(broken: &Broken) -> String {
 }
 
 /// A condition that does not hold, in full.
-pub(super) fn broken(broken: &Broken, style: Style) -> String {
+pub(super) fn broken(broken: &Broken, style: Style) -> Fault {
     let Condition { demand, by, .. } = &broken.condition;
     let by_name = title(&by.name);
     let wrong = match demand {
@@ -118,24 +119,23 @@ pub(super) fn broken(broken: &Broken, style: Style) -> String {
             format!("this machine does not meet the requirement of `{by_name}`")
         }
     };
-    let rows = [
+    let rows = vec![
         vec!["needs".to_owned(), self::demand(demand), written_in(by)],
         vec!["found".to_owned(), has(&broken.has, demand)],
     ];
     let help = match demand {
         Demand::Code(_) => {
-            "  no library path can help; CUDA_VISIBLE_DEVICES= starts it without the GPU\n"
+            "no library path can help; CUDA_VISIBLE_DEVICES= starts it without the GPU"
         }
         _ if by_name.starts_with("NVIDIA_REQUIRE_") => {
-            "  no library path can help; NVIDIA_DISABLE_REQUIRE=1 ignores the image's requirements\n"
+            "no library path can help; NVIDIA_DISABLE_REQUIRE=1 ignores the image's requirements"
         }
-        _ => "  no library path can help\n",
+        _ => "no library path can help",
     };
-    format!(
-        "{} {wrong}\n{}{help}",
-        style.error("error:"),
-        style.columns("  ", &rows)
-    )
+    Fault {
+        title: format!("{} {wrong}", style.error("error:")),
+        groups: vec![Group::new(rows), Group::line(help.to_owned())],
+    }
 }
 
 /// The machine's side of a demand.
@@ -163,10 +163,10 @@ fn has(has: &MachineFacts, demand: &Demand) -> String {
     }
 }
 
-/// Requirements that exclude each other; empty if there is only one.
-pub(super) fn contradiction(contradiction: &Contradiction, style: Style) -> String {
+/// Requirements that exclude each other; none if there is only one.
+pub(super) fn contradiction(contradiction: &Contradiction, style: Style) -> Option<Fault> {
     if contradiction.members.len() < 2 {
-        return String::new();
+        return None;
     }
     let row = |member: &ContradictionSide| {
         let what = member.family.as_deref().map_or("machine", family);
@@ -176,11 +176,15 @@ pub(super) fn contradiction(contradiction: &Contradiction, style: Style) -> Stri
             style.dim(&by_and_place(&member.by)),
         ]
     };
-    let rows: Vec<Vec<String>> = contradiction.members.iter().map(row).collect();
-    format!(
-        "  these exclude each other; without any one of them the rest fits:\n{}",
-        style.columns("    ", &rows)
-    )
+    let title = "  these exclude each other; without any one of them the rest fits:";
+    let rows = contradiction.members.iter().map(row).collect();
+    Some(Fault {
+        title: title.to_owned(),
+        groups: vec![Group {
+            prefix: "    ",
+            rows,
+        }],
+    })
 }
 
 fn wants_of(member: &ContradictionSide) -> String {

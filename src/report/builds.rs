@@ -19,8 +19,13 @@ use crate::version::CudaVersion;
 /// A child of another environment would get the variable too.
 const NOT_SET: &str = "not set, since this program starts others; set it yourself: ";
 
-/// One line for each toolkit.
-pub fn listed_toolkits(inventory: &Inventory, verbosity: u8, style: Style) -> String {
+/// One line for each toolkit. The page ends with a command to type, unless families were named that follow.
+pub fn listed_toolkits(
+    inventory: &Inventory,
+    families: &[String],
+    verbosity: u8,
+    style: Style,
+) -> String {
     let toolkits = inventory.toolkits.as_deref().unwrap_or_default();
     let is_shown = |toolkit: &&Toolkit| verbosity > 0 || toolkit.part(Part::Nvcc).is_some();
     let shown: Vec<&Toolkit> = toolkits.iter().filter(is_shown).collect();
@@ -61,6 +66,9 @@ pub fn listed_toolkits(inventory: &Inventory, verbosity: u8, style: Style) -> St
         text.push_str(&format!(
             "\n{more} with other compilers than nvcc: `cudarun list -v toolkit` shows them\n"
         ));
+    }
+    if !families.is_empty() {
+        return text + "\n";
     }
     text + &style.next(match (shown.is_empty(), style.is_elsewhere()) {
         (false, _) => "cudarun explain --build PROGRAM",

@@ -1,7 +1,7 @@
 //! Causes of a failed proof in words: a name, a sentence, the evidence, a remedy.
 
 use super::cause_words;
-use super::words::{binary_size, family, list, word};
+use super::words::{self, binary_size, family, list, word};
 use crate::catalog::CauseKey as Key;
 use crate::formats::names;
 use crate::text::show;
@@ -9,7 +9,30 @@ use crate::verify::{Cause, CauseKind, Culprit, Evidence};
 use crate::version::CudaVersion;
 
 pub(super) fn sentence(cause: &Cause) -> String {
-    words(cause.kind).0.replace("{}", &culprit(cause))
+    hidden(cause).unwrap_or_else(|| words(cause.kind).0.replace("{}", &culprit(cause)))
+}
+
+/// `CUDA_VISIBLE_DEVICES=7, but this machine has only GPU 0`
+fn hidden(cause: &Cause) -> Option<String> {
+    let set = cause.evidence.iter().find_map(|evidence| match evidence {
+        Evidence::Variable { name, value } => Some((name, value)),
+        _ => None,
+    });
+    let gpus = cause.evidence.iter().find_map(|evidence| match evidence {
+        Evidence::Gpus { count } => Some(*count),
+        _ => None,
+    });
+    let ((name, value), count) = set.zip(gpus)?;
+    let is_number = value
+        .split(',')
+        .next()
+        .is_some_and(|first| first.trim().parse::<u32>().is_ok());
+    let has = match count {
+        _ if !is_number => "no GPU of this machine has that name".to_owned(),
+        1 => "this machine has only GPU 0".to_owned(),
+        count => format!("this machine has only GPUs 0 to {}", count - 1),
+    };
+    Some(format!("{name}={}, but {has}", show(value)))
 }
 
 pub(super) fn remedy(cause: &Cause) -> String {
@@ -205,6 +228,7 @@ pub(super) fn evidence(cause: &Cause) -> Vec<Vec<String>> {
             ),
         ),
         Evidence::NoDeviceNodes => row("lacks", "/dev/nvidia0".to_owned()),
+        Evidence::Gpus { count } => row("here", words::counted(*count, "GPU")),
         Evidence::CutOff => row(
             "closed",
             "the library closed the proof's pipe, which does not belong to it".to_owned(),

@@ -236,7 +236,7 @@ pub fn comparison(comparison: &Comparison, described: Option<&Path>, style: Styl
         Some(true) => style.good(&format!("{a} and {b} do not differ for GPU programs")),
         Some(false) => style.warning(&format!("{a} and {b} differ: {}", list(&names))),
         None => style.warning(&format!(
-            "{a} and {b} do not both hold the program, and do not differ otherwise"
+            "only one of {a} and {b} has the program; nothing else differs"
         )),
     };
     let mut table = vec![vec![String::new(), style.strong(a), style.strong(b)]];

@@ -5,24 +5,25 @@ use std::collections::BTreeSet;
 use super::Style;
 use super::asked;
 use super::reasons;
+use super::refused::{Fault, Group};
 use super::words;
 use crate::program::{Before, Program, Requirement, Want};
 use crate::solve::{Conflict, Contradiction, Unmet};
 
-pub(super) fn unmet(conflict: &Conflict, program: &Program, style: Style) -> String {
-    let mut text: String = conflict
+/// The faults, those of single families first.
+pub(super) fn unmet(conflict: &Conflict, program: &Program, style: Style) -> Vec<Fault> {
+    let mut faults: Vec<Fault> = conflict
         .unmet
         .iter()
         .map(|unmet| of_family(unmet, program, style))
         .collect();
-    text.extend(distinct(&conflict.contradictions).map(|one| asked::contradiction(one, style)));
-    text.extend(
-        conflict
-            .broken
-            .iter()
-            .map(|broken| asked::broken(broken, style)),
-    );
-    text
+    for one in distinct(&conflict.contradictions) {
+        faults.extend(asked::contradiction(one, style));
+    }
+    for broken in &conflict.broken {
+        faults.push(asked::broken(broken, style));
+    }
+    faults
 }
 
 /// The contradictions without those that share a demand with an earlier one.
@@ -41,7 +42,7 @@ fn distinct(contradictions: &[Contradiction]) -> impl Iterator<Item = &Contradic
         })
 }
 
-fn of_family(unmet: &Unmet, program: &Program, style: Style) -> String {
+fn of_family(unmet: &Unmet, program: &Program, style: Style) -> Fault {
     let askers: BTreeSet<String> = unmet
         .requirements
         .iter()
@@ -57,8 +58,6 @@ fn of_family(unmet: &Unmet, program: &Program, style: Style) -> String {
     } else {
         format!("fits {}", words::list(&askers))
     };
-    let mut text = format!("{} no {family} here {fits}\n", style.error("error:"));
-    text.push_str(&style.columns("  ", &needs(&unmet.requirements)));
     let mut rows = Vec::new();
     for (index, candidate) in unmet.candidates.iter().enumerate() {
         let label = if index == 0 { "found" } else { "" };
@@ -74,7 +73,7 @@ fn of_family(unmet: &Unmet, program: &Program, style: Style) -> String {
     if unmet.candidates.is_empty() {
         rows.push(vec!["found".to_owned(), "none".to_owned()]);
     }
-    text.push_str(&style.columns("  ", &rows));
+    let mut forced_lines = Vec::new();
     for forced in &unmet.forced {
         let rule = |rule: &Before| match rule {
             Before::Rpath => "its DT_RPATH".to_owned(),
@@ -86,15 +85,22 @@ fn of_family(unmet: &Unmet, program: &Program, style: Style) -> String {
             .iter()
             .map(|by| format!("`{}`", words::title(by)))
             .collect();
-        text.push_str(&format!(
-            "  LD_LIBRARY_PATH alone cannot help: {} {} the one in {} first ({})\n",
+        forced_lines.push(vec![format!(
+            "LD_LIBRARY_PATH alone cannot help: {} {} the one in {} first ({})",
             words::list(&by),
             if by.len() > 1 { "find" } else { "finds" },
             words::place(&forced.installation.directory, Some(program)),
             words::list(&rules),
-        ));
+        )]);
     }
-    text
+    Fault {
+        title: format!("{} no {family} here {fits}", style.error("error:")),
+        groups: vec![
+            Group::new(needs(&unmet.requirements)),
+            Group::new(rows),
+            Group::new(forced_lines),
+        ],
+    }
 }
 
 /// A row for each requester: those with versions first, since they decide.

@@ -134,7 +134,7 @@ pub(super) fn cures(
         {
             add(
                 format!("rm {}", hints::argument(path.as_os_str())),
-                "this file is no library",
+                "this file is not a library",
             );
         }
     }

@@ -17,7 +17,7 @@ use crate::inventory::{Installation, Inventory};
 use crate::pin::Decision;
 use crate::predict::Prediction;
 use crate::predict::supply::{Supply, given};
-use crate::program::{Note, Program, StepKind};
+use crate::program::Program;
 use crate::solve::{Outcome, Pick};
 use crate::text::show;
 use crate::variables;
@@ -139,7 +139,7 @@ pub fn examined_program(
     let fails = fails.map(|note| super::note(note, program));
     faults.extend(fails.clone());
     if is_refused {
-        let why = super::refusal(decision, program, Style::default());
+        let why = super::refusal(decision, program, true, Style::default());
         let first = why.lines().next().unwrap_or_default();
         faults.push(first.trim_start_matches("error: ").to_owned());
     }
@@ -157,14 +157,7 @@ pub fn examined_program(
         .as_ref()
         .map(|pinned| words::word(&pinned.mode))
         .unwrap_or_default();
-    let script = program
-        .steps
-        .iter()
-        .find(|step| step.how == StepKind::Script)
-        .map(|step| &step.to);
-    let is_unread =
-        |note: &Note| matches!(note, Note::SourceNotRead { file, .. } if Some(file) == script);
-    let is_missing = program.notes.iter().any(is_unread);
+    let is_missing = program.unread_script().is_some();
     ExaminedProgram {
         command: shell_words(words),
         uses,
@@ -221,7 +214,7 @@ pub(super) fn next(programs: &[ExaminedProgram], is_elsewhere: bool) -> String {
             format!("cudarun explain {}", program.command)
         }
         Some(program) => format!("cudarun {}", program.command),
-        None => "cudarun list".to_owned(),
+        None => "cudarun explain PROGRAM".to_owned(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::builds::problem as toolkit_problem;
 use super::cause_words::words as words_of;
 use super::extensions;
+use super::hints::argument;
 use super::places::{mend_or, unfit};
 use super::settings;
 use super::words::{self, at, family, list, quoted_to_show, shown, size};
@@ -311,7 +312,7 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
         Kind::NotAllowed { file, keys } => {
             let command = format!(
                 "read it, then `cudarun allow {}`",
-                quoted_to_show(file.as_os_str())
+                argument(file.as_os_str())
             );
             (settings::not_allowed(file, keys), Some(command))
         }

@@ -162,7 +162,7 @@ pub fn error(error: &Error) -> String {
             format!("`{verb}` works only on this machine: remove {}", show(&there[0]))
         }
         Error::NothingRunsUnderRoot { verb: "fetch", there } => {
-            format!("with {}, `fetch` fills no store: it needs --dry-run or --into DIR", show(&there[0]))
+            format!("with {}, `fetch` cannot fill the store: add --dry-run or --into DIR", show(&there[0]))
         }
         // Most people type no verb.
         Error::NothingRunsUnderRoot { verb: "run", there } => {
@@ -177,11 +177,11 @@ pub fn error(error: &Error) -> String {
         Error::NotOneProgram { count: 0 } => {
             "--lock needs exactly one program, and the descriptions name none".to_owned()
         }
-        Error::NotOneProgram { count } => format!("a lock is of one program, and these are {count}"),
-        Error::NotQuoted { line } => format!("`{}` is not the value of --for", show(line)),
+        Error::NotOneProgram { count } => format!("a lock is for one program; the descriptions name {count}"),
+        Error::NotQuoted { line } => format!("--for takes the whole command line in quotes, not `{}`", show(line)),
         Error::NotANode { name } => format!("`{}` cannot be the name of a machine", show(name)),
         Error::RootUnusable { root, .. } if saved(root).is_some_and(|command| command.starts_with("docker")) => {
-            format!("--root `{}` is no file; cudarun asks no registry and no daemon", show(root))
+            format!("--root `{}` is not a file; cudarun does not pull images", show(root))
         }
         Error::RootUnusable { root, error } => {
             format!("--root `{}` cannot be used: {}", show(root), os(error))
@@ -218,6 +218,7 @@ fn offered(family: &str) -> Option<String> {
 fn refusal(refusal: &Refusal) -> String {
     match refusal {
         Refusal::PermissionDenied => "permission denied".to_owned(),
+        Refusal::NotExecutable => "permission denied: the file is not executable".to_owned(),
         Refusal::IsDirectory => "is a directory".to_owned(),
         Refusal::Interpreter { file, error } => {
             format!(
@@ -240,7 +241,6 @@ pub(super) fn os(error: &std::io::Error) -> String {
     plain(&error.to_string()).to_lowercase()
 }
 
-/// Returns the command to type after an error, if one is known.
 /// The command for an image that is named as other tools do: with a transport, or as in a registry.
 fn saved(root: &Path) -> Option<String> {
     let text = root.to_str()?;
@@ -260,8 +260,14 @@ fn saved(root: &Path) -> Option<String> {
     ))
 }
 
+/// The command to type after an error, if one is known.
 pub fn error_hint(error: &Error) -> Option<String> {
     match error {
+        Error::NotExecutable { path, why: Refusal::NotExecutable }
+            if name_of_program(path).is_empty() =>
+        {
+            Some(format!("chmod +x {}", argument(path.as_os_str())))
+        }
         Error::MoreRights => Some("chmod ug-s and setcap -r on the file of cudarun".to_owned()),
         // Every directory is below it.
         Error::NoCache { tried } if tried.iter().any(|(_, why)| is_of_root(why)) => {

@@ -10,7 +10,7 @@ use super::overview::{
 };
 use super::pinned::{loads, mode_line, not_enough};
 use super::reasons;
-use super::words::{self, counted};
+use super::words::{self, counted, grouped, plain};
 use super::{asked, builds, notes};
 use crate::environment::Diff;
 use crate::inventory::Inventory;
@@ -30,6 +30,12 @@ pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> 
         diff,
         ..
     } = explanation;
+    if let Some((script, why)) = program.unread_script().filter(|_| !style.is_elsewhere()) {
+        let name = show(program.path.file_name().unwrap_or_default());
+        let (script, why) = (show(script), plain(why).to_lowercase());
+        let error = style.error(&format!("`{name}` cannot start"));
+        return format!("{error}: `{script}` cannot be read: {}\n", show(&why));
+    }
     let mut text = format!("{}\n\n", verdict(program, decision, style));
     text.push_str(
         &explanation
@@ -57,14 +63,18 @@ pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> 
             text.push_str(&picks(plan, decision, program, verbosity, style));
             text.push_str(&loads(decision, before, inventory, program, style));
             if decision.leaks() {
-                text.push_str(&format!("\n{}", super::refusal(decision, program, style)));
+                text.push_str(&format!(
+                    "\n{}",
+                    super::refusal(decision, program, true, style)
+                ));
             } else {
                 text.push_str(&environment(plan, diff, style));
             }
         }
-        Outcome::Conflict(_) => {
-            text.push_str(&format!("\n{}", super::refusal(decision, program, style)))
-        }
+        Outcome::Conflict(_) => text.push_str(&format!(
+            "\n{}",
+            super::refusal(decision, program, true, style)
+        )),
     }
     text.push_str(&unfit(explanation, style));
     if verbosity > 1 {
@@ -138,15 +148,13 @@ fn lacks(plan: &Plan, decision: &Decision) -> Vec<String> {
 /// The command to type; a refusal ends with its own.
 fn next(explanation: &Explanation<'_>, style: Style) -> String {
     let next = match &explanation.decision.outcome {
-        Outcome::Conflict(conflict) if conflict.hint.is_some() => return String::new(),
+        Outcome::Conflict(_) => return String::new(),
         _ if explanation.decision.leaks() => return String::new(),
         _ if explanation.can_fetch => {
             format!("cudarun fetch {}", shell_words(explanation.words))
         }
-        Outcome::Conflict(_) => "cudarun list".to_owned(),
-        Outcome::Nothing { .. } => "cudarun doctor".to_owned(),
-        Outcome::Plan(_) if style.is_elsewhere() => return String::new(),
-        Outcome::Plan(_) => format!("cudarun {}", shell_words(explanation.words)),
+        _ if style.is_elsewhere() => return String::new(),
+        _ => format!("cudarun {}", shell_words(explanation.words)),
     };
     style.next(&next)
 }
@@ -167,7 +175,7 @@ pub fn no_need(program: &Program) -> String {
         .iter()
         .map(|note| format!("note: {}\n", notes::note(note, program)));
     format!(
-        "nothing to fetch: `{name}` needs no NVIDIA library as it is\n{}",
+        "nothing to fetch: `{name}` needs no NVIDIA library\n{}",
         notes.collect::<String>()
     )
 }
@@ -194,16 +202,11 @@ pub fn summary(program: &Program, decision: &Decision, verbosity: u8, style: Sty
                 words::list(&packages)
             };
             text.push_str(&format!("cudarun: for {what}\n"));
-            let rows: Vec<Vec<String>> = plan
-                .picks
-                .iter()
-                .map(|pick| pick_row(pick, program, style))
-                .collect();
-            text.push_str(&style.columns("  ", &rows));
+            text.push_str(&picks_by_reason(plan, program, style));
             if let Some(pinned) = &decision.pinned {
                 text.push_str(&format!("  {}\n", mode_line(pinned)));
                 let is_of_interest = |mode| verbosity > 1 || mode >= Mode::Audit;
-                text.push_str(&not_enough(decision, program, is_of_interest));
+                text.push_str(&style.columns("  ", &not_enough(decision, program, is_of_interest)));
             }
             text.push_str(&removed_and_blocked(plan));
             text.push_str(&left_alone(&plan.unpinned));
@@ -331,6 +334,31 @@ fn picks(
     text
 }
 
+/// A row for each pick; a reason that several share stands above them, once.
+fn picks_by_reason(plan: &Plan, program: &Program, style: Style) -> String {
+    let of_reason = plan
+        .picks
+        .iter()
+        .map(|pick| (reasons::decided_by(pick.decided_by), pick));
+    let mut text = String::new();
+    for (reason, picks) in grouped(of_reason) {
+        let mut rows: Vec<Vec<String>> = picks
+            .iter()
+            .map(|pick| pick_row(pick, program, style))
+            .collect();
+        if rows.len() == 1 {
+            text.push_str(&style.columns("  ", &rows));
+            continue;
+        }
+        for row in &mut rows {
+            row.pop();
+        }
+        text.push_str(&format!("  {}:\n", style.dim(reason)));
+        text.push_str(&style.columns("    ", &rows));
+    }
+    text
+}
+
 fn pick_row(pick: &Pick, program: &Program, style: Style) -> Vec<String> {
     vec![
         words::family(&pick.installation.family).to_owned(),
@@ -409,8 +437,8 @@ fn left_alone(unpinned: &[Unpinned]) -> String {
 }
 
 fn missing(absent: &[Absent], missing: &[Missing]) -> String {
-    absent
+    words::absent(absent, missing)
         .iter()
-        .map(|absent| format!("  {}\n", words::absent(absent, missing)))
+        .map(|line| format!("  {line}\n"))
         .collect()
 }

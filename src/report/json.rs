@@ -31,7 +31,7 @@ use crate::predict::supply::given;
 use crate::predict::{Predicted, Prediction};
 use crate::settings::trust::Allowed;
 use crate::solve::{Conflict, MissingWheel, Outcome, Plan, Rejection, Summary, Unpinned};
-use crate::text::show;
+use crate::text::{is_hostile, show};
 use crate::verify::{Cause, Verdict};
 
 /// Raised when a key goes or changes its meaning.
@@ -296,7 +296,6 @@ pub fn observation(observation: &Observation, all: bool) -> String {
     finish(object)
 }
 
-/// By family, the faults of the libraries that the program would get without cudarun.
 /// The files of NVIDIA's, and those that packages bundle under other names.
 fn nvidias(prediction: &Prediction) -> Vec<&Predicted> {
     prediction
@@ -306,6 +305,7 @@ fn nvidias(prediction: &Prediction) -> Vec<&Predicted> {
         .collect()
 }
 
+/// By family, the faults of the libraries that the program would get without cudarun.
 fn faults(before: &Prediction, inventory: &Inventory) -> Value {
     let faults = given(before, inventory)
         .into_iter()
@@ -473,9 +473,10 @@ fn stamp(object: &mut Value) {
     object["cudarun"] = env!("CARGO_PKG_VERSION").into();
 }
 
-/// Adds a line end, and escapes control codes beyond ASCII: JSON allows them, and terminals obey them.
+/// Adds a line end, and escapes what JSON allows and a terminal obeys: control codes, and characters that turn or hide text.
 fn printable(text: String) -> String {
-    let is_code = |c: char| matches!(c, '\u{7f}'..='\u{9f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    // Of the control codes of ASCII, only the line ends of the layout are left.
+    let is_code = |c: char| c != '\n' && is_hostile(c);
     let mut text = if text.contains(is_code) {
         let escaped = |c: char| {
             if is_code(c) {
@@ -490,4 +491,25 @@ fn printable(text: String) -> String {
     };
     text.push('\n');
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_that_turn_or_hide_text_are_escaped_and_others_are_not() {
+        let text = "a\u{9b}b\u{202e}c\u{200f}d\u{200b}e\u{61c}f\u{feff}g";
+        let json = finish(json!({ "text": text, "name": "Bücher" }));
+        assert!(
+            json.contains("a\\u009bb\\u202ec\\u200fd\\u200be\\u061cf\\ufeffg"),
+            "{json}"
+        );
+        assert!(
+            json.contains("Bücher") && json.contains(",\n"),
+            "the control: {json}"
+        );
+        let back: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(back["text"], text);
+    }
 }

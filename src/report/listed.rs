@@ -2,7 +2,7 @@
 
 use super::Style;
 use super::words;
-use crate::catalog::catalog;
+use crate::catalog::{catalog, wheels};
 use crate::inventory::{Code, Installation, Inventory, Member, Origin, Problem};
 use crate::text::show;
 
@@ -23,12 +23,24 @@ pub fn listed(
     };
     let listed: Vec<&Installation> = inventory.installations.iter().filter(is_listed).collect();
     let problems: usize = listed.iter().map(|one| one.problems.len()).sum();
+    let offered: Vec<&str> = families
+        .iter()
+        .map(String::as_str)
+        .filter(|family| wheels().iter().any(|wheel| wheel.family == *family))
+        .collect();
     let next = match (listed.is_empty(), problems) {
-        (true, _) if !families.is_empty() => "cudarun list",
-        (false, 0) => "cudarun explain PROGRAM",
-        _ => "cudarun doctor",
+        (true, _) if !offered.is_empty() => {
+            let dry_run = if style.is_elsewhere() {
+                "--dry-run "
+            } else {
+                ""
+            };
+            format!("cudarun fetch {dry_run}{}", offered.join(" "))
+        }
+        (false, 0) => "cudarun explain PROGRAM".to_owned(),
+        _ => "cudarun doctor".to_owned(),
     };
-    let next = style.next(next);
+    let next = style.next(&next);
     let table = table(inventory, families, all, verbosity, style);
     if listed.is_empty() {
         return table + &next;

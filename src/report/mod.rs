@@ -28,6 +28,7 @@ mod pinned;
 mod places;
 mod project;
 mod reasons;
+mod refused;
 mod settings;
 mod shell;
 mod slips;
@@ -65,7 +66,7 @@ pub use page::{
     PAGE_BEGIN, Page, diagnosed_page, examined_page, explained_page, fleet_page, html, markdown,
     page_written,
 };
-pub use pinned::{launches, refusal, sets_library_path};
+pub use pinned::{launches, refusal, repaired, sets_library_path};
 pub use project::{project_line, trouble};
 pub use reasons::left;
 pub use settings::{
@@ -76,12 +77,13 @@ pub use shell::{
     nested_shell, no_variable_of_a_shell, quoted_to_show, shell_change, shell_reaches, subshell,
     watch,
 };
-pub use slips::{FIRST_CONTACT, option_of, own_command_line};
+pub use slips::{first_contact, option_of, own_command_line};
 pub use style::Style;
 pub use template::template;
 pub use traced::{observation, prediction};
 pub use verdict::{
-    LOOKING, NO_MORE_PROGRESS, UNPACKING, fallback, not_kept, progress, proof_line, proving,
+    LOOKING, NO_MORE_PROGRESS, UNPACKING, failed_start, fallback, not_kept, progress, proof_line,
+    proving,
     verdict,
 };
 pub use words::{family, warnings};

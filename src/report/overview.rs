@@ -77,9 +77,7 @@ pub(super) fn in_short(explanation: &Explanation<'_>, style: Style) -> String {
                 ));
             }
             remarks.extend(plan.unpinned.iter().map(reasons::unpinned));
-            let missing = decision.missing();
-            let absent = plan.absent.iter();
-            remarks.extend(absent.map(|absent| words::absent(absent, missing)));
+            remarks.extend(words::absent(&plan.absent, decision.missing()));
             let concerns = plan
                 .rejected
                 .iter()
@@ -93,8 +91,7 @@ pub(super) fn in_short(explanation: &Explanation<'_>, style: Style) -> String {
             }
         }
         Outcome::Nothing { absent, unpinned } => {
-            let missing = &before.missing;
-            remarks.extend(absent.iter().map(|absent| words::absent(absent, missing)));
+            remarks.extend(words::absent(absent, &before.missing));
             remarks.extend(unpinned.iter().map(reasons::unpinned));
         }
         Outcome::Conflict(_) => {}
@@ -107,7 +104,7 @@ pub(super) fn in_short(explanation: &Explanation<'_>, style: Style) -> String {
     text.push_str(&unfit(explanation, style));
     let blank = if text.is_empty() { "" } else { "\n" };
     let refusal = if decision.is_refused() {
-        format!("\n{}", super::refusal(decision, program, style))
+        format!("\n{}", super::refusal(decision, program, true, style))
     } else {
         String::new()
     };

@@ -6,10 +6,11 @@ use super::errors;
 use super::fetched;
 use super::hints;
 use super::loader::{self, rule};
+use super::refused::{self, Fault, Group};
 use super::words;
 use crate::catalog::catalog;
 use crate::inventory::{Installation, Inventory};
-use crate::pin::{Decision, Mode, NotEnough, Pinned, Why};
+use crate::pin::{Decision, Mode, Pinned, Why};
 use crate::predict::supply::{Supply, SupplyFault, given};
 use crate::predict::{Predicted, Prediction};
 use crate::program::Program;
@@ -63,7 +64,8 @@ pub(super) fn loads(
         style.columns("  ", &rows)
     );
     text.push_str(&format!("  {}\n", mode_line(pinned)));
-    text + &not_enough(decision, program, |_| true)
+    let not_enough = not_enough(decision, program, |_| true);
+    text + &style.columns("  ", &not_enough)
 }
 
 /// The files of each family with cudarun, if it has some then, and those without it, if they are others.
@@ -128,6 +130,58 @@ pub(super) fn places(given: &Supply<'_>, program: &Program) -> String {
     words::list(&given.installations.iter().map(place).collect::<Vec<_>>())
 }
 
+/// The first family that the program would mix without cudarun, and how many others:
+/// `cuDNN 9.10.2 (site-packages/nvidia/cudnn/lib); without cudarun it would mix with 9.1.0 /opt/cudnn`
+pub fn repaired(
+    decision: &Decision,
+    before: &Prediction,
+    inventory: &Inventory,
+    program: &Program,
+) -> Option<String> {
+    let Outcome::Plan(plan) = &decision.outcome else {
+        return None;
+    };
+    let mut lines = Vec::new();
+    for (family, supply) in given(before, inventory) {
+        let fault = supply.fault(inventory);
+        let is_mix = matches!(fault, Some(SupplyFault::Mixed | SupplyFault::Twice));
+        let pick = plan
+            .picks
+            .iter()
+            .find(|pick| pick.installation.family == family);
+        let Some(pick) = pick.filter(|_| is_mix) else {
+            continue;
+        };
+        let picked = &pick.installation;
+        let all = supply.installations.len();
+        let others = Supply {
+            installations: supply
+                .installations
+                .into_iter()
+                .filter(|(given, _)| given.is_none_or(|given| given.directory != picked.directory))
+                .collect(),
+        };
+        let (title, place) = (
+            words::versioned(picked),
+            words::place(&picked.directory, Some(program)),
+        );
+        let would = if others.installations.len() < all {
+            "it would mix with"
+        } else {
+            "it would mix"
+        };
+        let others = places(&others, program);
+        lines.push(format!(
+            "{title} ({place}); without cudarun {would} {others}"
+        ));
+    }
+    let first = lines.first()?.clone();
+    Some(match lines.len() - 1 {
+        0 => first,
+        more => format!("{first}, and {more} more: `cudarun explain` shows them"),
+    })
+}
+
 pub(super) fn mode_line(pinned: &Pinned) -> String {
     let line = match pinned.mode {
         Mode::None => "mode none: the environment needs no change",
@@ -170,24 +224,21 @@ pub fn sets_library_path(program: &Program) -> String {
     )
 }
 
-/// The reason why each of these modes is not enough, in a line.
+/// The reason why each of these modes is not enough, a row each.
 pub(super) fn not_enough(
     decision: &Decision,
     program: &Program,
     is_shown: impl Fn(Mode) -> bool,
-) -> String {
-    let shown = decision
-        .passed_over
-        .iter()
-        .filter(|passed| is_shown(passed.mode));
-    let line = |passed: &NotEnough| {
-        format!(
-            "  {} is not enough: {}\n",
-            words::word(&passed.mode),
-            why(&passed.why, program)
-        )
-    };
-    shown.map(line).collect()
+) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for passed in &decision.passed_over {
+        if is_shown(passed.mode) {
+            let mode = words::word(&passed.mode);
+            let why = why(&passed.why, program);
+            rows.push(vec![format!("{mode} is not enough: {why}")]);
+        }
+    }
+    rows
 }
 
 fn why(why: &Why, program: &Program) -> String {
@@ -259,24 +310,36 @@ fn leak(file: &Predicted, program: &Program) -> String {
     )
 }
 
-/// The refusal: no set fits, or no mode makes the loader use it.
-pub fn refusal(decision: &Decision, program: &Program, style: Style) -> String {
-    let mut text = String::new();
-    match &decision.outcome {
+/// The refusal: no set fits, or no mode makes the loader use it. Without `is_full`, as few lines as tell what is wrong and
+/// what to type.
+pub fn refusal(decision: &Decision, program: &Program, is_full: bool, style: Style) -> String {
+    let faults = match &decision.outcome {
         Outcome::Conflict(conflict) => {
-            text.push_str(&super::conflict::unmet(conflict, program, style));
-            text.push_str(&not_enough(decision, program, |mode| mode != Mode::View));
+            let mut faults = super::conflict::unmet(conflict, program, style);
+            let mut modes = not_enough(decision, program, |mode| mode != Mode::View);
+            let place = if is_full {
+                faults.last_mut()
+            } else {
+                // Where only one has room, the strongest says most.
+                modes.reverse();
+                faults.first_mut()
+            };
+            if let Some(fault) = place {
+                fault.groups.push(Group::new(modes));
+            }
+            faults
         }
-        _ => {
-            let error = style.error("error:");
-            text.push_str(&format!(
-                "{error} no mode makes the loader use the picked libraries\n"
-            ));
-            text.push_str(&not_enough(decision, program, |_| true));
-        }
-    }
+        _ => vec![Fault {
+            title: format!(
+                "{} no mode makes the loader use the picked libraries",
+                style.error("error:")
+            ),
+            groups: vec![Group::new(not_enough(decision, program, |_| true))],
+        }],
+    };
+    let mut advice = String::new();
     if let Some(hint) = hint(decision, program) {
-        text.push_str(&format!("\n{} {hint}\n", style.hint("hint:")));
+        advice.push_str(&format!("{} {hint}\n", style.hint("hint:")));
     }
     if let Outcome::Conflict(conflict) = &decision.outcome
         && !conflict.to_fetch.is_empty()
@@ -293,17 +356,25 @@ pub fn refusal(decision: &Decision, program: &Program, style: Style) -> String {
         } else {
             hints::shell_words(&program.words)
         };
-        text.push_str(&format!(
+        advice.push_str(&format!(
             "{hint}   `{fetch} {words}` ({wheels}, for cudarun alone)\n"
         ));
     }
-    text
+    refused::page(&faults, &advice, is_full, style)
 }
 
 fn hint(decision: &Decision, program: &Program) -> Option<String> {
     match (decision.instead, &decision.outcome) {
         (Some(mode), _) => Some(instead(mode)),
-        (None, Outcome::Conflict(conflict)) => conflict.hint.as_ref().map(hints::hint),
+        (None, Outcome::Conflict(conflict)) => {
+            let hint = conflict.hint.as_ref().map(hints::hint);
+            // Nothing that could be installed helps: the versions that are here show what to require instead.
+            let families = || conflict.unmet.iter().map(|unmet| unmet.family.as_str());
+            hint.or_else(|| {
+                let family = families().next()?;
+                Some(format!("`cudarun list {family}` shows what is installed"))
+            })
+        }
         (None, _) => leak_hint(decision, program),
     }
 }

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use unicode_width::UnicodeWidthStr;
 
 use super::Style;
+use super::hints::argument;
 use super::places::{mend_or, unsafe_way};
-use super::words::{self, at, list, one_of, plain, quoted_to_show, short};
+use super::words::{self, at, list, one_of, plain, short};
 use crate::settings::container::Malformed;
 use crate::settings::resolve::SettingRemark;
 use crate::settings::trust::Allowed;
@@ -207,7 +208,7 @@ pub fn setting_remark(remark: &SettingRemark) -> String {
         SettingRemark::Key(remark) => unknown_key(remark),
         SettingRemark::Malformed(condition) => malformed(condition),
         SettingRemark::NotAllowed { path, keys } => {
-            let allow = format!("cudarun allow {}", quoted_where_needed(path));
+            let allow = format!("cudarun allow {}", argument(path.as_os_str()));
             format!("{}; read it, then `{allow}`", not_allowed(path, keys))
         }
     }
@@ -249,14 +250,6 @@ pub(super) fn not_allowed(file: &Path, keys: &BTreeSet<String>) -> String {
         keys.push(format!("{rest} more"));
     }
     format!("{}: not allowed yet: it sets {}", show(file), list(&keys))
-}
-
-fn quoted_where_needed(path: &Path) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+@%,:".contains(c);
-    match path.to_str() {
-        Some(text) if text.chars().all(is_plain) => text.to_owned(),
-        _ => quoted_to_show(path.as_os_str()),
-    }
 }
 
 /// `allow --list`
@@ -321,7 +314,10 @@ pub fn not_recorded(lock: &Path, why: &NotRecorded) -> String {
 
 pub fn recorded(lock: &Path, families: usize) -> String {
     let what = if families == 1 { "family" } else { "families" };
-    format!("recorded {families} library {what} in {}", show(lock))
+    format!(
+        "recorded {families} library {what} in {}; `cudarun --locked PROGRAM` takes exactly these",
+        show(lock)
+    )
 }
 
 /// Shows the allowed keys: the file may have changed since a person read it.
@@ -355,5 +351,8 @@ pub fn never_allowed(file: &Path) -> String {
 }
 
 pub fn written(file: &Path) -> String {
-    format!("wrote {}", show(file))
+    format!(
+        "wrote {}; `cudarun hook SHELL` prints a hook that warns when it is not met",
+        show(file)
+    )
 }

@@ -44,7 +44,7 @@ pub fn subshell(shell: &Path, named_by: &str) -> String {
 /// The remark for a shell that opens inside another one of ours.
 pub fn nested_shell(outer: &str) -> String {
     format!(
-        "this shell is inside the shell of `{}`, which `exit` leads back to",
+        "you are in a cudarun shell for `{}`; `exit` returns to it",
         show(outer)
     )
 }

@@ -3,19 +3,30 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use super::Style;
 use super::hints::shell_words;
 use super::words::list;
 use crate::text::show;
 
 /// The answer to `cudarun` alone.
-pub const FIRST_CONTACT: &str = "\
-cudarun starts a program with exactly one coherent, checked set of NVIDIA libraries.
-
-  cudarun python3 train.py           start a program
-  cudarun explain python3 train.py   show what it needs, what it gets, and why
-  cudarun doctor                     report if GPU programs can run on this machine
-  cudarun --help                     show all verbs and options
-";
+pub fn first_contact(style: Style) -> String {
+    let rows = [
+        ["cudarun python3 train.py", "start a program"],
+        [
+            "cudarun explain python3 train.py",
+            "show what it needs, what it gets, and why",
+        ],
+        [
+            "cudarun doctor",
+            "check whether GPU programs can run here, and how to fix it",
+        ],
+        ["cudarun --help", "show all verbs and options"],
+    ];
+    let rows = rows.map(|row| row.map(str::to_owned).to_vec());
+    let first =
+        "cudarun starts a program with exactly one coherent, checked set of NVIDIA libraries.";
+    style.page(&format!("{first}\n\n{}", style.columns("  ", &rows)))
+}
 
 /// The verbs that have an option which another verb lacks.
 pub fn option_of(option: &str, of: &[String]) -> String {

@@ -26,13 +26,16 @@ const NARROW: usize = 24;
 /// How far the rest of a line is moved.
 const INDENT: usize = 4;
 /// The words before a command to type.
+/// Digits of a SHA-256, and as many of them as are shown.
+const SHA256: usize = 64;
+const SHOWN_DIGITS: usize = 8;
 const ACTIONS: [&str; 4] = ["next:", "hint:", "do:", "or:"];
 
 /// The looks of text: coloured or plain, its width, and the directories whose paths are shortened.
 #[derive(Clone, Copy, Debug)]
 pub struct Style<'h> {
     color: bool,
-    is_terminal: bool,
+    pub is_terminal: bool,
     width: usize,
     home: Option<&'h Path>,
     cwd: Option<&'h Path>,
@@ -170,12 +173,11 @@ impl<'h> Style<'h> {
             }
             let blanks = line.len() - line.trim_start_matches(' ').len();
             let mut folded = line[..blanks].to_owned();
-            self.fold(
-                &mut folded,
-                blanks + INDENT,
-                blanks + INDENT,
-                &line[blanks..],
-            );
+            let near = blanks + INDENT;
+            let hang = second_column(line)
+                .filter(|column| *column < self.width / 3)
+                .unwrap_or(near);
+            self.fold(&mut folded, hang, near, &line[blanks..]);
             page.push_str(&folded);
         }
         page
@@ -255,8 +257,23 @@ impl<'h> Style<'h> {
         }
     }
 
-    /// Writes `./…` and `~/…` where a path begins a word. Within quotes, a shell would not understand them.
+    /// Writes `./…` and `~/…` where a path begins a word. Within quotes, a shell would not understand them. On a terminal,
+    /// a path has only the first digits of a SHA-256.
     fn shortened(self, text: &str) -> String {
+        if self.is_terminal {
+            let lines = text.split_inclusive('\n').map(|line| {
+                if is_action(line) {
+                    line.to_owned()
+                } else {
+                    without_digits(line)
+                }
+            });
+            return Style {
+                is_terminal: false,
+                ..self
+            }
+            .shortened(&lines.collect::<String>());
+        }
         let mut places = [(self.cwd, "./"), (self.home, "~/")];
         places.sort_by_key(|(place, _)| Reverse(place.map_or(0, |place| place.as_os_str().len())));
         let mut text = text.to_owned();
@@ -287,6 +304,15 @@ impl<'h> Style<'h> {
     }
 }
 
+/// The column of the text behind the first gap of a line in columns, as help pages have it.
+fn second_column(line: &str) -> Option<usize> {
+    let plain = strip_str(line).to_string();
+    let text = plain.trim_start_matches(' ');
+    let gap = text.find("  ")?;
+    let behind = text[gap..].trim_start_matches(' ');
+    Some(visible_width(&plain[..plain.len() - behind.len()]))
+}
+
 fn begin_line(text: &mut String, blanks: usize) {
     text.truncate(text.trim_end_matches(' ').len());
     if !text.is_empty() && !text.ends_with('\n') {
@@ -295,23 +321,28 @@ fn begin_line(text: &mut String, blanks: usize) {
     text.push_str(&" ".repeat(blanks));
 }
 
-/// The words of a text, each with the blank after it. A command in backticks is one word. An action is divided only after
-/// punctuation, so that a person can paste each part.
+/// The words of a text, each with the blank after it. A command in backticks is one word, and so is a text in quotes. An
+/// action is divided only after punctuation, so that a person can paste each part.
 fn unbroken(text: &str) -> Vec<&str> {
-    let is_action = ACTIONS
-        .iter()
-        .any(|label| strip_str(text).to_string().starts_with(label));
-    let last_quote = text.rfind('`');
-    let (mut words, mut begin, mut end, mut is_quoted) = (Vec::new(), 0, 0, false);
+    let is_action = is_action(text);
+    let last_of = ['`', '"', '\''].map(|quote| (quote, text.rfind(quote)));
+    let (mut words, mut begin, mut end) = (Vec::new(), 0, 0);
+    let mut quote = None;
     for word in text.split_inclusive(' ') {
         end += word.len();
-        is_quoted ^= word.matches('`').count() % 2 == 1;
-        let is_closed = !is_quoted || last_quote.is_none_or(|at| at < end);
+        quote = open_quote(word, quote);
+        let is_closed = quote.is_none_or(|quote| {
+            let closes = last_of.iter().find(|(known, _)| *known == quote);
+            closes.and_then(|(_, at)| *at).is_none_or(|at| at < end)
+        });
         let is_part = !is_action
             || strip_str(word)
                 .to_string()
                 .trim_end()
                 .ends_with([',', ';', ':']);
+        if is_closed {
+            quote = None;
+        }
         if is_closed && is_part {
             words.push(&text[begin..end]);
             begin = end;
@@ -323,6 +354,49 @@ fn unbroken(text: &str) -> Vec<&str> {
 
 fn last_line(text: &str) -> &str {
     text.rsplit('\n').next().unwrap_or_default()
+}
+
+/// The quote that is open after a word, if `quote` is open before it. An apostrophe within a word opens none.
+fn open_quote(word: &str, mut quote: Option<char>) -> Option<char> {
+    let mut before = ' ';
+    for character in strip_str(word).to_string().chars() {
+        match quote {
+            Some(open) if character == open => quote = None,
+            None if character == '`' => quote = Some(character),
+            None if "'\"".contains(character) && !before.is_alphanumeric() && before != '\\' => {
+                quote = Some(character);
+            }
+            _ => {}
+        }
+        before = character;
+    }
+    quote
+}
+
+/// True for a line that a person may type, behind its label.
+fn is_action(line: &str) -> bool {
+    let line = strip_str(line).to_string();
+    ACTIONS
+        .iter()
+        .any(|label| line.trim_start().starts_with(label))
+}
+
+/// Shortens the SHA-256 in paths of the store to its first digits, but not in a command.
+fn without_digits(line: &str) -> String {
+    let mut text = String::with_capacity(line.len());
+    let mut is_quoted = false;
+    for part in line.split_inclusive('/') {
+        let digits = part.bytes().take_while(u8::is_ascii_hexdigit).count();
+        if digits == SHA256 && text.ends_with('/') && !is_quoted {
+            text.push_str(&part[..SHOWN_DIGITS]);
+            text.push('…');
+            text.push_str(&part[SHA256..]);
+        } else {
+            text.push_str(part);
+        }
+        is_quoted ^= part.matches('`').count() % 2 == 1;
+    }
+    text
 }
 
 fn width_of_last_line(text: &str) -> usize {
@@ -436,11 +510,49 @@ mod tests {
             strip_str(&page).to_string(),
             format!("hint:\n    {command};\n    then go on\n")
         );
+        let quoted = "cudarun --require 'cudnn>=9, <10 or so' python3 train.py";
+        let page = style.page(&format!("{} {quoted}\n", style.hint("hint:")));
+        assert_eq!(
+            strip_str(&page).to_string(),
+            format!("hint:\n    {quoted}\n")
+        );
+        let apostrophe = "hint: the program's own, which is not ours; so the user's\n";
+        assert_eq!(
+            style.page(apostrophe),
+            "hint: the program's own,\n    which is not ours; so the user's\n"
+        );
         let page = style.page("text: this line is long, see `cudarun list -v --all cudnn`\n");
         assert_eq!(
             page,
             "text: this line is long, see\n    `cudarun list -v --all cudnn`\n"
         );
+    }
+
+    #[test]
+    fn the_digits_of_a_store_are_shortened_on_a_terminal_only() {
+        let hash = "0123456789abcdef".repeat(4);
+        let pipe = Style::default();
+        let terminal = Style {
+            is_terminal: true,
+            ..pipe
+        };
+        let line = |label: &str, hash: &str| format!("{label} /s/{hash}/nvidia/lib\n");
+        assert_eq!(
+            terminal.page(&line("cuDNN", &hash)),
+            line("cuDNN", "01234567…")
+        );
+        assert_eq!(
+            terminal.columns("", &[vec![format!("/s/{hash}")]]),
+            "/s/01234567…\n"
+        );
+        for kept in [
+            line("next: cudarun --also", &hash),
+            format!("`rm -r /s/{hash}/x` /s/{}\n", &hash[1..]),
+            format!("sha256 {hash}\n"),
+        ] {
+            assert_eq!(terminal.page(&kept), kept);
+        }
+        assert_eq!(pipe.page(&line("cuDNN", &hash)), line("cuDNN", &hash));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::Style;
 use super::causes;
+use super::refused::{self, Fault, Group};
 use super::words::{binary_size, word};
 use crate::cli::Level;
 use crate::text::show;
@@ -126,20 +127,10 @@ pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool, style: Sty
                 causes::sentence(cause),
                 word(&cause.kind)
             );
-            let mut rows = vec![vec!["seen".to_owned(), self::failure(failure)]];
-            rows.extend(causes::evidence(cause));
-            text.push_str(&style.columns("  ", &rows));
-            text.push_str(&tried(given_up, style));
-            if is_known {
-                text.push_str(
-                    "  result of less than a minute ago; `cudarun verify --fresh` tries again\n",
-                );
+            for group in evidence(failure, cause, given_up, is_known) {
+                text.push_str(&style.columns(group.prefix, &group.rows));
             }
-            text.push_str(&format!(
-                "\n{} {}\n",
-                style.hint("hint:"),
-                causes::remedy(cause)
-            ));
+            text.push_str(&format!("\n{}", cure(cause, style)));
             if !proof.steps.is_empty() {
                 text.push_str(&format!("\n{}", table(&proof.steps, style)));
             }
@@ -149,23 +140,48 @@ pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool, style: Sty
     }
 }
 
-/// The sets that failed after the first.
-fn tried(given_up: &[Cause], style: Style) -> String {
-    let mut text = String::new();
+/// A start that failed its proof: the cause, the evidence, and what to type, without the steps of the proof.
+pub fn failed_start(verdict: &Verdict, given_up: &[Cause], is_known: bool, style: Style) -> String {
+    let Verdict::Failed { failure, cause, .. } = verdict else {
+        return String::new();
+    };
+    let mut groups = evidence(failure, cause, given_up, is_known);
+    // The name of the cause, as docs/proof.md lists it, stands behind what the proof saw.
+    let code = style.dim(&format!("[{}]", word(&cause.kind)));
+    groups[0].rows[0].push(code);
+    let fault = Fault {
+        title: format!("{} {}", style.error("error:"), causes::sentence(cause)),
+        groups,
+    };
+    refused::page(&[fault], &cure(cause, style), false, style)
+}
+
+fn cure(cause: &Cause, style: Style) -> String {
+    format!("{} {}\n", style.hint("hint:"), causes::remedy(cause))
+}
+
+/// What the proof saw, and the sets that failed after the first.
+fn evidence(failure: &Failure, cause: &Cause, given_up: &[Cause], is_known: bool) -> Vec<Group> {
+    let mut rows = vec![vec!["proof".to_owned(), self::failure(failure)]];
+    rows.extend(causes::evidence(cause));
+    let mut others: Vec<Vec<String>> = Vec::new();
     for cause in given_up.iter().skip(1) {
-        text.push_str(&format!(
-            "  {} without it: {}\n",
-            style.dim("tried"),
+        others.push(vec![format!(
+            "tried without it: {}",
             causes::in_a_line(cause)
-        ));
+        )]);
     }
     if given_up
         .last()
         .is_some_and(|cause| cause.kind.is_of_library() && cause.culprit.is_some())
     {
-        text.push_str("  no other set fits\n");
+        others.push(vec!["no other set fits".to_owned()]);
     }
-    text
+    if is_known {
+        let known = "result of less than a minute ago; `cudarun verify --fresh` tries again";
+        others.push(vec![known.to_owned()]);
+    }
+    vec![Group::new(rows), Group::new(others)]
 }
 
 /// Steps and findings of a proof that reached its end.

@@ -295,30 +295,34 @@ pub(super) fn removals(plan: &Plan) -> Vec<(String, String)> {
     path.chain(preload).collect()
 }
 
-/// `missing` has the names that the program's libraries are linked against and that the loader does not find: what needs one of
-/// these cannot be imported.
-pub(super) fn absent(absent: &Absent, missing: &[Missing]) -> String {
-    let askers: Vec<String> = absent
-        .asked_by
-        .iter()
-        .map(|asker| title(&asker.name))
-        .collect();
-    let (is, it) = if absent.names.len() > 1 {
-        ("are", "them")
-    } else {
-        ("is", "it")
-    };
-    let (names, askers) = (shown(&absent.names), list(&askers));
-    let is_linked = absent.is_linked() || absent.names.iter().any(|name| is_missing(name, missing));
-    if absent.is_certain() && is_linked {
-        return format!("{names} {is} not installed: {askers} cannot be loaded without {it}");
+/// The names that are not installed, a line for those that the same requesters may load. `missing` has the names that the
+/// program's libraries are linked against and that the loader does not find: what needs one of these cannot be imported.
+pub(super) fn absent(absent: &[Absent], missing: &[Missing]) -> Vec<String> {
+    let of_askers = absent.iter().map(|absent| {
+        let askers: Vec<&String> = absent.asked_by.iter().map(|asker| &asker.name).collect();
+        let is_linked =
+            absent.is_linked() || absent.names.iter().any(|name| is_missing(name, missing));
+        let is_needed = absent.is_certain() && is_linked;
+        ((askers, is_needed, absent.essential), &absent.names)
+    });
+    let mut lines = Vec::new();
+    for ((askers, is_needed, essential), names) in grouped(of_askers) {
+        let names: Vec<&String> = names.into_iter().flatten().collect();
+        let askers: Vec<String> = askers.into_iter().map(|asker| title(asker)).collect();
+        let (is, it) = if names.len() > 1 {
+            ("are", "them")
+        } else {
+            ("is", "it")
+        };
+        let (names, askers) = (shown(&names), list(&askers));
+        let consequence = match (is_needed, essential) {
+            (true, _) => format!("{askers} cannot be loaded without {it}"),
+            (false, true) => format!("{askers} may load {it}; without {it} the GPU is not used"),
+            (false, false) => format!("{askers} may load {it}"),
+        };
+        lines.push(format!("{names} {is} not installed: {consequence}"));
     }
-    let consequence = if absent.essential {
-        format!("; without {it} the GPU is not used")
-    } else {
-        String::new()
-    };
-    format!("{names} {is} not installed: {askers} may load {it}{consequence}")
+    lines
 }
 
 pub(super) fn is_missing(name: &str, missing: &[Missing]) -> bool {

@@ -89,7 +89,8 @@ const REACH_LIBRARIES: [&str; 8] = [
     "NVIDIA_",
 ];
 
-/// Returns the key of starting `program` for a build or not, the file that PATH gives for the command; none if the own binary is unknown.
+/// The key of a start: equal keys may share a kept decision. `program` is the file that PATH gives for the command.
+/// `None` if the file of cudarun itself cannot be found.
 pub fn start_key(host: &Host, program: &Path, command: &Command, is_build: bool) -> Option<Key> {
     let own = host.stat(Path::new("/proc/self/exe")).ok()?;
     let significant = significant(host, program, command);

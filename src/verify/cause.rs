@@ -109,6 +109,8 @@ pub enum Evidence {
     Memory { gpu: u32, free: u64, total: u64 },
     /// The machine has no device nodes of GPUs.
     NoDeviceNodes,
+    /// The machine has this many GPUs, whichever the program may use.
+    Gpus { count: usize },
     /// A library has closed descriptors that are not its own.
     CutOff,
 }

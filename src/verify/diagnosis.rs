@@ -287,7 +287,12 @@ impl Scene<'_> {
             name: name.to_owned(),
             value,
         });
-        let nodes = (self.machine.devices == 0).then_some(Evidence::NoDeviceNodes);
+        let count = self.machine.devices;
+        let nodes = match kind {
+            _ if count == 0 => Some(Evidence::NoDeviceNodes),
+            CauseKind::GpusHidden => Some(Evidence::Gpus { count }),
+            _ => None,
+        };
         Cause::new(kind).with(variable).with(nodes)
     }
 

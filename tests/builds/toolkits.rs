@@ -57,6 +57,17 @@ fn toolkits_are_found_with_their_releases_and_compilers() {
     Run::on(&machine, &["list", "-v", "toolkit"])
         .stdout_contains(&["libdevice.10.bc"])
         .check();
+    // Families beside it are listed too; the control has none.
+    let (page, status, _) = Run::on(&machine, &["list", "toolkit", "nccl"]).streams();
+    assert!(
+        page.contains("2 toolkits") && page.contains("nccl is not installed"),
+        "{page}"
+    );
+    assert_eq!((status, page.matches("next:").count()), (0, 1), "{page}");
+    let (page, _, _) = Run::on(&machine, &["list", "toolkit"]).streams();
+    assert!(!page.contains("not installed"), "{page}");
+    let loose = crate::support::parts::machine(&[]);
+    assert_eq!(Run::on(&loose, &["list", "toolkit", "nccl"]).streams().1, 1);
 }
 
 #[test]

@@ -273,7 +273,7 @@ fn a_program_that_cannot_be_run_is_126() {
     std::fs::write(directory.path().join("data"), "text").unwrap();
     let run = |name: &str| Run::new([name]).in_directory(directory.path()).status(126);
     run("./data")
-        .stderr("cudarun: `./data` cannot be run: permission denied\n")
+        .stderr("cudarun: `./data` cannot be run: permission denied: the file is not executable\n\nhint: chmod +x ./data\n")
         .check();
     run("./")
         .stderr("cudarun: `./` cannot be run: is a directory\n")
@@ -281,7 +281,7 @@ fn a_program_that_cannot_be_run_is_126() {
     run("data")
         .env("PATH", directory.path())
         .stderr(format!(
-            "cudarun: `{}` cannot be run: permission denied\n",
+            "cudarun: `{0}` cannot be run: permission denied: the file is not executable\n\nhint: chmod +x {0}\n",
             directory.path().join("data").display()
         ))
         .check();
@@ -352,7 +352,7 @@ fn nothing_is_started_under_a_root() {
         .status(2)
         .stderr("cudarun: `verify` starts a program, which is not possible with --root\n\nhint: cudarun explain PROGRAM\n")
         .check();
-    let hint = "with --root, `fetch` fills no store: it needs --dry-run or --into DIR\n\nhint: cudarun fetch --dry-run PROGRAM\n";
+    let hint = "with --root, `fetch` cannot fill the store: add --dry-run or --into DIR\n\nhint: cudarun fetch --dry-run PROGRAM\n";
     Run::on(&machine, &["fetch", "cudart"])
         .status(2)
         .stderr(format!("cudarun: {hint}"))
@@ -419,7 +419,7 @@ fn the_next_command_is_for_the_machine_of_the_page() {
         "{explained}"
     );
     let here = Run::new(["explain", "/bin/true"]).any_stdout().check();
-    assert!(here.ends_with("\nnext: cudarun doctor\n"), "{here}");
+    assert!(here.ends_with("\nnext: cudarun /bin/true\n"), "{here}");
 }
 
 #[test]
@@ -816,4 +816,37 @@ fn help_fits_a_small_terminal_and_lists_every_verb() {
             .stderr(format!("{no_verb}{hint}"))
             .check();
     }
+}
+
+#[test]
+fn a_file_that_is_not_executable_gets_a_hint_unless_it_is_no_program() {
+    let place = tempfile::tempdir().unwrap();
+    let said = |name: &str| {
+        std::fs::write(place.path().join(name), "text").unwrap();
+        let (_, status, said) = Run::new([format!("./{name}")])
+            .in_directory(place.path())
+            .streams();
+        assert_eq!(status, 126, "{said}");
+        said
+    };
+    assert!(said("notexec").ends_with("\nhint: chmod +x ./notexec\n"));
+    assert!(said("a b").ends_with("\nhint: cudarun --help\n") || !said("a b").contains("chmod"));
+    let notebook = said("x.ipynb");
+    assert!(notebook.contains("a notebook is not a program") && !notebook.contains("chmod"));
+}
+
+#[test]
+fn explain_says_that_a_script_does_not_exist() {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::write(place.path().join("here.py"), "print(1)\n").unwrap();
+    let explain = |words: &[&str]| {
+        Run::new([&["explain", "python3"], words].concat())
+            .in_directory(place.path())
+            .streams()
+    };
+    let (page, status, _) = explain(&["nosuch.py"]);
+    let first = "`python3` cannot start: `./nosuch.py` cannot be read: no such file or directory\n";
+    assert_eq!((page.as_str(), status), (first, 1));
+    let (page, status, _) = explain(&["here.py"]);
+    assert!(status == 0 && !page.contains("cannot start"), "{page}");
 }

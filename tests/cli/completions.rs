@@ -22,6 +22,12 @@ fn completed(shell: &str, words: &[&str]) -> (String, Vec<String>) {
 fn each_word_is_completed_by_its_place() {
     let rows: &[(&[&str], &str, &[&str])] = &[
         (&["comp"], "commands", &["completions"]),
+        (&["help", "comp"], "words", &["completions"]),
+        (&["help", "list", "x"], "program 0", &[]),
+        (&["trace", "--tree", "gi"], "program 2", &[]),
+        (&["trace", "--tree", "python3", "tr"], "program 2", &[]),
+        (&["trace", "--tree=al"], "words", &["--tree=always"]),
+        (&["trace", "--tree=always", "gi"], "program 2", &[]),
         (&["--", "comp"], "program 1", &[]),
         (&["./pro"], "program 0", &[]),
         (&["train", ""], "program 0", &[]),
@@ -76,6 +82,12 @@ fn each_word_is_completed_by_its_place() {
 fn bash_splits_words_at_an_equals_sign() {
     let rows: &[(&[&str], &str, &[&str])] = &[
         (&["--color", "=", "al"], "words", &["always"]),
+        (&["trace", "--tree", "=", "al"], "words", &["always"]),
+        (
+            &["trace", "--tree", "=", "always", "git", "x"],
+            "program 4",
+            &[],
+        ),
         (&["--color", "="], "words", &["auto", "always", "never"]),
         (&["--color", "=", "always", "git", "x"], "program 3", &[]),
         (&["--pin", "cudnn", "=", "9"], "words", &[]),

@@ -3,3 +3,4 @@
 mod command_line;
 mod completions;
 mod slips;
+mod widths;

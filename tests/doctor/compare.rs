@@ -247,7 +247,7 @@ fn sides_that_cannot_be_compared_are_errors() {
         ),
         (
             "/tmp",
-            "--compare `/tmp` cannot be used: it is no environment: bin/python3 is missing",
+            "--compare `/tmp` cannot be used: it is not an environment: bin/python3 is missing",
         ),
         (
             "here,here,here",

@@ -1,4 +1,4 @@
-//! FindingKind `doctor` finds on machines made of text, each with its control: the same machine, healthy.
+//! Findings of `doctor` on machines made of text, each with its control: the same machine, healthy.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -174,7 +174,7 @@ start-up files and loader  no line sets LD_LIBRARY_PATH or LD_PRELOAD
 project                    no settings, no lock
 cache                      ~/.cache/cudarun: 0 starts, 0 views, 0.0 kB
 
-next: cudarun list
+next: cudarun explain PROGRAM
 ",
         )
         .check();
@@ -282,7 +282,7 @@ fn a_libcuda_that_no_program_gets_or_that_is_in_front_of_it_is_an_error() {
     );
 }
 
-/// FindingKind the machines of the other tests have wrong with them; a healthy one has none of it.
+/// The faults that the machines of the other tests have; a healthy machine has none of them.
 #[test]
 fn each_bad_installation_is_reported_with_its_problem() {
     let found = |name: &str| codes(&doctor(&Machine::load(name), &[]));
@@ -654,7 +654,7 @@ fn a_saved_machine_gives_the_same_answers() {
     }
 }
 
-/// FindingKind a compiler and a linker make has more in it than any description.
+/// Files that a compiler and a linker made contain more than any description says.
 #[test]
 fn real_libraries_are_described_as_they_are_read() {
     let shop = Workshop::new();
@@ -742,7 +742,7 @@ fn nothing_that_is_saved_names_anybody() {
         installations(json(list, &machine)),
         installations(json(list, &installation))
     );
-    // FindingKind is there is never written over.
+    // A file that exists is never overwritten.
     let again = [
         "--machine",
         machine.to_str().unwrap(),
@@ -1040,7 +1040,7 @@ fn files_of_an_interrupted_run_are_removed_by_the_next() {
     let left = left.first().unwrap().clone();
     assert_eq!(there(), only(&[&left]));
 
-    // FindingKind only looks like it stays: a link, another form, open to others, of another container or start.
+    // What only looks like the file of an earlier run stays: a link, another form, open to others, of another container or start.
     let (begin, _) = left.rsplit_once('-').unwrap();
     let (before, id) = begin.rsplit_once('-').unwrap();
     let victim = scratch.path().join("victim");
@@ -1185,7 +1185,10 @@ fn a_named_program_is_examined_alone() {
         "python3 -c 'import torch; x = 1'"
     );
     let without = Run::on(&healthy(NODES), &["doctor"]).any_stdout().check();
-    assert!(without.ends_with("next: cudarun list\n"), "{without}");
+    assert!(
+        without.ends_with("next: cudarun explain PROGRAM\n"),
+        "{without}"
+    );
 }
 
 #[test]

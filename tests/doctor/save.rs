@@ -1,4 +1,4 @@
-//! FindingKind must not be in a file of `doctor --save`: each test plants a word and looks for it.
+//! What must not be in a file of `doctor --save`: each test plants a word and looks for it.
 
 use std::fs;
 

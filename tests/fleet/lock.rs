@@ -105,7 +105,10 @@ fn without_a_common_version_the_library_is_named_with_its_nodes() {
     nodes
         .fleet(&two)
         .status(2)
-        .stderr_contains(&["a lock is of one program, and these are 2", "hint:"])
+        .stderr_contains(&[
+            "a lock is for one program; the descriptions name 2",
+            "hint:",
+        ])
         .check();
     nodes.put("gpu03.toml", "no description");
     nodes

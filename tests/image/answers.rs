@@ -180,7 +180,7 @@ fn names_of_other_tools_get_the_command_for_cudarun() {
         refused(
             name,
             &[
-                &format!("--root `{name}` is no file; cudarun asks no registry and no daemon"),
+                &format!("--root `{name}` is not a file; cudarun does not pull images"),
                 &command,
             ],
         );

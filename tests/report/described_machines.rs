@@ -49,7 +49,7 @@ fn a_machine_without_libraries_says_so() {
         .check();
     Run::on(&machine, &["list", "cudnn"])
         .status(1)
-        .stdout("cudnn is not installed\n\nnext: cudarun list\n")
+        .stdout("cudnn is not installed\n\nnext: cudarun fetch --dry-run cudnn\n")
         .check();
     let explained = explain(&machine, &["python3", "/home/user/train.py"]);
     assert_eq!(explained["decision"], "nothing");
@@ -303,7 +303,7 @@ fn a_program_that_no_mode_can_pin_is_refused_with_reasons() {
     let program = ["python3", "/home/user/train.py"];
     let part = "cu13/lib/libcublasLt.so.13";
     let old = with_glibc("2.31", part);
-    Run::on(&old, &[&["export"], &program[..]].concat())
+    Run::on(&old, &[&["-v", "export"], &program[..]].concat())
         .status(1)
         .stderr_contains(&[
             "error: no cuBLAS here fits `torch 2.11.0`",

@@ -77,7 +77,7 @@ fn a_start_uses_exactly_the_locked_versions() {
     }
     locked
         .run(&["record"])
-        .stderr(format!("cudarun: recorded 1 library family in {shown}\n"))
+        .stderr(format!("cudarun: recorded 1 library family in {shown}; `cudarun --locked PROGRAM` takes exactly these\n"))
         .check();
     let text = locked.text();
     assert!(

@@ -1207,7 +1207,10 @@ fn init_writes_what_holds_here_and_over_nothing() {
     let file = project.path(".cudarun.toml");
     project
         .run(&["init"])
-        .stderr(format!("cudarun: wrote {}\n", file.display()))
+        .stderr(format!(
+            "cudarun: wrote {}; `cudarun hook SHELL` prints a hook that warns when it is not met\n",
+            file.display()
+        ))
         .check();
     project.run(&["true"]).check();
     let template = fs::read_to_string(&file).unwrap();

@@ -233,8 +233,7 @@ fn a_nested_shell_starts_from_the_environment_before_the_outer() {
             nested.ends_with(&format!(":{original}|deep|{original}\n")),
             "{shell}: {nested}"
         );
-        let said =
-            "cudarun: this shell is inside the shell of `home`, which `exit` leads back to\n";
+        let said = "cudarun: you are in a cudarun shell for `home`; `exit` returns to it\n";
         let said = said
             .replace("home", "ours")
             .replace("ours", home.path("").file_name().unwrap().to_str().unwrap());

@@ -123,7 +123,7 @@ fn search_paths_to_different_installations_are_refused() {
         .map(|forced| &forced["installation"]["directory"])
         .collect();
     assert_eq!(directories, ["/opt/old", "/opt/new"], "{conflict:#}");
-    Run::on(&machine, &[&["export"][..], &command].concat())
+    Run::on(&machine, &[&["-v", "export"][..], &command].concat())
         .status(1)
         .stderr_contains(&[
             "LD_LIBRARY_PATH alone cannot help: `first` finds the one in /opt/old first (its DT_RPATH)",

@@ -1,4 +1,4 @@
-//! PublishedPaths that another user could replace: nothing is published or believed there, and the next place is used.
+//! Directories that another user could replace: nothing is published or believed there, and the next place is used.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
@@ -128,6 +129,9 @@ impl Run {
     /// Runs. Commands to type are shown as for the machine itself, since the directory of a root differs in each run.
     fn finish(&mut self) -> Output {
         let mut output = self.command.output().unwrap();
+        if output.status.code() == Some(125) && !is_verbose(&self.command) {
+            must_be_short(&String::from_utf8_lossy(&output.stderr));
+        }
         if let Some(root) = &self.root {
             for text in [&mut output.stdout, &mut output.stderr] {
                 *text = without_root(&String::from_utf8_lossy(text), root).into_bytes();
@@ -162,6 +166,17 @@ impl Run {
         )
     }
 
+    /// Standard output, the actual status, and standard error.
+    pub fn streams(mut self) -> (String, i32, String) {
+        let output = self.finish();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (
+            text(&output.stdout),
+            output.status.code().unwrap(),
+            text(&output.stderr),
+        )
+    }
+
     /// Standard output and then standard error; the status as stated.
     #[track_caller]
     pub fn output_of_both(mut self) -> String {
@@ -181,6 +196,22 @@ impl Run {
         let text = self.any_stdout().check();
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
     }
+}
+
+fn is_verbose(command: &Command) -> bool {
+    command
+        .get_args()
+        .any(|word| word == "--verbose" || word.as_bytes().starts_with(b"-v"))
+}
+
+/// Fails for a refusal of more than eight lines. Errors of the command line end with its usage.
+#[track_caller]
+pub fn must_be_short(standard_error: &str) {
+    let refusal = match standard_error.find("error: ") {
+        Some(begin) if !standard_error.contains("\nUsage:") => &standard_error[begin..],
+        _ => return,
+    };
+    assert!(refusal.lines().count() <= 8, "{refusal}");
 }
 
 /// Removes the option from commands of cudarun, and the line break before a command that it made too long.

@@ -2,7 +2,7 @@
 //! stand-ins.
 
 use crate::support::gpu_machine::{GpuMachine, given, texts};
-use crate::support::{CUDARUN, copy_program, skipped};
+use crate::support::{CUDARUN, copy_program, must_be_short, skipped};
 
 #[test]
 fn a_set_is_proved_once() {
@@ -352,10 +352,20 @@ fn a_start_is_refused_if_every_set_fails() {
     let output = session.start(&[]);
     let (out, said) = texts(&output);
     assert_eq!((output.status.code(), out.as_str()), (Some(125), ""));
+    assert!(said.starts_with("error: cuDNN 9.19"), "{said}");
+    // The steps of the proof and its seed are for `-v`.
+    must_be_short(&said);
+    let is_long = |said: &str| said.contains(" ms\n") && said.contains("seed ");
+    assert!(!is_long(&said), "{said}");
+    let verbose = texts(&session.start(&["-v"])).1;
     assert!(
-        said.starts_with("error: the set failed its proof: cuDNN 9.19"),
-        "{said}"
+        is_long(&verbose) && verbose.contains("error: the set failed its proof: cuDNN 9.19"),
+        "{verbose}"
     );
+    std::fs::remove_dir_all(machine.path("home/.cache")).unwrap();
+    machine.proofs();
+    let output = session.start(&[]);
+    let (_, said) = texts(&output);
     assert!(
         said.contains("tried without it: cuDNN 9.19") && said.contains("no other set fits"),
         "{said}"

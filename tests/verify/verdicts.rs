@@ -13,7 +13,7 @@ use cudarun::diagnose::Reading;
 use cudarun::environment::Environment;
 use cudarun::host::Host;
 use cudarun::inventory::{self, Scope};
-use cudarun::report::possible_cause;
+use cudarun::report::{Style, failed_start, possible_cause};
 use cudarun::verify::protocol::{Busy, Step, StepResult};
 use cudarun::verify::{
     self, Ask, Cause, CauseKind, Evidence, Failure, Library, Machine, Skip, Subject, Verdict,
@@ -784,16 +784,29 @@ fn hidden_gpus_are_no_fault_of_the_libraries() {
             name: "CUDA_VISIBLE_DEVICES".to_owned(),
             value: meant.to_owned(),
         };
+        let mut evidence = vec![variable];
+        // The machine has one GPU, which this variable does not name.
+        evidence.extend((kind == CauseKind::GpusHidden).then_some(Evidence::Gpus { count: 1 }));
         for mode in ["cuInit:100", "gpus:0"] {
-            let (_, cause) = WORLD
-                .trial(mode)
-                .with("CUDA_VISIBLE_DEVICES", meant)
-                .fails();
+            let trial = WORLD.trial(mode).with("CUDA_VISIBLE_DEVICES", meant);
+            let verdict = trial.verdict();
+            let Verdict::Failed { cause, .. } = &verdict else {
+                panic!("{meant}, {mode}")
+            };
             assert_eq!(
                 (cause.kind, &cause.evidence),
-                (kind, &vec![variable.clone()]),
+                (kind, &evidence),
                 "{meant}, {mode}"
             );
+            let said = failed_start(&verdict, &[], false, Style::default());
+            let first = match meant {
+                "7" => "error: CUDA_VISIBLE_DEVICES=7, but this machine has only GPU 0\n",
+                "GPU-1b2c" => {
+                    "error: CUDA_VISIBLE_DEVICES=GPU-1b2c, but no GPU of this machine has that name\n"
+                }
+                _ => "error: the driver finds no GPU\n",
+            };
+            assert!(said.starts_with(first), "{said}");
         }
     }
     assert_eq!(
@@ -1008,7 +1021,7 @@ fn a_kept_verdict_is_reported_like_a_new_one() {
         "error: the set failed its proof: cuDNN cannot compute a plain convolution [no-engine]\n";
     assert!(text.starts_with(first), "{text}");
     assert!(text.contains(
-        "  seen  cudnnConvolutionForward answered 3000 (CUDNN_STATUS_OTHER): a reason, at \"GPU 0:"
+        "  proof  cudnnConvolutionForward answered 3000 (CUDNN_STATUS_OTHER): a reason, at \"GPU 0:"
     ));
     assert!(
         text.contains("\nhint: reinstall the package of cuDNN in "),

@@ -36,7 +36,7 @@ pub fn explained_page(explanation: &Explanation<'_>) -> Page {
     let verdict = explained::verdict(program, decision, style);
     let mut page = Page::new(shell_words(explanation.words), verdict, tone);
     if decision.is_refused() {
-        let why = refusal(decision, program, style);
+        let why = refusal(decision, program, true, style);
         page.add(
             "Why it does not start",
             vec![Part::Commands(vec![why.trim_end().to_owned()])],
