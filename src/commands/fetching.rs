@@ -95,13 +95,17 @@ pub(super) fn carry_out(host: &Host, common: &Common, order: &Order) -> Result<E
         }
         Ok(exit)
     };
+    // Nobody agrees to what was not shown.
+    let is_shown = if order.json {
+        !may(order) && !order.dry_run
+    } else {
+        !common.quiet || order.dry_run || !may(order)
+    };
     if missing.is_empty() {
         if !common.quiet && !order.json {
             report::say(&style.page(report::NOTHING_TO_FETCH));
         }
-    } else if !may(order) && !(order.json && order.dry_run)
-        || !order.json && (!common.quiet || order.dry_run)
-    {
+    } else if is_shown {
         let to_fetch = report::ToFetch {
             wheels: &missing,
             place: &place,
@@ -109,7 +113,7 @@ pub(super) fn carry_out(host: &Host, common: &Common, order: &Order) -> Result<E
             from: &order.supply.from,
         };
         let text = style.page(&report::to_fetch(&to_fetch, style));
-        if order.dry_run && !order.json {
+        if order.dry_run {
             print(&text)?
         } else {
             report::say(&text)

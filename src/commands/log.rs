@@ -48,7 +48,7 @@ fn read(input: impl Read, size: Option<u64>) -> io::Result<Log> {
         at += piece.len() as u64;
         if size.is_none() && at > WITHOUT_SIZE {
             return Err(io::Error::other(
-                "more than 1 GiB without an end; save it in a file, of which any size is read",
+                "no end within a gigabyte; save it in a file, of which any size is read",
             ));
         }
         match tail {

@@ -35,6 +35,20 @@ fn texts_without_a_known_message() {
     assert_eq!(json["recognised"], false);
 }
 
+/// A device has no size, and this one no end.
+#[test]
+fn a_text_that_never_ends_is_refused() {
+    let named = |file: &str| Run::new(["diagnose", "--from", file]);
+    named("/dev/zero")
+        .status(2)
+        .stderr_contains(&["`/dev/zero` cannot be read: no end within a gigabyte"])
+        .check();
+    named("/dev/null")
+        .status(1)
+        .stdout_contains(&["the text is empty"])
+        .check();
+}
+
 #[test]
 fn wide_characters_are_read() {
     let file = tempfile::NamedTempFile::new().unwrap();
