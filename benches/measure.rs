@@ -6,7 +6,6 @@
     clippy::disallowed_methods,
     clippy::cast_possible_truncation,
     clippy::print_stdout,
-    clippy::too_many_lines,
     dead_code,
     unreachable_pub
 )]

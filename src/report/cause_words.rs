@@ -8,7 +8,6 @@ const TOOLKIT: &str = "start the build with `cudarun --build`, which takes a too
 
 /// The sentence, in which `{}` is a placeholder for what the message is about, and the cure where nothing better is
 /// known; an empty one if `doctor` or the solver have a better one.
-#[expect(clippy::too_many_lines, reason = "a few lines for each cause")]
 pub(super) fn words(key: Key) -> (&'static str, &'static str) {
     match key {
         Key::NotInstalled => (

@@ -27,7 +27,6 @@ pub(super) fn remedy(finding: &Finding) -> Option<String> {
 const RIGHT_ONE: &str = "start programs with cudarun, which picks the right one";
 const GPUS: &str = "name GPUs that `nvidia-smi -L` lists, or unset CUDA_VISIBLE_DEVICES";
 
-#[expect(clippy::too_many_lines, reason = "a few lines for each finding")]
 fn words_for(finding: &Finding) -> (String, Option<String>) {
     let fixed = |sentence: &str, remedy: &str| (sentence.to_owned(), Some(remedy.to_owned()));
     let same = |key| words_of(key).0;

@@ -117,11 +117,11 @@ fn row(wheel: &MissingWheel) -> Vec<String> {
 /// Libraries that the program may load; it starts without them.
 pub fn nothing_on_offer_for(absent: &[Absent]) -> String {
     let lacking: BTreeSet<String> = absent.iter().map(|one| one.family.clone()).collect();
-    let lines: String = absent
-        .iter()
-        .map(|one| format!("{}\n", words::absent(one)))
-        .collect();
-    format!("nothing to fetch: {}\n{lines}", nothing_on_offer(&lacking))
+    let lines = words::absent(absent, &[]).join("\n");
+    format!(
+        "nothing to fetch: {}\n{lines}\n",
+        nothing_on_offer(&lacking)
+    )
 }
 
 pub fn nothing_on_offer(lacking: &BTreeSet<String>) -> String {

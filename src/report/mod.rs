@@ -83,8 +83,7 @@ pub use template::template;
 pub use traced::{observation, prediction};
 pub use verdict::{
     LOOKING, NO_MORE_PROGRESS, UNPACKING, failed_start, fallback, not_kept, progress, proof_line,
-    proving,
-    verdict,
+    proving, verdict,
 };
 pub use words::{family, warnings};
 
