@@ -88,7 +88,7 @@ pub(super) fn watch(
     let mut reader: Option<LogReader> = None;
     crash::has_started();
     let status = launch::run_relayed(&exec, |piece| {
-        reader.get_or_insert_default().take_live(piece)
+        reader.get_or_insert_default().take_live(piece);
     })?;
     if reader.is_none() && status.success() && !options.is_some_and(|options| options.json) {
         return Err(Stop::Exit(Exit::Program(status)));

@@ -114,9 +114,9 @@ pub(super) fn carry_out(host: &Host, common: &Common, order: &Order) -> Result<E
         };
         let text = style.page(&report::to_fetch(&to_fetch, style));
         if order.dry_run {
-            print(&text)?
+            print(&text)?;
         } else {
-            report::say(&text)
+            report::say(&text);
         }
     }
     if missing.is_empty() || order.dry_run {

@@ -106,9 +106,9 @@ fn tell(common: &Common, json: bool, proven: &Proven) -> Result<Exit, Error> {
         let text = report::verdict(verdict, &proven.given_up, proven.is_known, style);
         let text = style.page(&text);
         if is_bad {
-            report::say(&text)
+            report::say(&text);
         } else {
-            print(&text)?
+            print(&text)?;
         }
     }
     Ok(match verdict {

@@ -61,7 +61,7 @@ pub fn shell(here: &Host, common: &Common, options: &Subshell) -> Result<Exit, E
         Reached::Outcome(facts, outcome) => {
             match outcome {
                 Outcome::Plan(plan) if facts.program.is_any => {
-                    facts.program.loads.extend(loads(plan))
+                    facts.program.loads.extend(loads(plan));
                 }
                 Outcome::Nothing { .. } if facts.settings.build.is_none() => {
                     let program = words.first().map(|_| facts.program.runs().to_owned());

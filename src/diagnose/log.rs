@@ -36,9 +36,9 @@ impl LogReader {
     /// Takes a piece that a running program has written.
     pub fn take_live(&mut self, piece: &[u8]) {
         if self.taken < LIVE_HEAD {
-            self.take(piece)
+            self.take(piece);
         } else {
-            self.keep(piece, LIVE_TAIL)
+            self.keep(piece, LIVE_TAIL);
         }
     }
 

@@ -78,7 +78,7 @@ fn tcl_command(words: &[Word], found: &mut Modulefile, depth: usize) {
     };
     match (name.as_str(), arguments) {
         ("set", [Some(variable), value]) => {
-            found.assign(variable.trim_start_matches(':'), value.clone())
+            found.assign(variable.trim_start_matches(':'), value.clone());
         }
         ("setenv" | "pushenv", [Some(variable), Some(value)]) => found.take(name, variable, value),
         ("prepend-path" | "append-path", _) => {

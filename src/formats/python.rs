@@ -316,7 +316,7 @@ impl<'s> Scanner<'s> {
                 }
                 _ if ends || byte.is_ascii_whitespace() => self.advance(),
                 _ if byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80 => {
-                    words.push(self.word())
+                    words.push(self.word());
                 }
                 _ => {
                     match byte {

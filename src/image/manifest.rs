@@ -365,7 +365,7 @@ fn part_of(
                 });
             }
             Member::Link(target) => {
-                path = plain(&path.parent().unwrap_or(Path::new("")).join(target))?
+                path = plain(&path.parent().unwrap_or(Path::new("")).join(target))?;
             }
         }
     }

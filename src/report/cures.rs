@@ -59,7 +59,7 @@ pub(super) fn cures(
         cures.push(Cure {
             command,
             why: why.to_owned(),
-        })
+        });
     };
     if cause.certainty == Certainty::IsNot {
         return cures;

@@ -129,7 +129,7 @@ fn lacks(plan: &Plan, decision: &Decision) -> Vec<String> {
                 |name: &&String| absent.essential || words::is_missing(name, decision.missing());
             absent.names.iter().filter(is_lacked)
         })
-        .map(|name| show(name))
+        .map(show)
         .collect();
     let unpinned = plan.unpinned.iter().filter(|one| one.must_be_said);
     let families: Vec<String> = unpinned

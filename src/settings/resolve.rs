@@ -314,7 +314,7 @@ fn in_order(
                 .filter(|setting| keep(setting))
                 .cloned()
                 .collect(),
-        )
+        );
     };
     let of_files = files.iter().map(|file| &file.layer);
     add(&given

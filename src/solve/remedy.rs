@@ -128,7 +128,7 @@ impl Remedied {
                     .retain(|one| one.by.name != by.name || !is_of_old(&one.demand));
             }
             Hint::ChooseGpus { uuids } => {
-                self.show_only(|uuid| uuids.iter().any(|one| one == uuid))
+                self.show_only(|uuid| uuids.iter().any(|one| one == uuid));
             }
             Hint::Both { steps } => steps.iter().for_each(|hint| self.apply(hint)),
             Hint::HideGpus => {

@@ -196,8 +196,8 @@ fn soname_of(family: &Family, want: &Want) -> Option<u32> {
         Want::AtLeast(version)
         | Want::Exactly(version)
         | Want::Rest(version)
-        | Want::Recorded(version) => of_version(version),
-        Want::Pinned(PinnedTo::Version(version)) => of_version(version),
+        | Want::Recorded(version)
+        | Want::Pinned(PinnedTo::Version(version)) => of_version(version),
         Want::Within(range) => range.major().filter(|_| family.soname_is_version),
         Want::BuildIds(files) => soname_number(files.keys().next()?),
         Want::Preferred(_) | Want::Pinned(PinnedTo::Directory(_)) => None,

@@ -323,7 +323,7 @@ fn outputs() -> BTreeMap<&'static str, Vec<Value>> {
         keep(
             "fetch-list",
             &house.run(&["fetch", "list", "--json"]).output().0,
-        )
+        );
     };
     list();
     house

@@ -201,7 +201,7 @@ fn a_user_without_a_home_needs_a_named_store() {
     }
     let house = Wheelhouse::new(&[cudart()]);
     let set = |path: &Path, mode: u32| {
-        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap()
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     };
     set(&house.path(""), 0o755);
     copy_program(CUDARUN, house.path("cudarun"));
@@ -347,7 +347,7 @@ fn the_wheels_of_the_directory_are_preferred_to_newer_ones() {
 fn a_store_that_others_can_write_is_neither_written_nor_used() {
     let house = Wheelhouse::new(&[cudart()]);
     let set = |path: &Path, mode: u32| {
-        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap()
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     };
     house.fetch(&["cudart"]).any_stderr().check();
     let app = app("needs-cudart");

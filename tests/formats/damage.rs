@@ -180,7 +180,7 @@ const JSON: [Parser; 3] = [
 
 const OTHERS: [Parser; 5] = [
     (b"7\0cache\0/bin\0libc.so.6\0/lib/libc.so.6\0\n", |bytes| {
-        drop(audit_log::records(bytes))
+        drop(audit_log::records(bytes));
     }),
     (
         br#"[{"feature":"gpu","soname":["libcudnn.so.9"]},{}]"#,

@@ -309,10 +309,10 @@ fn build_files_of_any_kind_are_no_error() {
     let replaced: [(&str, Replace); 4] = [
         ("a directory", |path| fs::create_dir(path).unwrap()),
         ("a fifo", |path| {
-            nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap()
+            nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         }),
         ("a circle", |path| {
-            std::os::unix::fs::symlink(path, path).unwrap()
+            std::os::unix::fs::symlink(path, path).unwrap();
         }),
         // The right text is beyond the part that is read.
         ("a hole of gigabytes", |path| {

@@ -149,7 +149,7 @@ fn imports(elf: &Elf<'_>) -> BTreeMap<String, Vec<String>> {
                 _ = imports
                     .entry(String::new())
                     .or_default()
-                    .insert(symbol.name)
+                    .insert(symbol.name);
             }
         }
     }
@@ -227,7 +227,7 @@ fn of_family(facts: &LibraryFacts, kept: &mut Description) {
         match family.cuda.get(*rule) {
             Some(Evidence::Embedded) => kept.runtime = Some(number),
             Some(Evidence::Function { name, .. }) => {
-                _ = kept.functions.insert(name.clone(), number)
+                _ = kept.functions.insert(name.clone(), number);
             }
             _ => {}
         }
@@ -272,7 +272,7 @@ fn add_version(evidence: &Evidence, version: &Version, kept: &mut Description) {
             }
         }
         Evidence::Function { name, major: 1, .. } => {
-            _ = kept.functions.insert(name.clone(), number(0))
+            _ = kept.functions.insert(name.clone(), number(0));
         }
         Evidence::Function {
             name, major, minor, ..

@@ -44,7 +44,7 @@ fn flat<'t>(table: &'t DeTable<'_>, above: &mut Vec<&'t str>, add: &mut dyn FnMu
         above.push(key.get_ref());
         match value.get_ref() {
             DeValue::Table(inner) if !inner.is_empty() && is_known(above) => {
-                flat(inner, above, add)
+                flat(inner, above, add);
             }
             inner => {
                 let path: Vec<String> = above.iter().map(|part| quoted(part)).collect();

@@ -92,9 +92,10 @@ impl Api<'_> {
     /// Takes over an object that a function `status (object)` destroys.
     pub(super) fn hold(&self, object: *mut c_void, destroy: &'static str) -> Object {
         // SAFETY: all functions that this is asked for are declared as `status (object)`.
+        let destroy = unsafe { find(self.library, destroy) };
         Object {
             pointer: object,
-            destroy: unsafe { find(self.library, destroy) },
+            destroy,
         }
     }
 }

@@ -68,15 +68,15 @@ impl Cudnn<'_> {
     pub(super) fn create(&self) -> Result<Handle, Refused> {
         let mut handle = ptr::null_mut();
         // SAFETY: writes one pointer.
-        self.api
-            .status("cudnnCreate", unsafe { (self.create)(&raw mut handle) })?;
+        let status = unsafe { (self.create)(&raw mut handle) };
+        self.api.status("cudnnCreate", status)?;
         Ok(handle)
     }
 
     pub(super) fn destroy(&self, handle: Handle) -> Result<(), Refused> {
         // SAFETY: `handle` came from `create` and is given up here.
-        self.api
-            .status("cudnnDestroy", unsafe { (self.destroy)(handle) })
+        let status = unsafe { (self.destroy)(handle) };
+        self.api.status("cudnnDestroy", status)
     }
 
     /// Runs the sublibraries' checks of each other's versions. cuDNN 7 has no sublibraries.
@@ -85,8 +85,8 @@ impl Cudnn<'_> {
             // SAFETY: declared as `cudnnStatus_t (void)` in the headers of 8 and 9, absent in those that lack it.
             let check: Option<unsafe extern "C" fn() -> c_int> = unsafe { find(library, call) };
             // SAFETY: takes nothing and has no precondition.
-            self.api
-                .status(call, check.map_or(0, |check| unsafe { check() }))?;
+            let status = check.map_or(0, |check| unsafe { check() });
+            self.api.status(call, status)?;
         }
         Ok(())
     }

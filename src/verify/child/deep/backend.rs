@@ -285,7 +285,7 @@ impl<'g> Graph<'g> {
                         first.get_or_insert(stop);
                     }
                     Err(stop) if matches!(first, None | Some(Stop::NotSupported(_))) => {
-                        first = Some(stop)
+                        first = Some(stop);
                     }
                     Err(_) => {}
                 }
