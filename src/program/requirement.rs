@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::catalog::catalog;
+use crate::formats::names;
 use crate::formats::symbols::Symbol;
 use crate::range::Range;
 use crate::text;
@@ -59,6 +61,13 @@ impl Requirement {
             Want::Name(name) => Some(name),
             _ => None,
         }
+    }
+
+    /// Returns the only CUDA major whose libraries have the name that it asks for.
+    pub fn cuda_of_name(&self) -> Option<u32> {
+        let name = self.named()?;
+        let (family, _) = catalog().family_of(name)?;
+        family.cuda_of_suffix(names::split(name)?.1)
     }
 
     /// True if it asks for the family, and does not only restrict it.

@@ -10,9 +10,8 @@ use super::search::{self, DeadEnd, Filled};
 use super::slots;
 use super::world::World;
 use crate::catalog::{Wheel, catalog, wheels};
-use crate::formats::names;
 use crate::inventory::Installation;
-use crate::program::{Asker, Requirement};
+use crate::program::Asker;
 use crate::version::Version;
 
 /// A wheel that a set takes, and what asks for it.
@@ -162,13 +161,4 @@ pub(super) fn reasons(missing: &Unmet) -> impl Iterator<Item = &Reason> {
         .candidates
         .iter()
         .map(|candidate| candidate.reason.deepest())
-}
-
-/// Returns the only CUDA major whose libraries have the requested name.
-pub(super) fn cuda_of_name(requirement: &Requirement) -> Option<u32> {
-    let name = requirement.named()?;
-    catalog()
-        .family_of(name)?
-        .0
-        .cuda_of_suffix(names::split(name)?.1)
 }

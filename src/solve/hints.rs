@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::fitting::{cuda_of_name, fitting, of_symbol, reasons};
+use super::fitting::{fitting, of_symbol, reasons};
 use super::hint::{Hint, Wanted};
 use super::model::{Broken, Conflict, Contradiction, ContradictionSide, Rejection, Unmet};
 use super::reason::Reason;
@@ -11,7 +11,7 @@ use super::remedy;
 use super::world::{World, serves};
 use crate::catalog::{Wheel, catalog, knowledge, soname_number};
 use crate::inventory::{ChangedBy, Installation, Inventory, Origin, Problem};
-use crate::program::{Before, Condition, Demand, Extra, Want};
+use crate::program::{Before, Condition, Demand, Extra, Requirement, Want};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
 /// Returns what could help, the best first.
@@ -438,7 +438,10 @@ fn cuda_major(missing: &Unmet, world: &World<'_>) -> Option<u32> {
         .requirements
         .iter()
         .find_map(|requirement| requirement.by.cuda);
-    let of_name = missing.requirements.iter().find_map(cuda_of_name);
+    let of_name = missing
+        .requirements
+        .iter()
+        .find_map(Requirement::cuda_of_name);
     let of_reason = reasons(missing).find_map(|reason| match reason {
         Reason::OtherCuda { needed, .. } => Some(*needed),
         _ => None,

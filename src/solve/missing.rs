@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 
 use super::conditions;
-use super::fitting::{Offered, cuda_of_name, fitting};
+use super::fitting::{Offered, fitting};
 use super::model::{MissingWheel, Outcome, Policy};
 use super::remedy::all_families;
 use super::world::World;
@@ -191,7 +191,7 @@ fn with_all(world: &World<'_>, families: &BTreeSet<String>) -> Program {
         let is_tried = own.iter().all(|one| one.need == Need::Named);
         let mut of_cuda = own
             .iter()
-            .filter(|one| cuda.is_some() && cuda_of_name(one) == cuda);
+            .filter(|one| cuda.is_some() && one.cuda_of_name() == cuda);
         let best = match of_cuda.next() {
             Some(one) => number(one),
             None => own.iter().filter_map(|one| number(one)).max(),

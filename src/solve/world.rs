@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::fitting::cuda_of_name;
 use super::model::Policy;
 use crate::catalog::Family;
 use crate::formats::fatbin::Architecture;
@@ -102,7 +101,7 @@ impl<'a> World<'a> {
         kinds.into_iter().find_map(|is_of_kind| {
             let of_kind = self.requirements.iter().filter(|one| is_of_kind(one));
             let cudas: BTreeMap<u32, &Asker> = of_kind
-                .filter_map(|one| Some((one.by.cuda.or_else(|| cuda_of_name(one))?, &one.by)))
+                .filter_map(|one| Some((one.by.cuda.or_else(|| one.cuda_of_name())?, &one.by)))
                 .collect();
             (cudas.len() == 1).then(|| cudas.into_iter().next())?
         })

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use nix::sys::prctl::{get_child_subreaper, set_child_subreaper};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getpgid, getpgrp};
 
 use super::protocol::MARK;
 use crate::host::Host;
@@ -61,12 +61,14 @@ impl<'h> Offspring<'h> {
     pub(super) fn end(self) {
         end_marked(self.host, &self.before, &self.mark);
         if UNDER_WAY.fetch_sub(1, Ordering::SeqCst) == 1 {
-            // Children of the earlier children may have become ours, and may have ended.
-            for pid in children(self.host)
-                .into_iter()
-                .filter(|pid| !self.before.contains(pid))
-            {
-                let _ = waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG));
+            // Children of the earlier children may have become ours, and may have ended. The child of a proof leads a process
+            // group of its own, so one of ours was started by another thread, which waits for it.
+            for pid in children(self.host) {
+                let pid = Pid::from_raw(pid);
+                let is_strange = getpgid(Some(pid)).is_ok_and(|group| group != getpgrp());
+                if is_strange && !self.before.contains(&pid.as_raw()) {
+                    let _ = waitpid(pid, Some(WaitPidFlag::WNOHANG));
+                }
             }
             let _ = set_child_subreaper(WAS_REAPER.load(Ordering::SeqCst));
         }

@@ -252,7 +252,7 @@ fn torn() -> String {
 #[test]
 fn without_a_gpu_an_older_set_is_better_than_a_mix() {
     let old = cudnn(OWN_CUDNN, "9.1.0.70", SHIELDED);
-    let with = |more: &[String]| python(&[&jax()[..], &[old.clone()], more].concat());
+    let with = |more: &[String]| python(&[&jax()[..], std::slice::from_ref(&old), more].concat());
     let warning = "no GPU is reachable, and cuDNN 9.1.0.70 is pinned although it is older than 9.8, for which jax 0.9.0 \
                    was compiled";
     let machine = with(&[torn()]);
@@ -382,7 +382,7 @@ fn a_cudnn_that_a_person_asks_for_is_for_the_cuda_of_the_rest() {
             &[
                 &ctranslate2("libcublas.so.12")[..],
                 &installed,
-                &[thirteen.clone()],
+                std::slice::from_ref(&thirteen),
             ]
             .concat(),
         );
@@ -411,7 +411,7 @@ fn a_cudnn_that_a_person_asks_for_is_for_the_cuda_of_the_rest() {
     }
     // A program of CUDA 13, and one that does not say: the one for CUDA 13 fits.
     for cublas in ["libcublas.so.13", "libz.so.1"] {
-        let machine = python(&[&ctranslate2(cublas)[..], &[thirteen.clone()]].concat());
+        let machine = python(&[&ctranslate2(cublas)[..], std::slice::from_ref(&thirteen)].concat());
         let explained = explain(&machine, "/opt/thirteen", NEWER_CUDNN);
         assert_eq!(
             picked(&explained, "cudnn"),

@@ -534,12 +534,14 @@ fn without_an_exit_status_the_report_decides() {
         let mut again = Command::new(std::env::current_exe().unwrap());
         again
             .args([
-                "proof::without_an_exit_status_the_report_decides",
+                "verify::verdicts::without_an_exit_status_the_report_decides",
                 "--exact",
             ])
             .env(ALONE, "");
         let output = again.output().unwrap();
         assert!(output.status.success(), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains("1 passed"), "{said}");
         return;
     }
     WORLD.trial("").passes();
