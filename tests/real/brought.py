@@ -68,12 +68,15 @@ def start(python, code, *through, **env):
         return subprocess.run(command, env=env, capture_output=True, text=True, cwd=home, timeout=300)
 
 
-def clean(python, code, what):
-    """It starts alone, and under cudarun."""
+def clean(python, code, what, *options):
+    """It starts alone, and under cudarun, also with these options."""
     alone = start(python, code)
     report(alone.returncode == 0, f"{what}: alone", alone)
     run = start(python, code, CUDARUN)
     report(run.returncode == 0, f"{what}: with cudarun", run)
+    if options:
+        run = start(python, code, CUDARUN, *options)
+        report(run.returncode == 0, f"{what}: with cudarun {' '.join(options)}", run)
 
 
 def foreign(python, site, module):
@@ -109,7 +112,7 @@ def main():
     with tempfile.TemporaryDirectory(dir=CACHE) as work:
         work = Path(work).resolve()
         python, site = environment("spconv", *TORCH, *SPCONV, under=work)
-        clean(python, "import torch; import spconv.pytorch", "spconv")
+        clean(python, "import torch; import spconv.pytorch", "spconv", "--pin-mode", "none")
         foreign(python, site, "spconv.pytorch")
         python, site = environment("sgl", *TORCH, *SGL, under=work)
         foreign(python, site, "sgl_kernel")
