@@ -8,6 +8,7 @@ mod relay;
 
 use std::convert::Infallible;
 use std::ffi::{CString, OsString};
+use std::io::Write as _;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -240,10 +241,18 @@ pub fn with_enough_stack(run: impl FnOnce() -> u8 + Send) -> u8 {
     thread::scope(|scope| {
         let thread = thread::Builder::new()
             .stack_size(2 * ENOUGH)
-            .spawn_scoped(scope, run)
-            .expect("a thread is needed where `ulimit -s` is small");
-        // A panic has ended the process.
-        thread.join().unwrap_or(125)
+            .spawn_scoped(scope, run);
+        match thread {
+            // A panic has ended the process.
+            Ok(thread) => thread.join().unwrap_or(125),
+            Err(why) => {
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "cudarun: `ulimit -s` leaves too little stack, and no thread can be started: {why}"
+                );
+                125
+            }
+        }
     })
 }
 

@@ -39,12 +39,12 @@ pub fn has_text(common: &Common, options: &Diagnose) -> bool {
 
 pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit, Error> {
     let log = log::asked(&host, common, options)?;
+    if !options.has_text() && !common.quiet {
+        say(&report::not_started(&options.words));
+    }
     let host = machine(host, common)?;
     if log.chain.leading.is_empty() && log.chain.harmless.is_empty() {
         tell(&host, common, options, &known_from_text(&log))?;
-        if !options.has_text() && !common.quiet {
-            say(&report::not_started(&options.words));
-        }
         return Ok(Exit::No);
     }
     let (words, is_program_known) = match options.words.as_slice() {

@@ -36,7 +36,7 @@ pub fn standard_input() -> (impl Read, bool) {
 /// What standard input is, for a command that can do without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PipedInput {
-    /// A pipe or a file with data.
+    /// A pipe with data, or a file from which nothing was read yet.
     Data,
     /// Anything else: a terminal, `/dev/null`, a socket, an empty file, a pipe that was closed without data.
     None,
@@ -54,8 +54,9 @@ pub fn piped_input(patience: Duration) -> PipedInput {
         return PipedInput::None;
     };
     if found.is_file() {
-        let at = (&file).stream_position().unwrap_or(0);
-        return if at < found.len() {
+        // A script or a list that somebody has begun to read is no log.
+        let is_at_start = (&file).stream_position().is_ok_and(|at| at == 0);
+        return if is_at_start && found.len() > 0 {
             PipedInput::Data
         } else {
             PipedInput::None

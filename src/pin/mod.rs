@@ -107,9 +107,16 @@ pub fn decide(mut question: Question<'_, '_>, outcome: Outcome) -> Result<Decisi
         };
         without_guesses.policy.released.clear();
         let outcome = solve::solve(question.inventory, &certain, &without_guesses.policy);
-        let again = without_guesses.decide(outcome)?;
+        let mut again = without_guesses.decide(outcome)?;
         if again.pinned.is_some() {
-            decision = again;
+            // The strongest mode was tried last; what leaks in it leaks in all.
+            let leaked = decision
+                .passed_over
+                .into_iter()
+                .rev()
+                .find_map(NotEnough::leaked);
+            again.outside_if_imported = leaked.unwrap_or_default();
+            return Ok(again);
         }
     }
     if decision.is_refused() && question.mode.take().is_some() {
@@ -142,6 +149,7 @@ impl Question<'_, '_> {
                         pinned,
                         passed_over,
                         instead: None,
+                        outside_if_imported: Vec::new(),
                     });
                 }
             }
@@ -152,6 +160,7 @@ impl Question<'_, '_> {
                     pinned: None,
                     passed_over,
                     instead: None,
+                    outside_if_imported: Vec::new(),
                 });
             }
             // RPATH shadows only families that are guessed: they stay as they are.
@@ -169,6 +178,7 @@ impl Question<'_, '_> {
             pinned,
             passed_over,
             instead: None,
+            outside_if_imported: Vec::new(),
         })
     }
 

@@ -56,6 +56,8 @@ pub struct Decision {
     pub passed_over: Vec<NotEnough>,
     /// A mode that is enough, where the one that the user asked for is not.
     pub instead: Option<Mode>,
+    /// Files from outside the plan that a package would bring that is only perhaps imported.
+    pub outside_if_imported: Vec<Predicted>,
 }
 
 impl Pinned {
@@ -102,6 +104,15 @@ pub struct NotEnough {
     pub mode: Mode,
     #[serde(flatten)]
     pub why: Why,
+}
+
+impl NotEnough {
+    pub(super) fn leaked(self) -> Option<Vec<Predicted>> {
+        match self.why {
+            Why::Leaks { files } => Some(files),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]

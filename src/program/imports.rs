@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -193,34 +194,22 @@ pub(super) fn reached(
     let mut program = Program::default();
     let mut reader = ImportReader::new(host, python, installed, &mut program);
     reader.reach = Reach::Installed;
-    let place = SourceLine {
-        file: PathBuf::new(),
-        line: 1,
-    };
-    for module in modules {
-        reader.follow(
-            &Import {
-                module,
-                line: 1,
-                ..Import::default()
-            },
-            &place,
-            None,
-        );
+    for (import, place) in of_modules(modules).entered {
+        reader.follow(&import, &place, None);
     }
     reader.read_all();
     (reader.seen.len() <= reader.limit()).then(|| reader.found.installed.into_keys().collect())
 }
 
-/// Returns the frameworks that the program's imports of other packages certainly import too, whatever the metadata of those
+/// Adds the frameworks that the program's imports of other packages certainly import too, whatever the metadata of those
 /// packages says, each with the line that does: a statement outside of every block, or one that imports an extension module
-/// that is built against the framework.
-pub(super) fn brought(
+/// that is built against the framework. Returns the files with these lines.
+pub(super) fn add_brought(
     host: &Host,
     python: &Python,
     installed: &Installed<'_>,
-    imports: &Imports,
-) -> BTreeMap<String, SourceLine> {
+    imports: &mut Imports,
+) -> Vec<PathBuf> {
     let mut program = Program::default();
     let mut reader = ImportReader::new(host, python, installed, &mut program);
     reader.reach = Reach::InstalledForSure;
@@ -228,21 +217,46 @@ pub(super) fn brought(
         reader.follow(import, place, None);
     }
     reader.read_all();
-    let mut found = reader.found;
+    let is_cut = reader.seen.len() > reader.limit();
+    let found = reader.found;
+    let mut brought = found.installed;
     for (extension, place) in found.extensions {
-        let used = catalog()
-            .frameworks
-            .iter()
-            .filter(|framework| inventory::is_built_against(host, framework, &extension));
-        for framework in used {
-            let module = framework.modules[0].clone();
-            found.installed.entry(module).or_insert(place.clone());
+        for framework in &catalog().frameworks {
+            let module = &framework.modules[0];
+            let is_known = imports.installed.contains_key(module) || brought.contains_key(module);
+            if !is_known && inventory::is_built_against(host, framework, &extension) {
+                brought.insert(module.clone(), place.clone());
+            }
         }
     }
-    found.installed.retain(|module, _| {
+    brought.retain(|module, _| {
         !imports.installed.contains_key(module) && catalog().framework_of(module).is_some()
     });
-    found.installed
+    let files = brought.values().map(|place| place.file.clone()).collect();
+    imports.installed.extend(brought);
+    // What the files that were not read import may be anything.
+    imports.is_open |= is_cut;
+    files
+}
+
+/// The imports of these modules, as if the program did nothing else.
+pub(super) fn of_modules(modules: impl Iterator<Item = String>) -> Imports {
+    let place = SourceLine {
+        file: PathBuf::new(),
+        line: 1,
+    };
+    let entered = modules.map(|module| {
+        let import = Import {
+            module,
+            line: 1,
+            ..Import::default()
+        };
+        (import, place.clone())
+    });
+    Imports {
+        entered: entered.collect(),
+        ..Imports::default()
+    }
 }
 
 impl<'a> ImportReader<'a> {
@@ -322,6 +336,7 @@ impl<'a> ImportReader<'a> {
                 let note = Note::SourceNotRead {
                     file: file.to_owned(),
                     why: error.to_string(),
+                    is_absent: error.kind() == ErrorKind::NotFound,
                 };
                 self.program.notes.push(note);
             }

@@ -215,16 +215,19 @@ pub(super) struct Running {
 }
 
 impl Program {
-    /// The script that is to run and cannot be read, and the reason: its interpreter cannot start it either.
+    /// The script that is to run and does not exist, with the system's words: its interpreter cannot start it either. One that
+    /// cannot be read here may be a pipe, or be read as another user.
     pub fn unread_script(&self) -> Option<(&Path, &str)> {
         let script = self
             .steps
             .iter()
             .find(|step| step.how == StepKind::Script)?;
         self.notes.iter().find_map(|note| match note {
-            Note::SourceNotRead { file, why } if *file == script.to => {
-                Some((file.as_path(), why.as_str()))
-            }
+            Note::SourceNotRead {
+                file,
+                why,
+                is_absent: true,
+            } if *file == script.to => Some((file.as_path(), why.as_str())),
             _ => None,
         })
     }

@@ -64,6 +64,8 @@ pub enum Note {
         #[serde(serialize_with = "text::path")]
         file: PathBuf,
         why: String,
+        #[serde(skip)]
+        is_absent: bool,
     },
     /// A Python script or module that is so long that only its beginning was read.
     SourceCut {

@@ -62,13 +62,17 @@ pub(super) fn read(
     };
     reader.follow_opened(&mut imports, program);
     if !uses.is_empty() {
-        let named = reader.candidates.named(uses)?;
+        let modules = uses.iter().map(|name| name.replace('-', "_"));
+        let mut of_uses = imports::of_modules(modules);
+        let files = imports::add_brought(host, python, &installed, &mut of_uses);
+        program.watched.extend(files);
+        let brought = of_uses.installed.into_keys();
+        let all: Vec<String> = uses.iter().cloned().chain(brought).collect();
+        let named = reader.candidates.named(&all)?;
         reader.examine(named, program);
     } else if !imports.is_tool() {
-        let brought = imports::brought(host, python, &installed, &imports);
-        let files = brought.values().map(|place| place.file.clone());
+        let files = imports::add_brought(host, python, &installed, &mut imports);
         program.watched.extend(files);
-        imports.installed.extend(brought);
         let imported = reader.candidates.imported(&imports);
         reader.examine(imported, program);
         reader.guess(python, &imports, program);

@@ -264,7 +264,7 @@ pub const SILENT_INPUT: &str = "standard input is a pipe that brings nothing, so
 pub fn not_started(program: &[OsString]) -> String {
     let program = shell_words(program);
     format!(
-        "standard input was read as the text, so `{program}` was not started: `CUDARUN_ON_FAILURE=diagnose cudarun {program}` gives it its input"
+        "standard input is taken for the log of `{program}`, which is not started. To start it: `cudarun diagnose {program} </dev/null`, or with that input `CUDARUN_ON_FAILURE=diagnose cudarun {program}`"
     )
 }
 

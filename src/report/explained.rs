@@ -62,6 +62,9 @@ pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> 
             text.push_str(&all_needs(program, style));
             text.push_str(&picks(plan, decision, program, verbosity, style));
             text.push_str(&loads(decision, before, inventory, program, style));
+            for line in super::outside_if_imported(decision, program) {
+                text.push_str(&format!("  {line}\n"));
+            }
             if decision.leaks() {
                 text.push_str(&format!(
                     "\n{}",

@@ -66,7 +66,7 @@ pub use page::{
     PAGE_BEGIN, Page, diagnosed_page, examined_page, explained_page, fleet_page, html, markdown,
     page_written,
 };
-pub use pinned::{launches, refusal, repaired, sets_library_path};
+pub use pinned::{launches, outside_if_imported, refusal, repaired, sets_library_path};
 pub use project::{project_line, trouble};
 pub use reasons::left;
 pub use settings::{

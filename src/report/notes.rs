@@ -99,7 +99,9 @@ pub(super) fn note_of(note: &Note, program: &Path) -> String {
                 show(file)
             )
         }
-        Note::SourceNotRead { file, why } => format!("cannot read {}: {}", show(file), show(why)),
+        Note::SourceNotRead { file, why, .. } => {
+            format!("cannot read {}: {}", show(file), show(why))
+        }
         Note::ShimNotResolved => format!(
             "`{program}` is a pyenv shim for a version that is not installed, so its requirements are unknown"
         ),

@@ -77,6 +77,7 @@ pub(super) fn in_short(explanation: &Explanation<'_>, style: Style) -> String {
                 ));
             }
             remarks.extend(plan.unpinned.iter().map(reasons::unpinned));
+            remarks.extend(super::outside_if_imported(decision, program));
             remarks.extend(words::absent(&plan.absent, decision.missing()));
             let concerns = plan
                 .rejected

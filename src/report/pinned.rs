@@ -310,6 +310,20 @@ fn leak(file: &Predicted, program: &Program) -> String {
     )
 }
 
+/// One line for each file from outside the plan that a package brings which the program may import.
+pub fn outside_if_imported(decision: &Decision, program: &Program) -> Vec<String> {
+    let files = decision.outside_if_imported.iter();
+    files
+        .map(|file| {
+            format!(
+                "if the program imports {}, {}",
+                words::place(&file.requester, Some(program)),
+                leak(file, program)
+            )
+        })
+        .collect()
+}
+
 /// The refusal: no set fits, or no mode makes the loader use it. Without `is_full`, as few lines as tell what is wrong and
 /// what to type.
 pub fn refusal(decision: &Decision, program: &Program, is_full: bool, style: Style) -> String {

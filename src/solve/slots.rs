@@ -28,15 +28,17 @@ pub(super) fn slots<'a>(world: &World<'a>) -> Result<Slots<'a>, Vec<Unmet>> {
     let (mut slots, mut empty) = (Slots::default(), Vec::new());
     for mut slot in group(world) {
         slot.fill(world);
+        let mut split_off = Vec::new();
         for is_kept in slot.ways_to_split() {
             if slot.candidates.is_empty()
                 && let Some((kept, rest)) = slot.split(is_kept, world)
             {
-                slots
-                    .unpinned
-                    .extend((!kept.candidates.is_empty()).then_some(rest));
+                split_off.push(rest);
                 slot = kept;
             }
+        }
+        if !slot.candidates.is_empty() {
+            slots.unpinned.append(&mut split_off);
         }
         if slot.candidates.is_empty() {
             slot.accept_older(world);

@@ -88,21 +88,27 @@ fn a_leak_of_a_package_itself_has_no_hint_about_a_search_path() {
 
 #[test]
 fn a_package_that_is_only_perhaps_imported_refuses_nothing() {
-    let library = "/opt/old";
-    let user = package("torch", "libcudnn.so.9", "$ORIGIN/../nvidia/cudnn/lib");
-    let user = user + &text(&format!("{SITE}/torch/version.py"), "cuda = '12.4'\n");
-    let odd = package("odd", "libcudnn_graph.so.9", library);
-    let files = [
-        loader(),
-        user,
-        odd,
-        cudnn(CUDNN, "9.10.2.21", SHIELDED),
-        elf(
-            &format!("{library}/libcudnn_graph.so.9"),
-            "soname = 'libcudnn_graph.so.9', constants = ['cudnn_version_9_1_0_']",
-        ),
-    ];
-    let machine = python(&files);
+    // A framework that the program may import, with a file that has NVRTC's own SONAME.
+    let torch = package(
+        "torch",
+        "libnvrtc.so.12",
+        "$ORIGIN/../nvidia/cuda_nvrtc/lib",
+    ) + &text(&format!("{SITE}/torch/version.py"), "cuda = '12.4'\n")
+        + &elf(
+            &format!("{SITE}/torch/lib/libtorch_cuda.so"),
+            &format!(
+                "soname = 'libtorch_cuda.so', needed = ['{RENAMED}'], rpath = '$ORIGIN/../../own.libs'"
+            ),
+        );
+    let machine = python(&[loader(), nvrtc(), torch, bringing("libnvrtc.so.12")]);
     let guessed = explained(&machine, "exec('')");
     assert!(!is_refused(&guessed), "{guessed:#}");
+    let page = Run::on(&machine, &["explain", "python3", "-c", "exec('')"]);
+    let page = page.any_stderr().output().0;
+    let words: Vec<&str> = page.split_whitespace().collect();
+    let told = "libnvrtc-d7c32a86.so.12.0.140 would come from";
+    assert!(words.join(" ").contains(told), "{page}");
+    // The control: what is certainly imported is refused.
+    let refused = explained(&machine, "import torch, own");
+    assert!(is_refused(&refused), "{refused:#}");
 }

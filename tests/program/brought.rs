@@ -73,6 +73,22 @@ fn a_package_that_imports_a_framework_brings_it() {
 }
 
 #[test]
+fn a_package_that_the_user_names_brings_its_framework() {
+    let with = |source: &str| environment(&[file("kernels/__init__.py", source)]);
+    let packages = |machine: &Machine| {
+        let words = ["--uses", "kernels", "python3", "-c", "exec('')"];
+        let read = read(machine, &words);
+        let packages = read["packages"].as_array().unwrap();
+        let names = packages.iter().map(|package| package["name"].to_string());
+        names.collect::<Vec<_>>().join(" ")
+    };
+    let bringing = packages(&with("import torch\n"));
+    assert!(bringing.contains("torch"), "{bringing}");
+    let alone = packages(&with(""));
+    assert!(!alone.contains("torch"), "{alone}");
+}
+
+#[test]
 fn only_the_modules_that_are_imported_count() {
     let machine = environment(&[
         file("kernels/__init__.py", "from . import core\n"),

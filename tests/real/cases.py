@@ -253,7 +253,7 @@ def main():
     cured = start(python, TRANSCRIBE, [], *wish)
     case(f"c: after {new}, it starts", (cured.status == 0 and 90500 <= int(cured.version) < 91100, cured))
     python, site = environment("ctranslate2-8", *CTRANSLATE_8, CUDNN_NEW)
-    refused = start(python, TRANSLATE, [second], *REQUIRED)
+    refused = start(python, TRANSLATE, [second], CUDARUN, "-v", *REQUIRED[1:])
     started = start(python, "import ctranslate2; print(ctranslate2.__version__)", [second], CUDARUN)
     case(
         "c: a packed shim of cuDNN 8 beside cuDNN 9 starts unchanged without a GPU",
