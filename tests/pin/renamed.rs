@@ -5,10 +5,9 @@ use serde_json::Value;
 
 use crate::support::Run;
 use crate::support::machine::Machine;
-use crate::support::parts::{SHIELDED, SITE, cudnn, elf, library, python, text};
+use crate::support::parts::{SHIELDED, SITE, elf, library, python, text};
 
 const NVRTC: &str = "/opt/venv/lib/python3.12/site-packages/nvidia/cuda_nvrtc/lib";
-const CUDNN: &str = "/opt/venv/lib/python3.12/site-packages/nvidia/cudnn/lib";
 const RENAMED: &str = "libnvrtc-d7c32a86.so.12.0.140";
 
 fn loader() -> String {
