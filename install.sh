@@ -276,7 +276,7 @@ take_away() {
     rm "$manifest"
     # Files that others have put there since stay.
     each d "$list" | while read -r path; do rmdir "$path" 2>/dev/null || true; done
-    echo "took cudarun away from $to; what it kept between runs is in ${XDG_CACHE_HOME:-${HOME-}/.cache}/cudarun,"
+    echo "removed cudarun from $to; what it kept between runs is in ${XDG_CACHE_HOME:-${HOME-}/.cache}/cudarun,"
     echo "what was allowed in ${XDG_CONFIG_HOME:-${HOME-}/.config}/cudarun, and lines that you added to a start-up file are still there"
     shell=
     store=${XDG_DATA_HOME:-${HOME-}/.local/share}/cudarun/store

@@ -65,7 +65,7 @@ pub fn handle_aborts() {
     signals::handle([SIGABRT], aborted);
 }
 
-/// Called as soon as the command line is understood: what the exit code means.
+/// Called once the command line is parsed. After it, an abort ends with this form's code for a failure of cudarun.
 pub fn will_answer(form: Form) {
     CODE.store(if form == Form::Run { 125 } else { 2 }, Ordering::Relaxed);
 }

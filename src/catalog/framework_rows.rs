@@ -12,8 +12,8 @@ use crate::version::{ComputeCapability, Version};
 #[serde(deny_unknown_fields)]
 pub struct Framework {
     pub name: String,
-    /// Its place among those that a person most probably means; the others follow, by name.
-    pub place: Option<u32>,
+    /// Its rank among those that a person most probably means; the others follow, by name.
+    pub rank: Option<u32>,
     pub modules: Vec<String>,
     pub packages: Vec<String>,
     pub distributions: Vec<String>,

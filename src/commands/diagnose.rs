@@ -20,9 +20,8 @@ use crate::program::{self, Command};
 use crate::report::{self, Diagnosis, Style};
 use crate::settings::resolve::{self, Purpose};
 
-/// The time in which the first data of a text comes through a pipe, from a program that has it. A launcher's pipe may stay silent
-/// as long as the launcher runs.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long to wait for the first bytes on a pipe. A batch system's pipe may stay silent as long as the job runs.
+const FIRST_DATA_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// True if there is a text to explain. It is in an option, or on standard input: where no program is named, or where a pipe or a
 /// file brings data.
@@ -30,7 +29,7 @@ pub fn has_text(common: &Common, options: &Diagnose) -> bool {
     if options.has_text() || options.as_is {
         return options.has_text();
     }
-    let input = host::piped_input(PATIENCE);
+    let input = host::piped_input(FIRST_DATA_TIMEOUT);
     if input == PipedInput::Silent && !common.quiet {
         say(report::SILENT_INPUT);
     }

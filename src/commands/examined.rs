@@ -60,7 +60,7 @@ pub(super) fn frameworks(host: &Host, python: &Program) -> impl Iterator<Item = 
             .any(|site| host.is_directory(&site.join(module)))
     };
     let mut frameworks: Vec<&Framework> = catalog().frameworks.iter().collect();
-    frameworks.sort_by_key(|framework| framework.place.unwrap_or(u32::MAX));
+    frameworks.sort_by_key(|framework| framework.rank.unwrap_or(u32::MAX));
     frameworks
         .into_iter()
         .filter_map(move |framework| framework.modules.iter().find(is_here))

@@ -13,7 +13,7 @@ use crate::host::{self, Host};
 const HEAD: usize = 8 << 20;
 const TAIL: usize = 56 << 20;
 /// Bytes that are read of a pipe or a device, which may never end.
-const WITHOUT_SIZE: u64 = 1 << 30;
+const MAX_STREAM_BYTES: u64 = 1 << 30;
 const PIECE: usize = 1 << 20;
 const LINE: usize = 4 << 10;
 
@@ -46,9 +46,9 @@ fn read(input: impl Read, size: Option<u64>) -> io::Result<Log> {
     loop {
         let piece = whole_lines(&mut input)?;
         at += piece.len() as u64;
-        if size.is_none() && at > WITHOUT_SIZE {
+        if size.is_none() && at > MAX_STREAM_BYTES {
             return Err(io::Error::other(
-                "no end within a gigabyte; save it in a file, of which any size is read",
+                "more than 1 GiB of input; save it to a file and use --from FILE, which may have any size",
             ));
         }
         match tail {

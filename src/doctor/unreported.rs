@@ -1,4 +1,4 @@
-//! What holds of a machine, but is not reported, since a finding explains it better.
+//! Findings that `doctor` hides behind a more specific one. `diagnose` still needs them.
 
 use std::path::Path;
 

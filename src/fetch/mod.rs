@@ -131,7 +131,7 @@ fn copy(host: &Host, wheel: &MissingWheel, from: &Path, to: &Path) -> Result<(),
     let (content, size) = host
         .open(from)
         .map_err(|error| FetchFault::write(from, error))?;
-    must_have(wheel, size)?;
+    check_size(wheel, size)?;
     let mut content = BufReader::with_capacity(1 << 20, content.take(wheel.size));
     storage::new_file(to, 0o600)
         .and_then(|mut to| io::copy(&mut content, &mut to))
@@ -149,7 +149,7 @@ pub fn download(
     let to = host.absolute(to);
     let client = client::find(host, Some(ClientKind::Pip))?;
     storage::create_directory(&to).map_err(|error| FetchFault::write(&to, error))?;
-    // The directory has files of others: nothing gets a name in it before it is checked.
+    // Other people's files are here: a wheel gets its name here only after its hash is checked.
     let scratch = tempfile::Builder::new()
         .prefix(".cudarun-")
         .permissions(fs::Permissions::from_mode(0o700))
@@ -157,14 +157,14 @@ pub fn download(
         .map_err(|error| FetchFault::write(&to, error))?;
     for wheel in wheels {
         let file = to.join(&wheel.file);
-        if host.is_file(&file) && must_be(host, wheel, &file).is_ok() {
+        if host.is_file(&file) && map_verified(host, wheel, &file).is_ok() {
             continue;
         }
         say(&Step::Begins(wheel));
         let begun = Instant::now();
         client.download(wheel, scratch.path(), scratch.path())?;
         let new = scratch.path().join(&wheel.file);
-        must_be(host, wheel, &new)?;
+        map_verified(host, wheel, &new)?;
         fs::rename(&new, &file).map_err(|error| FetchFault::write(&file, error))?;
         say(&Step::Done(wheel, begun.elapsed()));
     }
@@ -189,16 +189,16 @@ fn unpack_file(
     file: &Path,
     to: &Path,
 ) -> Result<(), FetchFault> {
-    let bytes = must_be(host, wheel, file)?;
+    let bytes = map_verified(host, wheel, file)?;
     unpack::unpack(&bytes, to, &|name| is_kept(wheel, name)).map_err(|fault| fault.with(wheel))
 }
 
 /// Returns the bytes of a wheel's file, if they are those of the table.
-fn must_be(host: &Host, wheel: &MissingWheel, file: &Path) -> Result<Mapped, FetchFault> {
+fn map_verified(host: &Host, wheel: &MissingWheel, file: &Path) -> Result<Mapped, FetchFault> {
     let bytes = host
         .map(file)
         .map_err(|error| FetchFault::write(file, error))?;
-    must_have(wheel, bytes.len() as u64)?;
+    check_size(wheel, bytes.len() as u64)?;
     let found = unpack::sum(&bytes);
     host.trip("hashed");
     if found == wheel.sha256 {
@@ -212,7 +212,7 @@ fn must_be(host: &Host, wheel: &MissingWheel, file: &Path) -> Result<Mapped, Fet
 }
 
 /// Fails if the table has another size, so that a file of any size is not read to its end.
-fn must_have(wheel: &MissingWheel, size: u64) -> Result<(), FetchFault> {
+fn check_size(wheel: &MissingWheel, size: u64) -> Result<(), FetchFault> {
     if size == wheel.size {
         return Ok(());
     }

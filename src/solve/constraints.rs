@@ -462,7 +462,9 @@ fn cuda_of_program(
     {
         return None;
     }
-    let of_needs = world.cuda().map(|(cuda, by)| (cuda, by.name.clone()));
+    let of_needs = world
+        .agreed_cuda()
+        .map(|(cuda, by)| (cuda, by.name.clone()));
     let of_wheels = || {
         let cuda = world.cuda_of_wheels().filter(|_| is_offer)?;
         Some((

@@ -47,7 +47,7 @@ pub(super) fn fitting(
                 && missing.is_none_or(|missing| may_have_code(missing, version))
         };
         // Among equals, the first is picked: the one for the CUDA of other libraries of the program, or else for CUDA 12.
-        let cuda = world.cuda().map(|(cuda, _)| cuda);
+        let cuda = world.agreed_cuda().map(|(cuda, _)| cuda);
         let cuda = cuda.or_else(|| world.cuda_of_wheels()).unwrap_or(12);
         let rows = wheels()
             .iter()

@@ -159,8 +159,9 @@ fn other_build(condition: &Condition, world: &World<'_>) -> Option<Hint> {
     })
 }
 
-/// Names a person's own settings if they exclude a solution. A range that is alone in its contradiction does not count:
-/// an installation within the range helps. Nor does one that only an installation for another CUDA meets.
+/// Suggests changing a person's own settings if they exclude a solution. A range that is the only side of its
+/// contradiction does not count, since installing a version within it helps; nor does a range that an installation for
+/// another CUDA would meet.
 fn change_wish(contradiction: &Contradiction, unmet: &[Unmet]) -> Option<Hint> {
     let is_of_other_cuda = |reason: &Reason| matches!(reason, Reason::OtherCuda { .. });
     let several =
@@ -450,7 +451,7 @@ fn cuda_major(missing: &Unmet, world: &World<'_>) -> Option<u32> {
         .candidates
         .iter()
         .find_map(|candidate| candidate.installation.cuda);
-    let of_program = || world.cuda().map(|(cuda, _)| cuda);
+    let of_program = || world.agreed_cuda().map(|(cuda, _)| cuda);
     of_asker
         .or(of_name)
         .or_else(of_program)

@@ -179,7 +179,7 @@ fn framework_of(requirement: &Requirement) -> Option<&'static Framework> {
 /// Returns the program as if it could not start without these families. If it tries several SONAMEs, those for the CUDA of its
 /// other needs count, or else the newest.
 fn with_all(world: &World<'_>, families: &BTreeSet<String>) -> Program {
-    let cuda = world.cuda().map(|(cuda, _)| cuda);
+    let cuda = world.agreed_cuda().map(|(cuda, _)| cuda);
     let mut program = world.program.clone();
     for family in families {
         let number = |one: &Requirement| one.named().and_then(soname_number);

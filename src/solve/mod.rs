@@ -100,7 +100,7 @@ fn excluded_by_person(left: &[Slot<'_>], world: &World<'_>) -> Option<Outcome> {
     if is_excused || !left.iter().any(Slot::has_certain_wish) {
         return None;
     }
-    let strict = world.strict();
+    let strict = world.as_with_gpu();
     if !contradiction::has_solution(&strict.with_only(needs, strict.of_picks.clone())) {
         return None;
     }

@@ -49,8 +49,8 @@ pub(super) fn slots<'a>(world: &World<'a>) -> Result<Slots<'a>, Vec<Unmet>> {
             slots.to_fill.push(slot);
         }
     }
-    // Another SONAME replaces a name that is only tried. A guess refuses no program, nor does a library for GPUs that
-    // are hidden on purpose or that are not there. A person is always heard.
+    // Another SONAME replaces a name that is only tried. Guessed requirements never refuse a start, nor do libraries for
+    // GPUs that are hidden on purpose or not there. What a person asks for always can.
     let mut unmet = Vec::new();
     for slot in empty {
         let is_asked_for = slot.is_last_for_person(slots.to_fill.iter());
@@ -427,7 +427,7 @@ fn is_known(requirement: &Requirement) -> bool {
     requirement.by.standing == ImportCertainty::Imported
 }
 
-/// True if it is of a person, or of what the program is known to use and more than a name that is tried.
+/// True for what a person asks for, and for what a package that is certainly imported more than tries.
 fn is_certain(requirement: &Requirement) -> bool {
     is_known(requirement) && (requirement.need < Need::Named || requirement.is_by_person())
 }

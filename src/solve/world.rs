@@ -89,9 +89,9 @@ impl<'a> World<'a> {
             .filter(move |requirement| requirement.family == name)
     }
 
-    /// Returns the CUDA major that the program's needs agree on, and one that asks for it: those without which it does not
-    /// work, or else all. Most SONAMEs name a CUDA, that of cuDNN does not.
-    pub(super) fn cuda(&self) -> Option<(u32, &'a Asker)> {
+    /// Returns the CUDA major that all required libraries agree on, or else all requirements, and one asker of it. Most
+    /// SONAMEs name a CUDA, that of cuDNN does not.
+    pub(super) fn agreed_cuda(&self) -> Option<(u32, &'a Asker)> {
         let is_known = |one: &Requirement| one.by.standing == ImportCertainty::Imported;
         let kinds: [&dyn Fn(&Requirement) -> bool; 3] = [
             &|one| is_known(one) && one.need < Need::Named,
@@ -117,8 +117,8 @@ impl<'a> World<'a> {
         (cudas.len() == 1).then(|| cudas.into_iter().next())?
     }
 
-    /// Returns this world where the lack of a GPU is no excuse.
-    pub(super) fn strict(&self) -> World<'a> {
+    /// Returns this world with every requirement as strict as on a machine with a GPU.
+    pub(super) fn as_with_gpu(&self) -> World<'a> {
         World {
             is_strict: true,
             ..self.with_only(self.requirements.clone(), self.of_picks.clone())

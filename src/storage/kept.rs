@@ -50,8 +50,8 @@ pub fn find_start(
 }
 
 /// Keeps a start that was read from the `watched` paths, and for which the identity of the `located` files matters but not
-/// their content. This run has just published the `own` paths. Keeps nothing if another path has changed since this run
-/// began, and returns it, or if the file cannot be written.
+/// their content. This run has just published the `own` paths. If another path has changed since this run
+/// began, keeps nothing and returns that path. Also keeps nothing if the file cannot be written.
 pub fn keep_start(
     host: &Host,
     directory: &Path,
