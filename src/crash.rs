@@ -47,7 +47,7 @@ pub fn handle_panics() {
 
 /// Handles files that are cut short while they are mapped.
 pub fn handle_cut_files() {
-    extern "C" fn cut_short(_: libc::c_int, _: *const libc::siginfo_t, _: *const libc::c_void) {
+    extern "C" fn cut_short(_: libc::c_int, _: &libc::siginfo_t, _: *const libc::c_void) {
         // The program inherits the mask. A blocked SIGBUS would have ended this process before.
         let _ = SigSet::from(Signal::SIGBUS).thread_unblock();
         end(&report::cut_short())
@@ -58,7 +58,10 @@ pub fn handle_cut_files() {
 
 /// Handles the abort by which Rust ends a process that gets no memory. It allocates nothing, so it starts no program.
 pub fn handle_aborts() {
-    extern "C" fn aborted(_: libc::c_int, _: *const libc::siginfo_t, _: *const libc::c_void) {
+    extern "C" fn aborted(_: libc::c_int, info: &libc::siginfo_t, _: *const libc::c_void) {
+        if signals::is_from_outside(info) {
+            return signals::obey(SIGABRT);
+        }
         let _ = nix::unistd::write(std::io::stderr(), report::ABORTED.as_bytes());
         launch::end_at_once(CODE.load(Ordering::Relaxed))
     }

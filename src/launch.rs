@@ -288,14 +288,14 @@ fn command(exec: &Exec) -> std::process::Command {
 
 /// Hands a signal on, unless it came from the terminal's keys: the program got those as well, since its process was made.
 /// Until its exec, that process has this handler too, and obeys.
-extern "C" fn hand_on(signal: libc::c_int, about: *const libc::siginfo_t, _: *const libc::c_void) {
+extern "C" fn hand_on(signal: libc::c_int, about: &libc::siginfo_t, _: *const libc::c_void) {
     if std::process::id().cast_signed() != WATCHER.load(Ordering::Relaxed) {
         return signals::obey(signal);
     }
     let error = Errno::last_raw();
     let program = PROGRAM.load(Ordering::Relaxed);
-    // SAFETY: the kernel's structure. Signals from processes have a code of at most 0.
-    let is_of_process = unsafe { (*about).si_code } <= 0;
+    // Signals from processes have a code of at most 0.
+    let is_of_process = about.si_code <= 0;
     let is_of_key =
         !is_of_process && matches!(signal, libc::SIGINT | libc::SIGQUIT | libc::SIGTSTP);
     // The kernel makes no process while a signal waits, so a child that is there now got it. The number may come later.
@@ -312,11 +312,7 @@ extern "C" fn hand_on(signal: libc::c_int, about: *const libc::siginfo_t, _: *co
 }
 
 /// Hands on a signal that takes a stop back. The program may have one that waits.
-extern "C" fn continue_program(
-    signal: libc::c_int,
-    _: *const libc::siginfo_t,
-    _: *const libc::c_void,
-) {
+extern "C" fn continue_program(signal: libc::c_int, _: &libc::siginfo_t, _: *const libc::c_void) {
     let error = Errno::last_raw();
     let _ = EARLY.compare_exchange(libc::SIGTSTP, 0, Ordering::Relaxed, Ordering::Relaxed);
     send_to_program(signal);
@@ -324,7 +320,7 @@ extern "C" fn continue_program(
 }
 
 /// Hands on a new size of the terminal. The program may have asked for the size before it was set here, so it is told again.
-extern "C" fn resize(signal: libc::c_int, _: *const libc::siginfo_t, _: *const libc::c_void) {
+extern "C" fn resize(signal: libc::c_int, _: &libc::siginfo_t, _: *const libc::c_void) {
     let error = Errno::last_raw();
     relay::resize(TERMINAL.load(Ordering::Relaxed));
     send_to_program(signal);

@@ -26,7 +26,7 @@ const ENDING: [libc::c_int; 14] = [
 ];
 
 /// Must do only what a handler may: system calls, and atomics for memory.
-pub type Handler = extern "C" fn(libc::c_int, *const libc::siginfo_t, *const libc::c_void);
+pub type Handler = extern "C" fn(libc::c_int, &libc::siginfo_t, *const libc::c_void);
 
 /// Signals that would end this process, and leave processes that it has started behind.
 pub fn ending() -> impl Iterator<Item = libc::c_int> {
@@ -72,4 +72,9 @@ pub fn obey(signal: libc::c_int) {
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);
     }
+}
+
+/// True for a signal that another process sent, and not `abort` or a fault of this process.
+pub fn is_from_outside(info: &libc::siginfo_t) -> bool {
+    info.si_code == libc::SI_USER
 }

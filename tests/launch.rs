@@ -463,6 +463,31 @@ fn small_limits_stop_cudarun_with_a_reason_or_not_at_all() {
     assert_eq!(run("-v 4000000", text).0, Some(0), "the control");
 }
 
+/// It is no lack of memory.
+#[test]
+fn an_abort_from_outside_ends_cudarun_as_that_signal_does() {
+    let home = tempfile::tempdir().unwrap();
+    let child = Command::new(CUDARUN)
+        .arg("list")
+        .current_dir(home.path())
+        .env_clear()
+        .env("HOME", home.path())
+        .env("PATH", "/usr/bin:/bin")
+        .env("CUDARUN_TEST_FAULT", "pause@verb")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while !home.path().join("paused").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let id = nix::unistd::Pid::from_raw(child.id().cast_signed());
+    nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGABRT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.signal(), Some(6), "{:?}", output.status);
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
 #[test]
 fn a_program_that_needs_nothing_keeps_its_environment() {
     let home = tempfile::tempdir().unwrap();

@@ -15,7 +15,7 @@ pub(super) fn came() -> bool {
     CAME.load(Ordering::SeqCst) != 0
 }
 
-extern "C" fn remember(signal: c_int, _: *const siginfo_t, _: *const c_void) {
+extern "C" fn remember(signal: c_int, _: &siginfo_t, _: *const c_void) {
     CAME.store(signal, Ordering::SeqCst);
 }
 
