@@ -48,7 +48,7 @@ fn read(input: impl Read, size: Option<u64>) -> io::Result<Log> {
         at += piece.len() as u64;
         if size.is_none() && at > MAX_STREAM_BYTES {
             return Err(io::Error::other(
-                "more than 1 GiB of input; save it to a file and use --from FILE, which may have any size",
+                "no end within a gigabyte; save it to a file, which may have any size, and name that with --from",
             ));
         }
         match tail {
