@@ -52,9 +52,7 @@ impl Order {
             json: false,
         }
     }
-}
 
-impl Order {
     /// Prints the object of an order that is not carried out.
     pub(super) fn print(&self, host: &Host) -> Result<(), Error> {
         let store = Store::of(host, self.store.as_deref())

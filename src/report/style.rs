@@ -25,10 +25,10 @@ const UNLIMITED: usize = 1 << 20;
 const NARROW: usize = 24;
 /// How far the rest of a line is moved.
 const INDENT: usize = 4;
-/// The words before a command to type.
 /// Digits of a SHA-256, and as many of them as are shown.
 const SHA256: usize = 64;
 const SHOWN_DIGITS: usize = 8;
+/// The words before a command to type.
 const ACTIONS: [&str; 4] = ["next:", "hint:", "do:", "or:"];
 
 /// The looks of text: coloured or plain, its width, and the directories whose paths are shortened.
