@@ -457,7 +457,7 @@ fn small_limits_stop_cudarun_with_a_reason_or_not_at_all() {
     let (code, said) = run("-v 32768", text);
     assert_eq!(code, Some(2), "{said}");
     assert!(
-        said.ends_with("cudarun: ended by a lack of memory\n\nhint: see `ulimit -v`\n"),
+        said.ends_with("cudarun: out of memory\n\nhint: raise the limit: `ulimit -v unlimited`\n"),
         "{said}"
     );
     assert_eq!(run("-v 4000000", text).0, Some(0), "the control");

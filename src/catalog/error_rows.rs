@@ -291,7 +291,9 @@ pub enum CauseKey {
     UvmMissing,
     Fabric,
     DeviceNotPermitted,
+    DeviceNodesMissing,
     // GPU.
+    NoGpu,
     GpusHidden,
     NoSuchGpu,
     GpuBusy,

@@ -9,7 +9,7 @@ use super::model::{Answer, Cause, Certainty};
 use crate::builds::compilers;
 use crate::catalog::{Capture, CauseKey, ErrorKind, PossibleCause, Question, States};
 use crate::diagnose::{Chain, Message};
-use crate::doctor::Evidence;
+use crate::doctor::{Evidence, FindingKind};
 use crate::environment::{Environment, join_elements, library_path_elements};
 use crate::formats::names;
 use crate::inventory::{Inventory, Origin, Part};
@@ -140,8 +140,17 @@ fn judge<'m>(facts: &Facts<'_, '_>, message: &'m Message, possible: &PossibleCau
             .collect();
         evidence.extend(new);
     }
+    // Such a machine has no driver either, and a container on it has no GPU; the cause of both is one.
+    let is_without_gpu = findings
+        .iter()
+        .any(|finding| matches!(finding.what, FindingKind::NoGpu));
+    let key = if is_without_gpu {
+        CauseKey::NoGpu
+    } else {
+        possible.cause
+    };
     Cause {
-        key: possible.cause,
+        key,
         certainty,
         message,
         subject: subject(message, possible).map(str::to_owned),

@@ -51,7 +51,7 @@ pub struct Fleet {
     /// Print only the other machines
     #[arg(long)]
     pub bad: bool,
-    /// Write a lock that every machine can satisfy to FILE, for `cudarun --locked` and the one program of the descriptions
+    /// Write to FILE one lock that works on all machines (the descriptions must name exactly one program)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["good", "bad", "json", "html", "markdown"])]
     pub lock: Option<PathBuf>,
     #[command(flatten)]
@@ -94,8 +94,8 @@ pub struct Diagnose {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-    /// The program and its arguments: it is started, unless --from or --text gives its messages, or a pipe or a file on
-    /// standard input. Without a program, standard input has them
+    /// The program to start. It is not started if --from, --text, a pipe or a redirected file gives the messages. Without a
+    /// program, messages are read from standard input
     #[arg(value_name = "PROGRAM", trailing_var_arg = true)]
     pub words: Vec<OsString>,
 }

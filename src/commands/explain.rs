@@ -8,7 +8,6 @@ use crate::pin::Decision;
 use crate::pipeline::{self, Facts, Reached, Request, Stop, Subject};
 use crate::report::{self, Style};
 use crate::settings::resolve::Purpose;
-use crate::solve::{Absent, Lack};
 
 pub fn explain(host: Host, common: &Common, explain: &Explain) -> Result<Exit, Error> {
     let host = machine(host, common)?;
@@ -39,19 +38,6 @@ pub fn explain(host: Host, common: &Common, explain: &Explain) -> Result<Exit, E
     })
 }
 
-/// True if wheels of what the program lacks are on offer. Those of another machine are not fetched here. What a framework may
-/// load and works without is no reason to fetch.
-fn can_fetch(facts: &Facts<'_>, decision: &Decision) -> bool {
-    let outcome = &decision.outcome;
-    let is_wanted = |absent: &Absent| {
-        let is_in_source = absent.asked_by.iter().any(|asker| asker.line.is_some());
-        absent.essential || is_in_source
-    };
-    !facts.host.is_rerooted()
-        && outcome.absent().iter().any(is_wanted)
-        && matches!(facts.lack(outcome, &[], true), Lack::Wheels(_))
-}
-
 fn tell(
     facts: &Facts<'_>,
     decision: &Decision,
@@ -77,7 +63,7 @@ fn tell(
         settings: &facts.settings.layers,
         remarks: &remarks,
         words: &explain.question.words,
-        can_fetch: can_fetch(facts, decision),
+        can_fetch: facts.can_fetch(&decision.outcome),
     };
     if paper::deliver(common, &explain.paper, || {
         report::explained_page(&explanation)

@@ -31,7 +31,12 @@ impl Worth<'_> {
             .collect();
         let misses_gpu = |message: &&&Message| {
             let mut causes = message.row.cause.iter().map(|possible| possible.cause);
-            causes.any(|cause| matches!(cause, CauseKey::NoDriver | CauseKey::NoSuchGpu))
+            causes.any(|cause| {
+                matches!(
+                    cause,
+                    CauseKey::NoDriver | CauseKey::NoGpu | CauseKey::NoSuchGpu
+                )
+            })
         };
         // An end that a person asked for needs no explanation.
         let signal = status.signal().or(status.code().map(|code| code - 128));

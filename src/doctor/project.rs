@@ -23,15 +23,14 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
     let mut project = Project::default();
     let mut findings = Vec::new();
     let fault = |fault: SettingFault| {
-        let evidence = evidence(&fault.place);
+        let evidence = evidence(&fault.place, host);
         Finding::error(FindingKind::SettingFault { fault }, evidence)
     };
     // In the order of a start.
     let mut settings = Layers::default();
-    match invocation::variables(&host.env, &subject.vocabulary) {
-        Ok(layer) => settings.add(layer),
-        Err(wrong) => findings.push(fault(wrong)),
-    }
+    let (layer, wrong) = invocation::good_variables(&host.env, &subject.vocabulary);
+    settings.add(layer);
+    findings.extend(wrong.into_iter().map(fault));
     let found = files::find(host, &subject.choice).unwrap_or_else(|wrong| {
         findings.push(fault(wrong));
         files::Found::default()
@@ -50,7 +49,7 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
                 FindingKind::UnknownKey {
                     remark: remark.clone(),
                 },
-                evidence(&remark.place),
+                evidence(&remark.place, host),
             )
         }));
         settings.add(file.layer.clone());
@@ -65,7 +64,7 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
                 proposed.iter().map(|setting| setting.key.name()).collect();
             let evidence = proposed
                 .iter()
-                .flat_map(|setting| self::evidence(&setting.from))
+                .flat_map(|setting| self::evidence(&setting.from, host))
                 .collect();
             // Keys for one program stop only that program.
             let is_of_all =
@@ -113,7 +112,7 @@ fn of_lock(
         found.project().map(|source| source.path.as_path()),
     );
     let fault = |fault: SettingFault| {
-        let evidence = evidence(&fault.place);
+        let evidence = evidence(&fault.place, subject.host);
         vec![Finding::new(
             severity,
             FindingKind::LockFault { fault },

@@ -82,7 +82,7 @@ pub(super) fn held<'i>(
 }
 
 /// The place of a setting as evidence.
-pub(super) fn evidence(place: &settings::SettingPlace) -> Vec<Evidence> {
+pub(super) fn evidence(place: &settings::SettingPlace, host: &Host) -> Vec<Evidence> {
     match place {
         settings::SettingPlace::File { path, line } => {
             vec![Evidence::File {
@@ -91,7 +91,13 @@ pub(super) fn evidence(place: &settings::SettingPlace) -> Vec<Evidence> {
                 text: String::new(),
             }]
         }
-        settings::SettingPlace::Variable(name) => vec![Evidence::Set { name: name.clone() }],
+        settings::SettingPlace::Variable(name) => {
+            let value = host.env.get(name).unwrap_or_default();
+            vec![Evidence::Variable {
+                name: name.clone(),
+                value: value.to_string_lossy().into_owned(),
+            }]
+        }
         settings::SettingPlace::Option(_) => Vec::new(),
     }
 }

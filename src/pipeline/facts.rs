@@ -20,7 +20,7 @@ use crate::predict::{self, Prediction};
 use crate::program::{self, Command, Program};
 use crate::settings::Key;
 use crate::settings::resolve::Settings;
-use crate::solve::{self, FailedProof, Lack, Outcome, Policy};
+use crate::solve::{self, Absent, FailedProof, Lack, Outcome, Policy};
 
 /// The program and the machine, as far as they matter for it.
 pub struct Facts<'h> {
@@ -130,6 +130,23 @@ impl<'h> Facts<'h> {
             ..self.policy(0, &[])
         };
         solve::lack(outcome, &self.inventory, &self.program, &policy, is_asked)
+    }
+
+    /// What is not installed and the program surely asks for. What a framework may load and works without is no reason to
+    /// fetch.
+    pub fn lacking(outcome: &Outcome) -> Vec<&Absent> {
+        let is_wanted = |absent: &&Absent| {
+            let is_in_source = absent.asked_by.iter().any(|asker| asker.line.is_some());
+            absent.essential || is_in_source
+        };
+        outcome.absent().iter().filter(is_wanted).collect()
+    }
+
+    /// True if wheels of what the program lacks are on offer. Those of another machine are not fetched here.
+    pub fn can_fetch(&self, outcome: &Outcome) -> bool {
+        !self.host.is_rerooted()
+            && !Self::lacking(outcome).is_empty()
+            && matches!(self.lack(outcome, &[], true), Lack::Wheels(_))
     }
 
     pub(super) fn question(&self, policy: Policy) -> Question<'_, 'h> {

@@ -84,7 +84,7 @@ pub(super) fn judged(
                 _ if !judged.counts => format!("{text}: does not count without a GPU"),
                 Some(true) => format!("{text}: met by {has}"),
                 Some(false) => format!("{text}: not met by {has}"),
-                None => format!("{text}: nobody knows if {has} meets it"),
+                None => format!("{text}: this could not be checked on this machine ({has})"),
             };
         }
         vec![text, style.dim(&by_and_place(&condition.by))]
@@ -176,7 +176,7 @@ pub(super) fn contradiction(contradiction: &Contradiction, style: Style) -> Opti
             style.dim(&by_and_place(&member.by)),
         ]
     };
-    let title = "  these exclude each other; without any one of them the rest fits:";
+    let title = "  these conflict; without any one of them the rest fits:";
     let rows = contradiction.members.iter().map(row).collect();
     Some(Fault {
         title: title.to_owned(),

@@ -109,6 +109,14 @@ pub(super) fn words(key: Key) -> (&'static str, &'static str) {
             "CUDA_VISIBLE_DEVICES hides every GPU",
             "unset CUDA_VISIBLE_DEVICES",
         ),
+        Key::DeviceNodesMissing => (
+            "the device nodes of the GPUs are missing",
+            "sudo nvidia-modprobe -u -c 0",
+        ),
+        Key::NoGpu => (
+            "this machine has no NVIDIA GPU",
+            "use a machine with an NVIDIA GPU; in a batch system, request a GPU (`srun --gpus 1 …`)",
+        ),
         Key::NoSuchGpu => (
             "the GPU that the program asks for is not here",
             "start as many processes as GPUs are visible: `nvidia-smi -L` lists them",

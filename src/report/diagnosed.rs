@@ -64,13 +64,12 @@ impl Diagnosis<'_> {
 
 pub fn diagnosis(diagnosis: &Diagnosis<'_>, all: bool, verbosity: u8, style: Style) -> String {
     if !diagnosis.is_recognised() {
-        let what = if diagnosis.is_empty {
-            "the text is empty"
-        } else {
-            "no known error message is in this text"
-        };
+        if diagnosis.is_empty {
+            let next = style.next("cudarun diagnose --text 'MESSAGE'");
+            return format!("{NO_MESSAGE}{}\n{next}", remarks(diagnosis));
+        }
         return format!(
-            "{what}{}\n{}",
+            "no known error message is in this text{}\n{}",
             remarks(diagnosis),
             style.next("cudarun doctor")
         );
@@ -257,8 +256,12 @@ pub fn unknown_failure(program: &OsStr, status: ExitStatus, style: Style) -> Str
     format!("\n{ended}; its standard error has no known error message\n{next} cudarun doctor\n")
 }
 
+/// The answer to a text without a visible character.
+const NO_MESSAGE: &str =
+    "no message was given: type it, or send a log with `PROGRAM 2>&1 | cudarun diagnose`";
+
 /// Where a pipe could bring a text, and does not.
-pub const SILENT_INPUT: &str = "standard input is a pipe that brings nothing, so the program is started: with `--from -`, cudarun waits for a text";
+pub const SILENT_INPUT: &str = "nothing arrived on standard input within 2 seconds, so the program is started; to wait for a log: `… | cudarun diagnose --from - PROGRAM`";
 
 /// A text in which nothing is known came in the place of the program's input.
 pub fn not_started(program: &[OsString]) -> String {

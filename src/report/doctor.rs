@@ -18,7 +18,7 @@ use crate::pin::Decision;
 use crate::predict::Prediction;
 use crate::predict::supply::{Supply, given};
 use crate::program::Program;
-use crate::solve::{Outcome, Pick};
+use crate::solve::{Absent, Outcome, Pick};
 use crate::text::show;
 use crate::variables;
 
@@ -66,6 +66,8 @@ pub struct ExaminedProgram {
     /// The reason why it cannot use a GPU, although cudarun starts it.
     pub fails: Option<String>,
     pub mode: String,
+    /// Wheels of what it lacks are on offer.
+    pub can_fetch: bool,
     /// Its script is not there.
     pub is_missing: bool,
 }
@@ -80,8 +82,26 @@ impl ExaminedProgram {
             is_refused: true,
             fails: None,
             mode: String::new(),
+            can_fetch: false,
             is_missing: true,
         }
+    }
+
+    /// Adds libraries that the program asks for and that are not installed.
+    pub fn lacking(mut self, absent: &[&Absent], can_fetch: bool) -> ExaminedProgram {
+        let names: BTreeSet<String> = absent
+            .iter()
+            .flat_map(|absent| &absent.names)
+            .map(show)
+            .collect();
+        let names: Vec<String> = names.into_iter().collect();
+        if !names.is_empty() && !self.is_refused {
+            let is = if names.len() == 1 { "is" } else { "are" };
+            self.faults
+                .push(format!("{} {is} not installed", words::list(&names)));
+        }
+        self.can_fetch = can_fetch;
+        self
     }
 }
 
@@ -165,6 +185,7 @@ pub fn examined_program(
         is_refused,
         fails,
         mode,
+        can_fetch: false,
         is_missing,
     }
 }
@@ -205,7 +226,7 @@ pub fn programs(programs: &[ExaminedProgram], verbosity: u8, style: Style) -> St
 }
 
 /// Returns the command that explains the first refusal, or else the one that starts the first program with a warning, or the first;
-/// elsewhere it explains that one too.
+/// where libraries can be fetched for it, the one that fetches them; elsewhere it explains that one too.
 pub(super) fn next(programs: &[ExaminedProgram], is_elsewhere: bool) -> String {
     let troubled = programs.iter().find(|program| program.is_refused);
     let warned = || programs.iter().find(|program| !program.faults.is_empty());
@@ -213,6 +234,7 @@ pub(super) fn next(programs: &[ExaminedProgram], is_elsewhere: bool) -> String {
         Some(program) if program.is_refused || is_elsewhere => {
             format!("cudarun explain {}", program.command)
         }
+        Some(program) if program.can_fetch => format!("cudarun fetch {}", program.command),
         Some(program) => format!("cudarun {}", program.command),
         None => "cudarun explain PROGRAM".to_owned(),
     }
@@ -539,6 +561,7 @@ mod tests {
                 .map(|number| format!("library {number}"))
                 .collect(),
             is_refused: false,
+            can_fetch: false,
             is_missing: false,
             ..ExaminedProgram::missing(command, faults.iter().map(ToString::to_string).collect())
         }

@@ -102,16 +102,13 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
             "this is WSL, but the loader takes the libcuda of a Linux driver",
             "uninstall the Linux driver: WSL uses the driver of Windows",
         ),
-        Kind::NoGpu => fixed(
-            "this machine has no NVIDIA GPU",
-            "use a machine that has one; in a batch system, request a GPU (`srun --gpus 1 …`)",
-        ),
+        Kind::NoGpu => fixed(same(Key::NoGpu), words_of(Key::NoGpu).1),
         Kind::ContainerWithoutGpus => {
             fixed(same(Key::ContainerNoGpu), words_of(Key::ContainerNoGpu).1)
         }
         Kind::DeviceNodesMissing => fixed(
-            "the device nodes of the GPUs are missing",
-            "sudo nvidia-modprobe -u -c 0",
+            same(Key::DeviceNodesMissing),
+            words_of(Key::DeviceNodesMissing).1,
         ),
         Kind::UvmMissing => fixed(
             "the device node of unified memory is missing",

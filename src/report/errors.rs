@@ -67,7 +67,8 @@ pub fn panicked(place: &str, message: &str) -> String {
 }
 
 /// Follows the line by which Rust says that it gets no memory.
-pub const ABORTED: &str = "cudarun: ended by a lack of memory\n\nhint: see `ulimit -v`\n";
+pub const ABORTED: &str =
+    "cudarun: out of memory\n\nhint: raise the limit: `ulimit -v unlimited`\n";
 
 pub fn cut_short() -> String {
     "a file was cut short while cudarun read it".to_owned()
@@ -202,7 +203,7 @@ pub fn error(error: &Error) -> String {
 }
 
 /// The oldest and the newest version of a family, or of toolkits, in the table of wheels.
-fn offered(family: &str) -> Option<String> {
+pub(super) fn offered(family: &str) -> Option<String> {
     let of_family = wheels()
         .iter()
         .filter(|wheel| wheel.family == family)
@@ -303,7 +304,12 @@ pub fn error_hint(error: &Error) -> Option<String> {
         Error::NoSuchFamily { name, families } => Some(one_of(name, "families", families)),
         Error::NoSuchSource { name, sources } => Some(one_of(name, "sources", sources)),
         Error::Setting(reason) | Error::Fetch(reason) | Error::NoToolkit(reason) => reason.hint(),
-        Error::RootUnusable { root, .. } => saved(root),
+        Error::RootUnusable { root, .. } => saved(root).or_else(|| {
+            let is_remote = root.to_string_lossy().contains(":/");
+            is_remote.then(|| {
+                "--root takes a directory of this machine or an image archive: copy it here first".to_owned()
+            })
+        }),
         Error::MachineUnusable { .. } => {
             Some("write a description of a machine with `cudarun doctor --save FILE`".to_owned())
         }

@@ -216,11 +216,13 @@ pub fn verified(entries: &[(&Entry, Option<FetchFault>)], style: Style) -> Strin
         ));
     }
     if directories.is_empty() {
-        let plural = if entries.len() == 1 { "" } else { "s" };
-        return format!(
-            "{} wheel{plural}: every file is as its wheel recorded it\n",
-            entries.len()
-        );
+        return match entries.len() {
+            0 => "the store is empty\n".to_owned(),
+            wheels => format!(
+                "{} checked: all files match\n",
+                words::counted(wheels, "wheel")
+            ),
+        };
     }
     let paths = directories.join(" ");
     text.push_str(&format!(
@@ -293,13 +295,13 @@ impl Reason for FetchFault {
             FetchFault::NotInDirectories { wheel, from } => not_in(wheel, from),
             FetchFault::OtherSize { wheel, found } => {
                 format!(
-                    "{} has {found} bytes, and it must have {}",
+                    "{}: its size is {found} bytes, expected {}",
                     wheel.file, wheel.size
                 )
             }
             FetchFault::OtherBytes { wheel, found } => {
                 format!(
-                    "{} has the sha256 {found}, and it must be {}",
+                    "{}: its sha256 is {found}, expected {}",
                     wheel.file, wheel.sha256
                 )
             }

@@ -65,12 +65,9 @@ fn change(families: &BTreeSet<String>, by: &Asker) -> String {
     if by.name == "--pin" {
         let pins: Vec<String> = families
             .iter()
-            .map(|family| format!("--pin {family}=…"))
+            .map(|family| format!("--pin {family}"))
             .collect();
-        return format!(
-            "remove {}, or pin an installation that fits: see `cudarun list`",
-            list(&pins)
-        );
+        return format!("remove {}, or pin an installation that fits", list(&pins));
     }
     if by.name.starts_with(LOCK) {
         return "write a new lock with `cudarun record`, or start without the lock".to_owned();

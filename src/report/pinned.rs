@@ -383,9 +383,13 @@ fn hint(decision: &Decision, program: &Program) -> Option<String> {
         (None, Outcome::Conflict(conflict)) => {
             let hint = conflict.hint.as_ref().map(hints::hint);
             // Nothing that could be installed helps: the versions that are here show what to require instead.
-            let families = || conflict.unmet.iter().map(|unmet| unmet.family.as_str());
             hint.or_else(|| {
-                let family = families().next()?;
+                let unmet = conflict.unmet.first()?;
+                let family = &unmet.family;
+                if unmet.candidates.is_empty() && unmet.forced.is_empty() {
+                    return errors::offered(family)
+                        .map(|all| format!("require a version on offer: {all}"));
+                }
                 Some(format!("`cudarun list {family}` shows what is installed"))
             })
         }

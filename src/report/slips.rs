@@ -28,12 +28,18 @@ pub fn first_contact(style: Style) -> String {
     style.page(&format!("{first}\n\n{}", style.columns("  ", &rows)))
 }
 
-/// The verbs that have an option which another verb lacks.
+/// The verbs that have an option which another verb lacks; if it is one, also its command.
 pub fn option_of(option: &str, of: &[String]) -> String {
     if of.is_empty() {
         String::new()
     } else {
-        format!("\n`{}` belongs to {}\n", show(option), list(of))
+        let option = show(option);
+        let example = match of {
+            [only] if only == "run" => format!(": `cudarun {option} …`"),
+            [only] => format!(": `cudarun {only} {option} …`"),
+            _ => String::new(),
+        };
+        format!("\n`{option}` belongs to {}{example}\n", list(of))
     }
 }
 
@@ -48,7 +54,9 @@ pub(super) fn name_of_program(name: &Path) -> &'static str {
     let file = text.rsplit('/').next().unwrap_or_default();
     match () {
         () if text.contains(": ") => ": it looks like an error message, not a program",
-        () if text.contains(char::is_whitespace) => ": the name contains blanks",
+        () if text.contains(char::is_whitespace) => {
+            ": if it is a whole command, remove the quotes around it"
+        }
         () if text == "help" => ": the word after `help` is not a verb",
         () if file.ends_with(".ipynb") => ": a notebook is not a program",
         () if file.ends_with(".so") || file.contains(".so.") => ": it is a library, not a program",

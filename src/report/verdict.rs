@@ -37,7 +37,7 @@ pub fn proving(place: &ProofStep) -> String {
 /// Why the next start is worked out again.
 pub fn not_kept(changed: &Path) -> String {
     format!(
-        "cudarun: this start is not kept for the next one: `{}` has changed since it began, or its time lies in the future\n",
+        "cudarun: this decision is not kept: `{}` changed meanwhile (or has a time in the future), so the next start decides again\n",
         show(changed)
     )
 }

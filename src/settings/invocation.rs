@@ -44,6 +44,23 @@ pub fn options(
     Ok(layer)
 }
 
+/// Returns the settings of the variables that can be read, and the faults of the others.
+pub fn good_variables(env: &Environment, words: &Vocabulary) -> (Layer, Vec<SettingFault>) {
+    let (mut env, mut faults) = (env.clone(), Vec::new());
+    loop {
+        let fault = match variables(&env, words) {
+            Ok(layer) => return (layer, faults),
+            Err(fault) => fault,
+        };
+        let name = match &fault.place {
+            SettingPlace::Variable(name) if env.get(name).is_some() => name.clone(),
+            _ => return (Layer::new(), faults),
+        };
+        env.remove(name.as_ref());
+        faults.push(fault);
+    }
+}
+
 /// Returns the settings of the variables `CUDARUN_*`. An empty variable counts as unset.
 pub fn variables(env: &Environment, words: &Vocabulary) -> Result<Layer, SettingFault> {
     let mut layer = Layer::new();

@@ -140,9 +140,10 @@ impl Settings {
         purpose: Purpose,
     ) -> Result<Settings, Error> {
         let words = vocabulary();
-        let variables = match invocation::variables(&host.env, &words) {
-            Err(_) if purpose == Purpose::Examine => Layer::default(),
-            variables => variables?,
+        let variables = if purpose == Purpose::Examine {
+            invocation::good_variables(&host.env, &words).0
+        } else {
+            invocation::variables(&host.env, &words)?
         };
         let given = [invocation::options(common, wishes, &words)?, variables];
         let files = ParsedFiles::read(host, common, command, &words);

@@ -1,7 +1,7 @@
-//! The proof: a child of this binary, started in the environment of the program, loads the libraries as the program would.
-//! The child has none of the program's own search paths, so it gets the plan's view where those lead to the plan. It uses
-//! every visible GPU and compares its results with the CPU's. Everything that happens to the child is a verdict with a
-//! cause. This room does not know how the plan was made.
+//! The proof: a child of this binary, started in the environment of the program, loads the libraries as the program would. The
+//! child has none of the program's own search paths, so it gets the plan's view where those lead to the plan. It uses every
+//! visible GPU and compares its results with the CPU's. Everything that happens to the child is a verdict with a cause. This
+//! room does not know how the plan was made.
 //!
 //! The levels `handle` and `conv` have two children: one loads the libraries that the other does not use while it
 //! starts the driver. A level does not include all levels before it: only `load` and `deep` load every file, which
@@ -217,6 +217,8 @@ fn start(
     )]
     let mut command = std::process::Command::new(executable);
     command
+        // A list of processes shows this instead of /proc/self/exe.
+        .arg0("cudarun")
         .arg(protocol::CHILD)
         .env_clear()
         .envs(env.iter())

@@ -426,7 +426,7 @@ fn the_next_command_is_for_the_machine_of_the_page() {
 fn help_says_which_words_a_verb_takes() {
     for (verb, says) in [
         ("doctor", "first Python in PATH"),
-        ("diagnose", "standard input has them"),
+        ("diagnose", "messages are read from standard input"),
         ("fetch", "`prune` removes old wheels"),
         ("shell", "`[requires]`"),
     ] {

@@ -346,7 +346,7 @@ fn a_driver_that_does_not_fit() {
     let container = [text("/.dockerenv", "")];
     let without_driver = posted("container-no-gpus").text;
     let found = diagnose(&app(&[], &[], &[]), &without_driver);
-    assert_eq!(found["causes"][0]["cause"], "no-driver", "{found:#}");
+    assert_eq!(found["causes"][0]["cause"], "no-gpu", "{found:#}");
     check(&["container-no-gpus"], &app(&container, &[], &[]), &right);
     let words = |value| [("NVIDIA_DRIVER_CAPABILITIES", value)];
     let place = |value| app(&container, &[], &words(value));

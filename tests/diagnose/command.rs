@@ -29,7 +29,7 @@ fn texts_without_a_known_message() {
     }
     Run::on(&none, &["diagnose"])
         .status(1)
-        .stdout_contains(&["the text is empty"])
+        .stdout_contains(&["no message was given"])
         .check();
     let json = Run::on(&none, &["diagnose", "--json"]).status(1).json();
     assert_eq!(json["recognised"], false);
@@ -45,7 +45,7 @@ fn a_text_that_never_ends_is_refused() {
         .check();
     named("/dev/null")
         .status(1)
-        .stdout_contains(&["the text is empty"])
+        .stdout_contains(&["no message was given"])
         .check();
 }
 

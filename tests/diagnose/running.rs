@@ -272,7 +272,7 @@ fn a_pipe_that_brings_nothing_does_not_stop_a_program() {
     let output = script.diagnosed().stdin(read).output().unwrap();
     assert_eq!(text(&output.stdout), "started\n");
     let error = text(&output.stderr);
-    assert!(error.contains("`--from -`"), "{error}");
+    assert!(error.contains("diagnose --from - PROGRAM`"), "{error}");
     let (read, mut write) = std::io::pipe().unwrap();
     let writer = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(2500));

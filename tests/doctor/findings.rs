@@ -560,6 +560,23 @@ fn settings_that_stop_a_start_are_errors_of_ours() {
     assert!(codes(&bad).contains("!setting-fault"), "{bad:#}");
     assert_eq!(bad["works"], true);
     assert!(!codes(&variable("never")).contains("!setting-fault"));
+    // Each wrong one is named with its value, and the others count: a lock that is demanded is no mere warning.
+    let lock = file("/.cudarun.lock", "nonsense");
+    let project = file("/.cudarun.toml", "");
+    let machine = healthy(&format!("{NODES}{project}{lock}"));
+    let (verify, pins) = (("CUDARUN_VERIFY", "foo"), ("CUDARUN_PIN_MODE", "bar"));
+    let found = doctor(&machine, &[verify, pins, ("CUDARUN_LOCKED", "1")]);
+    for (name, value) in [verify, pins] {
+        let evidence = serde_json::json!({ "at": name, "says": format!("\"{value}\"") });
+        let findings = found["findings"].as_array().unwrap();
+        let is_named = findings.iter().any(|it| {
+            it["code"] == "setting-fault" && it["evidence"] == serde_json::json!([evidence])
+        });
+        assert!(is_named, "{name}: {found:#}");
+    }
+    assert!(codes(&found).contains("!lock-fault"), "{found:#}");
+    let found = doctor(&machine, &[verify, pins]);
+    assert!(codes(&found).contains("?lock-fault"), "{found:#}");
     assert_eq!(codes(&with("[requirs]\n", "")), only(&["?unknown-key"]));
     assert_eq!(
         codes(&with("[env]\nA = \"1\"\n", "")),

@@ -46,7 +46,7 @@ fn a_changed_byte_is_refused() {
         changed[at] ^= 1;
         house.put(&wheel, &changed);
         let message = format!(
-            "cudarun: {} has the sha256 {}, and it must be {}",
+            "cudarun: {}: its sha256 is {}, expected {}",
             wheel.file_name(),
             sum(&changed),
             sum(&right)
@@ -77,7 +77,10 @@ fn a_wheel_of_another_size_is_refused_before_it_is_read() {
         .open(&file)
         .and_then(|file| file.set_len(length))
         .unwrap();
-    let message = format!("{} has {length} bytes, and it must", wheel.file_name());
+    let message = format!(
+        "{}: its size is {length} bytes, expected",
+        wheel.file_name()
+    );
     house
         .fetch(&["cudart"])
         .status(2)
@@ -133,7 +136,7 @@ fn what_is_unpacked_is_what_was_hashed() {
     house
         .fetch(&["cudart"])
         .status(2)
-        .stderr_contains(&["has the sha256"])
+        .stderr_contains(&["its sha256 is"])
         .check();
 }
 
@@ -165,7 +168,7 @@ fn a_truncated_wheel_is_refused() {
         let house = Wheelhouse::new(&[cudart()]);
         house.put(&wheel, &right[..length]);
         let named = format!(
-            "{} has {length} bytes, and it must have {}",
+            "{}: its size is {length} bytes, expected {}",
             wheel.file_name(),
             right.len()
         );
@@ -354,6 +357,6 @@ fn files_beside_the_libraries_are_not_kept() {
     assert!(fs::metadata(&entry).unwrap().permissions().readonly());
     house
         .run(&["fetch", "verify"])
-        .stdout("1 wheel: every file is as its wheel recorded it\n")
+        .stdout("1 wheel checked: all files match\n")
         .check();
 }

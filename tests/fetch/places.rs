@@ -132,7 +132,7 @@ fn a_disk_that_fills_up_leaves_no_entry() {
             "status 2\nno entry\n",
             "start 125\n",
             "cudart 12040\n",
-            "1 wheel: every file is as its wheel recorded it\n2\n",
+            "1 wheel checked: all files match\n2\n",
         ],
     );
 }
@@ -160,7 +160,7 @@ fn a_read_only_store_is_read_and_not_written() {
         &[
             "cudart 12040\n",
             "nvidia-cuda-runtime-cu12 12.4.127",
-            "1 wheel: every file is as its wheel recorded it\n",
+            "1 wheel checked: all files match\n",
             "again 0\n",
             "store`: read-only file system",
             "status 2\n",

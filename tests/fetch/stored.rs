@@ -52,6 +52,10 @@ fn a_list_shows_each_wheel_and_its_users() {
     let empty = Wheelhouse::new(&[cudart()]);
     let none = "no fetched wheels in ./.local/share/cudarun/store\n";
     empty.run(&["fetch", "list"]).stdout(none).check();
+    empty
+        .run(&["fetch", "verify"])
+        .stdout("the store is empty\n")
+        .check();
     let json = empty.run(&["fetch", "list", "--json"]).json();
     assert_eq!(json["wheels"].as_array().unwrap().len(), 0);
     let house = filled();
@@ -95,7 +99,7 @@ fn each_damaged_file_is_found() {
     // On one line each.
     let verify = || house.run(&["fetch", "verify"]).env("COLUMNS", "1000");
     verify()
-        .stdout("2 wheels: every file is as its wheel recorded it\n")
+        .stdout("2 wheels checked: all files match\n")
         .check();
     let library = entry(&house).join("nvidia/cuda_runtime/lib/libcudart.so.12");
     let right = fs::read(&library).unwrap();
@@ -118,7 +122,7 @@ fn each_damaged_file_is_found() {
     assert!(!text.contains(CURAND), "{text}");
     put(&right);
     verify()
-        .stdout("2 wheels: every file is as its wheel recorded it\n")
+        .stdout("2 wheels checked: all files match\n")
         .check();
     let directory = library.parent().unwrap();
     set_mode(directory, 0o755);
@@ -150,7 +154,7 @@ fn each_damaged_file_is_found() {
         .stderr_contains(&["fetched "])
         .check();
     verify()
-        .stdout("2 wheels: every file is as its wheel recorded it\n")
+        .stdout("2 wheels checked: all files match\n")
         .check();
 }
 

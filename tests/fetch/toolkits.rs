@@ -84,7 +84,7 @@ fn all_wheels_of_a_toolkit_lie_in_the_entry_of_nvcc() {
         .check();
     house
         .run(&["fetch", "verify"])
-        .stdout_contains(&["every file is as its wheel recorded it"])
+        .stdout_contains(&["all files match"])
         .check();
     let cicc = root.join("nvvm/bin/cicc");
     fs::set_permissions(&cicc, fs::Permissions::from_mode(0o755)).unwrap();

@@ -204,6 +204,10 @@ fn names_of_other_tools_get_the_command_for_cudarun() {
             said.contains("no such file") && !said.contains("docker"),
             "{said}"
         );
+        assert_eq!(
+            said.contains("copy it here first"),
+            name == "host:/some/dir"
+        );
     }
     // A layout needs no prefix.
     let layer = super::Archive::default().file("usr/a", "a").end();

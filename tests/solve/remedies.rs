@@ -946,7 +946,7 @@ fn of_machines() -> Vec<(Case, String)> {
         wish(
             "a pin that is not here",
             &["--pin", "cudnn=9.5"],
-            "remove --pin cudnn=…",
+            "remove --pin cudnn, or pin an installation that fits",
         ),
         wish(
             "two wishes for one version",

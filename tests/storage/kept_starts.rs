@@ -479,7 +479,7 @@ fn a_start_says_why_it_is_not_kept() {
         said
     });
     let line = format!(
-        "this start is not kept for the next one: `{}` has changed since it began",
+        "this decision is not kept: `{}` changed meanwhile",
         library.display()
     );
     assert!(while_it_changes.contains(&line), "{while_it_changes}");

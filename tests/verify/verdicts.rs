@@ -618,7 +618,7 @@ fn the_time_in_which_a_proof_is_stopped_does_not_count() {
             all.split_whitespace().map(str::to_owned).find(|pid| {
                 let command =
                     std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-                command.contains("verify-child")
+                command.starts_with("cudarun\0--verify-child")
             })
         };
         let mut found = child();
