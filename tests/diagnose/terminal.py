@@ -127,6 +127,9 @@ def show(words, steps):
         environment = {"PATH": "/usr/bin:/bin", "HOME": HOME, "TERM": "xterm", "PYTHONDONTWRITEBYTECODE": "1"}
         import resource
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        # A shell's background job ignores them, and so would everything below it.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGQUIT, signal.SIG_DFL)
         time.sleep(0.05)
         os.execve(sys.executable, [sys.executable, "-c", SHELL, *words], environment)
     size(terminal, 33, 77)
