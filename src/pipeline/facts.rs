@@ -132,14 +132,13 @@ impl<'h> Facts<'h> {
         solve::lack(outcome, &self.inventory, &self.program, &policy, is_asked)
     }
 
-    /// What is not installed and the program surely asks for. What a framework may load and works without is no reason to
-    /// fetch.
+    /// What is not installed and the program surely asks for.
     pub fn lacking(outcome: &Outcome) -> Vec<&Absent> {
-        let is_wanted = |absent: &&Absent| {
-            let is_in_source = absent.asked_by.iter().any(|asker| asker.line.is_some());
-            absent.essential || is_in_source
-        };
-        outcome.absent().iter().filter(is_wanted).collect()
+        outcome
+            .absent()
+            .iter()
+            .filter(|absent| absent.is_wanted())
+            .collect()
     }
 
     /// True if wheels of what the program lacks are on offer. Those of another machine are not fetched here.

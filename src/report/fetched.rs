@@ -114,7 +114,20 @@ fn row(wheel: &MissingWheel) -> Vec<String> {
     ]
 }
 
-/// Libraries that the program may load; it starts without them.
+/// Libraries that packages may load and work without. `program` is its command line.
+pub fn works_without(absent: &[Absent], program: &[OsString], style: Style) -> String {
+    let lines = words::absent(absent, &[]).join("\n");
+    let mut command: Vec<OsString> = vec!["fetch".into()];
+    let families: BTreeSet<&str> = absent.iter().map(|one| one.family.as_str()).collect();
+    for family in families {
+        command.extend(["--require".into(), family.into()]);
+    }
+    command.extend(program.iter().cloned());
+    let next = style.next(&own_command_line(&command));
+    format!("nothing to fetch: the program works without what is not installed\n{lines}\n{next}")
+}
+
+/// Libraries that the program asks for; it starts without them.
 pub fn nothing_on_offer_for(absent: &[Absent]) -> String {
     let lacking: BTreeSet<String> = absent.iter().map(|one| one.family.clone()).collect();
     let lines = words::absent(absent, &[]).join("\n");

@@ -32,8 +32,8 @@ pub enum Lack {
 
 /// Finds the wheels that a program lacks beside what is installed: as few as possible, and only those that this machine can
 /// load. A GPU need not be here: the libraries that the program uses on one count. If those at hand are not enough, all
-/// wheels count. If a person asks for it, each absent library that the program may load counts as well, as far as it fits
-/// the others.
+/// wheels count. If a person asks for it, each absent library that the program surely asks for counts as well, as far as it
+/// fits the others.
 pub fn lack(
     outcome: &Outcome,
     inventory: &Inventory,
@@ -59,7 +59,7 @@ pub fn lack(
     if !is_asked || matches!(lack, Lack::NoOffer(_)) {
         return lack;
     }
-    for absent in outcome.absent() {
+    for absent in outcome.absent().iter().filter(|absent| absent.is_wanted()) {
         if !has_wheels(&absent.family) || !possible.insert(absent.family.clone()) {
             continue;
         }

@@ -139,6 +139,11 @@ impl Absent {
         askers.any(|asker| asker.standing == ImportCertainty::Imported)
     }
 
+    /// True if the program surely asks for it. What a framework may load and works without is no reason to fetch.
+    pub fn is_wanted(&self) -> bool {
+        self.essential || self.asked_by.iter().any(|asker| asker.line.is_some())
+    }
+
     /// True if an object that every user of a framework maps is linked against it. What a framework opens is asked for by its
     /// directory.
     pub fn is_linked(&self) -> bool {
