@@ -118,7 +118,7 @@ class Case:
         none = self.run(CUDARUN, "fetch", *self.words)
         self.expect("nothing more to fetch", none.returncode == 0 and "nothing to fetch" in none.stderr, none)
         if name := {"ctranslate2": "nccl", "cupy": "cutensor"}.get(self.name):
-            says = f"lib{name}.so.2 is not installed", f"--require {name} "
+            says = f"lib{name}.so.2", " not installed", f"--require {name} "
             self.expect(f"{name}, which it works without, is named", all(one in none.stderr for one in says), none)
             asked = self.run(CUDARUN, "fetch", "--dry-run", "--require", name, *self.words)
             self.expect(f"{name} is offered to who asks", asked.returncode == 0 and f"{name}-cu12" in asked.stdout, asked)
