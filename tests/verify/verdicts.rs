@@ -18,6 +18,7 @@ use cudarun::verify::protocol::{Busy, Step, StepResult};
 use cudarun::verify::{
     self, Ask, Cause, CauseKind, Evidence, Failure, Library, Machine, Skip, Subject, Verdict,
 };
+use nix::sys::signal::Signal;
 
 use crate::support::{CUDARUN, Workshop, stand_in};
 
@@ -634,18 +635,16 @@ fn the_time_in_which_a_proof_is_stopped_does_not_count() {
             pids.remove(0);
         }
         let send = |signal| {
-            let sent = Command::new("kill")
-                .arg(signal)
-                .args(&pids)
-                .status()
-                .unwrap();
-            assert!(sent.success());
+            for pid in &pids {
+                let pid = nix::unistd::Pid::from_raw(pid.parse().unwrap());
+                nix::sys::signal::kill(pid, signal).unwrap();
+            }
         };
         // It listens by then.
         std::thread::sleep(Duration::from_millis(700));
-        send("-STOP");
+        send(Signal::SIGSTOP);
         std::thread::sleep(Duration::from_secs(5));
-        send("-CONT");
+        send(Signal::SIGCONT);
         let rest: Vec<String> = said.map(Result::unwrap).collect();
         assert!(inner.wait().unwrap().success(), "{with_child}: {rest:#?}");
     }
