@@ -68,7 +68,7 @@ pub fn handle_aborts() {
     signals::handle([SIGABRT], aborted);
 }
 
-/// Called once the command line is parsed. After it, an abort ends with this form's code for a failure of cudarun.
+/// Called once the command line is parsed: from here on, a fault ends with the exit code that this form has for one.
 pub fn will_answer(form: Form) {
     CODE.store(if form == Form::Run { 125 } else { 2 }, Ordering::Relaxed);
 }

@@ -463,7 +463,7 @@ fn small_limits_stop_cudarun_with_a_reason_or_not_at_all() {
     assert_eq!(run("-v 4000000", text).0, Some(0), "the control");
 }
 
-/// It is no lack of memory.
+/// The message about memory is for an abort of cudarun itself.
 #[test]
 fn an_abort_from_outside_ends_cudarun_as_that_signal_does() {
     let home = tempfile::tempdir().unwrap();

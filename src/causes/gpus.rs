@@ -105,10 +105,7 @@ impl AskedIn<'_, '_, '_> {
             .iter()
             .any(|gpu| gpu.visible == crate::inventory::Visible::Perhaps);
         let gpus = inventory.visible_gpus().count();
-        let evidence = vec![Evidence::Variable {
-            name: name.to_owned(),
-            value,
-        }];
+        let evidence = vec![Evidence::variable(name, value.as_ref())];
         Answer::new((!is_hidden).then_some(ranks > gpus), evidence)
     }
 
@@ -241,10 +238,7 @@ impl AskedIn<'_, '_, '_> {
             return Answer::unknown();
         };
         let has = value.split(',').any(|one| one == word || one == "all");
-        let evidence = vec![Evidence::Variable {
-            name: CAPABILITIES.to_owned(),
-            value: value.to_owned(),
-        }];
+        let evidence = vec![Evidence::variable(CAPABILITIES, value.as_ref())];
         Answer::new(!has, evidence)
     }
 }

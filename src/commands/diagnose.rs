@@ -31,7 +31,7 @@ pub fn has_text(common: &Common, options: &Diagnose) -> bool {
     }
     let input = host::piped_input(FIRST_DATA_TIMEOUT);
     if input == PipedInput::Silent && !common.quiet {
-        say(report::SILENT_INPUT);
+        say(&report::silent_input(FIRST_DATA_TIMEOUT));
     }
     input == PipedInput::Data
 }

@@ -9,7 +9,7 @@ use crate::doctor::{self, Examination};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::{Inventory, Scope};
-use crate::pipeline::{self, Facts, Reached, Request, Stop, Subject, any_program, own_views};
+use crate::pipeline::{self, Reached, Request, Stop, Subject, any_program, own_views};
 use crate::program::{self, Command, Program};
 use crate::report::{self, ExaminedProgram};
 use crate::settings::resolve::{self, Purpose, Settings};
@@ -110,10 +110,8 @@ fn examine_program(
                 &before,
                 compilers,
             );
-            found = Some(told.lacking(
-                &Facts::lacking(&decision.outcome),
-                facts.can_fetch(&decision.outcome),
-            ));
+            let outcome = &decision.outcome;
+            found = Some(told.with_absent(outcome.wanted(), facts.can_fetch(outcome)));
             Err(Stop::Exit(Exit::Yes))
         }
         _ => Ok(()),

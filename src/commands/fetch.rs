@@ -10,7 +10,7 @@ use crate::fetch;
 use crate::formats::elf;
 use crate::host::Host;
 use crate::inventory;
-use crate::pipeline::{self, Facts, Reached, Request, Stop, Subject};
+use crate::pipeline::{self, Reached, Request, Stop, Subject};
 use crate::report::{self, Style};
 use crate::settings::resolve::{Purpose, Settings};
 use crate::solve::{FamilyWish, Lack, Outcome, wheels_of, wheels_of_toolkit};
@@ -161,14 +161,14 @@ fn of_program(
                     return nothing(options, host, facts.settings, Exit::No);
                 }
                 (Lack::Nothing, _) if !outcome.absent().is_empty() => {
-                    let absent = outcome.absent();
-                    let text = if Facts::lacking(outcome).is_empty() {
-                        report::works_without(absent, &options.words, Style::stderr(common.color))
-                    } else {
-                        report::nothing_on_offer_for(absent)
-                    };
                     if !common.quiet {
-                        report::say(&text);
+                        let absent = outcome.absent();
+                        let style = Style::stderr(common.color);
+                        report::say(&if outcome.wanted().next().is_some() {
+                            report::nothing_on_offer_for(absent)
+                        } else {
+                            report::only_optional_missing(absent, &options.words, style)
+                        });
                     }
                     return nothing(options, host, facts.settings, Exit::Yes);
                 }

@@ -256,11 +256,8 @@ fn lacks(first: &Installation, other: &Installation) -> Vec<String> {
 fn others(subject: &Subject<'_>) -> Vec<Finding> {
     let env = &subject.host.env;
     let variable = |name: &str| {
-        let value = env.non_empty(name)?.to_string_lossy().into_owned();
-        Some(Evidence::Variable {
-            name: name.to_owned(),
-            value,
-        })
+        let value = env.non_empty(name)?;
+        Some(Evidence::variable(name, value))
     };
     let mut findings = Vec::new();
     if let (Some(evidence), Some(value)) = (variable(variables::AUDIT), env.get(variables::AUDIT)) {

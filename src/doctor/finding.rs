@@ -1,7 +1,7 @@
 //! The findings: each with its code, its section and the programs that it stops.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -231,6 +231,13 @@ impl Evidence {
             path: path.into(),
             line: None,
             text: text.into(),
+        }
+    }
+
+    pub fn variable(name: &str, value: &OsStr) -> Evidence {
+        Evidence::Variable {
+            name: name.to_owned(),
+            value: value.to_string_lossy().into_owned(),
         }
     }
 

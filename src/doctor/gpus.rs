@@ -137,11 +137,8 @@ pub(super) fn findings(
 }
 
 fn variable(host: &Host, name: &str) -> Option<Evidence> {
-    let value = host.env.get(name)?.to_string_lossy().into_owned();
-    Some(Evidence::Variable {
-        name: name.to_owned(),
-        value,
-    })
+    let value = host.env.get(name)?;
+    Some(Evidence::variable(name, value))
 }
 
 /// One finding for all nodes that this user may not read and write.

@@ -163,10 +163,6 @@ fn empty_driver_files(subject: &Subject<'_>) -> Option<Finding> {
 fn toolkit(host: &Host, variable: &'static str) -> Option<Finding> {
     let value = host.env.non_empty(variable)?;
     let is_fine = Path::new(value).is_absolute() && host.is_directory(Path::new(value));
-    let value = value.to_string_lossy().into_owned();
-    let evidence = vec![Evidence::Variable {
-        name: variable.to_owned(),
-        value,
-    }];
+    let evidence = vec![Evidence::variable(variable, value)];
     (!is_fine).then(|| Finding::warning(FindingKind::ToolkitMalformed { variable }, evidence))
 }

@@ -93,10 +93,7 @@ pub(super) fn evidence(place: &settings::SettingPlace, host: &Host) -> Vec<Evide
         }
         settings::SettingPlace::Variable(name) => {
             let value = host.env.get(name).unwrap_or_default();
-            vec![Evidence::Variable {
-                name: name.clone(),
-                value: value.to_string_lossy().into_owned(),
-            }]
+            vec![Evidence::variable(name, value)]
         }
         settings::SettingPlace::Option(_) => Vec::new(),
     }

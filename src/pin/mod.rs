@@ -144,24 +144,12 @@ impl Question<'_, '_> {
                 let by_force = Outcome::Plan(plan);
                 let pinned = self.first_that_is_enough(&by_force, &FORCING, &mut passed_over)?;
                 if pinned.is_some() {
-                    return Ok(Decision {
-                        outcome: by_force,
-                        pinned,
-                        passed_over,
-                        instead: None,
-                        outside_if_imported: Vec::new(),
-                    });
+                    return Ok(Decision::new(by_force, pinned, passed_over));
                 }
             }
             if is_refused {
                 // Force does not help either, so the first conflict is the answer.
-                return Ok(Decision {
-                    outcome,
-                    pinned: None,
-                    passed_over,
-                    instead: None,
-                    outside_if_imported: Vec::new(),
-                });
+                return Ok(Decision::new(outcome, None, passed_over));
             }
             // RPATH shadows only families that are guessed: they stay as they are.
             self.policy.released.clear();
@@ -173,13 +161,7 @@ impl Question<'_, '_> {
             &LADDER
         };
         let pinned = self.first_that_is_enough(&outcome, ladder, &mut passed_over)?;
-        Ok(Decision {
-            outcome,
-            pinned,
-            passed_over,
-            instead: None,
-            outside_if_imported: Vec::new(),
-        })
+        Ok(Decision::new(outcome, pinned, passed_over))
     }
 
     /// A plan in which search paths of the program's own do not count for the families that they lead astray.

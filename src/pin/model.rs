@@ -56,7 +56,7 @@ pub struct Decision {
     pub passed_over: Vec<NotEnough>,
     /// A mode that is enough, where the one that the user asked for is not.
     pub instead: Option<Mode>,
-    /// Files from outside the plan that a package would bring that is only perhaps imported.
+    /// Files from outside the plan that come with packages if the program imports them.
     pub outside_if_imported: Vec<Predicted>,
 }
 
@@ -68,6 +68,20 @@ impl Pinned {
 }
 
 impl Decision {
+    pub(super) fn new(
+        outcome: Outcome,
+        pinned: Option<Pinned>,
+        passed_over: Vec<NotEnough>,
+    ) -> Decision {
+        Decision {
+            outcome,
+            pinned,
+            passed_over,
+            instead: None,
+            outside_if_imported: Vec::new(),
+        }
+    }
+
     /// Returns the names of libraries that the program's own are linked against, and that they do not find in the start that
     /// was decided on.
     pub fn missing(&self) -> &[Missing] {

@@ -20,7 +20,7 @@ use crate::predict::{self, Prediction};
 use crate::program::{self, Command, Program};
 use crate::settings::Key;
 use crate::settings::resolve::Settings;
-use crate::solve::{self, Absent, FailedProof, Lack, Outcome, Policy};
+use crate::solve::{self, FailedProof, Lack, Outcome, Policy};
 
 /// The program and the machine, as far as they matter for it.
 pub struct Facts<'h> {
@@ -132,19 +132,10 @@ impl<'h> Facts<'h> {
         solve::lack(outcome, &self.inventory, &self.program, &policy, is_asked)
     }
 
-    /// What is not installed and the program surely asks for.
-    pub fn lacking(outcome: &Outcome) -> Vec<&Absent> {
-        outcome
-            .absent()
-            .iter()
-            .filter(|absent| absent.is_wanted())
-            .collect()
-    }
-
     /// True if wheels of what the program lacks are on offer. Those of another machine are not fetched here.
     pub fn can_fetch(&self, outcome: &Outcome) -> bool {
         !self.host.is_rerooted()
-            && !Self::lacking(outcome).is_empty()
+            && outcome.wanted().next().is_some()
             && matches!(self.lack(outcome, &[], true), Lack::Wheels(_))
     }
 

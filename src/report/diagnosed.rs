@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 use std::ptr;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -260,8 +261,13 @@ pub fn unknown_failure(program: &OsStr, status: ExitStatus, style: Style) -> Str
 const NO_MESSAGE: &str =
     "no message was given: type it, or send a log with `PROGRAM 2>&1 | cudarun diagnose`";
 
-/// Where a pipe could bring a text, and does not.
-pub const SILENT_INPUT: &str = "nothing arrived on standard input within 2 seconds, so the program is started; to wait for a log: `… | cudarun diagnose --from - PROGRAM`";
+/// A pipe brought nothing in this time.
+pub fn silent_input(waited: Duration) -> String {
+    format!(
+        "nothing arrived on standard input within {} seconds, so the program is started; to wait for a log: `… | cudarun diagnose --from - PROGRAM`",
+        waited.as_secs()
+    )
+}
 
 /// A text in which nothing is known came in the place of the program's input.
 pub fn not_started(program: &[OsString]) -> String {

@@ -87,13 +87,13 @@ impl ExaminedProgram {
         }
     }
 
-    /// Adds libraries that the program asks for and that are not installed.
-    pub fn lacking(mut self, absent: &[&Absent], can_fetch: bool) -> ExaminedProgram {
-        let names: BTreeSet<String> = absent
-            .iter()
-            .flat_map(|absent| &absent.names)
-            .map(show)
-            .collect();
+    /// Adds a warning about libraries that the program asks for and that are not installed.
+    pub fn with_absent<'a>(
+        mut self,
+        absent: impl Iterator<Item = &'a Absent>,
+        can_fetch: bool,
+    ) -> ExaminedProgram {
+        let names: BTreeSet<String> = absent.flat_map(|absent| &absent.names).map(show).collect();
         let names: Vec<String> = names.into_iter().collect();
         if !names.is_empty() && !self.is_refused {
             let is = if names.len() == 1 { "is" } else { "are" };

@@ -114,8 +114,8 @@ fn row(wheel: &MissingWheel) -> Vec<String> {
     ]
 }
 
-/// Libraries that packages may load and work without. `program` is its command line.
-pub fn works_without(absent: &[Absent], program: &[OsString], style: Style) -> String {
+/// Packages may load these libraries and work without them. `program` is the command line.
+pub fn only_optional_missing(absent: &[Absent], program: &[OsString], style: Style) -> String {
     let lines = words::absent(absent, &[]).join("\n");
     let mut command: Vec<OsString> = vec!["fetch".into()];
     let families: BTreeSet<&str> = absent.iter().map(|one| one.family.as_str()).collect();
@@ -124,7 +124,7 @@ pub fn works_without(absent: &[Absent], program: &[OsString], style: Style) -> S
     }
     command.extend(program.iter().cloned());
     let next = style.next(&own_command_line(&command));
-    format!("nothing to fetch: the program works without what is not installed\n{lines}\n{next}")
+    format!("nothing to fetch: only optional libraries are missing\n{lines}\n{next}")
 }
 
 /// Libraries that the program asks for; it starts without them.

@@ -43,7 +43,7 @@ pub use builds::{build_remarks, listed_toolkits};
 pub use compared::{ComparedSide, Comparison, comparison};
 pub use cures::possible_cause;
 pub use diagnosed::{
-    Diagnosis, SILENT_INPUT, diagnosis, diagnosis_json, ended, not_started, on_the_cpu,
+    Diagnosis, diagnosis, diagnosis_json, ended, not_started, on_the_cpu, silent_input,
     unknown_failure,
 };
 pub use doctor::{ExaminedProgram, examination, examined_program, not_described, programs, saved};
@@ -52,8 +52,8 @@ pub use explained::{explained, no_need, summary};
 pub use extensions::listed_extensions;
 pub use fetched::{
     MAY_FETCH, NOTHING_TO_FETCH, NoConsent, STORE_IGNORED, ToFetch, fetch_step,
-    not_allowed_to_fetch, not_in, nothing_on_offer, nothing_on_offer_for, pruned, stored, to_fetch,
-    verified, works_without,
+    not_allowed_to_fetch, not_in, nothing_on_offer, nothing_on_offer_for, only_optional_missing,
+    pruned, stored, to_fetch, verified,
 };
 pub use fleet::{
     ExaminedGroup, FleetReport, NoCommonLock, fleet, no_common_lock, unread_descriptions,

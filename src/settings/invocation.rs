@@ -46,19 +46,14 @@ pub fn options(
 
 /// Returns the settings of the variables that can be read, and the faults of the others.
 pub fn good_variables(env: &Environment, words: &Vocabulary) -> (Layer, Vec<SettingFault>) {
-    let (mut env, mut faults) = (env.clone(), Vec::new());
-    loop {
-        let fault = match variables(&env, words) {
-            Ok(layer) => return (layer, faults),
-            Err(fault) => fault,
-        };
-        let name = match &fault.place {
-            SettingPlace::Variable(name) if env.get(name).is_some() => name.clone(),
-            _ => return (Layer::new(), faults),
-        };
-        env.remove(name.as_ref());
-        faults.push(fault);
+    let (mut layer, mut faults) = (Layer::new(), Vec::new());
+    for variable in env.iter() {
+        match variables(&[variable].into_iter().collect(), words) {
+            Ok(settings) => layer.extend(settings),
+            Err(fault) => faults.push(fault),
+        }
     }
+    (layer, faults)
 }
 
 /// Returns the settings of the variables `CUDARUN_*`. An empty variable counts as unset.

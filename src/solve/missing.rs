@@ -32,7 +32,7 @@ pub enum Lack {
 
 /// Finds the wheels that a program lacks beside what is installed: as few as possible, and only those that this machine can
 /// load. A GPU need not be here: the libraries that the program uses on one count. If those at hand are not enough, all
-/// wheels count. If a person asks for it, each absent library that the program surely asks for counts as well, as far as it
+/// wheels count. If a person asks for it, each absent library that is wanted counts as well, as far as it
 /// fits the others.
 pub fn lack(
     outcome: &Outcome,
@@ -59,7 +59,7 @@ pub fn lack(
     if !is_asked || matches!(lack, Lack::NoOffer(_)) {
         return lack;
     }
-    for absent in outcome.absent().iter().filter(|absent| absent.is_wanted()) {
+    for absent in outcome.wanted() {
         if !has_wheels(&absent.family) || !possible.insert(absent.family.clone()) {
             continue;
         }

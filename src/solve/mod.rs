@@ -96,15 +96,15 @@ fn decide(world: &World<'_>) -> Outcome {
 fn excluded_by_person(left: &[Slot<'_>], world: &World<'_>) -> Option<Outcome> {
     let is_wish = |one: &&Requirement| one.is_wish() && one.is_by_person();
     let (wishes, needs): (Vec<_>, Vec<_>) = world.requirements.iter().copied().partition(is_wish);
-    let is_excused = world.is_strict || world.inventory.gpus_hidden || wishes.is_empty();
+    let is_excused = world.assumes_gpu || world.inventory.gpus_hidden || wishes.is_empty();
     if is_excused || !left.iter().any(Slot::has_certain_wish) {
         return None;
     }
-    let strict = world.as_with_gpu();
-    if !contradiction::has_solution(&strict.with_only(needs, strict.of_picks.clone())) {
+    let with_gpu = world.assuming_gpu();
+    if !contradiction::has_solution(&with_gpu.with_only(needs, with_gpu.of_picks.clone())) {
         return None;
     }
-    let outcome = decide(&strict);
+    let outcome = decide(&with_gpu);
     matches!(outcome, Outcome::Conflict(_)).then_some(outcome)
 }
 

@@ -139,8 +139,9 @@ impl Absent {
         askers.any(|asker| asker.standing == ImportCertainty::Imported)
     }
 
-    /// True if the program surely asks for it. What a framework may load and works without is no reason to fetch.
-    pub fn is_wanted(&self) -> bool {
+    /// True if the program's source names it, or if a framework goes without the GPU when it is missing. What a package may
+    /// load and works without is no reason to fetch.
+    fn is_wanted(&self) -> bool {
         self.essential || self.asked_by.iter().any(|asker| asker.line.is_some())
     }
 
@@ -387,6 +388,11 @@ impl Outcome {
             Outcome::Plan(plan) => &plan.absent,
             Outcome::Conflict(_) => &[],
         }
+    }
+
+    /// Those of the absent libraries that the program is to get if wheels of them fit.
+    pub fn wanted(&self) -> impl Iterator<Item = &Absent> {
+        self.absent().iter().filter(|absent| absent.is_wanted())
     }
 
     /// True if a picked installation is in this directory.

@@ -37,11 +37,10 @@ pub(super) fn slots<'a>(world: &World<'a>) -> Result<Slots<'a>, Vec<Unmet>> {
                 slot = kept;
             }
         }
-        if !slot.candidates.is_empty() {
-            slots.unpinned.append(&mut split_off);
-        }
         if slot.candidates.is_empty() {
             slot.accept_older(world);
+        } else {
+            slots.unpinned.append(&mut split_off);
         }
         if slot.candidates.is_empty() {
             empty.push(slot);
@@ -427,7 +426,7 @@ fn is_known(requirement: &Requirement) -> bool {
     requirement.by.standing == ImportCertainty::Imported
 }
 
-/// True for what a person asks for, and for what a package that is certainly imported more than tries.
+/// True for what a person asks for, and for what a certainly imported package needs and does not only try.
 fn is_certain(requirement: &Requirement) -> bool {
     is_known(requirement) && (requirement.need < Need::Named || requirement.is_by_person())
 }
@@ -467,7 +466,7 @@ fn is_for_missing_gpu(requirements: &[Requirement], world: &World<'_>) -> bool {
     };
     // Those of the whole program, also where a part of them is tried.
     let is_by_person = |other: &Requirement| other.is_by_person() && other.family == used.family;
-    !world.is_strict
+    !world.assumes_gpu
         && world.inventory.is_without_gpu()
         && !world.program.requirements.iter().any(is_by_person)
 }

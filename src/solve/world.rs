@@ -25,8 +25,8 @@ pub(super) struct World<'a> {
     pub gpus: Vec<ComputeCapability>,
     /// Installations that are not here yet.
     pub offers: &'a [Installation],
-    /// The lack of a GPU does not excuse a library that is left out.
-    pub is_strict: bool,
+    /// Every requirement counts as on a machine with a GPU.
+    pub assumes_gpu: bool,
 }
 
 impl<'a> World<'a> {
@@ -59,7 +59,7 @@ impl<'a> World<'a> {
             installations: Rc::new(installations),
             gpus: gpus.into_iter().collect(),
             offers: &[],
-            is_strict: false,
+            assumes_gpu: false,
         }
     }
 
@@ -117,10 +117,10 @@ impl<'a> World<'a> {
         (cudas.len() == 1).then(|| cudas.into_iter().next())?
     }
 
-    /// Returns this world with every requirement as strict as on a machine with a GPU.
-    pub(super) fn as_with_gpu(&self) -> World<'a> {
+    /// Returns this world with [`World::assumes_gpu`].
+    pub(super) fn assuming_gpu(&self) -> World<'a> {
         World {
-            is_strict: true,
+            assumes_gpu: true,
             ..self.with_only(self.requirements.clone(), self.of_picks.clone())
         }
     }

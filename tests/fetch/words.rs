@@ -256,21 +256,21 @@ fn a_library_that_a_program_may_load_is_offered_to_a_person_who_asks() {
             &format!("next: {command}"),
         ])
         .check();
-    let doctor = |parts: &[&str]| {
+    let doctor_says = |parts: &[&str]| {
         let (page, _) = run(&["doctor"]).output();
         assert!(parts.iter().all(|part| page.contains(part)), "{page}");
     };
-    doctor(&[
+    doctor_says(&[
         "warning: libcudart.so.12 is not installed",
         &format!("next: {command}"),
     ]);
-    let refused = |hint: &str| {
+    let refusal_says = |hint: &str| {
         run(&["explain", "--require", "cudart>=99"])
             .status(1)
             .stdout_contains(&[hint])
             .check();
     };
-    refused("hint: require a version on offer: 12.4.127 to 12.4.127");
+    refusal_says("hint: require a version on offer: 12.4.127 to 12.4.127");
     run(&["fetch", "--dry-run"])
         .stdout_contains(&["1 wheel, ", "libcudart.so.12 for a.py"])
         .check();
@@ -290,8 +290,8 @@ fn a_library_that_a_program_may_load_is_offered_to_a_person_who_asks() {
     let explained = run(&["explain"]).any_stdout().check();
     assert!(!explained.contains("not installed"), "{explained}");
     assert!(!explained.contains("cudarun fetch"), "{explained}");
-    doctor(&[&format!("next: cudarun {python} a.py\n")]);
-    refused("hint: `cudarun list cudart` shows what is installed");
+    doctor_says(&[&format!("next: cudarun {python} a.py\n")]);
+    refusal_says("hint: `cudarun list cudart` shows what is installed");
 }
 
 /// Then `explain` leads elsewhere, and nothing says that all is here.
