@@ -37,6 +37,9 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The variable by which the module and the crate get the names of all libraries.
+const LIBRARIES: &str = "CUDARUN_LIBRARIES";
+
 fn main() {
     println!("cargo:rerun-if-changed=src/build.rs");
     println!("cargo:rerun-if-changed=src/audit");
@@ -50,8 +53,10 @@ fn main() {
     let has_loader = is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu");
     let is_known = is("CARGO_CFG_TARGET_ARCH", "x86_64") || is("CARGO_CFG_TARGET_ARCH", "aarch64");
     let module = PathBuf::from(required("OUT_DIR")).join("audit.so");
+    let libraries = library_names();
+    println!("cargo:rustc-env={LIBRARIES}={libraries}");
     if has_loader && is_known {
-        compile_module(&module);
+        compile_module(&module, &libraries);
     } else {
         std::fs::write(&module, []).expect("OUT_DIR can be written to");
     }
@@ -174,10 +179,21 @@ fn few_segments() -> Option<String> {
         .then_some(argument)
 }
 
+/// The stems of all families' members, with blanks between.
+fn library_names() -> String {
+    let table = std::fs::read_to_string("profiles/libraries.toml").expect("the families are there");
+    let table: toml::Table = toml::from_str(&table).expect("the table is checked");
+    let families = table["family"].as_array().into_iter().flatten();
+    let members = families.filter_map(|family| family.get("members")?.as_array());
+    let members: Vec<&str> = members.flatten().filter_map(toml::Value::as_str).collect();
+    members.join(" ")
+}
+
 /// Compiles the audit module without the standard library and libc. A test checks that it needs no library.
-fn compile_module(module: &Path) {
+fn compile_module(module: &Path, libraries: &str) {
     let mut command = Command::new(required("RUSTC"));
     command
+        .env(LIBRARIES, libraries)
         .args([
             "src/audit/lib.rs",
             "--crate-name=cudarun_audit",

@@ -62,6 +62,10 @@ pub fn handle_aborts() {
         if signals::is_from_outside(info) {
             return signals::obey(SIGABRT);
         }
+        if !HAS_STARTED.load(Ordering::Relaxed) {
+            let _ = SigSet::from(Signal::SIGABRT).thread_unblock();
+            launch::become_it();
+        }
         let _ = nix::unistd::write(std::io::stderr(), report::ABORTED.as_bytes());
         launch::end_at_once(CODE.load(Ordering::Relaxed))
     }
@@ -130,6 +134,10 @@ fn end(fault: &str) -> ! {
     // Another thread is at it, and its exec or exit ends this one.
     while IS_ENDING.swap(true, Ordering::SeqCst) {
         std::thread::park();
+    }
+    if !HAS_STARTED.load(Ordering::Relaxed) {
+        verify::end_all();
+        launch::become_it();
     }
     let after = match PROGRAM
         .get()

@@ -41,7 +41,10 @@ pub use fault::wheels_of_test;
 pub use mapped::{Mapped, Part};
 pub use owners::{LISTS, UID_MAP, UNMAPPED, is_own_group, maps_everybody};
 use place::{Place, Root};
-pub use process::{PipedInput, arguments, open_named, piped_input, standard_input, variable};
+pub use process::{
+    PipedInput, arguments, change_environment, environment, first_line, open_named, piped_input,
+    set_arguments, standard_input, variable,
+};
 pub use record::PathUse;
 use record::UseRecord;
 pub use standing::Room;

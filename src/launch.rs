@@ -4,7 +4,10 @@
     reason = "hands on what Rust's runtime has changed; each block says what makes it sound"
 )]
 
+mod inherited;
 mod relay;
+mod replaced;
+mod tree;
 
 use std::convert::Infallible;
 use std::ffi::{CString, OsString};
@@ -14,7 +17,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 use std::{io, thread};
 
@@ -25,20 +28,18 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
-use crate::environment::{Diff, Environment};
+use crate::environment::{Change, Diff, Environment};
 use crate::error::Error;
+use crate::host;
 use crate::program::Command;
 use crate::signals;
+use crate::variables;
+use inherited::restore_inherited;
 use relay::Relay;
+use replaced::SealedStart;
 
-/// The state that this process inherited. Rust's runtime changes some of it before `main`: it ignores SIGPIPE, and opens
-/// `/dev/null` in the place of each closed standard stream. cudarun itself ignores SIGXFSZ, and resets SIGCHLD, since a
-/// process that ignores SIGCHLD cannot wait for a child.
-static IGNORES_PIPE: AtomicBool = AtomicBool::new(false);
-static IGNORES_CHILD: AtomicBool = AtomicBool::new(false);
-static IGNORES_FILE_SIZE: AtomicBool = AtomicBool::new(false);
-static IS_CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
-static IS_RECORDED: AtomicBool = AtomicBool::new(false);
+pub use inherited::{has_output, record_inherited};
+pub use replaced::{become_it, enter, followed_by, is_replaced, refuse, tree_change};
 
 /// The process number of the watched program.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
@@ -59,11 +60,19 @@ pub struct Exec {
     pub diff: Diff,
 }
 
+impl Exec {
+    /// True if whatever the program starts is decided for itself.
+    pub fn is_followed(&self) -> bool {
+        let is_tree = |change: &Change| change.name == variables::TREE;
+        self.diff.0.iter().any(is_tree)
+    }
+}
+
 /// The start of a program that is left as it is.
 pub fn unchanged(program: &Path, command: &Command) -> Exec {
     Exec {
         program: program.to_owned(),
-        argv0: command.program.clone(),
+        argv0: replaced::own_name().unwrap_or_else(|| command.program.clone()),
         arguments: command.arguments.clone(),
         diff: Diff::default(),
     }
@@ -80,7 +89,7 @@ pub fn exec(exec: &Exec) -> Result<Infallible, Error> {
 
 /// Like [`exec`], at any time: also before the inherited state was recorded.
 pub fn exec_after_fault(exec: &Exec) -> Error {
-    if !IS_RECORDED.load(Ordering::Relaxed) {
+    if !inherited::is_recorded() {
         record_inherited();
     }
     let Err(error) = self::exec(exec);
@@ -104,7 +113,12 @@ pub fn exec_early(exec: &Exec, env: &Environment) {
         let _ = nix::unistd::execv(&program, &words);
         return;
     }
-    let variables = env.with(&exec.diff);
+    let env = env.with(&sealed(exec, env));
+    if let Some(mut start) = SealedStart::new(&exec.program, &exec.argv0, &exec.arguments, &env) {
+        start.become_it();
+        return;
+    }
+    let variables = env;
     let variables = variables.iter().map(|(name, value)| {
         text(OsString::from_vec(
             [name.as_bytes(), b"=", value.as_bytes()].concat(),
@@ -126,11 +140,9 @@ pub fn run(exec: &Exec) -> Result<ExitStatus, Error> {
 
 /// Like [`run`], and gives to `keep` each piece that the program has written to standard error, after it was handed on.
 pub fn run_relayed(exec: &Exec, keep: impl FnMut(&[u8]) + Send) -> Result<ExitStatus, Error> {
-    let (false, Ok((relay, end)), Ok((stopped, stop))) = (
-        IS_CLOSED[2].load(Ordering::Relaxed),
-        Relay::new(),
-        io::pipe(),
-    ) else {
+    let (false, Ok((relay, end)), Ok((stopped, stop))) =
+        (inherited::lacks_standard_error(), Relay::new(), io::pipe())
+    else {
         return run(exec);
     };
     let mut command = command(exec);
@@ -262,6 +274,22 @@ pub fn end_at_once(code: u8) -> ! {
     unsafe { libc::_exit(code.into()) }
 }
 
+/// Returns the change of the environment. If it has the variable of the tree, cudarun follows: the value is what only this
+/// start knows.
+fn sealed(exec: &Exec, env: &Environment) -> Diff {
+    let mut diff = exec.diff.clone();
+    if let Some(tree) = diff
+        .0
+        .iter()
+        .position(|change| change.name == variables::TREE)
+    {
+        let value =
+            replaced::tree_for_start(&exec.program, &exec.argv0, &exec.arguments, env, &exec.diff);
+        diff.0[tree].value = Some(value);
+    }
+    diff
+}
+
 /// The program with its inherited state restored. The kernel resets our handlers at exec.
 fn command(exec: &Exec) -> std::process::Command {
     #[allow(
@@ -270,16 +298,27 @@ fn command(exec: &Exec) -> std::process::Command {
     )]
     let mut command = std::process::Command::new(&exec.program);
     command.arg0(&exec.argv0).args(&exec.arguments);
-    for change in &exec.diff.0 {
+    let env = host::environment();
+    let diff = sealed(exec, &env);
+    for change in &diff.0 {
         match &change.value {
             Some(value) => command.env(&change.name, value),
             None => command.env_remove(&change.name),
         };
     }
-    // SAFETY: makes system calls and touches no memory but our statics.
+    let mut followed = SealedStart::new(
+        &exec.program,
+        &exec.argv0,
+        &exec.arguments,
+        &env.with(&diff),
+    );
+    // SAFETY: makes system calls, and touches no memory but our statics and what the closure owns.
     unsafe {
-        command.pre_exec(|| {
+        command.pre_exec(move || {
             restore_inherited();
+            if let Some(start) = &mut followed {
+                start.become_it();
+            }
             Ok(())
         });
     }
@@ -341,65 +380,4 @@ pub fn has_more_rights() -> bool {
     const AT_SECURE: libc::c_ulong = 23;
     // SAFETY: reads a number that the kernel gave to this process.
     unsafe { libc::getauxval(AT_SECURE) != 0 }
-}
-
-/// Records the inherited state that the program must get back. It runs before Rust's runtime, so it uses nothing that
-/// the runtime sets up.
-pub fn record_inherited() {
-    // SAFETY: asks for a disposition, into a structure for which zeroes are a value, and sets others, with no
-    // handler.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        let is_known = libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut action) == 0;
-        IGNORES_PIPE.store(
-            is_known && action.sa_sigaction == libc::SIG_IGN,
-            Ordering::Relaxed,
-        );
-        // A write beyond the limit of file sizes is then an error like any other.
-        let before = libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
-        IGNORES_FILE_SIZE.store(before == libc::SIG_IGN, Ordering::Relaxed);
-        let before = libc::signal(libc::SIGCHLD, libc::SIG_DFL);
-        IGNORES_CHILD.store(before == libc::SIG_IGN, Ordering::Relaxed);
-    }
-    let mut streams = [0, 1, 2].map(|fd| libc::pollfd {
-        fd,
-        events: 0,
-        revents: 0,
-    });
-    // SAFETY: asks about three descriptors, which need not be open, and waits for none.
-    if unsafe { libc::poll(streams.as_mut_ptr(), 3, 0) } > 0 {
-        for (stream, is_closed) in streams.iter().zip(&IS_CLOSED) {
-            is_closed.store(stream.revents & libc::POLLNVAL != 0, Ordering::Relaxed);
-        }
-    }
-    IS_RECORDED.store(true, Ordering::Relaxed);
-}
-
-/// Runs last before exec, when `Command` has reset SIGPIPE to its default.
-fn restore_inherited() {
-    for (signal, is_ignored) in [
-        (libc::SIGPIPE, &IGNORES_PIPE),
-        (libc::SIGCHLD, &IGNORES_CHILD),
-    ] {
-        if is_ignored.load(Ordering::Relaxed) {
-            // SAFETY: sets a disposition, and no handler.
-            unsafe { libc::signal(signal, libc::SIG_IGN) };
-        }
-    }
-    if !IGNORES_FILE_SIZE.load(Ordering::Relaxed) {
-        // SAFETY: as above.
-        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_DFL) };
-    }
-    for (descriptor, is_closed) in (0..).zip(&IS_CLOSED) {
-        if is_closed.load(Ordering::Relaxed) {
-            // SAFETY: a standard stream that the runtime has opened, and that nothing of ours owns.
-            unsafe { libc::close(descriptor) };
-        }
-    }
-}
-
-/// False if this process was started with its standard output closed. The runtime opens `/dev/null` in its place, where
-/// writes succeed.
-pub fn has_output() -> bool {
-    !IS_CLOSED[1].load(Ordering::Relaxed)
 }

@@ -52,6 +52,7 @@ pub mod version;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use anstream::adapter::strip_str;
 use clap::ColorChoice;
@@ -81,6 +82,13 @@ pub fn run(arguments: &[OsString], host: Host) -> u8 {
     {
         host.trip("child");
         verify::child::main(&host);
+    }
+    if let [_, word, own] = arguments
+        && word == pin::MODULE_FOR
+    {
+        return u8::from(
+            report::print_bytes(&pin::audit_module::for_binary(Path::new(own))).is_err(),
+        );
     }
     crash::handle_cut_files();
     crash::handle_aborts();
@@ -116,6 +124,7 @@ fn help(arguments: &[OsString]) -> Option<Vec<OsString>> {
 pub extern "C" fn before_the_runtime() {
     if !launch::has_more_rights() {
         crash::handle_panics();
+        launch::enter();
         warm_start();
     }
     launch::record_inherited();
@@ -131,7 +140,12 @@ fn warm_start() {
     crash::will_start(&command);
     let host = Host::for_a_glance();
     host.trip("early");
-    if let Some(exec) = pipeline::kept_start(&host, &command, false) {
+    // These starts print something.
+    if host.env.non_empty(variables::VERBOSE).is_some() {
+        return;
+    }
+    let is_build = host.env.non_empty(variables::BUILD).is_some();
+    if let Some(exec) = pipeline::kept_start(&host, &command, is_build) {
         launch::exec_early(&exec, &host.env);
     }
 }
@@ -148,7 +162,7 @@ fn plain_start(arguments: &[OsString]) -> Option<Command> {
 }
 
 fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
-    let (common, start) = (&cli.common, &cli.start);
+    let (common, start) = (&cli.common.or_of(&host.env), &cli.start);
     let has_text = matches!(&cli.verb, Some(Verb::Diagnose(diagnose)) if commands::diagnose::has_text(common, diagnose));
     let form = form(cli, has_text);
     crash::will_answer(form);
@@ -201,6 +215,15 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
         }
         Some(Verb::Trace(trace)) => (false, commands::trace::trace(&host, common, trace)),
     };
+    // It has not become the program.
+    if let Err(error) = &ended
+        && launch::is_replaced()
+        && common.verbose > 0
+    {
+        let words: Vec<OsString> = arguments[1..].to_vec();
+        report::say(&report::starts_as_called(&words, error));
+    }
+    launch::become_it();
     match ended {
         Ok(exit) => exit.code(),
         Err(error) => {

@@ -28,3 +28,15 @@ pub const PINS_FOR: &str = "CUDARUN_PINS_FOR";
 pub const TRACE: &str = "CUDARUN_TRACE";
 /// Marks the verifying child.
 pub const PROOF: &str = "CUDARUN_PROOF";
+/// The options of the run form, for what the program starts: `--also`, `--without`, `--build`, `-q`, `-v`.
+pub const ALSO: &str = "CUDARUN_ALSO";
+pub const WITHOUT: &str = "CUDARUN_WITHOUT";
+pub const BUILD: &str = "CUDARUN_BUILD";
+pub const QUIET: &str = "CUDARUN_QUIET";
+pub const VERBOSE: &str = "CUDARUN_VERBOSE";
+/// What cudarun tells the processes below a program: which process it decided about, and what it changed.
+pub const TREE: &str = "CUDARUN_TREE";
+/// The module that the shell hook has set.
+pub const HOOK_FOLLOWS: &str = "CUDARUN_HOOK_FOLLOWS";
+/// `off`: what a program starts is started as without cudarun.
+pub const FOLLOW: &str = "CUDARUN_FOLLOW";

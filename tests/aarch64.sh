@@ -32,7 +32,7 @@ has 'la_version'
 has 'la_objsearch'
 has 'la_objopen'
 lacks '\(NEEDED\)|^  TLS|TEXTREL|GLOBAL +DEFAULT +UND|WEAK +DEFAULT +UND'
-[ "$(stat -c %s "$module")" -lt 8192 ] || { echo "the module is large"; exit 1; }
+[ "$(stat -c %s "$module")" -lt 20480 ] || { echo "the module is large"; exit 1; }
 echo "compiled for aarch64, $(stat -c %s "$module") bytes"
 
 if ! command -v aarch64-linux-gnu-gcc >/dev/null || ! command -v qemu-aarch64-static >/dev/null; then
@@ -67,3 +67,31 @@ done
 tr '\0' ' ' <"$work/log" | cut -d ' ' -f 2- | tee "$work/text"
 grep -qx "pinned  libpin.so.1 $work/view/libpin.so.1 " "$work/text"
 echo "a program for aarch64 gets its pins"
+
+# A program that links a library of NVIDIA's is replaced by the file that is written into the module: here a script that says
+# with which arguments.
+printf '#!/bin/sh\necho "replaced $*"\n' >"$work/cudarun"
+chmod 755 "$work" "$work/cudarun"
+python3 - "$module" "$work/cudarun" >"$work/follow.so" <<'PY'
+import sys
+
+module = open(sys.argv[1], "rb").read()
+marker = b"the path of cudarun:"
+place = module.index(marker) + len(marker)
+path = sys.argv[2].encode()
+sys.stdout.buffer.write(module[:place] + path + module[place + len(path) :])
+PY
+mkdir "$work/lib"
+echo 'int cudaFree(void) { return 0; }' >"$work/cudart.c"
+aarch64-linux-gnu-gcc -shared -fPIC -Wl,-soname,libcudart.so.12 -o "$work/lib/libcudart.so.12" "$work/cudart.c"
+printf '%s\n' '#include <stdio.h>' 'int main(void) { puts("itself"); }' >"$work/itself.c"
+aarch64-linux-gnu-gcc -o "$work/itself" "$work/itself.c"
+aarch64-linux-gnu-gcc -o "$work/uses" "$work/itself.c" -Wl,--no-as-needed,-rpath,"$work/lib" "$work/lib/libcudart.so.12"
+started() {
+    qemu-aarch64-static -L /usr/aarch64-linux-gnu -E LD_AUDIT="$work/follow.so" "${@:2}" "$1" one two
+}
+expect "$(started "$work/itself" -E CUDARUN_TREE=//)" itself
+expect "$(started "$work/uses")" itself
+expect "$(started "$work/uses" -E CUDARUN_TREE=// -E CUDARUN_FOLLOW=off)" itself
+expect "$(started "$work/uses" -E CUDARUN_TREE=// 2>/dev/null)" "replaced --follow-process $work/uses $work/uses $work/uses one two"
+echo "a program for aarch64 is followed"

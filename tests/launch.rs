@@ -516,8 +516,22 @@ fn a_program_that_needs_nothing_keeps_its_environment() {
         lines
     };
     let direct = run("/usr/bin/env", &[]);
-    assert_eq!(run(CUDARUN, &["env"]), direct, "cold");
-    assert_eq!(run(CUDARUN, &["env"]), direct, "warm");
+    assert_eq!(run(CUDARUN, &["--no-follow", "env"]), direct);
+    for start in ["cold", "warm"] {
+        let (added, own): (Vec<String>, Vec<String>) = run(CUDARUN, &["env"])
+            .into_iter()
+            .partition(|line| !direct.contains(line));
+        assert_eq!(own, direct, "{start}");
+        let names: Vec<&str> = added
+            .iter()
+            .filter_map(|line| Some(line.split_once('=')?.0))
+            .collect();
+        assert_eq!(
+            names,
+            ["CUDARUN_TREE", "GLIBC_TUNABLES", "LD_AUDIT"],
+            "{start}: what is followed"
+        );
+    }
 }
 
 #[test]

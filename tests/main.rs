@@ -17,6 +17,7 @@ mod doctor;
 mod documents;
 mod fetch;
 mod fleet;
+mod follow;
 mod formats;
 mod host;
 mod image;

@@ -4,16 +4,23 @@
 #![no_std]
 #![no_builtins]
 
+mod follow;
 mod log;
+mod names;
 mod pins;
 mod program;
 mod system;
+mod texts;
+mod tree;
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_uint};
 use core::panic::PanicInfo;
 
+use follow::{Process, Standing};
 use pins::{PATH_LIMIT, Pins};
+use texts::{text, variable};
+use tree::hash;
 
 /// The interface since glibc 2.35. Before, every call between libraries is slow under any auditor.
 const INTERFACE: c_uint = 2;
@@ -93,14 +100,23 @@ extern "C" fn start(_: c_int, arguments: *const *const u8, environment: *const *
 /// Returns the version of the interface; with 0, the loader unloads the module and prints nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn la_version(offered: c_uint) -> c_uint {
+    // SAFETY: one call at a time.
+    let state = unsafe { &mut *STATE.0.get() };
+    let process = Process {
+        arguments: state.arguments,
+        environment: state.environment,
+    };
+    let standing = process.follow(&mut state.answer);
     if offered < INTERFACE {
         return 0;
     }
-    // SAFETY: one call at a time.
-    let state = unsafe { &mut *STATE.0.get() };
     let pins =
         variable(state.environment, pins::VARIABLE).filter(|table| Pins::parse(table).is_some());
-    let pins = pins.filter(|_| is_meant(state));
+    let pins = pins.filter(|_| match standing {
+        Standing::Decided => true,
+        Standing::Other => false,
+        Standing::NoTree => is_meant(state),
+    });
     state.pins = pins.and_then(|table| Pins::parse(kept(table).get(..table.len())?));
     let log = variable(state.environment, log::VARIABLE);
     state.log = log
@@ -254,34 +270,6 @@ unsafe fn requester_path(requester: *const *const Object) -> *const u8 {
         .map_or(core::ptr::null(), |object| object.path)
 }
 
-/// Returns the first value of a variable, as `getenv` does, without its NUL.
-fn variable(mut environment: *const *const u8, name: &str) -> Option<&'static [u8]> {
-    // SAFETY: the list ends in a null pointer, each entry in NUL.
-    unsafe {
-        while let Some(entry) = environment.as_ref().filter(|entry| !entry.is_null()) {
-            if let Some(value) = value(*entry, name) {
-                return Some(text(value));
-            }
-            environment = environment.add(1);
-        }
-    }
-    None
-}
-
-/// Returns the text behind `NAME=`.
-unsafe fn value(mut entry: *const u8, name: &str) -> Option<*const u8> {
-    for byte in name.bytes().chain([b'=']) {
-        // SAFETY: the entry ends in NUL, which is no byte of a name.
-        unsafe {
-            if *entry != byte {
-                return None;
-            }
-            entry = entry.add(1);
-        }
-    }
-    Some(entry)
-}
-
 /// Returns a copy with a NUL behind it: programs write their titles over their environment.
 fn kept(text: &'static [u8]) -> &'static [u8] {
     // SAFETY: the copied bytes end in NUL.
@@ -294,31 +282,6 @@ fn kept(text: &'static [u8]) -> &'static [u8] {
         .zip(with_end)
         .for_each(|(to, from)| *to = *from);
     memory
-}
-
-/// Returns the bytes before the NUL.
-///
-/// # Safety
-/// `start` is null, or points to a text that ends in NUL and stays as long as it is used.
-unsafe fn text(start: *const u8) -> &'static [u8] {
-    if start.is_null() {
-        return b"";
-    }
-    let mut length = 0;
-    // SAFETY: ends at the NUL.
-    unsafe {
-        while *start.add(length) != 0 {
-            length += 1;
-        }
-        core::slice::from_raw_parts(start, length)
-    }
-}
-
-/// FNV-1a.
-fn hash(text: &[u8]) -> u64 {
-    text.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 /// Nothing panics: a test looks for these words in what was linked.

@@ -5,32 +5,44 @@ use core::mem::MaybeUninit;
 
 #[cfg(target_arch = "x86_64")]
 mod number {
+    pub(super) const READ: usize = 0;
     pub(super) const CLOSE: usize = 3;
     pub(super) const MMAP: usize = 9;
     pub(super) const RT_SIGPROCMASK: usize = 14;
     pub(super) const WRITEV: usize = 20;
     pub(super) const GETPID: usize = 39;
+    pub(super) const EXECVE: usize = 59;
     pub(super) const FCNTL: usize = 72;
     pub(super) const RT_SIGTIMEDWAIT: usize = 128;
     pub(super) const OPENAT: usize = 257;
     pub(super) const NEWFSTATAT: usize = 262;
     pub(super) const READLINKAT: usize = 267;
+    pub(super) const FACCESSAT: usize = 269;
     pub(super) const O_NOFOLLOW: usize = 0o400_000;
+    /// The places of the owner and the mode in `struct stat`, in words of four bytes.
+    pub(super) const OWNER: usize = 7;
+    pub(super) const MODE: usize = 6;
 }
 
 #[cfg(target_arch = "aarch64")]
 mod number {
     pub(super) const FCNTL: usize = 25;
+    pub(super) const FACCESSAT: usize = 48;
     pub(super) const OPENAT: usize = 56;
     pub(super) const CLOSE: usize = 57;
+    pub(super) const READ: usize = 63;
     pub(super) const WRITEV: usize = 66;
     pub(super) const READLINKAT: usize = 78;
     pub(super) const NEWFSTATAT: usize = 79;
     pub(super) const RT_SIGPROCMASK: usize = 135;
     pub(super) const RT_SIGTIMEDWAIT: usize = 137;
     pub(super) const GETPID: usize = 172;
+    pub(super) const EXECVE: usize = 221;
     pub(super) const MMAP: usize = 222;
     pub(super) const O_NOFOLLOW: usize = 0o100_000;
+    /// The places of the owner and the mode in `struct stat`, in words of four bytes.
+    pub(super) const OWNER: usize = 6;
+    pub(super) const MODE: usize = 4;
 }
 
 /// Relative paths start from the current directory.
@@ -136,17 +148,110 @@ pub(crate) fn read_link<'b>(path: &[u8], buffer: &'b mut [u8]) -> &'b [u8] {
 
 /// Returns the device and inode of the file that a path leads to. `path` ends in NUL.
 pub(crate) fn identity(path: &[u8]) -> Option<(u64, u64)> {
-    // `struct stat` begins with these two on both machines, and is shorter than this.
+    let stat = status(path)?;
+    let fields = stat.as_ptr().cast::<u64>();
+    // SAFETY: the kernel has written the structure.
+    unsafe { Some((*fields, *fields.add(1))) }
+}
+
+/// Who may change a file.
+pub(crate) struct Access {
+    pub owner: u32,
+    pub group: u32,
+    pub mode: u32,
+}
+
+/// Tells who may change the file that a path leads to. `path` ends in NUL.
+pub(crate) fn access(path: &[u8]) -> Option<Access> {
+    let stat = status(path)?;
+    let fields = stat.as_ptr().cast::<u32>();
+    // SAFETY: the kernel has written the structure, in which the group follows the owner.
+    unsafe {
+        Some(Access {
+            owner: *fields.add(number::OWNER),
+            group: *fields.add(number::OWNER + 1),
+            mode: *fields.add(number::MODE),
+        })
+    }
+}
+
+/// `struct stat` begins with device and inode on both machines, and is shorter than this.
+fn status(path: &[u8]) -> Option<MaybeUninit<[u64; 32]>> {
     let mut stat = MaybeUninit::<[u64; 32]>::uninit();
-    let fields = stat.as_mut_ptr().cast::<u64>();
     // SAFETY: the path ends in NUL and outlives the call, which writes the whole structure or fails.
     unsafe {
         call(
             number::NEWFSTATAT,
-            [AT_FDCWD, path.as_ptr() as usize, fields as usize, 0, 0, 0],
+            [
+                AT_FDCWD,
+                path.as_ptr() as usize,
+                stat.as_mut_ptr() as usize,
+                0,
+                0,
+                0,
+            ],
         )?;
-        Some((*fields, *fields.add(1)))
     }
+    Some(stat)
+}
+
+/// Returns the beginning of a file, by one read. `path` ends in NUL.
+pub(crate) fn read_start<'b>(path: &[u8], buffer: &'b mut [u8]) -> &'b [u8] {
+    let Some(descriptor) = open_to_read(path) else {
+        return b"";
+    };
+    let (start, length) = (buffer.as_mut_ptr() as usize, buffer.len());
+    // SAFETY: no more than the buffer's length is written.
+    let read = unsafe { call(number::READ, [descriptor, start, length, 0, 0, 0]) };
+    close(descriptor);
+    read.and_then(|length| buffer.get(..length))
+        .unwrap_or_default()
+}
+
+/// True if this process may read a file and start it. `path` ends in NUL.
+pub(crate) fn can_be_started(path: &[u8]) -> bool {
+    const X_OK: usize = 1;
+    // SAFETY: the path ends in NUL and outlives the call.
+    let starts = unsafe {
+        call(
+            number::FACCESSAT,
+            [AT_FDCWD, path.as_ptr() as usize, X_OK, 0, 0, 0],
+        )
+    };
+    let Some(descriptor) = starts.and_then(|_| open_to_read(path)) else {
+        return false;
+    };
+    close(descriptor);
+    true
+}
+
+fn open_to_read(path: &[u8]) -> Option<usize> {
+    const O_CLOEXEC: usize = 0o2_000_000;
+    // SAFETY: the path ends in NUL and outlives the call.
+    unsafe {
+        call(
+            number::OPENAT,
+            [AT_FDCWD, path.as_ptr() as usize, O_CLOEXEC, 0, 0, 0],
+        )
+    }
+}
+
+/// Becomes another program. Returns if the kernel refuses.
+///
+/// # Safety
+/// `path` ends in NUL; both lists end in a null pointer, and their texts in NUL.
+pub(crate) unsafe fn execute(
+    path: &[u8],
+    arguments: *const *const u8,
+    environment: *const *const u8,
+) {
+    let [path, arguments, environment] = [
+        path.as_ptr() as usize,
+        arguments as usize,
+        environment as usize,
+    ];
+    // SAFETY: as above.
+    unsafe { call(number::EXECVE, [path, arguments, environment, 0, 0, 0]) };
 }
 
 /// Returns zeroed memory that is never freed.

@@ -157,7 +157,6 @@ pub fn variable_for(program: &Program, inventory: &Inventory, part: Part) -> Opt
 /// older frameworks as well.
 pub fn supply(
     host: &Host,
-    program: &Program,
     inventory: &Inventory,
     toolkits: &[Toolkit],
     lacking: &[Lacking<'_>],
@@ -168,7 +167,7 @@ pub fn supply(
         match best(inventory, toolkits, package, row, lack.part) {
             None => found.lacking.push(lack),
             Some(toolkit) => {
-                let (value, withheld) = value(host, program, toolkit, row, lack.part);
+                let (value, withheld) = value(host, toolkit, row, lack.part);
                 let (variable, toolkit) = (row.variable.clone(), toolkit.root.clone());
                 let is_withheld = withheld.is_some();
                 found.supplied.push(CompilerSupply {
@@ -234,7 +233,6 @@ fn has_layout(toolkit: &Toolkit, part: Part) -> bool {
 /// Returns the value of a row's variable, and why the program does not get it.
 fn value(
     host: &Host,
-    program: &Program,
     toolkit: &Toolkit,
     row: &FrameworkCompiler,
     part: Part,
@@ -257,11 +255,7 @@ fn value(
     let value = before
         .map(|before| [before, OsStr::new(" "), &own].into_iter().collect())
         .unwrap_or(own);
-    // A child of another environment could get a worse one than its own.
-    (
-        value,
-        program.starts_programs.then_some(Withheld::StartsPrograms),
-    )
+    (value, None)
 }
 
 impl Compilers {

@@ -184,8 +184,6 @@ pub struct CompilerSupply {
 /// Why a program does not get a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Withheld {
-    /// The program starts others, which may be of another environment.
-    StartsPrograms,
     /// The variable's options end at a blank, and the value has one.
     Blank,
     /// The variable names a file with options.

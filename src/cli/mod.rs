@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
+use crate::environment::Environment;
+use crate::variables;
+
 pub mod complete;
 mod faults;
 mod fetching;
@@ -76,7 +79,7 @@ pub struct Cli {
 }
 
 /// Options of every verb.
-#[derive(Args, Debug, Default)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct Common {
     /// Print more: picks, reasons; -vv and -vvv even more
     #[arg(short, long, global = true, help_heading = EVERYWHERE, action = clap::ArgAction::Count, conflicts_with = "quiet")]
@@ -108,6 +111,20 @@ pub struct Common {
 }
 
 impl Common {
+    /// Adds what variables say, which an option above this process may have set.
+    pub fn or_of(&self, env: &Environment) -> Common {
+        let verbose = env.non_empty(variables::VERBOSE);
+        let verbose = verbose.and_then(|number| number.to_str()?.parse().ok());
+        let is_quiet = self.verbose == 0 && env.non_empty(variables::QUIET).is_some();
+        Common {
+            quiet: self.quiet || is_quiet,
+            verbose: self
+                .verbose
+                .max(verbose.filter(|_| !self.quiet).unwrap_or(0)),
+            ..self.clone()
+        }
+    }
+
     /// Returns the options that name another machine than this one: no program can start there.
     pub fn elsewhere(&self) -> Vec<OsString> {
         let named = [("--root", &self.root), ("--machine", &self.machine)];
@@ -193,7 +210,7 @@ pub enum Verb {
     #[command(override_usage = "cudarun explain [OPTIONS] [--] PROGRAM [ARGS]...")]
     Explain(Explain),
     /// Print the environment that a program would get, as shell code
-    #[command(override_usage = "cudarun export [OPTIONS] [--] PROGRAM [ARGS]...")]
+    #[command(mut_arg("words", |words| words.required(false).required_unless_present("follow")), override_usage = "cudarun export [OPTIONS] [--] PROGRAM [ARGS]...\n       cudarun export --follow [--shell SHELL]")]
     Export(Export),
     /// Open a shell in which a program's libraries, or those of the project, are set
     #[command(override_usage = "cudarun shell [OPTIONS] [--] [PROGRAM [ARGS]...]")]
@@ -297,6 +314,9 @@ pub struct Explain {
 pub struct Export {
     #[command(flatten)]
     pub question: Question,
+    /// Print the lines by which whatever is started there gets its own libraries, without typing `cudarun`
+    #[arg(long, conflicts_with_all = ["words", "json"])]
+    pub follow: bool,
     /// The shell, or tool, that reads the output
     #[arg(
         long,
@@ -317,6 +337,10 @@ pub enum Dialect {
     Fish,
     /// A `.envrc`, with the files that direnv must watch
     Direnv,
+    /// A file of environment modules
+    Module,
+    /// Lines of a systemd unit
+    Systemd,
 }
 
 /// A question about a program that is not started.

@@ -13,6 +13,7 @@ impl Wishes {
             && self.pin.is_empty()
             && self.require.is_empty()
             && !self.locked
+            && !self.no_follow
             && self.pin_mode.is_none()
     }
 
@@ -22,6 +23,7 @@ impl Wishes {
         self.pin.splice(..0, before.pin);
         self.require.splice(..0, before.require);
         self.locked |= before.locked;
+        self.no_follow |= before.no_follow;
         self.pin_mode = self.pin_mode.or(before.pin_mode);
     }
 }
@@ -151,6 +153,7 @@ impl Cli {
             None if !wishes.pin.is_empty() => return Err(not_with("--pin <FAMILY=WHICH>", verb)),
             None if !wishes.require.is_empty() => return Err(not_with("--require <WHAT>", verb)),
             None if wishes.locked => return Err(not_with("--locked", verb)),
+            None if wishes.no_follow => return Err(not_with("--no-follow", verb)),
             None => return Err(not_with("--pin-mode <MODE>", verb)),
         }
         match (own_verify, verify) {

@@ -9,6 +9,9 @@ pub struct Hook {
     /// The shell that evaluates it in its start-up file
     #[arg(value_name = "SHELL", required_unless_present = "check")]
     pub shell: Option<Shell>,
+    /// In a project, whatever the shell starts gets its own libraries, without typing `cudarun`
+    #[arg(long)]
+    pub follow: bool,
     /// Called by the hook itself, with the answer that it got before
     #[arg(long, hide = true, value_name = "TOLD", conflicts_with = "shell")]
     pub check: Option<String>,

@@ -26,6 +26,9 @@ pub struct Wishes {
     /// The text of the lock, which no file has yet.
     #[arg(skip)]
     pub lock: Option<String>,
+    /// Do not follow what the program starts
+    #[arg(long, hide_short_help = true)]
+    pub no_follow: bool,
     /// How to make the loader take the picked libraries [default: the least intrusive mode that is enough]
     #[arg(long, hide_short_help = true, value_name = "MODE")]
     pub pin_mode: Option<Mode>,

@@ -14,6 +14,7 @@ use crate::diagnose::{Log, NamedPaths};
 use crate::doctor;
 use crate::error::Error;
 use crate::host::{self, Host, PipedInput};
+use crate::launch;
 use crate::pin::Decision;
 use crate::pipeline::{Facts, Reached, Request, Stop, Subject, own_views};
 use crate::program::{self, Command};
@@ -86,10 +87,12 @@ pub(super) fn explained<T>(
 ) -> T {
     let (host, inventory) = (facts.host, &facts.inventory);
     let (choice, vocabulary) = (resolve::choice(host, common), resolve::vocabulary());
+    let followed_by = launch::followed_by();
     let machine = doctor::Subject {
         host,
         inventory,
         views: &own_views(host),
+        followed_by: followed_by.as_deref(),
         choice,
         vocabulary,
     };

@@ -9,6 +9,7 @@ use crate::doctor::{self, Examination};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::{Inventory, Scope};
+use crate::launch;
 use crate::pipeline::{self, Reached, Request, Stop, Subject, any_program, own_views};
 use crate::program::{self, Command, Program};
 use crate::report::{self, ExaminedProgram};
@@ -122,10 +123,12 @@ fn examine_program(
 pub(super) fn examine(host: &Host, common: &Common) -> Result<(Examination, Inventory), Error> {
     let inventory = inventory(host, common)?;
     let views = own_views(host);
+    let followed_by = launch::followed_by();
     let subject = doctor::Subject {
         host,
         inventory: &inventory,
         views: &views,
+        followed_by: followed_by.as_deref(),
         choice: resolve::choice(host, common),
         vocabulary: resolve::vocabulary(),
     };

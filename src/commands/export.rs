@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::{Exit, command_of, follow, machine, print, refuse, say, say_notes};
+use super::{Exit, command_of, follow, machine, only_here, print, refuse, say, say_notes};
 use crate::cli::{Common, Dialect, Export};
 use crate::environment::Diff;
 use crate::error::Error;
@@ -15,6 +15,12 @@ use crate::settings::{PROJECT, files};
 
 pub fn export(host: Host, common: &Common, export: &Export) -> Result<Exit, Error> {
     let question = &export.question;
+    if export.follow {
+        only_here(common, "export --follow")?;
+        let (module, tree) = pipeline::following(&host)?;
+        print(&report::follow_lines(&module, &tree, export.shell))?;
+        return Ok(Exit::Yes);
+    }
     let host = machine(host, common)?;
     let command = command_of(&question.words);
     let request = Request::new(
@@ -22,7 +28,7 @@ pub fn export(host: Host, common: &Common, export: &Export) -> Result<Exit, Erro
         common,
         &question.wishes,
         Subject::Command(&command),
-        Purpose::Start,
+        Purpose::Question,
     );
     let request = Request {
         is_build: question.building.build,

@@ -74,7 +74,7 @@ pub(super) fn watch(
     common: &Common,
     options: Option<&Diagnose>,
 ) -> Result<(), Stop> {
-    let planned = change.map_or_else(Diff::default, |change| change.diff.clone());
+    let planned = change.map_or_else(Diff::default, Planned::of_start);
     // A second cudarun, which the program starts, would explain the same failure again.
     let none = Change {
         name: variables::ON_FAILURE.into(),

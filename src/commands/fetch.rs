@@ -74,7 +74,7 @@ fn purpose(options: &Fetch) -> Purpose {
     if options.dry_run {
         Purpose::Answer
     } else {
-        Purpose::Start
+        Purpose::Question
     }
 }
 

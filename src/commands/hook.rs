@@ -1,5 +1,6 @@
 //! `cudarun hook SHELL` prints the script that a shell evaluates. In a project, that script runs `hook --check`, which warns when
-//! the project's requirements do not hold for programs that start without cudarun. Starts and loads nothing.
+//! the project's requirements do not hold for programs that start without cudarun, and prints what the shell sets to follow.
+//! Starts and loads nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -8,6 +9,7 @@ use super::{Exit, only_here, print};
 use crate::cli::{Common, Hook};
 use crate::error::Error;
 use crate::host::Host;
+use crate::pipeline;
 use crate::program::Command;
 use crate::report::{self, Style};
 use crate::settings::files;
@@ -18,21 +20,40 @@ use crate::storage;
 /// How many projects a shell remembers.
 const REMEMBERED: usize = 32;
 
+/// The words for the project's setting in a kept answer.
+const ON: &str = "on";
+const OFF: &str = "off";
+
 pub fn hook(host: &Host, common: &Common, hook: &Hook) -> Result<Exit, Error> {
     only_here(common, "hook")?;
+    let is_quiet = common.quiet;
+    // What a shell would get without cudarun does not matter where everything is followed.
+    let common = &Common {
+        quiet: common.quiet || hook.follow,
+        ..common.clone()
+    };
     match (hook.shell, &hook.check) {
-        (Some(shell), _) => print(&shell::hook(shell, common.quiet))?,
-        (None, told) => print(&check(host, common, told.as_deref().unwrap_or_default()))?,
+        (Some(shell), _) => print(&shell::hook(shell, is_quiet, hook.follow))?,
+        (None, told) => print(&check(
+            host,
+            common,
+            hook.follow,
+            told.as_deref().unwrap_or_default(),
+        ))?,
     }
     Ok(Exit::Yes)
 }
 
-/// Says what does not hold, unless this shell has been told the same of this project; what it has been told by now.
-fn check(host: &Host, common: &Common, told: &str) -> String {
+/// Says what does not hold, unless this shell has been told the same of this project. Returns what it has been told by now,
+/// and in further lines what a shell sets if whatever it starts is to be followed here.
+fn check(host: &Host, common: &Common, follows: bool, told: &str) -> String {
     let Some(project) = in_sight(host) else {
         return told.to_owned();
     };
     let answer = answer(host, &project, common);
+    let (setting, answer) = answer.split_once('\n').unwrap_or_default();
+    let follows = setting == ON || follows && setting != OFF;
+    let lines = if follows { following(host) } else { None };
     let place = storage::digest([project.as_os_str().as_encoded_bytes()]);
     let state = storage::digest([answer.as_bytes()]);
     let of_place = |entry: &&str| entry.split('-').next() == Some(&place);
@@ -40,7 +61,7 @@ fn check(host: &Host, common: &Common, told: &str) -> String {
     let now = format!("{place}-{state}");
     if !answer.is_empty() && known != Some(&now) {
         let style = Style::stderr(common.color);
-        report::say(&style.page(&report::project_line(&answer, style)));
+        report::say(&style.page(&report::project_line(answer, style)));
     }
     let others = told
         .split(',')
@@ -49,7 +70,14 @@ fn check(host: &Host, common: &Common, told: &str) -> String {
     if !answer.is_empty() {
         told.push(&now);
     }
-    told[told.len().saturating_sub(REMEMBERED)..].join(",")
+    told[told.len().saturating_sub(REMEMBERED)..].join(",") + lines.as_deref().unwrap_or_default()
+}
+
+/// The module, and the value of the variable of the tree, a line each. Shells cannot hold every path.
+fn following(host: &Host) -> Option<String> {
+    let (module, tree) = pipeline::following(host).ok()?;
+    let (module, tree) = (module.to_str()?, tree.to_str()?);
+    Some(format!("\n{module}\n{tree}")).filter(|lines| lines.lines().count() == 3)
 }
 
 /// The file by which a project is known: its own, or else a lock in the current directory.
@@ -58,7 +86,7 @@ fn in_sight(host: &Host) -> Option<PathBuf> {
         .or_else(|| Some(files::lock(host, None)).filter(|path| host.lstat(path).is_ok()))
 }
 
-/// One line, or nothing where all is well: what was kept, or a new look.
+/// A line about following, and a line about trouble, which is empty where all is well: what was kept, or a new look.
 fn answer(host: &Host, project: &Path, common: &Common) -> String {
     let name = if common.quiet { "hook --quiet" } else { "hook" };
     let command = Command {
@@ -88,7 +116,12 @@ fn answer(host: &Host, project: &Path, common: &Common) -> String {
             error.lines().next().unwrap_or_default()
         ))
     });
-    let answer = answer.unwrap_or_default();
+    let following = match read.follows {
+        Some(true) => ON,
+        Some(false) => OFF,
+        None => "",
+    };
+    let answer = format!("{following}\n{}", answer.unwrap_or_default());
     read.watched.insert(project.to_owned());
     let key = key.filter(|_| !read.is_partial);
     if let (Some(key), Ok(directory)) = (key, storage::cache_directory(host)) {

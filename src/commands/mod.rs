@@ -85,6 +85,7 @@ fn follow(
     pipeline::run(request, &mut |reached| {
         if let Reached::Settings(settings) = &reached
             && !request.common.quiet
+            && !launch::is_replaced()
         {
             settings
                 .remarks
@@ -102,6 +103,7 @@ fn say_before(facts: &Facts<'_>, decision: &Decision, common: &Common) {
         report::say(&style.page(&report::summary(
             &facts.program,
             decision,
+            facts.follows(),
             common.verbose,
             style,
         )));
@@ -127,7 +129,9 @@ fn reported_at_every_start(facts: &Facts<'_>, decision: &Decision) -> Vec<String
     } = facts;
     let has_installations = !inventory.installations.is_empty();
     let notes = program.notes.iter();
+    let follows = facts.follows();
     let is_said = |note: &&Note| match note {
+        note if follows && note.is_mended_by_following() => false,
         Note::MayStartAnother => inventory.is_led_to(),
         Note::Namespace { directory } => !decision.outcome.picks_in(directory),
         note => note.must_be_said() || has_installations && note.hides_a_program(),
@@ -150,7 +154,8 @@ fn reported_at_every_start(facts: &Facts<'_>, decision: &Decision) -> Vec<String
             .iter()
             .filter(|caution| caution.must_be_said());
         lines.extend(cautions.map(report::caution));
-        if program.is_launched
+        if !follows
+            && program.is_launched
             && decision
                 .pinned
                 .as_ref()
@@ -159,7 +164,7 @@ fn reported_at_every_start(facts: &Facts<'_>, decision: &Decision) -> Vec<String
             lines.push(report::launches(program));
         }
         let mode = decision.pinned.as_ref().map(|pinned| pinned.mode);
-        if program.sets_library_path && mode.is_some_and(|mode| mode != Mode::Audit) {
+        if !follows && program.sets_library_path && mode.is_some_and(|mode| mode != Mode::Audit) {
             lines.push(report::sets_library_path(program));
         }
     }

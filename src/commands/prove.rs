@@ -33,7 +33,7 @@ pub fn prove(host: &Host, common: &Common, verify: &Verify) -> Result<Exit, Erro
             command
                 .as_ref()
                 .map_or(Subject::Machine(&scope), Subject::Command),
-            Purpose::Start,
+            Purpose::Question,
         )
     };
     follow(&request, |reached| match reached {

@@ -2,8 +2,15 @@
 
 use super::fetching::{Order, carry_out};
 use super::verdict::say_proof;
-use super::{Exit, failure, follow, only_here, reported_at_every_start, say_before, say_refusal};
-use crate::cli::{Common, FetchWhen, First, OnFailure, Start};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::parent_id;
+use std::path::Path;
+
+use super::{
+    Exit, failure, follow, only_here, reported_at_every_start, say, say_before, say_refusal,
+};
+use crate::cli::{Common, FetchWhen, First, OnFailure, Start, When};
 use crate::crash;
 use crate::error::Error;
 use crate::host::Host;
@@ -13,11 +20,15 @@ use crate::pipeline::Facts;
 use crate::pipeline::{
     self, Keeping, ProofOptions, Reached, Request, Stop, Subject, has_deciding_options, kept_start,
 };
+use crate::predict::supply::{SupplyFault, given};
 use crate::program::Command;
 use crate::report::{self, Style};
-use crate::settings::Key;
 use crate::settings::resolve::Purpose;
+use crate::settings::{Key, Layers, Setting, SettingPlace};
 use crate::solve::Lack;
+use crate::text;
+use crate::variables;
+use crate::verify::Verdict;
 
 pub fn run(
     host: &Host,
@@ -52,25 +63,31 @@ fn start_or_order(
     host.trip("options");
     only_here(common, "run")?;
     let has_deciding_options = has_deciding_options(common, start);
-    if !has_deciding_options
-        && !first.fetch
-        && common.verbose == 0
-        && let Some(exec) = kept_start(host, command, start.building.build)
-    {
-        return launch::exec(&exec).map(|never| match never {});
-    }
     let proof = ProofOptions {
-        when: start.verify,
+        when: start
+            .verify
+            .or_else(|| is_watched(host).then_some(When::Never)),
         is_quiet: common.quiet,
         ..ProofOptions::default()
     };
     let subject = Subject::Command(command);
-    let is_build = start.building.build;
+    let is_build = start.building.build || host.env.non_empty(variables::BUILD).is_some();
     let request = Request {
         is_build,
         proof,
+        fetches: first.fetch,
         ..Request::new(host, common, &start.wishes, subject, Purpose::Start)
     };
+    if !has_deciding_options
+        && !first.fetch
+        && common.verbose == 0
+        && let Some(mut exec) = kept_start(host, command, is_build)
+    {
+        if exec.is_followed() {
+            exec.diff = exec.diff.then(&request.for_the_tree(&Layers::default()));
+        }
+        return launch::exec(&exec).map(|never| match never {});
+    }
     follow(&request, |reached| match reached {
         Reached::Settings(settings) => {
             crash::has_settings(&settings.layers);
@@ -99,10 +116,28 @@ fn start_or_order(
             }
             Ok(())
         }
+        Reached::Decision(facts, decision) if launch::is_replaced() => {
+            if common.verbose > 0 {
+                let line = report::followed(&words(command), &parent(host), decision);
+                say(&line);
+            }
+            if decision.is_refused() && must_be_refused(facts) {
+                say(&report::does_not_start(&words(command), &parent(host)));
+                say_refusal(facts, decision, common);
+                launch::refuse();
+            }
+            Ok(())
+        }
         Reached::Decision(facts, decision) => {
             say_before(facts, decision, common);
             say_refusal(facts, decision, common);
             Ok(())
+        }
+        // A set that cannot be proved is no reason to stop what nobody typed `cudarun` for.
+        Reached::Proof(_, _, proven)
+            if launch::is_replaced() && matches!(proven.verdict, Verdict::Failed { .. }) =>
+        {
+            Err(Stop::Exit(Exit::Refused))
         }
         Reached::Proof(facts, decision, proven) => {
             let when = start
@@ -110,7 +145,9 @@ fn start_or_order(
                 .or(facts.settings.layers.verify())
                 .unwrap_or_default();
             say_proof(decision, proven, when, common)?;
-            if facts.settings.layers.on_failure() == OnFailure::Diagnose {
+            let is_watched = facts.settings.layers.on_failure() == OnFailure::Diagnose;
+            // What nobody typed `cudarun` for is watched by what starts it.
+            if is_watched && !launch::is_replaced() {
                 return failure::watch(
                     facts,
                     decision,
@@ -124,7 +161,9 @@ fn start_or_order(
             let keeping = pipeline::keeping(facts, proven, when, has_deciding_options, reports);
             if keeping == Keeping::Kept {
                 let changed = pipeline::keep(host, facts, decision, proven, command);
-                if let Some(changed) = changed.filter(|_| common.verbose > 0) {
+                if let Some(changed) =
+                    changed.filter(|_| common.verbose > 0 && !launch::is_replaced())
+                {
                     report::say(&report::not_kept(&changed));
                 }
                 // The next starts say nothing. A script that reads standard error gets nothing either.
@@ -136,6 +175,54 @@ fn start_or_order(
         }
         _ => Ok(()),
     })
+}
+
+fn words(command: &Command) -> Vec<OsString> {
+    let program = std::iter::once(&command.program);
+    program.chain(&command.arguments).cloned().collect()
+}
+
+/// What started this process, as a person would name it.
+fn parent(host: &Host) -> String {
+    let id = parent_id();
+    let name = host.read_text(Path::new(&format!("/proc/{id}/comm")));
+    let name = name.unwrap_or_default();
+    format!("`{}` ({id})", text::show(name.trim_end()))
+}
+
+/// True for a followed process that would mix, or that breaks what a person demands. Any other one starts as it is.
+fn must_be_refused(facts: &Facts<'_>) -> bool {
+    let layers = &facts.settings.layers;
+    let is_demand = |key: &Key| matches!(key, Key::Requires(_) | Key::Pin(_) | Key::PinMode);
+    let before = facts.before();
+    layers.is_locked()
+        || layers
+            .iter()
+            .any(|setting| is_demand(&setting.key) && is_of_person(facts.host, setting))
+        || given(&before, &facts.inventory)
+            .into_values()
+            .any(|supply| {
+                let fault = supply.fault(&facts.inventory);
+                matches!(fault, Some(SupplyFault::Mixed | SupplyFault::Twice))
+            })
+}
+
+/// True if a tool such as a profiler watches this process, and would watch the child of a proof in its place.
+fn is_watched(host: &Host) -> bool {
+    let preloaded = host.env.get(variables::PRELOAD).unwrap_or_default();
+    launch::is_replaced()
+        && (memchr::memmem::find(preloaded.as_bytes(), b"Injection").is_some()
+            || host.env.non_empty("CUDA_INJECTION64_PATH").is_some())
+}
+
+/// True unless another user wrote it.
+fn is_of_person(host: &Host, setting: &Setting) -> bool {
+    match &setting.from {
+        SettingPlace::File { path, .. } => host
+            .stat(path)
+            .is_ok_and(|stat| stat.uid == 0 || stat.uid == host.uid),
+        _ => true,
+    }
 }
 
 /// Reports the mix that the start would have had without cudarun.

@@ -22,6 +22,8 @@ pub(super) struct Read {
     pub located: BTreeSet<PathBuf>,
     /// The answer could differ by something that was not read, or in another directory of the project.
     pub is_partial: bool,
+    /// The setting that whatever a shell starts here is followed.
+    pub follows: Option<bool>,
 }
 
 /// The line, or `None` where all is well.
@@ -36,6 +38,7 @@ pub(super) fn trouble(
     pipeline::run(&request, &mut |reached| match reached {
         Reached::Settings(settings) => {
             read.watched.extend(settings.watched.iter().cloned());
+            read.follows = settings.layers.follow();
             answer = settings.not_allowed.as_ref().map(report::setting_remark);
             if answer.is_some() {
                 Err(Stop::Exit(Exit::No))

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use super::elements::Element;
 use super::finding::{Evidence, Finding, FindingKind, Severity};
-use super::startup::Line;
+use super::startup::{Line, Lines};
 use super::subject::{Subject, held};
 use crate::environment::audit_elements;
 use crate::inventory::{Installation, Inventory, Origin, Problem};
+use crate::pin::audit_module;
 use crate::solve::Summary;
 use crate::variables;
 
@@ -34,6 +35,31 @@ pub(super) fn findings(subject: &Subject<'_>, elements: &[Element]) -> Vec<Findi
     findings.extend(mixed(subject.inventory, elements));
     findings.extend(others(subject));
     findings
+}
+
+/// Whether this shell follows what it starts, and what does not hold then.
+pub(super) fn following(subject: &Subject<'_>, lines: &Lines) -> Vec<Finding> {
+    let Some(module) = subject.followed_by.filter(|_| !subject.host.is_rerooted()) else {
+        return Vec::new();
+    };
+    let hook = subject.host.env.non_empty(variables::HOOK_FOLLOWS);
+    let set_by = lines.following.iter().map(Line::evidence);
+    let evidence = std::iter::once(Evidence::variable(variables::AUDIT, module.as_os_str()));
+    let evidence: Vec<Evidence> = evidence.chain(set_by).collect();
+    let bytes = subject.host.read(module);
+    let lacks = match &bytes {
+        Err(_) => Some(module.to_owned()),
+        Ok(bytes) => audit_module::binary_of(bytes).filter(|own| !subject.host.is_executable(own)),
+    };
+    vec![match lacks {
+        Some(lacks) => Finding::warning(FindingKind::FollowBroken { lacks }, evidence),
+        None => Finding::note(
+            FindingKind::Followed {
+                by_hook: hook.is_some(),
+            },
+            evidence,
+        ),
+    }]
 }
 
 /// The element, and the lines that set it.
@@ -279,6 +305,7 @@ fn others(subject: &Subject<'_>) -> Vec<Finding> {
     let is_own = |name: &str| {
         name.starts_with("CUDARUN_")
             && !name.starts_with(variables::SHELL)
+            && name != variables::HOOK_FOLLOWS
             && !OF_OURS.contains(&name)
     };
     let names = env

@@ -130,6 +130,8 @@ findings! {
         "preload-missing" PreloadMissing,
         "preload-library" PreloadLibrary { family: String },
         "audit-set" AuditSet { is_ours: bool },
+        "followed" Followed { by_hook: bool },
+        "follow-broken" FollowBroken { lacks: PathBuf },
         "tunables-set" TunablesSet,
         "own-variables" OwnVariables { names: Vec<String> },
     StartUp:

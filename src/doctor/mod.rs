@@ -45,6 +45,7 @@ pub fn examine(subject: &Subject<'_>) -> Examination {
     findings.extend(platform::findings(subject, surroundings));
     findings.extend(libraries::findings(subject));
     findings.extend(environment::findings(subject, &elements));
+    findings.extend(environment::following(subject, &lines));
     findings.extend(startup::findings(subject, &lines));
     let (project, of_project) = project::look(subject);
     findings.extend(of_project);

@@ -88,6 +88,8 @@ pub struct Lines {
     pub of_loader: Vec<(Line, PathBuf)>,
     /// Lines that undo cudarun's hook: the variable, the hook, the line.
     pub shadows: Vec<(&'static str, Line, Line)>,
+    /// Lines by which whatever a shell starts is followed.
+    pub following: Vec<Line>,
     home: Option<PathBuf>,
     env: Environment,
 }
@@ -183,6 +185,9 @@ impl Lines {
                 if mentions(code, variable) {
                     self.of_variables.push((variable, line()));
                 }
+            }
+            if code.contains("cudarun") && (code.contains("follow") || code.contains("LD_AUDIT")) {
+                self.following.push(line());
             }
             if code.contains("cudarun") && code.contains("hook") {
                 hook = Some(line());

@@ -14,6 +14,8 @@ pub struct Subject<'s> {
     /// Directories whose children are cudarun's views.
     pub views: &'s [PathBuf],
     pub choice: files::Choice,
+    /// The module by which this shell has what it starts followed.
+    pub followed_by: Option<&'s Path>,
     pub vocabulary: Vocabulary,
 }
 

@@ -10,13 +10,55 @@ use std::io::{self, IsTerminal, Read, Seek};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use crate::environment::{Diff, Environment};
+
+/// The arguments that count in the place of those of this process.
+static ARGUMENTS: OnceLock<Vec<OsString>> = OnceLock::new();
+
 /// The arguments of this process, the program's name first.
 pub fn arguments() -> Vec<OsString> {
-    std::env::args_os().collect()
+    match ARGUMENTS.get() {
+        Some(arguments) => arguments.clone(),
+        None => std::env::args_os().collect(),
+    }
+}
+
+/// Sets what [`arguments`] returns from here on, once.
+pub fn set_arguments(arguments: Vec<OsString>) {
+    let _ = ARGUMENTS.set(arguments);
+}
+
+/// The environment of this process.
+pub fn environment() -> Environment {
+    std::env::vars_os().collect()
+}
+
+/// Changes the environment of this process. Only before it has a second thread.
+#[allow(unsafe_code, reason = "says what makes it sound")]
+pub fn change_environment(diff: &Diff) {
+    for change in &diff.0 {
+        // SAFETY: there is one thread.
+        unsafe {
+            match &change.value {
+                Some(value) => std::env::set_var(&change.name, value),
+                None => std::env::remove_var(&change.name),
+            }
+        }
+    }
+}
+
+/// The first line of a file, or as much of it as the kernel reads for `#!`; `None` if it cannot be read.
+pub fn first_line(path: &Path) -> Option<Vec<u8>> {
+    const LIMIT: usize = 512;
+    let mut start = [0; LIMIT];
+    let length = File::open(path).ok()?.read(&mut start).ok()?;
+    let line = start[..length].split(|byte| *byte == b'\n').next()?;
+    Some(line.to_vec())
 }
 
 /// Opens what a person named: a file with its size, a pipe, a device.

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::StatVfsMountFlags;
 
 use crate::environment::fits_library_path;
-use crate::host::Host;
+use crate::host::{Host, judge_file};
 use crate::storage;
 
 pub use crate::variables::TRACE;
@@ -39,6 +39,63 @@ static MODULE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/audit.so"));
 /// Returns the module for this machine's loader.
 pub fn bytes() -> Option<&'static [u8]> {
     (!MODULE.is_empty()).then_some(MODULE)
+}
+
+/// The beginning of the place for the path of cudarun, and its length.
+const PATH_PLACE: &[u8] = b"the path of cudarun:";
+const PATH_ROOM: usize = 1024;
+
+/// The place of the module in an installation, from the directory with cudarun.
+const INSTALLED: &str = "../lib/cudarun/follow.so";
+
+/// Returns the module that was installed with this binary. Other users can read it, unlike one in a cache.
+pub fn installed(host: &Host) -> Option<PathBuf> {
+    let own = host.own_executable().ok()?;
+    let path = host.canonical(&own.parent()?.join(INSTALLED)).ok()?;
+    // Whoever can change it decides what each program below loads.
+    judge_file(host, &path).ok()?;
+    let found = host.read(&path).ok()?;
+    (fits_library_path(&path) && found == for_binary(&own)).then_some(path)
+}
+
+/// True if the module starts this binary in place of other programs: it and its directories belong to root or this user, and
+/// nobody else can write there. The same rule as in the module, which cannot ask who is in a group.
+pub fn starts_this_binary(host: &Host) -> bool {
+    const STICKY: u32 = 0o1000;
+    let is_ours = |path: &Path| {
+        host.stat(path).is_ok_and(|stat| {
+            let is_own = stat.uid == 0 || stat.uid == host.uid;
+            let is_shared =
+                stat.mode & 0o002 != 0 || stat.mode & 0o020 != 0 && stat.gid != stat.uid;
+            is_own && (!is_shared || stat.is_directory() && stat.mode & STICKY != 0)
+        })
+    };
+    let own = host.own_executable();
+    own.is_ok_and(|own| own.ancestors().all(is_ours))
+}
+
+fn of_this_binary(host: &Host) -> Vec<u8> {
+    for_binary(&host.own_executable().unwrap_or_default())
+}
+
+/// Returns the module with the path of a cudarun in it: it starts no program that a variable names.
+pub fn for_binary(own: &Path) -> Vec<u8> {
+    let mut module = MODULE.to_vec();
+    let own = own.as_os_str().as_bytes();
+    let place = memchr::memmem::find(&module, PATH_PLACE);
+    let room = PATH_ROOM - PATH_PLACE.len();
+    if let Some(place) = place.filter(|_| own.starts_with(b"/") && own.len() < room) {
+        let start = place + PATH_PLACE.len();
+        module[start..start + own.len()].copy_from_slice(own);
+    }
+    module
+}
+
+/// Returns the path of the cudarun that a module starts.
+pub fn binary_of(module: &[u8]) -> Option<PathBuf> {
+    let start = memchr::memmem::find(module, PATH_PLACE)? + PATH_PLACE.len();
+    let path = module[start..].split(|byte| *byte == 0).next()?;
+    (path.first() == Some(&b'/')).then(|| PathBuf::from(OsStr::from_bytes(path)))
 }
 
 /// Returns the value of [`PINS`] that answers these names from a directory that holds all of them; `None` if it would be
@@ -93,17 +150,22 @@ pub fn is_meant(host: &Host, value: &OsStr, called: &Path) -> bool {
 }
 
 /// Returns the path at which [`publish`] puts the module.
-pub fn place(directory: &Path) -> PathBuf {
+pub fn place(host: &Host, directory: &Path) -> PathBuf {
+    place_of(&of_this_binary(host), directory)
+}
+
+fn place_of(module: &[u8], directory: &Path) -> PathBuf {
     directory
         .join(DIRECTORY)
-        .join(format!("{}.so", storage::digest([MODULE])))
+        .join(format!("{}.so", storage::digest([module])))
 }
 
 /// Writes the module into a cache directory, once, for us alone. Fails where it could not be loaded from there: the loader
 /// goes on without a module that is missing or cut short.
 pub fn publish(host: &Host, directory: &Path) -> io::Result<PathBuf> {
-    let module = bytes().ok_or(io::ErrorKind::Unsupported)?;
-    let path = place(directory);
+    bytes().ok_or(io::ErrorKind::Unsupported)?;
+    let module = of_this_binary(host);
+    let path = place_of(&module, directory);
     let directory = directory.join(DIRECTORY);
     let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
     if !fits_library_path(&path) {
@@ -114,7 +176,7 @@ pub fn publish(host: &Host, directory: &Path) -> io::Result<PathBuf> {
     }
     let is_there = || storage::read(host, &directory, name).is_some_and(|found| found == module);
     if !is_there() {
-        storage::write(host, &directory, name, module);
+        storage::write(host, &directory, name, &module);
         if !is_there() {
             return Err(io::Error::other("it could not be written"));
         }

@@ -29,6 +29,20 @@ pub struct PublishedPaths {
 /// Returns `diff` with the settings that make the audit module log the mapped objects.
 pub fn watched(diff: &Diff, module: &Path, log: &Path, env: &Environment) -> Diff {
     let mut watched = env.with(diff);
+    with_module(&mut watched, module);
+    watched.set(TRACE, log.as_os_str());
+    diff.then(&Diff::between(&env.with(diff), &watched))
+}
+
+/// Returns `diff` with the settings that make the loader ask the module in each process that the program starts.
+pub fn followed(diff: &Diff, module: &Path, env: &Environment) -> Diff {
+    let mut followed = env.with(diff);
+    with_module(&mut followed, module);
+    diff.then(&Diff::between(&env.with(diff), &followed))
+}
+
+/// Adds the module as the last auditor.
+fn with_module(watched: &mut Environment, module: &Path) {
     let mut auditors = watched.get(AUDIT).map(audit_elements).unwrap_or_default();
     auditors.retain(|element| *element != module.as_os_str());
     auditors.push(module.as_os_str());
@@ -36,8 +50,6 @@ pub fn watched(diff: &Diff, module: &Path, log: &Path, env: &Environment) -> Dif
     watched.set(AUDIT, auditors);
     let tunables = with_room(watched.get(TUNABLES));
     watched.set(TUNABLES, tunables);
-    watched.set(TRACE, log.as_os_str());
-    Diff::between(env, &watched)
 }
 
 impl Pinned {

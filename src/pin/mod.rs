@@ -27,7 +27,7 @@ mod model;
 mod unaided;
 pub mod view;
 
-pub use edits::{PublishedPaths, VIEW, watched};
+pub use edits::{PublishedPaths, VIEW, followed, watched};
 pub use model::{Decision, Mode, NotEnough, Pinned, Why};
 use view::ViewSpec;
 
@@ -77,6 +77,15 @@ pub fn can_force(searcher: &Searcher<'_>, program: &Program) -> bool {
         && [variables::AUDIT, variables::PINS, variables::PINS_FOR]
             .into_iter()
             .all(is_kept)
+}
+
+/// The word with which install.sh asks for the module of an installed cudarun.
+pub const MODULE_FOR: &str = "--module-for";
+
+/// True if the loader of the program, and of what it starts, can be given the module: a loader of another kind of machine
+/// prints a line about it in every process.
+pub fn can_be_followed(host: &Host, program: &Program) -> bool {
+    has_module(program) && audit_module::starts_this_binary(host)
 }
 
 /// True if there is a module for the program's machine.

@@ -109,7 +109,7 @@ pub(super) fn compilers(facts: &Facts<'_>, common: &Common) -> Result<Compilers,
     }
     let found = scan::toolkits(settings, common, &program.site_packages, None)?;
     let toolkits = found.toolkits.as_deref().unwrap_or_default();
-    let mut compilers = compilers::supply(host, program, inventory, toolkits, &lacking);
+    let mut compilers = compilers::supply(host, inventory, toolkits, &lacking);
     compilers.watched.extend(watched);
     compilers.watched.extend(found.watched);
     Ok(compilers)

@@ -132,6 +132,11 @@ impl<'h> Facts<'h> {
         solve::lack(outcome, &self.inventory, &self.program, &policy, is_asked)
     }
 
+    /// True if whatever the program starts is started right as well.
+    pub fn follows(&self) -> bool {
+        self.settings.follows(&self.program)
+    }
+
     /// True if wheels of what the program lacks are on offer. Those of another machine are not fetched here.
     pub fn can_fetch(&self, outcome: &Outcome) -> bool {
         !self.host.is_rerooted()

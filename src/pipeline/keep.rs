@@ -119,7 +119,7 @@ pub fn keep(
         host,
         &directory,
         &key,
-        &proven.change.diff,
+        &proven.change.of_start(),
         &watched,
         &facts.program.located,
         &own,

@@ -25,7 +25,7 @@ pub use facts::Facts;
 pub use keep::{Keeping, has_deciding_options, keep, keeping, kept_start};
 pub use model::{Exit, Reached, Request, Stop, Subject};
 pub use proofs::{Effort, ProofOptions, Proven, prove_once};
-pub use publish::{Change, planned, publish};
+pub use publish::{Change, following, planned, publish};
 pub use scan::{any_program, everywhere, own_views};
 pub use unpinned::{given_by_loader, given_to_program};
 pub use watched::{can_be_watched, expected, watch};
@@ -111,8 +111,12 @@ pub fn flow(
     let Some(command) = request.command() else {
         return Err(Stop::Exit(Exit::Unknown));
     };
+    let mut diff = proven.change.of_start();
+    if !proven.change.following.is_empty() {
+        diff = diff.then(&request.for_the_tree(&settings.layers));
+    }
     let exec = Exec {
-        diff: proven.change.diff,
+        diff,
         ..launch::unchanged(&facts.program.path, command)
     };
     Ok(launch::exec(&exec)?)

@@ -2,10 +2,13 @@
 
 use std::process::ExitStatus;
 
+use clap::ValueEnum;
+
 use super::facts::Facts;
 use super::proofs::{ProofOptions, Proven};
 use super::publish::Change;
 use crate::cli::{Common, Wishes};
+use crate::environment::{Diff, Environment};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::{Inventory, Scope};
@@ -13,7 +16,9 @@ use crate::launch;
 use crate::pin::Decision;
 use crate::program::Command;
 use crate::settings::resolve::{Purpose, Settings};
+use crate::settings::{Layers, invocation};
 use crate::solve::Outcome;
+use crate::variables;
 
 /// The question of a verb.
 pub struct Request<'r> {
@@ -27,6 +32,8 @@ pub struct Request<'r> {
     /// The number of sets that `--next` skips, best first.
     pub skipped: usize,
     pub proof: ProofOptions,
+    /// Missing wheels may be fetched.
+    pub fetches: bool,
 }
 
 /// The subject of a request.
@@ -92,7 +99,33 @@ impl<'r> Request<'r> {
             is_build: false,
             skipped: 0,
             proof: ProofOptions::default(),
+            fetches: false,
         }
+    }
+
+    /// The options of this start as variables, for what the program starts.
+    pub fn for_the_tree(&self, layers: &Layers) -> Diff {
+        let flag = |is_set: bool| is_set.then(|| "1".to_owned());
+        let when = self.proof.when.and_then(|when| when.to_possible_value());
+        let verbose = self.common.verbose;
+        let rows = [
+            (variables::BUILD, flag(self.is_build)),
+            (variables::QUIET, flag(self.common.quiet)),
+            (
+                variables::VERBOSE,
+                (verbose > 0).then(|| verbose.to_string()),
+            ),
+            (variables::FETCH, self.fetches.then(|| "always".to_owned())),
+            (
+                variables::VERIFY,
+                when.map(|when| when.get_name().to_owned()),
+            ),
+        ];
+        let set = rows
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)));
+        let set = Diff::between(&Environment::default(), &set.collect());
+        invocation::for_the_tree(layers, &self.host.cwd).then(&set)
     }
 
     pub(super) fn command(&self) -> Option<&'r Command> {

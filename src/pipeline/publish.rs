@@ -1,23 +1,35 @@
 //! Publishing a plan: the view and the audit module, and the change of environment that leads the loader to them.
 
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use super::facts::Facts;
-use crate::environment::Diff;
+use crate::environment::{Diff, Environment};
 use crate::error::Error;
 use crate::fetch::note_uses;
 use crate::host::Host;
 use crate::inventory::Origin;
-use crate::pin::{Decision, Mode, Pinned, PublishedPaths, audit_module, view};
+use crate::launch;
+use crate::pin::{self, Decision, Mode, Pinned, PublishedPaths, audit_module, view};
 use crate::settings::files;
 use crate::solve::{Outcome, Plan};
 use crate::storage::{self, Refusal};
+use crate::variables;
 
 /// The change of environment that the program gets, and the paths that it leads to.
 #[derive(Clone, Debug, Default)]
 pub struct Change {
     pub diff: Diff,
+    /// What it gets beside that, so that what it starts is decided for itself.
+    pub following: Diff,
     pub paths: PublishedPaths,
+}
+
+impl Change {
+    /// The change with which the program starts.
+    pub fn of_start(&self) -> Diff {
+        self.diff.then(&self.following)
+    }
 }
 
 /// Publishes the plan of a decision. If no directory can hold the view, the plan is pinned without one, if the program
@@ -65,17 +77,43 @@ pub fn planned(facts: &Facts<'_>, decision: &Decision) -> Result<Change, Error> 
 }
 
 fn change(facts: &Facts<'_>, decision: &Decision, writes: bool) -> Result<Change, Error> {
-    let change = match (&decision.outcome, &decision.pinned) {
+    let mut change = match (&decision.outcome, &decision.pinned) {
         (Outcome::Plan(plan), Some(pinned)) => change_by(facts, plan, pinned, writes)?,
         _ => Change {
             diff: facts.settings.variables.clone(),
-            paths: PublishedPaths::default(),
+            ..Change::default()
         },
     };
-    Ok(Change {
-        diff: change.diff.then(&facts.compilers.environment()),
-        ..change
-    })
+    change.diff = change.diff.then(&facts.compilers.environment());
+    if facts.follows()
+        && let Ok(module) = module(facts.host, writes)
+    {
+        let env = &facts.host.env;
+        let added = pin::followed(&change.diff, &module, env);
+        // `env` has the variables of `[env]` already: they are the person's own, and are not taken back below the program.
+        let mut after = env.with(&added);
+        after.remove(OsStr::new(variables::HOOK_FOLLOWS));
+        let added = Diff::between(env, &after);
+        let with_plan = facts.program.executable.as_deref();
+        let with_plan = with_plan.filter(|_| matches!(decision.outcome, Outcome::Plan(_)));
+        change.following = added.then(&launch::tree_change(&added, env, with_plan));
+        change.paths.module = Some(module);
+    }
+    Ok(change)
+}
+
+/// The place of the audit module, where it is published if `writes`.
+fn module(host: &Host, writes: bool) -> Result<PathBuf, Error> {
+    if writes {
+        return publish_module(host);
+    }
+    if let Some(installed) = audit_module::installed(host) {
+        return Ok(installed);
+    }
+    Ok(audit_module::place(
+        host,
+        &storage::planned_cache_directory(host)?,
+    ))
 }
 
 /// The change that pins a plan in one way.
@@ -92,10 +130,7 @@ pub(super) fn change_by(
         (false, false) => Some(view::place(host, &pinned.spec)?),
     };
     let module = match (pinned.mode, writes) {
-        (Mode::Audit, true) => Some(publish_module(host)?),
-        (Mode::Audit, false) => Some(audit_module::place(&storage::planned_cache_directory(
-            host,
-        )?)),
+        (Mode::Audit, writes) => Some(module(host, writes)?),
         _ => None,
     };
     let paths = PublishedPaths { view, module };
@@ -103,11 +138,27 @@ pub(super) fn change_by(
     Ok(Change {
         diff: facts.settings.variables.then(&change),
         paths,
+        ..Change::default()
     })
 }
 
-/// Publishes the audit module in the first directory that takes it.
+/// The module, and the value of the variable of the tree, with which a shell follows.
+pub fn following(host: &Host) -> Result<(PathBuf, OsString), Error> {
+    let module = publish_module(host)?;
+    let before = Environment::default();
+    let after = [(variables::AUDIT, module.as_os_str())]
+        .into_iter()
+        .collect();
+    let noted = launch::tree_change(&Diff::between(&before, &after), &before, None);
+    let tree = noted.0.into_iter().find_map(|change| change.value);
+    Ok((module, tree.unwrap_or_default()))
+}
+
+/// The audit module: the installed one, or else one in the first directory that takes it.
 pub(super) fn publish_module(host: &Host) -> Result<PathBuf, Error> {
+    if let Some(installed) = audit_module::installed(host) {
+        return Ok(installed);
+    }
     storage::first_usable(host, |directory| {
         audit_module::publish(host, directory).map_err(|error| Refusal::Here(error.into()))
     })

@@ -27,7 +27,7 @@ pub fn watch(
 ) -> Result<(Result<ExitStatus, Error>, Observation), Error> {
     let host = facts.host;
     let log = storage::temporary_path(host, &storage::cache_directory(host)?);
-    let diff = pin::watched(&change.diff, &publish_module(host)?, &log, &host.env);
+    let diff = pin::watched(&change.of_start(), &publish_module(host)?, &log, &host.env);
     before_start()?;
     storage::create(&log).map_err(|error| Error::Report {
         path: log.clone(),

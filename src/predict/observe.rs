@@ -97,6 +97,9 @@ impl Observation {
             });
             images[index].files.push(Mapped::new(host, record, plan));
         }
+        // cudarun becomes each program that it follows.
+        let own = host.own_executable().ok();
+        images.retain(|image| image.program.is_none() || image.program != own);
         for image in images.iter_mut().filter(|image| image.is_target) {
             image.wrong = wrong(image, prediction, host);
         }

@@ -412,7 +412,8 @@ impl<'a> ImportReader<'a> {
         let Some((top, rest)) = parts.split_first() else {
             return;
         };
-        self.found.takes_module_names |= catalog().python.loaders.contains(*top);
+        let loaders = &catalog().python.loaders;
+        self.found.takes_module_names |= loaders.contains(*top) || loaders.contains(&import.module);
         match self.resolve(top) {
             Some((EntryKind::Standard, _)) => {}
             Some((EntryKind::Site, found)) => {

@@ -102,6 +102,21 @@ pub enum Note {
 }
 
 impl Note {
+    /// True if the program that it hides is found once it starts.
+    pub fn is_mended_by_following(&self) -> bool {
+        match self {
+            Note::ScriptNotRead { .. }
+            | Note::StartsAnother
+            | Note::ShimOfMise
+            | Note::EnvironmentNotKnown { .. }
+            | Note::MayStartAnother => true,
+            Note::LosesEnvironment { loss, .. } => {
+                !matches!(loss, EnvironmentLoss::Rights | EnvironmentLoss::Clears)
+            }
+            _ => false,
+        }
+    }
+
     /// True if another program will start that was not read.
     pub fn hides_a_program(&self) -> bool {
         matches!(
@@ -152,6 +167,8 @@ impl Note {
 pub enum EnvironmentLoss {
     /// The program runs with other rights, so the loader's variables are dropped.
     Rights,
+    /// It runs as another user, who cannot read what cudarun makes.
+    User,
     Clears,
     Sets {
         variable: &'static str,

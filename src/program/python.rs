@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::arguments::{CommandLine, Run};
 use super::model::Running;
 use crate::catalog::catalog;
+use crate::formats::elf::Elf;
 use crate::formats::{metadata, python as source};
 use crate::host::Host;
 
@@ -62,11 +63,11 @@ pub(super) fn is_source(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "py")
 }
 
-/// Returns the Python that is running, if it is one.
+/// Returns the Python that is running, if it is one: by its name, or because it is or calls the `main` of Python.
 pub(super) fn recognise(host: &Host, running: &Running) -> Option<Python> {
     let real = host.canonical(&running.executable).ok()?;
     let named = |path: &Path| path.file_name().is_some_and(is_name);
-    if !named(&real) && !named(&running.executable) {
+    if !named(&real) && !named(&running.executable) && !has_main(host, &real) {
         return None;
     }
     let command_line = CommandLine::parse(&running.arguments);
@@ -77,6 +78,19 @@ pub(super) fn recognise(host: &Host, running: &Running) -> Option<Python> {
     python.find_directories(host, &running.executable, &real);
     python.add_named_directories(host);
     Some(python)
+}
+
+fn has_main(host: &Host, program: &Path) -> bool {
+    const MAIN: [&[u8]; 2] = [b"Py_BytesMain", b"Py_Main"];
+    let Ok(data) = host.map(program) else {
+        return false;
+    };
+    let elf = Elf::parse(&data);
+    elf.is_ok_and(|elf| {
+        elf.symbols()
+            .iter()
+            .any(|symbol| MAIN.contains(&symbol.name))
+    })
 }
 
 impl Python {

@@ -12,6 +12,8 @@ use crate::host::Host;
 pub struct Significant {
     /// The number of arguments that count.
     pub arguments: usize,
+    /// The one of them that is code of Python, in which numbers do not count: see [`without_numbers`].
+    pub code: Option<usize>,
     /// True if the current directory counts.
     pub directory: bool,
     /// True if the variables count that only wrappers read: `wrapper_variables`.
@@ -24,6 +26,7 @@ pub fn significant(host: &Host, program: &Path, command: &Command) -> Significan
     let is_python = |path: &Path| path.file_name().is_some_and(python::is_name);
     let every = || Significant {
         arguments: command.arguments.len(),
+        code: None,
         directory: true,
         wrapper: true,
     };
@@ -43,8 +46,10 @@ pub fn significant(host: &Host, program: &Path, command: &Command) -> Significan
         if matches!(&line.run, Run::Module(module) if wrapper::is_possible(Path::new(module))) {
             return every();
         }
+        let is_code = matches!(line.run, Run::Code(_));
         return Significant {
             arguments: line.consumed,
+            code: line.consumed.checked_sub(1).filter(|_| is_code),
             directory: true,
             wrapper: false,
         };
@@ -53,7 +58,53 @@ pub fn significant(host: &Host, program: &Path, command: &Command) -> Significan
     let is_shim = program.parent().and_then(Path::file_name) == Some(OsStr::new("shims"));
     Significant {
         arguments: 0,
+        code: None,
         directory: is_shim,
         wrapper: false,
+    }
+}
+
+/// Returns code of Python in which each number is 0, if it has no text: a number is then no part of a name, and cannot change
+/// what is imported. A pool of processes starts each with the numbers of its own pipes.
+pub fn without_numbers(code: &[u8]) -> Vec<u8> {
+    if code.iter().any(|byte| matches!(byte, b'\'' | b'"')) {
+        return code.to_vec();
+    }
+    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii();
+    code.chunk_by(|one, next| is_of_name(one) == is_of_name(next))
+        .flat_map(|word| {
+            let is_number = word.iter().all(u8::is_ascii_digit);
+            if is_number { b"0" } else { word }
+        })
+        .copied()
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_code_do_not_count_unless_they_can_be_part_of_a_name() {
+        for (code, kept) in [
+            ("print(17)", "print(0)"),
+            (
+                "spawn_main(tracker_fd=5, pipe_handle=1234)",
+                "spawn_main(tracker_fd=0, pipe_handle=0)",
+            ),
+            (
+                "import torch2, a3 as b; f(1.5)",
+                "import torch2, a3 as b; f(0.0)",
+            ),
+            ("import lib12", "import lib12"),
+            (
+                "ctypes.CDLL('libcudnn.so.9')",
+                "ctypes.CDLL('libcudnn.so.9')",
+            ),
+            ("x = \"a\" * 3", "x = \"a\" * 3"),
+            ("", ""),
+        ] {
+            assert_eq!(without_numbers(code.as_bytes()), kept.as_bytes());
+        }
     }
 }

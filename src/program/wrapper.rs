@@ -212,7 +212,7 @@ impl<'a> Way<'a> {
                     || start.values(Meaning::Unsets).any(|name| name == *variable)
             }));
         if start.has(Meaning::User) {
-            self.loses(EnvironmentLoss::Rights, program);
+            self.loses(EnvironmentLoss::User, program);
         }
         if let Some(loss) = loss_by(&start) {
             self.loses(loss, program);
@@ -395,10 +395,10 @@ fn loss_by(start: &Start) -> Option<EnvironmentLoss> {
                 .then_some(PRELOAD),
             _ => None,
         });
-    if let Some(variable) = set {
-        Some(EnvironmentLoss::Sets { variable })
-    } else if start.has(Meaning::Clears) {
+    if start.has(Meaning::Clears) {
         Some(EnvironmentLoss::Clears)
+    } else if let Some(variable) = set {
+        Some(EnvironmentLoss::Sets { variable })
     } else {
         let unsets = start
             .values(Meaning::Unsets)

@@ -16,9 +16,6 @@ use crate::inventory::{ChangedBy, Inventory, Part, Toolkit, ToolkitProblem};
 use crate::text::show;
 use crate::version::CudaVersion;
 
-/// A child of another environment would get the variable too.
-const NOT_SET: &str = "not set, since this program starts others; set it yourself: ";
-
 /// One line for each toolkit. The page ends with a command to type, unless families were named that follow.
 pub fn listed_toolkits(
     inventory: &Inventory,
@@ -186,7 +183,6 @@ pub(super) fn compiler_lines(compilers: &Compilers) -> impl Iterator<Item = Stri
         let (variable, value) = (show(&supply.variable), show(&supply.value));
         let given = match supply.withheld {
             None => set,
-            Some(Withheld::StartsPrograms) => format!("{NOT_SET}{set}"),
             Some(Withheld::Blank) => format!("{variable} cannot hold the blank in {value}"),
             Some(Withheld::NamesFile) => {
                 format!("{variable} names a file, add this to it: {value}")

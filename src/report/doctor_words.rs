@@ -269,6 +269,17 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
             "LD_AUDIT is set: its module may change which files the loader takes",
             "unset LD_AUDIT, unless you need it",
         ),
+        Kind::Followed { by_hook } => fact(format!(
+            "whatever this shell starts gets its own libraries{}",
+            if *by_hook { ", by cudarun's hook" } else { "" }
+        )),
+        Kind::FollowBroken { lacks } => by(
+            format!(
+                "this shell has whatever it starts followed, and {} is gone",
+                show(lacks)
+            ),
+            "unset LD_AUDIT CUDARUN_TREE; then install cudarun again, or remove the lines that set them",
+        ),
         Kind::TunablesSet => {
             fact("GLIBC_TUNABLES is set: it may change which files the loader takes".to_owned())
         }

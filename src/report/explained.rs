@@ -1,6 +1,6 @@
 //! The requirements of a program, the picks and their reasons: short with `-v`, in full for `explain`.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 
 use super::Style;
 use super::hints::shell_words;
@@ -13,6 +13,7 @@ use super::reasons;
 use super::words::{self, counted, grouped, plain};
 use super::{asked, builds, notes};
 use crate::environment::Diff;
+use crate::error::Error;
 use crate::inventory::Inventory;
 use crate::pin::audit_module;
 use crate::pin::{Decision, Mode};
@@ -184,11 +185,20 @@ pub fn no_need(program: &Program) -> String {
 }
 
 /// The lines for a start with `-v`: one for each pick, and notes.
-pub fn summary(program: &Program, decision: &Decision, verbosity: u8, style: Style) -> String {
+/// `follows`: what the program starts is decided for itself.
+pub fn summary(
+    program: &Program,
+    decision: &Decision,
+    follows: bool,
+    verbosity: u8,
+    style: Style,
+) -> String {
     let name = show(program.runs().file_name().unwrap_or_default());
     let mut text = String::new();
     for note in &program.notes {
-        text.push_str(&format!("cudarun: {}\n", notes::note(note, program)));
+        if !follows || !note.is_mended_by_following() {
+            text.push_str(&format!("cudarun: {}\n", notes::note(note, program)));
+        }
     }
     match &decision.outcome {
         Outcome::Nothing { absent, unpinned } => {
@@ -226,6 +236,66 @@ pub fn summary(program: &Program, decision: &Decision, verbosity: u8, style: Sty
         Outcome::Conflict(_) => {}
     }
     text
+}
+
+/// One line about a process that was decided for itself: `command` is its command line.
+pub fn followed(command: &[OsString], parent: &str, decision: &Decision) -> String {
+    let what = match &decision.outcome {
+        Outcome::Nothing { absent, unpinned } => nothing(absent, unpinned).to_owned(),
+        Outcome::Conflict(_) => "nothing fits".to_owned(),
+        Outcome::Plan(plan) => {
+            let first = plan.picks.first().map(|pick| {
+                let installation = &pick.installation;
+                let version = installation.version.map(|version| format!(" {version}"));
+                let family = words::family(&installation.family);
+                format!("{family}{}", version.unwrap_or_default())
+            });
+            let more = match plan.picks.len() {
+                0 | 1 => String::new(),
+                number => format!(" and {} more", number - 1),
+            };
+            let mode = decision.pinned.as_ref().map(mode_line).unwrap_or_default();
+            let mode = mode.split(':').next().unwrap_or_default();
+            format!("{}{more}, {mode}", first.unwrap_or_default())
+        }
+    };
+    format!("`{}`, which {parent} started: {what}", shortened(command))
+}
+
+/// A process about which nothing could be decided.
+pub fn starts_as_called(command: &[OsString], error: &Error) -> String {
+    let error = super::error(error);
+    let why = error.lines().next().unwrap_or_default();
+    format!(
+        "cudarun: `{}` starts as it was called: {why}\n",
+        shortened(command)
+    )
+}
+
+/// The process that is refused, above the reason.
+pub fn does_not_start(command: &[OsString], parent: &str) -> String {
+    format!(
+        "`{}`, which {parent} started, does not start",
+        shortened(command)
+    )
+}
+
+/// The beginning of a command line.
+fn shortened(command: &[OsString]) -> String {
+    const WORDS: usize = 4;
+    const LENGTH: usize = 40;
+    let mut shown: Vec<String> = Vec::new();
+    for word in command.iter().take(WORDS) {
+        let word = show(word).replace('\n', " ");
+        shown.push(match word.char_indices().nth(LENGTH) {
+            Some((end, _)) => format!("{}…", &word[..end]),
+            None => word,
+        });
+    }
+    if command.len() > WORDS {
+        shown.push("…".to_owned());
+    }
+    shown.join(" ")
 }
 
 fn steps(program: &Program, style: Style) -> String {

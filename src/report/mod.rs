@@ -48,7 +48,7 @@ pub use diagnosed::{
 };
 pub use doctor::{ExaminedProgram, examination, examined_program, not_described, programs, saved};
 pub use errors::{ABORTED, AfterFault, after_fault, cut_short, error, error_hint, panicked};
-pub use explained::{explained, no_need, summary};
+pub use explained::{does_not_start, explained, followed, no_need, starts_as_called, summary};
 pub use extensions::listed_extensions;
 pub use fetched::{
     MAY_FETCH, NOTHING_TO_FETCH, NoConsent, STORE_IGNORED, ToFetch, fetch_step,
@@ -74,8 +74,8 @@ pub use settings::{
     setting_remark, written,
 };
 pub use shell::{
-    nested_shell, no_variable_of_a_shell, quoted_to_show, shell_change, shell_reaches, subshell,
-    watch,
+    follow_lines, nested_shell, no_variable_of_a_shell, quoted_to_show, shell_change,
+    shell_reaches, subshell, watch,
 };
 pub use slips::{first_contact, option_of, own_command_line};
 pub use style::Style;
@@ -97,6 +97,12 @@ pub fn print(text: &str) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
     }
+}
+
+/// Writes bytes to standard output.
+pub fn print_bytes(bytes: &[u8]) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    output.write_all(bytes).and_then(|()| output.flush())
 }
 
 /// Writes to standard error, and ignores a failure: there is no place to report it.

@@ -142,6 +142,12 @@ pub(super) fn note_of(note: &Note, program: &Path) -> String {
 }
 
 /// The way in which a wrapper loses the environment, and the command to type instead.
+fn other_rights(wrapper: &str, before: &str) -> String {
+    format!(
+        "`{wrapper}` starts its program with other rights, which cudarun's view does not reach: {before}"
+    )
+}
+
 fn losses(wrapper: &str, loss: &EnvironmentLoss, program: &str) -> String {
     // The started program may not have been found.
     let before = if program == wrapper {
@@ -155,16 +161,13 @@ fn losses(wrapper: &str, loss: &EnvironmentLoss, program: &str) -> String {
                 "su" => "su -c 'cudarun …'".to_owned(),
                 "runuser" => "runuser -u USER cudarun …".to_owned(),
                 "sudo" | "doas" | "pkexec" => format!("{wrapper} cudarun …"),
-                _ => {
-                    return format!(
-                        "`{wrapper}` starts its program with other rights, which cudarun's view does not reach: {before}"
-                    );
-                }
+                _ => return other_rights(wrapper, &before),
             };
             format!(
                 "`{wrapper}` removes the loader's variables from the environment: type `{inside}` instead of `cudarun {wrapper} …`"
             )
         }
+        EnvironmentLoss::User => other_rights(wrapper, &before),
         EnvironmentLoss::Clears => format!("`{wrapper}` clears the environment: {before}"),
         EnvironmentLoss::Sets { variable } => {
             format!("`{wrapper}` sets {variable} after cudarun does: {before}")

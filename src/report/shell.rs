@@ -8,6 +8,7 @@ use std::path::Path;
 use crate::cli::Dialect;
 use crate::environment::Change;
 use crate::text::show;
+use crate::variables;
 
 /// A change of the environment; `None` if the name cannot be a shell variable, since it could be code.
 pub fn shell_change(change: &Change, dialect: Dialect) -> Option<String> {
@@ -20,7 +21,53 @@ pub fn shell_change(change: &Change, dialect: Dialect) -> Option<String> {
             format!("export {name}={}\n", quoted(value))
         }
         (None, Dialect::Sh | Dialect::Direnv) => format!("unset {name}\n"),
+        (Some(value), Dialect::Module) => format!("setenv {name} {}\n", quoted_for_tcl(value)),
+        (None, Dialect::Module) => format!("unsetenv {name}\n"),
+        (Some(value), Dialect::Systemd) => {
+            format!("Environment={}\n", quoted_for_systemd(name, value))
+        }
+        (None, Dialect::Systemd) => format!("UnsetEnvironment={name}\n"),
     })
+}
+
+/// The lines by which whatever is started follows: the loader asks `module` in every process, and `tree` is the variable by
+/// which it knows that. They do nothing twice, and nothing where the module is gone, since the loader would print a line in
+/// every process. systemd cannot tell.
+pub fn follow_lines(module: &Path, tree: &OsStr, dialect: Dialect) -> String {
+    let path = module.as_os_str();
+    let name = variables::TREE;
+    match dialect {
+        Dialect::Sh | Dialect::Direnv => {
+            let (path, tree) = (quoted(path), quoted(tree));
+            let watch = match dialect {
+                Dialect::Direnv => format!("watch_file {path}\n"),
+                _ => String::new(),
+            };
+            format!(
+                "{watch}case :${{LD_AUDIT-}}: in\n*:{path}:*) ;;\n*)\n    if [ -r {path} ]; then\n        \
+                 export LD_AUDIT=\"${{LD_AUDIT:+$LD_AUDIT:}}\"{path} {name}={tree}\n    fi ;;\nesac\n"
+            )
+        }
+        Dialect::Fish => {
+            let (path, tree) = (quoted_for_fish(path), quoted_for_fish(tree));
+            format!(
+                "if test -r {path}; and not contains -- {path} (string split : -- \"$LD_AUDIT\")\n    \
+                 set -gx LD_AUDIT (string join : -- $LD_AUDIT {path})\n    set -gx {name} {tree}\nend\n"
+            )
+        }
+        Dialect::Module => {
+            let (path, tree) = (quoted_for_tcl(path), quoted_for_tcl(tree));
+            format!(
+                "#%Module\nif {{ [file readable {path}] }} {{\n    append-path LD_AUDIT {path}\n    \
+                 setenv {name} {tree}\n}}\n"
+            )
+        }
+        Dialect::Systemd => {
+            let set = [(variables::AUDIT, path), (name, tree)]
+                .map(|(name, value)| quoted_for_systemd(name, value));
+            format!("Environment={}\n", set.join(" "))
+        }
+    }
 }
 
 /// Tells direnv to watch a file.
@@ -133,4 +180,21 @@ fn quoted_for_fish(value: &OsStr) -> String {
     }
     quoted.push('\'');
     quoted
+}
+
+/// In Tcl's braces nothing has a meaning but braces and backslashes.
+fn quoted_for_tcl(value: &OsStr) -> String {
+    let text = value.to_string_lossy();
+    if text.contains(['{', '}', '\\']) {
+        let escaped: String = text.chars().flat_map(|one| ['\\', one]).collect();
+        return escaped;
+    }
+    format!("{{{text}}}")
+}
+
+/// A word with `NAME=VALUE`: systemd knows `%` and backslashes in it.
+fn quoted_for_systemd(name: &str, value: &OsStr) -> String {
+    let text = value.to_string_lossy().replace('%', "%%");
+    let text = text.replace('\\', "\\\\").replace('"', "\\\"");
+    format!("\"{name}={text}\"")
 }

@@ -1,16 +1,17 @@
 //! Options and variables as settings. Values are only parsed here; no path is looked up.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
 use super::model::{
-    ExpectedValue, FaultKind, Key, Layer, OF_MACHINE, Setting, SettingFault, SettingPlace, Value,
-    Vocabulary, word,
+    ExpectedValue, FaultKind, Key, Layer, Layers, OF_MACHINE, Setting, SettingFault, SettingPlace,
+    Value, Vocabulary, word,
 };
 use crate::cli::{Common, Wishes};
-use crate::environment::Environment;
+use crate::environment::{Change, Diff, Environment};
 use crate::range::Range;
 use crate::variables;
 
@@ -31,6 +32,11 @@ pub fn options(
             Key::Locked,
             wishes.locked.then_some(Value::Flag(true)),
             "--locked",
+        ),
+        (
+            Key::Follow,
+            wishes.no_follow.then_some(Value::Flag(false)),
+            "--no-follow",
         ),
     ];
     let given = |(key, value, option)| Some(setting(key, value?, &SettingPlace::Option(option)));
@@ -88,13 +94,26 @@ pub fn variables(env: &Environment, words: &Vocabulary) -> Result<Layer, Setting
             .map(str::to_owned);
         Value::Words(words.collect())
     };
-    let flag = |text: String| flag(&text, &place(variables::LOCKED)).map(Value::Flag);
+    let flag = |name: &'static str| {
+        let read = |text: String| flag(&text, &place(name)).map(Value::Flag);
+        text(name).map(read).transpose()
+    };
     let rows = [
         (Key::Uses, text(variables::USES).map(words), variables::USES),
         (
             Key::PinMode,
             one_of(env, variables::PIN_MODE)?.map(Value::Mode),
             variables::PIN_MODE,
+        ),
+        (
+            Key::SearchAlso,
+            env.non_empty(variables::ALSO).map(directories),
+            variables::ALSO,
+        ),
+        (
+            Key::SearchWithout,
+            text(variables::WITHOUT).map(words),
+            variables::WITHOUT,
         ),
         (
             Key::Verify,
@@ -116,16 +135,84 @@ pub fn variables(env: &Environment, words: &Vocabulary) -> Result<Layer, Setting
             one_of(env, variables::FETCH)?.map(Value::FetchWhen),
             variables::FETCH,
         ),
-        (
-            Key::Locked,
-            text(variables::LOCKED).map(flag).transpose()?,
-            variables::LOCKED,
-        ),
+        (Key::Locked, flag(variables::LOCKED)?, variables::LOCKED),
+        (Key::Follow, flag(variables::FOLLOW)?, variables::FOLLOW),
     ];
     let set =
         |(key, value, name): (Key, Option<Value>, &str)| Some(setting(key, value?, &place(name)));
     layer.extend(rows.into_iter().filter_map(set));
     Ok(layer)
+}
+
+/// Returns the options as variables for the processes below, joined with what the same variables say already. A relative
+/// directory is in `cwd`.
+pub fn for_the_tree(layers: &Layers, cwd: &Path) -> Diff {
+    let is_of_option = |setting: &&Setting| matches!(setting.from, SettingPlace::Option(_));
+    let is_of_file = |setting: &&Setting| matches!(setting.from, SettingPlace::File { .. });
+    let mut diff = Diff::default();
+    for (name, separator) in [
+        (variables::PIN, ";"),
+        (variables::REQUIRE, ";"),
+        (variables::USES, ","),
+        (variables::PIN_MODE, ""),
+        (variables::ALSO, ":"),
+        (variables::WITHOUT, ","),
+    ] {
+        let settings = || {
+            layers
+                .iter()
+                .filter(|setting| variable_of(&setting.key) == Some(name))
+        };
+        if !settings().any(|setting| is_of_option(&setting)) {
+            continue;
+        }
+        let given = settings().filter(|setting| !is_of_file(setting));
+        let texts: Vec<Vec<u8>> = given.map(|setting| of_variable(setting, cwd)).collect();
+        diff.0.push(Change {
+            name: name.into(),
+            value: Some(OsString::from_vec(texts.join(separator.as_bytes()))),
+        });
+    }
+    diff
+}
+
+/// The variable that sets the same as an option.
+fn variable_of(key: &Key) -> Option<&'static str> {
+    match key {
+        Key::Pin(_) => Some(variables::PIN),
+        Key::Requires(_) => Some(variables::REQUIRE),
+        Key::Uses => Some(variables::USES),
+        Key::PinMode => Some(variables::PIN_MODE),
+        Key::SearchAlso => Some(variables::ALSO),
+        Key::SearchWithout => Some(variables::WITHOUT),
+        _ => None,
+    }
+}
+
+/// A setting as its variable spells it.
+fn of_variable(setting: &Setting, cwd: &Path) -> Vec<u8> {
+    let absolute = |path: &Path| cwd.join(path).into_os_string().into_vec();
+    let value = match &setting.value {
+        Value::Directory(directory) => absolute(directory),
+        Value::Directories(directories) => {
+            let directories: Vec<Vec<u8>> = directories.iter().map(|one| absolute(one)).collect();
+            directories.join(&b':')
+        }
+        Value::Words(words) => words.join(",").into_bytes(),
+        value => value.text().into_bytes(),
+    };
+    match &setting.key {
+        Key::Pin(family) => [family.as_bytes(), b"=", &value].concat(),
+        Key::Requires(name) => [name.as_bytes(), b" ", &value].concat(),
+        _ => value,
+    }
+}
+
+fn directories(list: &OsStr) -> Value {
+    let parts = list.as_bytes().split(|byte| *byte == b':');
+    let parts = parts.filter(|part| !part.is_empty());
+    let directory = |part: &[u8]| PathBuf::from(OsStr::from_bytes(part));
+    Value::Directories(parts.map(directory).collect())
 }
 
 /// An option is about one start; a variable is set for a shell.

@@ -40,6 +40,7 @@ pub enum Key {
     Uses,
     PinMode,
     Locked,
+    Follow,
     OnFailure,
     FetchWhen,
     FetchFrom,
@@ -319,6 +320,7 @@ impl Key {
             Key::Uses => "uses".to_owned(),
             Key::PinMode => "pin-mode".to_owned(),
             Key::Locked => "locked".to_owned(),
+            Key::Follow => "follow".to_owned(),
             Key::OnFailure => "run.on-failure".to_owned(),
             Key::FetchWhen => "fetch.when".to_owned(),
             Key::FetchFrom => "fetch.from".to_owned(),
@@ -332,7 +334,7 @@ impl Setting {
     /// `cudarun allow`.
     pub fn needs_trust(&self) -> bool {
         match (&self.key, &self.value) {
-            (Key::SearchWithout | Key::Variable(_) | Key::PinMode, _)
+            (Key::SearchWithout | Key::Variable(_) | Key::PinMode | Key::Follow, _)
             | (_, Value::Directory(_) | Value::Directories(_) | Value::When(When::Never)) => true,
             (_, Value::FetchWhen(when)) => *when == FetchWhen::Always,
             (_, Value::Level(level)) => *level < Level::default(),
@@ -450,6 +452,12 @@ impl Layers {
         } else {
             None
         }
+    }
+
+    /// True if whatever a program starts is decided for itself as well; `None` without a setting.
+    pub fn follow(&self) -> Option<bool> {
+        let mut values = self.get(&Key::Follow).map(|setting| &setting.value);
+        values.next().map(|value| *value == Value::Flag(true))
     }
 
     pub fn is_locked(&self) -> bool {

@@ -26,7 +26,7 @@ pub struct File {
 pub const TABLES: &[&str] = &[
     "requires", "pin", "prefer", "search", "verify", "run", "fetch", "build", "env", "program",
 ];
-pub const VALUES: &[&str] = &["cudarun", "uses", "pin-mode", "locked"];
+pub const VALUES: &[&str] = &["cudarun", "uses", "pin-mode", "locked", "follow"];
 pub const TOP: &[&str] = &["program", "cudarun", "min-version"];
 /// More remarks are dropped, since the file is probably not one of settings.
 const MAX_REMARKS: usize = 20;
@@ -239,8 +239,15 @@ impl Reader<'_> {
                 Value::Mode(self.one_of(name, value)?),
                 value,
             ),
-            "locked" => match value.get_ref().as_bool() {
-                Some(flag) => add(self, Key::Locked, Value::Flag(flag), value),
+            "locked" | "follow" => match value.get_ref().as_bool() {
+                Some(flag) => {
+                    let key = if name == "locked" {
+                        Key::Locked
+                    } else {
+                        Key::Follow
+                    };
+                    add(self, key, Value::Flag(flag), value);
+                }
                 None => return self.wrong_type(name, ExpectedValue::Flag, value),
             },
             _ => return Ok(false),

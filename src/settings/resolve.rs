@@ -15,6 +15,7 @@ use crate::error::{Error, Reason};
 use crate::host::Host;
 use crate::inventory;
 use crate::loader::search::Searcher;
+use crate::pin;
 use crate::program::{
     self, Command, Condition, Demand, Note, PinnedTo, Program, Requirement, Want,
 };
@@ -105,10 +106,19 @@ pub enum Purpose {
     Answer,
     /// Like `Answer`, and files that cannot be used are ignored as well: `doctor` reports them.
     Examine,
+    /// Like `Start`, for a verb that starts nothing.
+    Question,
     /// Like `Start`, for a verb that writes a lock and obeys none.
     Record,
     /// Like `Answer`, for all programs of a project: a lock counts if it exists.
     Project,
+}
+
+impl Purpose {
+    /// True if a program starts.
+    pub fn starts(self) -> bool {
+        matches!(self, Purpose::Start | Purpose::Record)
+    }
 }
 
 pub fn vocabulary() -> Vocabulary {
@@ -190,7 +200,10 @@ impl Settings {
                 path: source.path.clone(),
                 keys,
             };
-            if matches!(purpose, Purpose::Start | Purpose::Record) {
+            if matches!(
+                purpose,
+                Purpose::Start | Purpose::Question | Purpose::Record
+            ) {
                 return Err(Error::Setting(Box::new(remark)));
             }
             remarks.push(remark.clone());
@@ -223,7 +236,7 @@ impl Settings {
         let obeys_lock = match purpose {
             Purpose::Record => false,
             Purpose::Project => settings.has_project_lock(),
-            Purpose::Start | Purpose::Answer | Purpose::Examine => {
+            Purpose::Start | Purpose::Question | Purpose::Answer | Purpose::Examine => {
                 settings.layers.is_locked() && command.is_some()
             }
         };
@@ -479,7 +492,18 @@ impl Settings {
             .get(&Key::Uses)
             .next()
             .map(|setting| &setting.from);
-        match (program::read(host, command, &uses), from) {
+        let read = program::read(host, command, &uses);
+        if let (Err(Error::NoSuchPackage { sites, .. }), Some(SettingPlace::Option(_))) =
+            (&read, from)
+            && sites.is_empty()
+        {
+            // The packages are those of what it starts.
+            let (program, searcher) = program::read(host, command, &[])?;
+            if self.starts_others(&program) {
+                return Ok((program, searcher));
+            }
+        }
+        match (read, from) {
             (
                 Err(Error::NoSuchPackage { sites, .. }),
                 Some(SettingPlace::Variable(_) | SettingPlace::File { .. }),
@@ -493,6 +517,19 @@ impl Settings {
             }))),
             (read, _) => read,
         }
+    }
+
+    /// True if whatever the program starts is decided for itself as well.
+    pub fn follows(&self, program: &Program) -> bool {
+        self.purpose.starts()
+            && self.layers.follow() != Some(false)
+            && pin::can_be_followed(&self.host, program)
+    }
+
+    /// True if a program that needs nothing itself starts others, which are decided for themselves.
+    fn starts_others(&self, program: &Program) -> bool {
+        let mut notes = program.notes.iter();
+        notes.any(Note::is_mended_by_following) && self.follows(program)
     }
 
     /// Adds the demands to those of the program itself. A program that cannot be pinned ignores demands of files and
@@ -522,14 +559,15 @@ impl Settings {
             };
         }
         // Files and images may demand a driver and still start `ls` without one.
-        let is_gpu_program = self.purpose == Purpose::Project
-            || program
-                .requirements
-                .iter()
-                .chain(&self.demands.requirements)
-                .any(Requirement::is_wish);
+        let needs = program.requirements.iter().any(Requirement::is_wish);
+        // An option is then about what the program starts.
+        let starts_others = !needs && self.starts_others(program);
+        let own = Some(&self.demands).filter(|_| !starts_others);
+        let is_gpu_program = needs
+            || self.purpose == Purpose::Project
+            || own.is_some_and(|own| own.requirements.iter().any(Requirement::is_wish));
         for demands in [
-            Some(&self.demands),
+            own,
             Some(&self.demands_on_gpu_programs).filter(|_| is_gpu_program),
         ] {
             let Some(Demands {

@@ -8,7 +8,7 @@ use super::files;
 use crate::builds;
 use crate::environment::depends_on_directory;
 use crate::host::Host;
-use crate::program::{Command, is_at_terminal, significant, wrapper_variables};
+use crate::program::{Command, is_at_terminal, significant, without_numbers, wrapper_variables};
 use crate::storage::Key;
 use crate::variables;
 
@@ -16,7 +16,9 @@ use crate::variables;
 /// other people's environments, so variables that lead there are missing.
 const VARIABLES: &[(&str, Option<&[u8]>)] = &[
     ("CONDA_PREFIX", PATH),
+    (variables::ALSO, Some(b":")),
     (variables::CONFIG, PATH),
+    (variables::FOLLOW, None),
     // The lock is in the current directory, and a pinned directory may be relative.
     (variables::LOCKED, PATH),
     (variables::ON_FAILURE, None),
@@ -29,6 +31,7 @@ const VARIABLES: &[(&str, Option<&[u8]>)] = &[
     (variables::VERIFY, None),
     (variables::VERIFY_LEVEL, None),
     (variables::VIEW, None),
+    (variables::WITHOUT, None),
     ("CUDACXX", PATH),
     ("CUDAToolkit_ROOT", PATH),
     ("CUDA_DEVICE_ORDER", None),
@@ -110,8 +113,17 @@ pub fn start_key(host: &Host, program: &Path, command: &Command, is_build: bool)
     part(Some(&host.uid.to_le_bytes()));
     part(Some(program.as_os_str().as_bytes()));
     part(Some(command.program.as_bytes()));
-    for argument in &command.arguments[..significant.arguments.min(command.arguments.len())] {
-        part(Some(argument.as_bytes()));
+    for (place, argument) in command
+        .arguments
+        .iter()
+        .take(significant.arguments)
+        .enumerate()
+    {
+        if significant.code == Some(place) {
+            part(Some(&without_numbers(argument.as_bytes())));
+        } else {
+            part(Some(argument.as_bytes()));
+        }
     }
     part(None);
     part(needs_directory.then(|| host.cwd.as_os_str().as_bytes()));

@@ -15,9 +15,26 @@ __cudarun_in_sight() {
     return 1
 }
 
+# Sets LD_AUDIT and CUDARUN_TREE so that what this shell starts is followed by the module $1; with an empty $1, takes both back.
+__cudarun_follow() {
+    local list=:${LD_AUDIT:+$LD_AUDIT:}
+    [[ $1 != "${CUDARUN_HOOK_FOLLOWS-}" ]] || return 0
+    # A shell that follows by other means stays as it is.
+    [[ -n ${CUDARUN_HOOK_FOLLOWS-} || -z ${CUDARUN_TREE-} ]] || return 0
+    list=${list//":${CUDARUN_HOOK_FOLLOWS-}:"/:}
+    unset -v CUDARUN_HOOK_FOLLOWS CUDARUN_TREE
+    if [[ -n $1 ]]; then
+        list+=$1:
+        export CUDARUN_HOOK_FOLLOWS=$1 CUDARUN_TREE=$2
+    fi
+    list=${list#:}
+    list=${list%:}
+    if [[ -n $list ]]; then export LD_AUDIT=$list; else unset -v LD_AUDIT; fi
+}
+
 # Runs before each prompt, and keeps the status.
 __cudarun_hook() {
-    local status=$? told
+    local status=$? told='' module='' tree=''
     # The hook runs, so the warning below is not needed.
     if [[ -n ${__CUDARUN_WAITS-} ]]; then
         unset -v __CUDARUN_WAITS
@@ -26,8 +43,10 @@ __cudarun_hook() {
     if [[ $PWD != "${__CUDARUN_AT-}" && ${CUDARUN_HOOK-} != off ]]; then
         __CUDARUN_AT=$PWD
         if __cudarun_in_sight && type -P cudarun >/dev/null; then
-            told=$(command cudarun hook --check="${__CUDARUN_TOLD-}") && __CUDARUN_TOLD=$told
+            told=$(command cudarun hook --check="${__CUDARUN_TOLD-}") && __CUDARUN_TOLD=${told%%$'\n'*}
         fi
+        { read -r; read -r module; read -r tree; } <<<"$told" || :
+        __cudarun_follow "$module" "$tree"
         # With `set -a`, a nested shell would inherit these.
         export -n __CUDARUN_AT __CUDARUN_TOLD
     fi

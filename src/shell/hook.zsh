@@ -15,10 +15,29 @@ __cudarun_in_sight() {
     return 1
 }
 
+# Sets LD_AUDIT and CUDARUN_TREE so that what this shell starts is followed by the module in the first argument; with an empty
+# one, takes both back.
+__cudarun_follow() {
+    emulate -L zsh
+    local -a list
+    [[ $1 != "${CUDARUN_HOOK_FOLLOWS-}" ]] || return 0
+    # A shell that follows by other means stays as it is.
+    [[ -n ${CUDARUN_HOOK_FOLLOWS-} || -z ${CUDARUN_TREE-} ]] || return 0
+    list=(${(s.:.)LD_AUDIT-})
+    list=(${list:#${CUDARUN_HOOK_FOLLOWS-}})
+    unset CUDARUN_HOOK_FOLLOWS CUDARUN_TREE
+    if [[ -n $1 ]]; then
+        list+=($1)
+        export CUDARUN_HOOK_FOLLOWS=$1 CUDARUN_TREE=$2
+    fi
+    if (( $#list )); then export LD_AUDIT=${(j.:.)list}; else unset LD_AUDIT; fi
+}
+
 # Runs before each prompt; zsh keeps the status for other hooks.
 __cudarun_hook() {
     emulate -L zsh
-    local told
+    local told=''
+    local -a lines
     # The hook runs, so the warning below is not needed.
     if [[ -n ${__CUDARUN_WAITS-} ]]; then
         unset __CUDARUN_WAITS
@@ -27,8 +46,10 @@ __cudarun_hook() {
     if [[ $PWD != "${__CUDARUN_AT-}" && ${CUDARUN_HOOK-} != off ]]; then
         typeset -g __CUDARUN_AT=$PWD
         if __cudarun_in_sight && whence -p cudarun >/dev/null; then
-            told=$(command cudarun hook --check="${__CUDARUN_TOLD-}") && typeset -g __CUDARUN_TOLD=$told
+            told=$(command cudarun hook --check="${__CUDARUN_TOLD-}") && typeset -g __CUDARUN_TOLD=${told%%$'\n'*}
         fi
+        lines=("${(@f)told}")
+        __cudarun_follow "${lines[2]-}" "${lines[3]-}"
     fi
     return 0
 }

@@ -5,19 +5,14 @@ use crate::cli::Shell;
 
 pub mod subshell;
 
-/// Returns the output of `cudarun hook SHELL`. A quiet hook passes `--quiet` to the process that it asks.
-pub fn hook(shell: Shell, is_quiet: bool) -> String {
+/// Returns the output of `cudarun hook SHELL`, whose script passes its options to the process that it asks.
+pub fn hook(shell: Shell, is_quiet: bool, follows: bool) -> String {
     let script = match shell {
         Shell::Bash => include_str!("hook.bash"),
         Shell::Zsh => include_str!("hook.zsh"),
         Shell::Fish => include_str!("hook.fish"),
     };
-    script.replace(
-        "hook --check",
-        if is_quiet {
-            "hook --quiet --check"
-        } else {
-            "hook --check"
-        },
-    )
+    let options = [(is_quiet, " --quiet"), (follows, " --follow")];
+    let options = options.map(|(is_set, option)| if is_set { option } else { "" });
+    script.replace("hook --check", &format!("hook{} --check", options.concat()))
 }

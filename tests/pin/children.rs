@@ -38,7 +38,7 @@ sys.exit(subprocess.call(sys.argv[1:]) if sys.argv[1:] else 0)
 pub struct Environments {
     pub a: PathBuf,
     pub b: PathBuf,
-    parent: PathBuf,
+    pub parent: PathBuf,
     launcher: PathBuf,
     /// A directory with nothing but the name `libcudnn.so`, which no extension here asks for.
     pub bare_name: PathBuf,
@@ -128,7 +128,7 @@ pub fn system_python() -> Option<PathBuf> {
 }
 
 /// The site-packages of an environment, by its interpreter.
-fn site_of(python: &Path) -> PathBuf {
+pub fn site_of(python: &Path) -> PathBuf {
     let lib = python.ancestors().nth(2).unwrap().join("lib");
     fs::read_dir(lib)
         .unwrap()
@@ -143,7 +143,7 @@ pub const SHOW: [&str; 2] = ["-c", "import framework; framework.show()"];
 
 impl Environments {
     /// Splits the output into the maps of the parent and of its child.
-    fn read(output: &str) -> Vec<Got> {
+    pub fn read(output: &str) -> Vec<Got> {
         output
             .split("child\n")
             .filter(|part| !part.is_empty())
@@ -237,7 +237,10 @@ fn nothing_is_set_where_the_program_gets_its_plan_anyway() {
             .stderr_contains(&["mode none: the environment needs no change"])
             .check();
         // The hazard: a view is searched by the child as well.
-        let mixed = Environments::with(&["--pin-mode=view"], parent, &arguments, "");
+        let view = Environments::with(&["--pin-mode=view"], parent, &arguments, "");
+        assert_eq!(view, control);
+        let options = ["--pin-mode=view", "--no-follow"];
+        let mixed = Environments::with(&options, parent, &arguments, "");
         assert!(
             is_whole(&mixed[0]) && mixed[1].directories.len() == 2,
             "{mixed:?}"
@@ -257,9 +260,13 @@ fn a_child_of_another_environment_is_not_answered_by_the_module() {
             "{control:?}"
         );
         assert_eq!(Environments::mode(&[], parent, &arguments, path), "audit");
-        assert_eq!(Environments::with(&[], parent, &arguments, path), control);
+        for options in [&[][..], &["--no-follow"], &["--pin-mode=view"]] {
+            let got = Environments::with(options, parent, &arguments, path);
+            assert_eq!(got, control, "{options:?}");
+        }
         // The control.
-        let mixed = Environments::with(&["--pin-mode=view"], parent, &arguments, path);
+        let options = ["--pin-mode=view", "--no-follow"];
+        let mixed = Environments::with(&options, parent, &arguments, path);
         assert_eq!(mixed[1].directories.len(), 2, "{mixed:?}");
     }
 }
@@ -336,10 +343,9 @@ fn a_launcher_without_libraries_changes_nothing_for_its_children() {
     assert_eq!(Environments::with(&[], python, &arguments, ""), control);
 }
 
-/// With another cuDNN in `LD_LIBRARY_PATH`, both children are mixed, with and without cudarun, and cudarun prints a line
-/// about it.
+/// With another cuDNN in `LD_LIBRARY_PATH`, a child that is not followed is mixed, and cudarun prints a line about it.
 #[test]
-fn a_launcher_without_libraries_is_spoken_of_where_the_path_leads_its_children_astray() {
+fn a_launcher_without_libraries_is_spoken_of_where_its_children_are_not_followed() {
     let e = environments!();
     let launcher = e.launcher.to_str().unwrap();
     let path = WORLD.library_path(&["new"]);
@@ -351,14 +357,18 @@ fn a_launcher_without_libraries_is_spoken_of_where_the_path_leads_its_children_a
         "the control must mix: {control:?}"
     );
     let said = "may start other programs, and LD_LIBRARY_PATH or LD_PRELOAD leads them to NVIDIA libraries";
-    Run::new(words)
+    let alone = ["--no-follow"].iter().chain(&words);
+    Run::new(alone.clone())
         .env("LD_LIBRARY_PATH", &path)
         .any_stdout()
         .stderr_contains(&[said])
         .check();
+    let followed = Run::new(words).env("LD_LIBRARY_PATH", &path);
+    let followed = Environments::read(&followed.any_stdout().check());
+    assert!(followed.iter().all(is_whole), "{followed:?}");
     // Controls: an empty path, a script that starts no program, and cudarun before the program.
-    Run::new(words).any_stdout().check();
-    Run::new(["python3", "-c", "import os; os.getpid()"])
+    Run::new(alone).any_stdout().check();
+    Run::new(["--no-follow", "python3", "-c", "import os; os.getpid()"])
         .env("LD_LIBRARY_PATH", &path)
         .check();
     assert!(is_whole(&Environments::with(&[], &e.a, &SHOW, &path)[0]));
@@ -625,6 +635,7 @@ fn with_an_older_c_library_the_danger_for_children_is_named() {
         .concat();
         Run::on(&machine, &words)
             .env("LD_LIBRARY_PATH", "/usr/lib/x86_64-linux-gnu")
+            .env("CUDARUN_FOLLOW", "off")
             .output_of_both()
     };
     let danger =

@@ -437,7 +437,7 @@ fn a_program_that_changes_the_path_itself_is_pinned_by_the_module() {
         directory: None,
     };
     assert_eq!(start.is_cured().directories, [WORLD.path("old")]);
-    let said = start.with(&["--pin-mode=view"]).any_stdout();
+    let said = start.with(&["--pin-mode=view", "--no-follow"]).any_stdout();
     said.stderr_contains(&["`again` may change LD_LIBRARY_PATH itself"])
         .check();
 }

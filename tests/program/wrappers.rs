@@ -202,6 +202,7 @@ fn find_is_spoken_of_where_it_starts_a_program() {
         let run = Run::new(["find", "/", "-maxdepth", "0"].iter().chain(words));
         run.env("HOME", two.home.path())
             .env("LD_LIBRARY_PATH", &two.path)
+            .env("CUDARUN_FOLLOW", "off")
             .any_stdout()
     };
     find(&["-exec", program, ";"])
@@ -257,6 +258,7 @@ fn lost_variables_are_reported_in_one_sentence() {
         Run::new(words)
             .env("HOME", two.home.path())
             .env("LD_LIBRARY_PATH", &two.path)
+            .env("CUDARUN_FOLLOW", "off")
             .any_stdout()
     };
     for _cold_then_warm in 0..2 {
@@ -265,7 +267,7 @@ fn lost_variables_are_reported_in_one_sentence() {
             .stderr("cudarun: `env` sets LD_LIBRARY_PATH after cudarun does: put cudarun right before `program`\n")
             .check();
         run(&["nice", "env", "-i", &sets, program])
-            .stderr("cudarun: `env` sets LD_LIBRARY_PATH after cudarun does: put cudarun right before `program`\n")
+            .stderr("cudarun: `env` clears the environment: put cudarun right before `program`\n")
             .check();
         run(&["env", "-i", program])
             .status(127)
@@ -278,6 +280,14 @@ fn lost_variables_are_reported_in_one_sentence() {
             .stderr_contains(&[
                 "cudarun: `env` removes LD_LIBRARY_PATH from the environment: put cudarun right",
             ])
+            .check();
+        // What starts there is decided for itself, unless everything is cleared.
+        run(&["env", &sets, program])
+            .env("CUDARUN_FOLLOW", "on")
+            .check();
+        run(&["nice", "env", "-i", &sets, program])
+            .env("CUDARUN_FOLLOW", "on")
+            .stderr("cudarun: `env` clears the environment: put cudarun right before `program`\n")
             .check();
         // Nothing is lost by what needs nothing.
         run(&["env", "-i", "true"]).check();

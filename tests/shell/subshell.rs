@@ -274,7 +274,10 @@ fn programs_of_other_environments_keep_their_libraries_in_a_shell() {
     );
     assert_eq!(run(&words, &typed), control);
     // The hazard: a view reaches the other environment, and cudarun says so.
-    let view = ["shell", "--pin-mode=view", &a.to_string(), SHOW[0], SHOW[1]];
+    let a = a.to_string();
+    let view = ["shell", "--pin-mode=view", &a, SHOW[0], SHOW[1]];
+    assert_eq!(run(&view, &typed), control);
+    let view = [&view[..2], &["--no-follow"], &view[2..]].concat();
     let mixed = run(&view, &typed);
     assert_eq!(mixed[1].directories.len(), 2, "{mixed:?}");
     let said = home.piped("bash", &view, "").stderr;
@@ -402,7 +405,8 @@ fn a_shell_without_a_variable_of_bash_is_left_without_traces() {
         [
             &"CUDARUN_SHELL",
             &"CUDARUN_SHELL_BEFORE_LD_LIBRARY_PATH",
-            &"CUDARUN_SHELL_CHANGED"
+            &"CUDARUN_SHELL_CHANGED",
+            &"CUDARUN_TREE"
         ]
     );
 }

@@ -717,6 +717,7 @@ fn a_program_that_starts_another_is_spoken_of() {
         Run::new(words)
             .env("HOME", home.path())
             .env("LD_LIBRARY_PATH", workshop.path("lib"))
+            .env("CUDARUN_FOLLOW", "off")
     };
     let wrapper = "cudarun: `sh` starts another program, which cudarun cannot see: put cudarun right before that one\n";
     for _cold_then_warm in 0..2 {

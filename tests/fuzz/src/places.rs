@@ -107,6 +107,7 @@ pub fn startup(bytes: &[u8]) {
             host: &place.host,
             inventory: &Inventory::default(),
             views: &[],
+            followed_by: None,
             choice: Choice::Nearest,
             vocabulary: resolve::vocabulary(),
         };

@@ -1,0 +1,447 @@
+//! Follows the processes below a program that cudarun started. One that may use NVIDIA's libraries is replaced, before its
+//! first instruction, by cudarun with the same arguments, which decides about it and becomes it. If that is not possible, or
+//! nobody needs it, the process goes on as it is.
+
+use core::ffi::c_void;
+
+use crate::names;
+use crate::pins::PATH_LIMIT;
+use crate::system;
+use crate::texts::{each, number_of, text, variable};
+use crate::tree::{self, Decided, Seal};
+
+/// A person's switch: `off` stops following from here on.
+const SWITCH: &str = "CUDARUN_FOLLOW";
+
+/// The word by which cudarun knows that it replaces a process.
+const REPLACES: &[u8] = b"--follow-process\0";
+
+/// The word for a process that nothing is decided for, and that must not inherit all that a cudarun above has set.
+const RESTORES: &[u8] = b"--restore-process\0";
+
+/// What is before the path of cudarun.
+const MARKER: &[u8] = b"the path of cudarun:";
+
+/// The path of cudarun, which is written into a copy of this module when it is published: no variable names the program
+/// that is started in place of another one.
+#[used]
+static CUDARUN: [u8; 1024] = {
+    let mut place = [0; 1024];
+    let marker = MARKER;
+    let mut at = 0;
+    while at < marker.len() {
+        place[at] = marker[at];
+        at += 1;
+    }
+    place
+};
+
+/// What the kernel tells a new process in its auxiliary vector.
+mod auxiliary {
+    pub(super) const END: usize = 0;
+    pub(super) const PROGRAM_HEADERS: usize = 3;
+    pub(super) const PROGRAM_HEADER_COUNT: usize = 5;
+    pub(super) const UID: usize = 11;
+    pub(super) const EFFECTIVE_UID: usize = 12;
+    pub(super) const GID: usize = 13;
+    pub(super) const EFFECTIVE_GID: usize = 14;
+    pub(super) const SECURE: usize = 23;
+    /// `AT_EXECFN`: the path that execve was given.
+    pub(super) const EXECUTED: usize = 31;
+}
+
+/// A new process, as the loader hands it on.
+#[derive(Clone, Copy)]
+pub(crate) struct Process {
+    pub arguments: *const *const u8,
+    pub environment: *const *const u8,
+}
+
+/// How a process stands to the tree.
+#[derive(PartialEq)]
+pub(crate) enum Standing {
+    /// There is no tree: nothing follows.
+    NoTree,
+    /// cudarun has just decided about this very process: the pins are for it.
+    Decided,
+    /// It is none of the above, and was not replaced.
+    Other,
+}
+
+impl Process {
+    /// Tells how this process stands to the tree. Replaces it by cudarun if it should be decided for itself: then this does
+    /// not return.
+    pub(crate) fn follow(self, buffer: &mut [u8; PATH_LIMIT]) -> Standing {
+        let Some(state) = variable(self.environment, tree::VARIABLE) else {
+            return Standing::NoTree;
+        };
+        // `ldd` only wants the names of this program's libraries. Without a number, a process would never be known again.
+        let is_listed = variable(self.environment, "LD_TRACE_LOADED_OBJECTS").is_some();
+        if is_listed || system::process_id() == 0 || self.has_more_rights() {
+            return Standing::Other;
+        }
+        let Some(file) = system::identity(b"/proc/self/exe\0") else {
+            return Standing::Other;
+        };
+        let path = system::read_link(b"/proc/self/exe\0", buffer);
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        if names::leaves_the_root(name) {
+            // Also when cudarun has just decided about it: nothing of cudarun's is below the other root.
+            self.replace(RESTORES, file, buffer);
+            return Standing::Other;
+        }
+        let is_loader = names::is_loader(name);
+        let opens = names::opens_at_run_time(name);
+        let Some(this) = (if is_loader {
+            self.with_all_arguments()
+        } else {
+            Some(self)
+        }) else {
+            return Standing::Other;
+        };
+        if Decided::parse(state).is_some_and(|decided| this.was_decided(&decided, file)) {
+            return Standing::Decided;
+        }
+        let is_off = variable(self.environment, SWITCH).is_some_and(names::means_no);
+        let is_known = is_loader || opens || tree::has_plan(state, file);
+        if !is_off && (is_known || self.uses_libraries()) {
+            this.replace(REPLACES, file, buffer);
+        } else if tree::leads_to_libraries(state) {
+            this.replace(RESTORES, file, buffer);
+        }
+        Standing::Other
+    }
+
+    /// True if this is the process that was decided, as it was started then.
+    fn was_decided(self, decided: &Decided, file: (u64, u64)) -> bool {
+        if decided.process != system::process_id() as u64 {
+            return false;
+        }
+        let Some(buffer) = system::memory(PATH_LIMIT) else {
+            return false;
+        };
+        if decided.start != start_time(system::read_start(b"/proc/self/stat\0", buffer)) {
+            return false;
+        }
+        let mut seal = Seal::new(file);
+        // SAFETY: both lists end in a null pointer, and each text in NUL.
+        unsafe {
+            each(self.arguments, |argument| seal.argument(argument));
+            each(self.environment, |entry| seal.variable(entry));
+        }
+        seal.number() == decided.seal
+    }
+
+    fn has_more_rights(self) -> bool {
+        use auxiliary::{EFFECTIVE_GID, EFFECTIVE_UID, GID, SECURE, UID};
+        self.auxiliary(SECURE) != Some(0)
+            || self.auxiliary(UID) != self.auxiliary(EFFECTIVE_UID)
+            || self.auxiliary(GID) != self.auxiliary(EFFECTIVE_GID)
+    }
+
+    /// This process with its full list of arguments: when the loader is the program, it takes its own ones away. `None` if they
+    /// are too long.
+    fn with_all_arguments(self) -> Option<Process> {
+        const LENGTH: usize = 1 << 17;
+        let buffer = system::memory(LENGTH)?;
+        let length = system::read_start(b"/proc/self/cmdline\0", buffer).len();
+        let words = buffer.get(..length).filter(|_| length < LENGTH)?;
+        let count = words.split(|byte| *byte == 0).count() - 1;
+        let list = system::memory((count + 1) * size_of::<*const u8>())?;
+        let list = list.as_mut_ptr().cast::<c_void>().cast::<*const u8>();
+        let words = words.split_inclusive(|byte| *byte == 0);
+        for (place, word) in words.enumerate().take(count) {
+            // SAFETY: the list has room for them, and a null pointer is behind them, since the memory is zeroed and aligned.
+            unsafe { list.add(place).write(word.as_ptr()) };
+        }
+        Some(Process {
+            arguments: list,
+            environment: self.environment,
+        })
+    }
+
+    /// True for a Python, and for a program that is linked against a library of NVIDIA's.
+    fn uses_libraries(self) -> bool {
+        let (Some(headers), Some(count)) = (
+            self.auxiliary(auxiliary::PROGRAM_HEADERS),
+            self.auxiliary(auxiliary::PROGRAM_HEADER_COUNT),
+        ) else {
+            return false;
+        };
+        // SAFETY: the kernel has mapped the program and tells where its headers are.
+        unsafe { Image::new(headers, count) }.is_some_and(|image| image.is_of_interest())
+    }
+
+    /// Becomes cudarun, in place of the executable `file`. Returns if it cannot: then nothing has changed.
+    fn replace(self, word: &'static [u8], file: (u64, u64), buffer: &mut [u8; PATH_LIMIT]) {
+        /// Before the arguments: cudarun, the word, the file, and what the kernel was told to execute.
+        const WORDS: usize = 4;
+        let (Some(own), Some(parts)) =
+            (system::memory(CUDARUN.len()), system::memory(CUDARUN.len()))
+        else {
+            return;
+        };
+        let places = MARKER.len()..CUDARUN.len();
+        for (place, (to, part)) in places.zip(own.iter_mut().zip(parts.iter_mut())) {
+            // SAFETY: reads a static; the compiler must not know its content, which is written into the file later.
+            *to = unsafe { (&raw const CUDARUN).cast::<u8>().add(place).read_volatile() };
+            *part = *to;
+        }
+        // This process is cudarun: it goes on.
+        if own.first() != Some(&b'/')
+            || system::identity(own).is_none_or(|own| own == file)
+            || !is_trusted(parts, self.auxiliary(auxiliary::EFFECTIVE_UID))
+        {
+            return;
+        }
+        let path = system::read_link(b"/proc/self/exe\0", buffer);
+        let length = path.len();
+        // An executable that was removed or cut off cannot be started again.
+        let Some(end) = buffer.get_mut(length) else {
+            return;
+        };
+        *end = 0;
+        let Some(path) = buffer.get(..=length) else {
+            return;
+        };
+        if !system::can_be_started(path) {
+            return;
+        }
+        // SAFETY: the list ends in a null pointer.
+        let count = unsafe { number_of(self.arguments) };
+        // Before Linux 5.18, a process may have no name at all.
+        if count == 0 {
+            return;
+        }
+        let Some(list) = system::memory((count + WORDS + 1) * size_of::<*const u8>()) else {
+            return;
+        };
+        let executed = self.auxiliary(auxiliary::EXECUTED).unwrap_or_default();
+        let empty = c"".as_ptr().cast::<u8>();
+        let executed = if executed == 0 {
+            empty
+        } else {
+            core::ptr::with_exposed_provenance(executed)
+        };
+        let list = list.as_mut_ptr().cast::<c_void>().cast::<*const u8>();
+        // SAFETY: the list has room for these words, the arguments and a null pointer, and mapped memory is aligned.
+        unsafe {
+            for (place, word) in [own.as_ptr(), word.as_ptr(), path.as_ptr(), executed]
+                .into_iter()
+                .enumerate()
+            {
+                list.add(place).write(word);
+            }
+            for place in 0..count {
+                list.add(WORDS + place).write(*self.arguments.add(place));
+            }
+            list.add(WORDS + count).write(core::ptr::null());
+            system::execute(own, list, self.environment);
+        }
+    }
+
+    fn auxiliary(self, kind: usize) -> Option<usize> {
+        if self.environment.is_null() {
+            return None;
+        }
+        // SAFETY: the loader hands on what the kernel has put on the stack: the list of variables ends in a null pointer, and
+        // the vector behind it in an entry of type 0.
+        unsafe {
+            let mut entry = self
+                .environment
+                .add(number_of(self.environment) + 1)
+                .cast::<[usize; 2]>();
+            loop {
+                match *entry {
+                    [auxiliary::END, _] => return None,
+                    [found, value] if found == kind => return Some(value),
+                    _ => entry = entry.add(1),
+                }
+            }
+        }
+    }
+}
+
+/// True if nobody but root and this user can replace a file: it and its directories are theirs, and others cannot write there.
+/// A group with the user's own number is the user's alone. The path is cut off at each slash.
+fn is_trusted(path: &mut [u8], user: Option<usize>) -> bool {
+    const BY_GROUP: u32 = 0o020;
+    const BY_OTHERS: u32 = 0o002;
+    const STICKY: u32 = 0o1000;
+    const KIND: u32 = 0o170_000;
+    const DIRECTORY: u32 = 0o040_000;
+    let is_ours = |path: &[u8]| {
+        system::access(path).is_some_and(|system::Access { owner, group, mode }| {
+            let is_own = owner == 0 || Some(owner as usize) == user;
+            let is_shared = mode & BY_OTHERS != 0 || mode & BY_GROUP != 0 && group != owner;
+            is_own && (!is_shared || mode & (STICKY | KIND) == STICKY | DIRECTORY)
+        })
+    };
+    let mut end = path.iter().position(|byte| *byte == 0).unwrap_or_default();
+    while end > 0 {
+        if let Some(byte) = path.get_mut(end) {
+            *byte = 0;
+        }
+        if !is_ours(path) {
+            return false;
+        }
+        let part = path.get(..end).unwrap_or_default();
+        end = part
+            .iter()
+            .rposition(|byte| *byte == b'/')
+            .unwrap_or_default();
+    }
+    is_ours(b"/\0")
+}
+
+/// Returns the time of a process's start from its line in `/proc`. Its name, in brackets, may have any byte.
+fn start_time(stat: &[u8]) -> u64 {
+    let Some(end) = stat.iter().rposition(|byte| *byte == b')') else {
+        return 0;
+    };
+    let mut fields = stat
+        .get(end + 2..)
+        .unwrap_or_default()
+        .split(|byte| *byte == b' ');
+    let digits = fields.nth(19).unwrap_or_default();
+    digits.iter().fold(0_u64, |number, digit| {
+        number
+            .wrapping_mul(10)
+            .wrapping_add(u64::from(digit.wrapping_sub(b'0')))
+    })
+}
+
+/// The mapped program.
+struct Image {
+    /// The difference between its addresses and those in its file.
+    bias: usize,
+    dynamic: *const [usize; 2],
+}
+
+#[repr(C)]
+struct Header {
+    kind: u32,
+    flags: u32,
+    offset: usize,
+    address: usize,
+    physical: usize,
+    length: usize,
+    memory: usize,
+    alignment: usize,
+}
+
+impl Image {
+    /// # Safety
+    /// There are so many program headers of a mapped program.
+    unsafe fn new(headers: usize, count: usize) -> Option<Image> {
+        const DYNAMIC: u32 = 2;
+        const HEADERS: u32 = 6;
+        let (mut bias, mut dynamic) = (None, None);
+        for place in 0..count {
+            // SAFETY: as above.
+            let header =
+                unsafe { &*core::ptr::with_exposed_provenance::<Header>(headers).add(place) };
+            match header.kind {
+                HEADERS => bias = Some(headers.wrapping_sub(header.address)),
+                DYNAMIC => dynamic = Some(header.address),
+                _ => {}
+            }
+        }
+        let bias = bias?;
+        Some(Image {
+            bias,
+            dynamic: core::ptr::with_exposed_provenance(bias.wrapping_add(dynamic?)),
+        })
+    }
+
+    /// Each entry of the dynamic section until its end.
+    fn entry(&self, place: usize) -> Option<(usize, usize)> {
+        // SAFETY: callers stop at the end.
+        let [kind, value] = unsafe { *self.dynamic.add(place) };
+        (kind != 0).then_some((kind, value))
+    }
+
+    /// Older loaders have added the bias to the addresses in the dynamic section already.
+    fn address(&self, wanted: usize) -> Option<usize> {
+        let mut place = 0;
+        while let Some((kind, value)) = self.entry(place) {
+            if kind == wanted {
+                return Some(if value < self.bias {
+                    value.wrapping_add(self.bias)
+                } else {
+                    value
+                });
+            }
+            place += 1;
+        }
+        None
+    }
+
+    fn is_of_interest(&self) -> bool {
+        const NEEDED: usize = 1;
+        const STRINGS: usize = 5;
+        let Some(strings) = self.address(STRINGS) else {
+            return false;
+        };
+        let mut place = 0;
+        while let Some((kind, value)) = self.entry(place) {
+            // SAFETY: the texts of a program that the kernel has mapped.
+            let needed = || unsafe {
+                text(core::ptr::with_exposed_provenance(
+                    strings.wrapping_add(value),
+                ))
+            };
+            if kind == NEEDED && names::is_library(needed()) {
+                return true;
+            }
+            place += 1;
+        }
+        names::OF_PYTHON
+            .iter()
+            .any(|name| self.exports(strings, name))
+    }
+
+    /// True if the program defines a symbol, by its GNU hash table. Programs without one export nothing of interest.
+    fn exports(&self, strings: usize, wanted: &[u8]) -> bool {
+        const SYMBOLS: usize = 6;
+        const GNU_HASH: usize = 0x6fff_fef5;
+        const SYMBOL_SIZE: usize = 24;
+        let (Some(symbols), Some(table)) = (self.address(SYMBOLS), self.address(GNU_HASH)) else {
+            return false;
+        };
+        let hash = wanted.iter().fold(5381_u32, |hash, byte| {
+            hash.wrapping_mul(33).wrapping_add(u32::from(*byte))
+        });
+        // SAFETY: the table is the program's own, and the loader relies on it in the same way.
+        unsafe {
+            let word = |at: usize| *core::ptr::with_exposed_provenance::<u32>(at);
+            let (buckets, first, filters) = (
+                word(table) as usize,
+                word(table + 4) as usize,
+                word(table + 8) as usize,
+            );
+            if buckets == 0 {
+                return false;
+            }
+            let chains = table + 16 + filters * size_of::<usize>();
+            let values = chains + buckets * 4;
+            let mut symbol = word(chains + hash as usize % buckets * 4) as usize;
+            while symbol >= first && symbol != 0 {
+                let value = word(values + (symbol - first) * 4);
+                let entry = symbols + symbol * SYMBOL_SIZE;
+                let is_defined = *core::ptr::with_exposed_provenance::<u16>(entry + 6) != 0;
+                let name = text(core::ptr::with_exposed_provenance(
+                    strings.wrapping_add(word(entry) as usize),
+                ));
+                if value | 1 == hash | 1 && is_defined && crate::pins::same(name, wanted) {
+                    return true;
+                }
+                if value & 1 == 1 {
+                    break;
+                }
+                symbol += 1;
+            }
+        }
+        false
+    }
+}

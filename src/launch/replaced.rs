@@ -1,0 +1,502 @@
+//! This process in the place of a program that something else started: the audit module has replaced it by cudarun before
+//! its first instruction. From here on, everything is as if somebody had typed `cudarun` before the program, in the
+//! environment without what a cudarun above it has added. Whatever goes wrong ends in the program as it was started.
+
+use std::ffi::{CStr, CString, OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::libc;
+use nix::sys::stat::stat;
+
+use super::inherited::restore_before_exec;
+use super::tree::{Decided, Seal, Tree, names};
+use crate::environment::{Change, Diff, Environment};
+use crate::host;
+use crate::variables;
+
+/// The first argument of a cudarun that replaces a process. The module has it too.
+const WORD: &str = "--follow-process";
+/// The same for a process that nothing is decided for.
+const RESTORE: &str = "--restore-process";
+/// After so many decisions about one process, it starts as it is: it probably executes itself until its environment is as it
+/// wants.
+const DECISIONS: u64 = 16;
+/// Scripts can name scripts as their interpreters; the kernel allows as many levels.
+const INTERPRETERS: usize = 4;
+
+/// The tree above this process, before anything of it was taken back.
+static TREE: OnceLock<Tree> = OnceLock::new();
+static REPLACED: OnceLock<Replaced> = OnceLock::new();
+static IS_REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// The process that cudarun replaces: what starts it as it was started. All of it is made at once, so that a handler of a
+/// signal can use it.
+struct Replaced {
+    /// The path by which a Python finds its environment.
+    program: CString,
+    /// From `argv[0]` on.
+    arguments: Texts,
+    /// As this process got it, without the libraries of plans above it, unless it comes back with the same question. The
+    /// variable of the tree marks this start as decided.
+    environment: Texts,
+    /// Its executable, arguments and environment, without what a cudarun above has added.
+    question: u64,
+}
+
+/// Texts with the list of pointers to them that the kernel takes.
+struct Texts {
+    texts: Vec<CString>,
+    list: Vec<*const libc::c_char>,
+}
+
+// SAFETY: the pointers lead to the texts, which never change.
+unsafe impl Send for Texts {}
+// SAFETY: as above.
+unsafe impl Sync for Texts {}
+
+impl Texts {
+    fn new(texts: Vec<CString>) -> Texts {
+        let pointers = texts.iter().map(|text| text.as_ptr());
+        let list = pointers.chain([std::ptr::null()]).collect();
+        Texts { texts, list }
+    }
+
+    fn bytes(&self) -> impl Iterator<Item = &[u8]> {
+        self.texts.iter().map(CString::as_bytes)
+    }
+}
+
+/// The module by which this process, and whatever else its shell starts, was looked at.
+pub fn followed_by() -> Option<PathBuf> {
+    TREE.get()?.added_to(variables::AUDIT).map(PathBuf::from)
+}
+
+/// True if this process replaces a program that nobody has typed `cudarun` for.
+pub fn is_replaced() -> bool {
+    REPLACED.get().is_some()
+}
+
+/// The name by which the replaced process was called, which Python may look for on PATH.
+pub(super) fn own_name() -> Option<OsString> {
+    let first = REPLACED.get()?.arguments.texts.first()?;
+    Some(OsStr::from_bytes(first.as_bytes()).to_owned())
+}
+
+/// Called where the replaced program must not start.
+pub fn refuse() {
+    IS_REFUSED.store(true, Ordering::Relaxed);
+}
+
+/// Called first of all, before there is a second thread: takes over the arguments of a process that cudarun replaces, and
+/// takes back what a cudarun above has changed in the environment.
+pub fn enter() {
+    let inherited = host::variable(variables::TREE).map(OsString::from);
+    let words = host::arguments();
+    let word = words.get(1).filter(|_| words.len() >= 5);
+    let must_restore = word.is_some_and(|word| word == RESTORE);
+    let is_replaced = must_restore || word.is_some_and(|word| word == WORD);
+    if inherited.is_none() && !is_replaced {
+        return;
+    }
+    let tree = Tree::parse(&inherited.unwrap_or_default());
+    let env = host::environment();
+    if let [own, _, file, executed, rest @ ..] = words.as_slice()
+        && is_replaced
+    {
+        let program = called(&rest[0], executed, Path::new(file));
+        if must_restore {
+            restore(Path::new(file), &program, rest, &env, tree);
+        }
+        let undo = tree.undo(&env);
+        let _ = TREE.set(tree);
+        let mut meant = vec![own.clone(), program.clone().into_os_string()];
+        meant.extend(rest[1..].iter().cloned());
+        host::set_arguments(meant);
+        note_replaced(&program, rest, &env.with(&undo));
+        host::change_environment(&undo);
+    } else {
+        host::change_environment(&tree.undo(&env));
+        let _ = TREE.set(tree);
+    }
+}
+
+/// Becomes a program that is not followed, without the libraries of a plan above it; and without anything of cudarun's if it
+/// starts others where cudarun is not.
+fn restore(
+    file: &Path,
+    program: &Path,
+    words: &[OsString],
+    env: &Environment,
+    mut tree: Tree,
+) -> ! {
+    // The name of the file, not of a link to it: the module goes by it.
+    let name = file.file_name().unwrap_or_default();
+    let env = if names::leaves_the_root(name.as_bytes()) {
+        env.with(&tree.undo(env))
+    } else {
+        let mut env = env.with(&tree.take_libraries_back(env));
+        env.set(variables::TREE, tree.text());
+        env
+    };
+    let text = |bytes: &OsStr| CString::new(bytes.as_bytes()).unwrap_or_default();
+    let arguments = Texts::new(words.iter().map(|word| text(word)).collect());
+    let environment = Texts::new(entries(&env).iter().map(|entry| text(entry)).collect());
+    // SAFETY: all texts end in NUL, and both lists in a null pointer.
+    unsafe {
+        execute(
+            &text(program.as_os_str()),
+            &arguments.list,
+            &environment.list,
+        );
+    }
+    // The kernel refuses it, after it has started it once.
+    // SAFETY: ends this process and touches nothing in it.
+    unsafe { libc::_exit(126) }
+}
+
+/// Notes the process that this cudarun stands in for. Becomes it at once, and does not return, if cudarun has answered the same
+/// question before, or too many.
+fn note_replaced(program: &Path, words: &[OsString], env: &Environment) {
+    let arguments = words
+        .iter()
+        .filter_map(|word| CString::new(word.as_bytes()).ok());
+    let arguments = Texts::new(arguments.collect());
+    let file = file_id(program);
+    let before = entries(env);
+    let question = seal(
+        file,
+        arguments.bytes(),
+        before.iter().map(|entry| entry.as_bytes()),
+    );
+    let mut environment = own_environment();
+    let mut tree = TREE.get().cloned().unwrap_or_default();
+    let old = of_this_process();
+    let is_again = old.is_some_and(|old| old.count >= DECISIONS || old.question == question);
+    if !is_again {
+        // What was set for another program is not for this one.
+        let undo = tree.take_libraries_back(&host::environment());
+        change(&mut environment, &undo);
+    }
+    let without_tree = Diff(vec![Change {
+        name: variables::TREE.into(),
+        value: None,
+    }]);
+    change(&mut environment, &without_tree);
+    tree.decided = Some(Decided {
+        process: std::process::id().into(),
+        start: start_time(),
+        seal: seal(
+            file,
+            arguments.bytes(),
+            environment.iter().map(CString::as_bytes),
+        ),
+        question,
+        count: old.map_or(1, |old| old.count + 1),
+    });
+    let sealed = Diff(vec![Change {
+        name: variables::TREE.into(),
+        value: Some(tree.text()),
+    }]);
+    change(&mut environment, &sealed);
+    let Ok(program) = CString::new(program.as_os_str().as_bytes()) else {
+        return;
+    };
+    let _ = REPLACED.set(Replaced {
+        program,
+        arguments,
+        environment: Texts::new(environment),
+        question,
+    });
+    if is_again {
+        become_it();
+    }
+}
+
+/// Changes variables, and leaves all others as they are, also those that are none.
+fn change(environment: &mut Vec<CString>, diff: &Diff) {
+    for Change { name, value } in &diff.0 {
+        let start = [name.as_bytes(), b"="].concat();
+        environment.retain(|entry| !entry.as_bytes().starts_with(&start));
+        if let Some(value) = value {
+            environment.extend(CString::new([&start, value.as_bytes()].concat()));
+        }
+    }
+}
+
+/// The path by which a program was called: `argv[0]`, or what the kernel was told, if it leads to the same file.
+fn called(first: &OsStr, executed: &OsStr, file: &Path) -> PathBuf {
+    let is_it = |path: &&OsStr| {
+        let id = |path: &Path| stat(path).ok().map(|stat| (stat.st_dev, stat.st_ino));
+        path.as_bytes().contains(&b'/')
+            && id(Path::new(path)).is_some_and(|it| Some(it) == id(file))
+    };
+    [first, executed]
+        .into_iter()
+        .find(is_it)
+        .map_or_else(|| file.to_owned(), PathBuf::from)
+}
+
+/// The variables of this process, also those that are none.
+fn own_environment() -> Vec<CString> {
+    let mut all = Vec::new();
+    // SAFETY: there is one thread; the list ends in a null pointer, and each text in NUL.
+    unsafe {
+        let mut entry = libc::environ.cast_const();
+        while !entry.is_null() && !(*entry).is_null() {
+            all.push(CStr::from_ptr(*entry).to_owned());
+            entry = entry.add(1);
+        }
+    }
+    all
+}
+
+/// What cudarun has decided last, if that was about this process.
+fn of_this_process() -> Option<Decided> {
+    let decided = TREE.get()?.decided?;
+    let is_own = decided.process == u64::from(std::process::id()) && decided.start == start_time();
+    is_own.then_some(decided)
+}
+
+/// Becomes the replaced program as it was started. Returns if there is none, or if it must not start. A handler of a signal
+/// may call it.
+pub fn become_it() {
+    let Some(replaced) = REPLACED
+        .get()
+        .filter(|_| !IS_REFUSED.load(Ordering::Relaxed))
+    else {
+        return;
+    };
+    restore_before_exec();
+    // SAFETY: all texts end in NUL, and both lists in a null pointer.
+    unsafe {
+        execute(
+            &replaced.program,
+            &replaced.arguments.list,
+            &replaced.environment.list,
+        );
+    }
+}
+
+/// Becomes a program by the system call itself: tools that watch processes put a function of theirs in the place of the one in
+/// libc, which changes the environment, and the module would not know the start again. Returns where the kernel refuses.
+///
+/// # Safety
+/// Both lists end in a null pointer, and their texts in NUL.
+unsafe fn execute(
+    program: &CStr,
+    arguments: &[*const libc::c_char],
+    environment: &[*const libc::c_char],
+) {
+    // SAFETY: as above.
+    unsafe {
+        libc::syscall(
+            libc::SYS_execve,
+            program.as_ptr(),
+            arguments.as_ptr(),
+            environment.as_ptr(),
+        );
+    }
+}
+
+/// Makes the value of the variable of the tree for a start with this change, in the environment `env`. `argv0` and `arguments` are
+/// those of the program's start.
+pub(super) fn tree_for_start(
+    program: &Path,
+    argv0: &OsStr,
+    arguments: &[OsString],
+    env: &Environment,
+    diff: &Diff,
+) -> OsString {
+    let mut words = vec![argv0.to_owned()];
+    words.extend(arguments.iter().cloned());
+    let file = through_interpreters(program, &mut words);
+    let words = || words.iter().map(|entry| entry.as_bytes());
+    let (before, after) = (entries(env), entries(&env.with(diff)));
+    let id = file_id(&file);
+    let question = match REPLACED.get() {
+        Some(replaced) => replaced.question,
+        None => seal(id, words(), before.iter().map(|entry| entry.as_bytes())),
+    };
+    let is_tree = |change: &&Change| change.name == variables::TREE;
+    let noted = diff.0.iter().find(is_tree).and_then(|it| it.value.clone());
+    let mut tree = Tree::parse(&noted.unwrap_or_default());
+    let above = TREE.get().into_iter().flat_map(|tree| &tree.planned);
+    for file in above {
+        if !tree.planned.contains(file) {
+            tree.planned.insert(0, *file);
+        }
+    }
+    tree.decided = Some(Decided {
+        process: std::process::id().into(),
+        start: start_time(),
+        seal: seal(id, words(), after.iter().map(|entry| entry.as_bytes())),
+        question,
+        count: of_this_process().map_or(1, |old| old.count + 1),
+    });
+    tree.text()
+}
+
+/// Sets the variable of the tree for a start that changes the environment like this. What is known only of the process is added
+/// when it starts. `with_plan` is the executable that gets a plan.
+pub fn tree_change(diff: &Diff, env: &Environment, with_plan: Option<&Path>) -> Diff {
+    let changes = diff.0.iter().map(|change| {
+        let old = change.name.to_str().and_then(|name| env.get(name));
+        (
+            change.name.clone(),
+            change.value.clone(),
+            old.map(OsStr::to_owned),
+        )
+    });
+    let tree = Tree {
+        changes: changes.collect(),
+        planned: with_plan.map(file_id).into_iter().collect(),
+        ..Tree::default()
+    };
+    Diff(vec![Change {
+        name: variables::TREE.into(),
+        value: Some(tree.text()),
+    }])
+}
+
+/// Returns the file that the kernel executes for a program, and changes the words as it does: a script is started by its
+/// interpreter.
+fn through_interpreters(program: &Path, words: &mut Vec<OsString>) -> PathBuf {
+    let mut file = program.to_owned();
+    for _ in 0..INTERPRETERS {
+        let Some(line) = host::first_line(&file).filter(|line| line.starts_with(b"#!")) else {
+            break;
+        };
+        let line = line[2..].trim_ascii();
+        let end = line
+            .iter()
+            .position(u8::is_ascii_whitespace)
+            .unwrap_or(line.len());
+        let (interpreter, argument) = line.split_at(end);
+        let argument = argument.trim_ascii();
+        let mut first = vec![OsStr::from_bytes(interpreter).to_owned()];
+        if !argument.is_empty() {
+            first.push(OsStr::from_bytes(argument).to_owned());
+        }
+        first.push(file.into_os_string());
+        words.splice(..1, first);
+        file = PathBuf::from(OsStr::from_bytes(interpreter));
+    }
+    file
+}
+
+fn seal<'a>(
+    (device, inode): (u64, u64),
+    words: impl Iterator<Item = &'a [u8]>,
+    entries: impl Iterator<Item = &'a [u8]>,
+) -> u64 {
+    let mut seal = Seal::new((device, inode));
+    words.for_each(|word| seal.argument(word));
+    entries.for_each(|entry| seal.variable(entry));
+    seal.number()
+}
+
+fn entries(env: &Environment) -> Vec<OsString> {
+    env.iter()
+        .map(|(name, value)| OsString::from_vec([name.as_bytes(), b"=", value.as_bytes()].concat()))
+        .collect()
+}
+
+fn file_id(path: &Path) -> (u64, u64) {
+    stat(path).map_or((0, 0), |stat| (stat.st_dev, stat.st_ino))
+}
+
+/// Field 22 of this process's line in `/proc`; 0 if it cannot be read. Allocates nothing.
+fn start_time() -> u64 {
+    let mut line = [0; 512];
+    // SAFETY: reads a file into memory of this function.
+    let length = unsafe {
+        let file = libc::open(
+            c"/proc/self/stat".as_ptr(),
+            libc::O_RDONLY | libc::O_CLOEXEC,
+        );
+        let length = libc::read(file, line.as_mut_ptr().cast(), line.len());
+        libc::close(file);
+        length
+    };
+    let line = &line[..usize::try_from(length).unwrap_or_default()];
+    let fields = line.rsplit(|byte| *byte == b')').next().unwrap_or_default();
+    let field = fields.split(|byte| *byte == b' ').nth(20);
+    field
+        .and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok())
+        .unwrap_or_default()
+}
+
+/// A start that is followed: only the process itself can say which one it is.
+pub(super) struct SealedStart {
+    program: CString,
+    arguments: Texts,
+    environment: Vec<*const libc::c_char>,
+    /// What `environment` points to.
+    _texts: Vec<CString>,
+    /// `CUDARUN_TREE=…`, which ends in NUL.
+    tree: Vec<u8>,
+}
+
+// SAFETY: the pointers lead to texts of the same value, which stay where they are.
+unsafe impl Send for SealedStart {}
+// SAFETY: as above.
+unsafe impl Sync for SealedStart {}
+
+impl SealedStart {
+    /// `None` for a start that is not followed.
+    pub(super) fn new(
+        program: &Path,
+        argv0: &OsStr,
+        arguments: &[OsString],
+        env: &Environment,
+    ) -> Option<SealedStart> {
+        env.get(variables::TREE)?;
+        let text = |bytes: &[u8]| CString::new(bytes).ok();
+        let words = std::iter::once(argv0)
+            .chain(arguments.iter().map(OsString::as_os_str))
+            .map(|word| text(word.as_bytes()));
+        let words = words.collect::<Option<Vec<CString>>>()?;
+        let (tree, texts): (Vec<OsString>, Vec<OsString>) =
+            entries(env).into_iter().partition(|entry| {
+                let rest = entry.as_bytes().strip_prefix(variables::TREE.as_bytes());
+                rest.is_some_and(|rest| rest.starts_with(b"="))
+            });
+        let mut tree = tree.into_iter().next()?.into_vec();
+        tree.push(0);
+        let texts = texts.iter().map(|entry| text(entry.as_bytes()));
+        let texts = texts.collect::<Option<Vec<CString>>>()?;
+        let pointers = texts.iter().map(|text| text.as_ptr());
+        let environment = pointers
+            .chain([tree.as_ptr().cast(), std::ptr::null()])
+            .collect();
+        Some(SealedStart {
+            program: text(program.as_os_str().as_bytes())?,
+            arguments: Texts::new(words),
+            environment,
+            _texts: texts,
+            tree,
+        })
+    }
+
+    /// Becomes the program, as the process that calls this. Returns where the kernel refuses. Safe after a fork.
+    pub(super) fn become_it(&mut self) {
+        let start = variables::TREE.len() + 1;
+        write_number(&mut self.tree[start..], std::process::id().into(), 8);
+        write_number(&mut self.tree[start + 9..], start_time(), 16);
+        // SAFETY: all texts end in NUL, and both lists in a null pointer.
+        unsafe {
+            execute(&self.program, &self.arguments.list, &self.environment);
+        }
+    }
+}
+
+/// Writes a number in the place of another one of as many digits.
+fn write_number(place: &mut [u8], number: u64, digits: usize) {
+    for (at, byte) in place.iter_mut().take(digits).enumerate() {
+        let digit = number >> (4 * (digits - 1 - at)) & 0xf;
+        *byte = b"0123456789abcdef"[usize::try_from(digit).unwrap_or_default()];
+    }
+}
