@@ -63,7 +63,7 @@ value() {
 }
 
 # The files to install. A variable holds where each of them is now.
-places="bin/cudarun share/man/man1/cudarun.1 share/bash-completion/completions/cudarun
+places="bin/cudarun lib/cudarun/follow.so share/man/man1/cudarun.1 share/bash-completion/completions/cudarun
     share/zsh/site-functions/_cudarun share/fish/vendor_completions.d/cudarun.fish"
 
 # Reports everything that would stop it half-way before it changes anything.
@@ -71,7 +71,8 @@ look_first() {
     for place in $places; do
         path=$to/$place
         if [ -e "$path" ] || [ -L "$path" ]; then
-            grep -qxF "f $path" "$manifest" 2>/dev/null ||
+            # An uninstalled one has left its module.
+            grep -qxF "f $path" "$manifest" 2>/dev/null || [ "$place" = lib/cudarun/follow.so ] ||
                 fail "$path is there, and it is not of an earlier ./install.sh" \
                     "move it away, or choose another place with --to DIR"
         fi
@@ -159,6 +160,11 @@ install() {
     made=$before
     directory "$(dirname "$manifest")"
     put "$program" bin/cudarun 755
+    # The module that the loader of each program below cudarun reads: it names this cudarun.
+    module=$(mktemp)
+    "$to/bin/cudarun" --module-for "$(readlink -f "$to/bin/cudarun")" >"$module"
+    put "$module" lib/cudarun/follow.so 644
+    rm -f "$module"
     put "$manual" share/man/man1/cudarun.1 644
     put "$bash" share/bash-completion/completions/cudarun 644
     put "$zsh" share/zsh/site-functions/_cudarun 644
@@ -272,13 +278,17 @@ quoted() {
 take_away() {
     [ -f "$manifest" ] || fail "nothing is installed in $to" "say where it is with --to DIR"
     list=$(cat "$manifest")
-    each f "$list" | while read -r path; do rm -f "$path"; done
+    module=$to/lib/cudarun/follow.so
+    each f "$list" | while read -r path; do [ "$path" = "$module" ] || rm -f "$path"; done
     rm "$manifest"
     # Files that others have put there since stay.
     each d "$list" | while read -r path; do rmdir "$path" 2>/dev/null || true; done
     echo "removed cudarun from $to; what it kept between runs is in ${XDG_CACHE_HOME:-${HOME-}/.cache}/cudarun,"
     echo "what was allowed in ${XDG_CONFIG_HOME:-${HOME-}/.config}/cudarun, and lines that you added to a start-up file are still there"
     shell=
+    [ ! -f "$module" ] || printf '%s\n    %s\n' \
+        "programs that are running may still name $module, which does nothing now; when they have ended (after a restart at the latest):" \
+        "rm -r $(quoted "$to/lib/cudarun")"
     store=${XDG_DATA_HOME:-${HOME-}/.local/share}/cudarun/store
     [ ! -d "$store" ] || printf 'fetched wheels (%s) are still in %s; to remove them:\n    %s\n' \
         "$(du -sh "$store" 2>/dev/null | sed 's/[[:space:]].*//')" "$store" \

@@ -26,6 +26,15 @@ refuses() {
     diff "$work/before" "$work/before.after" || fail "it leaves traces: $*"
 }
 
+# away COMMAND…: removes it, and then, as it says, the module that programs may still have named.
+away() {
+    local said hint
+    said=$("$@")
+    hint=$(grep -x "    rm -r .*lib/cudarun'\?" <<<"$said") || fail "\`$*\` does not say how to remove the module: $said"
+    sh -c "$hint"
+    rmdir -p --ignore-fail-on-non-empty "$(sed "s/^    rm -r '\?//; s/\/cudarun'\?$//; s/'\\\\''/'/g" <<<"$hint")"
+}
+
 # The manual page has no fault that a formatter sees.
 [ -z "$(groff -man -Tutf8 -ww -z "$repository/docs/cudarun.1" 2>&1)" ] || fail "groff warns of docs/cudarun.1"
 [ -z "$(LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -l "$repository/docs/cudarun.1" 2>&1 >/dev/null)" ] || fail "man warns of docs/cudarun.1"
@@ -37,7 +46,7 @@ tree >"$work/before"
 "$install" --to "$to"
 "$to/bin/cudarun" --version | grep -q '^cudarun ' || fail "the installed binary does not run"
 [ "$("$to/bin/cudarun" echo works)" = works ] || fail "it does not start programs"
-for file in share/man/man1/cudarun.1 share/bash-completion/completions/cudarun share/zsh/site-functions/_cudarun share/fish/vendor_completions.d/cudarun.fish; do
+for file in lib/cudarun/follow.so share/man/man1/cudarun.1 share/bash-completion/completions/cudarun share/zsh/site-functions/_cudarun share/fish/vendor_completions.d/cudarun.fish; do
     [ -f "$to/$file" ] || fail "$file is not there"
 done
 # A release archive is such a tree; .ci/release makes the real one.
@@ -54,7 +63,13 @@ echo old >"$to/share/old"
 echo "f $to/share/old" >>"$to/share/cudarun/installed"
 "$install" --to "$to" >/dev/null
 tree | diff "$work/before.installed" - || fail "what an older version had is still there"
-"$install" --to "$to" --uninstall
+# The module stays, since running programs may name it, and does nothing without its cudarun.
+sh -c "$("$to/bin/cudarun" export --follow)"$'\n''exec python3 -c "print(1)"' | grep -qx 1 || fail "a followed program does not start"
+"$install" --to "$to" --uninstall >/dev/null
+said=$(LD_AUDIT="$to/lib/cudarun/follow.so" CUDARUN_TREE=// python3 -c "print(1)" 2>&1)
+[ "$said" = 1 ] || fail "what is left is not silent: $said"
+"$install" --to "$to" >/dev/null
+away "$install" --to "$to" --uninstall
 rm -r "${work:?}/$name"
 mv "$work/$name.tar.gz" "$work/before.tar.gz"
 tree >"$work/before.after"
@@ -90,7 +105,7 @@ for shell in bash zsh fish; do
         found=$(in_new_shell "$shell" -ic 'command -v cudarun; man -w cudarun' 2>/dev/null)
         [ "$found" = "$home/$prefix/bin/cudarun"$'\n'"$home/$prefix/share/man/man1/cudarun.1" ] || fail "$shell finds $found"
         completes || fail "$shell does not complete"
-        in_new_shell "$install" --uninstall --to "$home/$prefix" >/dev/null
+        away in_new_shell "$install" --uninstall --to "$home/$prefix"
         rm -r "$home"
     done
 done
@@ -100,7 +115,7 @@ mkdir "$home"
 in_new_shell "$install" --archive "$work/$name.tar.gz" >/dev/null
 printf '%s\n' '. /usr/share/bash-completion/bash_completion' "PATH=\"\$HOME/.local/bin:\$PATH\"" >"$home/.bashrc"
 completes || fail "bash-completion does not find it"
-in_new_shell "$install" --uninstall >/dev/null
+away in_new_shell "$install" --uninstall
 [ "$(ls -A "$home")" = .bashrc ] || fail "it leaves traces in a home"
 rm -r "$home"
 
@@ -115,7 +130,7 @@ address=http://127.0.0.1:${port#port }/$name.tar.gz
 takes() {
     "$install" --to "$to" "$@" >/dev/null || fail "not with $*"
     "$to/bin/cudarun" --version >/dev/null || fail "with $*, the binary does not run"
-    "$install" --to "$to" --uninstall >/dev/null
+    away "$install" --to "$to" --uninstall
 }
 takes --archive "$archive"
 takes --archive "$address"
@@ -125,14 +140,14 @@ takes --archive="$address" --sha256="${sum^^}"
 mv "$work/aside" "$archive.sha256"
 tar -C "$work" -xzf "$archive"
 (cd / && env PATH=/usr/bin:/bin "$work/$name/install.sh" --to "$to" >/dev/null) || fail "not from an unpacked archive"
-"$work/$name/install.sh" --to "$to" --uninstall >/dev/null
+away "$work/$name/install.sh" --to "$to" --uninstall
 mkdir "$work/first"
 cp "$(type -P true)" "$work/first/cudarun"
 said=$(PATH=$work/first:$to/bin:$PATH "$install" --to "$to" --archive "$archive")
 [[ $said == *"still $work/first/cudarun, which comes before it"* ]] || fail "another cudarun comes first, and it says: $said"
 said=$(PATH=$to/bin:$work/first:$PATH "$install" --to "$to" --archive "$archive")
 [[ $said != *still* ]] || fail "the control: it comes first, and it says: $said"
-"$install" --to "$to" --uninstall >/dev/null
+away "$install" --to "$to" --uninstall
 cp "$archive" "$work/other.tar.gz"
 refuses "there is no $work/other.tar.gz.sha256" "--sha256 SUM" "$install" --to "$to" --archive "$work/other.tar.gz"
 sha256sum "$install" >"$work/other.tar.gz.sha256"
@@ -179,7 +194,7 @@ chmod 555 "$work/data/cudarun/store/entry"
 removal=$(XDG_DATA_HOME="$work/data" "$install" --to "$to" --uninstall | sed -n '/^fetched wheels (/{n;p}')
 sh -c "$removal"
 [ ! -e "$work/data/cudarun/store" ] || fail "the command does not remove the store: $removal"
-rm -r "$work/data"
+rm -r "$work/data" "${to:?}/lib"
 
 # Half-way: no file may grow to the size of the binary, as on a disk that is full.
 tar -C "$work" -xzf "$archive"
@@ -195,5 +210,5 @@ ln -s "$(realpath "${CARGO_TARGET_DIR:-$repository/target}")" "$work/built"
 (cd "$work" && env -u HOME CARGO_TARGET_DIR=built "$install" --to "$to" >/dev/null) || fail "it needs a home"
 "$to/bin/cudarun" --version >/dev/null || fail "the installed binary does not run"
 env -u HOME "$install" --help | grep -q -- --to || fail "--help needs a home"
-env -u HOME "$install" --to "$to" --uninstall >/dev/null
+away env -u HOME "$install" --to "$to" --uninstall
 echo "install.sh: installed, used from new shells, and taken away without a trace"
