@@ -16,6 +16,9 @@ A row expects one of these:
   elsewhere, cache, session, last
            all parts are root's, and the view is in the directory of the session, in the place that the variable
            names, in that of XDG_RUNTIME_DIR, or in /tmp/cudarun-UID
+  alone    nothing that cudarun follows behaves otherwise than without cudarun: both streams and the exit status
+The followed rows compare standard error and the exit status with a start without cudarun, whatever they expect, but for
+`refused` and `heard`.
 """
 
 import argparse
@@ -149,7 +152,7 @@ class Start:
     def __init__(self, path=None, cwd="/", options=(), late=None, program=("/opt/program",), **variables):
         self.path, self.cwd, self.options, self.late, self.program = path, cwd, options, late, program
         self.variables = variables
-        self.is_race = False
+        self.is_race = self.is_followed = False
         self.cudarun, self.input = "/opt/cudarun", "\n"
 
 
@@ -549,6 +552,7 @@ def named(title, options=(), **given):
 named("--also", options=("--also=HERS",))
 named("--pin", options=("--pin=cudnn=HERS",))
 named("CUDARUN_PIN", CUDARUN_PIN="cudnn=HERS")
+named("CUDARUN_ALSO", CUDARUN_ALSO="HERS")
 for variable in ["CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_TOOLKIT_ROOT_DIR"] + [
     f"CUDNN_{end}" for end in ["HOME", "PATH", "ROOT", "ROOT_DIR"]
 ]:
@@ -582,7 +586,6 @@ def unnamed(variable, place, value="/home/mallory/kit"):
         return Start(GOOD, **{variable: value})
 
 
-unnamed("CUDARUN_ALSO", "/home/mallory/kit")
 unnamed("LIBRARY_PATH", "/home/mallory/kit")
 unnamed("CONDA_ROOT", "/home/mallory/kit/envs/a/lib")
 unnamed("PYTHONPATH", "/home/mallory/kit/nvidia/cudnn/lib")
@@ -1081,6 +1084,297 @@ more_rights("set-group-ID", lambda copy: own(copy, 0, 0o2755, MALLORY))
 more_rights("a capability of the file", lambda copy: os.setxattr(copy, "security.capability", CAPABILITY))
 
 
+# What is followed. cudarun is installed for all users and starts a shell, and the shell starts Python, which is replaced
+# by cudarun and gets the newest cuDNN. Nothing else may change. Where it must not be followed, or the newest one is
+# mallory's, it gets the one that the loader finds alone.
+
+PREFIX = pathlib.Path("/opt/prefix")
+PROBE = "/usr/bin/python3 /opt/probe.py"
+
+
+def installation(prefix, owner=0):
+    """Installs cudarun with its module. Returns the path of cudarun."""
+    for directory in [prefix, prefix / "bin", prefix / "lib", prefix / "lib/cudarun"]:
+        make(directory, owner)
+    own(shutil.copy("/opt/cudarun", prefix / "bin/cudarun"), owner, 0o755)
+    module_for(prefix / "bin/cudarun", prefix / "lib/cudarun/follow.so", owner)
+    return prefix / "bin/cudarun"
+
+
+def module_for(cudarun, path, owner=0):
+    """Writes the module that replaces processes by this cudarun."""
+    module = subprocess.run(["/opt/cudarun", "--module-for", cudarun], capture_output=True, check=True).stdout
+    assert len(module) > 4096, "there is no module in this cudarun"
+    path.write_bytes(module)
+    return own(path, owner, 0o755)
+
+
+def follow(script, path=None, cudarun=PREFIX / "bin/cudarun", **more):
+    """A start of a shell that follows. An exit follows, so that the shell does not become the last program."""
+    start = Start(path, program=("/bin/sh", "-c", f"{script}\nexit $?"), **more)
+    start.cudarun, start.is_followed = cudarun, True
+    return start
+
+
+def followed(title, expected="alone", control="new", users=(0, ALICE), because=""):
+    return row(f"followed: {title}", expected, control, users, because)
+
+
+def hers_in_tree(title, script, users=(0, ALICE)):
+    """A change of the user on the way to Python: mallory's newer one does not count, and root's does."""
+
+    @followed(f"{title}, and mallory's directory", users=users)
+    def _(owner, user):
+        return follow(script, second(plant("/home/mallory/new", 0 if owner == user else owner)))
+
+
+def changes(title, attack, neighbour, users=(0, ALICE)):
+    """A script on whose way cudarun must not decide, and its nearest neighbour, where it does. The cuDNN is root's."""
+
+    @followed(title, users=users)
+    def _(owner, user):
+        return follow(neighbour if owner == user else attack, second(plant("/opt/w/new", 0)))
+
+
+hers_in_tree("a shell", PROBE)
+hers_in_tree("su without -", f"su alice -c '{PROBE}'", (0,))
+hers_in_tree("su without -, and a shell", f"""su alice -c 'sh -c "{PROBE}; exit \\$?"; exit $?'""", (0,))
+hers_in_tree("setpriv --reuid", f"setpriv --reuid {ALICE} --regid {ALICE} --clear-groups {PROBE}", (0,))
+
+
+@followed("unshare -r", "new", "new", users=(0,), because="an unmapped owner counts as root")
+def _(owner, user):
+    return follow(f"unshare -r {PROBE}", second(plant("/home/mallory/new", 0 if owner == user else owner)))
+
+
+changes("unshare -r", f"unshare -r {PROBE}", f"env {PROBE}", (ALICE,))
+changes("setpriv --ruid", f"setpriv --ruid {ALICE} {PROBE}", f"setpriv --ruid 0 {PROBE}", (0,))
+changes("setpriv --euid", f"setpriv --euid {ALICE} {PROBE}", f"setpriv --euid 0 {PROBE}", (0,))
+changes("CUDARUN_FOLLOW=off", f"CUDARUN_FOLLOW=off {PROBE}", f"CUDARUN_FOLLOW= {PROBE}")
+changes("LD_AUDIT is empty", f"LD_AUDIT= {PROBE}", f"FOO= {PROBE}")
+if shutil.which("sudo"):
+    # sudo lets no LD_ through, even with -E.
+    KEPT = "$(env | grep -E '^(LD_|CUDARUN_|GLIBC_)')"
+    hers_in_tree("sudo -E", f"keep={KEPT}; sudo -E -u alice env $keep {PROBE}", (0,))
+if shutil.which("newgrp"):
+    hers_in_tree("sg", f"sg {NAMES[0]} -c '{PROBE}'", (0,))
+
+
+def copied(title, give_rights, users=(ALICE,)):
+    """A Python with more rights than its user."""
+
+    @followed(f"a Python with {title}", users=users)
+    def _(owner, user):
+        copy = make("/opt/w/bin", 0) / "python3"
+        own(shutil.copy("/usr/bin/python3", copy), 0, 0o755)
+        if owner != user:
+            give_rights(copy)
+        return follow(f"{copy} /opt/probe.py", second(plant("/opt/w/new", 0)))
+
+
+copied("set-user-ID", lambda copy: os.chmod(copy, 0o4755))
+copied("set-user-ID of mallory", lambda copy: own(copy, MALLORY, 0o4755), users=(0, ALICE))
+copied("set-group-ID", lambda copy: own(copy, 0, 0o2755, MALLORY))
+copied("a capability of its file", lambda copy: os.setxattr(copy, "security.capability", CAPABILITY))
+copied("a file that it may not read", lambda copy: os.chmod(copy, 0o711))
+
+
+# Where others can replace cudarun, the module does not start it, and cudarun says that it cannot see what a shell starts.
+
+
+def exposed(title, spoil, because=""):
+    @followed(f"cudarun {title}", "otherwise", because=because)
+    def _(owner, user):
+        make("/opt/w", 0)
+        cudarun = installation(pathlib.Path("/opt/w/prefix"))
+        start = follow(PROBE, second(plant("/opt/w/new", 0)), cudarun)
+        if owner != user:
+            spoil(cudarun)
+        return start
+
+
+exposed("in a directory that all can write", lambda cudarun: os.chmod(cudarun.parent, 0o777))
+exposed("in a directory that a group can write", lambda cudarun: own(cudarun.parent, 0, 0o775, MALLORY))
+exposed("in mallory's directory", lambda cudarun: own(cudarun.parent, MALLORY))
+exposed("below a directory that all can write", lambda cudarun: os.chmod(cudarun.parents[1], 0o777))
+exposed("below mallory's directory", lambda cudarun: own(cudarun.parents[2], MALLORY))
+exposed("that is mallory's", lambda cudarun: own(cudarun, MALLORY, 0o755))
+exposed("that all can write", lambda cudarun: os.chmod(cudarun, 0o777))
+
+
+def act_as(uid, script):
+    subprocess.run(["/bin/sh", "-c", script], check=False, stderr=subprocess.DEVNULL, **as_user(uid))
+
+
+def replaced_module(title, spoil):
+    """mallory replaces the module after the shell has started. In the control, the user does."""
+
+    @row(f"followed: a module {title}, replaced while the shell runs", "alone", "heard")
+    def _(owner, user):
+        make("/opt/w", 0)
+        cudarun = installation(pathlib.Path("/opt/w/prefix"))
+        place = cudarun.parents[1] / "lib/cudarun"
+        (own if owner == user else spoil)(place, owner)
+        start = follow("echo ready; read line\n" + PROBE, second(), cudarun)
+        start.late = lambda: act_as(owner, f"cp /opt/evil.so {place}/evil && mv -f {place}/evil {place}/follow.so")
+        return start
+
+
+replaced_module("in a directory that all can write", lambda place, owner: own(place, owner, 0o777))
+replaced_module("in mallory's directory", lambda place, owner: own(place, owner))
+replaced_module("below mallory's directory", lambda place, owner: [own(place.parent, owner), own(place, owner)])
+
+
+@row("followed: a module that names mallory's cudarun", "alone", "heard")
+def _(owner, user):
+    hers = write(make("/home/mallory/bin", owner) / "cudarun", MARKS_SCRIPT, owner, 0o755)
+    make("/opt/w", 0)
+    module = module_for(hers, pathlib.Path("/opt/w/module.so"))
+    return follow(f"export LD_AUDIT={module}\n{PROBE}", second())
+
+
+@followed("a cudarun that is not installed, and su without -", "otherwise", users=(0,))
+def _(owner, user):
+    # The module is in root's cache, and the loader says that alice cannot read it. The control has no su.
+    script = PROBE if owner == user else f"su alice -c '{PROBE}'"
+    return follow(script, second(plant("/opt/w/new", 0)), "/opt/cudarun")
+
+
+# Forged variables.
+
+TEXTS = {
+    "nothing": "",
+    "a word": "x",
+    "slashes": "/" * 5000,
+    "another process": "00000001.0000000000000001.1.1.1/",
+    "numbers that are too large": "ffffffffffffffff." * 4 + "ffffffffffffffff/",
+    "a number too many": "1.2.3.4.5.6/7:8/",
+    "a program that was planned": "/8:1f,:,:::,ffffffffffffffff:0/",
+    "many programs": "/" + "8:1f," * 20000,
+    "a name that is none": "//A%3db|-|=x;|-|=x;%3d|-|=x",
+    "a name with NUL": "//A%00b|-|=x",
+    "a library path with NUL": "//LD_LIBRARY_PATH|=/none|=x%00y",
+    "a preload with NUL": "//LD_PRELOAD|-|=x%00y",
+    "a digit too few": "//A|=%4|-;B|=%|-;C|=%zz|-",
+    "a long undo": "//A|-|=" + "x" * 100000,
+    "many undos": "//" + "LD_PRELOAD|-|=;" * 7000,
+    "an undo of the tree": "//CUDARUN_TREE|-|=x;LD_AUDIT|-|=x",
+    "bytes": b"/\xff\1/\xfe|=\x80|-;".decode(errors="surrogateescape"),
+}
+
+
+TYPED = "${CUDARUN_TREE:+/opt/prefix/bin/cudarun}"
+
+
+
+for name, text in TEXTS.items():
+
+    # A program that is not followed, a cudarun that somebody types, and a Python. The control follows no more.
+    @followed(f"CUDARUN_TREE is {name}", "new", "alone")
+    def _(owner, user, text=text):
+        forged = "CUDARUN_TREE=$TEXT"
+        switch = "CUDARUN_FOLLOW=off" if owner == user else ""
+        script = f"{forged} /bin/echo one || exit\n{forged} $typed /bin/echo two || exit\n{forged} {switch} {PROBE}"
+        return follow(f"typed={TYPED}\n{script}", second(plant("/opt/w/new", 0)), TEXT=text)
+
+
+FORGED_PINS = "CUDARUN_PINS=/home/mallory/new" + "".join(f":libcudnn{part}.so.9" for part in PARTS)
+
+
+def pins(title, script):
+    """A parent sets the pins of another process for its child. In the control, it takes the tree away, and they count."""
+
+    @followed(f"CUDARUN_PINS of a parent, {title}")
+    def _(owner, user):
+        plant("/home/mallory/new", owner)
+        return follow(f"{FORGED_PINS} env -u CUDARUN_TREE {PROBE}" if owner == user else script, GOOD)
+
+
+pins("and a decision without pins", f"{FORGED_PINS} {PROBE}")
+pins("and CUDARUN_PINS_FOR", f"CUDARUN_PINS_FOR=/usr/bin/python3 {FORGED_PINS} {PROBE}")
+pins("for a program that is not followed", f"{FORGED_PINS} CUDARUN_FOLLOW=off {PROBE}")
+pins("with a tree of no process", f"{FORGED_PINS} CUDARUN_TREE=0.0.0.0.0/ {PROBE}")
+pins("with its own number", f"{FORGED_PINS} exec sh -c 'CUDARUN_TREE=$(printf %08x $$).0.0.0.1/ exec {PROBE}'")
+pins(
+    "with the last decision of its own number",
+    f"{FORGED_PINS} exec sh -c 'CUDARUN_TREE=$(printf %08x $$).${{CUDARUN_TREE#*.}} exec {PROBE}'",
+)
+
+
+# Answers that cudarun has kept, and settings.
+
+
+def kept(title, *below):
+    @followed(title)
+    def _(owner, user):
+        directory = plant("/opt/w/new", user)
+        make("/opt/w/home", user)
+        start = follow(PROBE, second(directory), HOME="/opt/w/home")
+        if owner != user:
+            time.sleep(0.1)
+            for _ in range(2):
+                assert perform(start, user)[0] == "new", "the start before the attack"
+            assert list(pathlib.Path("/opt/w/home/.cache/cudarun/starts").iterdir()), "it is not kept"
+            give(*below)(directory, user)
+            MARKS.unlink(missing_ok=True)
+        return start
+
+
+kept("a kept start for a library that is now mallory's")
+kept("kept starts that are now mallory's", ".cache/cudarun/starts")
+kept("a cache that is now mallory's", ".cache")
+kept("a home that is now mallory's", ".")
+
+SETTINGS = {
+    "a variable": ENV,
+    "no TOML": "[[[\n",
+    "an unknown key": "[nonsense]\na = 1\n",
+    "a version that is nowhere": '[requires]\ncudnn = ">=99"\n',
+    "a pin mode": 'pin-mode = "view"\n',
+    "no text": "\0\1\2\n",
+    "nothing": "",
+}
+WORDS = {"-c pass": "-c pass", "-m pip --version": "-m pip --version", "a program with cuDNN": "/opt/probe.py"}
+
+
+def project(title, words, put, place, expected="alone", control="refused"):
+    @followed(f".cudarun.toml: {title}: python3 {words}", expected, control)
+    def _(owner, user):
+        where = dict(place)
+        plant("/opt/w/new", 0)
+        directory = make("/opt/w/project", where.pop("owner", MALLORY), **where)
+        put(directory / ".cudarun.toml")
+        command = f"/usr/bin/python3 {WORDS[words]}"
+        # The nearest neighbour: somebody types cudarun.
+        return follow(f"cd {directory} && {TYPED if owner == user else ''} {command}", second())
+
+
+def text_of(name):
+    return lambda path: write(path, SETTINGS[name], MALLORY)
+
+
+for words in WORDS:
+    for where in ["a sticky directory", "a directory for all"]:
+        for name in SETTINGS if words == "-c pass" else ["a variable", "no TOML", "a version that is nowhere"]:
+            project(f"mallory's in {where}, {name}", words, text_of(name), PLACES[where])
+    for name in ["a variable", "no TOML", "a pin mode"]:
+        project(f"mallory's in her directory, {name}", words, text_of(name), PLACES["mallory's directory"])
+    for name, put in {
+        "a directory": lambda path: make(path, MALLORY),
+        "a link to itself": lambda path: link(path, path, MALLORY),
+        "a fifo": lambda path: (os.mkfifo(path), own(path, MALLORY)),
+        "a link to a device": lambda path: link(path, "/dev/zero", MALLORY),
+    }.items():
+        project(f"mallory's in a sticky directory, {name}", words, put, PLACES["a sticky directory"])
+# Where nobody else can put a file, it is a project's: what it demands counts for who types cudarun.
+NOWHERE, UNKNOWN = "a version that is nowhere", "an unknown key"
+THERE = PLACES["mallory's directory"]
+project(f"mallory's in her directory, {NOWHERE}", "-c pass", text_of(NOWHERE), THERE, control="alone")
+CUDNN = "a program with cuDNN"
+project(f"mallory's in her directory, {NOWHERE}", CUDNN, text_of(NOWHERE), THERE, control="otherwise")
+project(f"mallory's in her directory, {UNKNOWN}", "-c pass", text_of(UNKNOWN), THERE, control="otherwise")
+
+
 # A race: she renames while the user starts 200 times.
 
 
@@ -1132,8 +1426,39 @@ def environment_of(start, user):
     return values
 
 
+def streams(start, user, is_alone):
+    """Starts what is followed, or the same without cudarun. Returns the exit status and both streams, as bytes."""
+    words = [*([] if is_alone else [start.cudarun, *start.options]), *start.program]
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0)
+    with subprocess.Popen(words, env=environment_of(start, user), cwd=start.cwd, **pipes, **as_user(user)) as child:
+        if start.late and child.stdout.readline() and not is_alone:
+            start.late()
+        try:
+            out, said = child.communicate(start.input.encode(), timeout=30)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            return "it hangs", b"", b""
+    return child.returncode, out, said
+
+
+def perform_followed(start, user):
+    """Starts what is followed with and without cudarun. Returns the outcome and what differs."""
+    alone, got = streams(start, user, True), streams(start, user, False)
+    told = f"alone: {alone}, followed: {got}"[:2000]
+    lines = lambda out: [line for line in out.splitlines() if not line.startswith(b"view=")]
+    if alone[0] == "it hangs" or got[0] == "it hangs":
+        return "it hangs", told
+    if got[2] != alone[2] or got[0] != alone[0]:
+        return "refused" if got[0] == 125 and b"cudarun: " in got[2] else "otherwise", told
+    if lines(got[1]) == lines(alone[1]):
+        return "alone", told
+    return outcome(got[0], got[1].decode(), user).split()[0], told
+
+
 def perform(start, user):
     """Starts the program once. Returns the outcome and all that was said."""
+    if start.is_followed:
+        return perform_followed(start, user)
     words = [start.cudarun, *start.options, *start.program, *(["libcudnn_adv.so.9"] if start.late else [])]
     pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     child = subprocess.Popen(words, env=environment_of(start, user), cwd=start.cwd, **pipes, **as_user(user))
@@ -1167,8 +1492,10 @@ def is_as_expected(expected, got, start, said, because):
     if expected == "refused":
         is_said = any("cudarun: " in line or "error: " in line for line in said.splitlines())
         return got == "refused" and is_said and because in said
-    if expected in ("new", "foo"):
+    if expected in ("new", "foo", "alone", "otherwise") or start.is_followed and expected == "refused":
         return got == expected
+    if start.is_followed:
+        return MARKS.exists()
     if expected in ("heard", "unheard"):
         return MARKS.exists() if expected == "heard" else "could not get" in said
     names = {"cache": ["HOME", "XDG_CACHE_HOME"], "session": ["XDG_RUNTIME_DIR"]}.get(expected, [])
@@ -1249,6 +1576,17 @@ def build(cudarun):
         source = version.replace("%s", "550.54.14" if name == "driver" else "570.10.10") + code
         library(BUILT / name, "libcuda.so.1", source)
     compile(RENAMES, pathlib.Path("/opt/renames"))
+    installation(PREFIX)
+    auditor = MARK + "unsigned la_version(unsigned version) { return 0; }"
+    compile(auditor, pathlib.Path("/opt/evil.so"), "-shared", "-fPIC")
+    write("/opt/probe.py", PYTHON, 0)
+    for file, line in {
+        "passwd": f"alice:x:{ALICE}:{ALICE}::/home/alice:/bin/sh",
+        "group": f"alice:x:{ALICE}:",
+        "shadow": "alice:*:19000::::::",
+    }.items():
+        with open(f"/etc/{file}", "a") as users:
+            print(line, file=users)
     write(make("/opt/with-uv", 0) / "uv", UV, 0, 0o755)
     for name, client in [("with-python", "python3"), ("with-pip", "pip")]:
         link(make(f"/opt/{name}", 0) / client, f"/usr/bin/{client}", 0)

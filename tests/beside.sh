@@ -244,9 +244,11 @@ none
     code='export LD_LIBRARY_PATH=/opt/parts:/opt/cudnn/9.10/lib
 cudarun bash -c "python3 train.py"
 bash -c "cudarun python3 train.py"'
-    is "code for bash in a shell with Lmod" "cudarun: \`bash\` starts *: put cudarun *
-$mixed
+    is "code for bash in a shell with Lmod" "0 $whole
 0 $whole" "$(bash -lc "$code" 2>&1)"
+    is "code for bash that is not followed" "cudarun: \`bash\` starts *: put cudarun *
+$mixed
+0 $whole" "$(CUDARUN_FOLLOW=off bash -lc "$code" 2>&1)"
 }
 
 tasks_of_mise() {
@@ -266,8 +268,9 @@ tasks_of_mise() {
         is mise "0 $whole
 0 $whole" "$(bash -ec "$(block mise)" 2>"$work/said" || cat "$work/said")"
         ln -s "$mise" shims/python3
-        is "a shim of mise" "cudarun: *a mise shim*$mixed" "$(cudarun shims/python3 train.py 2>&1)"
-        is "cudarun before mise" "*cudarun: *mise*$mixed" "$(cudarun mise exec -- python3 train.py 2>&1)"
+        is "a shim of mise" "0 $whole" "$(cudarun shims/python3 train.py 2>&1)"
+        is "cudarun before mise" "0 $whole" "$(cudarun mise exec -- python3 train.py 2>&1)"
+        is "a shim of mise that is not followed" "cudarun: *a mise shim*$mixed" "$(cudarun --no-follow shims/python3 train.py 2>&1)"
         exit "$failed"
     ) || failed=1
 }

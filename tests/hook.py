@@ -346,8 +346,41 @@ def processes(name):
     home.close()
 
 
+def follows(name):
+    """In a project, and not outside, what is started is decided for itself."""
+    ours = "python3 -c \"import os; print('ours' if '.' in os.environ.get('CUDARUN_TREE', '') else 'alone')\""
+    variables = 'echo "[$LD_AUDIT] [$CUDARUN_TREE] [$CUDARUN_HOOK_FOLLOWS]"'
+    for options, text in ("--follow ", ""), ("", "follow = true\n"):
+        home = Home()
+        project = home.project("project", text)
+        os.makedirs(home.at("plain"))
+        shell = Shell(name, home, options=options)
+        what = f"{name} {options or text.strip()}"
+        check("alone\n" in shell.type(ours), f"{what}: outside")
+        told = shell.told(f"cd {project}")
+        if text:
+            check(len(told) == 1 and "not allowed yet" in told[0], f"{what}: {told}")
+            check("alone\n" in shell.type(ours), f"{what}: not allowed")
+            shell.type("cudarun -q allow")
+            shell.type("cd /")
+            told = shell.told(f"cd {project}")
+        check(not told, f"{what}: {told}")
+        check("ours\n" in shell.type(ours), f"{what}: inside")
+        check("alone\n" in shell.type(f"cd ~/plain; true\n{ours}"), f"{what}: outside again")
+        check("[] [] []\n" in shell.type(variables), f"{what}: nothing is left")
+        # A person's own auditor stays. It is only shown: the loader would complain in every process.
+        own = "set -gx LD_AUDIT /own.so" if name == "fish" else "export LD_AUDIT=/own.so"
+        shell.type(f"{own} 2>/dev/null")
+        inside = shell.type(f"cd {project} 2>/dev/null\n{variables}")
+        check("[/own.so:" in inside and "] [//LD_AUDIT|=" in inside, f"{what}: {inside}")
+        outside = shell.type(f"cd ~/plain\n{variables}")
+        check("[/own.so] [] []\n" in outside, f"{what}: {outside}")
+        shell.close()
+        home.close()
+
+
 for shell in sys.argv[2:] or SHELLS:
-    for test in [walks, names, others, strict, disabled, processes]:
+    for test in [walks, names, others, strict, disabled, processes, follows]:
         try:
             test(shell)
         except (TimeoutError, EOFError) as error:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes every package of a release and tries it as docs/install.md says, whose blocks it runs: tests/release.sh
 #
-# Needs cargo, python3 with venv, gcc, man-db and binutils; root for the Debian package.
+# Needs cargo, python3 with venv, gcc, man-db and binutils; root for the Debian package, and with mmdebstrap for the older systems.
 set -euo pipefail
 cd "$(dirname "$(realpath "$0")")/.."
 checkout=$PWD
@@ -90,6 +90,14 @@ printf '%s\n' '#include <stdio.h>' 'const char *curand_copy(void);' 'int main(vo
 [ "$("$work/program")" = wrong ] || fail "the control: without cudarun, the wrong copy is mapped"
 [ "$(LD_LIBRARY_PATH=$work/right "$work/program")" = wrong ] || fail "the control: a library path is enough"
 [ "$("$binary" --pin "curand=$work/right" --pin-mode audit "$work/program")" = right ] || fail "the module does not pin"
+
+step "older systems"
+if [ "$(id -u)" = 0 ] && command -v mmdebstrap >/dev/null && unshare --mount true 2>/dev/null; then
+    tests/userlands.sh "$binary"
+else
+    [ -z "${CUDARUN_TESTS_ALL:-}" ] || fail "the older systems need root, mmdebstrap and mounts"
+    echo "left out: the older systems (they need root, mmdebstrap and mounts)"
+fi
 
 # All from here on is compiled quickly: what is tried is the way, not the speed of what comes out.
 export CARGO_TARGET_DIR=$target/quick CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=0
