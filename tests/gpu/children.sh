@@ -4,8 +4,8 @@
 #
 # The second environment has the packages of the first, and Debian's cuDNN in the place of the wheel's. In each of the two
 # a program convolves and starts one of the other, where nothing else can be reached and where something can. Without cudarun
-# each maps one whole cuDNN, and so it must be with cudarun. The control is a view, which must mix the child. Prints rows for
-# the table of tests/gpu/run.sh.
+# each maps one whole cuDNN, and so it must be with cudarun. The control is a view that is not followed, which must mix the
+# child. Where LD_LIBRARY_PATH breaks one of them, each must get its own. Prints rows for the table of tests/gpu/run.sh.
 set -u
 cudarun=$(realpath "${1:?usage: tests/gpu/children.sh PATH-TO-cudarun}")
 here=$(dirname "$(realpath "$0")")
@@ -70,15 +70,34 @@ family() {
     "${apart[@]}" "$cudarun" "${command[@]}" >"$work/out" 2>"$work/err2" || result=FAIL
     with="$(mapped "$work/out"); child: $(mapped "$work/child")"
     [ "$with" = "$without" ] || result=FAIL
+    "${apart[@]}" "$cudarun" --pin-mode view "${command[@]}" >"$work/out" 2>>"$work/err2" || result=FAIL
+    [ "$(mapped "$work/out"); child: $(mapped "$work/child")" = "$without" ] || result=FAIL
     # The control.
-    "${apart[@]}" "$cudarun" --pin-mode view "${command[@]}" >"$work/out" 2>>"$work/err2"
+    "${apart[@]}" "$cudarun" --pin-mode view --no-follow "${command[@]}" >"$work/out" 2>>"$work/err2"
     mixed="parent: $(mapped "$work/out"); child: $(mapped "$work/child")"
     [ "$control" = - ] || [[ ${mixed#*child} == *' and '* ]] || result=FAIL
     [ $result = ok ] || "${apart[@]}" "$cudarun" explain -vv "${command[@]}" | grep -A3 '^  mode' >>"$work/err2"
     unset LD_LIBRARY_PATH
-    row $result "$label" "${3:+something else within reach, }mode $planned" "$without" "$with; with a view: $mixed"
+    row $result "$label" "${3:+something else within reach, }mode $planned" "$without" "$with; with a view, not followed: $mixed"
     [ $result = ok ] || tail -n 12 "$work/err" "$work/err2" | sed 's/^/      /'
 }
+
+# foreign WHOSE LABEL PARENT-PYTHON PARENT-SCRIPT CHILD-PYTHON CHILD-SCRIPT: a path that mixes the `parent` or the `child`, and
+# must not.
+foreign() {
+    local whose=$1 label=$2 result=ok without with
+    local command=("$3" "$here/children.py" "$here/$4" "$5" "$here/$6" "$work/child")
+    LD_LIBRARY_PATH=$debian "${command[@]}" >"$work/out" 2>"$work/err"
+    without="$(mapped "$work/out"); child: $(mapped "$work/child")"
+    is_mixed "$without" || result=FAIL
+    LD_LIBRARY_PATH=$debian "$cudarun" "${command[@]}" >"$work/out" 2>"$work/err2" || result=FAIL
+    with="$(mapped "$work/out"); child: $(mapped "$work/child")"
+    ! is_mixed "$with" || result=FAIL
+    row $result "$label" "LD_LIBRARY_PATH=$debian" "$without" "$with"
+    [ $result = ok ] || tail -n 12 "$work/err" "$work/err2" | sed 's/^/      /'
+}
+
+is_mixed() { if [ "$whose" = parent ]; then [[ ${1%; child*} == *' and '* ]]; else [[ ${1#*; child} == *' and '* ]]; fi; }
 
 mode_of() { python3 -c 'import json, sys; print(json.load(sys.stdin)["mode"])'; }
 
@@ -106,6 +125,12 @@ elif has_module torch && has_module jax; then
         # This torch opens the parts of its cuDNN by their paths.
         at_once family - "jax of another environment, its child torch" "$reach" "$second" jax_conv.py "$python" torch_conv.py
     done
+fi
+if has_module torch && has_module jax; then
+    second=$environment/bin/python3
+    at_once foreign parent "torch, its child jax of another environment" "$python" torch_conv.py "$second" jax_conv.py
+    # jax has a shim of Debian's version, which may use Debian's parts.
+    at_once foreign child "jax of another environment, its child torch" "$second" jax_conv.py "$python" torch_conv.py
 fi
 if command -v cc >/dev/null && [ -e $debian/libcudnn.so.9 ]; then
     cc -O1 -o "$work/linked" "$here/convcheck.c" -ldl -lm -Wl,--no-as-needed "$debian/libcudnn.so.9"

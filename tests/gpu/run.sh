@@ -275,6 +275,7 @@ rows
 
 part() { "$here/$1.sh" "$cudarun" || failed=1; }
 at_once part children
+at_once part follow
 at_once part shims
 at_once part diagnose
 at_once part fetch
