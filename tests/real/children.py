@@ -4,7 +4,7 @@ Two environments with different versions of cuDNN, that of one JAX and that of a
 interpreter, and code that loads cuDNN. Each is the parent once and starts the other; a launcher without libraries starts
 both. Each process ends with the cuDNN files of its own /proc/self/maps. With cudarun each must map the files that it maps
 without, all of one directory, in an environment where nothing else can be reached (mode none) and in one with another name
-of cuDNN in LD_LIBRARY_PATH (mode audit). The control is a view, which must mix at least one child.
+of cuDNN in LD_LIBRARY_PATH (mode audit). The control is a view that is not followed, which must mix at least one child.
 
 The modes are compared for the two JAX only: what a named program finds by itself is not known here.
 
@@ -83,7 +83,7 @@ class Machine:
         if mode:
             planned = self.mode(path, *command)
             checks.append((planned == mode or self.is_named, f"mode {planned}"))
-            mixed = self.start(path, CUDARUN, "--pin-mode", "view", *command)
+            mixed = self.start(path, CUDARUN, "--pin-mode", "view", "--no-follow", *command)
             directories = [len(set(map(os.path.dirname, files))) for files in mixed]
             checks.append((max(directories) > 1, f"the control must mix a child: {mixed}"))
         self.row(name, *checks)
