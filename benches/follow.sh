@@ -91,7 +91,7 @@ timed() {
     awk -v began="$began" -v ended="$EPOCHREALTIME" -v what="$1	$2" 'BEGIN { printf "%s\t%.0f\n", what, (ended - began) * 1e6 }' >>"$work/times"
 }
 median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
-# row NAME AGAINST [BUDGET]: the median of the ratios, and whether it holds.
+# row NAME AGAINST [BUDGET LIMIT]: the median of the ratios, and whether it is within them.
 row() {
     local took ratio
     took=$(awk -F '\t' -v name="$1" '$2 == name { print $3 }' "$work/times" | median)

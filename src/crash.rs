@@ -15,7 +15,7 @@ use crate::host::Host;
 use crate::launch;
 use crate::program::Command;
 use crate::report::{self, AfterFault};
-use crate::settings::{Key, Layers, files};
+use crate::settings::{Layers, files};
 use crate::signals;
 use crate::variables;
 use crate::verify;
@@ -101,8 +101,7 @@ pub fn has_options(common: &Common, start: &Start) {
 
 /// Called as soon as all settings are known.
 pub fn has_settings(layers: &Layers) {
-    let demands = |key: &Key| matches!(key, Key::Requires(_) | Key::Pin(_) | Key::PinMode);
-    let is_demanded = layers.iter().any(|setting| demands(&setting.key))
+    let is_demanded = layers.iter().any(|setting| setting.key.is_demand())
         || layers.is_locked()
         || layers.verify() == Some(When::Always);
     DEMAND.fetch_max(if is_demanded { DEMANDED } else { FREE }, Ordering::Relaxed);

@@ -28,7 +28,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
-use crate::environment::{Change, Diff, Environment};
+use crate::environment::{Diff, Environment};
 use crate::error::Error;
 use crate::host;
 use crate::program::Command;
@@ -58,14 +58,6 @@ pub struct Exec {
     pub argv0: OsString,
     pub arguments: Vec<OsString>,
     pub diff: Diff,
-}
-
-impl Exec {
-    /// True if whatever the program starts is decided for itself.
-    pub fn is_followed(&self) -> bool {
-        let is_tree = |change: &Change| change.name == variables::TREE;
-        self.diff.0.iter().any(is_tree)
-    }
 }
 
 /// The start of a program that is left as it is.

@@ -905,8 +905,7 @@ fn a_trace_covers_the_tree() {
         .map(str::to_owned)
         .collect();
     assert_eq!(versions, ["90100", "91002"]);
-    let report = std::fs::read_to_string(&report).unwrap();
-    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let report = crate::predict::trace::read(&report);
     let images = report["images"].as_array().unwrap();
     let seen: Vec<(usize, bool)> = images
         .iter()

@@ -2,8 +2,9 @@
 //! first instruction, by cudarun with the same arguments, which decides about it and becomes it. If that is not possible, or
 //! nobody needs it, the process goes on as it is.
 
-use core::ffi::c_void;
+use core::ffi::{CStr, c_void};
 
+use crate::binary::{MARKER, REPLACES, RESTORES, ROOM};
 use crate::names;
 use crate::pins::PATH_LIMIT;
 use crate::system;
@@ -13,24 +14,14 @@ use crate::tree::{self, Decided, Seal};
 /// A person's switch: `off` stops following from here on.
 const SWITCH: &str = "CUDARUN_FOLLOW";
 
-/// The word by which cudarun knows that it replaces a process.
-const REPLACES: &[u8] = b"--follow-process\0";
-
-/// The word for a process that nothing is decided for, and that must not inherit all that a cudarun above has set.
-const RESTORES: &[u8] = b"--restore-process\0";
-
-/// What is before the path of cudarun.
-const MARKER: &[u8] = b"the path of cudarun:";
-
 /// The path of cudarun, which is written into a copy of this module when it is published: no variable names the program
 /// that is started in place of another one.
 #[used]
-static CUDARUN: [u8; 1024] = {
-    let mut place = [0; 1024];
-    let marker = MARKER;
+static CUDARUN: [u8; ROOM] = {
+    let mut place = [0; ROOM];
     let mut at = 0;
-    while at < marker.len() {
-        place[at] = marker[at];
+    while at < MARKER.len() {
+        place[at] = MARKER[at];
         at += 1;
     }
     place
@@ -92,13 +83,13 @@ impl Process {
         }
         let is_loader = names::is_loader(name);
         let opens = names::opens_at_run_time(name);
-        let Some(this) = (if is_loader {
-            self.with_all_arguments()
-        } else {
-            Some(self)
-        }) else {
-            return Standing::Other;
-        };
+        let mut this = self;
+        if is_loader {
+            let Some(arguments) = all_arguments() else {
+                return Standing::Other;
+            };
+            this.arguments = arguments;
+        }
         if Decided::parse(state).is_some_and(|decided| this.was_decided(&decided, file)) {
             return Standing::Decided;
         }
@@ -120,7 +111,7 @@ impl Process {
         let Some(buffer) = system::memory(PATH_LIMIT) else {
             return false;
         };
-        if decided.start != start_time(system::read_start(b"/proc/self/stat\0", buffer)) {
+        if decided.start != tree::start_time(system::read_start(b"/proc/self/stat\0", buffer)) {
             return false;
         }
         let mut seal = Seal::new(file);
@@ -139,27 +130,6 @@ impl Process {
             || self.auxiliary(GID) != self.auxiliary(EFFECTIVE_GID)
     }
 
-    /// This process with its full list of arguments: when the loader is the program, it takes its own ones away. `None` if they
-    /// are too long.
-    fn with_all_arguments(self) -> Option<Process> {
-        const LENGTH: usize = 1 << 17;
-        let buffer = system::memory(LENGTH)?;
-        let length = system::read_start(b"/proc/self/cmdline\0", buffer).len();
-        let words = buffer.get(..length).filter(|_| length < LENGTH)?;
-        let count = words.split(|byte| *byte == 0).count() - 1;
-        let list = system::memory((count + 1) * size_of::<*const u8>())?;
-        let list = list.as_mut_ptr().cast::<c_void>().cast::<*const u8>();
-        let words = words.split_inclusive(|byte| *byte == 0);
-        for (place, word) in words.enumerate().take(count) {
-            // SAFETY: the list has room for them, and a null pointer is behind them, since the memory is zeroed and aligned.
-            unsafe { list.add(place).write(word.as_ptr()) };
-        }
-        Some(Process {
-            arguments: list,
-            environment: self.environment,
-        })
-    }
-
     /// True for a Python, and for a program that is linked against a library of NVIDIA's.
     fn uses_libraries(self) -> bool {
         let (Some(headers), Some(count)) = (
@@ -169,11 +139,11 @@ impl Process {
             return false;
         };
         // SAFETY: the kernel has mapped the program and tells where its headers are.
-        unsafe { Image::new(headers, count) }.is_some_and(|image| image.is_of_interest())
+        unsafe { Image::new(headers, count) }.is_some_and(|image| image.uses_libraries())
     }
 
     /// Becomes cudarun, in place of the executable `file`. Returns if it cannot: then nothing has changed.
-    fn replace(self, word: &'static [u8], file: (u64, u64), buffer: &mut [u8; PATH_LIMIT]) {
+    fn replace(self, word: &'static CStr, file: (u64, u64), buffer: &mut [u8; PATH_LIMIT]) {
         /// Before the arguments: cudarun, the word, the file, and what the kernel was told to execute.
         const WORDS: usize = 4;
         let (Some(own), Some(parts)) =
@@ -187,11 +157,17 @@ impl Process {
             *to = unsafe { (&raw const CUDARUN).cast::<u8>().add(place).read_volatile() };
             *part = *to;
         }
+        let Some(user) = self.auxiliary(auxiliary::EFFECTIVE_UID) else {
+            return;
+        };
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "the kernel's user numbers have 32 bits"
+        )]
+        let user = user as u32;
         // This process is cudarun: it goes on.
-        if own.first() != Some(&b'/')
-            || system::identity(own).is_none_or(|own| own == file)
-            || !is_trusted(parts, self.auxiliary(auxiliary::EFFECTIVE_UID))
-        {
+        let is_cudarun = system::identity(own).is_none_or(|own| own == file);
+        if own.first() != Some(&b'/') || is_cudarun || !is_trusted(parts, user) {
             return;
         }
         let path = system::read_link(b"/proc/self/exe\0", buffer);
@@ -216,17 +192,11 @@ impl Process {
         let Some(list) = system::memory((count + WORDS + 1) * size_of::<*const u8>()) else {
             return;
         };
-        let executed = self.auxiliary(auxiliary::EXECUTED).unwrap_or_default();
-        let empty = c"".as_ptr().cast::<u8>();
-        let executed = if executed == 0 {
-            empty
-        } else {
-            core::ptr::with_exposed_provenance(executed)
-        };
+        let executed = self.executed();
         let list = list.as_mut_ptr().cast::<c_void>().cast::<*const u8>();
         // SAFETY: the list has room for these words, the arguments and a null pointer, and mapped memory is aligned.
         unsafe {
-            for (place, word) in [own.as_ptr(), word.as_ptr(), path.as_ptr(), executed]
+            for (place, word) in [own.as_ptr(), word.as_ptr().cast(), path.as_ptr(), executed]
                 .into_iter()
                 .enumerate()
             {
@@ -237,6 +207,14 @@ impl Process {
             }
             list.add(WORDS + count).write(core::ptr::null());
             system::execute(own, list, self.environment);
+        }
+    }
+
+    /// The path that execve was given; empty where the kernel does not tell.
+    pub(crate) fn executed(self) -> *const u8 {
+        match self.auxiliary(auxiliary::EXECUTED) {
+            None | Some(0) => c"".as_ptr().cast(),
+            Some(path) => core::ptr::with_exposed_provenance(path),
         }
     }
 
@@ -262,21 +240,27 @@ impl Process {
     }
 }
 
-/// True if nobody but root and this user can replace a file: it and its directories are theirs, and others cannot write there.
-/// A group with the user's own number is the user's alone. The path is cut off at each slash.
-fn is_trusted(path: &mut [u8], user: Option<usize>) -> bool {
-    const BY_GROUP: u32 = 0o020;
-    const BY_OTHERS: u32 = 0o002;
-    const STICKY: u32 = 0o1000;
-    const KIND: u32 = 0o170_000;
-    const DIRECTORY: u32 = 0o040_000;
-    let is_ours = |path: &[u8]| {
-        system::access(path).is_some_and(|system::Access { owner, group, mode }| {
-            let is_own = owner == 0 || Some(owner as usize) == user;
-            let is_shared = mode & BY_OTHERS != 0 || mode & BY_GROUP != 0 && group != owner;
-            is_own && (!is_shared || mode & (STICKY | KIND) == STICKY | DIRECTORY)
-        })
-    };
+/// The arguments as the kernel got them: when the loader is the program, it takes its own ones away. `None` if they are too long.
+fn all_arguments() -> Option<*const *const u8> {
+    const LENGTH: usize = 1 << 17;
+    let buffer = system::memory(LENGTH)?;
+    let length = system::read_start(b"/proc/self/cmdline\0", buffer).len();
+    let words = buffer.get(..length).filter(|_| length < LENGTH)?;
+    let count = words.split(|byte| *byte == 0).count() - 1;
+    let list = system::memory((count + 1) * size_of::<*const u8>())?;
+    let list = list.as_mut_ptr().cast::<c_void>().cast::<*const u8>();
+    let words = words.split_inclusive(|byte| *byte == 0);
+    for (place, word) in words.enumerate().take(count) {
+        // SAFETY: the list has room for them, and a null pointer is behind them, since the memory is zeroed and aligned.
+        unsafe { list.add(place).write(word.as_ptr()) };
+    }
+    Some(list)
+}
+
+/// True if nobody but root and this user can replace a file: it and its directories are only for them. The path is cut off at
+/// each slash.
+fn is_trusted(path: &mut [u8], user: u32) -> bool {
+    let is_ours = |path: &[u8]| system::access(path).is_some_and(|access| access.is_only_for(user));
     let mut end = path.iter().position(|byte| *byte == 0).unwrap_or_default();
     while end > 0 {
         if let Some(byte) = path.get_mut(end) {
@@ -292,23 +276,6 @@ fn is_trusted(path: &mut [u8], user: Option<usize>) -> bool {
             .unwrap_or_default();
     }
     is_ours(b"/\0")
-}
-
-/// Returns the time of a process's start from its line in `/proc`. Its name, in brackets, may have any byte.
-fn start_time(stat: &[u8]) -> u64 {
-    let Some(end) = stat.iter().rposition(|byte| *byte == b')') else {
-        return 0;
-    };
-    let mut fields = stat
-        .get(end + 2..)
-        .unwrap_or_default()
-        .split(|byte| *byte == b' ');
-    let digits = fields.nth(19).unwrap_or_default();
-    digits.iter().fold(0_u64, |number, digit| {
-        number
-            .wrapping_mul(10)
-            .wrapping_add(u64::from(digit.wrapping_sub(b'0')))
-    })
 }
 
 /// The mapped program.
@@ -377,7 +344,7 @@ impl Image {
         None
     }
 
-    fn is_of_interest(&self) -> bool {
+    fn uses_libraries(&self) -> bool {
         const NEEDED: usize = 1;
         const STRINGS: usize = 5;
         let Some(strings) = self.address(STRINGS) else {
@@ -385,14 +352,12 @@ impl Image {
         };
         let mut place = 0;
         while let Some((kind, value)) = self.entry(place) {
-            // SAFETY: the texts of a program that the kernel has mapped.
-            let needed = || unsafe {
-                text(core::ptr::with_exposed_provenance(
-                    strings.wrapping_add(value),
-                ))
-            };
-            if kind == NEEDED && names::is_library(needed()) {
-                return true;
+            if kind == NEEDED {
+                let name = core::ptr::with_exposed_provenance(strings.wrapping_add(value));
+                // SAFETY: a text of a program that the kernel has mapped.
+                if names::is_library(unsafe { text(name) }) {
+                    return true;
+                }
             }
             place += 1;
         }

@@ -4,6 +4,7 @@
 #![no_std]
 #![no_builtins]
 
+mod binary;
 mod follow;
 mod log;
 mod names;
@@ -115,7 +116,7 @@ pub extern "C" fn la_version(offered: c_uint) -> c_uint {
     let pins = pins.filter(|_| match standing {
         Standing::Decided => true,
         Standing::Other => false,
-        Standing::NoTree => is_meant(state),
+        Standing::NoTree => is_meant(process, &mut state.answer),
     });
     state.pins = pins.and_then(|table| Pins::parse(kept(table).get(..table.len())?));
     let log = variable(state.environment, log::VARIABLE);
@@ -131,50 +132,17 @@ pub extern "C" fn la_version(offered: c_uint) -> c_uint {
 
 /// True if the pins are for this process: it belongs to the program or the environment of Python that `CUDARUN_PINS_FOR`
 /// names, or the variable is not set.
-fn is_meant(state: &mut State) -> bool {
-    let Some(program) = variable(state.environment, pins::FOR) else {
+fn is_meant(process: Process, buffer: &mut [u8; PATH_LIMIT]) -> bool {
+    let Some(program) = variable(process.environment, pins::FOR) else {
         return true;
     };
-    // SAFETY: the list of arguments ends in a null pointer, and each argument in NUL.
-    let first = unsafe {
-        state
-            .arguments
-            .as_ref()
-            .map_or(&b""[..], |first| text(*first))
+    // SAFETY: the list of arguments ends in a null pointer, and each text in NUL.
+    let (first, executed) = unsafe {
+        let first = process.arguments.as_ref();
+        let first = first.map_or(&b""[..], |first| text(*first));
+        (first, text(process.executed()))
     };
-    // SAFETY: the loader hands on what the kernel has put on the stack.
-    let executed = unsafe { text(executed(state.environment)) };
-    program::is_meant(
-        program,
-        first,
-        executed,
-        &system::identity,
-        &mut state.answer,
-    )
-}
-
-/// Returns the path that the kernel was given, from the auxiliary vector behind the environment; null if it is not there.
-///
-/// # Safety
-/// `environment` is null, or the list of variables on the stack of a new process.
-unsafe fn executed(mut environment: *const *const u8) -> *const u8 {
-    const END: usize = 0;
-    const EXECUTED: usize = 31;
-    // SAFETY: the list ends in a null pointer, and the vector in an entry of type 0.
-    unsafe {
-        while environment.as_ref().is_some_and(|entry| !entry.is_null()) {
-            environment = environment.add(1);
-        }
-        let mut entry = environment.wrapping_add(1).cast::<[usize; 2]>();
-        while !environment.is_null() {
-            match *entry {
-                [END, _] => break,
-                [EXECUTED, path] => return core::ptr::with_exposed_provenance(path),
-                _ => entry = entry.add(1),
-            }
-        }
-    }
-    core::ptr::null()
+    program::is_meant(program, first, executed, &system::identity, buffer)
 }
 
 /// Returns the path at which the loader should look for a requested name. Logs candidates, and returns them unchanged.

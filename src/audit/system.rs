@@ -3,6 +3,8 @@
 use core::arch::asm;
 use core::mem::MaybeUninit;
 
+use crate::binary::Access;
+
 #[cfg(target_arch = "x86_64")]
 mod number {
     pub(super) const READ: usize = 0;
@@ -152,13 +154,6 @@ pub(crate) fn identity(path: &[u8]) -> Option<(u64, u64)> {
     let fields = stat.as_ptr().cast::<u64>();
     // SAFETY: the kernel has written the structure.
     unsafe { Some((*fields, *fields.add(1))) }
-}
-
-/// Who may change a file.
-pub(crate) struct Access {
-    pub owner: u32,
-    pub group: u32,
-    pub mode: u32,
 }
 
 /// Tells who may change the file that a path leads to. `path` ends in NUL.

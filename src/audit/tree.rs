@@ -63,6 +63,22 @@ pub(crate) fn leads_to_libraries(text: &[u8]) -> bool {
         })
 }
 
+/// Returns the time of a process's start, field 22 of its line in `/proc`; 0 without one. The name, in brackets, may have any
+/// byte.
+pub(crate) fn start_time(stat: &[u8]) -> u64 {
+    let Some(end) = stat.iter().rposition(|byte| *byte == b')') else {
+        return 0;
+    };
+    let behind = stat.get(end + 2..).unwrap_or_default();
+    let mut fields = behind.split(|byte| *byte == b' ');
+    let digits = fields.nth(19).unwrap_or_default();
+    digits.iter().fold(0_u64, |number, digit| {
+        number
+            .wrapping_mul(10)
+            .wrapping_add(u64::from(digit.wrapping_sub(b'0')))
+    })
+}
+
 fn hexadecimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || digits.len() > 16 {
         return None;
@@ -161,6 +177,18 @@ mod tests {
         );
         assert!(has_plan(text, (8, 31)) && has_plan(text, (9, 2)));
         assert!(!has_plan(text, (8, 2)) && !has_plan(b"1.2.3.4.5", (8, 31)));
+    }
+
+    #[test]
+    fn a_start_time_is_read_behind_any_name() {
+        let behind = (3..=22).map(|field| field.to_string()).collect::<Vec<_>>();
+        let line = |name: &str| format!("7 ({name}) {} 23", behind.join(" "));
+        for name in ["sh", "a b", ") 1 2", ""] {
+            assert_eq!(start_time(line(name).as_bytes()), 22, "{name}");
+        }
+        for bad in ["", "7 (sh", "7 (sh)", "7 (sh) S 1"] {
+            assert_eq!(start_time(bad.as_bytes()), 0, "{bad}");
+        }
     }
 
     #[test]

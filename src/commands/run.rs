@@ -2,7 +2,6 @@
 
 use super::fetching::{Order, carry_out};
 use super::verdict::say_proof;
-use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::parent_id;
 use std::path::Path;
@@ -66,7 +65,7 @@ fn start_or_order(
     let proof = ProofOptions {
         when: start
             .verify
-            .or_else(|| is_watched(host).then_some(When::Never)),
+            .or_else(|| is_profiled(host).then_some(When::Never)),
         is_quiet: common.quiet,
         ..ProofOptions::default()
     };
@@ -83,9 +82,7 @@ fn start_or_order(
         && common.verbose == 0
         && let Some(mut exec) = kept_start(host, command, is_build)
     {
-        if exec.is_followed() {
-            exec.diff = exec.diff.then(&request.for_the_tree(&Layers::default()));
-        }
+        exec.diff = request.with_options(exec.diff, &Layers::default());
         return launch::exec(&exec).map(|never| match never {});
     }
     follow(&request, |reached| match reached {
@@ -118,11 +115,11 @@ fn start_or_order(
         }
         Reached::Decision(facts, decision) if launch::is_replaced() => {
             if common.verbose > 0 {
-                let line = report::followed(&words(command), &parent(host), decision);
+                let line = report::followed(&facts.program.words, &parent(host), decision);
                 say(&line);
             }
             if decision.is_refused() && must_be_refused(facts) {
-                say(&report::does_not_start(&words(command), &parent(host)));
+                say(&report::does_not_start(&facts.program.words, &parent(host)));
                 say_refusal(facts, decision, common);
                 launch::refuse();
             }
@@ -177,11 +174,6 @@ fn start_or_order(
     })
 }
 
-fn words(command: &Command) -> Vec<OsString> {
-    let program = std::iter::once(&command.program);
-    program.chain(&command.arguments).cloned().collect()
-}
-
 /// What started this process, as a person would name it.
 fn parent(host: &Host) -> String {
     let id = parent_id();
@@ -193,12 +185,11 @@ fn parent(host: &Host) -> String {
 /// True for a followed process that would mix, or that breaks what a person demands. Any other one starts as it is.
 fn must_be_refused(facts: &Facts<'_>) -> bool {
     let layers = &facts.settings.layers;
-    let is_demand = |key: &Key| matches!(key, Key::Requires(_) | Key::Pin(_) | Key::PinMode);
     let before = facts.before();
     layers.is_locked()
         || layers
             .iter()
-            .any(|setting| is_demand(&setting.key) && is_of_person(facts.host, setting))
+            .any(|setting| setting.key.is_demand() && is_of_person(facts.host, setting))
         || given(&before, &facts.inventory)
             .into_values()
             .any(|supply| {
@@ -208,7 +199,7 @@ fn must_be_refused(facts: &Facts<'_>) -> bool {
 }
 
 /// True if a tool such as a profiler watches this process, and would watch the child of a proof in its place.
-fn is_watched(host: &Host) -> bool {
+fn is_profiled(host: &Host) -> bool {
     let preloaded = host.env.get(variables::PRELOAD).unwrap_or_default();
     launch::is_replaced()
         && (memchr::memmem::find(preloaded.as_bytes(), b"Injection").is_some()

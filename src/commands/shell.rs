@@ -92,10 +92,7 @@ pub fn shell(here: &Host, common: &Common, options: &Subshell) -> Result<Exit, E
                 .or(facts.settings.layers.verify())
                 .unwrap_or_default();
             say_proof(decision, proven, when, common)?;
-            let mut plan = proven.change.of_start();
-            if !proven.change.following.is_empty() {
-                plan = plan.then(&request.for_the_tree(&facts.settings.layers));
-            }
+            let plan = request.with_options(proven.change.of_start(), &facts.settings.layers);
             let (arguments, env) = prepared(host, shell, &plan)?;
             let diff = Diff::between(&here.env, &env);
             let argv0 = path.clone().into_os_string();

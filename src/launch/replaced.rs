@@ -12,15 +12,13 @@ use nix::libc;
 use nix::sys::stat::stat;
 
 use super::inherited::restore_before_exec;
-use super::tree::{Decided, Seal, Tree, names};
+use super::tree::{self, Decided, Seal, Tree, names};
 use crate::environment::{Change, Diff, Environment};
 use crate::host;
+use crate::pin::audit_module::binary::{REPLACES, RESTORES};
+use crate::program::interpreter_line;
 use crate::variables;
 
-/// The first argument of a cudarun that replaces a process. The module has it too.
-const WORD: &str = "--follow-process";
-/// The same for a process that nothing is decided for.
-const RESTORE: &str = "--restore-process";
 /// After so many decisions about one process, it starts as it is: it probably executes itself until its environment is as it
 /// wants.
 const DECISIONS: u64 = 16;
@@ -69,7 +67,7 @@ impl Texts {
     }
 }
 
-/// The module by which this process, and whatever else its shell starts, was looked at.
+/// The module by which what this shell starts is followed; `None` in a shell that does not follow.
 pub fn followed_by() -> Option<PathBuf> {
     TREE.get()?.added_to(variables::AUDIT).map(PathBuf::from)
 }
@@ -96,8 +94,9 @@ pub fn enter() {
     let inherited = host::variable(variables::TREE).map(OsString::from);
     let words = host::arguments();
     let word = words.get(1).filter(|_| words.len() >= 5);
-    let must_restore = word.is_some_and(|word| word == RESTORE);
-    let is_replaced = must_restore || word.is_some_and(|word| word == WORD);
+    let word = word.map_or(&b""[..], |word| word.as_bytes());
+    let must_restore = word == RESTORES.to_bytes();
+    let is_replaced = must_restore || word == REPLACES.to_bytes();
     if inherited.is_none() && !is_replaced {
         return;
     }
@@ -180,27 +179,11 @@ fn note_replaced(program: &Path, words: &[OsString], env: &Environment) {
         let undo = tree.take_libraries_back(&host::environment());
         change(&mut environment, &undo);
     }
-    let without_tree = Diff(vec![Change {
-        name: variables::TREE.into(),
-        value: None,
-    }]);
-    change(&mut environment, &without_tree);
-    tree.decided = Some(Decided {
-        process: std::process::id().into(),
-        start: start_time(),
-        seal: seal(
-            file,
-            arguments.bytes(),
-            environment.iter().map(CString::as_bytes),
-        ),
-        question,
-        count: old.map_or(1, |old| old.count + 1),
-    });
-    let sealed = Diff(vec![Change {
-        name: variables::TREE.into(),
-        value: Some(tree.text()),
-    }]);
-    change(&mut environment, &sealed);
+    // The variable of the tree itself is no part of the seal.
+    let entries = environment.iter().map(CString::as_bytes);
+    let seal = seal(file, arguments.bytes(), entries);
+    tree.decided = Some(decided_now(seal, question));
+    change(&mut environment, &tree_variable(&tree));
     let Ok(program) = CString::new(program.as_os_str().as_bytes()) else {
         return;
     };
@@ -215,7 +198,7 @@ fn note_replaced(program: &Path, words: &[OsString], env: &Environment) {
     }
 }
 
-/// Changes variables, and leaves all others as they are, also those that are none.
+/// Changes variables, and leaves all other entries as they are, also those that are not `NAME=VALUE`.
 fn change(environment: &mut Vec<CString>, diff: &Diff) {
     for Change { name, value } in &diff.0 {
         let start = [name.as_bytes(), b"="].concat();
@@ -239,7 +222,7 @@ fn called(first: &OsStr, executed: &OsStr, file: &Path) -> PathBuf {
         .map_or_else(|| file.to_owned(), PathBuf::from)
 }
 
-/// The variables of this process, also those that are none.
+/// The entries of this process's environment, also those that are not `NAME=VALUE`.
 fn own_environment() -> Vec<CString> {
     let mut all = Vec::new();
     // SAFETY: there is one thread; the list ends in a null pointer, and each text in NUL.
@@ -329,13 +312,8 @@ pub(super) fn tree_for_start(
             tree.planned.insert(0, *file);
         }
     }
-    tree.decided = Some(Decided {
-        process: std::process::id().into(),
-        start: start_time(),
-        seal: seal(id, words(), after.iter().map(|entry| entry.as_bytes())),
-        question,
-        count: of_this_process().map_or(1, |old| old.count + 1),
-    });
+    let seal = seal(id, words(), after.iter().map(|entry| entry.as_bytes()));
+    tree.decided = Some(decided_now(seal, question));
     tree.text()
 }
 
@@ -355,10 +333,26 @@ pub fn tree_change(diff: &Diff, env: &Environment, with_plan: Option<&Path>) -> 
         planned: with_plan.map(file_id).into_iter().collect(),
         ..Tree::default()
     };
+    tree_variable(&tree)
+}
+
+/// Sets the variable of the tree.
+fn tree_variable(tree: &Tree) -> Diff {
     Diff(vec![Change {
         name: variables::TREE.into(),
         value: Some(tree.text()),
     }])
+}
+
+/// Notes that cudarun decides about this process now, once more than before.
+fn decided_now(seal: u64, question: u64) -> Decided {
+    Decided {
+        process: std::process::id().into(),
+        start: start_time(),
+        seal,
+        question,
+        count: of_this_process().map_or(1, |old| old.count + 1),
+    }
 }
 
 /// Returns the file that the kernel executes for a program, and changes the words as it does: a script is started by its
@@ -366,23 +360,15 @@ pub fn tree_change(diff: &Diff, env: &Environment, with_plan: Option<&Path>) -> 
 fn through_interpreters(program: &Path, words: &mut Vec<OsString>) -> PathBuf {
     let mut file = program.to_owned();
     for _ in 0..INTERPRETERS {
-        let Some(line) = host::first_line(&file).filter(|line| line.starts_with(b"#!")) else {
+        let line = host::first_line(&file).unwrap_or_default();
+        let Some((interpreter, argument)) = interpreter_line(&line) else {
             break;
         };
-        let line = line[2..].trim_ascii();
-        let end = line
-            .iter()
-            .position(u8::is_ascii_whitespace)
-            .unwrap_or(line.len());
-        let (interpreter, argument) = line.split_at(end);
-        let argument = argument.trim_ascii();
-        let mut first = vec![OsStr::from_bytes(interpreter).to_owned()];
-        if !argument.is_empty() {
-            first.push(OsStr::from_bytes(argument).to_owned());
-        }
+        let mut first = vec![interpreter.clone().into_os_string()];
+        first.extend(argument);
         first.push(file.into_os_string());
         words.splice(..1, first);
-        file = PathBuf::from(OsStr::from_bytes(interpreter));
+        file = interpreter;
     }
     file
 }
@@ -421,12 +407,7 @@ fn start_time() -> u64 {
         libc::close(file);
         length
     };
-    let line = &line[..usize::try_from(length).unwrap_or_default()];
-    let fields = line.rsplit(|byte| *byte == b')').next().unwrap_or_default();
-    let field = fields.split(|byte| *byte == b' ').nth(20);
-    field
-        .and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok())
-        .unwrap_or_default()
+    tree::start_time(&line[..usize::try_from(length).unwrap_or_default()])
 }
 
 /// A start that is followed: only the process itself can say which one it is.

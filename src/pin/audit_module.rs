@@ -5,6 +5,8 @@
 //! by how a process was called, not by the object that asks: a library that Python opens through ctypes is requested by
 //! a module of the base Python, which two environments may share.
 
+#[path = "../audit/binary.rs"]
+pub(crate) mod binary;
 #[path = "../audit/pins.rs"]
 mod pins;
 #[path = "../audit/program.rs"]
@@ -20,6 +22,7 @@ use rustix::fs::StatVfsMountFlags;
 use crate::environment::fits_library_path;
 use crate::host::{Host, judge_file};
 use crate::storage;
+use binary::{Access, MARKER, ROOM};
 
 pub use crate::variables::TRACE;
 
@@ -41,10 +44,6 @@ pub fn bytes() -> Option<&'static [u8]> {
     (!MODULE.is_empty()).then_some(MODULE)
 }
 
-/// The beginning of the place for the path of cudarun, and its length.
-const PATH_PLACE: &[u8] = b"the path of cudarun:";
-const PATH_ROOM: usize = 1024;
-
 /// The place of the module in an installation, from the directory with cudarun.
 const INSTALLED: &str = "../lib/cudarun/follow.so";
 
@@ -58,16 +57,16 @@ pub fn installed(host: &Host) -> Option<PathBuf> {
     (fits_library_path(&path) && found == for_binary(&own)).then_some(path)
 }
 
-/// True if the module starts this binary in place of other programs: it and its directories belong to root or this user, and
-/// nobody else can write there. The same rule as in the module, which cannot ask who is in a group.
+/// True if the module starts this binary in place of other programs: it and its directories are only for root and this user.
 pub fn starts_this_binary(host: &Host) -> bool {
-    const STICKY: u32 = 0o1000;
     let is_ours = |path: &Path| {
         host.stat(path).is_ok_and(|stat| {
-            let is_own = stat.uid == 0 || stat.uid == host.uid;
-            let is_shared =
-                stat.mode & 0o002 != 0 || stat.mode & 0o020 != 0 && stat.gid != stat.uid;
-            is_own && (!is_shared || stat.is_directory() && stat.mode & STICKY != 0)
+            let access = Access {
+                owner: stat.uid,
+                group: stat.gid,
+                mode: stat.mode,
+            };
+            access.is_only_for(host.uid)
         })
     };
     let own = host.own_executable();
@@ -82,10 +81,10 @@ fn of_this_binary(host: &Host) -> Vec<u8> {
 pub fn for_binary(own: &Path) -> Vec<u8> {
     let mut module = MODULE.to_vec();
     let own = own.as_os_str().as_bytes();
-    let place = memchr::memmem::find(&module, PATH_PLACE);
-    let room = PATH_ROOM - PATH_PLACE.len();
+    let place = memchr::memmem::find(&module, MARKER);
+    let room = ROOM - MARKER.len();
     if let Some(place) = place.filter(|_| own.starts_with(b"/") && own.len() < room) {
-        let start = place + PATH_PLACE.len();
+        let start = place + MARKER.len();
         module[start..start + own.len()].copy_from_slice(own);
     }
     module
@@ -93,7 +92,7 @@ pub fn for_binary(own: &Path) -> Vec<u8> {
 
 /// Returns the path of the cudarun that a module starts.
 pub fn binary_of(module: &[u8]) -> Option<PathBuf> {
-    let start = memchr::memmem::find(module, PATH_PLACE)? + PATH_PLACE.len();
+    let start = memchr::memmem::find(module, MARKER)? + MARKER.len();
     let path = module[start..].split(|byte| *byte == 0).next()?;
     (path.first() == Some(&b'/')).then(|| PathBuf::from(OsStr::from_bytes(path)))
 }

@@ -111,12 +111,8 @@ pub fn flow(
     let Some(command) = request.command() else {
         return Err(Stop::Exit(Exit::Unknown));
     };
-    let mut diff = proven.change.of_start();
-    if !proven.change.following.is_empty() {
-        diff = diff.then(&request.for_the_tree(&settings.layers));
-    }
     let exec = Exec {
-        diff,
+        diff: request.with_options(proven.change.of_start(), &settings.layers),
         ..launch::unchanged(&facts.program.path, command)
     };
     Ok(launch::exec(&exec)?)

@@ -103,8 +103,18 @@ impl<'r> Request<'r> {
         }
     }
 
-    /// The options of this start as variables, for what the program starts.
-    pub fn for_the_tree(&self, layers: &Layers) -> Diff {
+    /// Adds the options of this start, as variables, to the change of a start that is followed: they hold for what the program
+    /// starts.
+    pub fn with_options(&self, start: Diff, layers: &Layers) -> Diff {
+        let is_followed = start.0.iter().any(|change| change.name == variables::TREE);
+        if is_followed {
+            start.then(&self.options(layers))
+        } else {
+            start
+        }
+    }
+
+    fn options(&self, layers: &Layers) -> Diff {
         let flag = |is_set: bool| is_set.then(|| "1".to_owned());
         let when = self.proof.when.and_then(|when| when.to_possible_value());
         let verbose = self.common.verbose;

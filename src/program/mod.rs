@@ -41,7 +41,7 @@ pub use note::{EnvironmentLoss, Note, Packer};
 pub use requirement::{
     Asker, Before, First, ImportCertainty, Load, Need, PinnedTo, Requirement, Want,
 };
-pub use resolve::{candidates, locate, path_of};
+pub use resolve::{candidates, interpreter_line, locate, path_of};
 pub use significant::{Significant, significant, without_numbers};
 use wrapper::Inside;
 pub use wrapper::{is_at_terminal, variables as wrapper_variables};

@@ -208,7 +208,7 @@ fn words_of_env(argument: &OsStr) -> Vec<OsString> {
 }
 
 /// Returns the interpreter and its one argument, as the kernel reads them.
-fn interpreter_line(start: &[u8]) -> Option<(PathBuf, Option<OsString>)> {
+pub fn interpreter_line(start: &[u8]) -> Option<(PathBuf, Option<OsString>)> {
     let line = start.strip_prefix(b"#!")?;
     let line = line[..memchr::memchr(b'\n', line).unwrap_or(line.len())].trim_ascii();
     let cut = line

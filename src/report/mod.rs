@@ -89,17 +89,13 @@ pub use words::{family, warnings};
 
 /// Writes to standard output. A closed pipe is not an error.
 pub fn print(text: &str) -> io::Result<()> {
-    let mut output = io::stdout().lock();
-    match output
-        .write_all(text.as_bytes())
-        .and_then(|()| output.flush())
-    {
+    match print_bytes(text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
     }
 }
 
-/// Writes bytes to standard output.
+/// Writes bytes to standard output, where a closed pipe is an error.
 pub fn print_bytes(bytes: &[u8]) -> io::Result<()> {
     let mut output = io::stdout().lock();
     output.write_all(bytes).and_then(|()| output.flush())

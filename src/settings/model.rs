@@ -305,6 +305,11 @@ impl SettingPlace {
 }
 
 impl Key {
+    /// True if a person demands something of the set by it: a program that breaks that must not start.
+    pub fn is_demand(&self) -> bool {
+        matches!(self, Key::Requires(_) | Key::Pin(_) | Key::PinMode)
+    }
+
     /// Returns the key as files spell it.
     pub fn name(&self) -> String {
         match self {

@@ -319,7 +319,7 @@ fn a_trace_sees_children_and_ends_as_the_program_does() {
         .env("LD_LIBRARY_PATH", WORLD.library_path(&["old"]))
         .status(7);
     run.check();
-    let report: Value = serde_json::from_str(&std::fs::read_to_string(&report).unwrap()).unwrap();
+    let report = crate::predict::trace::read(&report);
     let images = report["images"].as_array().unwrap();
     let of_cudnn = |image: &&Value| !image["files"].as_array().unwrap().is_empty();
     assert_eq!(images.iter().filter(of_cudnn).count(), 2, "{images:#?}");

@@ -1,4 +1,4 @@
 //! Predictions of the files that a program maps, and traces of those that it did map.
 
 mod model;
-mod trace;
+pub mod trace;

@@ -45,7 +45,8 @@ fn reported(workshop: &Workshop, words: &[&str]) -> Vec<Value> {
     read(&file)["images"].as_array().unwrap().clone()
 }
 
-fn read(file: &Path) -> Value {
+/// The report of a trace.
+pub fn read(file: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
 }
 
