@@ -106,19 +106,28 @@ clone=$work/clone
 git clone --quiet . "$clone"
 tree "$clone" | grep -v '^./.git' >"$work/clone.before"
 
+# Does what the uninstallation says of the module that it leaves, and looks for other traces.
+nothing_is_left() {
+    local hint
+    hint=$(grep '^    rm -r .*/lib/cudarun' "$work/said") || fail "it does not say how to remove the module: $(cat "$work/said")"
+    HOME=$home bash -c "$hint"
+    (cd "$home" && rmdir -p .local/lib)
+    [ -z "$(find "$home" -mindepth 1 -not -path "$home/.cache*")" ] || fail "it leaves traces: $(find "$home")"
+}
+
 follow "$clone" sources
 works "$home/.local"
 cp -r "$work/built" "$work/release"
 cp "$clone/install.sh" "$work/release"
 follow "$clone" uninstall
-[ -z "$(find "$home" -mindepth 1 -not -path "$home/.cache*")" ] || fail "it leaves traces: $(find "$home")"
+nothing_is_left
 follow "$work/release" archive
 works "$home/.local"
 follow "$clone" uninstall
 follow "$work/release" unpacked
 works "$home/.local"
 follow "$clone" uninstall
-[ -z "$(find "$home" -mindepth 1 -not -path "$home/.cache*")" ] || fail "it leaves traces: $(find "$home")"
+nothing_is_left
 
 export CARGO_INSTALL_ROOT=$work/cargo
 PATH=$work/cargo/bin:$PATH follow "$clone" cargo
