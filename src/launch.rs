@@ -39,7 +39,10 @@ use relay::Relay;
 use replaced::SealedStart;
 
 pub use inherited::{has_output, record_inherited};
-pub use replaced::{become_it, enter, followed_by, is_replaced, refuse, tree_change};
+pub use replaced::{
+    become_it, enter, executed_file, followed_by, is_replaced, refuse, tree_change,
+};
+pub(crate) use tree::names::means_no;
 
 /// The process number of the watched program.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);

@@ -23,7 +23,6 @@ pub const SHELL: &str = "CUDARUN_SHELL";
 pub const PINS: &str = "CUDARUN_PINS";
 /// The path of the program that the table is for; for Python, with a slash at its end. Without it, the table is for every
 /// process.
-pub const PINS_FOR: &str = "CUDARUN_PINS_FOR";
 /// Names a file to which the audit module adds a record of each object that is mapped.
 pub const TRACE: &str = "CUDARUN_TRACE";
 /// Marks the verifying child.

@@ -57,13 +57,8 @@ expect() {
 : >"$work/log"
 expect "$(run)" wrong
 expect "$(run -E LD_AUDIT="$module" -E CUDARUN_PINS="$work/view:libpin.so.1" -E CUDARUN_TRACE="$work/log")" right
-# The pins are for one program. Another one is told by its path and by its file.
-cp "$work/program" "$work/other"
-for meant in program other; do
-    given=wrong
-    [ "$meant" = other ] || given=right
-    expect "$(run -E LD_AUDIT="$module" -E CUDARUN_PINS="$work/view:libpin.so.1" -E CUDARUN_PINS_FOR="$work/$meant")" $given
-done
+# In a tree, the pins are for the process that cudarun has decided about.
+expect "$(run -E LD_AUDIT="$module" -E CUDARUN_PINS="$work/view:libpin.so.1" -E CUDARUN_TREE=1.1.1.1.1/)" wrong
 tr '\0' ' ' <"$work/log" | cut -d ' ' -f 2- | tee "$work/text"
 grep -qx "pinned  libpin.so.1 $work/view/libpin.so.1 " "$work/text"
 echo "a program for aarch64 gets its pins"

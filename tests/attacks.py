@@ -1291,7 +1291,6 @@ def pins(title, script):
 
 
 pins("and a decision without pins", f"{FORGED_PINS} {PROBE}")
-pins("and CUDARUN_PINS_FOR", f"CUDARUN_PINS_FOR=/usr/bin/python3 {FORGED_PINS} {PROBE}")
 pins("for a program that is not followed", f"{FORGED_PINS} CUDARUN_FOLLOW=off {PROBE}")
 pins("with a tree of no process", f"{FORGED_PINS} CUDARUN_TREE=0.0.0.0.0/ {PROBE}")
 pins("with its own number", f"{FORGED_PINS} exec sh -c 'CUDARUN_TREE=$(printf %08x $$).0.0.0.1/ exec {PROBE}'")

@@ -724,6 +724,23 @@ fn options_bind_what_a_launcher_starts_and_not_the_launcher() {
         assert!(got.starts_with("91002\n"), "{options:?}: {got}");
     }
     run(&["--pin", "cudnn=9.10"], &e.a).status(2).check();
+    // An installed command of Python, in an environment without any package that uses a GPU.
+    let python = crate::pin::children::system_python().unwrap();
+    let command = workshop.path("tools/bin/flow");
+    std::fs::create_dir_all(command.parent().unwrap()).unwrap();
+    let source = "import importlib, sys\n\
+        importlib.import_module('subprocess').check_call([sys.argv[1], '-c', 'import framework; framework.show()'])";
+    std::fs::write(&command, source).unwrap();
+    let words = ["-I", "-S", command.to_str().unwrap(), e.b.to_str().unwrap()];
+    for options in [
+        &["--pin", "cudnn=9.10"][..],
+        &["--require", "cudnn>=9.5"],
+        &["--uses", "framework"],
+    ] {
+        let got = Run::new([options, &[python.to_str().unwrap()], &words].concat());
+        let got = got.any_stdout().any_stderr().check();
+        assert!(got.starts_with("91002\n"), "{options:?}: {got}");
+    }
     // A program that starts no other is bound itself.
     Run::new(["--pin", "cudnn=9.10", "true"])
         .status(125)
@@ -977,4 +994,64 @@ fn names_of_processes_and_of_their_libraries_are_as_alone() {
         assert!(!alone.is_empty(), "{script}");
         assert_eq!(run.any_stdout().check(), alone, "{script}");
     }
+}
+
+/// Without following, the module is for the process that cudarun becomes: what that starts is as it would be without cudarun.
+#[test]
+fn without_following_the_module_is_for_one_process() {
+    let Some(e) = &*ENVIRONMENTS else { return };
+    let foreign = WORLD.library_path(&["new"]);
+    let parent = e.parent.to_str().unwrap();
+    let again = [parent, e.a.to_str().unwrap(), "-c", SHOW];
+    let alone = Environments::without(&e.a, &again, &foreign);
+    assert!(alone.len() == 2 && !alone.iter().any(is_whole), "{alone:?}");
+    let got = Environments::with(&["--no-follow"], &e.a, &again, &foreign);
+    assert!(is_whole(&got[0]) && got[1] == alone[1], "{got:?}");
+    let followed = Environments::with(&[], &e.a, &again, &foreign);
+    assert!(followed.iter().all(is_whole), "the control: {followed:?}");
+    // A process that only starts the program is another one.
+    let wrapped = [e.a.to_str().unwrap(), "-c", SHOW];
+    let explained = |options: &[&str], words: &[&str]| {
+        let run = Run::new([&["explain", "--json"], options, words].concat());
+        run.env("LD_LIBRARY_PATH", &foreign).json()["mode"].clone()
+    };
+    for (words, mode) in [
+        (&wrapped[..], "audit"),
+        (&[&["env"], &wrapped[..]].concat(), "view"),
+    ] {
+        assert_eq!(explained(&["--no-follow"], words), mode, "{words:?}");
+        assert_eq!(explained(&[], words), "audit", "{words:?}");
+        let (program, arguments) = words.split_first().unwrap();
+        let got = Environments::with(&["--no-follow"], Path::new(program), arguments, &foreign);
+        assert!(is_whole(&got[0]), "{words:?}: {got:?}");
+    }
+}
+
+/// Where only the module leads to the plan, the exported variables follow: whoever starts the program later, it gets its own.
+#[test]
+fn a_program_that_starts_in_an_exported_environment_gets_its_plan() {
+    let Some(e) = &*ENVIRONMENTS else { return };
+    let foreign = WORLD.library_path(&["new"]);
+    let (a, b) = (e.a.display(), e.b.display());
+    let show = format!("-c '{SHOW}'");
+    let in_shell = |before: &str| {
+        let script = format!("{before}\n{a} {show}; echo child; {b} {show}");
+        let env = BTreeMap::from([
+            ("LD_LIBRARY_PATH", foreign.clone()),
+            ("PATH", "/usr/bin:/bin".to_owned()),
+            ("HOME", WORLD.path("").display().to_string()),
+        ]);
+        let output = bare(Path::new("/bin/sh"), &["-c", &script], &env);
+        Environments::read(&String::from_utf8_lossy(&output.stdout))
+    };
+    let alone = in_shell("");
+    assert!(!is_whole(&alone[0]), "the control must mix: {alone:?}");
+    let eval = format!("eval \"$({} export {a} {show})\"", crate::support::CUDARUN);
+    let got = in_shell(&eval);
+    let versions: Vec<i32> = got.iter().map(|got| got.version).collect();
+    assert!(got.iter().all(is_whole), "{got:?}");
+    assert_eq!(versions, [90100, 91002]);
+    // Nothing is followed: the view is all that is left.
+    let view = in_shell(&format!("export CUDARUN_FOLLOW=off\n{eval}"));
+    assert!(is_whole(&view[0]), "{view:?}");
 }

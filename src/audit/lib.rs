@@ -9,7 +9,6 @@ mod follow;
 mod log;
 mod names;
 mod pins;
-mod program;
 mod system;
 mod texts;
 mod tree;
@@ -114,9 +113,8 @@ pub extern "C" fn la_version(offered: c_uint) -> c_uint {
     let pins =
         variable(state.environment, pins::VARIABLE).filter(|table| Pins::parse(table).is_some());
     let pins = pins.filter(|_| match standing {
-        Standing::Decided => true,
+        Standing::NoTree | Standing::Decided => true,
         Standing::Other => false,
-        Standing::NoTree => is_meant(process, &mut state.answer),
     });
     state.pins = pins.and_then(|table| Pins::parse(kept(table).get(..table.len())?));
     let log = variable(state.environment, log::VARIABLE);
@@ -128,21 +126,6 @@ pub extern "C" fn la_version(offered: c_uint) -> c_uint {
     } else {
         INTERFACE
     }
-}
-
-/// True if the pins are for this process: it belongs to the program or the environment of Python that `CUDARUN_PINS_FOR`
-/// names, or the variable is not set.
-fn is_meant(process: Process, buffer: &mut [u8; PATH_LIMIT]) -> bool {
-    let Some(program) = variable(process.environment, pins::FOR) else {
-        return true;
-    };
-    // SAFETY: the list of arguments ends in a null pointer, and each text in NUL.
-    let (first, executed) = unsafe {
-        let first = process.arguments.as_ref();
-        let first = first.map_or(&b""[..], |first| text(*first));
-        (first, text(process.executed()))
-    };
-    program::is_meant(program, first, executed, &system::identity, buffer)
 }
 
 /// Returns the path at which the loader should look for a requested name. Logs candidates, and returns them unchanged.

@@ -4,10 +4,6 @@
 /// The variable that holds the table.
 pub(super) const VARIABLE: &str = "CUDARUN_PINS";
 
-/// The variable that holds the path of the program that the table is for. A slash at the end means the environment of Python
-/// to which the directory of this interpreter belongs.
-pub(super) const FOR: &str = "CUDARUN_PINS_FOR";
-
 /// No path is longer, its NUL included.
 pub(super) const PATH_LIMIT: usize = 4096;
 

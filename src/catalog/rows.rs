@@ -139,6 +139,7 @@ fn one() -> u32 {
 pub struct PythonFacts {
     pub builtin: BTreeSet<String>,
     pub runners: BTreeSet<String>,
+    pub debuggers: BTreeSet<String>,
     pub loaders: BTreeSet<String>,
     pub tools: BTreeSet<String>,
     pub source: String,

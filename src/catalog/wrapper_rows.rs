@@ -26,8 +26,6 @@ pub struct Wrapper {
     pub environment: Inheritance,
     pub finder: Option<Finder>,
     pub uses_gpu: bool,
-    pub orders: Vec<String>,
-    pub startup: Vec<String>,
     pub interpreter: Option<String>,
     pub reads: Vec<String>,
     pub unless: Vec<String>,
@@ -38,7 +36,6 @@ pub struct Wrapper {
 /// A word of `usage`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    Name,
     Commands(Vec<String>),
     Root,
     Assignments,
@@ -51,7 +48,6 @@ pub enum Part {
     Nothing,
     StandardInput,
     Separator,
-    Options,
 }
 
 /// An option, by its name with its dashes.
@@ -87,8 +83,6 @@ pub enum Meaning {
     Module,
     Program,
     Ends,
-    NoStartup,
-    Order,
     Unclear,
     Elsewhere,
     Nothing,
@@ -125,9 +119,6 @@ pub enum Inheritance {
 #[serde(rename_all = "kebab-case")]
 pub enum Finder {
     Uv,
-    Poetry,
-    Pipenv,
-    Pdm,
     /// It makes one, or keeps them where only it knows.
     Own,
     Conda,
@@ -141,12 +132,10 @@ fn usage<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Part>, D::Err
         "IMAGE" => Part::Image,
         "NOTHING" => Part::Nothing,
         "..." => Part::Unknown,
-        "[NAME]" => Part::Name,
         "NAME=VALUE..." => Part::Assignments,
         "/" => Part::Root,
         "STDIN" => Part::StandardInput,
         ":" => Part::Separator,
-        "OPTIONS" => Part::Options,
         word if word.bytes().all(|byte| byte.is_ascii_uppercase()) => Part::Skipped,
         words => Part::Commands(words.split('|').map(str::to_owned).collect()),
     };

@@ -49,16 +49,6 @@ fn table() -> Vec<Wrapper> {
 }
 
 impl Wrapper {
-    /// True if it starts more than the one program: `torchrun`, `xargs`, `mpirun`.
-    pub fn starts_several(&self) -> bool {
-        self.has(&Part::Script)
-            || self.has(&Part::StandardInput)
-            || self
-                .options
-                .iter()
-                .any(|option| option.meaning == Meaning::Elsewhere)
-    }
-
     pub fn is_one_dash(&self) -> bool {
         self.style == Style::OneDash
     }
@@ -132,14 +122,6 @@ mod tests {
                     "{name} has two rows"
                 );
             }
-            // The build script collects the other variables.
-            let startup = row
-                .startup
-                .iter()
-                .filter_map(|file| file.strip_prefix('$')?.split('/').next());
-            for name in startup.filter(|name| *name != "HOME") {
-                assert!(wrapper_variables().any(|known| known == name), "{name}");
-            }
             for (
                 index,
                 Switch {
@@ -163,8 +145,7 @@ mod tests {
                     Meaning::Directory,
                     Meaning::Splits,
                 ];
-                let needs_value = has_value.contains(meaning)
-                    || [Meaning::Code, Meaning::Order].contains(meaning);
+                let needs_value = has_value.contains(meaning) || *meaning == Meaning::Code;
                 assert!(
                     !needs_value || *takes == Takes::Value,
                     "{name} has no value: {row:?}"

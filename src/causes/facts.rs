@@ -235,8 +235,7 @@ impl<'v> AskedIn<'v, '_, '_> {
 
     /// The file that the plan puts in the program's reach under this name.
     fn picked(&self, name: &str) -> Option<&'v Member> {
-        self.plan
-            .filter(|pinned| !matches!(pinned.mode, Mode::None | Mode::Clean))?;
+        self.plan.filter(|pinned| pinned.mode != Mode::None)?;
         let Outcome::Plan(plan) = &self.facts.decision.outcome else {
             return None;
         };

@@ -1,6 +1,7 @@
 //! `cudarun export PROGRAM …`: the environment that the program would get, for a shell to evaluate.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use super::{Exit, command_of, follow, machine, only_here, print, refuse, say, say_notes};
@@ -8,10 +9,12 @@ use crate::cli::{Common, Dialect, Export};
 use crate::environment::Diff;
 use crate::error::Error;
 use crate::host::Host;
-use crate::pipeline::{self, Change, Facts, Reached, Request, Stop, Subject};
+use crate::pin::Mode;
+use crate::pipeline::{self, Facts, Reached, Request, Stop, Subject};
 use crate::report;
 use crate::settings::resolve::Purpose;
 use crate::settings::{PROJECT, files};
+use crate::variables;
 
 pub fn export(host: Host, common: &Common, export: &Export) -> Result<Exit, Error> {
     let question = &export.question;
@@ -28,7 +31,7 @@ pub fn export(host: Host, common: &Common, export: &Export) -> Result<Exit, Erro
         common,
         &question.wishes,
         Subject::Command(&command),
-        Purpose::Question,
+        Purpose::Prepare,
     );
     let request = Request {
         is_build: question.building.build,
@@ -38,28 +41,38 @@ pub fn export(host: Host, common: &Common, export: &Export) -> Result<Exit, Erro
         Reached::Decision(facts, decision) => {
             refuse(facts, decision, question.json, common)?;
             if !question.json && !common.quiet {
-                say_notes(facts, decision);
+                // Only where the module must pin, what is printed follows.
+                let mode = decision.pinned.as_ref().map(|pinned| pinned.mode);
+                let follows = facts.follows() && mode == Some(Mode::Audit);
+                say_notes(facts, decision, follows);
             }
             if !host.is_rerooted() {
                 return Ok(());
             }
             // Nothing is written into another machine: the view is only named.
-            tell(facts, &pipeline::planned(facts, decision)?, common, export)?;
+            let planned = pipeline::planned(facts, decision)?;
+            tell(facts, &planned.diff, common, export)?;
             Err(Stop::Exit(Exit::Yes))
         }
         Reached::Change(facts, _, change) => {
-            tell(facts, change, common, export)?;
+            let later = pipeline::started_later(facts, change);
+            let mut later = request.with_options(later, &facts.settings.layers);
+            // How much is said is about this answer alone.
+            let is_of_answer =
+                |name: &OsStr| name == variables::QUIET || name == variables::VERBOSE;
+            later.0.retain(|change| !is_of_answer(&change.name));
+            tell(facts, &later, common, export)?;
             Err(Stop::Exit(Exit::Yes))
         }
         _ => Ok(()),
     })
 }
 
-fn tell(facts: &Facts<'_>, change: &Change, common: &Common, export: &Export) -> Result<(), Error> {
+fn tell(facts: &Facts<'_>, diff: &Diff, common: &Common, export: &Export) -> Result<(), Error> {
     if export.question.json {
-        return print(&report::json::environment(&change.diff));
+        return print(&report::json::environment(diff));
     }
-    let mut code = shell_code(&change.diff, export.shell, common);
+    let mut code = shell_code(diff, export.shell, common);
     if export.shell == Dialect::Direnv {
         code.extend(
             decisive_files(facts, common)

@@ -39,7 +39,7 @@ pub fn diagnose(host: &Host, common: &Common, options: &Diagnose) -> Result<Exit
     follow(&request, |reached| match reached {
         Reached::Decision(facts, decision) if options.as_is => {
             if !common.quiet {
-                say_notes(facts, decision);
+                say_notes(facts, decision, facts.follows());
             }
             watch(facts, decision, None, &command, common, Some(options))
         }

@@ -11,7 +11,7 @@ use crate::host::{self, Host};
 use crate::image::{self, Image};
 use crate::launch;
 use crate::machine::Machine;
-use crate::pin::{Decision, Mode, Pinned};
+use crate::pin::{Decision, Mode};
 use crate::pipeline::{self, Facts, Reached, Request, Stop, progress};
 use crate::program::{Command, Note};
 use crate::report::{self, Style};
@@ -111,25 +111,24 @@ fn say_before(facts: &Facts<'_>, decision: &Decision, common: &Common) {
             report::say(&style.page(&report::warnings(&facts.inventory.warnings, style)));
         }
     } else if !common.quiet {
-        say_notes(facts, decision);
+        say_notes(facts, decision, facts.follows());
     }
 }
 
-fn say_notes(facts: &Facts<'_>, decision: &Decision) {
-    for line in reported_at_every_start(facts, decision) {
+fn say_notes(facts: &Facts<'_>, decision: &Decision, follows: bool) {
+    for line in reported_at_every_start(facts, decision, follows) {
         say(&line);
     }
 }
 
 /// The lines that are reported unasked. That a program could not be read matters only where there is something that
 /// could be picked for it.
-fn reported_at_every_start(facts: &Facts<'_>, decision: &Decision) -> Vec<String> {
+fn reported_at_every_start(facts: &Facts<'_>, decision: &Decision, follows: bool) -> Vec<String> {
     let Facts {
         program, inventory, ..
     } = facts;
     let has_installations = !inventory.installations.is_empty();
     let notes = program.notes.iter();
-    let follows = facts.follows();
     let is_said = |note: &&Note| match note {
         note if follows && note.is_mended_by_following() => false,
         Note::MayStartAnother => inventory.is_led_to(),
@@ -154,15 +153,6 @@ fn reported_at_every_start(facts: &Facts<'_>, decision: &Decision) -> Vec<String
             .iter()
             .filter(|caution| caution.must_be_said());
         lines.extend(cautions.map(report::caution));
-        if !follows
-            && program.is_launched
-            && decision
-                .pinned
-                .as_ref()
-                .is_some_and(Pinned::reaches_children)
-        {
-            lines.push(report::launches(program));
-        }
         let mode = decision.pinned.as_ref().map(|pinned| pinned.mode);
         if !follows && program.sets_library_path && mode.is_some_and(|mode| mode != Mode::Audit) {
             lines.push(report::sets_library_path(program));

@@ -50,7 +50,7 @@ pub fn prove(host: &Host, common: &Common, verify: &Verify) -> Result<Exit, Erro
         Reached::Decision(facts, decision) => {
             refuse(facts, decision, verify.json, common)?;
             if !proof.is_quiet {
-                say_notes(facts, decision);
+                say_notes(facts, decision, facts.follows());
             }
             // What the loader gives of these is not the plan's, and may not even be loaded.
             let left = decision.outcome.unpinned().iter();

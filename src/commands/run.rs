@@ -154,7 +154,7 @@ fn start_or_order(
                     None,
                 );
             }
-            let reports = !reported_at_every_start(facts, decision).is_empty();
+            let reports = !reported_at_every_start(facts, decision, facts.follows()).is_empty();
             let keeping = pipeline::keeping(facts, proven, when, has_deciding_options, reports);
             if keeping == Keeping::Kept {
                 let changed = pipeline::keep(host, facts, decision, proven, command);

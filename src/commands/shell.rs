@@ -9,7 +9,6 @@ use crate::environment::Diff;
 use crate::error::Error;
 use crate::host::Host;
 use crate::launch::{self, Exec};
-use crate::pin::Pinned;
 use crate::pipeline::{ProofOptions, Reached, Request, Stop, Subject};
 use crate::report;
 use crate::settings::resolve::Purpose;
@@ -37,7 +36,7 @@ pub fn shell(here: &Host, common: &Common, options: &Subshell) -> Result<Exit, E
     };
     let command = command_of(&words);
     let (subject, purpose) = match words.first() {
-        Some(_) => (Subject::Command(&command), Purpose::Start),
+        Some(_) => (Subject::Command(&command), Purpose::Prepare),
         None => (Subject::Project, Purpose::Project),
     };
     let proof = ProofOptions {
@@ -74,15 +73,6 @@ pub fn shell(here: &Host, common: &Common, options: &Subshell) -> Result<Exit, E
         Reached::Decision(facts, decision) => {
             say_before(facts, decision, common);
             say_refusal(facts, decision, common);
-            if decision
-                .pinned
-                .as_ref()
-                .is_some_and(Pinned::reaches_children)
-                && !facts.follows()
-                && !common.quiet
-            {
-                say(report::shell_reaches());
-            }
             Ok(())
         }
         Reached::Proof(facts, decision, proven) => {

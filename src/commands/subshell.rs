@@ -14,13 +14,13 @@ use crate::report;
 use crate::settings::files;
 use crate::shell::subshell::{self, SHELLS};
 use crate::text::show;
-use crate::variables::{self, AUDIT, LIBRARY_PATH, PINS_FOR, PRELOAD, VIEW};
+use crate::variables::{self, AUDIT, LIBRARY_PATH, PRELOAD, VIEW};
 
 /// The names of the variables that the shell changes, and the prefix of the variables with their values before.
 const CHANGED: &str = "CUDARUN_SHELL_CHANGED";
 const BEFORE: &str = "CUDARUN_SHELL_BEFORE_";
 /// The variables of a plan that start-up files may set.
-const OF_PLAN: [&str; 5] = [AUDIT, LIBRARY_PATH, PINS_FOR, PRELOAD, VIEW];
+const OF_PLAN: [&str; 4] = [AUDIT, LIBRARY_PATH, PRELOAD, VIEW];
 
 /// The arguments and the environment of the shell.
 pub(super) fn prepared(

@@ -88,7 +88,7 @@ fn watch(
                 pipeline::can_be_watched(facts)?;
                 if options.as_is {
                     if !common.quiet {
-                        say_notes(facts, decision);
+                        say_notes(facts, decision, facts.follows());
                     }
                     return run(
                         facts,

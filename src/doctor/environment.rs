@@ -14,12 +14,7 @@ use crate::solve::Summary;
 use crate::variables;
 
 /// The variables that cudarun sets for the programs that it starts.
-const OF_OURS: [&str; 4] = [
-    variables::VIEW,
-    variables::PINS,
-    variables::PINS_FOR,
-    variables::TRACE,
-];
+const OF_OURS: [&str; 3] = [variables::VIEW, variables::PINS, variables::TRACE];
 
 pub(super) fn findings(subject: &Subject<'_>, elements: &[Element]) -> Vec<Finding> {
     let mut findings = Vec::new();

@@ -1,4 +1,4 @@
-//! Declarations about Python environments in `pyproject.toml`, Pipfile, Poetry's settings and the head of a script.
+//! Declarations about Python environments in `pyproject.toml` and the head of a script.
 
 use std::path::Path;
 
@@ -10,12 +10,6 @@ pub struct Project {
     pub workspace: Option<Workspace>,
     /// True if it tells uv to leave the project alone.
     pub is_unmanaged: bool,
-    /// The names of PDM's scripts, which are shell code or calls.
-    pub scripts: Vec<String>,
-    /// The file of variables that PDM reads for all of them.
-    pub env_file: Option<String>,
-    /// The names of the variables that PDM sets for all of them.
-    pub sets: Vec<String>,
 }
 
 /// The projects that share one environment, as patterns of paths.
@@ -49,26 +43,11 @@ impl Project {
                 exclude: texts("exclude"),
             }
         });
-        let scripts = below(&["tool", "pdm", "scripts"]).and_then(toml::Value::as_table);
-        let all = |key: &str| below(&["tool", "pdm", "scripts", "_", key]);
-        let file = all("env_file").map(|file| {
-            file.as_str()
-                .or_else(|| file.get("override")?.as_str())
-                .unwrap_or("")
-        });
         Project {
-            env_file: file.map(str::to_owned),
-            sets: all("env")
-                .and_then(toml::Value::as_table)
-                .map(|env| env.keys().cloned().collect())
-                .unwrap_or_default(),
             is_project: below(&["project"]).is_some_and(toml::Value::is_table),
             workspace,
             is_unmanaged: below(&["tool", "uv", "managed"]).and_then(toml::Value::as_bool)
                 == Some(false),
-            scripts: scripts
-                .map(|scripts| scripts.keys().cloned().collect())
-                .unwrap_or_default(),
         }
     }
 }
@@ -109,33 +88,6 @@ fn matches(pattern: &Path, path: &Path) -> bool {
         }
     }
     parts.next().is_none()
-}
-
-/// True if a Pipfile defines a script of this name, or is malformed.
-pub fn is_script_of_pipfile(text: &str, name: &str) -> bool {
-    let Ok(table) = text.parse::<toml::Table>() else {
-        return !text.trim().is_empty();
-    };
-    table
-        .get("scripts")
-        .is_some_and(|scripts| scripts.get(name).is_some())
-}
-
-/// Returns `venv_in_project` of a Pipfile: Pipenv's environment is inside of the project.
-pub fn is_in_project_of_pipfile(text: &str) -> Option<bool> {
-    let table = text.parse::<toml::Table>().ok()?;
-    table.get("pipenv")?.get("venv_in_project")?.as_bool()
-}
-
-/// True if Poetry's settings keep environments outside of the project, or are malformed.
-pub fn is_outside_of_project(config: &str) -> bool {
-    let Ok(table) = config.parse::<toml::Table>() else {
-        return !config.trim().is_empty();
-    };
-    let in_project = table
-        .get("virtualenvs")
-        .and_then(|settings| settings.get("in-project"));
-    in_project.is_some_and(|value| value.as_bool() != Some(true))
 }
 
 /// True if a script declares its own dependencies (PEP 723). uv then makes an environment for it.

@@ -355,6 +355,11 @@ fn decided_now(seal: u64, question: u64) -> Decided {
     }
 }
 
+/// Returns the file that the kernel executes for a program: the interpreter of a script.
+pub fn executed_file(program: &Path) -> PathBuf {
+    through_interpreters(program, &mut vec![OsString::new()])
+}
+
 /// Returns the file that the kernel executes for a program, and changes the words as it does: a script is started by its
 /// interpreter.
 fn through_interpreters(program: &Path, words: &mut Vec<OsString>) -> PathBuf {

@@ -140,7 +140,6 @@ impl Tree {
                 variables::LIBRARY_PATH,
                 variables::PRELOAD,
                 variables::PINS,
-                variables::PINS_FOR,
                 variables::VIEW,
             ]
             .iter()

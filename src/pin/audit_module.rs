@@ -1,16 +1,14 @@
 //! The module for the dynamic loader, which the build script compiles from `audit/`: its bytes, the place where they are
 //! published, and the variables that it reads.
 //!
-//! The table is the view's directory and the names in it, so that `$ORIGIN` is the view in every mode. The guard goes
-//! by how a process was called, not by the object that asks: a library that Python opens through ctypes is requested by
-//! a module of the base Python, which two environments may share.
+//! The table is the view's directory and the names in it, so that `$ORIGIN` is the view in every mode. The module answers only
+//! in the process that the variable of the tree names, whichever object asks: a library that Python opens through ctypes is
+//! requested by a module of the base Python, which two environments may share.
 
 #[path = "../audit/binary.rs"]
 pub(crate) mod binary;
 #[path = "../audit/pins.rs"]
 mod pins;
-#[path = "../audit/program.rs"]
-mod program;
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -28,7 +26,6 @@ pub use crate::variables::TRACE;
 
 /// The table of pinned names; see [`pins()`].
 pub const PINS: &str = pins::VARIABLE;
-pub const FOR: &str = pins::FOR;
 
 /// The module's directory below a cache directory, beside the views.
 pub const DIRECTORY: &str = "audit";
@@ -122,32 +119,6 @@ pub fn pins<'n>(directory: &Path, names: impl Iterator<Item = &'n str>) -> Optio
     Some(OsString::from_vec(table))
 }
 
-/// Returns the value of [`FOR`] for a program that is called by this path; `None` if the path is relative or too long.
-pub fn meant(called: &Path, is_python: bool) -> Option<OsString> {
-    let mut value = called.as_os_str().to_owned();
-    if is_python {
-        value.push("/");
-    }
-    (called.is_absolute() && value.len() < pins::PATH_LIMIT).then_some(value)
-}
-
-/// True if the module would answer in a process that is called by this path, where [`FOR`] has this value.
-pub fn is_meant(host: &Host, value: &OsStr, called: &Path) -> bool {
-    let identity = |path: &[u8]| {
-        let path = path.strip_suffix(b"\0")?;
-        let id = host.stat(Path::new(OsStr::from_bytes(path))).ok()?.id;
-        Some((id.device, id.inode))
-    };
-    let called = called.as_os_str().as_bytes();
-    program::is_meant(
-        value.as_bytes(),
-        called,
-        called,
-        &identity,
-        &mut [0; pins::PATH_LIMIT],
-    )
-}
-
 /// Returns the path at which [`publish`] puts the module.
 pub fn place(host: &Host, directory: &Path) -> PathBuf {
     place_of(&of_this_binary(host), directory)
@@ -199,12 +170,7 @@ mod tests {
 
     #[test]
     fn the_module_and_the_crate_name_one_variable() {
-        use crate::variables::{PINS as TABLE, PINS_FOR};
-        assert_eq!(
-            (PINS, FOR),
-            (TABLE, PINS_FOR),
-            "the table, and the program that it is for"
-        );
+        assert_eq!(PINS, crate::variables::PINS, "the table");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::environment::{
 };
 use crate::solve::Plan;
 pub use crate::variables::VIEW;
-use crate::variables::{AUDIT, LIBRARY_PATH, PINS, PINS_FOR, PRELOAD, TRACE};
+use crate::variables::{AUDIT, LIBRARY_PATH, PINS, PRELOAD, TRACE};
 
 const TUNABLES: &str = "GLIBC_TUNABLES";
 /// With an auditor, the loader fixes the room for thread-local storage before it has seen the program's libraries.
@@ -66,7 +66,6 @@ impl Pinned {
         } else {
             None
         };
-        let only_for = self.only_for.clone().filter(|_| pins.is_some());
         let module = published.module.as_deref().filter(|_| pins.is_some());
         let mut diff = Diff::default();
         let mut change = |name: &str, value: Option<OsString>| {
@@ -83,7 +82,6 @@ impl Pinned {
             change(TUNABLES, Some(with_room(env.get(TUNABLES))));
         }
         change(AUDIT, auditors(module, own, env));
-        change(PINS_FOR, only_for);
         change(PINS, pins);
         if let Some(view) = &published.view {
             change(VIEW, Some(view.as_os_str().to_owned()));
@@ -108,8 +106,7 @@ impl Pinned {
             .iter()
             .filter(|element| element.removed.is_none());
         let kept = kept.map(|element| element.text.as_os_str());
-        let kept = kept.filter(|text| !self.removed.iter().any(|removed| removed == text));
-        // Every child searches LD_LIBRARY_PATH; the module answers only in the processes that it is for.
+        // Every child searches LD_LIBRARY_PATH; the module answers only in the process that it is for.
         let view = published
             .view
             .as_deref()
@@ -159,9 +156,10 @@ impl Pinned {
 /// Our module stays where an outer cudarun wants a log.
 fn auditors(module: Option<&Path>, own: &[PathBuf], env: &Environment) -> Option<OsString> {
     let elements: Vec<&OsStr> = audit_elements(env.get(AUDIT).unwrap_or_default());
-    let (ours, mut all): (Vec<&OsStr>, Vec<&OsStr>) = elements
-        .iter()
-        .partition(|element| is_own_module(Path::new(element), own));
+    let (ours, mut all): (Vec<&OsStr>, Vec<&OsStr>) = elements.iter().partition(|element| {
+        let element = Path::new(element);
+        is_own_module(element, own) || module == Some(element)
+    });
     let logger = ours
         .last()
         .copied()

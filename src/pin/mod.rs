@@ -6,7 +6,6 @@
 //! model cannot follow (an image without its loader, a truncated file) gets the view, which is enough by the rules
 //! alone.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::error::Error;
@@ -22,7 +21,6 @@ use crate::version::Version;
 
 pub mod audit_module;
 mod edits;
-pub mod inherited;
 mod model;
 mod unaided;
 pub mod view;
@@ -31,12 +29,12 @@ pub use edits::{PublishedPaths, VIEW, followed, watched};
 pub use model::{Decision, Mode, NotEnough, Pinned, Why};
 use view::ViewSpec;
 
-/// The modes that are tried, the least intrusive first. `Clean` becomes `None` where nothing has to be removed.
-const LADDER: [Mode; 4] = [Mode::Clean, Mode::Audit, Mode::View, Mode::Preload];
+/// The modes that are tried, the least intrusive first.
+const LADDER: [Mode; 3] = [Mode::None, Mode::Audit, Mode::View];
 /// The order of modes for a program that may change `LD_LIBRARY_PATH`: the audit module does not depend on that variable.
-const AUDIT_FIRST: [Mode; 4] = [Mode::Audit, Mode::Clean, Mode::View, Mode::Preload];
+const AUDIT_FIRST: [Mode; 3] = [Mode::Audit, Mode::None, Mode::View];
 /// The modes that win against search paths of the program's own.
-const FORCING: [Mode; 2] = [Mode::Audit, Mode::Preload];
+const FORCING: [Mode; 2] = [Mode::Audit, Mode::View];
 
 /// The shims that a mode may let the program map. A shim from elsewhere opens the picked files, so it is better than no
 /// start, but a mode that gives the picked shim is better still.
@@ -57,6 +55,8 @@ pub struct Question<'a, 'h> {
     pub mode: Option<Mode>,
     /// True if every source of installations was asked.
     pub asks_all_sources: bool,
+    /// False where another process starts the program and nothing is followed: the module would not know its process.
+    pub knows_process: bool,
 }
 
 /// Before this release of glibc, every call between libraries is slow under any auditor.
@@ -69,14 +69,13 @@ pub fn suits_auditors(searcher: &Searcher<'_>) -> bool {
         .is_some_and(|release| release >= AUDITORS)
 }
 
+/// The variables without which the audit module does nothing.
+const OF_AUDIT: [&str; 3] = [variables::AUDIT, variables::PINS, variables::TREE];
+
 /// True if an audit module can override the program's own search paths.
 pub fn can_force(searcher: &Searcher<'_>, program: &Program) -> bool {
     let is_kept = |variable: &str| !program.undone.contains(variable);
-    suits_auditors(searcher)
-        && has_module(program)
-        && [variables::AUDIT, variables::PINS, variables::PINS_FOR]
-            .into_iter()
-            .all(is_kept)
+    suits_auditors(searcher) && has_module(program) && OF_AUDIT.into_iter().all(is_kept)
 }
 
 /// The word with which install.sh asks for the module of an installed cudarun.
@@ -144,17 +143,17 @@ impl Question<'_, '_> {
             let is_refused = matches!(outcome, Outcome::Conflict(_));
             let families = families.into_iter().collect();
             passed_over.push(NotEnough {
-                mode: Mode::View,
+                mode: Mode::None,
                 why: Why::ShadowedByRpath { families },
             });
-            if self.mode != Some(Mode::View)
-                && let Some(plan) = self.released(&outcome)
-            {
+            if let Some(plan) = self.released(&outcome) {
                 let by_force = Outcome::Plan(plan);
                 let pinned = self.first_that_is_enough(&by_force, &FORCING, &mut passed_over)?;
                 if pinned.is_some() {
                     return Ok(Decision::new(by_force, pinned, passed_over));
                 }
+                // Why force does not help says more.
+                passed_over.remove(0);
             }
             if is_refused {
                 // Force does not help either, so the first conflict is the answer.
@@ -228,19 +227,14 @@ impl Question<'_, '_> {
         if let Some(why) = self.obstacle(mode) {
             return Ok(Err(why));
         }
-        if matches!(mode, Mode::None | Mode::Clean) {
-            return Ok(self.unaided(plan, mode));
+        if mode == Mode::None {
+            return Ok(self.unaided(plan));
         }
         let mut pinned = Pinned::new(mode, view::spec(plan));
         loop {
             pinned.after = self.predict(plan, &pinned)?;
             let unseen = self.unseen(&pinned.after, Requirement::is_pinned);
-            if mode == Mode::Audit {
-                match self.only_for(&pinned.after, unseen.is_empty()) {
-                    Ok(only_for) => pinned.only_for = only_for,
-                    Err(why) => return Ok(Err(why)),
-                }
-            } else if self.mode.is_none() && !unseen.is_empty() {
+            if mode == Mode::View && self.mode.is_none() && !unseen.is_empty() {
                 return Ok(Err(Why::Unseen { families: unseen }));
             }
             if let (Some(failure), true) = (&pinned.after.failure, pinned.after.files.is_empty()) {
@@ -270,9 +264,14 @@ impl Question<'_, '_> {
                 });
             }
             let is_mended = match mode {
-                Mode::Preload => pinned.preload_more(plan, &leaks),
+                Mode::View => {
+                    if let Some(why) = self.keeps_from_preloading() {
+                        return Ok(Err(why));
+                    }
+                    pinned.preload_more(plan, &leaks)
+                }
                 Mode::Audit => pinned.stop_more(&leaks),
-                Mode::View | Mode::Clean | Mode::None => false,
+                Mode::None => false,
             };
             if !is_mended {
                 return Ok(Err(Why::Leaks { files: leaks }));
@@ -318,58 +317,35 @@ impl Question<'_, '_> {
             .collect()
     }
 
-    /// Returns the processes in which the audit module answers; `None` for all of them, where a child may be the one that
-    /// asks. A child of another environment keeps its own libraries.
-    fn only_for(
-        &self,
-        prediction: &Prediction,
-        are_pins_seen: bool,
-    ) -> Result<Option<OsString>, Why> {
-        if self.program.is_any || !are_pins_seen || self.program.rewrites_library_path() {
-            return Ok(None);
-        }
-        let wished =
-            |requirement: &Requirement| requirement.is_by_person() && requirement.is_wish();
-        let families = self.unseen(prediction, wished);
-        let called = self.program.called.as_ref();
-        let only_for = called.and_then(|called| {
-            let meant = audit_module::meant(&called.path, called.is_python)?;
-            audit_module::is_meant(self.host, &meant, &called.path).then_some(meant)
-        });
-        match only_for {
-            _ if self.mode.is_some() && (!families.is_empty() || only_for.is_none()) => Ok(None),
-            _ if !families.is_empty() => Err(Why::Unseen { families }),
-            None => Err(Why::ProgramNotKnown),
-            only_for => Ok(only_for),
-        }
-    }
-
     /// Returns the reason why a mode cannot work at all.
     fn obstacle(&self, mode: Mode) -> Option<Why> {
-        let variables = match mode {
-            Mode::Audit => &[variables::AUDIT, variables::PINS, variables::PINS_FOR][..],
-            Mode::Preload => &[variables::PRELOAD],
-            Mode::View | Mode::Clean | Mode::None => &[],
-        };
-        if let Some(variable) = self
-            .program
-            .undone
-            .iter()
-            .find(|undone| variables.contains(undone))
-        {
-            return Some(Why::Undone { variable });
-        }
         match mode {
-            Mode::None | Mode::Clean | Mode::View if self.program.rewrites_library_path() => {
+            Mode::None | Mode::View if self.program.rewrites_library_path() => {
                 Some(Why::RewritesLibraryPath)
             }
-            Mode::Preload if self.program.opens_namespaces => Some(Why::OpensNamespaces),
+            Mode::None | Mode::View => None,
             Mode::Audit if !suits_auditors(self.searcher) => Some(Why::OldLoader {
                 glibc: release(self.searcher),
             }),
             Mode::Audit if !has_module(self.program) => Some(Why::NoModule),
-            _ => None,
+            Mode::Audit if !self.knows_process => Some(Why::NotFollowed),
+            Mode::Audit => self.undone(&OF_AUDIT),
         }
+    }
+
+    /// Returns the reason why preloaded libraries would not be those that the program uses.
+    fn keeps_from_preloading(&self) -> Option<Why> {
+        if self.program.opens_namespaces {
+            return Some(Why::OpensNamespaces);
+        }
+        self.undone(&[variables::PRELOAD])
+    }
+
+    /// Returns the first of these variables that a wrapper on the way to the program sets or unsets.
+    fn undone(&self, variables: &[&str]) -> Option<Why> {
+        let mut undone = self.program.undone.iter();
+        let variable = undone.find(|undone| variables.contains(undone))?;
+        Some(Why::Undone { variable })
     }
 
     /// Returns the files that the program would map with this pinning.
@@ -412,8 +388,7 @@ impl Pinned {
 
     /// Returns a view of the plan for the proof, where the program itself finds the plan by search paths of its own.
     pub fn for_proof(&self, plan: &Plan) -> Option<Pinned> {
-        matches!(self.mode, Mode::None | Mode::Clean)
-            .then(|| Pinned::new(Mode::View, view::spec(plan)))
+        (self.mode == Mode::None).then(|| Pinned::new(Mode::View, view::spec(plan)))
     }
 
     /// Preloads the picked files for which others would be mapped. True if there was one more.

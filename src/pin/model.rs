@@ -19,17 +19,16 @@ use crate::version::Version;
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Set nothing
+    /// Add nothing
     #[default]
+    #[value(alias = "clean")]
     None,
-    /// Remove harmful elements of LD_LIBRARY_PATH
-    Clean,
-    /// A module in LD_AUDIT leads the loader to the picked libraries, in this program only: needs glibc 2.35 or newer
+    /// A module in LD_AUDIT leads the loader to the picked libraries, in this process only: needs glibc 2.35 or newer
     Audit,
-    /// A directory of links to the picked libraries, first in LD_LIBRARY_PATH
+    /// A directory of links to the picked libraries, first in LD_LIBRARY_PATH, and LD_PRELOAD for those that the program's
+    /// own search paths would find elsewhere
+    #[value(alias = "preload")]
     View,
-    /// The view, and LD_PRELOAD for libraries that the program's own search paths would find elsewhere
-    Preload,
 }
 
 /// How a plan is pinned.
@@ -37,10 +36,6 @@ pub enum Mode {
 pub struct Pinned {
     pub mode: Mode,
     pub spec: ViewSpec,
-    /// Elements of `LD_LIBRARY_PATH` that are removed besides those that no plan keeps.
-    pub removed: Vec<OsString>,
-    /// The value of `CUDARUN_PINS_FOR`; `None` where the audit module answers in all processes.
-    pub only_for: Option<OsString>,
     /// The names in the view that are preloaded, in order.
     pub preload: Vec<String>,
     /// The files that the program maps in the environment as planned.
@@ -58,13 +53,6 @@ pub struct Decision {
     pub instead: Option<Mode>,
     /// Files from outside the plan that come with packages if the program imports them.
     pub outside_if_imported: Vec<Predicted>,
-}
-
-impl Pinned {
-    /// True if a child of another environment may get libraries of this plan beside its own.
-    pub fn reaches_children(&self) -> bool {
-        matches!(self.mode, Mode::View | Mode::Preload)
-    }
 }
 
 impl Decision {
@@ -153,10 +141,8 @@ pub enum Why {
     NotFound { names: Vec<String> },
     /// The user excluded directories, so not every installation is known.
     SearchIsLimited,
-    /// Something in the environment has to be removed.
-    Harmful,
-    /// The module could not tell the program from its children, because the program is not known.
-    ProgramNotKnown,
+    /// Another process starts the program, and nothing is followed: the module would not know its process.
+    NotFollowed,
     /// The program puts a directory of its own before all others.
     RewritesLibraryPath,
     /// The program opens libraries in a namespace of their own.

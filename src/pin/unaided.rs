@@ -1,12 +1,10 @@
-//! The modes that add nothing: the program gets the plan as the environment is, or once the elements of `LD_LIBRARY_PATH`
-//! that only do harm are removed.
+//! The mode that adds nothing: the program gets the plan by itself, once the elements that no plan keeps are removed.
 
-use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::view::{self, ViewSpec};
-use super::{Mode, Pinned, PublishedPaths, Question, Why, leaks};
+use super::{Mode, Pinned, Question, Why, leaks};
 use crate::catalog::{catalog, soname_number};
 use crate::environment::depends_on_directory;
 use crate::host::FileId;
@@ -17,42 +15,22 @@ use crate::solve::{PathElement, Pick, Plan, Removal};
 
 impl Question<'_, '_> {
     /// Pins the plan without adding anything, if the program gets all of it and nothing else can be reached.
-    pub(super) fn unaided(&self, plan: &Plan, mode: Mode) -> Result<Pinned, Why> {
-        let pinned = self.cleaned(plan);
-        if mode == Mode::None && pinned.mode != Mode::None {
-            return Err(Why::Harmful);
-        }
-        match self.within_reach(plan, &pinned.removed) {
+    pub(super) fn unaided(&self, plan: &Plan) -> Result<Pinned, Why> {
+        match self.within_reach(plan) {
             Some(why) => Err(why),
-            None => self.suffices(plan, pinned),
+            None => self.suffices(plan),
         }
     }
 
     /// Pins the plan in this way where there is no place for a view. A look-up that the model does not know is a lesser risk
     /// than no start at all.
     pub fn without_a_view(&self, plan: &Plan) -> Option<Pinned> {
-        self.suffices(plan, self.cleaned(plan)).ok()
-    }
-
-    fn cleaned(&self, plan: &Plan) -> Pinned {
-        let mut pinned = Pinned::new(Mode::Clean, ViewSpec::default());
-        pinned.removed = self.harmful(plan);
-        if pinned
-            .environment(
-                plan,
-                &PublishedPaths::default(),
-                &self.policy.views,
-                &self.host.env,
-            )
-            .is_empty()
-        {
-            pinned.mode = Mode::None;
-        }
-        pinned
+        self.suffices(plan).ok()
     }
 
     /// Checks that the program gets all of the plan.
-    fn suffices(&self, plan: &Plan, mut pinned: Pinned) -> Result<Pinned, Why> {
+    fn suffices(&self, plan: &Plan) -> Result<Pinned, Why> {
+        let mut pinned = Pinned::new(Mode::None, ViewSpec::default());
         pinned.after = self.predict_at(plan, &pinned, None);
         if let (Some(failure), true) = (&pinned.after.failure, pinned.after.files.is_empty()) {
             return Err(Why::NotStarted {
@@ -78,73 +56,6 @@ impl Question<'_, '_> {
         }
     }
 
-    /// Returns the elements of `LD_LIBRARY_PATH` that hold only other installations of picked families, and whose SONAMEs a
-    /// program without a search path of its own still finds elsewhere.
-    fn harmful(&self, plan: &Plan) -> Vec<OsString> {
-        let mut removed = Vec::new();
-        for (element, kept) in self.elements(plan) {
-            let Some(directory) = element
-                .directory
-                .as_deref()
-                .filter(|_| kept.removed.is_none())
-            else {
-                continue;
-            };
-            if !self.only_harms(plan, directory) {
-                continue;
-            }
-            let without = [removed.as_slice(), std::slice::from_ref(&element.text)].concat();
-            let installations = self
-                .inventory
-                .installations
-                .iter()
-                .filter(|installation| installation.directories().any(|own| own == directory));
-            let mut sonames = installations
-                .flat_map(|installation| &installation.files)
-                .map(|member| member.soname.as_str());
-            if sonames.all(|soname| self.is_found(plan, &without, soname)) {
-                removed = without;
-            }
-        }
-        removed
-    }
-
-    /// True if all libraries in a directory are of rejected installations. False where it has sub-directories: the loader
-    /// looks into those for this processor.
-    fn only_harms(&self, plan: &Plan, directory: &Path) -> bool {
-        let Some(names) = self
-            .inventory
-            .directories
-            .get(directory)
-            .filter(|names| !names.is_empty())
-        else {
-            return false;
-        };
-        let entries = self.host.list(directory).unwrap_or_default();
-        entries.iter().all(|entry| {
-            match entry
-                .name
-                .to_str()
-                .and_then(|name| Some((name, *names.get(name)?)))
-            {
-                Some((name, id)) => is_other(plan, name, id),
-                None => {
-                    let is_library = memchr::memmem::find(entry.name.as_bytes(), b".so").is_some();
-                    !is_library && !self.host.is_directory(&directory.join(&entry.name))
-                }
-            }
-        })
-    }
-
-    /// True if a program without a search path of its own finds a name once these elements are removed.
-    fn is_found(&self, plan: &Plan, removed: &[OsString], name: &str) -> bool {
-        let mut directories = self
-            .remaining(plan, removed)
-            .filter_map(|element| element.directory.as_deref());
-        directories.any(|directory| self.inventory.file_in(directory, name).is_some())
-            || self.inventory.file_by_default(name).is_some()
-    }
-
     fn elements<'q>(
         &'q self,
         plan: &'q Plan,
@@ -156,21 +67,15 @@ impl Question<'_, '_> {
             .zip(&plan.library_path)
     }
 
-    fn remaining<'q>(
-        &'q self,
-        plan: &'q Plan,
-        removed: &'q [OsString],
-    ) -> impl Iterator<Item = &'q Element> {
-        let stays = |(element, kept): &(&Element, &PathElement)| {
-            kept.removed.is_none() && !removed.contains(&element.text)
-        };
-        self.elements(plan)
-            .filter(stays)
-            .map(|(element, _)| element)
+    fn remaining<'q>(&'q self, plan: &'q Plan) -> impl Iterator<Item = &'q Element> {
+        let kept = self
+            .elements(plan)
+            .filter(|(_, element)| element.removed.is_none());
+        kept.map(|(element, _)| element)
     }
 
     /// Returns the reason why a look-up that the model does not know could find another installation of a picked family.
-    fn within_reach(&self, plan: &Plan, removed: &[OsString]) -> Option<Why> {
+    fn within_reach(&self, plan: &Plan) -> Option<Why> {
         let search = &self.inventory.search;
         if !self.asks_all_sources {
             return Some(Why::SearchIsLimited);
@@ -188,7 +93,7 @@ impl Question<'_, '_> {
         });
         let needed = needed.map(|(element, _)| element);
         let is_relative = |element: &&Element| depends_on_directory(element.text.as_bytes());
-        if let Some(element) = needed.or_else(|| self.remaining(plan, removed).find(is_relative)) {
+        if let Some(element) = needed.or_else(|| self.remaining(plan).find(is_relative)) {
             return Some(Why::Relative {
                 element: element.text.clone(),
             });
@@ -206,7 +111,7 @@ impl Question<'_, '_> {
             })
         };
         let elements = self
-            .remaining(plan, removed)
+            .remaining(plan)
             .filter_map(|element| element.directory.as_deref());
         // The order in which the program loads its parts may decide which of its own directories comes first.
         let is_own = |directory: &&Path| {

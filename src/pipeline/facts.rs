@@ -14,6 +14,7 @@ use crate::fetch;
 use crate::formats::elf;
 use crate::host::{FileId, Host};
 use crate::inventory::{self, Inventory};
+use crate::launch;
 use crate::loader::search::Searcher;
 use crate::pin::{self, Decision, Question};
 use crate::predict::{self, Prediction};
@@ -104,6 +105,15 @@ impl<'h> Facts<'h> {
         }
     }
 
+    /// True if this process becomes the program itself, and no shell, script or wrapper that starts it.
+    fn becomes_program(&self) -> bool {
+        let file = launch::executed_file(&self.program.path);
+        let id = |path: &Path| self.host.stat(path).ok().map(|stat| stat.id);
+        let mut executable = self.program.executable.iter();
+        !self.settings.purpose.starts_later()
+            && executable.any(|executable| id(executable) == id(&file))
+    }
+
     /// How the solver is to choose, skipping the best `skipped` sets and all installations whose proof failed.
     pub(super) fn policy(&self, skipped: usize, failed_proofs: &[FailedProof]) -> Policy {
         Policy {
@@ -153,6 +163,9 @@ impl<'h> Facts<'h> {
             policy,
             mode: self.settings.layers.mode(),
             asks_all_sources: self.settings.layers.words(&Key::SearchWithout).is_empty(),
+            knows_process: self.host.is_rerooted()
+                || self.settings.would_follow(&self.program)
+                || self.becomes_program(),
         }
     }
 
@@ -227,14 +240,8 @@ impl<'h> Facts<'h> {
             .inside
             .as_ref()
             .map_or(&self.host.env, |inside| &inside.environment);
-        let called = self
-            .program
-            .called
-            .as_ref()
-            .map_or(self.program.path.as_path(), |called| &called.path);
-        let pinned = pin::inherited::pins(self.host, env, &self.views, called);
         predict::predict(
-            &self.searcher.within(env, pinned),
+            &self.searcher.within(env, None),
             &self.program,
             &self.inventory,
         )

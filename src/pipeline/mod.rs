@@ -25,7 +25,7 @@ pub use facts::Facts;
 pub use keep::{Keeping, has_deciding_options, keep, keeping, kept_start};
 pub use model::{Exit, Reached, Request, Stop, Subject};
 pub use proofs::{Effort, ProofOptions, Proven, prove_once};
-pub use publish::{Change, following, planned, publish};
+pub use publish::{Change, following, planned, publish, started_later};
 pub use scan::{any_program, everywhere, own_views};
 pub use unpinned::{given_by_loader, given_to_program};
 pub use watched::{can_be_watched, expected, watch};

@@ -106,8 +106,11 @@ impl<'r> Request<'r> {
     /// Adds the options of this start, as variables, to the change of a start that is followed: they hold for what the program
     /// starts.
     pub fn with_options(&self, start: Diff, layers: &Layers) -> Diff {
-        let is_followed = start.0.iter().any(|change| change.name == variables::TREE);
-        if is_followed {
+        let of = |name: &str| start.0.iter().find(|change| change.name == name);
+        let switch = of(variables::FOLLOW).and_then(|change| change.value.as_deref());
+        let switch = switch.or(self.host.env.get(variables::FOLLOW));
+        let is_off = switch.is_some_and(|word| launch::means_no(word.as_encoded_bytes()));
+        if of(variables::TREE).is_some() && !is_off {
             start.then(&self.options(layers))
         } else {
             start
@@ -124,6 +127,11 @@ impl<'r> Request<'r> {
             (
                 variables::VERBOSE,
                 (verbose > 0).then(|| verbose.to_string()),
+            ),
+            // Someone else starts the program that the lock is for.
+            (
+                variables::LOCKED,
+                flag(self.purpose.starts_later() && layers.is_locked()),
             ),
             (variables::FETCH, self.fetches.then(|| "always".to_owned())),
             (

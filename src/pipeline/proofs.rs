@@ -192,12 +192,11 @@ pub(super) fn prove(
         .pinned
         .as_ref()
         .and_then(|pinned| pinned.for_proof(plan));
-    let mut env = match aided.map(|aided| change_by(facts, plan, &aided, true)) {
+    let env = match aided.map(|aided| change_by(facts, plan, &aided, true)) {
         Some(Err(Error::NoCache { .. })) => return skipped(Skip::NoPlace),
         Some(aided) => facts.host.env.with(&aided?.diff),
         None => facts.host.env.with(&change.diff),
     };
-    env.remove(OsStr::new(audit_module::FOR));
     let subject = Subject::of_plan(plan);
     let run = || prove_once(facts.host, &facts.inventory, &subject, &env, effort);
     let names = names(facts, &subject, &env, effort.level);

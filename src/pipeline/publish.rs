@@ -26,6 +26,12 @@ pub struct Change {
 }
 
 impl Change {
+    /// True if the audit module answers the names of a table.
+    fn has_pins(&self) -> bool {
+        let mut changes = self.diff.0.iter();
+        changes.any(|change| change.name == variables::PINS && change.value.is_some())
+    }
+
     /// The change with which the program starts.
     pub fn of_start(&self) -> Diff {
         self.diff.then(&self.following)
@@ -98,8 +104,30 @@ fn change(facts: &Facts<'_>, decision: &Decision, writes: bool) -> Result<Change
         let with_plan = with_plan.filter(|_| matches!(decision.outcome, Outcome::Plan(_)));
         change.following = added.then(&launch::tree_change(&added, env, with_plan));
         change.paths.module = Some(module);
+    } else if change.has_pins() && facts.settings.purpose.starts() && !facts.host.is_rerooted() {
+        // The module knows by the variable of the tree which process the pins are for.
+        let env = &facts.host.env;
+        let mut after = env.with(&change.diff);
+        after.set(variables::FOLLOW, "off");
+        let added = Diff::between(env, &after);
+        change.following = added.then(&launch::tree_change(&added, env, None));
     }
     Ok(change)
+}
+
+/// The change of environment in which a program is started by somebody else: pins are known only to a process that cudarun
+/// starts, so it is followed instead, and decided when it starts.
+pub fn started_later(facts: &Facts<'_>, change: &Change) -> Diff {
+    let mut diff = change.diff.clone();
+    if change.has_pins() && facts.follows() {
+        let is_of_plan = |name: &OsStr| name == variables::PINS || name == variables::VIEW;
+        diff.0.retain(|change| !is_of_plan(&change.name));
+        let env = &facts.host.env;
+        let added = Diff::between(env, &env.with(&diff));
+        let with_plan = facts.program.executable.as_deref();
+        diff = diff.then(&launch::tree_change(&added, env, with_plan));
+    }
+    diff
 }
 
 /// The place of the audit module, where it is published if `writes`.

@@ -48,7 +48,11 @@ pub(super) fn scope(
 /// environment here counts.
 pub(super) fn for_program(settings: &Settings, program: &Program, scope: &Scope) -> Inventory {
     let host = &settings.host;
-    if matches!(settings.purpose, Purpose::Start | Purpose::Question) && program.needs_nothing() {
+    if matches!(
+        settings.purpose,
+        Purpose::Start | Purpose::Prepare | Purpose::Question
+    ) && program.needs_nothing()
+    {
         // The installed libraries do not matter: there is no choice to make.
         return Inventory::default();
     }

@@ -147,7 +147,10 @@ pub(super) fn trace(
             let script = main_file(host, script);
             reader.program.step(StepKind::Script, &script);
             let directory = script.parent().and_then(Path::file_name);
-            reader.found.takes_module_names = directory == Some(OsStr::new("bin"));
+            // A worker or a kernel of a package runs what it is told.
+            let is_installed = python.is_in_site(host, &script);
+            reader.found.takes_module_names = is_installed || directory == Some(OsStr::new("bin"));
+            reader.found.is_open = is_debugger(&script);
             reader.read_file(&script);
         }
         Run::Module(module) => {
@@ -181,6 +184,17 @@ pub(super) fn trace(
     }
     reader.read_all();
     reader.found
+}
+
+/// True for the script or the directory of a debugger.
+fn is_debugger(script: &Path) -> bool {
+    let directories = script.ancestors().skip(1).take(2);
+    let names = directories
+        .filter_map(Path::file_name)
+        .chain(script.file_stem());
+    names
+        .filter_map(OsStr::to_str)
+        .any(|name| catalog().python.debuggers.contains(name))
 }
 
 /// Returns the installed top-level modules that an import of `modules` also imports: those in their source outside of

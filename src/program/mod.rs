@@ -24,7 +24,6 @@ mod reach;
 mod recorded;
 mod requirement;
 mod resolve;
-mod setting;
 mod shim;
 mod significant;
 mod wrapper;
@@ -35,7 +34,7 @@ use executable::Image;
 pub use framework::gpu_code;
 use model::Running;
 pub use model::{
-    Called, Command, Extra, Package, Pip, Program, Reading, Sought, Step, StepKind, Surroundings,
+    Command, Extra, Package, Pip, Program, Reading, Sought, Step, StepKind, Surroundings,
 };
 pub use note::{EnvironmentLoss, Note, Packer};
 pub use requirement::{
@@ -63,10 +62,6 @@ pub fn read<'h>(
     if let Some((running, image)) = running {
         let searcher = outside.in_directory(&host.env, &host.cwd);
         let python = python::recognise(host, &running);
-        program.called = Some(Called {
-            path: running.executable.clone(),
-            is_python: python.is_some(),
-        });
         match python {
             Some(python) => package::read(host, &searcher, &image, &python, uses, &mut program)?,
             None => {

@@ -67,14 +67,9 @@ pub struct Program {
     /// The executable, where it runs with more rights than its user: the loader ignores the environment.
     #[serde(skip)]
     pub secure: Option<PathBuf>,
-    #[serde(skip)]
-    pub called: Option<Called>,
     /// It represents the programs of a project, whichever is started.
     #[serde(skip)]
     pub is_any: bool,
-    /// A wrapper on the way starts several programs: mpirun, torchrun, xargs.
-    #[serde(skip)]
-    pub is_launched: bool,
     /// The libraries that it is known to open at run time, in order.
     #[serde(skip)]
     pub loads: Vec<Load>,
@@ -87,6 +82,9 @@ pub struct Program {
     /// Its own source starts other programs.
     #[serde(skip)]
     pub starts_programs: bool,
+    /// An installed command of Python, in whose environment nothing uses a GPU: only what it starts can.
+    #[serde(skip)]
+    pub is_launcher: bool,
     /// It may change `LD_LIBRARY_PATH`, for itself or for a program that it starts.
     #[serde(skip)]
     pub sets_library_path: bool,
@@ -111,14 +109,6 @@ pub struct Program {
     /// The variables of the stronger modes that a wrapper on the way sets or unsets.
     #[serde(skip)]
     pub undone: BTreeSet<&'static str>,
-}
-
-/// The path by which an executable is called, links not resolved.
-#[derive(Clone, Debug)]
-pub struct Called {
-    pub path: PathBuf,
-    /// Python finds its environment by this path.
-    pub is_python: bool,
 }
 
 /// The environment and the current directory of a program.

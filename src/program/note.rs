@@ -176,11 +176,6 @@ pub enum EnvironmentLoss {
     Unsets {
         variable: &'static str,
     },
-    /// A file of the activated environment sets a variable.
-    Script {
-        #[serde(serialize_with = "text::path")]
-        file: PathBuf,
-    },
 }
 
 /// A tool that packs a program together with its libraries.

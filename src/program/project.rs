@@ -1,4 +1,4 @@
-//! Finds the environment in which `uv run`, `poetry run`, `conda run` and their like look for a program. Runs nothing, and
+//! Finds the environment in which `uv run` and `conda run` look for a program. Runs nothing, and
 //! finds none where the tool would create one, or its own records decide.
 
 use std::ffi::OsStr;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::model::Program;
 use super::options::Start;
-use super::{python, setting};
+use super::python;
 use crate::catalog::Finder;
 use crate::formats::metadata;
 use crate::formats::project::{self, Project};
@@ -18,8 +18,6 @@ pub(super) struct ProjectEnvironment {
     pub prefix: PathBuf,
     /// The variable that names it.
     pub variable: &'static str,
-    /// A file that the tool reads and that names a variable of the loader.
-    pub sets: Option<PathBuf>,
 }
 
 /// Finds the environment; `wrapper` is the tool itself. `None` where it does not exist, or is not known.
@@ -35,32 +33,14 @@ pub(super) fn find(
         start,
         program,
     };
-    let prefix = match finder {
-        Finder::Uv => search.uv(wrapper),
-        Finder::Poetry => search.poetry(),
-        Finder::Pipenv => search.pipenv(),
-        Finder::Pdm => search.pdm(),
-        Finder::Own => None,
-        Finder::Conda => {
-            let prefix = search.conda(wrapper)?;
-            let sets = search.activation(&prefix);
-            return Some(ProjectEnvironment {
-                prefix,
-                variable: "CONDA_PREFIX",
-                sets,
-            });
-        }
+    let (prefix, variable) = match finder {
+        Finder::Uv => (search.uv(wrapper), "VIRTUAL_ENV"),
+        Finder::Conda => (search.conda(wrapper), "CONDA_PREFIX"),
+        Finder::Own => (None, ""),
     };
-    let prefix = prefix.filter(|prefix| search.is_environment(prefix))?;
-    let files = search.files(finder)?;
-    let sets = files
-        .into_iter()
-        .find(|file| setting::sets(host, file, search.program));
-    Some(ProjectEnvironment {
-        prefix,
-        variable: "VIRTUAL_ENV",
-        sets,
-    })
+    let prefix =
+        prefix.filter(|prefix| finder == Finder::Conda || search.is_environment(prefix))?;
+    Some(ProjectEnvironment { prefix, variable })
 }
 
 struct Search<'a> {
@@ -70,54 +50,6 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Returns the files of variables that a tool reads; `None` where they change which program is found.
-    fn files(&mut self, finder: Finder) -> Option<Vec<PathBuf>> {
-        let cwd = self.host.cwd.clone();
-        let files: Vec<PathBuf> = match finder {
-            // A variable that is set already stays as it is.
-            Finder::Uv
-                if self.start.option(&["--no-env-file"]).is_none()
-                    && !self.is_on("UV_NO_ENV_FILE") =>
-            {
-                let mut given: Vec<PathBuf> =
-                    self.start.all(&["--env-file"]).map(PathBuf::from).collect();
-                let named = self.host.env.non_empty("UV_ENV_FILE").unwrap_or_default();
-                if given.is_empty() {
-                    given.extend(
-                        named
-                            .to_string_lossy()
-                            .split_whitespace()
-                            .map(PathBuf::from),
-                    );
-                }
-                return Some(given.iter().map(|file| self.host.absolute(file)).collect());
-            }
-            Finder::Pipenv if !self.is_on("PIPENV_DONT_LOAD_ENV") => {
-                let root = self.upward(&cwd, "Pipfile").unwrap_or(cwd);
-                vec![
-                    self.path("PIPENV_DOTENV_LOCATION")
-                        .unwrap_or_else(|| root.join(".env")),
-                ]
-            }
-            Finder::Pdm => {
-                let from = self.given(&["-p", "--project"], "").unwrap_or(cwd);
-                let root = self.upward(&from, "pyproject.toml")?;
-                let project = self.project(&root);
-                if project.sets.iter().any(|name| name == "PATH") {
-                    return None;
-                }
-                let sets_loader = project.sets.iter().any(|name| name.starts_with("LD_"));
-                let own = sets_loader.then_some("pyproject.toml");
-                let files = project.env_file.as_deref().into_iter().chain(own);
-                files.map(|file| root.join(file)).collect()
-            }
-            _ => Vec::new(),
-        };
-        let moves = files.iter().any(|file| setting::moves(self.host, file));
-        self.program.watched.extend(files.iter().cloned());
-        (!moves).then_some(files)
-    }
-
     fn uv(&mut self, wrapper: &Path) -> Option<PathBuf> {
         let first = self.start.words.first()?;
         let is_url = |start: &&str| first.as_bytes().starts_with(start.as_bytes());
@@ -226,115 +158,6 @@ impl Search<'_> {
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
 
-    fn poetry(&mut self) -> Option<PathBuf> {
-        let active = match self.host.env.get("VIRTUAL_ENV") {
-            Some(_) => self.path("VIRTUAL_ENV"),
-            None => self.path("CONDA_PREFIX"),
-        };
-        let is_base = self
-            .host
-            .env
-            .get("CONDA_DEFAULT_ENV")
-            .is_some_and(|name| name == "base");
-        if let Some(active) = active.filter(|_| !is_base) {
-            return Some(active);
-        }
-        let from = self
-            .given(&["-P", "--project"], "")
-            .unwrap_or_else(|| self.host.cwd.clone());
-        let root = self.upward(&from, "pyproject.toml")?;
-        let general = self
-            .path("POETRY_CONFIG_DIR")
-            .or_else(|| Some(self.path("XDG_CONFIG_HOME")?.join("pypoetry")))
-            .or_else(|| Some(self.host.home()?.join(".config/pypoetry")))
-            .map(|directory| directory.join("config.toml"));
-        for config in [Some(root.join("poetry.toml")), general]
-            .into_iter()
-            .flatten()
-        {
-            if project::is_outside_of_project(&self.text(config)) {
-                return None;
-            }
-        }
-        Some(root.join(".venv"))
-    }
-
-    fn pipenv(&mut self) -> Option<PathBuf> {
-        let is_active = self.host.env.get("PIPENV_ACTIVE").is_none()
-            && !self.is_on("PIPENV_IGNORE_VIRTUALENVS");
-        let active = self.path("VIRTUAL_ENV").filter(|_| is_active);
-        let root = self.upward(&self.host.cwd.clone(), "Pipfile");
-        // Pipenv itself looks no further up.
-        let root = root.filter(|root| {
-            self.host
-                .cwd
-                .ancestors()
-                .take(3)
-                .any(|directory| directory == root)
-        });
-        let Some(root) = root else { return active };
-        let text = self.text(root.join("Pipfile"));
-        let first = self.start.words.first()?.to_str()?;
-        if project::is_script_of_pipfile(&text, first) {
-            return None;
-        }
-        if active.is_some() {
-            return active;
-        }
-        let is_in_project = match self.host.env.non_empty("PIPENV_VENV_IN_PROJECT") {
-            Some(_) => Some(self.is_on("PIPENV_VENV_IN_PROJECT")),
-            None => project::is_in_project_of_pipfile(&text),
-        };
-        is_in_project
-            .unwrap_or_else(|| !self.has_pipenv_elsewhere(&root))
-            .then(|| root.join(".venv"))
-    }
-
-    /// True if Pipenv keeps an environment for a project of this name in its general directory, which comes first.
-    fn has_pipenv_elsewhere(&mut self, root: &Path) -> bool {
-        let all = self
-            .path("WORKON_HOME")
-            .or_else(|| Some(self.path("XDG_DATA_HOME")?.join("virtualenvs")))
-            .or_else(|| Some(self.host.home()?.join(".local/share/virtualenvs")));
-        let Some(all) = all else { return false };
-        let name = root
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .to_lowercase();
-        // Pipenv replaces letters that are special to shells, and cuts long names.
-        let is_kept = |letter: &char| letter.is_alphanumeric() || "-_.".contains(*letter);
-        let name: String = name.chars().take(42).take_while(is_kept).collect();
-        let entries = self.host.list(&all).unwrap_or_default();
-        self.program.watched.insert(all);
-        entries.iter().any(|entry| {
-            entry
-                .name
-                .to_string_lossy()
-                .to_lowercase()
-                .starts_with(&name)
-        })
-    }
-
-    /// PDM keeps the path of the interpreter that it chose.
-    fn pdm(&mut self) -> Option<PathBuf> {
-        let from = self
-            .given(&["-p", "--project"], "")
-            .unwrap_or_else(|| self.host.cwd.clone());
-        let root = self.upward(&from, "pyproject.toml")?;
-        let first = self.start.words.first()?;
-        if self
-            .project(&root)
-            .scripts
-            .iter()
-            .any(|name| first == name.as_str())
-        {
-            return None;
-        }
-        let python = PathBuf::from(self.text(root.join(".pdm-python")).trim());
-        Some(python.parent()?.parent()?.to_owned()).filter(|_| python.is_absolute())
-    }
-
     fn conda(&mut self, wrapper: &Path) -> Option<PathBuf> {
         if let Some(prefix) = self.start.option(&["-p", "--prefix"]) {
             return Some(self.host.absolute(Path::new(prefix)))
@@ -403,19 +226,6 @@ impl Search<'_> {
             bases.extend(paths.into_iter().flatten().filter_map(|path| above(&path)));
         }
         bases
-    }
-
-    /// Returns the file of a conda environment that names a variable of the loader and is read on activation.
-    fn activation(&mut self, prefix: &Path) -> Option<PathBuf> {
-        let directory = prefix.join("etc/conda/activate.d");
-        let entries = self.host.list(&directory).unwrap_or_default();
-        let scripts = entries.iter().map(|entry| directory.join(&entry.name));
-        let files: Vec<PathBuf> = scripts.chain([prefix.join("conda-meta/state")]).collect();
-        self.program.watched.insert(directory);
-        self.program.watched.extend(files.iter().cloned());
-        files
-            .into_iter()
-            .find(|file| setting::sets(self.host, file, self.program))
     }
 
     fn is_conda(&mut self, prefix: &Path) -> bool {

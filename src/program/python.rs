@@ -213,6 +213,12 @@ impl Python {
         }
     }
 
+    /// True if a file is in a directory of installed packages.
+    pub(super) fn is_in_site(&self, host: &Host, file: &Path) -> bool {
+        let file = host.canonical(file).unwrap_or_else(|_| file.to_owned());
+        self.sites(host).iter().any(|site| file.starts_with(site))
+    }
+
     /// Adds the directories that the program itself adds to its search path by a literal path.
     fn add_named_directories(&mut self, host: &Host) {
         let code = match &self.command_line.run {

@@ -13,7 +13,7 @@ use super::arguments::{CommandLine, Run};
 use super::model::{Command, Program, StepKind};
 use super::note::{EnvironmentLoss, Note};
 use super::options::{self, Ending, Start};
-use super::{executable, project, python, resolve, setting};
+use super::{executable, project, python, resolve};
 use crate::catalog::{
     Finder, Inheritance, Meaning, Part, Wrapper, may_be_wrapper, wrapper_variables, wrappers,
 };
@@ -24,12 +24,7 @@ use crate::variables::{self, LIBRARY_PATH, PRELOAD};
 /// A longer chain is two wrappers that start each other.
 const LIMIT: usize = 16;
 /// The variables that the stronger modes pin by.
-const PINNING: [&str; 4] = [
-    variables::AUDIT,
-    variables::PINS,
-    variables::PINS_FOR,
-    PRELOAD,
-];
+const PINNING: [&str; 4] = [variables::AUDIT, variables::PINS, variables::TREE, PRELOAD];
 /// The variable that names the shell for code.
 const SHELL: &str = "SHELL";
 
@@ -76,7 +71,6 @@ pub(super) fn open(outer: &Host, path: &Path, command: &Command, program: &mut P
         };
         let deeper = way.enter(has_more, program);
         has_more |= way.row.has(&Part::StandardInput);
-        program.is_launched |= way.row.starts_several();
         match deeper {
             Ok(deeper) => {
                 program.step(
@@ -223,9 +217,6 @@ impl<'a> Way<'a> {
     fn follow(&self, start: &Start, program: &mut Program) -> Deeper {
         let mut changed = self.changed(start);
         let host = changed.as_ref().unwrap_or(self.host);
-        if let Some(file) = setting::at_start(host, self.row, start, program)? {
-            self.loses(EnvironmentLoss::Script { file }, program);
-        }
         if let Some(finder) = self.row.finder {
             let found = project::find(host, finder, self.program, start, program);
             let found = found.ok_or_else(|| Note::EnvironmentNotKnown {
@@ -238,9 +229,6 @@ impl<'a> Way<'a> {
             env.set("PATH", path);
             env.set(found.variable, found.prefix);
             changed = Some(host.inside(env, host.cwd.clone()));
-            if let Some(file) = found.sets {
-                self.loses(EnvironmentLoss::Script { file }, program);
-            }
         }
         let host = changed.as_ref().unwrap_or(self.host);
         let mut words = self

@@ -66,7 +66,7 @@ pub use page::{
     PAGE_BEGIN, Page, diagnosed_page, examined_page, explained_page, fleet_page, html, markdown,
     page_written,
 };
-pub use pinned::{launches, outside_if_imported, refusal, repaired, sets_library_path};
+pub use pinned::{outside_if_imported, refusal, repaired, sets_library_path};
 pub use project::{project_line, trouble};
 pub use reasons::left;
 pub use settings::{
@@ -74,8 +74,8 @@ pub use settings::{
     setting_remark, written,
 };
 pub use shell::{
-    follow_lines, nested_shell, no_variable_of_a_shell, quoted_to_show, shell_change,
-    shell_reaches, subshell, watch,
+    follow_lines, nested_shell, no_variable_of_a_shell, quoted_to_show, shell_change, subshell,
+    watch,
 };
 pub use slips::{first_contact, option_of, own_command_line};
 pub use style::Style;

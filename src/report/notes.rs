@@ -175,11 +175,5 @@ fn losses(wrapper: &str, loss: &EnvironmentLoss, program: &str) -> String {
         EnvironmentLoss::Unsets { variable } => {
             format!("`{wrapper}` removes {variable} from the environment: {before}")
         }
-        EnvironmentLoss::Script { file } => {
-            format!(
-                "`{wrapper}` reads {}, which changes the loader's variables: {before}",
-                show(file)
-            )
-        }
     }
 }

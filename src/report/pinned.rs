@@ -184,36 +184,18 @@ pub fn repaired(
 
 pub(super) fn mode_line(pinned: &Pinned) -> String {
     let line = match pinned.mode {
-        Mode::None => "mode none: the environment needs no change",
-        Mode::Clean => {
-            "mode clean: harmful elements of LD_LIBRARY_PATH are removed, nothing is added"
-        }
-        Mode::Audit if pinned.only_for.is_some() => {
-            "mode audit: a module in LD_AUDIT redirects every pinned name, in this program only"
-        }
+        Mode::None => "mode none: nothing is added to the environment",
         Mode::Audit => {
-            "mode audit: a module in LD_AUDIT redirects every pinned name, in every process"
+            "mode audit: a module in LD_AUDIT redirects every pinned name, in this process only"
         }
-        Mode::View => "mode view: a directory of links, first in LD_LIBRARY_PATH",
-        Mode::Preload => "mode preload: LD_PRELOAD loads the files before any search",
+        Mode::View if pinned.preload.is_empty() => {
+            "mode view: a directory of links, first in LD_LIBRARY_PATH"
+        }
+        Mode::View => {
+            "mode view: a directory of links, first in LD_LIBRARY_PATH, and LD_PRELOAD loads some of them before any search"
+        }
     };
-    let children = if pinned.reaches_children() {
-        format!("; {CHILDREN}")
-    } else {
-        String::new()
-    };
-    format!("{line}{children}")
-}
-
-const CHILDREN: &str =
-    "a child process of another environment may load these libraries together with its own";
-
-/// The warning for a program that launches others, if the mode reaches them.
-pub fn launches(program: &Program) -> String {
-    format!(
-        "`{}` starts several programs, and {CHILDREN}; put cudarun before each of them",
-        show(program.path.file_name().unwrap_or_default())
-    )
+    line.to_owned()
 }
 
 /// The warning for a program that may change `LD_LIBRARY_PATH`, if the mode depends on it.
@@ -274,9 +256,8 @@ fn why(why: &Why, program: &Program) -> String {
             "--without excludes directories, so cudarun cannot tell which installations are in reach"
                 .to_owned()
         }
-        Why::Harmful => "LD_LIBRARY_PATH or LD_PRELOAD must change".to_owned(),
-        Why::ProgramNotKnown => {
-            "the program that will run is unknown, so the module cannot be limited to it".to_owned()
+        Why::NotFollowed => {
+            "another process starts the program, and the module would not know it: nothing is followed here".to_owned()
         }
         Why::RewritesLibraryPath => "the program puts its own directory first in LD_LIBRARY_PATH".to_owned(),
         Why::OpensNamespaces => {
@@ -330,7 +311,7 @@ pub fn refusal(decision: &Decision, program: &Program, is_full: bool, style: Sty
     let faults = match &decision.outcome {
         Outcome::Conflict(conflict) => {
             let mut faults = super::conflict::unmet(conflict, program, style);
-            let mut modes = not_enough(decision, program, |mode| mode != Mode::View);
+            let mut modes = not_enough(decision, program, |mode| mode != Mode::None);
             let place = if is_full {
                 faults.last_mut()
             } else {

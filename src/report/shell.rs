@@ -96,11 +96,6 @@ pub fn nested_shell(outer: &str) -> String {
     )
 }
 
-/// The warning for a shell with a mode that reaches all programs.
-pub fn shell_reaches() -> &'static str {
-    "a program of another environment may load the libraries of this shell together with its own: start it with `cudarun`"
-}
-
 fn name(name: &OsStr) -> Option<&str> {
     let text = name.to_str()?;
     let is_word = text

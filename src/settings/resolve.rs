@@ -108,6 +108,8 @@ pub enum Purpose {
     Examine,
     /// Like `Start`, for a verb that starts nothing.
     Question,
+    /// Like `Start`, for a program that somebody starts later: in a shell, or with variables that are printed.
+    Prepare,
     /// Like `Start`, for a verb that writes a lock and obeys none.
     Record,
     /// Like `Answer`, for all programs of a project: a lock counts if it exists.
@@ -115,9 +117,14 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// True if a program starts.
+    /// True if a program starts, now or later.
     pub fn starts(self) -> bool {
-        matches!(self, Purpose::Start | Purpose::Record)
+        matches!(self, Purpose::Start | Purpose::Record) || self.starts_later()
+    }
+
+    /// True if somebody else starts the program.
+    pub fn starts_later(self) -> bool {
+        matches!(self, Purpose::Prepare | Purpose::Project)
     }
 }
 
@@ -202,7 +209,7 @@ impl Settings {
             };
             if matches!(
                 purpose,
-                Purpose::Start | Purpose::Question | Purpose::Record
+                Purpose::Start | Purpose::Prepare | Purpose::Question | Purpose::Record
             ) {
                 return Err(Error::Setting(Box::new(remark)));
             }
@@ -236,9 +243,11 @@ impl Settings {
         let obeys_lock = match purpose {
             Purpose::Record => false,
             Purpose::Project => settings.has_project_lock(),
-            Purpose::Start | Purpose::Question | Purpose::Answer | Purpose::Examine => {
-                settings.layers.is_locked() && command.is_some()
-            }
+            Purpose::Start
+            | Purpose::Prepare
+            | Purpose::Question
+            | Purpose::Answer
+            | Purpose::Examine => settings.layers.is_locked() && command.is_some(),
         };
         if obeys_lock {
             settings.obey_lock(words, lock)?;
@@ -493,10 +502,7 @@ impl Settings {
             .next()
             .map(|setting| &setting.from);
         let read = program::read(host, command, &uses);
-        if let (Err(Error::NoSuchPackage { sites, .. }), Some(SettingPlace::Option(_))) =
-            (&read, from)
-            && sites.is_empty()
-        {
+        if let (Err(Error::NoSuchPackage { .. }), Some(SettingPlace::Option(_))) = (&read, from) {
             // The packages are those of what it starts.
             let (program, searcher) = program::read(host, command, &[])?;
             if self.starts_others(&program) {
@@ -521,15 +527,19 @@ impl Settings {
 
     /// True if whatever the program starts is decided for itself as well.
     pub fn follows(&self, program: &Program) -> bool {
-        self.purpose.starts()
-            && self.layers.follow() != Some(false)
-            && pin::can_be_followed(&self.host, program)
+        self.purpose.starts() && self.would_follow(program)
+    }
+
+    /// True if a start of the program would be followed.
+    pub fn would_follow(&self, program: &Program) -> bool {
+        self.layers.follow() != Some(false) && pin::can_be_followed(&self.host, program)
     }
 
     /// True if a program that needs nothing itself starts others, which are decided for themselves.
     fn starts_others(&self, program: &Program) -> bool {
         let mut notes = program.notes.iter();
-        notes.any(Note::is_mended_by_following) && self.follows(program)
+        let starts = program.is_launcher || notes.any(Note::is_mended_by_following);
+        starts && self.follows(program)
     }
 
     /// Adds the demands to those of the program itself. A program that cannot be pinned ignores demands of files and

@@ -24,7 +24,6 @@ const VARIABLES: &[(&str, Option<&[u8]>)] = &[
     (variables::ON_FAILURE, None),
     (variables::PIN, PATH),
     (variables::PINS, None),
-    (variables::PINS_FOR, None),
     (variables::PIN_MODE, None),
     (variables::REQUIRE, None),
     (variables::USES, None),

@@ -137,7 +137,7 @@ fn the_json_that_is_printed_is_documented() {
     let program = ["--json", "python3", "/home/user/train.py"];
     let in_view = [
         "--json",
-        "--pin-mode=view",
+        "--pin-mode=none",
         "python3",
         "/home/user/train.py",
     ];

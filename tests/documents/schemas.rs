@@ -208,7 +208,7 @@ fn outputs() -> BTreeMap<&'static str, Vec<Value>> {
                     &[
                         "explain",
                         "--json",
-                        "--pin-mode=view",
+                        "--pin-mode=none",
                         "--require=cudnn>=9.5",
                     ],
                     program,
@@ -218,7 +218,7 @@ fn outputs() -> BTreeMap<&'static str, Vec<Value>> {
             on("export", &[&["export", "--json"], program].concat());
             on(
                 "export",
-                &[&["export", "--json", "--pin-mode=view"], program].concat(),
+                &[&["export", "--json", "--pin-mode=none"], program].concat(),
             );
             on(
                 "trace-predict",

@@ -152,10 +152,9 @@ fn unknown_conditions_are_skipped_and_nonsense_is_an_error() {
 
 #[test]
 fn a_project_is_what_it_declares() {
-    let text = "[project]\nname = 'a'\n[tool.uv.workspace]\nmembers = ['packages/*', './tool']\nexclude = ['packages/old']\n[tool.pdm.scripts]\ntrain = 'python train.py'\n";
+    let text = "[project]\nname = 'a'\n[tool.uv.workspace]\nmembers = ['packages/*', './tool']\nexclude = ['packages/old']\n";
     let project = Project::parse(text);
     assert!(project.is_project && !project.is_unmanaged);
-    assert_eq!(project.scripts, ["train"]);
     let workspace = project.workspace.unwrap();
     for (below, expected) in [
         ("packages/a", true),

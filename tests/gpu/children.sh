@@ -135,7 +135,7 @@ fi
 if command -v cc >/dev/null && [ -e $debian/libcudnn.so.9 ]; then
     cc -O1 -o "$work/linked" "$here/convcheck.c" -ldl -lm -Wl,--no-as-needed "$debian/libcudnn.so.9"
     at_once mode none "C, linked" "" "$work/linked"
-    at_once mode clean "C, linked" "LD_LIBRARY_PATH=$toolkit/compat" "$work/linked"
+    at_once mode none "C, linked" "LD_LIBRARY_PATH=$toolkit/compat" "$work/linked"
 fi
 if has_module torch; then
     at_once mode audit torch "LD_LIBRARY_PATH=$debian" python3 "$here/torch_conv.py"

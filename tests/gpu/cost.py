@@ -86,7 +86,7 @@ def main():
         if "training" in parts:
             script = work / "train.py"
             script.write_text(TRAINING)
-            modes = {mode: ({"CUDARUN_PIN_MODE": mode}, False) for mode in ["view", "audit", "preload"]}
+            modes = {mode: ({"CUDARUN_PIN_MODE": mode}, False) for mode in ["view", "audit"]}
             limits = dict.fromkeys(modes, ("x", 1.02))
             compare("training with workers", [sys.executable, str(script)], modes, ROUNDS, limits)
     finally:

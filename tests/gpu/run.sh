@@ -243,7 +243,7 @@ if has_module jax; then
     at_once traced jax "" $jax
     at_once traced jax "LD_LIBRARY_PATH=$debian" $jax
     at_once traced jax "LD_LIBRARY_PATH=$toolkit/lib64:$toolkit/lib64/stubs" $jax
-    for mode in audit preload view; do
+    for mode in audit view; do
         at_once pinned $mode jax $jax
     done
 fi

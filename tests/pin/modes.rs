@@ -78,7 +78,7 @@ fn a_library_is_pinned_against_a_misleading_search_path() {
     assert_eq!(explained["mode"], "audit");
     assert_eq!(
         why(&explained["passed_over"][0]),
-        ("view", "shadowed-by-rpath")
+        ("none", "shadowed-by-rpath")
     );
     let directory = |file: &Value| {
         PathBuf::from(file["path"].as_str().unwrap())
@@ -108,14 +108,14 @@ fn a_library_is_pinned_against_a_misleading_search_path() {
 fn a_named_installation_wins_over_a_search_path() {
     let directory = format!("--pin=cudnn={}", WORLD.path("new").display());
     for pin in [directory.as_str(), "--pin=cuDNN=9.10", "--pin=cudnn=9.10.2"] {
-        for mode in [&[][..], &["--pin-mode=audit"], &["--pin-mode=preload"]] {
+        for mode in [&[][..], &["--pin-mode=audit"], &["--pin-mode=view"]] {
             let options = [mode, &[pin]].concat();
             assert_eq!(got(on(&options, "with-rpath")), all_new(), "{options:?}");
         }
     }
-    // The controls: without a pin the search path decides, and the view alone cannot win against it.
+    // The controls: without a pin the search path decides, and without an addition nothing wins against it.
     assert_eq!(got(on(&[], "with-rpath")).directories, [WORLD.path("old")]);
-    on(&["--pin-mode=view", "--pin=cudnn=9.10"], "with-rpath")
+    on(&["--pin-mode=none", "--pin=cudnn=9.10"], "with-rpath")
         .status(125)
         .stderr_contains(&[
             "error: no cuDNN here fits",
@@ -137,15 +137,14 @@ fn only_an_auditor_redirects_a_library_that_is_opened_by_path() {
     );
     let run = |options: &[&str]| on(&[&["--pin=cudnn=9.10"], options].concat(), "by-path");
     assert_eq!(got(run(&[])), all_new());
-    for mode in ["--pin-mode=preload", "--pin-mode=view"] {
-        let refused = run(&[mode]).status(125);
-        refused
-            .stderr_contains(&["error: no cuDNN here fits", "an absolute path"])
-            .check();
-    }
-    run(&["--pin-mode=preload"])
+    run(&["--pin-mode=view"])
         .status(125)
-        .stderr_contains(&["preload is not enough", "(by its path)"])
+        .stderr_contains(&[
+            "error: no cuDNN here fits",
+            "an absolute path",
+            "view is not enough",
+            "(by its path)",
+        ])
         .check();
 }
 
@@ -180,18 +179,20 @@ fn a_wish_that_makes_no_sense_is_an_error_and_one_that_fits_nothing_a_refusal() 
 }
 
 #[test]
-fn clean_removes_what_does_harm_and_adds_nothing() {
+fn mode_none_adds_nothing_and_what_no_plan_keeps_is_removed() {
     let elements = WORLD.library_path(&["", "stubs", "old"]);
     let run = |mode: &str| {
         on(&["export", "--json", mode], "plain")
             .env("LD_LIBRARY_PATH", &elements)
             .json()
     };
-    let environment = run("--pin-mode=clean")["environment"].clone();
-    assert_eq!(
-        environment,
-        serde_json::json!({ "LD_LIBRARY_PATH": WORLD.path("old") })
-    );
+    // The word of earlier versions is another name for it.
+    for word in ["--pin-mode=none", "--pin-mode=clean"] {
+        assert_eq!(
+            run(word)["environment"],
+            serde_json::json!({ "LD_LIBRARY_PATH": WORLD.path("old") })
+        );
+    }
     assert!(run("--pin-mode=view")["environment"]["CUDARUN_VIEW"].is_string());
 }
 
@@ -201,25 +202,20 @@ fn settings_of_an_outer_start_are_removed_if_not_needed() {
     let outer = on(&["export", "--json", "--pin=cudnn=9.10"], "with-rpath")
         .env("HOME", home.path())
         .json();
-    let variable = |name: &str| outer["environment"][name].as_str().unwrap().to_owned();
+    let variables = outer["environment"].as_object().unwrap();
     assert!(
-        variable("LD_AUDIT")
+        variables["LD_AUDIT"]
+            .as_str()
+            .unwrap()
             .starts_with(home.path().join(".cache/cudarun/audit").to_str().unwrap())
     );
+    // Whoever starts the program later, the module does not know that process: it is followed.
+    assert!(!variables.contains_key("CUDARUN_PINS"), "{variables:?}");
     let mut inner = on(&["export", "--json"], "plain").env("HOME", home.path());
-    for name in [
-        "LD_AUDIT",
-        "CUDARUN_PINS",
-        "CUDARUN_PINS_FOR",
-        "GLIBC_TUNABLES",
-        "CUDARUN_VIEW",
-    ] {
-        inner = inner.env(name, variable(name));
+    for (name, value) in variables {
+        inner = inner.env(name, value.as_str().unwrap());
     }
-    let inner = inner.json();
-    for name in ["LD_AUDIT", "CUDARUN_PINS", "CUDARUN_PINS_FOR"] {
-        assert_eq!(inner["environment"][name], Value::Null);
-    }
+    assert_eq!(inner.json()["environment"], serde_json::json!({}));
     // An auditor and tunables of others stay.
     let others = on(&["export", "--json", "--pin=cudnn=9.10"], "with-rpath")
         .env("LD_AUDIT", "/opt/auditor.so")
@@ -479,12 +475,7 @@ int main(void) {{ return system("{}"); }}"#,
     let explained = Run::new(words).json();
     assert_eq!(
         (why(&explained["passed_over"][0]), &explained["mode"]),
-        (("clean", "unseen"), &"audit".into())
-    );
-    assert_eq!(
-        explained["environment"].get("CUDARUN_PINS_FOR"),
-        None,
-        "a child is meant"
+        (("none", "unseen"), &"audit".into())
     );
     // The name of a file selects the installation that contains it.
     let file = format!(
@@ -543,7 +534,8 @@ fn a_set_whose_names_do_not_fit_into_the_table_is_not_pinned_by_half() {
         Run::new(words).env("LD_LIBRARY_PATH", own.join("new"))
     };
     let explained = run(&["explain", "--json"]).json();
-    assert_eq!(explained["mode"], "preload", "{explained:#}");
+    assert_eq!(explained["mode"], "view", "{explained:#}");
+    assert!(explained["environment"]["LD_PRELOAD"].is_string());
     assert_eq!(why(&explained["passed_over"][1]), ("audit", "no-table"));
     assert_eq!(got(run(&[])).directories, [own.join("new")]);
 }
@@ -629,20 +621,17 @@ fn a_wrapper_that_undoes_a_mode_is_no_way_to_pin() {
     assert_eq!(got(run(&["env", "A=1"])), all_new());
     assert_eq!(got(run(&["env", "-u", "LD_AUDIT"])), all_new());
     assert_eq!(got(run(&["env", "LD_PRELOAD=libm.so.6"])), all_new());
-    for words in [
-        &["env", "-u", "LD_AUDIT", "LD_PRELOAD=libm.so.6"][..],
-        &["env", "CUDARUN_PINS=", "LD_PRELOAD="],
-    ] {
-        let says = [
-            "audit is not enough: a wrapper that starts the program sets or unsets ",
-            "preload is not enough",
-        ];
-        // The short refusal has no line left for all modes.
-        run(&[&["-v"], words].concat())
-            .status(125)
-            .stderr_contains(&says)
-            .check();
-    }
+    let says = ["audit is not enough: a wrapper that starts the program sets or unsets "];
+    let on = |words: &[&str]| {
+        let run = run(&[&["-v"], words].concat()).any_stdout();
+        Got::read(&run.stderr_contains(&says).check()).directories
+    };
+    // The program's own shim is all that the view does not win against, and it fits.
+    let shim = on(&["env", "-u", "LD_AUDIT", "LD_PRELOAD=libm.so.6"]);
+    assert_eq!(shim, [WORLD.path("new"), WORLD.path("torn")]);
+    // What `env` starts is followed.
+    let followed = on(&["env", "CUDARUN_PINS=", "LD_PRELOAD="]);
+    assert_eq!(followed, [WORLD.path("new")]);
     let pin = format!("--pin=cudnn={}", WORLD.path("new").display());
     let says = ["--pin has no effect here: `env` sets LD_LIBRARY_PATH"];
     run(&[&pin, "env", "LD_LIBRARY_PATH=/nowhere"])
@@ -732,32 +721,6 @@ fn a_relative_path_that_is_opened_is_seen() {
     );
     assert_eq!(run(WORLD.path("new")), all_new());
     assert_eq!(run(WORLD.path("")), all_new());
-}
-
-/// The pins of an outer start are part of the environment as it is.
-#[test]
-fn inherited_pins_count_for_what_is_there() {
-    let home = tempfile::tempdir().unwrap();
-    let pin = format!("--pin=cudnn={}", WORLD.path("new").display());
-    let outer = on(&["export", "--json", &pin], "with-rpath")
-        .env("HOME", home.path())
-        .json();
-    let mut run =
-        on(&["trace", "--predict", "--as-is", "--json"], "with-rpath").env("HOME", home.path());
-    // Pins alone, so that no path helps.
-    for name in ["LD_AUDIT", "CUDARUN_PINS", "GLIBC_TUNABLES"] {
-        run = run.env(name, outer["environment"][name].as_str().unwrap());
-    }
-    let predicted = run.env("LD_LIBRARY_PATH", "").json();
-    let files = predicted["files"].as_array().unwrap();
-    let of_cudnn: Vec<&Value> = files
-        .iter()
-        .filter(|file| file["family"] == "cudnn")
-        .collect();
-    assert!(
-        of_cudnn.len() > 7 && of_cudnn.iter().all(|file| file["rule"] == "pinned"),
-        "{of_cudnn:#?}"
-    );
 }
 
 /// Verbs that only compute a set warn of the same obstacles as a start.

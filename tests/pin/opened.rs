@@ -350,9 +350,14 @@ fn namespaces_are_answered_by_name_and_announced_by_path() {
     let by_name = in_namespace("by-name", OLD, &[RPATH[0], &torn]);
     let start = on_path(&by_name, &["new"]);
     assert_eq!(start.is_cured().directories, [WORLD.path("new")]);
-    let refused = start.with(&["--pin-mode=preload"]).status(125);
-    refused
-        .stderr_contains(&["preload is not enough: the program may call dlmopen"])
+    // The controls: a view does not win, and what is preloaded is not in the namespace. The shim alone fits.
+    let in_view = start.with(&["--pin-mode=view"]).any_stdout().check();
+    let shim = Got::read(&in_view).directories;
+    assert_eq!(shim, [WORLD.path("new"), WORLD.path("torn")]);
+    start
+        .with(&["--pin-mode=view", "--pin=cudnn=9.10"])
+        .status(125)
+        .stderr_contains(&["view is not enough: the program may call dlmopen"])
         .check();
     let path = WORLD.path("old").join(OLD);
     let by_path = in_namespace("by-path", path.to_str().unwrap(), &[]);
@@ -461,8 +466,8 @@ fn a_mode_that_maps_two_shims_is_not_enough() {
     let start = on_path(&program, &["new"]);
     assert_eq!(start.is_cured().directories, [WORLD.path("new")]);
     start
-        .with(&["--pin-mode=preload"])
+        .with(&["--pin-mode=view"])
         .status(125)
-        .stderr_contains(&["preload is not enough"])
+        .stderr_contains(&["view is not enough"])
         .check();
 }

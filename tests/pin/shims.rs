@@ -523,7 +523,7 @@ fn a_shim_from_elsewhere_is_better_than_no_start_and_a_part_is_not() {
             );
         let program = world.workshop.compile(name, &source, &[]);
         move |words: &[&str]| {
-            let options = ["--pin-mode=preload", "--require=cudnn>=9.10"];
+            let options = ["--pin-mode=view", "--require=cudnn>=9.10"];
             let options = words.iter().copied().chain(options).map(PathBuf::from);
             Run::new(options.chain([program.clone()]))
                 .env("LD_LIBRARY_PATH", world.library_path(&["new"]))
@@ -552,9 +552,6 @@ fn a_shim_from_elsewhere_is_better_than_no_start_and_a_part_is_not() {
     );
     let refused = part(&[]).status(125);
     refused
-        .stderr_contains(&[
-            "preload is not enough",
-            "libcudnn_graph.so.9 would come from",
-        ])
+        .stderr_contains(&["view is not enough", "libcudnn_graph.so.9 would come from"])
         .check();
 }

@@ -118,7 +118,7 @@ fn jax_is_asked_by_the_files_that_open() {
     );
 
     // So it is preloaded where that is the mode, and the view alone is not enough.
-    let wish = ["--pin", "cudnn=/opt/new", "--pin-mode", "preload"];
+    let wish = ["--pin", "cudnn=/opt/new", "--pin-mode", "view"];
     let pinned = predicted(&machine, NEW, &wish, &command);
     assert_eq!(of(&pinned, "libcudnn.so.9").1, "preload");
 

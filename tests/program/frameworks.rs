@@ -784,12 +784,26 @@ fn an_installed_command_may_import_any_package() {
     files.push(file("server/__init__.py", ""));
     files.push(file("server/__main__.py", ""));
     let source = "#!/opt/venv/bin/python3\nimport server";
-    files.extend(["/opt/venv/bin/serve", "/srv/serve"].map(|script| text(script, source)));
+    let scripts = [
+        "/opt/venv/bin/serve",
+        "/opt/venv/lib/python3.12/site-packages/server/worker.py",
+        "/srv/serve",
+        "/srv/editor/debugpy/__main__.py",
+        "/srv/editor/debugpy/launcher/__main__.py",
+        "/srv/helpers/pydevd.py",
+    ];
+    files.extend(scripts.map(|script| text(script, source)));
+    let site = "/opt/venv/lib/python3.12/site-packages";
     let machine = python(&files);
     for (words, is_installed) in [
         (&["python3", "-m", "server", "app"][..], true),
         (&["python3", "/opt/venv/bin/serve", "app"], true),
+        (&["python3", &format!("{site}/server/worker.py")], true),
         (&["python3", "/srv/serve", "app"], false),
+        // A debugger runs what its arguments name.
+        (&["python3", "/srv/editor/debugpy", "train.py"], true),
+        (&["python3", "/srv/editor/debugpy/launcher", "1"], true),
+        (&["python3", "/srv/helpers/pydevd.py", "--file"], true),
     ] {
         let (text, _) = Run::on(&machine, &[&["explain", "--json"], words].concat()).output();
         let program = &serde_json::from_str::<Value>(&text).unwrap()["program"];

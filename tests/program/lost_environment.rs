@@ -247,94 +247,10 @@ fn the_loader_as_a_program_starts_a_file() {
 }
 
 #[test]
-fn a_file_that_sets_variables_is_spoken_of() {
+fn a_function_of_the_environment_is_not_the_program_of_its_name() {
     let all = Projects::new();
-    for tool in ["uv", "pipenv", "pdm"] {
-        all.tool(&format!("bin/{tool}"), "#!/bin/sh\n");
-    }
-    for tool in ["zsh", "gdb"] {
-        all.tool(&format!("bin/{tool}"), "");
-        crate::support::copy_program("/bin/true", all.workshop.path(&format!("bin/{tool}")));
-    }
-    let own = all.environment("work/.venv");
-    let python = own.join("bin/python");
-    fs::write(own.join("bin/tool"), "#!/bin/sh\n").unwrap();
-    all.workshop
-        .write("work/pyproject.toml", "[project]\nname = 'a'\n");
-    all.workshop.write("work/Pipfile", "");
-    all.workshop
-        .write("work/.pdm-python", python.to_str().unwrap());
-    let said = |words: &[&str], env: &[(&str, &Path)]| notes(&all.explain(words, "work", env));
-    let lines: &[&[&str]] = &[
-        &["pipenv", "run", "tool"],
-        &["pdm", "run", "tool"],
-        &["uv", "run", "--env-file", "more", "tool"],
-        &["zsh", "-c", ".venv/bin/tool"],
-        &["gdb", "--args", ".venv/bin/tool"],
-    ];
-    for line in lines {
-        assert_eq!(
-            said(line, &[]),
-            ["script-not-read"],
-            "{line:?}: the control"
-        );
-    }
-    for harmless in ["A=1\n", "LD_LIBRARY_PATH=/x\n"] {
-        let expected = if harmless.starts_with('A') {
-            "script-not-read"
-        } else {
-            "loses-environment"
-        };
-        for file in [
-            "work/.env",
-            "work/more",
-            "home/.zshenv",
-            "home/.gdbinit",
-            "home/.config/gdb/gdbinit",
-        ] {
-            all.workshop.write(file, harmless);
-        }
-        let project = "[project]\nname = 'a'\n[tool.pdm.scripts]\n_.env_file = 'more'\n";
-        all.workshop.write("work/pyproject.toml", project);
-        for line in lines {
-            assert_eq!(said(line, &[]), [expected], "{line:?}");
-        }
-    }
-    let named = [("UV_ENV_FILE", Path::new("more"))];
-    assert_eq!(said(&["uv", "run", "tool"], &named), ["loses-environment"]);
-    assert_eq!(
-        said(&["uv", "run", "--no-env-file", "tool"], &named),
-        ["script-not-read"]
-    );
-    let none = [("PIPENV_DONT_LOAD_ENV", Path::new("1"))];
-    assert_eq!(said(&["pipenv", "run", "tool"], &none), ["script-not-read"]);
-    assert_eq!(
-        said(&["zsh", "-fc", ".venv/bin/tool"], &[]),
-        ["script-not-read"]
-    );
-    assert_eq!(
-        said(&["gdb", "-nx", "--args", ".venv/bin/tool"], &[]),
-        ["script-not-read"]
-    );
-    all.workshop.write(
-        "work/pyproject.toml",
-        "[project]\nname='a'\n[tool.pdm.scripts._.env]\nLD_PRELOAD='x'\n",
-    );
-    assert_eq!(said(&["pdm", "run", "tool"], &[]), ["loses-environment"]);
-    // Cases that cannot be decided.
-    all.workshop.write("home/.zshenv", ". /elsewhere\n");
-    assert_eq!(
-        said(&["zsh", "-c", ".venv/bin/tool"], &[]),
-        ["starts-another"]
-    );
-    all.workshop.write("zdot/.zshenv", "");
-    let elsewhere = all.workshop.path("zdot");
-    assert_eq!(
-        said(&["zsh", "-c", ".venv/bin/tool"], &[("ZDOTDIR", &elsewhere)]),
-        ["script-not-read"]
-    );
-    all.workshop.write("work/.env", "PATH=/x\n");
-    all.is_not_known(&["pipenv", "run", "tool"], "work", &[]);
+    all.tool("bin/tool", "#!/bin/sh\n");
+    let said = |words: &[&str], env: &[(&str, &Path)]| notes(&all.explain(words, "", env));
     let function = [("BASH_FUNC_true%%", Path::new("() { :; }"))];
     assert_eq!(said(&["bash", "-c", "true x"], &[]), [""; 0], "the control");
     assert_eq!(
@@ -350,17 +266,13 @@ fn a_file_that_sets_variables_is_spoken_of() {
 #[test]
 fn an_environment_is_the_one_that_the_tool_would_take() {
     let all = Projects::new();
-    for tool in ["uv", "poetry", "pipenv"] {
-        all.tool(&format!("bin/{tool}"), "#!/bin/sh\n");
-    }
+    all.tool("bin/uv", "#!/bin/sh\n");
     let own = all.environment("work/.venv").join("bin/tool");
     let loose = all.environment("loose/.venv").join("bin/tool");
     let other = all.environment("other");
     let there = other.join("bin/tool");
     all.workshop
         .write("work/pyproject.toml", "[project]\nname = 'a'\n");
-    all.workshop
-        .write("work/Pipfile", "[scripts]\ntrain = 'x'\n");
     let conda = ("CONDA_PREFIX", other.as_path());
     let name = |name: &'static str| ("CONDA_DEFAULT_ENV", Path::new(name));
     let full = ("CONDA_DEFAULT_ENV", other.as_path());
@@ -377,68 +289,9 @@ fn an_environment_is_the_one_that_the_tool_would_take() {
         all.leads(&uv, "loose", env, &loose);
     }
 
-    let poetry = ["poetry", "run", "tool"];
-    all.leads(&poetry, "work", &[conda], &there);
-    all.leads(&poetry, "work", &[conda, name("another")], &there);
-    all.leads(&poetry, "work", &[conda, name("base")], &own);
-    all.leads(
-        &poetry,
-        "work",
-        &[("VIRTUAL_ENV", &other), name("base")],
-        &own,
-    );
-    all.leads(&poetry, "work", &[("VIRTUAL_ENV", &other)], &there);
-    all.workshop
-        .write("work/poetry.toml", "[virtualenvs]\nin-project = true\n");
-    all.leads(&poetry, "work", &[], &own);
-    all.workshop
-        .write("work/poetry.toml", "[virtualenvs]\nin-project = false\n");
-    all.is_not_known(&poetry, "work", &[]);
-    fs::remove_file(all.workshop.path("work/poetry.toml")).unwrap();
-    all.workshop.write(
-        "home/.config/pypoetry/config.toml",
-        "[virtualenvs]\nin-project = false\n",
-    );
-    all.is_not_known(&poetry, "work", &[]);
-
-    let pipenv = ["pipenv", "run", "tool"];
-    let active = ("VIRTUAL_ENV", other.as_path());
-    let in_project = |value: &'static str| ("PIPENV_VENV_IN_PROJECT", Path::new(value));
-    all.leads(&pipenv, "work", &[active], &there);
-    all.leads(
-        &pipenv,
-        "work",
-        &[active, ("PIPENV_ACTIVE", Path::new("1"))],
-        &own,
-    );
-    all.is_not_known(&["pipenv", "run", "train"], "work", &[active]);
-    all.is_not_known(&pipenv, "work", &[in_project("0")]);
-    all.leads(&pipenv, "work", &[], &own);
-    fs::create_dir_all(
-        all.workshop
-            .path("home/.local/share/virtualenvs/work-abc12345"),
-    )
-    .unwrap();
-    all.is_not_known(&pipenv, "work", &[]);
-    all.leads(&pipenv, "work", &[in_project("1")], &own);
-    all.workshop
-        .write("work/Pipfile", "[pipenv]\nvenv_in_project = false\n");
-    all.is_not_known(&pipenv, "work", &[]);
-    all.workshop
-        .write("work/Pipfile", "[pipenv]\nvenv_in_project = true\n");
-    all.leads(&pipenv, "work", &[], &own);
-
     // As modules of Python's.
     let python = other.join("bin/python");
     let python = python.to_str().unwrap();
-    for tool in ["poetry", "pipenv"] {
-        all.leads(
-            &[python, "-m", tool, "run", "tool"],
-            "work",
-            &[active],
-            &there,
-        );
-    }
     all.leads(&[python, "-m", "uv", "run", "tool"], "work", &[], &own);
     all.leads(&[python, "-m", "uv", "run", "tool"], "loose", &[], &there);
     assert_eq!(

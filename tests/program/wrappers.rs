@@ -46,12 +46,6 @@ const LINES: &[&str] = &[
     "env -C / A=1 probe",
     "env --chdir=/ probe",
     "env --ignore-signal=INT --default-signal probe",
-    "chrt -o 0 probe",
-    "chrt -b 0 probe",
-    "ionice -c 3 probe",
-    "ionice -c2 -n 7 -t probe",
-    "prlimit --nofile=512 probe",
-    "prlimit -n512 -c probe",
     "setsid -w probe",
     "taskset 1 probe",
     "taskset -c 0 probe",
@@ -63,9 +57,7 @@ const LINES: &[&str] = &[
     "flock /dev/null -c probe",
     "flock -n -E 3 /dev/null probe",
     "script -q -c probe /dev/null",
-    "choom -n 1 -- probe",
     "chroot / probe",
-    "dbus-run-session -- probe",
     "tini -- probe",
     "valgrind -q --trace-children=yes --tool=none --log-file=/dev/null probe",
     "bash -o pipefail -c probe",
@@ -73,10 +65,6 @@ const LINES: &[&str] = &[
     "bash --norc -c probe",
     "zsh -fc probe",
     "zsh -c probe",
-    "setarch x86_64 -R probe",
-    "setarch -R probe",
-    "setarch x86_64 probe",
-    "linux64 -R probe",
     "unshare probe",
     "unshare -w / probe",
     "setpriv --no-new-privs --groups 0 probe",
@@ -89,24 +77,18 @@ const LINES: &[&str] = &[
     "xargs -0 -n1 probe",
     "strace -f -e trace=none -o /dev/null probe",
     "strace -qq -e trace=none probe",
-    "ltrace -f -o /dev/null -e none probe",
-    "gdb -q -nx -batch -ex run --args probe",
-    "gdb --nx --batch -ex run probe",
     "valgrind -q --tool=none --log-file=/dev/null probe",
     "mpirun --allow-run-as-root -np 1 --mca btl self probe",
     "mpirun -allow-run-as-root --oversubscribe -n 2 -x HOME probe",
     "sh -c probe",
     "bash -ec probe",
-    "busybox env A=1 probe",
-    "busybox nice -n 5 probe",
     "perf stat -e task-clock -o /dev/null probe",
     "perf stat -r 2 -- probe",
     "perf record -q -o /dev/null -F 99 probe",
     "nohup nice -n 5 timeout 60 env A=1 setsid -w probe",
 ];
 const EVERYWHERE: &[&str] = &[
-    "nohup", "nice", "stdbuf", "timeout", "env", "chrt", "setsid", "taskset", "setarch", "unshare",
-    "xargs", "sh",
+    "nohup", "nice", "stdbuf", "timeout", "env", "setsid", "taskset", "unshare", "xargs", "sh",
 ];
 
 fn is_installed(name: &str) -> bool {
@@ -168,10 +150,7 @@ fn the_predicted_program_is_the_one_that_runs() {
             .unwrap();
         let Ok(real) = fs::read_to_string(&out) else {
             // A sandbox may forbid to trace, to bind and to schedule.
-            assert!(
-                !output.status.success() || words[0] == "gdb",
-                "{line}: {output:?}"
-            );
+            assert!(!output.status.success(), "{line}: {output:?}");
             continue;
         };
         assert_eq!(real, probe.display().to_string(), "{line}");
@@ -186,9 +165,7 @@ fn the_predicted_program_is_the_one_that_runs() {
         assert_eq!(notes(&explained), [""; 0], "{line}");
         ran.push(words[0]);
     }
-    for name in [
-        "nohup", "nice", "stdbuf", "timeout", "env", "setsid", "setarch", "sh",
-    ] {
+    for name in ["nohup", "nice", "stdbuf", "timeout", "env", "setsid", "sh"] {
         assert!(ran.contains(&name), "{name} did not run");
     }
 }
@@ -574,56 +551,13 @@ fn uv_runs_in_the_environment_of_the_project() {
 }
 
 #[test]
-fn other_tools_have_their_own_ways_to_find_an_environment() {
+fn environments_that_only_their_tool_knows_are_not_guessed() {
     let all = Projects::new();
-    for tool in ["poetry", "pipenv", "pdm", "hatch"] {
+    all.environment("work/.venv");
+    for tool in ["poetry", "pipenv", "pdm", "hatch", "pixi"] {
         all.tool(&format!("bin/{tool}"), "#!/bin/sh\n");
+        all.is_not_known(&[tool, "run", "tool"], "work", &[]);
     }
-    let own = all.environment("work/.venv");
-    let other = all.environment("other");
-    all.workshop.write(
-        "work/pyproject.toml",
-        "[project]\nname = 'a'\n[tool.pdm.scripts]\ntrain = 'x'\n",
-    );
-    all.workshop.write("work/Pipfile", "");
-    fs::create_dir_all(all.workshop.path("work/src")).unwrap();
-    fs::create_dir_all(all.workshop.path("loose")).unwrap();
-    let active = [("VIRTUAL_ENV", other.as_path())];
-    for tool in ["poetry", "pipenv"] {
-        all.leads(
-            &[tool, "run", "tool"],
-            "work/src",
-            &[],
-            &own.join("bin/tool"),
-        );
-        all.leads(
-            &[tool, "run", "tool"],
-            "work",
-            &active,
-            &other.join("bin/tool"),
-        );
-        all.is_not_known(&[tool, "run", "tool"], "loose", &[]);
-    }
-    let ignored = [active[0], ("PIPENV_IGNORE_VIRTUALENVS", Path::new("1"))];
-    all.leads(
-        &["pipenv", "run", "tool"],
-        "work",
-        &ignored,
-        &own.join("bin/tool"),
-    );
-    all.is_not_known(&["pdm", "run", "tool"], "work", &[]);
-    all.workshop.write(
-        "work/.pdm-python",
-        other.join("bin/python").to_str().unwrap(),
-    );
-    all.leads(
-        &["pdm", "run", "tool"],
-        "work",
-        &[],
-        &other.join("bin/tool"),
-    );
-    all.is_not_known(&["pdm", "run", "train"], "work", &[]);
-    all.is_not_known(&["hatch", "run", "tool"], "work", &[]);
 }
 
 #[test]
@@ -631,12 +565,7 @@ fn conda_runs_in_the_environment_that_is_named() {
     let all = Projects::new();
     let conda = all.tool("conda/bin/conda", "#!/bin/sh\n");
     all.tool("bin/micromamba", "#!/bin/sh\n");
-    for prefix in [
-        "conda",
-        "conda/envs/train",
-        "conda/envs/cuda",
-        "elsewhere/x",
-    ] {
+    for prefix in ["conda", "conda/envs/train", "elsewhere/x"] {
         all.environment(prefix);
         fs::create_dir_all(all.workshop.path(&format!("{prefix}/conda-meta"))).unwrap();
     }
@@ -695,13 +624,6 @@ fn conda_runs_in_the_environment_that_is_named() {
     );
     all.is_not_known(&[conda, "run", "-n", "nowhere", "tool"], "", &[]);
 
-    // An activation that changes the library path undoes a pinned set.
-    all.workshop.write(
-        "conda/envs/cuda/etc/conda/activate.d/cuda.sh",
-        "export LD_LIBRARY_PATH=/x:$LD_LIBRARY_PATH\n",
-    );
-    let hidden = all.explain(&[conda, "run", "-n", "cuda", "sh", "x.sh"], "", &[]);
-    assert_eq!(notes(&hidden), ["loses-environment"], "{hidden:#}");
     let control = all.explain(&[conda, "run", "-n", "train", "sh", "x.sh"], "", &[]);
     assert_eq!(notes(&control), ["starts-another"], "{control:#}");
 }

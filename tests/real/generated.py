@@ -2,8 +2,8 @@
 
 Each program reaches cuDNN in its own way: it is linked against it or opens it, by SONAME, bare name, long name, absolute
 path or `$ORIGIN`, by itself or through a plugin, in C or in Python, with search paths of all kinds, and may start
-a child in its own or in another environment. It runs without cudarun, and under it in the modes default, view, audit
-and preload, and prints the cuDNN files in /proc/self/maps of each of its processes.
+a child in its own or in another environment. It runs without cudarun, and under it in the modes default, view and
+audit, and prints the cuDNN files in /proc/self/maps of each of its processes.
 
 No start may mix two installations in silence, make a process mix or fail that works without cudarun, or be refused where
 all processes work without cudarun. DOCUMENTED lists the exceptions that docs/modes.md names.
@@ -20,7 +20,7 @@ from pathlib import Path
 
 VERSIONS = {"old": (0, 0), "k1": (1, 0), "k2": (10, 2), "k3": (5, 1), "torn": (10, 2)}
 PARTS = ["graph", "ops", "cnn", "adv", "engines_precompiled", "engines_runtime_compiled", "heuristic"]
-MODES = ["default", "view", "audit", "preload"]
+MODES = ["default", "view", "audit"]
 
 OPENER = r"""
 #define _GNU_SOURCE
@@ -324,9 +324,9 @@ def documented(draw, mode, label, before):
     """True for the exceptions that docs/modes.md names."""
     if label == "other" and draw.child == "other":
         # The program keeps its own libraries, as without cudarun, unless a view affects it or a preloaded file is gone.
-        return mode in ("view", "preload") or is_mixed(before[1]) or "LD_PRELOAD" in draw.environment
+        return mode == "view" or is_mixed(before[1]) or "LD_PRELOAD" in draw.environment
     if label == "child":
-        is_replaced = draw.child == "changed" and mode in ("view", "preload")
+        is_replaced = draw.child == "changed" and mode == "view"
         return draw.child == "clear" or is_replaced
     return False
 

@@ -368,21 +368,21 @@ def linked_programs(rows):
     rows.pinned("names in one directory, longer ones in the next", plain, two, new)
     program = [by_rpath, *in_order]
     wanted = ["--pin", f"cudnn={newest}"]
-    for mode in [], ["--pin-mode", "audit"], ["--pin-mode", "preload"]:
+    for mode in [], ["--pin-mode", "audit"], ["--pin-mode", "view"]:
         name = " ".join(["DT_RPATH, --pin DIRECTORY", *mode])
         rows.pinned(name, program, {}, newest, *wanted, *mode)
         rows.pinned(f"{name}, 9.10.2 on the path", program, path(new), newest, *wanted, *mode)
     by_version = ["--also", newest, "--pin", "cudnn=9.22"]
     rows.pinned("DT_RPATH, --pin VERSION", program, {}, newest, *by_version)
     words = ["LD_LIBRARY_PATH alone cannot help", "its DT_RPATH", "leave out --pin-mode: audit is enough"]
-    rows.refused("DT_RPATH, --pin-mode view", program, path(new), *wanted, "--pin-mode", "view", words=words)
+    rows.refused("DT_RPATH, --pin-mode none", program, path(new), *wanted, "--pin-mode", "none", words=words)
 
     # An old shim works over newer parts, and a new one not over 9.1.0: its cudnnCreate aborts, as above.
-    shimmed = {"fault": None, "mode": "audit", "passed_over": [("clean", "reachable")]}
+    shimmed = {"fault": None, "mode": "audit", "passed_over": [("none", "reachable")]}
     rows.explained("DT_RPATH, 9.10.2 on the path", program, path(new), directory=old, **shimmed)
-    shimmed["passed_over"] = [("view", "shadowed-by-rpath")]
+    shimmed["passed_over"] = [("none", "shadowed-by-rpath")]
     rows.explained("… --pin DIRECTORY", program, path(new), *wanted, directory=newest, **shimmed)
-    mixed = {"fault": "mixed", "mode": "audit", "passed_over": [("clean", "reachable")]}
+    mixed = {"fault": "mixed", "mode": "audit", "passed_over": [("none", "reachable")]}
     program = [machine.linked("rpath", new), *in_order]
     rows.explained("DT_RPATH, 9.1.0 on the path", program, path(old), directory=new, **mixed)
     rows.pinned("DT_RPATH, 9.1.0 on the path, with cudnnCreate", [*program, "Create"], path(old), new)
@@ -401,11 +401,11 @@ def python_programs(rows):
     rows.predicted("jax 0.4.38, nothing set", program, {}, files(own, names=few), {"Version": 90100})
     mixed = files(own, new, few)
     rows.predicted("jax 0.4.38, 9.10.2 on the path: mixed", program, path(new), mixed, {"Version": 91002})
-    for mode in [], ["--pin-mode", "audit"], ["--pin-mode", "preload"]:
+    for mode in [], ["--pin-mode", "audit"], ["--pin-mode", "view"]:
         name = " ".join(["jax 0.4.38, --pin DIRECTORY", *mode])
         rows.pinned(name, program, path(new), newest, *wanted, *mode, least=len(few))
     words = ["LD_LIBRARY_PATH alone cannot help", "its DT_RPATH", "leave out --pin-mode: audit is enough"]
-    rows.refused("jax 0.4.38, --pin-mode view", program, path(new), *wanted, "--pin-mode", "view", words=words)
+    rows.refused("jax 0.4.38, --pin-mode none", program, path(new), *wanted, "--pin-mode", "none", words=words)
 
     # The plugin of 0.8.3 has that DT_RPATH too, and JAX itself opens the wheel by absolute path.
     python, site = environment("pinned-jax-0.8.3", *JAX, NEW, *OTHERS)
@@ -422,10 +422,10 @@ def python_programs(rows):
     rows.pinned("all of jax 0.8.3, --pin DIRECTORY", initialize, path(old), newest, *wanted, least=len(few))
     audit = ["--pin-mode", "audit"]
     rows.pinned("all of jax 0.8.3, --pin-mode audit", initialize, preload, newest, *wanted, *audit, least=len(few))
-    words = ["preload is not enough: libcudnn.so.9 would come from", "(by its path)", "leave out --pin-mode: audit is enough"]
-    refuse = [*wanted, "--pin-mode", "preload"]
-    rows.refused("all of jax 0.8.3, --pin-mode preload", initialize, path(old), *refuse, words=words)
-    pinned = {"directory": newest, "mode": "audit", "passed_over": [("view", "shadowed-by-rpath")]}
+    words = ["view is not enough: libcudnn.so.9 would come from", "(by its path)", "leave out --pin-mode: audit is enough"]
+    refuse = [*wanted, "--pin-mode", "view"]
+    rows.refused("all of jax 0.8.3, --pin-mode view", initialize, path(old), *refuse, words=words)
+    pinned = {"directory": newest, "mode": "audit", "passed_over": [("none", "shadowed-by-rpath")]}
     rows.explained("all of jax 0.8.3, two installations", initialize, preload, *wanted, fault="two installations", **pinned)
 
     # So does a script.
@@ -434,14 +434,14 @@ def python_programs(rows):
     rows.predicted("by absolute path, older on the path", program, path(old), files(new, old), {"Version": 90100})
     for mode in [], ["--pin-mode", "audit"]:
         rows.pinned(" ".join(["by absolute path, --pin DIRECTORY", *mode]), program, {}, newest, *wanted, *mode)
-    rows.refused("by absolute path, --pin-mode preload", program, {}, *wanted, "--pin-mode", "preload", words=words)
+    rows.refused("by absolute path, --pin-mode view", program, {}, *wanted, "--pin-mode", "view", words=words)
 
     # A wheel that lacks a file is no copy: with a whole one on the path, nothing is taken of it.
     python, site = environment("pinned-jax-0.8.3-incomplete", PLUGIN_NEW, NEW, *OTHERS)
     own, program = site / "nvidia" / "cudnn" / "lib", [python, versions]
     (own / "libcudnn_ops.so.9").unlink()
     rows.pinned("an incomplete wheel, a whole copy on the path", program, path(newest), newest, least=len(few))
-    pinned = {"directory": newest, "mode": "audit", "passed_over": [("view", "shadowed-by-rpath")]}
+    pinned = {"directory": newest, "mode": "audit", "passed_over": [("none", "shadowed-by-rpath")]}
     rows.explained("an incomplete wheel, a whole copy on the path", program, path(newest), fault=None, **pinned)
 
     # A top library under another name, in a package that brings no more of it.

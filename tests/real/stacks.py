@@ -405,7 +405,7 @@ def cell(machine, stack, kind, path):
     if not stack.name.startswith("onnxruntime"):
         options["gpu"] = [*GPU, CUDARUN, "--verify", "never"]
     if stack.name in MODES:
-        options |= {mode: [CUDARUN, "--pin-mode", mode] for mode in ("view", "audit", "preload")}
+        options |= {mode: [CUDARUN, "--pin-mode", mode] for mode in ("view", "audit")}
     found = []
     mixed = f"mixed {sorted(sum(bare.mixed().values(), []))}" if bare.mixed() else "whole" if bare.works() else "fails"
     for option, through in options.items():

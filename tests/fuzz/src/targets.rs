@@ -279,14 +279,7 @@ fn pyproject(bytes: &[u8]) {
     if let Some(workspace) = Project::parse(&all).workspace {
         let _ = workspace.has(Path::new("packages/a"));
     }
-    let _ = (
-        project::is_script_of_pipfile(&all, "train"),
-        project::is_in_project_of_pipfile(&all),
-    );
-    let _ = (
-        project::is_outside_of_project(&all),
-        project::has_inline_metadata(&all),
-    );
+    let _ = project::has_inline_metadata(&all);
 }
 
 /// `pyvenv.cfg` and `.pth` files.
