@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""The table of signals: tests/verify/signals.py STARTS [VERB]
+"""The table of signals: tests/verify/signals.py STARTS [VERB | followed]
 
 Runs on the machine that tests/verify/signals.rs makes. Each row starts a program below a wrapper, with a signal that is
 left at its default, ignored or blocked, and sends the signal before, during or after the proof. The control is the
 program alone, which gets the signal once it runs. Status, stop, signals of the program and leftovers must be equal. A
-sample of rows runs by default, and all for 1,000 starts. Then come keys and hang-ups of a terminal, and as many starts
+sample of rows runs by default, and all for 1,000 starts. `followed` starts the program without cudarun before it, in an
+environment in which it is followed. Then come keys and hang-ups of a terminal, and as many starts
 as asked for with a signal at a random moment.
 """
 
@@ -26,8 +27,10 @@ import time
 CUDARUN = os.environ["CUDARUN"]
 WORK = pathlib.Path(os.environ["WORK"]).resolve()
 PROBE = str(WORK / "probe")
+FORM = sys.argv[2:]
+IS_FOLLOWED = FORM == ["followed"]
 # `diagnose` stays beside the program.
-VERB = sys.argv[2:]
+VERB = [] if IS_FOLLOWED else FORM
 PATIENCE = 60
 SIGNALS = ["HUP", "INT", "QUIT", "TERM", "USR1", "PIPE", "TSTP"]
 WRAPPERS = {
@@ -49,6 +52,19 @@ class Trouble(Exception):
     pass
 
 
+def following():
+    """The variables with which the program is followed: it is one that was given a plan."""
+    show = 'eval "$("$CUDARUN" export --follow)"; echo "$LD_AUDIT"; echo "$CUDARUN_TREE"'
+    module, tree = subprocess.check_output(["sh", "-c", show], text=True).split()
+    program = os.stat(PROBE)
+    decided, _, changes = tree.split("/", 2)
+    tree = f"{decided}/{program.st_dev:x}:{program.st_ino:x}/{changes}"
+    return {"LD_AUDIT": module, "CUDARUN_TREE": tree, "CUDARUN_QUIET": "1"}
+
+
+FOLLOWING = following() if IS_FOLLOWED else {}
+
+
 def until(condition, what):
     began = time.monotonic()
     while time.monotonic() - began < PATIENCE:
@@ -63,7 +79,7 @@ class Start:
     """A start with files and a proof of its own, since it has a variable that reaches the libraries."""
 
     def __init__(self, number, with_cudarun):
-        self.mark = "-".join([*VERB, str(number), str(int(with_cudarun))])
+        self.mark = "-".join([*FORM, str(number), str(int(with_cudarun))])
         place = WORK / "starts" / self.mark
         place.mkdir(parents=True)
         self.ready, self.go, self.ended, self.log = (place / name for name in ["ready", "go", "ended", "log"])
@@ -72,7 +88,9 @@ class Start:
             GO=str(self.go), ENDED=str(self.ended), PS1="", HISTFILE="",
         )
         self.environment.pop("STARTED", None)
-        self.words = [CUDARUN, "-q", *VERB, PROBE] if with_cudarun else [PROBE]
+        self.words = [CUDARUN, "-q", *VERB, PROBE] if with_cudarun and not IS_FOLLOWED else [PROBE]
+        if with_cudarun:
+            self.environment |= FOLLOWING
 
     def processes(self):
         """The processes of this start, by number."""

@@ -412,7 +412,7 @@ const PROBE: &str = r#"
 "#;
 
 /// Before, during and after the proof, below the usual wrappers and in a shell with job control, each signal does to cudarun
-/// and the program what it does to the program alone. The script says more. `CUDARUN_TESTS_STARTS` says how many starts get
+/// and the program what it does to the program alone; also where cudarun replaces the program. The script says more. `CUDARUN_TESTS_STARTS` says how many starts get
 /// a signal at a random moment; 1,000 run the whole table as well.
 #[test]
 fn signals_do_to_cudarun_what_they_do_to_the_program() {
@@ -423,7 +423,11 @@ fn signals_do_to_cudarun_what_they_do_to_the_program() {
     let starts = std::env::var("CUDARUN_TESTS_STARTS").map_or(20, |count| count.parse().unwrap());
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/verify/signals.py");
     let session = machine.session(&["a"]).mode("slow:700");
-    for (verb, starts) in [("", starts), ("diagnose", starts.min(200))] {
+    for (verb, starts) in [
+        ("", starts),
+        ("diagnose", starts.min(200)),
+        ("followed", starts.min(200)),
+    ] {
         let (out, err) = texts(&session.shell(&format!(
             "ulimit -c 0; exec python3 -B {script} {starts} {verb}"
         )));
