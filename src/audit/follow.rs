@@ -48,50 +48,39 @@ pub(crate) struct Process {
     pub environment: *const *const u8,
 }
 
-/// How a process stands to the tree.
-#[derive(PartialEq)]
-pub(crate) enum Standing {
-    /// There is no tree: nothing follows.
-    NoTree,
-    /// cudarun has just decided about this very process: the pins are for it.
-    Decided,
-    /// It is none of the above, and was not replaced.
-    Other,
-}
-
 impl Process {
-    /// Tells how this process stands to the tree. Replaces it by cudarun if it should be decided for itself: then this does
-    /// not return.
-    pub(crate) fn follow(self, buffer: &mut [u8; PATH_LIMIT]) -> Standing {
+    /// True if the pins are for this process: cudarun has just decided about it, or it is a proof, which has no tree. Replaces it by
+    /// cudarun if it should be decided for itself: then this does not return.
+    pub(crate) fn follow(self, buffer: &mut [u8; PATH_LIMIT]) -> bool {
         let Some(state) = variable(self.environment, tree::VARIABLE) else {
-            return Standing::NoTree;
+            return true;
         };
         // `ldd` only wants the names of this program's libraries. Without a number, a process would never be known again.
         let is_listed = variable(self.environment, "LD_TRACE_LOADED_OBJECTS").is_some();
         if is_listed || system::process_id() == 0 || self.has_more_rights() {
-            return Standing::Other;
+            return false;
         }
         let Some(file) = system::identity(b"/proc/self/exe\0") else {
-            return Standing::Other;
+            return false;
         };
         let path = system::read_link(b"/proc/self/exe\0", buffer);
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         if names::leaves_the_root(name) {
             // Also when cudarun has just decided about it: nothing of cudarun's is below the other root.
             self.replace(RESTORES, file, buffer);
-            return Standing::Other;
+            return false;
         }
         let is_loader = names::is_loader(name);
         let opens = names::opens_at_run_time(name);
         let mut this = self;
         if is_loader {
             let Some(arguments) = all_arguments() else {
-                return Standing::Other;
+                return false;
             };
             this.arguments = arguments;
         }
         if Decided::parse(state).is_some_and(|decided| this.was_decided(&decided, file)) {
-            return Standing::Decided;
+            return true;
         }
         let is_off = variable(self.environment, SWITCH).is_some_and(names::means_no);
         let is_known = is_loader || opens || tree::has_plan(state, file);
@@ -100,7 +89,7 @@ impl Process {
         } else if tree::leads_to_libraries(state) {
             this.replace(RESTORES, file, buffer);
         }
-        Standing::Other
+        false
     }
 
     /// True if this is the process that was decided, as it was started then.

@@ -17,7 +17,7 @@ use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_uint};
 use core::panic::PanicInfo;
 
-use follow::{Process, Standing};
+use follow::Process;
 use pins::{PATH_LIMIT, Pins};
 use texts::{text, variable};
 use tree::hash;
@@ -106,16 +106,13 @@ pub extern "C" fn la_version(offered: c_uint) -> c_uint {
         arguments: state.arguments,
         environment: state.environment,
     };
-    let standing = process.follow(&mut state.answer);
+    let has_pins = process.follow(&mut state.answer);
     if offered < INTERFACE {
         return 0;
     }
     let pins =
         variable(state.environment, pins::VARIABLE).filter(|table| Pins::parse(table).is_some());
-    let pins = pins.filter(|_| match standing {
-        Standing::NoTree | Standing::Decided => true,
-        Standing::Other => false,
-    });
+    let pins = pins.filter(|_| has_pins);
     state.pins = pins.and_then(|table| Pins::parse(kept(table).get(..table.len())?));
     let log = variable(state.environment, log::VARIABLE);
     state.log = log
