@@ -215,7 +215,9 @@ impl AskedIn<'_, '_, '_> {
         let env = &self.facts.host.env;
         let is_sudo =
             env.get("SUDO_COMMAND").is_some() && env.get(variables::LIBRARY_PATH).is_none();
-        let lost = self.facts.program.loss.is_some() || self.facts.program.secure.is_some();
+        let program = self.facts.program;
+        let is_secure = |note: &Note| matches!(note, Note::SecureExecution { .. });
+        let lost = program.loss.is_some() || program.notes.iter().any(is_secure);
         let evidence = is_sudo.then(|| Evidence::Set {
             name: "SUDO_COMMAND".to_owned(),
         });

@@ -17,7 +17,7 @@ use crate::launch;
 use crate::pin::Decision;
 use crate::pipeline::Facts;
 use crate::pipeline::{
-    self, Keeping, ProofOptions, Reached, Request, Stop, Subject, has_deciding_options, kept_start,
+    self, ProofOptions, Reached, Request, Stop, Subject, has_deciding_options, kept_start,
 };
 use crate::predict::supply::{SupplyFault, given};
 use crate::program::Command;
@@ -155,8 +155,7 @@ fn start_or_order(
                 );
             }
             let reports = !reported_at_every_start(facts, decision, facts.follows()).is_empty();
-            let keeping = pipeline::keeping(facts, proven, when, has_deciding_options, reports);
-            if keeping == Keeping::Kept {
+            if pipeline::is_kept(facts, proven, when, has_deciding_options, reports) {
                 let changed = pipeline::keep(host, facts, decision, proven, command);
                 if let Some(changed) =
                     changed.filter(|_| common.verbose > 0 && !launch::is_replaced())

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::object::Object;
@@ -45,8 +45,6 @@ pub(super) struct Setting {
     /// The directory that relative paths start from.
     pub(super) directory: PathBuf,
     pub(super) overlay: Option<Overlay>,
-    /// True for programs with more rights than their user (AT_SECURE).
-    pub(super) is_secure: bool,
 }
 
 /// The search paths of one setting.
@@ -77,7 +75,6 @@ impl Setting {
                 .unwrap_or_default(),
             directory: directory.to_owned(),
             overlay,
-            is_secure: false,
         }
     }
 }
@@ -243,35 +240,6 @@ impl<'h> SearchPaths<'h> {
 
     /// Replaces the tokens of a text for this object; nothing where the loader skips the text.
     pub(super) fn expand(&self, text: &[u8], object: &Object) -> Option<PathBuf> {
-        let expanded = self
-            .setting
-            .rules
-            .tokens
-            .expand(text, object.path.parent())?;
-        (!self.setting.is_secure || self.is_trusted(text, &expanded, object)).then_some(expanded)
-    }
-
-    /// True if a secure program may use this text: `$ORIGIN` must be the start of a path, and in the program's own list it
-    /// must lead into the default directories.
-    fn is_trusted(&self, text: &[u8], expanded: &Path, object: &Object) -> bool {
-        if memchr::memmem::find(text, b"ORIGIN").is_none() || !text.contains(&b'$') {
-            return true;
-        }
-        let after = text
-            .strip_prefix(b"$ORIGIN")
-            .or_else(|| text.strip_prefix(b"${ORIGIN}"));
-        let is_start =
-            after.is_some_and(|after| matches!(after, [] | [b'/', ..]) && !after.contains(&b'$'));
-        let mut plain = PathBuf::new();
-        for component in expanded.components() {
-            match component {
-                Component::ParentDir => _ = plain.pop(),
-                other => plain.push(other),
-            }
-        }
-        let defaults = &self.setting.rules.defaults;
-        // Old linkers do not mark a program that may be at any address.
-        let is_program = object.is_program || object.interpreter.is_some();
-        is_start && (!is_program || defaults.iter().any(|default| plain.starts_with(default)))
+        self.setting.rules.tokens.expand(text, object.path.parent())
     }
 }

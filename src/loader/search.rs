@@ -160,21 +160,6 @@ impl<'h> Searcher<'h> {
         self.setting().directory.join(path)
     }
 
-    /// Returns a searcher for programs with more rights than their user (AT_SECURE).
-    pub fn secure(&self) -> Searcher<'h> {
-        let (library_path, preload) = (Vec::new(), Vec::new());
-        let mut setting = Setting {
-            library_path,
-            preload,
-            is_secure: true,
-            ..self.setting().clone()
-        };
-        if let Some(overlay) = &mut setting.overlay {
-            overlay.answers = false;
-        }
-        Searcher::with(self.machine.clone(), setting)
-    }
-
     /// Returns the paths that answers depend on besides the directories of search paths: their sub-directories for
     /// processors, and `/etc/ld.so.preload`.
     pub fn depends_on(&self) -> Vec<PathBuf> {
@@ -251,9 +236,7 @@ impl<'h> Searcher<'h> {
             .preload
             .iter()
             .map(|name| name.to_string_lossy().into_owned());
-        let all = own.chain(self.machine.preload.iter().cloned());
-        // In a secure program, a bare name counts only for files that are set-user-ID themselves.
-        all.filter(|name| !self.setting().is_secure || name.contains('/'))
+        own.chain(self.machine.preload.iter().cloned())
     }
 
     /// Reads a file as the loader would; nothing if it is no object for this machine.

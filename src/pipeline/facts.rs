@@ -227,14 +227,6 @@ impl<'h> Facts<'h> {
 
     /// The files that the program maps in the environment as it is.
     pub fn before(&self) -> Prediction {
-        if let Some(executable) = &self.program.secure {
-            let searcher = self.searcher.of_program(executable).secure();
-            let program = Program {
-                executable: Some(executable.clone()),
-                ..Program::new(executable.clone())
-            };
-            return predict::predict(&searcher, &program, &self.inventory);
-        }
         let env = self
             .program
             .inside

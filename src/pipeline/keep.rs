@@ -13,22 +13,6 @@ use crate::settings::start_key::start_key;
 use crate::storage;
 use crate::verify::{Beside, Skip, Verdict};
 
-/// Tells if a start is kept, and why not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keeping {
-    Kept,
-    /// Options decided something, and are not part of the key.
-    ByOptions,
-    /// A proof is wanted at every start.
-    ProofEachTime,
-    /// Another current directory may lead to another decision.
-    ByDirectory,
-    /// The set is not proved, or it is not the best one.
-    NotProved,
-    /// Something is reported at every start.
-    Reports,
-}
-
 /// The start that was kept for a command, if it still holds. Nothing slow happens here.
 pub fn kept_start(host: &Host, command: &Command, is_build: bool) -> Option<Exec> {
     let program = program::locate(host, &command.program).ok()?;
@@ -50,27 +34,24 @@ pub fn has_deciding_options(common: &Common, start: &Start) -> bool {
         || start.verify.is_some()
 }
 
-/// Decides if a proved start is kept. `reports` is true when something is printed at every such start.
-pub fn keeping(
+/// True if a proved start is kept for the next time. Options that decide something are no part of its key; another current
+/// directory may lead to another decision. `reports` is true when something is printed at every such start.
+pub fn is_kept(
     facts: &Facts<'_>,
     proven: &Proven,
     when: When,
     has_deciding_options: bool,
     reports: bool,
-) -> Keeping {
-    if has_deciding_options {
-        Keeping::ByOptions
-    } else if when == When::Always {
-        Keeping::ProofEachTime
-    } else if facts.program.depends_on_directory || facts.settings.depends_on_directory {
-        Keeping::ByDirectory
-    } else if is_unknown(&proven.verdict) || !proven.given_up.is_empty() {
-        Keeping::NotProved
-    } else if reports || !facts.settings.remarks.is_empty() {
-        Keeping::Reports
-    } else {
-        Keeping::Kept
-    }
+) -> bool {
+    let depends_on_directory =
+        facts.program.depends_on_directory || facts.settings.depends_on_directory;
+    let is_best = proven.given_up.is_empty() && !is_unknown(&proven.verdict);
+    !has_deciding_options
+        && when != When::Always
+        && !depends_on_directory
+        && is_best
+        && !reports
+        && facts.settings.remarks.is_empty()
 }
 
 /// True if a GPU could not be tried, or if nobody knows from which files a proof came, since there was no room to keep it.

@@ -22,7 +22,7 @@ use crate::settings::resolve::Settings;
 use crate::solve;
 
 pub use facts::Facts;
-pub use keep::{Keeping, has_deciding_options, keep, keeping, kept_start};
+pub use keep::{has_deciding_options, is_kept, keep, kept_start};
 pub use model::{Exit, Reached, Request, Stop, Subject};
 pub use proofs::{Effort, ProofOptions, Proven, prove_once};
 pub use publish::{Change, following, planned, publish, started_later};

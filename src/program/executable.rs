@@ -59,7 +59,6 @@ pub(super) fn inspect(
             .ok()
             .and_then(|data| Some(Elf::parse(&data).ok()?.machine()));
         program.machine = machine.unwrap_or(program.machine);
-        program.secure = machine.map(|_| real.clone());
         return unpinned(
             program,
             Note::SecureExecution {

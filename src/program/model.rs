@@ -64,9 +64,6 @@ pub struct Program {
     /// The executable that the loader starts; `None` where it cannot be pinned.
     #[serde(skip)]
     pub executable: Option<PathBuf>,
-    /// The executable, where it runs with more rights than its user: the loader ignores the environment.
-    #[serde(skip)]
-    pub secure: Option<PathBuf>,
     /// It represents the programs of a project, whichever is started.
     #[serde(skip)]
     pub is_any: bool,

@@ -583,38 +583,6 @@ fn a_version_that_is_lacking_keeps_a_program_from_starting() {
 }
 
 #[test]
-fn with_more_rights_the_environment_does_not_count() {
-    let world = &*WORLD;
-    let host = world.host();
-    let env: Environment = [
-        ("LD_LIBRARY_PATH", world.text("a1")),
-        ("LD_PRELOAD", world.text("a1/liba.so.1")),
-    ]
-    .into_iter()
-    .collect();
-    let searcher = Searcher::new(&host, MACHINE).within(&env, None);
-    let names = |searcher: &Searcher<'_>, program: &str| {
-        let process = Process::start(searcher, &world.path(program)).unwrap();
-        process
-            .missing
-            .iter()
-            .map(|miss| miss.name.clone())
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(names(&searcher, "bin/plain"), [""; 0]);
-    assert_eq!(
-        names(&searcher.secure(), "bin/plain"),
-        ["libb.so.1", "liba.so.1"]
-    );
-    // $ORIGIN of a program counts only where it leads into the system's directories.
-    assert_eq!(names(&searcher, "bin/braces"), [""; 0]);
-    assert_eq!(
-        names(&searcher.secure(), "bin/braces"),
-        ["libn.so.1", "libb.so.1"]
-    );
-}
-
-#[test]
 fn files_that_the_loader_cannot_start_are_recognised() {
     let world = &*WORLD;
     let host = world.host();
