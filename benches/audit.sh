@@ -31,7 +31,7 @@ cc -O1 -shared -fPIC -o "$work/libnext.so" "$work/next.c"
 for binding in lazy now; do
     cc -O1 -o "$work/calls-$binding" "$here/calls.c" "$work/libnext.so" -Wl,-rpath,"$work" -Wl,-z,"$binding"
 done
-pinned=(LD_AUDIT="$module" CUDARUN_PINS="$table")
+pinned=(LD_AUDIT="$module" CUDARUN_PROOF=1 CUDARUN_PINS="$table")
 
 # row WHAT LINE AGAINST [BUDGET]: the ratio of two medians, and whether it holds.
 row() {

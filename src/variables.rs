@@ -21,8 +21,6 @@ pub const VIEW: &str = "CUDARUN_VIEW";
 pub const SHELL: &str = "CUDARUN_SHELL";
 /// The table of pinned names for the audit module.
 pub const PINS: &str = "CUDARUN_PINS";
-/// The path of the program that the table is for; for Python, with a slash at its end. Without it, the table is for every
-/// process.
 /// Names a file to which the audit module adds a record of each object that is mapped.
 pub const TRACE: &str = "CUDARUN_TRACE";
 /// Marks the verifying child.

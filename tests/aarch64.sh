@@ -56,9 +56,10 @@ expect() {
 # The module adds to a log and makes none.
 : >"$work/log"
 expect "$(run)" wrong
-expect "$(run -E LD_AUDIT="$module" -E CUDARUN_PINS="$work/view:libpin.so.1" -E CUDARUN_TRACE="$work/log")" right
+expect "$(run -E LD_AUDIT="$module" -E CUDARUN_PROOF=1 -E CUDARUN_PINS="$work/view:libpin.so.1" -E CUDARUN_TRACE="$work/log")" right
 # In a tree, the pins are for the process that cudarun has decided about.
-expect "$(run -E LD_AUDIT="$module" -E CUDARUN_PINS="$work/view:libpin.so.1" -E CUDARUN_TREE=1.1.1.1.1/)" wrong
+expect "$(run -E LD_AUDIT="$module" -E CUDARUN_PINS="$work/view:libpin.so.1" -E CUDARUN_PROOF=1 -E CUDARUN_TREE=1.1.1.1.1/)" wrong
+expect "$(run -E LD_AUDIT="$module" -E CUDARUN_PINS="$work/view:libpin.so.1")" wrong
 tr '\0' ' ' <"$work/log" | cut -d ' ' -f 2- | tee "$work/text"
 grep -qx "pinned  libpin.so.1 $work/view/libpin.so.1 " "$work/text"
 echo "a program for aarch64 gets its pins"

@@ -741,6 +741,55 @@ fn options_bind_what_a_launcher_starts_and_not_the_launcher() {
         let got = got.any_stdout().any_stderr().check();
         assert!(got.starts_with("91002\n"), "{options:?}: {got}");
     }
+    // Launchers that are not looked into start others, too; also a static one.
+    for launcher in [
+        &["ionice", "-c3"][..],
+        &["busybox", "env"],
+        &["chrt", "-o", "0"],
+    ] {
+        if lacks(launcher[0]) {
+            continue;
+        }
+        for options in [
+            &["--require", "cudnn>=9.5"][..],
+            &["--uses", "framework"],
+            &["--pin", "cudnn=9.10"],
+        ] {
+            let show = [e.b.to_str().unwrap(), "-c", SHOW];
+            let got = Run::new([options, launcher, &show].concat());
+            let got = got.any_stdout().any_stderr().check();
+            assert!(
+                got.starts_with("91002\n"),
+                "{launcher:?} {options:?}: {got}"
+            );
+        }
+    }
+    // A package that is nowhere is a mistake, also where the script starts others, and binds nothing below.
+    let starts = workshop.write(
+        "starts.py",
+        "import subprocess, sys\nsubprocess.check_call([sys.argv[1], '-c', 'import framework; framework.show()'])",
+    );
+    let a = e.a.to_str().unwrap();
+    Run::new(["--uses", "framwork", a, starts.to_str().unwrap(), a])
+        .status(125)
+        .any_stderr()
+        .check();
+    let below = Run::new([
+        "sh",
+        "-c",
+        "\"$P\" -c 'import framework; framework.show()'; :",
+    ])
+    .env("P", a)
+    .env("CUDARUN_USES", "framwork")
+    .env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]));
+    assert!(is_whole(&Got::read(&below.any_stdout().check())));
+    // A script that only lies in a directory of this name is bound.
+    let job = workshop.write("tools/bin/job.py", "print(1)");
+    let words = ["--require", "cudnn>=99", python.to_str().unwrap()];
+    Run::new([&words[..], &[job.to_str().unwrap()]].concat())
+        .status(125)
+        .any_stderr()
+        .check();
     // A program that starts no other is bound itself.
     Run::new(["--pin", "cudnn=9.10", "true"])
         .status(125)
@@ -1015,9 +1064,24 @@ fn without_following_the_module_is_for_one_process() {
         let run = Run::new([&["explain", "--json"], options, words].concat());
         run.env("LD_LIBRARY_PATH", &foreign).json()["mode"].clone()
     };
+    let workshop = Workshop::new();
+    let launcher = workshop.path("torchrun");
+    let source = format!(
+        "#!{}\nimport subprocess, sys\nsubprocess.check_call([sys.executable, *sys.argv[1:]])\n",
+        e.a.display()
+    );
+    std::fs::write(&launcher, source).unwrap();
+    std::fs::set_permissions(
+        &launcher,
+        std::os::unix::fs::PermissionsExt::from_mode(0o755),
+    )
+    .unwrap();
+    let train = workshop.write("train.py", SHOW);
+    let launched = [launcher.to_str().unwrap(), train.to_str().unwrap()];
     for (words, mode) in [
         (&wrapped[..], "audit"),
         (&[&["env"], &wrapped[..]].concat(), "view"),
+        (&launched, "view"),
     ] {
         assert_eq!(explained(&["--no-follow"], words), mode, "{words:?}");
         assert_eq!(explained(&[], words), "audit", "{words:?}");

@@ -14,6 +14,9 @@ use crate::tree::{self, Decided, Seal};
 /// A person's switch: `off` stops following from here on.
 const SWITCH: &str = "CUDARUN_FOLLOW";
 
+/// Marks the child of a proof.
+const PROOF: &str = "CUDARUN_PROOF";
+
 /// The path of cudarun, which is written into a copy of this module when it is published: no variable names the program
 /// that is started in place of another one.
 #[used]
@@ -53,7 +56,7 @@ impl Process {
     /// cudarun if it should be decided for itself: then this does not return.
     pub(crate) fn follow(self, buffer: &mut [u8; PATH_LIMIT]) -> bool {
         let Some(state) = variable(self.environment, tree::VARIABLE) else {
-            return true;
+            return variable(self.environment, PROOF).is_some();
         };
         // `ldd` only wants the names of this program's libraries. Without a number, a process would never be known again.
         let is_listed = variable(self.environment, "LD_TRACE_LOADED_OBJECTS").is_some();

@@ -11,7 +11,7 @@ use crate::host::{self, Host};
 use crate::image::{self, Image};
 use crate::launch;
 use crate::machine::Machine;
-use crate::pin::{Decision, Mode};
+use crate::pin::Decision;
 use crate::pipeline::{self, Facts, Reached, Request, Stop, progress};
 use crate::program::{Command, Note};
 use crate::report::{self, Style};
@@ -153,8 +153,8 @@ fn reported_at_every_start(facts: &Facts<'_>, decision: &Decision, follows: bool
             .iter()
             .filter(|caution| caution.must_be_said());
         lines.extend(cautions.map(report::caution));
-        let mode = decision.pinned.as_ref().map(|pinned| pinned.mode);
-        if !follows && program.sets_library_path && mode.is_some_and(|mode| mode != Mode::Audit) {
+        let changes = program.sets_library_path || program.rewrites_library_path();
+        if !follows && changes && decision.pinned.is_some() {
             lines.push(report::sets_library_path(program));
         }
     }

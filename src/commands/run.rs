@@ -70,12 +70,17 @@ fn start_or_order(
         ..ProofOptions::default()
     };
     let subject = Subject::Command(command);
+    let purpose = if launch::is_replaced() {
+        Purpose::Follow
+    } else {
+        Purpose::Start
+    };
     let is_build = start.building.build || host.env.non_empty(variables::BUILD).is_some();
     let request = Request {
         is_build,
         proof,
         fetches: first.fetch,
-        ..Request::new(host, common, &start.wishes, subject, Purpose::Start)
+        ..Request::new(host, common, &start.wishes, subject, purpose)
     };
     if !has_deciding_options
         && !first.fetch

@@ -18,7 +18,7 @@ use crate::launch;
 use crate::loader::search::Searcher;
 use crate::pin::{self, Decision, Question};
 use crate::predict::{self, Prediction};
-use crate::program::{self, Command, Program};
+use crate::program::{self, Command, Program, StepKind};
 use crate::settings::Key;
 use crate::settings::resolve::Settings;
 use crate::solve::{self, FailedProof, Lack, Outcome, Policy};
@@ -105,13 +105,21 @@ impl<'h> Facts<'h> {
         }
     }
 
-    /// True if this process becomes the program itself, and no shell, script or wrapper that starts it.
+    /// True if this process becomes the program itself, which stays what it is: no shell, script or launcher that starts it, and
+    /// no program that may change `LD_LIBRARY_PATH` and start itself again.
     fn becomes_program(&self) -> bool {
-        let file = launch::executed_file(&self.program.path);
+        let program = &self.program;
+        let file = launch::executed_file(&program.path);
         let id = |path: &Path| self.host.stat(path).ok().map(|stat| stat.id);
-        let mut executable = self.program.executable.iter();
-        !self.settings.purpose.starts_later()
-            && executable.any(|executable| id(executable) == id(&file))
+        let mut executable = program.executable.iter();
+        let is_executed = executable.any(|executable| id(executable) == id(&file));
+        let has_launcher = program
+            .steps
+            .iter()
+            .any(|step| step.how == StepKind::Wrapper);
+        // A library path is no way to pin one that puts its own before it.
+        let stays = !program.sets_library_path || program.rewrites_library_path();
+        !self.settings.purpose.starts_later() && is_executed && !has_launcher && stays
     }
 
     /// How the solver is to choose, skipping the best `skipped` sets and all installations whose proof failed.

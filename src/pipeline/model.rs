@@ -131,7 +131,7 @@ impl<'r> Request<'r> {
             // Someone else starts the program that the lock is for.
             (
                 variables::LOCKED,
-                flag(self.purpose.starts_later() && layers.is_locked()),
+                flag(self.purpose.starts_later() && layers.is_locked_by_option()),
             ),
             (variables::FETCH, self.fetches.then(|| "always".to_owned())),
             (

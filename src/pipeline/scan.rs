@@ -50,7 +50,7 @@ pub(super) fn for_program(settings: &Settings, program: &Program, scope: &Scope)
     let host = &settings.host;
     if matches!(
         settings.purpose,
-        Purpose::Start | Purpose::Prepare | Purpose::Question
+        Purpose::Start | Purpose::Follow | Purpose::Prepare | Purpose::Question
     ) && program.needs_nothing()
     {
         // The installed libraries do not matter: there is no choice to make.

@@ -48,6 +48,8 @@ pub(super) struct Imports {
     pub opens_unnamed: bool,
     /// True if its arguments or files may name modules for it to import: an installed command, or an import of a loader.
     pub takes_module_names: bool,
+    /// True for an installed command: a program in `bin`, or a module of a package.
+    pub is_command: bool,
     /// The functions that it calls as attributes.
     pub called: BTreeSet<String>,
     /// True if one of its strings is `LD_LIBRARY_PATH`.
@@ -149,7 +151,9 @@ pub(super) fn trace(
             let directory = script.parent().and_then(Path::file_name);
             // A worker or a kernel of a package runs what it is told.
             let is_installed = python.is_in_site(host, &script);
-            reader.found.takes_module_names = is_installed || directory == Some(OsStr::new("bin"));
+            let is_in_bin = directory == Some(OsStr::new("bin"));
+            reader.found.takes_module_names = is_installed || is_in_bin;
+            reader.found.is_command = is_in_bin && !super::python::is_source(&script);
             reader.found.is_open = is_debugger(&script);
             reader.read_file(&script);
         }
@@ -163,6 +167,7 @@ pub(super) fn trace(
             reader.found.is_open = catalog().python.runners.contains(top);
             reader.found.takes_module_names =
                 matches!(reader.resolve(top), Some((EntryKind::Site, _)));
+            reader.found.is_command = reader.found.takes_module_names;
             let place = SourceLine {
                 file: PathBuf::from("-m"),
                 line: 1,
@@ -186,9 +191,13 @@ pub(super) fn trace(
     reader.found
 }
 
-/// True for the script or the directory of a debugger.
+/// True for the script of a debugger, or for its directory, started as a program.
 fn is_debugger(script: &Path) -> bool {
-    let directories = script.ancestors().skip(1).take(2);
+    let is_directory = script.file_name() == Some(OsStr::new("__main__.py"));
+    let directories = script
+        .ancestors()
+        .skip(1)
+        .take(if is_directory { 2 } else { 0 });
     let names = directories
         .filter_map(Path::file_name)
         .chain(script.file_stem());

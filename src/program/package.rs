@@ -80,7 +80,7 @@ pub(super) fn read(
     reader.written_out(&imports, program);
     program.sets_library_path = imports.names_library_path;
     program.starts_programs = imports.starts_programs;
-    program.is_launcher = imports.takes_module_names && program.packages.is_empty();
+    program.is_launcher = imports.is_command && program.packages.is_empty();
     let is_used = |requirement: &Requirement| requirement.by.standing == ImportCertainty::Imported;
     if imports.starts_programs && !imports.is_tool() && !program.requirements.iter().any(is_used) {
         program.notes.push(Note::MayStartAnother);

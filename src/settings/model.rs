@@ -469,6 +469,10 @@ impl Layers {
         self.get(&Key::Locked)
             .any(|setting| setting.value == Value::Flag(true))
     }
+
+    pub fn is_locked_by_option(&self) -> bool {
+        self.is_locked() && self.get(&Key::Locked).any(|setting| setting.is_of_start)
+    }
 }
 
 impl Value {

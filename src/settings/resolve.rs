@@ -106,6 +106,8 @@ pub enum Purpose {
     Answer,
     /// Like `Answer`, and files that cannot be used are ignored as well: `doctor` reports them.
     Examine,
+    /// Like `Start`, for a process that nobody typed cudarun for: packages that its environment lacks are not for it.
+    Follow,
     /// Like `Start`, for a verb that starts nothing.
     Question,
     /// Like `Start`, for a program that somebody starts later: in a shell, or with variables that are printed.
@@ -119,7 +121,7 @@ pub enum Purpose {
 impl Purpose {
     /// True if a program starts, now or later.
     pub fn starts(self) -> bool {
-        matches!(self, Purpose::Start | Purpose::Record) || self.starts_later()
+        matches!(self, Purpose::Start | Purpose::Follow | Purpose::Record) || self.starts_later()
     }
 
     /// True if somebody else starts the program.
@@ -209,7 +211,11 @@ impl Settings {
             };
             if matches!(
                 purpose,
-                Purpose::Start | Purpose::Prepare | Purpose::Question | Purpose::Record
+                Purpose::Start
+                    | Purpose::Follow
+                    | Purpose::Prepare
+                    | Purpose::Question
+                    | Purpose::Record
             ) {
                 return Err(Error::Setting(Box::new(remark)));
             }
@@ -244,6 +250,7 @@ impl Settings {
             Purpose::Record => false,
             Purpose::Project => settings.has_project_lock(),
             Purpose::Start
+            | Purpose::Follow
             | Purpose::Prepare
             | Purpose::Question
             | Purpose::Answer
@@ -502,14 +509,19 @@ impl Settings {
             .next()
             .map(|setting| &setting.from);
         let read = program::read(host, command, &uses);
-        if let (Err(Error::NoSuchPackage { .. }), Some(SettingPlace::Option(_))) = (&read, from) {
+        if let (Err(Error::NoSuchPackage { sites, .. }), Some(SettingPlace::Option(_))) =
+            (&read, from)
+        {
             // The packages are those of what it starts.
             let (program, searcher) = program::read(host, command, &[])?;
-            if self.starts_others(&program) {
+            if (sites.is_empty() || program.is_launcher) && self.starts_others(&program) {
                 return Ok((program, searcher));
             }
         }
         match (read, from) {
+            (Err(Error::NoSuchPackage { .. }), _) if self.purpose == Purpose::Follow => {
+                program::read(host, command, &[])
+            }
             (
                 Err(Error::NoSuchPackage { sites, .. }),
                 Some(SettingPlace::Variable(_) | SettingPlace::File { .. }),
@@ -549,7 +561,12 @@ impl Settings {
             .loss
             .clone()
             .map(|(wrapper, loss)| Note::LosesEnvironment { wrapper, loss });
-        if let Some(note) = lost.as_ref().or_else(|| program.cannot_be_pinned()) {
+        // Files and images may demand a driver and still start `ls` without one.
+        let needs = program.requirements.iter().any(Requirement::is_wish);
+        // An option is then about what the program starts.
+        let starts_others = !needs && self.starts_others(program);
+        let cannot = program.cannot_be_pinned().filter(|_| !starts_others);
+        if let Some(note) = lost.as_ref().or(cannot) {
             let option =
                 self.layers
                     .iter()
@@ -568,10 +585,6 @@ impl Settings {
                 None => Ok(()),
             };
         }
-        // Files and images may demand a driver and still start `ls` without one.
-        let needs = program.requirements.iter().any(Requirement::is_wish);
-        // An option is then about what the program starts.
-        let starts_others = !needs && self.starts_others(program);
         let own = Some(&self.demands).filter(|_| !starts_others);
         let is_gpu_program = needs
             || self.purpose == Purpose::Project

@@ -1,8 +1,8 @@
 //! Makes a plan of a solution: elements of the environment to remove, the driver's place in the view, and names that
 //! must not fall through to another installation.
 //!
-//! A directory of the inherited `LD_LIBRARY_PATH` stays, even with a foreign cuDNN in it, unless mode `clean` is
-//! enough: other libraries in it may be needed. A tombstone blocks each name that it could add to a picked family.
+//! A directory of the inherited `LD_LIBRARY_PATH` stays, even with a foreign cuDNN in it: other libraries in
+//! it may be needed. A tombstone blocks each name that it could add to a picked family.
 //! Stubs and a wrong driver are removed only with directories that hold nothing else of use. An element of `LD_PRELOAD`
 //! that would map another installation of a picked family is removed. A library that is only tried and does not fit the
 //! rest is neither pinned nor blocked; the plan names it.

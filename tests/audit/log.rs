@@ -202,6 +202,7 @@ fn closed_streams_stay_closed() {
         command
             .args(["-c", &script])
             .env_clear()
+            .env("CUDARUN_PROOF", "1")
             .env(audit_module::PINS, WORLD.pins());
         if is_traced {
             command

@@ -94,6 +94,7 @@ fn libraries_outside_the_table_load_as_before() {
         .opens("libpin_sub.so.1");
     let mixed = start
         .env("LD_AUDIT", &WORLD.module)
+        .env("CUDARUN_PROOF", "1")
         .env(audit_module::PINS, one)
         .mapped();
     assert_eq!(
@@ -109,6 +110,7 @@ fn libraries_outside_the_table_load_as_before() {
 fn a_pin_to_a_missing_file_is_an_error_and_not_another_installation() {
     let start = WORLD.start("with-rpath").env("LD_AUDIT", &WORLD.module);
     let output = start
+        .env("CUDARUN_PROOF", "1")
         .env(audit_module::PINS, "/nowhere:libpin.so.1")
         .output();
     assert_eq!(output.status.code(), Some(127));
@@ -183,6 +185,7 @@ fn tables_that_make_no_sense_change_nothing() {
         let got = start
             .clone()
             .env("LD_AUDIT", &WORLD.module)
+            .env("CUDARUN_PROOF", "1")
             .env(audit_module::PINS, &table)
             .mapped();
         assert_eq!(got, wrong, "{}", &table[..table.len().min(200)]);
@@ -192,6 +195,7 @@ fn tables_that_make_no_sense_change_nothing() {
     let table = format!("{}:libpin.so.1:libpin_sub.so.1", &table[..limit - 40]);
     let got = start
         .env("LD_AUDIT", &WORLD.module)
+        .env("CUDARUN_PROOF", "1")
         .env(audit_module::PINS, table)
         .mapped();
     assert_eq!(
@@ -374,13 +378,16 @@ fn an_older_loader_and_a_start_that_asks_for_nothing_are_refused() {
     let ask = |start: Start| String::from_utf8(start.does(&WORLD.module).output().stdout).unwrap();
     let start = || WORLD.start("asks");
     assert_eq!(
-        ask(start().env(audit_module::PINS, WORLD.pins())),
+        ask(start()
+            .env("CUDARUN_PROOF", "1")
+            .env(audit_module::PINS, WORLD.pins())),
         "0 0 2 2"
     );
     assert_eq!(ask(start().env(audit_module::TRACE, "/log")), "0 0 2 2");
     assert_eq!(ask(start()), "0 0 0 0");
     assert_eq!(
         ask(start()
+            .env("CUDARUN_PROOF", "1")
             .env(audit_module::PINS, "view:a")
             .env(audit_module::TRACE, "log")),
         "0 0 0 0"

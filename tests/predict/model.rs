@@ -303,46 +303,6 @@ fn onnxruntime_opens_wheels_where_the_program_tells_it_to() {
     );
 }
 
-/// The loader ignores `LD_LIBRARY_PATH` and `$ORIGIN` for a program with more rights than its user.
-#[test]
-fn a_program_with_more_rights_gets_the_libraries_of_the_system() {
-    let cudart = |directory: &str| {
-        elf(
-            &format!("{directory}/libcudart.so.12"),
-            "soname = 'libcudart.so.12'",
-        )
-    };
-    let files = |fields: &str, more: &str| {
-        let app = program("app", &["libcudart.so.12"], fields).replacen(
-            "path =",
-            &format!("{more}path ="),
-            1,
-        );
-        [
-            loader(),
-            app,
-            cudart("/opt/other"),
-            cudart("/usr/lib/x86_64-linux-gnu"),
-            cudart("/usr/bin/own"),
-        ]
-    };
-    for (rpath, plain) in [
-        ("", "/opt/other"),
-        ("rpath = '$ORIGIN/own'", "/usr/bin/own"),
-    ] {
-        let found = |more: &str| {
-            let machine = machine(&files(rpath, more));
-            let found = predicted(&machine, "/opt/other", &["--as-is"], &["app"]);
-            of(&found, "libcudart.so.12").0.to_owned()
-        };
-        assert_eq!(found(""), format!("{plain}/libcudart.so.12"), "the control");
-        assert_eq!(
-            found("mode = 0o2755\n"),
-            "/lib/x86_64-linux-gnu/libcudart.so.12"
-        );
-    }
-}
-
 /// The first one that the program opens is known; each of the others may come next.
 #[test]
 fn every_library_that_may_be_opened_first_is_tried_as_the_first() {

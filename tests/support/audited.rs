@@ -215,6 +215,7 @@ impl Start {
     pub fn pinned(self) -> Start {
         let pins = WORLD.pins();
         self.env("LD_AUDIT", &WORLD.module)
+            .env("CUDARUN_PROOF", "1")
             .env(audit_module::PINS, pins)
     }
 
