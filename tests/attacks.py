@@ -1282,12 +1282,12 @@ FORGED_PINS = "CUDARUN_PINS=/home/mallory/new" + "".join(f":libcudnn{part}.so.9"
 
 
 def pins(title, script):
-    """A parent sets the pins of another process for its child. In the control, it takes the tree away, and they count."""
+    """A parent sets the pins of another process for its child. In the control, it makes that look like a proof, and they count."""
 
     @followed(f"CUDARUN_PINS of a parent, {title}")
     def _(owner, user):
         plant("/home/mallory/new", owner)
-        return follow(f"{FORGED_PINS} env -u CUDARUN_TREE {PROBE}" if owner == user else script, GOOD)
+        return follow(f"{FORGED_PINS} env -u CUDARUN_TREE CUDARUN_PROOF=1 {PROBE}" if owner == user else script, GOOD)
 
 
 pins("and a decision without pins", f"{FORGED_PINS} {PROBE}")

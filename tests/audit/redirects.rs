@@ -76,6 +76,22 @@ fn children_inherit_it() {
         .is_cured(&[FILE]);
 }
 
+/// Without a tree, only a proof has pins: a program that lost one of the variables gets none of another.
+#[test]
+fn pins_without_the_process_that_they_are_for_change_nothing() {
+    let start = || {
+        let start = WORLD.start("opens").opens("libpin.so.1");
+        let start = start.env("LD_AUDIT", &WORLD.module);
+        start.env(audit_module::PINS, WORLD.pins())
+    };
+    assert_eq!(start().mapped(), [format!("wrong/{FILE}")]);
+    assert_eq!(
+        start().env("CUDARUN_PROOF", "1").mapped(),
+        [format!("right/{FILE}")],
+        "the control"
+    );
+}
+
 #[test]
 fn a_program_that_writes_over_its_environment_keeps_its_pins() {
     WORLD
