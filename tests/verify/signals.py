@@ -125,7 +125,8 @@ class Start:
     def left(self):
         """The processes that do not end by themselves."""
         try:
-            until(lambda: not self.processes(), "end")
+            # In the moment of an exec a process has no environment yet.
+            until(lambda: not self.processes() and not time.sleep(0.05) and not self.processes(), "end")
             return []
         except Trouble:
             return [command(process) for process in self.processes()]
@@ -235,7 +236,7 @@ def terminal_case(number, with_cudarun, case):
     start = Start(number, with_cudarun)
     child, terminal = pty.fork()
     if child == 0:
-        for each in [signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE]:
+        for each in [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE]:
             signal.signal(each, signal.SIG_DFL)
         os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], start.environment)
     said = b""
