@@ -14,6 +14,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use rustix::fs::StatVfsMountFlags;
 
@@ -56,6 +57,16 @@ pub fn installed(host: &Host) -> Option<PathBuf> {
 
 /// True if the module starts this binary in place of other programs: it and its directories are only for root and this user.
 pub fn starts_this_binary(host: &Host) -> bool {
+    // It is asked several times in each start.
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    if host.is_rerooted() {
+        is_for_us_alone(host)
+    } else {
+        *ANSWER.get_or_init(|| is_for_us_alone(host))
+    }
+}
+
+fn is_for_us_alone(host: &Host) -> bool {
     let is_ours = |path: &Path| {
         host.stat(path).is_ok_and(|stat| {
             let access = Access {
