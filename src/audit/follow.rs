@@ -203,7 +203,7 @@ impl Process {
     }
 
     /// The path that execve was given; empty where the kernel does not tell.
-    pub(crate) fn executed(self) -> *const u8 {
+    fn executed(self) -> *const u8 {
         match self.auxiliary(auxiliary::EXECUTED) {
             None | Some(0) => c"".as_ptr().cast(),
             Some(path) => core::ptr::with_exposed_provenance(path),

@@ -82,7 +82,6 @@ pub enum Meaning {
     Code,
     Module,
     Program,
-    Ends,
     Unclear,
     Elsewhere,
     Nothing,

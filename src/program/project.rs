@@ -33,14 +33,19 @@ pub(super) fn find(
         start,
         program,
     };
-    let (prefix, variable) = match finder {
-        Finder::Uv => (search.uv(wrapper), "VIRTUAL_ENV"),
-        Finder::Conda => (search.conda(wrapper), "CONDA_PREFIX"),
-        Finder::Own => (None, ""),
-    };
-    let prefix =
-        prefix.filter(|prefix| finder == Finder::Conda || search.is_environment(prefix))?;
-    Some(ProjectEnvironment { prefix, variable })
+    match finder {
+        Finder::Own => None,
+        Finder::Conda => Some(ProjectEnvironment {
+            prefix: search.conda(wrapper)?,
+            variable: "CONDA_PREFIX",
+        }),
+        Finder::Uv => {
+            let prefix = search.uv(wrapper)?;
+            let variable = "VIRTUAL_ENV";
+            let is_there = search.is_environment(&prefix);
+            is_there.then_some(ProjectEnvironment { prefix, variable })
+        }
+    }
 }
 
 struct Search<'a> {
