@@ -56,6 +56,7 @@ budget() {
     }' || failed=1
 }
 more() { awk -v a="$(median "$1")" -v b="$(median "$2")" 'BEGIN { print a - b }'; }
+ratio() { awk -v a="$1" -v b="$2" 'BEGIN { print a / b }'; }
 
 for ((round = 0; round < rounds; round++)); do
     at plain "$cudarun" true
@@ -65,15 +66,16 @@ for ((round = 0; round < rounds; round++)); do
     at cat find site -type f -exec cat {} +
 done
 budget "--build, more than a plain start" "$(more build plain)" 300 ms
-printf 'reading a toolkit: %.1f ms; cat of its files: %.1f ms\n' "$(more list list-nothing)" "$(median cat)"
-budget "reading a toolkit / cat of its files" "$(awk -v a="$(more list list-nothing)" -v b="$(median cat)" 'BEGIN { print a / b }')" 0.3 x
+reading=$(more list list-nothing)
+printf 'reading a toolkit: %.1f ms; cat of its files: %.1f ms\n' "$reading" "$(median cat)"
+budget "reading a toolkit / cat of its files" "$(ratio "$reading" "$(median cat)")" 0.3 x
 at first "$cudarun" true
 at first --kept "$cudarun" --build true
 for ((round = 0; round < 10 * rounds; round++)); do
     at kept-plain --kept "$cudarun" true
     at kept-build --kept "$cudarun" --build true
 done
-budget "a kept build / a kept start" "$(awk -v a="$(median kept-build)" -v b="$(median kept-plain)" 'BEGIN { print a / b }')" 1.75 x
+budget "a kept build / a kept start" "$(ratio "$(median kept-build)" "$(median kept-plain)")" 1.75 x
 if [ -e started ]; then
     echo "nvcc was started"
     failed=1

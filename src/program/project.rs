@@ -39,12 +39,12 @@ pub(super) fn find(
             prefix: search.conda(wrapper)?,
             variable: "CONDA_PREFIX",
         }),
-        Finder::Uv => {
-            let prefix = search.uv(wrapper)?;
-            let variable = "VIRTUAL_ENV";
-            let is_there = search.is_environment(&prefix);
-            is_there.then_some(ProjectEnvironment { prefix, variable })
-        }
+        Finder::Uv => Some(ProjectEnvironment {
+            prefix: search
+                .uv(wrapper)
+                .filter(|prefix| search.is_environment(prefix))?,
+            variable: "VIRTUAL_ENV",
+        }),
     }
 }
 
