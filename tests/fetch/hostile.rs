@@ -101,13 +101,13 @@ fn what_is_unpacked_is_what_was_hashed() {
     let library = evil.file("libcudart.so.12");
     let right = library.bytes.clone();
     *library.bytes.last_mut().unwrap() ^= 1;
-    // Stored, so that both have the same size.
-    let stored = |mut wheel: TestWheel| {
+    // Stored, RECORD too, so that both have the same size.
+    let stored = |wheel: TestWheel| {
+        let mut wheel = wheel.recorded();
+        for file in &mut wheel.files {
+            file.is_deflated = false;
+        }
         wheel
-            .files
-            .iter_mut()
-            .for_each(|file| file.is_deflated = false);
-        wheel.recorded()
     };
     let (wheel, evil) = (stored(cudart()), stored(evil));
     assert_eq!(wheel.bytes().len(), evil.bytes().len());
