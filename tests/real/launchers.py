@@ -321,9 +321,9 @@ def cells(run):
 
 
 def daemon(run):
-    """It stays when its program has ended."""
+    """It stays when its program has ended. The file of answers is there, and empty, before the program has written."""
     run.until_told(1)
-    return run.until("it has written", lambda: (run.directory / "answer").read_text().split("\n")[:1])
+    return run.until("it has written", lambda: (run.directory / "answer").read_text().splitlines())
 
 
 # The name; the command line, which is also tried below a shell; what is done with it; how many processes load cuDNN at least; the
