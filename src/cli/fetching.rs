@@ -40,7 +40,7 @@ pub struct Fetch {
     #[arg(long)]
     pub json: bool,
     /// The program and its arguments, or families: `cudnn=9.10`, `cublas`, `toolkit=13.0`; or `list` shows the store,
-    /// `verify` compares its files with those of the wheels, `prune` removes old wheels
+    /// `prune` removes old wheels
     #[arg(value_name = "PROGRAM", trailing_var_arg = true, required = true)]
     pub words: Vec<OsString>,
 }
@@ -61,7 +61,7 @@ fn major(text: &str) -> Result<u32, &'static str> {
 }
 
 /// Words that name something to do with the store.
-pub(super) const ACTIONS: [&str; 3] = ["list", "verify", "prune"];
+pub(super) const ACTIONS: [&str; 2] = ["list", "prune"];
 
 impl Fetch {
     /// False if the words name families, or something to do with the store.

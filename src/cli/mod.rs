@@ -232,7 +232,7 @@ pub enum Verb {
     Record(Record),
     /// Download NVIDIA's libraries that a program lacks, as wheels, into a store of cudarun's own
     #[command(
-        override_usage = "cudarun fetch [OPTIONS] [--] PROGRAM [ARGS]...\n       cudarun fetch [OPTIONS] FAMILY[=RANGE]...\n       cudarun fetch list | verify | prune [OPTIONS]"
+        override_usage = "cudarun fetch [OPTIONS] [--] PROGRAM [ARGS]...\n       cudarun fetch [OPTIONS] FAMILY[=RANGE]...\n       cudarun fetch list | prune [OPTIONS]"
     )]
     Fetch(Fetch),
     /// Show which machines can run a program, and how they differ, from descriptions of them

@@ -1,9 +1,9 @@
-//! `cudarun fetch list`, `verify` and `prune`: the wheels in the store.
+//! `cudarun fetch list` and `prune`: the wheels in the store.
 
 use super::{Exit, print};
 use crate::cli::{Common, Fetch};
 use crate::error::Error;
-use crate::fetch::{self, DAY, Entry, FetchFault, Store};
+use crate::fetch::{DAY, Entry, FetchFault, Store};
 use crate::host::Host;
 use crate::report::{self, Style};
 use crate::settings::resolve::{Purpose, Settings};
@@ -21,7 +21,6 @@ pub(super) fn answer(
     let style = Style::stdout(common.color).of(host);
     let now = storage::stamp(host.started).0;
     match action {
-        "verify" => verify(&entries, &store, options, style),
         "prune" => prune(&store, &entries, options, now, style),
         _ if options.json => {
             print(&report::json::stored(&entries, &store.directory)).map(|()| Exit::Yes)
@@ -29,25 +28,6 @@ pub(super) fn answer(
         _ => print(&style.page(&report::stored(&entries, &store.directory, now, style)))
             .map(|()| Exit::Yes),
     }
-}
-
-fn verify(
-    entries: &[Entry],
-    store: &Store<'_>,
-    options: &Fetch,
-    style: Style,
-) -> Result<Exit, Error> {
-    let checked: Vec<(&Entry, Option<FetchFault>)> = entries
-        .iter()
-        .map(|entry| (entry, fetch::verify(entry).err()))
-        .collect();
-    print(&if options.json {
-        report::json::verified(&checked, &store.directory)
-    } else {
-        style.page(&report::verified(&checked, style))
-    })?;
-    let is_sound = checked.iter().all(|(_, fault)| fault.is_none());
-    Ok(if is_sound { Exit::Yes } else { Exit::No })
 }
 
 fn prune(

@@ -171,11 +171,6 @@ pub fn download(
     Ok(())
 }
 
-/// Compares the files of an entry with the RECORDs of its wheels.
-pub fn verify(entry: &Entry) -> Result<(), FetchFault> {
-    unpack::compare_all(&entry.directory)
-}
-
 /// True for the files below the first directory of the libraries, and for those that describe the distribution.
 fn is_kept(wheel: &MissingWheel, name: &str) -> bool {
     let top = wheel.directory.split('/').next();

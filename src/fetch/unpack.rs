@@ -98,9 +98,7 @@ pub(super) fn prune(tree: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Result<(),
 
 /// Compares a tree with the RECORDs in it: every file, and every recorded name below the directories that it has.
 pub(super) fn compare_all(tree: &Path) -> Result<(), FetchFault> {
-    let mut files = files_below(tree)?;
-    // The description of the entry is ours.
-    files.retain(|(name, _)| name.contains('/'));
+    let files = files_below(tree)?;
     let mut record = Vec::new();
     for (_, path) in files.iter().filter(|(name, _)| name.ends_with(RECORD)) {
         record.extend(fs::read(path).map_err(|error| FetchFault::write(path, error))?);

@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::Style;
-use super::hints::argument;
 use super::places::unfit;
 use super::slips::own_command_line;
 use super::words::{self, families, list, plain, size, title};
@@ -209,40 +208,6 @@ fn ago(seconds: i64) -> String {
         1 => "yesterday".to_owned(),
         days => format!("{days} days ago"),
     }
-}
-
-pub fn verified(entries: &[(&Entry, Option<FetchFault>)], style: Style) -> String {
-    let mut text = String::new();
-    let mut directories = Vec::new();
-    for (entry, fault) in entries {
-        let Some(fault) = fault else { continue };
-        directories.push(argument(entry.directory.as_os_str()));
-        let name = format!(
-            "{} {}",
-            show(&entry.about.distribution),
-            show(&entry.about.version)
-        );
-        text.push_str(&format!(
-            "{} {name}: {}\n",
-            style.error("error:"),
-            fault.sentence()
-        ));
-    }
-    if directories.is_empty() {
-        return match entries.len() {
-            0 => "the store is empty\n".to_owned(),
-            wheels => format!(
-                "{} checked: all files match\n",
-                words::counted(wheels, "wheel")
-            ),
-        };
-    }
-    let paths = directories.join(" ");
-    text.push_str(&format!(
-        "\n{} chmod -R u+w {paths} && rm -r {paths}\n",
-        style.hint("hint:")
-    ));
-    text
 }
 
 pub fn pruned(entries: &[&Entry], only_shows: bool) -> String {

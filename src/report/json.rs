@@ -22,8 +22,8 @@ use super::words;
 use super::{asked, notes};
 use crate::doctor::{Element, Evidence, Examination, Finding, Stops};
 use crate::environment::Diff;
-use crate::error::{Error, Form, Reason};
-use crate::fetch::{About, Entry, FetchFault};
+use crate::error::{Error, Form};
+use crate::fetch::{About, Entry};
 use crate::inventory::{Installation, Inventory, Warning};
 use crate::pin::Decision;
 use crate::predict::observe::Observation;
@@ -145,17 +145,6 @@ pub fn to_fetch(wheels: &[MissingWheel], place: &Path) -> String {
 /// `fetch list`; `fetch prune` with those that it removes
 pub fn stored<'e>(entries: impl IntoIterator<Item = &'e Entry>, store: &Path) -> String {
     let entries: Vec<Value> = entries.into_iter().map(entry).collect();
-    finish(json!({ "store": store.to_string_lossy(), "wheels": entries }))
-}
-
-/// `fetch verify`
-pub fn verified(entries: &[(&Entry, Option<FetchFault>)], store: &Path) -> String {
-    let checked = |(checked, fault): &(&Entry, Option<FetchFault>)| {
-        let mut object = entry(checked);
-        object["fault"] = json!(fault.as_ref().map(Reason::sentence));
-        object
-    };
-    let entries: Vec<Value> = entries.iter().map(checked).collect();
     finish(json!({ "store": store.to_string_lossy(), "wheels": entries }))
 }
 

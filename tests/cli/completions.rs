@@ -40,7 +40,7 @@ fn each_word_is_completed_by_its_place() {
         ),
         (&["list", "cudn"], "words", &["cudnn"]),
         (&["fetch", "cudn"], "commands", &["cudnn"]),
-        (&["fetch", "--yes", "ver"], "commands", &["verify"]),
+        (&["fetch", "--yes", "pru"], "commands", &["prune"]),
         (&["fetch", "cudnn=9.10", "--dr"], "words", &["--dry-run"]),
         (&["fetch", "./pro"], "program 1", &[]),
         (&["fetch", "git", "--co"], "program 1", &[]),

@@ -1,4 +1,4 @@
-//! `cudarun fetch list`, `verify` and `prune`.
+//! `cudarun fetch list` and `prune`.
 
 use std::fs;
 use std::io::Read;
@@ -52,10 +52,6 @@ fn a_list_shows_each_wheel_and_its_users() {
     let empty = Wheelhouse::new(&[cudart()]);
     let none = "no fetched wheels in ./.local/share/cudarun/store\n";
     empty.run(&["fetch", "list"]).stdout(none).check();
-    empty
-        .run(&["fetch", "verify"])
-        .stdout("the store is empty\n")
-        .check();
     let json = empty.run(&["fetch", "list", "--json"]).json();
     assert_eq!(json["wheels"].as_array().unwrap().len(), 0);
     let house = filled();
@@ -94,68 +90,42 @@ fn a_list_shows_each_wheel_and_its_users() {
 }
 
 #[test]
-fn each_damaged_file_is_found() {
+fn a_tree_that_a_client_has_damaged_is_refused() {
     let house = filled();
-    // On one line each.
-    let verify = || house.run(&["fetch", "verify"]).env("COLUMNS", "1000");
-    verify()
-        .stdout("2 wheels checked: all files match\n")
-        .check();
-    let library = entry(&house).join("nvidia/cuda_runtime/lib/libcudart.so.12");
-    let right = fs::read(&library).unwrap();
-    let mut changed = right.clone();
-    changed[right.len() / 2] ^= 1;
-    let put = |bytes: &[u8]| {
-        set_mode(&library, 0o644);
-        fs::write(&library, bytes).unwrap();
-        set_mode(&library, 0o444);
+    fs::rename(house.store(), house.path("store")).unwrap();
+    let entry = house.path("store").join(sum(&cudart().bytes()));
+    let installs = |damage: &str| {
+        let script = format!(
+            "#!/bin/sh\nPATH=/usr/bin:/bin\nwhile [ \"$1\" != --target ]; do shift; done\n\
+            cp -r {}/nv* \"$2\" && chmod -R u+w \"$2\" && cd \"$2/nvidia/cuda_runtime/lib\" && {damage}\n",
+            entry.display()
+        );
+        house.script("uv", &script);
+        house
+            .run(&["fetch", "--yes", "--client", "uv", "cudart"])
+            .env("PATH", house.path("bin"))
     };
-    let named = "`nvidia/cuda_runtime/lib/libcudart.so.12` is not as RECORD says";
-    let is_found = || {
-        verify()
-            .status(1)
-            .stdout_contains(&[CUDART, named, "hint:", "chmod -R u+w ", "rm -r "])
-            .check()
-    };
-    put(&changed);
-    let text = is_found();
-    assert!(!text.contains(CURAND), "{text}");
-    put(&right);
-    verify()
-        .stdout("2 wheels checked: all files match\n")
-        .check();
-    let directory = library.parent().unwrap();
-    set_mode(directory, 0o755);
-    fs::remove_file(&library).unwrap();
-    is_found();
-    fs::write(&library, &right).unwrap();
-    fs::write(directory.join("libstranger.so.1"), "").unwrap();
-    verify()
-        .status(1)
-        .stdout_contains(&["`nvidia/cuda_runtime/lib/libstranger.so.1` is not"])
-        .check();
-    fs::remove_file(directory.join("libstranger.so.1")).unwrap();
-    std::os::unix::fs::symlink("/etc/passwd", directory.join("libstranger.so.1")).unwrap();
-    verify()
-        .status(1)
-        .stdout_contains(&["`nvidia/cuda_runtime/lib/libstranger.so.1` is a link"])
-        .check();
-    // The hint is a command that works: then the wheel is fetched anew.
-    let hint = verify().status(1).any_stdout().check();
-    let (_, hint) = hint.split_once("hint:").unwrap();
-    let shell = std::process::Command::new("sh")
-        .args(["-c", hint])
-        .current_dir(house.path("home"))
-        .status()
-        .unwrap();
-    assert!(shell.success(), "{hint}");
-    house
-        .fetch(&["cudart"])
-        .stderr_contains(&["fetched "])
-        .check();
-    verify()
-        .stdout("2 wheels checked: all files match\n")
-        .check();
+    let library = "`nvidia/cuda_runtime/lib/libcudart.so.12` is not as RECORD says";
+    let stranger = "`nvidia/cuda_runtime/lib/libstranger.so.1` is";
+    for (damage, message) in [
+        ("printf changed >libcudart.so.12", library),
+        ("rm libcudart.so.12", library),
+        (
+            ">libstranger.so.1",
+            &format!("{stranger} not as RECORD says"),
+        ),
+        (
+            "ln -s /etc/passwd libstranger.so.1",
+            &format!("{stranger} a link"),
+        ),
+    ] {
+        let refused = installs(damage).status(2);
+        refused.stderr_contains(&[message]).check();
+        house.has_no_entry();
+    }
+    // The control: the tree as it is.
+    installs("true").stderr_contains(&["fetched "]).check();
+    assert_eq!(house.entries().len(), 1);
 }
 
 #[test]
@@ -197,31 +167,8 @@ fn prune_removes_the_wheels_that_no_program_has_used_for_long() {
 }
 
 #[test]
-fn verify_and_prune_print_json() {
+fn prune_prints_json() {
     let house = filled();
-    let fault = |status: i32| {
-        let json = house
-            .run(&["fetch", "verify", "--json"])
-            .status(status)
-            .json();
-        let wheels = json["wheels"].as_array().unwrap().clone();
-        let mut faults: Vec<String> = wheels
-            .iter()
-            .filter_map(|wheel| wheel["fault"].as_str().map(str::to_owned))
-            .collect();
-        assert_eq!(wheels.len(), 2);
-        faults.pop()
-    };
-    assert_eq!(fault(0), None);
-    let library = entry(&house).join("nvidia/cuda_runtime/lib/libcudart.so.12");
-    set_mode(&library, 0o644);
-    fs::write(&library, "torn").unwrap();
-    set_mode(&library, 0o444);
-    assert!(
-        fault(1)
-            .unwrap()
-            .contains("libcudart.so.12` is not as RECORD says")
-    );
     let prune = |words: &[&str]| {
         let words = [&["fetch", "prune", "--json"], words].concat();
         let json = house.run(&words).json();

@@ -135,8 +135,8 @@ fn words_that_are_wrong_are_named() {
             "'--cuda' cannot be used with 'fetch PROGRAM'",
         ),
         (
-            &["verify", "--older", "5"],
-            "'--older' cannot be used with 'fetch verify'",
+            &["list", "--older", "5"],
+            "'--older' cannot be used with 'fetch list'",
         ),
     ] {
         refused(words, 2, &[idle]);
@@ -161,7 +161,7 @@ fn words_that_are_wrong_are_named() {
 #[test]
 fn programs_may_have_the_names_of_actions_and_families() {
     let house = Wheelhouse::new(&[cudart()]);
-    for name in ["list", "prune", "verify", "cudart"] {
+    for name in ["list", "prune", "cudart"] {
         copy_program(BUILT.path("needs-cudart"), house.path("home").join(name));
         let program = format!("./{name}");
         let json = house
