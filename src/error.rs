@@ -96,6 +96,8 @@ pub enum Error {
     NoProgram { text: OsString },
     /// `--compare` names something else than a description, an environment or `here`.
     NotComparable { side: PathBuf, why: String },
+    /// This process is in a shell of ours.
+    NestedShell { project: OsString },
     /// A shell would be as any other: nothing is planned for the program, or for the project.
     NoPlan { program: Option<PathBuf> },
     /// The child process of the proof could not be started.

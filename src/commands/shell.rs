@@ -1,6 +1,6 @@
 //! `cudarun shell [PROGRAM …]`: a shell in which the plan of a program, or of the project, is set.
 
-use super::subshell::{before, choose, environment, prepared};
+use super::subshell::{choose, environment, prepared};
 use super::trouble::loads;
 use super::verdict::say_proof;
 use super::{Exit, command_of, follow, only_here, say, say_before, say_refusal};
@@ -15,17 +15,14 @@ use crate::settings::resolve::Purpose;
 use crate::solve::Outcome;
 use crate::variables;
 
-pub fn shell(here: &Host, common: &Common, options: &Subshell) -> Result<Exit, Error> {
+pub fn shell(host: &Host, common: &Common, options: &Subshell) -> Result<Exit, Error> {
     only_here(common, "shell")?;
-    let host = &here.inside(before(&here.env), here.cwd.clone());
-    let (shell, path, named_by) = choose(host)?;
-    if let Some(outer) = here
-        .env
-        .non_empty(variables::SHELL)
-        .filter(|_| !common.quiet)
-    {
-        say(&report::nested_shell(&outer.to_string_lossy()));
+    if let Some(project) = host.env.non_empty(variables::SHELL) {
+        return Err(Error::NestedShell {
+            project: project.to_owned(),
+        });
     }
+    let (shell, path, named_by) = choose(host)?;
     if common.verbose > 0 {
         say(&report::subshell(&path, named_by));
     }
@@ -84,7 +81,7 @@ pub fn shell(here: &Host, common: &Common, options: &Subshell) -> Result<Exit, E
             say_proof(decision, proven, when, common)?;
             let plan = request.with_options(proven.change.of_start(), &facts.settings.layers);
             let (arguments, env) = prepared(host, shell, &plan)?;
-            let diff = Diff::between(&here.env, &env);
+            let diff = Diff::between(&host.env, &env);
             let argv0 = path.clone().into_os_string();
             match launch::exec(&Exec {
                 program: path.clone(),

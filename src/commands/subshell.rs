@@ -16,9 +16,6 @@ use crate::shell::subshell::{self, SHELLS};
 use crate::text::show;
 use crate::variables::{self, AUDIT, LIBRARY_PATH, PRELOAD, VIEW};
 
-/// The names of the variables that the shell changes, and the prefix of the variables with their values before.
-const CHANGED: &str = "CUDARUN_SHELL_CHANGED";
-const BEFORE: &str = "CUDARUN_SHELL_BEFORE_";
 /// The variables of a plan that start-up files may set.
 const OF_PLAN: [&str; 4] = [AUDIT, LIBRARY_PATH, PRELOAD, VIEW];
 
@@ -65,40 +62,9 @@ pub(super) fn prepared(
         )
     });
     let code: String = code.collect();
-    let changes = Diff::between(&env, &host.env).0;
-    let names: Vec<&OsStr> = changes
-        .iter()
-        .map(|change| change.name.as_os_str())
-        .collect();
-    env.set(CHANGED, names.join(OsStr::new(" ")));
-    for (name, value) in changes
-        .iter()
-        .filter_map(|change| Some((&change.name, change.value.as_ref()?)))
-    {
-        env.set(format!("{BEFORE}{}", name.to_string_lossy()), value);
-    }
     env.set(subshell::PLAN, code);
     let arguments = subshell::prepare(host, shell, &mut env)?;
     Ok((arguments, env))
-}
-
-/// The environment before the shell of ours that this process runs in.
-pub(super) fn before(env: &Environment) -> Environment {
-    let mut restored = env.clone();
-    let names = env
-        .get(CHANGED)
-        .map(OsStr::to_string_lossy)
-        .unwrap_or_default();
-    for name in names.split(' ').filter(|name| !name.is_empty()) {
-        let saved = format!("{BEFORE}{name}");
-        match env.get(&saved) {
-            Some(value) => restored.set(name, value),
-            None => restored.remove(OsStr::new(name)),
-        }
-        restored.remove(OsStr::new(&saved));
-    }
-    restored.remove(OsStr::new(CHANGED));
-    restored
 }
 
 /// The shell that the person uses, its file, and the place that names it.

@@ -148,6 +148,9 @@ pub fn error(error: &Error) -> String {
         Error::NotComparable { side, why } => {
             format!("--compare `{}` cannot be used: {}", show(side), show(why))
         }
+        Error::NestedShell { project } => {
+            format!("already in a cudarun shell of `{}`: type `exit` first", show(project))
+        }
         Error::NoPlan { program: Some(program) } => {
             format!("`{}` needs no NVIDIA library that is installed here, so a shell has nothing to set", show(program))
         }

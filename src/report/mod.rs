@@ -74,8 +74,7 @@ pub use settings::{
     setting_remark, written,
 };
 pub use shell::{
-    follow_lines, nested_shell, no_variable_of_a_shell, quoted_to_show, shell_change, subshell,
-    watch,
+    follow_lines, no_variable_of_a_shell, quoted_to_show, shell_change, subshell, watch,
 };
 pub use slips::{first_contact, option_of, own_command_line};
 pub use style::Style;

@@ -88,14 +88,6 @@ pub fn subshell(shell: &Path, named_by: &str) -> String {
     format!("shell: {}, by {named_by}", show(shell))
 }
 
-/// The remark for a shell that opens inside another one of ours.
-pub fn nested_shell(outer: &str) -> String {
-    format!(
-        "you are in a cudarun shell for `{}`; `exit` returns to it",
-        show(outer)
-    )
-}
-
 fn name(name: &OsStr) -> Option<&str> {
     let text = name.to_str()?;
     let is_word = text
