@@ -36,27 +36,26 @@ pub fn run(
     first: First,
     command: &Command,
 ) -> Result<Exit, Error> {
-    let mut to_fetch = None;
-    let exit = start_or_order(host, common, start, command, first, Some(&mut to_fetch))?;
-    let Some(order) = to_fetch else {
-        return Ok(exit);
-    };
-    match carry_out(host, common, &order)? {
-        // The answer may be another one now that they are here.
-        Exit::Yes => start_or_order(host, common, start, command, first, None),
-        _ => Ok(Exit::Refused),
+    let (exit, lacking) = become_program(host, common, start, command, first, true)?;
+    match lacking {
+        None => Ok(exit),
+        Some(order) => match carry_out(host, common, &order)? {
+            // The answer may be another one now that they are here.
+            Exit::Yes => Ok(become_program(host, common, start, command, first, false)?.0),
+            _ => Ok(Exit::Refused),
+        },
     }
 }
 
-/// Becomes the program, unless it lacks wheels that may be fetched: those are then in `to_fetch`.
-fn start_or_order(
+/// Becomes the program, unless it lacks wheels that may be fetched: those are then returned.
+fn become_program(
     host: &Host,
     common: &Common,
     start: &Start,
     command: &Command,
     first: First,
-    mut to_fetch: Option<&mut Option<Order>>,
-) -> Result<Exit, Error> {
+    mut may_fetch: bool,
+) -> Result<(Exit, Option<Order>), Error> {
     crash::will_start(command);
     crash::has_options(common, start);
     host.trip("options");
@@ -90,7 +89,8 @@ fn start_or_order(
         exec.diff = request.with_options(exec.diff, &Layers::default());
         return launch::exec(&exec).map(|never| match never {});
     }
-    follow(&request, |reached| match reached {
+    let mut lacking = None;
+    let exit = follow(&request, |reached| match reached {
         Reached::Settings(settings) => {
             crash::has_settings(&settings.layers);
             host.trip("settings");
@@ -102,10 +102,8 @@ fn start_or_order(
                 .words(&Key::SearchWithout)
                 .iter()
                 .any(|source| source == "fetched");
-            let may_fetch =
-                first.fetch || layers.fetch_when() == FetchWhen::Always && !ignores_store;
+            may_fetch &= first.fetch || layers.fetch_when() == FetchWhen::Always && !ignores_store;
             if may_fetch
-                && let Some(to_fetch) = to_fetch.take()
                 && let Lack::Wheels(wheels) =
                     facts.lack(outcome, &layers.wheels_from(&[]), first.fetch)
             {
@@ -113,7 +111,7 @@ fn start_or_order(
                     report::say(report::STORE_IGNORED);
                     return Err(Stop::Exit(Exit::Refused));
                 }
-                *to_fetch = Some(Order::for_start(facts.settings, wheels, first.yes));
+                lacking = Some(Order::for_start(facts.settings, wheels, first.yes));
                 return Err(Stop::Exit(Exit::Refused));
             }
             Ok(())
@@ -175,7 +173,8 @@ fn start_or_order(
             Ok(())
         }
         _ => Ok(()),
-    })
+    })?;
+    Ok((exit, lacking))
 }
 
 /// What started this process, as a person would name it.
