@@ -43,43 +43,43 @@ impl Ended<'_> {
             program: &words,
             ..known_from_text(log)
         };
-        let all = options.is_some_and(|options| options.all);
         let is_json = options.is_some_and(|options| options.json);
-        let explain = || {
+        let is_page = options.is_some_and(|options| options.paper.is_asked());
+        let worth = Worth::of(&log.chain, status, facts.inventory.is_without_gpu());
+        let is_told = is_json
+            || match worth {
+                Worth::Failure => true,
+                Worth::Clue => options.is_some(),
+                Worth::Unknown | Worth::OnTheCpu(_) => is_page,
+                Worth::Nothing => false,
+            };
+        if is_told {
             explained(facts, decision, common, text, is_pinned, |diagnosis| {
                 if is_json {
-                    return report::diagnosis_json(diagnosis);
+                    return report::say(&report::diagnosis_json(diagnosis));
                 }
-                let in_form = options.map_or(Ok(false), |options| {
-                    paper::deliver_after(common, &options.paper, || {
-                        report::diagnosed_page(diagnosis)
-                    })
-                });
-                match in_form {
-                    Ok(true) => return String::new(),
-                    Ok(false) => {}
-                    Err(error) => return format!("cudarun: {}\n", report::error(&error)),
+                let page = || report::diagnosed_page(diagnosis);
+                let delivered = options
+                    .map(|options| paper::deliver_after(common, &options.paper, page))
+                    .transpose();
+                match delivered {
+                    Ok(Some(true)) => {}
+                    Err(error) => super::say(&report::error(&error)),
+                    Ok(_) => {
+                        let all = options.is_some_and(|options| options.all);
+                        let page = report::diagnosis(diagnosis, all, common.verbose, style);
+                        let ended = report::ended(&command.program, status);
+                        report::say(&style.page(&format!("\n{ended}\n{page}")));
+                    }
                 }
-                let page = report::diagnosis(diagnosis, all, common.verbose, style);
-                style.page(&format!(
-                    "\n{}\n{page}",
-                    report::ended(&command.program, status)
-                ))
-            })
-        };
-        let is_page = options.is_some_and(|options| options.paper.is_asked());
-        match Worth::of(&log.chain, status, facts.inventory.is_without_gpu()) {
-            _ if is_json => report::say(&explain()),
-            Worth::Failure => report::say(&explain()),
-            Worth::Clue if options.is_some() => report::say(&explain()),
-            Worth::Unknown if is_page => report::say(&explain()),
-            Worth::OnTheCpu(message) if options.is_some() => {
-                if is_page {
-                    report::say(&explain());
-                }
+            });
+        }
+        match worth {
+            _ if is_json || options.is_none() => {}
+            Worth::OnTheCpu(message) => {
                 report::say(&style.page(&report::on_the_cpu(message)));
             }
-            Worth::Unknown if options.is_some() => {
+            Worth::Unknown if !is_told => {
                 report::say(&style.page(&report::unknown_failure(&command.program, status, style)));
             }
             _ => {}
