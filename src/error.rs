@@ -94,8 +94,6 @@ pub enum Error {
     Unreadable { path: PathBuf, error: io::Error },
     /// `diagnose` got the name of a text in the place of a program.
     NoProgram { text: OsString },
-    /// `--compare` names something else than a description, an environment or `here`.
-    NotComparable { side: PathBuf, why: String },
     /// This process is in a shell of ours.
     NestedShell { project: OsString },
     /// A shell would be as any other: nothing is planned for the program, or for the project.

@@ -14,7 +14,7 @@ pub struct Doctor {
     #[arg(long, value_name = "FILE", group = "saved")]
     pub save: Option<PathBuf>,
     /// Like --save, into DIR under the name of this machine: for `fleet`
-    #[arg(long, value_name = "DIR", group = "saved", conflicts_with_all = ["compare", "html", "markdown", "json"])]
+    #[arg(long, value_name = "DIR", group = "saved", conflicts_with_all = ["html", "markdown", "json"])]
     pub save_in: Option<PathBuf>,
     /// The name of this machine for --save-in [default: Slurm's name of the node, or the short host name]
     #[arg(long, value_name = "NAME", requires = "save_in", value_parser = NonEmptyStringValueParser::new())]
@@ -22,14 +22,6 @@ pub struct Doctor {
     /// With --save or --save-in: describe all that the program of this COMMAND LINE needs, one quoted word
     #[arg(long = "for", value_name = "COMMAND LINE", requires = "saved", value_parser = command_line)]
     pub programs: Vec<String>,
-    /// Show the differences between A and B instead: files of `--save`, directories of environments, or `here` [default for B: here]
-    #[arg(
-        long,
-        value_name = "A[,B]",
-        value_delimiter = ',',
-        conflicts_with_all = ["save", "html", "markdown"]
-    )]
-    pub compare: Vec<PathBuf>,
     #[command(flatten)]
     pub paper: Paper,
     /// Print one JSON object
@@ -59,8 +51,8 @@ pub struct Fleet {
     /// Print one JSON object
     #[arg(long, conflicts_with_all = ["good", "bad"])]
     pub json: bool,
-    /// Descriptions that `doctor --save-in` wrote, or directories of them
-    #[arg(value_name = "DIR", required = true)]
+    /// Descriptions that `doctor --save` wrote, or directories of them; directories of environments, `here`
+    #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<PathBuf>,
 }
 

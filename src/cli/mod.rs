@@ -236,7 +236,7 @@ pub enum Verb {
     )]
     Fetch(Fetch),
     /// Show which machines can run a program, and how they differ, from descriptions of them
-    #[command(override_usage = "cudarun fleet [OPTIONS] <DIR>...")]
+    #[command(override_usage = "cudarun fleet [OPTIONS] <PATH>...")]
     Fleet(Fleet),
     /// Write a .cudarun.toml with the requirements that cudarun finds in a program
     #[command(mut_arg("locked", |locked| locked.hide(true)), override_usage = "cudarun init [OPTIONS] [--] [PROGRAM [ARGS]...]")]

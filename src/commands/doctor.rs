@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use super::compare::compare;
 use super::examined::{examine, examine_line, programs};
 use super::{Exit, machine, paper, print, say};
 use crate::cli::{Common, Doctor, Wishes};
@@ -20,9 +19,6 @@ use crate::storage;
 const NODE_OF_SLURM: &str = "SLURMD_NODENAME";
 
 pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Error> {
-    if !options.compare.is_empty() {
-        return compare(&host, common, options);
-    }
     let describes = options.save_in.is_some() || !options.programs.is_empty();
     if describes && !options.words.is_empty() {
         let begin = options

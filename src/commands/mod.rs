@@ -19,8 +19,6 @@ use crate::settings::resolve::vocabulary;
 use crate::solve::Outcome;
 
 pub mod allow;
-mod common;
-mod compare;
 pub mod completions;
 pub mod diagnose;
 pub mod doctor;
@@ -43,7 +41,6 @@ mod paper;
 pub mod prove;
 pub mod record;
 pub mod run;
-mod sets;
 pub mod shell;
 pub mod slips;
 mod stored;
@@ -214,10 +211,7 @@ fn machine(host: Host, common: &Common) -> Result<Host, Error> {
 
 fn looked_at(host: Host, common: &Common) -> Result<Host, Error> {
     if let Some(file) = &common.machine {
-        let machine = Machine::read(&host, file).map_err(|fault| unusable(file, fault.0))?;
-        let node = machine
-            .host()
-            .map_err(|error| unusable(file, error.to_string()))?;
+        let (node, _) = described(&host, file).map_err(|why| unusable(file, why))?;
         return in_image(&host, common, node);
     }
     let Some(root) = &common.root else {
@@ -246,6 +240,14 @@ fn looked_at(host: Host, common: &Common) -> Result<Host, Error> {
         });
     }
     Ok(there)
+}
+
+/// The machine that a file describes, and the programs that the description was written for.
+fn described(host: &Host, file: &Path) -> Result<(Host, Vec<String>), String> {
+    let machine = Machine::read(host, file).map_err(|fault| fault.0)?;
+    let programs = machine.programs.clone();
+    let node = machine.host().map_err(|error| error.to_string())?;
+    Ok((node, programs))
 }
 
 fn unusable(file: &Path, why: String) -> Error {

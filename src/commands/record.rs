@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use super::sets::locked;
 use super::{Exit, command_of, follow, only_here, say, say_before, say_refusal};
 use crate::catalog::{Platform, knowledge};
 use crate::cli::{Common, Record};
 use crate::error::Error;
 use crate::host::Host;
-use crate::inventory::{Installation, Origin};
+use crate::inventory::{Installation, Inventory, Member, Origin};
 use crate::pipeline::{self, Facts, Reached, Request, Stop, Subject};
 use crate::predict::observe::Observation;
 use crate::report::{self, NotRecorded};
 use crate::settings::files;
-use crate::settings::lock::Lock;
+use crate::settings::lock::{Family, Lock};
 use crate::settings::resolve::Purpose;
 use crate::storage;
+use crate::version::ComputeCapability;
 
 pub fn record(host: &Host, common: &Common, options: &Record) -> Result<Exit, Error> {
     only_here(common, "record")?;
@@ -78,7 +78,6 @@ fn lock(
         host, inventory, ..
     } = facts;
     let mapped = observation.images.iter().flat_map(|image| &image.files);
-    let mut lock = Lock::default();
     let mut installations: BTreeMap<(&str, Option<u32>, &Path), &Installation> = BTreeMap::new();
     for file in mapped {
         // The driver belongs to the kernel; a lock requires a minimum of it.
@@ -117,21 +116,49 @@ fn lock(
             family: (*pair[0].0).to_owned(),
         });
     }
+    let families = libraries(
+        facts.program.machine,
+        inventory,
+        installations.into_values(),
+    );
+    let gpus = inventory.gpus.iter().filter_map(|gpu| gpu.capability);
+    Ok(lock_of(families, gpus))
+}
+
+/// A lock of these libraries.
+pub(super) fn lock_of(
+    families: Vec<Family>,
+    gpus: impl Iterator<Item = ComputeCapability>,
+) -> Lock {
+    let cuda = families.iter().filter_map(|family| family.cuda).max();
+    Lock {
+        driver: cuda.and_then(|cuda| knowledge().driver_floor(cuda, None)),
+        gpus: gpus.collect(),
+        families,
+    }
+}
+
+/// The entries of a lock for installations, on a machine of this architecture.
+pub(super) fn libraries<'i>(
+    machine: u16,
+    inventory: &Inventory,
+    installations: impl Iterator<Item = &'i Installation>,
+) -> Vec<Family> {
     let platform = Platform {
-        machine: facts.program.machine,
+        machine,
         glibc: inventory.glibc.unwrap_or_default(),
         at_hand: None,
     };
-    lock.families = installations
-        .into_values()
-        .map(|one| locked(one, platform))
-        .collect();
-    let cuda = lock.families.iter().filter_map(|family| family.cuda).max();
-    lock.driver = cuda.and_then(|cuda| knowledge().driver_floor(cuda, None));
-    lock.gpus = inventory
-        .gpus
-        .iter()
-        .filter_map(|gpu| gpu.capability)
-        .collect();
-    Ok(lock)
+    let build_id = |member: &Member| Some((member.soname.clone(), member.build_id.clone()?));
+    let wheel = |package: &str| Some(platform.wheel(package)?.1.sha256.clone());
+    installations
+        .map(|one| Family {
+            name: one.family.clone(),
+            version: one.version,
+            cuda: one.cuda,
+            build_ids: one.files.iter().filter_map(build_id).collect(),
+            wheel: one.package.as_deref().and_then(wheel),
+            line: 0,
+        })
+        .collect()
 }

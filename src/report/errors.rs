@@ -145,9 +145,6 @@ pub fn error(error: &Error) -> String {
         Error::Unreadable { path, error } => format!("`{}` cannot be read: {}", show(path), os(error)),
         Error::NoProgram { text } => format!("`{}` is a text, not a program", show(text)),
         Error::NotPython { program } => format!("--python `{}` is not Python", show(program)),
-        Error::NotComparable { side, why } => {
-            format!("--compare `{}` cannot be used: {}", show(side), show(why))
-        }
         Error::NestedShell { project } => {
             format!("already in a cudarun shell of `{}`: type `exit` first", show(project))
         }
@@ -162,7 +159,7 @@ pub fn error(error: &Error) -> String {
             "cudarun has more rights than its user (set-user-ID, set-group-ID or file capabilities)"
                 .to_owned()
         }
-        Error::NothingRunsUnderRoot { verb: verb @ ("allow" | "hook" | "doctor --compare"), there } => {
+        Error::NothingRunsUnderRoot { verb: verb @ ("allow" | "hook"), there } => {
             format!("`{verb}` works only on this machine: remove {}", show(&there[0]))
         }
         Error::NothingRunsUnderRoot { verb: "fetch", there } => {
@@ -284,16 +281,13 @@ pub fn error_hint(error: &Error) -> Option<String> {
         Error::NoPlan { program: Some(program) } => {
             Some(format!("cudarun explain {}", quoted_to_show(program.as_os_str())))
         }
-        Error::NotComparable { .. } => {
-            Some("cudarun doctor --compare A[,B], each a file of `cudarun doctor --save`, an environment's directory, or `here`".to_owned())
-        }
         Error::NoPlan { program: None } => Some("cudarun shell PROGRAM".to_owned()),
         Error::NoProgram { text } => {
             let before = if text.as_encoded_bytes().ends_with(b".py") { "python3" } else { "--from" };
             Some(format!("cudarun diagnose {before} {}", shell_words(std::slice::from_ref(text))))
         }
         Error::BadRange { family, .. } => Some(format!("cudarun fetch {family}=9.1, or \"{family}>=9.1,<10\"")),
-        Error::NothingRunsUnderRoot { verb: "allow" | "hook" | "doctor --compare", .. } => None,
+        Error::NothingRunsUnderRoot { verb: "allow" | "hook", .. } => None,
         Error::NothingRunsUnderRoot { verb, there, .. } => {
             let verb = if *verb == "fetch" { "fetch --dry-run" } else { "explain" };
             Some(format!("cudarun {} {verb} PROGRAM", shell_words(there)))

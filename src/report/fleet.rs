@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::Style;
-use super::compared::{ComparedSide, Comparison, Difference};
+use super::compared::{ComparedSide, Difference, differences};
 use super::doctor::{ExaminedProgram, gpus};
 use super::doctor_words::sentence;
 use super::errors::os;
@@ -17,8 +17,9 @@ use crate::doctor::Stops;
 use crate::fleet::{ENDING, Group, Unread, UnreadReason, host_list};
 use crate::text::show;
 
-/// Further differences of a group are only counted.
+/// Further differences of a group are only counted. Two that are compared are all that a page is about.
 const SHOWN: usize = 4;
+const SHOWN_OF_TWO: usize = 10;
 /// The mode of programs whose loader takes the picks by itself.
 const AS_IT_IS: &str = "none";
 /// Versions of this family come first in a cell.
@@ -226,7 +227,7 @@ impl FleetReport {
     /// The differences of a group from the largest one.
     fn differences(&self, group: &ExaminedGroup) -> Vec<Difference> {
         let usual = &self.groups[0];
-        Comparison::new([&group.side, &usual.side], None).differences()
+        differences([&group.side, &usual.side])
     }
 
     /// False if fewer machines are equal than there are other kinds: none of them is the usual one.
@@ -262,10 +263,15 @@ impl FleetReport {
                 format!("{} {own}, where {of} {usual}", one.name)
             }
         };
-        let mut lines: Vec<String> = differences.iter().take(SHOWN).map(line).collect();
+        let shown = if self.groups.len() == 2 {
+            SHOWN_OF_TWO
+        } else {
+            SHOWN
+        };
+        let mut lines: Vec<String> = differences.iter().take(shown).map(line).collect();
         if let Some(more) = differences
             .len()
-            .checked_sub(SHOWN)
+            .checked_sub(shown)
             .filter(|more| *more > 0)
         {
             lines.push(format!(
@@ -429,7 +435,7 @@ impl FleetReport {
             let how = match self.image {
                 Some(_) => "`--json` shows how they differ".to_owned(),
                 None => format!(
-                    "`cudarun doctor --compare {},{}` shows how two differ",
+                    "`cudarun fleet {} {}` shows how two differ",
                     file(a),
                     file(b)
                 ),
@@ -474,15 +480,7 @@ impl FleetReport {
             [] => "doctor".to_owned(),
             words => format!("explain {}", shell_words(words)),
         };
-        let root = self
-            .image
-            .as_ref()
-            .map(|image| format!("--root {} ", argument(image.as_os_str())));
-        let file = argument(machine.path.as_os_str());
-        Some(format!(
-            "cudarun {}--machine {file} {verb}",
-            root.unwrap_or_default()
-        ))
+        Some(format!("{} {verb}", refused.side.cudarun))
     }
 
     pub(super) fn json(&self) -> Value {

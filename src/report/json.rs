@@ -6,7 +6,6 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::compared::Comparison;
 use super::doctor;
 use super::doctor_words;
 use super::errors;
@@ -235,13 +234,6 @@ pub fn examination(
             "bytes": kept.bytes,
         },
     }))
-}
-
-/// `doctor --compare`
-pub fn comparison(comparison: &Comparison) -> String {
-    let mut object = value(comparison);
-    object["same"] = comparison.is_same().into();
-    finish(object)
 }
 
 /// `fleet`

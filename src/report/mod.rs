@@ -40,7 +40,7 @@ mod words;
 
 pub use asked::caution;
 pub use builds::{build_remarks, listed_toolkits};
-pub use compared::{ComparedSide, Comparison, comparison};
+pub use compared::ComparedSide;
 pub use cures::possible_cause;
 pub use diagnosed::{
     Diagnosis, diagnosis, diagnosis_json, ended, not_started, on_the_cpu, silent_input,

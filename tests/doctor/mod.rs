@@ -7,7 +7,6 @@ use serde_json::Value;
 use crate::support::Run;
 use crate::support::machine::Machine;
 
-mod compare;
 mod findings;
 mod platform;
 mod save;

@@ -226,22 +226,6 @@ fn outputs() -> BTreeMap<&'static str, Vec<Value>> {
             );
         }
     }
-    let files = ["uv-venv", "conda", "h200-container", "torch", "torch"]
-        .map(|name| format!("tests/machines/{name}.toml"));
-    for pair in files.windows(2) {
-        let run = Run::new([
-            "doctor",
-            "--json",
-            "--compare",
-            &pair.join(","),
-            "python3",
-            "/home/user/train.py",
-        ]);
-        keep(
-            "doctor-compare",
-            &run.in_directory(env!("CARGO_MANIFEST_DIR")).output().0,
-        );
-    }
     let nodes = tempfile::tempdir().unwrap();
     fs::write(nodes.path().join("bad.toml"), "no description").unwrap();
     let programs = ["python3 /home/user/train.py", "/opt/app/for-13"];

@@ -1,5 +1,6 @@
 //! `cudarun fleet`, and the descriptions that `doctor --save-in` writes for it.
 
+mod compare;
 mod described;
 mod groups;
 mod lock;

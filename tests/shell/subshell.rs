@@ -389,13 +389,7 @@ fn a_shell_without_a_variable_of_bash_is_left_without_traces() {
     traces.sort();
     assert_eq!(
         traces,
-        [
-            &"CUDARUN_PIN_MODE",
-            &"CUDARUN_SHELL",
-            &"CUDARUN_SHELL_BEFORE_LD_LIBRARY_PATH",
-            &"CUDARUN_SHELL_CHANGED",
-            &"CUDARUN_TREE"
-        ]
+        [&"CUDARUN_PIN_MODE", &"CUDARUN_SHELL", &"CUDARUN_TREE"]
     );
 }
 

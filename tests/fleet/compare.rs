@@ -1,0 +1,217 @@
+//! `fleet` on pairs of machines and environments. Each difference has its control: a side and itself.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{APP, Nodes, node, with_cudnn};
+use crate::pin::children::{ENVIRONMENTS, SHOW};
+use crate::support::parts::program;
+use crate::support::{Run, skipped};
+
+fn machine(name: &str) -> String {
+    format!("{}/tests/machines/{name}.toml", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The page of two machines, in their directory.
+fn page(a: &str, b: &str) -> String {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines");
+    let (page, status) = Run::new(["fleet", &format!("{a}.toml"), &format!("{b}.toml")])
+        .env("COLUMNS", "200")
+        .in_directory(directory)
+        .any_stdout()
+        .output();
+    assert!(status <= 1, "{page}");
+    page
+}
+
+fn json_of(sides: [&str; 2], words: &[&str]) -> Value {
+    let run = Run::new([&["fleet", "--json"], words, &sides].concat());
+    let (json, status) = run.any_stdout().any_stderr().output();
+    assert!(status <= 1, "{json}");
+    serde_json::from_str(&json).unwrap()
+}
+
+/// The values of each fact in which the second side differs from the first, by its name.
+fn differences(fleet: &Value) -> Value {
+    let second = fleet["groups"][1]["differences"].as_array();
+    let each = second.into_iter().flatten().map(|fact| {
+        (
+            fact["name"].as_str().unwrap().to_owned(),
+            fact["values"].clone(),
+        )
+    });
+    each.collect()
+}
+
+/// A description of a machine that holds these programs.
+fn holding(directory: &Path, name: &str, text: &str, programs: &[&str]) -> String {
+    let file = directory.join(name);
+    fs::write(&file, format!("programs = {programs:?}\n{text}")).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn two_machines_differ_in_driver_and_libraries() {
+    let page = page("old-driver", "ubuntu-apt");
+    let wanted = "
+differences
+  ubuntu-apt  driver 550.54.15, where old-driver has 535.261.03
+  ubuntu-apt  CUDA runtime 12.4.127 (toolkit), where old-driver has ? (toolkit)
+  ubuntu-apt  cuBLAS 12.4.5.8 (toolkit), where old-driver has none
+  ubuntu-apt  cuDNN 9.1.0.70 (debian), where old-driver has none
+";
+    assert!(page.contains(wanted), "{page}");
+}
+
+#[test]
+fn a_machine_does_not_differ_from_itself() {
+    let scratch = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(machine("ubuntu-apt")).unwrap();
+    let same = holding(scratch.path(), "same.toml", &text, &[]);
+    let fleet = json_of([&machine("ubuntu-apt"), &same], &[]);
+    assert_eq!(differences(&fleet), json!({}));
+    // The control: another driver.
+    let other = text.replace("550.54.15", "550.90.07");
+    let other = holding(scratch.path(), "other.toml", &other, &[]);
+    let fleet = json_of([&same, &other], &[]);
+    assert_eq!(
+        differences(&fleet),
+        json!({ "driver": ["550.54.15", "550.90.07"] })
+    );
+}
+
+#[test]
+fn every_pair_has_a_page_of_at_most_24_lines() {
+    let names = [
+        "nothing",
+        "debian",
+        "h200-container",
+        "rhel",
+        "wsl",
+        "hostile",
+        "toolkits",
+    ];
+    for a in names {
+        for b in names.into_iter().filter(|b| *b != a) {
+            let page = page(a, b);
+            assert!(page.contains("\ndifferences\n"), "{page}");
+            assert!(page.lines().count() <= 24, "{page}");
+        }
+    }
+}
+
+#[test]
+fn a_program_that_one_machine_lacks_is_named() {
+    let text = node("580.95.05", "", &with_cudnn("9.19.0")).replace(APP, "other");
+    let other = program("other", &["libcudnn.so.9", "libc.so.6"], "");
+    let nodes = Nodes::new(&[("a", text.clone()), ("b", text + &other)]);
+    let [a, b] = ["a.toml", "b.toml"].map(|file| nodes.path(file).display().to_string());
+    let fleet = json_of([&a, &b], &[]);
+    let group = |at: usize| &fleet["groups"][at]["programs"][0];
+    assert_eq!(group(0)["why_not"], "the program is not there");
+    assert_eq!(group(1)["works"], true);
+    // Descriptions that were written for another program.
+    let fleet = json_of([&a, &b], &["--program", "/no/such"]);
+    let why = &fleet["groups"][0]["programs"][0]["why_not"];
+    assert_eq!(why, "its description was not written for this program");
+}
+
+#[test]
+fn a_refusal_on_one_machine_is_a_difference() {
+    let nodes = ["470.57.02", "580.95.05"].map(|driver| node(driver, "", &with_cudnn("9.19.0")));
+    let [old, new] = nodes;
+    let nodes = Nodes::new(&[("new", new), ("old", old)]);
+    let [old, new] = ["old.toml", "new.toml"].map(|file| nodes.path(file).display().to_string());
+    let fleet = json_of([&old, &new], &[]);
+    assert_eq!(
+        differences(&fleet)["driver"],
+        json!(["470.57.02", "580.95.05"])
+    );
+    assert_eq!(
+        (&fleet["good"], &fleet["bad"]),
+        (&json!("new"), &json!("old"))
+    );
+    let why = &fleet["groups"][1]["programs"][0]["why_not"];
+    assert!(why.as_str().unwrap().contains("fits `app`"), "{why}");
+}
+
+#[test]
+fn the_libraries_that_decide_most_are_told_first() {
+    let fleet = json_of([&machine("nothing"), &machine("torch")], &[]);
+    let facts = fleet["groups"][1]["differences"].as_array().unwrap();
+    let place = |name: &str| facts.iter().position(|fact| fact["name"] == name).unwrap();
+    assert!(place("CUDA runtime") < place("cuDNN"), "{facts:?}");
+    assert!(place("cuDNN") < place("NVTX"), "{facts:?}");
+}
+
+#[test]
+fn two_environments_give_a_program_different_libraries() {
+    let Some(e) = &*ENVIRONMENTS else {
+        return skipped("there is no Python here");
+    };
+    let [a, b] = [&e.a, &e.b].map(|python| {
+        let prefix = python.ancestors().nth(2).unwrap();
+        prefix.to_str().unwrap().to_owned()
+    });
+    let command = format!("python -c '{}'", SHOW[1]);
+    let words = ["--program", &command];
+    let fleet = json_of([&a, &b], &words);
+    assert_eq!(
+        differences(&fleet)["cuDNN"],
+        json!(["9.10.2.7 (wheel)", "9.1.0.7 (wheel)"])
+    );
+    let uses = |group: usize| fleet["groups"][group]["programs"][0]["uses"].clone();
+    assert_eq!(uses(0), json!(["cuDNN 9.1.0.7"]));
+    assert_eq!(uses(1), json!(["cuDNN 9.10.2.7"]));
+}
+
+#[test]
+fn a_saved_description_of_this_machine_does_not_differ_from_it() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("saved.toml");
+    let file = file.to_str().unwrap();
+    let (_, saved) = Run::new(["doctor", "--save", file])
+        .any_stderr()
+        .any_stdout()
+        .output();
+    assert!(saved <= 1);
+    let against_here = |hidden: &[&str]| {
+        let run = Run::new(["fleet", "--json", file, "here"]);
+        let run = hidden
+            .iter()
+            .fold(run, |run, gpus| run.env("CUDA_VISIBLE_DEVICES", *gpus));
+        let (json, status) = run.any_stdout().any_stderr().output();
+        assert!(status <= 1, "{json}");
+        differences(&serde_json::from_str(&json).unwrap())
+    };
+    assert_eq!(against_here(&[]), json!({}));
+    // The control: a variable.
+    let changed = against_here(&["7"]);
+    assert_eq!(changed["CUDA_VISIBLE_DEVICES"], json!(["7", null]));
+}
+
+#[test]
+fn sides_that_cannot_be_compared_are_named() {
+    for (side, why) in [
+        ("/no/such.toml", "no such file or directory"),
+        ("/etc/passwd", "line 1: "),
+    ] {
+        Run::new(["fleet", side, "here"])
+            .status(2)
+            .any_stderr()
+            .stdout_contains(&["not read", side, why])
+            .check();
+    }
+    // A directory that is no environment has descriptions, and this one has none.
+    let empty = tempfile::tempdir().unwrap();
+    Run::new(["fleet", empty.path().to_str().unwrap()])
+        .status(2)
+        .stdout_contains(&["no description of a machine was read"])
+        .check();
+    Run::new(["doctor", "--compare", "here"])
+        .status(2)
+        .stderr_contains(&["unexpected argument '--compare'"])
+        .check();
+}
