@@ -50,7 +50,7 @@ pub mod variables;
 pub mod verify;
 pub mod version;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -92,10 +92,9 @@ pub fn run(arguments: &[OsString], host: Host) -> u8 {
     }
     crash::handle_cut_files();
     crash::handle_aborts();
-    let parse = |words: &[OsString]| Cli::parse_words(words).and_then(Cli::settle);
     let meant = help(arguments);
     let arguments = meant.as_deref().unwrap_or(arguments);
-    match parse(arguments) {
+    match Cli::parse_words(arguments) {
         Ok(cli) => dispatch(host, &cli, arguments),
         Err(error) => {
             // clap quotes the words, and a terminal obeys their control codes.
@@ -103,7 +102,7 @@ pub fn run(arguments: &[OsString], host: Host) -> u8 {
                 .iter()
                 .map(|word| text::show(word).into())
                 .collect();
-            usage(&parse(&shown).err().unwrap_or(error), arguments)
+            usage(&Cli::parse_words(&shown).err().unwrap_or(error), arguments)
         }
     }
 }
@@ -228,8 +227,7 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
         Ok(exit) => exit.code(),
         Err(error) => {
             let is_here = cli.common.elsewhere().is_empty();
-            let after_error =
-                || commands::slips::after_error(&Host::here(), &error, cli, arguments);
+            let after_error = || commands::slips::after_error(&Host::here(), &error, arguments);
             complain(
                 &error,
                 form,
@@ -285,30 +283,6 @@ fn complain(
     error.code(form)
 }
 
-/// Returns the first word that is neither an option nor the value of one, of a command line that may not parse; none
-/// after `--`.
-fn first_word(arguments: &[OsString]) -> Option<&OsStr> {
-    let command = <Cli as clap::CommandFactory>::command();
-    let takes_value = |word: &[u8]| {
-        let takes = |option: &clap::Arg| {
-            let long = option
-                .get_long()
-                .map(|name| [b"--", name.as_bytes()].concat());
-            option.get_action().takes_values() && long.is_some_and(|long| long == word)
-        };
-        command.get_arguments().any(takes)
-    };
-    let mut words = arguments.iter().skip(1).map(OsString::as_os_str);
-    let mut word = words.next()?;
-    while word.as_bytes().starts_with(b"-") {
-        if word == "--" {
-            return None;
-        }
-        word = words.nth(usize::from(takes_value(word.as_bytes())))?;
-    }
-    Some(word)
-}
-
 /// Returns the value of `--color`, of a command line that may not parse.
 fn color(arguments: &[OsString]) -> ColorChoice {
     let words: Vec<&str> = arguments
@@ -330,7 +304,7 @@ fn color(arguments: &[OsString]) -> ColorChoice {
 
 /// Prints help, the version, or an error of the command line, and returns the exit code.
 fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
-    let word = first_word(arguments);
+    let word = cli::first_word(arguments).map(|at| &arguments[at]);
     let is_answer = |verb: &&str| {
         !["run", "shell", "trace", "record"].contains(verb)
             && word.is_some_and(|word| word == *verb)
@@ -347,7 +321,7 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
         !line.contains("as a value, use '-- ") && !line.contains("a similar value exists")
     };
     let text: String = text.split_inclusive('\n').filter(is_kept).collect();
-    let text = text.replace("\n\n\n", "\n\n") + &commands::misread::owners(error);
+    let text = text.replace("\n\n\n", "\n\n") + &commands::slips::owners(error);
     let color = color(arguments);
     if matches!(
         error.kind(),
@@ -359,8 +333,6 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
             Err(error) => complain(&error, form, false, None, color),
         };
     }
-    let meant = commands::slips::after_usage(&Host::here(), error, arguments);
-    let hint = meant.map(|words| report::own_command_line(&words));
     if form == Form::Answer
         && arguments
             .iter()
@@ -368,13 +340,10 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
             .any(|word| word == "--json")
     {
         let plain = Style::default().adapt(text.clone());
-        let _ = report::print(&report::json::usage_error(&plain, hint.as_deref()));
+        let _ = report::print(&report::json::usage_error(&plain));
     }
     let style = Style::stderr(color);
     report::say(&style.page(&style.adapt(text)));
-    if let Some(hint) = hint {
-        report::say(&format!("\n{} {hint}\n", style.hint("hint:")));
-    }
     match form {
         Form::Run => 125,
         Form::Answer => 2,

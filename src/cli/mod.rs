@@ -1,9 +1,11 @@
 //! The command line as it is typed, and its help texts, without any meaning.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
@@ -13,7 +15,6 @@ pub mod complete;
 mod faults;
 mod fetching;
 mod help;
-mod settle;
 mod shells;
 mod wishes;
 
@@ -59,6 +60,7 @@ const EVERYWHERE: &str = "Options of every verb";
     after_long_help = "Exit status: the program's own; 125 when cudarun failed first, 126 when the program cannot be run, 127 \
         when it is not found. Verbs that start no program: 0 yes, 1 no, 2 could not answer.",
     disable_help_subcommand = true,
+    args_override_self = true,
     styles = help::STYLES,
     subcommand_value_name = "VERB",
     subcommand_help_heading = "Verbs",
@@ -76,6 +78,59 @@ pub struct Cli {
     /// The program and its arguments, passed on untouched
     #[arg(value_name = "PROGRAM", trailing_var_arg = true, hide = true)]
     pub words: Vec<OsString>,
+}
+
+impl Cli {
+    /// Parses a command line. Options before a verb count as if they came after it, and options of `fetch` may follow the
+    /// names of families, unlike those that follow a program.
+    pub fn parse_words(words: &[OsString]) -> Result<Cli, clap::Error> {
+        let mut words = words.to_vec();
+        if let Some(at) = first_word(&words)
+            && VERBS.iter().any(|verb| words[at] == *verb)
+        {
+            words[1..=at].rotate_right(1);
+        }
+        let mut cli = Cli::try_parse_from(&words)?;
+        if matches!(&cli.verb, Some(Verb::Fetch(fetch)) if !fetch.names_program()) {
+            let mut command = Cli::command().mut_subcommand("fetch", |fetch| {
+                fetch.mut_arg("words", |words| words.trailing_var_arg(false))
+            });
+            cli = Cli::from_arg_matches(&command.try_get_matches_from_mut(words)?)?;
+        }
+        if let Some(Verb::Fetch(fetch)) = &cli.verb
+            && let Some((idle, of)) = fetch.idle()
+        {
+            let message = format!("the argument '{idle}' cannot be used with 'fetch {of}'");
+            return Err(Cli::command().error(ErrorKind::ArgumentConflict, message));
+        }
+        Ok(cli)
+    }
+}
+
+/// Returns the place of the first word that is neither an option nor the value of one, of a command line that may not parse;
+/// none after `--`.
+pub fn first_word(arguments: &[OsString]) -> Option<usize> {
+    let command = Cli::command();
+    let takes_value = |word: &[u8]| {
+        let takes = |option: &clap::Arg| {
+            let long = option
+                .get_long()
+                .filter(|_| option.get_action().takes_values());
+            long.is_some_and(|long| word.strip_prefix(b"--") == Some(long.as_bytes()))
+        };
+        command.get_arguments().any(takes)
+    };
+    let mut at = 1;
+    loop {
+        let word = arguments.get(at)?.as_bytes();
+        if !word.starts_with(b"-") {
+            return Some(at);
+        }
+        if word == b"--" {
+            return None;
+        }
+        at += 1 + usize::from(takes_value(word));
+    }
 }
 
 /// Options of every verb.
@@ -156,7 +211,7 @@ pub struct First {
     #[arg(long)]
     pub fetch: bool,
     /// With --fetch: do not ask
-    #[arg(long, hide_short_help = true)]
+    #[arg(long, hide_short_help = true, requires = "fetch")]
     pub yes: bool,
 }
 
@@ -228,7 +283,7 @@ pub enum Verb {
     #[command(override_usage = "cudarun trace [OPTIONS] [--] PROGRAM [ARGS]...")]
     Trace(Trace),
     /// Start a program and write what it mapped to .cudarun.lock, for --locked
-    #[command(mut_arg("locked", |locked| locked.hide(true)), override_usage = "cudarun record [OPTIONS] [--] PROGRAM [ARGS]...")]
+    #[command(mut_arg("locked", |locked| locked.hide(true).conflicts_with("words")), override_usage = "cudarun record [OPTIONS] [--] PROGRAM [ARGS]...")]
     Record(Record),
     /// Download NVIDIA's libraries that a program lacks, as wheels, into a store of cudarun's own
     #[command(
@@ -239,7 +294,7 @@ pub enum Verb {
     #[command(override_usage = "cudarun fleet [OPTIONS] <PATH>...")]
     Fleet(Fleet),
     /// Write a .cudarun.toml with the requirements that cudarun finds in a program
-    #[command(mut_arg("locked", |locked| locked.hide(true)), override_usage = "cudarun init [OPTIONS] [--] [PROGRAM [ARGS]...]")]
+    #[command(mut_arg("locked", |locked| locked.hide(true).conflicts_with("words")), override_usage = "cudarun init [OPTIONS] [--] [PROGRAM [ARGS]...]")]
     Init(Init),
     /// Let a project's .cudarun.toml set variables and name directories
     #[command(override_usage = "cudarun allow [OPTIONS] [PATH]")]

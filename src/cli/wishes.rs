@@ -34,6 +34,17 @@ pub struct Wishes {
     pub pin_mode: Option<Mode>,
 }
 
+impl Wishes {
+    pub fn is_empty(&self) -> bool {
+        self.uses.is_empty()
+            && self.pin.is_empty()
+            && self.require.is_empty()
+            && !self.locked
+            && !self.no_follow
+            && self.pin_mode.is_none()
+    }
+}
+
 /// Other forms of an answer.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Paper {

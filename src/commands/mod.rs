@@ -34,8 +34,6 @@ pub mod hook;
 pub mod init;
 pub mod list;
 mod log;
-mod meant;
-pub mod misread;
 mod outlet;
 mod paper;
 pub mod prove;

@@ -1,184 +1,87 @@
-//! The command line that was probably meant by a wrong one. Each correction is only a guess; the first that parses, and
-//! whose program is found, is the answer.
+//! The command line that was probably meant by a wrong one.
 
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
-use clap::Parser;
-use clap::error::ErrorKind;
+use clap::CommandFactory;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::{meant, misread};
-use crate::catalog::wheels;
-use crate::cli::{Cli, VERBS, Verb};
+use crate::cli::{self, Cli, VERBS};
 use crate::diagnose::Reading;
 use crate::error::Error;
 use crate::host::Host;
 use crate::program::locate;
-use crate::settings::invocation;
-use crate::settings::resolve::vocabulary;
-use crate::settings::{Setting, Value};
+use crate::report;
 use crate::text::nearest;
 
-/// Words of other tools, and the words of cudarun.
-const FOREIGN: &[(&str, &str)] = &[
-    ("version", "--version"),
-    ("status", "doctor"),
-    ("why", "explain"),
-    ("lock", "record"),
-];
+/// Pythons, in the order in which they are tried for `python`.
+const PYTHONS: &[&str] = &[".venv/bin/python", "venv/bin/python", "python3", "python"];
 
-/// Returns the words after `cudarun` that were probably meant, after an error of the command line itself.
-pub fn after_usage(
-    host: &Host,
-    error: &clap::Error,
-    arguments: &[OsString],
-) -> Option<Vec<OsString>> {
-    misread::guesses(host, error, arguments)?
-        .into_iter()
-        .find_map(|guess| checked(host, guess))
-}
-
-/// Returns the words after `cudarun` that were probably meant, after an error of a command.
-pub fn after_error(
-    host: &Host,
-    error: &Error,
-    cli: &Cli,
-    arguments: &[OsString],
-) -> Option<Vec<OsString>> {
-    let words = arguments.get(1..)?;
-    let (before, command) = words.split_at(words.len().checked_sub(cli.program().1.len())?);
-    let mut guesses = Vec::new();
-    match error {
-        Error::NoOtherSet { .. } => {
-            let kept = before.iter().filter(|word| *word != "--next");
-            guesses.push(kept.chain(command).cloned().collect());
-        }
-        Error::NoSuchFamily { name, families } => {
-            let stem = name
-                .trim_end_matches(|c: char| c.is_ascii_digit() || ".-".contains(c))
-                .to_lowercase();
-            let is_stem = families.iter().copied().find(|family| *family == stem);
-            let near = is_stem.or_else(|| nearest(&stem, families.iter().copied()))?;
-            let right = |word: &OsString| {
-                if word == name.as_str() {
-                    near.into()
-                } else {
-                    word.clone()
-                }
-            };
-            guesses.push(words.iter().map(right).collect());
-        }
-        Error::Setting(_) => guesses.extend(misread::options(before, command)),
-        Error::NotFound { name } | Error::NotExecutable { path: name, .. } => {
-            guesses.extend(misread::options(before, command));
-            let (first, rest) = command.split_first()?;
-            let typed = first.to_str().unwrap_or_default();
-            if typed.contains(": ") {
-                guesses.push(vec!["diagnose".into(), "--text".into(), first.clone()]);
-            }
-            if matches!(cli.verb, Some(Verb::Diagnose(_))) {
-                guesses.extend(texts(host, before, command));
-            }
-            if let Some(wheel) = wheels().iter().find(|wheel| wheel.name == typed) {
-                let cuda = wheel.cuda.to_string();
-                guesses.push(
-                    ["fetch", "--cuda", &cuda, &wheel.family]
-                        .map(OsString::from)
-                        .to_vec(),
-                );
-            }
-            let may_be_verb = cli.verb.is_none() && before.last().is_none_or(|word| word != "--");
-            if let [verb] = rest
-                && may_be_verb
-                && VERBS.iter().any(|known| verb == known)
-            {
-                guesses.push([before, &[verb.clone(), first.clone()]].concat());
-            }
-            let foreign = FOREIGN
-                .iter()
-                .find(|(word, _)| *word == typed)
-                .map(|(_, verb)| *verb);
-            let near = |typed| nearest(typed, VERBS.iter().copied());
-            if let ("help", Some(verb)) =
-                (typed, rest.first().and_then(|word| near(word.to_str()?)))
-            {
-                guesses.push([before, &[verb.into(), "--help".into()]].concat());
-            }
-            if let Some(verb) = foreign
-                .or_else(|| near(typed))
-                .filter(|_| may_be_verb && !typed.contains('/'))
-            {
-                guesses.push([before, &[verb.into()], rest].concat());
-            }
-            let file = name
-                .file_name()
-                .and_then(|file| file.to_str())
-                .filter(|file| file.contains(".so"));
-            if let Some(family) = file.and_then(vocabulary().of_file) {
-                guesses.push(vec!["list".into(), family.into()]);
-            }
-            guesses.push(words.to_vec());
-            let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-            let is_unknown = matches!(error, Error::NotFound { .. }) && may_be_verb;
-            if is_unknown && !typed.is_empty() && typed.chars().all(is_plain) {
-                guesses.push(vec!["--help".into()]);
-            }
-        }
-        _ => {}
-    }
-    guesses
-        .into_iter()
-        .find_map(|guess| checked(host, guess))
-        .filter(|guess| guess != words)
-}
-
-/// Guesses at a text in the place of the program of `diagnose`: the name of a log before options, a message without quotes.
-fn texts(host: &Host, before: &[OsString], command: &[OsString]) -> Vec<Vec<OsString>> {
-    let mut guesses = Vec::new();
-    let is_option = |word: &OsString| word.as_encoded_bytes().starts_with(b"-");
-    if let Some((first, rest)) = command.split_first()
-        && !rest.is_empty()
-        && rest.iter().all(is_option)
-        && host.is_file(first.as_ref())
-    {
-        guesses.push([before, rest, &["--from".into(), first.clone()]].concat());
-    }
+/// Returns the words after `cudarun` that were probably meant, after the error of a program that is not found or cannot be run.
+pub fn after_error(host: &Host, error: &Error, arguments: &[OsString]) -> Option<Vec<OsString>> {
+    let (Error::NotFound { name } | Error::NotExecutable { path: name, .. }) = error else {
+        return None;
+    };
+    let at = arguments.iter().position(|word| word == name.as_os_str())?;
+    let (before, command) = (arguments.get(1..at)?, &arguments[at..]);
+    let (typed, rest) = (name.to_str()?, &command[1..]);
     let text = command.join(OsStr::new(" "));
-    let mut reading = Reading::default();
-    reading.feed(text.as_encoded_bytes());
-    if !reading.finish().is_empty() {
-        guesses.push([before, &["--text".into(), text]].concat());
+    let mut messages = Reading::default();
+    messages.feed(text.as_encoded_bytes());
+    if typed.contains(": ") || !messages.finish().is_empty() {
+        let diagnose = [OsString::from("diagnose")];
+        let is_diagnose = before.contains(&diagnose[0]);
+        let before = if is_diagnose { before } else { &diagnose };
+        return Some([before, &["--text".into(), text]].concat());
     }
-    guesses
+    if cli::first_word(arguments) == Some(at)
+        && let Some(verb) = nearest(typed, VERBS.iter().copied())
+    {
+        let line = [&arguments[..at], &[verb.into()], rest].concat();
+        return Cli::parse_words(&line).is_ok().then(|| line[1..].to_vec());
+    }
+    Some([before, &started(host, name, command)?].concat())
 }
 
-/// Returns the line, with its program corrected, if cudarun takes it.
-pub(super) fn checked(host: &Host, guess: Vec<OsString>) -> Option<Vec<OsString>> {
-    let line = std::iter::once(OsString::from("cudarun")).chain(guess.iter().cloned());
-    let cli = match Cli::try_parse_from(line).and_then(Cli::settle) {
-        Ok(cli) => cli,
-        Err(error) => {
-            let is_page = matches!(
-                error.kind(),
-                ErrorKind::DisplayVersion | ErrorKind::DisplayHelp
-            );
-            return is_page.then_some(guess);
+/// The command that starts a script without its interpreter or without `./`, or a Python by another name.
+fn started(host: &Host, path: &Path, command: &[OsString]) -> Option<Vec<OsString>> {
+    let python = || {
+        let is_there = |name: &&&str| locate(host, OsStr::new(name)).is_ok();
+        PYTHONS.iter().find(is_there).copied()
+    };
+    // Only a name without a slash is looked up in PATH.
+    if path.file_name() == Some(path.as_os_str()) && host.is_executable(path) {
+        let program = Path::new(".").join(path).into();
+        return Some([&[program], &command[1..]].concat());
+    }
+    let runner = match path.extension().and_then(OsStr::to_str) {
+        Some("py") if host.is_file(path) => python()?,
+        Some("sh") if host.is_file(path) => "bash",
+        _ if host.is_file(&path.join("__main__.py")) => python()?,
+        _ => {
+            let name = path.to_str()?.to_lowercase();
+            let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+            let is_python = stem == "python" || nearest(stem, ["python"].into_iter()).is_some();
+            let python = is_python.then(python)??;
+            return Some([&[python.into()], &command[1..]].concat());
         }
     };
-    let (wishes, command) = cli.program();
-    let layer = invocation::options(&cli.common, wishes, &vocabulary()).ok()?;
-    let is_missing = |setting: &Setting| matches!(&setting.value, Value::Directory(path) if !host.is_directory(path));
-    let has_other_family = matches!(&cli.verb, Some(Verb::List(list))
-        if list.families.iter().any(|family| vocabulary().family(family).is_none()));
-    if has_other_family || layer.iter().any(is_missing) {
-        return None;
-    }
-    let names_families = matches!(&cli.verb, Some(Verb::Fetch(fetch)) if !fetch.names_program());
-    if command.is_empty() || names_families {
-        return cli.verb.is_some().then_some(guess);
-    }
-    let (before, command) = guess.split_at(guess.len() - command.len());
-    let command = meant::command(host, command)?;
-    locate(host, command.first()?)
-        .is_ok()
-        .then(|| [before, &command].concat())
+    Some([&[runner.into()], command].concat())
+}
+
+/// The verbs that have the unknown option of an error, in words; empty for another error.
+pub fn owners(error: &clap::Error) -> String {
+    let (ErrorKind::UnknownArgument, Some(ContextValue::String(wrong))) =
+        (error.kind(), error.get(ContextKind::InvalidArg))
+    else {
+        return String::new();
+    };
+    let command = Cli::command();
+    let has_it = |verb: &&clap::Command| {
+        let mut longs = verb.get_arguments().filter_map(clap::Arg::get_long);
+        longs.any(|long| wrong.strip_prefix("--") == Some(long))
+    };
+    let owners = command.get_subcommands().filter(has_it);
+    let owners: Vec<String> = owners.map(|verb| verb.get_name().to_owned()).collect();
+    report::option_of(wrong, &owners)
 }

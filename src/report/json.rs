@@ -318,14 +318,14 @@ pub fn error(error: &Error, form: Form, hint: Option<&str>) -> String {
 }
 
 /// An invalid command line. The message is the text before the first blank line.
-pub fn usage_error(text: &str, hint: Option<&str>) -> String {
+pub fn usage_error(text: &str) -> String {
     let wrong = text
         .split("\n\n")
         .next()
         .unwrap_or_default()
         .trim_start_matches("error: ");
     let message = wrong.split_whitespace().collect::<Vec<_>>().join(" ");
-    finish(json!({ "error": { "code": 2, "message": message, "hint": hint } }))
+    finish(json!({ "error": { "code": 2, "message": message, "hint": null } }))
 }
 
 /// The skipped files, with words.

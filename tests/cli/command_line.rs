@@ -4,7 +4,6 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use clap::Parser;
 use cudarun::cli::{Cli, Export, Verb, When};
 
 use crate::support::machine::Machine;
@@ -124,7 +123,7 @@ fn a_usage_error_is_an_object_too() {
 fn options_before_a_verb_apply_to_the_verb() {
     let parse = |line: &str| {
         let words = std::iter::once("cudarun").chain(line.split(' '));
-        Cli::try_parse_from(words).and_then(Cli::settle)
+        Cli::parse_words(&words.map(OsString::from).collect::<Vec<_>>())
     };
     for verb in ["explain", "export", "verify"] {
         let verb = parse(&format!("--uses torch {verb} --uses jax python"))
@@ -166,9 +165,11 @@ fn options_before_a_verb_apply_to_the_verb() {
     ] {
         Run::new(line.split(' '))
             .status(2)
-            .stderr_contains(&[option, "cannot be used with"])
+            .stderr_contains(&[&format!("unexpected argument '{option}'")])
             .check();
     }
+    // An option of the verb alone.
+    assert!(matches!(parse("--json list").unwrap().verb, Some(Verb::List(list)) if list.json));
 }
 
 #[test]
@@ -246,7 +247,7 @@ fn a_program_that_is_not_there_is_127() {
     let not_found = "cudarun: `no-such-program` was not found in PATH\n";
     Run::new(["no-such-program"])
         .status(127)
-        .stderr(format!("{not_found}\nhint: cudarun --help\n"))
+        .stderr(not_found)
         .check();
     Run::new(["./no/such"])
         .status(127)
@@ -648,7 +649,7 @@ fn verbs_are_suggested_only_where_one_is_allowed() {
         .check();
     Run::new(["ruby-that-is-not-here"])
         .status(127)
-        .stderr_contains(&["was not found in PATH\n\nhint: cudarun --help\n"])
+        .stderr("cudarun: `ruby-that-is-not-here` was not found in PATH\n")
         .check();
 }
 
@@ -807,14 +808,8 @@ fn help_fits_a_small_terminal_and_lists_every_verb() {
         assert_eq!(Run::new(["help", verb]).any_stdout().check(), long);
     }
     let no_verb = "cudarun: `help` was not found: the word after `help` is not a verb\n";
-    for (words, hint) in [
-        (&["--", "help"][..], ""),
-        (&["help", "nosuch"], "\nhint: cudarun --help\n"),
-    ] {
-        Run::new(words)
-            .status(127)
-            .stderr(format!("{no_verb}{hint}"))
-            .check();
+    for words in [&["--", "help"][..], &["help", "nosuch"]] {
+        Run::new(words).status(127).stderr(no_verb).check();
     }
 }
 
@@ -830,7 +825,7 @@ fn a_file_that_is_not_executable_gets_a_hint_unless_it_is_no_program() {
         said
     };
     assert!(said("notexec").ends_with("\nhint: chmod +x ./notexec\n"));
-    assert!(said("a b").ends_with("\nhint: cudarun --help\n") || !said("a b").contains("chmod"));
+    assert!(!said("a b").contains("chmod"));
     let notebook = said("x.ipynb");
     assert!(notebook.contains("a notebook is not a program") && !notebook.contains("chmod"));
 }

@@ -145,11 +145,10 @@ fn a_text_is_not_started() {
         .check();
 }
 
-/// A message without quotes, and options after the log.
+/// A message without quotes.
 #[test]
 fn a_text_in_the_place_of_a_program_is_corrected() {
     let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join("tb.txt"), MISSING).unwrap();
     let hint = |words: &[&str]| {
         let words = [&["diagnose"], words].concat();
         let run = Run::new(words).in_directory(directory.path()).status(127);
@@ -163,8 +162,6 @@ fn a_text_in_the_place_of_a_program_is_corrected() {
     let with_json = [&["--json"], &message[..]].concat();
     let quoted = "cudarun diagnose --json --text 'CUDA driver version is insufficient'";
     assert_eq!(hint(&with_json).as_deref(), Some(quoted));
-    let from = "cudarun diagnose --json --from tb.txt";
-    assert_eq!(hint(&["tb.txt", "--json"]).as_deref(), Some(from));
     // The control: a program that does not exist, and no message.
     for words in [
         &["nowhere-at-all", "train.py"][..],
