@@ -3,20 +3,32 @@
 # shellcheck disable=SC2207  # words without blanks are meant to be split
 
 _cudarun() {
-    local IFS=$'\n' answer kind before="" current=${COMP_WORDS[COMP_CWORD]}
-    answer=($("${COMP_WORDS[0]}" completions bash -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null | cut -f 1))
+    local IFS=$'\n' answer kind before="" at words=() places=() current=${COMP_WORDS[COMP_CWORD]}
+    # With `=` among COMP_WORDBREAKS, it is a word of its own: it and the next word belong to the one before.
+    for ((at = 1; at <= COMP_CWORD; at++)); do
+        if ((${#words[@]})) && [[ ${COMP_WORDS[at]} == = || ${COMP_WORDS[at - 1]} == = ]]; then
+            words[${#words[@]}-1]+=${COMP_WORDS[at]}
+        else
+            words+=("${COMP_WORDS[at]}")
+            places+=("$at")
+        fi
+    done
+    answer=($("${COMP_WORDS[0]}" completions bash -- "${words[@]}" 2>/dev/null | cut -f 1))
     kind=${answer[0]-}
+    # What bash replaces begins after the `=` that it has split off.
+    [[ $current != = ]] || current=""
+    before=${words[${#words[@]}-1]%"$current"}
     COMPREPLY=("${answer[@]:1}")
-    # With `=` among COMP_WORDBREAKS, the word begins after it; else the value does.
+    COMPREPLY=("${COMPREPLY[@]#"$before"}")
+    before=""
     case $current in
-    =) current="" ;;
     --*=*) before=${current%%=*}= current=${current#*=} ;;
     esac
     case $kind in
     files) COMPREPLY+=($(compgen -P "$before" -f -- "$current")) ;;
     directories) COMPREPLY+=($(compgen -P "$before" -d -- "$current")) ;;
     commands) COMPREPLY+=($(compgen -c -- "$current")) ;;
-    program*) _cudarun_program $((${kind#program } + 1)) ;;
+    program*) _cudarun_program "${places[${kind#program }]}" ;;
     esac
     [[ ${COMPREPLY[0]-} != *= && ${COMPREPLY[0]-} != *">=" ]] || compopt -o nospace 2>/dev/null
 }

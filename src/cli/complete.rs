@@ -4,8 +4,8 @@ use std::ffi::OsString;
 
 use clap::{Arg, Command, CommandFactory};
 
+use super::Cli;
 use super::fetching::{ACTIONS, TOOLKIT, names_program};
-use super::{Cli, Shell};
 
 /// The source of candidates beside those that are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +33,8 @@ pub type Candidate = (String, String);
 /// The candidates that the command line does not define, by the name of a value such as `FAMILY`.
 pub type Values<'v> = &'v dyn Fn(&str) -> Vec<Candidate>;
 
-/// Completes the last of these words, which follow `cudarun`. bash makes `=` a word of its own.
-pub fn complete(shell: Shell, words: &[OsString], values: Values<'_>) -> Completion {
+/// Completes the last of these words, which follow `cudarun`.
+pub fn complete(words: &[OsString], values: Values<'_>) -> Completion {
     let mut command = Cli::command();
     command.build();
     let words: Vec<String> = words
@@ -49,22 +49,10 @@ pub fn complete(shell: Shell, words: &[OsString], values: Values<'_>) -> Complet
     }
     let mut verb: Option<&Command> = None;
     let mut wanting: Option<&Arg> = None;
-    let mut index = 0;
-    while let Some(word) = before.get(index) {
+    for (index, word) in before.iter().enumerate() {
         let scope = verb.unwrap_or(&command);
-        if shell == Shell::Bash && word == "=" {
-            // The next word belongs to the word before this one, and is not a word of its own.
-            let is_value = wanting.is_some() && index + 1 == before.len();
-            index += 2;
-            if is_value {
-                break;
-            }
-            if index > before.len() {
-                return nothing();
-            }
-            wanting = None;
-        } else if wanting.take().is_some() {
-            index += 1;
+        if wanting.take().is_some() {
+            continue;
         } else if word == "--" {
             return if takes_program(scope) {
                 program(index + 1)
@@ -72,31 +60,16 @@ pub fn complete(shell: Shell, words: &[OsString], values: Values<'_>) -> Complet
                 nothing()
             };
         } else if word.starts_with('-') {
-            // The value of `--tree` follows an equals sign only, which bash makes a word.
-            let is_apart = |option: &&Arg| {
-                !option.is_require_equals_set()
-                    || shell == Shell::Bash && words.get(index + 1).is_some_and(|next| next == "=")
-            };
-            wanting = option(scope, word)
-                .filter(|_| !word.contains('='))
-                .filter(is_apart);
-            index += 1;
+            let is_apart = |option: &&Arg| !word.contains('=') && !option.is_require_equals_set();
+            wanting = option(scope, word).filter(is_apart);
         } else if let (None, Some(named)) = (verb, command.find_subcommand(word)) {
             verb = Some(named);
-            index += 1;
         } else if takes_program(scope) && (!takes_families(scope) || names_program(word)) {
             return program(index);
-        } else {
-            index += 1;
         }
     }
     let scope = verb.unwrap_or(&command);
     if let Some(option) = wanting {
-        let current = if shell == Shell::Bash && current == "=" {
-            ""
-        } else {
-            current
-        };
         return value(option, "", current, values);
     }
     if let Some((name, start)) = current

@@ -19,7 +19,7 @@ pub fn completions(host: Host, common: &Common, options: &Completions) -> Result
         return Ok(Exit::Yes);
     }
     let host = machine(host, common)?;
-    let completion = complete(options.shell, &options.line, &|name| values(&host, name));
+    let completion = complete(&options.line, &|name| values(&host, name));
     let mut text = match completion.kind {
         Kind::Words => "words\n".to_owned(),
         Kind::Files => "files\n".to_owned(),

@@ -79,32 +79,6 @@ fn each_word_is_completed_by_its_place() {
 }
 
 #[test]
-fn bash_splits_words_at_an_equals_sign() {
-    let rows: &[(&[&str], &str, &[&str])] = &[
-        (&["--color", "=", "al"], "words", &["always"]),
-        (&["trace", "--tree", "=", "al"], "words", &["always"]),
-        (
-            &["trace", "--tree", "=", "always", "git", "x"],
-            "program 4",
-            &[],
-        ),
-        (&["--color", "="], "words", &["auto", "always", "never"]),
-        (&["--color", "=", "always", "git", "x"], "program 3", &[]),
-        (&["--pin", "cudnn", "=", "9"], "words", &[]),
-        (&["--pin", "cudnn", "=", "9", "git", "x"], "program 4", &[]),
-        (&["="], "commands", &[]),
-    ];
-    for (words, kind, candidates) in rows {
-        let expected = candidates.iter().map(|&word| word.to_owned()).collect();
-        assert_eq!(
-            completed("bash", words),
-            ((*kind).to_owned(), expected),
-            "{words:?}"
-        );
-    }
-}
-
-#[test]
 fn an_empty_word_offers_the_verbs_alone() {
     let (kind, found) = completed("zsh", &[""]);
     assert_eq!(kind, "words");
