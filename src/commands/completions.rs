@@ -1,6 +1,6 @@
 //! `cudarun completions SHELL`: the script in `completions/`. The script asks this verb to complete each line.
 
-use super::{Exit, examined, machine, print};
+use super::{Exit, doctor, machine, print};
 use crate::catalog::catalog;
 use crate::cli::complete::{Candidate, Kind, complete};
 use crate::cli::{Common, Completions, Shell};
@@ -43,7 +43,7 @@ fn frameworks(host: &Host) -> Vec<Candidate> {
     let Ok(python) = program::environment(host, &python) else {
         return Vec::new();
     };
-    examined::frameworks(host, &python)
+    doctor::frameworks(host, &python)
         .map(|name| (name.clone(), String::new()))
         .collect()
 }

@@ -1,25 +1,33 @@
-//! `cudarun diagnose` with a text: from an error message to its cause on this machine, and the command that cures it. Starts
-//! nothing.
+//! `cudarun diagnose`: from an error message to its cause on this machine, and the command that cures it. The message is a text, or
+//! what a program writes to standard error.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::time::Duration;
 
-use super::examined::frameworks;
-use super::log;
-use super::{Exit, command_of, follow, machine, paper, print, say};
+use super::{
+    Exit, command_of, doctor::frameworks, follow, machine, only_here, paper, print,
+    prove::say_proof, say, say_before, say_notes, say_refusal,
+};
 use crate::causes;
-use crate::cli::{Common, Diagnose};
-use crate::diagnose::{Log, NamedPaths};
+use crate::cli::{Common, Diagnose, Wishes};
+use crate::crash;
+use crate::diagnose::{Log, LogReader, NamedPaths, Worth};
 use crate::doctor;
+use crate::environment::{Change, Diff};
 use crate::error::Error;
 use crate::host::{self, Host, PipedInput};
-use crate::launch;
+use crate::launch::{self, Exec};
 use crate::pin::Decision;
-use crate::pipeline::{Facts, Reached, Request, Stop, Subject, own_views};
+use crate::pipeline::{
+    Change as Planned, Facts, ProofOptions, Reached, Request, Stop, Subject, own_views,
+};
 use crate::program::{self, Command};
 use crate::report::{self, Diagnosis, Style};
 use crate::settings::resolve::{self, Purpose};
+use crate::variables;
 
 /// How long to wait for the first bytes on a pipe. A batch system's pipe may stay silent as long as the job runs.
 const FIRST_DATA_TIMEOUT: Duration = Duration::from_secs(2);
@@ -38,7 +46,7 @@ pub fn has_text(common: &Common, options: &Diagnose) -> bool {
 }
 
 pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit, Error> {
-    let log = log::asked(&host, common, options)?;
+    let log = log_of(&host, common, options)?;
     if !options.has_text() && !common.quiet {
         say(&report::not_started(&options.words));
     }
@@ -77,7 +85,7 @@ pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit,
 }
 
 /// Adds the causes to what is known from a text, for `tell`.
-pub(super) fn explained<T>(
+fn explained<T>(
     facts: &Facts<'_>,
     decision: &Decision,
     common: &Common,
@@ -114,7 +122,7 @@ pub(super) fn explained<T>(
     })
 }
 
-pub(super) fn known_from_text(log: &Log) -> Diagnosis<'_> {
+fn known_from_text(log: &Log) -> Diagnosis<'_> {
     let Log {
         chain,
         is_utf16,
@@ -192,4 +200,249 @@ fn program_of(host: &Host, paths: &NamedPaths) -> (Vec<OsString>, bool) {
 fn is_elsewhere(host: &Host, paths: &NamedPaths) -> bool {
     let mut named = paths.sites.iter().chain(&paths.objects).peekable();
     named.peek().is_some() && !named.any(|path| host.stat(path).is_ok())
+}
+
+pub fn watch_program(host: &Host, common: &Common, options: &Diagnose) -> Result<Exit, Error> {
+    only_here(common, "diagnose PROGRAM")?;
+    if let [text] = options.words.as_slice()
+        && is_text(host, text)
+    {
+        return Err(Error::NoProgram { text: text.clone() });
+    }
+    let command = command_of(&options.words);
+    let proof = ProofOptions {
+        is_quiet: common.quiet,
+        ..ProofOptions::default()
+    };
+    let subject = Subject::Command(&command);
+    let request = Request {
+        proof,
+        ..Request::new(host, common, &options.wishes, subject, Purpose::Start)
+    };
+    follow(&request, |reached| match reached {
+        Reached::Decision(facts, decision) if options.as_is => {
+            if !common.quiet {
+                say_notes(facts, decision, facts.follows());
+            }
+            watch(facts, decision, None, &command, common, Some(options))
+        }
+        Reached::Decision(facts, decision) => {
+            say_before(facts, decision, common);
+            say_refusal(facts, decision, common);
+            Ok(())
+        }
+        Reached::Proof(facts, decision, proven) => {
+            let when = facts.settings.layers.verify().unwrap_or_default();
+            say_proof(decision, proven, when, common)?;
+            watch(
+                facts,
+                decision,
+                Some(&proven.change),
+                &command,
+                common,
+                Some(options),
+            )
+        }
+        _ => Ok(()),
+    })
+}
+
+/// Runs the program, and stops with its status. `change` is none if it runs as it is; `options` are none if a setting asks
+/// for the explanation, so that there is one only of a known failure.
+pub(super) fn watch(
+    facts: &Facts<'_>,
+    decision: &Decision,
+    change: Option<&Planned>,
+    command: &Command,
+    common: &Common,
+    options: Option<&Diagnose>,
+) -> Result<(), Stop> {
+    let planned = change.map_or_else(Diff::default, Planned::of_start);
+    // A second cudarun, which the program starts, would explain the same failure again.
+    let none = Change {
+        name: variables::ON_FAILURE.into(),
+        value: Some("none".into()),
+    };
+    let exec = Exec {
+        diff: planned.then(&Diff(vec![none])),
+        ..launch::unchanged(&facts.program.path, command)
+    };
+    // Made with the first piece, since most programs write nothing to standard error.
+    let mut reader: Option<LogReader> = None;
+    crash::has_started();
+    let status = launch::run_relayed(&exec, |piece| {
+        reader.get_or_insert_default().take_live(piece);
+    })?;
+    if reader.is_none() && status.success() && !options.is_some_and(|options| options.json) {
+        return Err(Stop::Exit(Exit::Program(status)));
+    }
+    let log = reader.unwrap_or_default().finish();
+    let ended = Ended {
+        log: &log,
+        status,
+        command,
+        is_pinned: change.is_some(),
+    };
+    if facts.program.needs_nothing() && !log.chain.leading.is_empty() {
+        // No library was looked for, because the program shows no need of one. Its failure may.
+        let (wishes, subject) = (Wishes::default(), Subject::Command(command));
+        let request = Request::new(facts.host, common, &wishes, subject, Purpose::Answer);
+        follow(&request, |reached| match reached {
+            Reached::Decision(facts, decision) => {
+                ended.explain(facts, decision, common, options);
+                Err(Stop::Exit(Exit::Program(status)))
+            }
+            _ => Ok(()),
+        })?;
+    } else {
+        ended.explain(facts, decision, common, options);
+    }
+    Err(Stop::Exit(Exit::Program(status)))
+}
+
+/// True for the name of a file that is no program.
+fn is_text(host: &Host, file: &OsString) -> bool {
+    let file = host.absolute(Path::new(file));
+    let start = host.read_start(&file, 4096).unwrap_or_default();
+    host.is_file(&file) && !host.is_executable(&file) && !start.contains(&0)
+}
+
+/// A program that has ended, with what it wrote to standard error.
+struct Ended<'e> {
+    log: &'e Log,
+    status: ExitStatus,
+    command: &'e Command,
+    is_pinned: bool,
+}
+
+impl Ended<'_> {
+    fn explain(
+        &self,
+        facts: &Facts<'_>,
+        decision: &Decision,
+        common: &Common,
+        options: Option<&Diagnose>,
+    ) {
+        let Ended {
+            log,
+            status,
+            command,
+            is_pinned,
+        } = *self;
+        let style = Style::stderr(common.color).of(facts.host);
+        let words: Vec<OsString> = std::iter::once(&command.program)
+            .chain(&command.arguments)
+            .cloned()
+            .collect();
+        let text = Diagnosis {
+            program: &words,
+            ..known_from_text(log)
+        };
+        let is_json = options.is_some_and(|options| options.json);
+        let is_page = options.is_some_and(|options| options.paper.is_asked());
+        let worth = Worth::of(&log.chain, status, facts.inventory.is_without_gpu());
+        let is_told = is_json
+            || match worth {
+                Worth::Failure => true,
+                Worth::Clue => options.is_some(),
+                Worth::Unknown | Worth::OnTheCpu(_) => is_page,
+                Worth::Nothing => false,
+            };
+        if is_told {
+            explained(facts, decision, common, text, is_pinned, |diagnosis| {
+                if is_json {
+                    return report::say(&report::diagnosis_json(diagnosis));
+                }
+                let page = || report::diagnosed_page(diagnosis);
+                let delivered = options
+                    .map(|options| paper::deliver_after(common, &options.paper, page))
+                    .transpose();
+                match delivered {
+                    Ok(Some(true)) => {}
+                    Err(error) => say(&report::error(&error)),
+                    Ok(_) => {
+                        let all = options.is_some_and(|options| options.all);
+                        let page = report::diagnosis(diagnosis, all, common.verbose, style);
+                        let ended = report::ended(&command.program, status);
+                        report::say(&style.page(&format!("\n{ended}\n{page}")));
+                    }
+                }
+            });
+        }
+        match worth {
+            _ if is_json || options.is_none() => {}
+            Worth::OnTheCpu(message) => {
+                report::say(&style.page(&report::on_the_cpu(message)));
+            }
+            Worth::Unknown if !is_told => {
+                report::say(&style.page(&report::unknown_failure(&command.program, status, style)));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Bytes that are read of a long text: at its beginning, and at its end.
+const HEAD: usize = 8 << 20;
+const TAIL: usize = 56 << 20;
+/// Bytes that are read of a pipe or a device, which may never end.
+const MAX_STREAM_BYTES: u64 = 1 << 30;
+const PIECE: usize = 1 << 20;
+const LINE: usize = 4 << 10;
+
+/// Reads the text of an option, or standard input.
+fn log_of(host: &Host, common: &Common, options: &Diagnose) -> Result<Log, Error> {
+    let unreadable = |path: &Path| {
+        let path = path.to_owned();
+        move |error| Error::Unreadable { path, error }
+    };
+    if let Some(text) = &options.text {
+        return read_log(text.as_bytes(), None).map_err(unreadable(Path::new("--text")));
+    }
+    if let Some(file) = options.from.as_ref().filter(|file| *file != Path::new("-")) {
+        let (input, size) = host::open_named(&host.absolute(file)).map_err(unreadable(file))?;
+        return read_log(input, size).map_err(unreadable(file));
+    }
+    let (input, is_terminal) = host::standard_input();
+    if is_terminal && !common.quiet {
+        say("paste the message, then Ctrl-D");
+    }
+    read_log(input, None).map_err(unreadable(Path::new("-")))
+}
+
+/// `size` is that of a file. Without it, the end of the text is kept until all is read.
+fn read_log(input: impl Read, size: Option<u64>) -> io::Result<Log> {
+    let mut input = BufReader::with_capacity(LINE, input);
+    let mut reader = LogReader::default();
+    let tail = size.map(|size| size.saturating_sub(TAIL as u64));
+    let mut at = 0_u64;
+    loop {
+        let piece = whole_lines(&mut input)?;
+        at += piece.len() as u64;
+        if size.is_none() && at > MAX_STREAM_BYTES {
+            return Err(io::Error::other(
+                "no end within a gigabyte; save it to a file, which may have any size, and name that with --from",
+            ));
+        }
+        match tail {
+            _ if reader.taken() < HEAD => reader.take(&piece),
+            Some(tail) if at <= tail => reader.pass_over(&piece),
+            Some(_) => reader.take(&piece),
+            None => reader.keep(&piece, TAIL),
+        }
+        if piece.len() < PIECE {
+            break;
+        }
+    }
+    Ok(reader.finish())
+}
+
+/// Reads a piece that ends with a line, if a line ends soon after it.
+fn whole_lines(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
+    let mut piece = Vec::with_capacity(PIECE + LINE);
+    input.take(PIECE as u64).read_to_end(&mut piece)?;
+    if piece.len() == PIECE && piece.last() != Some(&b'\n') {
+        input.take(LINE as u64).read_until(b'\n', &mut piece)?;
+    }
+    Ok(piece)
 }

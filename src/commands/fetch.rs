@@ -1,19 +1,22 @@
-//! `cudarun fetch`: gets the wheels that a program lacks, or those of named families.
+//! `cudarun fetch`: gets the wheels that a program lacks, or those of named families, after consent. `list` and `prune` are about
+//! the wheels in the store.
 
 use std::ffi::OsString;
+use std::io::{BufRead, IsTerminal};
+use std::path::PathBuf;
 
-use super::fetching::{Order, carry_out};
-use super::{Exit, command_of, family, follow, machine, only_here, say, say_refusal, stored};
-use crate::cli::{self, Common, Fetch};
+use super::{Exit, command_of, family, follow, machine, only_here, print, say, say_refusal};
+use crate::cli::{self, Common, Fetch, FetchWhen};
 use crate::error::Error;
-use crate::fetch;
+use crate::fetch::{self, DAY, Entry, FetchFault, Step, Store, Supply};
 use crate::formats::elf;
-use crate::host::Host;
+use crate::host::{Host, arguments};
 use crate::inventory;
 use crate::pipeline::{self, Reached, Request, Stop, Subject};
-use crate::report::{self, Style};
+use crate::report::{self, NoConsent, Style};
 use crate::settings::resolve::{Purpose, Settings};
-use crate::solve::{FamilyWish, Lack, Outcome, wheels_of, wheels_of_toolkit};
+use crate::solve::{FamilyWish, Lack, MissingWheel, Outcome, wheels_of, wheels_of_toolkit};
+use crate::storage;
 
 pub fn fetch(host: &Host, common: &Common, options: &Fetch) -> Result<Exit, Error> {
     if !options.dry_run && options.into.is_none() {
@@ -30,7 +33,7 @@ pub fn fetch(host: &Host, common: &Common, options: &Fetch) -> Result<Exit, Erro
         });
     }
     if let Some(action) = options.action() {
-        return stored::answer(host, common, options, action);
+        return store(host, common, options, action);
     }
     let there = machine(Host::here(), common)?;
     let order = match families(options)? {
@@ -190,4 +193,203 @@ fn of_program(
         _ => Ok(()),
     })?;
     Ok(order.ok_or(exit))
+}
+
+/// Wheels to get, and the way to get them.
+pub(super) struct Order {
+    wheels: Vec<MissingWheel>,
+    store: Option<PathBuf>,
+    supply: Supply,
+    when: FetchWhen,
+    into: Option<PathBuf>,
+    yes: bool,
+    dry_run: bool,
+    json: bool,
+}
+
+impl Order {
+    fn new(settings: &Settings, wheels: Vec<MissingWheel>, options: &Fetch) -> Order {
+        Order {
+            into: options.into.clone(),
+            supply: Supply {
+                from: settings.layers.wheels_from(&options.from),
+                client: options.client,
+            },
+            dry_run: options.dry_run,
+            json: options.json,
+            ..Order::for_start(settings, wheels, options.yes)
+        }
+    }
+
+    /// For a program that starts afterwards.
+    pub(super) fn for_start(settings: &Settings, wheels: Vec<MissingWheel>, yes: bool) -> Order {
+        let from = settings.layers.wheels_from(&[]);
+        Order {
+            wheels,
+            store: settings.layers.store().map(PathBuf::from),
+            supply: Supply { from, client: None },
+            when: settings.layers.fetch_when(),
+            into: None,
+            yes,
+            dry_run: false,
+            json: false,
+        }
+    }
+
+    /// Prints the object of an order that is not carried out.
+    fn print(&self, host: &Host) -> Result<(), Error> {
+        let store = Store::of(host, self.store.as_deref()).map_err(failed)?;
+        print(&report::json::to_fetch(
+            &self.wheels,
+            &self.place(&store, host),
+        ))
+    }
+
+    fn place(&self, store: &Store<'_>, host: &Host) -> PathBuf {
+        match &self.into {
+            Some(into) => host.absolute(into),
+            None => store.directory.clone(),
+        }
+    }
+}
+
+/// Shows what is to be got, asks where nothing has allowed it, and gets it.
+pub(super) fn carry_out(host: &Host, common: &Common, order: &Order) -> Result<Exit, Error> {
+    let store = Store::of(host, order.store.as_deref()).map_err(failed)?;
+    let style = Style::stderr(common.color).of(host);
+    let missing: Vec<MissingWheel> = match &order.into {
+        Some(_) => order.wheels.clone(),
+        None => order
+            .wheels
+            .iter()
+            .filter(|wheel| !store.has(&wheel.entry))
+            .cloned()
+            .collect(),
+    };
+    let place = order.place(&store, host);
+    // One object, and only if no error takes its place.
+    let ended = |exit| {
+        if order.json {
+            print(&report::json::to_fetch(&missing, &place))?;
+        }
+        Ok(exit)
+    };
+    // Nobody agrees to what was not shown.
+    let is_shown = if order.json {
+        !may(order) && !order.dry_run
+    } else {
+        !common.quiet || order.dry_run || !may(order)
+    };
+    if missing.is_empty() {
+        if !common.quiet && !order.json {
+            report::say(&style.page(report::NOTHING_TO_FETCH));
+        }
+    } else if is_shown {
+        let to_fetch = report::ToFetch {
+            wheels: &missing,
+            place: &place,
+            free: store.free(),
+            from: &order.supply.from,
+        };
+        let text = style.page(&report::to_fetch(&to_fetch, style));
+        if order.dry_run {
+            print(&text)?;
+        } else {
+            report::say(&text);
+        }
+    }
+    if missing.is_empty() || order.dry_run {
+        let at_hand = fetch::at_hand(host, &order.supply.from);
+        let absent = missing
+            .iter()
+            .find(|one| at_hand.as_ref().is_some_and(|all| !all.contains(&one.file)));
+        let told = absent.map(|wheel| say(&report::not_in(wheel, &order.supply.from)));
+        return ended(if told.is_some() { Exit::No } else { Exit::Yes });
+    }
+    if order.when == FetchWhen::Never {
+        return Err(failed(FetchFault::Forbidden));
+    }
+    if let Some(why) = refusal(order) {
+        report::say(&style.page(&report::not_allowed_to_fetch(why, arguments())));
+        return ended(Exit::No);
+    }
+    let mut say_step = |step: &Step<'_>| {
+        if !common.quiet {
+            say(&report::fetch_step(step));
+        }
+    };
+    match &order.into {
+        Some(into) => fetch::download(&missing, into, host, &mut say_step),
+        None => fetch::get(&store, &missing, &order.supply, host, &mut say_step),
+    }
+    .map_err(failed)?;
+    ended(Exit::Yes)
+}
+
+/// True if it was allowed before.
+fn may(order: &Order) -> bool {
+    order.yes || order.when == FetchWhen::Always
+}
+
+/// Asks the person where nothing has allowed it before, if there is a terminal for that. Any other answer than yes is a no.
+fn refusal(order: &Order) -> Option<NoConsent> {
+    if may(order) {
+        return None;
+    }
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Some(NoConsent::NoTerminal);
+    }
+    report::say(report::MAY_FETCH);
+    let mut answer = String::new();
+    let _ = std::io::stdin().lock().read_line(&mut answer);
+    let is_yes = ["y", "yes"].contains(&answer.trim().to_lowercase().as_str());
+    (!is_yes).then_some(NoConsent::AnsweredNo)
+}
+
+fn store(host: &Host, common: &Common, options: &Fetch, action: &str) -> Result<Exit, Error> {
+    let settings = Settings::resolve(host, common, &options.wishes, None, Purpose::Answer)?;
+    let store = Store::of(host, settings.layers.store()).map_err(failed)?;
+    let entries = store.entries();
+    let style = Style::stdout(common.color).of(host);
+    let now = storage::stamp(host.started).0;
+    match action {
+        "prune" => prune(&store, &entries, options, now, style),
+        _ if options.json => {
+            print(&report::json::stored(&entries, &store.directory)).map(|()| Exit::Yes)
+        }
+        _ => print(&style.page(&report::stored(&entries, &store.directory, now, style)))
+            .map(|()| Exit::Yes),
+    }
+}
+
+fn prune(
+    store: &Store<'_>,
+    entries: &[Entry],
+    options: &Fetch,
+    now: i64,
+    style: Style,
+) -> Result<Exit, Error> {
+    let age = if options.all {
+        0
+    } else {
+        i64::from(options.older.unwrap_or(90)) * DAY
+    };
+    let is_unused = |entry: &&Entry| now - entry.last_use() >= age && !store.is_needed(entry);
+    let unused: Vec<&Entry> = entries.iter().filter(is_unused).collect();
+    if !options.dry_run && (!unused.is_empty() || store.has_unfinished()) {
+        let turn = store.take_turn(|| ()).map_err(failed)?;
+        for entry in &unused {
+            store.remove(&turn, entry).map_err(failed)?;
+        }
+    }
+    print(&if options.json {
+        report::json::stored(unused, &store.directory)
+    } else {
+        style.page(&report::pruned(&unused, options.dry_run))
+    })?;
+    Ok(Exit::Yes)
+}
+
+fn failed(fault: FetchFault) -> Error {
+    Error::Fetch(Box::new(fault))
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use super::examined::{examine, examine_line};
+use super::doctor::{examine, examine_line};
 use super::record::{libraries, lock_of};
 use super::{Exit, command_of, described, in_image, must_be_image, open_image, paper, print, say};
 use crate::cli::{Common, Fleet, Wishes};

@@ -2,19 +2,21 @@
 //! the project's requirements do not hold for programs that start without cudarun, and prints what the shell sets to follow.
 //! Starts and loads nothing.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::trouble::{Read, trouble};
-use super::{Exit, only_here, print};
-use crate::cli::{Common, Hook};
+use super::{only_here, print};
+use crate::catalog::catalog;
+use crate::cli::{Common, Hook, Wishes};
 use crate::error::Error;
 use crate::host::Host;
-use crate::pipeline;
-use crate::program::Command;
+use crate::pipeline::{self, Exit, Facts, Reached, Request, Stop, Subject};
+use crate::predict::project;
+use crate::program::{Command, Load};
 use crate::report::{self, Style};
-use crate::settings::files;
-use crate::settings::start_key::start_key;
+use crate::settings::{Key, files, resolve::Purpose, start_key::start_key};
 use crate::shell;
+use crate::solve::{Outcome, Plan};
 use crate::storage;
 
 /// How many projects a shell remembers.
@@ -135,4 +137,79 @@ fn answer(host: &Host, project: &Path, common: &Common) -> String {
         );
     }
     answer
+}
+
+/// The paths that an answer was read from.
+#[derive(Default)]
+struct Read {
+    watched: BTreeSet<PathBuf>,
+    located: BTreeSet<PathBuf>,
+    /// The answer could differ by something that was not read, or in another directory of the project.
+    is_partial: bool,
+    /// The setting that whatever a shell starts here is followed.
+    follows: Option<bool>,
+}
+
+/// The line, or `None` where all is well.
+fn trouble(host: &Host, common: &Common, read: &mut Read) -> Result<Option<String>, Error> {
+    let wishes = Wishes::default();
+    let request = Request::new(host, common, &wishes, Subject::Project, Purpose::Project);
+    let mut answer = None;
+    pipeline::run(&request, &mut |reached| match reached {
+        Reached::Settings(settings) => {
+            read.watched.extend(settings.watched.iter().cloned());
+            read.follows = settings.layers.follow();
+            answer = settings.not_allowed.as_ref().map(report::setting_remark);
+            if answer.is_some() {
+                Err(Stop::Exit(Exit::No))
+            } else {
+                Ok(())
+            }
+        }
+        Reached::Outcome(facts, outcome) => {
+            answer = examine(facts, outcome, common, read);
+            Err(Stop::Exit(Exit::Yes))
+        }
+        _ => Ok(()),
+    })?;
+    Ok(answer)
+}
+
+/// The trouble that programs of the project would have without cudarun, in one line.
+fn examine(
+    facts: &mut Facts<'_>,
+    outcome: &Outcome,
+    common: &Common,
+    read: &mut Read,
+) -> Option<String> {
+    // Without the Python that it names, a project is represented by any program.
+    let names_packages = !facts.settings.layers.words(&Key::Uses).is_empty();
+    read.is_partial = names_packages && facts.program.pip.is_none();
+    if let Outcome::Plan(plan) = outcome {
+        facts.program.loads.extend(loads(plan));
+    }
+    let before = facts.before();
+    read.watched.extend(facts.watched(outcome, Some(&before)));
+    read.located.extend(facts.program.located.iter().cloned());
+    read.is_partial |= facts.program.depends_on_directory;
+    let trouble = project::judge(outcome, &before, &facts.inventory);
+    let trouble = trouble.filter(|trouble| !common.quiet || trouble.ends_every_start());
+    let remark = facts.settings.remarks.first().filter(|_| !common.quiet);
+    trouble
+        .map(|trouble| report::trouble(&trouble))
+        .or_else(|| remark.map(report::setting_remark))
+}
+
+/// A stand-in for a project's programs opens what was picked for them, by the name that every program uses.
+pub(super) fn loads(plan: &Plan) -> impl Iterator<Item = Load> {
+    plan.picks.iter().filter_map(|pick| {
+        let main = &catalog().family(&pick.installation.family)?.main;
+        let name = pick.installation.member(main)?.soname.clone();
+        Some(Load {
+            by: None,
+            name,
+            may_be_first: false,
+            is_guess: false,
+        })
+    })
 }

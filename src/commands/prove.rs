@@ -1,15 +1,18 @@
-//! `cudarun verify [PROGRAM …]`: proves the set that the program would get, and starts nothing else.
+//! `cudarun verify [PROGRAM …]`: proves the set that the program would get, and starts nothing else. The report of a proof before a
+//! start.
 
 use super::{Exit, command_of, follow, only_here, print, refuse, say_notes};
 use crate::cli::{Common, Verify, When};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::Inventory;
+use crate::pin::Decision;
 use crate::pipeline::{
     self, Change, Effort, ProofOptions, Proven, Reached, Request, Stop, Subject,
 };
 use crate::report::{self, Style};
 use crate::settings::resolve::{Purpose, Settings};
+use crate::solve::Outcome;
 use crate::verify::{self, Skip, Verdict};
 
 pub fn prove(host: &Host, common: &Common, verify: &Verify) -> Result<Exit, Error> {
@@ -119,4 +122,42 @@ fn tell(common: &Common, json: bool, proven: &Proven) -> Result<Exit, Error> {
         Verdict::Failed { .. } => Exit::No,
         Verdict::Skipped { .. } | Verdict::Busy { .. } => Exit::Unknown,
     })
+}
+
+/// Reports a failed proof, which ends the start, or what was found out on the way to a good one.
+pub(super) fn say_proof(
+    decision: &Decision,
+    proven: &Proven,
+    when: When,
+    common: &Common,
+) -> Result<(), Stop> {
+    let Proven {
+        verdict,
+        given_up,
+        is_known,
+        ..
+    } = proven;
+    let style = Style::stderr(common.color);
+    if let Verdict::Failed { .. } = verdict {
+        let report = if common.verbose > 0 {
+            report::verdict(verdict, given_up, *is_known, style)
+        } else {
+            report::failed_start(verdict, given_up, *is_known, style)
+        };
+        report::say(&style.page(&report));
+        return Err(Stop::Exit(Exit::Refused));
+    }
+    if !common.quiet {
+        report::say(&style.page(&report::fallback(given_up, style)));
+    }
+    let is_news = match verdict {
+        Verdict::Busy { .. } => true,
+        Verdict::Skipped { why } => when == When::Always && *why != Skip::NothingToTry,
+        _ => false,
+    };
+    let has_plan = matches!(decision.outcome, Outcome::Plan(_));
+    if has_plan && (common.verbose > 0 || is_news && !common.quiet) {
+        report::say(&report::proof_line(verdict, *is_known));
+    }
+    Ok(())
 }

@@ -1,13 +1,13 @@
 //! `cudarun PROGRAM …`: the whole flow, up to the program.
 
-use super::fetching::{Order, carry_out};
-use super::verdict::say_proof;
+use super::fetch::{Order, carry_out};
+use super::prove::say_proof;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::parent_id;
 use std::path::Path;
 
 use super::{
-    Exit, failure, follow, only_here, reported_at_every_start, say, say_before, say_refusal,
+    Exit, diagnose, follow, only_here, reported_at_every_start, say, say_before, say_refusal,
 };
 use crate::cli::{Common, FetchWhen, First, OnFailure, Start, When};
 use crate::crash;
@@ -148,7 +148,7 @@ fn become_program(
             let is_watched = facts.settings.layers.on_failure() == OnFailure::Diagnose;
             // What nobody typed `cudarun` for is watched by what starts it.
             if is_watched && !launch::is_replaced() {
-                return failure::watch(
+                return diagnose::watch(
                     facts,
                     decision,
                     Some(&proven.change),

@@ -1,19 +1,26 @@
 //! `cudarun shell [PROGRAM …]`: a shell in which the plan of a program, or of the project, is set.
 
-use super::subshell::{choose, environment, prepared};
-use super::trouble::loads;
-use super::verdict::say_proof;
-use super::{Exit, command_of, follow, only_here, say, say_before, say_refusal};
-use crate::cli::{Common, Subshell};
-use crate::environment::Diff;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::parent_id;
+use std::path::{Path, PathBuf};
+
+use super::{
+    Exit, command_of, doctor, follow, hook::loads, only_here, prove::say_proof, say, say_before,
+    say_refusal,
+};
+use crate::cli::{Common, Dialect, Shell, Subshell};
+use crate::environment::{Change, Diff, Environment};
 use crate::error::Error;
 use crate::host::Host;
 use crate::launch::{self, Exec};
 use crate::pipeline::{ProofOptions, Reached, Request, Stop, Subject};
+use crate::program::{self, Command};
 use crate::report;
-use crate::settings::resolve::Purpose;
+use crate::settings::{files, resolve::Purpose};
+use crate::shell::subshell::{self, SHELLS};
 use crate::solve::Outcome;
-use crate::variables;
+use crate::text::show;
+use crate::variables::{self, AUDIT, LIBRARY_PATH, PRELOAD, VIEW};
 
 pub fn shell(host: &Host, common: &Common, options: &Subshell) -> Result<Exit, Error> {
     only_here(common, "shell")?;
@@ -92,4 +99,115 @@ pub fn shell(host: &Host, common: &Common, options: &Subshell) -> Result<Exit, E
         }
         _ => Ok(()),
     })
+}
+
+/// The variables of a plan that start-up files may set.
+const OF_PLAN: [&str; 4] = [AUDIT, LIBRARY_PATH, PRELOAD, VIEW];
+
+/// The arguments and the environment of the shell.
+fn prepared(host: &Host, shell: Shell, plan: &Diff) -> Result<(Vec<OsString>, Environment), Error> {
+    let mut env = host.env.with(plan);
+    let project = files::nearest(host);
+    let project = project
+        .as_deref()
+        .and_then(Path::parent)
+        .unwrap_or(&host.cwd);
+    env.set(
+        variables::SHELL,
+        show(project.file_name().unwrap_or(OsStr::new("/"))),
+    );
+    let dialect = if shell == Shell::Fish {
+        Dialect::Fish
+    } else {
+        Dialect::Sh
+    };
+    // The table of pins may be too long for a second copy of it.
+    let of_plan = OF_PLAN.map(OsStr::new);
+    let names = plan
+        .0
+        .iter()
+        .map(|change| change.name.as_os_str())
+        .filter(|name| *name != variables::PINS);
+    let names = names.filter(|name| !of_plan.contains(name)).chain(of_plan);
+    let code = names.filter_map(|name| {
+        let value = env
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| value.to_owned());
+        report::shell_change(
+            &Change {
+                name: name.to_owned(),
+                value,
+            },
+            dialect,
+        )
+    });
+    let code: String = code.collect();
+    env.set(subshell::PLAN, code);
+    let arguments = subshell::prepare(host, shell, &mut env)?;
+    Ok((arguments, env))
+}
+
+/// The shell that the person uses, its file, and the place that names it.
+fn choose(host: &Host) -> Result<(Shell, PathBuf, &'static str), Error> {
+    let named = host.env.non_empty("SHELL").map(PathBuf::from);
+    let parent = host
+        .read_link(Path::new(&format!("/proc/{}/exe", parent_id())))
+        .ok();
+    for (path, named_by) in [(named, "SHELL"), (parent, "the parent process")] {
+        let Some(path) = path.filter(|path| host.is_executable(path)) else {
+            continue;
+        };
+        if let Some((_, shell)) = SHELLS
+            .iter()
+            .find(|(name, _)| path.file_name() == Some(OsStr::new(name)))
+        {
+            return Ok((*shell, path, named_by));
+        }
+    }
+    Ok((
+        Shell::Bash,
+        program::locate(host, OsStr::new("bash"))?,
+        "default",
+    ))
+}
+
+/// A command that imports the frameworks of the project's environment; empty where there is none.
+fn environment(host: &Host) -> Vec<OsString> {
+    let project = files::nearest(host);
+    let directories = [
+        Some(host.cwd.as_path()),
+        project.as_deref().and_then(Path::parent),
+    ];
+    let own = directories
+        .into_iter()
+        .flatten()
+        .map(|directory| directory.join(".venv"));
+    let active = ["VIRTUAL_ENV", "CONDA_PREFIX"]
+        .into_iter()
+        .filter_map(|name| host.env.non_empty(name));
+    let pythons = own
+        .chain(active.map(PathBuf::from))
+        .map(|prefix| prefix.join("bin/python"));
+    let Some(python) = { pythons }.find(|python| host.is_executable(python)) else {
+        return Vec::new();
+    };
+    let command = Command {
+        program: python.clone().into(),
+        arguments: Vec::new(),
+    };
+    let Ok(program) = program::environment(host, &command) else {
+        return Vec::new();
+    };
+    let modules: Vec<&str> = doctor::frameworks(host, &program)
+        .map(String::as_str)
+        .collect();
+    if modules.is_empty() {
+        return Vec::new();
+    }
+    vec![
+        python.into(),
+        "-c".into(),
+        format!("import {}", modules.join(", ")).into(),
+    ]
 }

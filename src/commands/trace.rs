@@ -1,7 +1,8 @@
 //! `cudarun trace PROGRAM …`: runs the program, and reports which files were really mapped, which object asked for them and by
 //! which rule. `--predict` reports what the model of the loader expects, and starts nothing.
 
-use super::outlet::Outlet;
+use std::path::PathBuf;
+
 use super::{
     Exit, command_of, follow, machine, only_here, print, refuse, say_before, say_notes, say_refusal,
 };
@@ -13,6 +14,7 @@ use crate::pipeline::{self, Change, Facts, Reached, Request, Stop, Subject};
 use crate::program::Command;
 use crate::report::{self, Style};
 use crate::settings::resolve::Purpose;
+use crate::storage::Delivery;
 
 /// Reports what the model of the loader expects.
 pub fn predict(host: Host, common: &Common, options: &Trace) -> Result<Exit, Error> {
@@ -159,4 +161,36 @@ fn request<'r>(
         Subject::Command(command),
         Purpose::Start,
     )
+}
+
+struct Outlet {
+    /// Absolute; `None` for standard error.
+    path: Option<PathBuf>,
+    file: Option<Delivery>,
+}
+
+impl Outlet {
+    /// Opens the file before the start: the report of a program that runs for hours must not be lost.
+    fn open(&mut self) -> Result<(), Error> {
+        if let (Some(path), None) = (&self.path, &self.file) {
+            let opened = Delivery::open(path);
+            self.file = Some(opened.map_err(|error| Error::Report {
+                path: path.clone(),
+                error,
+            })?);
+        }
+        Ok(())
+    }
+
+    fn deliver(&mut self, text: &str) -> Result<(), Error> {
+        self.open()?;
+        let (Some(path), Some(file)) = (&self.path, self.file.take()) else {
+            report::say(text);
+            return Ok(());
+        };
+        file.write(text.as_bytes()).map_err(|error| Error::Report {
+            path: path.clone(),
+            error,
+        })
+    }
 }

@@ -184,8 +184,7 @@ fn verbs_do_not_name_each_other_and_unsafe_stays_where_it_belongs() {
         );
         if name.starts_with("commands/") && name != "commands/mod.rs" {
             for verb in [
-                "run", "list", "explain", "export", "prove", "trace", "record", "init", "allow",
-                "hook", "doctor", "shell",
+                "run", "list", "explain", "export", "trace", "init", "allow", "shell", "fleet",
             ] {
                 assert!(
                     !text.contains(&format!("super::{verb}")),
