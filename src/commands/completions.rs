@@ -7,7 +7,6 @@ use crate::cli::{Common, Completions, Shell};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory;
-use crate::program::{self, Command};
 
 pub fn completions(host: Host, common: &Common, options: &Completions) -> Result<Exit, Error> {
     if options.line.is_empty() {
@@ -36,11 +35,7 @@ pub fn completions(host: Host, common: &Common, options: &Completions) -> Result
 
 /// The frameworks in the environment of the first Python in PATH.
 fn frameworks(host: &Host) -> Vec<Candidate> {
-    let python = Command {
-        program: "python3".into(),
-        arguments: Vec::new(),
-    };
-    let Ok(python) = program::environment(host, &python) else {
+    let Ok(python) = doctor::environment(host, "python3".as_ref()) else {
         return Vec::new();
     };
     doctor::frameworks(host, &python)

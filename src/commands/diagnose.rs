@@ -8,25 +8,22 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use super::{
-    Exit, command_of, doctor::frameworks, follow, machine, only_here, paper, print,
+    Exit, command_of, decided, deliver, doctor, follow, machine, only_here, print,
     prove::say_proof, say, say_before, say_notes, say_refusal,
 };
 use crate::causes;
 use crate::cli::{Common, Diagnose, Wishes};
 use crate::crash;
 use crate::diagnose::{Log, LogReader, NamedPaths, Worth};
-use crate::doctor;
 use crate::environment::{Change, Diff};
 use crate::error::Error;
 use crate::host::{self, Host, PipedInput};
 use crate::launch::{self, Exec};
 use crate::pin::Decision;
-use crate::pipeline::{
-    Change as Planned, Facts, ProofOptions, Reached, Request, Stop, Subject, own_views,
-};
-use crate::program::{self, Command};
+use crate::pipeline::{Change as Planned, Facts, ProofOptions, Reached, Request, Stop, Subject};
+use crate::program::Command;
 use crate::report::{self, Diagnosis, Style};
-use crate::settings::resolve::{self, Purpose};
+use crate::settings::resolve::Purpose;
 use crate::variables;
 
 /// How long to wait for the first bytes on a pipe. A batch system's pipe may stay silent as long as the job runs.
@@ -67,20 +64,17 @@ pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit,
         Subject::Command(&command)
     };
     let request = Request::new(&host, common, &options.wishes, subject, Purpose::Answer);
-    follow(&request, |reached| match reached {
-        Reached::Decision(facts, decision) => {
-            let text = Diagnosis {
-                program: &words,
-                is_program_guessed: !is_program_known,
-                is_elsewhere: is_elsewhere || causes::contradicts(&facts.inventory, &log.chain),
-                ..known_from_text(&log)
-            };
-            explained(facts, decision, common, text, false, |found| {
-                tell(&host, common, options, found)
-            })?;
-            Err(Stop::Exit(Exit::Yes))
-        }
-        _ => Ok(()),
+    decided(&request, |facts, decision| {
+        let text = Diagnosis {
+            program: &words,
+            is_program_guessed: !is_program_known,
+            is_elsewhere: is_elsewhere || causes::contradicts(&facts.inventory, &log.chain),
+            ..known_from_text(&log)
+        };
+        explained(facts, decision, common, text, false, |found| {
+            tell(&host, common, options, found)
+        })?;
+        Ok(Exit::Yes)
     })
 }
 
@@ -93,18 +87,7 @@ fn explained<T>(
     is_pinned: bool,
     tell: impl FnOnce(&Diagnosis<'_>) -> T,
 ) -> T {
-    let (host, inventory) = (facts.host, &facts.inventory);
-    let (choice, vocabulary) = (resolve::choice(host, common), resolve::vocabulary());
-    let followed_by = launch::followed_by();
-    let machine = doctor::Subject {
-        host,
-        inventory,
-        views: &own_views(host),
-        followed_by: followed_by.as_deref(),
-        choice,
-        vocabulary,
-    };
-    let examination = doctor::examine(&machine);
+    let examination = doctor::examine_of(facts.host, common, &facts.inventory);
     let (is_known, is_elsewhere) = (!text.is_program_guessed, text.is_elsewhere);
     let known = facts.of_failure(
         decision,
@@ -149,7 +132,12 @@ fn tell(
     options: &Diagnose,
     diagnosis: &Diagnosis<'_>,
 ) -> Result<(), Error> {
-    if paper::deliver(common, &options.paper, || report::diagnosed_page(diagnosis))? {
+    if deliver(
+        common,
+        &options.paper,
+        || report::diagnosed_page(diagnosis),
+        print,
+    )? {
         return Ok(());
     }
     let style = Style::stdout(common.color).of(host);
@@ -176,14 +164,10 @@ fn program_of(host: &Host, paths: &NamedPaths) -> (Vec<OsString>, bool) {
         .find(|python| host.is_executable(python));
     let is_known = named.is_some();
     let python: OsString = named.map_or_else(|| "python3".into(), PathBuf::into_os_string);
-    let command = Command {
-        program: python.clone(),
-        arguments: Vec::new(),
-    };
-    let Ok(environment) = program::environment(host, &command) else {
+    let Ok(environment) = doctor::environment(host, &python) else {
         return (Vec::new(), false);
     };
-    let here: Vec<&String> = frameworks(host, &environment).collect();
+    let here: Vec<&String> = doctor::frameworks(host, &environment).collect();
     let module = here
         .iter()
         .find(|module| paths.modules.contains(**module))
@@ -232,8 +216,7 @@ pub fn watch_program(host: &Host, common: &Common, options: &Diagnose) -> Result
             Ok(())
         }
         Reached::Proof(facts, decision, proven) => {
-            let when = facts.settings.layers.verify().unwrap_or_default();
-            say_proof(decision, proven, when, common)?;
+            say_proof(facts, decision, proven, None, common)?;
             watch(
                 facts,
                 decision,
@@ -287,12 +270,9 @@ pub(super) fn watch(
         // No library was looked for, because the program shows no need of one. Its failure may.
         let (wishes, subject) = (Wishes::default(), Subject::Command(command));
         let request = Request::new(facts.host, common, &wishes, subject, Purpose::Answer);
-        follow(&request, |reached| match reached {
-            Reached::Decision(facts, decision) => {
-                ended.explain(facts, decision, common, options);
-                Err(Stop::Exit(Exit::Program(status)))
-            }
-            _ => Ok(()),
+        decided(&request, |facts, decision| {
+            ended.explain(facts, decision, common, options);
+            Ok(Exit::Program(status))
         })?;
     } else {
         ended.explain(facts, decision, common, options);
@@ -354,8 +334,13 @@ impl Ended<'_> {
                     return report::say(&report::diagnosis_json(diagnosis));
                 }
                 let page = || report::diagnosed_page(diagnosis);
+                // Standard output is the program's.
+                let print = |text: &str| {
+                    report::say(&format!("\n{text}"));
+                    Ok(())
+                };
                 let delivered = options
-                    .map(|options| paper::deliver_after(common, &options.paper, page))
+                    .map(|options| deliver(common, &options.paper, page, print))
                     .transpose();
                 match delivered {
                     Ok(Some(true)) => {}

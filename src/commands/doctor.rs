@@ -1,10 +1,10 @@
 //! `cudarun doctor`: tells if GPU programs can work from here. It examines the machine, and each program that it asks about up to
 //! its decision.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use super::{Exit, command_of, machine, paper, print, say};
+use super::{Exit, command_of, deliver, machine, print, say};
 use crate::catalog::{Framework, catalog};
 use crate::cli::{Common, Doctor, Wishes};
 use crate::doctor::{self, Examination};
@@ -62,7 +62,7 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
     let programs = programs(&host, common, &options.words)?;
     let style = Style::stdout(common.color).of(&host);
     let page = || report::examined_page(&examination, &inventory, &programs);
-    if paper::deliver(common, &options.paper, page)? {
+    if deliver(common, &options.paper, page, print)? {
         // Written.
     } else if options.json {
         print(&report::json::examination(
@@ -161,11 +161,7 @@ pub(super) fn programs(
             examined => Ok(examined?.into_iter().collect()),
         };
     }
-    let python = Command {
-        program: "python3".into(),
-        arguments: Vec::new(),
-    };
-    let Ok(python) = program::environment(host, &python) else {
+    let Ok(python) = environment(host, "python3".as_ref()) else {
         return Ok(Vec::new());
     };
     let examined = |module: &String| {
@@ -177,6 +173,15 @@ pub(super) fn programs(
         examine_program(host, common, &words).ok()?
     };
     Ok(frameworks(host, &python).filter_map(examined).collect())
+}
+
+/// The environment of a Python that starts by this word.
+pub(super) fn environment(host: &Host, python: &OsStr) -> Result<Program, Error> {
+    let command = Command {
+        program: python.to_owned(),
+        arguments: Vec::new(),
+    };
+    program::environment(host, &command)
 }
 
 /// The modules of the frameworks in the environment of a Python, the most common first.
@@ -249,29 +254,27 @@ fn examine_program(
 
 pub(super) fn examine(host: &Host, common: &Common) -> Result<(Examination, Inventory), Error> {
     let inventory = inventory(host, common)?;
-    let views = own_views(host);
+    let examination = examine_of(host, common, &inventory);
+    Ok((examination, inventory))
+}
+
+pub(super) fn examine_of(host: &Host, common: &Common, inventory: &Inventory) -> Examination {
     let followed_by = launch::followed_by();
-    let subject = doctor::Subject {
+    doctor::examine(&doctor::Subject {
         host,
-        inventory: &inventory,
-        views: &views,
+        inventory,
+        views: &own_views(host),
         followed_by: followed_by.as_deref(),
         choice: resolve::choice(host, common),
         vocabulary: resolve::vocabulary(),
-    };
-    let examination = doctor::examine(&subject);
-    Ok((examination, inventory))
+    })
 }
 
 /// Finds what a program from here may use: the machine, and the packages of the first Python in PATH.
 fn inventory(host: &Host, common: &Common) -> Result<Inventory, Error> {
     let scope = |settings: &Settings| {
         let mut scope = any_program(settings, common)?;
-        let python = Command {
-            program: "python3".into(),
-            arguments: Vec::new(),
-        };
-        if let Ok(program) = program::environment(host, &python) {
+        if let Ok(program) = environment(host, "python3".as_ref()) {
             scope.machine = program.machine;
             scope.site_packages = program.site_packages;
         }

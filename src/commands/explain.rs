@@ -1,11 +1,11 @@
 //! `cudarun explain PROGRAM …`: what the program needs, what was picked, and why. Starts nothing, writes nothing.
 
-use super::{Exit, command_of, follow, machine, paper, print};
+use super::{Exit, command_of, decided, deliver, machine, print};
 use crate::cli::{Common, Explain};
 use crate::error::Error;
 use crate::host::Host;
 use crate::pin::Decision;
-use crate::pipeline::{self, Facts, Reached, Request, Stop, Subject};
+use crate::pipeline::{self, Facts, Request, Subject};
 use crate::report::{self, Style};
 use crate::settings::resolve::Purpose;
 
@@ -23,18 +23,15 @@ pub fn explain(host: Host, common: &Common, explain: &Explain) -> Result<Exit, E
             Purpose::Answer,
         )
     };
-    follow(&request, |reached| match reached {
-        Reached::Decision(facts, decision) => {
-            tell(facts, decision, common, explain)?;
-            let is_here = common.elsewhere().is_empty();
-            let cannot_start = is_here && facts.program.unread_script().is_some();
-            Err(Stop::Exit(if decision.is_refused() || cannot_start {
-                Exit::No
-            } else {
-                Exit::Yes
-            }))
-        }
-        _ => Ok(()),
+    decided(&request, |facts, decision| {
+        tell(facts, decision, common, explain)?;
+        let is_here = common.elsewhere().is_empty();
+        let cannot_start = is_here && facts.program.unread_script().is_some();
+        Ok(if decision.is_refused() || cannot_start {
+            Exit::No
+        } else {
+            Exit::Yes
+        })
     })
 }
 
@@ -65,9 +62,8 @@ fn tell(
         words: &explain.question.words,
         can_fetch: facts.can_fetch(&decision.outcome),
     };
-    if paper::deliver(common, &explain.paper, || {
-        report::explained_page(&explanation)
-    })? {
+    let page = || report::explained_page(&explanation);
+    if deliver(common, &explain.paper, page, print)? {
         return Ok(());
     }
     let style = Style::stdout(common.color).of(facts.host);

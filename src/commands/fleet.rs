@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use super::doctor::{examine, examine_line};
 use super::record::{libraries, lock_of};
-use super::{Exit, command_of, described, in_image, must_be_image, open_image, paper, print, say};
+use super::{
+    Exit, command_of, deliver, described, in_image, must_be_image, open_image, print, say,
+};
 use crate::cli::{Common, Fleet, Wishes};
 use crate::environment::join_elements;
 use crate::error::Error;
@@ -85,7 +87,7 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
         } else {
             format!("{list}\n")
         })?;
-    } else if paper::deliver(common, &options.paper, || report::fleet_page(&fleet))? {
+    } else if deliver(common, &options.paper, || report::fleet_page(&fleet), print)? {
         // Written.
     } else if options.json {
         print(&report::json::fleet(&fleet))?;

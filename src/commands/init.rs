@@ -1,11 +1,11 @@
 //! `cudarun init [PROGRAM …]`: writes a `.cudarun.toml` with what the program was found to need. Overwrites nothing.
 
-use super::{Exit, command_of, follow, machine, print, refuse, say};
+use super::{Exit, command_of, decided, machine, print, refuse, say};
 use crate::catalog::knowledge;
 use crate::cli::{Common, Init};
 use crate::error::Error;
 use crate::host::Host;
-use crate::pipeline::{Reached, Request, Stop, Subject};
+use crate::pipeline::{Request, Subject};
 use crate::report;
 use crate::settings::PROJECT;
 use crate::settings::resolve::Purpose;
@@ -26,24 +26,13 @@ pub fn init(host: Host, common: &Common, options: &Init) -> Result<Exit, Error> 
         Subject::Command(&command),
         Purpose::Answer,
     );
-    follow(&request, |reached| match reached {
-        Reached::Decision(facts, decision) => {
-            refuse(facts, decision, options.json, common)?;
-            let outcome = &decision.outcome;
-            let found = (
-                &facts.program,
-                &facts.inventory,
-                outcome,
-                oldest_driver(outcome),
-            );
-            Err(Stop::Exit(write(
-                &host,
-                common,
-                options,
-                &report::template(Some(found)),
-            )?))
-        }
-        _ => Ok(()),
+    decided(&request, |facts, decision| {
+        refuse(facts, decision, options.json, common)?;
+        let outcome = &decision.outcome;
+        let driver = oldest_driver(outcome);
+        let found = (&facts.program, &facts.inventory, outcome, driver);
+        let text = report::template(Some(found));
+        Ok(write(&host, common, options, &text)?)
     })
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ColorChoice;
 
-use crate::cli::{Common, TOOLKIT, is_toolkit};
+use crate::cli::{Common, Paper, TOOLKIT, is_toolkit};
 use crate::error::Error;
 use crate::host::{self, Host};
 use crate::image::{self, Image};
@@ -14,9 +14,10 @@ use crate::machine::Machine;
 use crate::pin::Decision;
 use crate::pipeline::{self, Facts, Reached, Request, Stop, progress};
 use crate::program::{Command, Note};
-use crate::report::{self, Style};
+use crate::report::{self, Page, Style};
 use crate::settings::resolve::vocabulary;
 use crate::solve::Outcome;
+use crate::storage;
 
 pub mod allow;
 pub mod completions;
@@ -29,7 +30,6 @@ pub mod fleet;
 pub mod hook;
 pub mod init;
 pub mod list;
-mod paper;
 pub mod prove;
 pub mod record;
 pub mod run;
@@ -78,6 +78,17 @@ fn follow(
                 .for_each(|remark| say(&report::setting_remark(remark)));
         }
         verb(reached)
+    })
+}
+
+/// Follows the flow to the decision about a program, which is all that the answer needs.
+fn decided(
+    request: &Request<'_>,
+    answer: impl Fn(&Facts<'_>, &Decision) -> Result<Exit, Stop>,
+) -> Result<Exit, Error> {
+    follow(request, |reached| match reached {
+        Reached::Decision(facts, decision) => Err(Stop::Exit(answer(facts, decision)?)),
+        _ => Ok(()),
     })
 }
 
@@ -292,4 +303,30 @@ pub fn print(text: &str) -> Result<(), Error> {
         });
     }
     report::print(text).map_err(|error| Error::Output { error })
+}
+
+/// Writes an answer as a page, HTML in a file or Markdown, in the form that was asked for; false if none was.
+fn deliver(
+    common: &Common,
+    paper: &Paper,
+    page: impl FnOnce() -> Page,
+    print: impl Fn(&str) -> Result<(), Error>,
+) -> Result<bool, Error> {
+    match &paper.html {
+        _ if paper.markdown => print(&report::markdown(&page()))?,
+        None => return Ok(false),
+        Some(file) if file.as_os_str() == "-" => print(&report::html(&page()))?,
+        Some(file) => {
+            // The file is this machine's, whichever is looked at.
+            let host = Host::here();
+            let file = host.absolute(file);
+            let text = report::html(&page());
+            let written = storage::publish_again(&host, &file, report::PAGE_BEGIN, text.as_bytes());
+            written.map_err(|error| Error::unwritten(&file, error))?;
+            if !common.quiet {
+                say(&report::page_written(&file));
+            }
+        }
+    }
+    Ok(true)
 }

@@ -8,7 +8,7 @@ use crate::host::Host;
 use crate::inventory::Inventory;
 use crate::pin::Decision;
 use crate::pipeline::{
-    self, Change, Effort, ProofOptions, Proven, Reached, Request, Stop, Subject,
+    self, Change, Effort, Facts, ProofOptions, Proven, Reached, Request, Stop, Subject,
 };
 use crate::report::{self, Style};
 use crate::settings::resolve::{Purpose, Settings};
@@ -124,13 +124,16 @@ fn tell(common: &Common, json: bool, proven: &Proven) -> Result<Exit, Error> {
     })
 }
 
-/// Reports a failed proof, which ends the start, or what was found out on the way to a good one.
+/// Reports a failed proof, which ends the start, or what was found out on the way to a good one. Returns when the set is proved:
+/// as the command line says, or else the settings.
 pub(super) fn say_proof(
+    facts: &Facts<'_>,
     decision: &Decision,
     proven: &Proven,
-    when: When,
+    asked: Option<When>,
     common: &Common,
-) -> Result<(), Stop> {
+) -> Result<When, Stop> {
+    let when = asked.or(facts.settings.layers.verify()).unwrap_or_default();
     let Proven {
         verdict,
         given_up,
@@ -159,5 +162,5 @@ pub(super) fn say_proof(
     if has_plan && (common.verbose > 0 || is_news && !common.quiet) {
         report::say(&report::proof_line(verdict, *is_known));
     }
-    Ok(())
+    Ok(when)
 }

@@ -140,11 +140,7 @@ fn become_program(
             Err(Stop::Exit(Exit::Refused))
         }
         Reached::Proof(facts, decision, proven) => {
-            let when = start
-                .verify
-                .or(facts.settings.layers.verify())
-                .unwrap_or_default();
-            say_proof(decision, proven, when, common)?;
+            let when = say_proof(facts, decision, proven, start.verify, common)?;
             let is_watched = facts.settings.layers.on_failure() == OnFailure::Diagnose;
             // What nobody typed `cudarun` for is watched by what starts it.
             if is_watched && !launch::is_replaced() {

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::host::Host;
 use crate::launch::{self, Exec};
 use crate::pipeline::{ProofOptions, Reached, Request, Stop, Subject};
-use crate::program::{self, Command};
+use crate::program;
 use crate::report;
 use crate::settings::{files, resolve::Purpose};
 use crate::shell::subshell::{self, SHELLS};
@@ -80,12 +80,7 @@ pub fn shell(host: &Host, common: &Common, options: &Subshell) -> Result<Exit, E
             Ok(())
         }
         Reached::Proof(facts, decision, proven) => {
-            let when = options
-                .start
-                .verify
-                .or(facts.settings.layers.verify())
-                .unwrap_or_default();
-            say_proof(decision, proven, when, common)?;
+            say_proof(facts, decision, proven, options.start.verify, common)?;
             let plan = request.with_options(proven.change.of_start(), &facts.settings.layers);
             let (arguments, env) = prepared(host, shell, &plan)?;
             let diff = Diff::between(&host.env, &env);
@@ -192,11 +187,7 @@ fn environment(host: &Host) -> Vec<OsString> {
     let Some(python) = { pythons }.find(|python| host.is_executable(python)) else {
         return Vec::new();
     };
-    let command = Command {
-        program: python.clone().into(),
-        arguments: Vec::new(),
-    };
-    let Ok(program) = program::environment(host, &command) else {
+    let Ok(program) = doctor::environment(host, python.as_os_str()) else {
         return Vec::new();
     };
     let modules: Vec<&str> = doctor::frameworks(host, &program)

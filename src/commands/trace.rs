@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 
 use super::{
-    Exit, command_of, follow, machine, only_here, print, refuse, say_before, say_notes, say_refusal,
+    Exit, command_of, decided, follow, machine, only_here, print, refuse, say_before, say_notes,
+    say_refusal,
 };
 use crate::cli::{Common, Trace};
 use crate::error::{Error, Form};
@@ -20,36 +21,31 @@ use crate::storage::Delivery;
 pub fn predict(host: Host, common: &Common, options: &Trace) -> Result<Exit, Error> {
     let host = machine(host, common)?;
     let command = command_of(&options.words);
-    follow(
-        &request(&host, common, options, &command),
-        |reached| match reached {
-            Reached::Decision(facts, decision) => {
-                if !options.as_is {
-                    refuse(facts, decision, options.json, common)?;
-                }
-                let prediction = pipeline::expected(facts, decision, options.as_is);
-                print(&if options.json {
-                    report::json::prediction(&prediction)
-                } else {
-                    let style = Style::stdout(common.color).of(&host);
-                    let is_tree = style.draws_tree(options.tree);
-                    style.page(&report::prediction(
-                        &prediction,
-                        options.all,
-                        is_tree,
-                        &options.words,
-                        style,
-                    ))
-                })?;
-                Err(Stop::Exit(if prediction.failure.is_some() {
-                    Exit::No
-                } else {
-                    Exit::Yes
-                }))
-            }
-            _ => Ok(()),
-        },
-    )
+    let request = request(&host, common, options, &command);
+    decided(&request, |facts, decision| {
+        if !options.as_is {
+            refuse(facts, decision, options.json, common)?;
+        }
+        let prediction = pipeline::expected(facts, decision, options.as_is);
+        print(&if options.json {
+            report::json::prediction(&prediction)
+        } else {
+            let style = Style::stdout(common.color).of(&host);
+            let is_tree = style.draws_tree(options.tree);
+            style.page(&report::prediction(
+                &prediction,
+                options.all,
+                is_tree,
+                &options.words,
+                style,
+            ))
+        })?;
+        Ok(if prediction.failure.is_some() {
+            Exit::No
+        } else {
+            Exit::Yes
+        })
+    })
 }
 
 /// Runs the program and reports what it mapped. As JSON, an error that prevents the start replaces the report.
