@@ -52,7 +52,7 @@ pub fn complete(words: &[OsString], values: Values<'_>) -> Completion {
     for (index, word) in before.iter().enumerate() {
         let scope = verb.unwrap_or(&command);
         if wanting.take().is_some() {
-            continue;
+            // It is the value.
         } else if word == "--" {
             return if takes_program(scope) {
                 program(index + 1)
