@@ -9,7 +9,7 @@ use clap::builder::NonEmptyStringValueParser;
 use crate::pin::Mode;
 
 /// Options about a program's libraries.
-#[derive(Args, Debug, Default)]
+#[derive(Args, Debug, Default, PartialEq, Eq)]
 pub struct Wishes {
     /// Count these installed Python packages as used (with commas, or repeated), instead of those that the program imports
     #[arg(long, hide_short_help = true, value_name = "PACKAGE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
@@ -32,17 +32,6 @@ pub struct Wishes {
     /// How to make the loader take the picked libraries [default: the least intrusive mode that is enough]
     #[arg(long, hide_short_help = true, value_name = "MODE")]
     pub pin_mode: Option<Mode>,
-}
-
-impl Wishes {
-    pub fn is_empty(&self) -> bool {
-        self.uses.is_empty()
-            && self.pin.is_empty()
-            && self.require.is_empty()
-            && !self.locked
-            && !self.no_follow
-            && self.pin_mode.is_none()
-    }
 }
 
 /// Other forms of an answer.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::facts::Facts;
 use super::proofs::{BOOT, Proven};
-use crate::cli::{Common, Start, When};
+use crate::cli::{Common, Start, When, Wishes};
 use crate::host::Host;
 use crate::launch::{self, Exec};
 use crate::pin::Decision;
@@ -30,7 +30,7 @@ pub fn has_deciding_options(common: &Common, start: &Start) -> bool {
         || !common.without.is_empty()
         || common.config.is_some()
         || common.no_config
-        || !start.wishes.is_empty()
+        || start.wishes != Wishes::default()
         || start.verify.is_some()
 }
 
