@@ -39,14 +39,13 @@ pub fn watch(
     };
     let status = launch::run(&exec);
     let records = audit_log::records(&storage::read_and_remove(host, &log));
-    let prediction = expected(facts, decision, as_is);
     let plan = match &decision.outcome {
         Outcome::Plan(plan) if !as_is => Some(plan),
         _ => None,
     };
     Ok((
         status,
-        Observation::new(host, records, &facts.program, &prediction, plan),
+        Observation::new(host, records, &facts.program, plan),
     ))
 }
 

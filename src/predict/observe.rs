@@ -1,6 +1,6 @@
-//! Compares the files that a traced program mapped with the model of the loader and with the plan.
+//! The files that a traced program mapped, compared with the plan.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -9,8 +9,7 @@ use serde::Serialize;
 use crate::catalog::{catalog, soname_number};
 use crate::formats::audit_log::{TraceRecord, TracedRule};
 use crate::formats::elf::Elf;
-use crate::host::{FileId, Host};
-use crate::predict::{Prediction, When};
+use crate::host::Host;
 use crate::program::Program;
 use crate::solve::Plan;
 use crate::text;
@@ -30,11 +29,9 @@ pub struct Image {
     /// `None` for a process that was forked and has started no program.
     #[serde(serialize_with = "text::optional_path")]
     pub program: Option<PathBuf>,
-    /// True for the first start of the program that was decided about, which is the only one that the model predicts.
+    /// True for the first start of the program that was decided about.
     pub is_target: bool,
     pub files: Vec<Mapped>,
-    /// Differences from the model.
-    pub wrong: Vec<Difference>,
 }
 
 #[derive(Debug, Serialize)]
@@ -54,21 +51,6 @@ pub struct Mapped {
     pub family: Option<String>,
     /// True if it was picked; `None` where nothing was picked of its family and SONAME, and for a shim from elsewhere.
     pub in_plan: Option<bool>,
-    #[serde(skip)]
-    id: Option<FileId>,
-}
-
-/// A difference between the model and the files that were mapped.
-#[derive(Debug, Serialize)]
-pub struct Difference {
-    #[serde(serialize_with = "text::path")]
-    pub name: OsString,
-    #[serde(serialize_with = "text::optional_path")]
-    pub expected: Option<PathBuf>,
-    #[serde(serialize_with = "text::optional_path")]
-    pub mapped: Option<PathBuf>,
-    /// True if the model knows an object that asks for it. Otherwise the model was not asked, and not wrong.
-    pub foreseen: bool,
 }
 
 impl Observation {
@@ -76,7 +58,6 @@ impl Observation {
         host: &Host,
         records: Vec<TraceRecord>,
         program: &Program,
-        prediction: &Prediction,
         plan: Option<&Plan>,
     ) -> Observation {
         let mut images: Vec<Image> = Vec::new();
@@ -100,9 +81,6 @@ impl Observation {
         // cudarun becomes each program that it follows.
         let own = host.own_executable().ok();
         images.retain(|image| image.program.is_none() || image.program != own);
-        for image in images.iter_mut().filter(|image| image.is_target) {
-            image.wrong = wrong(image, prediction, host);
-        }
         Observation {
             images,
             has_plan: plan.is_some(),
@@ -117,7 +95,6 @@ impl Image {
             program,
             is_target: false,
             files: Vec::new(),
-            wrong: Vec::new(),
         }
     }
 }
@@ -154,7 +131,6 @@ impl Mapped {
             rule: record.rule,
             file,
             family,
-            id,
         }
     }
 }
@@ -167,46 +143,4 @@ fn number(host: &Host, file: &Path) -> Option<u32> {
         .and_then(|elf| elf.soname())
         .or_else(|| Some(file.file_name()?.as_bytes()))?;
     soname_number(std::str::from_utf8(name).ok()?)
-}
-
-/// Returns the files that were mapped unexpectedly, and those of the start that are missing. The model cannot tell if a
-/// library that may be opened later is opened.
-fn wrong(image: &Image, prediction: &Prediction, host: &Host) -> Vec<Difference> {
-    let expected = || prediction.files.iter().filter(|file| file.family.is_some());
-    let is_expected = |mapped: &&Mapped| expected().any(|file| Some(file.id) == mapped.id);
-    let is_missed = |path: &Path| {
-        let name = path.file_name().and_then(OsStr::to_str);
-        prediction
-            .missing
-            .iter()
-            .any(|missing| Some(missing.name.as_str()) == name)
-    };
-    let mapped = || image.files.iter().filter(|mapped| mapped.family.is_some());
-    let unexpected = mapped()
-        .filter(|mapped| !is_expected(mapped))
-        .map(|mapped| {
-            let instead = expected().find(|file| file.path.file_name() == mapped.path.file_name());
-            let expected = instead.map(|file| {
-                host.canonical(&file.path)
-                    .unwrap_or_else(|_| file.path.clone())
-            });
-            let foreseen = expected.is_some() || is_missed(&mapped.path);
-            Difference {
-                name: mapped.name.clone(),
-                expected,
-                mapped: Some(mapped.file.clone()),
-                foreseen,
-            }
-        });
-    let at_start = expected().filter(|file| file.when == When::Start);
-    let is_mapped = |id: FileId| image.files.iter().any(|mapped| mapped.id == Some(id));
-    let absent = at_start
-        .filter(|file| !is_mapped(file.id))
-        .map(|file| Difference {
-            name: OsString::from(&file.name),
-            expected: Some(file.path.clone()),
-            mapped: None,
-            foreseen: true,
-        });
-    unexpected.chain(absent).collect()
 }

@@ -10,7 +10,7 @@ use super::loader::{self, file_name, rule};
 use super::words::counted;
 use crate::catalog::catalog;
 use crate::formats::audit_log::TracedRule;
-use crate::predict::observe::{Difference, Image, Mapped, Observation};
+use crate::predict::observe::{Image, Mapped, Observation};
 use crate::predict::{Prediction, When};
 use crate::text::show;
 use crate::variables;
@@ -223,7 +223,7 @@ pub fn observation(
             planned: planned(file, style),
         });
         let nodes: Vec<Node<'_>> = nodes.collect();
-        if image.wrong.is_empty() && !nodes.iter().any(|node| node.is_shown) {
+        if !nodes.iter().any(|node| node.is_shown) {
             continue;
         }
         let started = image
@@ -234,7 +234,7 @@ pub fn observation(
             "{}\n",
             style.strong(&format!("cudarun: {}{started}", image.pid))
         ));
-        text.push_str(&verdict(image, style));
+        text.push_str(&verdict(image));
         text.push_str(&if is_tree {
             tree(&nodes, style)
         } else {
@@ -274,58 +274,13 @@ fn by(rule: TracedRule) -> &'static str {
     }
 }
 
-/// The comparison with the model.
-fn verdict(image: &Image, style: Style) -> String {
-    if !image.is_target {
-        return String::new();
-    }
-    if image.wrong.is_empty() {
-        let of_plan = image
-            .files
-            .iter()
-            .filter(|file| file.in_plan == Some(true))
-            .count();
-        return match of_plan {
-            0 => "  every file came from the place that cudarun predicted\n".to_owned(),
-            1 => "  the NVIDIA file came from the plan\n".to_owned(),
-            count => format!("  all {count} NVIDIA files came from the plan\n"),
-        };
-    }
-    let line = |wrong: &Difference| {
-        let what = if wrong.foreseen {
-            style.error("the model was wrong:")
-        } else {
-            style.strong("not predicted:")
-        };
-        format!("  {what} {}\n", difference(wrong))
-    };
-    image.wrong.iter().map(line).collect()
-}
-
-fn difference(wrong: &Difference) -> String {
-    let name = show(&wrong.name);
-    match (&wrong.expected, &wrong.mapped) {
-        (Some(expected), Some(mapped)) => {
-            format!(
-                "{name} is {}, but the model predicted {}",
-                show(mapped),
-                show(expected)
-            )
-        }
-        (None, Some(mapped)) if wrong.foreseen => {
-            format!(
-                "{name} is {}, but the model predicted that it is not found",
-                show(mapped)
-            )
-        }
-        (None, Some(mapped)) if name == show(mapped) => {
-            format!("{name}, which no known object opens")
-        }
-        (None, Some(mapped)) => format!("{name} is {}, which no known object opens", show(mapped)),
-        (Some(expected), None) => format!(
-            "{name} is not mapped, but the model predicted {}",
-            show(expected)
-        ),
-        (None, None) => name,
+/// The count of files from the plan, where no others of its families were mapped.
+fn verdict(image: &Image) -> String {
+    let planned = || image.files.iter().filter_map(|file| file.in_plan);
+    match planned().count() {
+        _ if !image.is_target || planned().any(|is_picked| !is_picked) => String::new(),
+        0 => String::new(),
+        1 => "  the NVIDIA file came from the plan\n".to_owned(),
+        count => format!("  all {count} NVIDIA files came from the plan\n"),
     }
 }

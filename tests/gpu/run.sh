@@ -59,8 +59,9 @@ traced() {
     local label=$1 setting=$2 result=ok said="" how
     shift 2
     for how in --as-is ""; do
-        env $setting "$cudarun" trace --json $how -o "$work/trace" "$@" >"$work/out" 2>"$work/err"
-        said="$said${how:-as planned}: $(python3 "$here/traced.py" "$work/trace") " || result=FAIL
+        env $setting "$cudarun" trace --json --all $how -o "$work/trace" "$@" >"$work/out" 2>"$work/err"
+        env $setting "$cudarun" trace --json --predict $how "$@" >"$work/predicted"
+        said="$said${how:-as planned}: $(python3 "$here/traced.py" "$work/predicted" "$work/trace") " || result=FAIL
     done
     row $result "$label" "${setting:-as it is}" "${said%%as planned*}" "as planned${said##*as planned}"
     [ $result = ok ] || tail -n 20 "$work/err" | sed 's/^/      /'

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::pin::modes::on;
+use crate::pin::modes::{differences, on};
 use crate::pin::real_loader::{Got, WORLD};
 use crate::support::{CUDARUN, Run, Workshop, lacks, skipped};
 
@@ -95,26 +95,30 @@ fn a_child_of_the_same_program_is_not_what_was_decided_about() {
     assert!(is_named(&images[1]["files"][0], "libcudnn.so.9"));
 }
 
-/// The model predicts nothing for a library without a known opener, so it is not wrong about it.
+/// The model predicts nothing for a library without a known opener.
 #[test]
-fn a_library_without_a_known_opener_is_reported_as_unpredicted() {
+fn a_library_without_a_known_opener_is_reported() {
     let workshop = Workshop::new();
     let program = workshop.compile("opens", OPENS, &[]);
     let words = [program.to_str().unwrap(), "itself", "libcudnn_ops.so.9"];
     let images = reported(&workshop, &words);
-    let wrong = &images[0]["wrong"][0];
-    assert_eq!(
-        (&wrong["expected"], &wrong["foreseen"]),
-        (&Value::Null, &json!(false)),
+    let file = &images[0]["files"][0];
+    assert!(
+        is_named(file, words[2]) && file["in_plan"].is_null(),
         "{images:#?}"
     );
-    let run = Run::new(["trace"].iter().chain(&words))
-        .env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]));
-    let output = run.output_of_both();
-    assert!(
-        output.contains("not predicted: libcudnn_ops.so.9 is ") && !output.contains("was wrong"),
-        "{output}"
+    let library_path = WORLD.library_path(&["new"]);
+    let run = |options: &[&str]| {
+        Run::new(options.iter().chain(&words)).env("LD_LIBRARY_PATH", &library_path)
+    };
+    let predicted = run(&["trace", "--json", "--predict"]).json();
+    assert_eq!(
+        differences(&predicted, &images[0]),
+        [WORLD.path("new/libcudnn_ops.so.9.10.2")]
     );
+    run(&["trace"])
+        .stderr_contains(&["\n  libcudnn_ops.so.9 "])
+        .check();
 }
 
 /// A library that is left beside the picked one on purpose: the file itself shows another SONAME.
