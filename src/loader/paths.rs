@@ -60,7 +60,7 @@ impl Setting {
     pub(super) fn new(
         rules: Rules,
         env: &Environment,
-        directory: &Path,
+        directory: PathBuf,
         overlay: Option<Overlay>,
     ) -> Setting {
         Setting {
@@ -73,7 +73,7 @@ impl Setting {
                 .get(variables::PRELOAD)
                 .map(preload_elements)
                 .unwrap_or_default(),
-            directory: directory.to_owned(),
+            directory,
             overlay,
         }
     }

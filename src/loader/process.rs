@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::object::{Object, Refusal};
 use super::rules::Release;
-use super::search::{Bad, Requester, Rule, Searcher};
+use super::search::{Bad, Rule, Searcher};
 use crate::host::FileId;
 
 /// The first release whose `--list` resolves links in the path of a file.
@@ -25,7 +25,6 @@ pub struct Process<'s, 'h> {
     loaders: Vec<Option<usize>>,
     names: HashMap<String, usize>,
     ids: HashMap<FileId, usize>,
-    pub edges: Vec<Edge>,
     pub missing: Vec<Miss>,
     /// The reason why the loader ends the program at its start: a bad file, else the first name that was not found, else a
     /// missing version.
@@ -39,14 +38,6 @@ pub struct Loaded {
     pub name: String,
     pub requester: Option<usize>,
     pub rule: Rule,
-}
-
-/// A request and the object that answers it, which may have been loaded before.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Edge {
-    pub requester: usize,
-    pub name: String,
-    pub to: usize,
 }
 
 /// A request that no file answers.
@@ -155,15 +146,14 @@ impl<'s, 'h> Process<'s, 'h> {
         if name.is_empty() {
             return Ok(0);
         }
-        let before = (self.loaded.len(), self.edges.len(), self.missing.len());
+        let (loaded, missing) = (self.loaded.len(), self.missing.len());
         let opened = self.open_new(name, caller);
         if opened.is_err() {
-            self.loaded.truncate(before.0);
-            self.loaders.truncate(before.0);
-            self.edges.truncate(before.1);
-            self.missing.truncate(before.2);
-            self.names.retain(|_, index| *index < before.0);
-            self.ids.retain(|_, index| *index < before.0);
+            self.loaded.truncate(loaded);
+            self.loaders.truncate(loaded);
+            self.missing.truncate(missing);
+            self.names.retain(|_, index| *index < loaded);
+            self.ids.retain(|_, index| *index < loaded);
         }
         opened
     }
@@ -179,7 +169,6 @@ impl<'s, 'h> Process<'s, 'h> {
             loaders: Vec::new(),
             names: HashMap::new(),
             ids: HashMap::new(),
-            edges: Vec::new(),
             missing: Vec::new(),
             failure: None,
         };
@@ -200,7 +189,7 @@ impl<'s, 'h> Process<'s, 'h> {
         self.failure = ended
             .err()
             .or_else(missing)
-            .or_else(|| self.lacking(0..self.loaded.len()));
+            .or_else(|| self.missing_version(0..self.loaded.len()));
     }
 
     fn open_new(&mut self, name: &str, caller: usize) -> Result<usize, Failure> {
@@ -213,7 +202,7 @@ impl<'s, 'h> Process<'s, 'h> {
         if let Some(miss) = self.missing.get(before) {
             return Err(Failure::NotFound(miss.clone()));
         }
-        self.lacking(first..self.loaded.len())
+        self.missing_version(first..self.loaded.len())
             .map_or(Ok(opened), Err)
     }
 
@@ -248,43 +237,30 @@ impl<'s, 'h> Process<'s, 'h> {
         loader: Option<usize>,
         rule: Option<Rule>,
     ) -> Result<Option<usize>, Failure> {
-        let to = if let Some(known) = self.names.get(name) {
-            *known
-        } else {
-            let bad = |Bad { path, why }| Failure::Bad {
-                path,
-                why,
-                requester,
-            };
-            let found = self.search(name, requester, &mut Vec::new()).map_err(bad)?;
-            let Some((object, found_by)) = found else {
-                return Ok(None);
-            };
-            if let Some(known) = self.ids.get(&object.id) {
-                self.names.insert(name.to_owned(), *known);
-                *known
-            } else if object.is_program {
-                return Err(Failure::Bad {
-                    path: object.path.clone(),
-                    why: "a program",
-                    requester,
-                });
-            } else {
-                self.add(
-                    object,
-                    name.to_owned(),
-                    Some(requester),
-                    loader,
-                    rule.unwrap_or(found_by),
-                )
-            }
-        };
-        self.edges.push(Edge {
+        if let Some(known) = self.names.get(name) {
+            return Ok(Some(*known));
+        }
+        let bad = |Bad { path, why }| Failure::Bad {
+            path,
+            why,
             requester,
-            name: name.to_owned(),
-            to,
-        });
-        Ok(Some(to))
+        };
+        let found = self.search(name, requester, &mut Vec::new()).map_err(bad)?;
+        let Some((object, found_by)) = found else {
+            return Ok(None);
+        };
+        if let Some(known) = self.ids.get(&object.id) {
+            self.names.insert(name.to_owned(), *known);
+            return Ok(Some(*known));
+        }
+        if object.is_program {
+            return Err(bad(Bad {
+                path: object.path.clone(),
+                why: "a program",
+            }));
+        }
+        let (name, rule) = (name.to_owned(), rule.unwrap_or(found_by));
+        Ok(Some(self.add(object, name, Some(requester), loader, rule)))
     }
 
     fn search(
@@ -301,14 +277,7 @@ impl<'s, 'h> Process<'s, 'h> {
         }
         // The executable's DT_RPATH counts for everything.
         chain.extend((last != 0).then(|| self.loaded[0].object.clone()));
-        self.searcher.search(
-            name,
-            Requester {
-                chain: &chain,
-                executable: Some(&self.loaded[0].object),
-            },
-            tried,
-        )
+        self.searcher.search(name, &chain, tried)
     }
 
     fn miss(&self, name: String, requester: usize) -> Miss {
@@ -353,8 +322,8 @@ impl<'s, 'h> Process<'s, 'h> {
         index
     }
 
-    /// Returns the first version node that one of these objects requires and no file defines.
-    fn lacking(&self, objects: Range<usize>) -> Option<Failure> {
+    /// Returns the first version node that one of these objects requires and its file does not define.
+    fn missing_version(&self, objects: Range<usize>) -> Option<Failure> {
         for requester in objects {
             for (name, versions) in &self.loaded[requester].object.asks {
                 let Some(file) = self

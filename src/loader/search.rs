@@ -91,13 +91,6 @@ pub(super) struct Bad {
     pub(super) why: &'static str,
 }
 
-/// The source of a request: an object and those that loaded it, up to the executable.
-#[derive(Clone, Copy)]
-pub(super) struct Requester<'a> {
-    pub(super) chain: &'a [Arc<Object>],
-    pub(super) executable: Option<&'a Object>,
-}
-
 impl<'h> Searcher<'h> {
     /// Makes a searcher for programs of this machine in the host's environment.
     pub fn new(host: &'h Host, machine: u16) -> Searcher<'h> {
@@ -112,13 +105,11 @@ impl<'h> Searcher<'h> {
             files: RefCell::default(),
         };
         let rules = Rules::read(host, machine, rules::standard_loader(machine));
-        Searcher::with(
-            Rc::new(shared),
-            Setting::new(rules, &host.env, &host.cwd, None),
-        )
+        let setting = Setting::new(rules, &host.env, host.cwd.clone(), None);
+        Searcher::of(Rc::new(shared), setting)
     }
 
-    fn with(machine: Rc<Machine<'h>>, setting: Setting) -> Searcher<'h> {
+    fn of(machine: Rc<Machine<'h>>, setting: Setting) -> Searcher<'h> {
         let is_common = !setting
             .library_path
             .iter()
@@ -138,21 +129,22 @@ impl<'h> Searcher<'h> {
         &self.paths.setting
     }
 
+    fn with(&self, setting: Setting) -> Searcher<'h> {
+        Searcher::of(self.machine.clone(), setting)
+    }
+
     /// Returns a searcher for another environment of the machine.
     pub fn within(&self, env: &Environment, overlay: Option<Overlay>) -> Searcher<'h> {
         let Setting {
             rules, directory, ..
-        } = self.setting();
-        Searcher::with(
-            self.machine.clone(),
-            Setting::new(rules.clone(), env, directory, overlay),
-        )
+        } = self.setting().clone();
+        self.with(Setting::new(rules, env, directory, overlay))
     }
 
     /// Returns a searcher for a program that starts in another directory.
     pub fn in_directory(&self, env: &Environment, directory: &Path) -> Searcher<'h> {
-        let setting = Setting::new(self.setting().rules.clone(), env, directory, None);
-        Searcher::with(self.machine.clone(), setting)
+        let rules = self.setting().rules.clone();
+        self.with(Setting::new(rules, env, directory.to_owned(), None))
     }
 
     /// Joins a path to the directory that the program starts in. Links are not resolved.
@@ -203,13 +195,10 @@ impl<'h> Searcher<'h> {
     /// Returns a searcher by the loader at this path.
     pub(super) fn with_loader(&self, loader: &Path) -> Searcher<'h> {
         let rules = Rules::read(self.machine.host, self.machine.number, loader);
-        Searcher::with(
-            self.machine.clone(),
-            Setting {
-                rules,
-                ..self.setting().clone()
-            },
-        )
+        self.with(Setting {
+            rules,
+            ..self.setting().clone()
+        })
     }
 
     /// Replaces the tokens of a text for this object; nothing where the loader skips the text.
@@ -247,21 +236,17 @@ impl<'h> Searcher<'h> {
     /// Returns the file that the loader takes for `name`. The first object of `chain` requests it; each one was loaded by the
     /// next, up to the executable.
     pub fn find(&self, name: &str, chain: &[Arc<Object>]) -> Option<(Arc<Object>, Rule)> {
-        let source = Requester {
-            chain,
-            executable: chain.last().map(AsRef::as_ref),
-        };
-        self.search(name, source, &mut Vec::new()).ok().flatten()
+        self.search(name, chain, &mut Vec::new()).ok().flatten()
     }
 
     /// Like `find`, but fails where the loader ends the program. Adds the paths without a usable file to `tried`.
     pub(super) fn search(
         &self,
         name: &str,
-        source: Requester<'_>,
+        chain: &[Arc<Object>],
         tried: &mut Vec<PathBuf>,
     ) -> Result<Option<(Arc<Object>, Rule)>, Bad> {
-        let Some(requester) = source.chain.first() else {
+        let [requester, ..] = chain else {
             return Ok(None);
         };
         if let Some(answer) = self
@@ -283,13 +268,12 @@ impl<'h> Searcher<'h> {
         }
         // Most objects have no search path of their own, so they find equal files.
         let has_no_path = |object: &Arc<Object>| object.rpath.is_none() && object.runpath.is_none();
-        let is_common = self.answers.is_common
-            && !requester.no_defaults
-            && source.chain.iter().all(has_no_path);
+        let is_common =
+            self.answers.is_common && !requester.no_defaults && chain.iter().all(has_no_path);
         if let Some(known) = self.answers.common.borrow().get(name).filter(|_| is_common) {
             return Ok(Some(known.clone()));
         }
-        let found = self.search_paths(name, requester, source, tried)?;
+        let found = self.search_paths(name, requester, chain, tried)?;
         if let Some(found) = found.as_ref().filter(|_| is_common) {
             self.answers
                 .common
@@ -304,11 +288,11 @@ impl<'h> Searcher<'h> {
         &self,
         name: &str,
         requester: &Object,
-        source: Requester<'_>,
+        chain: &[Arc<Object>],
         tried: &mut Vec<PathBuf>,
     ) -> Result<Option<(Arc<Object>, Rule)>, Bad> {
         if requester.runpath.is_none() {
-            for object in source.chain {
+            for object in chain {
                 if let Some((found, _)) =
                     self.scan(name, &self.paths.path(PathKind::Rpath, Some(object)), tried)?
                 {
@@ -321,9 +305,10 @@ impl<'h> Searcher<'h> {
                 }
             }
         }
+        let executable = chain.last().map(AsRef::as_ref);
         if let Some((found, element)) = self.scan(
             name,
-            &self.paths.path(PathKind::LibraryPath, source.executable),
+            &self.paths.path(PathKind::LibraryPath, executable),
             tried,
         )? {
             return Ok(Some((found, Rule::LibraryPath { element })));
