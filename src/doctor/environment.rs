@@ -194,7 +194,7 @@ fn mixed(inventory: &Inventory, elements: &[Element]) -> Vec<Finding> {
         installation
             .files
             .iter()
-            .any(|file| inventory.file_by_default(&file.soname) == Some(file.id))
+            .any(|file| inventory.file_given(&file.soname, []) == Some(file.id))
     };
     let default = inventory.installations.iter().filter(is_default);
     directories.extend(default.map(|installation| (installation.directory.clone(), None)));

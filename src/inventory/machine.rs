@@ -210,15 +210,15 @@ impl Inventory {
         self.directories.get(directory)?.get(name).copied()
     }
 
-    /// Returns the file that the loader opens for a name in the environment as it is; none if it stops with an error at
-    /// a file that is no library.
-    pub fn file_given(&self, name: &str) -> Option<FileId> {
-        for directory in self
-            .search
-            .library_path
-            .iter()
-            .filter_map(|element| element.directory.as_deref())
-        {
+    /// Returns the file that the loader opens for a name, from these elements of `LD_LIBRARY_PATH`, its cache and its default
+    /// directories; none if it stops with an error at a file that is no library.
+    pub fn file_given<'e>(
+        &self,
+        name: &str,
+        library_path: impl IntoIterator<Item = &'e Element>,
+    ) -> Option<FileId> {
+        let elements = library_path.into_iter();
+        for directory in elements.filter_map(|element| element.directory.as_deref()) {
             let path = directory.join(name);
             let ends_the_search = |warning: &Warning| {
                 warning.path == path
@@ -234,17 +234,11 @@ impl Inventory {
                 return Some(id);
             }
         }
-        self.file_by_default(name)
-    }
-
-    /// Returns the file that the loader opens for a name that is in no search path.
-    pub fn file_by_default(&self, name: &str) -> Option<FileId> {
-        let default = || {
-            self.search
-                .defaults
-                .iter()
-                .find_map(|directory| self.file_in(directory, name))
-        };
-        self.search.cache.get(name).copied().or_else(default)
+        let SearchPath {
+            cache, defaults, ..
+        } = &self.search;
+        let mut defaults = defaults.iter();
+        let by_default = || defaults.find_map(|directory| self.file_in(directory, name));
+        cache.get(name).copied().or_else(by_default)
     }
 }

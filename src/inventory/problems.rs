@@ -43,7 +43,11 @@ fn is_given(
         .or_else(|| installation.files.first());
     let Some(member) = member else { return false };
     if !given.contains_key(&member.soname) {
-        given.insert(member.soname.clone(), inventory.file_given(&member.soname));
+        let elements = &inventory.search.library_path;
+        given.insert(
+            member.soname.clone(),
+            inventory.file_given(&member.soname, elements),
+        );
     }
     given[&member.soname] == Some(member.id)
 }

@@ -579,7 +579,7 @@ fn is_given(slot: &Slot<'_>, installation: &Installation, inventory: &Inventory)
     let names = slot.names();
     let mut given = names
         .iter()
-        .filter_map(|name| inventory.file_given(name))
+        .filter_map(|name| inventory.file_given(name, &inventory.search.library_path))
         .peekable();
     let mut preloaded = inventory
         .search

@@ -45,7 +45,12 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
     let library_path: Vec<PathElement> = inventory.search.library_path.iter().map(keep).collect();
     let driver_in_view = driver.is_some_and(|driver| {
         let is_other = |file: FileId| !driver.has_file(file);
-        let given = |name: &String| given(name, &library_path, inventory);
+        // Without the view.
+        let given = |name: &String| {
+            let elements = library_path.iter().zip(&inventory.search.library_path);
+            let kept = elements.filter(|(kept, _)| kept.removed.is_none());
+            inventory.file_given(name, kept.map(|(_, element)| element))
+        };
         let is_lacking = |name: &String| given(name).is_none_or(is_other);
         let is_mixed = |name: &String| given(name).is_some_and(is_other);
         driver_names(&solution, program).iter().any(is_lacking)
@@ -159,18 +164,6 @@ fn removal(
         version: other.and_then(|other| other.version),
         kernel,
     })
-}
-
-/// Returns the file that the loader takes for a name in the planned environment, without the view.
-fn given(name: &str, library_path: &[PathElement], inventory: &Inventory) -> Option<FileId> {
-    let kept = library_path
-        .iter()
-        .zip(&inventory.search.library_path)
-        .filter(|(kept, _)| kept.removed.is_none());
-    let in_path = kept
-        .filter_map(|(_, element)| element.directory.as_ref())
-        .find_map(|d| inventory.file_in(d, name));
-    in_path.or_else(|| inventory.file_by_default(name))
 }
 
 /// Returns the names of the driver's libraries that the program or a picked library will ask for.

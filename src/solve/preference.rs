@@ -151,7 +151,7 @@ fn is_kernels_own(installation: &Installation, inventory: &Inventory) -> bool {
 fn is_given(slot: &Slot<'_>, installation: &Installation, inventory: &Inventory) -> bool {
     slot.family.name == "driver"
         && inventory
-            .file_by_default("libcuda.so.1")
+            .file_given("libcuda.so.1", [])
             .is_some_and(|file| installation.has_file(file))
 }
 
