@@ -14,7 +14,7 @@ use crate::host::Host;
 use crate::inventory::{Installation, Inventory};
 use crate::loader::search::{Overlay, Searcher};
 use crate::predict::{self, Predicted, Prediction, When};
-use crate::program::{Program, Requirement, Want};
+use crate::program::{Program, Want};
 use crate::solve::{self, Outcome, Pick, Plan, Policy};
 use crate::variables;
 use crate::version::Version;
@@ -22,7 +22,7 @@ use crate::version::Version;
 pub mod audit_module;
 mod edits;
 mod model;
-mod unaided;
+mod none;
 pub mod view;
 
 pub use edits::{PublishedPaths, VIEW, followed, watched};
@@ -35,6 +35,24 @@ const LADDER: [Mode; 3] = [Mode::None, Mode::Audit, Mode::View];
 const AUDIT_FIRST: [Mode; 3] = [Mode::Audit, Mode::None, Mode::View];
 /// The modes that win against search paths of the program's own.
 const FORCING: [Mode; 2] = [Mode::Audit, Mode::View];
+
+/// What ends an attempt to pin a plan in one mode.
+enum PinFault {
+    NotEnough(Why),
+    Error(Error),
+}
+
+impl From<Why> for PinFault {
+    fn from(why: Why) -> PinFault {
+        PinFault::NotEnough(why)
+    }
+}
+
+impl From<Error> for PinFault {
+    fn from(error: Error) -> PinFault {
+        PinFault::Error(error)
+    }
+}
 
 /// The shims that a mode may let the program map. A shim from elsewhere opens the picked files, so it is better than no
 /// start, but a mode that gives the picked shim is better still.
@@ -74,8 +92,27 @@ const OF_AUDIT: [&str; 3] = [variables::AUDIT, variables::PINS, variables::TREE]
 
 /// True if an audit module can override the program's own search paths.
 pub fn can_force(searcher: &Searcher<'_>, program: &Program) -> bool {
-    let is_kept = |variable: &str| !program.undone.contains(variable);
-    suits_auditors(searcher) && has_module(program) && OF_AUDIT.into_iter().all(is_kept)
+    takes_module(searcher, program).is_ok()
+}
+
+/// Fails where the loader of the program cannot be given the module.
+fn takes_module(searcher: &Searcher<'_>, program: &Program) -> Result<(), Why> {
+    if !suits_auditors(searcher) {
+        return Err(Why::OldLoader {
+            glibc: release(searcher),
+        });
+    }
+    if !has_module(program) {
+        return Err(Why::NoModule);
+    }
+    keeps(program, &OF_AUDIT)
+}
+
+/// Fails where a wrapper on the way to the program sets or unsets one of these variables.
+fn keeps(program: &Program, variables: &[&str]) -> Result<(), Why> {
+    let mut undone = program.undone.iter();
+    let lost = undone.find(|undone| variables.contains(undone));
+    lost.map_or(Ok(()), |variable| Err(Why::Undone { variable }))
 }
 
 /// The word with which install.sh asks for the module of an installed cudarun.
@@ -201,80 +238,95 @@ impl Question<'_, '_> {
         };
         let wanted = self.mode.map(|mode| vec![mode]);
         let modes = wanted.as_deref().unwrap_or(ladder);
-        for mode in modes {
-            match self.attempt(plan, *mode, Shims::Own) {
-                Ok(Ok(pinned)) => return Ok(Some(pinned)),
-                Ok(Err(why)) => passed_over.push(NotEnough { mode: *mode, why }),
-                Err(error @ Error::NoCache { .. }) if self.mode.is_none() => {
-                    return self
-                        .without_a_view(plan)
-                        .map_or(Err(error), |pinned| Ok(Some(pinned)));
+        for shims in [Shims::Own, Shims::Any] {
+            for mode in modes {
+                match self.attempt(plan, *mode, shims) {
+                    Ok(pinned) => {
+                        passed_over.retain(|passed| passed.mode != *mode);
+                        return Ok(Some(pinned));
+                    }
+                    Err(PinFault::NotEnough(why)) if shims == Shims::Own => {
+                        passed_over.push(NotEnough { mode: *mode, why });
+                    }
+                    Err(PinFault::NotEnough(_)) => {}
+                    Err(PinFault::Error(error @ Error::NoCache { .. })) if self.mode.is_none() => {
+                        let pinned = self.without_a_view(plan);
+                        return pinned.map_or(Err(error), |pinned| Ok(Some(pinned)));
+                    }
+                    Err(PinFault::Error(error)) => return Err(error),
                 }
-                Err(error) => return Err(error),
-            }
-        }
-        for mode in modes {
-            if let Ok(pinned) = self.attempt(plan, *mode, Shims::Any)? {
-                passed_over.retain(|passed| passed.mode != *mode);
-                return Ok(Some(pinned));
             }
         }
         Ok(None)
     }
 
     /// Pins the plan in this mode, if the model says that nothing leaks.
-    fn attempt(&self, plan: &Plan, mode: Mode, shims: Shims) -> Result<Result<Pinned, Why>, Error> {
-        if let Some(why) = self.obstacle(mode) {
-            return Ok(Err(why));
+    fn attempt(&self, plan: &Plan, mode: Mode, shims: Shims) -> Result<Pinned, PinFault> {
+        match mode {
+            Mode::None => Ok(self.none(plan)?),
+            Mode::Audit => self.audit(plan, shims),
+            Mode::View => self.view(plan, shims),
         }
-        if mode == Mode::None {
-            return Ok(self.unaided(plan));
+    }
+
+    fn audit(&self, plan: &Plan, shims: Shims) -> Result<Pinned, PinFault> {
+        takes_module(self.searcher, self.program)?;
+        if !self.knows_process {
+            return Err(Why::NotFollowed.into());
         }
-        let mut pinned = Pinned::new(mode, view::spec(plan));
+        let mut pinned = Pinned::new(Mode::Audit, view::spec(plan));
+        self.stop_leaks(plan, shims, &mut pinned, |pinned, leaks| {
+            Ok(pinned.stop_more(leaks))
+        })?;
+        let view = Some(view::place(self.host, &pinned.spec)?);
+        let published = PublishedPaths { view, module: None };
+        pinned.pins(&published).ok_or(Why::NoTable)?;
+        Ok(pinned)
+    }
+
+    fn view(&self, plan: &Plan, shims: Shims) -> Result<Pinned, PinFault> {
+        if self.program.rewrites_library_path() {
+            return Err(Why::RewritesLibraryPath.into());
+        }
+        let mut pinned = Pinned::new(Mode::View, view::spec(plan));
+        let ended = self.stop_leaks(plan, shims, &mut pinned, |pinned, leaks| {
+            if self.program.opens_namespaces {
+                return Err(Why::OpensNamespaces);
+            }
+            keeps(self.program, &[variables::PRELOAD])?;
+            Ok(pinned.preload_more(plan, leaks))
+        });
+        match ended {
+            // The model cannot see the program start. The rules alone say that a view is enough.
+            Err(PinFault::NotEnough(Why::NotStarted { .. })) if self.policy.released.is_empty() => {
+            }
+            ended => ended?,
+        }
+        if self.mode.is_none() {
+            self.sees_all(&pinned.after)?;
+        }
+        Ok(pinned)
+    }
+
+    /// Predicts the files that the program maps, and changes the pinning by `mend` until nothing leaks. `mend` returns false
+    /// if it can do no more.
+    fn stop_leaks(
+        &self,
+        plan: &Plan,
+        shims: Shims,
+        pinned: &mut Pinned,
+        mend: impl Fn(&mut Pinned, &[Predicted]) -> Result<bool, Why>,
+    ) -> Result<(), PinFault> {
         loop {
-            pinned.after = self.predict(plan, &pinned)?;
-            let unseen = self.unseen(&pinned.after, Requirement::is_pinned);
-            if mode == Mode::View && self.mode.is_none() && !unseen.is_empty() {
-                return Ok(Err(Why::Unseen { families: unseen }));
-            }
-            if let (Some(failure), true) = (&pinned.after.failure, pinned.after.files.is_empty()) {
-                // The model cannot see the program start. The rules alone say that a view is enough.
-                let is_enough = mode == Mode::View && self.policy.released.is_empty();
-                let why = Why::NotStarted {
-                    failure: failure.clone(),
-                };
-                return Ok(if is_enough { Ok(pinned) } else { Err(why) });
-            }
-            let leaks: Vec<Predicted> = leaks(plan, &pinned.after).cloned().collect();
+            pinned.after = self.predict(plan, pinned)?;
+            let files = leaks(plan, &pinned.after)?;
             let lets_shims = shims == Shims::Any && !pinned.after.has_two_shims;
-            if leaks
-                .iter()
-                .all(|leak| lets_shims && self.works_over(plan, leak))
-            {
-                let lacks_table = mode == Mode::Audit && {
-                    let view = Some(view::place(self.host, &pinned.spec)?);
-                    pinned
-                        .pins(&PublishedPaths { view, module: None })
-                        .is_none()
-                };
-                return Ok(if lacks_table {
-                    Err(Why::NoTable)
-                } else {
-                    Ok(pinned)
-                });
+            let is_harmless = |leak| lets_shims && self.works_over(plan, leak);
+            if files.iter().all(is_harmless) {
+                return Ok(());
             }
-            let is_mended = match mode {
-                Mode::View => {
-                    if let Some(why) = self.keeps_from_preloading() {
-                        return Ok(Err(why));
-                    }
-                    pinned.preload_more(plan, &leaks)
-                }
-                Mode::Audit => pinned.stop_more(&leaks),
-                Mode::None => false,
-            };
-            if !is_mended {
-                return Ok(Err(Why::Leaks { files: leaks }));
+            if !mend(pinned, &files)? {
+                return Err(Why::Leaks { files }.into());
             }
         }
     }
@@ -292,60 +344,29 @@ impl Question<'_, '_> {
             .iter()
             .find(|installation| installation.has_file(leak.id));
         let works = |own: &Installation| {
-            meant(plan, leak).all(|installation| installation.works_under_shim_of(own))
+            picked_for(plan, leak).all(|installation| installation.works_under_shim_of(own))
         };
         !is_exact && leak.is_shim() && own.is_some_and(works)
     }
 
-    /// Returns the families of these requirements that no predicted file is of: an object that the model does not see may
-    /// ask for them, with search paths of its own.
-    fn unseen(&self, prediction: &Prediction, is_meant: fn(&Requirement) -> bool) -> Vec<String> {
-        let named = self
-            .program
-            .requirements
-            .iter()
-            .filter(|requirement| is_meant(requirement));
-        let is_seen = |family: &String| {
-            prediction
-                .files
-                .iter()
-                .any(|file| file.family.as_ref() == Some(family))
+    /// Fails where no predicted file is of a family that the user pinned: an object that the model does not see may ask for
+    /// it, with search paths of its own.
+    fn sees_all(&self, prediction: &Prediction) -> Result<(), Why> {
+        let pinned = self.program.requirements.iter();
+        let pinned = pinned.filter(|requirement| requirement.is_pinned());
+        let is_unseen = |family: &&String| {
+            let mut files = prediction.files.iter();
+            files.all(|file| file.family.as_ref() != Some(family))
         };
-        named
-            .map(|requirement| requirement.family.clone())
-            .filter(|family| !is_seen(family))
-            .collect()
-    }
-
-    /// Returns the reason why a mode cannot work at all.
-    fn obstacle(&self, mode: Mode) -> Option<Why> {
-        match mode {
-            Mode::None | Mode::View if self.program.rewrites_library_path() => {
-                Some(Why::RewritesLibraryPath)
-            }
-            Mode::None | Mode::View => None,
-            Mode::Audit if !suits_auditors(self.searcher) => Some(Why::OldLoader {
-                glibc: release(self.searcher),
-            }),
-            Mode::Audit if !has_module(self.program) => Some(Why::NoModule),
-            Mode::Audit if !self.knows_process => Some(Why::NotFollowed),
-            Mode::Audit => self.undone(&OF_AUDIT),
+        let unseen = pinned
+            .map(|requirement| &requirement.family)
+            .filter(is_unseen);
+        let families: Vec<String> = unseen.cloned().collect();
+        if families.is_empty() {
+            Ok(())
+        } else {
+            Err(Why::Unseen { families })
         }
-    }
-
-    /// Returns the reason why preloaded libraries would not be those that the program uses.
-    fn keeps_from_preloading(&self) -> Option<Why> {
-        if self.program.opens_namespaces {
-            return Some(Why::OpensNamespaces);
-        }
-        self.undone(&[variables::PRELOAD])
-    }
-
-    /// Returns the first of these variables that a wrapper on the way to the program sets or unsets.
-    fn undone(&self, variables: &[&str]) -> Option<Why> {
-        let mut undone = self.program.undone.iter();
-        let variable = undone.find(|undone| variables.contains(undone))?;
-        Some(Why::Undone { variable })
     }
 
     /// Returns the files that the program would map with this pinning.
@@ -395,7 +416,7 @@ impl Pinned {
     fn preload_more(&mut self, plan: &Plan, leaks: &[Predicted]) -> bool {
         let before = self.preload.len();
         for leak in leaks {
-            let member = meant(plan, leak)
+            let member = picked_for(plan, leak)
                 .next()
                 .and_then(|installation| installation.member(&leak.stem));
             let name = member.map(|member| member.soname.clone());
@@ -423,21 +444,27 @@ impl Pinned {
 }
 
 /// Returns the picked installations that should answer instead of a file: those of its family and SONAME.
-fn meant<'p>(plan: &'p Plan, file: &Predicted) -> impl Iterator<Item = &'p Installation> {
+fn picked_for<'p>(plan: &'p Plan, file: &Predicted) -> impl Iterator<Item = &'p Installation> {
     let (family, soname) = (file.family.clone(), file.soname);
-    let is_meant = move |pick: &&Pick| {
+    let answers = move |pick: &&Pick| {
         Some(&pick.installation.family) == family.as_ref() && pick.is_of_soname(soname)
     };
     plan.picks
         .iter()
-        .filter(is_meant)
+        .filter(answers)
         .map(|pick| &pick.installation)
 }
 
-/// Returns the files of picked families that come from outside the plan.
-fn leaks<'p>(plan: &'p Plan, prediction: &'p Prediction) -> impl Iterator<Item = &'p Predicted> {
-    prediction.files.iter().filter(|file| {
-        let mut meant = meant(plan, file).peekable();
-        meant.peek().is_some() && !meant.any(|installation| installation.has_file(file.id))
-    })
+/// Returns the files of picked families that come from outside the plan. Fails where the model cannot see the program start.
+fn leaks(plan: &Plan, prediction: &Prediction) -> Result<Vec<Predicted>, Why> {
+    if let (Some(failure), true) = (&prediction.failure, prediction.files.is_empty()) {
+        return Err(Why::NotStarted {
+            failure: failure.clone(),
+        });
+    }
+    let is_leak = |file: &&Predicted| {
+        let mut picked = picked_for(plan, file).peekable();
+        picked.peek().is_some() && !picked.any(|installation| installation.has_file(file.id))
+    };
+    Ok(prediction.files.iter().filter(is_leak).cloned().collect())
 }

@@ -10,41 +10,35 @@ use crate::environment::depends_on_directory;
 use crate::host::FileId;
 use crate::inventory::Element;
 use crate::predict::Prediction;
-use crate::program::Requirement;
 use crate::solve::{PathElement, Pick, Plan, Removal};
 
 impl Question<'_, '_> {
     /// Pins the plan without adding anything, if the program gets all of it and nothing else can be reached.
-    pub(super) fn unaided(&self, plan: &Plan) -> Result<Pinned, Why> {
-        match self.within_reach(plan) {
+    pub(super) fn none(&self, plan: &Plan) -> Result<Pinned, Why> {
+        if self.program.rewrites_library_path() {
+            return Err(Why::RewritesLibraryPath);
+        }
+        match self.other_reachable(plan) {
             Some(why) => Err(why),
-            None => self.suffices(plan),
+            None => self.is_enough(plan),
         }
     }
 
     /// Pins the plan in this way where there is no place for a view. A look-up that the model does not know is a lesser risk
     /// than no start at all.
     pub fn without_a_view(&self, plan: &Plan) -> Option<Pinned> {
-        self.suffices(plan).ok()
+        self.is_enough(plan).ok()
     }
 
     /// Checks that the program gets all of the plan.
-    fn suffices(&self, plan: &Plan) -> Result<Pinned, Why> {
+    fn is_enough(&self, plan: &Plan) -> Result<Pinned, Why> {
         let mut pinned = Pinned::new(Mode::None, ViewSpec::default());
         pinned.after = self.predict_at(plan, &pinned, None);
-        if let (Some(failure), true) = (&pinned.after.failure, pinned.after.files.is_empty()) {
-            return Err(Why::NotStarted {
-                failure: failure.clone(),
-            });
-        }
-        let files: Vec<_> = leaks(plan, &pinned.after).cloned().collect();
+        let files = leaks(plan, &pinned.after)?;
         if !files.is_empty() {
             return Err(Why::Leaks { files });
         }
-        let families = self.unseen(&pinned.after, Requirement::is_pinned);
-        if !families.is_empty() {
-            return Err(Why::Unseen { families });
-        }
+        self.sees_all(&pinned.after)?;
         // The place of the view decides nothing here: every name in it is answered.
         let answered = Pinned::new(Mode::Audit, view::spec(plan));
         let all = self.predict_at(plan, &answered, Some(PathBuf::from("/view")));
@@ -75,7 +69,7 @@ impl Question<'_, '_> {
     }
 
     /// Returns the reason why a look-up that the model does not know could find another installation of a picked family.
-    fn within_reach(&self, plan: &Plan) -> Option<Why> {
+    fn other_reachable(&self, plan: &Plan) -> Option<Why> {
         let search = &self.inventory.search;
         if !self.asks_all_sources {
             return Some(Why::SearchIsLimited);
