@@ -10,12 +10,10 @@ mod number {
     pub(super) const READ: usize = 0;
     pub(super) const CLOSE: usize = 3;
     pub(super) const MMAP: usize = 9;
-    pub(super) const RT_SIGPROCMASK: usize = 14;
     pub(super) const WRITEV: usize = 20;
     pub(super) const GETPID: usize = 39;
     pub(super) const EXECVE: usize = 59;
     pub(super) const FCNTL: usize = 72;
-    pub(super) const RT_SIGTIMEDWAIT: usize = 128;
     pub(super) const OPENAT: usize = 257;
     pub(super) const NEWFSTATAT: usize = 262;
     pub(super) const READLINKAT: usize = 267;
@@ -36,8 +34,6 @@ mod number {
     pub(super) const WRITEV: usize = 66;
     pub(super) const READLINKAT: usize = 78;
     pub(super) const NEWFSTATAT: usize = 79;
-    pub(super) const RT_SIGPROCMASK: usize = 135;
-    pub(super) const RT_SIGTIMEDWAIT: usize = 137;
     pub(super) const GETPID: usize = 172;
     pub(super) const EXECVE: usize = 221;
     pub(super) const MMAP: usize = 222;
@@ -100,38 +96,15 @@ pub(crate) fn close(descriptor: usize) {
     unsafe { call(number::CLOSE, [descriptor, 0, 0, 0, 0, 0]) };
 }
 
-/// Writes all pieces at once. If that fails, it consumes the signal that would end the program (SIGPIPE, SIGXFSZ).
+/// Writes all pieces at once.
 pub(crate) fn write(descriptor: usize, pieces: &[Piece]) {
-    const SIGNALS: u64 = 1 << (13 - 1) | 1 << (25 - 1);
-    const SIZE: usize = size_of::<u64>();
-    let (block, set): (usize, usize) = (0, 2);
-    let (signals, mut before): (u64, u64) = (SIGNALS, 0);
-    let now: [u64; 2] = [0, 0];
-    let mask = |how: usize, new: *const u64, old: *mut u64| {
-        // SAFETY: two masks of this size, which outlive the call; the second may be missing.
-        unsafe {
-            call(
-                number::RT_SIGPROCMASK,
-                [how, new as usize, old as usize, SIZE, 0, 0],
-            )
-        }
-    };
-    if mask(block, &raw const signals, &raw mut before).is_none() {
-        return;
-    }
     // SAFETY: the pieces lie in memory that outlives the call, which only reads.
-    let written = unsafe {
+    unsafe {
         call(
             number::WRITEV,
             [descriptor, pieces.as_ptr() as usize, pieces.len(), 0, 0, 0],
         )
     };
-    if written.is_none() {
-        let [signals, now] = [(&raw const signals) as usize, (&raw const now) as usize];
-        // SAFETY: a mask of this size and a time, which outlive the call; it waits for no time at all.
-        unsafe { call(number::RT_SIGTIMEDWAIT, [signals, 0, now, SIZE, 0, 0]) };
-    }
-    mask(set, &raw const before, core::ptr::null_mut());
 }
 
 /// Returns the target of a link, cut at the buffer's length. `path` ends in NUL.

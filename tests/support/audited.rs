@@ -76,10 +76,6 @@ int main(int count, char **words)
             fclose(to);
             write(1, "printed", 7);
             return 7;
-        } else if (!strncmp(words[i], "fill=", 5)) {
-            int file = open(value, O_WRONLY | O_CREAT | O_APPEND, 0600);
-            static char block[4096];
-            return write(file, block, sizeof block) == sizeof block && write(file, block, sizeof block) > 0 ? 0 : 4;
         }
     }
     mapped(stdout);
