@@ -54,9 +54,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use anstream::adapter::strip_str;
 use clap::ColorChoice;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use cli::{Cli, Verb};
 use commands::Exit;
@@ -102,7 +101,7 @@ pub fn run(arguments: &[OsString], host: Host) -> u8 {
                 .iter()
                 .map(|word| text::show(word).into())
                 .collect();
-            usage(&Cli::parse_words(&shown).err().unwrap_or(error), arguments)
+            usage(Cli::parse_words(&shown).err().unwrap_or(error), arguments)
         }
     }
 }
@@ -171,7 +170,7 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
             report::say(&report::first_contact(Style::stderr(ColorChoice::Never)));
             return 125;
         }
-        None if cli.words.is_empty() => return usage(&no_program(), arguments),
+        None if cli.words.is_empty() => return usage(no_program(), arguments),
         None => (
             false,
             start_program(&host, common, start, cli.first, &cli.words),
@@ -200,10 +199,9 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
             diagnose.json,
             commands::diagnose::diagnose(host, common, diagnose),
         ),
-        Some(Verb::Diagnose(diagnose)) => (
-            false,
-            commands::diagnose::watch_program(&host, common, diagnose),
-        ),
+        Some(Verb::Diagnose(diagnose)) => {
+            (false, commands::failure::diagnose(&host, common, diagnose))
+        }
         Some(Verb::Hook(hook)) => (false, commands::hook::hook(&host, common, hook)),
         Some(Verb::Fleet(fleet)) => (fleet.json, commands::fleet::fleet(&host, common, fleet)),
         Some(Verb::Fetch(fetch)) => (fetch.json, commands::fetch::fetch(&host, common, fetch)),
@@ -304,25 +302,21 @@ fn color(arguments: &[OsString]) -> ColorChoice {
 }
 
 /// Prints help, the version, or an error of the command line, and returns the exit code.
-fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
-    let word = cli::first_word(arguments).map(|at| &arguments[at]);
-    let is_answer = |verb: &&str| {
-        !["run", "shell", "trace", "record"].contains(verb)
-            && word.is_some_and(|word| word == *verb)
+fn usage(mut error: clap::Error, arguments: &[OsString]) -> u8 {
+    let form = match cli::first_word(arguments).and_then(|at| arguments[at].to_str()) {
+        Some("run" | "shell" | "trace" | "record") | None => Form::Run,
+        Some(word) if cli::VERBS.contains(&word) => Form::Answer,
+        Some(_) => Form::Run,
     };
-    let form = if cli::VERBS.iter().any(is_answer) {
-        Form::Answer
-    } else {
-        Form::Run
-    };
-    let text = error.render().ansi().to_string();
-    // clap's suggestions would start a program with the name of the option, or take `tcsh` for `zsh`.
-    let is_kept = |line: &&str| {
-        let line = strip_str(line).to_string();
-        !line.contains("as a value, use '-- ") && !line.contains("a similar value exists")
-    };
-    let text: String = text.split_inclusive('\n').filter(is_kept).collect();
-    let text = text.replace("\n\n\n", "\n\n") + &commands::slips::owners(error);
+    // These suggestions of clap's would take `tcsh` for `zsh`, or start a program with the name of the option.
+    error.remove(ContextKind::SuggestedValue);
+    if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
+        tips.retain(|tip| !tip.to_string().contains("as a value"));
+        if !tips.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+        }
+    }
+    let text = error.render().ansi().to_string() + &commands::slips::owners(&error);
     let color = color(arguments);
     if matches!(
         error.kind(),
