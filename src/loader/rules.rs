@@ -191,8 +191,7 @@ impl Cpu {
         }
     }
 
-    /// Returns the sub-directories of loaders before 2.37: every choice of these parts, in the order of a number that counts
-    /// down.
+    /// Returns the sub-directories of loaders before 2.37: all subsets of these parts, as a counter runs down.
     fn legacy(&self) -> Vec<PathBuf> {
         let mut parts = vec!["tls", self.platform()];
         if self.machine == elf::AARCH64 {

@@ -2,7 +2,7 @@
 //! started where the model shows a leak in every mode.
 //!
 //! Search paths of the program that come before `LD_LIBRARY_PATH` are a hard rule at first. Only when nothing fits they
-//! are released, family by family (`Policy::released`), and only modes that force are tried. A program whose start the
+//! are ignored, family by family (`Policy::ignore_rpath_of`), and only modes that force are tried. A program whose start the
 //! model cannot follow (an image without its loader, a truncated file) gets the view, which is enough by the rules
 //! alone.
 
@@ -150,7 +150,7 @@ pub fn decide(mut question: Question<'_, '_>, outcome: Outcome) -> Result<Decisi
             policy: question.policy.clone(),
             ..question
         };
-        without_guesses.policy.released.clear();
+        without_guesses.policy.ignore_rpath_of.clear();
         let outcome = solve::solve(question.inventory, &certain, &without_guesses.policy);
         let mut again = without_guesses.decide(outcome)?;
         if again.pinned.is_some() {
@@ -165,7 +165,7 @@ pub fn decide(mut question: Question<'_, '_>, outcome: Outcome) -> Result<Decisi
         }
     }
     if decision.is_refused() && question.mode.take().is_some() {
-        question.policy.released.clear();
+        question.policy.ignore_rpath_of.clear();
         let outcome = solve::solve(question.inventory, question.program, &question.policy);
         decision.instead = question.decide(outcome)?.pinned.map(|pinned| pinned.mode);
     }
@@ -183,7 +183,7 @@ impl Question<'_, '_> {
                 mode: Mode::None,
                 why: Why::ShadowedByRpath { families },
             });
-            if let Some(plan) = self.released(&outcome) {
+            if let Some(plan) = self.ignoring_rpath(&outcome) {
                 let by_force = Outcome::Plan(plan);
                 let pinned = self.first_that_is_enough(&by_force, &FORCING, &mut passed_over)?;
                 if pinned.is_some() {
@@ -197,7 +197,7 @@ impl Question<'_, '_> {
                 return Ok(Decision::new(outcome, None, passed_over));
             }
             // RPATH shadows only families that are guessed: they stay as they are.
-            self.policy.released.clear();
+            self.policy.ignore_rpath_of.clear();
             passed_over.clear();
         }
         let ladder = if self.program.sets_library_path {
@@ -210,12 +210,12 @@ impl Question<'_, '_> {
     }
 
     /// A plan in which search paths of the program's own do not count for the families that they lead astray.
-    fn released(&mut self, first: &Outcome) -> Option<Plan> {
+    fn ignoring_rpath(&mut self, first: &Outcome) -> Option<Plan> {
         let mut families = first.shadowed_by_rpath();
         loop {
-            let before = self.policy.released.len();
-            self.policy.released.extend(families);
-            if self.policy.released.len() == before {
+            let before = self.policy.ignore_rpath_of.len();
+            self.policy.ignore_rpath_of.extend(families);
+            if self.policy.ignore_rpath_of.len() == before {
                 return None;
             }
             let outcome = solve::solve(self.inventory, self.program, &self.policy);
@@ -298,8 +298,8 @@ impl Question<'_, '_> {
         });
         match ended {
             // The model cannot see the program start. The rules alone say that a view is enough.
-            Err(PinFault::NotEnough(Why::NotStarted { .. })) if self.policy.released.is_empty() => {
-            }
+            Err(PinFault::NotEnough(Why::NotStarted { .. }))
+                if self.policy.ignore_rpath_of.is_empty() => {}
             ended => ended?,
         }
         if self.mode.is_none() {

@@ -120,11 +120,11 @@ impl Mapped {
             .any(|pick| id.is_some_and(|id| pick.installation.has_file(id)));
         let is_of = |number| of_family.iter().any(|pick| pick.is_of_soname(number));
         // A shim from elsewhere opens the picked files.
-        let is_meant = || {
+        let should_be_picked = || {
             !of_family.is_empty() && !catalog().is_shim(&file) && is_of(number(host, &record.path))
         };
         Mapped {
-            in_plan: (is_picked || is_meant()).then_some(is_picked),
+            in_plan: (is_picked || should_be_picked()).then_some(is_picked),
             name: record.name,
             path: record.path,
             requester: record.requester,

@@ -83,7 +83,7 @@ pub(super) fn judge(
             return Err(Reason::Writable { open: open.clone() });
         }
     }
-    if slot.is_released {
+    if slot.ignores_rpath {
         return Ok(());
     }
     hijacked(slot, installation, is_forced, world.inventory).map_or(Ok(()), Err)

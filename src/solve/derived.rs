@@ -40,7 +40,7 @@ pub(super) fn with<'a>(
         else {
             continue;
         };
-        let mut wanted = slot.released_by(world.policy);
+        let mut wanted = slot.ignoring_rpath(world.policy);
         wanted.because.insert(done.len());
         let (family, must) = (wanted.family, strictness == Strictness::Must);
         let offers = |installation: &Installation| {

@@ -288,8 +288,8 @@ fn wheels_to_install(unmet: &[Unmet], world: &World<'_>) -> Vec<Hint> {
     };
     let mut policy = world.policy.clone();
     let mut hints = Vec::new();
-    for released in [policy.released.clone(), remedy::all_families()] {
-        policy.released = released;
+    for families in [policy.ignore_rpath_of.clone(), remedy::all_families()] {
+        policy.ignore_rpath_of = families;
         let world = World::new(world.inventory, program, &policy);
         let place = |wheel: &Wheel, _| Some(site.join(&wheel.directory));
         let lacking = unmet.iter().map(|missing| missing.family.clone()).collect();

@@ -125,10 +125,10 @@ fn lack_of(
         Some(Path::new(STORE).join(&wheel.directory))
     };
     let program = &with_all(&World::new(inventory, program, &policy), &lacking);
-    let mut released = vec![policy.released.clone()];
-    released.extend(policy.can_force.then(all_families));
-    for released in released {
-        policy.released = released;
+    let mut ignored = vec![policy.ignore_rpath_of.clone()];
+    ignored.extend(policy.can_force.then(all_families));
+    for families in ignored {
+        policy.ignore_rpath_of = families;
         let world = World::new(inventory, program, &policy);
         if conditions::broken(&world).is_empty()
             && let Some(offered) = fitting(unmet, lacking.clone(), &world, &place)

@@ -23,7 +23,7 @@ pub struct Policy {
     pub views: Vec<PathBuf>,
     /// Families for which search paths that come before `LD_LIBRARY_PATH` do not count, since a stronger mode
     /// answers before them.
-    pub released: BTreeSet<String>,
+    pub ignore_rpath_of: BTreeSet<String>,
     /// A mode that answers before those search paths can be had here.
     pub can_force: bool,
     /// Origins that a person prefers, the most preferred first.

@@ -54,7 +54,7 @@ impl Remedied {
             |world: &World<'_>| conditions::broken(world).is_empty() && has_solution(world);
         is_solved(&self.world())
             || self.policy.can_force && {
-                self.policy.released = all_families();
+                self.policy.ignore_rpath_of = all_families();
                 is_solved(&self.world())
             }
     }

@@ -20,7 +20,7 @@ pub(super) struct Slot<'a> {
     /// The picks that led to this slot or made it stricter.
     pub because: Blame,
     /// A stronger mode than the view answers for the family before any search path.
-    pub is_released: bool,
+    pub ignores_rpath: bool,
     /// Installations that are older than what packages were compiled with count as well.
     pub accepts_older: bool,
     pub candidates: Vec<Candidate<'a>>,
@@ -60,9 +60,9 @@ pub(super) type Blame = BTreeSet<usize>;
 
 impl Slot<'_> {
     /// Drops all search paths that come first if a stronger mode answers for the family.
-    pub(super) fn released_by(mut self, policy: &Policy) -> Self {
-        self.is_released = policy.released.contains(&self.family.name);
-        if self.is_released {
+    pub(super) fn ignoring_rpath(mut self, policy: &Policy) -> Self {
+        self.ignores_rpath = policy.ignore_rpath_of.contains(&self.family.name);
+        if self.ignores_rpath {
             self.requirements
                 .iter_mut()
                 .for_each(|requirement| requirement.search_first.clear());

@@ -170,7 +170,7 @@ fn group<'a>(world: &World<'a>) -> Vec<Slot<'a>> {
         })
         .map(|((position, soname), requirements)| {
             let slot = Slot::of_program(&families[position], soname, requirements, world);
-            (position, slot.released_by(world.policy))
+            (position, slot.ignoring_rpath(world.policy))
         })
         .collect();
     slots.sort_by_key(|(position, slot)| {
@@ -221,7 +221,7 @@ impl<'a> Slot<'a> {
             strictness,
             askers,
             because: Blame::new(),
-            is_released: false,
+            ignores_rpath: false,
             accepts_older: false,
             candidates: Vec::new(),
             rejected: Vec::new(),
