@@ -313,27 +313,23 @@ impl Image {
         })
     }
 
-    /// Each entry of the dynamic section until its end.
-    fn entry(&self, place: usize) -> Option<(usize, usize)> {
-        // SAFETY: callers stop at the end.
-        let [kind, value] = unsafe { *self.dynamic.add(place) };
-        (kind != 0).then_some((kind, value))
+    /// The entries of the dynamic section, until its end.
+    fn entries(&self) -> impl Iterator<Item = (usize, usize)> {
+        (0..usize::MAX).map_while(|place| {
+            // SAFETY: the last entry is of kind 0.
+            let [kind, value] = unsafe { *self.dynamic.add(place) };
+            (kind != 0).then_some((kind, value))
+        })
     }
 
     /// Older loaders have added the bias to the addresses in the dynamic section already.
     fn address(&self, wanted: usize) -> Option<usize> {
-        let mut place = 0;
-        while let Some((kind, value)) = self.entry(place) {
-            if kind == wanted {
-                return Some(if value < self.bias {
-                    value.wrapping_add(self.bias)
-                } else {
-                    value
-                });
-            }
-            place += 1;
-        }
-        None
+        let (_, value) = self.entries().find(|(kind, _)| *kind == wanted)?;
+        Some(if value < self.bias {
+            value.wrapping_add(self.bias)
+        } else {
+            value
+        })
     }
 
     fn uses_libraries(&self) -> bool {
@@ -342,18 +338,12 @@ impl Image {
         let Some(strings) = self.address(STRINGS) else {
             return false;
         };
-        let mut place = 0;
-        while let Some((kind, value)) = self.entry(place) {
-            if kind == NEEDED {
-                let name = core::ptr::with_exposed_provenance(strings.wrapping_add(value));
-                // SAFETY: a text of a program that the kernel has mapped.
-                if names::is_library(unsafe { text(name) }) {
-                    return true;
-                }
-            }
-            place += 1;
-        }
-        names::OF_PYTHON
+        let mut needed = self.entries().filter(|(kind, _)| *kind == NEEDED);
+        needed.any(|(_, value)| {
+            let name = core::ptr::with_exposed_provenance(strings.wrapping_add(value));
+            // SAFETY: a text of a program that the kernel has mapped.
+            names::is_library(unsafe { text(name) })
+        }) || names::OF_PYTHON
             .iter()
             .any(|name| self.exports(strings, name))
     }

@@ -110,9 +110,7 @@ pub extern "C" fn la_version(offered: c_uint) -> c_uint {
     if offered < INTERFACE {
         return 0;
     }
-    let pins =
-        variable(state.environment, pins::VARIABLE).filter(|table| Pins::parse(table).is_some());
-    let pins = pins.filter(|_| has_pins);
+    let pins = variable(state.environment, pins::VARIABLE).filter(|_| has_pins);
     state.pins = pins.and_then(|table| Pins::parse(kept(table).get(..table.len())?));
     let log = variable(state.environment, log::VARIABLE);
     state.log = log

@@ -17,7 +17,7 @@ const HWCAPS: Release = (2, 33);
 /// The first release that searches no other sub-directories.
 const NO_LEGACY: Release = (2, 37);
 /// The text before the release in a loader's constants.
-const SAYS: &[u8] = b"release version ";
+const RELEASE_MARK: &[u8] = b"release version ";
 /// Bytes of `/proc/cpuinfo` that hold the first processor's part.
 const CPUINFO_LIMIT: u64 = 16 << 10;
 
@@ -83,33 +83,27 @@ pub fn release(host: &Host, machine: u16) -> Option<Release> {
         .iter()
         .find_map(|directory| host.map(&directory.join("libc.so.6")).ok())?;
     let elf = Elf::parse(&file).ok()?;
-    let said = |node: &[u8]| numbers(node.strip_prefix(b"GLIBC_")?);
-    elf.defined_versions().into_iter().filter_map(said).max()
+    let release_of = |node: &[u8]| numbers(node.strip_prefix(b"GLIBC_")?);
+    elf.defined_versions()
+        .into_iter()
+        .filter_map(release_of)
+        .max()
 }
 
 /// Returns the release in a loader's constants. Loaders before 2.33 do not name it.
 fn loader_release(host: &Host, loader: &Path) -> Option<Release> {
     let file = host.map(loader).ok()?;
-    let at = memchr::memmem::find(&file, SAYS)?;
-    numbers(&file[at + SAYS.len()..])
+    let at = memchr::memmem::find(&file, RELEASE_MARK)?;
+    numbers(&file[at + RELEASE_MARK.len()..])
 }
 
 /// `2.36` at the start of a text.
 fn numbers(text: &[u8]) -> Option<Release> {
-    let (major, rest) = number(text)?;
-    let (minor, _) = number(rest.strip_prefix(b".")?)?;
-    Some((major, minor))
-}
-
-fn number(text: &[u8]) -> Option<(u32, &[u8])> {
-    let end = text
-        .iter()
-        .position(|byte| !byte.is_ascii_digit())
-        .unwrap_or(text.len());
-    Some((
-        std::str::from_utf8(&text[..end]).ok()?.parse().ok()?,
-        &text[end..],
-    ))
+    let is_part = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
+    let end = text.iter().position(|byte| !is_part(byte));
+    let text = std::str::from_utf8(&text[..end.unwrap_or(text.len())]).ok()?;
+    let mut parts = text.split('.').map(str::parse);
+    Some((parts.next()?.ok()?, parts.next()?.ok()?))
 }
 
 /// The properties of the processor that decide the loader's choice.

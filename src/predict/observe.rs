@@ -11,7 +11,7 @@ use crate::formats::audit_log::{TraceRecord, TracedRule};
 use crate::formats::elf::Elf;
 use crate::host::Host;
 use crate::program::Program;
-use crate::solve::Plan;
+use crate::solve::{Pick, Plan};
 use crate::text;
 
 #[derive(Debug, Serialize)]
@@ -118,11 +118,9 @@ impl Mapped {
         let is_picked = of_family
             .iter()
             .any(|pick| id.is_some_and(|id| pick.installation.has_file(id)));
-        let is_of = |number| of_family.iter().any(|pick| pick.is_of_soname(number));
+        let is_of_soname = |pick: &&Pick| pick.is_of_soname(number(host, &record.path));
         // A shim from elsewhere opens the picked files.
-        let should_be_picked = || {
-            !of_family.is_empty() && !catalog().is_shim(&file) && is_of(number(host, &record.path))
-        };
+        let should_be_picked = || !catalog().is_shim(&file) && of_family.iter().any(is_of_soname);
         Mapped {
             in_plan: (is_picked || should_be_picked()).then_some(is_picked),
             name: record.name,
