@@ -76,7 +76,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ("CUDARUN_HOOK", "`off` switches the shell's hook off"),
     (
         "CUDARUN_VIEW",
-        "the directory of links to the pinned libraries, in modes audit, view and preload",
+        "the directory of links to the pinned libraries, in modes audit and view",
     ),
 ];
 
