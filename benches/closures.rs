@@ -42,11 +42,7 @@ pub fn run(arguments: &[String]) -> std::io::Result<()> {
 }
 
 /// `known` are real paths.
-fn listed(
-    host: &Host,
-    process: &Process<'_, '_>,
-    known: &mut HashMap<OsString, PathBuf>,
-) -> String {
+fn listed(host: &Host, process: &Process<'_>, known: &mut HashMap<OsString, PathBuf>) -> String {
     let mut text = String::new();
     for loaded in process
         .loaded

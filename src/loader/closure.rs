@@ -22,8 +22,8 @@ pub struct Consumer {
 }
 
 /// Collects objects, each once.
-pub struct Walk<'s, 'h> {
-    searcher: &'s Searcher<'h>,
+pub struct Walk<'h> {
+    searcher: Searcher<'h>,
     executable: Option<Arc<Object>>,
     is_of_interest: fn(&str) -> bool,
     seen: HashSet<FileId>,
@@ -32,20 +32,19 @@ pub struct Walk<'s, 'h> {
     pub missing: Vec<(String, PathBuf)>,
 }
 
-impl<'s, 'h> Walk<'s, 'h> {
+impl<'h> Walk<'h> {
     /// `executable` is the program that loads the objects: its DT_RPATH counts for all of them.
     pub fn new(
-        searcher: &'s Searcher<'h>,
+        searcher: &Searcher<'h>,
         executable: Option<Arc<Object>>,
         is_of_interest: fn(&str) -> bool,
-    ) -> Walk<'s, 'h> {
-        let (seen, consumers) = (HashSet::new(), Vec::new());
+    ) -> Walk<'h> {
         Walk {
-            searcher,
+            searcher: searcher.clone(),
             executable,
             is_of_interest,
-            seen,
-            consumers,
+            seen: HashSet::new(),
+            consumers: Vec::new(),
             missing: Vec::new(),
         }
     }

@@ -1,7 +1,6 @@
 //! A process as the loader makes it: the objects at its start, and those of each dlopen. The loader requests files breadth
 //! first, and loads each file once under any name.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -17,8 +16,8 @@ const LISTS_REAL: Release = (2, 42);
 
 /// A process, in the order in which its objects were loaded: the executable first.
 #[derive(Clone)]
-pub struct Process<'s, 'h> {
-    searcher: Cow<'s, Searcher<'h>>,
+pub struct Process<'h> {
+    searcher: Searcher<'h>,
     /// In load order: the executable, its loader, preloaded ones, the rest.
     pub loaded: Vec<Loaded>,
     /// The object whose DT_RPATH counts for each one. An opened library has none.
@@ -78,13 +77,10 @@ pub enum Failure {
     },
 }
 
-impl<'s, 'h> Process<'s, 'h> {
+impl<'h> Process<'h> {
     /// Models a program that the kernel starts, with its preloaded objects. Fails where the loader does not run at all; other
     /// reasons why the program ends are its `failure`.
-    pub fn start(
-        searcher: &'s Searcher<'h>,
-        executable: &Path,
-    ) -> Result<Process<'s, 'h>, Failure> {
+    pub fn start(searcher: &Searcher<'h>, executable: &Path) -> Result<Process<'h>, Failure> {
         let unreadable = |_| Failure::Unreadable {
             path: executable.to_owned(),
         };
@@ -94,11 +90,7 @@ impl<'s, 'h> Process<'s, 'h> {
         if interpreter.to_string_lossy().contains("ld-musl") {
             return Err(Failure::OtherLoader { interpreter });
         }
-        let searcher = if interpreter == searcher.loader() {
-            Cow::Borrowed(searcher)
-        } else {
-            Cow::Owned(searcher.with_loader(&interpreter))
-        };
+        let searcher = searcher.of_program(&real);
         let loader = searcher.object(&searcher.absolute(&interpreter));
         let loader = loader.ok_or_else(|| Failure::NoInterpreter {
             interpreter: interpreter.clone(),
@@ -116,7 +108,7 @@ impl<'s, 'h> Process<'s, 'h> {
     }
 
     /// Models `ld.so --list FILE`, in which the loader loads a library or a program as the main object.
-    pub fn library(searcher: &'s Searcher<'h>, path: &Path) -> Result<Process<'s, 'h>, Failure> {
+    pub fn library(searcher: &Searcher<'h>, path: &Path) -> Result<Process<'h>, Failure> {
         let found = searcher.absolute(path);
         let real = if searcher.is_at_least(LISTS_REAL) {
             searcher.host().canonical(&found).ok()
@@ -125,7 +117,7 @@ impl<'s, 'h> Process<'s, 'h> {
         };
         let object = read(searcher, &real.unwrap_or(found))?;
         let id = object.id;
-        let mut process = Process::new(Cow::Borrowed(searcher), object);
+        let mut process = Process::new(searcher.clone(), object);
         process.ids.insert(id, 0);
         process
             .names
@@ -162,7 +154,7 @@ impl<'s, 'h> Process<'s, 'h> {
         &self.searcher
     }
 
-    fn new(searcher: Cow<'s, Searcher<'h>>, main: Arc<Object>) -> Process<'s, 'h> {
+    fn new(searcher: Searcher<'h>, main: Arc<Object>) -> Process<'h> {
         let mut process = Process {
             searcher,
             loaded: Vec::new(),

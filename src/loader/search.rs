@@ -183,20 +183,13 @@ impl<'h> Searcher<'h> {
 
     /// Returns a searcher by the loader of this program.
     pub fn of_program(&self, executable: &Path) -> Searcher<'h> {
-        match self
-            .object(executable)
-            .and_then(|object| object.interpreter.clone())
-        {
-            Some(interpreter) if interpreter != self.loader() => self.with_loader(&interpreter),
-            _ => self.clone(),
-        }
-    }
-
-    /// Returns a searcher by the loader at this path.
-    pub(super) fn with_loader(&self, loader: &Path) -> Searcher<'h> {
-        let rules = Rules::read(self.machine.host, self.machine.number, loader);
+        let object = self.object(executable);
+        let loader = object.and_then(|object| object.interpreter.clone());
+        let Some(loader) = loader.filter(|loader| loader != self.loader()) else {
+            return self.clone();
+        };
         self.with(Setting {
-            rules,
+            rules: Rules::read(self.machine.host, self.machine.number, &loader),
             ..self.setting().clone()
         })
     }

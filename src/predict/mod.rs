@@ -131,10 +131,10 @@ pub fn predict(searcher: &Searcher<'_>, program: &Program, inventory: &Inventory
 }
 
 /// Opens libraries one after the other. If an object opens one of them, that object is opened before it.
-fn with_opened<'s, 'h, 'l>(
-    mut process: Process<'s, 'h>,
+fn with_opened<'h, 'l>(
+    mut process: Process<'h>,
     loads: impl IntoIterator<Item = &'l Load>,
-) -> Process<'s, 'h> {
+) -> Process<'h> {
     for load in loads {
         let is_first = load.may_be_first;
         let open = |by: &PathBuf| match position(&process, by) {
@@ -148,7 +148,7 @@ fn with_opened<'s, 'h, 'l>(
 }
 
 /// Returns each mapped file with the file that asked for it, which tell one order of opening from another.
-fn origins(process: &Process<'_, '_>) -> BTreeSet<(FileId, Option<FileId>)> {
+fn origins(process: &Process<'_>) -> BTreeSet<(FileId, Option<FileId>)> {
     let id = |index: usize| process.loaded[index].object.id;
     process
         .loaded
@@ -158,7 +158,7 @@ fn origins(process: &Process<'_, '_>) -> BTreeSet<(FileId, Option<FileId>)> {
 }
 
 /// Follows the libraries that NVIDIA's libraries open, in every order of use.
-fn predict_use(opened: &Process<'_, '_>, start: usize, inventory: &Inventory) -> Prediction {
+fn predict_use(opened: &Process<'_>, start: usize, inventory: &Inventory) -> Prediction {
     let used = |first: Option<&(usize, Opened)>| {
         let mut process = opened.clone();
         let mut missing: Vec<Missing> = Vec::new();
@@ -178,7 +178,7 @@ fn predict_use(opened: &Process<'_, '_>, start: usize, inventory: &Inventory) ->
 }
 
 /// Opens all that NVIDIA's libraries may open, one after the other.
-fn use_all(process: &mut Process<'_, '_>, inventory: &Inventory, missing: &mut Vec<Missing>) {
+fn use_all(process: &mut Process<'_>, inventory: &Inventory, missing: &mut Vec<Missing>) {
     let mut next = 0;
     while next < process.loaded.len() && process.loaded.len() < LIMIT {
         let object = process.loaded[next].object.clone();
@@ -191,7 +191,7 @@ fn use_all(process: &mut Process<'_, '_>, inventory: &Inventory, missing: &mut V
 
 /// Returns the parts of families that open other parts of their own: any of them may be used first. Each comes with the
 /// index of the object that opens it.
-fn first_uses(process: &Process<'_, '_>, inventory: &Inventory) -> Vec<(usize, Opened)> {
+fn first_uses(process: &Process<'_>, inventory: &Inventory) -> Vec<(usize, Opened)> {
     let loaded = process.loaded.iter().enumerate();
     let of_object = |(by, loaded): (usize, &Loaded)| {
         let own = opened_by(&loaded.object, inventory)
@@ -206,7 +206,7 @@ fn first_uses(process: &Process<'_, '_>, inventory: &Inventory) -> Vec<(usize, O
 }
 
 /// Opens the first of the names that is there. Returns a miss where none is there and the family does not work without it.
-fn open_first(process: &mut Process<'_, '_>, opened: &Opened, by: usize) -> Option<Missing> {
+fn open_first(process: &mut Process<'_>, opened: &Opened, by: usize) -> Option<Missing> {
     let mut tried = Vec::new();
     for name in &opened.names {
         match process.open(name, Some(by)) {
@@ -258,7 +258,7 @@ impl Prediction {
     }
 
     /// `start` counts the objects that are mapped before the program runs.
-    fn new(process: &Process<'_, '_>, start: usize) -> Prediction {
+    fn new(process: &Process<'_>, start: usize) -> Prediction {
         let loaded = &process.loaded;
         let path = |index: usize| loaded[index].object.path.clone();
         let file = |(index, file): (usize, &Loaded)| {
@@ -317,7 +317,7 @@ fn family_of(name: &str) -> Option<String> {
         .map(|(family, _)| family.name.clone())
 }
 
-fn position(process: &Process<'_, '_>, path: &Path) -> Option<usize> {
+fn position(process: &Process<'_>, path: &Path) -> Option<usize> {
     process
         .loaded
         .iter()

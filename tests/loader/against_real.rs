@@ -68,7 +68,7 @@ fn identity(path: &Path) -> (u64, u64) {
     fs::metadata(path).map_or((0, 0), |metadata| (metadata.dev(), metadata.ino()))
 }
 
-fn modelled(process: Result<Process<'_, '_>, Failure>, case: &Case, is_list: bool) -> Came {
+fn modelled(process: Result<Process<'_>, Failure>, case: &Case, is_list: bool) -> Came {
     let mut process = process.unwrap();
     let dies = match &process.failure {
         Some(Failure::Bad { .. }) => true,
@@ -78,7 +78,7 @@ fn modelled(process: Result<Process<'_, '_>, Failure>, case: &Case, is_list: boo
     if dies {
         return Came::Died;
     }
-    let tagged = |process: &Process<'_, '_>, tag: &str| {
+    let tagged = |process: &Process<'_>, tag: &str| {
         let soname = format!("lib{tag}.so.1");
         process
             .loaded
@@ -467,7 +467,7 @@ fn every_file_is_known_by_the_rule_that_brought_it() {
     let searcher = Searcher::new(&host, MACHINE).within(&env, None);
     let program = world.path("bin/rpath");
     let mut process = Process::start(&searcher, &program).unwrap();
-    let rule = |process: &Process<'_, '_>, name: &str| {
+    let rule = |process: &Process<'_>, name: &str| {
         process
             .loaded
             .iter()
