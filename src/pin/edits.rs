@@ -28,28 +28,24 @@ pub struct PublishedPaths {
 
 /// Returns `diff` with the settings that make the audit module log the mapped objects.
 pub fn watched(diff: &Diff, module: &Path, log: &Path, env: &Environment) -> Diff {
-    let mut watched = env.with(diff);
-    with_module(&mut watched, module);
-    watched.set(TRACE, log.as_os_str());
-    diff.then(&Diff::between(&env.with(diff), &watched))
+    let change = Change {
+        name: OsString::from(TRACE),
+        value: Some(log.as_os_str().to_owned()),
+    };
+    followed(diff, module, env).then(&Diff(vec![change]))
 }
 
-/// Returns `diff` with the settings that make the loader ask the module in each process that the program starts.
+/// Returns `diff` with the settings that make the loader ask the module in each process that the program starts. It is the last
+/// auditor.
 pub fn followed(diff: &Diff, module: &Path, env: &Environment) -> Diff {
-    let mut followed = env.with(diff);
-    with_module(&mut followed, module);
-    diff.then(&Diff::between(&env.with(diff), &followed))
-}
-
-/// Adds the module as the last auditor.
-fn with_module(watched: &mut Environment, module: &Path) {
-    let mut auditors = watched.get(AUDIT).map(audit_elements).unwrap_or_default();
+    let planned = env.with(diff);
+    let mut followed = planned.clone();
+    let mut auditors = planned.get(AUDIT).map(audit_elements).unwrap_or_default();
     auditors.retain(|element| *element != module.as_os_str());
     auditors.push(module.as_os_str());
-    let auditors = join_elements(auditors);
-    watched.set(AUDIT, auditors);
-    let tunables = with_room(watched.get(TUNABLES));
-    watched.set(TUNABLES, tunables);
+    followed.set(AUDIT, join_elements(auditors));
+    followed.set(TUNABLES, with_room(planned.get(TUNABLES)));
+    diff.then(&Diff::between(&planned, &followed))
 }
 
 impl Pinned {
