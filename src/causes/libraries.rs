@@ -531,7 +531,7 @@ impl AskedIn<'_, '_, '_> {
         let Some((path, id)) = self.given("libcuda.so.1") else {
             return Answer::new(false, Vec::new());
         };
-        match inventory.installations.iter().find(|one| one.has_file(id)) {
+        match inventory.installation_of(id) {
             Some(first) => Answer::new(first.origin == origin, self.reached(first, Vec::new())),
             None => Answer::new(
                 path.components().any(|part| part.as_os_str() == "stubs"),

@@ -205,6 +205,12 @@ impl Inventory {
         elements.any(|element| installation.directories().any(|own| own == element))
     }
 
+    /// Returns the installation that has this file.
+    pub fn installation_of(&self, id: FileId) -> Option<&Installation> {
+        let mut installations = self.installations.iter();
+        installations.find(|installation| installation.has_file(id))
+    }
+
     /// Returns the file of this name in a directory that was scanned.
     pub fn file_in(&self, directory: &Path, name: &str) -> Option<FileId> {
         self.directories.get(directory)?.get(name).copied()

@@ -338,11 +338,7 @@ impl Question<'_, '_> {
             Some(&requirement.family) == leak.family.as_ref()
                 && matches!(requirement.want, Want::Pinned(_) | Want::BuildIds(_))
         });
-        let own = self
-            .inventory
-            .installations
-            .iter()
-            .find(|installation| installation.has_file(leak.id));
+        let own = self.inventory.installation_of(leak.id);
         let works = |own: &Installation| {
             picked_for(plan, leak).all(|installation| installation.works_under_shim_of(own))
         };

@@ -94,11 +94,7 @@ impl Question<'_, '_> {
         }
         let reachable = |name: &str, id: FileId| {
             let family = catalog().family_of(name)?.0.name.clone();
-            let installation = self
-                .inventory
-                .installations
-                .iter()
-                .find(|installation| installation.has_file(id))?;
+            let installation = self.inventory.installation_of(id)?;
             is_other(plan, name, id).then(|| Why::Reachable {
                 family,
                 directory: installation.directory.clone(),

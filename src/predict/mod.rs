@@ -350,10 +350,7 @@ fn opened_by(object: &Object, inventory: &Inventory) -> Vec<Opened> {
     let Some((family, stem, suffix)) = known else {
         return Vec::new();
     };
-    let installation = inventory
-        .installations
-        .iter()
-        .find(|installation| installation.has_file(object.id));
+    let installation = inventory.installation_of(object.id);
     let soname = object
         .soname
         .as_deref()

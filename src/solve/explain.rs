@@ -81,11 +81,7 @@ fn forced_copies(requirements: &[Requirement], inventory: &Inventory) -> Vec<For
         let Some(forced) = forced_by(requirement, inventory) else {
             continue;
         };
-        let Some(installation) = inventory
-            .installations
-            .iter()
-            .find(|installation| installation.has_file(forced.file))
-        else {
+        let Some(installation) = inventory.installation_of(forced.file) else {
             continue;
         };
         let leads_there = |first: &&First| {
