@@ -199,9 +199,10 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
             diagnose.json,
             commands::diagnose::diagnose(host, common, diagnose),
         ),
-        Some(Verb::Diagnose(diagnose)) => {
-            (false, commands::failure::diagnose(&host, common, diagnose))
-        }
+        Some(Verb::Diagnose(diagnose)) => (
+            false,
+            commands::diagnose::watch_program(&host, common, diagnose),
+        ),
         Some(Verb::Hook(hook)) => (false, commands::hook::hook(&host, common, hook)),
         Some(Verb::Fleet(fleet)) => (fleet.json, commands::fleet::fleet(&host, common, fleet)),
         Some(Verb::Fetch(fetch)) => (fetch.json, commands::fetch::fetch(&host, common, fetch)),
