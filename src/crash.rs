@@ -134,8 +134,8 @@ fn end(fault: &str) -> ! {
     while IS_ENDING.swap(true, Ordering::SeqCst) {
         std::thread::park();
     }
+    verify::end_all();
     if !HAS_STARTED.load(Ordering::Relaxed) {
-        verify::end_all();
         launch::become_it();
     }
     let after = match PROGRAM
@@ -150,7 +150,6 @@ fn end(fault: &str) -> ! {
         "cudarun: {fault}{}\n",
         report::after_fault(&after)
     ));
-    verify::end_all();
     if let (AfterFault::Unchanged(_), Some(command)) = (&after, PROGRAM.get()) {
         let program = Path::new(&command.program);
         let error = launch::exec_after_fault(&launch::unchanged(program, command));

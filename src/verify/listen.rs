@@ -2,18 +2,16 @@
 //! group or its own children.
 
 use std::io::{self, BufRead, BufReader, Read};
-use std::os::unix::process::ExitStatusExt;
 use std::process::Child;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::sys::signal::{Signal, killpg};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
-use super::interrupt;
 use super::protocol::{self, Failure, Line, ProofStep, Step};
 use super::verdict::{Finding, StepRecord};
 use crate::host::Host;
@@ -32,6 +30,9 @@ const DEPARTURE: Duration = Duration::from_secs(2);
 /// So many bytes of standard error are kept, and so many of standard output are read.
 const ERROR_LIMIT: usize = 16 << 10;
 const OUTPUT_LIMIT: u64 = 1 << 20;
+
+/// The children of the proofs that are under way. Each leads a process group.
+static CHILDREN: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
 /// Called often with the current step and the time since the start of the proof.
 pub type Progress<'p> = &'p mut dyn FnMut(&ProofStep, Duration);
@@ -75,12 +76,8 @@ pub(super) fn listen(
     let timed_out = outputs
         .as_ref()
         .is_ok_and(|(said, _)| heard.until_report(host, &child, said, limit, progress));
-    // Ends the child's group, and the child itself if it has left its group. No wait before: it would free the number.
-    let _ = killpg(pid_of(&child), Signal::SIGKILL);
-    if !ended(&child) {
-        let _ = child.kill();
-    }
-    let end = end_of(&mut child);
+    children().retain(|other| *other != pid_of(&child));
+    let end = end(pid_of(&child));
     heard.end = if timed_out {
         End::TimedOut(limit.as_secs())
     } else {
@@ -149,9 +146,6 @@ impl Heard {
             }
             if let Some(place) = &self.current {
                 progress(place, listened);
-            }
-            if interrupt::came() {
-                return false;
             }
             if listened >= limit {
                 return self.report.is_none() && end.is_none();
@@ -259,23 +253,34 @@ fn ended(child: &Child) -> bool {
     )
 }
 
-/// Waits for a child that was killed or had ended before.
-fn end_of(child: &mut Child) -> End {
+/// Ends a child's group, and the child itself if it has left its group. It was not waited for yet: that frees its number.
+fn end(child: Pid) -> End {
+    let _ = (killpg(child, Signal::SIGKILL), kill(child, Signal::SIGKILL));
     let killed = Instant::now();
     while killed.elapsed() < DEPARTURE {
-        match child.try_wait() {
-            Ok(None) => std::thread::sleep(INTERVAL),
-            Ok(Some(status)) => {
-                return status
-                    .signal()
-                    .map_or(End::Code(status.code()), End::Signal);
-            }
-            Err(_) => break,
+        match waitpid(child, Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::StillAlive) => std::thread::sleep(INTERVAL),
+            Ok(WaitStatus::Exited(_, code)) => return End::Code(Some(code)),
+            Ok(WaitStatus::Signaled(_, signal, _)) => return End::Signal(signal as i32),
+            Ok(_) | Err(_) => break,
         }
     }
     End::Code(None)
 }
 
-fn pid_of(child: &Child) -> Pid {
-    Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX))
+/// The children of the proofs that are under way.
+pub(super) fn children() -> MutexGuard<'static, Vec<Pid>> {
+    CHILDREN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends the children of the proofs that are under way: this process will not listen to them any more.
+pub fn end_all() {
+    // Of this thread, if a fault has interrupted it.
+    if let Ok(mut children) = CHILDREN.try_lock() {
+        children.drain(..).for_each(|child| _ = end(child));
+    }
+}
+
+pub(super) fn pid_of(child: &Child) -> Pid {
+    Pid::from_raw(child.id().cast_signed())
 }

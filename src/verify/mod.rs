@@ -26,25 +26,20 @@ use crate::variables;
 pub mod cause;
 pub mod child;
 mod diagnosis;
-mod interrupt;
 pub mod kept;
 mod listen;
-mod offspring;
 pub mod protocol;
 pub mod subject;
 mod verdict;
 
 pub use cause::{Cause, CauseKind, Culprit, Evidence};
 pub use diagnosis::Machine;
-pub use listen::Progress;
-pub use offspring::end_all;
+pub use listen::{Progress, end_all};
 pub use protocol::Failure;
 pub use subject::{Library, Subject};
 pub use verdict::{Beside, Finding, Proof, Skip, StepRecord, Verdict};
 
-use interrupt::Interrupts;
-use listen::{End, Heard, listen};
-use offspring::Offspring;
+use listen::{End, Heard, children, listen, pid_of};
 use protocol::{LibraryRequest, MappedFile, Request};
 
 /// Longer than a cold file server needs for a gigabyte. A proof takes a second, and a deep one ten.
@@ -96,28 +91,25 @@ pub fn run(
         });
     }
     let (request, rest) = requests(subject, ask);
-    let mut interrupts = Interrupts::hold();
-    loop {
-        let began = Instant::now();
-        let heard = attempt(
-            host,
-            executable,
-            env,
-            (&request, rest.as_ref()),
-            ask.limit,
-            progress,
-        );
-        if interrupts.let_go() {
-            // The signal did not end this process, so the proof is made again, now without holding signals.
-            continue;
-        }
-        let heard = heard.map_err(|error| Error::Verifier { error })?;
-        let milliseconds = began.elapsed().as_secs_f64() * 1e3;
-        return Ok(judge(host, subject, env, ask, machine, heard, milliseconds));
-    }
+    let began = Instant::now();
+    let heard = attempt(
+        host,
+        executable,
+        env,
+        (&request, rest.as_ref()),
+        ask.limit,
+        progress,
+    )
+    .map_err(|error| {
+        // The first child, if no second one could be started.
+        end_all();
+        Error::Verifier { error }
+    })?;
+    let milliseconds = began.elapsed().as_secs_f64() * 1e3;
+    Ok(judge(host, subject, env, ask, machine, heard, milliseconds))
 }
 
-/// Starts the children and listens to them. When it returns, no process that they started is left.
+/// Starts the children and listens to them. When it returns, they and the processes of their groups have ended.
 fn attempt(
     host: &Host,
     executable: &Path,
@@ -126,27 +118,21 @@ fn attempt(
     limit: Duration,
     progress: Progress<'_>,
 ) -> io::Result<Heard> {
-    let offspring = Offspring::expect(host);
-    let mut hear = || -> io::Result<Heard> {
-        let child = start(executable, env, request, &offspring)?;
-        host.trip("proof");
-        let Some(rest) = rest else {
-            return listen(host, child, limit, progress);
-        };
-        let rest = start(executable, env, rest, &offspring)?;
-        std::thread::scope(|scope| {
-            let listen_to_rest = move || listen(host, rest, limit, &mut |_, _| {});
-            let rest = std::thread::Builder::new().spawn_scoped(scope, listen_to_rest)?;
-            let heard = listen(host, child, limit, progress)?;
-            match rest.join() {
-                Ok(rest) => Ok(heard.and(rest?)),
-                Err(_) => Ok(heard),
-            }
-        })
+    let child = start(executable, env, request)?;
+    host.trip("proof");
+    let Some(rest) = rest else {
+        return listen(host, child, limit, progress);
     };
-    let heard = hear();
-    offspring.end();
-    heard
+    let rest = start(executable, env, rest)?;
+    std::thread::scope(|scope| {
+        let listen_to_rest = move || listen(host, rest, limit, &mut |_, _| {});
+        let rest = std::thread::Builder::new().spawn_scoped(scope, listen_to_rest)?;
+        let heard = listen(host, child, limit, progress)?;
+        match rest.join() {
+            Ok(rest) => Ok(heard.and(rest?)),
+            Err(_) => Ok(heard),
+        }
+    })
 }
 
 /// The requests in the order of the plan, the driver first. A second child loads the libraries that are not used, since
@@ -205,12 +191,7 @@ fn requests(subject: &Subject, ask: Ask) -> (Request, Option<Request>) {
     )
 }
 
-fn start(
-    executable: &Path,
-    env: &Environment,
-    request: &Request,
-    offspring: &Offspring,
-) -> io::Result<Child> {
+fn start(executable: &Path, env: &Environment, request: &Request) -> io::Result<Child> {
     #[allow(
         clippy::disallowed_methods,
         reason = "this is where the verifying child is started"
@@ -222,13 +203,14 @@ fn start(
         .arg(protocol::CHILD)
         .env_clear()
         .envs(env.iter())
-        .env(protocol::MARK, offspring.mark())
+        .env(variables::PROOF, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         // In its own group, so that processes that it starts end with it.
         .process_group(0);
     let mut child = command.spawn()?;
+    children().push(pid_of(&child));
     if let Some(mut input) = child.stdin.take() {
         // If the child has ended already, its exit status gives the verdict.
         let _ = serde_json::to_writer(&mut input, request);

@@ -5,14 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::Level;
 use crate::host::FileId;
-use crate::variables;
 
 /// Both ends are one binary; this guards against a binary that was replaced in between.
 pub const VERSION: u32 = 2;
 /// The argument that makes this binary the child.
 pub const CHILD: &str = "--verify-child";
-/// A variable that marks the child and the processes that it leaves running. Each proof has its own value.
-pub const MARK: &str = variables::PROOF;
 /// The child's exit status if a library has closed the pipe to the parent.
 pub const CUT_OFF: i32 = 113;
 

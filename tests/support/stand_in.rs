@@ -146,15 +146,6 @@ int cudnnCreate(void **handle)
         for (;;)
             pause();
     }
-    if (is("escape") && !fork()) {
-        setsid();
-        if (!fork()) {
-            count("escaped");
-            sleep(300);
-        }
-        sleep(300);
-        _exit(0);
-    }
     if (is("slow"))
         usleep(1000 * number_of("slow"));
     if (is("fork"))
