@@ -229,10 +229,6 @@ pub(super) fn evidence(cause: &Cause) -> Vec<Vec<String>> {
         ),
         Evidence::NoDeviceNodes => row("lacks", "/dev/nvidia0".to_owned()),
         Evidence::Gpus { count } => row("here", words::counted(*count, "GPU")),
-        Evidence::CutOff => row(
-            "closed",
-            "the library closed the proof's pipe, which does not belong to it".to_owned(),
-        ),
     };
     cause.evidence.iter().map(one).collect()
 }

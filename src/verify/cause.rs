@@ -111,8 +111,6 @@ pub enum Evidence {
     NoDeviceNodes,
     /// The machine has this many GPUs, whichever the program may use.
     Gpus { count: usize },
-    /// A library has closed descriptors that are not its own.
-    CutOff,
 }
 
 /// The library at fault.

@@ -1,7 +1,7 @@
 //! Finds the cause of a failure, from all evidence and not from a status alone.
 
 use super::cause::{Cause, CauseKind, Culprit, Evidence};
-use super::protocol::{CUT_OFF, Failure, ProofStep, Step};
+use super::protocol::{Failure, ProofStep, Step};
 use super::subject::{Library, Subject};
 use super::verdict::Finding;
 use crate::catalog::{Means, is_driver_call, statuses};
@@ -48,12 +48,6 @@ pub(super) fn diagnose(failure: &Failure, scene: &Scene<'_>) -> Cause {
                 .with(named(mixed))
         }
         Failure::Signal { at, signal } => scene.killed(at.as_ref(), *signal),
-        Failure::Exited {
-            at,
-            code: Some(CUT_OFF),
-        } => scene
-            .blame(CauseKind::NoReport, at.as_ref())
-            .with([Evidence::CutOff]),
         Failure::Exited { at, .. } => scene.silent(CauseKind::NoReport, at.as_ref()),
         // The fault may be the library's, the GPU's or the file server's.
         Failure::TimedOut { .. } => Cause::new(CauseKind::TimedOut).with(scene.last_line()),

@@ -178,7 +178,6 @@ fn requests(subject: &Subject, ask: Ask) -> (Request, Option<Request>) {
         .into_iter()
         .partition(|library| with_files || ["driver", "cudnn"].contains(&library.family.as_str()));
     let request = |level, libraries| Request {
-        version: protocol::VERSION,
         level,
         seed: ask.seed,
         parent: std::process::id(),

@@ -6,16 +6,11 @@ use serde::{Deserialize, Serialize};
 use crate::cli::Level;
 use crate::host::FileId;
 
-/// Both ends are one binary; this guards against a binary that was replaced in between.
-pub const VERSION: u32 = 2;
 /// The argument that makes this binary the child.
 pub const CHILD: &str = "--verify-child";
-/// The child's exit status if a library has closed the pipe to the parent.
-pub const CUT_OFF: i32 = 113;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    pub version: u32,
     pub level: Level,
     /// The seed of the random numbers.
     pub seed: u32,
@@ -307,18 +302,7 @@ impl ProofStep {
     }
 }
 
-/// Parses a line of the child. Returns `None` for other output, which libraries print.
-pub fn parse(line: &str) -> Option<Line> {
-    #[derive(Deserialize)]
-    struct Envelope {
-        cudarun: u32,
-        line: Line,
-    }
-    let envelope: Envelope = serde_json::from_str(line).ok()?;
-    (envelope.cudarun == VERSION).then_some(envelope.line)
-}
-
 /// Formats a line for the parent.
 pub fn format(line: &Line) -> String {
-    serde_json::json!({ "cudarun": VERSION, "line": line }).to_string()
+    serde_json::json!(line).to_string()
 }

@@ -19,7 +19,7 @@ use cudarun::range::Range;
 use cudarun::settings::{container, invocation, lock, read, resolve};
 use cudarun::variables;
 use cudarun::verify::Verdict;
-use cudarun::verify::protocol::{self, Request};
+use cudarun::verify::protocol::{Line, Request};
 use cudarun::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
 
 use crate::places;
@@ -28,7 +28,9 @@ use crate::places;
 pub const ALL: &[(&str, fn(&[u8]))] = &[
     ("audit-log", |bytes| drop(audit_log::records(bytes))),
     ("build-info", build_info),
-    ("child-line", |bytes| drop(protocol::parse(&text(bytes)))),
+    ("child-line", |bytes| {
+        drop(serde_json::from_slice::<Line>(bytes))
+    }),
     ("child-request", |bytes| {
         drop(serde_json::from_slice::<Request>(bytes))
     }),
