@@ -117,7 +117,7 @@ fn tell(common: &Common, json: bool, proven: &Proven) -> Result<Exit, Error> {
     Ok(match verdict {
         Verdict::Passed { .. }
         | Verdict::Skipped {
-            why: Skip::NothingToTry | Skip::ProvedBefore,
+            why: Skip::NothingToTry,
         } => Exit::Yes,
         Verdict::Failed { .. } => Exit::No,
         Verdict::Skipped { .. } | Verdict::Busy { .. } => Exit::Unknown,

@@ -6,7 +6,7 @@
 )]
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +21,7 @@ use crate::host::{Host, judge_own};
 use crate::inventory::FETCHED as ABOUT;
 use crate::settings::LOCK;
 use crate::solve::MissingWheel;
-use crate::storage;
+use crate::storage::{self, Lock};
 use crate::text::quoted;
 
 /// The lock of the one process that writes.
@@ -71,7 +71,7 @@ pub struct Store<'h> {
 
 /// The right to write into the store.
 pub struct Turn {
-    _lock: storage::Lock,
+    _lock: File,
 }
 
 impl<'h> Store<'h> {
@@ -110,8 +110,8 @@ impl<'h> Store<'h> {
         let mut has_waited = false;
         let lock = loop {
             match storage::lock(self.host, &self.directory, TURN) {
-                Ok(Some(lock)) => break lock,
-                Ok(None) => {
+                Ok(Lock::Held(file)) => break file,
+                Ok(Lock::Taken) => {
                     if !std::mem::replace(&mut has_waited, true) {
                         waits();
                     }

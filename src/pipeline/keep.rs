@@ -11,7 +11,7 @@ use crate::pin::Decision;
 use crate::program::{self, Command};
 use crate::settings::start_key::start_key;
 use crate::storage;
-use crate::verify::{Beside, Skip, Verdict};
+use crate::verify::{Beside, Verdict};
 
 /// The start that was kept for a command, if it still holds. Nothing slow happens here.
 pub fn kept_start(host: &Host, command: &Command, is_build: bool) -> Option<Exec> {
@@ -34,7 +34,7 @@ pub fn has_deciding_options(common: &Common, start: &Start) -> bool {
         || start.verify.is_some()
 }
 
-/// True if a proved start is kept for the next time. Options that decide something are no part of its key; another current
+/// True if a proved start is kept for the next time, which it is not if a GPU could not be tried. Options that decide something are no part of its key; another current
 /// directory may lead to another decision. `reports` is true when something is printed at every such start.
 pub fn is_kept(
     facts: &Facts<'_>,
@@ -45,22 +45,13 @@ pub fn is_kept(
 ) -> bool {
     let depends_on_directory =
         facts.program.depends_on_directory || facts.settings.depends_on_directory;
-    let is_best = proven.given_up.is_empty() && !is_unknown(&proven.verdict);
+    let is_best = proven.given_up.is_empty() && !matches!(proven.verdict, Verdict::Busy { .. });
     !has_deciding_options
         && when != When::Always
         && !depends_on_directory
         && is_best
         && !reports
         && facts.settings.remarks.is_empty()
-}
-
-/// True if a GPU could not be tried, or if nobody knows from which files a proof came, since there was no room to keep it.
-fn is_unknown(verdict: &Verdict) -> bool {
-    match verdict {
-        Verdict::Busy { .. } => true,
-        Verdict::Skipped { why } => *why == Skip::ProvedBefore,
-        Verdict::Passed { .. } | Verdict::Failed { .. } => false,
-    }
 }
 
 /// Keeps a start for the next time, where a directory can hold it. Returns a path that has changed meanwhile, which prevents

@@ -21,7 +21,7 @@ use crate::settings::resolve::Settings;
 use crate::settings::start_key::reaches_libraries;
 use crate::solve::{self, FailedProof, Outcome, Pick};
 use crate::storage;
-use crate::verify::kept::{self, KeptVerdict, Turn};
+use crate::verify::kept::{self, Turn};
 use crate::verify::protocol::ProofStep;
 use crate::verify::{self, Ask, Cause, Machine, Skip, Subject, Verdict};
 
@@ -210,13 +210,7 @@ pub(super) fn prove(
         When::Always | When::Never => Turn::Ours(None),
     };
     Ok(match turn {
-        Turn::Known(KeptVerdict::Verdict(verdict)) => (*verdict, true),
-        Turn::Known(KeptVerdict::Passed) => (
-            Verdict::Skipped {
-                why: Skip::ProvedBefore,
-            },
-            true,
-        ),
+        Turn::Known(verdict) => (*verdict, true),
         Turn::Ours(_held) => {
             let verdict = run()?;
             kept::keep(facts.host, &places, &names[0], &verdict);

@@ -83,11 +83,6 @@ pub fn fallback(given_up: &[Cause], style: Style) -> String {
 pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool, style: Style) -> String {
     match verdict {
         Verdict::Skipped {
-            why: Skip::ProvedBefore,
-        } => {
-            format!("{}: {}\n", style.good("proved"), skip(Skip::ProvedBefore))
-        }
-        Verdict::Skipped {
             why: Skip::NothingToTry,
         } => format!("{}\n", skip(Skip::NothingToTry)),
         Verdict::Skipped { why } => format!("{} {}\n", style.warning("not proved:"), skip(*why)),
@@ -383,7 +378,6 @@ fn skip(why: Skip) -> &'static str {
         Skip::NoPlace => "a proof needs a view, and no directory can hold one",
         Skip::LeftOut => "the program uses libraries that are not pinned",
         Skip::NotAsked => "--verify=never",
-        Skip::ProvedBefore => "it was proved earlier, and nothing has changed since",
     }
 }
 

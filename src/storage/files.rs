@@ -102,13 +102,14 @@ pub fn write(host: &Host, directory: &Path, name: &str, bytes: &[u8]) -> bool {
 }
 
 /// A lock that one process holds at a time. The kernel releases it when that process ends or becomes another program.
-#[derive(Debug)]
-pub struct Lock {
-    _file: fs::File,
+pub enum Lock {
+    Held(fs::File),
+    /// By another process.
+    Taken,
 }
 
-/// Takes the lock of this name in a directory that is ours alone. Returns `None` while another process holds it.
-pub fn lock(host: &Host, directory: &Path, name: &str) -> io::Result<Option<Lock>> {
+/// Takes the lock of this name in a directory that is ours alone.
+pub fn lock(host: &Host, directory: &Path, name: &str) -> io::Result<Lock> {
     make_own_directory(host, directory)?;
     let mut options = fs::OpenOptions::new();
     let file = options
@@ -118,8 +119,8 @@ pub fn lock(host: &Host, directory: &Path, name: &str) -> io::Result<Option<Lock
         .mode(0o600)
         .open(directory.join(name))?;
     match file.try_lock() {
-        Ok(()) => Ok(Some(Lock { _file: file })),
-        Err(fs::TryLockError::WouldBlock) => Ok(None),
+        Ok(()) => Ok(Lock::Held(file)),
+        Err(fs::TryLockError::WouldBlock) => Ok(Lock::Taken),
         Err(fs::TryLockError::Error(error)) => Err(error),
     }
 }

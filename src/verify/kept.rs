@@ -1,12 +1,13 @@
 //! Kept proofs. A proof's name is a digest of all that could falsify it. If many processes start at once, one makes the
 //! proof and the others wait for it.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::verdict::{Beside, Verdict};
 use crate::host::Host;
-use crate::storage;
+use crate::storage::{self, Lock};
 
 /// The interval between looks for another process's proof.
 const INTERVAL: Duration = Duration::from_millis(10);
@@ -19,44 +20,28 @@ const LONGEST_PROOF: i64 = 600;
 #[derive(Debug)]
 pub enum Turn {
     /// Another process has made the proof.
-    Known(KeptVerdict),
+    Known(Box<Verdict>),
     /// This process makes the proof, and others wait while it holds the lock. Without a lock no process waits: no place
     /// for the lock exists, or the proof before could not be kept.
-    Ours(Option<storage::Lock>),
-}
-
-#[derive(Debug, PartialEq)]
-pub enum KeptVerdict {
-    Verdict(Box<Verdict>),
-    /// It passed, and the disk had no room for the proof itself.
-    Passed,
+    Ours(Option<File>),
 }
 
 /// Returns the verdict that was kept under one of these names, if it still holds. The first name is the proof's own. The
 /// others are of deeper proofs, whose failures may concern only their additional steps.
-pub fn find(host: &Host, directories: &[PathBuf], names: &[String]) -> Option<KeptVerdict> {
+pub fn find(host: &Host, directories: &[PathBuf], names: &[String]) -> Option<Verdict> {
     let under = |name: &String| {
         directories
             .iter()
             .find_map(|directory| read(host, directory, name))
     };
     let (own, others) = names.split_first()?;
+    let is_pass = |verdict: &Verdict| matches!(verdict, Verdict::Passed { .. });
     under(own).or_else(|| others.iter().filter_map(under).find(is_pass))
 }
 
-fn is_pass(kept: &KeptVerdict) -> bool {
-    match kept {
-        KeptVerdict::Verdict(verdict) => matches!(**verdict, Verdict::Passed { .. }),
-        KeptVerdict::Passed => true,
-    }
-}
-
-fn read(host: &Host, directory: &Path, name: &str) -> Option<KeptVerdict> {
+fn read(host: &Host, directory: &Path, name: &str) -> Option<Verdict> {
     let directory = proofs(directory);
     let bytes = storage::read(host, &directory, name)?;
-    if bytes.is_empty() {
-        return Some(KeptVerdict::Passed);
-    }
     let verdict: Verdict = serde_json::from_slice(&bytes).ok()?;
     let holds = match &verdict {
         // The files that are not NVIDIA's are not part of the proof's name.
@@ -71,11 +56,11 @@ fn read(host: &Host, directory: &Path, name: &str) -> Option<KeptVerdict> {
         }
         Verdict::Skipped { .. } | Verdict::Busy { .. } => false,
     };
-    holds.then(|| KeptVerdict::Verdict(Box::new(verdict)))
+    holds.then_some(verdict)
 }
 
-/// Keeps a lasting verdict in the first directory that takes it. Without room for the proof, an empty file says that it
-/// passed. If nothing can be kept, another empty file tells the waiting processes.
+/// Keeps a lasting verdict in the first directory that takes it. If it is not kept, an empty file tells the waiting
+/// processes.
 pub fn keep(host: &Host, directories: &[PathBuf], name: &str, verdict: &Verdict) {
     let is_kept = match verdict {
         Verdict::Passed { .. } => true,
@@ -89,9 +74,6 @@ pub fn keep(host: &Host, directories: &[PathBuf], name: &str, verdict: &Verdict)
     };
     let bytes = serde_json::to_vec(verdict).unwrap_or_default();
     if is_kept && !bytes.is_empty() && write(name, &bytes) {
-        return;
-    }
-    if matches!(verdict, Verdict::Passed { .. }) && write(name, b"") {
         return;
     }
     if !matches!(verdict, Verdict::Skipped { .. }) {
@@ -108,7 +90,7 @@ pub fn await_turn(host: &Host, directories: &[PathBuf], names: &[String], limit:
     };
     loop {
         if let Some(known) = find(host, directories, names) {
-            return Turn::Known(known);
+            return Turn::Known(Box::new(known));
         }
         // All processes ask in this order, so they ask for the same lock.
         let turn = format!("{name}.turn");
@@ -116,16 +98,16 @@ pub fn await_turn(host: &Host, directories: &[PathBuf], names: &[String], limit:
             .iter()
             .find_map(|above| storage::lock(host, &proofs(above), &turn).ok());
         match lock {
-            Some(Some(lock)) => {
+            Some(Lock::Held(file)) => {
                 // Another process may have kept its verdict before it released the lock.
                 return match find(host, directories, names) {
-                    Some(known) => Turn::Known(known),
+                    Some(known) => Turn::Known(Box::new(known)),
                     None if has_failed(host, directories, name) => Turn::Ours(None),
-                    None => Turn::Ours(Some(lock)),
+                    None => Turn::Ours(Some(file)),
                 };
             }
-            Some(None) if began.elapsed() < limit => std::thread::sleep(INTERVAL),
-            Some(None) | None => return Turn::Ours(None),
+            Some(Lock::Taken) if began.elapsed() < limit => std::thread::sleep(INTERVAL),
+            Some(Lock::Taken) | None => return Turn::Ours(None),
         }
     }
 }

@@ -45,8 +45,6 @@ pub enum Skip {
     LeftOut,
     /// `--verify=never`.
     NotAsked,
-    /// This set was proved on this machine, and nothing has changed since.
-    ProvedBefore,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
