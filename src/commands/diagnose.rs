@@ -20,7 +20,9 @@ use crate::error::Error;
 use crate::host::{self, Host, PipedInput};
 use crate::launch::{self, Exec};
 use crate::pin::Decision;
-use crate::pipeline::{Change as Planned, Facts, ProofOptions, Reached, Request, Stop, Subject};
+use crate::pipeline::{
+    Change as Planned, Facts, FailedStart, ProofOptions, Reached, Request, Stop, Subject,
+};
 use crate::program::Command;
 use crate::report::{self, Diagnosis, Style};
 use crate::settings::resolve::Purpose;
@@ -88,15 +90,12 @@ fn explained<T>(
     tell: impl FnOnce(&Diagnosis<'_>) -> T,
 ) -> T {
     let examination = doctor::examine_of(facts.host, common, &facts.inventory);
-    let (is_known, is_elsewhere) = (!text.is_program_guessed, text.is_elsewhere);
-    let known = facts.of_failure(
-        decision,
-        &examination,
-        common,
-        is_known,
-        is_elsewhere,
+    let failed = FailedStart {
+        is_program_known: !text.is_program_guessed,
+        is_elsewhere: text.is_elsewhere,
         is_pinned,
-    );
+    };
+    let known = facts.of_failure(decision, &examination, common, failed);
     let causes = causes::causes(&known, text.chain);
     tell(&Diagnosis {
         causes: &causes,

@@ -41,7 +41,7 @@ fn tell(
     common: &Common,
     explain: &Explain,
 ) -> Result<(), Error> {
-    let change = pipeline::planned(facts, decision)?;
+    let change = pipeline::change(facts, decision, false)?;
     let remarks: Vec<String> = facts
         .settings
         .remarks

@@ -50,7 +50,7 @@ pub fn export(host: Host, common: &Common, export: &Export) -> Result<Exit, Erro
                 return Ok(());
             }
             // Nothing is written into another machine: the view is only named.
-            let planned = pipeline::planned(facts, decision)?;
+            let planned = pipeline::change(facts, decision, false)?;
             tell(facts, &planned.diff, common, export)?;
             Err(Stop::Exit(Exit::Yes))
         }

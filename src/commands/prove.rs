@@ -7,9 +7,7 @@ use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::Inventory;
 use crate::pin::Decision;
-use crate::pipeline::{
-    self, Change, Effort, Facts, ProofOptions, Proven, Reached, Request, Stop, Subject,
-};
+use crate::pipeline::{self, Change, Facts, ProofOptions, Proven, Reached, Request, Stop, Subject};
 use crate::report::{self, Style};
 use crate::settings::resolve::{Purpose, Settings};
 use crate::solve::Outcome;
@@ -76,9 +74,8 @@ fn prove_unpinned(
     subject: &verify::Subject,
     proof: &ProofOptions,
 ) -> Result<Proven, Error> {
-    let host = &settings.host;
-    let effort = Effort::new(settings, proof);
-    let verdict = pipeline::prove_once(host, inventory, subject, &host.env, effort)?;
+    let env = &settings.host.env;
+    let verdict = pipeline::prove_once(settings, inventory, subject, env, proof)?;
     Ok(without_plan(verdict))
 }
 

@@ -36,6 +36,13 @@ pub struct Facts<'h> {
     pub views: Vec<PathBuf>,
 }
 
+/// How a program that failed was started. The fields are as in `causes::Facts`.
+pub struct FailedStart {
+    pub is_program_known: bool,
+    pub is_elsewhere: bool,
+    pub is_pinned: bool,
+}
+
 /// Reads the program of a command, or what represents the programs of the project.
 pub(super) fn read_program<'h>(
     settings: &'h Settings,
@@ -191,23 +198,16 @@ impl<'h> Facts<'h> {
         self.before().files.iter().map(|file| file.id).collect()
     }
 
-    /// The facts about this program's failure. The flags are as in `causes::Facts`.
+    /// The facts about this program's failure.
     pub fn of_failure<'f>(
         &'f self,
         decision: &'f Decision,
         examination: &'f Examination,
         common: &'f Common,
-        is_program_known: bool,
-        is_elsewhere: bool,
-        is_pinned: bool,
+        failed: FailedStart,
     ) -> causes::Facts<'f, 'h> {
-        let planned = decision.pinned.as_ref().filter(|_| is_pinned);
+        let planned = decision.pinned.as_ref().filter(|_| failed.is_pinned);
         let prediction = planned.map_or_else(|| self.before(), |pinned| pinned.after.clone());
-        let env = self
-            .program
-            .inside
-            .as_ref()
-            .map_or(&self.host.env, |inside| &inside.environment);
         causes::Facts {
             host: self.host,
             inventory: &self.inventory,
@@ -223,28 +223,25 @@ impl<'h> Facts<'h> {
                     .and_then(|inventory| inventory.toolkits)
                     .unwrap_or_default()
             })),
-            is_program_known,
-            is_elsewhere,
+            is_program_known: failed.is_program_known,
+            is_elsewhere: failed.is_elsewhere,
             failed: causes::Start {
-                searcher: self.searcher.within(env, None),
+                searcher: self.searcher_before(),
                 prediction,
             },
-            is_pinned,
+            is_pinned: failed.is_pinned,
         }
     }
 
     /// The files that the program maps in the environment as it is.
     pub fn before(&self) -> Prediction {
-        let env = self
-            .program
-            .inside
-            .as_ref()
-            .map_or(&self.host.env, |inside| &inside.environment);
-        predict::predict(
-            &self.searcher.within(env, None),
-            &self.program,
-            &self.inventory,
-        )
+        predict::predict(&self.searcher_before(), &self.program, &self.inventory)
+    }
+
+    fn searcher_before(&self) -> Searcher<'h> {
+        let inside = self.program.inside.as_ref();
+        let env = inside.map_or(&self.host.env, |inside| &inside.environment);
+        self.searcher.within(env, None)
     }
 
     /// Every path that a decision was read from, with all installations of the families that were required or picked.

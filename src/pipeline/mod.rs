@@ -21,11 +21,11 @@ use crate::report::LOOKING;
 use crate::settings::resolve::Settings;
 use crate::solve;
 
-pub use facts::Facts;
+pub use facts::{Facts, FailedStart};
 pub use keep::{has_deciding_options, is_kept, keep, kept_start};
 pub use model::{Exit, Reached, Request, Stop, Subject};
-pub use proofs::{Effort, ProofOptions, Proven, prove_once};
-pub use publish::{Change, following, planned, publish, started_later};
+pub use proofs::{ProofOptions, Proven, prove_once};
+pub use publish::{Change, change, following, publish, started_later};
 pub use scan::{any_program, everywhere, own_views};
 pub use unpinned::{given_by_loader, given_to_program};
 pub use watched::{can_be_watched, expected, watch};
@@ -94,12 +94,11 @@ pub fn flow(
     }
 
     // Publish it and prove it. A set that fails through a library is followed by the next best one without that library.
-    let effort = Effort::new(&settings, &request.proof);
     let mut attempts = Attempts::default();
     let proven = loop {
         let change = publish(&facts, &mut decision)?;
         verb(Reached::Change(&facts, &decision, &change))?;
-        let proof = proofs::prove(&facts, &decision, &change, effort)?;
+        let proof = proofs::prove(&facts, &decision, &change, &request.proof)?;
         match attempts.next(&facts, &decision, change, proof)? {
             ControlFlow::Continue(other) => decision = other,
             ControlFlow::Break(proven) => break proven,

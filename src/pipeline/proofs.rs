@@ -23,7 +23,7 @@ use crate::solve::{self, FailedProof, Outcome, Pick};
 use crate::storage;
 use crate::verify::kept::{self, Turn};
 use crate::verify::protocol::ProofStep;
-use crate::verify::{self, Ask, Cause, Machine, Skip, Subject, Verdict};
+use crate::verify::{self, Ask, Cause, Skip, Subject, Verdict};
 
 /// How many sets are tried after the first.
 const MORE: usize = 3;
@@ -41,30 +41,17 @@ pub struct ProofOptions {
     pub is_quiet: bool,
 }
 
-/// When and how much is proved.
-#[derive(Clone, Copy, Debug)]
-pub struct Effort {
-    pub when: When,
-    pub level: Level,
-    seed: Option<u32>,
-    is_quiet: bool,
-}
-
-impl Effort {
-    pub fn new(settings: &Settings, options: &ProofOptions) -> Effort {
+impl ProofOptions {
+    fn when(&self, settings: &Settings) -> When {
         let set = settings
             .layers
             .verify()
-            .filter(|when| !options.is_asked_for || *when == When::Always);
-        Effort {
-            when: options.when.or(set).unwrap_or_default(),
-            level: options
-                .level
-                .or(settings.layers.level())
-                .unwrap_or_default(),
-            seed: options.seed,
-            is_quiet: options.is_quiet,
-        }
+            .filter(|when| !self.is_asked_for || *when == When::Always);
+        self.when.or(set).unwrap_or_default()
+    }
+
+    fn level(&self, settings: &Settings) -> Level {
+        self.level.or(settings.layers.level()).unwrap_or_default()
     }
 }
 
@@ -178,13 +165,14 @@ pub(super) fn prove(
     facts: &Facts<'_>,
     decision: &Decision,
     change: &Change,
-    effort: Effort,
+    options: &ProofOptions,
 ) -> Result<(Verdict, bool), Error> {
     let skipped = |why| Ok((Verdict::Skipped { why }, false));
     let Outcome::Plan(plan) = &decision.outcome else {
         return skipped(Skip::NothingToTry);
     };
-    if effort.when == When::Never {
+    let when = options.when(facts.settings);
+    if when == When::Never {
         return skipped(Skip::NotAsked);
     }
     // The child has no search paths that lead to the plan, and is not the program that the audit module answers to.
@@ -198,15 +186,16 @@ pub(super) fn prove(
         None => facts.host.env.with(&change.diff),
     };
     let subject = Subject::of_plan(plan);
-    let run = || prove_once(facts.host, &facts.inventory, &subject, &env, effort);
-    let names = names(facts, &subject, &env, effort.level);
+    let run = || prove_once(facts.settings, &facts.inventory, &subject, &env, options);
+    let level = options.level(facts.settings);
+    let names = names(facts, &subject, &env, level);
     if names.is_empty() {
         return Ok((run()?, false));
     }
     let places: Vec<PathBuf> = storage::safe_directories(facts.host).collect();
     // A proof that is wanted now waits for no other process.
-    let turn = match effort.when {
-        When::Auto => kept::await_turn(facts.host, &places, &names, verify::limit(effort.level)),
+    let turn = match when {
+        When::Auto => kept::await_turn(facts.host, &places, &names, verify::limit(level)),
         When::Always | When::Never => Turn::Ours(None),
     };
     Ok(match turn {
@@ -221,21 +210,23 @@ pub(super) fn prove(
 
 /// Runs a new proof. Without a GPU, files can only be loaded.
 pub fn prove_once(
-    host: &Host,
+    settings: &Settings,
     inventory: &Inventory,
     subject: &Subject,
     env: &Environment,
-    effort: Effort,
+    options: &ProofOptions,
 ) -> Result<Verdict, Error> {
-    if !inventory.has_gpu() && effort.level > Level::Load {
+    let host = &settings.host;
+    let level = options.level(settings);
+    if !inventory.has_gpu() && level > Level::Load {
         return Ok(Verdict::Skipped { why: Skip::NoGpu });
     }
-    let machine = Machine {
-        driver: inventory.driver.as_ref().map(|driver| driver.version),
-        devices: inventory.devices.len(),
+    let ask = Ask {
+        level,
+        seed: options.seed.unwrap_or_else(|| seed(host)),
+        limit: verify::limit(level),
     };
-    let ask = Ask::new(effort.level, effort.seed.unwrap_or_else(|| seed(host)));
-    let is_shown = host.stderr_is_terminal() && !effort.is_quiet;
+    let is_shown = host.stderr_is_terminal() && !options.is_quiet;
     let mut shown: Option<ProofStep> = None;
     let mut progress = |place: &ProofStep, since: Duration| {
         if is_shown && since > PATIENCE && shown.as_ref() != Some(place) {
@@ -245,7 +236,15 @@ pub fn prove_once(
     };
     // By this name it is found also after it was replaced.
     let executable = Path::new("/proc/self/exe");
-    let verdict = verify::run(host, executable, subject, env, ask, machine, &mut progress);
+    let verdict = verify::run(
+        host,
+        executable,
+        subject,
+        env,
+        inventory,
+        ask,
+        &mut progress,
+    );
     if shown.is_some() {
         report::say(report::NO_MORE_PROGRESS);
     }

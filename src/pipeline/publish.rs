@@ -77,12 +77,8 @@ fn note_fetched(facts: &Facts<'_>, decision: &Decision) {
     note_uses(facts.host, fetched, &facts.program.path, &lock);
 }
 
-/// The change that publishing would make; nothing is written.
-pub fn planned(facts: &Facts<'_>, decision: &Decision) -> Result<Change, Error> {
-    change(facts, decision, false)
-}
-
-fn change(facts: &Facts<'_>, decision: &Decision, writes: bool) -> Result<Change, Error> {
+/// The change of environment that pins a decision. What it leads to is published if `writes`.
+pub fn change(facts: &Facts<'_>, decision: &Decision, writes: bool) -> Result<Change, Error> {
     let mut change = match (&decision.outcome, &decision.pinned) {
         (Outcome::Plan(plan), Some(pinned)) => change_by(facts, plan, pinned, writes)?,
         _ => Change {

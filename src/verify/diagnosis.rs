@@ -8,25 +8,16 @@ use crate::catalog::{Means, is_driver_call, statuses};
 use crate::environment::Environment;
 use crate::formats::names;
 use crate::host::Host;
-use crate::inventory::Origin;
+use crate::inventory::{Inventory, Origin};
 use crate::text::show;
 use crate::version::DriverVersion;
-
-/// Facts about the machine that a cause may rest on.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Machine {
-    /// The version of the kernel driver.
-    pub driver: Option<DriverVersion>,
-    /// The number of GPUs' device nodes.
-    pub devices: usize,
-}
 
 /// The evidence besides the failure itself.
 pub(super) struct Scene<'a> {
     pub host: &'a Host,
     pub subject: &'a Subject,
     pub env: &'a Environment,
-    pub machine: Machine,
+    pub inventory: &'a Inventory,
     pub finding: &'a Finding,
     pub last_words: &'a str,
 }
@@ -267,11 +258,12 @@ impl Scene<'_> {
             .env
             .get(name)
             .map(|value| value.to_string_lossy().into_owned());
+        let count = self.inventory.devices.len();
         // A number below the count of GPUs hides nothing. Batch systems always set the variable.
         let first = value
             .as_ref()
             .and_then(|value| value.split(',').next()?.trim().parse::<usize>().ok());
-        let is_there = first.is_some_and(|first| first < self.machine.devices);
+        let is_there = first.is_some_and(|first| first < count);
         let kind = if value.is_some() && !is_there {
             CauseKind::GpusHidden
         } else {
@@ -281,7 +273,6 @@ impl Scene<'_> {
             name: name.to_owned(),
             value,
         });
-        let count = self.machine.devices;
         let nodes = match kind {
             _ if count == 0 => Some(Evidence::NoDeviceNodes),
             CauseKind::GpusHidden => Some(Evidence::Gpus { count }),
@@ -316,7 +307,7 @@ impl Scene<'_> {
     }
 
     fn halves_differ(&self) -> bool {
-        let kernel = self.machine.driver.map(|driver| driver.version());
+        let kernel = self.kernel_driver().map(|driver| driver.version());
         let user = self
             .subject
             .of_family("driver")
@@ -352,9 +343,13 @@ impl Scene<'_> {
     }
 
     fn kernel(&self) -> Option<Evidence> {
-        self.machine.driver.map(|driver| Evidence::KernelDriver {
+        self.kernel_driver().map(|driver| Evidence::KernelDriver {
             version: driver.to_string(),
         })
+    }
+
+    fn kernel_driver(&self) -> Option<DriverVersion> {
+        Some(self.inventory.driver.as_ref()?.version)
     }
 
     fn memory(&self, at: &ProofStep) -> Option<Evidence> {

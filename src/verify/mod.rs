@@ -21,6 +21,7 @@ use crate::cli::Level;
 use crate::environment::Environment;
 use crate::error::Error;
 use crate::host::Host;
+use crate::inventory::Inventory;
 use crate::variables;
 
 pub mod cause;
@@ -33,7 +34,6 @@ pub mod subject;
 mod verdict;
 
 pub use cause::{Cause, CauseKind, Culprit, Evidence};
-pub use diagnosis::Machine;
 pub use listen::{Progress, end_all};
 pub use protocol::Failure;
 pub use subject::{Library, Subject};
@@ -55,16 +55,6 @@ pub struct Ask {
     pub limit: Duration,
 }
 
-impl Ask {
-    pub fn new(level: Level, seed: u32) -> Ask {
-        Ask {
-            level,
-            seed,
-            limit: limit(level),
-        }
-    }
-}
-
 /// The time limit of a proof.
 pub fn limit(level: Level) -> Duration {
     if level == Level::Deep {
@@ -81,8 +71,8 @@ pub fn run(
     executable: &Path,
     subject: &Subject,
     env: &Environment,
+    inventory: &Inventory,
     ask: Ask,
-    machine: Machine,
     progress: Progress<'_>,
 ) -> Result<Verdict, Error> {
     if subject.libraries.is_empty() {
@@ -106,7 +96,15 @@ pub fn run(
         Error::Verifier { error }
     })?;
     let milliseconds = began.elapsed().as_secs_f64() * 1e3;
-    Ok(judge(host, subject, env, ask, machine, heard, milliseconds))
+    Ok(judge(
+        host,
+        subject,
+        env,
+        inventory,
+        ask,
+        heard,
+        milliseconds,
+    ))
 }
 
 /// Starts the children and listens to them. When it returns, they and the processes of their groups have ended.
@@ -223,8 +221,8 @@ fn judge(
     host: &Host,
     subject: &Subject,
     env: &Environment,
+    inventory: &Inventory,
     ask: Ask,
-    machine: Machine,
     heard: Heard,
     milliseconds: f64,
 ) -> Verdict {
@@ -269,7 +267,7 @@ fn judge(
         host,
         subject,
         env,
-        machine,
+        inventory,
         finding: &proof.finding,
         last_words: &last_words,
     };

@@ -12,11 +12,11 @@ use cudarun::cli::Level;
 use cudarun::diagnose::Reading;
 use cudarun::environment::Environment;
 use cudarun::host::Host;
-use cudarun::inventory::{self, Scope};
+use cudarun::inventory::{self, Inventory, KernelDriver, Scope};
 use cudarun::report::{Style, failed_start, possible_cause};
 use cudarun::verify::protocol::{Busy, Step, StepResult};
 use cudarun::verify::{
-    self, Ask, Cause, CauseKind, Evidence, Failure, Library, Machine, Skip, Subject, Verdict,
+    self, Ask, Cause, CauseKind, Evidence, Failure, Library, Skip, Subject, Verdict,
 };
 use nix::sys::signal::Signal;
 
@@ -162,9 +162,14 @@ impl<'w> Trial<'w> {
             seed: 7,
             limit: self.limit,
         };
-        let machine = Machine {
-            driver: "580.95.05".parse().ok(),
-            devices: 1,
+        let inventory = Inventory {
+            driver: Some(KernelDriver {
+                version: "580.95.05".parse().unwrap(),
+                cuda: None,
+                from: PathBuf::new(),
+            }),
+            devices: vec!["/dev/nvidia0".into()],
+            ..Inventory::default()
         };
         let host = Host::here();
         verify::run(
@@ -172,8 +177,8 @@ impl<'w> Trial<'w> {
             Path::new(CUDARUN),
             subject,
             &env,
+            &inventory,
             ask,
-            machine,
             &mut |_, _| {},
         )
         .unwrap()
