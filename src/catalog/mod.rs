@@ -44,8 +44,8 @@ pub use knowledge::{Knowledge, knowledge};
 pub use packages::packages_of;
 pub use platform::Platform;
 pub use rows::{
-    Architecture, Build, Combination, Evidence, Family, Group, Header, Means, PythonFacts, Status,
-    Statuses,
+    Architecture, Build, CauseKind, Combination, Evidence, Family, Group, Header, PythonFacts,
+    Status, Statuses,
 };
 pub use soname::{first_number, matches_pattern, soname_number};
 pub use statuses::{is_driver_call, statuses};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::range::Range;
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
@@ -295,7 +295,7 @@ pub struct Statuses {
 pub struct Status {
     pub code: i64,
     pub name: String,
-    pub means: Means,
+    pub cause: Option<CauseKind>,
     pub source: String,
     pub date: String,
 }
@@ -305,34 +305,64 @@ pub struct Status {
 #[serde(deny_unknown_fields)]
 pub struct Message {
     pub text: String,
-    pub means: Means,
+    pub cause: CauseKind,
     pub source: String,
     pub date: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+/// The kinds of causes, with their names in JSON and in documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Means {
-    Memory,
-    Sublibrary,
-    NoEngine,
-    NoKernel,
-    DriverTooOld,
-    DriverIncomplete,
-    OtherRuntime,
-    MissingLibrary,
-    Compilation,
-    NotInitialized,
-    Internal,
-    Execution,
+pub enum CauseKind {
+    /// There is no libcuda.
+    NoDriver,
+    /// The libcuda is a stub to link against.
+    StubDriver,
+    /// `CUDA_VISIBLE_DEVICES` leaves no GPU.
+    GpusHidden,
+    /// The driver finds no GPU.
     NoDevice,
-    Stub,
-    Mismatch,
-    Compat,
-    Unreachable,
+    /// A forward-compatibility libcuda does not go with this driver or this GPU.
+    CompatRefused,
+    /// The two halves of the driver are of different versions.
+    DriverMismatch,
+    DriverTooOld,
+    /// A part of the driver's user-space half is missing.
+    DriverIncomplete,
+    /// The driver does not answer.
+    DriverUnreachable,
+    /// The machine's fabric or its MPS is not ready.
     NotReady,
-    Busy,
-    Hardware,
-    Mps,
-    Other,
+    /// A part of a library is missing.
+    SublibraryMissing,
+    /// A part of a library is of another version than the rest.
+    SublibraryForeign,
+    /// A library or one of its dependencies does not load.
+    LibraryDoesNotLoad,
+    /// A file is shorter than its headers say.
+    LibraryDamaged,
+    /// Every way to compute a convolution is refused.
+    NoEngine,
+    /// The library has no code for this GPU.
+    NoKernelImage,
+    /// A kernel could not be compiled at run time.
+    CompilationFailed,
+    /// A call failed for an unknown reason.
+    Refused,
+    OutOfMemory,
+    GpuBusy,
+    /// The machine or a limit leaves this process no more memory.
+    HostMemory,
+    /// Another process or the kernel killed the child.
+    Killed,
+    /// The GPU reports a fault of its own.
+    GpuFault,
+    WrongNumbers,
+    /// Files were mapped that are not of the set.
+    ForeignFiles,
+    TimedOut,
+    /// The child ended by a signal of its own code.
+    Crashed,
+    /// The child ended without a report.
+    NoReport,
 }

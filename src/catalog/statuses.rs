@@ -1,8 +1,8 @@
-//! Meanings of the status codes and messages of NVIDIA's libraries. `profiles/statuses.toml` explains the fields.
+//! Causes of the status codes and messages of NVIDIA's libraries. `profiles/statuses.toml` explains the fields.
 
 use std::sync::LazyLock;
 
-use super::rows::{Means, Status, Statuses};
+use super::rows::{CauseKind, Status, Statuses};
 
 /// Returns the embedded table.
 pub fn statuses() -> &'static Statuses {
@@ -11,21 +11,21 @@ pub fn statuses() -> &'static Statuses {
 }
 
 impl Statuses {
-    /// Returns the meaning of a cuDNN status, which does not depend on the release.
-    pub fn of_cudnn(&self, code: i64) -> Means {
-        meaning(&self.cudnn, code)
+    /// Returns the cause of a cuDNN status, which does not depend on the release.
+    pub fn of_cudnn(&self, code: i64) -> Option<CauseKind> {
+        cause(&self.cudnn, code)
     }
 
-    pub fn of_cuda(&self, code: i64) -> Means {
-        meaning(&self.cuda, code)
+    pub fn of_cuda(&self, code: i64) -> Option<CauseKind> {
+        cause(&self.cuda, code)
     }
 
-    /// Returns the meaning of a known line.
-    pub fn of_message(&self, line: &str) -> Option<Means> {
+    /// Returns the cause of a known line.
+    pub fn of_message(&self, line: &str) -> Option<CauseKind> {
         self.message
             .iter()
             .find(|message| line.contains(&message.text))
-            .map(|message| message.means)
+            .map(|message| message.cause)
     }
 }
 
@@ -38,11 +38,8 @@ pub fn is_driver_call(call: &str) -> bool {
     is_followed("cu") || is_followed("cuda")
 }
 
-fn meaning(table: &[Status], code: i64) -> Means {
-    table
-        .iter()
-        .find(|status| status.code == code)
-        .map_or(Means::Other, |status| status.means)
+fn cause(table: &[Status], code: i64) -> Option<CauseKind> {
+    table.iter().find(|status| status.code == code)?.cause
 }
 
 #[cfg(test)]
@@ -50,18 +47,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_code_has_one_meaning() {
+    fn each_code_has_one_cause() {
         let table = statuses();
         let mut codes: Vec<i64> = table.cudnn.iter().map(|status| status.code).collect();
         let count = codes.len();
         codes.sort_unstable();
         codes.dedup();
         assert_eq!(codes.len(), count);
-        assert_eq!(table.of_cudnn(3000), Means::NoEngine);
-        assert_eq!(table.of_cudnn(14), Means::Sublibrary);
-        assert_eq!(table.of_cuda(803), Means::Mismatch);
-        assert_eq!(table.of_cuda(1), Means::Other);
+        assert_eq!(table.of_cudnn(3000), Some(CauseKind::NoEngine));
+        assert_eq!(table.of_cudnn(14), Some(CauseKind::SublibraryMissing));
+        assert_eq!(table.of_cuda(803), Some(CauseKind::DriverMismatch));
+        assert_eq!(table.of_cuda(1), None);
         let line = "Unable to load any of {libcudnn_ops.so.9.10.2, libcudnn_ops.so.9.10}";
-        assert_eq!(table.of_message(line), Some(Means::Sublibrary));
+        assert_eq!(table.of_message(line), Some(CauseKind::SublibraryMissing));
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::catalog::CauseKind;
 use crate::version::Version;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -14,63 +15,6 @@ pub struct Cause {
     pub evidence: Vec<Evidence>,
     /// The library at fault. Another set without it may pass.
     pub culprit: Option<Culprit>,
-}
-
-/// The kinds of causes, with their names in JSON and in documents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CauseKind {
-    /// There is no libcuda.
-    NoDriver,
-    /// The libcuda is a stub to link against.
-    StubDriver,
-    /// `CUDA_VISIBLE_DEVICES` leaves no GPU.
-    GpusHidden,
-    /// The driver finds no GPU.
-    NoDevice,
-    /// A forward-compatibility libcuda does not go with this driver or this GPU.
-    CompatRefused,
-    /// The two halves of the driver are of different versions.
-    DriverMismatch,
-    DriverTooOld,
-    /// A part of the driver's user-space half is missing.
-    DriverIncomplete,
-    /// The driver does not answer.
-    DriverUnreachable,
-    /// The machine's fabric or its MPS is not ready.
-    NotReady,
-    /// A part of a library is missing.
-    SublibraryMissing,
-    /// A part of a library is of another version than the rest.
-    SublibraryForeign,
-    /// A library or one of its dependencies does not load.
-    LibraryDoesNotLoad,
-    /// A file is shorter than its headers say.
-    LibraryDamaged,
-    /// Every way to compute a convolution is refused.
-    NoEngine,
-    /// The library has no code for this GPU.
-    NoKernelImage,
-    /// A kernel could not be compiled at run time.
-    CompilationFailed,
-    /// A call failed for an unknown reason.
-    Refused,
-    OutOfMemory,
-    GpuBusy,
-    /// The machine or a limit leaves this process no more memory.
-    HostMemory,
-    /// Another process or the kernel killed the child.
-    Killed,
-    /// The GPU reports a fault of its own.
-    GpuFault,
-    WrongNumbers,
-    /// Files were mapped that are not of the set.
-    ForeignFiles,
-    TimedOut,
-    /// The child ended by a signal of its own code.
-    Crashed,
-    /// The child ended without a report.
-    NoReport,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -174,7 +118,7 @@ impl CauseKind {
     }
 
     /// True if a proof may pass a moment later, with nothing changed.
-    pub fn is_passing(self) -> bool {
+    pub fn is_transient(self) -> bool {
         matches!(
             self,
             CauseKind::OutOfMemory

@@ -4,7 +4,7 @@ use super::cause::{Cause, CauseKind, Culprit, Evidence};
 use super::protocol::{Failure, ProofStep, Step};
 use super::subject::{Library, Subject};
 use super::verdict::Finding;
-use crate::catalog::{Means, is_driver_call, statuses};
+use crate::catalog::{is_driver_call, statuses};
 use crate::environment::Environment;
 use crate::formats::names;
 use crate::host::Host;
@@ -80,10 +80,12 @@ impl Scene<'_> {
             && library
                 .zip(owner)
                 .is_some_and(|(library, owner)| std::ptr::eq(library, owner));
-        let kind = match () {
-            () if is_damaged => CauseKind::LibraryDamaged,
-            () if is_mixed => CauseKind::SublibraryForeign,
-            () => CauseKind::LibraryDoesNotLoad,
+        let kind = if is_damaged {
+            CauseKind::LibraryDamaged
+        } else if is_mixed {
+            CauseKind::SublibraryForeign
+        } else {
+            CauseKind::LibraryDoesNotLoad
         };
         let cause = integrity(library).unwrap_or_else(|| Cause::new(kind));
         let culprit = owner.or(library);
@@ -91,62 +93,50 @@ impl Scene<'_> {
     }
 
     fn refused(&self, at: &ProofStep, call: &str, code: i64) -> Cause {
-        let is_of_cudnn = call.starts_with("cudnn");
-        let means = match () {
-            () if is_of_cudnn => statuses().of_cudnn(code),
-            () if is_driver_call(call) => statuses().of_cuda(code),
-            () => Means::Other,
+        let is_of_driver = is_driver_call(call);
+        let kind = if call.starts_with("cudnn") {
+            statuses().of_cudnn(code)
+        } else if is_of_driver {
+            statuses().of_cuda(code)
+        } else {
+            None
         };
         // A known message tells more than a code with many meanings.
         let said = self.telling_line();
-        let means = match (means, &said) {
-            (
-                Means::NotInitialized
-                | Means::Internal
-                | Means::Execution
-                | Means::NoEngine
-                | Means::Other,
-                Some((_, said)),
-            ) => *said,
-            (means, _) => means,
+        let kind = match (kind, &said) {
+            (None | Some(CauseKind::Refused | CauseKind::NoEngine), Some((_, said))) => Some(*said),
+            (kind, _) => kind,
         };
         let said = said.map(|(line, _)| Evidence::Said { line });
         let library = self.used_at(Some(at));
-        let cause = match means {
-            Means::NoDevice => self.no_device(),
-            Means::Stub => Cause::new(CauseKind::StubDriver).with(self.library("driver")),
-            Means::Mismatch | Means::Compat => self.mismatch(means),
-            Means::Unreachable => self.unreachable(),
-            Means::DriverTooOld | Means::OtherRuntime => self.too_old(library),
-            Means::DriverIncomplete => {
-                Cause::new(CauseKind::DriverIncomplete).with(self.library("driver"))
+        let cause = match kind {
+            Some(CauseKind::NoDevice) => self.no_device(),
+            Some(kind @ (CauseKind::StubDriver | CauseKind::DriverIncomplete)) => {
+                Cause::new(kind).with(self.library("driver"))
             }
-            Means::NotReady | Means::Mps => Cause::new(CauseKind::NotReady),
-            Means::Busy => Cause::new(CauseKind::GpuBusy).with(self.memory(at)),
-            Means::Hardware => Cause::new(CauseKind::GpuFault),
-            Means::Memory if is_driver_call(call) && at.gpu.is_some() => {
+            Some(kind @ (CauseKind::DriverMismatch | CauseKind::CompatRefused)) => {
+                self.mismatch(kind)
+            }
+            Some(CauseKind::DriverUnreachable) => self.unreachable(),
+            Some(CauseKind::DriverTooOld) => self.too_old(library),
+            Some(CauseKind::GpuBusy) => Cause::new(CauseKind::GpuBusy).with(self.memory(at)),
+            Some(CauseKind::OutOfMemory) if is_of_driver && at.gpu.is_some() => {
                 Cause::new(CauseKind::OutOfMemory).with(self.memory(at))
             }
-            Means::Memory if is_driver_call(call) => Cause::new(CauseKind::HostMemory),
-            Means::Other | Means::Execution
-                if is_driver_call(call) && library.is_none_or(is_driver) =>
-            {
+            Some(CauseKind::OutOfMemory) if is_of_driver => Cause::new(CauseKind::HostMemory),
+            Some(CauseKind::Refused) | None if is_of_driver && library.is_none_or(is_driver) => {
                 Cause::new(CauseKind::DriverUnreachable)
                     .with(self.library("driver"))
                     .with(self.kernel())
             }
-            Means::Sublibrary => self.sublibrary(library, Some((call, code))),
-            Means::NoEngine => self
+            Some(CauseKind::SublibraryMissing) => self.sublibrary(library, Some((call, code))),
+            Some(CauseKind::NoEngine) => self
                 .closer(library)
                 .unwrap_or_else(|| Cause::new(CauseKind::NoEngine)),
-            Means::NoKernel => Cause::new(CauseKind::NoKernelImage),
-            Means::Compilation => Cause::new(CauseKind::CompilationFailed),
-            Means::MissingLibrary => Cause::new(CauseKind::LibraryDoesNotLoad),
-            Means::Memory
-            | Means::NotInitialized
-            | Means::Internal
-            | Means::Execution
-            | Means::Other => integrity(library).unwrap_or_else(|| Cause::new(CauseKind::Refused)),
+            Some(CauseKind::OutOfMemory | CauseKind::Refused) | None => {
+                integrity(library).unwrap_or_else(|| Cause::new(CauseKind::Refused))
+            }
+            Some(kind) => Cause::new(kind),
         };
         let culprit = library.filter(|library| cause.kind.is_of_library() && !is_driver(library));
         cause.with(said).blaming(culprit)
@@ -235,12 +225,11 @@ impl Scene<'_> {
     fn silent(&self, kind: CauseKind, at: Option<&ProofStep>) -> Cause {
         let library = self.used_at(at);
         let told = self.telling_line();
-        let cause = match told.as_ref().map(|(_, means)| *means) {
-            Some(Means::Sublibrary) => self.sublibrary(library, None),
-            Some(Means::MissingLibrary) => Cause::new(CauseKind::LibraryDoesNotLoad),
-            Some(Means::DriverTooOld) => self.too_old(library),
-            Some(Means::NoKernel) => Cause::new(CauseKind::NoKernelImage),
-            _ => integrity(library).unwrap_or_else(|| Cause::new(kind)),
+        let cause = match told.as_ref().map(|(_, cause)| *cause) {
+            Some(CauseKind::SublibraryMissing) => self.sublibrary(library, None),
+            Some(CauseKind::DriverTooOld) => self.too_old(library),
+            Some(cause) => Cause::new(cause),
+            None => integrity(library).unwrap_or_else(|| Cause::new(kind)),
         };
         let said = told
             .map(|(line, _)| Evidence::Said { line })
@@ -281,10 +270,10 @@ impl Scene<'_> {
         Cause::new(kind).with(variable).with(nodes)
     }
 
-    fn mismatch(&self, means: Means) -> Cause {
+    fn mismatch(&self, told: CauseKind) -> Cause {
         let library = self.subject.of_family("driver");
         let is_compat = library.is_some_and(|library| library.origin == Origin::Compat);
-        let kind = if is_compat || means == Means::Compat && !self.halves_differ() {
+        let kind = if is_compat || told == CauseKind::CompatRefused && !self.halves_differ() {
             CauseKind::CompatRefused
         } else {
             CauseKind::DriverMismatch
@@ -366,7 +355,7 @@ impl Scene<'_> {
     }
 
     /// The first line with a known message. Later lines report consequences.
-    fn telling_line(&self) -> Option<(String, Means)> {
+    fn telling_line(&self) -> Option<(String, CauseKind)> {
         let mut lines = self.last_words.lines().map(str::trim);
         lines.find_map(|line| Some((line.to_owned(), statuses().of_message(line)?)))
     }

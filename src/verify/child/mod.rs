@@ -19,7 +19,7 @@ use super::protocol::{
     Busy, Computation, ComputeMode, Failure, LibraryRequest, Line, MappedFile, Observation,
     Operation, Precision, ProofStep, Request, Step, StepResult, format,
 };
-use crate::catalog::{Means, catalog, is_driver_call, statuses};
+use crate::catalog::{CauseKind, catalog, is_driver_call, statuses};
 use crate::cli::Level;
 use crate::host::Host;
 
@@ -484,14 +484,9 @@ fn busy(memory: Option<(u64, u64)>, refused: &Refused, mode: ComputeMode) -> Opt
 
 /// False for codes of cuDNN that name another cause.
 fn may_be_of_memory(refused: &Refused) -> bool {
-    let means = statuses().of_cudnn(refused.code);
-    let says_little = [
-        Means::Memory,
-        Means::NotInitialized,
-        Means::Internal,
-        Means::Execution,
-    ];
-    !refused.call.starts_with("cudnn") || says_little.contains(&means)
+    let cause = statuses().of_cudnn(refused.code);
+    !refused.call.starts_with("cudnn")
+        || matches!(cause, Some(CauseKind::OutOfMemory | CauseKind::Refused))
 }
 
 /// Loads a library by SONAME, so that the loader searches for it as it does for the program, or from a directory that
