@@ -299,7 +299,8 @@ fn key(facts: &Facts<'_>, subject: &Subject, env: &Environment) -> Option<Vec<St
     };
     let gpus: Vec<_> = inventory.gpus.iter().map(known).collect();
     let mut files = Vec::new();
-    for file in subject.libraries.iter().flat_map(|library| &library.files) {
+    let libraries = subject.libraries.iter();
+    for file in libraries.flat_map(|library| &library.installation.files) {
         let stat = host.stat(&file.path).ok()?;
         files.push((stat.id, stat.size, stat.modified, stat.changed));
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::catalog::catalog;
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, Problem};
 use crate::loader::process::Failure;
 use crate::loader::search::Rule;
 use crate::predict::supply::{self, Supply};
@@ -55,19 +55,31 @@ pub fn given_to_program(inventory: &Inventory, prediction: &Prediction) -> Subje
             .map(Path::to_owned);
         let is_shim_over_another =
             |family: &str| given.get(family).is_some_and(Supply::is_shim_over_another);
-        let mut known = subject.libraries.iter_mut();
-        match known.find(|known| known.family == library.family && known.soname == library.soname) {
+        let other = &library.installation;
+        let is_same = |known: &&mut Library| {
+            known.installation.family == other.family && known.soname == library.soname
+        };
+        match subject
+            .libraries
+            .iter_mut()
+            .find(is_same)
+            .map(|known| &mut known.installation)
+        {
             None => subject.libraries.push(library),
             Some(known)
-                if known.directory != library.directory && !is_shim_over_another(&known.family) =>
+                if known.directory != other.directory && !is_shim_over_another(&known.family) =>
             {
-                let real = library.files.iter().find(|member| member.id == file.id);
-                let version = library
+                let real = other.files.iter().find(|member| member.id == file.id);
+                let version = other
                     .version
                     .filter(|version| Some(*version) != known.version);
-                known
-                    .foreign
-                    .extend(real.map(|member| show(&member.path)).zip(version));
+                let foreign =
+                    real.zip(version)
+                        .map(|(member, version)| Problem::OtherVersionAmongTheRest {
+                            file: show(&member.path),
+                            version,
+                        });
+                known.problems.extend(foreign);
             }
             Some(_) => {}
         }

@@ -8,7 +8,7 @@ use crate::catalog::{is_driver_call, statuses};
 use crate::environment::Environment;
 use crate::formats::names;
 use crate::host::Host;
-use crate::inventory::{Inventory, Origin};
+use crate::inventory::{Inventory, Origin, Problem};
 use crate::text::show;
 use crate::version::DriverVersion;
 
@@ -158,17 +158,15 @@ impl Scene<'_> {
         let is_there = |stem: &String| {
             let file = format!("{stem}.so");
             library.is_some_and(|library| {
-                library
-                    .files
-                    .iter()
-                    .any(|known| known.soname.starts_with(&file))
+                let mut files = library.installation.files.iter();
+                files.any(|known| known.soname.starts_with(&file))
             })
         };
         let is_mismatch = refused.is_some_and(|(_, code)| MISMATCH.contains(&code))
             || line.is_some_and(|line| line.contains("undefined symbol"));
         match named {
             Some(stem) if !is_there(&stem) => {
-                let directory = library.map(|library| show(&library.directory));
+                let directory = library.map(|library| show(&library.installation.directory));
                 let evidence = Evidence::Missing {
                     stems: vec![stem],
                     directory: directory.unwrap_or_default(),
@@ -186,9 +184,9 @@ impl Scene<'_> {
         if let Some(cause) = integrity(library) {
             return Some(cause);
         }
-        let library = library?;
-        let own = library.version?;
-        library.files.iter().find_map(|file| {
+        let installation = &library?.installation;
+        let own = installation.version?;
+        installation.files.iter().find_map(|file| {
             let bytes = self.host.map(&file.path).ok()?;
             let version =
                 names::asserted_cudnn(&bytes).filter(|version| !version.agrees_with(&own))?;
@@ -272,7 +270,8 @@ impl Scene<'_> {
 
     fn mismatch(&self, told: CauseKind) -> Cause {
         let library = self.subject.of_family("driver");
-        let is_compat = library.is_some_and(|library| library.origin == Origin::Compat);
+        let is_compat =
+            library.is_some_and(|library| library.installation.origin == Origin::Compat);
         let kind = if is_compat || told == CauseKind::CompatRefused && !self.halves_differ() {
             CauseKind::CompatRefused
         } else {
@@ -300,7 +299,7 @@ impl Scene<'_> {
         let user = self
             .subject
             .of_family("driver")
-            .and_then(|library| library.version);
+            .and_then(|library| library.installation.version);
         kernel
             .zip(user)
             .is_some_and(|(kernel, user)| kernel != user)
@@ -377,9 +376,9 @@ impl Cause {
     /// Adds the library at fault.
     fn blaming(self, library: Option<&Library>) -> Cause {
         let culprit = library.map(|library| Culprit {
-            family: library.family.clone(),
+            family: library.installation.family.clone(),
             soname: library.soname.clone(),
-            directory: library.directory.clone(),
+            directory: library.installation.directory.clone(),
         });
         Cause { culprit, ..self }.with(named(library))
     }
@@ -387,44 +386,51 @@ impl Cause {
 
 /// The fault that the inventory found in the files of a library.
 fn integrity(library: Option<&Library>) -> Option<Cause> {
-    let library = library?;
-    let directory = show(&library.directory);
-    if let Some(file) = library.truncated.first() {
-        return Some(
-            Cause::new(CauseKind::LibraryDamaged)
-                .with([Evidence::Truncated { file: file.clone() }]),
-        );
-    }
-    if !library.missing.is_empty() {
-        let evidence = Evidence::Missing {
-            stems: library.missing.clone(),
-            directory,
-        };
-        return Some(Cause::new(CauseKind::SublibraryMissing).with([evidence]));
-    }
-    let (file, version) = library.foreign.first()?;
-    let evidence = Evidence::Foreign {
-        file: file.clone(),
-        version: *version,
-        rest: library.version,
+    let installation = &library?.installation;
+    let fault = |problem: &Problem| {
+        Some(match problem {
+            Problem::Truncated { file } => {
+                let file = file.clone();
+                (0, CauseKind::LibraryDamaged, Evidence::Truncated { file })
+            }
+            Problem::Missing { stems } => {
+                let evidence = Evidence::Missing {
+                    stems: stems.clone(),
+                    directory: show(&installation.directory),
+                };
+                (1, CauseKind::SublibraryMissing, evidence)
+            }
+            Problem::OtherVersionAmongTheRest { file, version } => {
+                let evidence = Evidence::Foreign {
+                    file: file.clone(),
+                    version: *version,
+                    rest: installation.version,
+                };
+                (2, CauseKind::SublibraryForeign, evidence)
+            }
+            _ => return None,
+        })
     };
-    Some(Cause::new(CauseKind::SublibraryForeign).with([evidence]))
+    let faults = installation.problems.iter().filter_map(fault);
+    let (_, kind, evidence) = faults.min_by_key(|(order, ..)| *order)?;
+    Some(Cause::new(kind).with([evidence]))
 }
 
 /// A library as evidence.
 fn named(library: Option<&Library>) -> Option<Evidence> {
-    let library = library.filter(|library| !library.files.is_empty())?;
+    let library = library?;
+    let installation = Some(&library.installation).filter(|found| !found.files.is_empty())?;
     Some(Evidence::Library {
-        family: library.family.clone(),
+        family: installation.family.clone(),
         soname: library.soname.clone(),
-        version: library.version,
-        origin: library.origin.word().to_owned(),
-        directory: show(&library.directory),
+        version: installation.version,
+        origin: installation.origin.word().to_owned(),
+        directory: show(&installation.directory),
     })
 }
 
 fn is_driver(library: &Library) -> bool {
-    library.family == "driver"
+    library.installation.family == "driver"
 }
 
 /// The stem of the cuDNN library that a text names by its file (`libcudnn_ops.so.9`) or by its check

@@ -142,6 +142,7 @@ fn requests(subject: &Subject, ask: Ask) -> (Request, Option<Request>) {
         let mut files = Vec::new();
         if with_files {
             let others = library
+                .installation
                 .files
                 .iter()
                 .filter(|file| file.soname != library.soname);
@@ -152,21 +153,15 @@ fn requests(subject: &Subject, ask: Ask) -> (Request, Option<Request>) {
                 .soname
                 .split_once(".so")
                 .map_or("", |(_, suffix)| suffix);
-            files.extend(
-                library
-                    .missing
-                    .iter()
-                    .map(|stem| format!("{stem}.so{suffix}")),
-            );
+            files.extend(library.missing().map(|stem| format!("{stem}.so{suffix}")));
         }
         let directory = library
             .found_in
             .as_ref()
             .and_then(|place| place.to_str().map(str::to_owned));
-        let (family, soname) = (library.family.clone(), library.soname.clone());
         libraries.push(LibraryRequest {
-            family,
-            soname,
+            family: library.installation.family.clone(),
+            soname: library.soname.clone(),
             files,
             directory,
         });

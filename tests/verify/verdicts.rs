@@ -12,7 +12,7 @@ use cudarun::cli::Level;
 use cudarun::diagnose::Reading;
 use cudarun::environment::Environment;
 use cudarun::host::Host;
-use cudarun::inventory::{self, Inventory, KernelDriver, Scope};
+use cudarun::inventory::{self, Inventory, KernelDriver, Problem, Scope};
 use cudarun::report::{Style, failed_start, possible_cause};
 use cudarun::verify::protocol::{Busy, Step, StepResult};
 use cudarun::verify::{
@@ -106,7 +106,11 @@ impl World {
         };
         for library in &mut subject.libraries {
             // The stand-in is whole as it is.
-            library.missing.clear();
+            let is_missing = |problem: &Problem| matches!(problem, Problem::Missing { .. });
+            library
+                .installation
+                .problems
+                .retain(|problem| !is_missing(problem));
         }
         subject
     }
@@ -738,9 +742,15 @@ fn files_from_elsewhere_are_a_failure() {
     let cudnn = subject
         .libraries
         .iter_mut()
-        .find(|library| library.family == "cudnn")
+        .find(|library| library.installation.family == "cudnn")
         .unwrap();
-    cudnn.foreign.push((other, "9.14.0".parse().unwrap()));
+    cudnn
+        .installation
+        .problems
+        .push(Problem::OtherVersionAmongTheRest {
+            file: other,
+            version: "9.14.0".parse().unwrap(),
+        });
     assert!(
         matches!(WORLD.trial("").verdict_on(&subject), Verdict::Passed { .. }),
         "it is not mapped"
@@ -890,7 +900,7 @@ fn a_library_that_does_not_load_is_named() {
             subject
                 .libraries
                 .iter_mut()
-                .find(|library| library.family == "cudnn")
+                .find(|library| library.installation.family == "cudnn")
                 .unwrap(),
         );
         match WORLD.trial("").verdict_on(&subject) {
@@ -919,15 +929,13 @@ fn a_library_that_does_not_load_is_named() {
 /// Known facts about the files say more than the code.
 #[test]
 fn facts_from_files_decide_the_cause() {
-    let with = |mode: &str, change: &dyn Fn(&mut Library)| {
+    let with = |mode: &str, problem: Problem| {
         let mut subject = WORLD.subject("set");
-        change(
-            subject
-                .libraries
-                .iter_mut()
-                .find(|library| library.family == "cudnn")
-                .unwrap(),
-        );
+        let mut libraries = subject.libraries.iter_mut();
+        let cudnn = libraries
+            .find(|library| library.installation.family == "cudnn")
+            .unwrap();
+        cudnn.installation.problems.push(problem);
         let Verdict::Failed { cause, .. } = WORLD.trial(mode).verdict_on(&subject) else {
             panic!("{mode}")
         };
@@ -941,21 +949,28 @@ fn facts_from_files_decide_the_cause() {
         "cudnnCreate:1001",
     ] {
         assert_eq!(
-            with(mode, &|library| library.missing.push(engines())),
+            with(
+                mode,
+                Problem::Missing {
+                    stems: vec![engines()]
+                }
+            ),
             CauseKind::SublibraryMissing,
             "{mode}"
         );
-        let foreign =
-            |library: &mut Library| library.foreign.push((engines(), "9.14.0".parse().unwrap()));
-        assert_eq!(with(mode, &foreign), CauseKind::SublibraryForeign, "{mode}");
+        let foreign = Problem::OtherVersionAmongTheRest {
+            file: engines(),
+            version: "9.14.0".parse().unwrap(),
+        };
+        assert_eq!(with(mode, foreign), CauseKind::SublibraryForeign, "{mode}");
         assert_eq!(
-            with(mode, &|library| library.truncated.push(engines())),
+            with(mode, Problem::Truncated { file: engines() }),
             CauseKind::LibraryDamaged,
             "{mode}"
         );
     }
     assert_eq!(
-        with("cudnnConvolutionForward:3000", &|_| {}),
+        WORLD.trial("cudnnConvolutionForward:3000").fails().1.kind,
         CauseKind::NoEngine,
         "the control"
     );
@@ -969,10 +984,10 @@ fn driver_halves_and_substitutes_are_checked() {
         let driver = subject
             .libraries
             .iter_mut()
-            .find(|library| library.family == "driver")
+            .find(|library| library.installation.family == "driver")
             .unwrap();
-        driver.origin = origin;
-        driver.version = version.parse().ok();
+        driver.installation.origin = origin;
+        driver.installation.version = version.parse().ok();
         let Verdict::Failed { cause, .. } =
             WORLD.trial(&format!("cuInit:{code}")).verdict_on(&subject)
         else {
