@@ -1,5 +1,5 @@
-//! The end of cudarun by a fault of its own: a panic in any thread, or a mapped file that was cut short. The program starts
-//! unchanged, unless a person demands a set.
+//! What happens if cudarun itself panics, in any thread, or reads a mapped file that was cut short: the program starts
+//! unchanged, unless the user requires a set.
 
 use std::panic::PanicHookInfo;
 use std::path::Path;
@@ -25,13 +25,13 @@ static PROGRAM: OnceLock<Command> = OnceLock::new();
 static HAS_STARTED: AtomicBool = AtomicBool::new(false);
 /// The exit code of a fault after which nothing starts.
 static CODE: AtomicU8 = AtomicU8::new(125);
-/// Tells if a person demands a set, once the settings are known.
-static DEMAND: AtomicU8 = AtomicU8::new(UNKNOWN);
+/// Whether the user requires a set, once the settings are known.
+static MUST_PIN: AtomicU8 = AtomicU8::new(UNKNOWN);
 const UNKNOWN: u8 = 0;
-/// By the file that an option names, or not.
-const PERHAPS: u8 = 1;
-const FREE: u8 = 2;
-const DEMANDED: u8 = 3;
+/// A file that an option names may require one.
+const UNREAD_FILE: u8 = 1;
+const NO: u8 = 2;
+const YES: u8 = 3;
 
 /// Handles panics from here on.
 pub fn handle_panics() {
@@ -93,9 +93,9 @@ pub fn has_options(common: &Common, start: &Start) {
     let wants = !wishes.pin.is_empty() || !wishes.require.is_empty() || wishes.locked;
     let is_demanded = wants || wishes.pin_mode.is_some() || start.verify == Some(When::Always);
     if is_demanded || !common.elsewhere().is_empty() {
-        DEMAND.store(DEMANDED, Ordering::Relaxed);
+        MUST_PIN.store(YES, Ordering::Relaxed);
     } else if common.config.is_some() {
-        DEMAND.store(PERHAPS, Ordering::Relaxed);
+        MUST_PIN.store(UNREAD_FILE, Ordering::Relaxed);
     }
 }
 
@@ -104,11 +104,11 @@ pub fn has_settings(layers: &Layers) {
     let is_demanded = layers.iter().any(|setting| setting.key.is_demand())
         || layers.is_locked()
         || layers.verify() == Some(When::Always);
-    DEMAND.fetch_max(if is_demanded { DEMANDED } else { FREE }, Ordering::Relaxed);
+    MUST_PIN.fetch_max(if is_demanded { YES } else { NO }, Ordering::Relaxed);
 }
 
-/// True if a person demands a set, or may do so in a file that was not read yet.
-fn is_demanded() -> bool {
+/// True if the user requires a set, or may do so in a file that was not read yet.
+fn must_pin() -> bool {
     let names = [
         variables::CONFIG,
         variables::LOCKED,
@@ -117,9 +117,9 @@ fn is_demanded() -> bool {
         variables::REQUIRE,
         variables::VERIFY,
     ];
-    match DEMAND.load(Ordering::Relaxed) {
-        FREE => false,
-        PERHAPS | DEMANDED => true,
+    match MUST_PIN.load(Ordering::Relaxed) {
+        NO => false,
+        UNREAD_FILE | YES => true,
         _ => {
             let host = Host::for_a_glance();
             names.iter().any(|name| host.env.non_empty(name).is_some()) || files::exist(&host)
@@ -142,7 +142,7 @@ fn end(fault: &str) -> ! {
         .get()
         .filter(|_| !HAS_STARTED.load(Ordering::Relaxed))
     {
-        Some(command) if is_demanded() => AfterFault::NotStarted(&command.program),
+        Some(command) if must_pin() => AfterFault::NotStarted(&command.program),
         Some(command) => AfterFault::Unchanged(&command.program),
         None => AfterFault::Nothing,
     };

@@ -124,7 +124,7 @@ pub fn exec_early(exec: &Exec, env: &Environment) {
     }
 }
 
-/// Runs the program to its end, and hands on the signals that are sent to this process. The program gets those of the
+/// Runs the program to its end, and forwards the signals that are sent to this process. The program gets those of the
 /// terminal by itself.
 pub fn run(exec: &Exec) -> Result<ExitStatus, Error> {
     run_to_end(command(exec)).map_err(|error| Error::Exec {
@@ -133,8 +133,8 @@ pub fn run(exec: &Exec) -> Result<ExitStatus, Error> {
     })
 }
 
-/// Like [`run`], and gives to `keep` each piece that the program has written to standard error, after it was handed on.
-pub fn run_relayed(exec: &Exec, keep: impl FnMut(&[u8]) + Send) -> Result<ExitStatus, Error> {
+/// Like [`run`], and gives to `tee` each piece that the program has written to standard error, after it was forwarded.
+pub fn run_relayed(exec: &Exec, tee: impl FnMut(&[u8]) + Send) -> Result<ExitStatus, Error> {
     let (false, Ok((relay, end)), Ok((stopped, stop))) =
         (inherited::lacks_standard_error(), Relay::new(), io::pipe())
     else {
@@ -147,7 +147,7 @@ pub fn run_relayed(exec: &Exec, keep: impl FnMut(&[u8]) + Send) -> Result<ExitSt
     let (status, relay) = thread::scope(|scope| {
         let relay = scope.spawn(|| {
             let mut relay = relay;
-            let is_held = relay.run(stopped.as_fd(), keep);
+            let is_held = relay.run(stopped.as_fd(), tee);
             TERMINAL.store(-1, Ordering::Relaxed);
             is_held.then_some(relay)
         });
@@ -167,17 +167,17 @@ pub fn run_relayed(exec: &Exec, keep: impl FnMut(&[u8]) + Send) -> Result<ExitSt
 
 fn run_to_end(mut command: std::process::Command) -> io::Result<ExitStatus> {
     WATCHER.store(std::process::id().cast_signed(), Ordering::Relaxed);
-    let mut handled = signals::handle(signals::ending().chain([libc::SIGTSTP]), hand_on);
+    let mut handled = signals::handle(signals::ending().chain([libc::SIGTSTP]), forward);
     handled.extend(signals::handle([libc::SIGCONT], continue_program));
     let child = command.spawn();
     // It holds the program's end of a relay.
     drop(command);
     // The program has the mask that this process got. A signal that is blocked there waits there, not here.
-    let handed_on: SigSet = handled
+    let forwarded: SigSet = handled
         .iter()
         .filter_map(|signal| Signal::try_from(*signal).ok())
         .collect();
-    let mask = handed_on.thread_swap_mask(SigmaskHow::SIG_UNBLOCK);
+    let mask = forwarded.thread_swap_mask(SigmaskHow::SIG_UNBLOCK);
     let ended = child.and_then(|mut child| {
         let id = child.id().cast_signed();
         PROGRAM.store(id, Ordering::Relaxed);
@@ -320,9 +320,9 @@ fn command(exec: &Exec) -> std::process::Command {
     command
 }
 
-/// Hands a signal on, unless it came from the terminal's keys: the program got those as well, since its process was made.
+/// Forwards a signal to the program, unless it came from the terminal's keys: the program got those as well, since its process was made.
 /// Until its exec, that process has this handler too, and obeys.
-extern "C" fn hand_on(signal: libc::c_int, about: &libc::siginfo_t, _: *const libc::c_void) {
+extern "C" fn forward(signal: libc::c_int, about: &libc::siginfo_t, _: *const libc::c_void) {
     if std::process::id().cast_signed() != WATCHER.load(Ordering::Relaxed) {
         return signals::obey(signal);
     }
@@ -345,7 +345,7 @@ extern "C" fn hand_on(signal: libc::c_int, about: &libc::siginfo_t, _: *const li
     Errno::set_raw(error);
 }
 
-/// Hands on a signal that takes a stop back. The program may have one that waits.
+/// Forwards a signal that takes a stop back. The program may have one that waits.
 extern "C" fn continue_program(signal: libc::c_int, _: &libc::siginfo_t, _: *const libc::c_void) {
     let error = Errno::last_raw();
     let _ = EARLY.compare_exchange(libc::SIGTSTP, 0, Ordering::Relaxed, Ordering::Relaxed);
@@ -353,7 +353,7 @@ extern "C" fn continue_program(signal: libc::c_int, _: &libc::siginfo_t, _: *con
     Errno::set_raw(error);
 }
 
-/// Hands on a new size of the terminal. The program may have asked for the size before it was set here, so it is told again.
+/// Forwards a new size of the terminal. The program may have asked for the size before it was set here, so it is told again.
 extern "C" fn resize(signal: libc::c_int, _: &libc::siginfo_t, _: *const libc::c_void) {
     let error = Errno::last_raw();
     relay::resize(TERMINAL.load(Ordering::Relaxed));

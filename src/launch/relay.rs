@@ -1,4 +1,4 @@
-//! A program's standard error on its way to this process's own. Every byte goes on unchanged and in order.
+//! Copies a program's standard error to this process's own, every byte unchanged and in order.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -19,7 +19,7 @@ use nix::unistd::{ForkResult, close, fork, write};
 /// More than a pipe holds unless it is asked for more.
 const PIECE: usize = 128 << 10;
 /// Milliseconds that a pseudo-terminal may take to show what was written to it.
-const LAST_WORDS: u8 = 20;
+const DRAIN_TIMEOUT: u8 = 20;
 
 pub(super) struct Relay {
     input: File,
@@ -67,15 +67,15 @@ impl Relay {
         self.input.as_raw_fd()
     }
 
-    /// Hands on all that is written, and gives it to `keep` after that. Ends when the other end is closed, when nothing reads
-    /// this process's standard error, or when `stop` is closed and nothing is left to hand on. Returns true then: another
+    /// Forwards all that is written, and gives it to `tee` after that. Ends when the other end is closed, when nothing reads
+    /// this process's standard error, or when `stop` is closed and nothing is left to forward. Returns true then: another
     /// process still has the other end.
-    pub(super) fn run(&mut self, stop: BorrowedFd<'_>, mut keep: impl FnMut(&[u8])) -> bool {
+    pub(super) fn run(&mut self, stop: BorrowedFd<'_>, mut tee: impl FnMut(&[u8])) -> bool {
         let mut is_ending = false;
         let standard_error = io::stderr();
         loop {
-            match self.hand_on(&mut keep) {
-                Piece::HandedOn => continue,
+            match self.forward(&mut tee) {
+                Piece::Forwarded => continue,
                 Piece::None => {}
                 Piece::Closed => return false,
             }
@@ -86,7 +86,7 @@ impl Relay {
                 PollFd::new(stop, PollFlags::POLLIN),
             ];
             let (count, wait) = if is_ending {
-                (2, PollTimeout::from(LAST_WORDS))
+                (2, PollTimeout::from(DRAIN_TIMEOUT))
             } else {
                 (3, PollTimeout::NONE)
             };
@@ -103,35 +103,35 @@ impl Relay {
         }
     }
 
-    fn hand_on(&mut self, keep: &mut impl FnMut(&[u8])) -> Piece {
+    fn forward(&mut self, tee: &mut impl FnMut(&[u8])) -> Piece {
         match self.input.read(&mut self.piece) {
             Ok(0) => Piece::Closed,
             Ok(length) => {
                 let is_read = write_all(&self.piece[..length]);
-                keep(&self.piece[..length]);
+                tee(&self.piece[..length]);
                 if is_read {
-                    Piece::HandedOn
+                    Piece::Forwarded
                 } else {
                     Piece::Closed
                 }
             }
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock => Piece::None,
-                io::ErrorKind::Interrupted => Piece::HandedOn,
+                io::ErrorKind::Interrupted => Piece::Forwarded,
                 // A pseudo-terminal that is closed.
                 _ => Piece::Closed,
             },
         }
     }
 
-    /// Hands on for processes that outlive the program, in a process of its own that ends with them.
+    /// Forwards for processes that outlive the program, in a process of its own that ends with them.
     #[allow(unsafe_code, reason = "makes a process")]
     pub(super) fn outlive(mut self) {
         // SAFETY: the new process makes only system calls, with memory that was allocated before.
         unsafe {
             if matches!(fork(), Ok(ForkResult::Child)) {
                 let _ = (close(0), close(1));
-                while !matches!(self.hand_on(&mut |_| ()), Piece::Closed) {
+                while !matches!(self.forward(&mut |_| ()), Piece::Closed) {
                     let mut end = [PollFd::new(self.input.as_fd(), PollFlags::POLLIN)];
                     let _ = poll(&mut end, PollTimeout::NONE);
                 }
@@ -141,9 +141,9 @@ impl Relay {
     }
 }
 
-/// How much was handed on.
+/// What became of a piece.
 enum Piece {
-    HandedOn,
+    Forwarded,
     None,
     /// The program's end is closed, or nothing reads this process's standard error: the program then gets that error itself.
     Closed,
@@ -170,7 +170,7 @@ fn write_all(mut bytes: &[u8]) -> bool {
     true
 }
 
-/// Waits until what a stopped program has written is handed on, so that it is shown before this process stops too. Another
+/// Waits until what a stopped program has written is forwarded, so that it is shown before this process stops too. Another
 /// process may go on writing.
 #[allow(unsafe_code, reason = "borrows a descriptor that the relay keeps")]
 pub(super) fn settle(relay: i32) {
@@ -179,9 +179,9 @@ pub(super) fn settle(relay: i32) {
     }
     // SAFETY: if the relay closes it meanwhile, `poll` says so. Nothing here opens a file that could get its number.
     let input = unsafe { BorrowedFd::borrow_raw(relay) };
-    for _ in 0..LAST_WORDS {
+    for _ in 0..DRAIN_TIMEOUT {
         let mut end = [PollFd::new(input, PollFlags::POLLIN)];
-        match poll(&mut end, PollTimeout::from(LAST_WORDS)) {
+        match poll(&mut end, PollTimeout::from(DRAIN_TIMEOUT)) {
             Ok(count) if count > 0 => thread::sleep(Duration::from_millis(1)),
             _ => return,
         }

@@ -11,7 +11,7 @@ use crate::pin::Decision;
 use crate::program::{self, Command};
 use crate::settings::start_key::start_key;
 use crate::storage;
-use crate::verify::{Beside, Verdict};
+use crate::verify::{OtherFile, Verdict};
 
 /// The start that was kept for a command, if it still holds. Nothing slow happens here.
 pub fn kept_start(host: &Host, command: &Command, is_build: bool) -> Option<Exec> {
@@ -77,7 +77,7 @@ pub fn keep(
     watched.extend(of_build.iter().flat_map(|build| &build.watched).cloned());
     if let Verdict::Passed { proof } = &proven.verdict {
         watched.insert(BOOT.into());
-        watched.extend(proof.finding.beside.iter().map(Beside::path));
+        watched.extend(proof.finding.other_files.iter().map(OtherFile::path));
     }
     let paths = &proven.change.paths;
     let own: Vec<&Path> = paths

@@ -284,18 +284,18 @@ fn busy_gpus(finding: &Finding) -> impl Iterator<Item = String> {
 
 fn table(steps: &[StepRecord], style: Style) -> String {
     let row = |taken: &StepRecord| {
-        let came = taken.came.as_ref().map(came).unwrap_or_default();
+        let result = taken.result.as_ref().map(result).unwrap_or_default();
         vec![
             place(&taken.place),
             format!("{:.1} ms", taken.milliseconds),
-            came,
+            result,
         ]
     };
     style.columns("  ", &steps.iter().map(row).collect::<Vec<_>>())
 }
 
-fn came(came: &StepResult) -> String {
-    match came {
+fn result(result: &StepResult) -> String {
+    match result {
         StepResult::Right(Measure {
             largest_error,
             allowed,

@@ -19,7 +19,7 @@ pub(super) struct Scene<'a> {
     pub env: &'a Environment,
     pub inventory: &'a Inventory,
     pub finding: &'a Finding,
-    pub last_words: &'a str,
+    pub stderr_tail: &'a str,
 }
 
 pub(super) fn diagnose(failure: &Failure, scene: &Scene<'_>) -> Cause {
@@ -355,13 +355,13 @@ impl Scene<'_> {
 
     /// The first line with a known message. Later lines report consequences.
     fn telling_line(&self) -> Option<(String, CauseKind)> {
-        let mut lines = self.last_words.lines().map(str::trim);
+        let mut lines = self.stderr_tail.lines().map(str::trim);
         lines.find_map(|line| Some((line.to_owned(), statuses().of_message(line)?)))
     }
 
     fn last_line(&self) -> Option<Evidence> {
         let line = self
-            .last_words
+            .stderr_tail
             .lines()
             .rev()
             .map(str::trim)

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::verdict::{Beside, Verdict};
+use super::verdict::{OtherFile, Verdict};
 use crate::host::Host;
 use crate::storage::{self, Lock};
 
@@ -46,8 +46,9 @@ fn read(host: &Host, directory: &Path, name: &str) -> Option<Verdict> {
     let holds = match &verdict {
         // The files that are not NVIDIA's are not part of the proof's name.
         Verdict::Passed { proof } => {
-            let is_same = |file: &Beside| Beside::look(host, &file.path()).as_ref() == Some(file);
-            proof.finding.beside.iter().all(is_same)
+            let is_same =
+                |file: &OtherFile| OtherFile::look(host, &file.path()).as_ref() == Some(file);
+            proof.finding.other_files.iter().all(is_same)
         }
         Verdict::Failed { .. } => {
             let written = host.lstat(&directory.join(name)).ok()?.modified.0;

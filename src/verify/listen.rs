@@ -2,6 +2,7 @@
 //! group or its own children.
 
 use std::io::{self, BufRead, BufReader, Read};
+use std::mem;
 use std::process::Child;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,14 +20,14 @@ use crate::host::Host;
 /// The interval between checks that the child still lives.
 const INTERVAL: Duration = Duration::from_millis(1);
 /// The longest time between two checks that counts. A longer one means that this process was stopped, as by Ctrl-Z.
-const LONGEST: Duration = Duration::from_millis(500);
+const MAX_TICK: Duration = Duration::from_millis(500);
 /// The time that the last output on standard error gets to arrive.
-const LINGER: Duration = Duration::from_millis(50);
+const STDERR_GRACE: Duration = Duration::from_millis(50);
 /// The time that a report gets to arrive after the child's end. It passes only if a process that the child has started
 /// holds the output open, or if this machine is too busy to run the reading thread.
-const ARRIVAL: Duration = Duration::from_secs(5);
+const REPORT_GRACE: Duration = Duration::from_secs(5);
 /// The time that a killed child gets to end. The kernel may hold it for ever.
-const DEPARTURE: Duration = Duration::from_secs(2);
+const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 /// So many bytes of standard error are kept, and so many of standard output are read.
 const ERROR_LIMIT: usize = 16 << 10;
 const OUTPUT_LIMIT: u64 = 1 << 20;
@@ -38,14 +39,14 @@ static CHILDREN: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 pub type Progress<'p> = &'p mut dyn FnMut(&ProofStep, Duration);
 
 /// The messages of a child, and the way in which it ended.
-pub(super) struct Heard {
+pub(super) struct ChildOutput {
     pub steps: Vec<StepRecord>,
     pub current: Option<ProofStep>,
     pub finding: Finding,
     /// The child's own verdict.
     pub report: Option<Result<(), Failure>>,
     /// The end of its standard error.
-    pub last_words: String,
+    pub stderr_tail: String,
     pub end: End,
 }
 
@@ -62,54 +63,47 @@ pub(super) fn listen(
     mut child: Child,
     limit: Duration,
     progress: Progress<'_>,
-) -> io::Result<Heard> {
-    let mut heard = Heard {
+) -> io::Result<ChildOutput> {
+    let mut output = ChildOutput {
         steps: Vec::new(),
         current: None,
         finding: Finding::default(),
         report: None,
-        last_words: String::new(),
+        stderr_tail: String::new(),
         end: End::Code(None),
     };
     let outputs = lines(child.stdout.take())
-        .and_then(|said| Ok((said, Overheard::new(child.stderr.take())?)));
+        .and_then(|lines| Ok((lines, StderrTail::new(child.stderr.take())?)));
     let timed_out = outputs
         .as_ref()
-        .is_ok_and(|(said, _)| heard.until_report(host, &child, said, limit, progress));
+        .is_ok_and(|(lines, _)| output.until_report(host, &child, lines, limit, progress));
     children().retain(|other| *other != pid_of(&child));
     let end = end(pid_of(&child));
-    heard.end = if timed_out {
+    output.end = if timed_out {
         End::TimedOut(limit.as_secs())
     } else {
         end
     };
-    heard.last_words = outputs?.1.last_words();
-    Ok(heard)
+    output.stderr_tail = outputs?.1.text();
+    Ok(output)
 }
 
-impl Heard {
+impl ChildOutput {
     /// Joins the messages of two children. The first failure counts.
-    pub(super) fn and(self, other: Heard) -> Heard {
-        let is_well = matches!(self.report, Some(Ok(())));
-        let (mut told, more) = if is_well {
+    pub(super) fn merge(mut self, mut other: ChildOutput) -> ChildOutput {
+        // In the order in which one child would take the steps.
+        let is_last = |taken: &StepRecord| taken.place.step == Step::Mapped;
+        let mut steps = mem::take(&mut self.steps);
+        steps.extend(other.steps.drain(..).filter(|taken| !is_last(taken)));
+        steps.sort_by_key(is_last);
+        let (mut failed, other) = if matches!(self.report, Some(Ok(()))) {
             (other, self)
         } else {
             (self, other)
         };
-        // In the order in which one child would take the steps.
-        let (first, then) = if is_well {
-            (more.steps, told.steps)
-        } else {
-            (told.steps, more.steps)
-        };
-        let is_last = |taken: &StepRecord| taken.place.step == Step::Mapped;
-        let (last, mut steps): (Vec<StepRecord>, Vec<StepRecord>) =
-            first.into_iter().partition(is_last);
-        steps.extend(then.into_iter().filter(|taken| !is_last(taken)));
-        steps.extend(last);
-        told.steps = steps;
-        told.finding.join(more.finding);
-        told
+        failed.steps = steps;
+        failed.finding.join(other.finding);
+        failed
     }
 
     /// Listens until the child reports or has ended. Returns true if the time limit passed before.
@@ -117,7 +111,7 @@ impl Heard {
         &mut self,
         host: &Host,
         child: &Child,
-        said: &Receiver<String>,
+        lines: &Receiver<String>,
         limit: Duration,
         progress: Progress<'_>,
     ) -> bool {
@@ -127,13 +121,13 @@ impl Heard {
         // A process that the child has started may hold the output open after the child's end, so both are watched.
         let mut end: Option<Duration> = None;
         while self.report.is_none() {
-            let heard = said.recv_timeout(INTERVAL);
-            listened += checked.elapsed().min(LONGEST);
+            let line = lines.recv_timeout(INTERVAL);
+            listened += checked.elapsed().min(MAX_TICK);
             checked = Instant::now();
-            match (heard, end) {
-                (Ok(line), _) => self.hear(host, &line, &mut entered),
+            match (line, end) {
+                (Ok(line), _) => self.take_line(host, &line, &mut entered),
                 (Err(RecvTimeoutError::Disconnected), Some(_)) => return false,
-                (Err(RecvTimeoutError::Timeout), Some(end)) if listened >= end + ARRIVAL => {
+                (Err(RecvTimeoutError::Timeout), Some(end)) if listened >= end + REPORT_GRACE => {
                     return false;
                 }
                 (Err(_), Some(_)) => {}
@@ -154,7 +148,7 @@ impl Heard {
         false
     }
 
-    fn hear(&mut self, host: &Host, line: &str, entered: &mut Instant) {
+    fn take_line(&mut self, host: &Host, line: &str, entered: &mut Instant) {
         let line = match serde_json::from_str(line) {
             Ok(Line::Found(observation)) => return self.finding.add(host, observation),
             Ok(line) => line,
@@ -166,15 +160,15 @@ impl Heard {
             self.steps.push(StepRecord {
                 place,
                 milliseconds,
-                came: None,
+                result: None,
             });
         }
         *entered = Instant::now();
         match line {
             Line::Entering(place) => self.current = Some(place),
-            Line::Came(came) => {
+            Line::Result(result) => {
                 if let Some(taken) = self.steps.last_mut() {
-                    taken.came = Some(came);
+                    taken.result = Some(result);
                 }
             }
             Line::Passed => self.report = Some(Ok(())),
@@ -209,13 +203,13 @@ fn lines(output: Option<impl Read + Send + 'static>) -> io::Result<Receiver<Stri
 
 /// The end of the child's standard error. The reading thread is never joined, since another process may hold the pipe
 /// open for ever.
-struct Overheard {
+struct StderrTail {
     kept: Arc<Mutex<Vec<u8>>>,
     is_over: Receiver<()>,
 }
 
-impl Overheard {
-    fn new(errors: Option<impl Read + Send + 'static>) -> io::Result<Overheard> {
+impl StderrTail {
+    fn new(errors: Option<impl Read + Send + 'static>) -> io::Result<StderrTail> {
         let kept = Arc::new(Mutex::new(Vec::new()));
         let (over, is_over) = mpsc::channel();
         if let Some(mut errors) = errors {
@@ -234,11 +228,11 @@ impl Overheard {
                 }
             })?;
         }
-        Ok(Overheard { kept, is_over })
+        Ok(StderrTail { kept, is_over })
     }
 
-    fn last_words(&self) -> String {
-        let _ = self.is_over.recv_timeout(LINGER);
+    fn text(&self) -> String {
+        let _ = self.is_over.recv_timeout(STDERR_GRACE);
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&kept).into_owned()
     }
@@ -257,7 +251,7 @@ fn ended(child: &Child) -> bool {
 fn end(child: Pid) -> End {
     let _ = (killpg(child, Signal::SIGKILL), kill(child, Signal::SIGKILL));
     let killed = Instant::now();
-    while killed.elapsed() < DEPARTURE {
+    while killed.elapsed() < KILL_TIMEOUT {
         match waitpid(child, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::StillAlive) => std::thread::sleep(INTERVAL),
             Ok(WaitStatus::Exited(_, code)) => return End::Code(Some(code)),

@@ -8,9 +8,7 @@
 //! takes a second.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -18,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use crate::catalog::catalog;
 use crate::cli::Level;
-use crate::environment::Environment;
+use crate::environment::{Environment, preload_elements};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::Inventory;
@@ -37,9 +35,9 @@ pub use cause::{Cause, CauseKind, Culprit, Evidence};
 pub use listen::{Progress, end_all};
 pub use protocol::Failure;
 pub use subject::{Library, Subject};
-pub use verdict::{Beside, Finding, Proof, Skip, StepRecord, Verdict};
+pub use verdict::{Finding, OtherFile, Proof, Skip, StepRecord, Verdict};
 
-use listen::{End, Heard, children, listen, pid_of};
+use listen::{ChildOutput, End, children, listen, pid_of};
 use protocol::{LibraryRequest, MappedFile, Request};
 
 /// Longer than a cold file server needs for a gigabyte. A proof takes a second, and a deep one ten.
@@ -82,7 +80,7 @@ pub fn run(
     }
     let (request, rest) = requests(subject, ask);
     let began = Instant::now();
-    let heard = attempt(
+    let output = attempt(
         host,
         executable,
         env,
@@ -102,7 +100,7 @@ pub fn run(
         env,
         inventory,
         ask,
-        heard,
+        output,
         milliseconds,
     ))
 }
@@ -115,7 +113,7 @@ fn attempt(
     (request, rest): (&Request, Option<&Request>),
     limit: Duration,
     progress: Progress<'_>,
-) -> io::Result<Heard> {
+) -> io::Result<ChildOutput> {
     let child = start(executable, env, request)?;
     host.trip("proof");
     let Some(rest) = rest else {
@@ -125,10 +123,10 @@ fn attempt(
     std::thread::scope(|scope| {
         let listen_to_rest = move || listen(host, rest, limit, &mut |_, _| {});
         let rest = std::thread::Builder::new().spawn_scoped(scope, listen_to_rest)?;
-        let heard = listen(host, child, limit, progress)?;
+        let output = listen(host, child, limit, progress)?;
         match rest.join() {
-            Ok(rest) => Ok(heard.and(rest?)),
-            Err(_) => Ok(heard),
+            Ok(rest) => Ok(output.merge(rest?)),
+            Err(_) => Ok(output),
         }
     })
 }
@@ -218,17 +216,17 @@ fn judge(
     env: &Environment,
     inventory: &Inventory,
     ask: Ask,
-    heard: Heard,
+    output: ChildOutput,
     milliseconds: f64,
 ) -> Verdict {
-    let Heard {
+    let ChildOutput {
         steps,
         current: at,
         finding,
         report,
-        last_words,
+        stderr_tail,
         end,
-    } = heard;
+    } = output;
     let failure = match (report, end) {
         (Some(Ok(())), _) => {
             let files = foreign_files(subject, env, &finding.mapped);
@@ -264,7 +262,7 @@ fn judge(
         env,
         inventory,
         finding: &proof.finding,
-        last_words: &last_words,
+        stderr_tail: &stderr_tail,
     };
     let cause = diagnosis::diagnose(&failure, &scene);
     // A person hides the GPUs from the program.
@@ -288,10 +286,11 @@ fn foreign_files(subject: &Subject, env: &Environment, mapped: &[MappedFile]) ->
             .family_of_file(path)
             .map(|(family, _)| family.name.as_str())
     };
-    let preload = env.get(variables::PRELOAD).unwrap_or_default();
-    let elements = preload.as_bytes().split(|byte| matches!(byte, b':' | b' '));
-    let preloaded: BTreeSet<&str> = elements
-        .filter_map(|element| family(Path::new(OsStr::from_bytes(element))))
+    let preload = env.get(variables::PRELOAD).map(preload_elements);
+    let preload = preload.unwrap_or_default();
+    let preloaded: BTreeSet<&str> = preload
+        .iter()
+        .filter_map(|element| family(Path::new(element)))
         .collect();
     let is_preloaded = |path: &str| {
         let family = family(Path::new(path)).filter(|family| preloaded.contains(family));

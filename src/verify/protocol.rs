@@ -142,7 +142,7 @@ pub struct Measure {
 pub enum Line {
     Entering(ProofStep),
     /// The result of the step that was entered last.
-    Came(StepResult),
+    Result(StepResult),
     Found(Observation),
     /// The last message of a proof without a failure.
     Passed,
@@ -166,7 +166,7 @@ pub enum Observation {
     /// The files of NVIDIA's families that are mapped.
     Mapped(Vec<MappedFile>),
     /// The paths of all other objects that are mapped, as bytes.
-    Beside(Vec<Vec<u8>>),
+    OtherFiles(Vec<Vec<u8>>),
 }
 
 /// A GPU as the program sees it.

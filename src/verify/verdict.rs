@@ -64,8 +64,8 @@ pub struct StepRecord {
     #[serde(flatten)]
     pub place: ProofStep,
     pub milliseconds: f64,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub came: Option<StepResult>,
+    #[serde(rename = "came", skip_serializing_if = "Option::is_none", default)]
+    pub result: Option<StepResult>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -78,13 +78,13 @@ pub struct Finding {
     /// Every NVIDIA file that was mapped at the end.
     pub mapped: Vec<MappedFile>,
     /// The other files that were mapped. The proof holds as long as they do not change.
-    #[serde(default)]
-    pub beside: Vec<Beside>,
+    #[serde(default, rename = "beside")]
+    pub other_files: Vec<OtherFile>,
 }
 
 /// The metadata of a mapped file that is not NVIDIA's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Beside {
+pub struct OtherFile {
     path: Vec<u8>,
     id: FileId,
     size: u64,
@@ -92,12 +92,12 @@ pub struct Beside {
     changed: (i64, i64),
 }
 
-impl Beside {
+impl OtherFile {
     /// `None` for a missing file.
-    pub fn look(host: &Host, path: &Path) -> Option<Beside> {
+    pub fn look(host: &Host, path: &Path) -> Option<OtherFile> {
         let stat = host.stat(path).ok()?;
         let (size, modified, changed) = (stat.size, stat.modified, stat.changed);
-        Some(Beside {
+        Some(OtherFile {
             path: path.as_os_str().as_bytes().to_vec(),
             id: stat.id,
             size,
@@ -120,9 +120,9 @@ impl Finding {
         self.mapped.extend(other.mapped);
         self.mapped.sort_by(|a, b| a.path.cmp(&b.path));
         self.mapped.dedup();
-        self.beside.extend(other.beside);
-        self.beside.sort();
-        self.beside.dedup();
+        self.other_files.extend(other.other_files);
+        self.other_files.sort();
+        self.other_files.dedup();
     }
 
     pub(super) fn add(&mut self, host: &Host, observation: Observation) {
@@ -142,9 +142,11 @@ impl Finding {
             }
             Observation::Cudnn { soname, version } => _ = self.cudnn.insert(soname, version),
             Observation::Mapped(files) => self.mapped = files,
-            Observation::Beside(paths) => {
+            Observation::OtherFiles(paths) => {
                 let paths = paths.iter().map(|path| Path::new(OsStr::from_bytes(path)));
-                self.beside = paths.filter_map(|path| Beside::look(host, path)).collect();
+                self.other_files = paths
+                    .filter_map(|path| OtherFile::look(host, path))
+                    .collect();
             }
         }
     }

@@ -288,7 +288,7 @@ fn every_finding_is_explained_and_nothing_else() {
 #[test]
 fn every_cause_is_explained() {
     let document = read("docs/proof.md");
-    let names = variants("src/verify/cause.rs", "pub enum CauseKind {");
+    let names = variants("src/catalog/rows.rs", "pub enum CauseKind {");
     assert!(
         names.len() > 20 && names.contains(&"sublibrary-missing".to_owned()),
         "{names:?}"

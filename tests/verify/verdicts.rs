@@ -238,7 +238,7 @@ fn a_set_that_works_is_proved() {
         Step::Mapped,
     ];
     assert_eq!(steps, expected);
-    let came = proof.steps.iter().find_map(|taken| taken.came.clone());
+    let came = proof.steps.iter().find_map(|taken| taken.result.clone());
     let Some(StepResult::Right(measure)) = came else {
         panic!("{came:?}")
     };
@@ -830,7 +830,7 @@ fn a_gpu_that_is_busy_is_its_own_verdict() {
         };
         let is_computed = |gpu: u32| {
             let on =
-                |taken: &verify::StepRecord| taken.place.gpu == Some(gpu) && taken.came.is_some();
+                |taken: &verify::StepRecord| taken.place.gpu == Some(gpu) && taken.result.is_some();
             proof.steps.iter().any(on)
         };
         let state =

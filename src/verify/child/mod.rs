@@ -150,9 +150,9 @@ impl<'r> Prover<'r> {
             }
         }
         self.parent.enter(ProofStep::at(Step::Mapped));
-        let (mapped, beside) = mapped(host);
+        let (mapped, others) = mapped(host);
         self.parent.found(Observation::Mapped(mapped));
-        self.parent.found(Observation::Beside(beside));
+        self.parent.found(Observation::OtherFiles(others));
         Ok(())
     }
 
@@ -236,7 +236,7 @@ impl<'r> Prover<'r> {
                             || !has_driver && message.contains("libcuda.so.1") =>
                     {
                         self.parent
-                            .say(&Line::Came(StepResult::NotLoaded { message }));
+                            .say(&Line::Result(StepResult::NotLoaded { message }));
                     }
                     Err(failure) => return Err(failure),
                 }
@@ -364,7 +364,7 @@ fn over_gpus(
             Precision::Fp32,
             deep::all_reduce(driver, nccl.library, used, request.seed),
         ) {
-            Ok(came) => parent.say(&Line::Came(came)),
+            Ok(came) => parent.say(&Line::Result(came)),
             Err(ComputationFault::Refused(refused)) => {
                 // The last context is still current.
                 let gpu = used.last().map_or(0, |(gpu, _)| *gpu);
@@ -424,7 +424,7 @@ fn on_gpu(
             );
             let came = convolution::run(&cudnn, handle, bench.driver, &SMALL, bench.seed)
                 .map_err(|stop| (at.clone(), stop.into()))?;
-            parent.say(&Line::Came(came));
+            parent.say(&Line::Result(came));
         }
         cudnn
             .destroy(handle)
@@ -446,7 +446,7 @@ fn on_gpu(
                     );
                     let came = settle(precision, run(bench, loaded, precision))
                         .map_err(|wrong| (at, wrong))?;
-                    parent.say(&Line::Came(came));
+                    parent.say(&Line::Result(came));
                 }
             }
         }
