@@ -84,13 +84,16 @@ impl Attempts {
         change: Change,
         (verdict, is_known): (Verdict, bool),
     ) -> Result<ControlFlow<Proven, Decision>, Error> {
-        let Verdict::Failed { cause, .. } = &verdict else {
-            let given_up = std::mem::take(&mut self.given_up);
+        let proven = Proven {
+            change,
+            verdict,
+            given_up: Vec::new(),
+            is_known,
+        };
+        let Verdict::Failed { cause, .. } = &proven.verdict else {
             return Ok(ControlFlow::Break(Proven {
-                change,
-                verdict,
-                given_up,
-                is_known,
+                given_up: std::mem::take(&mut self.given_up),
+                ..proven
             }));
         };
         self.given_up.push(cause.clone());
@@ -99,13 +102,7 @@ impl Attempts {
         } else {
             self.without(facts, decision, cause)?
         };
-        let failed = Proven {
-            given_up: Vec::new(),
-            change,
-            verdict,
-            is_known,
-        };
-        let first = self.first.take().unwrap_or(failed);
+        let first = self.first.take().unwrap_or(proven);
         Ok(match next {
             Some(next) => {
                 self.first = Some(first);
@@ -186,12 +183,8 @@ pub(super) fn prove(
         None => facts.host.env.with(&change.diff),
     };
     let subject = Subject::of_plan(plan);
-    let run = || prove_once(facts.settings, &facts.inventory, &subject, &env, options);
     let level = options.level(facts.settings);
     let names = names(facts, &subject, &env, level);
-    if names.is_empty() {
-        return Ok((run()?, false));
-    }
     let places: Vec<PathBuf> = storage::safe_directories(facts.host).collect();
     // A proof that is wanted now waits for no other process.
     let turn = match when {
@@ -201,8 +194,10 @@ pub(super) fn prove(
     Ok(match turn {
         Turn::Known(verdict) => (*verdict, true),
         Turn::Ours(_held) => {
-            let verdict = run()?;
-            kept::keep(facts.host, &places, &names[0], &verdict);
+            let verdict = prove_once(facts.settings, &facts.inventory, &subject, &env, options)?;
+            if let Some(name) = names.first() {
+                kept::keep(facts.host, &places, name, &verdict);
+            }
             (verdict, false)
         }
     })

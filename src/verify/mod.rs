@@ -78,31 +78,78 @@ pub fn run(
             why: Skip::NothingToTry,
         });
     }
-    let (request, rest) = requests(subject, ask);
     let began = Instant::now();
     let output = attempt(
         host,
         executable,
         env,
-        (&request, rest.as_ref()),
+        requests(subject, ask),
         ask.limit,
         progress,
-    )
-    .map_err(|error| {
+    );
+    let ChildOutput {
+        steps,
+        current: at,
+        finding,
+        report,
+        stderr_tail,
+        end,
+    } = output.map_err(|error| {
         // The first child, if no second one could be started.
         end_all();
         Error::Verifier { error }
     })?;
     let milliseconds = began.elapsed().as_secs_f64() * 1e3;
-    Ok(judge(
+    // The child's report decides. Without a report, the way in which the child ended does.
+    let failure = match (report, end) {
+        (Some(Ok(())), _) => {
+            let files = foreign_files(subject, env, &finding.mapped);
+            if files.is_empty() {
+                None
+            } else {
+                Some(Failure::Foreign { files })
+            }
+        }
+        (Some(Err(failure)), _) => Some(failure),
+        (None, End::TimedOut(seconds)) => Some(Failure::TimedOut { at, seconds }),
+        (None, End::Signal(signal)) => Some(Failure::Signal { at, signal }),
+        (None, End::Code(code)) => Some(Failure::Exited { at, code }),
+    };
+    let is_busy = finding.gpus.iter().any(|gpu| gpu.busy.is_some());
+    let proof = Proof {
+        level: ask.level,
+        seed: ask.seed,
+        milliseconds,
+        steps,
+        finding,
+    };
+    let Some(failure) = failure else {
+        return Ok(if is_busy {
+            Verdict::Busy { proof }
+        } else {
+            Verdict::Passed { proof }
+        });
+    };
+    let scene = diagnosis::Scene {
         host,
         subject,
         env,
         inventory,
-        ask,
-        output,
-        milliseconds,
-    ))
+        finding: &proof.finding,
+        stderr_tail: &stderr_tail,
+    };
+    let cause = diagnosis::diagnose(&failure, &scene);
+    // A person hides the GPUs from the program.
+    if cause.kind == CauseKind::GpusHidden && env.hides_gpus() {
+        return Ok(Verdict::Skipped {
+            why: Skip::GpusHidden,
+        });
+    }
+    Ok(Verdict::Failed {
+        proof,
+        failure,
+        cause,
+    })
 }
 
 /// Starts the children and listens to them. When it returns, they and the processes of their groups have ended.
@@ -110,16 +157,16 @@ fn attempt(
     host: &Host,
     executable: &Path,
     env: &Environment,
-    (request, rest): (&Request, Option<&Request>),
+    (request, rest): (Request, Option<Request>),
     limit: Duration,
     progress: Progress<'_>,
 ) -> io::Result<ChildOutput> {
-    let child = start(executable, env, request)?;
+    let child = start(executable, env, &request)?;
     host.trip("proof");
     let Some(rest) = rest else {
         return listen(host, child, limit, progress);
     };
-    let rest = start(executable, env, rest)?;
+    let rest = start(executable, env, &rest)?;
     std::thread::scope(|scope| {
         let listen_to_rest = move || listen(host, rest, limit, &mut |_, _| {});
         let rest = std::thread::Builder::new().spawn_scoped(scope, listen_to_rest)?;
@@ -207,75 +254,6 @@ fn start(executable: &Path, env: &Environment, request: &Request) -> io::Result<
         let _ = input.flush();
     }
     Ok(child)
-}
-
-/// The child's report decides. Without a report, the way in which the child ended does.
-fn judge(
-    host: &Host,
-    subject: &Subject,
-    env: &Environment,
-    inventory: &Inventory,
-    ask: Ask,
-    output: ChildOutput,
-    milliseconds: f64,
-) -> Verdict {
-    let ChildOutput {
-        steps,
-        current: at,
-        finding,
-        report,
-        stderr_tail,
-        end,
-    } = output;
-    let failure = match (report, end) {
-        (Some(Ok(())), _) => {
-            let files = foreign_files(subject, env, &finding.mapped);
-            if files.is_empty() {
-                None
-            } else {
-                Some(Failure::Foreign { files })
-            }
-        }
-        (Some(Err(failure)), _) => Some(failure),
-        (None, End::TimedOut(seconds)) => Some(Failure::TimedOut { at, seconds }),
-        (None, End::Signal(signal)) => Some(Failure::Signal { at, signal }),
-        (None, End::Code(code)) => Some(Failure::Exited { at, code }),
-    };
-    let is_busy = finding.gpus.iter().any(|gpu| gpu.busy.is_some());
-    let proof = Proof {
-        level: ask.level,
-        seed: ask.seed,
-        milliseconds,
-        steps,
-        finding,
-    };
-    let Some(failure) = failure else {
-        return if is_busy {
-            Verdict::Busy { proof }
-        } else {
-            Verdict::Passed { proof }
-        };
-    };
-    let scene = diagnosis::Scene {
-        host,
-        subject,
-        env,
-        inventory,
-        finding: &proof.finding,
-        stderr_tail: &stderr_tail,
-    };
-    let cause = diagnosis::diagnose(&failure, &scene);
-    // A person hides the GPUs from the program.
-    if cause.kind == CauseKind::GpusHidden && env.hides_gpus() {
-        return Verdict::Skipped {
-            why: Skip::GpusHidden,
-        };
-    }
-    Verdict::Failed {
-        proof,
-        failure,
-        cause,
-    }
 }
 
 /// With a plan, the mapped NVIDIA files outside it, except for families that only `LD_PRELOAD` loads. In an unchanged

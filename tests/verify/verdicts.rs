@@ -761,6 +761,37 @@ fn files_from_elsewhere_are_a_failure() {
     assert_eq!(cause.kind, CauseKind::SublibraryForeign);
 }
 
+/// A package is upgraded while its library is mapped.
+#[test]
+fn a_library_that_is_replaced_during_its_proof_is_not_foreign() {
+    stand_in::driver(&WORLD.workshop, "replaced");
+    let library = WORLD.path("replaced").join("libcudnn.so.9");
+    stand_in::cudnn(&WORLD.workshop, "replaced", 9);
+    WORLD.workshop.library(
+        "replaced/libcudart.so.13",
+        "libcudart.so.13",
+        "int nothing;",
+        &[],
+    );
+    let log = WORLD.workshop.path("replaced.log");
+    let replace = || {
+        while stand_in::counted(&log, "created") == 0 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let new = library.with_extension("new");
+        std::fs::copy(&library, &new).unwrap();
+        std::fs::rename(&new, &library).unwrap();
+    };
+    let trial = WORLD
+        .trial("slow:3000")
+        .of("replaced")
+        .with("STAND_IN_LOG", &log.display().to_string());
+    std::thread::scope(|scope| {
+        scope.spawn(replace);
+        trial.passes();
+    });
+}
+
 #[test]
 fn hidden_gpus_are_no_fault_of_the_libraries() {
     let (_, cause) = WORLD.trial("cuInit:100").fails();
