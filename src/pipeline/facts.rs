@@ -37,6 +37,7 @@ pub struct Facts<'h> {
 }
 
 /// How a program that failed was started. The fields are as in `causes::Facts`.
+#[derive(Clone, Copy)]
 pub struct FailedStart {
     pub is_program_known: bool,
     pub is_elsewhere: bool,

@@ -153,8 +153,8 @@ pub(super) fn change_by(
         (false, true) => Some(view::publish(host, &pinned.spec)?),
         (false, false) => Some(view::place(host, &pinned.spec)?),
     };
-    let module = match (pinned.mode, writes) {
-        (Mode::Audit, writes) => Some(module(host, writes)?),
+    let module = match pinned.mode {
+        Mode::Audit => Some(module(host, writes)?),
         _ => None,
     };
     let paths = PublishedPaths { view, module };
