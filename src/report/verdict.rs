@@ -348,8 +348,6 @@ fn computation(computation: Computation) -> String {
         Operation::Convolution => "convolution",
         Operation::ConvolutionBackwardData => "convolution, gradient of the input",
         Operation::ConvolutionBackwardFilter => "convolution, gradient of the filters",
-        Operation::FusedGraph => "convolution, bias and ReLU as a graph",
-        Operation::Attention => "attention as a graph",
         Operation::Gemm => "matrix product by cuBLAS",
         Operation::GemmLt => "matrix product by cuBLASLt",
         Operation::FourierTransform => "Fourier transform and back",

@@ -80,9 +80,6 @@ pub enum Operation {
     Convolution,
     ConvolutionBackwardData,
     ConvolutionBackwardFilter,
-    /// A convolution, a bias and a ReLU as one graph.
-    FusedGraph,
-    Attention,
     /// A product of matrices by cuBLAS.
     Gemm,
     /// A product of matrices by cuBLASLt.

@@ -277,13 +277,6 @@ int cudnnConvolutionBackwardFilter(void *h, const float *alpha, int *xd, float *
     gradient(1, xd, x, wd, w, yd, y, cd[0]);
     return 0;
 }
-/* Graphs can be asked for, and none is to be had. */
-int cudnnBackendCreateDescriptor(int kind, void **d) { return UNSUPPORTED; }
-int cudnnBackendDestroyDescriptor(void *d) { return 0; }
-int cudnnBackendSetAttribute(void *d, int name, int type, long n, const void *data) { return UNSUPPORTED; }
-int cudnnBackendGetAttribute(void *d, int name, int type, long n, long *m, void *data) { return UNSUPPORTED; }
-int cudnnBackendFinalize(void *d) { return UNSUPPORTED; }
-int cudnnBackendExecute(void *h, void *plan, void *pack) { return UNSUPPORTED; }
 "#;
 
 /// Builds `libcuda.so.1` into a directory of the workshop.

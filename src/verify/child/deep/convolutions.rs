@@ -3,7 +3,6 @@
 use std::ffi::c_int;
 
 use crate::verify::child::bench::{Bench, Loaded};
-use crate::verify::child::call::Object;
 use crate::verify::child::convolution::{Direction, Shape, Task, run};
 use crate::verify::child::cudnn::Cudnn;
 use crate::verify::child::numbers::ranges;
@@ -12,7 +11,7 @@ use crate::verify::protocol::{Operation, Precision, StepResult};
 
 /// All sizes differ, so that a swap shows. Channels and filters are multiples of 8 for tensor cores. The longest sum has
 /// 216 products, few enough for bfloat16.
-pub(super) const SHAPE: Shape = Shape {
+const SHAPE: Shape = Shape {
     images: 2,
     channels: 16,
     height: 7,
@@ -66,7 +65,7 @@ pub(super) fn convolve(
         algorithms: &[1, 0],
         ranges,
     };
-    let handle = handle(&cudnn)?;
+    let handle = cudnn.api.make("cudnnCreate", "cudnnDestroy")?;
     run(
         &cudnn,
         handle.pointer,
@@ -82,8 +81,4 @@ fn shape(precision: Precision) -> Shape {
     } else {
         WIDE
     }
-}
-
-pub(super) fn handle(cudnn: &Cudnn<'_>) -> Result<Object, Stop> {
-    cudnn.api.make("cudnnCreate", "cudnnDestroy")
 }

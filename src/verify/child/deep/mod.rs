@@ -4,15 +4,11 @@ use super::bench::Run;
 use super::convolution::Direction;
 use crate::verify::protocol::{Operation, Precision};
 
-mod attention;
-mod backend;
 mod blas;
 mod blas_lt;
 mod compiled;
 mod convolutions;
 mod fourier;
-mod fused;
-mod names;
 mod nccl;
 mod random;
 mod solver;
@@ -22,7 +18,6 @@ pub(super) use nccl::all_reduce;
 
 use convolutions::convolve;
 
-const HALVES: &[Precision] = &[Precision::Fp16, Precision::Bf16];
 const FLOATS: &[Precision] = &[
     Precision::Fp32,
     Precision::Tf32,
@@ -76,8 +71,6 @@ pub(super) const TABLE: &[(Operation, &[Precision], &str, Run)] = &[
             )
         },
     ),
-    (Operation::FusedGraph, HALVES, "cudnn", fused::run),
-    (Operation::Attention, HALVES, "cudnn", attention::run),
     (Operation::Gemm, FLOATS, "cublas", blas::run),
     (Operation::GemmLt, FLOATS, "cublas", blas_lt::run),
     (Operation::FourierTransform, SINGLE, "cufft", fourier::run),
