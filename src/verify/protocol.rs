@@ -48,7 +48,8 @@ pub enum Step {
     LoadFile,
     /// cuDNN's own checks of the versions of its libraries. They need no GPU.
     VersionChecks,
-    CudnnCreate,
+    /// Makes a handle of a library.
+    Handle,
     Compute,
     /// Lists the mapped files.
     Mapped,
@@ -82,13 +83,6 @@ pub enum Operation {
     ConvolutionBackwardFilter,
     /// A product of matrices by cuBLAS.
     Gemm,
-    /// A product of matrices by cuBLASLt.
-    GemmLt,
-    /// A transform and its inverse.
-    FourierTransform,
-    RandomNumbers,
-    LinearSystem,
-    SparseProduct,
     /// A kernel that NVRTC compiles, launched.
     CompiledKernel,
     /// A sum over all GPUs by NCCL.

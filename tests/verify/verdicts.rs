@@ -232,7 +232,7 @@ fn a_set_that_works_is_proved() {
         Step::Load,
         Step::Devices,
         Step::Context,
-        Step::CudnnCreate,
+        Step::Handle,
         Step::Compute,
         Step::Load,
         Step::Mapped,
@@ -417,7 +417,7 @@ fn messages_of_cudnn_are_shown() {
     else {
         panic!("{failure:?}")
     };
-    assert_eq!((at.step, at.gpu), (Step::CudnnCreate, Some(0)));
+    assert_eq!((at.step, at.gpu), (Step::Handle, Some(0)));
     assert_eq!(name.as_deref(), Some("CUDNN_STATUS_NOT_INITIALIZED"));
     assert_eq!(message.as_deref(), Some("a reason"));
 }
@@ -456,7 +456,7 @@ fn a_child_that_dies_is_placed_and_quoted() {
         let (Failure::Signal { at, .. } | Failure::Exited { at, .. }) = &failure else {
             panic!("{failure:?}");
         };
-        assert_eq!(at.as_ref().unwrap().step, Step::CudnnCreate, "{mode}");
+        assert_eq!(at.as_ref().unwrap().step, Step::Handle, "{mode}");
         assert_eq!(
             cause.culprit.as_ref().map(|it| it.family.as_str()),
             Some("cudnn"),
@@ -581,7 +581,7 @@ fn without_an_exit_status_the_report_decides() {
         else {
             panic!("{mode}: {verdict:?}")
         };
-        assert_eq!(at.step, Step::CudnnCreate);
+        assert_eq!(at.step, Step::Handle);
     }
 }
 
@@ -591,7 +591,7 @@ fn a_child_that_hangs_is_ended_in_time() {
         let started = Instant::now();
         let (failure, cause) = WORLD.trial(mode).within(2).fails();
         assert!(
-            matches!(&failure, Failure::TimedOut { at: Some(at), seconds: 2 } if at.step == Step::CudnnCreate)
+            matches!(&failure, Failure::TimedOut { at: Some(at), seconds: 2 } if at.step == Step::Handle)
         );
         assert_eq!((cause.kind, cause.culprit), (CauseKind::TimedOut, None));
         assert!(started.elapsed() < Duration::from_secs(15), "{mode}");

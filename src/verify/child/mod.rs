@@ -394,7 +394,7 @@ fn failure(at: ProofStep, wrong: ComputationFault) -> Failure {
     }
 }
 
-/// Makes a handle of each cuDNN and a convolution, and at the level `deep` all computations of the table.
+/// Makes a handle of each cuDNN and a convolution, and at the level `deep` the handles and computations of the tables.
 fn on_gpu(
     bench: &Bench<'_>,
     request: &Request,
@@ -402,7 +402,7 @@ fn on_gpu(
 ) -> Result<(), (ProofStep, ComputationFault)> {
     for loaded in of_family(bench.libraries, "cudnn") {
         let at = parent.enter(
-            ProofStep::at(Step::CudnnCreate)
+            ProofStep::at(Step::Handle)
                 .with(&loaded.soname)
                 .on(bench.gpu),
         );
@@ -431,6 +431,16 @@ fn on_gpu(
             .map_err(|refused| (at, refused.into()))?;
     }
     if request.level >= Level::Deep {
+        for (family, make) in deep::HANDLES {
+            for loaded in of_family(bench.libraries, family) {
+                let at = parent.enter(
+                    ProofStep::at(Step::Handle)
+                        .with(&loaded.soname)
+                        .on(bench.gpu),
+                );
+                make(&call::Api::plain(loaded.library)).map_err(|stop| (at, stop.into()))?;
+            }
+        }
         for &(operation, precisions, family, run) in deep::TABLE {
             for loaded in of_family(bench.libraries, family) {
                 for &precision in precisions {

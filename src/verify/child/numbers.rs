@@ -67,11 +67,6 @@ pub(super) const fn sum_bits(precision: Precision) -> u32 {
     }
 }
 
-/// The largest relative change of a number by rounding.
-pub(super) fn unit_roundoff(precision: Precision) -> f64 {
-    0.5_f64.powi(i32::try_from(sum_bits(precision)).unwrap_or(0))
-}
-
 /// Copies numbers to the GPU, in the type of the precision.
 pub(super) fn upload<'d>(
     driver: &'d Driver,
@@ -179,10 +174,6 @@ fn from_f16(bits: u16) -> f32 {
         31 => f32::NAN,
         _ => (1024.0 + fraction) * 2.0_f32.powi(exponent - 25),
     }
-}
-
-pub(super) fn real(count: usize) -> f64 {
-    u32::try_from(count).map_or(f64::INFINITY, f64::from)
 }
 
 /// A size as `int`. All sizes here fit.

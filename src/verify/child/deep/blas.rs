@@ -43,6 +43,10 @@ pub(super) fn run(
         bench.needs((8, 0), call)?;
     }
     let api = api(loaded.library);
+    if !is_old {
+        // libcublas is linked against libcublasLt, which has most of its kernels.
+        api.make("cublasLtCreate", "cublasLtDestroy")?;
+    }
     let handle = api.make("cublasCreate_v2", "cublasDestroy_v2")?;
     let math = match precision {
         Precision::Fp32 if !is_old => PEDANTIC_MATH,

@@ -1,19 +1,16 @@
-//! The table of the computations of the level `deep`, for every family that a plan may hold.
+//! The computations of the level `deep`, and the handles that it makes.
 
 use super::bench::Run;
 use super::convolution::Direction;
 use crate::verify::protocol::{Operation, Precision};
 
 mod blas;
-mod blas_lt;
 mod compiled;
 mod convolutions;
-mod fourier;
+mod handles;
 mod nccl;
-mod random;
-mod solver;
-mod sparse;
 
+pub(super) use handles::HANDLES;
 pub(super) use nccl::all_reduce;
 
 use convolutions::convolve;
@@ -24,7 +21,6 @@ const FLOATS: &[Precision] = &[
     Precision::Fp16,
     Precision::Bf16,
 ];
-const SINGLE: &[Precision] = &[Precision::Fp32];
 
 /// An operation, its precisions, and the family of its library, in the order of the computations on each GPU. A plan without
 /// the family skips the row.
@@ -72,16 +68,6 @@ pub(super) const TABLE: &[(Operation, &[Precision], &str, Run)] = &[
         },
     ),
     (Operation::Gemm, FLOATS, "cublas", blas::run),
-    (Operation::GemmLt, FLOATS, "cublas", blas_lt::run),
-    (Operation::FourierTransform, SINGLE, "cufft", fourier::run),
-    (Operation::RandomNumbers, SINGLE, "curand", random::run),
-    (
-        Operation::LinearSystem,
-        &[Precision::Fp64, Precision::Fp32],
-        "cusolver",
-        solver::run,
-    ),
-    (Operation::SparseProduct, SINGLE, "cusparse", sparse::run),
     (
         Operation::CompiledKernel,
         &[Precision::None],
