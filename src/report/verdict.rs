@@ -8,9 +8,7 @@ use super::refused::{self, Fault, Group};
 use super::words::{binary_size, word};
 use crate::cli::Level;
 use crate::text::show;
-use crate::verify::protocol::{
-    Busy, Computation, GpuFound, Measure, Operation, Precision, ProofStep, Step, StepResult,
-};
+use crate::verify::protocol::{Busy, GpuFound, ProofStep, Step, StepResult};
 use crate::verify::{Cause, Failure, Finding, Proof, Skip, StepRecord, Verdict};
 use crate::version::{CudaVersion, Version};
 
@@ -231,17 +229,6 @@ fn gpu(gpu: &GpuFound) -> String {
     if let Some(capability) = &gpu.capability {
         parts.push(format!("compute capability {}", show(capability)));
     }
-    match (gpu.free, gpu.memory) {
-        (Some(free), Some(total)) => {
-            parts.push(format!(
-                "{} of {} free",
-                binary_size(free),
-                binary_size(total)
-            ));
-        }
-        (None, Some(total)) => parts.push(binary_size(total)),
-        _ => {}
-    }
     format!("GPU {}: {}\n", gpu.gpu, parts.join(", "))
 }
 
@@ -296,29 +283,10 @@ fn table(steps: &[StepRecord], style: Style) -> String {
 
 fn result(result: &StepResult) -> String {
     match result {
-        StepResult::Right(Measure {
-            largest_error,
-            allowed,
-            length,
-        }) => {
-            let sums = match length {
-                0 | 1 => String::new(),
-                _ => format!(", {length} terms per number"),
-            };
-            if *allowed == 0.0 {
-                format!("exact{sums}")
-            } else {
-                format!("off by at most {largest_error:.1e} of {allowed:.1e} allowed{sums}")
-            }
-        }
+        StepResult::Right => "right".to_owned(),
         StepResult::NotSupported { call, code, name } => {
             let name = name.as_ref().map(show).unwrap_or_default();
-            let call = show(call);
-            match code {
-                // It was not called.
-                0 => format!("not supported here: {call}, {name}"),
-                code => format!("not supported here: {call} answers {code} {name}"),
-            }
+            format!("not supported here: {} answers {code} {name}", show(call))
         }
         StepResult::NotLoaded { message } => format!("not loaded: {}", show(message)),
     }
@@ -334,33 +302,13 @@ pub(super) fn place(place: &ProofStep) -> String {
         (Step::Context, _) => "create a context".to_owned(),
         (Step::VersionChecks, _) => format!("check the versions of the parts of {of}"),
         (Step::Handle, _) => format!("handle of {of}"),
-        (Step::Compute, Some(computation)) => self::computation(computation),
+        (Step::Compute, Some(computation)) => format!("{} by {of}", word(&computation)),
         (Step::Compute, None) => "compute".to_owned(),
         (Step::Mapped, _) => "list the mapped files".to_owned(),
     };
     place
         .gpu
         .map_or_else(|| what.clone(), |gpu| format!("GPU {gpu}: {what}"))
-}
-
-fn computation(computation: Computation) -> String {
-    let what = match computation.operation {
-        Operation::Convolution => "convolution",
-        Operation::ConvolutionBackwardData => "convolution, gradient of the input",
-        Operation::ConvolutionBackwardFilter => "convolution, gradient of the filters",
-        Operation::Gemm => "matrix product by cuBLAS",
-        Operation::CompiledKernel => "kernel compiled now",
-        Operation::AllReduce => "sum over all GPUs",
-    };
-    let precision = match computation.precision {
-        Precision::Fp32 => ", fp32",
-        Precision::Tf32 => ", TF32",
-        Precision::Fp16 => ", fp16",
-        Precision::Bf16 => ", bf16",
-        Precision::Fp64 => ", fp64",
-        Precision::None => "",
-    };
-    format!("{what}{precision}")
 }
 
 fn skip(why: Skip) -> &'static str {

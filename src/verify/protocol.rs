@@ -69,18 +69,11 @@ pub struct ProofStep {
     pub computation: Option<Computation>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Computation {
-    pub operation: Operation,
-    pub precision: Precision,
-}
-
+/// A computation, in single precision where it has any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Operation {
+pub enum Computation {
     Convolution,
-    ConvolutionBackwardData,
-    ConvolutionBackwardFilter,
     /// A product of matrices by cuBLAS.
     Gemm,
     /// A kernel that NVRTC compiles, launched.
@@ -89,24 +82,12 @@ pub enum Operation {
     AllReduce,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Precision {
-    Fp32,
-    Tf32,
-    Fp16,
-    Bf16,
-    Fp64,
-    /// The operation has no precision.
-    None,
-}
-
 /// The result of a step that did not fail.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepResult {
-    /// The numbers are right.
-    Right(Measure),
+    /// The numbers are right, to the last bit.
+    Right,
     /// This GPU or this release cannot do it, which is no fault.
     NotSupported {
         call: String,
@@ -115,16 +96,6 @@ pub enum StepResult {
     },
     /// An optional file did not load.
     NotLoaded { message: String },
-}
-
-/// The distance of computed numbers from the right ones.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Measure {
-    pub largest_error: f64,
-    /// The error that rounding explains, 0 if every sum can be represented.
-    pub allowed: f64,
-    /// The number of products in each sum.
-    pub length: u32,
 }
 
 /// A message of the child.

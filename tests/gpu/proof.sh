@@ -179,7 +179,7 @@ import json, sys
 said = json.load(open(sys.argv[1]))
 steps = [step for step in said["proof"]["steps"] if "right" in (step.get("came") or {})]
 gpus = sorted({step["gpu"] for step in steps if "gpu" in step})
-sums = [step for step in steps if step["computation"]["operation"] == "all-reduce"]
+sums = [step for step in steps if step["computation"] == "all-reduce"]
 print(said["verdict"], "on", len(gpus), "GPUs,", len(steps), "computations,", len(sums), "over all of them")
 PY
     )

@@ -6,6 +6,8 @@ use std::path::Path;
 use super::Workshop;
 
 const WORDS: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +27,13 @@ static int said(const char *word, int *number)
 static int is(const char *word) { return said(word, 0); }
 /* The number that a word is said with, or 0. */
 static int number_of(const char *word) { int number = 0; said(word, &number); return number; }
+/* What a variable names as the installation that misbehaves; without it, all do. */
+__attribute__((unused)) static int meant(void)
+{
+    Dl_info own;
+    const char *only = getenv("STAND_IN_ONLY");
+    return !only || (dladdr(&meant, &own) && strstr(realpath(own.dli_fname, 0), only));
+}
 "#;
 
 /// A driver whose device memory is the host's.
@@ -73,7 +82,6 @@ int cuMemcpyDtoH_v2(void *to, unsigned long long from, size_t size) { memcpy(to,
 
 /// A cuDNN that convolves on the CPU, and misbehaves as it is told. `VERSION` is what it answers.
 const CUDNN: &str = r#"
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -81,7 +89,6 @@ const CUDNN: &str = r#"
 #include <unistd.h>
 #define STRING(x) #x
 #define TEXT(x) STRING(x)
-#define UNSUPPORTED (VERSION >= 90000 ? 3003 : 9)
 __attribute__((used)) static const char stamp[] = "cudnn_version_" TEXT(NAME) "_0_0_";
 size_t cudnnGetVersion(void) { return VERSION; }
 size_t cudnnGetCudartVersion(void) { return 13000; }
@@ -105,13 +112,6 @@ static void log_line(const char *what, unsigned number)
     }
 }
 static void count(const char *what) { log_line(what, getpid()); }
-/* What a variable names as the installation that misbehaves; without it, all do. */
-static int meant(void)
-{
-    Dl_info own;
-    const char *only = getenv("STAND_IN_ONLY");
-    return !only || (dladdr(&stamp, &own) && strstr(realpath(own.dli_fname, 0), only));
-}
 int cudnnCreate(void **handle)
 {
     *handle = (void *)1;
@@ -186,7 +186,6 @@ int cudnnCreateConvolutionDescriptor(void **d) { return new(d); }
 int cudnnDestroyTensorDescriptor(void *d) { free(d); return 0; }
 int cudnnDestroyFilterDescriptor(void *d) { free(d); return 0; }
 int cudnnDestroyConvolutionDescriptor(void *d) { free(d); return 0; }
-int cudnnSetConvolutionMathType(void *d, int type) { return 0; }
 int cudnnSetTensor4dDescriptor(int *d, int format, int type, int n, int c, int h, int w)
 {
     d[0] = n, d[1] = c, d[2] = h, d[3] = w, d[4] = type;
@@ -203,8 +202,6 @@ int cudnnConvolutionForward(void *handle, const float *alpha, int *xd, const flo
                             void *ws, size_t size, const float *beta, int *yd, float *y)
 {
     int wrong;
-    if (xd[4])
-        return UNSUPPORTED; /* nothing but float */
     for (int n = 0; n < yd[0]; n++)
         for (int k = 0; k < yd[1]; k++)
             for (int p = 0; p < yd[2]; p++)
@@ -241,41 +238,30 @@ int cudnnConvolutionForward(void *handle, const float *alpha, int *xd, const flo
         y[7] = 0.0f / 0.0f;
     return number_of("cudnnConvolutionForward");
 }
-int cudnnGetConvolutionBackwardDataWorkspaceSize(void *h, void *w, void *y, void *c, void *x, int a, size_t *s) { *s = 0; return 0; }
-int cudnnGetConvolutionBackwardFilterWorkspaceSize(void *h, void *x, void *y, void *c, void *w, int a, size_t *s) { *s = 0; return 0; }
-/* Calls with each product's places; `into` is the one that is added up: 0 the input, 1 the filters. */
-static void gradient(int into, int *xd, float *x, int *wd, float *w, int *yd, const float *y, int pad)
+"#;
+
+/// A cuBLAS that multiplies matrices on the CPU.
+const CUBLAS: &str = r#"
+int cublasLtCreate(void **handle) { *handle = (void *)1; return 0; }
+int cublasLtDestroy(void *handle) { return 0; }
+int cublasCreate_v2(void **handle) { *handle = (void *)1; return 0; }
+int cublasDestroy_v2(void *handle) { return 0; }
+int cublasSetMathMode(void *handle, int mode) { return 0; }
+int cublasSgemm_v2(void *handle, int ta, int tb, int m, int n, int k, const float *alpha, const float *a, int lda,
+                   const float *b, int ldb, const float *beta, float *c, int ldc)
 {
-    memset(into ? w : x, 0, sizeof(float) * (into ? wd[0] * wd[1] * wd[2] * wd[3] : xd[0] * xd[1] * xd[2] * xd[3]));
-    for (int n = 0; n < yd[0]; n++)
-        for (int k = 0; k < yd[1]; k++)
-            for (int p = 0; p < yd[2]; p++)
-                for (int q = 0; q < yd[3]; q++)
-                    for (int c = 0; c < wd[1]; c++)
-                        for (int r = 0; r < wd[2]; r++)
-                            for (int s = 0; s < wd[3]; s++) {
-                                int i = p + r - pad, j = q + s - pad;
-                                if (i < 0 || j < 0 || i >= xd[2] || j >= xd[3])
-                                    continue;
-                                float *at_x = x + ((n * xd[1] + c) * xd[2] + i) * xd[3] + j;
-                                float *at_w = w + ((k * wd[1] + c) * wd[2] + r) * wd[3] + s;
-                                float at_y = y[((n * yd[1] + k) * yd[2] + p) * yd[3] + q];
-                                if (into) *at_w += *at_x * at_y; else *at_x += *at_w * at_y;
-                            }
-}
-int cudnnConvolutionBackwardData(void *h, const float *alpha, int *wd, float *w, int *yd, const float *y, int *cd, int a,
-                                 void *ws, size_t size, const float *beta, int *xd, float *x)
-{
-    if (xd[4]) return UNSUPPORTED;
-    gradient(0, xd, x, wd, w, yd, y, cd[0]);
-    return meant() ? number_of("cudnnConvolutionBackwardData") : 0;
-}
-int cudnnConvolutionBackwardFilter(void *h, const float *alpha, int *xd, float *x, int *yd, const float *y, int *cd, int a,
-                                   void *ws, size_t size, const float *beta, int *wd, float *w)
-{
-    if (xd[4]) return UNSUPPORTED;
-    gradient(1, xd, x, wd, w, yd, y, cd[0]);
-    return 0;
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < n; j++) {
+            float sum = 0;
+            for (int l = 0; l < k; l++)
+                sum += a[l * lda + i] * b[j * ldb + l];
+            c[j * ldc + i] = sum;
+        }
+    if (!meant())
+        return 0;
+    if (is("wrong-product"))
+        c[5] += 1;
+    return number_of("cublasSgemm");
 }
 "#;
 
@@ -306,11 +292,16 @@ pub fn cudnn(workshop: &Workshop, directory: &str, major: u32) {
     } else {
         (8907, "8_9")
     };
-    let source = format!(
-        "#define _GNU_SOURCE\n#define VERSION {version}\n#define NAME {name}\n{WORDS}{CUDNN}"
-    );
+    let source = format!("#define VERSION {version}\n#define NAME {name}\n{WORDS}{CUDNN}");
     let main = format!("libcudnn.so.{major}");
     workshop.library(&format!("{directory}/{main}"), &main, &source, flags);
+}
+
+/// Builds `libcublas.so` of a major version into a directory of the workshop.
+pub fn cublas(workshop: &Workshop, directory: &str, major: u32) {
+    let soname = format!("libcublas.so.{major}");
+    let source = format!("{WORDS}{CUBLAS}");
+    workshop.library(&format!("{directory}/{soname}"), &soname, &source, &[]);
 }
 
 /// Builds the other files that a cuDNN 9.19.0 must come with: they say their version and for which CUDA they are, as the

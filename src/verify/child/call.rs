@@ -5,8 +5,6 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use libloading::os::unix::Library;
 
-use super::outcome::{ComputationFault, Refused, Stop};
-
 /// Calls a function of a library, `status (...)`, and checks its status. Each argument follows the type that the library's
 /// header declares for it, so that the call itself is the declaration.
 macro_rules! call {
@@ -21,27 +19,39 @@ pub(super) use call;
 /// A pointer to an object of a library, or into the memory of a GPU.
 pub(super) type Pointer = *mut c_void;
 
-/// A library, and the meaning of its statuses.
+/// The fault of a step.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The library of the step does not load, or is another one.
+    NotLoaded(String),
+    /// A call failed.
+    Refused {
+        call: &'static str,
+        code: i64,
+        name: Option<String>,
+        message: Option<String>,
+    },
+    /// The first wrong number: its error if that is finite, and its index.
+    Numbers {
+        largest_error: Option<f64>,
+        element: usize,
+    },
+}
+
+/// A library, and the texts that it has for a status.
 pub(super) struct Api<'l> {
     pub library: &'l Library,
-    /// The function that gives the name of a status, `const char* (int)`, where there is one.
-    pub naming: &'static str,
+    pub name: fn(&Library, c_int) -> Option<String>,
     pub message: fn(&Library, c_int) -> Option<String>,
-    /// True for statuses that are no fault.
-    pub is_unsupported: fn(c_int) -> bool,
-    /// True if a missing function is a failure.
-    pub has_all: bool,
 }
 
 impl<'l> Api<'l> {
-    /// A library without texts for its statuses, each of which is a fault.
+    /// A library without texts for its statuses.
     pub(super) fn plain(library: &'l Library) -> Api<'l> {
         Api {
             library,
-            naming: "",
+            name: |_, _| None,
             message: |_, _| None,
-            is_unsupported: |_| false,
-            has_all: false,
         }
     }
 }
@@ -51,38 +61,35 @@ impl Api<'_> {
     ///
     /// # Safety
     /// `F` must be a function pointer of the type that the library's headers declare for the name.
-    pub(super) unsafe fn function<F: Copy>(&self, name: &'static str) -> Result<F, Stop> {
+    pub(super) unsafe fn function<F: Copy>(&self, name: &'static str) -> Result<F, Fault> {
         // SAFETY: the caller vouches for the type.
         let found = unsafe { find(self.library, name) };
-        found.ok_or(if self.has_all {
-            Stop::Wrong(ComputationFault::NoFunction(name))
-        } else {
-            Stop::Absent(name)
+        found.ok_or_else(|| Fault::Refused {
+            call: plain_name(name),
+            code: 0,
+            name: Some("no such function".to_owned()),
+            message: None,
         })
     }
 
-    pub(super) fn check(&self, call: &'static str, status: c_int) -> Result<(), Stop> {
-        match self.status(call, status) {
-            Err(refused) if (self.is_unsupported)(status) => Err(Stop::NotSupported(refused)),
-            answered => Ok(answered?),
-        }
-    }
-
-    pub(super) fn status(&self, call: &'static str, status: c_int) -> Result<(), Refused> {
+    pub(super) fn check(&self, call: &'static str, status: c_int) -> Result<(), Fault> {
         if status == 0 {
             return Ok(());
         }
-        let name = text(self.library, self.naming, status);
-        Err(Refused {
-            call,
+        Err(Fault::Refused {
+            call: plain_name(call),
             code: i64::from(status),
-            name,
+            name: (self.name)(self.library, status),
             message: (self.message)(self.library, status),
         })
     }
 
     /// Calls a function `status (object*)`.
-    pub(super) fn make(&self, create: &'static str, destroy: &'static str) -> Result<Object, Stop> {
+    pub(super) fn make(
+        &self,
+        create: &'static str,
+        destroy: &'static str,
+    ) -> Result<Object, Fault> {
         let mut object = std::ptr::null_mut();
         // SAFETY: all these functions are declared so. Writes one pointer.
         unsafe { call!(self, create, *mut Pointer: &raw mut object)? };
@@ -98,6 +105,11 @@ impl Api<'_> {
             destroy,
         }
     }
+}
+
+/// A call as programs write it: headers add the version of its ABI.
+fn plain_name(call: &'static str) -> &'static str {
+    call.trim_end_matches("_v2")
 }
 
 /// An object of a library, destroyed when it is dropped.
@@ -117,20 +129,12 @@ impl Drop for Object {
 
 /// The text of a status, from a function `const char* (int)` of the library.
 pub(super) fn text(library: &Library, function: &str, status: c_int) -> Option<String> {
-    if function.is_empty() {
-        return None;
-    }
     // SAFETY: all functions that this is asked for are declared so, and give a static text for any number, or none.
     unsafe {
         let say: unsafe extern "C" fn(c_int) -> *const c_char = find(library, function)?;
         let text = say(status);
         (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
     }
-}
-
-/// The loader's message, which is the source of such an error.
-pub(super) fn loaders_words(error: &libloading::Error) -> String {
-    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// # Safety

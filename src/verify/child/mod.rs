@@ -13,11 +13,12 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use cudarc::driver::sys::{CUcontext, CUresult};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use super::protocol::{
     Busy, Computation, ComputeMode, Failure, LibraryRequest, Line, MappedFile, Observation,
-    Operation, Precision, ProofStep, Request, Step, StepResult, format,
+    ProofStep, Request, Step, StepResult, format,
 };
 use crate::catalog::{CauseKind, catalog, is_driver_call, statuses};
 use crate::cli::Level;
@@ -30,24 +31,22 @@ mod cudnn;
 mod deep;
 mod driver;
 mod numbers;
-mod outcome;
 
 use bench::{Bench, Loaded};
-use convolution::SMALL;
-use cudnn::Cudnn;
-use driver::{Context, Driver};
-use outcome::{ComputationFault, Refused, settle};
+use call::{Api, Fault};
+use driver::Driver;
 
 /// With fewer free bytes, a library's error is probably about memory, whatever its code.
 const LITTLE_MEMORY: u64 = 1 << 30;
-/// `CUDA_ERROR_OUT_OF_MEMORY`
-const OUT_OF_MEMORY: i64 = 2;
-/// `CUDA_ERROR_NO_DEVICE`
-const NO_DEVICE: i64 = 100;
-/// `CUDA_ERROR_DEVICE_UNAVAILABLE`, also for a GPU that another process uses exclusively.
-const UNAVAILABLE: i64 = 46;
-/// The codes of older drivers for that: `CUDA_ERROR_INVALID_DEVICE`, `CUDA_ERROR_UNKNOWN`.
-const UNAVAILABLE_ONCE: [i64; 2] = [101, 999];
+const OUT_OF_MEMORY: i64 = CUresult::CUDA_ERROR_OUT_OF_MEMORY as i64;
+const NO_DEVICE: i64 = CUresult::CUDA_ERROR_NO_DEVICE as i64;
+/// Also for a GPU that another process uses exclusively.
+const UNAVAILABLE: i64 = CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE as i64;
+/// The codes of older drivers for that.
+const UNAVAILABLE_ONCE: [i64; 2] = [
+    CUresult::CUDA_ERROR_INVALID_DEVICE as i64,
+    CUresult::CUDA_ERROR_UNKNOWN as i64,
+];
 
 /// Reads a request from standard input, makes the proof, and reports. The exit code is 0 if a report was made. Ends the
 /// process at once, since destructors and threads of libraries may crash at a normal exit, after the report.
@@ -69,15 +68,20 @@ fn answer(host: &Host) -> i32 {
     }
     // Never closed: a library may have closed it already, and another file may have its number.
     let output = ManuallyDrop::new(File::from(output));
-    let mut parent = Parent { output };
+    let mut parent = Parent {
+        output,
+        at: ProofStep::at(Step::LoadDriver),
+    };
     let mut prover = Prover {
         request: &request,
         parent: &mut parent,
         loaded: Vec::new(),
     };
-    let last = prover
-        .prove(host)
-        .map_or_else(Line::Failed, |()| Line::Passed);
+    let proved = prover.prove(host);
+    let last = match proved {
+        Ok(()) => Line::Passed,
+        Err(fault) => Line::Failed(failure(parent.at.clone(), fault)),
+    };
     parent.say(&last);
     0
 }
@@ -103,6 +107,8 @@ fn take_output() -> nix::Result<OwnedFd> {
 
 struct Parent {
     output: ManuallyDrop<File>,
+    /// The step that was entered last.
+    at: ProofStep,
 }
 
 impl Parent {
@@ -111,9 +117,9 @@ impl Parent {
         let _ = self.output.write_all((format(line) + "\n").as_bytes());
     }
 
-    fn enter(&mut self, place: ProofStep) -> ProofStep {
-        self.say(&Line::Entering(place.clone()));
-        place
+    fn enter(&mut self, at: ProofStep) {
+        self.say(&Line::Entering(at.clone()));
+        self.at = at;
     }
 
     fn found(&mut self, found: Observation) {
@@ -129,7 +135,7 @@ struct Prover<'r> {
 }
 
 impl<'r> Prover<'r> {
-    fn prove(&mut self, host: &Host) -> Result<(), Failure> {
+    fn prove(&mut self, host: &Host) -> Result<(), Fault> {
         let request = self.request;
         if request.level == Level::Load {
             self.load_main_files()?;
@@ -156,39 +162,33 @@ impl<'r> Prover<'r> {
         Ok(())
     }
 
-    fn load_driver(&mut self) -> Result<Driver, Failure> {
+    fn load_driver(&mut self) -> Result<Driver, Fault> {
         let asked = self.request.of_family("driver").next();
         let soname = asked.map_or("libcuda.so.1", |asked| asked.soname.as_str());
-        let at = self
-            .parent
+        self.parent
             .enter(ProofStep::at(Step::LoadDriver).with(soname));
-        let library = load(
-            &at,
-            soname,
-            asked.and_then(|asked| asked.directory.as_deref()),
-        )?;
-        let driver = Driver::new(library).map_err(|function| no_function(&at, function))?;
+        let library = load(soname, asked.and_then(|asked| asked.directory.as_deref()))?;
+        let driver = Driver::new(library);
         self.loaded.push(Loaded {
             family: "driver".to_owned(),
             soname: soname.to_owned(),
             library,
         });
-        let at = self.parent.enter(ProofStep::at(Step::CuInit).with(soname));
-        driver.init().map_err(|refused| status(&at, refused))?;
-        let cuda = driver.cuda().map_err(|refused| status(&at, refused))?;
-        self.parent.found(Observation::DriverCuda(cuda));
+        self.parent.enter(ProofStep::at(Step::CuInit).with(soname));
+        driver.init()?;
+        self.parent.found(Observation::DriverCuda(driver.cuda()?));
         Ok(driver)
     }
 
     /// Loads the main files that are not loaded yet.
-    fn load_main_files(&mut self) -> Result<(), Failure> {
+    fn load_main_files(&mut self) -> Result<(), Fault> {
         self.request
             .libraries
             .iter()
             .try_for_each(|asked| self.load_main(asked))
     }
 
-    fn load_main(&mut self, asked: &'r LibraryRequest) -> Result<(), Failure> {
+    fn load_main(&mut self, asked: &'r LibraryRequest) -> Result<(), Fault> {
         if self
             .loaded
             .iter()
@@ -196,13 +196,11 @@ impl<'r> Prover<'r> {
         {
             return Ok(());
         }
-        let at = self
-            .parent
+        self.parent
             .enter(ProofStep::at(Step::Load).with(&asked.soname));
-        let library = load(&at, &asked.soname, asked.directory.as_deref())?;
+        let library = load(&asked.soname, asked.directory.as_deref())?;
         if asked.family == "cudnn" {
-            let cudnn = Cudnn::new(library).map_err(|function| no_function(&at, function))?;
-            let (soname, version) = (asked.soname.clone(), cudnn.version());
+            let (soname, version) = (asked.soname.clone(), cudnn::version(library)?);
             self.parent.found(Observation::Cudnn { soname, version });
         }
         self.loaded.push(Loaded {
@@ -215,14 +213,13 @@ impl<'r> Prover<'r> {
 
     /// Loads the other files. cuDNN needs all of its own. Files of other families may need libraries that are not
     /// NVIDIA's (RDMA, MPI), or a driver that is missing here.
-    fn load_other_files(&mut self) -> Result<(), Failure> {
+    fn load_other_files(&mut self) -> Result<(), Fault> {
         let has_driver = self.request.of_family("driver").next().is_some();
         for asked in &self.request.libraries {
             for soname in &asked.files {
-                let at = self
-                    .parent
+                self.parent
                     .enter(ProofStep::at(Step::LoadFile).with(soname));
-                match load(&at, soname, asked.directory.as_deref()) {
+                match load(soname, asked.directory.as_deref()) {
                     Ok(library) => {
                         let (family, soname) = (asked.family.clone(), soname.clone());
                         self.loaded.push(Loaded {
@@ -231,14 +228,14 @@ impl<'r> Prover<'r> {
                             library,
                         });
                     }
-                    Err(Failure::Load { message, .. })
+                    Err(Fault::NotLoaded(message))
                         if asked.family != "cudnn"
                             || !has_driver && message.contains("libcuda.so.1") =>
                     {
                         self.parent
                             .say(&Line::Result(StepResult::NotLoaded { message }));
                     }
-                    Err(failure) => return Err(failure),
+                    Err(fault) => return Err(fault),
                 }
             }
         }
@@ -246,16 +243,11 @@ impl<'r> Prover<'r> {
     }
 
     /// cuDNN's own checks, before its other files are loaded.
-    fn check_versions(&mut self) -> Result<(), Failure> {
+    fn check_versions(&mut self) -> Result<(), Fault> {
         for loaded in of_family(&self.loaded, "cudnn") {
-            let at = self
-                .parent
+            self.parent
                 .enter(ProofStep::at(Step::VersionChecks).with(&loaded.soname));
-            let cudnn =
-                Cudnn::new(loaded.library).map_err(|function| no_function(&at, function))?;
-            cudnn
-                .check_versions(loaded.library)
-                .map_err(|refused| status(&at, refused))?;
+            cudnn::check_versions(loaded.library)?;
         }
         Ok(())
     }
@@ -272,17 +264,16 @@ fn use_gpus(
     request: &Request,
     loaded: &[Loaded],
     parent: &mut Parent,
-) -> Result<(), Failure> {
-    let at = parent.enter(ProofStep::at(Step::Devices));
-    let devices = driver.devices().map_err(|refused| status(&at, refused))?;
+) -> Result<(), Fault> {
+    parent.enter(ProofStep::at(Step::Devices));
+    let devices = driver.devices()?;
     if devices.is_empty() {
-        let none = Refused {
+        return Err(Fault::Refused {
             call: "cuDeviceGetCount",
             code: NO_DEVICE,
             name: None,
             message: None,
-        };
-        return Err(status(&at, none));
+        });
     }
     let mut free = Vec::new();
     for (gpu, device) in (0..).zip(devices) {
@@ -300,14 +291,14 @@ fn use_gpus(
     }
     let mut used = Vec::new();
     for (gpu, device, mode) in free {
-        let at = parent.enter(ProofStep::at(Step::Context).on(gpu));
+        parent.enter(ProofStep::at(Step::Context).on(gpu));
         let retained = driver.retain(device);
         let context =
             match retained.and_then(|context| driver.set_current(context).map(|()| context)) {
                 Ok(context) => context,
-                Err(refused) => {
+                Err(fault) => {
                     // The GPU's memory is unknown without a context.
-                    pass_over(gpu, busy(None, &refused, mode), &at, refused, parent)?;
+                    pass_over(gpu, None, mode, fault, parent)?;
                     continue;
                 }
             };
@@ -324,16 +315,7 @@ fn use_gpus(
         };
         match on_gpu(&bench, request, parent) {
             Ok(()) => used.push((gpu, context)),
-            Err((at, ComputationFault::Refused(refused))) => {
-                pass_over(
-                    gpu,
-                    busy(driver.memory(), &refused, mode),
-                    &at,
-                    refused,
-                    parent,
-                )?;
-            }
-            Err((at, wrong)) => return Err(failure(at, wrong)),
+            Err(fault) => pass_over(gpu, driver.memory(), mode, fault, parent)?,
         }
     }
     if request.level >= Level::Deep && used.len() > 1 {
@@ -347,192 +329,141 @@ fn over_gpus(
     driver: &Driver,
     request: &Request,
     loaded: &[Loaded],
-    used: &[(u32, Context)],
+    used: &[(u32, CUcontext)],
     parent: &mut Parent,
-) -> Result<(), Failure> {
+) -> Result<(), Fault> {
     for nccl in of_family(loaded, "nccl") {
-        let computation = Computation {
-            operation: Operation::AllReduce,
-            precision: Precision::Fp32,
-        };
-        let at = parent.enter(
+        parent.enter(
             ProofStep::at(Step::Compute)
                 .with(&nccl.soname)
-                .computing(computation),
+                .computing(Computation::AllReduce),
         );
-        match settle(
-            Precision::Fp32,
-            deep::all_reduce(driver, nccl.library, used, request.seed),
-        ) {
+        match deep::all_reduce(driver, nccl.library, used, request.seed) {
             Ok(came) => parent.say(&Line::Result(came)),
-            Err(ComputationFault::Refused(refused)) => {
+            Err(fault) => {
                 // The last context is still current.
                 let gpu = used.last().map_or(0, |(gpu, _)| *gpu);
-                let why = busy(driver.memory(), &refused, ComputeMode::Default);
-                pass_over(gpu, why, &at, refused, parent)?;
+                pass_over(gpu, driver.memory(), ComputeMode::Default, fault, parent)?;
             }
-            Err(wrong) => return Err(failure(at, wrong)),
         }
     }
     Ok(())
 }
 
-fn failure(at: ProofStep, wrong: ComputationFault) -> Failure {
-    match wrong {
-        ComputationFault::Refused(refused) => status(&at, refused),
-        ComputationFault::NoFunction(function) => no_function(&at, function),
-        ComputationFault::Numbers {
+fn failure(at: ProofStep, fault: Fault) -> Failure {
+    match fault {
+        Fault::NotLoaded(message) => Failure::Load {
+            name: at.of.clone().unwrap_or_default(),
+            at,
+            message,
+        },
+        Fault::Refused {
+            call,
+            code,
+            name,
+            message,
+        } => Failure::Status {
+            at,
+            call: call.to_owned(),
+            code,
+            name,
+            message,
+        },
+        Fault::Numbers {
             largest_error,
             element,
-            allowed,
         } => Failure::WrongNumbers {
             at,
             largest_error,
             element,
-            allowed,
+            allowed: 0.0,
         },
     }
 }
 
 /// Makes a handle of each cuDNN and a convolution, and at the level `deep` the handles and computations of the tables.
-fn on_gpu(
-    bench: &Bench<'_>,
-    request: &Request,
-    parent: &mut Parent,
-) -> Result<(), (ProofStep, ComputationFault)> {
+fn on_gpu(bench: &Bench<'_>, request: &Request, parent: &mut Parent) -> Result<(), Fault> {
+    let place = |step, loaded: &Loaded| ProofStep::at(step).with(&loaded.soname).on(bench.gpu);
     for loaded in of_family(bench.libraries, "cudnn") {
-        let at = parent.enter(
-            ProofStep::at(Step::Handle)
-                .with(&loaded.soname)
-                .on(bench.gpu),
-        );
-        let cudnn = Cudnn::new(loaded.library)
-            .map_err(|function| (at.clone(), ComputationFault::NoFunction(function)))?;
-        let handle = cudnn
-            .create()
-            .map_err(|refused| (at.clone(), refused.into()))?;
+        parent.enter(place(Step::Handle, loaded));
+        let api = cudnn::api(loaded.library);
+        let handle = api.make("cudnnCreate", "cudnnDestroy")?;
         if request.level >= Level::Conv {
-            let computation = Computation {
-                operation: Operation::Convolution,
-                precision: Precision::Fp32,
-            };
-            let at = parent.enter(
-                ProofStep::at(Step::Compute)
-                    .with(&loaded.soname)
-                    .on(bench.gpu)
-                    .computing(computation),
-            );
-            let came = convolution::run(&cudnn, handle, bench.driver, &SMALL, bench.seed)
-                .map_err(|stop| (at.clone(), stop.into()))?;
+            parent.enter(place(Step::Compute, loaded).computing(Computation::Convolution));
+            let came = convolution::run(&api, handle.pointer, bench.driver, bench.seed)?;
             parent.say(&Line::Result(came));
         }
-        cudnn
-            .destroy(handle)
-            .map_err(|refused| (at, refused.into()))?;
     }
-    if request.level >= Level::Deep {
-        for (family, make) in deep::HANDLES {
-            for loaded in of_family(bench.libraries, family) {
-                let at = parent.enter(
-                    ProofStep::at(Step::Handle)
-                        .with(&loaded.soname)
-                        .on(bench.gpu),
-                );
-                make(&call::Api::plain(loaded.library)).map_err(|stop| (at, stop.into()))?;
-            }
+    if request.level < Level::Deep {
+        return Ok(());
+    }
+    for (family, make) in deep::HANDLES {
+        for loaded in of_family(bench.libraries, family) {
+            parent.enter(place(Step::Handle, loaded));
+            make(&Api::plain(loaded.library))?;
         }
-        for &(operation, precisions, family, run) in deep::TABLE {
-            for loaded in of_family(bench.libraries, family) {
-                for &precision in precisions {
-                    let computation = Computation {
-                        operation,
-                        precision,
-                    };
-                    let at = parent.enter(
-                        ProofStep::at(Step::Compute)
-                            .with(&loaded.soname)
-                            .on(bench.gpu)
-                            .computing(computation),
-                    );
-                    let came = settle(precision, run(bench, loaded, precision))
-                        .map_err(|wrong| (at, wrong))?;
-                    parent.say(&Line::Result(came));
-                }
-            }
+    }
+    for (computation, family, run) in deep::TABLE {
+        for loaded in of_family(bench.libraries, family) {
+            parent.enter(place(Step::Compute, loaded).computing(*computation));
+            parent.say(&Line::Result(run(bench, loaded)?));
         }
     }
     Ok(())
 }
 
-/// A GPU that is busy is passed over; any other refusal is a failure.
+/// A GPU that is busy is passed over; any other fault ends the proof.
 fn pass_over(
     gpu: u32,
-    why: Option<Busy>,
-    at: &ProofStep,
-    refused: Refused,
+    memory: Option<(u64, u64)>,
+    mode: ComputeMode,
+    fault: Fault,
     parent: &mut Parent,
-) -> Result<(), Failure> {
-    let why = why.ok_or_else(|| status(at, refused))?;
+) -> Result<(), Fault> {
+    let why = busy(memory, &fault, mode).ok_or(fault)?;
     parent.found(Observation::Busy { gpu, why });
     Ok(())
 }
 
 /// Returns the reason if a failed call means that the GPU is busy, and not that a library is at fault.
-fn busy(memory: Option<(u64, u64)>, refused: &Refused, mode: ComputeMode) -> Option<Busy> {
+fn busy(memory: Option<(u64, u64)>, fault: &Fault, mode: ComputeMode) -> Option<Busy> {
+    let Fault::Refused { call, code, .. } = fault else {
+        return None;
+    };
     let (free, total) = memory.unzip();
-    let call = refused.call.to_owned();
-    let is_of_driver = is_driver_call(refused.call);
-    let is_exclusive = refused.code == UNAVAILABLE
-        || mode == ComputeMode::ExclusiveProcess && UNAVAILABLE_ONCE.contains(&refused.code);
+    let is_of_driver = is_driver_call(call);
+    let is_exclusive = *code == UNAVAILABLE
+        || mode == ComputeMode::ExclusiveProcess && UNAVAILABLE_ONCE.contains(code);
+    let has_little = free.is_some_and(|free| free < LITTLE_MEMORY) && may_be_of_memory(call, *code);
+    let call = (*call).to_owned();
     if is_of_driver && is_exclusive {
         return Some(Busy::Exclusive { call });
     }
-    let has_little = free.is_some_and(|free| free < LITTLE_MEMORY) && may_be_of_memory(refused);
-    let is_out = is_of_driver && refused.code == OUT_OF_MEMORY || has_little;
+    let is_out = is_of_driver && *code == OUT_OF_MEMORY || has_little;
     is_out.then_some(Busy::OutOfMemory { call, free, total })
 }
 
 /// False for codes of cuDNN that name another cause.
-fn may_be_of_memory(refused: &Refused) -> bool {
-    let cause = statuses().of_cudnn(refused.code);
-    !refused.call.starts_with("cudnn")
-        || matches!(cause, Some(CauseKind::OutOfMemory | CauseKind::Refused))
+fn may_be_of_memory(call: &str, code: i64) -> bool {
+    let cause = statuses().of_cudnn(code);
+    !call.starts_with("cudnn") || matches!(cause, Some(CauseKind::OutOfMemory | CauseKind::Refused))
 }
 
 /// Loads a library by SONAME, so that the loader searches for it as it does for the program, or from a directory that
 /// only the program itself searches.
-fn load(at: &ProofStep, name: &str, directory: Option<&str>) -> Result<&'static Library, Failure> {
+fn load(name: &str, directory: Option<&str>) -> Result<&'static Library, Fault> {
     let file = directory.map_or_else(
         || name.to_owned(),
         |directory| format!("{directory}/{name}"),
     );
     // SAFETY: runs the constructors of a chosen library. If they crash, that is the verdict.
     let opened = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) };
-    let library = opened.map_err(|error| Failure::Load {
-        at: at.clone(),
-        name: name.to_owned(),
-        message: call::loaders_words(&error),
-    })?;
+    // The source of such an error is the loader's message.
+    let message = |error: &libloading::Error| {
+        std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
+    };
+    let library = opened.map_err(|error| Fault::NotLoaded(message(&error)))?;
     Ok(Box::leak(Box::new(library)))
-}
-
-fn no_function(at: &ProofStep, function: &str) -> Failure {
-    let name = at.of.clone().unwrap_or_default();
-    Failure::Load {
-        at: at.clone(),
-        name,
-        message: format!("no function {function}"),
-    }
-}
-
-fn status(at: &ProofStep, refused: Refused) -> Failure {
-    Failure::Status {
-        at: at.clone(),
-        call: refused.call.to_owned(),
-        code: refused.code,
-        name: refused.name,
-        message: refused.message,
-    }
 }
 
 /// The mapped files of NVIDIA's families, and the paths of all other mapped objects.

@@ -2,160 +2,63 @@
 
 use std::ffi::{c_int, c_void};
 
-use libloading::os::unix::Library;
-
 use crate::catalog::soname_number;
 use crate::verify::child::bench::{Bench, Loaded};
-use crate::verify::child::call::{Api, Pointer, call, text};
-use crate::verify::child::driver::{Buffer, Driver};
-use crate::verify::child::numbers::{Random, blank, download, int, ranges, upload};
-use crate::verify::child::outcome::{ComputationFault, Stop, compare_exact};
-use crate::verify::protocol::{Operation, Precision, StepResult};
+use crate::verify::child::call::{Api, Fault, Pointer, call, text};
+use crate::verify::child::numbers::{Random, compare, fits, int};
+use crate::verify::protocol::StepResult;
 
-/// All different, so that a swap shows, and multiples of 16 for tensor cores.
-pub(super) const ROWS: usize = 96;
-pub(super) const COLUMNS: usize = 80;
-pub(super) const LENGTH: usize = 64;
+/// All different, so that a swap shows.
+const ROWS: usize = 96;
+const COLUMNS: usize = 80;
+const LENGTH: usize = 64;
+/// The largest numbers in the two matrices. TF32 would round the first, so wrong sums show that a library used it.
+const RANGES: (u16, u16) = (4095, 8);
+const _: () = assert!(fits(LENGTH, RANGES.0, RANGES.1));
 
 const DEFAULT_MATH: c_int = 0;
 const PEDANTIC_MATH: c_int = 2;
-const TF32_TENSOR_OP_MATH: c_int = 3;
-/// `CUBLAS_COMPUTE_32F`, new in CUDA 11.
-pub(super) const COMPUTE_32F: c_int = 68;
-const GEMM_DEFAULT: c_int = -1;
 const NOT_TRANSPOSED: c_int = 0;
 
-pub(super) fn run(
-    bench: &Bench<'_>,
-    loaded: &Loaded,
-    precision: Precision,
-) -> Result<StepResult, Stop> {
-    let call = if is_half(precision) {
-        "cublasGemmEx"
-    } else {
-        "cublasSgemm_v2"
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded) -> Result<StepResult, Fault> {
+    let api = Api {
+        library: loaded.library,
+        name: |library, status| text(library, "cublasGetStatusName", status),
+        message: |library, status| text(library, "cublasGetStatusString", status),
     };
-    let is_old = version_of(&loaded.soname) < 11;
-    if is_old && precision != Precision::Fp32 {
-        return Err(Stop::Absent("cublasGemmEx"));
-    }
-    if matches!(precision, Precision::Tf32 | Precision::Bf16) {
-        bench.needs((8, 0), call)?;
-    }
-    let api = api(loaded.library);
-    if !is_old {
+    // 12 of `libcublas.so.12`
+    let is_old = soname_number(&loaded.soname).is_none_or(|number| number < 11);
+    let math = if is_old {
+        DEFAULT_MATH
+    } else {
         // libcublas is linked against libcublasLt, which has most of its kernels.
         api.make("cublasLtCreate", "cublasLtDestroy")?;
-    }
-    let handle = api.make("cublasCreate_v2", "cublasDestroy_v2")?;
-    let math = match precision {
-        Precision::Fp32 if !is_old => PEDANTIC_MATH,
-        Precision::Tf32 => TF32_TENSOR_OP_MATH,
-        _ => DEFAULT_MATH,
+        PEDANTIC_MATH
     };
-    // SAFETY: the types that cublas_api.h declares; the handle was made above.
-    unsafe { call!(api, "cublasSetMathMode", Pointer: handle.pointer, c_int: math)? };
-    let product = Product::new(
-        bench.driver,
-        precision,
-        bench.seed_of(Operation::Gemm, precision),
-    )?;
+    let handle = api.make("cublasCreate_v2", "cublasDestroy_v2")?;
+    let mut random = Random::new(bench.seed);
+    let a = random.wholes(RANGES.0, ROWS * LENGTH);
+    let b = random.wholes(RANGES.1, LENGTH * COLUMNS);
+    let a_data = bench.driver.upload(&a)?;
+    let b_data = bench.driver.upload(&b)?;
+    let c_data = bench.driver.upload(&[f32::NAN; ROWS * COLUMNS])?;
     let [rows, columns, length] = [ROWS, COLUMNS, LENGTH].map(int);
-    let (a, b, c) = (
-        product.a.pointer(),
-        product.b.pointer(),
-        product.c.pointer(),
-    );
     let (one, zero) = (1.0_f32, 0.0_f32);
-    let kind = data_type(precision);
-    let (no, handle) = (NOT_TRANSPOSED, handle.pointer);
-    let (one, zero) = (&raw const one, &raw const zero);
-    // SAFETY: the types that cublas_api.h declares; the buffers hold what the sizes say, and are distinct.
+    // SAFETY: the types that cublas_api.h declares; the handle was made above; the buffers hold what the sizes say, and
+    // are distinct.
     unsafe {
-        if is_half(precision) {
-            call!(
-                api, call, Pointer: handle, c_int: no, c_int: no, c_int: rows, c_int: columns, c_int: length,
-                *const f32: one, *const c_void: a, c_int: kind, c_int: rows,
-                *const c_void: b, c_int: kind, c_int: length,
-                *const f32: zero, Pointer: c, c_int: kind, c_int: rows,
-                c_int: COMPUTE_32F, c_int: GEMM_DEFAULT,
-            )?;
-        } else {
-            call!(
-                api, call, Pointer: handle, c_int: no, c_int: no, c_int: rows, c_int: columns, c_int: length,
-                *const f32: one, *const c_void: a, c_int: rows, *const c_void: b, c_int: length,
-                *const f32: zero, Pointer: c, c_int: rows,
-            )?;
-        }
+        call!(api, "cublasSetMathMode", Pointer: handle.pointer, c_int: math)?;
+        call!(
+            api, "cublasSgemm_v2", Pointer: handle.pointer, c_int: NOT_TRANSPOSED, c_int: NOT_TRANSPOSED,
+            c_int: rows, c_int: columns, c_int: length, *const f32: &raw const one,
+            *const c_void: a_data.pointer(), c_int: rows, *const c_void: b_data.pointer(), c_int: length,
+            *const f32: &raw const zero, Pointer: c_data.pointer(), c_int: rows,
+        )?;
     }
-    Ok(product.compare()?)
+    compare(c_data.download::<f32>(ROWS * COLUMNS)?, product(&a, &b))
 }
 
-pub(super) fn api(library: &Library) -> Api<'_> {
-    // Not supported; not on this architecture.
-    let is_unsupported = |status: c_int| matches!(status, 8 | 15);
-    let message = |library: &Library, status: c_int| text(library, "cublasGetStatusString", status);
-    Api {
-        naming: "cublasGetStatusName",
-        message,
-        is_unsupported,
-        ..Api::plain(library)
-    }
-}
-
-fn is_half(precision: Precision) -> bool {
-    matches!(precision, Precision::Fp16 | Precision::Bf16)
-}
-
-/// `cudaDataType`
-pub(super) fn data_type(precision: Precision) -> c_int {
-    match precision {
-        Precision::Fp32 | Precision::Tf32 | Precision::None => 0,
-        Precision::Fp64 => 1,
-        Precision::Fp16 => 2,
-        Precision::Bf16 => 14,
-    }
-}
-
-/// 12 of `libcublas.so.12`
-pub(super) fn version_of(soname: &str) -> u32 {
-    soname_number(soname).unwrap_or(0)
-}
-
-/// Two matrices of whole numbers, memory for their product, and the expected product. All are stored by columns.
-pub(super) struct Product<'d> {
-    precision: Precision,
-    pub a: Buffer<'d>,
-    pub b: Buffer<'d>,
-    pub c: Buffer<'d>,
-    expected: Vec<f64>,
-}
-
-impl Product<'_> {
-    pub(super) fn new(
-        driver: &Driver,
-        precision: Precision,
-        seed: u32,
-    ) -> Result<Product<'_>, Stop> {
-        let (large, small) = ranges(precision, LENGTH);
-        let mut random = Random::new(seed);
-        let a = random.wholes(large, ROWS * LENGTH);
-        let b = random.wholes(small, LENGTH * COLUMNS);
-        Ok(Product {
-            precision,
-            a: upload(driver, precision, &a)?,
-            b: upload(driver, precision, &b)?,
-            c: blank(driver, precision, ROWS * COLUMNS)?,
-            expected: product(&a, &b),
-        })
-    }
-
-    pub(super) fn compare(self) -> Result<StepResult, ComputationFault> {
-        let results = download(&self.c, self.precision, self.expected.len())?;
-        compare_exact(results, self.expected, LENGTH)
-    }
-}
-
+/// All matrices are stored by columns.
 fn product(a: &[f32], b: &[f32]) -> Vec<f64> {
     let number = |at: usize| {
         let (row, column) = (at % ROWS, at / ROWS);

@@ -4,14 +4,13 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr;
 
+use cudarc::driver::sys::{CUdeviceptr, CUresult};
 use libloading::os::unix::Library;
 
 use crate::verify::child::bench::{Bench, Loaded};
-use crate::verify::child::call::{Api, Pointer, call, find};
-use crate::verify::child::driver::Address;
-use crate::verify::child::numbers::Random;
-use crate::verify::child::outcome::{ComputationFault, Refused, Stop, compare};
-use crate::verify::protocol::{Operation, Precision, StepResult};
+use crate::verify::child::call::{Api, Fault, Pointer, call, find, text};
+use crate::verify::child::numbers::{Random, compare};
+use crate::verify::protocol::StepResult;
 
 const COUNT: u32 = 1000;
 /// Fewer than there are numbers, and no divisor of their count.
@@ -25,13 +24,35 @@ extern \"C\" __global__ void mix(const unsigned *from, unsigned *to, unsigned co
 }
 ";
 
-const INVALID_OPTION: c_int = 5;
-/// `CUDA_ERROR_UNSUPPORTED_PTX_VERSION`
-const PTX_TOO_NEW: i64 = 222;
+const INVALID_OPTION: i64 = 5;
+const PTX_TOO_NEW: i64 = CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION as i64;
 
 type GetNumbers = unsafe extern "C" fn(*mut c_int) -> c_int;
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, _: Precision) -> Result<StepResult, Stop> {
-    launch(bench, &compile(loaded.library, bench.capability)?)
+
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded) -> Result<StepResult, Fault> {
+    let came = compile(loaded.library, bench.capability).and_then(|image| launch(bench, &image));
+    match came {
+        // NVRTC does not know the GPU, or its PTX is newer than the driver.
+        Err(
+            Fault::Refused {
+                call: call @ "nvrtcCompileProgram",
+                code: code @ INVALID_OPTION,
+                name,
+                ..
+            }
+            | Fault::Refused {
+                call: call @ "cuModuleLoadData",
+                code: code @ PTX_TOO_NEW,
+                name,
+                ..
+            },
+        ) => Ok(StepResult::NotSupported {
+            call: call.to_owned(),
+            code,
+            name,
+        }),
+        came => came,
+    }
 }
 
 /// The architecture of a compiled kernel, 90 for 9.0.
@@ -43,40 +64,23 @@ enum Target {
     Ptx(i32),
 }
 
-/// Chooses from the architectures that NVRTC supports, which releases before 11.2 do not list.
-fn target(capability: i32, known: Option<&[i32]>) -> Option<Target> {
-    match known {
-        None => Some(Target::Ptx(capability)),
-        Some(known) if known.contains(&capability) => Some(Target::Binary(capability)),
-        Some(known) => known
-            .iter()
-            .copied()
-            .filter(|known| *known < capability)
-            .max()
-            .map(Target::Ptx),
+/// Chooses from the architectures that NVRTC supports, which releases before 11.2 do not list. Without a choice, NVRTC
+/// says so itself.
+fn target(capability: i32, known: &[i32]) -> Target {
+    if known.contains(&capability) {
+        return Target::Binary(capability);
     }
+    let older = known.iter().copied().filter(|known| *known < capability);
+    Target::Ptx(older.max().unwrap_or(capability))
 }
 
-fn compile(library: &Library, (major, minor): (i32, i32)) -> Result<Vec<u8>, Stop> {
-    let known = known_architectures(library);
-    let is_unsupported: fn(c_int) -> bool = match known {
-        None => |status| status == INVALID_OPTION,
-        Some(_) => |_| false,
-    };
+fn compile(library: &Library, (major, minor): (i32, i32)) -> Result<Vec<u8>, Fault> {
     let api = Api {
-        naming: "nvrtcGetErrorString",
-        is_unsupported,
+        name: |library, status| text(library, "nvrtcGetErrorString", status),
         ..Api::plain(library)
     };
-    let Some(target) = target(10 * major + minor, known.as_deref()) else {
-        let name = Some(format!("compute capability {major}.{minor}"));
-        return Err(Stop::NotSupported(Refused {
-            call: "nvrtcCompileProgram",
-            code: 0,
-            name,
-            message: None,
-        }));
-    };
+    let known = known_architectures(library).unwrap_or_default();
+    let target = target(10 * major + minor, &known);
     let (option, size_call, call) = match target {
         Target::Binary(number) => (
             format!("--gpu-architecture=sm_{number}"),
@@ -107,7 +111,7 @@ fn compile(library: &Library, (major, minor): (i32, i32)) -> Result<Vec<u8>, Sto
             api, "nvrtcCompileProgram", Pointer: program.program, c_int: 1,
             *const *const c_char: [option.as_ptr()].as_ptr(),
         );
-        compiled.map_err(|stop| with_log(stop, &api, &program))?;
+        compiled.map_err(|fault| with_log(fault, &api, &program))?;
     }
     program.get(&api, size_call, call)
 }
@@ -127,7 +131,7 @@ fn known_architectures(library: &Library) -> Option<Vec<i32>> {
 }
 
 /// Adds the compiler's log.
-fn with_log(stop: Stop, api: &Api<'_>, program: &Compilation) -> Stop {
+fn with_log(fault: Fault, api: &Api<'_>, program: &Compilation) -> Fault {
     let log = program
         .get(api, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog")
         .unwrap_or_default();
@@ -135,13 +139,16 @@ fn with_log(stop: Stop, api: &Api<'_>, program: &Compilation) -> Stop {
         .trim_end_matches('\0')
         .trim()
         .to_owned();
-    match stop {
-        Stop::Wrong(ComputationFault::Refused(refused)) if !log.is_empty() => Refused {
+    match fault {
+        Fault::Refused {
+            call, code, name, ..
+        } if !log.is_empty() => Fault::Refused {
+            call,
+            code,
+            name,
             message: Some(log),
-            ..refused
-        }
-        .into(),
-        stop => stop,
+        },
+        fault => fault,
     }
 }
 
@@ -156,7 +163,7 @@ impl Compilation {
         api: &Api<'_>,
         size_call: &'static str,
         call: &'static str,
-    ) -> Result<Vec<u8>, Stop> {
+    ) -> Result<Vec<u8>, Fault> {
         let mut size = 0;
         // SAFETY: the types that nvrtc.h declares; the second call writes as many bytes as the first has returned.
         unsafe {
@@ -177,9 +184,9 @@ impl Drop for Compilation {
     }
 }
 
-fn launch(bench: &Bench<'_>, image: &[u8]) -> Result<StepResult, Stop> {
-    let driver = bench.driver;
-    let mut random = Random::new(bench.seed_of(Operation::CompiledKernel, Precision::None));
+fn launch(bench: &Bench<'_>, image: &[u8]) -> Result<StepResult, Fault> {
+    let (driver, api) = (bench.driver, &bench.driver.api);
+    let mut random = Random::new(bench.seed);
     let numbers: Vec<u32> = (0..COUNT).map(|_| random.next()).collect();
     let from = driver.upload(&numbers)?;
     let to = driver.upload(&vec![u32::MAX; numbers.len()])?;
@@ -187,19 +194,15 @@ fn launch(bench: &Bench<'_>, image: &[u8]) -> Result<StepResult, Stop> {
     // SAFETY: these are the types that cuda.h declares; the image is what NVRTC made, and PTX ends with NUL.
     let _module = unsafe {
         let image = image.as_ptr().cast();
-        call!(driver, "cuModuleLoadData", *mut Pointer: &raw mut module, *const c_void: image)
-            .map_err(|refused| match refused.code {
-                PTX_TOO_NEW => Stop::NotSupported(refused),
-                _ => refused.into(),
-            })?;
-        let held = Api::plain(driver.library).hold(module, "cuModuleUnload");
+        call!(api, "cuModuleLoadData", *mut Pointer: &raw mut module, *const c_void: image)?;
+        let held = api.hold(module, "cuModuleUnload");
         call!(
-            driver, "cuModuleGetFunction", *mut Pointer: &raw mut function, Pointer: module,
+            api, "cuModuleGetFunction", *mut Pointer: &raw mut function, Pointer: module,
             *const c_char: c"mix".as_ptr(),
         )?;
         held
     };
-    let (mut from_at, mut to_at, mut count): (Address, Address, u32) =
+    let (mut from_at, mut to_at, mut count): (CUdeviceptr, CUdeviceptr, u32) =
         (from.address, to.address, COUNT);
     let mut arguments: [*mut c_void; 3] = [
         (&raw mut from_at).cast(),
@@ -209,17 +212,14 @@ fn launch(bench: &Bench<'_>, image: &[u8]) -> Result<StepResult, Stop> {
     // SAFETY: the arguments are those of the kernel, which stays within the buffers.
     unsafe {
         call!(
-            driver, "cuLaunchKernel", Pointer: function, c_uint: COUNT.div_ceil(BLOCK), c_uint: 1, c_uint: 1,
+            api, "cuLaunchKernel", Pointer: function, c_uint: COUNT.div_ceil(BLOCK), c_uint: 1, c_uint: 1,
             c_uint: BLOCK, c_uint: 1, c_uint: 1, c_uint: 0, Pointer: ptr::null_mut(),
             *mut Pointer: arguments.as_mut_ptr(), *mut Pointer: ptr::null_mut(),
         )?;
     }
     let results: Vec<u32> = to.download(numbers.len())?;
-    let pairs = results.iter().zip((0..).zip(&numbers));
-    let mix = |at: u32, number: u32| (number ^ at).wrapping_mul(2_654_435_761);
-    let pairs =
-        pairs.map(|(got, (at, number))| (f64::from(*got), f64::from(mix(at, *number)), 0.0));
-    Ok(compare(pairs, 1)?)
+    let mix = |(at, number): (u32, u32)| f64::from((number ^ at).wrapping_mul(2_654_435_761));
+    compare(results, (0..).zip(numbers).map(mix))
 }
 
 #[cfg(test)]
@@ -229,10 +229,10 @@ mod tests {
     #[test]
     fn the_gpu_itself_before_an_older_one() {
         let known = [75, 80, 86, 90];
-        assert_eq!(target(90, Some(&known)), Some(Target::Binary(90)));
-        assert_eq!(target(89, Some(&known)), Some(Target::Ptx(86)));
-        assert_eq!(target(120, Some(&known)), Some(Target::Ptx(90)));
-        assert_eq!(target(70, Some(&known)), None);
-        assert_eq!(target(70, None), Some(Target::Ptx(70)));
+        assert_eq!(target(90, &known), Target::Binary(90));
+        assert_eq!(target(89, &known), Target::Ptx(86));
+        assert_eq!(target(120, &known), Target::Ptx(90));
+        assert_eq!(target(70, &known), Target::Ptx(70));
+        assert_eq!(target(70, &[]), Target::Ptx(70));
     }
 }

@@ -5,14 +5,13 @@
 use std::ffi::c_int;
 use std::ptr;
 
-use crate::verify::child::call::{Api, Pointer, call};
-use crate::verify::child::outcome::Stop;
+use crate::verify::child::call::{Api, Fault, Pointer, call};
 
 /// `CURAND_RNG_PSEUDO_DEFAULT`
 const DEFAULT_GENERATOR: c_int = 100;
 
 /// Makes a handle and destroys it.
-type Make = fn(&Api<'_>) -> Result<(), Stop>;
+type Make = fn(&Api<'_>) -> Result<(), Fault>;
 
 /// By family.
 pub(in crate::verify::child) const HANDLES: &[(&str, Make)] = &[

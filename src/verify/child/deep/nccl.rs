@@ -3,13 +3,13 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
+use cudarc::driver::sys::CUcontext;
 use libloading::os::unix::Library;
 
-use crate::verify::child::call::{Api, call, find};
-use crate::verify::child::driver::{Context, Driver};
-use crate::verify::child::numbers::{Random, int};
-use crate::verify::child::outcome::{Stop, compare_exact};
-use crate::verify::protocol::{Measure, StepResult};
+use crate::verify::child::call::{Api, Fault, call, find, text};
+use crate::verify::child::driver::Driver;
+use crate::verify::child::numbers::{Random, compare, int};
+use crate::verify::protocol::StepResult;
 
 const COUNT: usize = 10_000;
 /// Sums over 4096 GPUs are exact with this range.
@@ -23,13 +23,13 @@ type Communicator = *mut c_void;
 pub(in crate::verify::child) fn all_reduce(
     driver: &Driver,
     library: &Library,
-    devices: &[(u32, Context)],
+    devices: &[(u32, CUcontext)],
     seed: u32,
-) -> Result<StepResult, Stop> {
+) -> Result<StepResult, Fault> {
     let api = Api {
-        naming: "ncclGetErrorString",
+        library,
+        name: |library, status| text(library, "ncclGetErrorString", status),
         message: last_error,
-        ..Api::plain(library)
     };
     let mut random = Random::new(seed);
     let mut expected = vec![0.0; COUNT];
@@ -75,22 +75,15 @@ pub(in crate::verify::child) fn all_reduce(
     }
     // SAFETY: ends the group that was started above.
     unsafe { call!(api, "ncclGroupEnd")? };
-    let mut came = StepResult::Right(Measure {
-        largest_error: 0.0,
-        allowed: 0.0,
-        length: 0,
-    });
     for ((_, context), (_, to)) in devices.iter().zip(&buffers) {
         driver.set_current(*context)?;
-        let results: Vec<f32> = to.download(COUNT)?;
-        let results = results.into_iter().map(f64::from).collect();
-        came = compare_exact(results, expected.clone(), gpus.len())?;
+        compare(to.download::<f32>(COUNT)?, expected.iter().copied())?;
     }
     for communicator in communicators {
         // SAFETY: it was made above, has done its work, and is given up here.
         unsafe { call!(api, "ncclCommDestroy", Communicator: communicator)? };
     }
-    Ok(came)
+    Ok(StepResult::Right)
 }
 
 /// Since 2.13 NCCL has more than the name of a status.
