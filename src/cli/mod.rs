@@ -249,7 +249,7 @@ pub enum Level {
     /// A convolution gives the right result on every visible GPU
     #[default]
     Conv,
-    /// The common operations of the picked libraries give the right results
+    /// The other picked libraries compute or make a handle, too
     Deep,
 }
 

@@ -67,6 +67,49 @@ whole() {
     cp -a "$debian"/libcudnn*.so.9* "$1"
 }
 
+# copied DIRECTORY FROM STEM…: links to the libraries of these stems in a directory, under all of their names.
+copied() {
+    local directory=$1 from=$2 stem file
+    shift 2
+    mkdir -p "$directory"
+    for stem; do
+        for file in "$from/$stem".so.*; do
+            [ ! -e "$file" ] || ln -sf "$(realpath "$file")" "$directory/$(basename "$file")"
+        done
+    done
+}
+
+# flipped DIRECTORY STEM FUNCTION: a byte of the function is another in a copy of that library.
+flipped() {
+    local file original
+    for file in "$1/$2".so.*; do
+        original=$(realpath "$file")
+        break
+    done
+    for file in "$1/$2".so.*; do
+        ln -sf "$(basename "$original")" "$file"
+    done
+    file=$1/$(basename "$original")
+    cp --remove-destination "$original" "$file" && python3 "$here/damage.py" "$file" "$3" >/dev/null || failed=1
+}
+
+# deeper EXPECTED LABEL WHOLE BROKEN: only `deep` uses these libraries. Those in the first directory pass there, those in the
+# second have this cause.
+deeper() {
+    local expected=$1 label=$2 without with result=ok
+    without=$(given passed "$3") || result=FAIL
+    [ $result = ok ] || cat "$work/json" "$work/err"
+    with=$(given "$expected" "$4") || result=FAIL
+    row $result "$label" deep "whole: $without" "$with"
+    [ $result = ok ] || cat "$work/json" "$work/err"
+}
+
+# given EXPECTED DIRECTORY: proves what the loader gives to any program, these libraries first.
+given() {
+    LD_LIBRARY_PATH=$2 "$cudarun" verify --fresh --json --level deep >"$work/json" 2>"$work/err"
+    python3 "$here/verdict.py" "$work/json" $1
+}
+
 row result case environment "without cudarun" "with cudarun"
 row --- --- --- --- ---
 
@@ -116,6 +159,39 @@ at_once broken library-damaged conv "libcudnn_ops cut short" "LD_LIBRARY_PATH=$w
 whole "$work/flipped"
 python3 "$here/damage.py" "$(realpath "$work/flipped/libcudnn_cnn.so.9")" cudnnConvolutionForward >/dev/null || failed=1
 at_once broken crashed conv "a byte of cudnnConvolutionForward flipped" "LD_LIBRARY_PATH=$work/flipped"
+
+libraries=$toolkit/lib64
+for copy in whole gemm; do
+    copied "$work/cublas-$copy" "$libraries" libcublas libcublasLt
+done
+flipped "$work/cublas-gemm" libcublas cublasSgemm_v2
+at_once deeper crashed "a byte of cublasSgemm flipped" "$work/cublas-whole" "$work/cublas-gemm"
+
+copied "$work/cusparse-whole" "$libraries" libcusparse libnvJitLink
+copied "$work/cusparse-handle" "$libraries" libcusparse libnvJitLink
+flipped "$work/cusparse-handle" libcusparse cusparseCreate
+at_once deeper crashed "a byte of cusparseCreate flipped" "$work/cusparse-whole" "$work/cusparse-handle"
+# As a release that lacks what libcusparse asks for. It is loaded at every level.
+copied "$work/cusparse-older" "$libraries" libcusparse
+for file in "$libraries"/libnvJitLink.so.[0-9]*; do
+    soname=$(basename "$file" | cut -d. -f1-3)
+done
+echo 'int nvJitLinkVersion(unsigned *major, unsigned *minor) { *major = 12, *minor = 0; return 0; }' |
+    cc -shared -fPIC -x c - -Wl,-soname,"$soname" -o "$work/cusparse-older/$soname" || failed=1
+at_once deeper library-does-not-load "libcusparse over an older libnvJitLink" "$work/cusparse-whole" "$work/cusparse-older"
+
+copied "$work/nvrtc-whole" "$libraries" libnvrtc libnvrtc-builtins
+copied "$work/nvrtc-alone" "$libraries" libnvrtc
+at_once deeper "sublibrary-missing compilation-failed refused" "NVRTC without nvrtc-builtins" "$work/nvrtc-whole" "$work/nvrtc-alone"
+
+nccl=$(python3 -c 'import os, nvidia.nccl as m; print(os.path.join(list(m.__path__)[0], "lib"))' 2>/dev/null)
+if [ "$(nvidia-smi -L | wc -l)" -gt 1 ] && [ -n "$nccl" ]; then
+    for copy in whole sum; do
+        copied "$work/nccl-$copy" "$nccl" libnccl
+    done
+    flipped "$work/nccl-sum" libnccl ncclAllReduce
+    at_once deeper crashed "a byte of ncclAllReduce flipped" "$work/nccl-whole" "$work/nccl-sum"
+fi
 
 mkdir "$work/stub"
 ln -s "$toolkit/lib64/stubs/libcuda.so" "$work/stub/libcuda.so.1"

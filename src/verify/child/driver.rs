@@ -56,7 +56,7 @@ impl Driver {
             let mut device = 0;
             // SAFETY: the types that cuda.h declares; writes one number; the ordinal is below the count.
             unsafe {
-                call!(self.api, "cuDeviceGet", *mut CUdevice: &raw mut device, c_int: ordinal)?
+                call!(self.api, "cuDeviceGet", *mut CUdevice: &raw mut device, c_int: ordinal)?;
             };
             Ok(device)
         };
@@ -137,7 +137,7 @@ impl Driver {
         let to = &raw mut context;
         // SAFETY: the types that cuda.h declares; writes one pointer; `device` is one that the driver gave.
         unsafe {
-            call!(self.api, "cuDevicePrimaryCtxRetain", *mut CUcontext: to, CUdevice: device)?
+            call!(self.api, "cuDevicePrimaryCtxRetain", *mut CUcontext: to, CUdevice: device)?;
         };
         Ok(context)
     }

@@ -41,7 +41,7 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded) -> Result<StepResult, Faul
     let b = random.wholes(RANGES.1, LENGTH * COLUMNS);
     let a_data = bench.driver.upload(&a)?;
     let b_data = bench.driver.upload(&b)?;
-    let c_data = bench.driver.upload(&[f32::NAN; ROWS * COLUMNS])?;
+    let c_data = bench.driver.upload(&vec![f32::NAN; ROWS * COLUMNS])?;
     let [rows, columns, length] = [ROWS, COLUMNS, LENGTH].map(int);
     let (one, zero) = (1.0_f32, 0.0_f32);
     // SAFETY: the types that cublas_api.h declares; the handle was made above; the buffers hold what the sizes say, and
