@@ -12,7 +12,7 @@ use super::{
     prove::say_proof, say, say_before, say_notes, say_refusal,
 };
 use crate::causes;
-use crate::cli::{Common, Diagnose, Wishes};
+use crate::cli::{Common, Diagnose, Paper, Wishes};
 use crate::crash;
 use crate::diagnose::{Log, LogReader, NamedPaths, Worth};
 use crate::environment::{Change, Diff};
@@ -131,25 +131,12 @@ fn tell(
     options: &Diagnose,
     diagnosis: &Diagnosis<'_>,
 ) -> Result<(), Error> {
-    if deliver(
-        common,
-        &options.paper,
-        || report::diagnosed_page(diagnosis),
-        print,
-    )? {
-        return Ok(());
+    if options.json {
+        return print(&report::diagnosis_json(diagnosis));
     }
+    let page = |style: Style| report::diagnosis(diagnosis, options.all, common.verbose, style);
     let style = Style::stdout(common.color).of(host);
-    print(&if options.json {
-        report::diagnosis_json(diagnosis)
-    } else {
-        style.page(&report::diagnosis(
-            diagnosis,
-            options.all,
-            common.verbose,
-            style,
-        ))
-    })
+    deliver(style, common, &options.paper, page, String::new, print)
 }
 
 /// Returns the Python whose environment the text names, or else the first in PATH, with the framework that the text
@@ -332,24 +319,20 @@ impl Ended<'_> {
                 if is_json {
                     return report::say(&report::diagnosis_json(diagnosis));
                 }
-                let page = || report::diagnosed_page(diagnosis);
+                let all = options.is_some_and(|options| options.all);
+                let page = |style: Style| {
+                    let page = report::diagnosis(diagnosis, all, common.verbose, style);
+                    format!("{}\n{page}", report::ended(&command.program, status))
+                };
                 // Standard output is the program's.
                 let print = |text: &str| {
                     report::say(&format!("\n{text}"));
                     Ok(())
                 };
-                let delivered = options
-                    .map(|options| deliver(common, &options.paper, page, print))
-                    .transpose();
-                match delivered {
-                    Ok(Some(true)) => {}
-                    Err(error) => say(&report::error(&error)),
-                    Ok(_) => {
-                        let all = options.is_some_and(|options| options.all);
-                        let page = report::diagnosis(diagnosis, all, common.verbose, style);
-                        let ended = report::ended(&command.program, status);
-                        report::say(&style.page(&format!("\n{ended}\n{page}")));
-                    }
+                let none = Paper::default();
+                let paper = options.map_or(&none, |options| &options.paper);
+                if let Err(error) = deliver(style, common, paper, page, String::new, print) {
+                    say(&report::error(&error));
                 }
             });
         }

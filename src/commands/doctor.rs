@@ -60,19 +60,19 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
     }
     let (examination, inventory) = examine(&host, common)?;
     let programs = programs(&host, common, &options.words)?;
-    let style = Style::stdout(common.color).of(&host);
-    let page = || report::examined_page(&examination, &inventory, &programs);
-    if deliver(common, &options.paper, page, print)? {
-        // Written.
-    } else if options.json {
+    if options.json {
         print(&report::json::examination(
             &examination,
             &inventory,
             &programs,
         ))?;
     } else {
-        let page = report::examination(&examination, &inventory, common.verbose, style);
-        print(&style.page(&(page + &report::programs(&programs, common.verbose, style))))?;
+        let page = |style: Style| {
+            report::examination(&examination, &inventory, common.verbose, style)
+                + &report::programs(&programs, common.verbose, style)
+        };
+        let style = Style::stdout(common.color).of(&host);
+        deliver(style, common, &options.paper, page, String::new, print)?;
     }
     if let Some(file) = &file {
         save(&host, common, options, file)?;

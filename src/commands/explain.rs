@@ -62,14 +62,11 @@ fn tell(
         words: &explain.question.words,
         can_fetch: facts.can_fetch(&decision.outcome),
     };
-    let page = || report::explained_page(&explanation);
-    if deliver(common, &explain.paper, page, print)? {
-        return Ok(());
+    if explain.question.json {
+        return print(&report::json::explanation(&explanation));
     }
+    let page = |style: Style| report::explained(&explanation, common.verbose, style);
+    let pictures = || report::pictures(&explanation);
     let style = Style::stdout(common.color).of(facts.host);
-    print(&if explain.question.json {
-        report::json::explanation(&explanation)
-    } else {
-        style.page(&report::explained(&explanation, common.verbose, style))
-    })
+    deliver(style, common, &explain.paper, page, pictures, print)
 }

@@ -87,13 +87,12 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
         } else {
             format!("{list}\n")
         })?;
-    } else if deliver(common, &options.paper, || report::fleet_page(&fleet), print)? {
-        // Written.
     } else if options.json {
         print(&report::json::fleet(&fleet))?;
     } else {
+        let page = |style: Style| report::fleet(&fleet, style);
         let style = Style::stdout(common.color).of(host);
-        print(&style.page(&report::fleet(&fleet, style)))?;
+        deliver(style, common, &options.paper, page, String::new, print)?;
     }
     Ok(match fleet.is_good() {
         _ if fleet.has_unread() => Exit::Unknown,

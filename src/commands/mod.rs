@@ -14,7 +14,7 @@ use crate::machine::Machine;
 use crate::pin::Decision;
 use crate::pipeline::{self, Facts, Reached, Request, Stop, progress};
 use crate::program::{Command, Note};
-use crate::report::{self, Page, Style};
+use crate::report::{self, Style};
 use crate::settings::resolve::vocabulary;
 use crate::solve::Outcome;
 use crate::storage;
@@ -305,28 +305,34 @@ pub fn print(text: &str) -> Result<(), Error> {
     report::print(text).map_err(|error| Error::Output { error })
 }
 
-/// Writes an answer as a page, HTML in a file or Markdown, in the form that was asked for; false if none was.
+/// Writes a page in the form that was asked for: HTML in a file, Markdown, or as the terminal shows it.
 fn deliver(
+    style: Style,
     common: &Common,
     paper: &Paper,
-    page: impl FnOnce() -> Page,
+    page: impl FnOnce(Style) -> String,
+    pictures: impl FnOnce() -> String,
     print: impl Fn(&str) -> Result<(), Error>,
-) -> Result<bool, Error> {
-    match &paper.html {
-        _ if paper.markdown => print(&report::markdown(&page()))?,
-        None => return Ok(false),
-        Some(file) if file.as_os_str() == "-" => print(&report::html(&page()))?,
-        Some(file) => {
-            // The file is this machine's, whichever is looked at.
-            let host = Host::here();
-            let file = host.absolute(file);
-            let text = report::html(&page());
-            let written = storage::publish_again(&host, &file, report::PAGE_BEGIN, text.as_bytes());
-            written.map_err(|error| Error::unwritten(&file, error))?;
-            if !common.quiet {
-                say(&report::page_written(&file));
-            }
-        }
+) -> Result<(), Error> {
+    let page = |style: Style| style.page(&page(style));
+    let Some(file) = &paper.html else {
+        return print(&if paper.markdown {
+            report::markdown(&page(style.for_file(false)))
+        } else {
+            page(style)
+        });
+    };
+    let text = report::html(&page(style.for_file(true)), &pictures());
+    if file.as_os_str() == "-" {
+        return print(&text);
     }
-    Ok(true)
+    // The file is this machine's, whichever is looked at.
+    let host = Host::here();
+    let file = host.absolute(file);
+    storage::publish_again(&host, &file, report::PAGE_BEGIN, text.as_bytes())
+        .map_err(|error| Error::unwritten(&file, error))?;
+    if !common.quiet {
+        say(&report::page_written(&file));
+    }
+    Ok(())
 }

@@ -276,7 +276,7 @@ pub fn examination(
     text
 }
 
-pub(super) fn title(section: Section) -> &'static str {
+fn title(section: Section) -> &'static str {
     match section {
         Section::Driver => "driver and kernel",
         Section::Gpus => "GPUs and device nodes",
@@ -289,11 +289,7 @@ pub(super) fn title(section: Section) -> &'static str {
 }
 
 /// The facts of a section in one line.
-pub(super) fn summary(
-    section: Section,
-    examination: &Examination,
-    inventory: &Inventory,
-) -> String {
+fn summary(section: Section, examination: &Examination, inventory: &Inventory) -> String {
     match section {
         Section::Driver => match (&inventory.driver, examination.surroundings) {
             (Some(driver), _) => {

@@ -88,7 +88,7 @@ pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> 
 }
 
 /// One sentence: does the program start, and with how many libraries?
-pub(super) fn verdict(program: &Program, decision: &Decision, style: Style) -> String {
+fn verdict(program: &Program, decision: &Decision, style: Style) -> String {
     let name = show(program.runs().file_name().unwrap_or_default());
     match &decision.outcome {
         Outcome::Nothing { absent, unpinned } => {

@@ -203,7 +203,7 @@ impl FleetReport {
             .sum()
     }
 
-    pub(super) fn verdict(&self) -> String {
+    fn verdict(&self) -> String {
         let all = self.count();
         let good = self.names(true).count();
         let what = match self.programs.as_slice() {
@@ -400,7 +400,7 @@ pub fn fleet(fleet: &FleetReport, style: Style) -> String {
 
 impl FleetReport {
     /// A row for each group, below its titles.
-    pub(super) fn table(&self) -> (Vec<String>, Vec<Vec<String>>) {
+    fn table(&self) -> (Vec<String>, Vec<Vec<String>>) {
         let mut head: Vec<String> = ["MACHINES", "N", "DRIVER", "GPU", "GLIBC"]
             .map(str::to_owned)
             .to_vec();
@@ -429,7 +429,7 @@ impl FleetReport {
     }
 
     /// The differences of all groups from the largest one, each with its machines.
-    pub(super) fn all_drift(&self) -> Vec<Vec<String>> {
+    fn all_drift(&self) -> Vec<Vec<String>> {
         if let ([a, b, ..], false) = (self.groups.as_slice(), self.has_usual()) {
             let file = |group: &ExaminedGroup| argument(group.group.machines[0].path.as_os_str());
             let how = match self.image {
@@ -453,7 +453,7 @@ impl FleetReport {
     }
 
     /// The command that explains the first refusal.
-    pub(super) fn next(&self) -> Option<String> {
+    fn next(&self) -> Option<String> {
         if self.groups.is_empty() {
             return Some("cudarun doctor --save-in DIR, on each machine".to_owned());
         }

@@ -24,6 +24,7 @@ mod loader;
 mod notes;
 mod overview;
 mod page;
+mod picture;
 mod pinned;
 mod places;
 mod project;
@@ -62,10 +63,8 @@ pub use hints::shell_words;
 pub use listed::listed;
 pub use notes::{note, unanswered};
 pub use overview::Explanation;
-pub use page::{
-    PAGE_BEGIN, Page, diagnosed_page, examined_page, explained_page, fleet_page, html, markdown,
-    page_written,
-};
+pub use page::{PAGE_BEGIN, html, markdown, page_written};
+pub use picture::pictures;
 pub use pinned::{outside_if_imported, refusal, repaired, sets_library_path};
 pub use project::{project_line, trouble};
 pub use reasons::left;

@@ -90,6 +90,16 @@ impl<'h> Style<'h> {
         }
     }
 
+    /// For a page in a file.
+    pub fn for_file(self, color: bool) -> Style<'h> {
+        Style {
+            color,
+            is_terminal: false,
+            width: PIPED,
+            ..self
+        }
+    }
+
     pub fn draws_tree(self, choice: ColorChoice) -> bool {
         choice == ColorChoice::Always || choice == ColorChoice::Auto && self.is_terminal
     }

@@ -128,7 +128,7 @@ fn an_explanation_can_be_a_page() {
             &alone,
             &script.under(&["diagnose", "--markdown"]).output().unwrap(),
         );
-        assert!(said.starts_with("\n#") && said.contains(part), "{said}");
+        assert!(said.starts_with("\n```") && said.contains(part), "{said}");
         let absent = script
             .under(&["diagnose", "--html", "/nowhere/page.html"])
             .output()

@@ -55,40 +55,50 @@ fn a_page_shows_what_is_mixed_without_cudarun_and_not_with_it() {
     let machine = mixed();
     let (page, status) = html(&machine, &["explain"], &TORCH, "/opt/old/lib");
     assert_eq!(status, 0);
-    let (without, with) = page.split_once("With cudarun</h3>").unwrap();
-    for name in ["cuBLAS: mixed, from ", "cuDNN: mixed, from "] {
-        assert!(without.contains(name), "{name}\n{without}");
+    let (without, with) = page.split_once("<h2>With cudarun</h2>").unwrap();
+    let (with, text) = with.split_once("</svg>").unwrap();
+    for name in ["cuBLAS 12.", "cuDNN 9."] {
+        assert!(
+            without.contains(name) && without.contains(": mixed"),
+            "{name}\n{without}"
+        );
     }
     assert!(
         without.contains("class=\"bad\" d=\"M") && without.contains("/opt/old/lib"),
         "{without}"
     );
-    let (with, _) = with.split_once("<h2>").unwrap();
     assert!(
         !with.contains("class=\"bad\"") && !with.contains("/opt/old/lib"),
         "{with}"
     );
     assert_eq!(
-        page.matches("<desc id=").count(),
+        page.matches("<desc>").count(),
         2,
         "each picture says in words what it shows"
     );
+    // The page of a terminal, with its colours.
+    assert!(
+        page.contains("<pre><span class=\"good\">")
+            && text.contains("<span class=\"strong\">mode</span>"),
+        "{page}"
+    );
+    assert!(text.contains("mixed:</span>"), "{text}");
     // The control: nothing is marked where nothing is in the way.
     let (page, _) = html(&machine, &["explain"], &TORCH, "");
     assert!(
         !page.contains("mixed") && !page.contains("class=\"bad\""),
         "{page}"
     );
+    let page = [&["explain"], &TORCH[..]].concat();
+    let page = markdown(&machine, &page, "/opt/old/lib");
+    assert!(page.contains("mixed:"), "{page}");
     let text = markdown(
         &machine,
         &[&["explain", "--markdown"], &TORCH[..]].concat(),
         "/opt/old/lib",
     );
-    assert!(
-        text.contains("- **without cudarun** cuBLAS: mixed")
-            && text.contains("| cuDNN | 9.5.1.17 |"),
-        "{text}"
-    );
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(text, format!("```text\n{page}```\n\ncudarun {version}\n"));
 }
 
 #[test]
@@ -96,7 +106,9 @@ fn statuses_are_those_without_a_page() {
     let machine = mixed();
     let (page, status) = html(&machine, &["explain", "--require", "cudnn>=99"], &TORCH, "");
     assert!(
-        status == 1 && page.contains("does not start") && page.contains("Why it does not start"),
+        status == 1
+            && page.contains("does not start")
+            && page.contains("<span class=\"bad\">error:</span>"),
         "{page}"
     );
     let text = "ImportError: libcudart.so.12: cannot open shared object file";
@@ -127,9 +139,12 @@ fn nothing_of_a_machine_becomes_markup() {
         );
         let text = markdown(&machine, &[&[verb, "--markdown"], more].concat(), HOSTILE);
         assert!(
-            !text.contains("<script") && !text.contains("[a](b)") && !text.contains('\u{202e}'),
+            text.starts_with("```") && !text.contains('\u{202e}') && !text.contains('\u{1b}'),
             "{text}"
         );
+        let fence = text.split_once("text\n").unwrap().0;
+        let fences = text.lines().filter(|line| line.trim().starts_with(fence));
+        assert_eq!(fences.count(), 2, "nothing of it ends the block\n{text}");
     }
     let (page, _) = html(&machine, &["doctor"], &[], HOSTILE);
     assert!(
@@ -137,7 +152,7 @@ fn nothing_of_a_machine_becomes_markup() {
         "the control: the page names it\n{page}"
     );
     let odd = [
-        "explain",
+        "doctor",
         "--markdown",
         "python3",
         "-c",

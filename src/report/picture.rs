@@ -1,15 +1,16 @@
-//! A picture of the libraries that a program gets and of the directories that they come from, as SVG. It says in words, too,
-//! what it shows.
+//! A picture of the libraries that a program gets without cudarun and with it, and of the directories that they come from, as
+//! SVG. It says in words, too, what it shows.
 
 use std::path::{Path, PathBuf};
 
-use super::escape::escape;
+use super::overview::Explanation;
+use super::page::escape;
+use super::pinned::given_fault;
+use super::words::{self, list};
 use crate::inventory::Inventory;
 use crate::predict::Prediction;
 use crate::predict::supply::given;
 use crate::program::Program;
-use crate::report::pinned::given_fault;
-use crate::report::words::{self, list};
 
 /// In the units of the picture, which is scaled to the page.
 const WIDTH: usize = 640;
@@ -24,11 +25,27 @@ const FIT_RIGHT: usize = 40;
 /// A library that comes before the one that fits.
 const SHADOWS: &str = "not the one that fits";
 
-/// The libraries of each family, and where they come from.
-pub(super) struct Picture {
-    title: String,
-    families: Vec<FamilyBox>,
+/// The pictures of the libraries without cudarun and with it, each below its title.
+pub fn pictures(explanation: &Explanation<'_>) -> String {
+    let Explanation {
+        program,
+        inventory,
+        decision,
+        before,
+        ..
+    } = explanation;
+    let mut without = Picture::of(before, inventory, program);
+    let with = decision.pinned.as_ref();
+    let with = with.map(|pinned| Picture::of(&pinned.after, inventory, program));
+    if let Some(with) = &with {
+        without.mark_others(with);
+    }
+    let with = with.map(|with| with.svg("With cudarun"));
+    without.svg("Without cudarun") + &with.unwrap_or_default()
 }
+
+/// The libraries of each family, and where they come from.
+struct Picture(Vec<FamilyBox>);
 
 struct FamilyBox {
     name: String,
@@ -39,12 +56,7 @@ struct FamilyBox {
 
 impl Picture {
     /// Shows the files that a program maps, as they were predicted.
-    pub(super) fn of(
-        title: &str,
-        prediction: &Prediction,
-        inventory: &Inventory,
-        program: &Program,
-    ) -> Picture {
+    fn of(prediction: &Prediction, inventory: &Inventory, program: &Program) -> Picture {
         let mut families = Vec::new();
         for (family, supply) in given(prediction, inventory) {
             let mut one = FamilyBox {
@@ -66,55 +78,17 @@ impl Picture {
             one.versions.dedup();
             families.push(one);
         }
-        Picture {
-            title: title.to_owned(),
-            families,
-        }
+        Picture(families)
     }
 
     /// Marks the libraries that come from elsewhere in another picture.
-    pub(super) fn mark_others(&mut self, other: &Picture) {
-        for one in self.families.iter_mut().filter(|one| one.fault.is_none()) {
-            let same = other.families.iter().find(|other| other.name == one.name);
+    fn mark_others(&mut self, other: &Picture) {
+        for one in self.0.iter_mut().filter(|one| one.fault.is_none()) {
+            let same = other.0.iter().find(|other| other.name == one.name);
             if same.is_some_and(|same| same.places != one.places) {
                 one.fault = Some(SHADOWS);
             }
         }
-    }
-
-    /// Each mark, in words.
-    pub(super) fn marked(&self) -> Vec<String> {
-        let marked = self.families.iter().filter_map(|one| {
-            Some(format!(
-                "{}: {}, from {}",
-                one.name,
-                one.fault?,
-                list(&one.places)
-            ))
-        });
-        marked.collect()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.families.is_empty()
-    }
-
-    pub(super) fn title(&self) -> &str {
-        &self.title
-    }
-
-    /// A row for each family: its versions, its directories, its fault.
-    pub(super) fn rows(&self) -> Vec<Vec<String>> {
-        let row = |one: &FamilyBox| {
-            let fault = one.fault.map(str::to_owned).unwrap_or_default();
-            vec![
-                one.name.clone(),
-                one.versions.join(", "),
-                one.places.join(", "),
-                fault,
-            ]
-        };
-        self.families.iter().map(row).collect()
     }
 
     /// The picture in words.
@@ -131,22 +105,24 @@ impl Picture {
                 list(&one.places)
             )
         };
-        self.families.iter().map(of).collect::<Vec<_>>().join("; ")
+        self.0.iter().map(of).collect::<Vec<_>>().join("; ")
     }
 
-    /// `number` tells the pictures of a page apart.
-    pub(super) fn svg(&self, number: usize) -> String {
+    fn svg(&self, title: &str) -> String {
+        if self.0.is_empty() {
+            return String::new();
+        }
         let mut places: Vec<&String> = Vec::new();
-        for place in self.families.iter().flat_map(|one| &one.places) {
+        for place in self.0.iter().flat_map(|one| &one.places) {
             if !places.contains(&place) {
                 places.push(place);
             }
         }
-        let rows = self.families.len().max(places.len());
+        let rows = self.0.len().max(places.len());
         let height = rows * ROW + 6;
         let (mut lines, mut boxes) = (String::new(), String::new());
         let middle = |index: usize| index * ROW + 3 + BOX / 2;
-        for (index, one) in self.families.iter().enumerate() {
+        for (index, one) in self.0.iter().enumerate() {
             let class = if one.fault.is_some() { "bad" } else { "good" };
             for place in &one.places {
                 let to = places
@@ -178,9 +154,8 @@ impl Picture {
             ));
         }
         format!(
-            "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"picture{number} words{number}\">\n\
-             <title id=\"picture{number}\">{}</title>\n<desc id=\"words{number}\">{}</desc>\n{lines}{boxes}</svg>\n",
-            escape(&self.title),
+            "<h2>{title}</h2>\n<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\">\n\
+             <title>{title}</title>\n<desc>{}</desc>\n{lines}{boxes}</svg>\n",
             escape(&self.sentence()),
         )
     }
