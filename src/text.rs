@@ -62,6 +62,43 @@ pub fn paths<S: Serializer, P: AsRef<Path>>(
     )
 }
 
+/// Like `list`, for words from disk.
+pub fn shown<T: AsRef<OsStr>>(items: &[T]) -> String {
+    list(&items.iter().map(show).collect::<Vec<_>>())
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub fn list(items: &[String]) -> String {
+    match items {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// The first 80 characters: a value may be a whole book.
+pub fn short(text: &str) -> String {
+    match text.char_indices().nth(80) {
+        Some((end, _)) => format!("{}…", show(&text[..end])),
+        None => show(text),
+    }
+}
+
+/// The operating system's message without the number of the error.
+pub fn plain(text: &str) -> &str {
+    text.split(" (os error ").next().unwrap_or_default()
+}
+
+/// `571.0 MB`
+pub fn size(bytes: u64) -> String {
+    let (tenths, unit) = match bytes {
+        0..1_000_000 => (bytes / 100, "kB"),
+        1_000_000..1_000_000_000 => (bytes / 100_000, "MB"),
+        _ => (bytes / 100_000_000, "GB"),
+    };
+    format!("{}.{} {unit}", tenths / 10, tenths % 10)
+}
+
 /// A string of TOML.
 pub fn quoted(text: &str) -> String {
     let escaped = |c: char| match c {

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use crate::formats::names;
 use crate::host::wheels_of_test;
+use crate::text::{list, show};
 
 /// A file of `profiles/`, as the build script has checked and embedded it.
 macro_rules! profile {
@@ -93,6 +94,31 @@ pub fn toolkits() -> &'static [ToolkitRow] {
 fn of_test() -> Option<Wheels> {
     wheels_of_test()
         .map(|text| toml::from_str(&text).expect("the test has written it with these types"))
+}
+
+/// NVIDIA's name of a family; any other name is returned as it is.
+pub fn display_name(name: &str) -> &str {
+    catalog()
+        .family(name)
+        .map_or(name, |family| &family.display)
+}
+
+/// `cuDNN and cuBLAS`
+pub fn display_names<'n>(names: impl IntoIterator<Item = &'n String>) -> String {
+    list(
+        &names
+            .into_iter()
+            .map(|name| display_name(name).to_owned())
+            .collect::<Vec<_>>(),
+    )
+}
+
+/// `cudnn 9.1.0` with the family's proper name.
+pub fn title(name: &str) -> String {
+    match name.split_once(' ') {
+        Some((first, rest)) => show(&format!("{} {rest}", display_name(first))),
+        None => show(display_name(name)),
+    }
 }
 
 /// Returns the known error messages, from the special to the general: where several match a line, the first one counts.

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use super::Style;
 use super::refused::{Fault, Group};
-use super::words::{by_and_place, family, list, title, wants, written_in};
+use super::words::{by_and_place, wants, written_in};
+use crate::catalog::{display_name, title};
 use crate::inventory::Inventory;
 use crate::program::{Condition, Demand, Want};
 use crate::solve::{Broken, Caution, Contradiction, ContradictionSide, MachineFacts, judge};
-use crate::text::show;
+use crate::text::{list, show};
 
 /// `driver >=550`, `compute capability >=8.0`.
 pub(super) fn demand(demand: &Demand) -> String {
@@ -169,7 +170,7 @@ pub(super) fn contradiction(contradiction: &Contradiction, style: Style) -> Opti
         return None;
     }
     let row = |member: &ContradictionSide| {
-        let what = member.family.as_deref().map_or("machine", family);
+        let what = member.family.as_deref().map_or("machine", display_name);
         vec![
             what.to_owned(),
             wants_of(member),

@@ -13,7 +13,7 @@ use crate::cli::Dialect;
 use crate::environment::Change;
 use crate::error::Reason;
 use crate::inventory::{ChangedBy, Inventory, Part, Toolkit, ToolkitProblem};
-use crate::text::show;
+use crate::text::{list, show, shown};
 use crate::version::CudaVersion;
 
 /// One line for each toolkit. The page ends with a command to type, unless families were named that follow.
@@ -391,19 +391,19 @@ pub(super) fn problem(problem: &ToolkitProblem) -> String {
             let parts = releases.iter().map(|(cuda, names)| {
                 let names: Vec<String> = names.iter().map(show).collect();
                 let are = if names.len() > 1 { "are" } else { "is" };
-                format!("{} {are} of CUDA {cuda}", words::list(&names))
+                format!("{} {are} of CUDA {cuda}", list(&names))
             });
             format!("mixed: {}", parts.collect::<Vec<_>>().join("; "))
         }
         ToolkitProblem::CompilerMissing { names } | ToolkitProblem::HeaderMissing { names } => {
-            format!("{} missing", words::shown(names))
+            format!("{} missing", shown(names))
         }
         ToolkitProblem::CompilerDamaged { names } => {
-            format!("{}: empty, damaged or not executable", words::shown(names))
+            format!("{}: empty, damaged or not executable", shown(names))
         }
         ToolkitProblem::NoCccl => "nv/target, a header of libcu++, is missing".to_owned(),
         ToolkitProblem::NoLinkerNames { names } => {
-            format!("nvcc's linker does not find {}", words::shown(names))
+            format!("nvcc's linker does not find {}", shown(names))
         }
         ToolkitProblem::StubOnly => "it has only stubs to link against".to_owned(),
     }

@@ -1,10 +1,11 @@
 //! Causes of a failed proof in words: a name, a sentence, the evidence, a remedy.
 
 use super::cause_words;
-use super::words::{self, binary_size, family, list, word};
+use super::words::{self, binary_size, word};
 use crate::catalog::CauseKey as Key;
+use crate::catalog::display_name;
 use crate::formats::names;
-use crate::text::show;
+use crate::text::{list, show};
 use crate::verify::{Cause, CauseKind, Culprit, Evidence};
 use crate::version::CudaVersion;
 
@@ -42,11 +43,11 @@ pub(super) fn remedy(cause: &Cause) -> String {
     match (words(cause.kind).1, &cause.culprit) {
         ("", Some(culprit)) if is_bundled(culprit) => format!(
             "install a whole {} and start with cudarun: the package brings a part of it alone",
-            family(&culprit.family)
+            display_name(&culprit.family)
         ),
         ("", Some(culprit)) => format!(
             "reinstall the package of {} in {}: `cudarun list` shows the others",
-            family(&culprit.family),
+            display_name(&culprit.family),
             show(&culprit.directory)
         ),
         ("", None) => "reinstall it: `cudarun list` shows what is installed".to_owned(),
@@ -157,7 +158,7 @@ fn culprit(cause: &Cause) -> String {
             let version = version
                 .map(|version| format!(" {version}"))
                 .unwrap_or_default();
-            Some(format!("{}{version}", family(name)))
+            Some(format!("{}{version}", display_name(name)))
         }
         _ => None,
     });
@@ -193,7 +194,7 @@ pub(super) fn evidence(cause: &Cause) -> Vec<Vec<String>> {
                 "used",
                 format!(
                     "{}{version}: {soname} in {directory} ({origin})",
-                    family(name)
+                    display_name(name)
                 ),
             )
         }

@@ -6,14 +6,14 @@ use serde::Serialize;
 
 use super::doctor::{ExaminedProgram, gpus};
 use super::doctor_words::sentence;
-use super::words::{family, short, version};
-use crate::catalog::{Family, catalog};
+use super::words::version;
+use crate::catalog::{Family, catalog, display_name};
 use crate::doctor::{Examination, Section, Severity};
 use crate::environment::Environment;
 use crate::inventory::Inventory;
 use crate::machine::save::is_shown;
 use crate::settings::start_key::{decides, reaches_libraries};
-use crate::text::show;
+use crate::text::{short, show};
 
 /// One of the two that are compared.
 pub struct ComparedSide {
@@ -60,7 +60,7 @@ impl ComparedSide {
         {
             let text = format!("{} ({})", version(one.version.as_ref()), one.origin.word());
             versions
-                .entry(family(&one.family))
+                .entry(display_name(&one.family))
                 .or_default()
                 .insert(text);
         }
@@ -126,6 +126,6 @@ pub(super) fn differences(sides: [&ComparedSide; 2]) -> Vec<Difference> {
 
 /// The place of a library among all, in the order in which they are decided; that of other facts is one.
 fn place(kind: FactKind, name: &str) -> Option<usize> {
-    let is_it = |one: &Family| kind == FactKind::Library && family(&one.name) == name;
+    let is_it = |one: &Family| kind == FactKind::Library && display_name(&one.name) == name;
     catalog().families.iter().position(is_it)
 }

@@ -7,8 +7,10 @@ use super::asked;
 use super::reasons;
 use super::refused::{Fault, Group};
 use super::words;
+use crate::catalog::{display_name, title};
 use crate::program::{Before, Program, Requirement, Want};
 use crate::solve::{Conflict, Contradiction, Unmet};
+use crate::text::list;
 
 /// The faults, those of single families first.
 pub(super) fn unmet(conflict: &Conflict, program: &Program, style: Style) -> Vec<Fault> {
@@ -46,17 +48,17 @@ fn of_family(unmet: &Unmet, program: &Program, style: Style) -> Fault {
     let askers: BTreeSet<String> = unmet
         .requirements
         .iter()
-        .map(|requirement| words::title(&requirement.by.name))
+        .map(|requirement| title(&requirement.by.name))
         .collect();
     let askers: Vec<String> = askers
         .into_iter()
         .map(|asker| format!("`{asker}`"))
         .collect();
-    let family = words::family(&unmet.family);
+    let family = display_name(&unmet.family);
     let fits = if askers.is_empty() {
         "fits".to_owned()
     } else {
-        format!("fits {}", words::list(&askers))
+        format!("fits {}", list(&askers))
     };
     let mut rows = Vec::new();
     for (index, candidate) in unmet.candidates.iter().enumerate() {
@@ -83,14 +85,14 @@ fn of_family(unmet: &Unmet, program: &Program, style: Style) -> Fault {
         let by: Vec<String> = forced
             .by
             .iter()
-            .map(|by| format!("`{}`", words::title(by)))
+            .map(|by| format!("`{}`", title(by)))
             .collect();
         forced_lines.push(vec![format!(
             "LD_LIBRARY_PATH alone cannot help: {} {} the one in {} first ({})",
-            words::list(&by),
+            list(&by),
             if by.len() > 1 { "find" } else { "finds" },
             words::place(&forced.installation.directory, Some(program)),
-            words::list(&rules),
+            list(&rules),
         )]);
     }
     Fault {

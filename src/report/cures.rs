@@ -3,8 +3,8 @@
 use super::cause_words::words;
 use super::doctor_words;
 use super::hints::{self, shell_words};
-use super::words::{at, family, quoted_to_show};
-use crate::catalog::{CauseKey as Key, PossibleCause, catalog, knowledge};
+use super::words::{at, quoted_to_show};
+use crate::catalog::{CauseKey as Key, PossibleCause, catalog, display_name, knowledge};
 use crate::causes::{self, Cause, Certainty};
 use crate::diagnose::Message;
 use crate::doctor::{Element, Evidence};
@@ -39,7 +39,7 @@ fn named(key: Key, subject: Option<&str>) -> String {
     let name = subject.rsplit('/').next().unwrap_or(subject);
     let known = catalog().family(&name.to_lowercase());
     let shown = match (known, key) {
-        (Some(known), _) => family(&known.name).to_owned(),
+        (Some(known), _) => display_name(&known.name).to_owned(),
         (None, Key::NotInstalled | Key::NotOnPath) if catalog().framework_of(name).is_some() => {
             format!("a library of {}", show(name))
         }

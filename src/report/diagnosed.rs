@@ -18,7 +18,7 @@ use super::words::{counted, word};
 use crate::causes::{Cause, Certainty};
 use crate::diagnose::{Chain, Message};
 use crate::doctor::Element;
-use crate::text::show;
+use crate::text::{show, size};
 
 /// Causes that are shown whole, and lines of evidence of one, without `--all` and `-v`.
 const CAUSES: usize = 2;
@@ -173,7 +173,7 @@ fn remarks(diagnosis: &Diagnosis<'_>) -> String {
         text.push_str("\nthe text is UTF-16: only its ASCII characters were read\n");
     }
     if diagnosis.left_out > 0 {
-        let size = super::words::size(diagnosis.left_out);
+        let size = size(diagnosis.left_out);
         text.push_str(&format!(
             "\nthe text is long: {size} in its middle were not read\n"
         ));

@@ -10,8 +10,9 @@ use super::doctor_words::{evidence, remedy, sentence};
 use super::extensions;
 use super::hints::shell_words;
 use super::pinned::{given_fault, places};
-use super::words::{self, at, counted, size};
+use super::words::{self, at, counted};
 use crate::builds::Compilers;
+use crate::catalog::display_name;
 use crate::doctor::{Element, Evidence, Examination, Finding, Section, Severity, Stops};
 use crate::inventory::{Installation, Inventory};
 use crate::pin::Decision;
@@ -19,7 +20,7 @@ use crate::predict::Prediction;
 use crate::predict::supply::{Supply, given};
 use crate::program::Program;
 use crate::solve::{Absent, Outcome, Pick};
-use crate::text::show;
+use crate::text::{list, show, size};
 use crate::variables;
 
 /// The evidence of one finding beyond this number is only counted.
@@ -98,7 +99,7 @@ impl ExaminedProgram {
         if !names.is_empty() && !self.is_refused {
             let is = if names.len() == 1 { "is" } else { "are" };
             self.faults
-                .push(format!("{} {is} not installed", words::list(&names)));
+                .push(format!("{} {is} not installed", list(&names)));
         }
         self.can_fetch = can_fetch;
         self
@@ -146,7 +147,7 @@ pub fn examined_program(
         (fault.is_some() || is_other).then(|| {
             format!(
                 "without cudarun: {}: {}{places}",
-                words::family(family),
+                display_name(family),
                 fault.unwrap_or_default()
             )
         })
@@ -436,7 +437,7 @@ fn details(
             let row = |installation: &Installation| {
                 let mark = if installation.loader_gives { "*" } else { " " };
                 let version = words::version(installation.version.as_ref());
-                let family = format!("{mark} {}", words::family(&installation.family));
+                let family = format!("{mark} {}", display_name(&installation.family));
                 vec![
                     family,
                     version,
@@ -505,7 +506,7 @@ fn elements(elements: &[Element], style: Style) -> String {
                     .version
                     .map(|version| format!(" {version}"))
                     .unwrap_or_default();
-                format!("{}{version}", words::family(&one.family))
+                format!("{}{version}", display_name(&one.family))
             })
             .collect();
         let by: Vec<String> = element

@@ -8,12 +8,13 @@ use super::extensions;
 use super::hints::argument;
 use super::places::{mend_or, unfit};
 use super::settings;
-use super::words::{self, at, family, list, quoted_to_show, shown, size};
+use super::words::{self, at, quoted_to_show};
 use crate::catalog::CauseKey as Key;
+use crate::catalog::display_name;
 use crate::doctor::{Evidence, Finding, FindingKind as Kind};
 use crate::inventory::{Origin, Problem};
 use crate::solve::Summary;
-use crate::text::show;
+use crate::text::{list, show, shown, size};
 
 pub(super) fn sentence(finding: &Finding) -> String {
     words_for(finding).0
@@ -262,7 +263,7 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
         ),
         Kind::PreloadLibrary { family: name } => edit(format!(
             "LD_PRELOAD loads one {} into every program",
-            family(name)
+            display_name(name)
         )),
         Kind::AuditSet { is_ours: true } => fact("cudarun set LD_AUDIT".to_owned()),
         Kind::AuditSet { is_ours: false } => fixed(
@@ -361,8 +362,8 @@ fn title(installation: &Summary) -> String {
         ""
     };
     match installation.version {
-        Some(version) => format!("{} {version}{stub}", family(&installation.family)),
-        None => format!("{}{stub}", family(&installation.family)),
+        Some(version) => format!("{} {version}{stub}", display_name(&installation.family)),
+        None => format!("{}{stub}", display_name(&installation.family)),
     }
 }
 

@@ -10,15 +10,15 @@ use super::notes;
 use super::places::{mend_or, unfit};
 use super::settings;
 use super::slips::name_of_program;
-use super::words::{list, one_of, plain, quoted_to_show, short};
-use crate::catalog::{Wheel, toolkits, wheels};
+use super::words::{one_of, quoted_to_show};
+use crate::catalog::{Wheel, display_name, toolkits, wheels};
 use crate::cli::TOOLKIT;
 use crate::error::{Error, OldLoader, Reason, Refusal};
 use crate::host::Unsafe;
 use crate::settings::SettingFault;
 use crate::settings::resolve::{BadPackage, NotPinnable, SettingRemark};
 use crate::storage::Unfit;
-use crate::text::show;
+use crate::text::{list, plain, short, show};
 use crate::version::Version;
 
 impl Reason for SettingFault {
@@ -119,7 +119,7 @@ pub fn error(error: &Error) -> String {
         }
         Error::NoSuchFamily { name, .. } => format!("unknown library family `{}`", show(name)),
         Error::BadRange { family, text } => {
-            format!("`{}` is not a range of versions of {}", show(text), super::words::family(family))
+            format!("`{}` is not a range of versions of {}", show(text), display_name(family))
         }
         Error::NoWheel { family: "driver", .. } => {
             "a driver cannot be fetched: the administrator of the machine installs it".to_owned()
@@ -127,7 +127,7 @@ pub fn error(error: &Error) -> String {
         Error::NoWheel { family, range } => {
             let range = if range == "*" { String::new() } else { format!(" {range}") };
             let offered = offered(family).map(|all| format!(": the table has {all}")).unwrap_or_default();
-            format!("no wheel of {}{range} is on offer for this machine{offered}", super::words::family(family))
+            format!("no wheel of {}{range} is on offer for this machine{offered}", display_name(family))
         }
         Error::NoSuchSource { name, .. } => {
             format!("--without {}: unknown source of libraries", show(name))

@@ -10,8 +10,9 @@ use super::overview::{
 };
 use super::pinned::{loads, mode_line, not_enough};
 use super::reasons;
-use super::words::{self, counted, grouped, plain};
+use super::words::{self, counted, grouped};
 use super::{asked, builds, notes};
+use crate::catalog::display_name;
 use crate::environment::Diff;
 use crate::error::Error;
 use crate::inventory::Inventory;
@@ -20,7 +21,7 @@ use crate::pin::{Decision, Mode};
 use crate::predict::Missing;
 use crate::program::{Package, Program, Reading, Sought, StepKind};
 use crate::solve::{Absent, Outcome, Pick, Plan, Rejection, Unpinned};
-use crate::text::show;
+use crate::text::{list, plain, show};
 
 pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> String {
     let Explanation {
@@ -117,7 +118,7 @@ fn verdict(program: &Program, decision: &Decision, style: Style) -> String {
             if lacks.is_empty() {
                 style.good(&format!("`{name}` starts with {set}"))
             } else {
-                let lacks = words::list(&lacks);
+                let lacks = list(&lacks);
                 style.warning(&format!("`{name}` starts with {set}, but {lacks}"))
             }
         }
@@ -137,11 +138,11 @@ fn lacks(plan: &Plan, decision: &Decision) -> Vec<String> {
         .collect();
     let unpinned = plan.unpinned.iter().filter(|one| one.must_be_said);
     let families: Vec<String> = unpinned
-        .map(|unpinned| words::family(&unpinned.family).to_owned())
+        .map(|unpinned| display_name(&unpinned.family).to_owned())
         .collect();
     let said = |names: &[String], what: &str| {
         let is = if names.len() == 1 { "is" } else { "are" };
-        (!names.is_empty()).then(|| format!("{} {is} {what}", words::list(names)))
+        (!names.is_empty()).then(|| format!("{} {is} {what}", list(names)))
     };
     [said(&names, "not installed"), said(&families, "not pinned")]
         .into_iter()
@@ -212,7 +213,7 @@ pub fn summary(
             let what = if packages.is_empty() {
                 format!("`{name}`")
             } else {
-                words::list(&packages)
+                list(&packages)
             };
             text.push_str(&format!("cudarun: for {what}\n"));
             text.push_str(&picks_by_reason(plan, program, style));
@@ -247,7 +248,7 @@ pub fn followed(command: &[OsString], parent: &str, decision: &Decision) -> Stri
             let first = plan.picks.first().map(|pick| {
                 let installation = &pick.installation;
                 let version = installation.version.map(|version| format!(" {version}"));
-                let family = words::family(&installation.family);
+                let family = display_name(&installation.family);
                 format!("{family}{}", version.unwrap_or_default())
             });
             let more = match plan.picks.len() {
@@ -339,14 +340,14 @@ fn readings(program: &Program, style: Style) -> String {
             (Sought::Floor(family), Some((version, file))) => {
                 format!(
                     "{} {version} or newer, from {}",
-                    words::family(family),
+                    display_name(family),
                     show(file)
                 )
             }
             (Sought::Floor(family), None) => {
                 format!(
                     "the {} that it was compiled for is not recorded",
-                    words::family(family)
+                    display_name(family)
                 )
             }
             (Sought::Soname(stem), _) => {
@@ -434,7 +435,7 @@ fn picks_by_reason(plan: &Plan, program: &Program, style: Style) -> String {
 
 fn pick_row(pick: &Pick, program: &Program, style: Style) -> Vec<String> {
     vec![
-        words::family(&pick.installation.family).to_owned(),
+        display_name(&pick.installation.family).to_owned(),
         style.good(&words::version(pick.installation.version.as_ref())),
         pick.installation.origin.word().to_owned(),
         words::place(&pick.installation.directory, Some(program)),

@@ -1,10 +1,10 @@
 //! Extension modules and the framework that they are built against.
 
 use super::Style;
-use super::words::{counted, quoted_to_show, shown};
+use super::words::{counted, quoted_to_show};
 use crate::inventory::{Extension, Inventory};
 use crate::program::Program;
-use crate::text::show;
+use crate::text::{show, shown};
 
 /// One line for each extension module.
 pub fn listed_extensions(extensions: &[Extension], style: Style) -> String {

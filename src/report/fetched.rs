@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use super::Style;
 use super::places::unfit;
 use super::slips::own_command_line;
-use super::words::{self, families, list, plain, size, title};
+use super::words;
+use crate::catalog::{display_names, title};
 use crate::error::Reason;
 use crate::fetch::{DAY, Entry, FetchFault, Step, WheelFault, room};
 use crate::solve::{Absent, MissingWheel};
 use crate::storage::Unfit;
-use crate::text::show;
+use crate::text::{list, plain, show, size};
 
 pub const NOTHING_TO_FETCH: &str = "nothing to fetch: all libraries are here\n";
 pub const STORE_IGNORED: &str = "nothing was fetched: this start ignores fetched wheels\n\nhint: leave out `--without fetched`\n";
@@ -139,7 +140,7 @@ pub fn nothing_on_offer_for(absent: &[Absent]) -> String {
 pub fn nothing_on_offer(lacking: &BTreeSet<String>) -> String {
     format!(
         "no wheel of {} is on offer for this machine that fits the rest",
-        families(lacking)
+        display_names(lacking)
     )
 }
 

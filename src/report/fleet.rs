@@ -12,10 +12,11 @@ use super::doctor::{ExaminedProgram, gpus};
 use super::doctor_words::sentence;
 use super::errors::os;
 use super::hints::{argument, shell_words};
-use super::words::{counted, family, list, version};
+use super::words::{counted, version};
+use crate::catalog::display_name;
 use crate::doctor::Stops;
 use crate::fleet::{ENDING, Group, Unread, UnreadReason, host_list};
-use crate::text::show;
+use crate::text::{list, show};
 
 /// Further differences of a group are only counted. Two that are compared are all that a page is about.
 const SHOWN: usize = 4;
@@ -82,7 +83,10 @@ impl ExaminedGroup {
         let mut builds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for one in &self.side.inventory.installations {
             let ids = one.files.iter().filter_map(|file| file.build_id.as_deref());
-            builds.entry(family(&one.family)).or_default().extend(ids);
+            builds
+                .entry(display_name(&one.family))
+                .or_default()
+                .extend(ids);
         }
         builds
     }
@@ -323,7 +327,7 @@ pub fn no_common_lock(none: &NoCommonLock, program: &str) -> String {
             (
                 format!(
                     "no {missing} of {} for `{program}` is on all machines",
-                    family(name)
+                    display_name(name)
                 ),
                 on,
             )

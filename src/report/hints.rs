@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 
-use super::words::{families, family, list, quoted_to_show, written_in};
+use super::words::{quoted_to_show, written_in};
+use crate::catalog::{display_name, display_names};
 use crate::program::{Asker, Pip};
 use crate::solve::{Hint, Wanted};
-use crate::text::show;
+use crate::text::{list, show};
 
 /// `cudarun record` writes it, and `--locked` obeys it.
 const LOCK: &str = ".cudarun.lock";
@@ -75,7 +76,7 @@ fn change(families: &BTreeSet<String>, by: &Asker) -> String {
     let of = if families.is_empty() {
         String::new()
     } else {
-        format!(" of {}", self::families(families))
+        format!(" of {}", display_names(families))
     };
     format!(
         "change {}{of}: `cudarun list` shows the installations",
@@ -116,7 +117,7 @@ fn wanted(library: &Wanted) -> String {
         .at_least
         .map(|version| format!(" {version} or newer"))
         .unwrap_or_default();
-    format!("{}{major}{at_least}{cuda}", family(&library.family))
+    format!("{}{major}{at_least}{cuda}", display_name(&library.family))
 }
 
 /// A name from disk as a word of a command line.

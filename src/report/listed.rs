@@ -2,9 +2,9 @@
 
 use super::Style;
 use super::words;
-use crate::catalog::{catalog, wheels};
+use crate::catalog::{catalog, display_name, wheels};
 use crate::inventory::{Code, Installation, Inventory, Member, Origin, Problem};
-use crate::text::show;
+use crate::text::{list, show, size};
 
 /// Skipped files beyond this number are only counted.
 const FEW: usize = 10;
@@ -129,7 +129,7 @@ fn table(
     } else {
         text.push_str(&format!(
             "{} is not installed\n",
-            words::list(&families.iter().map(show).collect::<Vec<_>>())
+            list(&families.iter().map(show).collect::<Vec<_>>())
         ));
     }
     if installations
@@ -199,7 +199,7 @@ fn row(installation: &Installation, style: Style) -> Vec<String> {
         format!(
             "{} {}",
             if installation.loader_gives { "*" } else { " " },
-            words::family(&installation.family)
+            display_name(&installation.family)
         ),
         words::version(installation.version.as_ref()),
         installation
@@ -256,7 +256,7 @@ fn details(installation: &Installation, style: Style) -> Vec<Vec<String>> {
 fn file(member: &Member, verbosity: u8, style: Style) -> Vec<Vec<String>> {
     let mut rows = vec![detail(
         "file",
-        &format!("{}  {}", show(&member.path), words::size(member.size)),
+        &format!("{}  {}", show(&member.path), size(member.size)),
         style,
     )];
     if verbosity > 0 {

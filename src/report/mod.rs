@@ -83,7 +83,7 @@ pub use verdict::{
     LOOKING, NO_MORE_PROGRESS, UNPACKING, failed_start, fallback, not_kept, progress, proof_line,
     proving, verdict,
 };
-pub use words::{family, warnings};
+pub use words::warnings;
 
 /// Writes to standard output. A closed pipe is not an error.
 pub fn print(text: &str) -> io::Result<()> {

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use super::words::plain;
 use crate::host::Unanswered;
 use crate::program::{EnvironmentLoss, Note, Packer, Program};
-use crate::text::show;
+use crate::text::{plain, show};
 
 pub fn note(note: &Note, program: &Program) -> String {
     note_of(note, program.runs())

@@ -10,6 +10,7 @@ use super::reasons;
 use super::words::{self, counted, grouped};
 use super::{asked, extensions, notes};
 use crate::builds::{BuildPlan, Compilers};
+use crate::catalog::{display_name, title};
 use crate::environment::Diff;
 use crate::inventory::Inventory;
 use crate::pin::Decision;
@@ -17,7 +18,7 @@ use crate::predict::Prediction;
 use crate::program::{ImportCertainty, Package, Program, StepKind, Want};
 use crate::settings::Layers;
 use crate::solve::{Outcome, Pick, Plan};
-use crate::text::show;
+use crate::text::{list, show};
 
 /// Blanks before the facts, for their titles.
 const MARGIN: &str = "         ";
@@ -171,7 +172,7 @@ fn needs_in_short(program: &Program, style: Style) -> (Vec<Vec<String>>, Vec<Vec
         rows,
         names
             .into_iter()
-            .map(|(by, names)| vec![format!("{}, for {by}", words::list(&names))])
+            .map(|(by, names)| vec![format!("{}, for {by}", list(&names))])
             .collect(),
     )
 }
@@ -285,15 +286,10 @@ pub(super) fn needs(program: &Program, is_full: bool, style: Style) -> Vec<Vec<S
             let place = match who.as_slice() {
                 [only] if askers.len() == 1 && is_full => words::written_in(only),
                 [only] => words::by_and_place(only),
-                several => words::list(
-                    &several
-                        .iter()
-                        .map(|by| words::title(&by.name))
-                        .collect::<Vec<_>>(),
-                ),
+                several => list(&several.iter().map(|by| title(&by.name)).collect::<Vec<_>>()),
             };
             all.push(vec![
-                words::family(family).to_owned(),
+                display_name(family).to_owned(),
                 needs,
                 style.dim(&place),
             ]);

@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use super::overview::Explanation;
 use super::page::escape;
 use super::pinned::given_fault;
-use super::words::{self, list};
+use super::words;
+use crate::catalog::display_name;
 use crate::inventory::Inventory;
 use crate::predict::Prediction;
 use crate::predict::supply::given;
 use crate::program::Program;
+use crate::text::list;
 
 /// In the units of the picture, which is scaled to the page.
 const WIDTH: usize = 640;
@@ -60,7 +62,7 @@ impl Picture {
         let mut families = Vec::new();
         for (family, supply) in given(prediction, inventory) {
             let mut one = FamilyBox {
-                name: words::family(family).to_owned(),
+                name: display_name(family).to_owned(),
                 versions: Vec::new(),
                 places: Vec::new(),
                 fault: supply.fault(inventory).map(given_fault),

@@ -8,14 +8,14 @@ use super::hints;
 use super::loader::{self, rule};
 use super::refused::{self, Fault, Group};
 use super::words;
-use crate::catalog::catalog;
+use crate::catalog::{catalog, display_name, display_names};
 use crate::inventory::{Installation, Inventory};
 use crate::pin::{Decision, Mode, Pinned, Why};
 use crate::predict::supply::{Supply, SupplyFault, given};
 use crate::predict::{Predicted, Prediction};
 use crate::program::Program;
 use crate::solve::Outcome;
-use crate::text::show;
+use crate::text::{list, show};
 
 /// Further files are only counted.
 const SHOWN: usize = 3;
@@ -91,11 +91,11 @@ pub(super) fn supplies(
                 style.warning(&format!("{}:", given_fault(fault)))
             )),
         };
-        rows.push((words::family(family).to_owned(), Some(with), without));
+        rows.push((display_name(family).to_owned(), Some(with), without));
     }
     let lost = |(family, then): (&str, Supply<'_>)| {
         (
-            words::family(family).to_owned(),
+            display_name(family).to_owned(),
             None,
             Some(places(&then, program)),
         )
@@ -127,7 +127,7 @@ pub(super) fn places(given: &Supply<'_>, program: &Program) -> String {
             }
             None => show(&files[0].path),
         };
-    words::list(&given.installations.iter().map(place).collect::<Vec<_>>())
+    list(&given.installations.iter().map(place).collect::<Vec<_>>())
 }
 
 /// The first family that the program would mix without cudarun, and how many others:
@@ -234,16 +234,16 @@ fn why(why: &Why, program: &Program) -> String {
         }
         Why::ShadowedByRpath { families } => format!(
             "shadowed by RPATH: a search path before LD_LIBRARY_PATH leads to {} that does not fit",
-            words::families(families)
+            display_names(families)
         ),
         Why::Unseen { families } => format!(
             "the file that loads {} is unknown, and it may have its own search path",
-            words::families(families)
+            display_names(families)
         ),
         Why::Reachable { family, directory } => {
             format!(
                 "another {} is in reach: {}",
-                words::family(family),
+                display_name(family),
                 words::place(directory, Some(program))
             )
         }
@@ -251,7 +251,7 @@ fn why(why: &Why, program: &Program) -> String {
             "an empty element of LD_LIBRARY_PATH is the current directory".to_owned()
         }
         Why::Relative { element } => format!("LD_LIBRARY_PATH has the relative element {}", show(element)),
-        Why::NotFound { names } => format!("the program would not find {}", words::list(names)),
+        Why::NotFound { names } => format!("the program would not find {}", list(names)),
         Why::SearchIsLimited => {
             "--without excludes directories, so cudarun cannot tell which installations are in reach"
                 .to_owned()

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::words::{plain, quoted_to_show};
+use super::words::quoted_to_show;
 use crate::host::{Unsafe, UnsafeFault};
 use crate::storage::Unfit;
-use crate::text::show;
+use crate::text::{plain, show};
 
 /// The reason why a directory is not used; names the file or directory at fault if that is another one.
 pub(super) fn unfit(place: &Path, unfit: &Unfit) -> String {

@@ -6,12 +6,13 @@ use super::Style;
 use super::asked;
 use super::hints;
 use super::reasons;
-use super::words::{self, family, list};
+use super::words;
+use crate::catalog::{display_name, title};
 use crate::inventory::Installation;
 use crate::predict::project::Trouble;
 use crate::predict::supply::SupplyFault;
 use crate::solve::Conflict;
-use crate::text::show;
+use crate::text::{list, show};
 use crate::variables;
 
 /// The line of the shell hook.
@@ -29,7 +30,7 @@ pub fn trouble(trouble: &Trouble<'_>) -> String {
             by_library_path,
             instead,
         } => {
-            let name = family(name);
+            let name = display_name(name);
             let who = if *by_library_path {
                 variables::LIBRARY_PATH
             } else {
@@ -69,7 +70,7 @@ pub fn trouble(trouble: &Trouble<'_>) -> String {
             instead,
         } => {
             let (name, place, why) = (
-                family(&installation.family),
+                display_name(&installation.family),
                 place(installation),
                 reasons::reason(reason),
             );
@@ -88,9 +89,12 @@ fn no_set(conflict: &Conflict) -> String {
         let by: BTreeSet<String> = unmet
             .requirements
             .iter()
-            .map(|requirement| words::title(&requirement.by.name))
+            .map(|requirement| title(&requirement.by.name))
             .collect();
-        let (name, needs) = (family(&unmet.family), words::needs(&unmet.requirements));
+        let (name, needs) = (
+            display_name(&unmet.family),
+            words::needs(&unmet.requirements),
+        );
         let found = unmet
             .candidates
             .iter()

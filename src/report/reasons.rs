@@ -1,9 +1,10 @@
 //! The reason why an installation was picked or rejected, in words.
 
-use super::words::{self, list, named, shown, title};
+use super::words::{self, named};
+use crate::catalog::{display_name, title};
 use crate::inventory::Inventory;
 use crate::solve::{Criterion, Reason, Unpinned};
-use crate::text::show;
+use crate::text::{list, show, shown};
 
 pub(super) fn reason(reason: &Reason) -> String {
     match reason {
@@ -180,7 +181,7 @@ pub fn left(unpinned: &[Unpinned], inventory: &Inventory) -> Option<String> {
 
 /// `libcufft.so.11 is not pinned: no cuFFT here fits; the nearest one: is for CUDA 13, but torch is for CUDA 12`
 pub(super) fn unpinned(unpinned: &Unpinned) -> String {
-    let (family, why) = (words::family(&unpinned.family), reason(&unpinned.why));
+    let (family, why) = (display_name(&unpinned.family), reason(&unpinned.why));
     let what = match unpinned.names.as_slice() {
         [] => format!("{family} is"),
         [name] => format!("{} is", show(name)),

@@ -8,7 +8,8 @@ use unicode_width::UnicodeWidthStr;
 use super::Style;
 use super::hints::argument;
 use super::places::{mend_or, unsafe_way};
-use super::words::{self, at, list, one_of, plain, short};
+use super::words::{at, one_of};
+use crate::catalog::display_name;
 use crate::settings::container::Malformed;
 use crate::settings::resolve::SettingRemark;
 use crate::settings::trust::Allowed;
@@ -16,7 +17,7 @@ use crate::settings::{
     BadLock, ExpectedValue, FaultKind, Layers, Remark, Setting, SettingFault, SettingPlace,
 };
 use crate::storage::Unfit;
-use crate::text::{nearest, show};
+use crate::text::{list, nearest, plain, short, show};
 
 /// Further keys are only counted.
 const KEYS: usize = 8;
@@ -304,7 +305,7 @@ pub fn not_recorded(lock: &Path, why: &NotRecorded) -> String {
         NotRecorded::Twice { family } => {
             format!(
                 "the program loaded two installations of {}",
-                words::family(family)
+                display_name(family)
             )
         }
         NotRecorded::Elsewhere { file } => format!("no scan would find {}", show(file)),

@@ -5,8 +5,7 @@ use std::path::Path;
 
 use super::Style;
 use super::hints::shell_words;
-use super::words::list;
-use crate::text::show;
+use crate::text::{list, show};
 
 /// The answer to `cudarun` alone.
 pub fn first_contact(style: Style) -> String {

@@ -1,6 +1,6 @@
 //! The file that `cudarun init` writes: the found versions as settings, other settings as comments.
 
-use super::words;
+use crate::catalog::{display_name, title};
 use crate::inventory::Inventory;
 use crate::program::{Asker, Program, Want};
 use crate::range::Range;
@@ -102,7 +102,7 @@ fn cuda(plan: &Plan) -> Option<u32> {
 
 fn of_family(pick: &Pick, program: &Program, plan: &Plan) -> String {
     let name = &pick.installation.family;
-    let proper = words::family(name);
+    let proper = display_name(name);
     let Some(version) = pick.installation.version else {
         return format!("# {proper} is required; the version of the installed one is unknown.\n");
     };
@@ -123,7 +123,7 @@ fn of_family(pick: &Pick, program: &Program, plan: &Plan) -> String {
                 range,
                 format!(
                     "{} was compiled for {}",
-                    words::title(&by.name),
+                    title(&by.name),
                     floor.truncated(2)
                 ),
             )
@@ -132,7 +132,7 @@ fn of_family(pick: &Pick, program: &Program, plan: &Plan) -> String {
             let by = pick
                 .asked_by
                 .first()
-                .map(|by| format!("{} requires it", words::title(&by.name)));
+                .map(|by| format!("{} requires it", title(&by.name)));
             (
                 version.major().to_string(),
                 by.unwrap_or_else(|| "others require it".to_owned()),

@@ -1,14 +1,13 @@
 //! The wording of single facts: names, needs, problems, sizes, lists.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::path::Path;
 
 use serde::Serialize;
 
 use super::Style;
 pub(super) use super::shell::quoted_to_show;
-use crate::catalog::catalog;
+use crate::catalog::{display_name, title};
 use crate::inventory::{
     ChangedBy, Finder, ForwardCompatibility, Gpu, Installation, Problem, ReadFault,
     VersionEvidence, VersionSource, Warning, WritablePath,
@@ -16,7 +15,7 @@ use crate::inventory::{
 use crate::predict::Missing;
 use crate::program::{Asker, PinnedTo, Program, Requirement, Want};
 use crate::solve::{Absent, Plan, Removal};
-use crate::text::{nearest, show};
+use crate::text::{list, nearest, show, shown};
 use crate::version::Version;
 
 /// The word for a value without fields, as JSON and the documents have it.
@@ -25,23 +24,6 @@ pub(super) fn word(value: &impl Serialize) -> String {
         .ok()
         .and_then(|word| word.as_str().map(str::to_owned))
         .unwrap_or_default()
-}
-
-/// NVIDIA's name of a family; any other name is returned as it is.
-pub fn family(name: &str) -> &str {
-    catalog()
-        .family(name)
-        .map_or(name, |family| &family.display)
-}
-
-/// `cuDNN and cuBLAS`
-pub(super) fn families<'n>(names: impl IntoIterator<Item = &'n String>) -> String {
-    list(
-        &names
-            .into_iter()
-            .map(|name| family(name).to_owned())
-            .collect::<Vec<_>>(),
-    )
 }
 
 /// `libcudnn.so.9, 9.8 or newer`
@@ -119,7 +101,7 @@ pub(super) fn version(version: Option<&Version>) -> String {
 pub(super) fn versioned(installation: &Installation) -> String {
     format!(
         "{} {}",
-        family(&installation.family),
+        display_name(&installation.family),
         version(installation.version.as_ref())
     )
 }
@@ -225,16 +207,6 @@ pub(super) fn forward_compatibility(compat: &ForwardCompatibility) -> String {
     format!("{cuda}on kernel drivers {}", list(&branches))
 }
 
-/// `571.0 MB`
-pub(super) fn size(bytes: u64) -> String {
-    let (tenths, unit) = match bytes {
-        0..1_000_000 => (bytes / 100, "kB"),
-        1_000_000..1_000_000_000 => (bytes / 100_000, "MB"),
-        _ => (bytes / 100_000_000, "GB"),
-    };
-    format!("{}.{} {unit}", tenths / 10, tenths % 10)
-}
-
 /// The fault of a file that was skipped.
 pub(super) fn fault(fault: &ReadFault) -> String {
     match fault {
@@ -289,7 +261,7 @@ pub(super) fn removals(plan: &Plan) -> Vec<(String, String)> {
         let name = element.removed.as_ref()?;
         Some((
             show(&element.text),
-            format!("in LD_PRELOAD, but not the picked {}", family(name)),
+            format!("in LD_PRELOAD, but not the picked {}", display_name(name)),
         ))
     });
     path.chain(preload).collect()
@@ -329,14 +301,6 @@ pub(super) fn is_missing(name: &str, missing: &[Missing]) -> bool {
     missing.iter().any(|miss| miss.name == name)
 }
 
-/// `cudnn 9.1.0` with the family's proper name.
-pub(super) fn title(name: &str) -> String {
-    match name.split_once(' ') {
-        Some((first, rest)) => show(&format!("{} {rest}", family(first))),
-        None => show(family(name)),
-    }
-}
-
 /// The files that the scan skipped.
 pub fn warnings(warnings: &[Warning], style: Style) -> String {
     let line = |warning: &Warning| {
@@ -348,20 +312,6 @@ pub fn warnings(warnings: &[Warning], style: Style) -> String {
         )
     };
     warnings.iter().map(line).collect()
-}
-
-/// Like `list`, for words from disk.
-pub(super) fn shown<T: AsRef<OsStr>>(items: &[T]) -> String {
-    list(&items.iter().map(show).collect::<Vec<_>>())
-}
-
-/// `a`, `a and b`, `a, b and c`.
-pub(super) fn list(items: &[String]) -> String {
-    match items {
-        [] => String::new(),
-        [only] => only.clone(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
-    }
 }
 
 /// The values by their keys, in the order of the first of each.
@@ -409,19 +359,6 @@ pub(super) fn named(pin: &PinnedTo) -> String {
         PinnedTo::Version(version) => version.to_string(),
         PinnedTo::Directory(directory) => format!("the one in {}", show(directory)),
     }
-}
-
-/// The first 80 characters: a value may be a whole book.
-pub(super) fn short(text: &str) -> String {
-    match text.char_indices().nth(80) {
-        Some((end, _)) => format!("{}…", show(&text[..end])),
-        None => show(text),
-    }
-}
-
-/// The operating system's message without the number of the error.
-pub(super) fn plain(text: &str) -> &str {
-    text.split(" (os error ").next().unwrap_or_default()
 }
 
 /// The nearest name, or all of them.
