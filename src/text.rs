@@ -1,6 +1,7 @@
 //! Makes text and paths from disk, which may be hostile, safe for a terminal and for JSON. Imports nothing of the crate.
 
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -64,12 +65,13 @@ pub fn paths<S: Serializer, P: AsRef<Path>>(
 
 /// Like `list`, for words from disk.
 pub fn shown<T: AsRef<OsStr>>(items: &[T]) -> String {
-    list(&items.iter().map(show).collect::<Vec<_>>())
+    list(items.iter().map(show))
 }
 
 /// `a`, `a and b`, `a, b and c`.
-pub fn list(items: &[String]) -> String {
-    match items {
+pub fn list(items: impl IntoIterator<Item: Display>) -> String {
+    let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    match items.as_slice() {
         [] => String::new(),
         [only] => only.clone(),
         [first @ .., last] => format!("{} and {last}", first.join(", ")),

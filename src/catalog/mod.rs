@@ -105,12 +105,7 @@ pub fn display_name(name: &str) -> &str {
 
 /// `cuDNN and cuBLAS`
 pub fn display_names<'n>(names: impl IntoIterator<Item = &'n String>) -> String {
-    list(
-        &names
-            .into_iter()
-            .map(|name| display_name(name).to_owned())
-            .collect::<Vec<_>>(),
-    )
+    list(names.into_iter().map(|name| display_name(name)))
 }
 
 /// `cudnn 9.1.0` with the family's proper name.

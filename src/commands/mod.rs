@@ -148,7 +148,7 @@ fn reported_at_every_start(facts: &Facts<'_>, decision: &Decision, follows: bool
             .cautions
             .iter()
             .filter(|caution| caution.must_be_said());
-        lines.extend(cautions.map(report::caution));
+        lines.extend(cautions.map(ToString::to_string));
         let changes = program.sets_library_path || program.rewrites_library_path();
         if !follows && changes && decision.pinned.is_some() {
             lines.push(report::sets_library_path(program));

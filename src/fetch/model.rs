@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::cli::ClientKind;
 use crate::host::Unsafe;
 use crate::solve::MissingWheel;
+use crate::text::show;
 
 /// The reason why a wheel was not fetched.
 #[derive(Debug)]
@@ -71,32 +72,24 @@ pub enum FetchFault {
 }
 
 /// The reason why a wheel is refused.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum WheelFault {
-    NotArchive {
-        why: String,
-    },
-    /// The path leads outside of the directory.
-    Outside {
-        name: String,
-    },
-    Link {
-        name: String,
-    },
-    Method {
-        name: String,
-    },
-    Twice {
-        name: String,
-    },
-    Damaged {
-        name: String,
-        why: String,
-    },
+    #[error("not a wheel: {}", show(.why))]
+    NotArchive { why: String },
+    #[error("`{}` leads outside of the wheel", show(.name))]
+    Outside { name: String },
+    #[error("`{}` is a link", show(.name))]
+    Link { name: String },
+    #[error("`{}` is packed by an unknown method", show(.name))]
+    Method { name: String },
+    #[error("`{}` is there twice", show(.name))]
+    Twice { name: String },
+    #[error("`{}` is damaged: {}", show(.name), show(.why))]
+    Damaged { name: String, why: String },
+    #[error("no RECORD")]
     NoRecord,
-    NotAsRecorded {
-        name: String,
-    },
+    #[error("`{}` is not as RECORD says", show(.name))]
+    NotAsRecorded { name: String },
 }
 
 impl FetchFault {

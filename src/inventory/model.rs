@@ -11,7 +11,7 @@ use crate::formats::fatbin::{self, Architecture};
 use crate::formats::names;
 use crate::formats::symbols::{ByFile, Exports};
 use crate::host::FileId;
-use crate::text;
+use crate::text::{self, show, shown};
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
 
 /// One family in one directory.
@@ -204,20 +204,20 @@ pub struct ForwardCompatibility {
 }
 
 /// A problem of an installation.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, thiserror::Error)]
 #[serde(tag = "problem", rename_all = "kebab-case")]
 pub enum Problem {
-    /// Required files are missing.
+    #[error("incomplete: {} missing", shown(.stems))]
     Missing { stems: Vec<String> },
-    /// One file has another version than the rest.
+    #[error("mixed: {} is {version}", show(.file))]
     OtherVersionAmongTheRest { file: String, version: Version },
-    /// The record of its package has another version than the files.
+    #[error("its package {} has version {version}", show(.package))]
     PackageSaysOtherwise { package: String, version: Version },
-    /// A file name has another version than the file.
+    #[error("its file name {} has another version, {version}", show(.file))]
     NameSaysOtherwise { file: String, version: Version },
-    /// A file has another size than its package recorded.
+    #[error("{} is not the file that its package installed ({recorded} bytes)", show(.file))]
     SizeIsNotRecorded { file: String, recorded: u64 },
-    /// Two packages installed different files under one name; the last one has overwritten the other.
+    #[error("{} both claim {}, {}", shown(.packages), shown(.files), holder(.holds.as_deref()))]
     ClaimedTwice {
         files: Vec<String>,
         packages: Vec<String>,
@@ -226,30 +226,40 @@ pub enum Problem {
         /// The only one of the packages that another one requires.
         needed: Option<String>,
     },
-    /// Another file in its directory has this SONAME; the loader opens only one of them.
+    #[error("{} is a second file with the SONAME {}", show(.file), show(.soname))]
     SecondOfOneSoname { soname: String, file: String },
-    /// A file ends before its content does.
+    #[error("damaged: {} is cut short", show(.file))]
     Truncated { file: String },
-    /// All users can write to a file or its directory.
+    #[error("all users can write to {}", show(.path))]
     WorldWritable {
         #[serde(serialize_with = "text::path")]
         path: PathBuf,
     },
-    /// A library for linking, which fails at run time, is in the loader's search path.
+    #[error("a stub, which fails at run time, is in {by}")]
     StubOnSearchPath { by: Finder },
-    /// The kernel's driver is newer than this library for older drivers.
+    #[error("older than the kernel's driver {kernel}")]
     CompatOlderThanKernel { kernel: DriverVersion },
-    /// A user-space driver library of another version than the kernel's driver.
+    #[error("the kernel runs driver {kernel}")]
     NotTheKernelsDriver { kernel: DriverVersion },
 }
 
 /// The part of the loader's search that finds a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finder {
+    #[error("LD_LIBRARY_PATH")]
     LibraryPath,
+    #[error("/etc/ld.so.cache")]
     Cache,
+    #[error("a default directory of the loader")]
     DefaultDirectory,
+}
+
+fn holder(package: Option<&str>) -> String {
+    match package {
+        Some(package) => format!("and the installed file is from {}", show(package)),
+        None => "and only the file's contents show whose it is".to_owned(),
+    }
 }
 
 impl Installation {

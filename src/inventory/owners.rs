@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
+use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -9,7 +10,7 @@ use serde::Serialize;
 use crate::host::{
     Host, LISTS, Stat, UID_MAP, UNMAPPED, Unsafe, UnsafeFault, is_own_group, judge, maps_everybody,
 };
-use crate::text;
+use crate::text::{self, show};
 
 /// A file or a directory that others can change, or choose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -34,6 +35,21 @@ pub enum ChangedBy {
     },
     /// Only an empty or relative element of `LD_LIBRARY_PATH` leads there, from wherever the program is started.
     CurrentDirectory,
+}
+
+impl Display for WritablePath {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        let path = show(&self.path);
+        match self.who {
+            ChangedBy::Everybody => write!(f, "all users can write to {path}"),
+            ChangedBy::EverybodyAdds => write!(f, "all users can add files to {path}"),
+            ChangedBy::User { uid } => write!(f, "{path} belongs to another user (uid {uid})"),
+            ChangedBy::Group { gid } => write!(f, "a group can write to {path} (gid {gid})"),
+            ChangedBy::CurrentDirectory => {
+                write!(f, "a relative element of LD_LIBRARY_PATH leads to {path}")
+            }
+        }
+    }
 }
 
 impl ChangedBy {

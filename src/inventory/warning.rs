@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::error::Category;
 
 use crate::formats::elf::ElfError;
-use crate::text;
+use crate::text::{self, show};
 
 /// A file or directory that the scan skipped, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -19,26 +19,26 @@ pub struct Warning {
 }
 
 /// A reason to skip a file that looks like a library, a record or a cache.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(tag = "fault", rename_all = "kebab-case")]
 pub enum ReadFault {
-    /// A link to a missing file, or in a circle.
+    #[error("dangling link")]
     DanglingLink,
-    /// A linker script, a git-lfs pointer, an empty file.
+    #[error("not an ELF file")]
     NotElf,
-    /// 32-bit or big-endian.
+    #[error("not a 64-bit little-endian ELF file")]
     WrongClass,
-    /// For another kind of machine, by its number in the ELF header.
+    #[error("for {}", architecture(*.machine))]
     WrongMachine { machine: u16 },
-    /// Its headers or tables are damaged.
+    #[error("malformed ELF file ({})", show(.what))]
     Malformed { what: String },
-    /// A fifo, a socket or a device, which is never opened.
+    #[error("not a regular file")]
     NotRegular,
-    /// The operating system's message.
+    #[error("cannot be read: {}", show(.error))]
     Unreadable { error: String },
-    /// A directory that the user or the configuration names does not exist.
+    #[error("no such directory")]
     NoDirectory,
-    /// A damaged record of a package manager, or a damaged cache.
+    #[error("{}", show(.what))]
     BadRecord { what: String },
 }
 
@@ -81,5 +81,14 @@ impl From<ElfError> for ReadFault {
                 what: what.to_owned(),
             },
         }
+    }
+}
+
+/// By the number in the ELF header.
+fn architecture(machine: u16) -> String {
+    match machine {
+        3 | 62 => "x86 machines".to_owned(),
+        40 | 183 => "ARM machines".to_owned(),
+        other => format!("another architecture (ELF machine {other})"),
     }
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::requirement::Asker;
 use crate::formats::fatbin::Architecture;
 use crate::range::Range;
+use crate::text::{list, show};
 
 /// One such requirement, and the place where it is written.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -19,21 +20,38 @@ pub struct Condition {
     pub is_advice: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum Demand {
-    /// The driver that the kernel runs.
+    #[error("driver {0}")]
     Driver(Range),
-    /// The CUDA version that the driver supports.
+    #[error("a driver with CUDA {0}")]
     DriverCuda(Range),
-    /// The CUDA version of the picked libraries.
+    #[error("CUDA {0}")]
     Cuda(Range),
-    /// The compute capability of every visible GPU.
+    #[error("compute capability {0}")]
     Gpu(Range),
+    #[error("{} GPU of the brand {}", if *.is_not { "no" } else { "a" }, show(.name))]
     /// The brand of every visible GPU, as NVIDIA's container toolkit spells it: `tesla`, `geforce`.
     Brand { name: String, is_not: bool },
+    #[error("a GPU for {}", code(.0))]
     /// The GPUs that the asker's own files have code for: some visible GPU must be one of them.
     Code(BTreeSet<Architecture>),
+    #[error("{}", any(.0))]
     /// All demands of at least one of these lists.
     Any(Vec<Vec<Demand>>),
+}
+
+fn code(architectures: &BTreeSet<Architecture>) -> String {
+    let names: Vec<String> = architectures.iter().map(ToString::to_string).collect();
+    names.join(" ")
+}
+
+fn any(alternatives: &[Vec<Demand>]) -> String {
+    let mut texts: Vec<String> = alternatives.iter().take(3).map(list).collect();
+    // NVIDIA's images repeat one condition for a dozen brands.
+    if alternatives.len() > 3 {
+        texts.push(format!("one of {} more", alternatives.len() - 3));
+    }
+    texts.join(", or ")
 }

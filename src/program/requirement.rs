@@ -9,7 +9,7 @@ use crate::catalog::catalog;
 use crate::formats::names;
 use crate::formats::symbols::Symbol;
 use crate::range::Range;
-use crate::text;
+use crate::text::{self, show};
 use crate::version::Version;
 
 /// One thing that the program asks for.
@@ -147,10 +147,12 @@ pub enum Want {
 }
 
 /// The installation that the user wants.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum PinnedTo {
+    #[error("{0}")]
     Version(Version),
+    #[error("the one in {}", show(.0))]
     /// Any version in this directory.
     #[serde(serialize_with = "text::path")]
     Directory(PathBuf),

@@ -8,47 +8,8 @@ use super::words::{by_and_place, wants, written_in};
 use crate::catalog::{display_name, title};
 use crate::inventory::Inventory;
 use crate::program::{Condition, Demand, Want};
-use crate::solve::{Broken, Caution, Contradiction, ContradictionSide, MachineFacts, judge};
+use crate::solve::{Broken, Contradiction, ContradictionSide, MachineFacts, judge};
 use crate::text::{list, show};
-
-/// `driver >=550`, `compute capability >=8.0`.
-pub(super) fn demand(demand: &Demand) -> String {
-    match demand {
-        Demand::Driver(range) => format!("driver {range}"),
-        Demand::DriverCuda(range) => format!("a driver with CUDA {range}"),
-        Demand::Cuda(range) => format!("CUDA {range}"),
-        Demand::Gpu(range) => format!("compute capability {range}"),
-        Demand::Brand {
-            name,
-            is_not: false,
-        } => format!("a GPU of the brand {}", show(name)),
-        Demand::Brand { name, is_not: true } => format!("no GPU of the brand {}", show(name)),
-        Demand::Code(code) => {
-            let names: Vec<String> = code.iter().map(ToString::to_string).collect();
-            format!("a GPU for {}", names.join(" "))
-        }
-        Demand::Any(alternatives) => {
-            let all =
-                |demands: &Vec<Demand>| list(&demands.iter().map(self::demand).collect::<Vec<_>>());
-            let alternatives: Vec<String> = alternatives.iter().map(all).collect();
-            // NVIDIA's images repeat one condition for a dozen brands.
-            let more = alternatives.len().saturating_sub(3);
-            let more = if more > 0 {
-                format!(", or one of {more} more")
-            } else {
-                String::new()
-            };
-            format!(
-                "{}{more}",
-                alternatives
-                    .into_iter()
-                    .take(3)
-                    .collect::<Vec<_>>()
-                    .join(", or ")
-            )
-        }
-    }
-}
 
 /// The rows of conditions on the machine, under `needs`.
 pub(super) fn conditions(conditions: &[Condition], style: Style) -> Vec<Vec<String>> {
@@ -56,7 +17,7 @@ pub(super) fn conditions(conditions: &[Condition], style: Style) -> Vec<Vec<Stri
         let by = &condition.by;
         vec![
             "machine".to_owned(),
-            demand(&condition.demand),
+            condition.demand.to_string(),
             style.dim(&by_and_place(by)),
         ]
     };
@@ -72,7 +33,7 @@ pub(super) fn judged(
 ) -> Vec<Vec<String>> {
     let row = |condition: &Condition| {
         let judged = judge(condition, inventory);
-        let demands: Vec<String> = judged.demands.iter().map(demand).collect();
+        let demands: Vec<String> = judged.demands.iter().map(ToString::to_string).collect();
         let mut text = list(&demands);
         if matches!(condition.demand, Demand::Any(_)) {
             let has: BTreeSet<String> = judged
@@ -99,7 +60,7 @@ pub(super) fn broken_in_short(broken: &Broken) -> String {
     format!(
         "{} requires {}, but this machine has {}",
         title(&by.name),
-        self::demand(demand),
+        demand.to_string(),
         has(&broken.has, demand)
     )
 }
@@ -121,7 +82,7 @@ pub(super) fn broken(broken: &Broken, style: Style) -> Fault {
         }
     };
     let rows = vec![
-        vec!["needs".to_owned(), self::demand(demand), written_in(by)],
+        vec!["needs".to_owned(), demand.to_string(), written_in(by)],
         vec!["found".to_owned(), has(&broken.has, demand)],
     ];
     let help = match demand {
@@ -190,7 +151,7 @@ pub(super) fn contradiction(contradiction: &Contradiction, style: Style) -> Opti
 
 fn wants_of(member: &ContradictionSide) -> String {
     if let Some(demand) = &member.demand {
-        return self::demand(demand);
+        return demand.to_string();
     }
     let wants = wants(&member.wants);
     let has_symbols = member
@@ -201,79 +162,5 @@ fn wants_of(member: &ContradictionSide) -> String {
         "the symbols that it imports".to_owned()
     } else {
         wants
-    }
-}
-
-pub fn caution(caution: &Caution) -> String {
-    match caution {
-        Caution::NoCode { of, gpu } => {
-            format!(
-                "{} has no code for compute capability {gpu}: its own kernels fail on that GPU",
-                title(of)
-            )
-        }
-        Caution::OnlyPtx { of, gpu } => format!(
-            "{} has no machine code for compute capability {gpu}: the driver compiles its PTX, so the first start is slow",
-            title(of)
-        ),
-        Caution::OnlyPtxAndOlderDriver { of, gpu, driver } => format!(
-            "{} has only PTX for compute capability {gpu}; the driver cannot compile PTX that is newer than CUDA {driver}",
-            title(of)
-        ),
-        Caution::CannotCompile { of, gpu, cuda, by } => {
-            let range = match cuda.as_slice() {
-                [since, last] => format!("{since} to {last}"),
-                _ => format!(
-                    "{} or newer",
-                    list(&cuda.iter().map(ToString::to_string).collect::<Vec<_>>())
-                ),
-            };
-            let remedy = match by {
-                Some(by) => format!(
-                    "install a build of {} for such a CUDA version",
-                    title(by.split(' ').next().unwrap_or(by))
-                ),
-                None => "use that NVRTC".to_owned(),
-            };
-            format!(
-                "{} cannot compile for compute capability {gpu}, but NVRTC of CUDA {range} can: {remedy}",
-                title(of)
-            )
-        }
-        Caution::Combination { of, effect, remedy } => {
-            let of: Vec<String> = of.iter().map(|of| title(of)).collect();
-            format!(
-                "known problem of {}: {}; {} is known to work",
-                list(&of),
-                show(effect),
-                show(remedy)
-            )
-        }
-        Caution::Older { of, needed, by } => format!(
-            "no GPU is reachable, and {} is pinned although it is older than {}, for which {} was compiled: files of two \
-             versions would fail",
-            title(of),
-            needed.truncated(2),
-            title(by)
-        ),
-        Caution::Unserved { by, gpus } => {
-            let gpus: Vec<String> = gpus.iter().map(show).collect();
-            format!(
-                "{} has no code for the GPU of this machine: {}",
-                title(by),
-                list(&gpus)
-            )
-        }
-        Caution::LeavesOut {
-            gpu,
-            capability,
-            by,
-        } => {
-            format!(
-                "{} has no code for {} (compute capability {capability})",
-                title(by),
-                show(gpu)
-            )
-        }
     }
 }

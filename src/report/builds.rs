@@ -362,7 +362,7 @@ fn needs(wish: &BuildWish) -> Vec<Vec<String>> {
 fn reason(reason: &ToolkitReason) -> String {
     match reason {
         ToolkitReason::NoNvcc => "has no nvcc".to_owned(),
-        ToolkitReason::Open { open } => words::open(open),
+        ToolkitReason::Open { open } => open.to_string(),
         ToolkitReason::Broken { problem: found } => problem(found),
         ToolkitReason::ReleaseUnknown => "nvcc does not say its release".to_owned(),
         ToolkitReason::NotInRange { range, by } => {

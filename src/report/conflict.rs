@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use super::Style;
 use super::asked;
-use super::reasons;
 use super::refused::{Fault, Group};
 use super::words;
 use crate::catalog::{display_name, title};
@@ -69,7 +68,7 @@ fn of_family(unmet: &Unmet, program: &Program, style: Style) -> Fault {
             label.to_owned(),
             version,
             directory,
-            reasons::reason(&candidate.reason),
+            candidate.reason.to_string(),
         ]);
     }
     if unmet.candidates.is_empty() {

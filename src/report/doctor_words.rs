@@ -198,7 +198,7 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
             let sentence = format!(
                 "{} in {directory}: {}",
                 title(installation),
-                words::problem(problem)
+                problem.to_string()
             );
             (sentence, Some(mend_installation(installation, problem)))
         }
@@ -215,7 +215,7 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
         ),
         Kind::PassedOver { first, more } => fact(format!(
             "a file was skipped: {}{}",
-            words::fault(&first.fault),
+            first.fault.to_string(),
             and_more(*more)
         )),
         Kind::PathMissing { variable } => edit(format!("an element of {variable} does not exist")),
@@ -305,7 +305,7 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
             "sudo ldconfig",
         ),
         Kind::CacheOfLoaderBad { fault } => by(
-            format!("the loader's cache is unusable: {}", words::fault(fault)),
+            format!("the loader's cache is unusable: {}", fault.to_string()),
             "sudo ldconfig",
         ),
         Kind::SettingFault { fault } | Kind::LockFault { fault } => {
@@ -409,7 +409,7 @@ pub(super) fn evidence(evidence: &Evidence) -> (String, String) {
             show(&installation.directory),
             format!("{} ({})", title(installation), installation.origin.word()),
         ),
-        Evidence::Fault { path, fault } => (show(path), words::fault(fault)),
+        Evidence::Fault { path, fault } => (show(path), fault.to_string()),
         Evidence::Symbol {
             path,
             symbol,

@@ -413,7 +413,7 @@ fn picks_by_reason(plan: &Plan, program: &Program, style: Style) -> String {
     let of_reason = plan
         .picks
         .iter()
-        .map(|pick| (reasons::decided_by(pick.decided_by), pick));
+        .map(|pick| (pick.decided_by.words().0, pick));
     let mut text = String::new();
     for (reason, picks) in grouped(of_reason) {
         let mut rows: Vec<Vec<String>> = picks
@@ -439,7 +439,7 @@ fn pick_row(pick: &Pick, program: &Program, style: Style) -> Vec<String> {
         style.good(&words::version(pick.installation.version.as_ref())),
         pick.installation.origin.word().to_owned(),
         words::place(&pick.installation.directory, Some(program)),
-        style.dim(reasons::decided_by(pick.decided_by)),
+        style.dim(pick.decided_by.words().0),
     ]
 }
 
@@ -449,7 +449,7 @@ fn rejection_row(rejection: &Rejection, program: &Program, style: Style) -> Vec<
         words::version(rejection.installation.version.as_ref()),
         rejection.installation.origin.word().to_owned(),
         words::place(&rejection.installation.directory, Some(program)),
-        style.dim(&reasons::reason(&rejection.reason)),
+        style.dim(&rejection.reason.to_string()),
     ]
 }
 

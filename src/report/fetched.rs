@@ -10,7 +10,7 @@ use super::slips::own_command_line;
 use super::words;
 use crate::catalog::{display_names, title};
 use crate::error::Reason;
-use crate::fetch::{DAY, Entry, FetchFault, Step, WheelFault, room};
+use crate::fetch::{DAY, Entry, FetchFault, Step, room};
 use crate::solve::{Absent, MissingWheel};
 use crate::storage::Unfit;
 use crate::text::{list, plain, show, size};
@@ -289,7 +289,7 @@ impl Reason for FetchFault {
                     .as_ref()
                     .map(|wheel| format!("{}: ", wheel.file))
                     .unwrap_or_default();
-                format!("{name}{}", of_wheel(why))
+                format!("{name}{}", why)
             }
             FetchFault::NoRoom { place, needs, free } => {
                 format!(
@@ -337,18 +337,5 @@ impl Reason for FetchFault {
             }
             _ => None,
         }
-    }
-}
-
-fn of_wheel(why: &WheelFault) -> String {
-    match why {
-        WheelFault::NotArchive { why } => format!("not a wheel: {}", show(why)),
-        WheelFault::Outside { name } => format!("`{}` leads outside of the wheel", show(name)),
-        WheelFault::Link { name } => format!("`{}` is a link", show(name)),
-        WheelFault::Method { name } => format!("`{}` is packed by an unknown method", show(name)),
-        WheelFault::Twice { name } => format!("`{}` is there twice", show(name)),
-        WheelFault::Damaged { name, why } => format!("`{}` is damaged: {}", show(name), show(why)),
-        WheelFault::NoRecord => "no RECORD".to_owned(),
-        WheelFault::NotAsRecorded { name } => format!("`{}` is not as RECORD says", show(name)),
     }
 }

@@ -13,12 +13,11 @@ use super::extensions;
 use super::fleet::FleetReport;
 use super::hints;
 use super::loader;
+use super::notes;
 use super::overview::Explanation;
 use super::pinned::{self, given_fault};
-use super::reasons::{decided_by, reason};
 use super::traced::is_of_interest;
 use super::words;
-use super::{asked, notes};
 use crate::doctor::{Element, Evidence, Examination, Finding, Stops};
 use crate::environment::Diff;
 use crate::error::{Error, Form};
@@ -29,7 +28,7 @@ use crate::predict::observe::Observation;
 use crate::predict::supply::given;
 use crate::predict::{Predicted, Prediction};
 use crate::settings::trust::Allowed;
-use crate::solve::{Conflict, MissingWheel, Outcome, Plan, Rejection, Summary, Unpinned};
+use crate::solve::{Caution, Conflict, MissingWheel, Outcome, Plan, Rejection, Summary, Unpinned};
 use crate::text::{is_hostile, show};
 use crate::verify::{Cause, Verdict};
 
@@ -332,7 +331,7 @@ pub fn usage_error(text: &str) -> String {
 fn warnings(warnings: &[Warning]) -> Value {
     let entry = |warning: &Warning| {
         let mut object = value(warning);
-        object["why"] = words::fault(&warning.fault).into();
+        object["why"] = warning.fault.to_string().into();
         object
     };
     warnings.iter().map(entry).collect()
@@ -350,7 +349,7 @@ fn plan(plan: &Plan) -> Value {
             let mut candidates = vec![candidate(
                 &Summary::of(&pick.installation),
                 true,
-                decided_by(pick.decided_by),
+                pick.decided_by.words().0,
             )];
             candidates.extend(others.map(rejected));
             json!({
@@ -362,9 +361,9 @@ fn plan(plan: &Plan) -> Value {
             })
         })
         .collect();
-    let with_words = |caution| {
+    let with_words = |caution: &Caution| {
         let mut object = value(caution);
-        object["why"] = asked::caution(caution).into();
+        object["why"] = caution.to_string().into();
         object
     };
     let cautions: Vec<Value> = plan.cautions.iter().map(with_words).collect();
@@ -384,7 +383,7 @@ fn plan(plan: &Plan) -> Value {
 }
 
 fn unpinned(unpinned: &[Unpinned]) -> Vec<Value> {
-    let entry = |one: &Unpinned| json!({ "family": one.family, "names": one.names, "why": reason(&one.why) });
+    let entry = |one: &Unpinned| json!({ "family": one.family, "names": one.names, "why": one.why.to_string() });
     unpinned.iter().map(entry).collect()
 }
 
@@ -411,7 +410,11 @@ fn conflict(conflict: &Conflict) -> Value {
 }
 
 fn rejected(rejection: &Rejection) -> Value {
-    let mut object = candidate(&rejection.installation, false, &reason(&rejection.reason));
+    let mut object = candidate(
+        &rejection.installation,
+        false,
+        &rejection.reason.to_string(),
+    );
     object["reason"] = value(&rejection.reason);
     object
 }

@@ -208,7 +208,11 @@ fn row(installation: &Installation, style: Style) -> Vec<String> {
         installation.origin.word().to_owned(),
         show(&installation.directory),
     ];
-    let problems: Vec<String> = installation.problems.iter().map(words::problem).collect();
+    let problems: Vec<String> = installation
+        .problems
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     if !problems.is_empty() {
         row.push(style.warning(&problems.join("; ")));
     }

@@ -39,7 +39,6 @@ mod traced;
 mod verdict;
 mod words;
 
-pub use asked::caution;
 pub use builds::{build_remarks, listed_toolkits};
 pub use compared::ComparedSide;
 pub use cures::possible_cause;

@@ -17,7 +17,7 @@ use crate::pin::Decision;
 use crate::predict::Prediction;
 use crate::program::{ImportCertainty, Package, Program, StepKind, Want};
 use crate::settings::Layers;
-use crate::solve::{Outcome, Pick, Plan};
+use crate::solve::{Caution, Outcome, Pick, Plan};
 use crate::text::{list, show};
 
 /// Blanks before the facts, for their titles.
@@ -313,12 +313,7 @@ fn all_wants(wants: &[&Want]) -> String {
 }
 
 pub(super) fn cautions(plan: &Plan, style: Style) -> String {
-    let line = |caution| {
-        format!(
-            "  {} {}\n",
-            style.warning("warning:"),
-            asked::caution(caution)
-        )
-    };
+    let line =
+        |caution: &Caution| format!("  {} {}\n", style.warning("warning:"), caution.to_string());
     plan.cautions.iter().map(line).collect()
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use super::Style;
 use super::asked;
 use super::hints;
-use super::reasons;
 use super::words;
 use crate::catalog::{display_name, title};
 use crate::inventory::Installation;
@@ -72,7 +71,7 @@ pub fn trouble(trouble: &Trouble<'_>) -> String {
             let (name, place, why) = (
                 display_name(&installation.family),
                 place(installation),
-                reasons::reason(reason),
+                &reason.to_string(),
             );
             format!(
                 "this shell would get {name} {place} ({why}): {}",

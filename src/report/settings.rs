@@ -13,9 +13,7 @@ use crate::catalog::display_name;
 use crate::settings::container::Malformed;
 use crate::settings::resolve::SettingRemark;
 use crate::settings::trust::Allowed;
-use crate::settings::{
-    BadLock, ExpectedValue, FaultKind, Layers, Remark, Setting, SettingFault, SettingPlace,
-};
+use crate::settings::{FaultKind, Layers, Remark, Setting, SettingFault, SettingPlace};
 use crate::storage::Unfit;
 use crate::text::{list, nearest, plain, short, show};
 
@@ -58,19 +56,10 @@ pub(super) fn fault(fault: &SettingFault) -> String {
         }
         FaultKind::NotToml { what } => format!("{at}: {}", show(what)),
         FaultKind::Type { key, wants, has } => {
-            format!(
-                "{} must be {}, but is of type {has}",
-                named(key),
-                wanted(*wants)
-            )
+            format!("{} must be {}, but is of type {has}", named(key), wants)
         }
         FaultKind::BadValue { key, wants, text } => {
-            format!(
-                "{}: `{}` is not {}",
-                named(key),
-                short(text),
-                wanted(*wants)
-            )
+            format!("{}: `{}` is not {}", named(key), short(text), wants)
         }
         FaultKind::EmptyRange { key, text } => {
             format!(
@@ -116,36 +105,7 @@ pub(super) fn fault(fault: &SettingFault) -> String {
             )
         }
         FaultKind::NoLock => format!("no lock: {at} does not exist"),
-        FaultKind::BadLock(why) => format!("{at}: this lock cannot be used: {}", bad_lock(why)),
-    }
-}
-
-fn wanted(wanted: ExpectedValue) -> &'static str {
-    match wanted {
-        ExpectedValue::Table => "a table",
-        ExpectedValue::Text => "a string",
-        ExpectedValue::Texts => "a list of strings",
-        ExpectedValue::Flag => "true or false",
-        ExpectedValue::CudarunVersion => "a version such as \"0.1\"",
-        ExpectedValue::CudarunRange => "a range of cudarun versions such as \">=0.2\"",
-        ExpectedValue::Range => "a range of versions such as \">=9.1,<10\"",
-        ExpectedValue::Capability => "a compute capability such as \">=8.0\"",
-        ExpectedValue::NameAndRange => "a name and a range of versions such as `cudnn>=9.1,<10`",
-        ExpectedValue::VersionOrDirectory => "a version or a directory",
-        ExpectedValue::VariableName => "the name of a variable",
-        ExpectedValue::TextWithoutNul => "text without a NUL",
-        ExpectedValue::TextOrFalse => "a string, or false to unset the variable",
-    }
-}
-
-fn bad_lock(why: &BadLock) -> String {
-    match why {
-        BadLock::Content { message } => show(message),
-        BadLock::OtherFormat => "it has another format".to_owned(),
-        BadLock::NoFamily => "it has no family".to_owned(),
-        BadLock::TooManyFamilies => "it has too many families".to_owned(),
-        BadLock::UnknownFamily => "it names a family that this cudarun does not know".to_owned(),
-        BadLock::DriverIsNoFloor => "`driver` must be `>=` and a version".to_owned(),
+        FaultKind::BadLock(why) => format!("{at}: this lock cannot be used: {}", why),
     }
 }
 

@@ -9,11 +9,10 @@ use super::Style;
 pub(super) use super::shell::quoted_to_show;
 use crate::catalog::{display_name, title};
 use crate::inventory::{
-    ChangedBy, Finder, ForwardCompatibility, Gpu, Installation, Problem, ReadFault,
-    VersionEvidence, VersionSource, Warning, WritablePath,
+    ForwardCompatibility, Gpu, Installation, VersionEvidence, VersionSource, Warning,
 };
 use crate::predict::Missing;
-use crate::program::{Asker, PinnedTo, Program, Requirement, Want};
+use crate::program::{Asker, Program, Requirement, Want};
 use crate::solve::{Absent, Plan, Removal};
 use crate::text::{list, nearest, show, shown};
 use crate::version::Version;
@@ -41,7 +40,7 @@ pub(super) fn wants<'w>(wants: impl IntoIterator<Item = &'w Want>) -> String {
             Want::Rest(version) => {
                 versions.insert(format!("sublibraries of any {}.x", version.major()))
             }
-            Want::Pinned(pin) => versions.insert(named(pin)),
+            Want::Pinned(pin) => versions.insert(pin.to_string()),
             Want::Within(range) => versions.insert(range.to_string()),
             Want::BuildIds(_) => versions.insert("the exact files of the lock".to_owned()),
             Want::Recorded(_) | Want::Preferred(_) | Want::Symbols(_) => false,
@@ -115,77 +114,6 @@ pub(super) fn gpu(gpu: &Gpu) -> String {
     format!("{}{capability}", show(&gpu.model))
 }
 
-pub(super) fn problem(problem: &Problem) -> String {
-    match problem {
-        Problem::Missing { stems } => format!("incomplete: {} missing", shown(stems)),
-        Problem::OtherVersionAmongTheRest { file, version } => {
-            format!("mixed: {} is {version}", show(file))
-        }
-        Problem::PackageSaysOtherwise { package, version } => {
-            format!("its package {} has version {version}", show(package))
-        }
-        Problem::SizeIsNotRecorded { file, recorded } => {
-            format!(
-                "{} is not the file that its package installed ({recorded} bytes)",
-                show(file)
-            )
-        }
-        Problem::Truncated { file } => format!("damaged: {} is cut short", show(file)),
-        Problem::WorldWritable { path } => format!("all users can write to {}", show(path)),
-        Problem::NameSaysOtherwise { file, version } => {
-            format!(
-                "its file name {} has another version, {version}",
-                show(file)
-            )
-        }
-        Problem::ClaimedTwice {
-            files,
-            packages,
-            holds,
-            ..
-        } => {
-            let holds = match holds {
-                Some(package) => format!("and the installed file is from {}", show(package)),
-                None => "and only the file's contents show whose it is".to_owned(),
-            };
-            format!("{} both claim {}, {holds}", shown(packages), shown(files))
-        }
-        Problem::SecondOfOneSoname { soname, file } => {
-            format!(
-                "{} is a second file with the SONAME {}",
-                show(file),
-                show(soname)
-            )
-        }
-        Problem::StubOnSearchPath { by } => {
-            let place = match by {
-                Finder::LibraryPath => "LD_LIBRARY_PATH",
-                Finder::Cache => "/etc/ld.so.cache",
-                Finder::DefaultDirectory => "a default directory of the loader",
-            };
-            format!("a stub, which fails at run time, is in {place}")
-        }
-        Problem::CompatOlderThanKernel { kernel } => {
-            format!("older than the kernel's driver {kernel}")
-        }
-        Problem::NotTheKernelsDriver { kernel } => format!("the kernel runs driver {kernel}"),
-    }
-}
-
-/// The access of other users to an installation.
-pub(super) fn open(open: &WritablePath) -> String {
-    let path = show(&open.path);
-    match open.who {
-        ChangedBy::Everybody => format!("all users can write to {path}"),
-        ChangedBy::EverybodyAdds => format!("all users can add files to {path}"),
-        ChangedBy::User { uid } => format!("{path} belongs to another user (uid {uid})"),
-        ChangedBy::Group { gid } => format!("a group can write to {path} (gid {gid})"),
-        ChangedBy::CurrentDirectory => {
-            format!("a relative element of LD_LIBRARY_PATH leads to {path}")
-        }
-    }
-}
-
 /// `9.1.0.70  written in libcudnn_graph.so.9`
 pub(super) fn version_evidence(said: &VersionEvidence) -> String {
     let by = show(&said.by);
@@ -207,45 +135,6 @@ pub(super) fn forward_compatibility(compat: &ForwardCompatibility) -> String {
     format!("{cuda}on kernel drivers {}", list(&branches))
 }
 
-/// The fault of a file that was skipped.
-pub(super) fn fault(fault: &ReadFault) -> String {
-    match fault {
-        ReadFault::DanglingLink => "dangling link".to_owned(),
-        ReadFault::NotElf => "not an ELF file".to_owned(),
-        ReadFault::WrongClass => "not a 64-bit little-endian ELF file".to_owned(),
-        ReadFault::WrongMachine { machine } => match machine {
-            3 | 62 => "for x86 machines".to_owned(),
-            40 | 183 => "for ARM machines".to_owned(),
-            other => format!("for another architecture (ELF machine {other})"),
-        },
-        ReadFault::Malformed { what } => format!("malformed ELF file ({})", show(what)),
-        ReadFault::NoDirectory => "no such directory".to_owned(),
-        ReadFault::NotRegular => "not a regular file".to_owned(),
-        ReadFault::Unreadable { error } => format!("cannot be read: {}", show(error)),
-        ReadFault::BadRecord { what } => show(what),
-    }
-}
-
-fn removal(removal: &Removal) -> String {
-    match removal {
-        Removal::Empty => "an empty element means the current directory".to_owned(),
-        Removal::OwnView => "an earlier view of cudarun".to_owned(),
-        Removal::Stubs => "contains stubs, which fail at run time".to_owned(),
-        Removal::OtherDriver {
-            version: Some(version),
-            kernel,
-        } => {
-            format!("its libcuda is {version}, but the kernel runs driver {kernel}")
-        }
-        Removal::OtherDriver {
-            version: None,
-            kernel,
-        } => {
-            format!("its libcuda is not from the kernel driver {kernel}")
-        }
-    }
-}
-
 /// The elements of search paths that the plan removes, each with the reason.
 pub(super) fn removals(plan: &Plan) -> Vec<(String, String)> {
     let path = plan.library_path.iter().filter_map(|element| {
@@ -255,7 +144,7 @@ pub(super) fn removals(plan: &Plan) -> Vec<(String, String)> {
         } else {
             show(&element.text)
         };
-        (*why != Removal::OwnView).then(|| (text, removal(why)))
+        (*why != Removal::OwnView).then(|| (text, why.to_string()))
     });
     let preload = plan.preload.iter().filter_map(|element| {
         let name = element.removed.as_ref()?;
@@ -308,7 +197,7 @@ pub fn warnings(warnings: &[Warning], style: Style) -> String {
             "{} {}: {}\n",
             style.warning("warning:"),
             show(&warning.path),
-            fault(&warning.fault)
+            warning.fault
         )
     };
     warnings.iter().map(line).collect()
@@ -351,14 +240,6 @@ pub(super) fn counted(count: usize, noun: &str) -> String {
 /// `/etc/profile.d/cuda.sh:3`
 pub(super) fn at(path: &Path, line: Option<usize>) -> String {
     line.map_or_else(|| show(path), |line| format!("{}:{line}", show(path)))
-}
-
-/// The version or directory that `--pin` names.
-pub(super) fn named(pin: &PinnedTo) -> String {
-    match pin {
-        PinnedTo::Version(version) => version.to_string(),
-        PinnedTo::Directory(directory) => format!("the one in {}", show(directory)),
-    }
 }
 
 /// The nearest name, or all of them.

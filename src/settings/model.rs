@@ -13,7 +13,7 @@ use crate::inventory::Origin;
 use crate::pin;
 use crate::program::Asker;
 use crate::range::Range;
-use crate::text;
+use crate::text::{self, show};
 use crate::version::{ComputeCapability, Version};
 
 /// The name of a project's file, and of the lock beside it.
@@ -166,35 +166,53 @@ pub enum FaultKind {
 }
 
 /// The kind of value that a key takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExpectedValue {
+    #[error("a table")]
     Table,
+    #[error("a string")]
     Text,
+    #[error("a list of strings")]
     Texts,
+    #[error("true or false")]
     Flag,
-    /// A version of cudarun.
+    #[error("a version such as \"0.1\"")]
     CudarunVersion,
+    #[error("a range of cudarun versions such as \">=0.2\"")]
     CudarunRange,
+    #[error("a range of versions such as \">=9.1,<10\"")]
     Range,
+    #[error("a name and a range of versions such as `cudnn>=9.1,<10`")]
     NameAndRange,
+    #[error("a compute capability such as \">=8.0\"")]
     Capability,
+    #[error("a version or a directory")]
     VersionOrDirectory,
+    #[error("the name of a variable")]
     VariableName,
+    #[error("text without a NUL")]
     TextWithoutNul,
+    #[error("a string, or false to unset the variable")]
     TextOrFalse,
 }
 
 /// Why a lock cannot be obeyed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadLock {
+    #[error("{}", show(.message))]
     Content {
         /// The parser's message.
         message: String,
     },
+    #[error("it has another format")]
     OtherFormat,
+    #[error("it has no family")]
     NoFamily,
+    #[error("it has too many families")]
     TooManyFamilies,
+    #[error("it names a family that this cudarun does not know")]
     UnknownFamily,
+    #[error("`driver` must be `>=` and a version")]
     DriverIsNoFloor,
 }
 

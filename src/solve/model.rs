@@ -8,12 +8,12 @@ use serde::Serialize;
 
 use super::hint::Hint;
 use super::reason::{Criterion, Reason};
-use crate::catalog::WheelFile;
+use crate::catalog::{WheelFile, title};
 use crate::formats::names;
 use crate::host::FileId;
 use crate::inventory::{Installation, Member, Origin};
 use crate::program::{Asker, Before, Condition, Demand, ImportCertainty, Requirement, Want};
-use crate::text;
+use crate::text::{self, list, show, shown};
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
 
 /// The caller's wishes beyond the requirements of the program.
@@ -190,16 +190,16 @@ pub struct KeptPreload {
 }
 
 /// Why an inherited element is removed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(tag = "why", rename_all = "kebab-case")]
 pub enum Removal {
-    /// The loader reads it as the current directory.
+    #[error("an empty element means the current directory")]
     Empty,
-    /// A view of an earlier cudarun.
+    #[error("an earlier view of cudarun")]
     OwnView,
-    /// Libraries to link against, which fail at run time.
+    #[error("contains stubs, which fail at run time")]
     Stubs,
-    /// A driver library other than the one that fits the kernel's driver.
+    #[error("its libcuda is {}", other_driver(*.version, *.kernel))]
     OtherDriver {
         version: Option<Version>,
         kernel: DriverVersion,
@@ -207,20 +207,21 @@ pub enum Removal {
 }
 
 /// A known trouble of a set that is sound.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, thiserror::Error)]
 #[serde(tag = "caution", rename_all = "kebab-case")]
 pub enum Caution {
-    /// The library has no code for a GPU: its own kernels fail there.
+    #[error("{} has no code for compute capability {gpu}: its own kernels fail on that GPU", title(.of))]
     NoCode { of: String, gpu: ComputeCapability },
-    /// The library has no machine code for a GPU: the driver compiles it at the first start.
+    #[error("{} has no machine code for compute capability {gpu}: the driver compiles its PTX, so the first start is slow", title(.of))]
     OnlyPtx { of: String, gpu: ComputeCapability },
-    /// Like `OnlyPtx`, and the driver may be too old to compile it.
+    #[error("{} has only PTX for compute capability {gpu}; the driver cannot compile PTX that is newer than CUDA {driver}", title(.of))]
     OnlyPtxAndOlderDriver {
         of: String,
         gpu: ComputeCapability,
         driver: CudaVersion,
     },
-    /// This NVRTC compiles for other GPUs only: since which CUDA, and up to which, one compiles for this GPU.
+    /// Since which CUDA, and up to which, an NVRTC compiles for this GPU.
+    #[error("{} cannot compile for compute capability {gpu}, but NVRTC of CUDA {}", title(.of), other_compiler(.cuda, .by.as_deref()))]
     CannotCompile {
         of: String,
         gpu: ComputeCapability,
@@ -228,26 +229,48 @@ pub enum Caution {
         /// The framework that brought it, so that only another build of the framework helps.
         by: Option<String>,
     },
-    /// Versions that are known to be bad together, or on such a GPU.
+    #[error("known problem of {}: {}; {} is known to work", list(.of.iter().map(|of| title(of))), show(.effect), show(.remedy))]
     Combination {
         of: Vec<String>,
         effect: String,
         remedy: String,
     },
-    /// The library is older than what a package was compiled with: without a GPU, better than a mix.
+    #[error("no GPU is reachable, and {} is pinned although it is older than {}, for which {} was compiled: files of two \
+             versions would fail", title(.of), .needed.truncated(2), title(.by))]
     Older {
         of: String,
         needed: Version,
         by: String,
     },
-    /// The program's own files have code for no visible GPU, as far as their fat binaries say.
+    #[error("{} has no code for the GPU of this machine: {}", title(.by), shown(.gpus))]
     Unserved { by: String, gpus: Vec<String> },
-    /// The program's own files have no code for this visible GPU, while they have for another.
+    #[error("{} has no code for {} (compute capability {capability})", title(.by), show(.gpu))]
     LeavesOut {
         gpu: String,
         capability: ComputeCapability,
         by: String,
     },
+}
+
+fn other_driver(version: Option<Version>, kernel: DriverVersion) -> String {
+    match version {
+        Some(version) => format!("{version}, but the kernel runs driver {kernel}"),
+        None => format!("not from the kernel driver {kernel}"),
+    }
+}
+
+fn other_compiler(cuda: &[CudaVersion], by: Option<&str>) -> String {
+    let range = match cuda {
+        [since, last] => format!("{since} to {last}"),
+        _ => format!("{} or newer", list(cuda)),
+    };
+    match by.and_then(|by| by.split(' ').next()) {
+        Some(by) => format!(
+            "{range} can: install a build of {} for such a CUDA version",
+            title(by)
+        ),
+        None => format!("{range} can: use that NVRTC"),
+    }
 }
 
 impl Caution {

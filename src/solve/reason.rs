@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use crate::catalog::title;
 use crate::inventory::WritablePath;
 use crate::program::PinnedTo;
 use crate::range::Range;
-use crate::text;
+use crate::text::{self, list, show, shown};
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
 
 /// The order of preference, strongest first. The criteria from `Installed` to `SearchOrder` are columns in `preference`.
@@ -50,101 +51,154 @@ pub enum Criterion {
     Path,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+impl Criterion {
+    /// Why the picked installation was picked, and why one that fits was not.
+    pub fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Criterion::Pinned => ("it is pinned", "another is pinned"),
+            Criterion::OnlyOne => ("the only one that fits", "the loader takes another"),
+            Criterion::Installed => ("it is installed", "is not installed"),
+            Criterion::Private => ("no other user can change it", "another user can change it"),
+            Criterion::KernelsOwn => (
+                "it belongs to the kernel's driver",
+                "does not belong to the kernel's driver",
+            ),
+            Criterion::LoaderTakesIt => ("the loader already takes it", "the loader takes another"),
+            Criterion::NamedVersion => (
+                "the program opens it by its version",
+                "is not opened by its version",
+            ),
+            Criterion::CameWithTarget => {
+                ("it came with the program", "did not come with the program")
+            }
+            Criterion::Preferred => ("a preferred version", "another version is preferred"),
+            Criterion::PreferredOrigin => {
+                ("its origin is preferred", "another origin is preferred")
+            }
+            Criterion::Sound => (
+                "no known problem with the others",
+                "has a known problem with the others",
+            ),
+            Criterion::MachineCode => (
+                "it has machine code for the GPU",
+                "has only PTX for the GPU",
+            ),
+            Criterion::Neighbours => (
+                "in the directory of the others",
+                "not in the directory of the others",
+            ),
+            Criterion::Recorded => (
+                "the version that upstream tested with",
+                "is not the version that upstream tested with",
+            ),
+            Criterion::NearestNewer => (
+                "the next version after the one that upstream tested with",
+                "is further from the version that upstream tested with",
+            ),
+            Criterion::Newest => ("the newest that fits", "is older"),
+            Criterion::SearchOrder => ("the loader finds it first", "the loader finds it later"),
+            Criterion::Path => ("the first by path", "comes later by path"),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, thiserror::Error)]
 #[serde(tag = "reason", rename_all = "kebab-case")]
 pub enum Reason {
-    /// It has no file of that name: its SONAME is another.
+    #[error("{}", other_name(.asked, .has.as_deref()))]
     OtherName { asked: String, has: Option<String> },
-    /// It is older than the version that the asker was compiled for.
+    #[error("older than {}, for which {} was compiled", .needed.truncated(2), title(.by))]
     TooOld { needed: Version, by: String },
-    /// The asker was compiled for another major.
+    #[error("{} was compiled for {}", title(.by), .needed.truncated(2))]
     OtherMajor { needed: Version, by: String },
-    /// The asker needs the rest of this version.
+    #[error("{} contains a part of {needed} and needs the rest of that version", title(.by))]
     NotThatVersion { needed: Version, by: String },
-    /// A person has named another.
+    #[error("{} pins {}", show(.by), .pin)]
     NotThePinned { pin: PinnedTo, by: String },
-    /// A person allows other versions.
+    #[error("{} allows {range}", show(.by))]
     OutOfRange { range: Range, by: String },
-    /// A lock has recorded another file of this name.
+    #[error("{} recorded another build of {}", show(.by), show(.file))]
     OtherBuild { file: String, by: String },
-    /// The asker needs a certain version.
+    #[error("its version is unknown, and {} needs a certain version", title(.by))]
     VersionUnknown { by: String },
-    /// The asker imports symbols that it does not export.
+    #[error("lacks {}", symbols(*.count, .first, .by))]
     LacksSymbols {
         count: usize,
         first: String,
         by: String,
     },
-    /// Required files are missing.
+    #[error("incomplete: {} missing", shown(.missing))]
     Incomplete { missing: Vec<String> },
-    /// One file is of another version than the rest.
+    #[error("mixed: {} is {version}", show(.file))]
     Mixed { file: String, version: Version },
-    /// A file is cut short.
+    #[error("damaged: {} is cut short", show(.file))]
     Truncated { file: String },
-    /// Another user could have put it there, and nothing else leads to it.
+    #[error("{open}")]
     Writable {
         #[serde(flatten)]
         open: WritablePath,
     },
-    /// The asker is for another CUDA.
+    #[error("is for CUDA {has}, but {} is for CUDA {needed}", title(.by))]
     OtherCuda { has: u32, needed: u32, by: String },
-    /// A person allows another CUDA.
+    #[error("is for CUDA {has}, but {} allows {range}", show(.by))]
     CudaOutOfRange {
         has: Version,
         range: Range,
         by: String,
     },
-    /// The driver does not run its CUDA.
+    #[error("CUDA {cuda} needs driver {floor} or newer, but this machine has {driver}")]
     DriverTooOld {
         cuda: u32,
         floor: DriverVersion,
         driver: DriverVersion,
     },
-    /// It has no code for a visible GPU, but for those in `has`.
+    #[error("has no code for compute capability {gpu}{}", only_for(.has))]
     NoCode {
         gpu: ComputeCapability,
         has: Vec<ComputeCapability>,
     },
-    /// It has only PTX for a visible GPU, and this driver is too old to compile that.
+    #[error(
+        "has only PTX of CUDA {needed} for compute capability {gpu}, but the driver compiles only up to {has}"
+    )]
     PtxTooNew {
         gpu: ComputeCapability,
         needed: CudaVersion,
         has: CudaVersion,
     },
-    /// It is made for linking only.
+    #[error("a stub for linking: fails at run time")]
     Stub,
-    /// The kernel runs another driver.
+    #[error("the kernel runs driver {kernel}")]
     NotTheKernelsDriver { kernel: DriverVersion },
-    /// It is no newer than the kernel's driver.
+    #[error("not newer than the kernel's driver {kernel}")]
     CompatNotNewer { kernel: DriverVersion },
-    /// Its note allows other branches of kernel drivers.
+    #[error("supports kernel drivers {}, but this machine has {kernel}", list(.branches))]
     CompatOtherBranch {
         kernel: DriverVersion,
         branches: Vec<u32>,
     },
-    /// The release is known to be bad.
+    #[error("known to be bad: {why}")]
     KnownBad { why: String },
-    /// A proof has shown that it does not work here.
+    #[error("failed its proof on this machine")]
     FailedProof,
-    /// It needs a newer C library.
+    #[error("needs glibc {needed}, but this machine has {has}")]
     NeedsGlibc { needed: Version, has: Version },
-    /// A requester's own search path comes before all that we can set.
+    #[error("shadowed by RPATH: {} searches elsewhere before LD_LIBRARY_PATH", title(.by))]
     LoaderTakesAnother {
         #[serde(serialize_with = "text::path")]
         directory: PathBuf,
         by: String,
     },
-    /// Renamed by auditwheel: only its own package finds it.
+    #[error("renamed by its package: no other program finds it")]
     Renamed,
-    /// It does not fit another pick.
+    #[error("does not fit {}: {why}", title(.with))]
     Clash { with: String, why: Box<Reason> },
-    /// It is linked against a name for which nothing fits.
+    #[error("is linked against {}, for which nothing fits", show(.name))]
     NeedsAbsent { name: String },
-    /// With it, another family has no candidate.
+    #[error("with it, no installation of another library fits")]
     DeadEnd,
-    /// It is part of a better set, which the caller wants to pass over.
+    #[error("belongs to a better set")]
     PassedOver,
-    /// It fits; this criterion decided for another.
+    #[error("fits, but {}", .criterion.words().1)]
     LessPreferred { criterion: Criterion },
 }
 
@@ -155,5 +209,29 @@ impl Reason {
             Reason::Clash { why, .. } => why.deepest(),
             other => other,
         }
+    }
+}
+
+fn other_name(asked: &str, has: Option<&str>) -> String {
+    match has {
+        Some(has) => format!("is {}", show(has)),
+        None => format!("has no {}", show(asked)),
+    }
+}
+
+/// The symbols that `by` imports in vain.
+fn symbols(count: usize, first: &str, by: &str) -> String {
+    let (first, by) = (show(first), title(by));
+    match count {
+        1 => format!("`{first}`, which {by} imports"),
+        _ => format!("{count} symbols that {by} imports, for example `{first}`"),
+    }
+}
+
+fn only_for(has: &[ComputeCapability]) -> String {
+    match has {
+        [] => String::new(),
+        [only] => format!(", only for {only}"),
+        [first, .., last] => format!(", only for {first} to {last}"),
     }
 }
