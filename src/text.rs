@@ -64,8 +64,8 @@ pub fn paths<S: Serializer, P: AsRef<Path>>(
 }
 
 /// Like `list`, for words from disk.
-pub fn shown<T: AsRef<OsStr>>(items: &[T]) -> String {
-    list(items.iter().map(show))
+pub fn shown(items: impl IntoIterator<Item: AsRef<OsStr>>) -> String {
+    list(items.into_iter().map(|item| show(&item)))
 }
 
 /// `a`, `a and b`, `a, b and c`.

@@ -11,7 +11,7 @@ use crate::inventory::{Part, Toolkit, ToolkitProblem, WritablePath};
 use crate::pin::view::ViewSpec;
 use crate::program::{Asker, BuiltFramework};
 use crate::range::Range;
-use crate::text;
+use crate::text::{self, show};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
 /// The demands of a build on a toolkit.
@@ -28,43 +28,31 @@ pub struct BuildWish {
 }
 
 /// Why a toolkit does not fit.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, thiserror::Error)]
 #[serde(tag = "reason", rename_all = "kebab-case")]
 pub enum ToolkitReason {
+    #[error("has no nvcc")]
     NoNvcc,
-    /// Other users can change it.
-    Open {
-        open: WritablePath,
-    },
-    /// It is mixed or incomplete.
-    Broken {
-        problem: ToolkitProblem,
-    },
+    #[error("{open}")]
+    Open { open: WritablePath },
+    #[error("{problem}")]
+    Broken { problem: ToolkitProblem },
+    #[error("nvcc does not say its release")]
     ReleaseUnknown,
+    #[error("is not {range}, for {}", .by.with_place())]
     NotInRange {
         range: String,
         #[serde(skip)]
         by: Asker,
     },
-    /// The framework refuses another CUDA major.
-    OtherMajor {
-        needs: CudaVersion,
-        by: String,
-    },
-    /// The framework's own headers include these, and they are not beside the toolkit's.
-    HeaderMissing {
-        header: String,
-        by: String,
-    },
-    /// It makes code for no GPU that is visible here.
-    NoCode {
-        gpu: ComputeCapability,
-    },
-    /// Every GCC here is newer than the newest one that it accepts.
-    GccTooNew {
-        newest: u32,
-        found: u32,
-    },
+    #[error("{} needs CUDA {}", show(.by), .needs.major)]
+    OtherMajor { needs: CudaVersion, by: String },
+    #[error("has no {}, which the headers of {} include", show(.header), show(.by))]
+    HeaderMissing { header: String, by: String },
+    #[error("makes no code for compute capability {gpu}")]
+    NoCode { gpu: ComputeCapability },
+    #[error("accepts GCC up to {newest}, and the default GCC here is {found}")]
+    GccTooNew { newest: u32, found: u32 },
 }
 
 #[derive(Clone, Debug, Serialize)]

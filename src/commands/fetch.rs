@@ -303,7 +303,7 @@ pub(super) fn carry_out(host: &Host, common: &Common, order: &Order) -> Result<E
         let absent = missing
             .iter()
             .find(|one| at_hand.as_ref().is_some_and(|all| !all.contains(&one.file)));
-        let told = absent.map(|wheel| say(&report::not_in(wheel, &order.supply.from)));
+        let told = absent.map(|wheel| say(&fetch::not_in(wheel, &order.supply.from)));
         return ended(if told.is_some() { Exit::No } else { Exit::Yes });
     }
     if order.when == FetchWhen::Never {

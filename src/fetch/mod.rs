@@ -19,7 +19,7 @@ mod store;
 mod unpack;
 
 use client::Client;
-pub use model::{FetchFault, WheelFault};
+pub use model::{FetchFault, WheelFault, not_in};
 pub use store::{About, DAY, Entry, Store, Turn, note_uses};
 
 /// The room that a wheel of this many bytes needs, unpacked and while it is unpacked.

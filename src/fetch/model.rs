@@ -6,69 +6,73 @@ use std::path::{Path, PathBuf};
 use crate::cli::ClientKind;
 use crate::host::Unsafe;
 use crate::solve::MissingWheel;
-use crate::text::show;
+use crate::text::{plain, show, shown, size};
 
 /// The reason why a wheel was not fetched.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum FetchFault {
-    /// Neither `uv` nor `pip` is found, or not the one that was asked for.
-    NoClient {
-        asked: Option<ClientKind>,
-    },
-    /// The client could not be started.
+    #[error("{} in PATH", .asked.map_or_else(|| "neither `uv` nor `pip` is".to_owned(), |client| format!("`{}` is not", client.name())))]
+    NoClient { asked: Option<ClientKind> },
+    #[error("`{}` cannot be started: {}", .client.name(), plain(&.error.to_string()))]
     ClientNotStarted {
         client: ClientKind,
         error: io::Error,
     },
-    /// The client ended with an error; `text` is the end of its messages, without passwords.
+    /// `text` is the end of its messages, without passwords.
+    #[error("`{}` could not get {} {}{}", .client.name(), .wheel.distribution, .wheel.version, indented(.text))]
     ClientFailed {
         client: ClientKind,
         wheel: Box<MissingWheel>,
         text: Vec<String>,
     },
-    /// No directory of `--from` has the file.
+    #[error("{}", not_in(.wheel, .from))]
     NotInDirectories {
         wheel: Box<MissingWheel>,
         from: Vec<PathBuf>,
     },
-    /// The file has another size than in the table; in bytes.
+    #[error("{}: its size is {found} bytes, expected {}", .wheel.file, .wheel.size)]
     OtherSize {
         wheel: Box<MissingWheel>,
         found: u64,
     },
-    /// The bytes are others than those in the table.
+    #[error("{}: its sha256 is {found}, expected {}", .wheel.file, .wheel.sha256)]
     OtherBytes {
         wheel: Box<MissingWheel>,
         found: String,
     },
-    /// The wheel itself is at fault.
+    #[error("{}{why}", .wheel.as_ref().map(|wheel| format!("{}: ", wheel.file)).unwrap_or_default())]
     Wheel {
         wheel: Option<Box<MissingWheel>>,
         why: WheelFault,
     },
-    /// There is too little room; both in bytes.
+    /// Both in bytes.
+    #[error("{} has {} free, and {} are needed", show(.place), size(*.free), size(*.needs))]
     NoRoom {
         place: PathBuf,
         needs: u64,
         free: u64,
     },
-    /// Libraries cannot be mapped from there.
-    NoExec {
-        place: PathBuf,
-    },
-    /// An administrator, or a setting, forbids it.
+    #[error("{} is mounted `noexec`: no library there can be loaded", show(.place))]
+    NoExec { place: PathBuf },
+    #[error("settings forbid to fetch (`when = \"never\"`)")]
     Forbidden,
-    /// There is no home directory.
+    #[error("there is no home directory for the store")]
     NoHome,
-    /// Other users can change the directory.
-    Unsafe {
-        place: PathBuf,
-        why: Unsafe,
-    },
-    Write {
-        path: PathBuf,
-        error: io::Error,
-    },
+    #[error("{} cannot be used: {}", show(.place), .why.at(.place))]
+    Unsafe { place: PathBuf, why: Unsafe },
+    #[error("`{}`: {}", show(.path), plain(&.error.to_string()).to_lowercase())]
+    Write { path: PathBuf, error: io::Error },
+}
+
+pub fn not_in(wheel: &MissingWheel, from: &[PathBuf]) -> String {
+    format!("{} is not in {}", wheel.file, shown(from))
+}
+
+fn indented(lines: &[String]) -> String {
+    lines
+        .iter()
+        .map(|line| format!("\n  {}", show(line)))
+        .collect()
 }
 
 /// The reason why a wheel is refused.

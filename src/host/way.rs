@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::directory::LINK_LIMIT;
 use super::{Host, Kind, Stat, UNMAPPED, is_own_group, maps_everybody};
+use crate::text::show;
 
 /// A file on the way to a directory by which another user could replace all that is below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +28,38 @@ pub enum UnsafeFault {
     NotDirectory,
     /// Its metadata cannot be read.
     Unreadable { kind: ErrorKind },
+}
+
+impl Unsafe {
+    /// Says how another user could replace what is at `place`.
+    pub fn at(&self, place: &Path) -> String {
+        let subject = if self.path == place {
+            "it".to_owned()
+        } else {
+            show(&self.path)
+        };
+        let mode = |mode: u32| format!("mode {:04o}", mode & 0o7777);
+        match self.fault {
+            UnsafeFault::Owner { uid, mode: bits } => {
+                format!("{subject} belongs to user {uid} ({})", mode(bits))
+            }
+            UnsafeFault::Group {
+                uid,
+                gid,
+                mode: bits,
+            } => {
+                format!(
+                    "group {gid} can write to {subject} (user {uid}, {})",
+                    mode(bits)
+                )
+            }
+            UnsafeFault::Others { uid, mode: bits } => {
+                format!("others can write to {subject} (user {uid}, {})", mode(bits))
+            }
+            UnsafeFault::NotDirectory => format!("{subject} is not a directory"),
+            UnsafeFault::Unreadable { kind } => format!("{subject} cannot be read: {kind}"),
+        }
+    }
 }
 
 /// Judges a directory and every directory and link on the way to it, as the kernel resolves the path. Returns the

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::model::Origin;
 use super::owners::WritablePath;
-use crate::text;
+use crate::text::{self, shown};
 use crate::version::{CudaVersion, Version};
 
 /// A program or a file of a toolkit.
@@ -97,32 +97,37 @@ pub struct Toolkit {
 }
 
 /// A problem of a toolkit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(tag = "problem", rename_all = "kebab-case")]
 pub enum ToolkitProblem {
-    /// Its compilers or headers are of several CUDA versions. Each version comes with what has it.
+    #[error("mixed: {}", mixed(.releases))]
+    /// Each version comes with what has it.
     ToolkitMixed {
         releases: BTreeMap<CudaVersion, BTreeSet<String>>,
     },
-    /// A compiler that nvcc starts is missing.
-    CompilerMissing {
-        names: Vec<&'static str>,
-    },
+    #[error("{} missing", shown(.names))]
+    CompilerMissing { names: Vec<&'static str> },
+    #[error("{}: empty, damaged or not executable", shown(.names))]
     /// A compiler contains no release, unlike others, as an empty or a truncated file, or is not executable.
-    CompilerDamaged {
-        names: Vec<&'static str>,
-    },
-    HeaderMissing {
-        names: Vec<&'static str>,
-    },
+    CompilerDamaged { names: Vec<&'static str> },
+    #[error("{} missing", shown(.names))]
+    HeaderMissing { names: Vec<&'static str> },
+    #[error("nv/target, a header of libcu++, is missing")]
     /// The headers of libcu++ are missing, which `cuda_fp16.h` and others include.
     NoCccl,
+    #[error("nvcc's linker does not find {}", shown(.names))]
     /// The linker finds no library by `-lNAME`: nvcc looks in `lib64`, for names without a version.
-    NoLinkerNames {
-        names: Vec<String>,
-    },
-    /// The libraries for linking are stubs alone.
+    NoLinkerNames { names: Vec<String> },
+    #[error("it has only stubs to link against")]
     StubOnly,
+}
+
+fn mixed(releases: &BTreeMap<CudaVersion, BTreeSet<String>>) -> String {
+    let parts = releases.iter().map(|(cuda, names)| {
+        let are = if names.len() > 1 { "are" } else { "is" };
+        format!("{} {are} of CUDA {cuda}", shown(names))
+    });
+    parts.collect::<Vec<_>>().join("; ")
 }
 
 impl Toolkit {

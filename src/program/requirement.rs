@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::catalog::catalog;
+use crate::catalog::{catalog, title};
 use crate::formats::names;
 use crate::formats::symbols::Symbol;
 use crate::range::Range;
@@ -185,6 +185,30 @@ pub struct Asker {
 }
 
 impl Asker {
+    /// `torch/lib/libtorch_cuda.so`, `train.py:3`
+    pub fn place(&self) -> String {
+        let mut place = show(&self.file);
+        if self.file.as_os_str().len() > 40 {
+            let last: Vec<_> = self.file.components().rev().take(2).collect();
+            place = show(&last.into_iter().rev().collect::<PathBuf>());
+        }
+        match self.line {
+            Some(line) => format!("{place}:{line}"),
+            None => place,
+        }
+    }
+
+    /// The name and the place; an option or a settings file is both.
+    pub fn with_place(&self) -> String {
+        let (by, place) = (title(&self.name), self.place());
+        let file = place.trim_end_matches(|c: char| c.is_ascii_digit() || c == ':');
+        if place.ends_with(&by) || file.ends_with(&by) {
+            place
+        } else {
+            format!("{by}: {place}")
+        }
+    }
+
     /// The user, in `file`, or by an option or a variable of that name.
     pub fn person(name: &str, file: PathBuf, line: Option<usize>) -> Asker {
         Asker {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Style;
 use super::refused::{Fault, Group};
-use super::words::{by_and_place, wants, written_in};
+use super::words::wants;
 use crate::catalog::{display_name, title};
 use crate::inventory::Inventory;
 use crate::program::{Condition, Demand, Want};
@@ -18,7 +18,7 @@ pub(super) fn conditions(conditions: &[Condition], style: Style) -> Vec<Vec<Stri
         vec![
             "machine".to_owned(),
             condition.demand.to_string(),
-            style.dim(&by_and_place(by)),
+            style.dim(&by.with_place()),
         ]
     };
     conditions.iter().map(row).collect()
@@ -49,7 +49,7 @@ pub(super) fn judged(
                 None => format!("{text}: this could not be checked on this machine ({has})"),
             };
         }
-        vec![text, style.dim(&by_and_place(&condition.by))]
+        vec![text, style.dim(&condition.by.with_place())]
     };
     conditions.iter().map(row).collect()
 }
@@ -82,7 +82,7 @@ pub(super) fn broken(broken: &Broken, style: Style) -> Fault {
         }
     };
     let rows = vec![
-        vec!["needs".to_owned(), demand.to_string(), written_in(by)],
+        vec!["needs".to_owned(), demand.to_string(), by.place()],
         vec!["found".to_owned(), has(&broken.has, demand)],
     ];
     let help = match demand {
@@ -135,7 +135,7 @@ pub(super) fn contradiction(contradiction: &Contradiction, style: Style) -> Opti
         vec![
             what.to_owned(),
             wants_of(member),
-            style.dim(&by_and_place(&member.by)),
+            style.dim(&member.by.with_place()),
         ]
     };
     let title = "  these conflict; without any one of them the rest fits:";

@@ -12,8 +12,8 @@ use crate::catalog::{catalog, toolkits};
 use crate::cli::Dialect;
 use crate::environment::Change;
 use crate::error::Reason;
-use crate::inventory::{ChangedBy, Inventory, Part, Toolkit, ToolkitProblem};
-use crate::text::{list, show, shown};
+use crate::inventory::{ChangedBy, Inventory, Part, Toolkit};
+use crate::text::show;
 use crate::version::CudaVersion;
 
 /// One line for each toolkit. The page ends with a command to type, unless families were named that follow.
@@ -83,7 +83,7 @@ fn row(toolkit: &Toolkit, style: Style) -> Vec<String> {
         toolkit.origin.word().to_owned(),
         show(&toolkit.root),
     ];
-    let problems: Vec<String> = toolkit.problems.iter().map(problem).collect();
+    let problems: Vec<String> = toolkit.problems.iter().map(ToString::to_string).collect();
     row.extend((!problems.is_empty()).then(|| style.warning(&problems.join("; "))));
     row
 }
@@ -111,9 +111,7 @@ pub(super) fn build(plan: &BuildPlan, style: Style) -> String {
         format!("{}{place}", title(toolkit)),
     ]);
     let problems = toolkit.problems.iter().filter(|_| plan.spec.is_some());
-    rows.extend(
-        problems.map(|one| vec![String::new(), format!("the view helps: {}", problem(one))]),
-    );
+    rows.extend(problems.map(|one| vec![String::new(), format!("the view helps: {one}")]));
     if let Some(compiler) = &plan.host_compiler {
         let newest = toolkit
             .newest_gcc
@@ -141,7 +139,11 @@ pub(super) fn build(plan: &BuildPlan, style: Style) -> String {
             .map(|rejected| {
                 vec![
                     "rejected".to_owned(),
-                    format!("{}: {}", title(&rejected.toolkit), reason(&rejected.reason)),
+                    format!(
+                        "{}: {}",
+                        title(&rejected.toolkit),
+                        rejected.reason.to_string()
+                    ),
                 ]
             }),
     );
@@ -201,7 +203,7 @@ pub fn build_remarks(plan: &BuildPlan) -> Vec<String> {
         .iter()
         .map(|Overridden(name, value, against)| {
             let why = match against {
-                Some(against) => format!("does not fit ({})", reason(against)),
+                Some(against) => format!("does not fit ({})", against),
                 None => "names another toolkit than a variable that goes before it".to_owned(),
             };
             format!(
@@ -250,7 +252,7 @@ impl Reason for NoToolkit {
                 label.to_owned(),
                 release,
                 show(&rejected.toolkit.root),
-                reason(&rejected.reason),
+                rejected.reason.to_string(),
             ]);
         }
         if found.is_empty() {
@@ -351,60 +353,10 @@ fn needs(wish: &BuildWish) -> Vec<Vec<String>> {
     let of_person = wish
         .ranges
         .iter()
-        .map(|(range, by)| vec![format!("CUDA {range}"), words::by_and_place(by)]);
+        .map(|(range, by)| vec![format!("CUDA {range}"), by.with_place()]);
     let mut rows: Vec<Vec<String>> = of_framework.chain(of_person).collect();
     for (index, row) in rows.iter_mut().enumerate() {
         row.insert(0, if index == 0 { "needs" } else { "" }.to_owned());
     }
     rows
-}
-
-fn reason(reason: &ToolkitReason) -> String {
-    match reason {
-        ToolkitReason::NoNvcc => "has no nvcc".to_owned(),
-        ToolkitReason::Open { open } => open.to_string(),
-        ToolkitReason::Broken { problem: found } => problem(found),
-        ToolkitReason::ReleaseUnknown => "nvcc does not say its release".to_owned(),
-        ToolkitReason::NotInRange { range, by } => {
-            format!("is not {range}, for {}", words::by_and_place(by))
-        }
-        ToolkitReason::OtherMajor { needs, by } => {
-            format!("{} needs CUDA {}", show(by), needs.major)
-        }
-        ToolkitReason::HeaderMissing { header, by } => {
-            format!(
-                "has no {}, which the headers of {} include",
-                show(header),
-                show(by)
-            )
-        }
-        ToolkitReason::NoCode { gpu } => format!("makes no code for compute capability {gpu}"),
-        ToolkitReason::GccTooNew { newest, found } => {
-            format!("accepts GCC up to {newest}, and the default GCC here is {found}")
-        }
-    }
-}
-
-pub(super) fn problem(problem: &ToolkitProblem) -> String {
-    match problem {
-        ToolkitProblem::ToolkitMixed { releases } => {
-            let parts = releases.iter().map(|(cuda, names)| {
-                let names: Vec<String> = names.iter().map(show).collect();
-                let are = if names.len() > 1 { "are" } else { "is" };
-                format!("{} {are} of CUDA {cuda}", list(&names))
-            });
-            format!("mixed: {}", parts.collect::<Vec<_>>().join("; "))
-        }
-        ToolkitProblem::CompilerMissing { names } | ToolkitProblem::HeaderMissing { names } => {
-            format!("{} missing", shown(names))
-        }
-        ToolkitProblem::CompilerDamaged { names } => {
-            format!("{}: empty, damaged or not executable", shown(names))
-        }
-        ToolkitProblem::NoCccl => "nv/target, a header of libcu++, is missing".to_owned(),
-        ToolkitProblem::NoLinkerNames { names } => {
-            format!("nvcc's linker does not find {}", shown(names))
-        }
-        ToolkitProblem::StubOnly => "it has only stubs to link against".to_owned(),
-    }
 }

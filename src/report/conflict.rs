@@ -112,7 +112,7 @@ fn needs(requirements: &[Requirement]) -> Vec<Vec<String>> {
     let row = |(_, asked): (&String, Vec<&Requirement>)| {
         vec![
             words::wants(asked.iter().map(|one| &one.want)),
-            words::by_and_place(&asked[0].by),
+            asked[0].by.with_place(),
         ]
     };
     let mut rows: Vec<Vec<String>> = of_askers

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::builds::problem as toolkit_problem;
 use super::cause_words::words as words_of;
 use super::extensions;
 use super::hints::argument;
-use super::places::{mend_or, unfit};
+use super::places::mend_or;
 use super::settings;
 use super::words::{self, at, quoted_to_show};
 use crate::catalog::CauseKey as Key;
@@ -209,7 +208,7 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
         Kind::ToolkitBroken { problem } => by(
             format!(
                 "nothing compiles with a CUDA toolkit: {}",
-                toolkit_problem(problem)
+                problem.to_string()
             ),
             "build with `cudarun --build COMMAND`, which takes one that fits; `cudarun list toolkit` shows all",
         ),
@@ -420,7 +419,7 @@ pub(super) fn evidence(evidence: &Evidence) -> (String, String) {
             symbol,
             has: false,
         } => (show(path), format!("has no {}", show(symbol))),
-        Evidence::Place { path, why } => (show(path), unfit(path, why)),
+        Evidence::Place { path, why } => (show(path), why.at(path)),
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::hints::{argument, shell_words};
 use super::notes;
-use super::places::{mend_or, unfit};
+use super::places::mend_or;
 use super::settings;
 use super::slips::name_of_program;
 use super::words::{one_of, quoted_to_show};
@@ -191,7 +191,7 @@ pub fn error(error: &Error) -> String {
             format!("--root `{}` cannot be used: {}", show(root), show(why))
         }
         Error::NoCache { tried } => {
-            let line = |(path, why): &(PathBuf, Unfit)| format!("\n  {}  {}", show(path), unfit(path, why));
+            let line = |(path, why): &(PathBuf, Unfit)| format!("\n  {}  {}", show(path), why.at(path));
             let tried: Vec<String> = tried.iter().map(line).collect();
             format!("no safe directory for cudarun's cache; tried:{}", tried.concat())
         }

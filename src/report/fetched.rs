@@ -5,15 +5,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::Style;
-use super::places::unfit;
 use super::slips::own_command_line;
 use super::words;
 use crate::catalog::{display_names, title};
 use crate::error::Reason;
 use crate::fetch::{DAY, Entry, FetchFault, Step, room};
 use crate::solve::{Absent, MissingWheel};
-use crate::storage::Unfit;
-use crate::text::{list, plain, show, size};
+use crate::text::{list, show, size};
 
 pub const NOTHING_TO_FETCH: &str = "nothing to fetch: all libraries are here\n";
 pub const STORE_IGNORED: &str = "nothing was fetched: this start ignores fetched wheels\n\nhint: leave out `--without fetched`\n";
@@ -233,95 +231,9 @@ pub fn pruned(entries: &[&Entry], only_shows: bool) -> String {
     }
 }
 
-pub fn not_in(wheel: &MissingWheel, from: &[PathBuf]) -> String {
-    format!(
-        "{} is not in {}",
-        wheel.file,
-        list(&from.iter().map(show).collect::<Vec<_>>())
-    )
-}
-
 impl Reason for FetchFault {
     fn sentence(&self) -> String {
-        match self {
-            FetchFault::NoClient {
-                asked: Some(client),
-            } => format!("`{}` is not in PATH", client.name()),
-            FetchFault::NoClient { asked: None } => "neither `uv` nor `pip` is in PATH".to_owned(),
-            FetchFault::ClientNotStarted { client, error } => {
-                format!(
-                    "`{}` cannot be started: {}",
-                    client.name(),
-                    plain(&error.to_string())
-                )
-            }
-            FetchFault::ClientFailed {
-                client,
-                wheel,
-                text,
-            } => {
-                let lines: String = text
-                    .iter()
-                    .map(|line| format!("\n  {}", show(line)))
-                    .collect();
-                format!(
-                    "`{}` could not get {} {}{lines}",
-                    client.name(),
-                    wheel.distribution,
-                    wheel.version
-                )
-            }
-            FetchFault::NotInDirectories { wheel, from } => not_in(wheel, from),
-            FetchFault::OtherSize { wheel, found } => {
-                format!(
-                    "{}: its size is {found} bytes, expected {}",
-                    wheel.file, wheel.size
-                )
-            }
-            FetchFault::OtherBytes { wheel, found } => {
-                format!(
-                    "{}: its sha256 is {found}, expected {}",
-                    wheel.file, wheel.sha256
-                )
-            }
-            FetchFault::Wheel { wheel, why } => {
-                let name = wheel
-                    .as_ref()
-                    .map(|wheel| format!("{}: ", wheel.file))
-                    .unwrap_or_default();
-                format!("{name}{}", why)
-            }
-            FetchFault::NoRoom { place, needs, free } => {
-                format!(
-                    "{} has {} free, and {} are needed",
-                    show(place),
-                    size(*free),
-                    size(*needs)
-                )
-            }
-            FetchFault::NoExec { place } => {
-                format!(
-                    "{} is mounted `noexec`: no library there can be loaded",
-                    show(place)
-                )
-            }
-            FetchFault::Forbidden => "settings forbid to fetch (`when = \"never\"`)".to_owned(),
-            FetchFault::NoHome => "there is no home directory for the store".to_owned(),
-            FetchFault::Unsafe { place, why } => {
-                format!(
-                    "{} cannot be used: {}",
-                    show(place),
-                    unfit(place, &Unfit::Unsafe(why.clone()))
-                )
-            }
-            FetchFault::Write { path, error } => {
-                format!(
-                    "`{}`: {}",
-                    show(path),
-                    plain(&error.to_string()).to_lowercase()
-                )
-            }
-        }
+        self.to_string()
     }
 
     fn hint(&self) -> Option<String> {

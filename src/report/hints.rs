@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 
-use super::words::{quoted_to_show, written_in};
+use super::words::quoted_to_show;
 use crate::catalog::{display_name, display_names};
 use crate::program::{Asker, Pip};
 use crate::solve::{Hint, Wanted};
@@ -80,7 +80,7 @@ fn change(families: &BTreeSet<String>, by: &Asker) -> String {
     };
     format!(
         "change {}{of}: `cudarun list` shows the installations",
-        written_in(by)
+        by.place()
     )
 }
 

@@ -52,8 +52,8 @@ pub use explained::{does_not_start, explained, followed, no_need, starts_as_call
 pub use extensions::listed_extensions;
 pub use fetched::{
     MAY_FETCH, NOTHING_TO_FETCH, NoConsent, STORE_IGNORED, ToFetch, fetch_step,
-    not_allowed_to_fetch, not_in, nothing_on_offer, nothing_on_offer_for, only_optional_missing,
-    pruned, stored, to_fetch,
+    not_allowed_to_fetch, nothing_on_offer, nothing_on_offer_for, only_optional_missing, pruned,
+    stored, to_fetch,
 };
 pub use fleet::{
     ExaminedGroup, FleetReport, NoCommonLock, fleet, no_common_lock, unread_descriptions,

@@ -284,8 +284,8 @@ pub(super) fn needs(program: &Program, is_full: bool, style: Style) -> Vec<Vec<S
         }));
         for (needs, who) in rows.into_iter().filter(|(needs, _)| !needs.is_empty()) {
             let place = match who.as_slice() {
-                [only] if askers.len() == 1 && is_full => words::written_in(only),
-                [only] => words::by_and_place(only),
+                [only] if askers.len() == 1 && is_full => only.place(),
+                [only] => only.with_place(),
                 several => list(&several.iter().map(|by| title(&by.name)).collect::<Vec<_>>()),
             };
             all.push(vec![

@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::Style;
 use super::hints::argument;
-use super::places::{mend_or, unsafe_way};
+use super::places::mend_or;
 use super::words::{at, one_of};
 use crate::catalog::display_name;
 use crate::settings::container::Malformed;
@@ -15,7 +15,7 @@ use crate::settings::resolve::SettingRemark;
 use crate::settings::trust::Allowed;
 use crate::settings::{FaultKind, Layers, Remark, Setting, SettingFault, SettingPlace};
 use crate::storage::Unfit;
-use crate::text::{list, nearest, plain, short, show};
+use crate::text::{list, nearest, short, show};
 
 /// Further keys are only counted.
 const KEYS: usize = 8;
@@ -32,80 +32,16 @@ pub(super) fn place(place: &SettingPlace) -> String {
 
 pub(super) fn fault(fault: &SettingFault) -> String {
     let at = place(&fault.place);
-    let named = |key: &str| {
-        if key.is_empty() {
-            at.clone()
-        } else {
-            format!("{at}: `{}`", short(key))
-        }
-    };
+    let is_option = matches!(fault.place, SettingPlace::Option(_));
     match &fault.wrong {
-        FaultKind::Unreadable { why } => {
-            format!("{at} cannot be read: {}", plain(&show(why)).to_lowercase())
-        }
-        FaultKind::NoFile => format!("{at}: no such file"),
-        FaultKind::NotRegular => format!("{at} is not a regular file"),
-        FaultKind::TooLarge { limit } => format!("{at} is larger than {limit} bytes"),
-        FaultKind::NotText => format!("{at}: not UTF-8"),
-        // The parser took the first letter of a word for that of `false`, `inf`, `nan` or `true`.
-        FaultKind::NotToml { what }
-            if what.starts_with("invalid float, expected `")
-                || what.starts_with("invalid boolean") =>
-        {
-            format!("{at}: this is not a value; a string needs quotes")
-        }
-        FaultKind::NotToml { what } => format!("{at}: {}", show(what)),
-        FaultKind::Type { key, wants, has } => {
-            format!("{} must be {}, but is of type {has}", named(key), wants)
-        }
-        FaultKind::BadValue { key, wants, text } => {
-            format!("{}: `{}` is not {}", named(key), short(text), wants)
-        }
-        FaultKind::EmptyRange { key, text } => {
-            format!(
-                "{}: no version is in the range `{}`",
-                named(key),
-                short(text)
-            )
-        }
-        FaultKind::BadPin { word } => {
-            format!(
-                "{at} `{}` is neither FAMILY=VERSION nor FAMILY=DIRECTORY",
-                show(word)
-            )
-        }
-        FaultKind::NoFamily { name, .. } if matches!(fault.place, SettingPlace::Option(_)) => {
+        FaultKind::NoFamily { name, .. } if is_option => {
             format!("unknown library family `{}`", show(name))
         }
-        FaultKind::NoFamily { name, .. } => {
-            format!("{at}: unknown library family `{}`", show(name))
-        }
-        FaultKind::NotOneOf { key, text, .. } => {
-            format!("{}: unknown value `{}`", named(key), short(text))
-        }
-        FaultKind::NoDirectory { path, .. } if matches!(fault.place, SettingPlace::Option(_)) => {
+        FaultKind::NoDirectory { path, .. } if is_option => {
             format!("{at} `{}`: no such directory", show(path))
         }
-        FaultKind::NoDirectory { key, path } => {
-            format!("{}: no such directory `{}`", named(key), show(path))
-        }
-        FaultKind::OtherCudarun { needed, own } => {
-            format!("{at}: needs cudarun {needed}, but this is cudarun {own}")
-        }
-        FaultKind::Unsafe(way) => {
-            format!(
-                "{at} is ignored: another user can change it: {}",
-                unsafe_way(Path::new(""), way)
-            )
-        }
-        FaultKind::OfAStranger { directory } => {
-            format!(
-                "{at} is ignored: another user created it in {}, where all users can create files",
-                show(directory)
-            )
-        }
         FaultKind::NoLock => format!("no lock: {at} does not exist"),
-        FaultKind::BadLock(why) => format!("{at}: this lock cannot be used: {}", why),
+        wrong => format!("{at}{wrong}"),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::inventory::{
     ForwardCompatibility, Gpu, Installation, VersionEvidence, VersionSource, Warning,
 };
 use crate::predict::Missing;
-use crate::program::{Asker, Program, Requirement, Want};
+use crate::program::{Program, Requirement, Want};
 use crate::solve::{Absent, Plan, Removal};
 use crate::text::{list, nearest, show, shown};
 use crate::version::Version;
@@ -55,32 +55,6 @@ pub(super) fn wants<'w>(wants: impl IntoIterator<Item = &'w Want>) -> String {
         .chain(versions)
         .collect::<Vec<_>>()
         .join(", ")
-}
-
-/// The place of a requirement: `torch/lib/libtorch_cuda.so`, `train.py:3`.
-pub(super) fn written_in(asker: &Asker) -> String {
-    let components: Vec<_> = asker.file.components().rev().take(2).collect();
-    let short: std::path::PathBuf = components.into_iter().rev().collect();
-    let short = if asker.file.as_os_str().len() > 40 {
-        show(&short)
-    } else {
-        show(&asker.file)
-    };
-    match asker.line {
-        Some(line) => format!("{short}:{line}"),
-        None => short,
-    }
-}
-
-/// The requester and its place; an option or a settings file is both.
-pub(super) fn by_and_place(asker: &Asker) -> String {
-    let (by, place) = (title(&asker.name), written_in(asker));
-    let file = place.trim_end_matches(|c: char| c.is_ascii_digit() || c == ':');
-    if place.ends_with(&by) || file.ends_with(&by) {
-        place
-    } else {
-        format!("{by}: {place}")
-    }
 }
 
 /// A directory; below the program's site-packages, relative to the directory above them.

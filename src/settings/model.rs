@@ -13,7 +13,7 @@ use crate::inventory::Origin;
 use crate::pin;
 use crate::program::Asker;
 use crate::range::Range;
-use crate::text::{self, show};
+use crate::text::{self, plain, short, show};
 use crate::version::{ComputeCapability, Version};
 
 /// The name of a project's file, and of the lock beside it.
@@ -107,62 +107,81 @@ pub struct Excerpt {
     pub corrected: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+/// The sentences follow the place.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum FaultKind {
     /// `why` is the operating system's message.
+    #[error(" cannot be read: {}", plain(&show(.why)).to_lowercase())]
     Unreadable { why: String },
-    /// The file that is named does not exist.
+    #[error(": no such file")]
     NoFile,
-    /// A directory, a device or a pipe.
+    #[error(" is not a regular file")]
     NotRegular,
-    /// No file of settings has so many bytes.
+    #[error(" is larger than {limit} bytes")]
     TooLarge { limit: u64 },
-    /// The file is not UTF-8.
+    #[error(": not UTF-8")]
     NotText,
     /// `what` is the parser's message.
+    #[error(": {}", not_toml(.what))]
     NotToml { what: String },
-    /// The value is of another type.
+    #[error("{} must be {wants}, but is of type {has}", named(.key))]
     Type {
         key: String,
         wants: ExpectedValue,
         has: &'static str,
     },
-    /// The text does not have the form that the key needs.
+    #[error("{}: `{}` is not {wants}", named(.key), short(.text))]
     BadValue {
         key: String,
         wants: ExpectedValue,
         text: String,
     },
-    /// A range that no version can be in.
+    #[error("{}: no version is in the range `{}`", named(.key), short(.text))]
     EmptyRange { key: String, text: String },
-    /// The word after `--pin` is not of the form `family=which`.
+    #[error(" `{}` is neither FAMILY=VERSION nor FAMILY=DIRECTORY", show(.word))]
     BadPin { word: String },
-    /// There is no library family of this name.
+    #[error(": unknown library family `{}`", show(.name))]
     NoFamily {
         name: String,
         known: Vec<&'static str>,
     },
-    /// The key has a few values, and this is another word.
+    #[error("{}: unknown value `{}`", named(.key), short(.text))]
     NotOneOf {
         key: String,
         text: String,
         known: Vec<String>,
     },
-    /// The directory does not exist.
+    #[error("{}: no such directory `{}`", named(.key), show(.path))]
     NoDirectory { key: String, path: PathBuf },
-    /// The file is for other versions of cudarun.
+    #[error(": needs cudarun {needed}, but this is cudarun {own}")]
     OtherCudarun {
         needed: VersionReq,
         own: semver::Version,
     },
-    /// Another user could change the file, or lead to another one.
+    #[error(" is ignored: another user can change it: {}", .0.at(Path::new("")))]
     Unsafe(Unsafe),
-    /// Another user put it into a directory that every user can write to.
+    #[error(" is ignored: another user created it in {}, where all users can create files", show(.directory))]
     OfAStranger { directory: PathBuf },
-    /// `--locked` finds no lock.
+    #[error(" does not exist")]
     NoLock,
-    /// The lock cannot be obeyed.
+    #[error(": this lock cannot be used: {0}")]
     BadLock(BadLock),
+}
+
+fn named(key: &str) -> String {
+    match key {
+        "" => String::new(),
+        key => format!(": `{}`", short(key)),
+    }
+}
+
+fn not_toml(what: &str) -> String {
+    // The parser took the first letter of a word for that of `false`, `inf`, `nan` or `true`.
+    if what.starts_with("invalid float, expected `") || what.starts_with("invalid boolean") {
+        "this is not a value; a string needs quotes".to_owned()
+    } else {
+        show(what)
+    }
 }
 
 /// The kind of value that a key takes.

@@ -15,6 +15,7 @@ use nix::unistd::{AccessFlags, access};
 use super::files;
 use crate::environment::fits_library_path;
 use crate::host::{Host, Unsafe, judge_own};
+use crate::text::plain;
 
 /// The reason why a candidate is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,17 @@ pub enum Unfit {
     Unsafe(Unsafe),
     /// The operating system refuses.
     Unwritable { why: String },
+}
+
+impl Unfit {
+    /// The sentence; it names the file or directory at fault if that is not `place`.
+    pub fn at(&self, place: &Path) -> String {
+        match self {
+            Unfit::Name => "LD_LIBRARY_PATH cannot hold this name".to_owned(),
+            Unfit::Unwritable { why } => plain(why).to_lowercase(),
+            Unfit::Unsafe(fault) => fault.at(place),
+        }
+    }
 }
 
 /// No candidate can be used.
