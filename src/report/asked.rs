@@ -60,7 +60,7 @@ pub(super) fn broken_in_short(broken: &Broken) -> String {
     format!(
         "{} requires {}, but this machine has {}",
         title(&by.name),
-        demand.to_string(),
+        demand,
         has(&broken.has, demand)
     )
 }

@@ -203,7 +203,7 @@ pub fn build_remarks(plan: &BuildPlan) -> Vec<String> {
         .iter()
         .map(|Overridden(name, value, against)| {
             let why = match against {
-                Some(against) => format!("does not fit ({})", against),
+                Some(against) => format!("does not fit ({against})"),
                 None => "names another toolkit than a variable that goes before it".to_owned(),
             };
             format!(

@@ -194,11 +194,7 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
             ..
         } => {
             let directory = show(&installation.directory);
-            let sentence = format!(
-                "{} in {directory}: {}",
-                title(installation),
-                problem.to_string()
-            );
+            let sentence = format!("{} in {directory}: {}", title(installation), problem);
             (sentence, Some(mend_installation(installation, problem)))
         }
         Kind::ExtensionMismatch { first, more } => (
@@ -206,15 +202,12 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
             Some(extensions::remedy(first)),
         ),
         Kind::ToolkitBroken { problem } => by(
-            format!(
-                "nothing compiles with a CUDA toolkit: {}",
-                problem.to_string()
-            ),
+            format!("nothing compiles with a CUDA toolkit: {problem}"),
             "build with `cudarun --build COMMAND`, which takes one that fits; `cudarun list toolkit` shows all",
         ),
         Kind::PassedOver { first, more } => fact(format!(
             "a file was skipped: {}{}",
-            first.fault.to_string(),
+            first.fault,
             and_more(*more)
         )),
         Kind::PathMissing { variable } => edit(format!("an element of {variable} does not exist")),
@@ -304,7 +297,7 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
             "sudo ldconfig",
         ),
         Kind::CacheOfLoaderBad { fault } => by(
-            format!("the loader's cache is unusable: {}", fault.to_string()),
+            format!("the loader's cache is unusable: {fault}"),
             "sudo ldconfig",
         ),
         Kind::SettingFault { fault } | Kind::LockFault { fault } => {

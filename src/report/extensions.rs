@@ -98,7 +98,7 @@ fn lacks(extension: &Extension) -> String {
     let count = extension.lacks_symbols.len();
     let symbols = (count > 0).then(|| counted(count, "symbol"));
     shown(
-        &symbols
+        symbols
             .into_iter()
             .chain(extension.lacks_libraries.iter().cloned())
             .collect::<Vec<_>>(),

@@ -129,7 +129,7 @@ fn table(
     } else {
         text.push_str(&format!(
             "{} is not installed\n",
-            list(&families.iter().map(show).collect::<Vec<_>>())
+            list(families.iter().map(show).collect::<Vec<_>>())
         ));
     }
     if installations

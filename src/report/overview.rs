@@ -286,7 +286,7 @@ pub(super) fn needs(program: &Program, is_full: bool, style: Style) -> Vec<Vec<S
             let place = match who.as_slice() {
                 [only] if askers.len() == 1 && is_full => only.place(),
                 [only] => only.with_place(),
-                several => list(&several.iter().map(|by| title(&by.name)).collect::<Vec<_>>()),
+                several => list(several.iter().map(|by| title(&by.name)).collect::<Vec<_>>()),
             };
             all.push(vec![
                 display_name(family).to_owned(),
@@ -313,7 +313,6 @@ fn all_wants(wants: &[&Want]) -> String {
 }
 
 pub(super) fn cautions(plan: &Plan, style: Style) -> String {
-    let line =
-        |caution: &Caution| format!("  {} {}\n", style.warning("warning:"), caution.to_string());
+    let line = |caution: &Caution| format!("  {} {}\n", style.warning("warning:"), caution);
     plan.cautions.iter().map(line).collect()
 }

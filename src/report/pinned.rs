@@ -127,7 +127,7 @@ pub(super) fn places(given: &Supply<'_>, program: &Program) -> String {
             }
             None => show(&files[0].path),
         };
-    list(&given.installations.iter().map(place).collect::<Vec<_>>())
+    list(given.installations.iter().map(place).collect::<Vec<_>>())
 }
 
 /// The first family that the program would mix without cudarun, and how many others:

@@ -36,7 +36,7 @@ pub fn trouble(trouble: &Trouble<'_>) -> String {
                 "this shell"
             };
             let installations = list(
-                &installations
+                installations
                     .iter()
                     .map(|installation| place(installation))
                     .collect::<Vec<_>>(),
@@ -102,11 +102,11 @@ fn no_set(conflict: &Conflict) -> String {
         let here = if found.is_empty() {
             "none".to_owned()
         } else {
-            list(&Vec::from_iter(found))
+            list(Vec::from_iter(found))
         };
         format!(
             "no {name} here fits {}: needs {needs}, found {here}",
-            list(&Vec::from_iter(by))
+            list(Vec::from_iter(by))
         )
     });
     let what = broken
