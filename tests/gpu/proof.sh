@@ -181,8 +181,17 @@ echo 'int nvJitLinkVersion(unsigned *major, unsigned *minor) { *major = 12, *min
 at_once deeper library-does-not-load "libcusparse over an older libnvJitLink" "$work/cusparse-whole" "$work/cusparse-older"
 
 copied "$work/nvrtc-whole" "$libraries" libnvrtc libnvrtc-builtins
-copied "$work/nvrtc-alone" "$libraries" libnvrtc
-at_once deeper "sublibrary-missing compilation-failed refused" "NVRTC without nvrtc-builtins" "$work/nvrtc-whole" "$work/nvrtc-alone"
+copied "$work/nvrtc-compile" "$libraries" libnvrtc libnvrtc-builtins
+flipped "$work/nvrtc-compile" libnvrtc nvrtcCompileProgram
+at_once deeper crashed "a byte of nvrtcCompileProgram flipped" "$work/nvrtc-whole" "$work/nvrtc-compile"
+# As one of another release: the loader's cache has a whole one, which would be taken if there were none here.
+copied "$work/nvrtc-builtins" "$libraries" libnvrtc
+for file in "$libraries"/libnvrtc-builtins.so.[0-9]*; do
+    soname=$(basename "$file" | cut -d. -f1-4)
+done
+echo 'int other_release;' |
+    cc -shared -fPIC -x c - -Wl,-soname,"$soname" -o "$work/nvrtc-builtins/$soname" || failed=1
+at_once deeper refused "libnvrtc-builtins of another release" "$work/nvrtc-whole" "$work/nvrtc-builtins"
 
 nccl=$(python3 -c 'import os, nvidia.nccl as m; print(os.path.join(list(m.__path__)[0], "lib"))' 2>/dev/null)
 if [ "$(nvidia-smi -L | wc -l)" -gt 1 ] && [ -n "$nccl" ]; then
