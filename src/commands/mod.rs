@@ -98,7 +98,9 @@ fn say_before(facts: &Facts<'_>, decision: &Decision, common: &Common) {
         let style = Style::stderr(common.color).of(facts.host);
         report::say(&style.page(&report::summary(
             &facts.program,
+            &facts.inventory,
             decision,
+            &facts.before(),
             facts.follows(),
             common.verbose,
             style,

@@ -11,30 +11,21 @@ use crate::program::{Condition, Demand, Want};
 use crate::solve::{Broken, Contradiction, ContradictionSide, MachineFacts, judge};
 use crate::text::{list, show};
 
-/// The rows of conditions on the machine, under `needs`.
-pub(super) fn conditions(conditions: &[Condition], style: Style) -> Vec<Vec<String>> {
-    let row = |condition: &Condition| {
-        let by = &condition.by;
-        vec![
-            "machine".to_owned(),
-            condition.demand.to_string(),
-            style.dim(&by.with_place()),
-        ]
-    };
-    conditions.iter().map(row).collect()
-}
-
-/// The rows of conditions on the machine where each has one line: of an image's alternatives, only the one that decides, and
-/// what decides it.
-pub(super) fn judged(
+/// The rows of conditions on the machine. In short, of an image's alternatives only the one that decides, and what decides it.
+pub(super) fn conditions(
     conditions: &[Condition],
     inventory: &Inventory,
+    is_full: bool,
     style: Style,
 ) -> Vec<Vec<String>> {
     let row = |condition: &Condition| {
         let judged = judge(condition, inventory);
         let demands: Vec<String> = judged.demands.iter().map(ToString::to_string).collect();
-        let mut text = list(&demands);
+        let mut text = if is_full {
+            condition.demand.to_string()
+        } else {
+            list(&demands)
+        };
         if matches!(condition.demand, Demand::Any(_)) {
             let has: BTreeSet<String> = judged
                 .demands

@@ -1,27 +1,52 @@
-//! The requirements of a program, the picks and their reasons: short with `-v`, in full for `explain`.
+//! A start on one page: the program, its needs, the picks, and the difference that they make; with `-v`, the reasons.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 use super::Style;
 use super::hints::shell_words;
-use super::listed::gpus;
-use super::overview::{
-    Explanation, cautions, driver, how_sure, in_short, needs, package_name, unfit,
-};
-use super::pinned::{loads, mode_line, not_enough};
+use super::pinned::{mode, not_enough, others_without};
 use super::reasons;
 use super::words::{self, counted, grouped};
-use super::{asked, builds, notes};
-use crate::catalog::display_name;
+use super::{asked, builds, extensions, notes};
+use crate::builds::{BuildPlan, Compilers};
+use crate::catalog::{catalog, display_name, title};
 use crate::environment::Diff;
 use crate::error::Error;
-use crate::inventory::Inventory;
-use crate::pin::audit_module;
-use crate::pin::{Decision, Mode};
-use crate::predict::Missing;
-use crate::program::{Package, Program, Reading, Sought, StepKind};
-use crate::solve::{Absent, Outcome, Pick, Plan, Rejection, Unpinned};
+use crate::inventory::{Inventory, Origin};
+use crate::pin::{Decision, audit_module};
+use crate::predict::Prediction;
+use crate::program::{ImportCertainty, Package, Program, Reading, Sought, Step, StepKind, Want};
+use crate::settings::Layers;
+use crate::solve::{Absent, Outcome, Pick, Plan, Unpinned};
 use crate::text::{list, plain, show};
+
+/// Blanks before the facts, for their titles.
+const MARGIN: &str = "         ";
+/// As many requirements have a line each.
+const FEW: usize = 8;
+
+/// All facts about a start.
+pub struct Explanation<'a> {
+    pub program: &'a Program,
+    pub inventory: &'a Inventory,
+    pub decision: &'a Decision,
+    /// The toolkit, of a program that compiles.
+    pub build: Option<&'a BuildPlan>,
+    pub compilers: &'a Compilers,
+    /// The files that the program maps in the present environment.
+    pub before: &'a Prediction,
+    pub diff: &'a Diff,
+    pub view: Option<&'a Path>,
+    pub settings: &'a Layers,
+    /// Remarks about settings, in words.
+    pub remarks: &'a [String],
+    /// The program and its arguments, as typed.
+    pub words: &'a [OsString],
+    /// True if `cudarun fetch` gets something that the program may load.
+    pub can_fetch: bool,
+}
 
 pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> String {
     let Explanation {
@@ -38,54 +63,451 @@ pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> 
         let error = style.error(&format!("`{name}` cannot start"));
         return format!("{error}: `{script}` cannot be read: {}\n", show(&why));
     }
-    let mut text = format!("{}\n\n", verdict(program, decision, style));
-    text.push_str(
-        &explanation
-            .build
-            .map(|build| builds::build(build, style))
-            .unwrap_or_default(),
-    );
-    text.push_str(&builds::compilers(explanation.compilers, style));
-    if verbosity == 0 {
-        text.push_str(&in_short(explanation, style));
-        return text + &next(explanation, style);
+    let is_full = verbosity > 0;
+    let mut beginning = String::new();
+    if let Some(build) = explanation.build {
+        beginning.push_str(&builds::build(build, style));
     }
-    text.push_str(&steps(program, style));
-    text.push_str(&readings(program, style));
-    text.push_str(&machine(inventory, style));
-    text.push_str(&super::settings::settings(explanation.settings, style));
-    match &decision.outcome {
-        Outcome::Nothing { absent, unpinned } => {
-            text.push_str(&all_needs(program, style));
-            text.push_str(&missing(absent, &before.missing));
-            text.push_str(&left_alone(unpinned));
-        }
-        Outcome::Plan(plan) => {
-            text.push_str(&all_needs(program, style));
-            text.push_str(&picks(plan, decision, program, verbosity, style));
-            text.push_str(&loads(decision, before, inventory, program, style));
-            for line in super::outside_if_imported(decision, program) {
-                text.push_str(&format!("  {line}\n"));
-            }
-            if decision.leaks() {
-                text.push_str(&format!(
-                    "\n{}",
-                    super::refusal(decision, program, true, style)
-                ));
-            } else {
-                text.push_str(&environment(plan, diff, style));
-            }
-        }
-        Outcome::Conflict(_) => text.push_str(&format!(
-            "\n{}",
-            super::refusal(decision, program, true, style)
-        )),
+    beginning.push_str(&builds::compilers(explanation.compilers, style));
+    beginning.push_str(&overview(program, inventory, false, is_full, style));
+    let conditions = asked::conditions(&program.conditions, inventory, is_full, style);
+    let mut facts = needs(program, is_full, style);
+    facts.push_str(&section("machine", &conditions, style));
+    facts.push_str(&decided(
+        program, inventory, decision, before, verbosity, style,
+    ));
+    for extension in extensions::unfit(inventory, program) {
+        let warning = style.warning("warning:");
+        facts.push_str(&format!("{warning} {}\n", extensions::sentence(extension)));
     }
-    text.push_str(&unfit(explanation, style));
+    let mut blocks = vec![
+        format!("{}\n", verdict(program, decision, style)),
+        beginning,
+        facts,
+    ];
+    if is_full {
+        blocks.push(super::settings::settings(explanation.settings, style));
+    }
+    if decision.is_refused() {
+        blocks.push(super::refusal(decision, program, true, style));
+    } else if is_full {
+        blocks.push(environment(diff, style));
+    }
     if verbosity > 1 {
-        text.push_str(&super::warnings(&inventory.warnings, style));
+        blocks.push(super::warnings(&inventory.warnings, style));
     }
-    text + &next(explanation, style)
+    blocks.retain(|block| !block.is_empty());
+    blocks.join("\n") + &next(explanation, style)
+}
+
+/// The page of a start with `-v`. `follows`: what the program starts is decided for itself.
+pub fn summary(
+    program: &Program,
+    inventory: &Inventory,
+    decision: &Decision,
+    before: &Prediction,
+    follows: bool,
+    verbosity: u8,
+    style: Style,
+) -> String {
+    format!(
+        "cudarun: {}\n{}{}",
+        verdict(program, decision, style),
+        overview(program, inventory, follows, false, style),
+        decided(program, inventory, decision, before, verbosity, style)
+    )
+}
+
+/// Rows behind a title in the margin.
+fn section(title: &str, rows: &[Vec<String>], style: Style) -> String {
+    let text = style.columns(MARGIN, rows);
+    let Some(text) = text.strip_prefix(MARGIN) else {
+        return String::new();
+    };
+    format!(
+        "{}{}{text}",
+        style.strong(title),
+        " ".repeat(MARGIN.len() - title.len())
+    )
+}
+
+/// The program and the machine. `follows`: what the program starts is decided for itself.
+fn overview(
+    program: &Program,
+    inventory: &Inventory,
+    follows: bool,
+    is_full: bool,
+    style: Style,
+) -> String {
+    let mut paths = vec![show(&program.path)];
+    let last = program
+        .steps
+        .last()
+        .filter(|step| matches!(step.how, StepKind::Script | StepKind::Wrapper));
+    let mut modules = Vec::new();
+    if is_full {
+        paths.extend(program.steps.iter().skip(1).filter_map(step));
+        modules.extend(program.site_packages.iter().map(|site| vec![show(site)]));
+    } else if let Some(step) = last {
+        paths[0].push_str(&format!(", runs {}", show(&step.to)));
+    }
+    let paths: Vec<_> = paths.into_iter().map(|path| vec![path]).collect();
+    let (mut packages, mut readings) = (Vec::new(), Vec::new());
+    for package in &program.packages {
+        let name = package_name(package);
+        packages.push(vec![name.clone(), how_sure(package)]);
+        if is_full {
+            let row = |reading| vec![name.clone(), self::reading(reading)];
+            readings.extend(package.readings.iter().map(row));
+        }
+    }
+    let notes = program.notes.iter();
+    let notes = notes.filter(|note| !follows || !note.is_mended_by_following());
+    let notes = notes.map(|note| vec![notes::note(note, program)]);
+    let gpus = inventory.gpus.iter().map(words::gpu);
+    let driver: Vec<String> = [driver(inventory)].into_iter().chain(gpus).collect();
+    [
+        section("program", &paths, style),
+        section("modules", &modules, style),
+        section("package", &packages, style),
+        section("profile", &readings, style),
+        section("note", &notes.collect::<Vec<_>>(), style),
+        section("driver", &[vec![driver.join("; ")]], style),
+    ]
+    .concat()
+}
+
+fn step(step: &Step) -> Option<String> {
+    let how = match step.how {
+        StepKind::Path => return None,
+        StepKind::Link => "a link to",
+        StepKind::Interpreter => "a script for",
+        StepKind::Env => "a script, through env, for",
+        StepKind::Wrapper => "starts",
+        StepKind::Shim => "a pyenv shim for",
+        StepKind::Script => "runs",
+        StepKind::Module => "runs the module",
+        StepKind::Code => "runs the code after",
+    };
+    Some(format!("{how} {}", show(&step.to)))
+}
+
+/// A version that a profile says where to read, found or not.
+fn reading(reading: &Reading) -> String {
+    match (&reading.sought, &reading.found) {
+        (Sought::Cuda, Some((cuda, file))) => format!("CUDA {cuda}, from {}", show(file)),
+        (Sought::Cuda, None) => "its CUDA version is not recorded".to_owned(),
+        (Sought::Floor(family), Some((version, file))) => {
+            format!(
+                "{} {version} or newer, from {}",
+                display_name(family),
+                show(file)
+            )
+        }
+        (Sought::Floor(family), None) => {
+            format!(
+                "the {} that it was compiled for is not recorded",
+                display_name(family)
+            )
+        }
+        (Sought::Soname(stem), _) => {
+            format!("opens {stem}, but the number in its name is not recorded")
+        }
+    }
+}
+
+fn driver(inventory: &Inventory) -> String {
+    match &inventory.driver {
+        Some(driver) => {
+            let cuda = driver
+                .cuda
+                .map(|cuda| format!(", supports CUDA up to {cuda}"))
+                .unwrap_or_default();
+            let reach = if inventory.devices.is_empty() {
+                ", but no GPU is reachable"
+            } else {
+                ""
+            };
+            format!("{}{cuda}{reach}", driver.version)
+        }
+        None => "none".to_owned(),
+    }
+}
+
+fn package_name(package: &Package) -> String {
+    match &package.version {
+        Some(version) => show(&format!("{} {version}", package.name)),
+        None => show(&package.name),
+    }
+}
+
+fn how_sure(package: &Package) -> String {
+    match (package.standing, &package.imported_by) {
+        (ImportCertainty::Imported, Some(by)) => format!("imported by {}", show(by)),
+        (ImportCertainty::Imported, None) => "imported".to_owned(),
+        (ImportCertainty::Possible, _) => "installed, perhaps imported".to_owned(),
+    }
+}
+
+/// What was picked or left alone, and the difference that it makes.
+fn decided(
+    program: &Program,
+    inventory: &Inventory,
+    decision: &Decision,
+    before: &Prediction,
+    verbosity: u8,
+    style: Style,
+) -> String {
+    let is_full = verbosity > 0;
+    let mut text = String::new();
+    let mut remarks: Vec<String> = Vec::new();
+    match &decision.outcome {
+        Outcome::Plan(plan) => {
+            let picks = if is_full {
+                all_picks(plan, program, verbosity, style)
+            } else {
+                picks_by_place(plan, program)
+            };
+            text.push_str(&section("picks", &picks, style));
+            if let Some(pinned) = &decision.pinned {
+                let others = others_without(pinned, before, inventory, program, style);
+                text.push_str(&section("without", &others, style));
+                let mut modes = vec![vec![mode(pinned).to_owned()]];
+                if is_full {
+                    text.push_str(&section("bundled", &bundled(&pinned.after, program), style));
+                    modes.extend(not_enough(decision, program, |_| true));
+                }
+                text.push_str(&section("mode", &modes, style));
+            }
+            remarks.extend(plan.unpinned.iter().map(reasons::unpinned));
+            remarks.extend(super::outside_if_imported(decision, program));
+            remarks.extend(words::absent(&plan.absent, decision.missing()));
+            let rejected = plan.rejected.iter();
+            let concerns = rejected.filter(|one| one.is_of_concern()).count();
+            if is_full {
+                remarks.extend(removed_and_blocked(plan));
+            } else if concerns > 0 {
+                let others = counted(concerns, "other installation");
+                remarks.push(format!(
+                    "{others} not picked: `cudarun explain -v` tells why"
+                ));
+            }
+        }
+        Outcome::Nothing { absent, unpinned } => {
+            remarks.extend(words::absent(absent, &before.missing));
+            remarks.extend(unpinned.iter().map(reasons::unpinned));
+        }
+        Outcome::Conflict(_) => {}
+    }
+    let remarks: Vec<Vec<String>> = remarks.into_iter().map(|remark| vec![remark]).collect();
+    text.push_str(&section("note", &remarks, style));
+    if let Outcome::Plan(plan) = &decision.outcome {
+        for caution in &plan.cautions {
+            text.push_str(&format!("  {} {caution}\n", style.warning("warning:")));
+        }
+    }
+    text
+}
+
+/// A need of a family, and who has it.
+struct Need<'p> {
+    family: &'p str,
+    wants: String,
+    /// True if libraries are wanted by nothing but their names.
+    is_name: bool,
+    by: String,
+}
+
+/// A row for each need. In short, of many, the libraries that the same requesters need by their names share a row.
+fn needs(program: &Program, is_full: bool, style: Style) -> String {
+    let all = all_needs(program, is_full);
+    let are_many = !is_full && all.len() > FEW;
+    let (names, others): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|need| are_many && need.is_name);
+    let row = |need: Need<'_>| {
+        vec![
+            display_name(need.family).to_owned(),
+            need.wants,
+            style.dim(&need.by),
+        ]
+    };
+    let rows: Vec<Vec<String>> = others.into_iter().map(row).collect();
+    let names = grouped(names.into_iter().map(|need| (need.by, need.wants)));
+    let names = names.into_iter();
+    let names = names.map(|(by, names)| vec![format!("{}, for {}", list(&names), style.dim(&by))]);
+    let label = if rows.is_empty() { "needs" } else { "" };
+    // Names are long, so they have their own columns.
+    section("needs", &rows, style) + &section(label, &names.collect::<Vec<_>>(), style)
+}
+
+/// The distinct needs of each family; requesters with the same need share it.
+fn all_needs(program: &Program, is_full: bool) -> Vec<Need<'_>> {
+    let requirements = program.requirements.iter();
+    let of_family = requirements.map(|requirement| (&requirement.family, requirement));
+    let mut all = Vec::new();
+    for (family, requirements) in grouped(of_family) {
+        // A version that upstream tested with matters only beside a requirement.
+        if !requirements.iter().any(|requirement| requirement.is_wish()) {
+            continue;
+        }
+        let requirements = requirements.into_iter();
+        let askers = grouped(requirements.map(|requirement| (&requirement.by.name, requirement)));
+        let needs = grouped(askers.iter().map(|(_, asked)| {
+            let asked_for = || asked.iter().map(|requirement| &requirement.want);
+            let wants = if is_full {
+                all_wants(asked_for())
+            } else {
+                words::wants(asked_for())
+            };
+            let is_name = |want: &Want| {
+                matches!(
+                    want,
+                    Want::Name(_) | Want::Recorded(_) | Want::Preferred(_) | Want::Symbols(_)
+                )
+            };
+            ((wants, asked_for().all(is_name)), &asked[0].by)
+        }));
+        for ((wants, is_name), who) in needs {
+            let by = match who.as_slice() {
+                _ if wants.is_empty() => continue,
+                [only] => only.with_place(),
+                several => list(several.iter().map(|by| title(&by.name)).collect::<Vec<_>>()),
+            };
+            all.push(Need {
+                family,
+                wants,
+                is_name,
+                by,
+            });
+        }
+    }
+    all
+}
+
+/// The needs of one requester, preferences included.
+fn all_wants<'w>(mut wants: impl Iterator<Item = &'w Want> + Clone) -> String {
+    let firm = words::wants(wants.clone());
+    let preferred = wants.find_map(|want| match want {
+        Want::Recorded(version) => Some(format!("tested with {version}")),
+        Want::Preferred(range) => Some(format!("{range} preferred")),
+        _ => None,
+    });
+    let firm = Some(firm).filter(|firm| !firm.is_empty());
+    let all: Vec<String> = firm.into_iter().chain(preferred).collect();
+    all.join(", ")
+}
+
+/// The picks, a row for each directory, or for directories that differ in one component.
+fn picks_by_place(plan: &Plan, program: &Program) -> Vec<Vec<String>> {
+    let mut places: BTreeMap<(Option<&Path>, Option<&OsStr>), Vec<&Pick>> = BTreeMap::new();
+    for pick in &plan.picks {
+        let directory = pick.installation.directory.as_path();
+        let above = directory.parent().and_then(Path::parent);
+        places
+            .entry((above, directory.file_name()))
+            .or_default()
+            .push(pick);
+    }
+    let row = |((above, name), picks): (&(Option<&Path>, Option<&OsStr>), &Vec<&Pick>)| {
+        let first = &picks[0].installation.directory;
+        let place = match (above, name) {
+            (Some(above), Some(name))
+                if picks
+                    .iter()
+                    .any(|pick| pick.installation.directory != *first) =>
+            {
+                words::place(&above.join("*").join(name), Some(program))
+            }
+            _ => words::place(first, Some(program)),
+        };
+        let titles: Vec<String> = picks
+            .iter()
+            .map(|pick| words::versioned(&pick.installation))
+            .collect();
+        vec![place, titles.join(", ")]
+    };
+    places.iter().map(row).collect()
+}
+
+/// The picks with their reasons, each above the installations that were not picked for its family. Those that no requester could
+/// have meant appear only with `-vv`.
+fn all_picks(plan: &Plan, program: &Program, verbosity: u8, style: Style) -> Vec<Vec<String>> {
+    let row = |name: &str, version, origin: Origin, directory, why: &str| {
+        vec![
+            name.to_owned(),
+            version,
+            origin.word().to_owned(),
+            words::place(directory, Some(program)),
+            style.dim(why),
+        ]
+    };
+    let mut rows = Vec::new();
+    for pick in &plan.picks {
+        let (one, why) = (&pick.installation, pick.decided_by.words().0);
+        let name = display_name(&one.family);
+        let version = style.good(&words::version(one.version.as_ref()));
+        rows.push(row(name, version, one.origin, &one.directory, why));
+        for rejection in &plan.rejected {
+            let (other, why) = (&rejection.installation, rejection.reason.to_string());
+            if other.family == one.family && (verbosity > 1 || rejection.is_of_concern()) {
+                let version = words::version(other.version.as_ref());
+                rows.push(row("  not", version, other.origin, &other.directory, &why));
+            }
+        }
+    }
+    rows
+}
+
+/// The NVIDIA libraries that packages bundle, which nothing can replace.
+fn bundled(after: &Prediction, program: &Program) -> Vec<Vec<String>> {
+    let files = after.files.iter().filter(|file| file.family.is_none());
+    let row = |path: &Path| {
+        let family = catalog().family_of_bundled(path)?;
+        Some(vec![
+            family.display.clone(),
+            words::place(path, Some(program)),
+        ])
+    };
+    files.filter_map(|file| row(&file.path)).collect()
+}
+
+/// The elements of search paths that are removed, and the names that tombstones block.
+fn removed_and_blocked(plan: &Plan) -> Vec<String> {
+    let removals = words::removals(plan).into_iter();
+    let mut lines: Vec<String> = removals
+        .map(|(element, why)| format!("without {element}: {why}"))
+        .collect();
+    if !plan.tombstones.is_empty() {
+        let names: Vec<String> = plan.tombstones.iter().map(show).collect();
+        lines.push(format!("blocked by tombstones: {}", names.join(", ")));
+    }
+    lines
+}
+
+fn environment(diff: &Diff, style: Style) -> String {
+    let changes = diff.0.iter().map(|change| {
+        let value = match &change.value {
+            None => "(unset)".to_owned(),
+            Some(table) if change.name == audit_module::PINS => table_in_short(table),
+            Some(value) => show(value),
+        };
+        vec![show(&change.name), value]
+    });
+    let rows = style.columns("  ", &changes.collect::<Vec<_>>());
+    if rows.is_empty() {
+        return rows;
+    }
+    format!("{}\n{rows}", style.strong("environment"))
+}
+
+/// The table of the audit module repeats every name of the view.
+fn table_in_short(table: &OsStr) -> String {
+    let text = show(table);
+    let (directory, names) = text.split_once(':').unwrap_or((&text, ""));
+    format!(
+        "{directory} and {} in it",
+        counted(names.split(':').count(), "name")
+    )
 }
 
 /// One sentence: does the program start, and with how many libraries?
@@ -185,60 +607,6 @@ pub fn no_need(program: &Program) -> String {
     )
 }
 
-/// The lines for a start with `-v`: one for each pick, and notes.
-/// `follows`: what the program starts is decided for itself.
-pub fn summary(
-    program: &Program,
-    decision: &Decision,
-    follows: bool,
-    verbosity: u8,
-    style: Style,
-) -> String {
-    let name = show(program.runs().file_name().unwrap_or_default());
-    let mut text = String::new();
-    for note in &program.notes {
-        if !follows || !note.is_mended_by_following() {
-            text.push_str(&format!("cudarun: {}\n", notes::note(note, program)));
-        }
-    }
-    match &decision.outcome {
-        Outcome::Nothing { absent, unpinned } => {
-            let why = nothing(absent, unpinned);
-            text.push_str(&format!("cudarun: `{name}` {why}: started unchanged\n"));
-            text.push_str(&missing(absent, &[]));
-            text.push_str(&left_alone(unpinned));
-        }
-        Outcome::Plan(plan) => {
-            let packages: Vec<String> = program.packages.iter().map(package_name).collect();
-            let what = if packages.is_empty() {
-                format!("`{name}`")
-            } else {
-                list(&packages)
-            };
-            text.push_str(&format!("cudarun: for {what}\n"));
-            text.push_str(&picks_by_reason(plan, program, style));
-            if let Some(pinned) = &decision.pinned {
-                text.push_str(&format!("  {}\n", mode_line(pinned)));
-                let is_of_interest = |mode| verbosity > 1 || mode >= Mode::Audit;
-                text.push_str(&style.columns("  ", &not_enough(decision, program, is_of_interest)));
-            }
-            text.push_str(&removed_and_blocked(plan));
-            text.push_str(&left_alone(&plan.unpinned));
-            text.push_str(&missing(&plan.absent, decision.missing()));
-            text.push_str(&cautions(plan, style));
-            if verbosity > 1 {
-                let rejected = plan
-                    .rejected
-                    .iter()
-                    .map(|one| rejection_row(one, program, style));
-                text.push_str(&style.columns("  ", &rejected.collect::<Vec<_>>()));
-            }
-        }
-        Outcome::Conflict(_) => {}
-    }
-    text
-}
-
 /// One line about a process that was decided for itself: `command` is its command line.
 pub fn followed(command: &[OsString], parent: &str, decision: &Decision) -> String {
     let what = match &decision.outcome {
@@ -255,9 +623,10 @@ pub fn followed(command: &[OsString], parent: &str, decision: &Decision) -> Stri
                 0 | 1 => String::new(),
                 number => format!(" and {} more", number - 1),
             };
-            let mode = decision.pinned.as_ref().map(mode_line).unwrap_or_default();
-            let mode = mode.split(':').next().unwrap_or_default();
-            format!("{}{more}, {mode}", first.unwrap_or_default())
+            let pinned = decision.pinned.iter();
+            let mode = pinned.map(|pinned| format!(", mode {}", words::word(&pinned.mode)));
+            let mode = mode.collect::<String>();
+            format!("{}{more}{mode}", first.unwrap_or_default())
         }
     };
     format!("`{}`, which {parent} started: {what}", shortened(command))
@@ -297,222 +666,4 @@ fn shortened(command: &[OsString]) -> String {
         shown.push("…".to_owned());
     }
     shown.join(" ")
-}
-
-fn steps(program: &Program, style: Style) -> String {
-    let mut rows = vec![vec![style.strong("program"), show(&program.path)]];
-    for step in program.steps.iter().skip(1) {
-        let how = match step.how {
-            StepKind::Path => continue,
-            StepKind::Link => "a link to",
-            StepKind::Interpreter => "a script for",
-            StepKind::Env => "a script, through env, for",
-            StepKind::Wrapper => "starts",
-            StepKind::Shim => "a pyenv shim for",
-            StepKind::Script => "runs",
-            StepKind::Module => "runs the module",
-            StepKind::Code => "runs the code after",
-        };
-        rows.push(vec![String::new(), format!("{how} {}", show(&step.to))]);
-    }
-    for site in &program.site_packages {
-        rows.push(vec![style.strong("modules"), show(site)]);
-    }
-    for package in &program.packages {
-        rows.push(vec![
-            style.strong("package"),
-            package_name(package),
-            how_sure(package),
-        ]);
-    }
-    for note in &program.notes {
-        rows.push(vec![style.strong("note"), notes::note(note, program)]);
-    }
-    style.columns("", &rows)
-}
-
-/// The versions that a profile says where to read, found or not.
-fn readings(program: &Program, style: Style) -> String {
-    let row = |package: &Package, reading: &Reading| {
-        let text = match (&reading.sought, &reading.found) {
-            (Sought::Cuda, Some((cuda, file))) => format!("CUDA {cuda}, from {}", show(file)),
-            (Sought::Cuda, None) => "its CUDA version is not recorded".to_owned(),
-            (Sought::Floor(family), Some((version, file))) => {
-                format!(
-                    "{} {version} or newer, from {}",
-                    display_name(family),
-                    show(file)
-                )
-            }
-            (Sought::Floor(family), None) => {
-                format!(
-                    "the {} that it was compiled for is not recorded",
-                    display_name(family)
-                )
-            }
-            (Sought::Soname(stem), _) => {
-                format!("opens {stem}, but the number in its name is not recorded")
-            }
-        };
-        vec![style.strong("profile"), package_name(package), text]
-    };
-    let rows = program
-        .packages
-        .iter()
-        .flat_map(|package| package.readings.iter().map(|reading| row(package, reading)));
-    style.columns("", &rows.collect::<Vec<_>>())
-}
-
-fn machine(inventory: &Inventory, style: Style) -> String {
-    let mut rows = vec![vec![style.strong("driver"), driver(inventory)]];
-    rows.extend(gpus(inventory, style));
-    style.columns("", &rows)
-}
-
-fn all_needs(program: &Program, style: Style) -> String {
-    let rows = needs(program, true, style);
-    let conditions = asked::conditions(&program.conditions, style);
-    if rows.is_empty() && conditions.is_empty() {
-        return String::new();
-    }
-    // Conditions may be long, so they have their own columns.
-    format!(
-        "\n{}\n{}{}",
-        style.strong("needs"),
-        style.columns("  ", &rows),
-        style.columns("  ", &conditions)
-    )
-}
-
-fn picks(
-    plan: &Plan,
-    decision: &Decision,
-    program: &Program,
-    verbosity: u8,
-    style: Style,
-) -> String {
-    let mut text = format!("\n{}\n", style.strong("picks"));
-    let mut rows = Vec::new();
-    for pick in &plan.picks {
-        rows.push(pick_row(pick, program, style));
-        let others = plan.rejected.iter().filter(|rejection| {
-            rejection.installation.family == pick.installation.family
-                && is_of_interest(rejection, verbosity)
-        });
-        rows.extend(others.map(|rejection| rejection_row(rejection, program, style)));
-    }
-    text.push_str(&style.columns("  ", &rows));
-    text.push_str(&left_alone(&plan.unpinned));
-    text.push_str(&missing(&plan.absent, decision.missing()));
-    text.push_str(&cautions(plan, style));
-    text
-}
-
-/// A row for each pick; a reason that several share stands above them, once.
-fn picks_by_reason(plan: &Plan, program: &Program, style: Style) -> String {
-    let of_reason = plan
-        .picks
-        .iter()
-        .map(|pick| (pick.decided_by.words().0, pick));
-    let mut text = String::new();
-    for (reason, picks) in grouped(of_reason) {
-        let mut rows: Vec<Vec<String>> = picks
-            .iter()
-            .map(|pick| pick_row(pick, program, style))
-            .collect();
-        if rows.len() == 1 {
-            text.push_str(&style.columns("  ", &rows));
-            continue;
-        }
-        for row in &mut rows {
-            row.pop();
-        }
-        text.push_str(&format!("  {}:\n", style.dim(reason)));
-        text.push_str(&style.columns("    ", &rows));
-    }
-    text
-}
-
-fn pick_row(pick: &Pick, program: &Program, style: Style) -> Vec<String> {
-    vec![
-        display_name(&pick.installation.family).to_owned(),
-        style.good(&words::version(pick.installation.version.as_ref())),
-        pick.installation.origin.word().to_owned(),
-        words::place(&pick.installation.directory, Some(program)),
-        style.dim(pick.decided_by.words().0),
-    ]
-}
-
-fn rejection_row(rejection: &Rejection, program: &Program, style: Style) -> Vec<String> {
-    vec![
-        "  not".to_owned(),
-        words::version(rejection.installation.version.as_ref()),
-        rejection.installation.origin.word().to_owned(),
-        words::place(&rejection.installation.directory, Some(program)),
-        style.dim(&rejection.reason.to_string()),
-    ]
-}
-
-/// Installations that no requester could have meant appear only with `-vv`.
-fn is_of_interest(rejection: &Rejection, verbosity: u8) -> bool {
-    verbosity > 1 || rejection.is_of_concern()
-}
-
-fn environment(plan: &Plan, diff: &Diff, style: Style) -> String {
-    let mut text = format!("\n{}\n", style.strong("environment"));
-    let rows: Vec<Vec<String>> = diff
-        .0
-        .iter()
-        .map(|change| {
-            let value = match &change.value {
-                None => "(unset)".to_owned(),
-                Some(table) if change.name == audit_module::PINS => table_in_short(table),
-                Some(value) => show(value),
-            };
-            vec![show(&change.name), value]
-        })
-        .collect();
-    text.push_str(&style.columns("  ", &rows));
-    text.push_str(&removed_and_blocked(plan));
-    if diff.is_empty() {
-        text.push_str("  no change\n");
-    }
-    text
-}
-
-/// The table of the audit module repeats every name of the view.
-fn table_in_short(table: &OsStr) -> String {
-    let text = show(table);
-    let (directory, names) = text.split_once(':').unwrap_or((&text, ""));
-    format!(
-        "{directory} and {} in it",
-        counted(names.split(':').count(), "name")
-    )
-}
-
-/// The elements of search paths that are removed, and the names that tombstones block.
-fn removed_and_blocked(plan: &Plan) -> String {
-    let removals = words::removals(plan).into_iter();
-    let mut text: String = removals
-        .map(|(element, why)| format!("  without {element}: {why}\n"))
-        .collect();
-    if !plan.tombstones.is_empty() {
-        let names: Vec<String> = plan.tombstones.iter().map(show).collect();
-        text.push_str(&format!("  blocked by tombstones: {}\n", names.join(", ")));
-    }
-    text
-}
-
-fn left_alone(unpinned: &[Unpinned]) -> String {
-    unpinned
-        .iter()
-        .map(|unpinned| format!("  {}\n", reasons::unpinned(unpinned)))
-        .collect()
-}
-
-fn missing(absent: &[Absent], missing: &[Missing]) -> String {
-    words::absent(absent, missing)
-        .iter()
-        .map(|line| format!("  {line}\n"))
-        .collect()
 }

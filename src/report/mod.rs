@@ -22,7 +22,6 @@ pub mod json;
 mod listed;
 mod loader;
 mod notes;
-mod overview;
 mod page;
 mod picture;
 mod pinned;
@@ -48,7 +47,9 @@ pub use diagnosed::{
 };
 pub use doctor::{ExaminedProgram, examination, examined_program, not_described, programs, saved};
 pub use errors::{ABORTED, AfterFault, after_fault, cut_short, error, error_hint, panicked};
-pub use explained::{does_not_start, explained, followed, no_need, starts_as_called, summary};
+pub use explained::{
+    Explanation, does_not_start, explained, followed, no_need, starts_as_called, summary,
+};
 pub use extensions::listed_extensions;
 pub use fetched::{
     MAY_FETCH, NOTHING_TO_FETCH, NoConsent, STORE_IGNORED, ToFetch, fetch_step,
@@ -61,7 +62,6 @@ pub use fleet::{
 pub use hints::shell_words;
 pub use listed::listed;
 pub use notes::{note, unanswered};
-pub use overview::Explanation;
 pub use page::{PAGE_BEGIN, html, markdown, page_written};
 pub use picture::pictures;
 pub use pinned::{outside_if_imported, refusal, repaired, sets_library_path};

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::overview::Explanation;
+use super::explained::Explanation;
 use super::page::escape;
 use super::pinned::given_fault;
 use super::words;

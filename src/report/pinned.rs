@@ -8,7 +8,7 @@ use super::hints;
 use super::loader::{self, rule};
 use super::refused::{self, Fault, Group};
 use super::words;
-use crate::catalog::{catalog, display_name, display_names};
+use crate::catalog::{display_name, display_names};
 use crate::inventory::{Installation, Inventory};
 use crate::pin::{Decision, Mode, Pinned, Why};
 use crate::predict::supply::{Supply, SupplyFault, given};
@@ -20,87 +20,34 @@ use crate::text::{list, show};
 /// Further files are only counted.
 const SHOWN: usize = 3;
 
-/// The table of before and after, and the mode.
-pub(super) fn loads(
-    decision: &Decision,
-    before: &Prediction,
-    inventory: &Inventory,
-    program: &Program,
-    style: Style,
-) -> String {
-    let Some(pinned) = &decision.pinned else {
-        return String::new();
-    };
-    let mut rows = Vec::new();
-    for (family, with, without) in supplies(pinned, before, inventory, program, style) {
-        let with = with.unwrap_or_else(|| "none".to_owned());
-        let without = without.map(|without| format!("without: {without}"));
-        rows.push(vec![
-            family,
-            with,
-            without.unwrap_or_else(|| style.dim("as without cudarun")),
-        ]);
-    }
-    for file in &pinned.after.files {
-        let Some(family) = catalog()
-            .family_of_bundled(&file.path)
-            .filter(|_| file.family.is_none())
-        else {
-            continue;
-        };
-        let place = words::place(&file.path, Some(program));
-        rows.push(vec![
-            family.display.clone(),
-            place,
-            style.dim("bundled with its package"),
-        ]);
-    }
-    if rows.is_empty() {
-        return String::new();
-    }
-    let mut text = format!(
-        "\n{}\n{}",
-        style.strong("the loader takes"),
-        style.columns("  ", &rows)
-    );
-    text.push_str(&format!("  {}\n", mode_line(pinned)));
-    let not_enough = not_enough(decision, program, |_| true);
-    text + &style.columns("  ", &not_enough)
-}
-
-/// The files of each family with cudarun, if it has some then, and those without it, if they are others.
-pub(super) fn supplies(
+/// The files of each family that the program gets without cudarun, where they are others.
+pub(super) fn others_without(
     pinned: &Pinned,
     before: &Prediction,
     inventory: &Inventory,
     program: &Program,
     style: Style,
-) -> Vec<(String, Option<String>, Option<String>)> {
+) -> Vec<Vec<String>> {
     let (mut before, after) = (given(before, inventory), given(&pinned.after, inventory));
     let mut rows = Vec::new();
     for (family, now) in &after {
-        let with = places(now, program);
-        let without = before
-            .remove(family)
-            .map(|then| (places(&then, program), then.fault(inventory)));
-        let without = match without {
-            None => Some(style.warning("none")),
-            Some((places, None)) => Some(places).filter(|places| *places != with),
-            Some((places, Some(fault))) => Some(format!(
-                "{} {places}",
-                style.warning(&format!("{}:", given_fault(fault)))
-            )),
+        let without = match before.remove(family) {
+            None => style.warning("none"),
+            Some(then) => {
+                let places = self::places(&then, program);
+                match then.fault(inventory).map(given_fault) {
+                    Some(fault) => format!("{} {places}", style.warning(&format!("{fault}:"))),
+                    None if places == self::places(now, program) => continue,
+                    None => places,
+                }
+            }
         };
-        rows.push((display_name(family).to_owned(), Some(with), without));
+        rows.push(vec![display_name(family).to_owned(), without]);
     }
-    let lost = |(family, then): (&str, Supply<'_>)| {
-        (
-            display_name(family).to_owned(),
-            None,
-            Some(places(&then, program)),
-        )
-    };
-    rows.extend(before.into_iter().map(lost));
+    for (family, then) in before {
+        let lost = format!("{}; none with cudarun", places(&then, program));
+        rows.push(vec![display_name(family).to_owned(), lost]);
+    }
     rows
 }
 
@@ -182,20 +129,19 @@ pub fn repaired(
     })
 }
 
-pub(super) fn mode_line(pinned: &Pinned) -> String {
-    let line = match pinned.mode {
-        Mode::None => "mode none: nothing is added to the environment",
+pub(super) fn mode(pinned: &Pinned) -> &'static str {
+    match pinned.mode {
+        Mode::None => "none: nothing is added to the environment",
         Mode::Audit => {
-            "mode audit: a module in LD_AUDIT redirects every pinned name, in this process only"
+            "audit: a module in LD_AUDIT redirects every pinned name, in this process only"
         }
         Mode::View if pinned.preload.is_empty() => {
-            "mode view: a directory of links, first in LD_LIBRARY_PATH"
+            "view: a directory of links, first in LD_LIBRARY_PATH"
         }
         Mode::View => {
-            "mode view: a directory of links, first in LD_LIBRARY_PATH, and LD_PRELOAD loads some of them before any search"
+            "view: a directory of links, first in LD_LIBRARY_PATH, and LD_PRELOAD loads some of them before any search"
         }
-    };
-    line.to_owned()
+    }
 }
 
 /// The warning for a program that may change `LD_LIBRARY_PATH`, if the mode depends on it.

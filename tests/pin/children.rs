@@ -233,7 +233,7 @@ fn nothing_is_set_where_the_program_gets_its_plan_anyway() {
         assert_eq!(exported["environment"], serde_json::json!({}));
         Run::new(["-v", parent.to_str().unwrap()].iter().chain(&arguments))
             .any_stdout()
-            .stderr_contains(&["mode none: nothing is added to the environment"])
+            .stderr_contains(&["mode     none: nothing is added to the environment"])
             .check();
         // The hazard: a view is searched by the child as well.
         let view = Environments::with(&["--pin-mode=view"], parent, &arguments, "");

@@ -28,10 +28,11 @@ const MACHINES: [(&str, &[&str]); 12] = [
 ];
 
 /// Each verb with its options, and true if it is about a program.
-const VERBS: [(&[&str], bool); 8] = [
+const VERBS: [(&[&str], bool); 9] = [
     (&["list"], false),
     (&["doctor"], false),
     (&["explain"], true),
+    (&["explain", "-v"], true),
     (&["trace", "--predict", "--tree"], true),
     (&["trace", "--predict", "--tree=never", "--as-is"], true),
     (
