@@ -60,8 +60,7 @@ pub fn complete(words: &[OsString], values: Values<'_>) -> Completion {
                 nothing()
             };
         } else if word.starts_with('-') {
-            let is_apart = |option: &&Arg| !word.contains('=') && !option.is_require_equals_set();
-            wanting = option(scope, word).filter(is_apart);
+            wanting = option(scope, word).filter(|_| !word.contains('='));
         } else if let (None, Some(named)) = (verb, command.find_subcommand(word)) {
             verb = Some(named);
         } else if takes_program(scope) && (!takes_families(scope) || names_program(word)) {

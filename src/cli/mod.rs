@@ -455,17 +455,6 @@ pub struct Trace {
     /// Show every file, not only NVIDIA's
     #[arg(short, long)]
     pub all: bool,
-    /// Draw the tree of who loads what [default: on a terminal]
-    #[arg(
-        long,
-        value_name = "WHEN",
-        default_value = "auto",
-        default_missing_value = "always",
-        num_args = 0..=1,
-        require_equals = true,
-        hide_default_value = true
-    )]
-    pub tree: ColorChoice,
     /// Write the report to FILE instead of standard error
     #[arg(short, long, value_name = "FILE", conflicts_with = "predict")]
     pub output: Option<PathBuf>,

@@ -31,11 +31,9 @@ pub fn predict(host: Host, common: &Common, options: &Trace) -> Result<Exit, Err
             report::json::prediction(&prediction)
         } else {
             let style = Style::stdout(common.color).of(&host);
-            let is_tree = style.draws_tree(options.tree);
             style.page(&report::prediction(
                 &prediction,
                 options.all,
-                is_tree,
                 &options.words,
                 style,
             ))
@@ -132,11 +130,9 @@ fn run(
     outlet.deliver(&if options.json {
         report::json::observation(&observation, options.all)
     } else {
-        let is_tree = options.output.is_none() && style.draws_tree(options.tree);
         style.page(&report::observation(
             &observation,
             options.all,
-            is_tree,
             &options.words,
             style,
         ))

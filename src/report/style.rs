@@ -100,10 +100,6 @@ impl<'h> Style<'h> {
         }
     }
 
-    pub fn draws_tree(self, choice: ColorChoice) -> bool {
-        choice == ColorChoice::Always || choice == ColorChoice::Auto && self.is_terminal
-    }
-
     /// Shortens the paths of a machine, which may not be this one.
     pub fn of(self, host: &'h Host) -> Style<'h> {
         let home = host.env.non_empty("HOME").map(Path::new);

@@ -1,6 +1,5 @@
 //! The files that the model of the loader predicts, and those that a traced program mapped.
 
-use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
@@ -11,39 +10,14 @@ use super::words::counted;
 use crate::catalog::catalog;
 use crate::formats::audit_log::TracedRule;
 use crate::predict::observe::{Image, Mapped, Observation};
-use crate::predict::{Prediction, When};
+use crate::predict::{Predicted, Prediction, When};
 use crate::text::show;
 use crate::variables;
 
-/// A file, and the file that asked for it.
-struct Node<'f> {
-    name: &'f OsStr,
-    path: &'f Path,
-    requester: &'f Path,
-    is_shown: bool,
-    /// The rule by which the loader finds it.
-    rule: String,
-    /// Its place in the plan.
-    planned: String,
-}
-
 /// `trace --predict`
-pub fn prediction(
-    prediction: &Prediction,
-    all: bool,
-    is_tree: bool,
-    words: &[OsString],
-    style: Style,
-) -> String {
-    let nodes = prediction.files.iter().map(|file| Node {
-        name: file.name.as_ref(),
-        path: &file.path,
-        requester: &file.requester,
-        is_shown: all || is_of_interest(file.family.as_ref(), &file.path),
-        rule: style.dim(&rule(&file.rule)),
-        planned: String::new(),
-    });
-    let nodes: Vec<Node<'_>> = nodes.collect();
+pub fn prediction(prediction: &Prediction, all: bool, words: &[OsString], style: Style) -> String {
+    let is_shown = |file: &&Predicted| all || is_of_interest(file.family.as_ref(), &file.path);
+    let files: Vec<&Predicted> = prediction.files.iter().filter(is_shown).collect();
     let missing = prediction
         .missing
         .iter()
@@ -56,7 +30,6 @@ pub fn prediction(
             ]
         })
         .collect();
-    let shown = nodes.iter().filter(|node| node.is_shown).count();
     let lost = match missing.len() {
         0 => String::new(),
         lost => format!("; {} not found", counted(lost, "name")),
@@ -69,29 +42,34 @@ pub fn prediction(
                 loader::failure(failure)
             )
         }
-        None if shown == 0 && lost.is_empty() => "no NVIDIA library\n".to_owned(),
+        None if files.is_empty() && lost.is_empty() => "no NVIDIA library\n".to_owned(),
         None => {
             let kind = if all { "file" } else { "NVIDIA file" };
-            format!("the program would map {}{lost}\n", counted(shown, kind))
+            format!(
+                "the program would map {}{lost}\n",
+                counted(files.len(), kind)
+            )
         }
     };
-    if is_tree && shown > 0 {
-        text.push_str(&tree(&nodes, style));
-    } else {
-        for (when, title) in [(When::Start, "at the start"), (When::Opened, "at run time")] {
-            let files = prediction
-                .files
-                .iter()
-                .zip(&nodes)
-                .filter(|(file, _)| file.when == when);
-            let rows = rows(files.map(|(_, node)| node), "");
-            if !rows.is_empty() {
-                text.push_str(&format!(
-                    "{}\n{}",
-                    style.strong(title),
-                    style.columns("  ", &rows)
-                ));
-            }
+    for (when, title) in [(When::Start, "at the start"), (When::Opened, "at run time")] {
+        let files = files.iter().filter(|file| file.when == when);
+        let row = |file: &&Predicted| {
+            row(
+                file.name.as_ref(),
+                &file.path,
+                &file.requester,
+                "",
+                &rule(&file.rule),
+                style,
+            )
+        };
+        let rows: Vec<Vec<String>> = files.map(row).collect();
+        if !rows.is_empty() {
+            text.push_str(&format!(
+                "{}\n{}",
+                style.strong(title),
+                style.columns("  ", &rows)
+            ));
         }
     }
     if !missing.is_empty() {
@@ -104,126 +82,62 @@ pub fn prediction(
     text + &style.next(&format!("cudarun explain {}", shell_words(words)))
 }
 
-/// The tree of who loaded what: the shown files, and those that lead to them.
-fn tree(nodes: &[Node<'_>], style: Style) -> String {
-    let mut is_kept: Vec<bool> = nodes.iter().map(|node| node.is_shown).collect();
-    let parent: Vec<Option<usize>> = (0..nodes.len()).map(|at| asker(nodes, at)).collect();
-    for at in (0..nodes.len()).rev() {
-        if let (true, Some(parent)) = (is_kept[at], parent[at]) {
-            is_kept[parent] = true;
-        }
-    }
-    let (mut rows, mut places) = (Vec::new(), BTreeMap::<&Path, Vec<String>>::new());
-    let children = |of: Option<usize>| -> Vec<usize> {
-        (0..nodes.len())
-            .filter(|at| is_kept[*at] && parent[*at] == of)
-            .collect()
-    };
-    // Each entry: a file, the guides before it, and its own guide.
-    let mut rest: Vec<(usize, String, &str)> = children(None)
-        .into_iter()
-        .rev()
-        .map(|root| (root, String::new(), ""))
-        .collect();
-    while let Some((at, guides, own)) = rest.pop() {
-        let node = &nodes[at];
-        let name = file_name(Path::new(node.name));
-        let name = if node.is_shown {
-            style.strong(&name)
-        } else {
-            name
-        };
-        rows.push(vec![
-            format!("{guides}{own}{name}"),
-            format!("{} {}", node.rule, node.planned),
-        ]);
-        if node.is_shown {
-            places
-                .entry(node.path.parent().unwrap_or(node.path))
-                .or_default()
-                .push(name);
-        }
-        let guides = guides
-            + match own {
-                "" => "",
-                "└── " => "    ",
-                _ => "│   ",
-            };
-        for (index, child) in children(Some(at)).into_iter().rev().enumerate() {
-            rest.push((
-                child,
-                guides.clone(),
-                if index == 0 {
-                    "└── "
-                } else {
-                    "├── "
-                },
-            ));
-        }
-    }
-    let place = |(place, names): (&Path, Vec<String>)| match names.as_slice() {
-        [only] => vec![only.clone(), show(place)],
-        names => vec![counted(names.len(), "file"), show(place)],
-    };
-    let places: Vec<Vec<String>> = places.into_iter().map(place).collect();
-    format!(
-        "{}\nfrom\n{}",
-        style.columns("", &rows),
-        style.columns("  ", &places)
-    )
-}
-
-/// The earlier file that asked for this one.
-fn asker(nodes: &[Node<'_>], at: usize) -> Option<usize> {
-    nodes[..at]
-        .iter()
-        .position(|node| node.path == nodes[at].requester)
-}
-
 /// True for NVIDIA's libraries, including those that a package bundles under another name.
 pub(super) fn is_of_interest(family: Option<&String>, path: &Path) -> bool {
     family.is_some() || catalog().family_of_bundled(path).is_some()
 }
 
-/// A row for each shown file. `unasked` is written for a file without a requester.
-fn rows<'n>(nodes: impl Iterator<Item = &'n Node<'n>>, unasked: &str) -> Vec<Vec<String>> {
-    let row = |node: &'n Node<'n>| {
-        let asked = if node.requester.as_os_str().is_empty() {
-            unasked.to_owned()
-        } else {
-            format!("for {}, ", file_name(node.requester))
-        };
-        let how = format!("{asked}{}", node.rule);
-        vec![
-            file_name(Path::new(node.name)),
-            show(node.path),
-            how,
-            node.planned.clone(),
-        ]
+/// The row of a file. `unasked` is written if none asked for it.
+fn row(
+    name: &OsStr,
+    path: &Path,
+    requester: &Path,
+    unasked: &str,
+    rule: &str,
+    style: Style,
+) -> Vec<String> {
+    let asked = if requester.as_os_str().is_empty() {
+        unasked.to_owned()
+    } else {
+        format!("for {}, ", file_name(requester))
     };
-    nodes.filter(|node| node.is_shown).map(row).collect()
+    vec![
+        file_name(Path::new(name)),
+        show(path),
+        format!("{asked}{}", style.dim(rule)),
+    ]
 }
 
 /// `trace`
 pub fn observation(
     observation: &Observation,
     all: bool,
-    is_tree: bool,
     words: &[OsString],
     style: Style,
 ) -> String {
     let mut text = String::new();
     for image in &observation.images {
-        let nodes = image.files.iter().map(|file| Node {
-            name: &file.name,
-            path: &file.file,
-            requester: &file.requester,
-            is_shown: all || is_of_interest(file.family.as_ref(), &file.path),
-            rule: style.dim(by(file.rule)),
-            planned: planned(file, style),
-        });
-        let nodes: Vec<Node<'_>> = nodes.collect();
-        if !nodes.iter().any(|node| node.is_shown) {
+        let is_shown = |file: &&Mapped| all || is_of_interest(file.family.as_ref(), &file.file);
+        let row = |file: &Mapped| {
+            let Mapped {
+                name,
+                file: path,
+                requester,
+                ..
+            } = file;
+            let mut row = row(
+                name,
+                path,
+                requester,
+                "for the program, ",
+                by(file.rule),
+                style,
+            );
+            row.push(planned(file, style));
+            row
+        };
+        let rows: Vec<Vec<String>> = image.files.iter().filter(is_shown).map(row).collect();
+        if rows.is_empty() {
             continue;
         }
         let started = image
@@ -235,11 +149,7 @@ pub fn observation(
             style.strong(&format!("cudarun: {}{started}", image.pid))
         ));
         text.push_str(&verdict(image));
-        text.push_str(&if is_tree {
-            tree(&nodes, style)
-        } else {
-            style.columns("  ", &rows(nodes.iter(), "for the program, "))
-        });
+        text.push_str(&style.columns("  ", &rows));
     }
     if text.is_empty() {
         let processes = match observation.images.len() {

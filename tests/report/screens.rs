@@ -33,8 +33,8 @@ const VERBS: [(&[&str], bool); 9] = [
     (&["doctor"], false),
     (&["explain"], true),
     (&["explain", "-v"], true),
-    (&["trace", "--predict", "--tree"], true),
-    (&["trace", "--predict", "--tree=never", "--as-is"], true),
+    (&["trace", "--predict"], true),
+    (&["trace", "--predict", "--as-is"], true),
     (
         &[
             "diagnose",
@@ -264,7 +264,7 @@ fn at_terminal(columns: usize, words: &str) -> String {
 }
 
 #[test]
-fn a_terminal_gets_its_width_its_colours_and_the_tree() {
+fn a_terminal_gets_its_width_and_its_colours() {
     let width_of = |text: &str| {
         let lines = text
             .lines()
@@ -284,12 +284,4 @@ fn a_terminal_gets_its_width_its_colours_and_the_tree() {
         );
     }
     assert!(width_of(&at_terminal(120, doctor)) > 80, "the control");
-    let trace = "--machine torch trace --predict python3 train.py";
-    let page = at_terminal(80, trace);
-    assert!(page.contains("├── ") && page.contains("│   └── "), "{page}");
-    let words = ["trace", "--predict", "python3", "train.py"];
-    assert!(
-        !run("torch", &words, 80, "never").contains("├── "),
-        "not in a pipe"
-    );
 }
