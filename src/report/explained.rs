@@ -7,9 +7,8 @@ use std::path::Path;
 use super::Style;
 use super::hints::shell_words;
 use super::pinned::{mode, not_enough, others_without};
-use super::reasons;
 use super::words::{self, counted, grouped};
-use super::{asked, builds, extensions, notes};
+use super::{builds, extensions, notes, refused};
 use crate::builds::{BuildPlan, Compilers};
 use crate::catalog::{catalog, display_name, title};
 use crate::environment::Diff;
@@ -20,7 +19,7 @@ use crate::predict::Prediction;
 use crate::program::{ImportCertainty, Package, Program, Reading, Sought, Step, StepKind, Want};
 use crate::settings::Layers;
 use crate::solve::{Absent, Outcome, Pick, Plan, Unpinned};
-use crate::text::{list, plain, show};
+use crate::text::{list, plain, show, shown};
 
 /// Blanks before the facts, for their titles.
 const MARGIN: &str = "         ";
@@ -70,7 +69,7 @@ pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> 
     }
     beginning.push_str(&builds::compilers(explanation.compilers, style));
     beginning.push_str(&overview(program, inventory, false, is_full, style));
-    let conditions = asked::conditions(&program.conditions, inventory, is_full, style);
+    let conditions = refused::conditions(&program.conditions, inventory, is_full, style);
     let mut facts = needs(program, is_full, style);
     facts.push_str(&section("machine", &conditions, style));
     facts.push_str(&decided(
@@ -279,7 +278,7 @@ fn decided(
                 }
                 text.push_str(&section("mode", &modes, style));
             }
-            remarks.extend(plan.unpinned.iter().map(reasons::unpinned));
+            remarks.extend(plan.unpinned.iter().map(unpinned_line));
             remarks.extend(super::outside_if_imported(decision, program));
             remarks.extend(words::absent(&plan.absent, decision.missing()));
             let rejected = plan.rejected.iter();
@@ -295,7 +294,7 @@ fn decided(
         }
         Outcome::Nothing { absent, unpinned } => {
             remarks.extend(words::absent(absent, &before.missing));
-            remarks.extend(unpinned.iter().map(reasons::unpinned));
+            remarks.extend(unpinned.iter().map(unpinned_line));
         }
         Outcome::Conflict(_) => {}
     }
@@ -666,4 +665,32 @@ fn shortened(command: &[OsString]) -> String {
         shown.push("…".to_owned());
     }
     shown.join(" ")
+}
+
+/// One line about all libraries that the program would use but that are not pinned.
+pub fn left(unpinned: &[Unpinned], inventory: &Inventory) -> Option<String> {
+    let said: Vec<&Unpinned> = unpinned.iter().filter(|one| one.must_be_said).collect();
+    let (first, others) = said.split_first()?;
+    let why = if inventory.is_without_gpu() {
+        "no GPU is reachable, and "
+    } else {
+        ""
+    };
+    let more = if others.is_empty() {
+        String::new()
+    } else {
+        format!("; and {} more", others.len())
+    };
+    Some(format!("{why}{}{more}", unpinned_line(first)))
+}
+
+/// `libcufft.so.11 is not pinned: no cuFFT here fits; the nearest one: is for CUDA 13, but torch is for CUDA 12`
+fn unpinned_line(unpinned: &Unpinned) -> String {
+    let (family, why) = (display_name(&unpinned.family), unpinned.why.to_string());
+    let what = match unpinned.names.as_slice() {
+        [] => format!("{family} is"),
+        [name] => format!("{} is", show(name)),
+        names => format!("{} are", shown(names)),
+    };
+    format!("{what} not pinned: no {family} here fits; the nearest one: {why}")
 }

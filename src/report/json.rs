@@ -13,9 +13,9 @@ use super::explained::Explanation;
 use super::extensions;
 use super::fleet::FleetReport;
 use super::hints;
-use super::loader;
 use super::notes;
 use super::pinned::{self, given_fault};
+use super::traced;
 use super::traced::is_of_interest;
 use super::words;
 use crate::doctor::{Element, Evidence, Examination, Finding, Stops};
@@ -261,7 +261,7 @@ fn instead(decision: &Decision) -> Value {
 /// `trace --predict`
 pub fn prediction(prediction: &Prediction) -> String {
     let mut object = value(prediction);
-    object["failure"] = prediction.failure.as_ref().map(loader::failure).into();
+    object["failure"] = prediction.failure.as_ref().map(traced::failure).into();
     finish(object)
 }
 

@@ -2,12 +2,10 @@
 
 use std::io::{self, Write};
 
-mod asked;
 mod builds;
 mod cause_words;
 mod causes;
 mod compared;
-mod conflict;
 mod cures;
 mod diagnosed;
 mod doctor;
@@ -20,14 +18,12 @@ mod fleet;
 mod hints;
 pub mod json;
 mod listed;
-mod loader;
 mod notes;
 mod page;
 mod picture;
 mod pinned;
 mod places;
 mod project;
-mod reasons;
 mod refused;
 mod settings;
 mod shell;
@@ -48,7 +44,7 @@ pub use diagnosed::{
 pub use doctor::{ExaminedProgram, examination, examined_program, not_described, programs, saved};
 pub use errors::{ABORTED, AfterFault, after_fault, cut_short, error, error_hint, panicked};
 pub use explained::{
-    Explanation, does_not_start, explained, followed, no_need, starts_as_called, summary,
+    Explanation, does_not_start, explained, followed, left, no_need, starts_as_called, summary,
 };
 pub use extensions::listed_extensions;
 pub use fetched::{
@@ -66,7 +62,6 @@ pub use page::{PAGE_BEGIN, html, markdown, page_written};
 pub use picture::pictures;
 pub use pinned::{outside_if_imported, refusal, repaired, sets_library_path};
 pub use project::{project_line, trouble};
-pub use reasons::left;
 pub use settings::{
     NotRecorded, allowed, never_allowed, not_recorded, now_allowed, recorded, revoked,
     setting_remark, written,

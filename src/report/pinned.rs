@@ -5,8 +5,8 @@ use super::Style;
 use super::errors;
 use super::fetched;
 use super::hints;
-use super::loader::{self, rule};
 use super::refused::{self, Fault, Group};
+use super::traced::{self, rule};
 use super::words;
 use crate::catalog::{display_name, display_names};
 use crate::inventory::{Installation, Inventory};
@@ -213,7 +213,7 @@ fn why(why: &Why, program: &Program) -> String {
         Why::Undone { variable } => format!("a wrapper that starts the program sets or unsets {variable}"),
         Why::OldLoader { glibc } => errors::old_loader(*glibc),
         Why::NotStarted { failure } => {
-            format!("the program does not start: {}", loader::failure(failure))
+            format!("the program does not start: {}", traced::failure(failure))
         }
         Why::NoModule => "cudarun has no audit module for this architecture".to_owned(),
         Why::NoTable => {
@@ -256,7 +256,7 @@ pub fn outside_if_imported(decision: &Decision, program: &Program) -> Vec<String
 pub fn refusal(decision: &Decision, program: &Program, is_full: bool, style: Style) -> String {
     let faults = match &decision.outcome {
         Outcome::Conflict(conflict) => {
-            let mut faults = super::conflict::unmet(conflict, program, style);
+            let mut faults = refused::unmet(conflict, program, style);
             let mut modes = not_enough(decision, program, |mode| mode != Mode::None);
             let place = if is_full {
                 faults.last_mut()

@@ -1,7 +1,17 @@
 //! The evidence of a refused start: lines that say what is wrong, each with groups of rows below it. A start that is not
 //! verbose shows the first rows of each group, so that the command to type stays in sight.
 
+use std::collections::BTreeSet;
+
 use super::Style;
+use super::words;
+use crate::catalog::{display_name, title};
+use crate::inventory::Inventory;
+use crate::program::{Before, Condition, Demand, Program, Requirement, Want};
+use crate::solve::{
+    Broken, Conflict, Contradiction, ContradictionSide, MachineFacts, Unmet, judge,
+};
+use crate::text::{list, show};
 
 /// The lines of a refusal without `-v`, with the blank one before the hint.
 const LINES: usize = 8;
@@ -27,6 +37,14 @@ impl Group {
     pub(super) fn line(text: String) -> Group {
         Group::new(vec![vec![text]])
     }
+}
+
+/// Rows behind a label, which only the first of them has.
+fn labelled(label: &str, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    for (index, row) in rows.iter_mut().enumerate() {
+        row.insert(0, if index == 0 { label } else { "" }.to_owned());
+    }
+    rows
 }
 
 /// The faults and the advice below them: all of it, or at most [`LINES`] lines.
@@ -82,4 +100,254 @@ fn shown(faults: &[Fault], limit: usize, style: Style) -> String {
         }
     }
     text
+}
+
+/// The faults, those of single families first.
+pub(super) fn unmet(conflict: &Conflict, program: &Program, style: Style) -> Vec<Fault> {
+    let mut faults: Vec<Fault> = conflict
+        .unmet
+        .iter()
+        .map(|unmet| of_family(unmet, program, style))
+        .collect();
+    for one in distinct(&conflict.contradictions) {
+        faults.extend(contradiction(one, style));
+    }
+    for broken in &conflict.broken {
+        faults.push(self::broken(broken, style));
+    }
+    faults
+}
+
+/// The contradictions without those that share a demand with an earlier one.
+fn distinct(contradictions: &[Contradiction]) -> impl Iterator<Item = &Contradiction> {
+    let demand = |one: &Contradiction| one.members.iter().find_map(|member| member.demand.clone());
+    contradictions
+        .iter()
+        .enumerate()
+        .filter_map(move |(index, one)| {
+            let is_known = demand(one).is_some_and(|own| {
+                contradictions[..index]
+                    .iter()
+                    .any(|other| demand(other).as_ref() == Some(&own))
+            });
+            (!is_known).then_some(one)
+        })
+}
+
+fn of_family(unmet: &Unmet, program: &Program, style: Style) -> Fault {
+    let askers: BTreeSet<String> = unmet
+        .requirements
+        .iter()
+        .map(|requirement| title(&requirement.by.name))
+        .collect();
+    let askers: Vec<String> = askers
+        .into_iter()
+        .map(|asker| format!("`{asker}`"))
+        .collect();
+    let family = display_name(&unmet.family);
+    let fits = if askers.is_empty() {
+        "fits".to_owned()
+    } else {
+        format!("fits {}", list(&askers))
+    };
+    let mut candidates = Vec::new();
+    for candidate in &unmet.candidates {
+        let installation = &candidate.installation;
+        candidates.push(vec![
+            words::version(installation.version.as_ref()),
+            words::place(&installation.directory, Some(program)),
+            candidate.reason.to_string(),
+        ]);
+    }
+    if candidates.is_empty() {
+        candidates.push(vec!["none".to_owned()]);
+    }
+    let mut forced_lines = Vec::new();
+    for forced in &unmet.forced {
+        let rule = |rule: &Before| match rule {
+            Before::Rpath => "its DT_RPATH".to_owned(),
+            Before::AbsolutePath => "an absolute path".to_owned(),
+        };
+        let rules: Vec<String> = forced.rules.iter().map(rule).collect();
+        let by: Vec<String> = forced
+            .by
+            .iter()
+            .map(|by| format!("`{}`", title(by)))
+            .collect();
+        forced_lines.push(vec![format!(
+            "LD_LIBRARY_PATH alone cannot help: {} {} the one in {} first ({})",
+            list(&by),
+            if by.len() > 1 { "find" } else { "finds" },
+            words::place(&forced.installation.directory, Some(program)),
+            list(&rules),
+        )]);
+    }
+    Fault {
+        title: format!("{} no {family} here {fits}", style.error("error:")),
+        groups: vec![
+            Group::new(labelled("needs", needs(&unmet.requirements))),
+            Group::new(labelled("found", candidates)),
+            Group::new(forced_lines),
+        ],
+    }
+}
+
+/// A row for each requester: those with versions first, since they decide.
+fn needs(requirements: &[Requirement]) -> Vec<Vec<String>> {
+    let mut of_askers = words::grouped(requirements.iter().map(|one| (&one.by.name, one)));
+    let is_name = |one: &&Requirement| matches!(one.want, Want::Name(_) | Want::Symbols(_));
+    of_askers.sort_by_key(|(_, asked)| asked.iter().all(is_name));
+    let mut rows = Vec::new();
+    for (_, asked) in of_askers {
+        let wants = words::wants(asked.iter().map(|one| &one.want));
+        if !wants.is_empty() {
+            rows.push(vec![wants, asked[0].by.with_place()]);
+        }
+    }
+    rows
+}
+
+/// The rows of conditions on the machine. In short, of an image's alternatives only the one that decides, and what decides it.
+pub(super) fn conditions(
+    conditions: &[Condition],
+    inventory: &Inventory,
+    is_full: bool,
+    style: Style,
+) -> Vec<Vec<String>> {
+    let row = |condition: &Condition| {
+        let judged = judge(condition, inventory);
+        let demands: Vec<String> = judged.demands.iter().map(ToString::to_string).collect();
+        let mut text = if is_full {
+            condition.demand.to_string()
+        } else {
+            list(&demands)
+        };
+        if matches!(condition.demand, Demand::Any(_)) {
+            let has: BTreeSet<String> = judged
+                .demands
+                .iter()
+                .map(|demand| has(&judged.has, demand))
+                .collect();
+            let has = has.into_iter().collect::<Vec<_>>().join("; ");
+            text = match judged.holds {
+                _ if !judged.counts => format!("{text}: does not count without a GPU"),
+                Some(true) => format!("{text}: met by {has}"),
+                Some(false) => format!("{text}: not met by {has}"),
+                None => format!("{text}: this could not be checked on this machine ({has})"),
+            };
+        }
+        vec![text, style.dim(&condition.by.with_place())]
+    };
+    conditions.iter().map(row).collect()
+}
+
+/// A condition that does not hold, in one line.
+pub(super) fn broken_in_short(broken: &Broken) -> String {
+    let Condition { demand, by, .. } = &broken.condition;
+    format!(
+        "{} requires {}, but this machine has {}",
+        title(&by.name),
+        demand,
+        has(&broken.has, demand)
+    )
+}
+
+/// A condition that does not hold, in full.
+pub(super) fn broken(broken: &Broken, style: Style) -> Fault {
+    let Condition { demand, by, .. } = &broken.condition;
+    let by_name = title(&by.name);
+    let wrong = match demand {
+        Demand::Code(_) => format!("`{by_name}` has no code for the GPU of this machine"),
+        Demand::Driver(_) | Demand::DriverCuda(_) => {
+            format!("the driver does not meet the requirement of `{by_name}`")
+        }
+        Demand::Gpu(_) | Demand::Brand { .. } => {
+            format!("the GPU does not meet the requirement of `{by_name}`")
+        }
+        Demand::Cuda(_) | Demand::Any(_) => {
+            format!("this machine does not meet the requirement of `{by_name}`")
+        }
+    };
+    let rows = vec![
+        vec!["needs".to_owned(), demand.to_string(), by.place()],
+        vec!["found".to_owned(), has(&broken.has, demand)],
+    ];
+    let help = match demand {
+        Demand::Code(_) => {
+            "no library path can help; CUDA_VISIBLE_DEVICES= starts it without the GPU"
+        }
+        _ if by_name.starts_with("NVIDIA_REQUIRE_") => {
+            "no library path can help; NVIDIA_DISABLE_REQUIRE=1 ignores the image's requirements"
+        }
+        _ => "no library path can help",
+    };
+    Fault {
+        title: format!("{} {wrong}", style.error("error:")),
+        groups: vec![Group::new(rows), Group::line(help.to_owned())],
+    }
+}
+
+/// The machine's side of a demand.
+fn has(has: &MachineFacts, demand: &Demand) -> String {
+    let driver = match (has.driver, has.cuda) {
+        (None, _) => "no driver".to_owned(),
+        (Some(driver), Some(cuda)) => format!("driver {driver}, with CUDA {cuda}"),
+        (Some(driver), None) => format!("driver {driver}"),
+    };
+    let of_gpu = |(model, capability): &(String, Option<_>)| match capability {
+        Some(capability) => format!("{}, compute capability {capability}", show(model)),
+        None => show(model),
+    };
+    let mut gpus: Vec<String> = has.gpus.iter().map(of_gpu).collect();
+    gpus.dedup();
+    let gpus = if gpus.is_empty() {
+        "no GPU".to_owned()
+    } else {
+        gpus.join("; ")
+    };
+    match demand {
+        Demand::Driver(_) | Demand::DriverCuda(_) => driver,
+        Demand::Gpu(_) | Demand::Brand { .. } | Demand::Code(_) => gpus,
+        Demand::Cuda(_) | Demand::Any(_) => format!("{driver}; {gpus}"),
+    }
+}
+
+/// Requirements that exclude each other; none if there is only one.
+pub(super) fn contradiction(contradiction: &Contradiction, style: Style) -> Option<Fault> {
+    if contradiction.members.len() < 2 {
+        return None;
+    }
+    let row = |member: &ContradictionSide| {
+        let what = member.family.as_deref().map_or("machine", display_name);
+        vec![
+            what.to_owned(),
+            wants_of(member),
+            style.dim(&member.by.with_place()),
+        ]
+    };
+    let title = "  these conflict; without any one of them the rest fits:";
+    let rows = contradiction.members.iter().map(row).collect();
+    Some(Fault {
+        title: title.to_owned(),
+        groups: vec![Group {
+            prefix: "    ",
+            rows,
+        }],
+    })
+}
+
+fn wants_of(member: &ContradictionSide) -> String {
+    if let Some(demand) = &member.demand {
+        return demand.to_string();
+    }
+    let wants = words::wants(&member.wants);
+    let has_symbols = member
+        .wants
+        .iter()
+        .any(|want| matches!(want, Want::Symbols(_)));
+    if wants.is_empty() && has_symbols {
+        "the symbols that it imports".to_owned()
+    } else {
+        wants
+    }
 }
