@@ -4,6 +4,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::error_rows::CauseWords;
 use super::framework_rows::Framework;
 use super::literals;
 use super::rows::{
@@ -18,6 +19,7 @@ pub(super) fn checked(path: &str, text: &str) -> Result<Value, String> {
     let read = match path {
         "architectures.toml" => read::<Architectures>,
         "builds.toml" => read::<Builds>,
+        "causes.toml" => read::<CauseWords>,
         "cudnn.toml" => read::<Cudnn>,
         "drivers.toml" => read::<Drivers>,
         "errors.toml" => read_errors,

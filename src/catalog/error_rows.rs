@@ -1,8 +1,13 @@
-//! The rows of `profiles/errors.toml`, whose head explains the fields. The build script includes this file.
+//! The rows of `profiles/errors.toml` and `profiles/causes.toml`, whose heads explain the fields. The build script includes this
+//! file.
+
+use std::collections::BTreeMap;
 
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error, StrDeserializer};
 use serde::{Deserialize, Serialize};
+
+use super::rows::CauseKind;
 
 /// `errors.toml`
 #[derive(Debug, Deserialize)]
@@ -278,8 +283,6 @@ pub enum CauseKey {
     CpuBuild,
     LibstdcxxOld,
     PathPoisons,
-    KnownBad,
-    WrongNumbers,
     // Driver.
     NoDriver,
     DriverNotLoaded,
@@ -342,4 +345,24 @@ pub enum CauseKey {
     /// A message of an operating system that is not this one.
     OtherSystem,
     Harmless,
+}
+
+/// `causes.toml`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CauseWords {
+    pub cause: BTreeMap<CauseKey, Words>,
+    pub proof: BTreeMap<CauseKind, Words>,
+    /// By their codes.
+    pub finding: BTreeMap<String, Words>,
+}
+
+/// A sentence and a cure; either may be empty.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Words {
+    #[serde(default)]
+    pub says: String,
+    #[serde(default)]
+    pub cure: String,
 }

@@ -35,10 +35,10 @@ pub mod wheel_rows;
 pub mod wrapper_rows;
 mod wrappers;
 
-use error_rows::Errors;
 pub use error_rows::{
-    Argument, Capture, CauseKey, ErrorKind, ErrorRow, PossibleCause, Question, States,
+    Argument, Capture, CauseKey, ErrorKind, ErrorRow, PossibleCause, Question, States, Words,
 };
+use error_rows::{CauseWords, Errors};
 pub use framework_rows::{CodeRecord, Framework, FrameworkCompiler, Record, Sign, Variable};
 pub use gpus::{architectures, capability_of, gpu};
 pub use knowledge::{Knowledge, knowledge};
@@ -120,6 +120,12 @@ pub fn title(name: &str) -> String {
 pub fn errors() -> &'static [ErrorRow] {
     static ERRORS: LazyLock<Errors> = LazyLock::new(|| profile!("errors"));
     &ERRORS.error
+}
+
+/// Returns the words for causes and findings.
+pub fn cause_words() -> &'static CauseWords {
+    static WORDS: LazyLock<CauseWords> = LazyLock::new(|| profile!("causes"));
+    &WORDS
 }
 
 impl Catalog {

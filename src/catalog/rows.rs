@@ -311,7 +311,7 @@ pub struct Message {
 }
 
 /// The kinds of causes, with their names in JSON and in documents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CauseKind {
     /// There is no libcuda.

@@ -1,16 +1,15 @@
 //! Causes of a failed proof in words: a name, a sentence, the evidence, a remedy.
 
-use super::cause_words;
 use super::words::{self, binary_size, word};
-use crate::catalog::CauseKey as Key;
-use crate::catalog::display_name;
+use crate::catalog::{cause_words, display_name};
 use crate::formats::names;
 use crate::text::{list, show};
-use crate::verify::{Cause, CauseKind, Culprit, Evidence};
+use crate::verify::{Cause, Culprit, Evidence};
 use crate::version::CudaVersion;
 
 pub(super) fn sentence(cause: &Cause) -> String {
-    hidden(cause).unwrap_or_else(|| words(cause.kind).0.replace("{}", &culprit(cause)))
+    let says = &cause_words().proof[&cause.kind].says;
+    hidden(cause).unwrap_or_else(|| says.replace("{}", &culprit(cause)))
 }
 
 /// `CUDA_VISIBLE_DEVICES=7, but this machine has only GPU 0`
@@ -40,7 +39,10 @@ pub(super) fn remedy(cause: &Cause) -> String {
     let is_bundled = |culprit: &Culprit| {
         names::split(&culprit.soname).is_some_and(|(stem, _)| names::without_hash(stem).is_some())
     };
-    match (words(cause.kind).1, &cause.culprit) {
+    match (
+        cause_words().proof[&cause.kind].cure.as_str(),
+        &cause.culprit,
+    ) {
         ("", Some(culprit)) if is_bundled(culprit) => format!(
             "install a whole {} and start with cudarun: the package brings a part of it alone",
             display_name(&culprit.family)
@@ -54,89 +56,6 @@ pub(super) fn remedy(cause: &Cause) -> String {
         (remedy, _) => remedy.to_owned(),
     }
 }
-
-/// The sentence, in which `{}` is a placeholder for the library at fault, and the remedy. An empty remedy means to
-/// reinstall the library.
-fn words(kind: CauseKind) -> (&'static str, &'static str) {
-    let same = |key| cause_words::words(key).0;
-    match kind {
-        CauseKind::NoDriver => (
-            "libcuda.so.1 is not installed",
-            "install the NVIDIA driver; start a container with `--gpus all`",
-        ),
-        CauseKind::StubDriver => (
-            same(Key::Stub),
-            "remove the directory of stubs from LD_LIBRARY_PATH, or start with cudarun",
-        ),
-        CauseKind::GpusHidden => cause_words::words(Key::GpusHidden),
-        CauseKind::NoDevice => (
-            "the driver finds no GPU",
-            "check that `nvidia-smi -L` lists a GPU; start a container with `--gpus all`",
-        ),
-        CauseKind::CompatRefused => (
-            same(Key::CompatRefused),
-            "remove the compat directory from LD_LIBRARY_PATH, or start with cudarun",
-        ),
-        CauseKind::DriverMismatch => cause_words::words(Key::DriverMismatch),
-        CauseKind::DriverTooOld => (
-            "the driver is too old for {}",
-            "update the NVIDIA driver, or install a build for an older CUDA",
-        ),
-        CauseKind::DriverIncomplete => (
-            "a part of the driver's user-space libraries is missing",
-            "install libnvidia-ptxjitcompiler in the driver's version; a container must get it from the host",
-        ),
-        CauseKind::DriverUnreachable => (
-            "the driver does not work",
-            "run `nvidia-smi`, then `sudo modprobe nvidia_uvm`; `sudo dmesg | grep NVRM` shows more",
-        ),
-        CauseKind::NotReady => (
-            "the machine is not ready for CUDA yet",
-            "check `systemctl status nvidia-fabricmanager`, and the MPS server if one runs",
-        ),
-        CauseKind::SublibraryMissing => (same(Key::Incomplete), ""),
-        CauseKind::SublibraryForeign => (
-            same(Key::Mixed),
-            "start with cudarun, which takes all parts from one installation, or reinstall the library",
-        ),
-        CauseKind::LibraryDoesNotLoad => (
-            "{} cannot be loaded",
-            "install the library that the message names; `cudarun explain` shows what requires it",
-        ),
-        CauseKind::LibraryDamaged => (same(Key::Damaged), ""),
-        CauseKind::NoEngine => ("{} cannot compute a plain convolution", ""),
-        CauseKind::NoKernelImage => (
-            same(Key::NoKernel),
-            "install a build for this GPU: `cudarun list -v` shows the GPUs of each installation",
-        ),
-        CauseKind::CompilationFailed => (
-            "{} could not compile a kernel",
-            "install the NVRTC of the same CUDA: `cudarun list nvrtc` shows what is installed",
-        ),
-        CauseKind::Refused => ("{} reports an error", ""),
-        CauseKind::OutOfMemory => (
-            same(Key::OutOfMemory),
-            "wait, or choose another GPU with CUDA_VISIBLE_DEVICES: see `nvidia-smi`",
-        ),
-        CauseKind::HostMemory => ("this process does not have enough host memory", LIMITS),
-        CauseKind::Killed => ("another process or the kernel killed the proof", LIMITS),
-        CauseKind::GpuBusy => cause_words::words(Key::GpuBusy),
-        CauseKind::GpuFault => cause_words::words(Key::GpuFault),
-        CauseKind::WrongNumbers => (same(Key::WrongNumbers), ""),
-        CauseKind::ForeignFiles => (
-            "files from outside the set were mapped",
-            "remove them from LD_PRELOAD and LD_LIBRARY_PATH",
-        ),
-        CauseKind::TimedOut => (
-            "the proof did not finish in time",
-            "try again; `--verify never` starts without a proof",
-        ),
-        CauseKind::Crashed => ("{} crashes", ""),
-        CauseKind::NoReport => ("{} ended the process of the proof", ""),
-    }
-}
-
-const LIMITS: &str = "try again; check `ulimit -a`, the limits of the batch system, and `sudo dmesg` for the OOM killer";
 
 /// The sentence with place and name, for a line of its own.
 pub(super) fn in_a_line(cause: &Cause) -> String {

@@ -1,10 +1,11 @@
 //! Causes of error messages as sentences, and the commands that cure them.
 
-use super::cause_words::words;
 use super::doctor_words;
 use super::hints::{self, shell_words};
 use super::words::{at, quoted_to_show};
-use crate::catalog::{CauseKey as Key, PossibleCause, catalog, display_name, knowledge};
+use crate::catalog::{
+    CauseKey as Key, PossibleCause, catalog, cause_words, display_name, knowledge,
+};
 use crate::causes::{self, Cause, Certainty};
 use crate::diagnose::Message;
 use crate::doctor::{Element, Evidence};
@@ -28,7 +29,7 @@ pub(super) fn sentence(cause: &Cause<'_>) -> String {
 pub fn possible_cause(message: &Message, possible: &PossibleCause) -> (String, &'static str) {
     (
         named(possible.cause, causes::subject(message, possible)),
-        words(possible.cause).1,
+        &cause_words().cause[&possible.cause].cure,
     )
 }
 
@@ -45,7 +46,7 @@ fn named(key: Key, subject: Option<&str>) -> String {
         }
         _ => show(name),
     };
-    words(key).0.replace("{}", &shown)
+    cause_words().cause[&key].says.replace("{}", &shown)
 }
 
 /// The cures that fit, the best first. `program` is shown as typed.
@@ -138,10 +139,10 @@ pub(super) fn cures(
             );
         }
     }
-    let known = words(cause.key).1;
+    let known = &cause_words().cause[&cause.key].cure;
     if cures.is_empty() && !known.is_empty() {
         cures.push(Cure {
-            command: known.to_owned(),
+            command: known.clone(),
             why: String::new(),
         });
     }

@@ -2,35 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use super::cause_words::words as words_of;
 use super::extensions;
 use super::hints::argument;
 use super::places::mend_or;
 use super::settings;
 use super::words::{self, at, quoted_to_show};
-use crate::catalog::CauseKey as Key;
-use crate::catalog::display_name;
+use crate::catalog::{cause_words, display_name};
 use crate::doctor::{Evidence, Finding, FindingKind as Kind};
 use crate::inventory::{Origin, Problem};
 use crate::solve::Summary;
 use crate::text::{list, show, shown, size};
 
 pub(super) fn sentence(finding: &Finding) -> String {
-    words_for(finding).0
-}
-
-/// Returns the command to type, or an instruction; `None` for facts.
-pub(super) fn remedy(finding: &Finding) -> Option<String> {
-    words_for(finding).1
-}
-
-const RIGHT_ONE: &str = "start programs with cudarun, which picks the right one";
-const GPUS: &str = "name GPUs that `nvidia-smi -L` lists, or unset CUDA_VISIBLE_DEVICES";
-
-fn words_for(finding: &Finding) -> (String, Option<String>) {
-    let fixed = |sentence: &str, remedy: &str| (sentence.to_owned(), Some(remedy.to_owned()));
-    let same = |key| words_of(key).0;
-    let by = |sentence: String, remedy: &str| (sentence, Some(remedy.to_owned()));
     let and_more = |count: usize| {
         if count == 0 {
             String::new()
@@ -38,312 +21,161 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
             format!(", and {count} more")
         }
     };
-    let fact = |sentence: String| (sentence, None);
-    let edit = |sentence: String| (sentence, Some(edit(finding)));
-    let edit_or_cudarun = |sentence: String| {
-        (
-            sentence,
-            Some(format!(
-                "{}, or start programs with cudarun",
-                self::edit(finding)
-            )),
-        )
-    };
     match &finding.what {
-        Kind::NoDriver => fixed(
-            "this machine has an NVIDIA card, but no driver is installed",
-            "install your distribution's NVIDIA driver",
+        Kind::NoModuleForKernel { release } => format!(
+            "the NVIDIA driver is installed, but not for this kernel ({})",
+            show(release)
         ),
-        Kind::DriverNotLoaded => fixed(
-            same(Key::DriverNotLoaded),
-            "sudo modprobe nvidia; if that fails, `sudo dmesg | grep -i nvidia` shows why (Secure Boot rejects unsigned modules)",
+        Kind::DriverMismatch { installed, kernel } => format!(
+            "the driver's user-space libraries are version {installed}, but the kernel still runs {kernel} (errors 803 and 804)"
         ),
-        Kind::NoModuleForKernel { release } => by(
-            format!(
-                "the NVIDIA driver is installed, but not for this kernel ({})",
-                show(release)
-            ),
-            "sudo dkms autoinstall && sudo modprobe nvidia, or boot the kernel that the driver was installed for",
+        Kind::LibcudaShadowed { given, kernel } => format!(
+            "the loader takes the libcuda of driver {}, but the kernel runs {kernel}",
+            words::version(given.as_ref())
         ),
-        Kind::Nouveau => fixed(
-            "the kernel uses nouveau for the NVIDIA card; CUDA does not work with it",
-            "install the NVIDIA driver, which disables nouveau, and restart the machine",
+        Kind::FabricManager {
+            version: Some(version),
+            kernel,
+        } => format!(
+            "the fabric manager is version {version}, but the kernel runs driver {kernel}: CUDA fails with error 802"
         ),
-        Kind::DriverMismatch { installed, kernel } => by(
-            format!(
-                "the driver's user-space libraries are version {installed}, but the kernel still runs {kernel} (errors 803 and 804)"
-            ),
-            "restart the machine, so that the kernel loads the installed driver; restart a container",
+        Kind::SharedMemorySmall { bytes } => format!(
+            "/dev/shm holds only {}, too little for several GPUs",
+            words::binary_size(*bytes)
         ),
-        Kind::NoLibcuda { is_container } => fixed(
-            "the kernel runs the driver, but libcuda.so.1 is not installed",
-            if *is_container {
-                "start the container with `--gpus all` and NVIDIA_DRIVER_CAPABILITIES=compute,utility"
-            } else {
-                "install the libraries of the same driver version (libcuda1, nvidia-driver-cuda)"
-            },
-        ),
-        Kind::LibcudaNotFound => fixed(
-            "the driver's libcuda.so.1 is in a directory that the loader does not search",
-            "add the directory to a file in /etc/ld.so.conf.d and run `sudo ldconfig`, or start programs with cudarun",
-        ),
-        Kind::LibcudaShadowed { given, kernel } => by(
-            format!(
-                "the loader takes the libcuda of driver {}, but the kernel runs {kernel}",
-                words::version(given.as_ref())
-            ),
-            RIGHT_ONE,
-        ),
-        Kind::WslWithoutGpu => fixed(
-            "this is WSL, and Windows provides no GPU",
-            "install NVIDIA's driver in Windows, then run `wsl --update` there",
-        ),
-        Kind::WslLinuxDriver => fixed(
-            "this is WSL, but the loader takes the libcuda of a Linux driver",
-            "uninstall the Linux driver: WSL uses the driver of Windows",
-        ),
-        Kind::NoGpu => fixed(same(Key::NoGpu), words_of(Key::NoGpu).1),
-        Kind::ContainerWithoutGpus => {
-            fixed(same(Key::ContainerNoGpu), words_of(Key::ContainerNoGpu).1)
+        Kind::ToolkitMalformed { variable } => {
+            format!("{variable} is not the absolute path of one directory")
         }
-        Kind::DeviceNodesMissing => fixed(
-            same(Key::DeviceNodesMissing),
-            words_of(Key::DeviceNodesMissing).1,
-        ),
-        Kind::UvmMissing => fixed(
-            "the device node of unified memory is missing",
-            if is_without_node_maker(finding) {
-                "sudo modprobe nvidia-uvm; start a container with the node"
+        Kind::NoSuchGpu { word, leaves_some } => {
+            let hides = if *leaves_some {
+                ": CUDA ignores it and everything after it"
             } else {
-                "sudo nvidia-modprobe -u -c 0"
-            },
-        ),
-        Kind::DeviceNotPermitted => fixed(
-            same(Key::DeviceNotPermitted),
-            if is_of_root(finding) {
-                "ask the administrator for access; in a batch system, request a GPU"
-            } else {
-                "join the group that owns them (`sudo usermod -aG GROUP USER`, then log in again); in a batch system, request a GPU"
-            },
-        ),
-        Kind::DeviceLost => fixed(
-            "all users may open the device nodes of the GPUs, but the kernel denies access: this container has lost its GPUs",
-            "restart the container; `systemctl daemon-reload` on the host removes the GPUs from containers that did not get them as devices",
-        ),
-        Kind::FabricManager { version, kernel } => by(
-            match version {
-                Some(version) => {
-                    format!(
-                        "the fabric manager is version {version}, but the kernel runs driver {kernel}"
-                    )
-                }
-                None => "this machine has NVSwitches, but no fabric manager".to_owned(),
-            } + ": CUDA fails with error 802",
-            "install nvidia-fabricmanager in the driver's version, then sudo systemctl restart nvidia-fabricmanager",
-        ),
-        Kind::Suspended => fixed(
-            "this machine was suspended, and the driver does not keep its memory: cuInit may fail with error 999",
-            "if it fails: sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm",
-        ),
-        Kind::SharedMemorySmall { bytes } => by(
+                ", and so hides every GPU"
+            };
             format!(
-                "/dev/shm holds only {}, too little for several GPUs",
-                words::binary_size(*bytes)
-            ),
-            "start the container with `--shm-size 8g` or `--ipc host`",
-        ),
-        Kind::WslMemoryMissing => fixed(
-            "this container has WSL's driver without libnvdxgdmal.so.1, which newer drivers need",
-            "if cuInit fails, update nvidia-container-toolkit in WSL and start the container again",
-        ),
-        Kind::DriverFileEmpty => fixed(
-            "driver files are empty: the image was made from a container that got them from its host",
-            "start the container with the driver's files (`--gpus all`), or remove the empty files from the image",
-        ),
-        Kind::ToolkitMalformed { variable } => by(
-            format!("{variable} is not the absolute path of one directory"),
-            "set it to the directory of one toolkit, or unset it",
-        ),
-        Kind::GpusHidden => fixed(
-            same(Key::GpusHidden),
-            "unset CUDA_VISIBLE_DEVICES; in a batch system, request a GPU",
-        ),
-        Kind::NoSuchGpu {
-            word,
-            leaves_some: true,
-        } => by(
-            format!(
-                "CUDA_VISIBLE_DEVICES names `{}`, an unknown GPU: CUDA ignores it and everything after it",
+                "CUDA_VISIBLE_DEVICES names `{}`, an unknown GPU{hides}",
                 show(word)
-            ),
-            GPUS,
-        ),
-        Kind::NoSuchGpu {
-            word,
-            leaves_some: false,
-        } => by(
-            format!(
-                "CUDA_VISIBLE_DEVICES names `{}`, an unknown GPU, and so hides every GPU",
-                show(word)
-            ),
-            GPUS,
-        ),
+            )
+        }
         Kind::BadInstallation {
             installation,
             problem,
             ..
         } => {
             let directory = show(&installation.directory);
-            let sentence = format!("{} in {directory}: {}", title(installation), problem);
-            (sentence, Some(mend_installation(installation, problem)))
+            format!("{} in {directory}: {}", title(installation), problem)
         }
-        Kind::ExtensionMismatch { first, more } => (
-            extensions::sentence(first) + &and_more(*more),
-            Some(extensions::remedy(first)),
-        ),
-        Kind::ToolkitBroken { problem } => by(
-            format!("nothing compiles with a CUDA toolkit: {problem}"),
-            "build with `cudarun --build COMMAND`, which takes one that fits; `cudarun list toolkit` shows all",
-        ),
-        Kind::PassedOver { first, more } => fact(format!(
-            "a file was skipped: {}{}",
-            first.fault,
-            and_more(*more)
-        )),
-        Kind::PathMissing { variable } => edit(format!("an element of {variable} does not exist")),
-        Kind::PathEmpty { directory } => edit(format!(
+        Kind::ExtensionMismatch { first, more } => extensions::sentence(first) + &and_more(*more),
+        Kind::ToolkitBroken { problem } => {
+            format!("nothing compiles with a CUDA toolkit: {problem}")
+        }
+        Kind::PassedOver { first, more } => {
+            format!("a file was skipped: {}{}", first.fault, and_more(*more))
+        }
+        Kind::PathMissing { variable } => format!("an element of {variable} does not exist"),
+        Kind::PathEmpty { directory } => format!(
             "an empty element of LD_LIBRARY_PATH means the current directory, now {}",
             show(directory)
-        )),
-        Kind::PathRelative { variable } => by(
-            format!("an element of {variable} is relative: it depends on the current directory"),
-            "write the absolute path",
         ),
-        Kind::PathDuplicate => edit("LD_LIBRARY_PATH contains a directory twice".to_owned()),
-        Kind::PathStubs => edit_or_cudarun(
-            "an element of LD_LIBRARY_PATH contains stubs for linking, which fail at run time"
-                .to_owned(),
-        ),
-        Kind::PathOtherDriver { version, kernel } => edit_or_cudarun(format!(
+        Kind::PathRelative { variable } => {
+            format!("an element of {variable} is relative: it depends on the current directory")
+        }
+        Kind::PathOtherDriver { version, kernel } => format!(
             "an element of LD_LIBRARY_PATH contains the libcuda of {}, but the kernel runs {kernel}",
             words::version(version.as_ref())
-        )),
-        Kind::PathOwnView => {
-            fact("cudarun set this environment: its view is in LD_LIBRARY_PATH".to_owned())
-        }
+        ),
         Kind::VersionsMixed {
             taken, passed_over, ..
-        } => edit_or_cudarun(format!(
+        } => format!(
             "LD_LIBRARY_PATH selects {} in {} over the {} in {}",
             title(taken),
             show(&taken.directory),
             words::version(passed_over.version.as_ref()),
             show(&passed_over.directory)
-        )),
+        ),
         Kind::CompletedElsewhere {
             stems, first, rest, ..
-        } => edit_or_cudarun(format!(
+        } => format!(
             "{} in {} lacks {}, so the loader takes the rest from {} in {}",
             title(first),
             show(&first.directory),
             shown(stems),
             words::version(rest.version.as_ref()),
             show(&rest.directory)
-        )),
-        Kind::PreloadMissing => edit(
-            "an element of LD_PRELOAD does not exist: the loader warns at every start".to_owned(),
         ),
-        Kind::PreloadLibrary { family: name } => edit(format!(
+        Kind::PreloadLibrary { family } => format!(
             "LD_PRELOAD loads one {} into every program",
-            display_name(name)
-        )),
-        Kind::AuditSet { is_ours: true } => fact("cudarun set LD_AUDIT".to_owned()),
-        Kind::AuditSet { is_ours: false } => fixed(
-            "LD_AUDIT is set: its module may change which files the loader takes",
-            "unset LD_AUDIT, unless you need it",
+            display_name(family)
         ),
-        Kind::Followed { by_hook } => fact(format!(
+        Kind::AuditSet { is_ours: true } => "cudarun set LD_AUDIT".to_owned(),
+        Kind::Followed { by_hook } => format!(
             "whatever this shell starts gets its own libraries{}",
             if *by_hook { ", by cudarun's hook" } else { "" }
-        )),
-        Kind::FollowBroken { lacks } => by(
-            format!(
-                "this shell has whatever it starts followed, and {} is gone",
-                show(lacks)
-            ),
-            "unset LD_AUDIT CUDARUN_TREE; then install cudarun again, or remove the lines that set them",
         ),
-        Kind::TunablesSet => {
-            fact("GLIBC_TUNABLES is set: it may change which files the loader takes".to_owned())
+        Kind::FollowBroken { lacks } => format!(
+            "this shell has whatever it starts followed, and {} is gone",
+            show(lacks)
+        ),
+        Kind::OwnVariables { names } => format!("variables of cudarun: {}", shown(names)),
+        Kind::SetAtStart { variables } => format!("start-up files mention {}", list(variables)),
+        Kind::HookShadowed { variable } => {
+            format!("a later line replaces {variable}, which removes cudarun's hook")
         }
-        Kind::OwnVariables { names } => fact(format!("variables of cudarun: {}", shown(names))),
-        Kind::SetAtStart { variables } => {
-            let names: Vec<String> = variables.iter().map(ToString::to_string).collect();
-            fact(format!("start-up files mention {}", list(&names)))
+        Kind::CacheStale { directory, name } => format!(
+            "the loader's cache lacks {} in {}, a directory of its configuration",
+            show(name),
+            show(directory)
+        ),
+        Kind::CacheOfLoaderBad { fault } => format!("the loader's cache is unusable: {fault}"),
+        Kind::SettingFault { fault } | Kind::LockFault { fault } => settings::fault(fault),
+        Kind::UnknownKey { remark } => settings::unknown_key(remark),
+        Kind::NotAllowed { file, keys } => settings::not_allowed(file, keys),
+        Kind::LockNeedsDriver { needs, kernel } => {
+            format!("the lock requires driver {needs} or newer, but the kernel runs {kernel}")
         }
-        Kind::HookShadowed { variable } => by(
-            format!("a later line replaces {variable}, which removes cudarun's hook"),
-            "move the line with `cudarun hook` to the end of the file",
+        Kind::ImageConditionMalformed { malformed } => settings::malformed(malformed),
+        Kind::CacheRefused { used } => format!(
+            "the usual cache directory is refused; cudarun uses {}",
+            show(used)
         ),
-        Kind::SystemPreload => {
-            fact("/etc/ld.so.preload loads a library into every program".to_owned())
+        Kind::CacheFull { free } => {
+            format!("the disk of the cache is full ({} left)", size(*free))
         }
-        Kind::CacheStale { directory, name } => by(
-            format!(
-                "the loader's cache lacks {} in {}, a directory of its configuration",
-                show(name),
-                show(directory)
-            ),
-            "sudo ldconfig",
-        ),
-        Kind::CacheOfLoaderBad { fault } => by(
-            format!("the loader's cache is unusable: {fault}"),
-            "sudo ldconfig",
-        ),
-        Kind::SettingFault { fault } | Kind::LockFault { fault } => {
-            let hint =
-                settings::fault_hint(fault).unwrap_or_else(|| "correct this setting".to_owned());
-            (settings::fault(fault), Some(hint))
-        }
-        Kind::UnknownKey { remark } => by(
-            settings::unknown_key(remark),
-            "correct or remove the key: `cudarun init --print` shows the known ones",
-        ),
-        Kind::NotAllowed { file, keys } => {
-            let command = format!(
-                "read it, then `cudarun allow {}`",
-                argument(file.as_os_str())
-            );
-            (settings::not_allowed(file, keys), Some(command))
-        }
-        Kind::LockNeedsDriver { needs, kernel } => by(
-            format!("the lock requires driver {needs} or newer, but the kernel runs {kernel}"),
-            "update the driver, or run `cudarun record PROGRAM …` on this machine",
-        ),
-        Kind::ImageConditionMalformed { malformed } => by(
-            settings::malformed(malformed),
-            "correct the variable in the image",
-        ),
-        Kind::NoCache => (
-            "no safe directory for cudarun's cache".to_owned(),
-            Some(other_cache(finding)),
-        ),
-        Kind::CacheRefused { used } => {
-            let sentence = format!(
-                "the usual cache directory is refused; cudarun uses {}",
-                show(used)
-            );
-            (sentence, Some(other_cache(finding)))
-        }
-        Kind::CacheFull { free } => by(
-            format!("the disk of the cache is full ({} left)", size(*free)),
-            "free some space, or export XDG_CACHE_HOME=DIR on another disk",
-        ),
-        Kind::CacheNoexec => fixed(
-            "the cache is on a file system mounted noexec: the mode `audit` does not work",
-            "export XDG_CACHE_HOME=DIR on another disk, if you need that mode",
-        ),
+        constant => cause_words().finding[constant.code()].says.clone(),
     }
+}
+
+/// Returns the command to type, or an instruction; `None` for facts.
+pub(super) fn remedy(finding: &Finding) -> Option<String> {
+    let fixed = match &finding.what {
+        Kind::NoLibcuda { is_container: true } => {
+            "start the container with `--gpus all` and NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+        }
+        Kind::UvmMissing if is_without_node_maker(finding) => {
+            "sudo modprobe nvidia-uvm; start a container with the node"
+        }
+        Kind::DeviceNotPermitted if is_of_root(finding) => {
+            "ask the administrator for access; in a batch system, request a GPU"
+        }
+        Kind::BadInstallation {
+            installation,
+            problem,
+            ..
+        } => return Some(mend_installation(installation, problem)),
+        Kind::ExtensionMismatch { first, .. } => return Some(extensions::remedy(first)),
+        Kind::AuditSet { is_ours: true } => return None,
+        Kind::SettingFault { fault } | Kind::LockFault { fault } => {
+            let hint = settings::fault_hint(fault);
+            return Some(hint.unwrap_or_else(|| "correct this setting".to_owned()));
+        }
+        Kind::NotAllowed { file, .. } => {
+            let file = argument(file.as_os_str());
+            return Some(format!("read it, then `cudarun allow {file}`"));
+        }
+        Kind::NoCache | Kind::CacheRefused { .. } => return Some(other_cache(finding)),
+        constant => &cause_words().finding.get(constant.code())?.cure,
+    };
+    (!fixed.is_empty()).then(|| fixed.replace("{}", &setter(finding)))
 }
 
 /// `cuDNN 9.1.0`
@@ -416,8 +248,8 @@ pub(super) fn evidence(evidence: &Evidence) -> (String, String) {
     }
 }
 
-/// The instruction to remove an element from the line that sets it.
-fn edit(finding: &Finding) -> String {
+/// The line that sets an element, or the word for it.
+fn setter(finding: &Finding) -> String {
     let line = finding.evidence.iter().find_map(|evidence| match evidence {
         Evidence::File {
             path,
@@ -426,10 +258,7 @@ fn edit(finding: &Finding) -> String {
         } => Some(at(path, Some(*line))),
         _ => None,
     });
-    format!(
-        "remove it from {}",
-        line.unwrap_or_else(|| "the variable".to_owned())
-    )
+    line.unwrap_or_else(|| "the variable".to_owned())
 }
 
 fn mend_installation(installation: &Summary, problem: &Problem) -> String {

@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 
 mod builds;
-mod cause_words;
 mod causes;
 mod compared;
 mod cures;

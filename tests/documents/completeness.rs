@@ -302,6 +302,66 @@ fn every_cause_is_explained() {
 }
 
 #[test]
+fn every_cause_and_finding_has_words() {
+    let words: toml::Table = read("profiles/causes.toml").parse().unwrap();
+    let section = |name: &str| words[name].as_table().unwrap();
+    let has = |row: &toml::Value, key: &str| row.get(key).is_some();
+    for (name, file, start) in [
+        ("cause", "src/catalog/error_rows.rs", "pub enum CauseKey {"),
+        ("proof", "src/catalog/rows.rs", "pub enum CauseKind {"),
+    ] {
+        let rows = section(name);
+        let keys: BTreeSet<String> = rows.keys().cloned().collect();
+        assert_eq!(keys, variants(file, start).into_iter().collect());
+        assert!(rows.values().all(|row| has(row, "says")), "{name}");
+    }
+    let findings = read("src/doctor/finding.rs");
+    let (_, findings) = findings.split_once("\nfindings! {").unwrap();
+    let (findings, _) = findings.split_once("\n}").unwrap();
+    let findings: Vec<(&str, &str)> = findings
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix('"')?.split_once("\" "))
+        .collect();
+    let rows = section("finding");
+    for (code, kind) in &findings {
+        // With facts of the machine, the sentence is in the code.
+        let is_constant = !kind.contains('{');
+        let says = rows.get(*code).is_some_and(|row| has(row, "says"));
+        assert!(says || !is_constant, "profiles/causes.toml lacks {code}");
+    }
+    for code in rows.keys() {
+        assert!(findings.iter().any(|(known, _)| known == code), "{code}");
+    }
+}
+
+/// What a cause of a message, of a failed proof and a finding have in common has one sentence.
+#[test]
+fn one_thing_is_said_in_one_way() {
+    let words = cudarun::catalog::cause_words();
+    let cause = |name: &str| {
+        let key = serde_json::from_value(name.into()).unwrap();
+        &words.cause[&key].says
+    };
+    for (finding, same) in [
+        ("driver-not-loaded", "driver-not-loaded"),
+        ("no-gpu", "no-gpu"),
+        ("container-without-gpus", "container-no-gpu"),
+        ("device-nodes-missing", "device-nodes-missing"),
+        ("device-not-permitted", "device-not-permitted"),
+        ("gpus-hidden", "gpus-hidden"),
+    ] {
+        assert_eq!(words.finding[finding].says, *cause(same), "{finding}");
+    }
+    for (proof, same) in [
+        ("library-damaged", "damaged"),
+        ("sublibrary-missing", "incomplete"),
+    ] {
+        let kind = serde_json::from_value(proof.into()).unwrap();
+        assert_eq!(words.proof[&kind].says, *cause(same), "{proof}");
+    }
+}
+
+#[test]
 fn the_architecture_names_every_file_and_room() {
     let architecture = read("src/ARCHITECTURE.md");
     for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).unwrap() {

@@ -5,7 +5,8 @@ use std::fmt::{self, Display};
 use std::fs;
 use std::path::Path;
 
-use cudarun::catalog::{ErrorRow, PossibleCause};
+use cudarun::catalog::error_rows::CauseWords;
+use cudarun::catalog::{ErrorRow, PossibleCause, Words};
 use cudarun::catalog::{ToolkitRow, Wheel, WheelFile, Wrapper, catalog, framework_rows, rows};
 use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
@@ -88,13 +89,16 @@ fn explained(text: &str) -> BTreeSet<String> {
     terms.chain(quoted).map(str::to_owned).collect()
 }
 
-/// Every key of the rows, except those that are data: numbers, `any`, families and stems.
+/// Every key of the rows, except those that are data: numbers, `any`, families, stems and causes.
 fn keys(value: &toml::Value, found: &mut BTreeSet<String>) {
     match value {
         toml::Value::Table(table) => {
             for (key, value) in table {
                 let is_data = key == "any"
                     || key.parse::<u32>().is_ok()
+                    || ["says", "cure"]
+                        .iter()
+                        .any(|word| value.get(word).is_some())
                     || catalog().family(key).is_some()
                     || catalog().family_of_stem(key).is_some();
                 // The table of cuDNN's codes has the name of the family.
@@ -117,6 +121,7 @@ fn the_head_of_each_profile_explains_every_field() {
     let all: &[(&str, &[&[&str]])] = &[
         ("architectures.toml", &[fields::<rows::Architecture>()]),
         ("builds.toml", &[fields::<rows::Build>()]),
+        ("causes.toml", &[fields::<CauseWords>(), fields::<Words>()]),
         ("cudnn.toml", &[fields::<rows::Support>()]),
         (
             "drivers.toml",
