@@ -8,7 +8,7 @@ use super::model::Answer;
 use crate::catalog::{Capture, Question};
 use crate::diagnose::Captures;
 use crate::doctor::Evidence;
-use crate::inventory::{Origin, Part};
+use crate::inventory::{Origin, Part, distribution};
 use crate::program::{Note, Package};
 use crate::variables;
 
@@ -134,16 +134,12 @@ impl AskedIn<'_, '_, '_> {
 
     /// The records of these distributions in the program's site-packages.
     pub(super) fn distributions(&self, names: &[&str]) -> Vec<(String, PathBuf)> {
-        let normal = |name: &str| name.to_lowercase().replace(['-', '.'], "_");
         let mut found = Vec::new();
         for site in &self.facts.program.site_packages {
             for entry in self.facts.host.list(site).unwrap_or_default() {
                 let file = entry.name.to_string_lossy().into_owned();
-                let own = file
-                    .strip_suffix(".dist-info")
-                    .and_then(|own| own.split_once('-'));
-                if let Some((name, version)) = own
-                    && names.iter().any(|wanted| normal(wanted) == normal(name))
+                if let Some((name, version)) = distribution(&file)
+                    && names.contains(&name.as_str())
                 {
                     found.push((version.to_owned(), site.join(&file)));
                 }

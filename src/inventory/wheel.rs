@@ -118,7 +118,7 @@ fn laid_out(look: &mut ScanContext<'_>, site: &Path, entries: &[Entry]) -> Vec<S
 }
 
 /// `nvidia_cudnn_cu12-9.1.0.70.dist-info` is `nvidia-cudnn-cu12` in version 9.1.0.70.
-pub(super) fn distribution(directory: &str) -> Option<(String, &str)> {
+pub fn distribution(directory: &str) -> Option<(String, &str)> {
     let (name, version) = directory.strip_suffix(".dist-info")?.split_once('-')?;
     Some((metadata::normalised(name), version))
 }

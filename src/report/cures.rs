@@ -9,11 +9,10 @@ use crate::catalog::{
 use crate::causes::{self, Cause, Certainty};
 use crate::diagnose::Message;
 use crate::doctor::{Element, Evidence};
-use crate::inventory::ReadFault;
+use crate::inventory::{ReadFault, distribution};
 use crate::solve::Hint;
 use crate::text::show;
 use crate::variables;
-use crate::version::Version;
 
 /// A command to type or an instruction, and the reason to believe in it.
 pub(super) struct Cure {
@@ -154,71 +153,30 @@ pub(super) fn cures(
     cures
 }
 
-/// `nvidia-nvvm 13.0.88` of the name of its records.
-fn distribution(records: &str) -> Option<String> {
-    Some(
-        records
-            .strip_suffix(".dist-info")?
-            .replacen('-', " ", 1)
-            .replace('_', "-"),
-    )
-}
-
 /// The commands that install the one right package in place of those that the evidence names, or unset a variable.
 fn replacement(cause: &Cause<'_>) -> Option<String> {
-    let files = cause.evidence.iter().filter_map(|evidence| match evidence {
+    let mut files = cause.evidence.iter().filter_map(|evidence| match evidence {
         Evidence::File { path, text, .. } => Some((path.file_name()?.to_str()?, text)),
         _ => None,
     });
-    let packages: Vec<String> = files
-        .clone()
-        .filter_map(|(name, _)| distribution(name))
-        .collect();
     match cause.key {
-        Key::TwoPackages => Some(doctor_words::reinstalled(&packages, packages.last()?)),
+        Key::TwoPackages => {
+            let named = |(records, version)| {
+                let (name, _) = distribution(records)?;
+                Some(format!("{name} {version}"))
+            };
+            let packages: Vec<String> = files.filter_map(named).collect();
+            Some(doctor_words::reinstalled(&packages, packages.last()?))
+        }
         Key::ToolkitVariable => cause.evidence.iter().find_map(|evidence| match evidence {
             Evidence::Variable { name, .. } => Some(format!("unset {name}")),
             _ => None,
         }),
-        Key::ToolkitMixed => {
-            let parts = packages.iter().filter_map(|part| {
-                let (name, version) = part.split_once(' ')?;
-                Some((name, version.parse::<Version>().ok()?.truncated(2)))
-            });
-            let (_, release) = parts
-                .clone()
-                .find(|(name, _)| *name == "nvidia-cuda-nvcc")?;
-            let others = parts.filter(|part| part.1 != release);
-            let others: Vec<String> = others
-                .map(|(name, _)| quoted_to_show(format!("{name}=={release}.*").as_ref()))
-                .collect();
-            Some(format!("pip install {}", others.join(" "))).filter(|_| !others.is_empty())
-        }
         Key::PtxasOld => cause
             .tool_variable
             .map(|variable| format!("set {variable} to the ptxas of a newer CUDA toolkit")),
-        // The wheels for CUDA 13 and later fill one directory.
-        Key::HeadersMissing => cause.evidence.iter().find_map(|evidence| {
-            let Evidence::Absent { path } = evidence else {
-                return None;
-            };
-            let root = path.parent()?.parent()?;
-            root.parent()?
-                .ends_with("site-packages/nvidia")
-                .then_some(())?;
-            let cuda = root
-                .file_name()?
-                .to_str()?
-                .strip_prefix("cu")?
-                .parse()
-                .ok()?;
-            let wheel = catalog()
-                .family(&path.file_stem()?.to_str()?.to_lowercase())?
-                .wheel(cuda)?;
-            Some(format!("pip install {wheel}"))
-        }),
         Key::CpuBuild => {
-            let (name, version) = files.clone().find_map(|(_, text)| text.split_once(' '))?;
+            let (name, version) = files.find_map(|(_, text)| text.split_once(' '))?;
             let distribution = knowledge().distribution(name)?;
             let version = version.split('+').next()?;
             // A plugin is added to the framework, and has its version; another build replaces it.
