@@ -1,5 +1,5 @@
 //! The causes of known messages on one machine: answers to the questions of `profiles/errors.toml`, each with its evidence.
-//! Starts and loads nothing. `profiles/causes.toml` and `report/cures.rs` have the words.
+//! Starts and loads nothing. `profiles/causes.toml` and `report/diagnosed.rs` have the words.
 
 mod facts;
 mod gpus;

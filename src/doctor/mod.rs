@@ -1,5 +1,5 @@
 //! Faults of a machine for programs that use its GPUs: findings, each with its evidence. Only reads files; loads and
-//! starts nothing. `profiles/causes.toml` and `report/doctor_words.rs` have the words.
+//! starts nothing. `profiles/causes.toml` and `report/doctor.rs` have the words.
 
 mod cache;
 mod driver;

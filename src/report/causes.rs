@@ -1,5 +1,6 @@
 //! Causes of a failed proof in words: a name, a sentence, the evidence, a remedy.
 
+use super::doctor::titled;
 use super::words::{self, binary_size, word};
 use crate::catalog::{cause_words, display_name};
 use crate::formats::names;
@@ -73,12 +74,7 @@ fn culprit(cause: &Cause) -> String {
             family: name,
             version,
             ..
-        } if name != "driver" => {
-            let version = version
-                .map(|version| format!(" {version}"))
-                .unwrap_or_default();
-            Some(format!("{}{version}", display_name(name)))
-        }
+        } if name != "driver" => Some(titled(name, *version)),
         _ => None,
     });
     let is_driver = |evidence: &Evidence| matches!(evidence, Evidence::Library { family, .. } if family == "driver");
@@ -104,17 +100,11 @@ pub(super) fn evidence(cause: &Cause) -> Vec<Vec<String>> {
             origin,
             directory,
         } => {
-            let version = version
-                .map(|version| format!(" {version}"))
-                .unwrap_or_default();
-            let soname = show(soname);
-            let directory = show(directory);
+            let (soname, directory) = (show(soname), show(directory));
+            let title = titled(name, *version);
             row(
                 "used",
-                format!(
-                    "{}{version}: {soname} in {directory} ({origin})",
-                    display_name(name)
-                ),
+                format!("{title}: {soname} in {directory} ({origin})"),
             )
         }
         Evidence::DriverCuda { number } => {

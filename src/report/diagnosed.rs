@@ -1,4 +1,4 @@
-//! The page of `cudarun diagnose`, and its JSON.
+//! The page of `cudarun diagnose`, and its JSON: causes as sentences, and the commands that cure them.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt;
@@ -10,15 +10,21 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Style;
-use super::cures::{self, Cure, cures};
-use super::doctor_words;
-use super::hints::shell_words;
+use super::doctor;
+use super::extensions::pip_install;
+use super::hints::{self, shell_words};
 use super::json::finish;
-use super::words::{counted, word};
-use crate::causes::{Cause, Certainty};
+use super::words::{at, counted, quoted_to_show, word};
+use crate::catalog::{
+    CauseKey as Key, PossibleCause, catalog, cause_words, display_name, knowledge,
+};
+use crate::causes::{self, Cause, Certainty};
 use crate::diagnose::{Chain, Message};
-use crate::doctor::Element;
+use crate::doctor::{Element, Evidence};
+use crate::inventory::{ReadFault, distribution};
+use crate::solve::Hint;
 use crate::text::{show, size};
+use crate::variables;
 
 /// Causes that are shown whole, and lines of evidence of one, without `--all` and `-v`.
 const CAUSES: usize = 2;
@@ -48,18 +54,107 @@ impl Diagnosis<'_> {
         !self.chain.leading.is_empty() || !self.chain.harmless.is_empty()
     }
 
-    /// The cures for a cause. In their commands, a guessed program is a word to replace.
-    pub(super) fn cures(&self, cause: &Cause<'_>) -> Vec<Cure> {
-        let unknown = [OsString::from("PROGRAM")];
-        cures(
-            cause,
-            if self.is_program_guessed {
-                &unknown
-            } else {
-                self.program
-            },
-            self.elements,
-        )
+    /// The cures that fit, the best first. In their commands, a guessed program is a word to replace.
+    fn cures(&self, cause: &Cause<'_>) -> Vec<Cure> {
+        let program = if self.is_program_guessed {
+            "PROGRAM".to_owned()
+        } else {
+            shell_words(self.program)
+        };
+        let mut cures = Vec::new();
+        let mut add = |command: String, why: &str| {
+            cures.push(Cure {
+                command,
+                why: why.to_owned(),
+            });
+        };
+        if cause.certainty == Certainty::IsNot {
+            return cures;
+        }
+        if cause.plan_helps {
+            add(
+                format!("cudarun {program}"),
+                "the plan does not have this fault",
+            );
+        }
+        if let Some(directory) = &cause.directory_helps {
+            let directory = hints::argument(directory.as_os_str());
+            let path = variables::LIBRARY_PATH;
+            add(
+                format!("export {path}={directory}${{{path}:+:${path}}}"),
+                "",
+            );
+        }
+        if cause.unset_helps {
+            let place = cause.evidence.iter().find_map(|one| match one {
+                Evidence::Element {
+                    variable, position, ..
+                } => {
+                    let is_it = |element: &&Element| {
+                        element.variable == *variable && element.position == *position
+                    };
+                    self.elements.iter().find(is_it)?.set_by.first()
+                }
+                _ => None,
+            });
+            let set = place.map(|line| format!("set in {}", at(&line.path, Some(line.number))));
+            add(
+                format!("unset {}", variables::LIBRARY_PATH),
+                &set.unwrap_or_default(),
+            );
+        }
+        if let Some(hint) = &cause.hint {
+            // The solver has checked the hint for a start by cudarun.
+            let command = hints::hint(hint);
+            match hint {
+                Hint::Pip { .. } | Hint::Apt { .. } => {
+                    add(format!("{command} && cudarun {program}"), "");
+                }
+                _ => add(command, ""),
+            }
+        }
+        if !cause.to_fetch.is_empty() {
+            let why = format!(
+                "downloads {}, for cudarun alone",
+                super::fetched::summary(&cause.to_fetch)
+            );
+            add(format!("cudarun --fetch {program}"), &why);
+        }
+        if let Some(command) = replacement(cause) {
+            add(command, "");
+        }
+        for finding in &cause.findings {
+            if let Some(remedy) = doctor::remedy(finding) {
+                add(remedy, "");
+            }
+        }
+        for evidence in &cause.evidence {
+            // A name without a number may be a script for the linker.
+            if let Evidence::Fault {
+                path,
+                fault: ReadFault::NotElf,
+            } = evidence
+                && !path.as_os_str().as_encoded_bytes().ends_with(b".so")
+            {
+                add(
+                    format!("rm {}", hints::argument(path.as_os_str())),
+                    "this file is not a library",
+                );
+            }
+        }
+        let known = &cause_words().cause[&cause.key].cure;
+        if cures.is_empty() && !known.is_empty() {
+            cures.push(Cure {
+                command: known.clone(),
+                why: String::new(),
+            });
+        }
+        if let Some(pip) = &cause.pip {
+            for cure in &mut cures {
+                cure.command = hints::for_python(&cure.command, pip);
+            }
+        }
+        cures
     }
 }
 
@@ -75,23 +170,13 @@ pub fn diagnosis(diagnosis: &Diagnosis<'_>, all: bool, verbosity: u8, style: Sty
             style.next("cudarun doctor")
         );
     }
-    let count = |certainty| {
-        diagnosis
-            .causes
-            .iter()
-            .filter(|cause| cause.certainty == certainty)
-            .count()
-    };
-    let ruled_out = count(Certainty::IsNot);
+    let is_ruled_out = |cause: &&Cause<'_>| cause.certainty == Certainty::IsNot;
+    let ruled_out = diagnosis.causes.iter().filter(is_ruled_out).count();
     let shown = shown(diagnosis.causes, all);
     let is_shown = |cause: &&Cause<'_>| shown.iter().any(|one| ptr::eq(*one, *cause));
     let mut text = String::new();
     let mut told = None;
-    if diagnosis
-        .causes
-        .iter()
-        .all(|cause| cause.certainty == Certainty::IsNot)
-    {
+    if ruled_out == diagnosis.causes.len() {
         told = diagnosis.chain.chosen();
         let chosen = told.map(said).unwrap_or_default();
         text.push_str(&format!(
@@ -121,7 +206,7 @@ pub fn diagnosis(diagnosis: &Diagnosis<'_>, all: bool, verbosity: u8, style: Sty
     let others: Vec<String> = listed(Certainty::Is)
         .chain(listed(Certainty::MayBe))
         .take(FEW)
-        .map(cures::sentence)
+        .map(sentence)
         .collect();
     if !others.is_empty() {
         text.push_str(&format!("also possible: {}\n", others.join("; ")));
@@ -188,7 +273,7 @@ fn cause(
     all: bool,
     style: Style,
 ) -> String {
-    let sentence = cures::sentence(cause);
+    let sentence = self::sentence(cause);
     let title = match cause.certainty {
         Certainty::Is => style.error(&format!("it is: {sentence}")),
         Certainty::MayBe => style.warning(&format!("it may be: {sentence}")),
@@ -204,7 +289,7 @@ fn cause(
         cause.evidence.len().min(FEW)
     };
     for (place, evidence) in cause.evidence[..shown].iter().enumerate() {
-        let (at, says) = doctor_words::evidence(evidence);
+        let (at, says) = doctor::evidence(evidence);
         rows.push(vec![
             if place == 0 { "here" } else { "" }.to_owned(),
             format!("{at}  {says}"),
@@ -297,7 +382,7 @@ pub fn diagnosis_json(diagnosis: &Diagnosis<'_>) -> String {
     };
     let cause = |cause: &Cause<'_>| {
         let evidence = cause.evidence.iter().map(|evidence| {
-            let (at, says) = doctor_words::evidence(evidence);
+            let (at, says) = doctor::evidence(evidence);
             json!({ "at": at, "says": says })
         });
         let cures = diagnosis.cures(cause);
@@ -307,7 +392,7 @@ pub fn diagnosis_json(diagnosis: &Diagnosis<'_>) -> String {
         json!({
             "cause": word(&cause.key),
             "certainty": cause.certainty,
-            "what": cures::sentence(cause),
+            "what": sentence(cause),
             "said": said(cause.message),
             "evidence": evidence.collect::<Vec<Value>>(),
             "cures": cures.collect::<Vec<Value>>(),
@@ -321,4 +406,77 @@ pub fn diagnosis_json(diagnosis: &Diagnosis<'_>) -> String {
         "elsewhere": diagnosis.is_elsewhere,
         "left_out": diagnosis.left_out,
     }))
+}
+
+/// A command to type or an instruction, and the reason to believe in it.
+struct Cure {
+    command: String,
+    why: String,
+}
+
+fn sentence(cause: &Cause<'_>) -> String {
+    named(cause.key, cause.subject.as_deref())
+}
+
+/// Returns the sentence of a possible cause of this message, and the cure that does not depend on the machine.
+pub fn possible_cause(message: &Message, possible: &PossibleCause) -> (String, &'static str) {
+    (
+        named(possible.cause, causes::subject(message, possible)),
+        &cause_words().cause[&possible.cause].cure,
+    )
+}
+
+fn named(key: Key, subject: Option<&str>) -> String {
+    let subject = subject
+        .filter(|subject| *subject != "framework")
+        .unwrap_or("the library");
+    let name = subject.rsplit('/').next().unwrap_or(subject);
+    let known = catalog().family(&name.to_lowercase());
+    let shown = match (known, key) {
+        (Some(known), _) => display_name(&known.name).to_owned(),
+        (None, Key::NotInstalled | Key::NotOnPath) if catalog().framework_of(name).is_some() => {
+            format!("a library of {}", show(name))
+        }
+        _ => show(name),
+    };
+    cause_words().cause[&key].says.replace("{}", &shown)
+}
+
+/// The commands that install the one right package in place of those that the evidence names, or unset a variable.
+fn replacement(cause: &Cause<'_>) -> Option<String> {
+    let mut files = cause.evidence.iter().filter_map(|evidence| match evidence {
+        Evidence::File { path, text, .. } => Some((path.file_name()?.to_str()?, text)),
+        _ => None,
+    });
+    match cause.key {
+        Key::TwoPackages => {
+            let named = |(records, version)| {
+                let (name, _) = distribution(records)?;
+                Some(format!("{name} {version}"))
+            };
+            let packages: Vec<String> = files.filter_map(named).collect();
+            Some(doctor::reinstalled(&packages, packages.last()?))
+        }
+        Key::ToolkitVariable => cause.evidence.iter().find_map(|evidence| match evidence {
+            Evidence::Variable { name, .. } => Some(format!("unset {name}")),
+            _ => None,
+        }),
+        Key::PtxasOld => cause
+            .tool_variable
+            .map(|variable| format!("set {variable} to the ptxas of a newer CUDA toolkit")),
+        Key::CpuBuild => {
+            let (name, version) = files.find_map(|(_, text)| text.split_once(' '))?;
+            let distribution = knowledge().distribution(name)?;
+            let version = version.split('+').next()?;
+            // A plugin is added to the framework, and has its version; another build replaces it.
+            if distribution.ends_with("-plugin") {
+                let requirement = format!("{distribution}[with-cuda]=={version}");
+                return Some(pip_install(&requirement));
+            }
+            let install = pip_install(&format!("{distribution}~={version}"));
+            let name = quoted_to_show(name.as_ref());
+            Some(format!("pip uninstall {name}; {install}"))
+        }
+        _ => None,
+    }
 }

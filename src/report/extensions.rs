@@ -72,8 +72,6 @@ pub(super) fn sentence(extension: &Extension) -> String {
 pub(super) fn remedy(extension: &Extension) -> String {
     let name = |title: &str| title.split(' ').next().unwrap_or_default().to_owned();
     let (package, framework) = (name(&extension.package), name(&extension.framework));
-    let install =
-        |requirement: String| format!("pip install {}", quoted_to_show(requirement.as_ref()));
     let installed = extension.framework.split([' ', '+']).nth(1);
     match extension
         .built_for
@@ -82,15 +80,19 @@ pub(super) fn remedy(extension: &Extension) -> String {
     {
         // torchaudio 2.5.1 is the one for torch 2.5.1.
         Some(version) if extension.package.split([' ', '+']).nth(1) == Some(version) => {
-            install(format!("{package}=={}", installed.unwrap_or_default()))
+            pip_install(&format!("{package}=={}", installed.unwrap_or_default()))
         }
-        Some(version) => install(format!("{framework}=={version}")),
+        Some(version) => pip_install(&format!("{framework}=={version}")),
         None => format!(
             "install the build of {} for {}",
             show(&package),
             show(&extension.framework)
         ),
     }
+}
+
+pub(super) fn pip_install(requirement: &str) -> String {
+    format!("pip install {}", quoted_to_show(requirement.as_ref()))
 }
 
 /// `14 symbols and libtorch_cuda_cpp.so`

@@ -4,19 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Style;
-use super::compared::{ComparedSide, Difference, differences};
-use super::doctor::{ExaminedProgram, gpus};
-use super::doctor_words::sentence;
+use super::doctor::{ExaminedProgram, gpus, sentence};
 use super::errors::os;
 use super::hints::{argument, shell_words};
 use super::words::{counted, version};
-use crate::catalog::display_name;
-use crate::doctor::Stops;
+use crate::catalog::{Family, catalog, display_name};
+use crate::doctor::{Examination, Section, Severity, Stops};
+use crate::environment::Environment;
 use crate::fleet::{ENDING, Group, Unread, UnreadReason, host_list};
-use crate::text::{list, show};
+use crate::inventory::Inventory;
+use crate::machine::save::is_shown;
+use crate::settings::start_key::{decides, reaches_libraries};
+use crate::text::{list, short, show};
 
 /// Further differences of a group are only counted. Two that are compared are all that a page is about.
 const SHOWN: usize = 4;
@@ -113,19 +116,6 @@ impl ExaminedGroup {
             (Some(first), 1) => format!("{first}; {mode}"),
             (Some(first), all) => format!("{first}, {} more; {mode}", all - 1),
         }
-    }
-
-    fn facts(&self) -> [String; 3] {
-        let inventory = &self.side.inventory;
-        let driver = inventory
-            .driver
-            .as_ref()
-            .map(|driver| driver.version.to_string());
-        [
-            driver.unwrap_or_else(|| "none".to_owned()),
-            gpus(&self.side.examination, inventory),
-            version(inventory.glibc.as_ref()),
-        ]
     }
 }
 
@@ -414,7 +404,7 @@ impl FleetReport {
                 host_list(group.names()),
                 group.group.machines.len().to_string(),
             ];
-            row.extend(group.facts());
+            row.extend(group.side.machine());
             row.extend(self.programs.iter().map(|command| group.cell(command)));
             row
         };
@@ -499,7 +489,7 @@ impl FleetReport {
             })
         };
         let group = |group: &ExaminedGroup| {
-            let [driver, gpus, glibc] = group.facts();
+            let [driver, gpus, glibc] = group.side.machine();
             json!({
                 "machines": group.names().collect::<Vec<_>>(),
                 "hosts": host_list(group.names()),
@@ -521,4 +511,121 @@ impl FleetReport {
             "unread": self.unread.iter().map(unread).collect::<Vec<_>>(),
         })
     }
+}
+
+/// One of the two that are compared.
+pub struct ComparedSide {
+    /// The beginning of commands that look at it.
+    pub cudarun: String,
+    pub env: Environment,
+    pub examination: Examination,
+    pub inventory: Inventory,
+    /// The programs that it holds.
+    pub programs: Vec<ExaminedProgram>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum FactKind {
+    Machine,
+    Library,
+    Variable,
+    Finding,
+}
+
+impl ComparedSide {
+    /// The driver, the GPUs and the C library.
+    fn machine(&self) -> [String; 3] {
+        let inventory = &self.inventory;
+        let driver = inventory.driver.as_ref();
+        [
+            driver.map_or("none".to_owned(), |driver| driver.version.to_string()),
+            gpus(&self.examination, inventory),
+            version(inventory.glibc.as_ref()),
+        ]
+    }
+
+    fn facts(&self) -> BTreeMap<(FactKind, String), String> {
+        let ComparedSide {
+            env,
+            examination,
+            inventory,
+            ..
+        } = self;
+        let machine = ["driver", "GPUs", "glibc"].map(|name| (FactKind::Machine, name.to_owned()));
+        let machine = machine.into_iter().zip(self.machine());
+        let mut versions: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+        for one in inventory
+            .installations
+            .iter()
+            .filter(|one| one.family != "driver")
+        {
+            let text = format!("{} ({})", version(one.version.as_ref()), one.origin.word());
+            versions
+                .entry(display_name(&one.family))
+                .or_default()
+                .insert(text);
+        }
+        let libraries = versions.into_iter().map(|(name, versions)| {
+            (
+                (FactKind::Library, name.to_owned()),
+                versions.into_iter().collect::<Vec<_>>().join(", "),
+            )
+        });
+        let is_known = |name: &str| is_shown(name) || decides(name);
+        let variables = env
+            .iter()
+            .filter(|(name, _)| reaches_libraries(name) && name.to_str().is_some_and(is_known));
+        let variables = variables.map(|(name, value)| {
+            (
+                (FactKind::Variable, show(name)),
+                short(&value.to_string_lossy()),
+            )
+        });
+        // Each machine has its own cache.
+        let counts = examination.findings.iter().filter(|finding| {
+            finding.severity != Severity::Note && finding.what.section() != Section::Cache
+        });
+        let findings = counts.map(|finding| {
+            (
+                (FactKind::Finding, finding.what.code().to_owned()),
+                sentence(finding),
+            )
+        });
+        machine
+            .chain(libraries)
+            .chain(variables)
+            .chain(findings)
+            .collect()
+    }
+}
+
+/// A fact in which two sides differ.
+#[derive(Serialize)]
+pub(super) struct Difference {
+    pub name: String,
+    /// In the order of the sides.
+    pub values: [Option<String>; 2],
+    pub is_finding: bool,
+}
+
+/// All in which two sides differ but programs. The libraries that decide most come before others, because a page shows only
+/// the first differences.
+pub(super) fn differences(sides: [&ComparedSide; 2]) -> Vec<Difference> {
+    let facts = sides.map(ComparedSide::facts);
+    let mut keys: Vec<_> = facts.iter().flat_map(BTreeMap::keys).collect();
+    keys.sort_by_key(|(kind, name)| (kind, place(*kind, name), name));
+    keys.dedup();
+    let difference = |key: &(FactKind, String)| Difference {
+        name: key.1.clone(),
+        values: facts.each_ref().map(|facts| facts.get(key).cloned()),
+        is_finding: key.0 == FactKind::Finding,
+    };
+    let all = keys.into_iter().map(difference);
+    all.filter(|one| one.values[0] != one.values[1]).collect()
+}
+
+/// The place of a library among all, in the order in which they are decided; that of other facts is one.
+fn place(kind: FactKind, name: &str) -> Option<usize> {
+    let is_it = |one: &Family| kind == FactKind::Library && display_name(&one.name) == name;
+    catalog().families.iter().position(is_it)
 }

@@ -7,7 +7,6 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::doctor;
-use super::doctor_words;
 use super::errors;
 use super::explained::Explanation;
 use super::extensions;
@@ -189,7 +188,7 @@ pub fn examination(
 ) -> String {
     let program = |program: &doctor::ExaminedProgram| json!({ "command": program.command, "uses": program.uses, "faults": program.faults, "refused": program.is_refused });
     let evidence = |evidence: &Evidence| {
-        let (at, says) = doctor_words::evidence(evidence);
+        let (at, says) = doctor::evidence(evidence);
         json!({ "at": at, "says": says })
     };
     let finding = |finding: &Finding| {
@@ -197,9 +196,9 @@ pub fn examination(
             "severity": finding.severity,
             "section": finding.what.section(),
             "code": finding.what.code(),
-            "what": doctor_words::sentence(finding),
+            "what": doctor::sentence(finding),
             "evidence": finding.evidence.iter().map(evidence).collect::<Vec<_>>(),
-            "remedy": doctor_words::remedy(finding),
+            "remedy": doctor::remedy(finding),
         })
     };
     let holds = |installation: &Summary| json!({ "family": installation.family, "version": installation.version, "origin": installation.origin });

@@ -4,11 +4,8 @@ use std::io::{self, Write};
 
 mod builds;
 mod causes;
-mod compared;
-mod cures;
 mod diagnosed;
 mod doctor;
-mod doctor_words;
 mod errors;
 mod explained;
 mod extensions;
@@ -34,11 +31,9 @@ mod verdict;
 mod words;
 
 pub use builds::{build_remarks, listed_toolkits};
-pub use compared::ComparedSide;
-pub use cures::possible_cause;
 pub use diagnosed::{
-    Diagnosis, diagnosis, diagnosis_json, ended, not_started, on_the_cpu, silent_input,
-    unknown_failure,
+    Diagnosis, diagnosis, diagnosis_json, ended, not_started, on_the_cpu, possible_cause,
+    silent_input, unknown_failure,
 };
 pub use doctor::{ExaminedProgram, examination, examined_program, not_described, programs, saved};
 pub use errors::{ABORTED, AfterFault, after_fault, cut_short, error, error_hint, panicked};
@@ -52,7 +47,8 @@ pub use fetched::{
     stored, to_fetch,
 };
 pub use fleet::{
-    ExaminedGroup, FleetReport, NoCommonLock, fleet, no_common_lock, unread_descriptions,
+    ComparedSide, ExaminedGroup, FleetReport, NoCommonLock, fleet, no_common_lock,
+    unread_descriptions,
 };
 pub use hints::shell_words;
 pub use listed::listed;
