@@ -258,54 +258,48 @@ fn decided(
     style: Style,
 ) -> String {
     let is_full = verbosity > 0;
-    let mut text = String::new();
-    let mut remarks: Vec<String> = Vec::new();
-    match &decision.outcome {
-        Outcome::Plan(plan) => {
-            let picks = if is_full {
-                all_picks(plan, program, verbosity, style)
-            } else {
-                picks_by_place(plan, program)
-            };
-            text.push_str(&section("picks", &picks, style));
-            if let Some(pinned) = &decision.pinned {
-                let others = others_without(pinned, before, inventory, program, style);
-                text.push_str(&section("without", &others, style));
-                let mut modes = vec![vec![mode(pinned).to_owned()]];
-                if is_full {
-                    text.push_str(&section("bundled", &bundled(&pinned.after, program), style));
-                    modes.extend(not_enough(decision, program, |_| true));
-                }
-                text.push_str(&section("mode", &modes, style));
-            }
-            remarks.extend(plan.unpinned.iter().map(unpinned_line));
-            remarks.extend(super::outside_if_imported(decision, program));
-            remarks.extend(words::absent(&plan.absent, decision.missing()));
-            let rejected = plan.rejected.iter();
-            let concerns = rejected.filter(|one| one.is_of_concern()).count();
+    let outcome = &decision.outcome;
+    let (mut text, mut cautions) = (String::new(), String::new());
+    let mut remarks: Vec<String> = outcome.unpinned().iter().map(unpinned_line).collect();
+    remarks.extend(super::outside_if_imported(decision, program));
+    let missing = match outcome {
+        Outcome::Nothing { .. } => &before.missing,
+        _ => decision.missing(),
+    };
+    remarks.extend(words::absent(outcome.absent(), missing));
+    if let Outcome::Plan(plan) = outcome {
+        let picks = if is_full {
+            all_picks(plan, program, verbosity, style)
+        } else {
+            picks_by_place(plan, program)
+        };
+        text.push_str(&section("picks", &picks, style));
+        if let Some(pinned) = &decision.pinned {
+            let others = others_without(pinned, before, inventory, program, style);
+            text.push_str(&section("without", &others, style));
+            let mut modes = vec![vec![mode(pinned).to_owned()]];
             if is_full {
-                remarks.extend(removed_and_blocked(plan));
-            } else if concerns > 0 {
-                let others = counted(concerns, "other installation");
-                remarks.push(format!(
-                    "{others} not picked: `cudarun explain -v` tells why"
-                ));
+                text.push_str(&section("bundled", &bundled(&pinned.after, program), style));
+                modes.extend(not_enough(decision, program, |_| true));
             }
+            text.push_str(&section("mode", &modes, style));
         }
-        Outcome::Nothing { absent, unpinned } => {
-            remarks.extend(words::absent(absent, &before.missing));
-            remarks.extend(unpinned.iter().map(unpinned_line));
+        let rejected = plan.rejected.iter();
+        let concerns = rejected.filter(|one| one.is_of_concern()).count();
+        if is_full {
+            remarks.extend(removed_and_blocked(plan));
+        } else if concerns > 0 {
+            let others = counted(concerns, "other installation");
+            remarks.push(format!(
+                "{others} not picked: `cudarun explain -v` tells why"
+            ));
         }
-        Outcome::Conflict(_) => {}
+        for caution in &plan.cautions {
+            cautions.push_str(&format!("  {} {caution}\n", style.warning("warning:")));
+        }
     }
     let remarks: Vec<Vec<String>> = remarks.into_iter().map(|remark| vec![remark]).collect();
-    text.push_str(&section("note", &remarks, style));
-    if let Outcome::Plan(plan) = &decision.outcome {
-        for caution in &plan.cautions {
-            text.push_str(&format!("  {} {caution}\n", style.warning("warning:")));
-        }
-    }
-    text
+    text + &section("note", &remarks, style) + &cautions
 }
 
 /// A need of a family, and who has it.
@@ -573,16 +567,11 @@ fn lacks(plan: &Plan, decision: &Decision) -> Vec<String> {
 
 /// The command to type; a refusal ends with its own.
 fn next(explanation: &Explanation<'_>, style: Style) -> String {
-    let next = match &explanation.decision.outcome {
-        Outcome::Conflict(_) => return String::new(),
-        _ if explanation.decision.leaks() => return String::new(),
-        _ if explanation.can_fetch => {
-            format!("cudarun fetch {}", shell_words(explanation.words))
-        }
-        _ if style.is_elsewhere() => return String::new(),
-        _ => format!("cudarun {}", shell_words(explanation.words)),
-    };
-    style.next(&next)
+    let verb = if explanation.can_fetch { " fetch" } else { "" };
+    if explanation.decision.is_refused() || verb.is_empty() && style.is_elsewhere() {
+        return String::new();
+    }
+    style.next(&format!("cudarun{verb} {}", shell_words(explanation.words)))
 }
 
 fn nothing(absent: &[Absent], unpinned: &[Unpinned]) -> &'static str {
@@ -612,12 +601,8 @@ pub fn followed(command: &[OsString], parent: &str, decision: &Decision) -> Stri
         Outcome::Nothing { absent, unpinned } => nothing(absent, unpinned).to_owned(),
         Outcome::Conflict(_) => "nothing fits".to_owned(),
         Outcome::Plan(plan) => {
-            let first = plan.picks.first().map(|pick| {
-                let installation = &pick.installation;
-                let version = installation.version.map(|version| format!(" {version}"));
-                let family = display_name(&installation.family);
-                format!("{family}{}", version.unwrap_or_default())
-            });
+            let first = plan.picks.first();
+            let first = first.map(|pick| words::versioned(&pick.installation));
             let more = match plan.picks.len() {
                 0 | 1 => String::new(),
                 number => format!(" and {} more", number - 1),

@@ -140,13 +140,13 @@ pub(super) fn note_of(note: &Note, program: &Path) -> String {
     }
 }
 
-/// The way in which a wrapper loses the environment, and the command to type instead.
 fn other_rights(wrapper: &str, before: &str) -> String {
     format!(
         "`{wrapper}` starts its program with other rights, which cudarun's view does not reach: {before}"
     )
 }
 
+/// The way in which a wrapper loses the environment, and the command to type instead.
 fn losses(wrapper: &str, loss: &EnvironmentLoss, program: &str) -> String {
     // The started program may not have been found.
     let before = if program == wrapper {
