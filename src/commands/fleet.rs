@@ -63,7 +63,7 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
     let mut known = BTreeSet::new();
     for group in groups {
         match examine_group(host, common, options, &mut known, &group) {
-            Ok(one) => examined.push(ExaminedGroup::new(group, one)),
+            Ok(side) => examined.push(ExaminedGroup { group, side }),
             Err(why) => unread.extend(group.machines.into_iter().map(|one| {
                 let why = UnreadReason::Unusable(why.clone());
                 Unread {

@@ -108,7 +108,7 @@ findings! {
         "device-nodes-missing" DeviceNodesMissing,
         "device-not-permitted" DeviceNotPermitted,
         "device-lost" DeviceLost,
-        "uvm-missing" UvmMissing,
+        "uvm-missing" UvmMissing { has_node_maker: bool },
         "shared-memory-small" SharedMemorySmall { bytes: u64 },
         "gpus-hidden" GpusHidden,
         "no-such-gpu" NoSuchGpu { word: String, leaves_some: bool },

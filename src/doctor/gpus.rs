@@ -110,19 +110,20 @@ pub(super) fn findings(
         } else {
             findings.extend(not_permitted(host, &inventory.devices));
             if !is_there(UVM) {
-                let makes = host
-                    .stat(Path::new(NODE_MAKER))
-                    .is_ok_and(|stat| stat.mode & 0o4000 != 0);
+                let maker = host.stat(Path::new(NODE_MAKER));
+                let has_node_maker = maker.is_ok();
+                let makes = maker.is_ok_and(|stat| stat.mode & 0o4000 != 0);
                 let severity = if makes {
                     Severity::Note
                 } else {
                     Severity::Error
                 };
                 let mut evidence = vec![stat(Path::new(UVM))];
-                if host.stat(Path::new(NODE_MAKER)).is_err() {
+                if !has_node_maker {
                     evidence.push(stat(Path::new(NODE_MAKER)));
                 }
-                findings.push(Finding::new(severity, FindingKind::UvmMissing, evidence));
+                let what = FindingKind::UvmMissing { has_node_maker };
+                findings.push(Finding::new(severity, what, evidence));
             }
         }
     } else if before.is_empty() {

@@ -9,9 +9,8 @@ use crate::host::Host;
 use crate::machine::LARGEST;
 use crate::parallel;
 use crate::storage;
+use crate::text::{plain, show};
 
-/// The ending of the names of descriptions in a directory.
-pub const ENDING: &str = "toml";
 /// Variables that batch systems and logins set for each machine or process.
 const OF_PROCESS: [&str; 8] = [
     "\"SLURM",
@@ -48,15 +47,30 @@ pub struct Unread {
     pub why: UnreadReason,
 }
 
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum UnreadReason {
+    #[error("{}", plain(&.0.to_string()).to_lowercase())]
     Io(io::Error),
+    #[error("it is too large for a description")]
     TooLarge,
-    /// No machine can have its name.
+    #[error("no machine can have this name")]
     NotAName,
-    /// Another file has described a machine of this name.
+    #[error("{} describes a machine of this name", show(.0))]
     Twice(PathBuf),
+    #[error("{}", show(.0))]
     Unusable(String),
+}
+
+impl Unread {
+    /// False for a directory that cannot be read, for a second description of a machine, and for one without a name.
+    pub fn names_machine(&self) -> bool {
+        !matches!(self.why, UnreadReason::Twice(_) | UnreadReason::NotAName)
+            && is_description(&self.path)
+    }
+}
+
+fn is_description(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "toml")
 }
 
 /// Finds the descriptions that are named, or that lie in directories that are named. The largest group comes first.
@@ -67,9 +81,7 @@ pub fn find(host: &Host, paths: &[PathBuf]) -> (Vec<Group>, Vec<Unread>) {
         let found = match host.list(&path) {
             Ok(entries) => {
                 let names = entries.into_iter().map(|entry| path.join(entry.name));
-                names
-                    .filter(|path| path.extension().is_some_and(|ending| ending == ENDING))
-                    .collect()
+                names.filter(|path| is_description(path)).collect()
             }
             Err(_) if host.is_file(&path) => vec![path],
             Err(error) => {

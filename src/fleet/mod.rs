@@ -4,5 +4,5 @@
 mod groups;
 mod hosts;
 
-pub use groups::{Described, ENDING, Group, Unread, UnreadReason, find};
+pub use groups::{Described, Group, Unread, UnreadReason, find};
 pub use hosts::{host_list, is_host};

@@ -688,9 +688,9 @@ pub(super) fn remedy(finding: &Finding) -> Option<String> {
         Kind::NoLibcuda { is_container: true } => {
             "start the container with `--gpus all` and NVIDIA_DRIVER_CAPABILITIES=compute,utility"
         }
-        Kind::UvmMissing if is_without_node_maker(finding) => {
-            "sudo modprobe nvidia-uvm; start a container with the node"
-        }
+        Kind::UvmMissing {
+            has_node_maker: false,
+        } => "sudo modprobe nvidia-uvm; start a container with the node",
         Kind::DeviceNotPermitted if is_of_root(finding) => {
             "ask the administrator for access; in a batch system, request a GPU"
         }
@@ -837,11 +837,6 @@ fn other_cache(finding: &Finding) -> String {
         "{}export XDG_CACHE_HOME=DIR, a directory that only you can write to",
         mend.unwrap_or_default()
     )
-}
-
-fn is_without_node_maker(finding: &Finding) -> bool {
-    let is_maker = |evidence: &Evidence| matches!(evidence, Evidence::Absent { path } if path.ends_with("nvidia-modprobe"));
-    finding.evidence.iter().any(is_maker)
 }
 
 /// True if the nodes belong to root's group, which no user should join.

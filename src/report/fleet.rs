@@ -9,13 +9,12 @@ use serde_json::{Value, json};
 
 use super::Style;
 use super::doctor::{ExaminedProgram, gpus, sentence};
-use super::errors::os;
 use super::hints::{argument, shell_words};
 use super::words::{counted, version};
 use crate::catalog::{Family, catalog, display_name};
 use crate::doctor::{Examination, Section, Severity, Stops};
 use crate::environment::Environment;
-use crate::fleet::{ENDING, Group, Unread, UnreadReason, host_list};
+use crate::fleet::{Group, Unread, host_list};
 use crate::inventory::Inventory;
 use crate::machine::save::is_shown;
 use crate::settings::start_key::{decides, reaches_libraries};
@@ -31,8 +30,8 @@ const FIRST: &str = "cuDNN";
 
 /// Equal machines, of which the first was examined.
 pub struct ExaminedGroup {
-    group: Group,
-    side: ComparedSide,
+    pub group: Group,
+    pub side: ComparedSide,
 }
 
 /// The largest group first.
@@ -45,10 +44,6 @@ pub struct FleetReport {
 }
 
 impl ExaminedGroup {
-    pub fn new(group: Group, side: ComparedSide) -> ExaminedGroup {
-        ExaminedGroup { group, side }
-    }
-
     fn names(&self) -> impl Iterator<Item = &str> {
         self.group
             .machines
@@ -329,30 +324,12 @@ pub fn no_common_lock(none: &NoCommonLock, program: &str) -> String {
     format!("{about}{}", lines.collect::<String>())
 }
 
-impl Unread {
-    /// False for a directory that cannot be read, for a second description of a machine, and for one without a name.
-    fn names_machine(&self) -> bool {
-        !matches!(self.why, UnreadReason::Twice(_) | UnreadReason::NotAName)
-            && self.path.extension().is_some_and(|ending| ending == ENDING)
-    }
-}
-
 /// A line for each description that cannot be used.
 pub fn unread_descriptions(fleet: &FleetReport) -> impl Iterator<Item = String> {
     fleet
         .unread
         .iter()
-        .map(|one| format!("{}: {}", show(&one.path), why(&one.why)))
-}
-
-fn why(why: &UnreadReason) -> String {
-    match why {
-        UnreadReason::Io(error) => os(error),
-        UnreadReason::NotAName => "no machine can have this name".to_owned(),
-        UnreadReason::TooLarge => "it is too large for a description".to_owned(),
-        UnreadReason::Twice(other) => format!("{} describes a machine of this name", show(other)),
-        UnreadReason::Unusable(why) => show(why),
-    }
+        .map(|one| format!("{}: {}", show(&one.path), one.why))
 }
 
 pub fn fleet(fleet: &FleetReport, style: Style) -> String {
@@ -502,7 +479,7 @@ impl FleetReport {
                 "differences": self.differences(group),
             })
         };
-        let unread = |one: &Unread| json!({ "path": show(&one.path), "why": why(&one.why) });
+        let unread = |one: &Unread| json!({ "path": show(&one.path), "why": one.why.to_string() });
         json!({
             "machines": self.count(),
             "good": host_list(self.names(true)),
