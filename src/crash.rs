@@ -153,7 +153,7 @@ fn end(fault: &str) -> ! {
     if let (AfterFault::Unchanged(_), Some(command)) = (&after, PROGRAM.get()) {
         let program = Path::new(&command.program);
         let error = launch::exec_after_fault(&launch::unchanged(program, command));
-        report::say(&format!("cudarun: {}\n", report::error(&error)));
+        report::say(&format!("cudarun: {error}\n"));
         launch::end_at_once(error.code(Form::Run));
     }
     launch::end_at_once(CODE.load(Ordering::Relaxed))

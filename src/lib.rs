@@ -276,7 +276,7 @@ fn complain(
     if let Some(line) = report::unanswered(&host::unanswered()) {
         report::say(&style.page(&format!("cudarun: {line}\n")));
     }
-    report::say(&style.page(&format!("cudarun: {}\n", report::error(error))));
+    report::say(&style.page(&format!("cudarun: {error}\n")));
     if let Some(hint) = hint {
         report::say(&style.page(&format!("\n{} {hint}\n", style.hint("hint:"))));
     }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fmt::Display;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -89,6 +90,11 @@ pub fn short(text: &str) -> String {
 /// The operating system's message without the number of the error.
 pub fn plain(text: &str) -> &str {
     text.split(" (os error ").next().unwrap_or_default()
+}
+
+/// Like [`plain`], in small letters.
+pub fn os(error: &io::Error) -> String {
+    plain(&error.to_string()).to_lowercase()
 }
 
 /// `571.0 MB`

@@ -10,6 +10,7 @@ use crate::host::Host;
 use crate::report;
 use crate::settings::resolve::vocabulary;
 use crate::settings::{PROJECT, Setting, files, read, trust};
+use crate::text::show;
 
 pub fn allow(host: &Host, common: &Common, options: &Allow) -> Result<Exit, Error> {
     only_here(common, "allow")?;
@@ -23,9 +24,10 @@ pub fn allow(host: &Host, common: &Common, options: &Allow) -> Result<Exit, Erro
         return Ok(Exit::Yes);
     }
     let path = file(host, common, options);
-    let kept = |error| Error::NotKept {
-        path: trust::directory(host).unwrap_or_default(),
-        error,
+    let kept = |error| {
+        let place = trust::directory(host).unwrap_or_default();
+        let what = format!("the permission cannot be saved in `{}`", show(&place));
+        Error::Io { what, error }
     };
     if options.revoke {
         let was_allowed = trust::revoke(host, &path).map_err(kept)?;

@@ -26,6 +26,7 @@ use crate::pipeline::{
 use crate::program::Command;
 use crate::report::{self, Diagnosis, Style};
 use crate::settings::resolve::Purpose;
+use crate::text::show;
 use crate::variables;
 
 /// How long to wait for the first bytes on a pipe. A batch system's pipe may stay silent as long as the job runs.
@@ -332,7 +333,7 @@ impl Ended<'_> {
                 let none = Paper::default();
                 let paper = options.map_or(&none, |options| &options.paper);
                 if let Err(error) = deliver(style, common, paper, page, String::new, print) {
-                    say(&report::error(&error));
+                    say(&error.to_string());
                 }
             });
         }
@@ -359,10 +360,7 @@ const LINE: usize = 4 << 10;
 
 /// Reads the text of an option, or standard input.
 fn log_of(host: &Host, common: &Common, options: &Diagnose) -> Result<Log, Error> {
-    let unreadable = |path: &Path| {
-        let path = path.to_owned();
-        move |error| Error::Unreadable { path, error }
-    };
+    let unreadable = |path: &Path| Error::io(format!("`{}` cannot be read", show(path)));
     if let Some(text) = &options.text {
         return read_log(text.as_bytes(), None).map_err(unreadable(Path::new("--text")));
     }

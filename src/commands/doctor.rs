@@ -19,6 +19,7 @@ use crate::program::{self, Command, Program};
 use crate::report::{self, ExaminedProgram, Style};
 use crate::settings::resolve::{self, Purpose, Settings};
 use crate::storage;
+use crate::text::show;
 
 /// Slurm's name of this machine. Several may have one host name.
 const NODE_OF_SLURM: &str = "SLURMD_NODENAME";
@@ -31,8 +32,14 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
             .last()
             .map(|line| format!("{line} "))
             .unwrap_or_default();
-        return Err(Error::NotQuoted {
-            line: begin + &report::shell_words(&options.words),
+        let line = begin + &report::shell_words(&options.words);
+        let quoted = report::shell_words(&[line.clone().into()]);
+        return Err(Error::Usage {
+            message: format!(
+                "--for takes the whole command line in quotes, not `{}`",
+                show(&line)
+            ),
+            hint: Some(format!("quote the command line: --for {quoted}")),
         });
     }
     // The file is this machine's, whichever is looked at.
@@ -48,10 +55,7 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
         return Err(Error::Exists { path: file.clone() });
     }
     if let Some(file) = &file {
-        storage::can_publish(&host, file).map_err(|error| Error::Report {
-            path: file.clone(),
-            error,
-        })?;
+        storage::can_publish(&host, file).map_err(|error| Error::unwritten(file, error))?;
     }
     let host = machine(host, common)?;
     if let (Some(file), Some(_)) = (&file, &options.save_in) {
@@ -137,7 +141,10 @@ fn name_of_node(host: &Host, options: &Doctor) -> Result<PathBuf, Error> {
         .or_else(own)
         .unwrap_or_default();
     if !is_host(name.trim()) {
-        return Err(Error::NotANode { name });
+        return Err(Error::Usage {
+            message: format!("`{}` cannot be the name of a machine", show(&name)),
+            hint: Some("--node NAME, of letters, digits, `-`, `_` and dots".to_owned()),
+        });
     }
     Ok(format!("{}.toml", name.trim()).into())
 }
@@ -152,7 +159,7 @@ pub(super) fn programs(
         return match examine_program(host, common, words) {
             // It is a finding of the page.
             Err(error @ Error::Setting(_)) => {
-                let why = vec![report::error(&error)];
+                let why = vec![error.to_string()];
                 Ok(vec![ExaminedProgram::missing(
                     &report::shell_words(words),
                     why,
@@ -204,7 +211,7 @@ pub(super) fn examine_line(host: &Host, common: &Common, line: &str) -> Examined
     let words: Option<Vec<OsString>> =
         shlex::split(line).map(|words| words.into_iter().map(OsString::from).collect());
     let examined = match words.filter(|words| !words.is_empty()) {
-        Some(words) => examine_program(host, common, &words).map_err(|error| report::error(&error)),
+        Some(words) => examine_program(host, common, &words).map_err(|error| error.to_string()),
         None => Err("it is not a command line".to_owned()),
     };
     match examined {

@@ -6,6 +6,7 @@ use std::io::{BufRead, IsTerminal};
 use std::path::PathBuf;
 
 use super::{Exit, command_of, family, follow, machine, only_here, print, say, say_refusal};
+use crate::catalog::display_name;
 use crate::cli::{self, Common, Fetch, FetchWhen};
 use crate::error::Error;
 use crate::fetch::{self, DAY, Entry, FetchFault, Step, Store, Supply};
@@ -17,6 +18,7 @@ use crate::report::{self, NoConsent, Style};
 use crate::settings::resolve::{Purpose, Settings};
 use crate::solve::{FamilyWish, Lack, MissingWheel, Outcome, wheels_of, wheels_of_toolkit};
 use crate::storage;
+use crate::text::show;
 
 pub fn fetch(host: &Host, common: &Common, options: &Fetch) -> Result<Exit, Error> {
     if !options.dry_run && options.into.is_none() {
@@ -55,9 +57,15 @@ fn families(options: &Fetch) -> Result<Option<Vec<FamilyWish>>, Error> {
         let text = word.to_string_lossy();
         let (name, range) = cli::family_and_range(&text);
         let family = family(name)?;
-        let wrong = |()| Error::BadRange {
-            family,
-            text: range.to_owned(),
+        let wrong = |()| Error::Usage {
+            message: format!(
+                "`{}` is not a range of versions of {}",
+                show(range),
+                display_name(family)
+            ),
+            hint: Some(format!(
+                "cudarun fetch {family}=9.1, or \"{family}>=9.1,<10\""
+            )),
         };
         Ok(FamilyWish {
             family,

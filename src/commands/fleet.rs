@@ -135,7 +135,7 @@ fn look(host: &Host, common: &Common, path: &Path) -> Result<(Host, Option<Vec<S
             (node, Some(programs))
         }
     };
-    let there = in_image(host, common, node).map_err(|error| report::error(&error))?;
+    let there = in_image(host, common, node).map_err(|error| error.to_string())?;
     Ok((there, programs))
 }
 
@@ -178,8 +178,7 @@ fn examine_group(
         }
     }
     let command = [&["cudarun".into()][..], &looks].concat();
-    let (examination, inventory) =
-        examine(&there, common).map_err(|error| report::error(&error))?;
+    let (examination, inventory) = examine(&there, common).map_err(|error| error.to_string())?;
     let examined = |line: &String| ExaminedProgram {
         command: hidden(host, common, line),
         ..examine_line(&there, common, line)
@@ -202,8 +201,12 @@ fn write_lock(
     file: &Path,
 ) -> Result<Exit, Error> {
     let [program] = fleet.programs() else {
-        return Err(Error::NotOneProgram {
-            count: fleet.programs().len(),
+        return Err(Error::Usage {
+            message: match fleet.programs().len() {
+                0 => "--lock needs exactly one program, and the descriptions name none".to_owned(),
+                count => format!("a lock is for one program; the descriptions name {count}"),
+            },
+            hint: Some("cudarun fleet --program 'COMMAND LINE' --lock FILE DIR".to_owned()),
         });
     };
     if fleet.has_unread() {
@@ -447,7 +450,7 @@ fn picks(host: &Host, common: &Common, words: &[OsString], lock: &Lock) -> Resul
             .trim_start_matches("error: ")
             .to_owned()
     };
-    run.map_err(|error| report::error(&error))
+    run.map_err(|error| error.to_string())
         .and(found)
         .map_err(first)
 }

@@ -112,7 +112,7 @@ fn answer(host: &Host, project: &Path, common: &Common) -> String {
         read.is_partial = true;
         let hint = report::error_hint(&error);
         let hint = hint.map(|hint| format!(": {hint}")).unwrap_or_default();
-        let error = report::error(&error);
+        let error = error.to_string();
         Some(format!(
             "{}{hint}",
             error.lines().next().unwrap_or_default()

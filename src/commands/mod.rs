@@ -235,8 +235,9 @@ fn looked_at(host: Host, common: &Common) -> Result<Host, Error> {
         .iter()
         .all(|name| there.lstat(name.as_ref()).is_err())
     {
-        return Err(Error::ImageUnusable {
-            root: root.clone(),
+        return Err(Error::Unusable {
+            option: "--root",
+            value: root.clone(),
             why: "it has no /usr and no /etc".to_owned(),
         });
     }
@@ -252,16 +253,18 @@ fn described(host: &Host, file: &Path) -> Result<(Host, Vec<String>), String> {
 }
 
 fn unusable(file: &Path, why: String) -> Error {
-    Error::MachineUnusable {
-        file: file.to_owned(),
+    Error::Unusable {
+        option: "--machine",
+        value: file.to_owned(),
         why,
     }
 }
 
 fn open_image(host: &Host, common: &Common, root: &Path) -> Result<Image, Error> {
     let _progress = progress::begin(host, common.quiet, report::UNPACKING);
-    Image::open(host, root).map_err(|fault| Error::ImageUnusable {
-        root: root.to_owned(),
+    Image::open(host, root).map_err(|fault| Error::Unusable {
+        option: "--root",
+        value: root.to_owned(),
         why: fault.0,
     })
 }
@@ -274,8 +277,9 @@ fn in_image(host: &Host, common: &Common, node: Host) -> Result<Host, Error> {
     };
     let mut image = open_image(host, common, root)?;
     let mounted = image.mount_driver_of(&node);
-    mounted.map_err(|fault| Error::ImageUnusable {
-        root: root.clone(),
+    mounted.map_err(|fault| Error::Unusable {
+        option: "--root",
+        value: root.clone(),
         why: fault.0,
     })?;
     Ok(image.host())
@@ -291,20 +295,20 @@ fn must_be_image(host: &Host, common: &Common) -> Result<(), Error> {
         return Ok(());
     };
     let why = "for a node, it must be an image: oci:DIR[:TAG] or an archive".to_owned();
-    Err(Error::ImageUnusable {
-        root: root.clone(),
+    Err(Error::Unusable {
+        option: "--root",
+        value: root.clone(),
         why,
     })
 }
 
 /// Text for standard output, where there is one.
 pub fn print(text: &str) -> Result<(), Error> {
-    if !launch::has_output() {
-        return Err(Error::Output {
-            error: std::io::Error::from(nix::errno::Errno::EBADF),
-        });
-    }
-    report::print(text).map_err(|error| Error::Output { error })
+    let printed = match launch::has_output() {
+        true => report::print(text),
+        false => Err(nix::errno::Errno::EBADF.into()),
+    };
+    printed.map_err(Error::io("cannot write to standard output"))
 }
 
 /// Writes a page in the form that was asked for: HTML in a file, Markdown, or as the terminal shows it.

@@ -39,10 +39,7 @@ pub fn record(host: &Host, common: &Common, options: &Record) -> Result<Exit, Er
         }
         Reached::Change(facts, decision, change) => {
             let path = files::lock(facts.host, facts.settings.project.as_deref());
-            let unwritable = |error| Error::Report {
-                path: path.clone(),
-                error,
-            };
+            let unwritable = |error| Error::unwritten(&path, error);
             // A program that trains for a day must not end with a lock that cannot be written.
             let before_start = || storage::can_publish(facts.host, &path).map_err(unwritable);
             let (status, observation) =

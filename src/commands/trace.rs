@@ -166,10 +166,7 @@ impl Outlet {
     fn open(&mut self) -> Result<(), Error> {
         if let (Some(path), None) = (&self.path, &self.file) {
             let opened = Delivery::open(path);
-            self.file = Some(opened.map_err(|error| Error::Report {
-                path: path.clone(),
-                error,
-            })?);
+            self.file = Some(opened.map_err(|error| Error::unwritten(path, error))?);
         }
         Ok(())
     }
@@ -180,9 +177,7 @@ impl Outlet {
             report::say(text);
             return Ok(());
         };
-        file.write(text.as_bytes()).map_err(|error| Error::Report {
-            path: path.clone(),
-            error,
-        })
+        file.write(text.as_bytes())
+            .map_err(|error| Error::unwritten(path, error))
     }
 }

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::host::{FileId, Host, Kind, judge_own};
 use crate::solve::{Pick, Plan};
 use crate::storage::{self, Refusal, Unfit};
+use crate::text::show;
 
 /// Changes when the meaning of a view changes.
 const FORMAT: &str = "cudarun view 1";
@@ -124,7 +125,10 @@ pub fn publish(host: &Host, spec: &ViewSpec) -> Result<PathBuf, Error> {
         match publish_at(host, &view, spec) {
             Ok(()) => Ok(view),
             Err(error) if may_succeed_elsewhere(&error) => Err(Refusal::Here(error.into())),
-            Err(error) => Err(Refusal::Everywhere(Error::View { path: view, error })),
+            Err(error) => {
+                let what = format!("cannot write the view `{}`", show(&view));
+                Err(Refusal::Everywhere(Error::Io { what, error }))
+            }
         }
     })
 }

@@ -77,7 +77,7 @@ fn programs_of_project(settings: &Settings) -> Result<(Program, Searcher<'_>), E
     }
     let own = host
         .own_executable()
-        .map_err(|error| Error::Verifier { error })?;
+        .map_err(Error::io("cannot start the proof"))?;
     let mut program = Program::new(own.clone());
     program.is_any = true;
     program.machine = inventory::machine(host).unwrap_or(elf::X86_64);

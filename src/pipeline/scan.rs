@@ -13,6 +13,7 @@ use crate::program::{self, Command, Program, StepKind};
 use crate::settings::resolve::{Purpose, Settings};
 use crate::settings::{Key, Layers};
 use crate::storage::{self, scans};
+use crate::text::show;
 
 /// The scope of a scan for a program.
 pub(super) fn scope(
@@ -174,8 +175,9 @@ pub fn everywhere(
         },
     ) {
         Ok(program) if python.is_some() && program.pip.is_none() => {
-            return Err(Error::NotPython {
-                program: program.path,
+            return Err(Error::Usage {
+                message: format!("--python `{}` is not Python", show(&program.path)),
+                hint: None,
             });
         }
         Ok(program) => {

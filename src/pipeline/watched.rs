@@ -29,10 +29,7 @@ pub fn watch(
     let log = storage::temporary_path(host, &storage::cache_directory(host)?);
     let diff = pin::watched(&change.of_start(), &publish_module(host)?, &log, &host.env);
     before_start()?;
-    storage::create(&log).map_err(|error| Error::Report {
-        path: log.clone(),
-        error,
-    })?;
+    storage::create(&log).map_err(|error| Error::unwritten(&log, error))?;
     let exec = Exec {
         diff,
         ..launch::unchanged(&facts.program.path, command)

@@ -1,24 +1,21 @@
-//! Errors in words, and the command to type after each.
+//! The command to type after an error, and the words for faults of cudarun itself.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::hints::{argument, shell_words};
 use super::notes;
 use super::places::mend_or;
 use super::settings;
-use super::slips::name_of_program;
 use super::words::{one_of, quoted_to_show};
-use crate::catalog::{Wheel, display_name, toolkits, wheels};
-use crate::cli::TOOLKIT;
-use crate::error::{Error, OldLoader, Reason, Refusal};
+pub(super) use crate::error::offered;
+use crate::error::{Error, OldLoader, Reason, Refusal, name_of_program, registry_name};
 use crate::host::Unsafe;
 use crate::settings::SettingFault;
 use crate::settings::resolve::{BadPackage, NotPinnable, SettingRemark};
 use crate::storage::Unfit;
-use crate::text::{list, plain, short, show};
+use crate::text::show;
 use crate::version::Version;
 
 impl Reason for SettingFault {
@@ -39,7 +36,7 @@ impl Reason for SettingRemark {
 
 impl Reason for BadPackage {
     fn sentence(&self) -> String {
-        format!("{}: {}", settings::place(&self.place), error(&self.error))
+        format!("{}: {}", settings::place(&self.place), self.error)
     }
 }
 
@@ -98,164 +95,18 @@ pub(super) fn old_loader(glibc: Option<Version>) -> String {
     }
 }
 
-pub fn error(error: &Error) -> String {
-    match error {
-        Error::NotFound { name } => format!("`{}` was not found{}", show(name), name_of_program(name)),
-        Error::NotExecutable { path, why } => {
-            format!("`{}` cannot be run: {}{}", show(path), refusal(why), name_of_program(path))
-        }
-        Error::Exec { path, error } => format!("`{}` cannot be run: {}", show(path), os(error)),
-        Error::NoSuchPackage { name, sites } if sites.is_empty() => {
-            format!("--uses {}: this program has no Python packages", short(name))
-        }
-        Error::NoSuchPackage { name, sites } => {
-            let sites: Vec<String> = sites.iter().map(show).collect();
-            format!("--uses {}: no such package in {}", short(name), list(&sites))
-        }
-        Error::NoOtherSet { skipped: 1, .. } => "no other set fits".to_owned(),
-        Error::NoOtherSet { fitting, skipped } => {
-            let fit = if *fitting == 1 { "set fits" } else { "sets fit" };
-            format!("only {fitting} {fit}, and `--next` was given {skipped} times")
-        }
-        Error::NoSuchFamily { name, .. } => format!("unknown library family `{}`", show(name)),
-        Error::BadRange { family, text } => {
-            format!("`{}` is not a range of versions of {}", show(text), display_name(family))
-        }
-        Error::NoWheel { family: "driver", .. } => {
-            "a driver cannot be fetched: the administrator of the machine installs it".to_owned()
-        }
-        Error::NoWheel { family, range } => {
-            let range = if range == "*" { String::new() } else { format!(" {range}") };
-            let offered = offered(family).map(|all| format!(": the table has {all}")).unwrap_or_default();
-            format!("no wheel of {}{range} is on offer for this machine{offered}", display_name(family))
-        }
-        Error::NoSuchSource { name, .. } => {
-            format!("--without {}: unknown source of libraries", show(name))
-        }
-        Error::NoSuchDirectory { option, path } => {
-            format!("{option} `{}`: no such directory", show(path))
-        }
-        Error::Setting(reason) | Error::Fetch(reason) | Error::NoToolkit(reason) => reason.sentence(),
-        Error::NotPinned { option, why } => format!("{option} has no effect here: {}", why.sentence()),
-        Error::Exists { path } => format!("`{}` exists, and cudarun does not overwrite it", show(path)),
-        Error::NotKept { path, error } => {
-            format!("the permission cannot be saved in `{}`: {}", show(path), os(error))
-        }
-        Error::NotTraced(why) => format!("the program cannot be traced: {}", why.sentence()),
-        Error::Unreadable { path, error } => format!("`{}` cannot be read: {}", show(path), os(error)),
-        Error::NoProgram { text } => format!("`{}` is a text, not a program", show(text)),
-        Error::NotPython { program } => format!("--python `{}` is not Python", show(program)),
-        Error::NestedShell { project } => {
-            format!("already in a cudarun shell of `{}`: type `exit` first", show(project))
-        }
-        Error::NoPlan { program: Some(program) } => {
-            format!("`{}` needs no NVIDIA library that is installed here, so a shell has nothing to set", show(program))
-        }
-        Error::NoPlan { program: None } => {
-            "nothing to set in a shell: no environment here has a GPU framework, and no [requires] names a library"
-                .to_owned()
-        }
-        Error::MoreRights => {
-            "cudarun has more rights than its user (set-user-ID, set-group-ID or file capabilities)"
-                .to_owned()
-        }
-        Error::NothingRunsUnderRoot { verb: verb @ ("allow" | "hook"), there } => {
-            format!("`{verb}` works only on this machine: remove {}", show(&there[0]))
-        }
-        Error::NothingRunsUnderRoot { verb: "fetch", there } => {
-            format!("with {}, `fetch` cannot fill the store: add --dry-run or --into DIR", show(&there[0]))
-        }
-        // Most people type no verb.
-        Error::NothingRunsUnderRoot { verb: "run", there } => {
-            format!("the program would be started, which is not possible with {}", show(&there[0]))
-        }
-        Error::NothingRunsUnderRoot { verb, there } => {
-            format!("`{verb}` starts a program, which is not possible with {}", show(&there[0]))
-        }
-        Error::MachineUnusable { file, why } => {
-            format!("--machine `{}` cannot be used: {}", show(file), show(why))
-        }
-        Error::NotOneProgram { count: 0 } => {
-            "--lock needs exactly one program, and the descriptions name none".to_owned()
-        }
-        Error::NotOneProgram { count } => format!("a lock is for one program; the descriptions name {count}"),
-        Error::NotQuoted { line } => format!("--for takes the whole command line in quotes, not `{}`", show(line)),
-        Error::NotANode { name } => format!("`{}` cannot be the name of a machine", show(name)),
-        Error::RootUnusable { root, .. } if saved(root).is_some_and(|command| command.starts_with("docker")) => {
-            format!("--root `{}` is not a file; cudarun does not pull images", show(root))
-        }
-        Error::RootUnusable { root, error } => {
-            format!("--root `{}` cannot be used: {}", show(root), os(error))
-        }
-        Error::ImageUnusable { root, why } => {
-            format!("--root `{}` cannot be used: {}", show(root), show(why))
-        }
-        Error::NoCache { tried } => {
-            let line = |(path, why): &(PathBuf, Unfit)| format!("\n  {}  {}", show(path), why.at(path));
-            let tried: Vec<String> = tried.iter().map(line).collect();
-            format!("no safe directory for cudarun's cache; tried:{}", tried.concat())
-        }
-        Error::View { path, error } => format!("cannot write the view `{}`: {}", show(path), os(error)),
-        Error::Verifier { error } => format!("cannot start the proof: {}", os(error)),
-        Error::Report { path, error } => format!("cannot write `{}`: {}", show(path), os(error)),
-        Error::Output { error } => format!("cannot write to standard output: {}", os(error)),
-    }
-}
-
-/// The oldest and the newest version of a family, or of toolkits, in the table of wheels.
-pub(super) fn offered(family: &str) -> Option<String> {
-    let of_family = wheels()
-        .iter()
-        .filter(|wheel| wheel.family == family)
-        .flat_map(Wheel::releases);
-    let toolkits = toolkits()
-        .iter()
-        .filter(|_| family == TOOLKIT)
-        .map(|toolkit| toolkit.version);
-    let all: BTreeSet<Version> = of_family.chain(toolkits).collect();
-    Some(format!("{} to {}", all.first()?, all.last()?))
-}
-
-fn refusal(refusal: &Refusal) -> String {
-    match refusal {
-        Refusal::PermissionDenied => "permission denied".to_owned(),
-        Refusal::NotExecutable => "permission denied: the file is not executable".to_owned(),
-        Refusal::IsDirectory => "is a directory".to_owned(),
-        Refusal::Interpreter { file, error } => {
-            format!(
-                "its interpreter {}: {}",
-                show(file),
-                plain(&error.to_string())
-            )
-        }
-        Refusal::Circle => "its `#!` lines form a circle".to_owned(),
-        Refusal::System { error } => plain(&error.to_string()).to_owned(),
-    }
-}
-
 fn is_of_root(unfit: &Unfit) -> bool {
     matches!(unfit, Unfit::Unsafe(Unsafe { path, .. }) if path.as_os_str() == "/")
-}
-
-/// The operating system's message.
-pub(super) fn os(error: &std::io::Error) -> String {
-    plain(&error.to_string()).to_lowercase()
 }
 
 /// The command for an image that is named as other tools do: with a transport, or as in a registry.
 fn saved(root: &Path) -> Option<String> {
     let text = root.to_str()?;
-    let after = |prefixes: &[&str]| prefixes.iter().find_map(|prefix| text.strip_prefix(prefix));
-    if let Some(file) = after(&["docker-archive:", "oci-archive:"]) {
+    let after = |prefix| text.strip_prefix(prefix);
+    if let Some(file) = after("docker-archive:").or(after("oci-archive:")) {
         return Some(format!("cudarun --root {} list", argument(file.as_ref())));
     }
-    let is_path = text.starts_with(['/', '.'])
-        || text.starts_with("oci:")
-        || text.contains(".tar")
-        || text.contains(":/");
-    let name = after(&["docker://", "docker-daemon:"])
-        .or((text.contains(':') && !is_path).then_some(text))?;
-    let name = argument(name.as_ref());
+    let name = argument(registry_name(root)?.as_ref());
     Some(format!(
         "docker save -o image.tar {name} && cudarun --root image.tar list"
     ))
@@ -286,7 +137,6 @@ pub fn error_hint(error: &Error) -> Option<String> {
             let before = if text.as_encoded_bytes().ends_with(b".py") { "python3" } else { "--from" };
             Some(format!("cudarun diagnose {before} {}", shell_words(std::slice::from_ref(text))))
         }
-        Error::BadRange { family, .. } => Some(format!("cudarun fetch {family}=9.1, or \"{family}>=9.1,<10\"")),
         Error::NothingRunsUnderRoot { verb: "allow" | "hook", .. } => None,
         Error::NothingRunsUnderRoot { verb, there, .. } => {
             let verb = if *verb == "fetch" { "fetch --dry-run" } else { "explain" };
@@ -307,15 +157,11 @@ pub fn error_hint(error: &Error) -> Option<String> {
                 "--root takes a directory of this machine or an image archive: copy it here first".to_owned()
             })
         }),
-        Error::MachineUnusable { .. } => {
+        Error::Usage { hint, .. } => hint.clone(),
+        Error::Unusable { option: "--machine", .. } => {
             Some("write a description of a machine with `cudarun doctor --save FILE`".to_owned())
         }
-        Error::NotOneProgram { .. } => Some("cudarun fleet --program 'COMMAND LINE' --lock FILE DIR".to_owned()),
-        Error::NotQuoted { line } => {
-            Some(format!("quote the command line: --for {}", argument(line.as_ref())))
-        }
-        Error::NotANode { .. } => Some("--node NAME, of letters, digits, `-`, `_` and dots".to_owned()),
-        Error::Report { path, error } if error.kind() == ErrorKind::NotFound => {
+        Error::Unwritten { path, error } if error.kind() == ErrorKind::NotFound => {
             path.parent().map(|parent| format!("mkdir -p {}", argument(parent.as_os_str())))
         }
         Error::Exists { path } if path.ends_with(crate::settings::PROJECT) => {

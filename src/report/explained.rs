@@ -618,7 +618,7 @@ pub fn followed(command: &[OsString], parent: &str, decision: &Decision) -> Stri
 
 /// A process about which nothing could be decided.
 pub fn starts_as_called(command: &[OsString], error: &Error) -> String {
-    let error = super::error(error);
+    let error = error.to_string();
     let why = error.lines().next().unwrap_or_default();
     format!(
         "cudarun: `{}` starts as it was called: {why}\n",

@@ -7,7 +7,6 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::doctor;
-use super::errors;
 use super::explained::Explanation;
 use super::extensions;
 use super::fleet::FleetReport;
@@ -311,7 +310,7 @@ pub fn written(text: &str, path: Option<&Path>) -> String {
 /// An error, with its exit code.
 pub fn error(error: &Error, form: Form, hint: Option<&str>) -> String {
     finish(
-        json!({ "error": { "code": error.code(form), "message": errors::error(error), "hint": hint } }),
+        json!({ "error": { "code": error.code(form), "message": error.to_string(), "hint": hint } }),
     )
 }
 

@@ -36,7 +36,7 @@ pub use diagnosed::{
     silent_input, unknown_failure,
 };
 pub use doctor::{ExaminedProgram, examination, examined_program, not_described, programs, saved};
-pub use errors::{ABORTED, AfterFault, after_fault, cut_short, error, error_hint, panicked};
+pub use errors::{ABORTED, AfterFault, after_fault, cut_short, error_hint, panicked};
 pub use explained::{
     Explanation, does_not_start, explained, followed, left, no_need, starts_as_called, summary,
 };

@@ -1,7 +1,6 @@
 //! Sentences for wrong command lines.
 
 use std::ffi::OsString;
-use std::path::Path;
 
 use super::Style;
 use super::hints::shell_words;
@@ -45,21 +44,4 @@ pub fn option_of(option: &str, of: &[String]) -> String {
 /// A command line of cudarun, as a shell reads it.
 pub fn own_command_line(words: &[OsString]) -> String {
     format!("cudarun {}", shell_words(words))
-}
-
-/// The mistake in the name of a program, if the name shows it.
-pub(super) fn name_of_program(name: &Path) -> &'static str {
-    let text = name.to_string_lossy();
-    let file = text.rsplit('/').next().unwrap_or_default();
-    match () {
-        () if text.contains(": ") => ": it looks like an error message, not a program",
-        () if text.contains(char::is_whitespace) => {
-            ": if it is a whole command, remove the quotes around it"
-        }
-        () if text == "help" => ": the word after `help` is not a verb",
-        () if file.ends_with(".ipynb") => ": a notebook is not a program",
-        () if file.ends_with(".so") || file.contains(".so.") => ": it is a library, not a program",
-        () if !text.contains('/') => " in PATH",
-        () => "",
-    }
 }

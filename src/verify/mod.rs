@@ -97,7 +97,7 @@ pub fn run(
     } = output.map_err(|error| {
         // The first child, if no second one could be started.
         end_all();
-        Error::Verifier { error }
+        Error::io("cannot start the proof")(error)
     })?;
     let milliseconds = began.elapsed().as_secs_f64() * 1e3;
     // The child's report decides. Without a report, the way in which the child ended does.
