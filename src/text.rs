@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use serde::Serializer;
+use serde::{Serialize, Serializer};
 use strsim::osa_distance;
 
 /// Patterns for the names of values, and of options, that promise a secret.
@@ -39,6 +39,34 @@ pub fn show(name: &(impl AsRef<OsStr> + ?Sized)) -> String {
 /// For `#[serde(serialize_with = "text::path")]`: U+FFFD replaces bytes that are not UTF-8.
 pub fn path<S: Serializer>(path: impl AsRef<Path>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&path.as_ref().to_string_lossy())
+}
+
+/// For `#[serde(serialize_with = "text::words")]`: as a person reads it.
+pub fn words<S: Serializer>(of: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(of)
+}
+
+/// For `#[serde(flatten, serialize_with = "text::with_words")]`: see [`InWords`].
+pub fn with_words<S: Serializer>(
+    of: &(impl Serialize + Display),
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    InWords::from(of).serialize(serializer)
+}
+
+/// An object with its sentence as `why`.
+#[derive(Serialize)]
+pub struct InWords<'o, T> {
+    #[serde(flatten)]
+    of: &'o T,
+    why: String,
+}
+
+impl<'o, T: Display> From<&'o T> for InWords<'o, T> {
+    fn from(of: &'o T) -> Self {
+        let why = of.to_string();
+        InWords { of, why }
+    }
 }
 
 /// Like [`path`], for an optional path.

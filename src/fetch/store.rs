@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::sys::statvfs::{FsFlags, statvfs};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::model::FetchFault;
 use crate::host::{Host, judge_own};
@@ -22,7 +22,7 @@ use crate::inventory::FETCHED as ABOUT;
 use crate::settings::LOCK;
 use crate::solve::MissingWheel;
 use crate::storage::{self, Lock};
-use crate::text::quoted;
+use crate::text::{self, quoted};
 
 /// The lock of the one process that writes.
 const TURN: &str = ".turn";
@@ -32,23 +32,35 @@ const LEASES: &str = "leases";
 const STAGE: &str = ".stage-";
 
 /// A wheel in the store.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct Entry {
+    #[serde(serialize_with = "text::path")]
     pub directory: PathBuf,
+    #[serde(flatten)]
     pub about: About,
     /// Bytes of the files.
+    #[serde(rename = "bytes")]
     pub size: u64,
-    /// The programs that use it, with the time of the last use in seconds since 1970.
-    pub users: Vec<(PathBuf, i64)>,
+    pub users: Vec<User>,
 }
 
-#[derive(Debug, Deserialize)]
+/// A program that uses a wheel.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct User {
+    #[serde(serialize_with = "text::path")]
+    pub program: PathBuf,
+    /// Seconds since 1970.
+    pub last_use: i64,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct About {
     pub distribution: String,
     pub version: String,
     pub sha256: String,
     /// Bytes of the wheel's file.
+    #[serde(skip_serializing)]
     pub size: u64,
     /// Seconds since 1970.
     pub fetched: i64,
@@ -59,7 +71,7 @@ impl Entry {
     pub fn last_use(&self) -> i64 {
         self.users
             .iter()
-            .map(|(_, at)| *at)
+            .map(|user| user.last_use)
             .fold(self.about.fetched, i64::max)
     }
 }
@@ -294,12 +306,14 @@ impl<'h> Store<'h> {
             .collect()
     }
 
-    fn users(&self, sha256: &str) -> Vec<(PathBuf, i64)> {
+    fn users(&self, sha256: &str) -> Vec<User> {
         let leases = self.directory.join(LEASES);
         let user = |(name, text): (String, Vec<u8>)| {
             let program = text.split(|byte| *byte == b'\n').next()?;
-            let at = self.host.stat(&leases.join(&name)).ok()?.modified.0;
-            Some((PathBuf::from(OsStr::from_bytes(program)), at))
+            Some(User {
+                program: OsStr::from_bytes(program).into(),
+                last_use: self.host.stat(&leases.join(&name)).ok()?.modified.0,
+            })
         };
         self.leases()
             .into_iter()

@@ -14,7 +14,7 @@ use crate::text::{self, show};
 pub struct Warning {
     #[serde(serialize_with = "text::path")]
     pub path: PathBuf,
-    #[serde(flatten)]
+    #[serde(flatten, serialize_with = "text::with_words")]
     pub fault: ReadFault,
 }
 

@@ -173,7 +173,7 @@ pub fn stored(entries: &[Entry], store: &Path, now: i64, style: Style) -> String
             .users
             .iter()
             .take(2)
-            .map(|(program, _)| show(program))
+            .map(|user| show(&user.program))
             .collect();
         let used = if users.is_empty() {
             "not used yet".to_owned()

@@ -1,9 +1,8 @@
-//! JSON for programs: one object, `"schema": 2`, keys sorted, guest paths. Documented in `docs/json.md`.
+//! JSON for programs: one object, `"schema": 2`, guest paths. Documented in `docs/json.md`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::doctor;
@@ -19,15 +18,15 @@ use super::words;
 use crate::doctor::{Element, Evidence, Examination, Finding, Stops};
 use crate::environment::Diff;
 use crate::error::{Error, Form};
-use crate::fetch::{About, Entry};
-use crate::inventory::{Installation, Inventory, Warning};
+use crate::fetch::Entry;
+use crate::inventory::Inventory;
 use crate::pin::Decision;
 use crate::predict::observe::Observation;
 use crate::predict::supply::given;
 use crate::predict::{Predicted, Prediction};
 use crate::settings::trust::Allowed;
-use crate::solve::{Caution, Conflict, MissingWheel, Outcome, Plan, Rejection, Summary, Unpinned};
-use crate::text::{is_hostile, show};
+use crate::solve::{Conflict, MissingWheel, Outcome, Plan, Rejection, Summary};
+use crate::text::{InWords, is_hostile, show};
 use crate::verify::{Cause, Verdict};
 
 /// Raised when a key goes or changes its meaning.
@@ -35,46 +34,12 @@ const SCHEMA: u32 = 2;
 
 /// `list`
 pub fn inventory(mut inventory: Inventory, families: &[String]) -> String {
-    let mut installations = std::mem::take(&mut inventory.installations);
-    installations
-        .retain(|installation| families.is_empty() || families.contains(&installation.family));
-    let mut rest = value(&inventory);
-    rest["warnings"] = warnings(&inventory.warnings);
-    stamp(&mut rest);
-    match serde_json::to_string_pretty(&Listing {
-        rest,
-        installations: Installations(installations),
-    }) {
-        Ok(text) => printable(text),
-        Err(error) => finish(json!({ "error": error.to_string() })),
+    if !families.is_empty() {
+        inventory
+            .installations
+            .retain(|installation| families.contains(&installation.family));
     }
-}
-
-/// An inventory. Only one installation at a time becomes JSON: there may be ten thousand.
-struct Listing {
-    rest: Value,
-    installations: Installations,
-}
-
-struct Installations(Vec<Installation>);
-
-impl Serialize for Listing {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        for (key, value) in self.rest.as_object().into_iter().flatten() {
-            match key.as_str() {
-                "installations" => map.serialize_entry(key, &self.installations)?,
-                _ => map.serialize_entry(key, value)?,
-            }
-        }
-        map.end()
-    }
-}
-
-impl Serialize for Installations {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(value))
-    }
+    finish(inventory)
 }
 
 /// `explain`
@@ -98,7 +63,7 @@ pub fn explanation(explanation: &Explanation<'_>) -> String {
         "program": program,
         "driver": inventory.driver,
         "gpus": inventory.gpus,
-        "warnings": warnings(&inventory.warnings),
+        "warnings": inventory.warnings,
         "notes": program.notes.iter().map(|note| notes::note(note, program)).chain(remarks.iter().cloned()).collect::<Vec<_>>(),
         "settings": settings.iter().collect::<Vec<_>>(),
         "environment": changes(diff),
@@ -113,7 +78,7 @@ pub fn explanation(explanation: &Explanation<'_>) -> String {
     let (decided, details) = match &decision.outcome {
         Outcome::Nothing { absent, unpinned } => (
             "nothing",
-            json!({ "absent": absent, "families": [], "unpinned": self::unpinned(unpinned) }),
+            json!({ "absent": absent, "families": [], "unpinned": unpinned }),
         ),
         Outcome::Plan(plan) => (
             if decision.leaks() { "leak" } else { "plan" },
@@ -140,28 +105,8 @@ pub fn to_fetch(wheels: &[MissingWheel], place: &Path) -> String {
 
 /// `fetch list`; `fetch prune` with those that it removes
 pub fn stored<'e>(entries: impl IntoIterator<Item = &'e Entry>, store: &Path) -> String {
-    let entries: Vec<Value> = entries.into_iter().map(entry).collect();
+    let entries: Vec<&Entry> = entries.into_iter().collect();
     finish(json!({ "store": store.to_string_lossy(), "wheels": entries }))
-}
-
-fn entry(entry: &Entry) -> Value {
-    let About {
-        distribution,
-        version,
-        sha256,
-        fetched,
-        ..
-    } = &entry.about;
-    let user = |(program, at): &(PathBuf, i64)| json!({ "program": program.to_string_lossy(), "last_use": at });
-    json!({
-        "distribution": distribution,
-        "version": version,
-        "sha256": sha256,
-        "bytes": entry.size,
-        "fetched": fetched,
-        "directory": entry.directory.to_string_lossy(),
-        "users": entry.users.iter().map(user).collect::<Vec<_>>(),
-    })
 }
 
 /// `export`
@@ -325,16 +270,6 @@ pub fn usage_error(text: &str) -> String {
     finish(json!({ "error": { "code": 2, "message": message, "hint": null } }))
 }
 
-/// The skipped files, with words.
-fn warnings(warnings: &[Warning]) -> Value {
-    let entry = |warning: &Warning| {
-        let mut object = value(warning);
-        object["why"] = warning.fault.to_string().into();
-        object
-    };
-    warnings.iter().map(entry).collect()
-}
-
 fn plan(plan: &Plan) -> Value {
     let families: Vec<Value> = plan
         .picks
@@ -359,12 +294,6 @@ fn plan(plan: &Plan) -> Value {
             })
         })
         .collect();
-    let with_words = |caution: &Caution| {
-        let mut object = value(caution);
-        object["why"] = caution.to_string().into();
-        object
-    };
-    let cautions: Vec<Value> = plan.cautions.iter().map(with_words).collect();
     let removed: Vec<Value> = words::removals(plan)
         .into_iter()
         .map(|(element, why)| json!({ "element": element, "why": why }))
@@ -372,17 +301,12 @@ fn plan(plan: &Plan) -> Value {
     json!({
         "families": families,
         "absent": plan.absent,
-        "unpinned": unpinned(&plan.unpinned),
-        "cautions": cautions,
+        "unpinned": plan.unpinned,
+        "cautions": plan.cautions.iter().map(InWords::from).collect::<Vec<_>>(),
         "tombstones": plan.tombstones,
         "removed": removed,
         "driver_in_view": plan.driver_in_view,
     })
-}
-
-fn unpinned(unpinned: &[Unpinned]) -> Vec<Value> {
-    let entry = |one: &Unpinned| json!({ "family": one.family, "names": one.names, "why": one.why.to_string() });
-    unpinned.iter().map(entry).collect()
 }
 
 fn conflict(conflict: &Conflict) -> Value {
@@ -445,14 +369,24 @@ fn merge(object: &mut Value, more: Value) {
     }
 }
 
-pub(super) fn finish(mut object: Value) -> String {
-    stamp(&mut object);
-    printable(format!("{object:#}"))
+pub(super) fn finish(answer: impl Serialize) -> String {
+    let stamped = Stamped {
+        answer,
+        schema: SCHEMA,
+        cudarun: env!("CARGO_PKG_VERSION"),
+    };
+    match serde_json::to_string_pretty(&stamped) {
+        Ok(text) => printable(text),
+        Err(error) => finish(json!({ "error": error.to_string() })),
+    }
 }
 
-fn stamp(object: &mut Value) {
-    object["schema"] = SCHEMA.into();
-    object["cudarun"] = env!("CARGO_PKG_VERSION").into();
+#[derive(Serialize)]
+struct Stamped<T> {
+    #[serde(flatten)]
+    answer: T,
+    schema: u32,
+    cudarun: &'static str,
 }
 
 /// Adds a line end, and escapes what JSON allows and a terminal obeys: control codes, and characters that turn or hide text.

@@ -163,6 +163,7 @@ pub struct Unpinned {
     pub family: String,
     pub names: Vec<String>,
     /// The reason against the installation that comes nearest.
+    #[serde(serialize_with = "text::words")]
     pub why: Reason,
     /// Search paths that come before `LD_LIBRARY_PATH` prevent a pick.
     #[serde(skip)]
