@@ -4,9 +4,8 @@ use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::hints::{argument, shell_words};
+use super::hints::{argument, mend_or, shell_words};
 use super::notes;
-use super::places::mend_or;
 use super::settings;
 use super::words::{one_of, quoted_to_show};
 pub(super) use crate::error::offered;

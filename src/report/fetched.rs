@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::Style;
-use super::slips::own_command_line;
+use super::hints::own_command_line;
 use super::words;
 use crate::catalog::{display_names, title};
 use crate::error::Reason;
@@ -85,8 +85,7 @@ pub fn to_fetch(to_fetch: &ToFetch<'_>, style: Style) -> String {
 /// `2 wheels, 1.3 GB`
 pub(super) fn summary(wheels: &[MissingWheel]) -> String {
     let total: u64 = wheels.iter().map(|wheel| wheel.size).sum();
-    let plural = if wheels.len() == 1 { "" } else { "s" };
-    format!("{} wheel{plural}, {}", wheels.len(), size(total))
+    format!("{}, {}", words::counted(wheels.len(), "wheel"), size(total))
 }
 
 /// The wheel, its size, the program or library that asks for it, and the first digits of its hash.

@@ -1,12 +1,15 @@
-//! Hints: the command to type. Names from disk are quoted, since a person may paste the command.
+//! Hints: the command to type, also for a wrong command line. Names from disk are quoted, since a person may paste the command.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 
+use super::Style;
 use super::words::quoted_to_show;
 use crate::catalog::{display_name, display_names};
+use crate::host::{Unsafe, UnsafeFault};
 use crate::program::{Asker, Pip};
 use crate::solve::{Hint, Wanted};
+use crate::storage::Unfit;
 use crate::text::{list, show};
 
 /// `cudarun record` writes it, and `--locked` obeys it.
@@ -149,4 +152,57 @@ fn arguments(names: &BTreeSet<String>) -> String {
         .map(|name| argument(OsStr::new(name)))
         .collect::<Vec<_>>()
         .join(" ")
+}
+
+/// The command that makes a directory safe, followed by `, or `; empty if there is none.
+pub(super) fn mend_or(unfit: &Unfit) -> String {
+    match unfit {
+        Unfit::Unsafe(Unsafe {
+            path,
+            fault: UnsafeFault::Group { .. } | UnsafeFault::Others { .. },
+        }) => {
+            format!("chmod go-w {}, or ", quoted_to_show(path.as_os_str()))
+        }
+        _ => String::new(),
+    }
+}
+
+/// The answer to `cudarun` alone.
+pub fn first_contact(style: Style) -> String {
+    let rows = [
+        ["cudarun python3 train.py", "start a program"],
+        [
+            "cudarun explain python3 train.py",
+            "show what it needs, what it gets, and why",
+        ],
+        [
+            "cudarun doctor",
+            "check whether GPU programs can run here, and how to fix it",
+        ],
+        ["cudarun --help", "show all verbs and options"],
+    ];
+    let rows = rows.map(|row| row.map(str::to_owned).to_vec());
+    let first =
+        "cudarun starts a program with exactly one coherent, checked set of NVIDIA libraries.";
+    style.page(&format!("{first}\n\n{}", style.columns("  ", &rows)))
+}
+
+/// The verbs that have an option which another verb lacks; if it is one, also its command.
+pub fn option_of(option: &str, of: &[String]) -> String {
+    if of.is_empty() {
+        String::new()
+    } else {
+        let option = show(option);
+        let example = match of {
+            [only] if only == "run" => format!(": `cudarun {option} …`"),
+            [only] => format!(": `cudarun {only} {option} …`"),
+            _ => String::new(),
+        };
+        format!("\n`{option}` belongs to {}{example}\n", list(of))
+    }
+}
+
+/// A command line of cudarun, as a shell reads it.
+pub fn own_command_line(words: &[OsString]) -> String {
+    format!("cudarun {}", shell_words(words))
 }

@@ -18,12 +18,10 @@ mod notes;
 mod page;
 mod picture;
 mod pinned;
-mod places;
 mod project;
 mod refused;
 mod settings;
 mod shell;
-mod slips;
 mod style;
 mod template;
 mod traced;
@@ -50,7 +48,7 @@ pub use fleet::{
     ComparedSide, ExaminedGroup, FleetReport, NoCommonLock, fleet, no_common_lock,
     unread_descriptions,
 };
-pub use hints::shell_words;
+pub use hints::{first_contact, option_of, own_command_line, shell_words};
 pub use listed::listed;
 pub use notes::{note, unanswered};
 pub use page::{PAGE_BEGIN, html, markdown, page_written};
@@ -64,7 +62,6 @@ pub use settings::{
 pub use shell::{
     follow_lines, no_variable_of_a_shell, quoted_to_show, shell_change, subshell, watch,
 };
-pub use slips::{first_contact, option_of, own_command_line};
 pub use style::Style;
 pub use template::template;
 pub use traced::{observation, prediction};

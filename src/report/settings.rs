@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use unicode_width::UnicodeWidthStr;
 
 use super::Style;
-use super::hints::argument;
-use super::places::mend_or;
+use super::hints::{argument, mend_or};
 use super::words::{at, one_of};
 use crate::catalog::display_name;
 use crate::settings::container::Malformed;
