@@ -304,9 +304,10 @@ fn must_be_image(host: &Host, common: &Common) -> Result<(), Error> {
 
 /// Text for standard output, where there is one.
 pub fn print(text: &str) -> Result<(), Error> {
-    let printed = match launch::has_output() {
-        true => report::print(text),
-        false => Err(nix::errno::Errno::EBADF.into()),
+    let printed = if launch::has_output() {
+        report::print(text)
+    } else {
+        Err(nix::errno::Errno::EBADF.into())
     };
     printed.map_err(Error::io("cannot write to standard output"))
 }
