@@ -177,7 +177,12 @@ int cudnnCreate(void **handle)
     return number_of("cudnnCreate");
 }
 __attribute__((destructor)) static void end(void) { if (is("crash-late")) abort(); }
-int cudnnDestroy(void *handle) { return 0; }
+int cudnnDestroy(void *handle)
+{
+    if (is("destroy-crashes"))
+        *(volatile int *)0 = 1;
+    return number_of("cudnnDestroy");
+}
 /* A descriptor is its numbers. */
 static int new(void **d) { *d = calloc(8, sizeof(int)); return 0; }
 int cudnnCreateTensorDescriptor(void **d) { new(d); return meant() ? number_of("cudnnCreateTensorDescriptor") : 0; }
@@ -242,11 +247,13 @@ int cudnnConvolutionForward(void *handle, const float *alpha, int *xd, const flo
 
 /// A cuBLAS that multiplies matrices on the CPU.
 const CUBLAS: &str = r#"
+#ifndef OLD
+int cublasSetMathMode(void *handle, int mode) { return 0; }
+#endif
 int cublasLtCreate(void **handle) { *handle = (void *)1; return 0; }
 int cublasLtDestroy(void *handle) { return 0; }
 int cublasCreate_v2(void **handle) { *handle = (void *)1; return 0; }
 int cublasDestroy_v2(void *handle) { return 0; }
-int cublasSetMathMode(void *handle, int mode) { return 0; }
 int cublasSgemm_v2(void *handle, int ta, int tb, int m, int n, int k, const float *alpha, const float *a, int lda,
                    const float *b, int ldb, const float *beta, float *c, int ldc)
 {
@@ -267,11 +274,26 @@ int cublasSgemm_v2(void *handle, int ta, int tb, int m, int n, int k, const floa
 
 /// Builds `libcuda.so.1` into a directory of the workshop.
 pub fn driver(workshop: &Workshop, directory: &str) {
+    lacking_driver(workshop, directory, "nothing");
+}
+
+/// A driver without a function.
+pub fn lacking_driver(workshop: &Workshop, directory: &str, function: &str) {
     workshop.library(
         &format!("{directory}/libcuda.so.1"),
         "libcuda.so.1",
         &format!("{WORDS}{DRIVER}"),
-        &[],
+        &[&format!("-D{function}=another_name")],
+    );
+}
+
+/// A cuDNN 9.19.0 without a function.
+pub fn lacking_cudnn(workshop: &Workshop, directory: &str, function: &str) {
+    workshop.library(
+        &format!("{directory}/libcudnn.so.9"),
+        "libcudnn.so.9",
+        &format!("#define VERSION 91900\n#define NAME 9_19\n{WORDS}{CUDNN}"),
+        &[&format!("-D{function}=another_name")],
     );
 }
 
@@ -301,7 +323,8 @@ pub fn cudnn(workshop: &Workshop, directory: &str, major: u32) {
 pub fn cublas(workshop: &Workshop, directory: &str, major: u32) {
     let soname = format!("libcublas.so.{major}");
     let source = format!("{WORDS}{CUBLAS}");
-    workshop.library(&format!("{directory}/{soname}"), &soname, &source, &[]);
+    let flags: &[&str] = if major < 9 { &["-DOLD"] } else { &[] };
+    workshop.library(&format!("{directory}/{soname}"), &soname, &source, flags);
 }
 
 /// Builds the other files that a cuDNN 9.19.0 must come with: they say their version and for which CUDA they are, as the

@@ -26,6 +26,13 @@ struct World {
     workshop: Workshop,
 }
 
+/// Sets with a library that lacks a function: directory, library, function.
+const LACKING: [(&str, &str, &str); 3] = [
+    ("no-synchronize", "driver", "cuCtxSynchronize"),
+    ("no-init", "driver", "cuInit"),
+    ("no-create", "cudnn", "cudnnCreate"),
+];
+
 static WORLD: LazyLock<World> = LazyLock::new(|| {
     let workshop = Workshop::new();
     for (directory, major) in [("set", 9), ("set8", 8)] {
@@ -38,9 +45,25 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
             &[],
         );
     }
+    for (directory, from, function) in LACKING {
+        if from == "driver" {
+            stand_in::lacking_driver(&workshop, directory, function);
+            stand_in::cudnn(&workshop, directory, 9);
+        } else {
+            stand_in::driver(&workshop, directory);
+            stand_in::lacking_cudnn(&workshop, directory, function);
+        }
+        workshop.library(
+            &format!("{directory}/libcudart.so.13"),
+            "libcudart.so.13",
+            "int nothing;",
+            &[],
+        );
+    }
     stand_in::driver(&workshop, "both");
     stand_in::cudnn(&workshop, "both", 8);
     stand_in::cudnn(&workshop, "both", 9);
+    stand_in::cublas(&workshop, "both", 8);
     stand_in::cublas(&workshop, "both", 12);
     stand_in::cublas(&workshop, "both", 13);
     workshop.library(
@@ -88,7 +111,7 @@ impl World {
     /// The libraries in a directory, as the inventory reads them.
     fn subject(&self, directory: &str) -> Subject {
         let host = Host::here();
-        let count = if directory == "both" { 6 } else { 3 };
+        let count = if directory == "both" { 7 } else { 3 };
         let directory = self.path(directory);
         let scope = Scope {
             machine: 62,
@@ -317,6 +340,49 @@ fn a_deep_proof_computes_with_each_library_of_a_family() {
         assert_eq!(cause.kind, CauseKind::WrongNumbers);
     }
     only("cublasSgemm:14", "neither").at(Level::Deep).passes();
+}
+
+#[test]
+fn a_library_without_a_needed_function_is_the_one_at_fault() {
+    for (directory, from, function) in LACKING {
+        let level = if from == "driver" {
+            Level::Conv
+        } else {
+            Level::Load
+        };
+        let (failure, cause) = WORLD.trial("").of(directory).at(level).fails();
+        let Failure::Load { name, message, .. } = &failure else {
+            panic!("{failure:?}")
+        };
+        let (soname, kind) = match from {
+            "driver" => ("libcuda.so.1", CauseKind::DriverIncomplete),
+            _ => ("libcudnn.so.9", CauseKind::LibraryDoesNotLoad),
+        };
+        assert_eq!((name.as_str(), cause.kind), (soname, kind), "{function}");
+        assert!(message.ends_with(function), "{message}");
+    }
+}
+
+#[test]
+fn a_handle_is_destroyed_after_success_only() {
+    let (failure, cause) = WORLD.trial("wrong destroy-crashes").fails();
+    assert_eq!(cause.kind, CauseKind::WrongNumbers, "{failure:?}");
+    let (failure, _) = WORLD
+        .trial("cudnnConvolutionForward:5000 destroy-crashes")
+        .fails();
+    assert!(
+        matches!(failure, Failure::Status { code: 5000, .. }),
+        "{failure:?}"
+    );
+    let verdict = WORLD.trial("out-of-memory destroy-crashes").verdict();
+    assert!(matches!(verdict, Verdict::Busy { .. }), "{verdict:?}");
+    let (_, cause) = WORLD.trial("destroy-crashes").fails();
+    assert_eq!(cause.kind, CauseKind::Crashed, "the control");
+    let (failure, _) = WORLD.trial("cudnnDestroy:4000").fails();
+    assert!(
+        matches!(&failure, Failure::Status { call, code: 4000, .. } if call == "cudnnDestroy"),
+        "{failure:?}"
+    );
 }
 
 /// Every code of cuDNN's, from the call that makes a handle and from the one that convolves. The expected

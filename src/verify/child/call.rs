@@ -38,6 +38,12 @@ pub(super) enum Fault {
     },
 }
 
+impl Fault {
+    pub(super) fn missing(function: &str) -> Fault {
+        Fault::NotLoaded(format!("no function {function}"))
+    }
+}
+
 /// A library, and the texts that it has for a status.
 pub(super) struct Api<'l> {
     pub library: &'l Library,
@@ -64,12 +70,7 @@ impl Api<'_> {
     pub(super) unsafe fn function<F: Copy>(&self, name: &'static str) -> Result<F, Fault> {
         // SAFETY: the caller vouches for the type.
         let found = unsafe { find(self.library, name) };
-        found.ok_or_else(|| Fault::Refused {
-            call: plain_name(name),
-            code: 0,
-            name: Some("no such function".to_owned()),
-            message: None,
-        })
+        found.ok_or_else(|| Fault::missing(name))
     }
 
     pub(super) fn check(&self, call: &'static str, status: c_int) -> Result<(), Fault> {
@@ -84,47 +85,36 @@ impl Api<'_> {
         })
     }
 
-    /// Calls a function `status (object*)`.
-    pub(super) fn make(
-        &self,
-        create: &'static str,
-        destroy: &'static str,
-    ) -> Result<Object, Fault> {
+    /// Calls a function `status (object*)`. What it makes is destroyed only where that is a part of the proof, since this
+    /// process ends at once, and a library may crash at it after a failed call.
+    pub(super) fn make(&self, create: &'static str) -> Result<Pointer, Fault> {
         let mut object = std::ptr::null_mut();
         // SAFETY: all these functions are declared so. Writes one pointer.
         unsafe { call!(self, create, *mut Pointer: &raw mut object)? };
-        Ok(self.hold(object, destroy))
+        Ok(object)
     }
 
-    /// Takes over an object that a function `status (object)` destroys.
-    pub(super) fn hold(&self, object: *mut c_void, destroy: &'static str) -> Object {
-        // SAFETY: all functions that this is asked for are declared as `status (object)`.
-        let destroy = unsafe { find(self.library, destroy) };
-        Object {
-            pointer: object,
-            destroy,
-        }
+    /// Calls a function `status (object)`.
+    pub(super) fn destroy(&self, destroy: &'static str, object: Pointer) -> Result<(), Fault> {
+        // SAFETY: all these functions are declared so. The library made the object, which is given up here.
+        unsafe { call!(self, destroy, Pointer: object) }
     }
+}
+
+/// Fails if a function that the proof calls is missing, so that the fault is that of this library.
+pub(super) fn require(library: &Library, functions: &[&'static str]) -> Result<(), Fault> {
+    // SAFETY: each is a function, which is not called here.
+    let is_missing =
+        |name: &&&str| unsafe { find::<unsafe extern "C" fn()>(library, name) }.is_none();
+    functions
+        .iter()
+        .find(is_missing)
+        .map_or(Ok(()), |name| Err(Fault::missing(name)))
 }
 
 /// A call as programs write it: headers add the version of its ABI.
 fn plain_name(call: &'static str) -> &'static str {
     call.trim_end_matches("_v2")
-}
-
-/// An object of a library, destroyed when it is dropped.
-pub(super) struct Object {
-    pub pointer: *mut c_void,
-    destroy: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
-}
-
-impl Drop for Object {
-    fn drop(&mut self) {
-        if let Some(destroy) = self.destroy {
-            // SAFETY: the library made it, and it is given up here. A failure shows in the next call.
-            unsafe { destroy(self.pointer) };
-        }
-    }
 }
 
 /// The text of a status, from a function `const char* (int)` of the library.

@@ -123,43 +123,32 @@ pub(super) fn run(
     let input_data = driver.upload(&numbers.input)?;
     let weight_data = driver.upload(&numbers.weights)?;
     let output_data = driver.upload(&vec![f32::NAN; expected.len()])?;
-    let tensor = || {
-        api.make(
-            "cudnnCreateTensorDescriptor",
-            "cudnnDestroyTensorDescriptor",
-        )
-    };
+    let tensor = || api.make("cudnnCreateTensorDescriptor");
     let (input, output) = (tensor()?, tensor()?);
-    let weights = api.make(
-        "cudnnCreateFilterDescriptor",
-        "cudnnDestroyFilterDescriptor",
-    )?;
-    let convolution = api.make(
-        "cudnnCreateConvolutionDescriptor",
-        "cudnnDestroyConvolutionDescriptor",
-    )?;
+    let weights = api.make("cudnnCreateFilterDescriptor")?;
+    let convolution = api.make("cudnnCreateConvolutionDescriptor")?;
     let mut bytes = 0;
     // SAFETY: the types that cuDNN's headers declare, and the descriptors are of their kinds; the last writes one size.
     unsafe {
-        for (tensor, dims) in [(&input, shape.input()), (&output, shape.output())] {
+        for (tensor, dims) in [(input, shape.input()), (output, shape.output())] {
             let [n, c, h, w] = dims.map(int);
             call!(
-                api, "cudnnSetTensor4dDescriptor", Pointer: tensor.pointer, c_int: NCHW, c_int: FLOAT,
+                api, "cudnnSetTensor4dDescriptor", Pointer: tensor, c_int: NCHW, c_int: FLOAT,
                 c_int: n, c_int: c, c_int: h, c_int: w,
             )?;
         }
         let [n, c, h, w] = shape.weights().map(int);
         call!(
-            api, "cudnnSetFilter4dDescriptor", Pointer: weights.pointer, c_int: FLOAT, c_int: NCHW,
+            api, "cudnnSetFilter4dDescriptor", Pointer: weights, c_int: FLOAT, c_int: NCHW,
             c_int: n, c_int: c, c_int: h, c_int: w,
         )?;
         call!(
-            api, "cudnnSetConvolution2dDescriptor", Pointer: convolution.pointer, c_int: 1, c_int: 1,
+            api, "cudnnSetConvolution2dDescriptor", Pointer: convolution, c_int: 1, c_int: 1,
             c_int: 1, c_int: 1, c_int: 1, c_int: 1, c_int: CROSS_CORRELATION, c_int: FLOAT,
         )?;
         call!(
-            api, "cudnnGetConvolutionForwardWorkspaceSize", Pointer: handle, Pointer: input.pointer,
-            Pointer: weights.pointer, Pointer: convolution.pointer, Pointer: output.pointer,
+            api, "cudnnGetConvolutionForwardWorkspaceSize", Pointer: handle, Pointer: input,
+            Pointer: weights, Pointer: convolution, Pointer: output,
             c_int: ALGORITHM, *mut usize: &raw mut bytes,
         )?;
     }
@@ -174,10 +163,10 @@ pub(super) fn run(
     unsafe {
         call!(
             api, "cudnnConvolutionForward", Pointer: handle, *const f32: &raw const one,
-            Pointer: input.pointer, *const c_void: input_data.pointer(),
-            Pointer: weights.pointer, *const c_void: weight_data.pointer(),
-            Pointer: convolution.pointer, c_int: ALGORITHM, Pointer: space, usize: bytes,
-            *const f32: &raw const zero, Pointer: output.pointer, Pointer: output_data.pointer(),
+            Pointer: input, *const c_void: input_data.pointer(),
+            Pointer: weights, *const c_void: weight_data.pointer(),
+            Pointer: convolution, c_int: ALGORITHM, Pointer: space, usize: bytes,
+            *const f32: &raw const zero, Pointer: output, Pointer: output_data.pointer(),
         )?;
     }
     // Waits for the GPU, before the workspace is freed.

@@ -34,6 +34,9 @@ pub(super) fn api(library: &Library) -> Api<'_> {
     }
 }
 
+/// The functions of every proof.
+pub(super) const NEEDED: &[&str] = &["cudnnGetVersion", "cudnnCreate", "cudnnDestroy"];
+
 /// 91900 is 9.19.0, and 8907 is 8.9.7.
 pub(super) fn version(library: &Library) -> Result<u64, Fault> {
     let name = "cudnnGetVersion";
@@ -42,7 +45,7 @@ pub(super) fn version(library: &Library) -> Result<u64, Fault> {
         unsafe { find::<unsafe extern "C" fn() -> usize>(library, name).map(|get| get()) };
     version
         .map(|version| version as u64)
-        .ok_or_else(|| Fault::NotLoaded(format!("no function {name}")))
+        .ok_or_else(|| Fault::missing(name))
 }
 
 /// Runs the sublibraries' checks of each other's versions. cuDNN 7 has no sublibraries.

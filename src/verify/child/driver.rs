@@ -15,8 +15,24 @@ use cudarc::driver::sys::{
 };
 use libloading::os::unix::Library;
 
-use super::call::{Api, Fault, call, find};
+use super::call::{Api, Fault, call, find, require};
 use crate::verify::protocol::{ComputeMode, GpuFound};
+
+/// The functions that no proof can do without.
+const NEEDED: [&str; 12] = [
+    "cuInit",
+    "cuDriverGetVersion",
+    "cuDeviceGetCount",
+    "cuDeviceGet",
+    "cuDeviceGetName",
+    "cuDeviceGetAttribute",
+    "cuDevicePrimaryCtxRetain",
+    "cuCtxSetCurrent",
+    "cuCtxSynchronize",
+    "cuMemAlloc_v2",
+    "cuMemcpyHtoD_v2",
+    "cuMemcpyDtoH_v2",
+];
 
 /// Source of the signatures: cuda.h of 11.8, 12.8 and 13.0. Functions with a suffix had another ABI before CUDA 4.
 pub(super) struct Driver {
@@ -24,14 +40,14 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    pub(super) fn new(library: &'static Library) -> Driver {
+    pub(super) fn new(library: &'static Library) -> Result<Driver, Fault> {
+        require(library, &NEEDED)?;
         let name = error_name;
-        Driver {
-            api: Api {
-                name,
-                ..Api::plain(library)
-            },
-        }
+        let api = Api {
+            name,
+            ..Api::plain(library)
+        };
+        Ok(Driver { api })
     }
 
     /// Must come first. Its codes tell causes apart that `cudnnCreate` reports alike.

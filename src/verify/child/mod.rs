@@ -33,7 +33,7 @@ mod driver;
 mod numbers;
 
 use bench::{Bench, Loaded};
-use call::{Api, Fault};
+use call::{Api, Fault, require};
 use driver::Driver;
 
 /// With fewer free bytes, a library's error is probably about memory, whatever its code.
@@ -168,7 +168,7 @@ impl<'r> Prover<'r> {
         self.parent
             .enter(ProofStep::at(Step::LoadDriver).with(soname));
         let library = load(soname, asked.and_then(|asked| asked.directory.as_deref()))?;
-        let driver = Driver::new(library);
+        let driver = Driver::new(library)?;
         self.loaded.push(Loaded {
             family: "driver".to_owned(),
             soname: soname.to_owned(),
@@ -200,6 +200,7 @@ impl<'r> Prover<'r> {
             .enter(ProofStep::at(Step::Load).with(&asked.soname));
         let library = load(&asked.soname, asked.directory.as_deref())?;
         if asked.family == "cudnn" {
+            require(library, cudnn::NEEDED)?;
             let (soname, version) = (asked.soname.clone(), cudnn::version(library)?);
             self.parent.found(Observation::Cudnn { soname, version });
         }
@@ -387,12 +388,13 @@ fn on_gpu(bench: &Bench<'_>, request: &Request, parent: &mut Parent) -> Result<(
     for loaded in of_family(bench.libraries, "cudnn") {
         parent.enter(place(Step::Handle, loaded));
         let api = cudnn::api(loaded.library);
-        let handle = api.make("cudnnCreate", "cudnnDestroy")?;
+        let handle = api.make("cudnnCreate")?;
         if request.level >= Level::Conv {
             parent.enter(place(Step::Compute, loaded).computing(Computation::Convolution));
-            let came = convolution::run(&api, handle.pointer, bench.driver, bench.seed)?;
+            let came = convolution::run(&api, handle, bench.driver, bench.seed)?;
             parent.say(&Line::Result(came));
         }
+        api.destroy("cudnnDestroy", handle)?;
     }
     if request.level < Level::Deep {
         return Ok(());

@@ -16,7 +16,6 @@ const LENGTH: usize = 64;
 const RANGES: (u16, u16) = (4095, 8);
 const _: () = assert!(fits(LENGTH, RANGES.0, RANGES.1));
 
-const DEFAULT_MATH: c_int = 0;
 const PEDANTIC_MATH: c_int = 2;
 const NOT_TRANSPOSED: c_int = 0;
 
@@ -28,14 +27,14 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded) -> Result<StepResult, Faul
     };
     // 12 of `libcublas.so.12`
     let is_old = soname_number(&loaded.soname).is_none_or(|number| number < 11);
-    let math = if is_old {
-        DEFAULT_MATH
-    } else {
+    let handle = api.make("cublasCreate_v2")?;
+    if !is_old {
         // libcublas is linked against libcublasLt, which has most of its kernels.
-        api.make("cublasLtCreate", "cublasLtDestroy")?;
-        PEDANTIC_MATH
-    };
-    let handle = api.make("cublasCreate_v2", "cublasDestroy_v2")?;
+        let light = api.make("cublasLtCreate")?;
+        api.destroy("cublasLtDestroy", light)?;
+        // SAFETY: the types that cublas_api.h declares; the handle was made above.
+        unsafe { call!(api, "cublasSetMathMode", Pointer: handle, c_int: PEDANTIC_MATH)? };
+    }
     let mut random = Random::new(bench.seed);
     let a = random.wholes(RANGES.0, ROWS * LENGTH);
     let b = random.wholes(RANGES.1, LENGTH * COLUMNS);
@@ -47,15 +46,16 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded) -> Result<StepResult, Faul
     // SAFETY: the types that cublas_api.h declares; the handle was made above; the buffers hold what the sizes say, and
     // are distinct.
     unsafe {
-        call!(api, "cublasSetMathMode", Pointer: handle.pointer, c_int: math)?;
         call!(
-            api, "cublasSgemm_v2", Pointer: handle.pointer, c_int: NOT_TRANSPOSED, c_int: NOT_TRANSPOSED,
+            api, "cublasSgemm_v2", Pointer: handle, c_int: NOT_TRANSPOSED, c_int: NOT_TRANSPOSED,
             c_int: rows, c_int: columns, c_int: length, *const f32: &raw const one,
             *const c_void: a_data.pointer(), c_int: rows, *const c_void: b_data.pointer(), c_int: length,
             *const f32: &raw const zero, Pointer: c_data.pointer(), c_int: rows,
         )?;
     }
-    compare(c_data.download::<f32>(ROWS * COLUMNS)?, product(&a, &b))
+    let result = compare(c_data.download::<f32>(ROWS * COLUMNS)?, product(&a, &b))?;
+    api.destroy("cublasDestroy_v2", handle)?;
+    Ok(result)
 }
 
 /// All matrices are stored by columns.

@@ -30,28 +30,26 @@ const PTX_TOO_NEW: i64 = CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION as i64;
 type GetNumbers = unsafe extern "C" fn(*mut c_int) -> c_int;
 
 pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded) -> Result<StepResult, Fault> {
-    let came = compile(loaded.library, bench.capability).and_then(|image| launch(bench, &image));
-    match came {
+    let (major, minor) = bench.capability;
+    let known = known_architectures(loaded.library).unwrap_or_default();
+    let target = target(10 * major + minor, &known);
+    let result = compile(loaded.library, &target).and_then(|image| launch(bench, &image));
+    match result {
         // NVRTC does not know the GPU, or its PTX is newer than the driver.
-        Err(
-            Fault::Refused {
-                call: call @ "nvrtcCompileProgram",
-                code: code @ INVALID_OPTION,
+        Err(Fault::Refused {
+            call, code, name, ..
+        }) if call == "nvrtcCompileProgram"
+            && code == INVALID_OPTION
+            && target == Target::Ptx(10 * major + minor)
+            || call == "cuModuleLoadData" && code == PTX_TOO_NEW =>
+        {
+            Ok(StepResult::NotSupported {
+                call: call.to_owned(),
+                code,
                 name,
-                ..
-            }
-            | Fault::Refused {
-                call: call @ "cuModuleLoadData",
-                code: code @ PTX_TOO_NEW,
-                name,
-                ..
-            },
-        ) => Ok(StepResult::NotSupported {
-            call: call.to_owned(),
-            code,
-            name,
-        }),
-        came => came,
+            })
+        }
+        result => result,
     }
 }
 
@@ -74,13 +72,11 @@ fn target(capability: i32, known: &[i32]) -> Target {
     Target::Ptx(older.max().unwrap_or(capability))
 }
 
-fn compile(library: &Library, (major, minor): (i32, i32)) -> Result<Vec<u8>, Fault> {
+fn compile(library: &Library, target: &Target) -> Result<Vec<u8>, Fault> {
     let api = Api {
         name: |library, status| text(library, "nvrtcGetErrorString", status),
         ..Api::plain(library)
     };
-    let known = known_architectures(library).unwrap_or_default();
-    let target = target(10 * major + minor, &known);
     let (option, size_call, call) = match target {
         Target::Binary(number) => (
             format!("--gpu-architecture=sm_{number}"),
@@ -94,26 +90,22 @@ fn compile(library: &Library, (major, minor): (i32, i32)) -> Result<Vec<u8>, Fau
         ),
     };
     let option = CString::new(option).unwrap_or_default();
-    let mut program = Compilation {
-        program: ptr::null_mut(),
-        destroy: None,
-    };
+    let mut program = ptr::null_mut();
     // SAFETY: the types that nvrtc.h declares; the texts end with NUL and live as long as the program.
     unsafe {
         let none = ptr::null();
         call!(
-            api, "nvrtcCreateProgram", *mut Pointer: &raw mut program.program,
+            api, "nvrtcCreateProgram", *mut Pointer: &raw mut program,
             *const c_char: SOURCE.as_ptr(), *const c_char: c"mix.cu".as_ptr(),
             c_int: 0, *const *const c_char: none, *const *const c_char: none,
         )?;
-        program.destroy = find(library, "nvrtcDestroyProgram");
         let compiled = call!(
-            api, "nvrtcCompileProgram", Pointer: program.program, c_int: 1,
+            api, "nvrtcCompileProgram", Pointer: program, c_int: 1,
             *const *const c_char: [option.as_ptr()].as_ptr(),
         );
-        compiled.map_err(|fault| with_log(fault, &api, &program))?;
+        compiled.map_err(|fault| with_log(fault, &api, program))?;
     }
-    program.get(&api, size_call, call)
+    bytes(&api, program, size_call, call)
 }
 
 fn known_architectures(library: &Library) -> Option<Vec<i32>> {
@@ -131,10 +123,9 @@ fn known_architectures(library: &Library) -> Option<Vec<i32>> {
 }
 
 /// Adds the compiler's log.
-fn with_log(fault: Fault, api: &Api<'_>, program: &Compilation) -> Fault {
-    let log = program
-        .get(api, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog")
-        .unwrap_or_default();
+fn with_log(fault: Fault, api: &Api<'_>, program: Pointer) -> Fault {
+    let log =
+        bytes(api, program, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog").unwrap_or_default();
     let log = String::from_utf8_lossy(&log)
         .trim_end_matches('\0')
         .trim()
@@ -152,35 +143,19 @@ fn with_log(fault: Fault, api: &Api<'_>, program: &Compilation) -> Fault {
     }
 }
 
-struct Compilation {
+fn bytes(
+    api: &Api<'_>,
     program: Pointer,
-    destroy: Option<unsafe extern "C" fn(*mut Pointer) -> c_int>,
-}
-
-impl Compilation {
-    fn get(
-        &self,
-        api: &Api<'_>,
-        size_call: &'static str,
-        call: &'static str,
-    ) -> Result<Vec<u8>, Fault> {
-        let mut size = 0;
-        // SAFETY: the types that nvrtc.h declares; the second call writes as many bytes as the first has returned.
-        unsafe {
-            call!(api, size_call, Pointer: self.program, *mut usize: &raw mut size)?;
-            let mut bytes = vec![0_u8; size];
-            call!(api, call, Pointer: self.program, *mut c_char: bytes.as_mut_ptr().cast())?;
-            Ok(bytes)
-        }
-    }
-}
-
-impl Drop for Compilation {
-    fn drop(&mut self) {
-        if let Some(destroy) = self.destroy {
-            // SAFETY: the program was made, and is given up here.
-            unsafe { destroy(&raw mut self.program) };
-        }
+    size_call: &'static str,
+    call: &'static str,
+) -> Result<Vec<u8>, Fault> {
+    let mut size = 0;
+    // SAFETY: the types that nvrtc.h declares; the second call writes as many bytes as the first has returned.
+    unsafe {
+        call!(api, size_call, Pointer: program, *mut usize: &raw mut size)?;
+        let mut bytes = vec![0_u8; size];
+        call!(api, call, Pointer: program, *mut c_char: bytes.as_mut_ptr().cast())?;
+        Ok(bytes)
     }
 }
 
@@ -192,16 +167,14 @@ fn launch(bench: &Bench<'_>, image: &[u8]) -> Result<StepResult, Fault> {
     let to = driver.upload(&vec![u32::MAX; numbers.len()])?;
     let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
     // SAFETY: these are the types that cuda.h declares; the image is what NVRTC made, and PTX ends with NUL.
-    let _module = unsafe {
+    unsafe {
         let image = image.as_ptr().cast();
         call!(api, "cuModuleLoadData", *mut Pointer: &raw mut module, *const c_void: image)?;
-        let held = api.hold(module, "cuModuleUnload");
         call!(
             api, "cuModuleGetFunction", *mut Pointer: &raw mut function, Pointer: module,
             *const c_char: c"mix".as_ptr(),
         )?;
-        held
-    };
+    }
     let (mut from_at, mut to_at, mut count): (CUdeviceptr, CUdeviceptr, u32) =
         (from.address, to.address, COUNT);
     let mut arguments: [*mut c_void; 3] = [

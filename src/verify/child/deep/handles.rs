@@ -32,9 +32,11 @@ pub(in crate::verify::child) const HANDLES: &[(&str, Make)] = &[
         }
     }),
     ("cusolver", |api| {
-        api.make("cusolverDnCreate", "cusolverDnDestroy").map(drop)
+        let handle = api.make("cusolverDnCreate")?;
+        api.destroy("cusolverDnDestroy", handle)
     }),
     ("cusparse", |api| {
-        api.make("cusparseCreate", "cusparseDestroy").map(drop)
+        let handle = api.make("cusparseCreate")?;
+        api.destroy("cusparseDestroy", handle)
     }),
 ];
