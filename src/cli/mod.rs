@@ -60,7 +60,6 @@ const EVERYWHERE: &str = "Options of every verb";
     after_long_help = "Exit status: the program's own; 125 when cudarun failed first, 126 when the program cannot be run, 127 \
         when it is not found. Verbs that start no program: 0 yes, 1 no, 2 could not answer.",
     disable_help_subcommand = true,
-    args_override_self = true,
     styles = help::STYLES,
     subcommand_value_name = "VERB",
     subcommand_help_heading = "Verbs",
@@ -85,25 +84,41 @@ impl Cli {
     /// names of families, unlike those that follow a program.
     pub fn parse_words(words: &[OsString]) -> Result<Cli, clap::Error> {
         let mut words = words.to_vec();
+        let mut command = Cli::command();
+        let is_about_all = |word: &OsString| word == "--version" || word == "-V";
         if let Some(at) = first_word(&words)
+            && at > 1
             && VERBS.iter().any(|verb| words[at] == *verb)
+            && !words[1..at].iter().any(is_about_all)
         {
             words[1..=at].rotate_right(1);
+            // An option behind the verb wins.
+            command = command.args_override_self(true);
         }
-        let mut cli = Cli::try_parse_from(&words)?;
+        let parse = |command: &clap::Command| {
+            Cli::from_arg_matches(&command.clone().try_get_matches_from_mut(&words)?)
+        };
+        let mut cli = parse(&command)?;
         if matches!(&cli.verb, Some(Verb::Fetch(fetch)) if !fetch.names_program()) {
-            let mut command = Cli::command().mut_subcommand("fetch", |fetch| {
+            cli = parse(&command.mut_subcommand("fetch", |fetch| {
                 fetch.mut_arg("words", |words| words.trailing_var_arg(false))
-            });
-            cli = Cli::from_arg_matches(&command.try_get_matches_from_mut(words)?)?;
+            }))?;
         }
-        if let Some(Verb::Fetch(fetch)) = &cli.verb
-            && let Some((idle, of)) = fetch.idle()
-        {
-            let message = format!("the argument '{idle}' cannot be used with 'fetch {of}'");
-            return Err(Cli::command().error(ErrorKind::ArgumentConflict, message));
-        }
-        Ok(cli)
+        let idle = match &cli.verb {
+            Some(Verb::Fetch(fetch)) => {
+                fetch.idle().map(|(idle, of)| (idle, format!("fetch {of}")))
+            }
+            // These write the lock, and the file beside it.
+            Some(Verb::Record(record)) if record.wishes.locked => {
+                Some(("--locked", "record".to_owned()))
+            }
+            Some(Verb::Init(init)) if init.wishes.locked => Some(("--locked", "init".to_owned())),
+            _ => None,
+        };
+        idle.map_or(Ok(cli), |(idle, verb)| {
+            let message = format!("the argument '{idle}' cannot be used with '{verb}'");
+            Err(Cli::command().error(ErrorKind::ArgumentConflict, message))
+        })
     }
 }
 
@@ -283,7 +298,7 @@ pub enum Verb {
     #[command(override_usage = "cudarun trace [OPTIONS] [--] PROGRAM [ARGS]...")]
     Trace(Trace),
     /// Start a program and write what it mapped to .cudarun.lock, for --locked
-    #[command(mut_arg("locked", |locked| locked.hide(true).conflicts_with("words")), override_usage = "cudarun record [OPTIONS] [--] PROGRAM [ARGS]...")]
+    #[command(mut_arg("locked", |locked| locked.hide(true)), override_usage = "cudarun record [OPTIONS] [--] PROGRAM [ARGS]...")]
     Record(Record),
     /// Download NVIDIA's libraries that a program lacks, as wheels, into a store of cudarun's own
     #[command(
@@ -294,7 +309,7 @@ pub enum Verb {
     #[command(override_usage = "cudarun fleet [OPTIONS] <PATH>...")]
     Fleet(Fleet),
     /// Write a .cudarun.toml with the requirements that cudarun finds in a program
-    #[command(mut_arg("locked", |locked| locked.hide(true).conflicts_with("words")), override_usage = "cudarun init [OPTIONS] [--] [PROGRAM [ARGS]...]")]
+    #[command(mut_arg("locked", |locked| locked.hide(true)), override_usage = "cudarun init [OPTIONS] [--] [PROGRAM [ARGS]...]")]
     Init(Init),
     /// Let a project's .cudarun.toml set variables and name directories
     #[command(override_usage = "cudarun allow [OPTIONS] [PATH]")]

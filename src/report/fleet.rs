@@ -275,7 +275,7 @@ impl FleetReport {
                 .filter(|(family, builds)| usual.get(*family) != Some(builds));
             let others: Vec<String> = others.map(|(family, _)| (*family).to_owned()).collect();
             let builds = format!("other builds of {} than {of}", list(&others));
-            let files = || "other files, with equal versions".to_owned();
+            let files = || "no difference for GPU programs".to_owned();
             lines.push(if others.is_empty() { files() } else { builds });
         }
         lines

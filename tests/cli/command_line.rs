@@ -157,6 +157,18 @@ fn options_before_a_verb_apply_to_the_verb() {
         (start.start.wishes.uses, start.start.verify),
         (vec!["torch".to_owned()], Some(When::Never))
     );
+    for line in [
+        "doctor --save a --save b",
+        "--verify always --verify never true",
+        "--pin-mode view --pin-mode none true",
+        "init --locked",
+        "--locked init",
+        "--locked record",
+    ] {
+        assert!(parse(line).is_err(), "{line}");
+    }
+    let version = parse("--version list").map(|_| ()).unwrap_err();
+    assert_eq!(version.kind(), clap::error::ErrorKind::DisplayVersion);
     for (line, option) in [
         ("--verify=never verify true", "--verify"),
         ("--verify=never explain true", "--verify"),

@@ -368,7 +368,7 @@ fn groups_that_differ_in_builds_alone_are_told_apart() {
     nodes.put("n3.toml", &(built("aa") + &text("/etc/other", "x")));
     nodes
         .fleet(&[])
-        .stdout_contains(&["n3  other files, with equal versions"])
+        .stdout_contains(&["n3  no difference for GPU programs"])
         .check();
 }
 

@@ -256,7 +256,7 @@ fn without_a_gpu_packages_start_on_the_cpu() {
         .status(1)
         .stderr_contains(&[refused_with])
         .check();
-    let torn = library("/opt/lib", "libcublas", "12", "12.4.5.8", "");
+    let torn = text("/opt/torn/libcuda.so.1", "torn");
     let linked = machine(&[torn, program("app", &["libcublas.so.12", "libc.so.6"], "")]);
     assert_eq!(
         refused(&linked, "/opt/lib", &["app"])["unmet"][0]["family"],
@@ -535,6 +535,25 @@ fn any_part_of_another_driver_on_the_path_puts_the_driver_into_the_view() {
         leads_to("libnvidia-ptxjitcompiler.so.1"),
         Some("/usr/lib/x86_64-linux-gnu/libnvidia-ptxjitcompiler.so.580.159.04")
     );
+}
+
+/// The loader would end the program at such a file, and does not look further.
+#[test]
+fn a_file_with_the_drivers_name_that_is_no_library_puts_the_driver_into_the_view() {
+    let is_in_view = |torn: &[String]| {
+        let mut files = vec![
+            kernel("580.159.04"),
+            driver(SYSTEM, "580.159.04"),
+            library("/opt/cuda", "libcudart", "12", "12.4.127", ""),
+            program("app", &["libcuda.so.1", "libcudart.so.12", "libc.so.6"], ""),
+        ];
+        files.extend_from_slice(torn);
+        let path = format!("/opt/torn:/opt/cuda:{SYSTEM}");
+        explain(&machine(&files), &path, &["app"])["driver_in_view"].clone()
+    };
+    let torn = "[[file]]\npath = \"/opt/torn/libcuda.so.1\"\ntext = \"torn\"\n".to_owned();
+    assert_eq!(is_in_view(&[torn]), true);
+    assert_eq!(is_in_view(&[]), false, "the control");
 }
 
 #[test]
