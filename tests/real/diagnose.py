@@ -141,7 +141,7 @@ class Case:
         if any(TYPED.match(row["do"]) for row in self.first["cures"]):
             self.fault(f"there is a cure to type: {self.first['cures']}")
         self.first["cures"] = [{"do": command}]
-        self.cured("/")
+        self.cured("pip", "/")
 
     def is_mended(self, *through, **env):
         found = self.diagnosed(*through, **env)["causes"]
@@ -481,7 +481,7 @@ def nvcc_wheels(work):
     case.fails("Unsupported .version 9.5; current version is '9.0'")
     case.has("toolkit-mixed", "nvidia_nvvm-13.5.37.dist-info", "nvidia_cuda_nvcc-13.0.88.dist-info")
     case.offers("nvidia-nvvm==13.0.88")
-    case.carries_out(f"{made[0]} -m pip install nvidia-nvvm==13.0.88")
+    case.carries_out(f"pip --python {made[0]} install nvidia-nvvm==13.0.88")
     case.done()
 
 
@@ -495,7 +495,7 @@ def header(work):
     case.fails("fatal error: cusparse.h: No such file or directory")
     case.has("headers-missing", root / "include" / "cusparse.h")
     case.offers("nvidia-cusparse==12.6.3.3")
-    case.carries_out(f"{made[0]} -m pip install nvidia-cusparse==12.6.3.3")
+    case.carries_out(f"pip --python {made[0]} install nvidia-cusparse==12.6.3.3")
     case.done()
 
 
