@@ -4,6 +4,12 @@ s#/usr/lib/x86_64-linux-gnu#DEBIAN#g
 s#/usr/local/cuda(-[0-9.]+)?(/targets/[^/ |;:]+)?#TOOLKIT#g
 s#nvidia/cudnn/lib#WHEEL#g
 s#(FIRST|OTHER)/WHEEL#\1#g
+s#LD_LIBRARY_PATH=(torn:)?/opt/torch[^ ;]*…#LD_LIBRARY_PATH=\1WHEEL#g
+s#of /opt/torch[^ ;]*…#of WHEEL#g
+s#shim from (older|newer)/package[^;]*…#shim of the \1 package#g
+s#nvrtc/nvidia/cuda_nvrtc/lib#nvrtc#g
+s#/tmp/tmp[^ ;)]*…#…#g
+s#(recorded 14 library families in …/pr…); [^|]*#\1 #g
 # Lists of files: their number
 s#([0-9]+) files: [^|;]* from [^|;]*[^|; ](; [^|;]* from [^|;]*[^|; ])*#\1 files#g
 s#mixed: ([a-z]+) from [^|;]*[^|; ]#mixed \1#g
