@@ -43,9 +43,6 @@ pub enum Error {
     /// `--uses` names a package that is not installed where the program would look for it.
     #[error("--uses {}: {}", short(.name), no_such_package(.sites))]
     NoSuchPackage { name: String, sites: Vec<PathBuf> },
-    /// `explain --next` skips more sets than there are.
-    #[error("{}", no_other_set(*.fitting, *.skipped))]
-    NoOtherSet { fitting: usize, skipped: usize },
     /// `list` names an unknown library family.
     #[error("unknown library family `{}`", show(.name))]
     NoSuchFamily {
@@ -157,14 +154,6 @@ fn no_such_package(sites: &[PathBuf]) -> String {
     match sites {
         [] => "this program has no Python packages".to_owned(),
         sites => format!("no such package in {}", list(sites.iter().map(show))),
-    }
-}
-
-fn no_other_set(fitting: usize, skipped: usize) -> String {
-    match (fitting, skipped) {
-        (_, 1) => "no other set fits".to_owned(),
-        (1, _) => format!("only 1 set fits, and `--next` was given {skipped} times"),
-        _ => format!("only {fitting} sets fit, and `--next` was given {skipped} times"),
     }
 }
 

@@ -181,10 +181,6 @@ pub enum Question {
     DriverLacksSymbol(About),
     /// Are there more local ranks than visible GPUs? From the inventory and the launcher's variables.
     MoreRanksThanGpus,
-    /// Do other processes hold the GPU, or does its compute mode exclude this one? From the proof's child.
-    GpuBusy,
-    /// Is little GPU memory free? From the proof's child.
-    LittleMemory,
     /// Does the library, or the framework, lack code for this GPU? From `formats::fatbin` and `builds.toml`.
     NoCodeForGpu(About),
     /// Is the compute capability of the GPU another one? From the inventory.

@@ -117,8 +117,6 @@ pub enum Evidence {
     },
     /// An exported object of four bytes: major << 16 | minor << 8 | patch.
     Object { file: String, name: String },
-    /// A function that does nothing but return the address of three such numbers, each of four bytes.
-    Pointer { file: String, name: String },
     /// Three numbers that are handed to `snprintf`, the first of which is `major`.
     Printed { file: String, major: u32 },
     /// The CUDA major that has this SONAME.

@@ -116,7 +116,7 @@ impl AskedIn<'_, '_, '_> {
             Q::LockedMemorySmall => self.locked_memory_small(),
             Q::ProfilingRestricted => self.profiling_restricted(),
             // Only the driver tells about the memory and the users of a GPU.
-            Q::GpuBusy | Q::LittleMemory | Q::Unknowable => Answer::unknown(),
+            Q::Unknowable => Answer::unknown(),
         })
     }
 

@@ -358,9 +358,6 @@ pub struct List {
     /// List extension modules of Python packages instead, with the symbols and libraries that their framework lacks
     #[arg(long, conflicts_with = "families")]
     pub extensions: bool,
-    /// With --json: name the symbols that each file exports
-    #[arg(long, requires = "json")]
-    pub symbols: bool,
     /// Look into the environment of this Python too
     #[arg(long, value_name = "PYTHON")]
     pub python: Option<OsString>,
@@ -375,9 +372,6 @@ pub struct Explain {
     pub question: Question,
     #[command(flatten)]
     pub paper: Paper,
-    /// Skip the best set and show the next; twice, the one after that
-    #[arg(long, action = clap::ArgAction::Count)]
-    pub next: u8,
 }
 
 #[derive(Args, Debug)]

@@ -286,7 +286,6 @@ fn inventory(host: &Host, common: &Common) -> Result<Inventory, Error> {
             scope.site_packages = program.site_packages;
         }
         Ok(Scope {
-            owners: true,
             extensions: true,
             toolkits: true,
             ..scope

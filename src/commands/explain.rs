@@ -13,7 +13,6 @@ pub fn explain(host: Host, common: &Common, explain: &Explain) -> Result<Exit, E
     let host = machine(host, common)?;
     let command = command_of(&explain.question.words);
     let request = Request {
-        skipped: usize::from(explain.next),
         is_build: explain.question.building.build,
         ..Request::new(
             &host,

@@ -19,11 +19,8 @@ pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> 
     let scope = |settings: &Settings| {
         let everywhere = pipeline::everywhere(settings, common, options.python.as_deref())?;
         let code = options.json || common.verbose > 0;
-        let owners = common.verbose > 0;
         Ok(Scope {
             code,
-            owners,
-            symbol_names: options.symbols,
             extensions: options.extensions,
             toolkits,
             ..everywhere

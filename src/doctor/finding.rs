@@ -136,7 +136,6 @@ findings! {
         "own-variables" OwnVariables { names: Vec<String> },
     StartUp:
         "set-at-start" SetAtStart { variables: BTreeSet<&'static str> },
-        "hook-shadowed" HookShadowed { variable: &'static str },
         "system-preload" SystemPreload,
         "cache-stale" CacheStale { directory: PathBuf, name: String },
         "cache-of-loader-bad" CacheOfLoaderBad { fault: inventory::ReadFault },

@@ -86,8 +86,6 @@ pub struct Lines {
     pub of_variables: Vec<(&'static str, Line)>,
     /// The directories that `/etc/ld.so.conf` and its included files name.
     pub of_loader: Vec<(Line, PathBuf)>,
-    /// Lines that undo cudarun's hook: the variable, the hook, the line.
-    pub shadows: Vec<(&'static str, Line, Line)>,
     /// Lines by which whatever a shell starts is followed.
     pub following: Vec<Line>,
     home: Option<PathBuf>,
@@ -170,7 +168,6 @@ impl Line {
 
 impl Lines {
     fn take(&mut self, path: &Path, text: &str) {
-        let mut hook: Option<Line> = None;
         for (number, line) in text.lines().enumerate() {
             let code = line.trim();
             if code.is_empty() || code.starts_with('#') || code.len() > LINE_LIMIT {
@@ -188,13 +185,6 @@ impl Lines {
             }
             if code.contains("cudarun") && (code.contains("follow") || code.contains("LD_AUDIT")) {
                 self.following.push(line());
-            }
-            if code.contains("cudarun") && code.contains("hook") {
-                hook = Some(line());
-            } else if let Some(hook) = &hook
-                && let Some(variable) = replaced(code)
-            {
-                self.shadows.push((variable, hook.clone(), line()));
             }
         }
     }
@@ -300,17 +290,6 @@ fn has_path(text: &str, path: &str) -> bool {
     })
 }
 
-/// The variable whose value a line replaces entirely.
-fn replaced(line: &str) -> Option<&'static str> {
-    let of = |variable: &'static str, assignment: &str| {
-        let value = line
-            .trim_start_matches("export ")
-            .strip_prefix(assignment)?;
-        (!mentions(value, variable)).then_some(variable)
-    };
-    of("PROMPT_COMMAND", "PROMPT_COMMAND=").or_else(|| of("precmd_functions", "precmd_functions=("))
-}
-
 /// The directories that configure `ldconfig`, in order. Files may include each other: each is read once.
 fn configured(
     host: &Host,
@@ -382,13 +361,6 @@ pub(super) fn findings(subject: &Subject<'_>, lines: &Lines) -> Vec<Finding> {
         findings.push(Finding::note(
             FindingKind::SetAtStart { variables },
             evidence,
-        ));
-    }
-    for (variable, hook, line) in &lines.shadows {
-        let what = FindingKind::HookShadowed { variable };
-        findings.push(Finding::warning(
-            what,
-            vec![hook.evidence(), line.evidence()],
         ));
     }
     if let Ok(text) = subject.host.read_text(Path::new(PRELOAD)) {
@@ -507,34 +479,5 @@ mod tests {
             "another variable"
         );
         assert_eq!(names("LD_LIBRARY_PATH=${unclosed:-/a", "/a"), [1]);
-    }
-
-    #[test]
-    fn lines_that_remove_the_hook_are_recognised() {
-        let shadows = |text: &str| lines(text).shadows.len();
-        let hook = "eval \"$(cudarun hook bash)\"\n";
-        assert_eq!(shadows(&format!("{hook}PROMPT_COMMAND='history -a'\n")), 1);
-        assert_eq!(
-            shadows(&format!(
-                "{hook}PROMPT_COMMAND=\"history -a; $PROMPT_COMMAND\"\n"
-            )),
-            0
-        );
-        assert_eq!(
-            shadows(&format!("{hook}PROMPT_COMMAND+='; history -a'\n")),
-            0
-        );
-        assert_eq!(
-            shadows(&format!("PROMPT_COMMAND='history -a'\n{hook}")),
-            0,
-            "before it"
-        );
-        assert_eq!(shadows(&format!("{hook}precmd_functions=(mine)\n")), 1);
-        assert_eq!(
-            shadows(&format!(
-                "{hook}precmd_functions=($precmd_functions mine)\n"
-            )),
-            0
-        );
     }
 }

@@ -67,17 +67,6 @@ fn aarch64_constants(code: &[u8]) -> Vec<u32> {
     found
 }
 
-/// Returns the target of a function at `address` that consists of `lea offset(%rip),%rax; ret`.
-pub fn returned_address(code: &[u8], address: u64) -> Option<u64> {
-    let offset = code.strip_prefix(&[0x48, 0x8d, 0x05])?.first_chunk::<4>()?;
-    let is_all = code.get(7) == Some(&0xc3);
-    is_all.then(|| {
-        address
-            .wrapping_add(7)
-            .wrapping_add_signed(i32::from_le_bytes(*offset).into())
-    })
-}
-
 /// Bytes between the constants of one call.
 const NEAR: usize = 64;
 

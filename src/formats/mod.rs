@@ -4,7 +4,6 @@
 pub mod audit_log;
 pub mod build_info;
 pub mod conda;
-pub mod dlopen;
 pub mod dpkg;
 pub mod elf;
 pub mod fatbin;

@@ -6,8 +6,6 @@ use crate::version::Version;
 
 /// No library has a longer name. The bound keeps a hostile file from costing quadratic time.
 const STEM_LIMIT: usize = 64;
-/// The most bytes between the two moves of one name.
-const MOVE_DISTANCE: usize = 40;
 /// No path is longer.
 const PATH_LIMIT: usize = 4096;
 
@@ -41,22 +39,6 @@ pub fn whole_objects(data: &[u8]) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns the known names in x86-64 instructions. Compilers write a text of nine to sixteen bytes as the constants of two
-/// moves close together: its first eight bytes and its last eight, which overlap.
-pub fn in_instructions(code: &[u8], is_known: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
-    let found = memchr::memmem::find_iter(code, b"lib").filter_map(|at| {
-        let first = moved(code.get(at.checked_sub(2)?..)?)?;
-        let near = code.get(at + 8..)?;
-        let mut seconds = near[..near.len().min(MOVE_DISTANCE)]
-            .windows(10)
-            .filter_map(moved);
-        seconds
-            .find_map(|second| joined(first, second))
-            .filter(|name| is_known(name))
-    });
-    found.collect()
-}
-
 /// Splits a library's file name: `libcudnn_ops.so.9.1` is `libcudnn_ops` and `9.1`. A path is no name.
 pub fn split(name: &str) -> Option<(&str, &str)> {
     let (stem, rest) = name.split_once(".so").filter(|_| !name.contains('/'))?;
@@ -78,28 +60,6 @@ pub fn without_hash(stem: &str) -> Option<&str> {
         .bytes()
         .all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'));
     (separated && is_hash && !plain.is_empty()).then_some(plain)
-}
-
-/// Returns the constant of a `movabs` into any register.
-fn moved(code: &[u8]) -> Option<&[u8]> {
-    let is_move = matches!(code, [0x48 | 0x49, 0xb8..=0xbf, ..]);
-    code.get(2..10).filter(|_| is_move)
-}
-
-/// Joins two halves to a name by their longest overlap that makes one. The second may include the NUL of a text.
-fn joined(first: &[u8], second: &[u8]) -> Option<String> {
-    let ways = (0..8)
-        .rev()
-        .filter(|overlap| first[8 - overlap..] == second[..*overlap]);
-    let mut names = ways.filter_map(|overlap| {
-        let whole = [first, &second[overlap..]].concat();
-        let name = whole.strip_suffix(b"\0").unwrap_or(&whole);
-        std::str::from_utf8(name)
-            .ok()
-            .filter(|name| split(name).is_some())
-            .map(str::to_owned)
-    });
-    names.next()
 }
 
 fn name_around(data: &[u8], at: usize) -> Option<String> {

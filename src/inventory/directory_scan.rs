@@ -9,15 +9,12 @@ use std::sync::Arc;
 use super::evidence::{self, File, Symbols};
 use super::location::ScanContext;
 use super::machine::Scope;
-use super::scan_cache::{Link, Name, ScanCache};
+use super::scan_cache::{Name, ScanCache};
 use super::warning::ReadFault;
 use crate::catalog::catalog;
 use crate::formats::names;
 use crate::host::{FileId, Host, Kind, Stat};
 use crate::parallel;
-
-/// The longest chain of links in one directory: `libcudnn.so`, `libcudnn.so.9`, the file, and some room.
-const LINKS: usize = 4;
 
 /// A file of a directory, with all names that lead to it there.
 #[derive(Clone)]
@@ -219,85 +216,29 @@ fn list(host: &Host, known: &ScanCache, directory: &Path) -> Result<Listed, Opti
 
 fn names_in(host: &Host, directory: &Path) -> io::Result<Vec<Name>> {
     let names = host.list(directory)?.into_iter().filter_map(|entry| {
-        let name = entry
-            .name
-            .into_string()
-            .ok()
-            .filter(|name| is_of_interest(name))?;
-        let target = || {
-            host.read_link(&directory.join(&name))
-                .ok()?
-                .into_os_string()
-                .into_string()
-                .ok()
-        };
-        let link = match entry.kind {
-            Kind::Link => target()
-                .filter(|target| !target.contains('/'))
-                .map_or(Link::Elsewhere, Link::Beside),
-            _ => Link::No,
-        };
-        Some(Name { name, link })
+        let name = entry.name.into_string().ok()?;
+        is_of_interest(&name).then_some(Name {
+            name,
+            is_link: entry.kind == Kind::Link,
+        })
     });
     Ok(names.collect())
 }
 
-/// Returns each name with its file's status. Links within the directory cost no system call.
+/// Returns each name with its file's status.
 fn entries(host: &Host, directory: &Path, names: Vec<Name>) -> Vec<Entry> {
-    let fault = |name: &Name, error: &io::Error| match name.link {
-        Link::Beside(_) | Link::Elsewhere if error.kind() != ErrorKind::PermissionDenied => {
-            ReadFault::DanglingLink
-        }
-        _ => ReadFault::unreadable(error),
-    };
-    let look_at = |name: &Name| {
-        host.stat(&directory.join(&name.name))
-            .map_err(|error| fault(name, &error))
-    };
-    let files: Vec<&str> = names
-        .iter()
-        .filter(|name| name.link == Link::No)
-        .map(|name| name.name.as_str())
-        .collect();
-    let mut found = host.stat_in(directory, &files).into_iter();
-    let mut stats: Vec<Option<Result<Stat, ReadFault>>> = names
-        .iter()
-        .map(|name| match name.link {
-            Link::No => found
-                .next()
-                .map(|stat| stat.map_err(|error| fault(name, &error))),
-            Link::Beside(_) | Link::Elsewhere => None,
-        })
-        .collect();
-    let find = |target: &str| {
-        names
-            .binary_search_by(|name| name.name.as_str().cmp(target))
-            .ok()
-    };
-    for index in 0..names.len() {
-        let mut end = index;
-        for _ in 0..LINKS {
-            let Link::Beside(target) = &names[end].link else {
-                break;
-            };
-            let Some(next) = find(target) else { break };
-            end = next;
-        }
-        let known = if names[end].link == Link::No {
-            stats[end].clone()
-        } else {
-            None
-        };
-        let known = known.filter(|stat| end == index || stat.is_ok());
-        stats[index] = Some(known.unwrap_or_else(|| look_at(&names[index])));
-    }
-    let entry = |(name, stat): (Name, Option<Result<Stat, ReadFault>>)| {
-        let stat = stat.unwrap_or(Err(ReadFault::DanglingLink));
-        Entry {
-            name: name.name,
-            is_link: name.link != Link::No,
-            stat,
-        }
+    let all: Vec<&str> = names.iter().map(|name| name.name.as_str()).collect();
+    let stats = host.stat_in(directory, &all);
+    let entry = |(Name { name, is_link }, stat): (Name, io::Result<Stat>)| Entry {
+        name,
+        is_link,
+        stat: stat.map_err(|error| {
+            if is_link && error.kind() != ErrorKind::PermissionDenied {
+                ReadFault::DanglingLink
+            } else {
+                ReadFault::unreadable(&error)
+            }
+        }),
     };
     names.into_iter().zip(stats).map(entry).collect()
 }
@@ -328,7 +269,7 @@ fn answer(
     let remembered = remembered(scope, known, name, stat);
     let is_new = remembered.is_none();
     let file = match remembered {
-        Some(file) if !scope.reads_symbols() => {
+        Some(file) if !scope.symbols => {
             return (Ok(Some((Arc::new(file), Arc::default()))), false);
         }
         remembered => remembered,

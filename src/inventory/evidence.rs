@@ -9,7 +9,7 @@ use super::machine::Scope;
 use super::model::{ForwardCompatibility, GpuCode};
 use super::warning::ReadFault;
 use crate::catalog::{self, Evidence, Family};
-use crate::formats::elf::{self, Elf, X86_64};
+use crate::formats::elf::{self, Elf};
 use crate::formats::fatbin;
 use crate::formats::instructions;
 use crate::formats::names;
@@ -57,7 +57,6 @@ pub struct File {
 pub(super) struct Symbols {
     pub imports: ByFile,
     pub exports: Exports,
-    pub names: Option<Vec<String>>,
 }
 
 impl File {
@@ -129,10 +128,7 @@ pub(super) fn read(
         Evidence::Embedded | Evidence::Function { .. } => {
             built_for(rule, &elf, release).map(|cuda| cuda.major)
         }
-        Evidence::Text { .. }
-        | Evidence::Object { .. }
-        | Evidence::Pointer { .. }
-        | Evidence::Printed { .. } => {
+        Evidence::Text { .. } | Evidence::Object { .. } | Evidence::Printed { .. } => {
             version_by(rule, &elf, release).map(|version| version.major())
         }
     });
@@ -208,7 +204,7 @@ fn wrapped_by(stem: &str, needed: &[String]) -> Option<&'static Family> {
 
 /// Returns the symbols that the scope asks for.
 pub(super) fn symbols(data: &[u8], scope: &Scope) -> Result<Symbols, ReadFault> {
-    if !scope.reads_symbols() {
+    if !scope.symbols {
         return Ok(Symbols::default());
     }
     let elf = Elf::parse(data)?;
@@ -221,7 +217,6 @@ pub(super) fn symbols(data: &[u8], scope: &Scope) -> Result<Symbols, ReadFault> 
         } else {
             Exports::default()
         },
-        names: scope.symbol_names.then(|| symbols::names(&elf)),
     })
 }
 
@@ -264,7 +259,6 @@ fn evaluate<T>(
         Evidence::Text { file, .. }
         | Evidence::Function { file, .. }
         | Evidence::Object { file, .. }
-        | Evidence::Pointer { file, .. }
         | Evidence::Printed { file, .. }
         | Evidence::Needed { file, .. } => file == stem,
         Evidence::Suffix | Evidence::Embedded => true,
@@ -319,20 +313,6 @@ fn version_by(rule: &Evidence, elf: &Elf<'_>, release: &dyn Fn()) -> Option<Vers
                 value & 0xff,
             ]))
         }
-        Evidence::Pointer { name, .. } if elf.machine() == X86_64 => {
-            let function = exported(elf, name)?;
-            let target =
-                instructions::returned_address(elf.bytes_of(&function)?, function.address)?;
-            let numbers = elf.data_at(target)?.get(..12)?.chunks_exact(4);
-            let numbers: Vec<u32> = numbers
-                .map(|four| u32::from_le_bytes(four.try_into().expect("four bytes")))
-                .collect();
-            // Larger numbers are other data.
-            numbers
-                .iter()
-                .all(|number| *number < 1000)
-                .then(|| Version::new(&numbers))
-        }
         Evidence::Printed { major, .. } => {
             let soname = std::str::from_utf8(elf.soname()?).ok()?;
             let is_own = catalog::soname_number(soname) == Some(*major);
@@ -342,7 +322,7 @@ fn version_by(rule: &Evidence, elf: &Elf<'_>, release: &dyn Fn()) -> Option<Vers
             numbers.map(|numbers| Version::new(&numbers))
         }
         Evidence::Embedded => embedded_runtime(elf, release).map(|cuda| cuda.version()),
-        Evidence::Pointer { .. } | Evidence::Suffix | Evidence::Needed { .. } => None,
+        Evidence::Suffix | Evidence::Needed { .. } => None,
     }
 }
 

@@ -12,7 +12,6 @@ use super::evidence::{File, Symbols};
 use super::location::{self, Packaged, ScanContext, SearchLocation};
 use super::model::{Installation, Member, Origin, Problem, RpathDirectory};
 use super::owners::{ChangedBy, Owners, WritablePath};
-use super::real::RealPaths;
 use super::versions;
 use crate::catalog::{self, Family, Group, catalog};
 use crate::formats::names;
@@ -31,7 +30,6 @@ pub(super) struct FoundInstallations {
 struct Paths<'h> {
     host: &'h Host,
     tokens: Tokens,
-    resolver: RealPaths<'h>,
     owners: Owners<'h>,
     /// Headers that were looked up, present or missing.
     headers: BTreeSet<PathBuf>,
@@ -42,7 +40,7 @@ pub(super) fn find(look: &mut ScanContext<'_>, places: Vec<SearchLocation>) -> F
     let mut paths = Paths::new(look.host, look.scope.machine);
     let mut scan = DirectoryScan::default();
     let mut found = FoundInstallations::default();
-    let mut places = location::merge(&mut paths.resolver, &mut look.watched, places);
+    let mut places = location::merge(look.host, &mut look.watched, places);
     while !places.is_empty() {
         let directories = places.keys().cloned().collect();
         for contents in scan.look_into(look, directories) {
@@ -74,7 +72,7 @@ pub(super) fn find(look: &mut ScanContext<'_>, places: Vec<SearchLocation>) -> F
             .into_iter()
             .map(|directory| SearchLocation::new(directory, Origin::Loose))
             .collect();
-        places = location::merge(&mut paths.resolver, &mut look.watched, loose);
+        places = location::merge(look.host, &mut look.watched, loose);
         places.retain(|directory, _| !scan.has_seen(directory));
     }
     look.watched.extend(paths.owners.asked());
@@ -307,11 +305,7 @@ fn member(paths: &mut Paths<'_>, directory: &Path, candidate: Candidate) -> Memb
         code,
         ..
     } = Arc::unwrap_or_clone(file);
-    let Symbols {
-        imports,
-        exports,
-        names: symbols,
-    } = Arc::unwrap_or_clone(symbols);
+    let Symbols { imports, exports } = Arc::unwrap_or_clone(symbols);
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     Member {
         stem,
@@ -328,7 +322,6 @@ fn member(paths: &mut Paths<'_>, directory: &Path, candidate: Candidate) -> Memb
         needed,
         imports,
         exports,
-        symbols,
         code: code.unwrap_or_default(),
         glibc: needs.get("GLIBC_").copied(),
         glibcxx: needs.get("GLIBCXX_").copied(),
@@ -340,16 +333,10 @@ fn member(paths: &mut Paths<'_>, directory: &Path, candidate: Candidate) -> Memb
 
 impl<'h> Paths<'h> {
     fn new(host: &'h Host, machine: u16) -> Paths<'h> {
-        let (tokens, resolver, owners) = (
-            Tokens::new(host, machine),
-            RealPaths::new(host),
-            Owners::new(host),
-        );
         Paths {
             host,
-            tokens,
-            resolver,
-            owners,
+            tokens: Tokens::new(host, machine),
+            owners: Owners::new(host),
             headers: BTreeSet::new(),
         }
     }
@@ -364,7 +351,7 @@ impl<'h> Paths<'h> {
             let path = self
                 .host
                 .absolute(&self.tokens.expand(element, Some(directory))?);
-            let directory = self.resolver.real(&path)?;
+            let directory = location::real_directory(self.host, &path)?;
             Some(RpathDirectory {
                 directory,
                 from_origin: memchr::memmem::find(element, b"ORIGIN").is_some(),

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use super::machine::Scope;
 use super::model::Origin;
 use super::owners::WritablePath;
-use super::real::RealPaths;
 use super::scan_cache::ScanCache;
 use super::warning::{ReadFault, Warning};
 use crate::host::Host;
@@ -203,20 +202,29 @@ fn record_rank(origin: Origin) -> (bool, Origin) {
     (origin == Origin::Toolkit, origin)
 }
 
+/// Returns the real path of a directory; none if there is none.
+pub(super) fn real_directory(host: &Host, directory: &Path) -> Option<PathBuf> {
+    let real = host.canonical(directory).ok()?;
+    host.is_directory(&real).then_some(real)
+}
+
 /// Returns the places by real directory. The lesser of two origins counts, and every package record is kept.
 pub(super) fn merge(
-    paths: &mut RealPaths<'_>,
+    host: &Host,
     watched: &mut BTreeSet<PathBuf>,
     places: Vec<SearchLocation>,
 ) -> BTreeMap<PathBuf, SearchLocation> {
     let mut merged: BTreeMap<PathBuf, SearchLocation> = BTreeMap::new();
     for place in places {
-        let Some(directory) = paths.real(&place.directory) else {
+        let Some(directory) = real_directory(host, &place.directory) else {
             // A missing directory may appear.
-            let nearest = paths
-                .nearest(&place.directory)
-                .filter(|nearest| !is_busy(nearest));
-            watched.extend(nearest.map(Path::to_owned));
+            let mut above = place.directory.ancestors().skip(1);
+            let nearest = above.find(|above| host.is_directory(above));
+            watched.extend(
+                nearest
+                    .filter(|nearest| !is_busy(nearest))
+                    .map(Path::to_owned),
+            );
             continue;
         };
         match merged.entry(directory) {

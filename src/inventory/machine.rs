@@ -28,8 +28,6 @@ pub struct Scope {
     pub views: Vec<PathBuf>,
     /// True if imported and exported symbols are read: the solver compares them, a list does not.
     pub symbols: bool,
-    /// True if the names of exported symbols are read, to be printed.
-    pub symbol_names: bool,
     /// True if the architectures of GPU code are read: a list shows them, the solver compares them with the GPUs.
     pub code: bool,
     /// True if extension modules are compared with the frameworks that they are built against.
@@ -42,18 +40,10 @@ pub struct Scope {
     pub elsewhere: bool,
     /// Directories that the user names: of libraries, toolkits, environments.
     pub also: Vec<PathBuf>,
-    /// True if RPM is asked which package each file belongs to.
-    pub owners: bool,
     /// Directories with fetched wheels, one below each.
     pub stores: Vec<PathBuf>,
     /// The names of sources that are switched off.
     pub without: Vec<String>,
-}
-
-impl Scope {
-    pub(super) fn reads_symbols(&self) -> bool {
-        self.symbols || self.symbol_names
-    }
 }
 
 #[derive(Clone, Debug, Default, Serialize)]

@@ -29,9 +29,7 @@ mod owners;
 mod parts;
 mod problems;
 mod python;
-mod real;
 mod records;
-mod rpm;
 mod scan_cache;
 mod spack;
 mod system;
@@ -56,7 +54,6 @@ pub use model::{
 pub use modules::{MODULE_DIRECTORIES, named as named_by_module};
 pub use owners::{ChangedBy, WritablePath};
 pub use records::is_library;
-pub use rpm::{name_owners, rpm_owners};
 pub use scan_cache::ScanCache;
 pub use system::machine;
 pub use toolkit_model::{Part, Toolkit, ToolkitPart, ToolkitProblem};
@@ -168,10 +165,9 @@ const SOURCES: &[Source] = &[
 /// The names of the sources, for `--without`.
 pub fn source_names() -> impl Iterator<Item = &'static str> {
     let is_first = |index: usize| index == 0 || SOURCES[index - 1].name != SOURCES[index].name;
-    let found = (0..SOURCES.len())
+    (0..SOURCES.len())
         .filter(move |index| is_first(*index))
-        .map(|index| SOURCES[index].name);
-    found.chain([rpm::SOURCE])
+        .map(|index| SOURCES[index].name)
 }
 
 /// Scans the machine. Executes and loads nothing.

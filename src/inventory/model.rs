@@ -106,9 +106,6 @@ pub struct Member {
     pub imports: ByFile,
     #[serde(skip)]
     pub exports: Exports,
-    /// The symbols it exports, as `name@version`; none if they were not read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub symbols: Option<Vec<String>>,
     /// Empty if GPU code was not read.
     pub code: GpuCode,
     pub glibc: Option<Version>,
@@ -148,8 +145,6 @@ pub enum Origin {
     /// A store of packages by hash: Nix, Spack.
     Store,
     Debian,
-    /// A loose installation that `rpm` knows.
-    Rpm,
     #[default]
     Loose,
 }
@@ -429,7 +424,7 @@ impl Member {
 
 impl Origin {
     /// Each origin with its word, in order.
-    const WORDS: [(Origin, &str); 13] = [
+    const WORDS: [(Origin, &str); 12] = [
         (Origin::Wheel, "wheel"),
         (Origin::Fetched, "fetched"),
         (Origin::Bundled, "bundled"),
@@ -441,7 +436,6 @@ impl Origin {
         (Origin::Module, "module"),
         (Origin::Store, "store"),
         (Origin::Debian, "debian"),
-        (Origin::Rpm, "rpm"),
         (Origin::Loose, "loose"),
     ];
 

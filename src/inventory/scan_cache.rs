@@ -53,16 +53,7 @@ pub(super) struct Package {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Name {
     pub name: String,
-    pub link: Link,
-}
-
-/// The target of a name that is a link. It cannot change while its directory does not.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Link {
-    No,
-    /// To another name in its directory.
-    Beside(String),
-    Elsewhere,
+    pub is_link: bool,
 }
 
 /// Facts as bytes, which are decoded on demand: most scans need some of them, once.

@@ -46,8 +46,6 @@ pub struct Elf {
     pub functions: BTreeMap<String, u32>,
     /// Exported objects of four bytes.
     pub objects: BTreeMap<String, u32>,
-    /// Functions that return the address of three numbers.
-    pub pointers: BTreeMap<String, [u32; 3]>,
     /// Numbers that its code passes to `snprintf`.
     pub printed: Option<[u32; 3]>,
     /// The CUDA runtime that is linked into it: 12040 is 12.4.
@@ -252,14 +250,6 @@ impl Elf {
             body.align();
             defined.push((name.clone(), body.0.len() as u64, 4));
             body.u32([*number]);
-        }
-        for (name, numbers) in &self.pointers {
-            body.align();
-            defined.push((name.clone(), body.0.len() as u64, 8));
-            // lea 1(%rip),%rax; ret, then the numbers.
-            body.0
-                .extend_from_slice(&[0x48, 0x8d, 0x05, 1, 0, 0, 0, 0xc3]);
-            body.u32(*numbers);
         }
         defined
     }

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::view::ViewSpec;
-use crate::error::Error;
 use crate::loader::process::Failure;
 use crate::predict::{Missing, Predicted, Prediction};
 use crate::solve::Outcome;
@@ -81,17 +80,6 @@ impl Decision {
     /// True if there is no set, or no way to make the loader take it.
     pub fn is_refused(&self) -> bool {
         matches!(self.outcome, Outcome::Conflict(_)) || self.leaks()
-    }
-
-    /// Fails where the best `skipped` sets were skipped and there is no other.
-    pub fn must_be_another_set(&self, skipped: usize) -> Result<(), Error> {
-        match &self.outcome {
-            Outcome::Conflict(all) if all.skipped > 0 => Err(Error::NoOtherSet {
-                fitting: all.skipped,
-                skipped,
-            }),
-            _ => Ok(()),
-        }
     }
 
     /// True if there is a set, and no way to make the loader take it.

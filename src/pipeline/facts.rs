@@ -130,12 +130,11 @@ impl<'h> Facts<'h> {
         !self.settings.purpose.starts_later() && is_executed && !has_launcher && stays
     }
 
-    /// How the solver is to choose, skipping the best `skipped` sets and all installations whose proof failed.
-    pub(super) fn policy(&self, skipped: usize, failed_proofs: &[FailedProof]) -> Policy {
+    /// How the solver is to choose, skipping all installations whose proof failed.
+    pub(super) fn policy(&self, failed_proofs: &[FailedProof]) -> Policy {
         Policy {
             views: self.views.clone(),
             origins: self.settings.layers.origins(),
-            skipped,
             failed_proofs: failed_proofs.to_vec(),
             mapped: self.mapped(),
             at_hand: fetch::at_hand(
@@ -153,7 +152,7 @@ impl<'h> Facts<'h> {
     pub fn lack(&self, outcome: &Outcome, from: &[PathBuf], is_asked: bool) -> Lack {
         let policy = Policy {
             at_hand: fetch::at_hand(self.host, from),
-            ..self.policy(0, &[])
+            ..self.policy(&[])
         };
         solve::lack(outcome, &self.inventory, &self.program, &policy, is_asked)
     }
@@ -215,7 +214,7 @@ impl<'h> Facts<'h> {
             examination,
             program: &self.program,
             decision,
-            policy: self.policy(0, &[]),
+            policy: self.policy(&[]),
             compilers: &self.compilers,
             toolkits: LazyCell::new(Box::new(|| {
                 let found =

@@ -80,14 +80,13 @@ pub fn flow(
     facts.compilers = builds::compilers(&facts, request.common)?;
 
     // Find the best set that fits, or the smallest conflict.
-    let policy = facts.policy(request.skipped, &[]);
+    let policy = facts.policy(&[]);
     let outcome = solve::solve(&facts.inventory, &facts.program, &policy);
     verb(Reached::Outcome(&mut facts, &outcome))?;
 
     // Choose the least intrusive mode in which the loader uses that set.
     let mut decision = pin::decide(facts.question(policy), outcome)?;
     drop(progress);
-    decision.must_be_another_set(request.skipped)?;
     verb(Reached::Decision(&facts, &decision))?;
     if decision.is_refused() {
         return Err(Stop::Exit(Exit::Refused));

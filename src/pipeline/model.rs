@@ -29,8 +29,6 @@ pub struct Request<'r> {
     pub purpose: Purpose,
     /// The program compiles CUDA code.
     pub is_build: bool,
-    /// The number of sets that `--next` skips, best first.
-    pub skipped: usize,
     pub proof: ProofOptions,
     /// Missing wheels may be fetched.
     pub fetches: bool,
@@ -97,7 +95,6 @@ impl<'r> Request<'r> {
             subject,
             purpose,
             is_build: false,
-            skipped: 0,
             proof: ProofOptions::default(),
             fetches: false,
         }

@@ -138,7 +138,7 @@ impl Attempts {
             return Ok(None);
         }
         self.failed.push(failed);
-        let policy = facts.policy(0, &self.failed);
+        let policy = facts.policy(&self.failed);
         let outcome = solve::solve(&facts.inventory, &facts.program, &policy);
         let next = crate::pin::decide(facts.question(policy), outcome)?;
         let (Outcome::Plan(before), Outcome::Plan(after)) = (&decision.outcome, &next.outcome)

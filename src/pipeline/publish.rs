@@ -47,7 +47,7 @@ pub fn publish(facts: &Facts<'_>, decision: &mut Decision) -> Result<Change, Err
             let Outcome::Plan(plan) = &decision.outcome else {
                 return Err(error);
             };
-            let question = facts.question(facts.policy(0, &[]));
+            let question = facts.question(facts.policy(&[]));
             let pinned = question
                 .without_a_view(plan)
                 .filter(|_| question.mode.is_none());

@@ -68,11 +68,7 @@ pub(super) fn for_program(settings: &Settings, program: &Program, scope: &Scope)
 
 /// Scans the machine without a program.
 pub(super) fn machine(settings: &Settings, scope: &Scope) -> Inventory {
-    let mut inventory = scan(&settings.host, scope);
-    if scope.owners {
-        inventory::name_owners(&settings.host, scope, &mut inventory);
-    }
-    inventory
+    scan(&settings.host, scope)
 }
 
 /// Scans with the facts of earlier scans, and keeps what is new. Under `--root` nothing is kept, since the directory for

@@ -129,7 +129,6 @@ fn unfit<'a>(
             | Reason::LessPreferred { .. }
             | Reason::LoaderTakesAnother { .. }
             | Reason::NeedsAbsent { .. }
-            | Reason::PassedOver
     );
     is_its_own.then_some(Trouble::Unfit {
         installation,

@@ -14,7 +14,7 @@ use crate::environment::depends_on_directory;
 use crate::error::{Error, Refusal};
 use crate::formats::elf::{AARCH64, Elf, ElfError, X86_64};
 use crate::formats::symbols;
-use crate::formats::{dlopen, names, pyinstaller};
+use crate::formats::{names, pyinstaller};
 use crate::host::Host;
 use crate::loader::closure::{Consumer, Walk};
 use crate::loader::search::{Object, Searcher};
@@ -499,15 +499,7 @@ pub(super) fn written_in(host: &Host, consumer: &Consumer, by: &Asker) -> (Vec<R
         found.extend(names::packed_libraries(constants, &is_library));
         paths.extend(names::library_paths(constants));
     }
-    // An object that is linked against one library may open another. A scan of all other code would be too slow.
-    if !consumer.needed.is_empty() && elf.machine() == X86_64 {
-        for code in elf.code() {
-            found.extend(names::in_instructions(code, &is_library));
-            consumer.object.data.release();
-        }
-    }
     consumer.object.data.release();
-    found.extend(elf.notes(b".note.dlopen").flat_map(dlopen::sonames));
     found.retain(|name| is_library(name) && !consumer.needed.contains(name));
     paths.retain(|path| !consumer.needed.contains(path));
     let mut opened = opened_names(

@@ -159,9 +159,6 @@ pub struct Package {
     pub standing: ImportCertainty,
     /// The place that imports it, if one is known.
     pub imported_by: Option<String>,
-    /// The result of each reading that its profile describes.
-    #[serde(skip)]
-    pub readings: Vec<Reading>,
     #[serde(skip)]
     pub extras: Vec<Extra>,
 }
@@ -174,23 +171,6 @@ pub struct Extra {
     pub name: String,
     /// Each wheel, with its versions in pip's grammar.
     pub wheels: Vec<(String, String)>,
-}
-
-/// A number that a profile tells to read, with the file; `None` where no record could be read.
-#[derive(Clone, Debug)]
-pub struct Reading {
-    pub sought: Sought,
-    pub found: Option<(String, PathBuf)>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sought {
-    /// The CUDA that the package was built for.
-    Cuda,
-    /// The version of a family that it was compiled against.
-    Floor(String),
-    /// The number in the SONAME of a library that it opens, by the library's stem.
-    Soname(String),
 }
 
 /// The executable at the end of links, `#!` lines and shims.

@@ -324,7 +324,6 @@ impl PackageReader<'_> {
             cpu_only: false,
             standing: candidate.standing,
             imported_by: candidate.imported_by.clone(),
-            readings: Vec::new(),
             extras: Vec::new(),
         };
         let cuda = reader.and_then(|reader| reader.cuda());
@@ -362,9 +361,8 @@ impl PackageReader<'_> {
                 read_from,
             });
         }
-        let mut readings = Vec::new();
         if let Some(reader) = reader {
-            requirements.extend(reader.recorded(&by, consumers, cuda.as_ref(), &mut readings));
+            requirements.extend(reader.recorded(&by, consumers, cuda.as_ref()));
         }
         if let Some(major) = cuda_major {
             forgo_other_majors(&mut requirements, major);
@@ -417,7 +415,6 @@ impl PackageReader<'_> {
         };
         let package = Package {
             cuda: cuda.as_ref().map(|cuda| cuda.value),
-            readings,
             extras,
             ..package
         };

@@ -8,7 +8,7 @@ use super::candidate::Candidate;
 use super::executable::opened_names;
 use super::framework::{FrameworkReader, Sourced};
 use super::installed::Installed;
-use super::model::{Extra, Reading, Sought};
+use super::model::Extra;
 use super::requirement::{Asker, Before, First, Need, Requirement, Want};
 use crate::catalog::catalog;
 use crate::formats::metadata::Requires;
@@ -24,16 +24,8 @@ impl FrameworkReader<'_> {
         by: &Asker,
         consumers: &[Consumer],
         cuda: Option<&Sourced<CudaVersion>>,
-        readings: &mut Vec<Reading>,
     ) -> Vec<Requirement> {
         let framework = self.framework;
-        if !framework.cuda.is_empty() {
-            let found = cuda.map(|cuda| (cuda.value.to_string(), cuda.file.clone()));
-            readings.push(Reading {
-                sought: Sought::Cuda,
-                found,
-            });
-        }
         let mut search_first: Vec<First> = Vec::new();
         for first in consumers
             .iter()
@@ -46,15 +38,9 @@ impl FrameworkReader<'_> {
         let mut found = Vec::new();
         let mut floors: BTreeMap<&str, Version> = BTreeMap::new();
         for family in framework.floor.keys() {
-            let floor = self.floor(family).or_else(|| self.lower_bound(family));
-            let read = floor
-                .as_ref()
-                .map(|floor| (floor.value.to_string(), floor.file.clone()));
-            readings.push(Reading {
-                sought: Sought::Floor(family.clone()),
-                found: read,
-            });
-            let Some(floor) = floor else { continue };
+            let Some(floor) = self.floor(family).or_else(|| self.lower_bound(family)) else {
+                continue;
+            };
             floors.insert(family, floor.value);
             found.push(requirement(
                 by,
@@ -95,12 +81,6 @@ impl FrameworkReader<'_> {
             } else {
                 Need::Used
             };
-            if suffix.is_none() {
-                readings.push(Reading {
-                    sought: Sought::Soname(stem.clone()),
-                    found: None,
-                });
-            }
             let name = suffix.map(|suffix| format!("{stem}.so.{suffix}"));
             found.extend(opened_names(&name, by, &search_first, need));
         }

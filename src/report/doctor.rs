@@ -654,9 +654,6 @@ pub(super) fn sentence(finding: &Finding) -> String {
         ),
         Kind::OwnVariables { names } => format!("variables of cudarun: {}", shown(names)),
         Kind::SetAtStart { variables } => format!("start-up files mention {}", list(variables)),
-        Kind::HookShadowed { variable } => {
-            format!("a later line replaces {variable}, which removes cudarun's hook")
-        }
         Kind::CacheStale { directory, name } => format!(
             "the loader's cache lacks {} in {}, a directory of its configuration",
             show(name),

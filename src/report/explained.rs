@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::inventory::{Inventory, Origin};
 use crate::pin::{Decision, audit_module};
 use crate::predict::Prediction;
-use crate::program::{ImportCertainty, Package, Program, Reading, Sought, Step, StepKind, Want};
+use crate::program::{ImportCertainty, Package, Program, Step, StepKind, Want};
 use crate::settings::Layers;
 use crate::solve::{Absent, Outcome, Pick, Plan, Unpinned};
 use crate::text::{list, plain, show, shown};
@@ -151,15 +151,10 @@ fn overview(
         paths[0].push_str(&format!(", runs {}", show(&step.to)));
     }
     let paths: Vec<_> = paths.into_iter().map(|path| vec![path]).collect();
-    let (mut packages, mut readings) = (Vec::new(), Vec::new());
-    for package in &program.packages {
-        let name = package_name(package);
-        packages.push(vec![name.clone(), how_sure(package)]);
-        if is_full {
-            let row = |reading| vec![name.clone(), self::reading(reading)];
-            readings.extend(package.readings.iter().map(row));
-        }
-    }
+    let packages = program.packages.iter();
+    let packages: Vec<_> = packages
+        .map(|package| vec![package_name(package), how_sure(package)])
+        .collect();
     let notes = program.notes.iter();
     let notes = notes.filter(|note| !follows || !note.is_mended_by_following());
     let notes = notes.map(|note| vec![notes::note(note, program)]);
@@ -169,7 +164,6 @@ fn overview(
         section("program", &paths, style),
         section("modules", &modules, style),
         section("package", &packages, style),
-        section("profile", &readings, style),
         section("note", &notes.collect::<Vec<_>>(), style),
         section("driver", &[vec![driver.join("; ")]], style),
     ]
@@ -189,30 +183,6 @@ fn step(step: &Step) -> Option<String> {
         StepKind::Code => "runs the code after",
     };
     Some(format!("{how} {}", show(&step.to)))
-}
-
-/// A version that a profile says where to read, found or not.
-fn reading(reading: &Reading) -> String {
-    match (&reading.sought, &reading.found) {
-        (Sought::Cuda, Some((cuda, file))) => format!("CUDA {cuda}, from {}", show(file)),
-        (Sought::Cuda, None) => "its CUDA version is not recorded".to_owned(),
-        (Sought::Floor(family), Some((version, file))) => {
-            format!(
-                "{} {version} or newer, from {}",
-                display_name(family),
-                show(file)
-            )
-        }
-        (Sought::Floor(family), None) => {
-            format!(
-                "the {} that it was compiled for is not recorded",
-                display_name(family)
-            )
-        }
-        (Sought::Soname(stem), _) => {
-            format!("opens {stem}, but the number in its name is not recorded")
-        }
-    }
 }
 
 fn driver(inventory: &Inventory) -> String {

@@ -12,7 +12,9 @@ use crate::catalog::display_name;
 use crate::settings::container::Malformed;
 use crate::settings::resolve::SettingRemark;
 use crate::settings::trust::Allowed;
-use crate::settings::{FaultKind, Layers, Remark, Setting, SettingFault, SettingPlace};
+use crate::settings::{
+    ExpectedValue, FaultKind, Layers, Remark, Setting, SettingFault, SettingPlace,
+};
 use crate::storage::Unfit;
 use crate::text::{list, nearest, short, show};
 
@@ -68,14 +70,19 @@ pub(super) fn fault_lines(fault: &SettingFault) -> String {
 
 /// Returns the command to type, if one is known.
 pub(super) fn fault_hint(fault: &SettingFault) -> Option<String> {
-    if let Some(corrected) = fault
-        .excerpt
-        .as_ref()
-        .and_then(|excerpt| excerpt.corrected.as_ref())
-    {
-        return Some(format!("write `{}`", show(corrected.trim())));
-    }
     match &fault.wrong {
+        FaultKind::Type {
+            wants: ExpectedValue::Text | ExpectedValue::TextOrFalse,
+            has: "integer" | "float",
+            key,
+        } if key != "requires.gpu" => {
+            let excerpt = fault.excerpt.as_ref()?;
+            let (before, rest) = excerpt.text.split_at(excerpt.at);
+            let end = rest.find([' ', '\t', ',', ']', '}', '#']);
+            let (number, after) = rest.split_at(end.unwrap_or(rest.len()));
+            let line = format!("{before}\"{number}\"{after}");
+            Some(format!("write `{}`", show(line.trim())))
+        }
         FaultKind::BadPin { .. } => {
             Some("--pin cudnn=9.10, or --pin cudnn=/opt/cudnn/lib".to_owned())
         }

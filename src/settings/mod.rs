@@ -6,7 +6,6 @@ pub mod container;
 pub mod files;
 pub mod invocation;
 pub mod lock;
-mod mend;
 mod model;
 mod ranges;
 pub mod read;

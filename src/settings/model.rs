@@ -103,8 +103,6 @@ pub struct Excerpt {
     pub text: String,
     /// The byte of the line at which the fault is.
     pub at: usize,
-    /// The line as it would be right, if that is known.
-    pub corrected: Option<String>,
 }
 
 /// The sentences follow the place.
@@ -290,7 +288,6 @@ impl Excerpt {
         Some(Box::new(Excerpt {
             text: line.to_owned(),
             at: (at - start).min(line.len()),
-            corrected: None,
         }))
     }
 }

@@ -10,7 +10,7 @@ use super::model::{
     Excerpt, ExpectedValue, FaultKind, Key, Layer, OF_MACHINE, Remark, Setting, SettingFault,
     SettingPlace, TOOLKIT, Value, Vocabulary, word,
 };
-use super::{files, invocation, mend};
+use super::{files, invocation};
 use crate::inventory::Origin;
 
 /// The settings of a file.
@@ -41,25 +41,6 @@ type Entry<'t, 'i> = (
 /// Parses `bytes`, the content of `path`.
 pub fn file(bytes: &[u8], path: &Path, words: &Vocabulary) -> Result<File, SettingFault> {
     let text = text(bytes, path)?;
-    parsed(text, path, words).map_err(|mut fault| {
-        mend::correct(
-            &mut fault,
-            text,
-            words,
-            &|text| match parsed(text, path, words) {
-                Ok(file) => file
-                    .remarks
-                    .into_iter()
-                    .map(|remark| remark.place)
-                    .collect(),
-                Err(fault) => vec![fault.place],
-            },
-        );
-        fault
-    })
-}
-
-fn parsed(text: &str, path: &Path, words: &Vocabulary) -> Result<File, SettingFault> {
     let table = DeTable::parse(text).map_err(|error| {
         let at = error.span().map(|span| span.start);
         let place = SettingPlace::file(path, line(text.as_bytes(), at.unwrap_or(0)));

@@ -86,17 +86,11 @@ pub(super) fn only<'a>(parts: &[Part<'a>], world: &World<'a>) -> World<'a> {
 /// Returns the smallest subset of `suspects` that has no solution; of all parts, if the suspects have one.
 pub(super) fn smallest<'a>(suspects: Vec<Part<'a>>, world: &World<'a>) -> Vec<Part<'a>> {
     let has_none = |parts: &[Part<'a>]| !has_solution(&only(parts, world));
-    let all = if has_none(&suspects) {
+    let mut core = if has_none(&suspects) {
         suspects
     } else {
         parts(world)
     };
-    let mut core = if has_none(&[]) {
-        Vec::new()
-    } else {
-        divide(&[], false, &all, &has_none)
-    };
-    // One part may hide that another is superfluous, so each is tried by itself.
     let mut index = 0;
     while index < core.len() {
         let mut fewer = core.clone();
@@ -108,30 +102,6 @@ pub(super) fn smallest<'a>(suspects: Vec<Part<'a>>, world: &World<'a>) -> Vec<Pa
         }
     }
     core
-}
-
-/// Junker's QuickXplain: drops halves that are not needed.
-fn divide<'a>(
-    base: &[Part<'a>],
-    has_grown: bool,
-    parts: &[Part<'a>],
-    has_none: &dyn Fn(&[Part<'a>]) -> bool,
-) -> Vec<Part<'a>> {
-    if has_grown && has_none(base) {
-        return Vec::new();
-    }
-    if parts.len() <= 1 {
-        return parts.to_vec();
-    }
-    let (first, second) = parts.split_at(parts.len() / 2);
-    let of_second = divide(&[base, first].concat(), !first.is_empty(), second, has_none);
-    let of_first = divide(
-        &[base, of_second.as_slice()].concat(),
-        !of_second.is_empty(),
-        first,
-        has_none,
-    );
-    [of_first, of_second].concat()
 }
 
 pub(super) fn has_solution(world: &World<'_>) -> bool {

@@ -27,12 +27,6 @@ pub(super) fn each_unmet(unmet: Vec<Unmet>, broken: Vec<Broken>, world: &World<'
 /// Returns the conflict of requirements that can be met one by one and not together: the smallest part of them that has
 /// no solution.
 pub(super) fn together_unmet(dead_end: DeadEnd, world: &World<'_>) -> Conflict {
-    if dead_end.skipped > 0 {
-        return Conflict {
-            skipped: dead_end.skipped,
-            ..Conflict::default()
-        };
-    }
     let mut suspects = contradiction::parts(world);
     suspects.retain(|part| part.concerns(|family| dead_end.families.contains(family)));
     let core = contradiction::smallest(suspects, world);

@@ -110,9 +110,6 @@ fn excluded_by_person(left: &[Slot<'_>], world: &World<'_>) -> Option<Outcome> {
 
 /// Returns the first hint after which there is a solution, or two of them one after the other.
 fn hint(conflict: &Conflict, world: &World<'_>) -> Option<Hint> {
-    if conflict.skipped > 0 {
-        return None;
-    }
     let helpful = |hints: &[Hint], world: &World<'_>| {
         hints
             .iter()

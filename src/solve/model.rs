@@ -28,8 +28,6 @@ pub struct Policy {
     pub can_force: bool,
     /// Origins that a person prefers, the most preferred first.
     pub origins: Vec<Origin>,
-    /// The number of sets to skip, best first.
-    pub skipped: usize,
     pub failed_proofs: Vec<FailedProof>,
     /// The files that the program maps without cudarun.
     pub mapped: BTreeSet<FileId>,
@@ -295,8 +293,6 @@ pub struct Conflict {
     pub hint: Option<Hint>,
     /// Wheels with which there is a set, for `cudarun fetch`.
     pub to_fetch: Vec<MissingWheel>,
-    /// The number of sets that fit, all of which were to be skipped.
-    pub skipped: usize,
 }
 
 /// A wheel to get, and what asks for it.

@@ -201,14 +201,9 @@ fn preferred_origin(installation: &Installation, world: &World<'_>) -> i64 {
         .iter()
         .rev()
         .take_while(|_| installation.family != "driver");
-    // A start does not ask `rpm` for owners, so installations from RPM are loose.
-    let is_preferred = |origin| {
-        origin == installation.origin
-            || origin == Origin::Rpm && installation.origin == Origin::Loose
-    };
     origins
         .zip(1..)
-        .find(|(origin, _)| is_preferred(**origin))
+        .find(|(origin, _)| **origin == installation.origin)
         .map_or(0, |(_, rank)| rank)
 }
 

@@ -196,8 +196,6 @@ pub enum Reason {
     NeedsAbsent { name: String },
     #[error("with it, no installation of another library fits")]
     DeadEnd,
-    #[error("belongs to a better set")]
-    PassedOver,
     #[error("fits, but {}", .criterion.words().1)]
     LessPreferred { criterion: Criterion },
 }

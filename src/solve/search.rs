@@ -41,8 +41,6 @@ pub(super) struct DeadEnd {
     pub unmet: Vec<Unmet>,
     /// Every family that was part of a dead end.
     pub families: BTreeSet<String>,
-    /// The number of solutions, all of which the caller skips.
-    pub skipped: usize,
 }
 
 struct Search<'a, 'w> {
@@ -50,8 +48,6 @@ struct Search<'a, 'w> {
     /// The dead end with the most picks, which explains most.
     deepest: Option<(usize, Unmet)>,
     families: BTreeSet<String>,
-    /// Solutions that were skipped.
-    skipped: usize,
     steps: usize,
     limit: usize,
 }
@@ -68,7 +64,6 @@ impl<'a, 'w> Search<'a, 'w> {
             world,
             deepest: None,
             families,
-            skipped: 0,
             steps: 0,
             limit,
         }
@@ -90,7 +85,6 @@ impl<'a, 'w> Search<'a, 'w> {
                     .into_iter()
                     .collect(),
                 families: std::mem::take(&mut self.families),
-                skipped: self.skipped,
             }),
         }
     }
@@ -102,7 +96,7 @@ impl<'a, 'w> Search<'a, 'w> {
         mut queue: VecDeque<Rc<Slot<'a>>>,
     ) -> Result<Solution<'a>, Blame> {
         let Some(slot) = queue.pop_front() else {
-            return self.arrive(done);
+            return Ok(Solution::default());
         };
         self.steps += 1;
         if self.steps > self.limit {
@@ -112,7 +106,6 @@ impl<'a, 'w> Search<'a, 'w> {
         }
         let (level, mut blame) = (done.len(), slot.because.clone());
         let mut rejected = slot.rejected.clone();
-        let skipped = self.skipped;
         let viable = self.viable(&slot, done, &mut rejected, &mut blame);
         for (index, candidate) in viable.iter().enumerate() {
             let pick = Picked {
@@ -143,30 +136,11 @@ impl<'a, 'w> Search<'a, 'w> {
                 Err(due_to) if !due_to.contains(&level) => return Err(due_to),
                 Err(due_to) => {
                     blame.extend(due_to.into_iter().filter(|position| *position != level));
-                    let was_skipped = self.skipped > skipped;
-                    let reason = if was_skipped {
-                        Reason::PassedOver
-                    } else {
-                        Reason::DeadEnd
-                    };
-                    rejected.push(Rejection::new(candidate.installation, reason));
+                    rejected.push(Rejection::new(candidate.installation, Reason::DeadEnd));
                 }
             }
         }
-        // A slot that was filled in a skipped solution must not stay empty in the next.
-        if self.skipped > skipped {
-            return Err(blame);
-        }
         self.give_up(&slot, rejected, done, queue, blame)
-    }
-
-    /// All slots are filled: by the wanted set, or by one to skip. Another pick anywhere makes another set.
-    fn arrive(&mut self, done: &[Picked<'a>]) -> Result<Solution<'a>, Blame> {
-        if self.skipped == self.world.policy.skipped {
-            return Ok(Solution::default());
-        }
-        self.skipped += 1;
-        Err((0..done.len()).collect())
     }
 
     /// Returns the candidates that fit the picks so far, best first. Adds the others to `rejected`, and the picks that

@@ -29,11 +29,6 @@ fn a_program_starts_with_wheels_of_a_directory() {
     fs::remove_dir_all(house.path("wheels")).unwrap();
     start().check();
     house.run(&[&app]).stdout("cudart 12040\n").check();
-    let next = house
-        .run(&["explain", "--next", "--next", "-v", &app])
-        .status(2);
-    next.stderr_contains(&["only 1 set fits, and `--next` was given 2 times\n"])
-        .check();
     let without = ["--without", "fetched", "--fetch", "--yes", &app];
     house
         .run(&[without[0], without[1], &app])

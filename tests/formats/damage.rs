@@ -4,7 +4,7 @@
 use cudarun::formats::elf::Elf;
 use cudarun::formats::fatbin;
 use cudarun::formats::symbols::{Exports, imports};
-use cudarun::formats::{audit_log, conda, dlopen, dpkg, manifest, names, spack, store};
+use cudarun::formats::{audit_log, conda, dpkg, manifest, names, spack, store};
 
 use cudarun::machine::elf;
 
@@ -178,14 +178,10 @@ const JSON: [Parser; 3] = [
     ),
 ];
 
-const OTHERS: [Parser; 5] = [
+const OTHERS: [Parser; 4] = [
     (b"7\0cache\0/bin\0libc.so.6\0/lib/libc.so.6\0\n", |bytes| {
         drop(audit_log::records(bytes));
     }),
-    (
-        br#"[{"feature":"gpu","soname":["libcudnn.so.9"]},{}]"#,
-        |bytes| drop(dlopen::sonames(bytes)),
-    ),
     (
         b"Package: libcudnn9-cuda-12\nStatus: install ok installed\nVersion: 9.1.0.70-1\n\n",
         |bytes| {
@@ -197,10 +193,7 @@ const OTHERS: [Parser; 5] = [
             names::libraries(bytes),
             names::packed_libraries(bytes, &|_| true),
         ));
-        drop((
-            names::library_paths(bytes),
-            names::in_instructions(bytes, &|_| true),
-        ));
+        drop(names::library_paths(bytes));
         drop(names::whole_objects(bytes));
     }),
     (b"0123456789abcdfghijklmnpqrsvwxyz-cuda-9.1-lib", |bytes| {

@@ -1,9 +1,7 @@
 //! Constants in machine code.
 
 use cudarun::formats::elf::{AARCH64, X86_64};
-use cudarun::formats::instructions::{
-    only_constant, printed_version, returned_address, runtime_version,
-};
+use cudarun::formats::instructions::{only_constant, printed_version, runtime_version};
 
 #[test]
 fn constants_are_found_in_both_forms() {
@@ -74,16 +72,4 @@ fn printed_versions_are_read_in_both_orders_and_by_vote() {
     assert_eq!(printed_version(&apart.concat(), X86_64, 9), None, "a tie");
     let twice = [&apart[..], &[&[0x90; 128], &pushed_last[..]]].concat();
     assert_eq!(printed_version(&twice.concat(), X86_64, 9), Some([9, 5, 1]));
-}
-
-#[test]
-fn returned_addresses_count_from_the_next_instruction() {
-    let lea = b"\x48\x8d\x05\xf9\x4d\x37\x00\xc3";
-    assert_eq!(returned_address(lea, 0x1c940), Some(0x0039_1740));
-    assert_eq!(
-        returned_address(b"\x48\x8d\x05\xf9\xff\xff\xff\xc3", 0x1000),
-        Some(0x1000)
-    );
-    assert_eq!(returned_address(&lea[..7], 0x1c940), None);
-    assert_eq!(returned_address(b"\x48\x8d\x05\xf9", 0), None);
 }

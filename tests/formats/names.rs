@@ -1,7 +1,7 @@
 //! Names of libraries in bytes.
 
 use cudarun::formats::names::{
-    in_instructions, libraries, library_paths, packed_libraries, split, whole_objects, without_hash,
+    libraries, library_paths, packed_libraries, split, whole_objects, without_hash,
 };
 
 #[test]
@@ -41,37 +41,6 @@ fn finds_names_that_are_packed_together() {
     );
     assert!(packed(b"/opt/libcudnn.so.9 libcudnn.sorted libcudnn.so.%d").is_empty());
     packed(b".so.so");
-}
-
-#[test]
-fn finds_names_in_instructions() {
-    let known = |name: &str| name.starts_with("libcu");
-    let found = |code: &[u8]| {
-        in_instructions(code, &known)
-            .into_iter()
-            .collect::<Vec<_>>()
-    };
-    // movabs $…,%rax; mov %rax,(%rbx); movabs $…,%r12; mov %r12,5(%rbx)
-    let cudnn = b"\x90\x48\xb8libcudnn\x48\x89\x03\x49\xbcdnn.so.9\x4c\x89\x63\x05";
-    assert_eq!(found(cudnn), ["libcudnn.so.9"]);
-    assert_eq!(
-        found(b"\x48\xb8libcufft\x48\xbaft.so.12"),
-        ["libcufft.so.12"]
-    );
-    assert_eq!(
-        found(b"\x48\xb8libcudnn\x48\xba.so.9\0\0\0"),
-        [""; 0],
-        "only one end"
-    );
-    assert_eq!(
-        found(b"\x48\xb8libcudnn\x48\xbann.so.9\0"),
-        ["libcudnn.so.9"]
-    );
-    let far = [&cudnn[..14], &[0x90; 40], &cudnn[14..]].concat();
-    assert!(found(&far).is_empty() && found(b"libcudnn\x48\xbadnn.so.9").is_empty());
-    for end in 0..cudnn.len() {
-        found(&cudnn[..end]);
-    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use cudarun::formats::project::Project;
 use cudarun::formats::require::Clause;
-use cudarun::formats::{conda, dlopen, dpkg, project, pyinstaller, require, store};
+use cudarun::formats::{conda, dpkg, project, pyinstaller, require, store};
 
 #[test]
 fn files_outside_of_a_conda_environment_do_not_count() {
@@ -176,24 +176,6 @@ fn scripts_with_metadata_are_told_from_others() {
         "#!/usr/bin/env python\n# /// script\n# dependencies = []\n# ///\n"
     ));
     assert!(!project::has_inline_metadata("print('# /// script')\n"));
-}
-
-const NOTE: &[u8] =
-    br#"[{"feature":"gpu","priority":"recommended","soname":["libcudnn.so.9","libcudnn.so.8"]},{}]"#;
-
-#[test]
-fn names_are_read_in_order_and_anything_else_is_no_note() {
-    assert_eq!(dlopen::sonames(NOTE), ["libcudnn.so.9", "libcudnn.so.8"]);
-    assert_eq!(
-        dlopen::sonames(&[NOTE, b"\0\0"].concat()),
-        ["libcudnn.so.9", "libcudnn.so.8"]
-    );
-    for end in 0..NOTE.len() {
-        assert!(dlopen::sonames(&NOTE[..end]).is_empty());
-    }
-    for other in [&b""[..], b"{}", b"[1]", br#"[{"soname":"x"}]"#, b"\xff"] {
-        assert!(dlopen::sonames(other).is_empty());
-    }
 }
 
 /// A program with this table, and something behind it.

@@ -1,10 +1,5 @@
-//! Packages that brought libraries: machines that package managers have filled, and the answers of `rpm`.
+//! Packages that brought libraries: machines that package managers have filled.
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-use cudarun::inventory;
 use serde_json::Value;
 
 use crate::support::Run;
@@ -136,9 +131,9 @@ fn sources_that_are_switched_off_report_nothing() {
     );
 }
 
-/// Under another root `rpm` is not asked: libraries are found where the loader looks, and have no owner.
+/// RPM's database is not read: its libraries are found where the loader looks, and have no owner.
 #[test]
-fn another_root_shows_libraries_of_rpm_without_owner() {
+fn libraries_of_rpm_have_no_owner() {
     let machine = Machine::load("rhel");
     let listed = Run::on(&machine, &["list", "--json", "-v"]).json();
     let found = |family: &str| -> Vec<(&str, &str)> {
@@ -170,9 +165,8 @@ fn another_root_shows_libraries_of_rpm_without_owner() {
     );
 }
 
-/// A start does not ask `rpm`, so a wish for its libraries means loose ones.
 #[test]
-fn prefer_rpm_picks_loose_libraries() {
+fn an_origin_that_a_person_prefers_is_picked() {
     let picked = |origin: &str| {
         let files = [
             parts::text(
@@ -199,78 +193,7 @@ fn prefer_rpm_picks_loose_libraries() {
             .unwrap_or_else(|| panic!("{explained:#}"))
             .to_owned()
     };
-    assert_eq!(
-        [picked("rpm"), picked("loose"), picked("toolkit")],
-        ["loose", "loose", "toolkit"]
-    );
-}
-
-/// A directory with a program called `rpm`.
-fn with_rpm(script: &str) -> tempfile::TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    let rpm = directory.path().join("rpm");
-    std::fs::write(&rpm, format!("#!/bin/sh\n{script}")).unwrap();
-    std::fs::set_permissions(&rpm, std::fs::Permissions::from_mode(0o755)).unwrap();
-    directory
-}
-
-fn owners(directory: &Path, patience: Duration) -> Vec<(PathBuf, String)> {
-    let files = [
-        Path::new("/usr/lib64/libcudnn.so.9.1.0"),
-        Path::new("/opt/nccl/lib/libnccl.so.2"),
-    ];
-    let path = std::env::join_paths([directory, Path::new("/usr/bin"), Path::new("/bin")]).unwrap();
-    inventory::rpm_owners(&path, &files, patience)
-        .into_iter()
-        .collect()
-}
-
-#[test]
-fn rpm_names_the_packages_of_files_in_one_call() {
-    let script = r#"
-cd "$(dirname "$0")" && echo call >>calls && env >environment && printf '%s\n' "$@" >arguments
-printf '0\tcudnn 9.1-1\t/usr/lib64/libcudnn.so.9.1.0\n0\tcudnn 9.1-1\t/usr/share/doc/cudnn\n'
-printf '1\told 1-1\t/opt/nccl/lib/libnccl.so.2\nfile /x is not owned by any package\n'
-printf '0\tother 2-1\t/usr/lib64/libcudnn.so.9.1.0\n'
-exit 1"#;
-    let directory = with_rpm(script);
-    let expected = (
-        PathBuf::from("/usr/lib64/libcudnn.so.9.1.0"),
-        "cudnn 9.1-1".to_owned(),
-    );
-    assert_eq!(owners(directory.path(), Duration::from_mins(1)), [expected]);
-    let wrote = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap();
-    assert_eq!(wrote("calls"), "call\n");
-    let arguments = wrote("arguments");
-    assert!(arguments.starts_with("-qf\n--qf\n"), "{arguments}");
-    assert!(
-        arguments.ends_with("--\n/usr/lib64/libcudnn.so.9.1.0\n/opt/nccl/lib/libnccl.so.2\n"),
-        "{arguments}"
-    );
-    // The environment of `cargo test` has LD_LIBRARY_PATH.
-    assert!(std::env::var_os("LD_LIBRARY_PATH").is_some());
-    assert!(
-        !wrote("environment").contains("LD_"),
-        "{}",
-        wrote("environment")
-    );
-}
-
-#[test]
-fn an_rpm_that_hangs_or_is_missing_names_no_owner() {
-    let hanging = with_rpm("sleep 300 & sleep 300");
-    let begun = Instant::now();
-    assert_eq!(owners(hanging.path(), Duration::from_millis(300)), []);
-    assert!(
-        begun.elapsed() < Duration::from_mins(1),
-        "{:?}",
-        begun.elapsed()
-    );
-    let empty = tempfile::tempdir().unwrap();
-    let file = [Path::new("/usr/lib64/libcudnn.so.9.1.0")];
-    assert!(
-        inventory::rpm_owners(empty.path().as_os_str(), &file, Duration::from_mins(1)).is_empty()
-    );
+    assert_eq!([picked("loose"), picked("toolkit")], ["loose", "toolkit"]);
 }
 
 /// Descriptions that version 0.1 saved hold packages of RPM.

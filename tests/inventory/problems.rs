@@ -209,27 +209,6 @@ fn links_and_hard_links_to_one_file_are_one_installation() {
 }
 
 #[test]
-fn the_symbols_of_a_file_are_named_on_demand() {
-    let machine = machine(&[library(
-        SYSTEM,
-        "libnccl",
-        "2",
-        "2.21.5",
-        "exports = ['ncclInit', 'ncclAllReduce']",
-    )]);
-    let file = |arguments: &[&str]| {
-        Run::on(&machine, arguments).json()["installations"][0]["files"][0].clone()
-    };
-    let expected = serde_json::json!(["ncclAllReduce@libnccl.so.2", "ncclInit@libnccl.so.2"]);
-    assert_eq!(file(&["list", "--json", "--symbols"])["symbols"], expected);
-    assert_eq!(file(&["list", "--json"])["symbols"], Value::Null);
-    Run::on(&machine, &["list", "--symbols"])
-        .status(2)
-        .stderr_contains(&["--json"])
-        .check();
-}
-
-#[test]
 fn a_source_can_be_switched_off_and_a_directory_added() {
     let machine = machine(&[
         library(

@@ -423,41 +423,6 @@ fn predictions_match_the_mapped_files() {
     assert!(compared > 200, "{compared} files");
 }
 
-/// Names in a program's `.note.dlopen` count as names that it opens; without the note they are unknown.
-#[test]
-fn a_note_of_what_is_opened_is_read() {
-    let workshop = crate::support::Workshop::new();
-    let note = r#"
-__asm__(".pushsection .note.dlopen,\"a\"\n.balign 4\n.long 4, 2f-1f, 0x407c0c0a\n.asciz \"FDO\"\n"
-        "1: .asciz \"[{\\\"soname\\\":[\\\"libcudnn.so.9\\\"]}]\"\n2: .balign 4\n.popsection\n");
-int main(void) { return 0; }
-"#;
-    let program = workshop.compile("says", note, &[]);
-    let silent = workshop.compile("silent", "int main(void) { return 0; }", &[]);
-    let explain = |program: PathBuf| {
-        let words = ["explain", "--json"]
-            .map(PathBuf::from)
-            .into_iter()
-            .chain([program]);
-        Run::new(words)
-            .env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]))
-            .json()
-    };
-    assert_eq!(explain(silent)["decision"], "nothing", "the control");
-    let explained = explain(program);
-    assert_eq!(
-        explained["families"][0]["picked"]["directory"],
-        WORLD.path("new").to_str().unwrap()
-    );
-    let after = explained["after"].as_array().unwrap();
-    assert!(
-        after
-            .iter()
-            .any(|file| file["name"] == "libcudnn.so.9" && file["when"] == "opened"),
-        "{after:#?}"
-    );
-}
-
 /// A program that starts another one in a way that cudarun cannot see: its child has a search path of its
 /// own.
 #[test]

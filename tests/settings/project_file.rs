@@ -534,7 +534,7 @@ fn an_invalid_value_is_an_error_with_its_line() {
     project
         .plain(&[])
         .status(125)
-        .stderr_contains(&["hint: write `pin-mode = \"view\"`"])
+        .stderr_contains(&["hint: did you mean view?"])
         .check();
     project.says("min-version = \"0.1\"\n");
     project.plain(&[]).any_stdout().check();

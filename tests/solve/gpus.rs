@@ -451,46 +451,6 @@ fn known_bad_combinations_are_avoided_or_reported() {
     );
 }
 
-/// Passing over the best set shows the next, until there is none.
-#[test]
-fn the_next_best_set_is_shown_on_demand() {
-    let machine = machine(&[
-        nvjpeg("/opt/a", "12.4.1.87", ""),
-        nvjpeg("/opt/b", "12.2.5.30", ""),
-        app(),
-    ]);
-    let next = |options: &[&str], status: i32| {
-        let words = [&["explain", "--json"], options, &["app"]].concat();
-        Run::on(&machine, &words)
-            .env("LD_LIBRARY_PATH", "/opt/a:/opt/b")
-            .status(status)
-            .any_stderr()
-            .json()
-    };
-    assert_eq!(picked(&next(&[], 0), "nvjpeg"), "/opt/a");
-    let second = next(&["--next"], 0);
-    assert_eq!(picked(&second, "nvjpeg"), "/opt/b");
-    assert_eq!(
-        second["families"][0]["candidates"][1]["why"],
-        "belongs to a better set"
-    );
-    let alone = self::machine(&[nvjpeg("/opt/a", "12.4.1.87", ""), app()]);
-    Run::on(&alone, &["explain", "--next", "--next", "app"])
-        .env("LD_LIBRARY_PATH", "/opt/a")
-        .status(2)
-        .stderr_contains(&["only 1 set fits, and `--next` was given 2 times\n"])
-        .check();
-    for (count, message) in [
-        (2, "only 2 sets fit, and `--next` was given 2 times"),
-        (3, "only 2 sets fit, and `--next` was given 3 times"),
-    ] {
-        assert_eq!(
-            next(&["--next"].repeat(count), 2)["error"]["message"],
-            message
-        );
-    }
-}
-
 /// PyTorch is linked against cuSPARSELt, which begins with Ampere, and runs on a Volta all the same.
 #[test]
 fn a_rule_for_some_gpus_refuses_no_other_gpu() {

@@ -455,51 +455,6 @@ fn every_member_of_a_conflict_is_necessary() {
     );
 }
 
-#[test]
-fn the_next_best_set_is_the_next_of_the_naive_order() {
-    let mut compared = 0;
-    for seed in 1..=MANY / 5 {
-        let (inventory, program) = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9));
-        let mut seen = Vec::new();
-        for skipped in 0.. {
-            let policy = Policy {
-                skipped,
-                ..Policy::default()
-            };
-            match solve(&inventory, &program, &policy) {
-                Outcome::Plan(plan) => {
-                    let installations: Vec<&Installation> =
-                        plan.picks.iter().map(|pick| &pick.installation).collect();
-                    assert_eq!(
-                        faults(&installations, &inventory, &program),
-                        [""; 0],
-                        "seed {seed}, {skipped}"
-                    );
-                    let set: Vec<_> = installations
-                        .iter()
-                        .map(|it| (it.family.clone(), it.directory.clone()))
-                        .collect();
-                    assert!(!seen.contains(&set), "seed {seed}: the same set twice");
-                    seen.push(set);
-                }
-                Outcome::Conflict(conflict) => {
-                    assert_eq!(conflict.skipped, skipped, "seed {seed}");
-                    break;
-                }
-                Outcome::Nothing { .. } => break,
-            }
-            assert!(skipped < 1000, "seed {seed}");
-        }
-        compared += usize::from(seen.len() > 1);
-        assert!(
-            seen.len() <= 1 || seen.len() == sets(&inventory, &program),
-            "seed {seed}: {}",
-            seen.len()
-        );
-    }
-    assert!(compared > 50, "{compared}");
-}
-
 /// An installation that failed its proof is as good as one that is not there.
 #[test]
 fn without_a_failed_library_the_solver_agrees_with_a_naive_search() {
@@ -542,45 +497,6 @@ fn without_a_failed_library_the_solver_agrees_with_a_naive_search() {
         plans > 50 && conflicts > 50,
         "{plans} plans, {conflicts} conflicts"
     );
-}
-
-/// How many sets keep every rule.
-fn sets(inventory: &Inventory, program: &Program) -> usize {
-    fn count(
-        queue: &[Key],
-        done: &[&Installation],
-        inventory: &Inventory,
-        program: &Program,
-    ) -> usize {
-        let Some((next, rest)) = queue.split_first() else {
-            return usize::from(faults(done, inventory, program).is_empty());
-        };
-        if done
-            .iter()
-            .any(|installation| (&installation.family, installation.soname) == (&next.0, next.1))
-        {
-            return count(rest, done, inventory, program);
-        }
-        let installations = inventory
-            .installations
-            .iter()
-            .filter(|installation| installation.family == next.0 && installation.soname == next.1);
-        let of = |installation: &Installation| {
-            let needed = installation.files[0]
-                .needed
-                .iter()
-                .filter_map(|name| key(name));
-            let queue: Vec<Key> = rest.iter().cloned().chain(needed).collect();
-            count(
-                &queue,
-                &[done, &[installation]].concat(),
-                inventory,
-                program,
-            )
-        };
-        installations.map(of).sum()
-    }
-    count(&asked(inventory, program), &[], inventory, program)
 }
 
 #[test]

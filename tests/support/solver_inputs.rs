@@ -71,7 +71,6 @@ pub fn installation(
         gid: 0,
         mode: 0o644,
         build_id: None,
-        symbols: None,
         rpath: None,
         runpath: Some("$ORIGIN".to_owned()),
         searched: Vec::new(),

@@ -47,14 +47,9 @@ pub(super) fn describe(data: &[u8], name: &str, is_for_programs: bool) -> Option
                 exports,
                 functions,
                 objects,
-                pointers,
                 ..
             } = &mut kept;
-            exports.retain(|name| {
-                !functions.contains_key(name)
-                    && !objects.contains_key(name)
-                    && !pointers.contains_key(name)
-            });
+            exports.retain(|name| !functions.contains_key(name) && !objects.contains_key(name));
             kept.exports.push(ANY.to_owned());
             kept.unversioned = !elf.has_versions();
         }
@@ -212,9 +207,8 @@ fn of_family(facts: &LibraryFacts, kept: &mut Description) {
         }
     }
     for (rule, major) in &facts.cuda {
-        if let Some(
-            evidence @ (Evidence::Text { .. } | Evidence::Object { .. } | Evidence::Pointer { .. }),
-        ) = family.cuda.get(*rule)
+        if let Some(evidence @ (Evidence::Text { .. } | Evidence::Object { .. })) =
+            family.cuda.get(*rule)
         {
             // A rule for the version may have added the full version already.
             if !family.version.contains(evidence) {
@@ -283,10 +277,6 @@ fn add_version(evidence: &Evidence, version: &Version, kept: &mut Description) {
         Evidence::Object { name, .. } => {
             kept.objects
                 .insert(name.clone(), number(0) << 16 | number(1) << 8 | number(2));
-        }
-        Evidence::Pointer { name, .. } => {
-            kept.pointers
-                .insert(name.clone(), [number(0), number(1), number(2)]);
         }
         Evidence::Printed { .. } => kept.printed = Some([number(0), number(1), number(2)]),
         Evidence::Embedded => kept.runtime = Some(number(0) * 1000 + number(1) * 10),

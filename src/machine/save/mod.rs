@@ -153,17 +153,6 @@ fn lines(examination: &Examination) -> BTreeMap<PathBuf, BTreeMap<usize, String>
         text.push_str(if text.is_empty() { "" } else { " " });
         text.push_str(code);
     };
-    for (variable, hook, line) in &examination.lines.shadows {
-        add(hook, "cudarun hook");
-        add(
-            line,
-            if *variable == "PROMPT_COMMAND" {
-                "PROMPT_COMMAND="
-            } else {
-                "precmd_functions=("
-            },
-        );
-    }
     for (variable, line) in &examination.lines.of_variables {
         let elements = examination.elements.iter();
         let named = elements

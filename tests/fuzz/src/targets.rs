@@ -11,7 +11,7 @@ use cudarun::formats::ldcache::LdCache;
 use cudarun::formats::project::{self, Project};
 use cudarun::formats::symbols::{self, Exports};
 use cudarun::formats::{
-    audit_log, build_info, conda, dlopen, dpkg, fatbin, instructions, manifest, metadata,
+    audit_log, build_info, conda, dpkg, fatbin, instructions, manifest, metadata,
     modulefile, names, pyinstaller, python, require, spack, store, toolchain,
 };
 use cudarun::inventory::{self, ScanCache};
@@ -36,7 +36,6 @@ pub const ALL: &[(&str, fn(&[u8]))] = &[
     }),
     ("conda", conda),
     ("container", container),
-    ("dlopen-note", |bytes| drop(dlopen::sonames(bytes))),
     ("dpkg-list", |bytes| drop(dpkg::list(bytes, &|_| true))),
     ("dpkg-status", dpkg_status),
     ("elf", elf),
@@ -191,10 +190,7 @@ fn elf(bytes: &[u8]) {
         elf.code(),
         elf.local_function(b"cudnnCreate"),
     );
-    for section in [&b".note.cuda.fwd_compatibility"[..], b".note.dlopen"] {
-        elf.notes(section)
-            .for_each(|note| drop(dlopen::sonames(note)));
-    }
+    let _ = elf.notes(b".note.cuda.fwd_compatibility").count();
     let _ = (fatbin::code_of(&elf, &|| ()), symbols::names(&elf));
     let exports = Exports::read(&elf);
     for symbol in symbols::imports(&elf, |_| true, |_, _| true) {
@@ -236,7 +232,6 @@ fn instructions(bytes: &[u8]) {
             instructions::runtime_version(bytes, machine),
         );
     }
-    let _ = instructions::returned_address(bytes, u64::MAX - 5);
 }
 
 fn ld_cache(bytes: &[u8]) {
@@ -270,10 +265,7 @@ fn names(bytes: &[u8]) {
         names::packed_libraries(bytes, &|_| true),
         names::library_paths(bytes),
     );
-    let _ = (
-        names::in_instructions(bytes, &|_| true),
-        names::asserted_cudnn(bytes),
-    );
+    let _ = names::asserted_cudnn(bytes);
 }
 
 fn pyproject(bytes: &[u8]) {

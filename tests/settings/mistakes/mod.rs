@@ -1,4 +1,4 @@
-//! Wrong files `.cudarun.toml`, as people write them: each answer names the mistake and a correction that works.
+//! Wrong files `.cudarun.toml`, as people write them: each answer names the mistake, and a correction works.
 
 use serde::Deserialize;
 
