@@ -33,6 +33,7 @@ pub mod inventory;
 pub mod launch;
 pub mod loader;
 pub mod machine;
+pub mod modes;
 pub mod parallel;
 pub mod pin;
 pub mod pipeline;

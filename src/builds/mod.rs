@@ -22,7 +22,7 @@ mod view;
 
 use choose::{Machine, choose, makes_code};
 pub use model::{
-    BuildPlan, BuildWish, CompilerLack, CompilerSupply, Compilers, HostCompiler, NoToolkit,
+    Build, BuildPlan, BuildWish, CompilerLack, CompilerSupply, Compilers, HostCompiler, NoToolkit,
     Overridden, PublishedBuild, RejectedToolkit, Remedy, ToolkitReason, Withheld,
 };
 

@@ -27,6 +27,16 @@ pub struct BuildWish {
     pub nvcc: Option<PathBuf>,
 }
 
+/// The toolkit of a program that compiles.
+#[derive(Debug)]
+pub struct Build {
+    pub plan: BuildPlan,
+    /// The files that it was read from.
+    pub watched: BTreeSet<PathBuf>,
+    /// Its view, if it needs one.
+    pub view: Option<PathBuf>,
+}
+
 /// Why a toolkit does not fit.
 #[derive(Clone, Debug, Serialize, thiserror::Error)]
 #[serde(tag = "reason", rename_all = "kebab-case")]

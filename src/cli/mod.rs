@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::{Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
-use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
+use crate::modes::Level;
 use crate::variables;
 
 pub mod complete;
@@ -249,23 +249,6 @@ pub enum OnFailure {
     None,
     /// Stay beside the program, and explain its messages
     Diagnose,
-}
-
-/// How much a proof covers.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    /// Every picked file loads, and no other file is loaded: needs no GPU
-    Load,
-    /// The driver, every visible GPU and cuDNN can be initialised
-    Handle,
-    /// A convolution gives the right result on every visible GPU
-    #[default]
-    Conv,
-    /// The other picked libraries compute or make a handle, too
-    Deep,
 }
 
 #[derive(Debug, Subcommand)]

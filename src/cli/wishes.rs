@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
-use crate::pin::Mode;
+use crate::modes::Mode;
 
 /// Options about a program's libraries.
 #[derive(Args, Debug, Default, PartialEq, Eq)]

@@ -51,7 +51,7 @@ fn tell(
         program: &facts.program,
         inventory: &facts.inventory,
         decision,
-        build: facts.settings.build.as_ref().map(|build| &build.plan),
+        build: facts.build.as_ref().map(|build| &build.plan),
         compilers: &facts.compilers,
         before: &facts.before(),
         diff: &change.diff,

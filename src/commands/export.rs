@@ -9,7 +9,7 @@ use crate::cli::{Common, Dialect, Export};
 use crate::environment::Diff;
 use crate::error::Error;
 use crate::host::Host;
-use crate::pin::Mode;
+use crate::modes::Mode;
 use crate::pipeline::{self, Facts, Reached, Request, Stop, Subject};
 use crate::report;
 use crate::settings::resolve::Purpose;

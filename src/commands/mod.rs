@@ -137,7 +137,6 @@ fn reported_at_every_start(facts: &Facts<'_>, decision: &Decision, follows: bool
     let mut lines: Vec<String> = notes.map(|note| report::note(note, program)).collect();
     lines.extend(
         facts
-            .settings
             .build
             .iter()
             .flat_map(|build| report::build_remarks(&build.plan)),

@@ -66,7 +66,7 @@ pub fn shell(host: &Host, common: &Common, options: &Subshell) -> Result<Exit, E
                 Outcome::Plan(plan) if facts.program.is_any => {
                     facts.program.loads.extend(loads(plan));
                 }
-                Outcome::Nothing { .. } if facts.settings.build.is_none() => {
+                Outcome::Nothing { .. } if facts.build.is_none() => {
                     let program = words.first().map(|_| facts.program.runs().to_owned());
                     return Err(Error::NoPlan { program }.into());
                 }

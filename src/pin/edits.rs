@@ -4,10 +4,11 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::audit_module;
-use super::model::{Mode, Pinned};
+use super::model::Pinned;
 use crate::environment::{
     Change, Diff, Environment, audit_elements, join_elements, preload_elements,
 };
+use crate::modes::Mode;
 use crate::solve::Plan;
 pub use crate::variables::VIEW;
 use crate::variables::{AUDIT, LIBRARY_PATH, PINS, PRELOAD, TRACE};

@@ -13,6 +13,7 @@ use crate::formats::elf::Elf;
 use crate::host::Host;
 use crate::inventory::{Installation, Inventory};
 use crate::loader::search::{Overlay, Searcher};
+use crate::modes::Mode;
 use crate::predict::{self, Predicted, Prediction, When};
 use crate::program::{Program, Want};
 use crate::solve::{self, Outcome, Pick, Plan, Policy};
@@ -26,7 +27,7 @@ mod none;
 pub mod view;
 
 pub use edits::{PublishedPaths, VIEW, followed, watched};
-pub use model::{Decision, Mode, NotEnough, Pinned, Why};
+pub use model::{Decision, NotEnough, Pinned, Why};
 use view::ViewSpec;
 
 /// The modes that are tried, the least intrusive first.

@@ -7,28 +7,11 @@ use serde::Serialize;
 
 use super::view::ViewSpec;
 use crate::loader::process::Failure;
+use crate::modes::Mode;
 use crate::predict::{Missing, Predicted, Prediction};
 use crate::solve::Outcome;
 use crate::text;
 use crate::version::Version;
-
-/// The way in which cudarun makes the loader take a plan. These comments are the help texts of `--pin-mode`.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// Add nothing
-    #[default]
-    #[value(alias = "clean")]
-    None,
-    /// A module in LD_AUDIT leads the loader to the picked libraries, in this process only: needs glibc 2.35 or newer
-    Audit,
-    /// A directory of links to the picked libraries, first in LD_LIBRARY_PATH, and LD_PRELOAD for those that the program's
-    /// own search paths would find elsewhere
-    #[value(alias = "preload")]
-    View,
-}
 
 /// How a plan is pinned.
 #[derive(Debug, Default)]

@@ -4,11 +4,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::view::{self, ViewSpec};
-use super::{Mode, Pinned, Question, Why, leaks};
+use super::{Pinned, Question, Why, leaks};
 use crate::catalog::{catalog, soname_number};
 use crate::environment::depends_on_directory;
 use crate::host::FileId;
 use crate::inventory::Element;
+use crate::modes::Mode;
 use crate::predict::Prediction;
 use crate::solve::{PathElement, Pick, Plan, Removal};
 

@@ -7,13 +7,12 @@ use std::path::{Path, PathBuf};
 use super::facts::Facts;
 use super::model::Request;
 use super::scan;
-use crate::builds::{self, BuildWish, Compilers, compilers};
+use crate::builds::{self, Build, BuildWish, Compilers, compilers};
 use crate::cli::Common;
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::Part;
 use crate::program::{self, BuiltFramework, Command};
-use crate::settings::build::Build;
 use crate::settings::resolve::{Purpose, Settings};
 
 /// Installers that build in an environment of their own, unless they are told not to: by an option, or by one of these values of
@@ -26,17 +25,14 @@ const NO_ISOLATION: &str = "--no-build-isolation";
 
 /// Chooses the toolkit for what a command builds, publishes its view where a program is to start, and adds its variables to
 /// those that the program gets.
-pub(super) fn with_toolkit(
-    mut settings: Settings,
-    request: &Request<'_>,
-) -> Result<Settings, Error> {
+pub(super) fn with_toolkit(settings: &mut Settings, request: &Request<'_>) -> Result<Build, Error> {
     let host = &settings.host;
     let (sites, mut watched) = python(host, request.command());
     let path = request.command().map(|command| Path::new(&command.program));
     let nvcc =
         path.filter(|path| path.components().count() > 1 && builds::is_nvcc(path.as_os_str()));
     let nvcc = nvcc.map(|path| host.absolute(path));
-    let inventory = scan::toolkits(&settings, request.common, &sites, nvcc.clone())?;
+    let inventory = scan::toolkits(settings, request.common, &sites, nvcc.clone())?;
     let framework = program::built_framework(host, &sites);
     watched.extend(framework.iter().map(|framework| framework.file.clone()));
     let is_isolated = framework
@@ -83,12 +79,11 @@ pub(super) fn with_toolkit(
             .into_iter()
             .chain(plan.watched.iter().cloned()),
     );
-    settings.build = Some(Build {
+    Ok(Build {
         plan,
         watched,
         view: published.view,
-    });
-    Ok(settings)
+    })
 }
 
 /// Finds compilers for frameworks that would find none while they run.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::scan;
-use crate::builds::Compilers;
+use crate::builds::{Build, Compilers};
 use crate::causes;
 use crate::cli::Common;
 use crate::doctor::Examination;
@@ -16,6 +16,7 @@ use crate::host::{FileId, Host};
 use crate::inventory::{self, Inventory};
 use crate::launch;
 use crate::loader::search::Searcher;
+use crate::modes::Mode;
 use crate::pin::{self, Decision, Question};
 use crate::predict::{self, Prediction};
 use crate::program::{self, Command, Program, StepKind};
@@ -30,6 +31,8 @@ pub struct Facts<'h> {
     pub program: Program,
     pub inventory: Inventory,
     pub searcher: Searcher<'h>,
+    /// The toolkit of a program that compiles.
+    pub build: Option<Build>,
     /// The compilers that its frameworks get while they run.
     pub compilers: Compilers,
     /// Directories that hold views of ours.
@@ -108,6 +111,7 @@ impl<'h> Facts<'h> {
             program,
             inventory,
             searcher,
+            build: None,
             compilers: Compilers::default(),
             views,
         }
@@ -142,7 +146,7 @@ impl<'h> Facts<'h> {
                 &self.settings.layers.directories(&Key::FetchFrom),
             ),
             can_force: pin::can_force(&self.searcher, &self.program)
-                && matches!(self.settings.layers.mode(), None | Some(pin::Mode::Audit)),
+                && matches!(self.settings.layers.mode(), None | Some(Mode::Audit)),
             ..Policy::default()
         }
     }

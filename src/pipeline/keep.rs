@@ -63,7 +63,7 @@ pub fn keep(
     proven: &Proven,
     command: &Command,
 ) -> Option<PathBuf> {
-    let of_build = facts.settings.build.as_ref();
+    let of_build = facts.build.as_ref();
     let directory = storage::cache_directory(host);
     let (Ok(directory), Some(key)) = (
         directory,

@@ -39,7 +39,7 @@ pub fn flow(
     verb: &mut dyn FnMut(Reached<'_, '_>) -> Result<(), Stop>,
 ) -> Result<Infallible, Stop> {
     // Read options, variables and files.
-    let settings = Settings::resolve(
+    let mut settings = Settings::resolve(
         request.host,
         request.common,
         request.wishes,
@@ -61,12 +61,10 @@ pub fn flow(
 
     // Find the toolkit for a program that compiles. The toolkit may contain the program, such as nvcc, so this comes before
     // the program is looked up.
-    let is_build = request.is_build || settings.layers.is_build();
-    let settings = if is_build {
-        builds::with_toolkit(settings, request)?
-    } else {
-        settings
-    };
+    let mut build = None;
+    if request.is_build || settings.layers.is_build() {
+        build = Some(builds::with_toolkit(&mut settings, request)?);
+    }
 
     // Find out what will run and what it needs.
     let (program, searcher) = facts::read_program(&settings, request.command())?;
@@ -75,6 +73,7 @@ pub fn flow(
     let scope = scan::scope(&settings, request.common, &program)?;
     let inventory = scan::for_program(&settings, &program, &scope);
     let mut facts = Facts::new(&settings, program, searcher, inventory, scope.views);
+    facts.build = build;
 
     // Find compilers for frameworks that would find none while they run.
     facts.compilers = builds::compilers(&facts, request.common)?;

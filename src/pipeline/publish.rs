@@ -10,7 +10,8 @@ use crate::fetch::note_uses;
 use crate::host::Host;
 use crate::inventory::Origin;
 use crate::launch;
-use crate::pin::{self, Decision, Mode, Pinned, PublishedPaths, audit_module, view};
+use crate::modes::Mode;
+use crate::pin::{self, Decision, Pinned, PublishedPaths, audit_module, view};
 use crate::settings::files;
 use crate::solve::{Outcome, Plan};
 use crate::storage::{self, Refusal};
@@ -68,7 +69,7 @@ fn note_fetched(facts: &Facts<'_>, decision: &Decision) {
     let picked = picks
         .iter()
         .map(|pick| (pick.installation.origin, &pick.installation.directory));
-    let toolkit = facts.settings.build.iter().map(|build| &build.plan.toolkit);
+    let toolkit = facts.build.iter().map(|build| &build.plan.toolkit);
     let used = picked.chain(toolkit.map(|toolkit| (toolkit.origin, &toolkit.root)));
     let fetched = used
         .filter(|(origin, _)| *origin == Origin::Fetched)

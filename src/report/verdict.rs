@@ -6,7 +6,7 @@ use super::Style;
 use super::causes;
 use super::refused::{self, Fault, Group};
 use super::words::{binary_size, word};
-use crate::cli::Level;
+use crate::modes::Level;
 use crate::text::show;
 use crate::verify::protocol::{Busy, GpuFound, ProofStep, Step, StepResult};
 use crate::verify::{Cause, Failure, Finding, Proof, Skip, StepRecord, Verdict};

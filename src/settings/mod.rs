@@ -1,7 +1,6 @@
 //! Settings of people: by options, variables and files. Each value keeps its origin. Nothing here runs or loads anything,
 //! or depends on the program that will run, except `resolve`.
 
-pub mod build;
 pub mod container;
 pub mod files;
 pub mod invocation;

@@ -7,10 +7,10 @@ use clap::ValueEnum;
 use semver::VersionReq;
 use serde::{Serialize, Serializer};
 
-use crate::cli::{FetchWhen, Level, OnFailure, When, is_toolkit};
+use crate::cli::{FetchWhen, OnFailure, When, is_toolkit};
 use crate::host::Unsafe;
 use crate::inventory::Origin;
-use crate::pin;
+use crate::modes::{Level, Mode};
 use crate::program::Asker;
 use crate::range::Range;
 use crate::text::{self, plain, short, show};
@@ -57,7 +57,7 @@ pub enum Value {
     Origins(Vec<Origin>),
     When(When),
     Level(Level),
-    Mode(pin::Mode),
+    Mode(Mode),
     OnFailure(OnFailure),
     FetchWhen(FetchWhen),
     Flag(bool),
@@ -438,7 +438,7 @@ impl Layers {
         origins.flatten().copied().collect()
     }
 
-    pub fn mode(&self) -> Option<pin::Mode> {
+    pub fn mode(&self) -> Option<Mode> {
         let mut values = self.get(&Key::PinMode).map(|setting| &setting.value);
         if let Some(Value::Mode(mode)) = values.next() {
             Some(*mode)
@@ -502,6 +502,31 @@ impl Layers {
     pub fn is_locked(&self) -> bool {
         self.get(&Key::Locked)
             .any(|setting| setting.value == Value::Flag(true))
+    }
+
+    /// Returns the versions of the toolkit for a build that a person demands.
+    pub fn toolkit_ranges(&self) -> Vec<(Range, Asker)> {
+        let key = Key::Requires(TOOLKIT.to_owned());
+        let range = |setting: &Setting| match &setting.value {
+            Value::Range(range) => Some((range.clone(), setting.from.asker())),
+            _ => None,
+        };
+        self.get(&key).filter_map(range).collect()
+    }
+
+    /// True if a person demands a toolkit for this start: the program compiles.
+    pub fn is_build(&self) -> bool {
+        self.get(&Key::Requires(TOOLKIT.to_owned()))
+            .any(|setting| setting.is_of_start)
+    }
+
+    /// The directories that wheels come from: the given ones, or else those of the settings.
+    pub fn wheels_from(&self, given: &[PathBuf]) -> Vec<PathBuf> {
+        if given.is_empty() {
+            self.directories(&Key::FetchFrom)
+        } else {
+            given.to_vec()
+        }
     }
 
     pub fn is_locked_by_option(&self) -> bool {

@@ -20,7 +20,6 @@ use crate::program::{
     self, Command, Condition, Demand, Note, PinnedTo, Program, Requirement, Want,
 };
 use crate::range::Range;
-use crate::settings::build::Build;
 use crate::settings::container::Malformed;
 use crate::settings::files::{self, Choice, Found};
 use crate::settings::read::{self, File};
@@ -41,7 +40,6 @@ pub struct Settings {
     /// Directories that pins name.
     pub directories: Vec<PathBuf>,
     pub variables: Diff,
-    pub build: Option<Build>,
     /// The project's file, allowed or not.
     pub project: Option<PathBuf>,
     pub watched: BTreeSet<PathBuf>,
@@ -237,7 +235,6 @@ impl Settings {
             },
             directories: Vec::new(),
             variables,
-            build: None,
             project: files.found.project().map(|source| source.path.clone()),
             watched,
             depends_on_directory: false,

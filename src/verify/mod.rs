@@ -15,11 +15,11 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::catalog::catalog;
-use crate::cli::Level;
 use crate::environment::{Environment, preload_elements};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::Inventory;
+use crate::modes::Level;
 use crate::variables;
 
 pub mod cause;

@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cli::Level;
 use crate::host::FileId;
+use crate::modes::Level;
 
 /// The argument that makes this binary the child.
 pub const CHILD: &str = "--verify-child";

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::cause::Cause;
 use super::protocol::{Failure, GpuFound, MappedFile, Observation, ProofStep, StepResult};
-use crate::cli::Level;
 use crate::host::{FileId, Host};
+use crate::modes::Level;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]

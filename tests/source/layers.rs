@@ -11,6 +11,7 @@ const ROOMS: &[&str] = &[
     "text",
     "variables",
     "environment",
+    "modes",
     "parallel",
     "signals",
     "host",

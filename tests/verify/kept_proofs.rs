@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use cudarun::cli::Level;
 use cudarun::host::Host;
+use cudarun::modes::Level;
 use cudarun::verify::kept::{self, Turn};
 use cudarun::verify::{Cause, CauseKind, Failure, Finding, Proof, Verdict};
 

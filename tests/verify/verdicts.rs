@@ -8,11 +8,11 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use cudarun::catalog::{CauseKey, errors, statuses};
-use cudarun::cli::Level;
 use cudarun::diagnose::Reading;
 use cudarun::environment::Environment;
 use cudarun::host::Host;
 use cudarun::inventory::{self, Inventory, KernelDriver, Problem, Scope};
+use cudarun::modes::Level;
 use cudarun::report::{Style, failed_start, possible_cause};
 use cudarun::verify::protocol::{Busy, Step, StepResult};
 use cudarun::verify::{

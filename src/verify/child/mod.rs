@@ -21,8 +21,8 @@ use super::protocol::{
     ProofStep, Request, Step, StepResult, format,
 };
 use crate::catalog::{CauseKind, catalog, is_driver_call, statuses};
-use crate::cli::Level;
 use crate::host::Host;
+use crate::modes::Level;
 
 mod bench;
 mod call;
