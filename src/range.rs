@@ -5,54 +5,26 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use crate::version::Version;
+use crate::version::{Version, show_as_text};
 
 /// The most comparators in one range, all of which a report shows.
 const COMPARATORS: usize = 64;
 
 /// A range of versions: every comparator must hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Range(Vec<Comparator>);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// It allows the versions from `from` on and before `end`; `!=` allows all others.
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Comparator {
-    operator: Operator,
+    sign: &'static str,
     version: Version,
+    from: Version,
+    end: Option<Version>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operator {
-    /// `9.1` and `^9.1`: from this version to the next incompatible one.
-    Compatible,
-    /// `~9.1`: from this version to the next minor; `~9` to the next major.
-    Near,
-    /// `~=9.1.0`, as in PEP 440: 9.1.0 or newer, before 9.2.
-    Release,
-    /// `=9.1`: with any further numbers.
-    Equal,
-    NotEqual,
-    AtLeast,
-    /// `>9.1`: newer than every 9.1.
-    Newer,
-    AtMost,
-    Older,
-}
-
-/// Longer signs come first, since `>` begins `>=`.
-const OPERATORS: &[(&str, Operator)] = &[
-    (">=", Operator::AtLeast),
-    ("<=", Operator::AtMost),
-    ("!=", Operator::NotEqual),
-    ("~=", Operator::Release),
-    ("==", Operator::Equal),
-    (">", Operator::Newer),
-    ("<", Operator::Older),
-    ("=", Operator::Equal),
-    ("^", Operator::Compatible),
-    ("~", Operator::Near),
-];
+/// Longer signs come first, since `>` begins `>=`. Every text begins with the last one.
+const SIGNS: [&str; 11] = [">=", "<=", "!=", "~=", "==", ">", "<", "=", "^", "~", ""];
 
 impl Range {
     /// Returns the range of all versions.
@@ -60,20 +32,14 @@ impl Range {
         Range(Vec::new())
     }
 
-    /// Returns the range of versions that agree with this one.
+    /// Returns the range of versions that begin with this one.
     pub fn exactly(version: Version) -> Range {
-        Range(vec![Comparator {
-            operator: Operator::Equal,
-            version,
-        }])
+        Range(vec![Comparator::new("=", version)])
     }
 
     /// Returns the range from this version on.
     pub fn at_least(version: Version) -> Range {
-        Range(vec![Comparator {
-            operator: Operator::AtLeast,
-            version,
-        }])
+        Range(vec![Comparator::new(">=", version)])
     }
 
     /// True for `*`.
@@ -85,135 +51,123 @@ impl Range {
         self.0.iter().all(|comparator| comparator.allows(version))
     }
 
+    /// Returns the oldest version that it allows from this one on.
+    pub fn oldest_from(&self, least: Version) -> Option<Version> {
+        // One that is allowed, and none just before it, is at an end of a comparator.
+        let ends = self.0.iter().flat_map(|one| [Some(one.from), one.end]);
+        ends.chain([Some(least)])
+            .flatten()
+            .filter(|version| *version >= least && self.allows(version))
+            .min()
+    }
+
     /// True if no version can be in it.
     pub fn is_empty(&self) -> bool {
-        !self.is_any() && !self.allows_from(&Version::new(&[0]))
-    }
-
-    /// True if it allows this version or a newer one.
-    pub fn allows_from(&self, least: &Version) -> bool {
-        let ends = self.0.iter().map(|comparator| comparator.version);
-        let after = ends
-            .clone()
-            .map(|version| next(&version, version.numbers().len()));
-        let tried = ends
-            .chain(after)
-            .chain([*least, next(least, least.numbers().len())]);
-        tried
-            .filter(|version| version >= least)
-            .any(|version| self.allows(&version))
-    }
-
-    /// True if it allows a version of this major.
-    pub fn allows_some(&self, major: u32) -> bool {
-        let of_major = |version: Version| version.major() == major;
-        let ends = self
-            .0
-            .iter()
-            .map(|comparator| comparator.version)
-            .filter(|version| of_major(*version));
-        let after = ends
-            .clone()
-            .map(|version| next(&version, version.numbers().len()));
-        let first = [Version::new(&[major]), Version::new(&[major, u32::MAX])];
-        ends.chain(after.filter(|version| of_major(*version)))
-            .chain(first)
-            .any(|version| self.allows(&version))
-    }
-
-    /// Returns the major of every version that it allows, if there is only one.
-    pub fn major(&self) -> Option<u32> {
-        let low = self.lowest()?;
-        let next = Version::new(&[low.major() + 1]);
-        let is_below_next = |comparator: &Comparator| match comparator.operator {
-            Operator::Compatible | Operator::Near | Operator::Release | Operator::Equal => true,
-            Operator::Older => comparator.version <= next,
-            Operator::AtMost => comparator.version < next,
-            _ => false,
-        };
-        self.0.iter().any(is_below_next).then(|| low.major())
+        self.oldest_from(Version::default()).is_none()
     }
 
     /// Returns the oldest version that it allows, if it has a lower bound.
     pub fn lowest(&self) -> Option<Version> {
-        let is_floor = |comparator: &&Comparator| {
-            !matches!(
-                comparator.operator,
-                Operator::NotEqual | Operator::AtMost | Operator::Older
-            )
-        };
-        self.0
-            .iter()
-            .filter(is_floor)
-            .map(|comparator| comparator.version)
-            .max()
+        self.oldest_from(Version::default())
+            .filter(|version| *version > Version::default())
+    }
+
+    /// True if it allows a version of this major.
+    pub fn allows_some(&self, major: u32) -> bool {
+        let oldest = self.oldest_from(Version::new(&[major]));
+        oldest.is_some_and(|version| version.major() == major)
+    }
+
+    /// Returns the major of every version that it allows, if there is only one.
+    pub fn major(&self) -> Option<u32> {
+        let major = self.lowest()?.major();
+        let newer = self.oldest_from(Version::new(&[major + 1]));
+        newer.is_none().then_some(major)
     }
 
     /// Returns the range in the grammar of Python's packages, for pip.
     pub fn to_pip(&self) -> String {
-        let pip = |comparator: &Comparator| {
-            let version = comparator.version;
-            match comparator.operator {
-                Operator::Compatible | Operator::Near | Operator::Release => {
-                    format!(">={version},<{}", comparator.end())
-                }
+        let mut comparators = Vec::new();
+        for one in &self.0 {
+            match one.sign {
                 // NVIDIA's wheels have a fourth number, which few people write.
-                Operator::Equal if version.numbers().len() < 4 => format!("=={version}.*"),
-                Operator::Equal => format!("=={version}"),
-                Operator::NotEqual if version.numbers().len() < 4 => format!("!={version}.*"),
-                Operator::NotEqual => format!("!={version}"),
-                Operator::AtLeast => format!(">={version}"),
-                Operator::Newer if version.numbers().len() < 4 => {
-                    format!(">={version},!={version}.*")
+                "!=" if one.version.numbers().len() < 4 => {
+                    comparators.push(format!("!={}.*", one.version));
                 }
-                Operator::Newer => format!(">{version}"),
-                Operator::AtMost => format!("<{}", next(&version, version.numbers().len())),
-                Operator::Older => format!("<{version}"),
+                "!=" => comparators.push(format!("!={}", one.version)),
+                _ => {
+                    if one.from > Version::default() {
+                        comparators.push(format!(">={}", one.from));
+                    }
+                    comparators.extend(one.end.map(|end| format!("<{end}")));
+                }
             }
-        };
-        self.0.iter().map(pip).collect::<Vec<_>>().join(",")
+        }
+        comparators.join(",")
     }
 }
 
 impl Comparator {
-    fn allows(&self, version: &Version) -> bool {
-        let than = &self.version;
-        match self.operator {
-            Operator::Compatible | Operator::Near | Operator::Release => {
-                version >= than && *version < self.end()
+    fn new(sign: &'static str, version: Version) -> Comparator {
+        let numbers = version.numbers();
+        // The version after all those that begin with the first `count` numbers of this one.
+        let after = |count: usize| {
+            let mut next = numbers[..count].to_vec();
+            if let Some(last) = next.last_mut() {
+                *last += 1;
             }
-            Operator::Equal => version.agrees_with(than),
-            Operator::NotEqual => !version.agrees_with(than),
-            Operator::AtLeast => version >= than,
-            Operator::Newer => version > than && !version.agrees_with(than),
-            Operator::AtMost => version <= than || version.agrees_with(than),
-            Operator::Older => version < than,
+            Version::new(&next)
+        };
+        let count = numbers.len();
+        let (from, end) = match sign {
+            ">=" => (version, None),
+            ">" => (after(count), None),
+            "<" => (Version::default(), Some(version)),
+            "<=" => (Version::default(), Some(after(count))),
+            // As in PEP 440.
+            "~=" => (version, Some(after(count - 1))),
+            "~" => (version, Some(after(count.min(2)))),
+            "=" | "==" | "!=" => (version, Some(after(count))),
+            _ => {
+                // Before 1.0 every minor is incompatible.
+                let first = numbers.iter().position(|number| *number != 0);
+                (version, Some(after(first.map_or(count, |first| first + 1))))
+            }
+        };
+        Comparator {
+            sign,
+            version,
+            from,
+            end,
         }
     }
 
-    /// Returns the first newer version that is not near or not compatible.
-    fn end(&self) -> Version {
-        let numbers = self.version.numbers();
-        let counts = match self.operator {
-            Operator::Near => numbers.len().min(2),
-            Operator::Release => numbers.len() - 1,
-            // Before 1.0 every minor is incompatible.
-            _ => numbers
-                .iter()
-                .position(|number| *number != 0)
-                .map_or(numbers.len(), |first| first + 1),
-        };
-        next(&self.version, counts)
+    fn allows(&self, version: &Version) -> bool {
+        let is_between = *version >= self.from && self.end.is_none_or(|end| *version < end);
+        is_between != (self.sign == "!=")
     }
 }
 
-/// Returns the version after all those that begin with the first `count` numbers of this one.
-fn next(version: &Version, count: usize) -> Version {
-    let mut numbers = version.numbers()[..count].to_vec();
-    if let Some(last) = numbers.last_mut() {
-        *last = last.saturating_add(1);
+impl FromStr for Comparator {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Comparator, ()> {
+        let text = text.trim();
+        let (sign, rest) = SIGNS
+            .into_iter()
+            .find_map(|sign| Some((sign, text.strip_prefix(sign)?.trim())))
+            .ok_or(())?;
+        let rest = rest.strip_prefix('v').unwrap_or(rest);
+        let (sign, version) = match (sign, rest.strip_suffix(".*")) {
+            // `~=9` keeps no number, so PEP 440 forbids it.
+            ("~=", None) if !rest.contains('.') => return Err(()),
+            (_, None) => (sign, rest),
+            ("!=", Some(version)) => (sign, version),
+            ("" | "^" | "=" | "==", Some(version)) => ("=", version),
+            _ => return Err(()),
+        };
+        Ok(Comparator::new(sign, version.parse()?))
     }
-    Version::new(&numbers)
 }
 
 impl FromStr for Range {
@@ -221,77 +175,33 @@ impl FromStr for Range {
 
     /// Comparators with commas between; `*` allows all; `9.*` is `=9`.
     fn from_str(text: &str) -> Result<Range, ()> {
-        let text = text.trim();
-        if text == "*" {
-            return Ok(Range(Vec::new()));
+        if text.trim() == "*" {
+            return Ok(Range::any());
         }
-        let comparator = |part: &str| {
-            let part = part.trim();
-            let known = OPERATORS
-                .iter()
-                .find_map(|(sign, operator)| Some((part.strip_prefix(sign)?, *operator)));
-            let (rest, operator) = known.unwrap_or((part, Operator::Compatible));
-            let rest = rest.trim();
-            let rest = rest.strip_prefix('v').unwrap_or(rest);
-            match (rest.strip_suffix(".*"), operator) {
-                // `~=9` keeps no number, so PEP 440 forbids it.
-                (None, Operator::Release) if !rest.contains('.') => Err(()),
-                (None, _) => Ok(Comparator {
-                    operator,
-                    version: rest.parse()?,
-                }),
-                (Some(rest), Operator::NotEqual) => Ok(Comparator {
-                    operator,
-                    version: rest.parse()?,
-                }),
-                (Some(rest), Operator::Compatible | Operator::Equal) => Ok(Comparator {
-                    operator: Operator::Equal,
-                    version: rest.parse()?,
-                }),
-                (Some(_), _) => Err(()),
-            }
-        };
         if text.split(',').nth(COMPARATORS).is_some() {
             return Err(());
         }
         text.split(',')
-            .map(comparator)
-            .collect::<Result<Vec<_>, ()>>()
+            .map(str::parse)
+            .collect::<Result<_, ()>>()
             .map(Range)
     }
 }
 
 impl fmt::Display for Range {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
+        if self.is_any() {
             return f.write_str("*");
         }
-        for (index, comparator) in self.0.iter().enumerate() {
+        for (index, one) in self.0.iter().enumerate() {
             let comma = if index > 0 { "," } else { "" };
-            // The shortest sign: the last one in the table.
-            let sign = OPERATORS
-                .iter()
-                .rfind(|(_, operator)| *operator == comparator.operator);
-            let sign = sign.map_or("", |(sign, _)| sign.trim_start_matches('^'));
-            write!(f, "{comma}{sign}{}", comparator.version)?;
+            write!(f, "{comma}{}{}", one.sign, one.version)?;
         }
         Ok(())
     }
 }
 
-impl Serialize for Range {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Range {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Range, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse()
-            .map_err(|()| serde::de::Error::custom(format!("`{text}` is not a range of versions")))
-    }
-}
+show_as_text!("a range of versions": Range);
 
 #[cfg(test)]
 mod tests {
@@ -380,7 +290,10 @@ mod tests {
         let range = |text: &str| text.parse::<Range>().unwrap();
         assert!(range(">=12.4,<13").allows_some(12) && !range(">=12.4,<13").allows_some(13));
         assert!(range(">12.1,<=12.4").allows_some(12) && !range("<12").allows_some(12));
-        let from = |text: &str, least: &str| range(text).allows_from(&least.parse().unwrap());
+        let from = |text: &str, least: &str| {
+            let oldest = range(text).oldest_from(least.parse().unwrap());
+            oldest.is_some()
+        };
         assert!(from("<9.10", "9.8") && !from("<9.5", "9.8") && from(">=10", "9.8"));
         assert!(from("!=9.8", "9.8") && !from("=9.1", "9.8") && from("9.1", "9.8"));
         for (text, major) in [
@@ -394,10 +307,13 @@ mod tests {
         for (text, pip) in [
             ("~=9.1.0.70", ">=9.1.0.70,<9.1.1"),
             ("9.1", ">=9.1,<10"),
-            ("=9.1.0", "==9.1.0.*"),
+            ("=9.1.0", ">=9.1.0,<9.1.1"),
+            ("!=9.1.0,<10", "!=9.1.0.*,<10"),
+            ("!=9.1.0.70", "!=9.1.0.70"),
+            (">=0", ""),
             ("<=9.1", "<9.2"),
-            (">9.1", ">=9.1,!=9.1.*"),
-            (">9.1.0.70", ">9.1.0.70"),
+            (">9.1", ">=9.2"),
+            (">9.1.0.70", ">=9.1.0.71"),
         ] {
             assert_eq!(range(text).to_pip(), pip);
         }

@@ -5,8 +5,6 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
 /// The most numbers of a version; the wheel of CCCL 3.3.4 for CUDA 13 is 13.3.3.4.1.
 const MOST: usize = 5;
 
@@ -65,6 +63,14 @@ impl Version {
             widths: self.widths,
             ..Version::new(&self.numbers()[..kept])
         }
+    }
+
+    /// Reads the version of a driver, which has two or three numbers: `418.39`, `580.159.04`.
+    pub fn of_driver(text: &str) -> Option<Version> {
+        let version: Version = text.trim().parse().ok()?;
+        (2..=3)
+            .contains(&version.numbers().len())
+            .then_some(version)
     }
 
     /// Reads a number such as 91002, in which the major is multiplied by `major` and the minor by `minor`.
@@ -126,40 +132,6 @@ impl fmt::Display for Version {
             )?;
         }
         Ok(())
-    }
-}
-
-/// The version of a driver: `580.159.04`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DriverVersion(Version);
-
-impl DriverVersion {
-    pub fn branch(&self) -> u32 {
-        self.0.major()
-    }
-
-    pub fn version(&self) -> Version {
-        self.0
-    }
-}
-
-impl FromStr for DriverVersion {
-    type Err = ();
-
-    /// Two or three numbers with dots between: `418.39`, `580.159.04`.
-    fn from_str(text: &str) -> Result<DriverVersion, ()> {
-        let version: Version = text.trim().parse()?;
-        if (2..=3).contains(&version.numbers().len()) {
-            Ok(DriverVersion(version))
-        } else {
-            Err(())
-        }
-    }
-}
-
-impl fmt::Display for DriverVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
     }
 }
 
@@ -244,31 +216,33 @@ impl fmt::Display for ComputeCapability {
     }
 }
 
-/// Debug output and serialization of these types are their text.
+/// Debug output and serialization of a type are its text.
 macro_rules! show_as_text {
-    ($($name:ty),*) => {$(
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(self, f)
+    ($what:literal: $($name:ty),*) => {$(
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(self, f)
             }
         }
 
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(self)
             }
         }
 
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<$name, D::Error> {
-                let parsed = String::deserialize(deserializer)?.parse();
-                parsed.map_err(|_| serde::de::Error::custom("not a version"))
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<$name, D::Error> {
+                let text = <String as serde::Deserialize>::deserialize(deserializer)?;
+                let wrong = |_| serde::de::Error::custom(format!("`{text}` is not {}", $what));
+                text.parse().map_err(wrong)
             }
         }
     )*};
 }
+pub(crate) use show_as_text;
 
-show_as_text!(Version, DriverVersion, CudaVersion, ComputeCapability);
+show_as_text!("a version": Version, CudaVersion, ComputeCapability);
 
 #[cfg(test)]
 mod tests {
@@ -294,9 +268,9 @@ mod tests {
 
     #[test]
     fn driver_versions_keep_their_text() {
-        let driver: DriverVersion = "580.159.04".parse().unwrap();
+        let driver = Version::of_driver("580.159.04").unwrap();
         assert_eq!(driver.to_string(), "580.159.04");
-        assert!(driver > "580.95.05".parse().unwrap());
+        assert!(driver > version("580.95.05"));
         for bad in [
             "",
             "580",
@@ -306,7 +280,7 @@ mod tests {
             "580.159.04-x",
             "9999999999.1",
         ] {
-            assert!(bad.parse::<DriverVersion>().is_err(), "{bad}");
+            assert_eq!(Version::of_driver(bad), None, "{bad}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use super::rows::{Build, Builds, Combination, Cudnn, Drivers, KnownBad};
 use crate::range::Range;
-use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
+use crate::version::{ComputeCapability, CudaVersion, Version};
 
 #[derive(Debug)]
 pub struct Knowledge {
@@ -30,7 +30,7 @@ pub fn knowledge() -> &'static Knowledge {
 impl Knowledge {
     /// Returns the oldest driver that runs this CUDA version. From CUDA 11 on, it runs every minor of the major. Before, an
     /// unknown minor counts as the oldest.
-    pub fn driver_floor(&self, major: u32, minor: Option<u32>) -> Option<DriverVersion> {
+    pub fn driver_floor(&self, major: u32, minor: Option<u32>) -> Option<Version> {
         let is_of_minor = |cuda: Version| {
             cuda.numbers().len() == 1 || minor.is_none_or(|minor| cuda.minor() == minor)
         };
@@ -41,11 +41,11 @@ impl Knowledge {
     }
 
     /// Returns the CUDA version that a driver branch supports completely.
-    pub fn cuda_of_driver(&self, driver: &DriverVersion) -> Option<CudaVersion> {
+    pub fn cuda_of_driver(&self, driver: Version) -> Option<CudaVersion> {
         self.drivers
             .branch
             .iter()
-            .find(|branch| branch.driver == driver.branch())
+            .find(|branch| branch.driver == driver.major())
             .map(|branch| branch.cuda)
     }
 
@@ -67,7 +67,7 @@ impl Knowledge {
     }
 
     /// Returns the oldest driver that came with a toolkit of this CUDA version, and supports it completely.
-    pub fn driver_of_cuda(&self, cuda: CudaVersion) -> Option<DriverVersion> {
+    pub fn driver_of_cuda(&self, cuda: CudaVersion) -> Option<Version> {
         let toolkits = self.drivers.toolkit.iter();
         let equal = toolkits.filter(|toolkit| toolkit.cuda.agrees_with(&cuda.version()));
         equal.map(|toolkit| toolkit.driver).min()
@@ -180,7 +180,7 @@ mod tests {
             let floor = knowledge.driver_floor(major, Some(minor)).unwrap();
             let is_preview = (major, minor) == (11, 0) || (major, minor) == (9, 1);
             assert!(toolkit.driver >= floor || is_preview, "{:?}", toolkit.cuda);
-            if let Some(cuda) = knowledge.cuda_of_driver(&toolkit.driver) {
+            if let Some(cuda) = knowledge.cuda_of_driver(toolkit.driver) {
                 assert!(
                     (cuda.major, cuda.minor) >= (major, minor),
                     "{:?}",

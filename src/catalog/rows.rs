@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::range::Range;
-use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
+use crate::version::{ComputeCapability, CudaVersion, Version};
 
 /// `libraries.toml`
 #[derive(Debug, Deserialize)]
@@ -176,7 +176,7 @@ pub struct Drivers {
 #[serde(deny_unknown_fields)]
 pub struct DriverOfCuda {
     pub cuda: Version,
-    pub driver: DriverVersion,
+    pub driver: Version,
     pub source: String,
     pub date: String,
 }

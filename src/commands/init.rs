@@ -11,7 +11,7 @@ use crate::settings::PROJECT;
 use crate::settings::resolve::Purpose;
 use crate::solve::Outcome;
 use crate::storage;
-use crate::version::DriverVersion;
+use crate::version::Version;
 
 pub fn init(host: Host, common: &Common, options: &Init) -> Result<Exit, Error> {
     let host = machine(host, common)?;
@@ -56,7 +56,7 @@ fn write(host: &Host, common: &Common, options: &Init, text: &str) -> Result<Exi
 }
 
 /// The oldest driver that supports what was picked.
-fn oldest_driver(outcome: &Outcome) -> Option<DriverVersion> {
+fn oldest_driver(outcome: &Outcome) -> Option<Version> {
     let Outcome::Plan(plan) = outcome else {
         return None;
     };

@@ -10,7 +10,7 @@ use crate::inventory::{self, Extension, Installation, Problem, ToolkitProblem, W
 use crate::settings::{Remark, SettingFault, container::Malformed};
 use crate::solve::Summary;
 use crate::storage::Unfit;
-use crate::version::{DriverVersion, Version};
+use crate::version::Version;
 
 #[derive(Clone, Debug)]
 pub struct Finding {
@@ -92,12 +92,12 @@ findings! {
         "driver-not-loaded" DriverNotLoaded,
         "no-module-for-kernel" NoModuleForKernel { release: String },
         "nouveau" Nouveau,
-        "driver-mismatch" DriverMismatch { installed: Version, kernel: DriverVersion },
+        "driver-mismatch" DriverMismatch { installed: Version, kernel: Version },
         "no-libcuda" NoLibcuda { is_container: bool },
         "libcuda-not-found" LibcudaNotFound,
-        "libcuda-shadowed" LibcudaShadowed { given: Option<Version>, kernel: DriverVersion },
+        "libcuda-shadowed" LibcudaShadowed { given: Option<Version>, kernel: Version },
         "wsl-linux-driver" WslLinuxDriver,
-        "fabric-manager" FabricManager { version: Option<Version>, kernel: DriverVersion },
+        "fabric-manager" FabricManager { version: Option<Version>, kernel: Version },
         "suspended" Suspended,
         "wsl-memory-missing" WslMemoryMissing,
         "driver-file-empty" DriverFileEmpty,
@@ -123,7 +123,7 @@ findings! {
         "path-relative" PathRelative { variable: &'static str },
         "path-duplicate" PathDuplicate,
         "path-stubs" PathStubs,
-        "path-other-driver" PathOtherDriver { version: Option<Version>, kernel: DriverVersion },
+        "path-other-driver" PathOtherDriver { version: Option<Version>, kernel: Version },
         "path-own-view" PathOwnView,
         "versions-mixed" VersionsMixed { taken: Summary, passed_over: Summary },
         "completed-elsewhere" CompletedElsewhere { stems: Vec<String>, first: Summary, rest: Summary },
@@ -144,7 +144,7 @@ findings! {
         "unknown-key" UnknownKey { remark: Remark },
         "not-allowed" NotAllowed { file: PathBuf, keys: BTreeSet<String> },
         "lock-fault" LockFault { fault: SettingFault },
-        "lock-needs-driver" LockNeedsDriver { needs: DriverVersion, kernel: DriverVersion },
+        "lock-needs-driver" LockNeedsDriver { needs: Version, kernel: Version },
         "image-condition-malformed" ImageConditionMalformed { malformed: Malformed },
     Cache:
         "no-cache" NoCache,

@@ -80,7 +80,7 @@ fn fabric_manager(subject: &Subject<'_>, surroundings: Surroundings) -> Option<F
         kernel: kernel.version,
     };
     let evidence = vec![Evidence::file(switch, "an NVSwitch"), evidence];
-    (version != Some(kernel.version.version())).then(|| Finding::error(what, evidence))
+    (version != Some(kernel.version)).then(|| Finding::error(what, evidence))
 }
 
 /// After a suspend, `cuInit` may fail with error 999 if the driver does not preserve its memory.

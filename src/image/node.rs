@@ -13,7 +13,7 @@ use crate::formats::ldcache::LdCache;
 use crate::host::{Host, Kind, NewContent, NewFile, Tree};
 use crate::inventory;
 use crate::machine::ldcache::{CacheEntry, cache};
-use crate::version::DriverVersion;
+use crate::version::Version;
 
 /// Libraries of the driver by capability, for those that programs of the families in `profiles/` use.
 const LIBRARIES: [(&str, &[&str]); 2] = [
@@ -161,12 +161,7 @@ fn libraries_of(tree: &Tree, machine: u16) -> PathBuf {
 }
 
 /// The files of the node's driver that the image asks for.
-fn libraries(
-    node: &Host,
-    env: &Environment,
-    machine: u16,
-    version: &DriverVersion,
-) -> Vec<PathBuf> {
+fn libraries(node: &Host, env: &Environment, machine: u16, version: &Version) -> Vec<PathBuf> {
     let given = env
         .get("NVIDIA_DRIVER_CAPABILITIES")
         .map(|value| value.to_string_lossy().into_owned());
@@ -224,15 +219,11 @@ fn link(tree: &mut Tree, path: &Path, target: &Path) -> io::Result<()> {
 }
 
 /// The image's own libraries of one newer driver, if they are for the kernel's. The loader's cache then names them first.
-fn compat(tree: &Tree, machine: u16, kernel: &DriverVersion) -> Vec<(String, PathBuf)> {
+fn compat(tree: &Tree, machine: u16, kernel: &Version) -> Vec<(String, PathBuf)> {
     let directory = Path::new(COMPAT);
     let entries = tree.list(directory).unwrap_or_default();
-    let version = |name: &str| {
-        name.strip_prefix("libcuda.so.")?
-            .parse::<DriverVersion>()
-            .ok()
-    };
-    let versions: Vec<(&str, DriverVersion)> = entries
+    let version = |name: &str| Version::of_driver(name.strip_prefix("libcuda.so.")?);
+    let versions: Vec<(&str, Version)> = entries
         .iter()
         .filter_map(|entry| {
             let name = entry.name.to_str()?;
@@ -248,10 +239,8 @@ fn compat(tree: &Tree, machine: u16, kernel: &DriverVersion) -> Vec<(String, Pat
         .ok()
         .and_then(|bytes| inventory::facts(&bytes, name, machine));
     let is_for = match note.and_then(|file| file.forward_compatibility) {
-        Some(note) => {
-            note.kernel_branches.contains(&kernel.branch()) && version.version() > kernel.version()
-        }
-        None => version.branch() > kernel.branch(),
+        Some(note) => note.kernel_branches.contains(&kernel.major()) && version > *kernel,
+        None => version.major() > kernel.major(),
     };
     let links = entries
         .iter()

@@ -8,7 +8,7 @@ use super::model::Origin;
 use crate::catalog::knowledge;
 use crate::formats::elf;
 use crate::host::Host;
-use crate::version::DriverVersion;
+use crate::version::Version;
 
 const MODULE: &str = "/sys/module/nvidia/version";
 const PROC: &str = "/proc/driver/nvidia/version";
@@ -51,7 +51,7 @@ pub(super) fn kernel(look: &mut ScanContext<'_>) -> Option<KernelDriver> {
     look.watch(MODULE);
     look.watch(PROC);
     let (version, from) = version(look.host)?;
-    let cuda = knowledge().cuda_of_driver(&version);
+    let cuda = knowledge().cuda_of_driver(version);
     Some(KernelDriver {
         version,
         cuda,
@@ -79,11 +79,11 @@ pub(super) fn is_there(host: &Host) -> bool {
     version(host).is_some()
 }
 
-pub(super) fn version(host: &Host) -> Option<(DriverVersion, &'static str)> {
+pub(super) fn version(host: &Host) -> Option<(Version, &'static str)> {
     if let Some(version) = host
         .read_text(Path::new(MODULE))
         .ok()
-        .and_then(|text| text.parse().ok())
+        .and_then(|text| Version::of_driver(&text))
     {
         return Some((version, MODULE));
     }
@@ -94,13 +94,11 @@ pub(super) fn version(host: &Host) -> Option<(DriverVersion, &'static str)> {
 /// `NVRM version: NVIDIA UNIX x86_64 Kernel Module  375.74  Wed Jun 14 …` or, for the open module,
 /// `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (…)`: in both, two blanks
 /// come before and after the version.
-fn version_of_proc(text: &str) -> Option<DriverVersion> {
+fn version_of_proc(text: &str) -> Option<Version> {
     let line = text
         .lines()
         .find(|line| line.starts_with("NVRM version:"))?;
-    line.split("  ")
-        .skip(1)
-        .find_map(|field| field.parse().ok())
+    line.split("  ").skip(1).find_map(Version::of_driver)
 }
 
 #[cfg(test)]

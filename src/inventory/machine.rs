@@ -11,7 +11,7 @@ use super::toolkit_model::Toolkit;
 use super::warning::{ReadFault, Warning};
 use crate::host::FileId;
 use crate::text;
-use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
+use crate::version::{ComputeCapability, CudaVersion, Version};
 
 /// Directories to scan besides those of every machine, and the facts to read.
 #[derive(Debug, Default)]
@@ -84,7 +84,7 @@ pub struct Inventory {
 /// The driver that the kernel runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KernelDriver {
-    pub version: DriverVersion,
+    pub version: Version,
     /// The CUDA version that this driver branch brings.
     pub cuda: Option<CudaVersion>,
     #[serde(serialize_with = "text::path")]

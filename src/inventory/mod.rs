@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::host::Host;
-use crate::version::DriverVersion;
+use crate::version::Version;
 
 mod claims;
 mod compat;
@@ -231,7 +231,7 @@ pub fn scan(host: &Host, scope: &Scope, known: &mut ScanCache) -> Inventory {
 }
 
 /// The version of the kernel's driver. Needs no scan.
-pub fn kernel_driver(host: &Host) -> Option<DriverVersion> {
+pub fn kernel_driver(host: &Host) -> Option<Version> {
     driver::version(host).map(|(version, _)| version)
 }
 

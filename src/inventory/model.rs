@@ -12,7 +12,7 @@ use crate::formats::names;
 use crate::formats::symbols::{ByFile, Exports};
 use crate::host::FileId;
 use crate::text::{self, show, shown};
-use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
+use crate::version::{ComputeCapability, CudaVersion, Version};
 
 /// One family in one directory.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -233,9 +233,9 @@ pub enum Problem {
     #[error("a stub, which fails at run time, is in {by}")]
     StubOnSearchPath { by: Finder },
     #[error("older than the kernel's driver {kernel}")]
-    CompatOlderThanKernel { kernel: DriverVersion },
+    CompatOlderThanKernel { kernel: Version },
     #[error("the kernel runs driver {kernel}")]
-    NotTheKernelsDriver { kernel: DriverVersion },
+    NotTheKernelsDriver { kernel: Version },
 }
 
 /// The part of the loader's search that finds a file.

@@ -92,11 +92,8 @@ fn other_than_the_kernels(inventory: &Inventory, installation: &Installation) ->
         .version
         .filter(|_| installation.family == "driver")?;
     match installation.origin {
-        Origin::Compat => {
-            (version < kernel.version()).then_some(Problem::CompatOlderThanKernel { kernel })
-        }
+        Origin::Compat => (version < kernel).then_some(Problem::CompatOlderThanKernel { kernel }),
         Origin::Stub => None,
-        _ => (!version.agrees_with(&kernel.version()))
-            .then_some(Problem::NotTheKernelsDriver { kernel }),
+        _ => (!version.agrees_with(&kernel)).then_some(Problem::NotTheKernelsDriver { kernel }),
     }
 }

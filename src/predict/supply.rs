@@ -25,10 +25,7 @@ pub enum SupplyFault {
 impl<'a> Supply<'a> {
     /// Returns the first fault of the files.
     pub fn fault(&self, inventory: &Inventory) -> Option<SupplyFault> {
-        let kernel = inventory
-            .driver
-            .as_ref()
-            .map(|driver| driver.version.version());
+        let kernel = inventory.driver.as_ref().map(|driver| driver.version);
         let known = || {
             self.installations
                 .iter()

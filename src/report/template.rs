@@ -6,7 +6,7 @@ use crate::program::{Asker, Program, Want};
 use crate::range::Range;
 use crate::solve::{Outcome, Pick, Plan};
 use crate::text::show;
-use crate::version::{DriverVersion, Version};
+use crate::version::Version;
 
 const HEAD: &str = "# Requirements of the programs in this directory on NVIDIA's libraries, for cudarun (docs/config.md).\n";
 const REQUIRES: &str = "\
@@ -49,7 +49,7 @@ const REST: &str = r#"
 "#;
 
 /// The file for a program; without one it has only examples.
-pub fn template(found: Option<(&Program, &Inventory, &Outcome, Option<DriverVersion>)>) -> String {
+pub fn template(found: Option<(&Program, &Inventory, &Outcome, Option<Version>)>) -> String {
     let requires = match found {
         Some((program, inventory, Outcome::Plan(plan), floor)) => {
             requires(program, inventory, plan, floor)
@@ -64,7 +64,7 @@ fn requires(
     program: &Program,
     inventory: &Inventory,
     plan: &Plan,
-    floor: Option<DriverVersion>,
+    floor: Option<Version>,
 ) -> String {
     let mut text = format!(
         "# Found for `{}`.\n",

@@ -12,7 +12,7 @@ use super::read;
 use crate::program::{Condition, Demand, Requirement, Want};
 use crate::range::Range;
 use crate::text::quoted;
-use crate::version::{ComputeCapability, DriverVersion, Version};
+use crate::version::{ComputeCapability, Version};
 
 /// More families are refused: there are fewer, and few of them are mapped twice.
 const MAX_FAMILIES: usize = 200;
@@ -25,7 +25,7 @@ pub const BEGIN: &str = "# Written by `cudarun record`";
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lock {
     /// The oldest driver that runs it.
-    pub driver: Option<DriverVersion>,
+    pub driver: Option<Version>,
     pub gpus: BTreeSet<ComputeCapability>,
     pub families: Vec<Family>,
 }
@@ -112,7 +112,7 @@ impl Lock {
         };
         let driver = self
             .driver
-            .map(|driver| Demand::Driver(Range::at_least(driver.version())));
+            .map(|driver| Demand::Driver(Range::at_least(driver)));
         let (first, last) = (self.gpus.first(), self.gpus.last());
         let gpus = match (
             first.map(ComputeCapability::version),

@@ -70,7 +70,7 @@ fn holds(demand: &Demand, inventory: &Inventory) -> Option<bool> {
     match demand {
         Demand::Driver(range) => match &inventory.driver {
             None => without_driver(inventory),
-            Some(driver) => Some(range.allows(&driver.version.version())),
+            Some(driver) => Some(range.allows(&driver.version)),
         },
         Demand::DriverCuda(range) => match &inventory.driver {
             None => without_driver(inventory),

@@ -16,7 +16,7 @@ use crate::inventory::{
     Installation, Inventory, Member, Origin, Problem, RpathDirectory, WritablePath,
 };
 use crate::program::{Before, Demand, Need, PinnedTo, Program, Requirement, Want};
-use crate::version::{DriverVersion, Version};
+use crate::version::Version;
 
 /// A file that the loader takes for some requester, whatever `LD_LIBRARY_PATH` says.
 #[derive(Clone, Debug)]
@@ -378,9 +378,8 @@ fn driver(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Op
     let kernel = inventory.driver.as_ref()?.version;
     let Some(version) = installation.version else {
         // Tegra's libcuda.so.1.1 carries no version; it fits where no other installation has the kernel's version.
-        let has_version = |other: &Installation| {
-            other.family == "driver" && other.version == Some(kernel.version())
-        };
+        let has_version =
+            |other: &Installation| other.family == "driver" && other.version == Some(kernel);
         let is_only = installation.origin != Origin::Compat
             && !inventory.installations.iter().any(has_version);
         return (!is_only).then(|| Reason::VersionUnknown {
@@ -388,18 +387,18 @@ fn driver(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Op
         });
     };
     if installation.origin != Origin::Compat {
-        return (version != kernel.version()).then_some(Reason::NotTheKernelsDriver { kernel });
+        return (version != kernel).then_some(Reason::NotTheKernelsDriver { kernel });
     }
-    if version < kernel.version() {
+    if version < kernel {
         return Some(Reason::CompatNotNewer { kernel });
     }
     match &installation.forward_compatibility {
-        Some(note) if note.kernel_branches.contains(&kernel.branch()) => None,
+        Some(note) if note.kernel_branches.contains(&kernel.major()) => None,
         Some(note) => Some(Reason::CompatOtherBranch {
             kernel,
             branches: note.kernel_branches.clone(),
         }),
-        None if version.major() > kernel.branch() => None,
+        None if version.major() > kernel.major() => None,
         None => Some(Reason::CompatNotNewer { kernel }),
     }
 }
@@ -599,7 +598,7 @@ fn driver_floor(driver: &Installation, library: &Installation) -> Option<Reason>
     let cuda = library.cuda?;
     let minor = library.built_for.map(|built| built.minor);
     let floor = knowledge().driver_floor(cuda, minor)?;
-    let version: DriverVersion = driver.version?.to_string().parse().ok()?;
+    let version = driver.version?;
     (version < floor).then_some(Reason::DriverTooOld {
         cuda,
         floor,

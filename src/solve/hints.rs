@@ -78,7 +78,7 @@ fn for_machine(broken: &Broken, world: &World<'_>) -> Vec<Hint> {
             .collect(),
         demand => {
             // An update does not help where the driver is too new already.
-            let has = broken.has.driver.map(|driver| driver.version());
+            let has = broken.has.driver;
             let floor = driver_for(demand).filter(|floor| has.is_none_or(|has| has < *floor));
             let has_driver = has.is_some();
             floor
@@ -103,7 +103,7 @@ fn driver_for(demand: &Demand) -> Option<Version> {
         Demand::DriverCuda(range) => {
             let least = range.lowest()?;
             let cuda = CudaVersion::of(least);
-            Some(knowledge().driver_of_cuda(cuda)?.version())
+            knowledge().driver_of_cuda(cuda)
         }
         // The first alternative is the one that an image was made with.
         Demand::Any(alternatives) => alternatives.iter().flatten().find_map(driver_for),
@@ -192,7 +192,7 @@ fn change_wish(contradiction: &Contradiction, unmet: &[Unmet]) -> Option<Hint> {
 fn impossible_range(missing: &Unmet) -> Option<Hint> {
     let floor = floor(missing)?;
     let too_low = missing.requirements.iter().find(|requirement| {
-        matches!(&requirement.want, Want::Within(range) if !range.allows_from(&floor.truncated(2)))
+        matches!(&requirement.want, Want::Within(range) if range.oldest_from(floor.truncated(2)).is_none())
     })?;
     Some(Hint::ChangeWish {
         families: BTreeSet::from([missing.family.clone()]),
@@ -212,7 +212,7 @@ fn newer_driver(unmet: &[Unmet]) -> Option<Hint> {
         .map(|missing| reasons(missing).find_map(floor))
         .collect();
     Some(Hint::UpdateDriver {
-        floor: floors?.into_iter().max()?.version(),
+        floor: floors?.into_iter().max()?,
         has_driver: true,
     })
 }

@@ -14,7 +14,7 @@ use crate::host::FileId;
 use crate::inventory::{Installation, Member, Origin};
 use crate::program::{Asker, Before, Condition, Demand, ImportCertainty, Requirement, Want};
 use crate::text::{self, list, show, shown};
-use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
+use crate::version::{ComputeCapability, CudaVersion, Version};
 
 /// The caller's wishes beyond the requirements of the program.
 #[derive(Clone, Debug, Default)]
@@ -201,7 +201,7 @@ pub enum Removal {
     #[error("its libcuda is {}", other_driver(*.version, *.kernel))]
     OtherDriver {
         version: Option<Version>,
-        kernel: DriverVersion,
+        kernel: Version,
     },
 }
 
@@ -251,7 +251,7 @@ pub enum Caution {
     },
 }
 
-fn other_driver(version: Option<Version>, kernel: DriverVersion) -> String {
+fn other_driver(version: Option<Version>, kernel: Version) -> String {
     match version {
         Some(version) => format!("{version}, but the kernel runs driver {kernel}"),
         None => format!("not from the kernel driver {kernel}"),
@@ -377,7 +377,7 @@ pub struct Judged<'c> {
 /// The facts of the machine that conditions are about.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MachineFacts {
-    pub driver: Option<DriverVersion>,
+    pub driver: Option<Version>,
     /// The CUDA version that the driver brings.
     pub cuda: Option<CudaVersion>,
     /// The visible GPUs: models and compute capabilities.

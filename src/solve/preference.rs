@@ -138,10 +138,7 @@ fn search_order(installation: &Installation) -> i64 {
 
 /// True for the driver's libraries of the kernel's own version.
 fn is_kernels_own(installation: &Installation, inventory: &Inventory) -> bool {
-    let kernel = inventory
-        .driver
-        .as_ref()
-        .map(|driver| driver.version.version());
+    let kernel = inventory.driver.as_ref().map(|driver| driver.version);
     installation.family == "driver"
         && installation.origin != Origin::Compat
         && kernel.is_some_and(|kernel| installation.version == Some(kernel))

@@ -9,7 +9,7 @@ use crate::inventory::WritablePath;
 use crate::program::PinnedTo;
 use crate::range::Range;
 use crate::text::{self, list, show, shown};
-use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
+use crate::version::{ComputeCapability, CudaVersion, Version};
 
 /// The order of preference, strongest first. The criteria from `Installed` to `SearchOrder` are columns in `preference`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -149,8 +149,8 @@ pub enum Reason {
     #[error("CUDA {cuda} needs driver {floor} or newer, but this machine has {driver}")]
     DriverTooOld {
         cuda: u32,
-        floor: DriverVersion,
-        driver: DriverVersion,
+        floor: Version,
+        driver: Version,
     },
     #[error("has no code for compute capability {gpu}{}", only_for(.has))]
     NoCode {
@@ -168,14 +168,11 @@ pub enum Reason {
     #[error("a stub for linking: fails at run time")]
     Stub,
     #[error("the kernel runs driver {kernel}")]
-    NotTheKernelsDriver { kernel: DriverVersion },
+    NotTheKernelsDriver { kernel: Version },
     #[error("not newer than the kernel's driver {kernel}")]
-    CompatNotNewer { kernel: DriverVersion },
+    CompatNotNewer { kernel: Version },
     #[error("supports kernel drivers {}, but this machine has {kernel}", list(.branches))]
-    CompatOtherBranch {
-        kernel: DriverVersion,
-        branches: Vec<u32>,
-    },
+    CompatOtherBranch { kernel: Version, branches: Vec<u32> },
     #[error("known to be bad: {why}")]
     KnownBad { why: String },
     #[error("failed its proof on this machine")]

@@ -13,7 +13,7 @@ use crate::catalog::{catalog, knowledge};
 use crate::inventory::{Element, Installation, Inventory, KernelDriver, Origin, Visible};
 use crate::program::{Demand, Program, Requirement};
 use crate::range::Range;
-use crate::version::{DriverVersion, Version};
+use crate::version::Version;
 
 /// The loader searches it by default.
 const SYSTEM: &str = "/usr/lib";
@@ -91,12 +91,7 @@ impl Remedied {
             }
             Hint::UpdateDriver { floor, .. } => self.set_driver(*floor),
             Hint::InstallDriver => {
-                if let Some(running) = self
-                    .inventory
-                    .driver
-                    .as_ref()
-                    .map(|driver| driver.version.version())
-                {
+                if let Some(running) = self.inventory.driver.as_ref().map(|driver| driver.version) {
                     self.set_driver(running);
                 }
             }
@@ -288,26 +283,16 @@ impl Remedied {
     /// The kernel runs this driver, and its libraries are installed where the loader finds them.
     fn set_driver(&mut self, version: Version) {
         self.remove(|one| one.family == "driver" && one.origin != Origin::Compat);
-        // A floor may be the number of a branch.
-        let release = if version.numbers().len() < 2 {
-            format!("{version}.0")
-        } else {
-            version.to_string()
-        };
-        let Ok(kernel) = release.parse::<DriverVersion>() else {
-            return;
-        };
-        let cuda = knowledge().cuda_of_driver(&kernel);
         self.inventory.driver = Some(KernelDriver {
-            version: kernel,
-            cuda,
+            version,
+            cuda: knowledge().cuda_of_driver(version),
             from: PathBuf::new(),
         });
         let wanted = Wanted {
             family: "driver".to_owned(),
             major: Some(1),
             cuda: None,
-            at_least: Some(kernel.version()),
+            at_least: Some(version),
         };
         self.install(&[wanted], Path::new(SYSTEM));
     }

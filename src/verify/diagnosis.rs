@@ -10,7 +10,7 @@ use crate::formats::names;
 use crate::host::Host;
 use crate::inventory::{Inventory, Origin, Problem};
 use crate::text::show;
-use crate::version::DriverVersion;
+use crate::version::Version;
 
 /// The evidence besides the failure itself.
 pub(super) struct Scene<'a> {
@@ -295,12 +295,11 @@ impl Scene<'_> {
     }
 
     fn halves_differ(&self) -> bool {
-        let kernel = self.kernel_driver().map(|driver| driver.version());
         let user = self
             .subject
             .of_family("driver")
             .and_then(|library| library.installation.version);
-        kernel
+        self.kernel_driver()
             .zip(user)
             .is_some_and(|(kernel, user)| kernel != user)
     }
@@ -336,7 +335,7 @@ impl Scene<'_> {
         })
     }
 
-    fn kernel_driver(&self) -> Option<DriverVersion> {
+    fn kernel_driver(&self) -> Option<Version> {
         Some(self.inventory.driver.as_ref()?.version)
     }
 

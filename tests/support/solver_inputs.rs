@@ -114,7 +114,7 @@ pub fn machine(
     }
     let kernel = driver.map(|version| KernelDriver {
         version: version.parse().unwrap(),
-        cuda: cudarun::catalog::knowledge().cuda_of_driver(&version.parse().unwrap()),
+        cuda: cudarun::catalog::knowledge().cuda_of_driver(version.parse().unwrap()),
         from: PathBuf::from("/sys/module/nvidia/version"),
     });
     let gpu = gpu.map(|capability| Gpu {

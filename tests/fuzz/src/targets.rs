@@ -20,7 +20,7 @@ use cudarun::settings::{container, invocation, lock, read, resolve};
 use cudarun::variables;
 use cudarun::verify::Verdict;
 use cudarun::verify::protocol::{Line, Request};
-use cudarun::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
+use cudarun::version::{ComputeCapability, CudaVersion, Version};
 
 use crate::places;
 
@@ -329,7 +329,7 @@ fn versions(bytes: &[u8]) {
         );
     }
     let _ = (
-        version.parse::<DriverVersion>(),
+        Version::of_driver(&version),
         version.parse::<CudaVersion>(),
     );
     let _ = (
