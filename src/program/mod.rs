@@ -33,7 +33,7 @@ pub use condition::{Condition, Demand};
 use executable::Image;
 pub use framework::gpu_code;
 use model::Running;
-pub use model::{Command, Extra, Package, Pip, Program, Step, StepKind, Surroundings};
+pub use model::{Command, Package, Pip, Program, Step, StepKind, Surroundings};
 pub use note::{EnvironmentLoss, Note, Packer};
 pub use requirement::{
     Asker, Before, First, ImportCertainty, Load, Need, PinnedTo, Requirement, Want,

@@ -159,18 +159,6 @@ pub struct Package {
     pub standing: ImportCertainty,
     /// The place that imports it, if one is known.
     pub imported_by: Option<String>,
-    #[serde(skip)]
-    pub extras: Vec<Extra>,
-}
-
-/// An extra of a distribution that asks for wheels of NVIDIA's libraries: `cudnn` of `onnxruntime-gpu[cudnn]`.
-#[derive(Clone, Debug)]
-pub struct Extra {
-    pub distribution: String,
-    pub version: String,
-    pub name: String,
-    /// Each wheel, with its versions in pip's grammar.
-    pub wheels: Vec<(String, String)>,
 }
 
 /// The executable at the end of links, `#!` lines and shims.

@@ -324,7 +324,6 @@ impl PackageReader<'_> {
             cpu_only: false,
             standing: candidate.standing,
             imported_by: candidate.imported_by.clone(),
-            extras: Vec::new(),
         };
         let cuda = reader.and_then(|reader| reader.cuda());
         let cuda_major = cuda.as_ref().map(|cuda| cuda.value.major);
@@ -404,18 +403,8 @@ impl PackageReader<'_> {
         } else {
             None
         };
-        let extras = if candidate.standing == ImportCertainty::Imported {
-            let framework = profile.map(|framework| framework.name.as_str());
-            let distributions = framework.into_iter().chain(distribution);
-            distributions
-                .flat_map(|distribution| recorded::extras(installed, distribution))
-                .collect()
-        } else {
-            Vec::new()
-        };
         let package = Package {
             cuda: cuda.as_ref().map(|cuda| cuda.value),
-            extras,
             ..package
         };
         let read_from = cuda.map(|cuda| cuda.file);

@@ -8,7 +8,6 @@ use super::candidate::Candidate;
 use super::executable::opened_names;
 use super::framework::{FrameworkReader, Sourced};
 use super::installed::Installed;
-use super::model::Extra;
 use super::requirement::{Asker, Before, First, Need, Requirement, Want};
 use crate::catalog::catalog;
 use crate::formats::metadata::Requires;
@@ -115,7 +114,7 @@ pub(super) fn pins(installed: &Installed<'_>, by: &Asker, distribution: &str) ->
         return Vec::new();
     };
     let file = known.directory.join("METADATA");
-    let pin = |(_, requires): &(_, Requires)| {
+    let pin = |requires: &Requires| {
         let family = catalog()
             .families
             .iter()
@@ -133,50 +132,21 @@ pub(super) fn pins(installed: &Installed<'_>, by: &Asker, distribution: &str) ->
         .collect()
 }
 
-/// Returns the extras of a distribution that ask for wheels of NVIDIA's libraries, directly or through another
-/// distribution.
-pub(super) fn extras(installed: &Installed<'_>, distribution: &str) -> Vec<Extra> {
-    let Some(known) = installed.distributions.get(distribution) else {
-        return Vec::new();
-    };
-    let mut extras: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
-    for (extra, requires) in required(installed, distribution) {
-        let is_wheel = catalog()
-            .families
-            .iter()
-            .any(|family| family.is_wheel(&requires.name));
-        if let Some(extra) = extra.filter(|_| is_wheel) {
-            extras
-                .entry(extra)
-                .or_default()
-                .push((requires.name, requires.versions));
-        }
-    }
-    let extra = |(name, wheels)| Extra {
-        distribution: distribution.to_owned(),
-        version: known.version.clone(),
-        name,
-        wheels,
-    };
-    extras.into_iter().map(extra).collect()
-}
-
-/// Returns the requirements of a distribution, each with the extra that it belongs to. For a requirement with extras, such
-/// as `cuda-toolkit[cublas]`, the requirements of those extras are included.
-fn required(installed: &Installed<'_>, distribution: &str) -> Vec<(Option<String>, Requires)> {
+/// Returns the requirements of a distribution. For one with extras, such as `cuda-toolkit[cublas]`, the requirements of those
+/// extras are included.
+fn required(installed: &Installed<'_>, distribution: &str) -> Vec<Requires> {
     let mut required = Vec::new();
     for requires in installed.requirements(distribution).unwrap_or_default() {
         if !requires.extras.is_empty() {
-            let through = installed.requirements(&requires.name).unwrap_or_default();
-            let asked = |r: &Requires| {
+            let mut through = installed.requirements(&requires.name).unwrap_or_default();
+            through.retain(|r| {
                 r.extra
                     .as_ref()
                     .is_some_and(|extra| requires.extras.contains(extra))
-            };
-            let asked = through.into_iter().filter(asked);
-            required.extend(asked.map(|through| (requires.extra.clone(), through)));
+            });
+            required.extend(through);
         }
-        required.push((requires.extra.clone(), requires));
+        required.push(requires);
     }
     required
 }

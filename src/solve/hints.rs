@@ -11,83 +11,56 @@ use super::remedy;
 use super::world::{World, serves};
 use crate::catalog::{Wheel, catalog, knowledge, soname_number};
 use crate::inventory::{ChangedBy, Installation, Inventory, Origin, Problem};
-use crate::program::{Before, Condition, Demand, Extra, Requirement, Want};
+use crate::program::{Before, Condition, Demand, Requirement, Want};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
-/// Returns what could help, the best first.
-pub(super) fn hints(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
-    let (
-        inventory,
-        Conflict {
-            unmet,
-            broken,
-            contradictions,
-            ..
-        },
-    ) = (world.inventory, conflict);
-    let ways: [&dyn Fn() -> Vec<Hint>; 13] = [
-        &|| {
-            broken
-                .iter()
-                .flat_map(|broken| for_machine(broken, world))
-                .collect()
-        },
-        &|| {
-            contradictions
-                .iter()
-                .filter_map(|one| change_wish(one, unmet))
-                .collect()
-        },
-        &|| unmet.iter().filter_map(impossible_range).collect(),
-        &|| newer_driver(unmet).into_iter().collect(),
-        &|| vec![Hint::InstallDriver],
-        &|| gpus_that_are_served(unmet, world).into_iter().collect(),
-        &|| less_open(unmet, inventory).into_iter().collect(),
-        &|| without_leftovers(unmet, world).into_iter().collect(),
-        &|| wheels_to_install(unmet, world),
-        &|| debian_packages(unmet, world).into_iter().collect(),
-        &|| replaced(unmet, world),
-        &|| {
-            vec![Hint::Install {
-                libraries: unmet.iter().map(|missing| wanted(missing, world)).collect(),
-            }]
-        },
-        &|| {
-            contradictions
-                .iter()
-                .filter_map(|one| change_wish(one, &[]))
-                .collect()
-        },
-    ];
-    ways.into_iter().flat_map(|way| way()).collect()
+type Way = fn(&Conflict, &World<'_>) -> Vec<Hint>;
+
+/// What could help, the best first.
+const WAYS: [Way; 13] = [
+    for_machine,
+    |conflict, _| change_wishes(conflict, &conflict.unmet),
+    |conflict, _| conflict.unmet.iter().filter_map(impossible_range).collect(),
+    |conflict, _| Vec::from_iter(newer_driver(&conflict.unmet)),
+    |_, _| vec![Hint::InstallDriver],
+    |conflict, world| Vec::from_iter(gpus_that_are_served(&conflict.unmet, world)),
+    |conflict, world| Vec::from_iter(less_open(&conflict.unmet, world.inventory)),
+    |conflict, world| Vec::from_iter(without_leftovers(&conflict.unmet, world)),
+    wheels_to_install,
+    |conflict, world| Vec::from_iter(debian_packages(&conflict.unmet, world)),
+    replaced,
+    to_install,
+    |conflict, _| change_wishes(conflict, &[]),
+];
+
+/// Returns what could help, the best first. Each is found when it is asked for: some cost a solution.
+pub(super) fn hints(conflict: &Conflict, world: &World<'_>) -> impl Iterator<Item = Hint> {
+    WAYS.iter().flat_map(move |way| way(conflict, world))
 }
 
-/// Returns the hints for a condition that the machine does not meet.
-fn for_machine(broken: &Broken, world: &World<'_>) -> Vec<Hint> {
-    let condition = &broken.condition;
-    let mut hints: Vec<Hint> = match &condition.demand {
-        Demand::Code(code) => {
-            let others = other_gpus(world, |gpu| serves(code, gpu));
-            others
-                .into_iter()
-                .chain(other_build(condition, world))
-                .collect()
+/// Returns the hints for conditions that the machine does not meet.
+fn for_machine(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
+    let mut hints = Vec::new();
+    for Broken { condition, has } in &conflict.broken {
+        match &condition.demand {
+            Demand::Code(code) => {
+                hints.extend(other_gpus(world, |gpu| serves(code, gpu)));
+                hints.extend(other_build(condition, world));
+                continue;
+            }
+            Demand::Gpu(range) => {
+                hints.extend(other_gpus(world, |gpu| range.allows(&gpu.version())));
+            }
+            demand => {
+                // An update does not help where the driver is too new already.
+                let floor = driver_for(demand);
+                let floor = floor.filter(|floor| has.driver.is_none_or(|has| has < *floor));
+                hints.extend(floor.map(|floor| Hint::UpdateDriver {
+                    floor,
+                    has_driver: has.driver.is_some(),
+                }));
+            }
         }
-        Demand::Gpu(range) => other_gpus(world, |gpu| range.allows(&gpu.version()))
-            .into_iter()
-            .collect(),
-        demand => {
-            // An update does not help where the driver is too new already.
-            let has = broken.has.driver;
-            let floor = driver_for(demand).filter(|floor| has.is_none_or(|has| has < *floor));
-            let has_driver = has.is_some();
-            floor
-                .map(|floor| Hint::UpdateDriver { floor, has_driver })
-                .into_iter()
-                .collect()
-        }
-    };
-    if !matches!(condition.demand, Demand::Code(_)) {
         hints.push(Hint::ChangeWish {
             families: BTreeSet::new(),
             by: condition.by.clone(),
@@ -159,9 +132,14 @@ fn other_build(condition: &Condition, world: &World<'_>) -> Option<Hint> {
     })
 }
 
-/// Suggests changing a person's own settings if they exclude a solution. A range that is the only side of its
+/// Suggests changing the user's own settings where they exclude a solution. A range that is the only side of its
 /// contradiction does not count, since installing a version within it helps; nor does a range that an installation for
 /// another CUDA would meet.
+fn change_wishes(conflict: &Conflict, unmet: &[Unmet]) -> Vec<Hint> {
+    let wish = |one| change_wish(one, unmet);
+    conflict.contradictions.iter().filter_map(wish).collect()
+}
+
 fn change_wish(contradiction: &Contradiction, unmet: &[Unmet]) -> Option<Hint> {
     let is_of_other_cuda = |reason: &Reason| matches!(reason, Reason::OtherCuda { .. });
     let several =
@@ -188,15 +166,13 @@ fn change_wish(contradiction: &Contradiction, unmet: &[Unmet]) -> Option<Hint> {
     Some(Hint::ChangeWish { families, by })
 }
 
-/// Names a person's range if it allows no version that serves the program: no installation could meet both.
+/// Names a range of the user's that allows no version that serves the program: no installation could meet both.
 fn impossible_range(missing: &Unmet) -> Option<Hint> {
-    let floor = floor(missing)?;
-    let too_low = missing.requirements.iter().find(|requirement| {
-        matches!(&requirement.want, Want::Within(range) if range.oldest_from(floor.truncated(2)).is_none())
-    })?;
+    let floor = floor(missing)?.truncated(2);
+    let is_too_low = |one: &&Requirement| matches!(&one.want, Want::Within(range) if range.oldest_from(floor).is_none());
     Some(Hint::ChangeWish {
         families: BTreeSet::from([missing.family.clone()]),
-        by: too_low.by.clone(),
+        by: missing.requirements.iter().find(is_too_low)?.by.clone(),
     })
 }
 
@@ -235,22 +211,16 @@ fn less_open(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
     if open.iter().any(|open| open.who != ChangedBy::Everybody) {
         return Some(Hint::Trust { directories });
     }
-    Some(Hint::MakePrivate {
-        paths: open.into_iter().map(|open| open.path.clone()).collect(),
-    })
+    let paths = open.into_iter().map(|open| open.path.clone()).collect();
+    Some(Hint::MakePrivate { paths })
 }
 
 /// Removes leftover wheels that packages open by their path although the right wheels are installed.
 fn without_leftovers(unmet: &[Unmet], world: &World<'_>) -> Option<Hint> {
     let pip = world.program.pip.clone()?;
-    let packages: Option<_> = unmet
-        .iter()
-        .map(|missing| leftover(missing, world))
-        .collect();
-    Some(Hint::PipUninstall {
-        pip,
-        packages: packages?,
-    })
+    let leftovers = unmet.iter().map(|one| leftover(one, world));
+    let packages = leftovers.collect::<Option<_>>()?;
+    Some(Hint::PipUninstall { pip, packages })
 }
 
 /// Returns the leftover wheel: wheels of CUDA 13 have their own directory, and do not replace those of CUDA 12.
@@ -279,10 +249,9 @@ fn leftover(missing: &Unmet, world: &World<'_>) -> Option<String> {
         .then_some(taken)
 }
 
-/// Returns the installations of wheels after which there is a solution: by an extra that a package of the program offers for
-/// that, or by their names.
-fn wheels_to_install(unmet: &[Unmet], world: &World<'_>) -> Vec<Hint> {
-    let program = world.program;
+/// Returns the installations of wheels after which there is a solution.
+fn wheels_to_install(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
+    let (unmet, program) = (&conflict.unmet, world.program);
     let Some((pip, site)) = program.pip.clone().zip(program.site_packages.first()) else {
         return Vec::new();
     };
@@ -307,66 +276,17 @@ fn wheels_to_install(unmet: &[Unmet], world: &World<'_>) -> Vec<Hint> {
             .installations
             .iter()
             .any(|one| wheels.iter().any(|wheel| brings(one, wheel)));
-        let requirements: Vec<String> = wheels
+        let requirements = wheels
             .iter()
             .map(|wheel| wheel.replace(' ', "=="))
             .collect();
-        let known = program
-            .packages
-            .iter()
-            .flat_map(|package| &package.extras)
-            .filter(|_| !reinstall);
-        let by_extras = extras(&requirements, known);
-        let pip = |requirements| Hint::Pip {
+        hints.push(Hint::Pip {
             pip: pip.clone(),
             requirements,
             reinstall,
-        };
-        hints.extend(by_extras.into_iter().chain([requirements]).map(pip));
+        });
     }
     hints
-}
-
-/// Returns the fewest extras of one distribution that bring all these wheels.
-fn extras<'e>(
-    requirements: &[String],
-    known: impl Iterator<Item = &'e Extra>,
-) -> Option<Vec<String>> {
-    let known: Vec<&Extra> = known.collect();
-    let brings = |extra: &Extra, requirement: &String| {
-        let name = requirement.split("==").next();
-        extra
-            .wheels
-            .iter()
-            .any(|(wheel, _)| Some(wheel.as_str()) == name)
-    };
-    let covers = |extras: &[&Extra]| {
-        requirements
-            .iter()
-            .all(|requirement| extras.iter().any(|extra| brings(extra, requirement)))
-    };
-    known.iter().find_map(|first| {
-        let is_of_it = |extra: &&&Extra| extra.distribution == first.distribution;
-        let mut chosen: Vec<&Extra> = known.iter().filter(is_of_it).copied().collect();
-        if !covers(&chosen) {
-            return None;
-        }
-        let mut index = 0;
-        while index < chosen.len() {
-            let extra = chosen.remove(index);
-            if !covers(&chosen) {
-                chosen.insert(index, extra);
-                index += 1;
-            }
-        }
-        let names: Vec<&str> = chosen.iter().map(|extra| extra.name.as_str()).collect();
-        Some(vec![format!(
-            "{}[{}]=={}",
-            first.distribution,
-            names.join(","),
-            first.version
-        )])
-    })
 }
 
 /// Installs packages of NVIDIA's own repository, if the package manager knows it: no other has them.
@@ -381,9 +301,8 @@ fn debian_packages(unmet: &[Unmet], world: &World<'_>) -> Option<Hint> {
             soname(missing).unwrap_or(9),
         )
     };
-    Some(Hint::Apt {
-        packages: unmet.iter().map(package).collect::<Option<_>>()?,
-    })
+    let packages = unmet.iter().map(package).collect::<Option<_>>()?;
+    Some(Hint::Apt { packages })
 }
 
 fn wanted(missing: &Unmet, world: &World<'_>) -> Wanted {
@@ -400,10 +319,19 @@ fn wanted(missing: &Unmet, world: &World<'_>) -> Wanted {
     }
 }
 
+fn to_install(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
+    let libraries = conflict
+        .unmet
+        .iter()
+        .map(|one| wanted(one, world))
+        .collect();
+    vec![Hint::Install { libraries }]
+}
+
 /// Replaces what search paths lead to.
-fn replaced(unmet: &[Unmet], world: &World<'_>) -> Vec<Hint> {
+fn replaced(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
     let mut places: BTreeMap<PathBuf, Vec<Wanted>> = BTreeMap::new();
-    for missing in unmet {
+    for missing in &conflict.unmet {
         let directories = missing
             .forced
             .iter()

@@ -110,26 +110,24 @@ fn excluded_by_person(left: &[Slot<'_>], world: &World<'_>) -> Option<Outcome> {
 
 /// Returns the first hint after which there is a solution, or two of them one after the other.
 fn hint(conflict: &Conflict, world: &World<'_>) -> Option<Hint> {
-    let helpful = |hints: &[Hint], world: &World<'_>| {
-        hints
-            .iter()
-            .find(|hint| Remedied::after(hint, world).has_set())
-            .cloned()
-    };
-    let hints = hints::hints(conflict, world);
-    let then = |first: &Hint| {
-        let copy = Remedied::after(first, world);
-        let Outcome::Conflict(next) = decide(&copy.world()) else {
+    let helps = |hint: &Hint| Remedied::after(hint, world).has_set();
+    let then = |first: Hint| {
+        let copy = Remedied::after(&first, world);
+        let world = copy.world();
+        let Outcome::Conflict(next) = decide(&world) else {
             return None;
         };
-        let second = helpful(&hints::hints(&next, &copy.world()), &copy.world())?;
+        let second =
+            hints::hints(&next, &world).find(|hint| Remedied::after(hint, &world).has_set())?;
         Some(Hint::Both {
-            steps: Box::new([first.clone(), second]),
+            steps: Box::new([first, second]),
         })
     };
-    helpful(&hints, world)
-        .or_else(|| hints.iter().take(FIRST_STEPS).find_map(then))
-        .or_else(|| helpful(&[Hint::HideGpus], world))
+    let hints = || hints::hints(conflict, world);
+    hints()
+        .find(helps)
+        .or_else(|| hints().take(FIRST_STEPS).find_map(then))
+        .or_else(|| Some(Hint::HideGpus).filter(helps))
 }
 
 /// Each costs a solution.

@@ -12,7 +12,6 @@ use super::world::World;
 use crate::catalog::{catalog, knowledge};
 use crate::inventory::{Element, Installation, Inventory, KernelDriver, Origin, Visible};
 use crate::program::{Demand, Program, Requirement};
-use crate::range::Range;
 use crate::version::Version;
 
 /// The loader searches it by default.
@@ -141,54 +140,23 @@ impl Remedied {
         }
     }
 
-    /// `NAME==VERSION`, of a wheel, or `NAME[EXTRA,EXTRA]==VERSION` of an installed package.
+    /// Installs a wheel by `NAME==VERSION`, unless it is installed.
     fn pip_install(&mut self, requirement: &str, reinstall: bool) {
-        let (name, versions) = requirement.split_once("==").unwrap_or((requirement, ""));
-        let Some((name, extras)) = name.split_once('[') else {
-            self.install_wheel(
-                name,
-                versions.parse().map(Range::exactly).ok().as_ref(),
-                reinstall,
-            );
+        let Some((name, version)) = requirement.split_once("==") else {
             return;
         };
-        let extras: Vec<&str> = extras.trim_end_matches(']').split(',').collect();
-        let known = self
-            .program
-            .packages
-            .iter()
-            .flat_map(|package| &package.extras);
-        let asked = known
-            .filter(|extra| extra.distribution == name && extras.contains(&extra.name.as_str()));
-        let wheels: BTreeSet<(String, String)> = asked
-            .flat_map(|extra| extra.wheels.iter().cloned())
-            .collect();
-        for (wheel, versions) in wheels {
-            self.install_wheel(&wheel, versions.parse().ok().as_ref(), reinstall);
-        }
-    }
-
-    /// Installs the newest known version in the range, unless one that it allows is installed.
-    fn install_wheel(&mut self, name: &str, range: Option<&Range>, reinstall: bool) {
-        let is_allowed = |version: &Version| range.is_none_or(|range| range.allows(version));
-        let installed = |one: &Installation| {
-            let version = one
-                .package
-                .as_ref()
-                .and_then(|package| package.strip_prefix(name)?.trim().parse().ok());
-            version.is_some_and(|version| is_allowed(&version))
+        let Ok(version) = version.parse::<Version>() else {
+            return;
         };
+        let package = format!("{name} {version}");
+        let installed = |one: &Installation| one.package.as_ref() == Some(&package);
         let Some(site) = self.program.site_packages.first().cloned() else {
             return;
         };
         if !reinstall && self.inventory.installations.iter().any(installed) {
             return;
         }
-        let versions = offers::versions(name, &self.program);
-        let Some((version, wheel)) = versions
-            .into_iter()
-            .rfind(|(version, _)| is_allowed(version))
-        else {
+        let Some(wheel) = offers::versions(name, &self.program).remove(&version) else {
             return;
         };
         self.remove(|one| is_of(one, name));

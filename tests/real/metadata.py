@@ -1,6 +1,6 @@
 """Requirements in real METADATA files against Python's own reader: tests/real/metadata.py [cudarun] [DIRECTORY…]
 
-For each Requires-Dist: name, extras, versions, and the extra without which it does not count. The reference is
+For each Requires-Dist: name, extras, versions, and the extra that its marker names. The reference is
 `packaging`, which pip uses. The files are those of this Python, those that other scripts have left in the cache, those of
 the wheels in frameworks.txt, and every file named METADATA below each DIRECTORY.
 
@@ -124,11 +124,9 @@ def by_reference(text):
     except InvalidRequirement:
         return None
     markers = it.marker._markers if it.marker else []
-    extras = set(compared_extras(markers))
-    # An extra is needed when without it nothing else can make the marker hold.
-    needed = sorted(canonicalize_name(extra) for extra in extras if not can_hold(markers, extra))
+    extras = {canonicalize_name(extra) for extra in compared_extras(markers)}
     names = {canonicalize_name(extra) for extra in it.extras}
-    return canonicalize_name(it.name), names, it.specifier, bool(extras), needed[0] if needed else None
+    return canonicalize_name(it.name), names, it.specifier, bool(extras), extras.pop() if len(extras) == 1 else None
 
 
 def compared_extras(markers):
@@ -144,20 +142,6 @@ def compared_extra(comparison):
     variable, value = (left, right) if isinstance(left, Variable) else (right, left)
     is_extra = isinstance(variable, Variable) and variable.value == "extra" and isinstance(value, Value)
     return value.value if is_extra and operator.value in ("==", "===") else None
-
-
-def can_hold(markers, without):
-    if not markers:
-        return True
-    groups = [[]]
-    for marker in markers:
-        if marker == "or":
-            groups.append([])
-        elif isinstance(marker, list):
-            groups[-1].append(can_hold(marker, without))
-        elif marker != "and":
-            groups[-1].append(compared_extra(marker) != without)
-    return any(map(all, groups))
 
 
 def comparable(name, extras, versions, optional, extra):

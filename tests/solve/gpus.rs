@@ -690,10 +690,7 @@ fn a_driver_is_to_be_updated_to_what_is_asked_and_never_to_what_runs() {
         hint("driver>580.159.04", ""),
         "update the NVIDIA driver to 580.159.5 or newer: no library path can help"
     );
-    for (require, of_image) in [
-        ("driver>=525,<535", ""),
-        ("cuda", "cuda>13.0"),
-    ] {
+    for (require, of_image) in [("driver>=525,<535", ""), ("cuda", "cuda>13.0")] {
         assert!(
             hint(require, of_image).starts_with("change "),
             "{require} {of_image}"

@@ -190,50 +190,13 @@ impl Case {
     }
 
     fn pip_install(&mut self, requirement: &str, is_anew: bool) {
-        if let Some((name, rest)) = requirement.split_once('[') {
-            let (extras, _) = rest.split_once(']').unwrap();
-            for extra in extras.split(',') {
-                for (name, range) in self.asked_by_extra(name, extra) {
-                    self.install_wheel(&name, &range, false);
-                }
-            }
-        } else if let Some((name, version)) = requirement.split_once("==") {
+        if let Some((name, version)) = requirement.split_once("==") {
             self.install_wheel(name, &format!("=={version}"), is_anew);
         } else {
             let (name, range) = requirement.split_at(requirement.find(['<', '>', '!']).unwrap());
             assert_eq!(name, "torch");
             self.install_torch(&range.parse().unwrap());
         }
-    }
-
-    /// `Requires-Dist: nvidia-cudnn-cu12~=9.0; extra == "cudnn"`
-    fn asked_by_extra(&self, name: &str, extra: &str) -> Vec<(String, String)> {
-        let start = format!("{SITE}/{}-", name.replace('-', "_"));
-        let is_of_it =
-            |file: &&String| place(file).starts_with(&start) && place(file).ends_with("/METADATA");
-        let metadata = self
-            .files
-            .iter()
-            .find(is_of_it)
-            .unwrap_or_else(|| panic!("no METADATA of {name}"));
-        let end = format!("; extra == \"{extra}\"");
-        let lines = metadata
-            .lines()
-            .filter_map(|line| line.strip_prefix("Requires-Dist: ")?.strip_suffix(&end));
-        let mut found = Vec::new();
-        for line in lines {
-            match line.split_once('[') {
-                Some((other, rest)) => {
-                    found.extend(self.asked_by_extra(other, rest.split_once(']').unwrap().0));
-                }
-                None => {
-                    let at = line.find(['<', '>', '~', '=']).unwrap();
-                    found.push((line[..at].to_owned(), line[at..].to_owned()));
-                }
-            }
-        }
-        assert!(!found.is_empty(), "{name}[{extra}]");
-        found
     }
 
     /// Like pip: keeps an allowed version, else replaces it by the newest.
@@ -518,7 +481,7 @@ fn of_packages() -> Vec<(Case, String)> {
         ),
     ]
     .concat();
-    let onnxruntime = |requires: &str, needed: &[&str]| {
+    let onnxruntime = |needed: &[&str]| {
         let provider = "onnxruntime/capi/libonnxruntime_providers_cuda.so";
         let fields = format!("soname = 'libonnxruntime_providers_cuda.so', needed = {needed:?}");
         text(&format!("{SITE}/onnxruntime/__init__.py"), "")
@@ -529,16 +492,9 @@ fn of_packages() -> Vec<(Case, String)> {
             + &elf(&format!("{SITE}/{provider}"), &fields)
             + &text(
                 &format!("{SITE}/onnxruntime_gpu-1.22.0.dist-info/METADATA"),
-                &format!("Name: onnxruntime-gpu\nVersion: 1.22.0\n{requires}\n\n"),
+                "Name: onnxruntime-gpu\nVersion: 1.22.0\n\n",
             )
     };
-    // As in the wheel 1.22.0.
-    let extras = "Requires-Dist: nvidia-cuda-nvrtc-cu12~=12.0; extra == \"cuda\"
-Requires-Dist: nvidia-cuda-runtime-cu12~=12.0; extra == \"cuda\"
-Requires-Dist: nvidia-cufft-cu12~=11.0; extra == \"cuda\"
-Requires-Dist: nvidia-curand-cu12~=10.0; extra == \"cuda\"
-Requires-Dist: nvidia-cublas-cu12~=12.0; extra == \"cuda\"
-Requires-Dist: nvidia-cudnn-cu12~=9.0; extra == \"cudnn\"";
     let onnx = &["python3", "-c", "import onnxruntime"];
     let needs = [
         "libcublasLt.so.12",
@@ -656,24 +612,8 @@ Requires-Dist: nvidia-cudnn-cu12~=9.0; extra == \"cudnn\"";
         ),
         (
             Case::new(
-                "extras for CUDA and cuDNN",
-                &[gpu(), onnxruntime(extras, &needs)],
-                onnx,
-            ),
-            PIP.to_owned() + "onnxruntime-gpu[cuda,cudnn]==1.22.0\"",
-        ),
-        (
-            Case::new(
-                "an extra for cuDNN alone",
-                &[gpu(), onnxruntime(extras, &needs[2..3])],
-                onnx,
-            ),
-            PIP.to_owned() + "onnxruntime-gpu[cudnn]==1.22.0\"",
-        ),
-        (
-            Case::new(
-                "no extras are declared",
-                &[gpu(), onnxruntime("", &needs)],
+                "all libraries of a package",
+                &[gpu(), onnxruntime(&needs)],
                 onnx,
             ),
             "\"nvidia-cublas-cu12==".to_owned(),

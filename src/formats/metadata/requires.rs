@@ -1,38 +1,22 @@
 //! `Requires-Dist` lines, as PEP 508 writes them and as older tools do, with parentheses around the versions.
 //!
-//! Total: every text gives a requirement or none, in bounded stack.
+//! Total: every text gives a requirement or none.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use pep440_rs::{Operator, VersionSpecifier, VersionSpecifiers};
+use regex::Regex;
 
 use crate::version::Version;
 
-/// Python's own reader gives up at a few hundred levels; real markers have up to three.
-const DEPTH: usize = 64;
-
-/// The variables of PEP 508 and the older names that installers still accept.
-const VARIABLES: [&str; 18] = [
-    "extra",
-    "implementation_name",
-    "implementation_version",
-    "os.name",
-    "os_name",
-    "platform.machine",
-    "platform.python_implementation",
-    "platform.version",
-    "platform_machine",
-    "platform_python_implementation",
-    "platform_release",
-    "platform_system",
-    "platform_version",
-    "python_full_version",
-    "python_implementation",
-    "python_version",
-    "sys.platform",
-    "sys_platform",
-];
+/// `extra == "gpu"` in a marker, or with the sides exchanged.
+static NAMED_EXTRA: LazyLock<Regex> = LazyLock::new(|| {
+    let side = r#"["']([^"']*)["']"#;
+    let marker = format!(r"(?-u:\bextra\s*===?\s*){side}|{side}(?-u:\s*===?\s*extra\b)");
+    Regex::new(&marker).expect("a test reads both sides")
+});
 
 /// One `Requires-Dist`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,8 +27,9 @@ pub struct Requires {
     pub extras: Vec<String>,
     /// As it is written; empty if any version will do.
     pub versions: String,
-    /// True if it counts only for those who asked for an extra of this distribution.
+    /// True if it may count only for those who asked for an extra of this distribution.
     pub optional: bool,
+    /// The extra, if its marker names one only.
     pub extra: Option<String>,
 }
 
@@ -78,27 +63,22 @@ impl Requires {
     }
 }
 
-/// Reads one line. Returns nothing for a line that breaks the grammar; installers refuse it as well.
+/// Reads one line. Returns nothing where the name or the versions break the grammar; installers refuse it as well. Of a marker,
+/// only the extras count.
 pub(super) fn read(text: &str) -> Option<Requires> {
     let (name, rest) = name(text.trim_start())?;
     let (extras, rest) = extras(rest.trim_start())?;
-    let (versions, rest) = versions(rest.trim_start())?;
-    let mut marker = Marker {
-        rest: rest.trim_start(),
-        names_an_extra: false,
-    };
-    let needed = if marker.symbol(&[";"]).is_some() {
-        marker.any(DEPTH)?
-    } else {
-        BTreeSet::new()
-    };
-    let is_read = marker.rest.trim_start().is_empty();
-    is_read.then(|| Requires {
+    let (versions, marker) = versions(rest.trim_start())?;
+    let named = NAMED_EXTRA.captures_iter(marker);
+    let named: BTreeSet<String> = named
+        .filter_map(|found| Some(normalised(found.get(1).or(found.get(2))?.as_str())))
+        .collect();
+    Some(Requires {
         name,
         extras,
         versions,
-        optional: marker.names_an_extra,
-        extra: needed.into_iter().next(),
+        optional: !named.is_empty(),
+        extra: named.iter().next().filter(|_| named.len() == 1).cloned(),
     })
 }
 
@@ -131,7 +111,7 @@ fn extras(text: &str) -> Option<(Vec<String>, &str)> {
 fn versions(text: &str) -> Option<(String, &str)> {
     if let Some(url) = text.strip_prefix('@').map(str::trim_start) {
         let (url, rest) = url.split_at(url.find(char::is_whitespace).unwrap_or(url.len()));
-        return (!url.is_empty()).then_some((String::new(), rest));
+        return (!matches!(url, "" | ";")).then_some((String::new(), rest));
     }
     let (list, rest) = match text.strip_prefix('(') {
         Some(inner) => inner.split_once(')')?,
@@ -146,106 +126,6 @@ fn versions(text: &str) -> Option<(String, &str)> {
         .collect::<Result<_, _>>()
         .ok()?;
     Some((specifiers.to_string(), rest))
-}
-
-/// Reads the extras without which a marker cannot hold.
-struct Marker<'t> {
-    rest: &'t str,
-    names_an_extra: bool,
-}
-
-enum Operand<'t> {
-    Variable(&'t str),
-    Text(&'t str),
-}
-
-impl<'t> Marker<'t> {
-    fn any(&mut self, depth: usize) -> Option<BTreeSet<String>> {
-        let mut needed = self.all(depth)?;
-        while self.word("or") {
-            let other = self.all(depth)?;
-            needed.retain(|extra| other.contains(extra));
-        }
-        Some(needed)
-    }
-
-    fn all(&mut self, depth: usize) -> Option<BTreeSet<String>> {
-        let mut needed = self.one(depth)?;
-        while self.word("and") {
-            needed.extend(self.one(depth)?);
-        }
-        Some(needed)
-    }
-
-    fn one(&mut self, depth: usize) -> Option<BTreeSet<String>> {
-        if self.symbol(&["("]).is_some() {
-            let needed = self.any(depth.checked_sub(1)?)?;
-            return self.symbol(&[")"]).map(|_| needed);
-        }
-        let (left, operator, right) = (self.operand()?, self.operator()?, self.operand()?);
-        let extra = match (left, right) {
-            (Operand::Variable("extra"), Operand::Text(extra))
-            | (Operand::Text(extra), Operand::Variable("extra"))
-                if matches!(operator, "==" | "===") =>
-            {
-                Some(normalised(extra))
-            }
-            _ => None,
-        };
-        self.names_an_extra |= extra.is_some();
-        Some(extra.into_iter().collect())
-    }
-
-    fn operand(&mut self) -> Option<Operand<'t>> {
-        if let Some(quote) = self.symbol(&["'", "\""]) {
-            let (text, rest) = self.rest.split_once(quote)?;
-            self.rest = rest;
-            return Some(Operand::Text(text));
-        }
-        let end = self
-            .rest
-            .find(|c| !is_word_part(c) && c != '.')
-            .unwrap_or(self.rest.len());
-        let (variable, rest) = self.rest.split_at(end);
-        self.rest = rest;
-        VARIABLES
-            .contains(&variable)
-            .then_some(Operand::Variable(variable))
-    }
-
-    fn operator(&mut self) -> Option<&'static str> {
-        if self.word("in") {
-            return Some("in");
-        }
-        if self.word("not") {
-            return self.word("in").then_some("not in");
-        }
-        self.symbol(&["===", "==", "~=", "!=", "<=", ">=", "<", ">"])
-    }
-
-    fn word(&mut self, word: &str) -> bool {
-        let rest = self
-            .rest
-            .trim_start()
-            .strip_prefix(word)
-            .filter(|rest| !rest.starts_with(is_word_part));
-        self.rest = rest.unwrap_or(self.rest);
-        rest.is_some()
-    }
-
-    /// Reads the first of these with which the rest begins.
-    fn symbol(&mut self, symbols: &[&'static str]) -> Option<&'static str> {
-        self.rest = self.rest.trim_start();
-        let symbol = symbols
-            .iter()
-            .find(|symbol| self.rest.starts_with(**symbol))?;
-        self.rest = &self.rest[symbol.len()..];
-        Some(symbol)
-    }
-}
-
-fn is_word_part(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
 }
 
 /// Returns a name in lower case with `-` for every run of `-`, `_` and `.` (PEP 503).
