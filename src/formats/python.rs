@@ -21,8 +21,6 @@ pub struct Source {
     pub called: BTreeSet<String>,
     /// True if it opens a library whose name is not a literal.
     pub opens_unnamed: bool,
-    /// True if it is too long, and only its beginning was read.
-    pub is_cut: bool,
 }
 
 /// A directory that `sys.path.insert(0, "…")`, `sys.path.append("…")` or `site.addsitedir("…")` names.
@@ -71,7 +69,6 @@ pub fn read(source: &[u8]) -> Source {
     // A file with NULs is compiled or packed, and runs as well.
     let mut found = Source {
         dynamic: is_cut || text.contains('\0'),
-        is_cut,
         ..Source::default()
     };
     let (mut tries, mut functions): (Vec<usize>, Vec<usize>) = Default::default();

@@ -16,6 +16,7 @@ use crate::formats::metadata;
 use crate::host::{Entry, Host, Kind};
 
 /// A package that may turn out to use a GPU.
+#[derive(Default)]
 pub(super) struct Candidate {
     pub name: String,
     /// A directory, or the one file of an extension module.
@@ -161,6 +162,11 @@ impl Candidates<'_> {
             .filter(|(module, _)| !self.is_shared(module))
         {
             let imported_by = (!by.is_empty()).then_some(by);
+            let with_importer = |candidate| Candidate {
+                standing,
+                imported_by: imported_by.clone(),
+                ..candidate
+            };
             let framework = catalog()
                 .framework_of(&module)
                 .filter(|framework| self.is_there(framework));
@@ -178,11 +184,11 @@ impl Candidates<'_> {
                     .iter()
                     .all(|candidate| candidate.name != framework.name)
                 {
-                    found.extend(self.of_framework(framework, standing, imported_by.clone()));
+                    found.extend(self.of_framework(framework).map(with_importer));
                 }
             }
             if framework.is_none() {
-                found.extend(self.of_module(&module, standing, imported_by));
+                found.extend(self.of_module(&module).map(with_importer));
             }
         }
         found
@@ -224,12 +230,7 @@ impl Candidates<'_> {
     }
 
     /// Takes each part of a framework from the first directory that has it, as Python does.
-    fn of_framework(
-        &self,
-        framework: &'static Framework,
-        standing: ImportCertainty,
-        imported_by: Option<String>,
-    ) -> Option<Candidate> {
+    fn of_framework(&self, framework: &'static Framework) -> Option<Candidate> {
         let (mut sites, mut directories) = (Vec::new(), Vec::new());
         for pattern in &framework.packages {
             let present = self.sites.iter().find_map(|site| {
@@ -245,31 +246,25 @@ impl Candidates<'_> {
             }
             directories.extend(present);
         }
-        let place = directories.first()?.clone();
-        let candidate = Candidate::new(&framework.name, place, standing, imported_by);
         Some(Candidate {
+            name: framework.name.clone(),
+            place: directories.first()?.clone(),
             sites,
             framework: Some(framework),
             directories,
-            ..candidate
+            ..Candidate::default()
         })
     }
 
-    fn of_module(
-        &self,
-        module: &str,
-        standing: ImportCertainty,
-        imported_by: Option<String>,
-    ) -> Option<Candidate> {
+    fn of_module(&self, module: &str) -> Option<Candidate> {
         let site = self.sites.iter().find(|site| self.is_in(site, module))?;
-        let place = site.join(module);
-        let candidate = Candidate::new(module, place.clone(), standing, imported_by);
-        let extensions = self.extensions(site, module);
         Some(Candidate {
+            name: module.to_owned(),
+            place: site.join(module),
             sites: vec![site.clone()],
-            directories: vec![place],
-            extensions,
-            ..candidate
+            directories: vec![site.join(module)],
+            extensions: self.extensions(site, module),
+            ..Candidate::default()
         })
     }
 
@@ -292,24 +287,8 @@ impl Candidates<'_> {
 }
 
 impl Candidate {
-    fn new(
-        name: &str,
-        place: PathBuf,
-        standing: ImportCertainty,
-        imported_by: Option<String>,
-    ) -> Candidate {
-        Candidate {
-            name: name.to_owned(),
-            place,
-            sites: Vec::new(),
-            framework: None,
-            directories: Vec::new(),
-            extensions: Vec::new(),
-            standing,
-            imported_by,
-            is_brought: false,
-            is_told_wheels: false,
-        }
+    pub(super) fn is_imported(&self) -> bool {
+        self.standing == ImportCertainty::Imported
     }
 
     /// True if a file is in its site-packages, or one of its extension modules.
@@ -349,16 +328,11 @@ impl Candidate {
 
 fn own_extension(file: &Path, place: &SourceLine) -> Candidate {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
-    let name = name.split('.').next().unwrap_or_default();
-    let imported_by = Some(place.describe());
-    let candidate = Candidate::new(
-        name,
-        file.to_owned(),
-        ImportCertainty::Imported,
-        imported_by,
-    );
     Candidate {
+        name: name.split('.').next().unwrap_or_default().to_owned(),
+        place: file.to_owned(),
         extensions: vec![file.to_owned()],
-        ..candidate
+        imported_by: Some(place.describe()),
+        ..Candidate::default()
     }
 }

@@ -276,12 +276,12 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program:
         );
         program.requirements.extend(written);
     }
-    forgo_paths(host, program);
+    drop_paths(host, program);
 }
 
 /// Drops paths in the constants for families that have other requirements: they may be only some of those that the program
 /// tries.
-fn forgo_paths(host: &Host, program: &mut Program) {
+fn drop_paths(host: &Host, program: &mut Program) {
     let Program {
         requirements,
         tried_directories,

@@ -12,9 +12,6 @@ use crate::host::Host;
 use crate::inventory;
 use crate::version::{CudaVersion, Version};
 
-/// The greatest length of a JSON record, in bytes.
-const JSON_LIMIT: usize = 4 << 20;
-
 /// The device node that is there when a GPU is.
 pub(super) const GPU_NODE: &str = "/dev/nvidiactl";
 
@@ -294,8 +291,7 @@ fn version(answer: Answer) -> Option<Version> {
 
 /// Returns a text in a JSON file, by its path: `key.key`.
 fn json(bytes: &[u8], key: &str) -> Option<String> {
-    let whole: serde_json::Value =
-        serde_json::from_slice(bytes.get(..bytes.len().min(JSON_LIMIT))?).ok()?;
+    let whole: serde_json::Value = serde_json::from_slice(bytes).ok()?;
     let inward = key
         .split('.')
         .try_fold(&whole, |value, name| value.get(name))?;

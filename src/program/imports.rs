@@ -369,11 +369,6 @@ impl<'a> ImportReader<'a> {
     fn read_source(&mut self, file: &Path, bytes: &[u8]) {
         let read = source::read(bytes);
         self.found.is_open |= read.dynamic;
-        if read.is_cut {
-            self.program.notes.push(Note::SourceCut {
-                file: file.to_owned(),
-            });
-        }
         self.found.starts_programs |= read.starts_programs;
         self.found.opens_unnamed |= read.opens_unnamed;
         self.found.called.extend(read.called);

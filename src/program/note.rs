@@ -67,11 +67,6 @@ pub enum Note {
         #[serde(skip)]
         is_absent: bool,
     },
-    /// A Python script or module that is so long that only its beginning was read.
-    SourceCut {
-        #[serde(serialize_with = "text::path")]
-        file: PathBuf,
-    },
     /// A shim of pyenv for a version that is not installed.
     ShimNotResolved,
     /// A shim of mise.

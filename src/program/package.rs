@@ -45,21 +45,15 @@ pub(super) fn read(
         program.notes.push(Note::NoSitePackages);
     }
     let mut imports = imports::trace(host, python, &installed, program);
-    let executable = host
-        .canonical(&image.path)
-        .ok()
-        .and_then(|path| searcher.object(&path));
-    let candidates = Candidates {
-        host,
-        sites: &sites,
-        installed: &installed,
-    };
-    let reader = PackageReader {
-        host,
-        candidates,
+    let reader = PackageReader::new(
         searcher,
-        executable,
-    };
+        image,
+        Candidates {
+            host,
+            sites: &sites,
+            installed: &installed,
+        },
+    );
     reader.follow_opened(&mut imports, program);
     if !uses.is_empty() {
         let modules = uses.iter().map(|name| name.replace('-', "_"));
@@ -97,26 +91,19 @@ pub(super) fn frozen(
     directory: &Path,
     program: &mut Program,
 ) {
-    program.site_packages = vec![directory.to_owned()];
-    let installed = Installed::list(host, &program.site_packages);
-    let sites = program.site_packages.clone();
-    let executable = host
-        .canonical(&image.path)
-        .ok()
-        .and_then(|path| searcher.object(&path));
-    let candidates = Candidates {
-        host,
-        sites: &sites,
-        installed: &installed,
-    };
-    let reader = PackageReader {
-        host,
-        candidates,
+    let sites = vec![directory.to_owned()];
+    program.site_packages.clone_from(&sites);
+    let installed = Installed::list(host, &sites);
+    let reader = PackageReader::new(
         searcher,
-        executable,
-    };
-    let all = reader.candidates.everything();
-    reader.examine(all, program);
+        image,
+        Candidates {
+            host,
+            sites: &sites,
+            installed: &installed,
+        },
+    );
+    reader.examine(reader.candidates.everything(), program);
 }
 
 /// Adds the site-packages directories of a Python to `program`. Returns the distributions in them; `None` where Python runs
@@ -161,7 +148,22 @@ struct PackageReader<'a> {
     executable: Option<Arc<Object>>,
 }
 
-impl PackageReader<'_> {
+impl<'a> PackageReader<'a> {
+    fn new(
+        searcher: &'a Searcher<'a>,
+        image: &Image,
+        candidates: Candidates<'a>,
+    ) -> PackageReader<'a> {
+        let host = candidates.host;
+        let path = host.canonical(&image.path).ok();
+        PackageReader {
+            host,
+            candidates,
+            searcher,
+            executable: path.and_then(|path| searcher.object(&path)),
+        }
+    }
+
     /// Adds the packages that the program may import, if some imports could not be read or no package was recognised. Their
     /// requirements count only as far as they can be met, and cause no refusal.
     fn guess(&self, python: &Python, imports: &Imports, program: &mut Program) {
@@ -209,25 +211,14 @@ impl PackageReader<'_> {
                 !name.is_some_and(executable::is_library)
             });
             program.notes.extend(self.moved(&candidate));
-            if candidate.standing == ImportCertainty::Imported {
-                program.imported.extend(
-                    candidate
-                        .directories
-                        .iter()
-                        .chain(&candidate.extensions)
-                        .cloned(),
-                );
-                program.watched.extend(
-                    candidate
-                        .directories
-                        .iter()
-                        .chain(&candidate.extensions)
-                        .cloned(),
-                );
+            if candidate.is_imported() {
+                let files = candidate.directories.iter().chain(&candidate.extensions);
+                program.imported.extend(files.clone().cloned());
+                program.watched.extend(files.cloned());
             }
             let Some(assessed) = self.assess(&candidate, &consumers) else {
                 // The package requires nothing, but maps the libraries that it bundles.
-                if candidate.standing == ImportCertainty::Imported {
+                if candidate.is_imported() {
                     let packers = consumers.iter().filter(|consumer| is_packer(consumer));
                     program
                         .loads
@@ -242,16 +233,12 @@ impl PackageReader<'_> {
                 note,
                 read_from,
             } = assessed;
-            let mut known = program.packages.iter();
-            let is_opened = match candidate.standing {
-                ImportCertainty::Imported => true,
-                // The program may import it where no import of another package is known.
-                ImportCertainty::Possible => !known
-                    .any(|known| known.standing == ImportCertainty::Imported && !known.cpu_only),
-            };
-            if is_opened {
+            let is_known =
+                |known: &Package| known.standing == ImportCertainty::Imported && !known.cpu_only;
+            // The program may import it where no import of another package is known.
+            if candidate.is_imported() || !program.packages.iter().any(is_known) {
                 let version = package.version.as_deref();
-                let is_guess = candidate.standing == ImportCertainty::Possible;
+                let is_guess = !candidate.is_imported();
                 let loads = loads(self.host, &candidate, version, &consumers, &requirements);
                 program
                     .loads
@@ -264,15 +251,10 @@ impl PackageReader<'_> {
                 program.watched.insert(consumer.object.path.clone());
                 program.own_directories.extend(consumer.search_later);
             }
-            if candidate.standing == ImportCertainty::Imported {
-                program.watched.extend(
-                    requirements
-                        .iter()
-                        .map(|requirement| requirement.by.file.clone()),
-                );
-                program
-                    .watched
-                    .extend(condition.iter().map(|condition| condition.by.file.clone()));
+            if candidate.is_imported() {
+                let askers = requirements.iter().map(|requirement| &requirement.by);
+                let askers = askers.chain(condition.iter().map(|condition| &condition.by));
+                program.watched.extend(askers.map(|by| by.file.clone()));
                 program.watched.extend(read_from);
             }
             program.watched.insert(package.directory.clone());
@@ -285,10 +267,9 @@ impl PackageReader<'_> {
 
     /// Returns a note for each variable that is set and that an imported framework reads.
     fn moved(&self, candidate: &Candidate) -> Vec<Note> {
-        let is_used = candidate.standing == ImportCertainty::Imported;
         let variables = candidate
             .framework
-            .filter(|_| is_used)
+            .filter(|_| candidate.is_imported())
             .map_or(&[][..], |framework| &framework.variable);
         let set = variables
             .iter()
@@ -316,7 +297,7 @@ impl PackageReader<'_> {
             Some(version) => format!("{} {version}", candidate.name),
             None => candidate.name.clone(),
         };
-        let package = Package {
+        let mut package = Package {
             name: candidate.name.clone(),
             version,
             directory: candidate.place.clone(),
@@ -346,25 +327,20 @@ impl PackageReader<'_> {
                     file: file.clone(),
                 }
             };
-            let package = Package {
-                cpu_only: true,
-                ..package
-            };
-            let (requirements, condition, read_from) = (Vec::new(), None, Some(file));
-            let is_used = candidate.standing == ImportCertainty::Imported;
-            return is_used.then_some(Assessed {
+            package.cpu_only = true;
+            return candidate.is_imported().then_some(Assessed {
                 package,
-                requirements,
-                condition,
+                requirements: Vec::new(),
+                condition: None,
                 note: Some(note),
-                read_from,
+                read_from: Some(file),
             });
         }
         if let Some(reader) = reader {
             requirements.extend(reader.recorded(&by, consumers, cuda.as_ref()));
         }
         if let Some(major) = cuda_major {
-            forgo_other_majors(&mut requirements, major);
+            drop_other_majors(&mut requirements, major);
         }
         if candidate.scans_objects() && has_variants(&requirements) {
             // It is built for several CUDA majors, and loads the libraries of one.
@@ -391,29 +367,24 @@ impl PackageReader<'_> {
                 requirement.search_first.splice(0..0, first.iter().cloned());
             }
         }
-        for requirement in &mut requirements {
-            // A guess is needed no more than a name that is tried.
-            if candidate.standing != ImportCertainty::Imported {
+        // A guess is needed no more than a name that is tried.
+        if !candidate.is_imported() {
+            for requirement in &mut requirements {
                 requirement.need = Need::Named;
             }
         }
-        let condition = if candidate.standing == ImportCertainty::Imported && !candidate.is_brought
-        {
+        let condition = if candidate.is_imported() && !candidate.is_brought {
             self.code(candidate, reader, consumers, &by)
         } else {
             None
         };
-        let package = Package {
-            cuda: cuda.as_ref().map(|cuda| cuda.value),
-            ..package
-        };
-        let read_from = cuda.map(|cuda| cuda.file);
+        package.cuda = cuda.as_ref().map(|cuda| cuda.value);
         Some(Assessed {
             package,
             requirements,
             condition,
             note: None,
-            read_from,
+            read_from: cuda.map(|cuda| cuda.file),
         })
     }
 
@@ -536,7 +507,7 @@ impl PackageReader<'_> {
 
 /// Drops names for other CUDA majors than the one that the package is built for, where it also asks for the library of its
 /// own: code that serves several majors names all of them, and takes the one that is loaded.
-fn forgo_other_majors(requirements: &mut Vec<Requirement>, cuda: u32) {
+fn drop_other_majors(requirements: &mut Vec<Requirement>, cuda: u32) {
     let of_own = |name: &str| {
         let (family, stem) = catalog().family_of(name)?;
         Some(format!("{stem}.so.{}", family.suffix(cuda)?))

@@ -264,10 +264,11 @@ impl Load {
 }
 
 /// How certain it is that the program uses a package.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ImportCertainty {
     /// The program imports it.
+    #[default]
     Imported,
     /// It is installed, and the program imports, runs or starts code that was not followed.
     Possible,

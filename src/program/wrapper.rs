@@ -66,24 +66,20 @@ pub(super) fn open(outer: &Host, path: &Path, command: &Command, program: &mut P
     let mut has_more = false;
     for _ in 0..LIMIT {
         let host = inside.host.as_ref().unwrap_or(outer);
-        let Some(way) = Way::find(host, &inside) else {
+        let Some(invocation) = Invocation::find(host, &inside) else {
             return inside;
         };
-        let deeper = way.enter(has_more, program);
-        has_more |= way.row.has(&Part::StandardInput);
-        match deeper {
-            Ok(deeper) => {
+        let followed = invocation.enter(has_more, program);
+        has_more |= invocation.row.has(&Part::StandardInput);
+        match followed {
+            Ok(next) => {
                 program.step(
                     StepKind::Wrapper,
-                    &deeper
-                        .host
-                        .as_ref()
-                        .unwrap_or(host)
-                        .absolute(&deeper.program),
+                    &next.host.as_ref().unwrap_or(host).absolute(&next.program),
                 );
                 inside = Inside {
-                    host: deeper.host.or(inside.host),
-                    ..deeper
+                    host: next.host.or(inside.host),
+                    ..next
                 };
             }
             Err(note) => {
@@ -98,10 +94,10 @@ pub(super) fn open(outer: &Host, path: &Path, command: &Command, program: &mut P
 }
 
 /// The next program, with its machine only where the wrapper changes it. Otherwise a note, or `None` where no program starts.
-type Deeper = Result<Inside, Option<Note>>;
+type Followed = Result<Inside, Option<Note>>;
 
 /// The command line of one wrapper.
-struct Way<'a> {
+struct Invocation<'a> {
     host: &'a Host,
     program: &'a Path,
     arguments: &'a [OsString],
@@ -110,14 +106,14 @@ struct Way<'a> {
     module: Option<&'static str>,
 }
 
-impl<'a> Way<'a> {
+impl<'a> Invocation<'a> {
     /// Finds the row of a program, by the name that was typed, or else by that of the file.
     fn find(
         host: &'a Host,
         Inside {
             program, arguments, ..
         }: &'a Inside,
-    ) -> Option<Way<'a>> {
+    ) -> Option<Invocation<'a>> {
         let row_of = |name: &str| wrappers().iter().find(|row| row.is_named(name));
         let name = program.file_name()?.to_str()?;
         if python::is_name(OsStr::new(name)) {
@@ -134,7 +130,7 @@ impl<'a> Way<'a> {
                 .rsplit(' ')
                 .next();
             let arguments = arguments.get(line.consumed..).unwrap_or_default();
-            return Some(Way {
+            return Some(Invocation {
                 host,
                 program,
                 arguments,
@@ -153,7 +149,7 @@ impl<'a> Way<'a> {
         if !row.uses_gpu && executable::own_library(host, &real).is_some() {
             return None;
         }
-        Some(Way {
+        Some(Invocation {
             host,
             program,
             arguments,
@@ -162,8 +158,8 @@ impl<'a> Way<'a> {
         })
     }
 
-    fn enter(&self, has_more: bool, program: &mut Program) -> Deeper {
-        let Way { host, row, .. } = *self;
+    fn enter(&self, has_more: bool, program: &mut Program) -> Followed {
+        let Invocation { host, row, .. } = *self;
         // `python -m uv` needs a command; the name of `accelerate.commands.launch` ends with it.
         let last = self.module.and_then(|module| module.rsplit('.').next());
         let has_command = row.commands().iter().any(|command| last == Some(command));
@@ -180,7 +176,7 @@ impl<'a> Way<'a> {
         let is_secure = executable::secure_execution(host, &real).is_some();
         program.watched.extend([host.absolute(self.program), real]);
         if starts && (is_secure || row.environment == Inheritance::Drops) {
-            self.loses(EnvironmentLoss::Rights, program);
+            self.record_loss(EnvironmentLoss::Rights, program);
         }
         if starts && is_secure && row.environment == Inheritance::Keeps {
             return Err(Some(Note::StartsAnother));
@@ -206,15 +202,15 @@ impl<'a> Way<'a> {
                     || start.values(Meaning::Unsets).any(|name| name == *variable)
             }));
         if start.has(Meaning::User) {
-            self.loses(EnvironmentLoss::User, program);
+            self.record_loss(EnvironmentLoss::User, program);
         }
         if let Some(loss) = loss_by(&start) {
-            self.loses(loss, program);
+            self.record_loss(loss, program);
         }
         self.follow(&start, program)
     }
 
-    fn follow(&self, start: &Start, program: &mut Program) -> Deeper {
+    fn follow(&self, start: &Start, program: &mut Program) -> Followed {
         let mut changed = self.changed(start);
         let host = changed.as_ref().unwrap_or(self.host);
         if let Some(finder) = self.row.finder {
@@ -257,7 +253,7 @@ impl<'a> Way<'a> {
     }
 
     /// Records that this wrapper keeps the environment of cudarun from the program; the outermost wrapper counts.
-    fn loses(&self, loss: EnvironmentLoss, program: &mut Program) {
+    fn record_loss(&self, loss: EnvironmentLoss, program: &mut Program) {
         program.loss.get_or_insert_with(|| (self.name(), loss));
     }
 

@@ -92,12 +92,6 @@ pub(super) fn note_of(note: &Note, program: &Path) -> String {
                 [first, rest @ ..] => format!("{} and {} more libraries", show(first), rest.len()),
             }
         ),
-        Note::SourceCut { file } => {
-            format!(
-                "only the first 4 MB of {} are read; the rest may import any package",
-                show(file)
-            )
-        }
         Note::SourceNotRead { file, why, .. } => {
             format!("cannot read {}: {}", show(file), show(why))
         }

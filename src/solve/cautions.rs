@@ -155,10 +155,7 @@ fn cannot_compile(picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {
         let (Some(known), Some(version)) = (known, installation.version) else {
             continue;
         };
-        let version = CudaVersion {
-            major: version.major(),
-            minor: version.numbers().get(1).copied().unwrap_or(0),
-        };
+        let version = CudaVersion::of(version);
         let fits =
             version >= known.cuda[0] && known.cuda.get(1).is_none_or(|last| version <= *last);
         let asked = program

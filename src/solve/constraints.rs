@@ -50,25 +50,23 @@ const RULES: &[Rule] = &[
     glibc,
 ];
 
-/// Fails with the reason why an installation cannot fill a slot, whatever the other picks. It must have every forced
+/// Returns the reason why an installation cannot fill a slot, whatever the other picks. It must have every forced
 /// file: where two search paths lead to different installations, none has both.
 pub(super) fn judge(
     slot: &Slot<'_>,
     installation: &Installation,
     forced: &[Forced],
     world: &World<'_>,
-) -> Result<(), Reason> {
-    if let Some(reason) = RULES
-        .iter()
-        .find_map(|rule| rule(slot, installation, world))
-    {
-        return Err(reason);
+) -> Option<Reason> {
+    let mut rules = RULES.iter();
+    if let Some(reason) = rules.find_map(|rule| rule(slot, installation, world)) {
+        return Some(reason);
     }
     if let Some(other) = forced
         .iter()
         .find(|forced| !installation.has_file(forced.file))
     {
-        return Err(Reason::LoaderTakesAnother {
+        return Some(Reason::LoaderTakesAnother {
             directory: other.directory.clone(),
             by: other.by.clone(),
         });
@@ -80,13 +78,13 @@ pub(super) fn judge(
             .or_else(|| installation.files.first());
         let is_mapped = main.is_some_and(|member| world.policy.mapped.contains(&member.id));
         if !is_forced && !is_mapped && !is_given(slot, installation, world.inventory) {
-            return Err(Reason::Writable { open: open.clone() });
+            return Some(Reason::Writable { open: open.clone() });
         }
     }
     if slot.ignores_rpath {
-        return Ok(());
+        return None;
     }
-    hijacked(slot, installation, is_forced, world.inventory).map_or(Ok(()), Err)
+    hijacked(slot, installation, is_forced, world.inventory)
 }
 
 /// Returns the files that requesters' own search paths lead to, each once, in the order of requirements.
@@ -212,32 +210,31 @@ pub(super) fn share_asker(a: &Slot<'_>, b: &Slot<'_>) -> bool {
     !a.askers.is_disjoint(&b.askers)
 }
 
-/// Fails with the reason why two picks cannot be in one process.
+/// Returns the reason why two picks cannot be in one process.
 pub(super) fn together(
     a: &Installation,
     b: &Installation,
     share_asker: bool,
     world: &World<'_>,
-) -> Result<(), Reason> {
+) -> Option<Reason> {
     let are_related = || share_asker || is_linked_against(a, b) || is_linked_against(b, a);
     if let Some((has, needed)) = a
         .cuda
         .zip(b.cuda)
         .filter(|(has, needed)| has != needed && are_related())
     {
-        return Err(Reason::OtherCuda {
+        return Some(Reason::OtherCuda {
             has,
             needed,
             by: b.title(),
         });
     }
-    let reason = driver_floor(a, b)
+    driver_floor(a, b)
         .or_else(|| driver_floor(b, a))
         .or_else(|| gpus::ptx(a, b, world))
         .or_else(|| gpus::ptx(b, a, world))
         .or_else(|| lacking(a, b))
-        .or_else(|| lacking(b, a));
-    reason.map_or(Ok(()), Err)
+        .or_else(|| lacking(b, a))
 }
 
 /// It offers every requested name, or one of those that are only tried.
@@ -268,7 +265,7 @@ fn name(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<R
         .map(other)
 }
 
-/// It is the one that a person has named.
+/// It is the one that the user pinned.
 fn pinned(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
     slot.requirements.iter().find_map(|requirement| {
         let Want::Pinned(pin) = &requirement.want else {
@@ -289,7 +286,7 @@ fn pinned(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option
     })
 }
 
-/// A person allows its version.
+/// The user allows its version.
 fn allowed(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
     slot.requirements.iter().find_map(|requirement| {
         let Want::Within(range) = &requirement.want else {
@@ -330,7 +327,7 @@ fn locked(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Op
     })
 }
 
-/// It meets compiled floors and exact versions.
+/// It is at least the version that the program was compiled against, or exactly that of a part that the program brings.
 fn version(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
     slot.requirements.iter().find_map(|requirement| {
         let by = requirement.by.name.clone();
@@ -475,7 +472,7 @@ fn cuda_of_program(
     (needed != has).then_some(Reason::OtherCuda { has, needed, by })
 }
 
-/// A person allows its CUDA: to the minor where that is known.
+/// The user allows its CUDA: to the minor where that is known.
 fn cuda_that_is_allowed(
     slot: &Slot<'_>,
     installation: &Installation,

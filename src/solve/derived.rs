@@ -212,11 +212,7 @@ pub(super) fn unloadable(
             return None;
         }
         let mut nearest = Some(Reason::NeedsAbsent { name: name.clone() });
-        let others = world
-            .installations
-            .get(family.name.as_str())
-            .into_iter()
-            .flatten();
+        let others = world.installations_of(family);
         for other in others.filter(|other| other.offers(name)) {
             let why = constraints::lacking(installation, other)
                 .or_else(|| unloadable(other, std::slice::from_ref(name), world, depth - 1));

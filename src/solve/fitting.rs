@@ -70,12 +70,8 @@ pub(super) fn fitting(
         let offers: Vec<Installation> = known
             .filter(|(version, wheel)| may_help(wheel, version))
             .filter_map(|(version, wheel)| {
-                Some(of_wheel(
-                    wheel,
-                    version,
-                    place(wheel, version)?,
-                    world.inventory,
-                ))
+                let directory = place(wheel, version)?;
+                Some(of_wheel(wheel, version, &directory, world.inventory))
             })
             .collect();
         let world = World::new(world.inventory, world.program, world.policy).with_offers(&offers);

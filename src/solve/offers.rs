@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::hint::Wanted;
 use crate::catalog::{
@@ -67,22 +67,26 @@ pub(super) fn releases(name: &str) -> BTreeMap<Version, &'static Wheel> {
 pub(super) fn of_wheel(
     wheel: &Wheel,
     version: Version,
-    directory: PathBuf,
+    directory: &Path,
     inventory: &Inventory,
 ) -> Installation {
     let family = catalog()
         .family(&wheel.family)
         .expect("a test compares the tables");
-    let mut offer = Offer {
-        family,
-        cuda: Some(wheel.cuda),
-        version: Some(version),
-        directory,
+    let (cuda, sonames) = (Some(wheel.cuda), &wheel.sonames);
+    Installation {
+        origin: Origin::Wheel,
+        package: Some(format!("{} {version}", wheel.name)),
+        ..installation(
+            family,
+            cuda,
+            Some(version),
+            sonames,
+            &wheel.needs,
+            directory,
+            inventory,
+        )
     }
-    .installation(&wheel.sonames, &wheel.needs, inventory);
-    offer.origin = Origin::Wheel;
-    offer.package = Some(format!("{} {version}", wheel.name));
-    offer
 }
 
 /// Returns the installation that meets the wish of a hint, and those of the libraries that it is linked against, in one
@@ -119,22 +123,23 @@ pub(super) fn of_wanted(
             .iter()
             .map(|stem| format!("{stem}.so.{suffix}"))
             .collect();
-        let offer = Offer {
-            family,
-            cuda: wanted.cuda,
-            version,
-            directory: directory.to_owned(),
-        };
-        return vec![offer.installation(&sonames, &[], inventory)];
+        let (cuda, needs) = (wanted.cuda, &[]);
+        return vec![installation(
+            family, cuda, version, &sonames, needs, directory, inventory,
+        )];
     };
     let newest = wheel.versions.last().copied().max(wanted.at_least);
-    let offer = Offer {
+    let (cuda, sonames) = (Some(wheel.cuda), &wheel.sonames);
+    let first = installation(
         family,
-        cuda: Some(wheel.cuda),
-        version: newest,
-        directory: directory.to_owned(),
-    };
-    let mut found = vec![offer.installation(&wheel.sonames, &wheel.needs, inventory)];
+        cuda,
+        newest,
+        sonames,
+        &wheel.needs,
+        directory,
+        inventory,
+    );
+    let mut found = vec![first];
     for name in &wheel.needs {
         let known = inventory.installations.iter().chain(&found);
         if !known
@@ -157,75 +162,63 @@ pub(super) fn of_wanted(
     found
 }
 
-struct Offer {
-    family: &'static Family,
+fn installation(
+    family: &Family,
     cuda: Option<u32>,
     version: Option<Version>,
-    directory: PathBuf,
-}
-
-impl Offer {
-    fn installation(
-        self,
-        sonames: &[String],
-        needs: &[String],
-        inventory: &Inventory,
-    ) -> Installation {
-        let Offer {
-            family,
-            cuda,
-            version,
-            directory,
-        } = self;
-        let is_main =
-            |soname: &String| names::split(soname).is_some_and(|(stem, _)| stem == family.main);
-        let main = sonames.iter().find(|soname| is_main(soname));
-        // A library of the same name in the same place would be replaced.
-        let id = |soname: &String| {
-            inventory.file_in(&directory, soname).unwrap_or_else(|| {
-                let mut hasher = DefaultHasher::new();
-                directory.join(soname).hash(&mut hasher);
-                FileId {
-                    device: NOWHERE,
-                    inode: hasher.finish(),
-                }
-            })
-        };
-        let serves = self::serves(family, cuda, version, inventory);
-        let member = |soname: &String| Member {
-            stem: names::split(soname).map_or("", |(stem, _)| stem).to_owned(),
-            soname: soname.clone(),
-            names: vec![soname.clone()],
-            path: directory.join(soname),
-            id: id(soname),
-            mode: 0o644,
-            needed: if Some(soname) == main {
-                needs.to_vec()
-            } else {
-                Vec::new()
-            },
-            // An entry without architectures: there is code, and `serves` has its GPUs.
-            code: serves
-                .iter()
-                .map(|_| (String::new(), BTreeMap::new()))
-                .collect(),
-            runpath: Some("$ORIGIN".to_owned()),
-            ..Member::default()
-        };
-        Installation {
-            family: family.name.clone(),
-            soname: main
-                .filter(|_| family.group == Group::Soname)
-                .and_then(|main| soname_number(main)),
-            version,
-            shim: version,
-            cuda,
-            is_named: true,
-            files: sonames.iter().map(member).collect(),
-            serves: serves.unwrap_or_default(),
-            directory: directory.clone(),
-            ..Installation::default()
-        }
+    sonames: &[String],
+    needs: &[String],
+    directory: &Path,
+    inventory: &Inventory,
+) -> Installation {
+    let is_main =
+        |soname: &String| names::split(soname).is_some_and(|(stem, _)| stem == family.main);
+    let main = sonames.iter().find(|soname| is_main(soname));
+    // A library of the same name in the same place would be replaced.
+    let id = |soname: &String| {
+        inventory.file_in(directory, soname).unwrap_or_else(|| {
+            let mut hasher = DefaultHasher::new();
+            directory.join(soname).hash(&mut hasher);
+            FileId {
+                device: NOWHERE,
+                inode: hasher.finish(),
+            }
+        })
+    };
+    let serves = self::serves(family, cuda, version, inventory);
+    let member = |soname: &String| Member {
+        stem: names::split(soname).map_or("", |(stem, _)| stem).to_owned(),
+        soname: soname.clone(),
+        names: vec![soname.clone()],
+        path: directory.join(soname),
+        id: id(soname),
+        mode: 0o644,
+        needed: if Some(soname) == main {
+            needs.to_vec()
+        } else {
+            Vec::new()
+        },
+        // An entry without architectures: there is code, and `serves` has its GPUs.
+        code: serves
+            .iter()
+            .map(|_| (String::new(), BTreeMap::new()))
+            .collect(),
+        runpath: Some("$ORIGIN".to_owned()),
+        ..Member::default()
+    };
+    Installation {
+        family: family.name.clone(),
+        soname: main
+            .filter(|_| family.group == Group::Soname)
+            .and_then(|main| soname_number(main)),
+        version,
+        shim: version,
+        cuda,
+        is_named: true,
+        files: sonames.iter().map(member).collect(),
+        serves: serves.unwrap_or_default(),
+        directory: directory.to_owned(),
+        ..Installation::default()
     }
 }
 

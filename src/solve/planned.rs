@@ -185,18 +185,8 @@ fn driver_names(solution: &Solution<'_>, program: &Program) -> BTreeSet<String> 
             .family_of(name)
             .is_some_and(|(family, _)| family.name == "driver")
     };
-    let offered = |name: &String| {
-        solution
-            .filled
-            .iter()
-            .any(|filled| filled.installation.offers(name))
-    };
-    names.extend(
-        written
-            .chain(opened.cloned())
-            .filter(of_driver)
-            .filter(offered),
-    );
+    let names_of_driver = written.chain(opened.cloned()).filter(of_driver);
+    names.extend(names_of_driver.filter(|name| solution.offers(name)));
     names
 }
 
@@ -232,15 +222,9 @@ fn tombstones(solution: &Solution<'_>, inventory: &Inventory, program: &Program)
             .any(|r| r.need == Need::Linked && r.named() == Some(name))
             || members.any(|member| member.needed.contains(name))
     };
-    let offered = |name: &String| {
-        solution
-            .filled
-            .iter()
-            .any(|filled| filled.installation.offers(name))
-    };
     names
         .into_iter()
-        .filter(|name| !linked(name) && !offered(name))
+        .filter(|name| !linked(name) && !solution.offers(name))
         .collect()
 }
 

@@ -160,14 +160,8 @@ impl Remedied {
             return;
         };
         self.remove(|one| is_of(one, name));
-        self.put(|inventory| {
-            vec![offers::of_wheel(
-                wheel,
-                version,
-                site.join(&wheel.directory),
-                inventory,
-            )]
-        });
+        let directory = site.join(&wheel.directory);
+        self.put(|inventory| vec![offers::of_wheel(wheel, version, &directory, inventory)]);
     }
 
     /// Debian's packages of a toolkit hold several families.

@@ -35,6 +35,14 @@ pub(super) struct Solution<'a> {
     pub unpinned: Vec<Slot<'a>>,
 }
 
+impl Solution<'_> {
+    /// True if a picked installation has a file of this name.
+    pub(super) fn offers(&self, name: &str) -> bool {
+        let mut filled = self.filled.iter();
+        filled.any(|filled| filled.installation.offers(name))
+    }
+}
+
 /// Why there is no solution.
 #[derive(Debug, Default)]
 pub(super) struct DeadEnd {
@@ -59,13 +67,12 @@ pub(super) fn best<'a>(slots: Vec<Slot<'a>>, world: &World<'a>) -> Result<Soluti
 
 impl<'a, 'w> Search<'a, 'w> {
     fn new(world: &'w World<'a>) -> Search<'a, 'w> {
-        let (families, limit) = (BTreeSet::new(), STEP_LIMIT);
         Search {
             world,
             deepest: None,
-            families,
+            families: BTreeSet::new(),
             steps: 0,
-            limit,
+            limit: STEP_LIMIT,
         }
     }
 
@@ -81,8 +88,8 @@ impl<'a, 'w> Search<'a, 'w> {
                 unmet: self
                     .deepest
                     .take()
-                    .map(|(_, unmet)| unmet)
                     .into_iter()
+                    .map(|(_, unmet)| unmet)
                     .collect(),
                 families: std::mem::take(&mut self.families),
             }),
@@ -164,8 +171,7 @@ impl<'a, 'w> Search<'a, 'w> {
                     picked.installation,
                     share_asker[position],
                     self.world,
-                )
-                .err()?;
+                )?;
                 Some((
                     position,
                     Reason::Clash {

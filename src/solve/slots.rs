@@ -393,29 +393,21 @@ impl<'a> Slot<'a> {
         self.candidates.clear();
         self.rejected.clear();
         // Only a library that must be there is worth an installation.
-        let is_wanted = |installation: &&&Installation| {
+        let is_wanted = |installation: &&Installation| {
             self.strictness >= Strictness::Should || !world.is_offer(installation)
         };
-        let all = world
-            .installations
-            .get(self.family.name.as_str())
-            .into_iter()
-            .flatten();
-        for installation in all.filter(is_wanted) {
+        for installation in world.installations_of(self.family).filter(is_wanted) {
             // For a library that must be there, the search explains what it lacks.
-            let is_loadable = || match self.strictness {
-                Strictness::Must => Ok(()),
-                _ => derived::unloadable(installation, &self.names(), world, derived::DEPTH)
-                    .map_or(Ok(()), Err),
+            let unloadable = || match self.strictness {
+                Strictness::Must => None,
+                _ => derived::unloadable(installation, &self.names(), world, derived::DEPTH),
             };
-            match constraints::judge(self, installation, &forced, world)
-                .and_then(|()| is_loadable())
-            {
-                Ok(()) => self.candidates.push(Candidate {
+            match constraints::judge(self, installation, &forced, world).or_else(unloadable) {
+                None => self.candidates.push(Candidate {
                     installation,
                     is_forced: !forced.is_empty(),
                 }),
-                Err(reason) => self.rejected.push(Rejection::new(installation, reason)),
+                Some(reason) => self.rejected.push(Rejection::new(installation, reason)),
             }
         }
     }

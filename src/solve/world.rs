@@ -81,6 +81,14 @@ impl<'a> World<'a> {
             .any(|offer| std::ptr::eq(offer, installation))
     }
 
+    pub(super) fn installations_of(
+        &self,
+        family: &Family,
+    ) -> impl Iterator<Item = &'a Installation> {
+        let installations = self.installations.get(family.name.as_str());
+        installations.into_iter().flatten().copied()
+    }
+
     pub(super) fn requirements_of(&self, family: &Family) -> impl Iterator<Item = &'a Requirement> {
         let name = family.name.as_str();
         self.requirements
