@@ -120,8 +120,11 @@ pub enum Error {
     #[error("`{}` exists, and cudarun does not overwrite it", show(.path))]
     Exists { path: PathBuf },
     /// Wheels cannot be fetched.
-    #[error("{}", .0.sentence())]
-    Fetch(Box<dyn Reason>),
+    #[error("{why}")]
+    Fetch {
+        why: String,
+        hint: Option<&'static str>,
+    },
     /// The file for the output cannot be written.
     #[error("cannot write `{}`: {}", show(.path), os(.error))]
     Unwritten { path: PathBuf, error: io::Error },
@@ -277,6 +280,11 @@ impl Error {
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
         let what = what.into();
         move |error| Error::Io { what, error }
+    }
+
+    /// The error of a step with a file.
+    pub fn at(path: &Path) -> impl FnOnce(io::Error) -> Error {
+        Error::io(format!("`{}`", show(path)))
     }
 
     pub fn code(&self, form: Form) -> u8 {

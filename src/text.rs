@@ -1,11 +1,14 @@
 //! Makes text and paths from disk, which may be hostile, safe for a terminal and for JSON. Imports nothing of the crate.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::LazyLock;
 
+use regex::Regex;
 use serde::{Serialize, Serializer};
 use strsim::osa_distance;
 
@@ -115,6 +118,13 @@ pub fn short(text: &str) -> String {
     }
 }
 
+/// Removes user names and passwords from addresses: `https://name:word@host` becomes `https://host`.
+pub fn without_logins(text: &str) -> Cow<'_, str> {
+    static LOGIN: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new("://[^/[:space:]]*@").expect("a pattern of ours"));
+    LOGIN.replace_all(text, "://")
+}
+
 /// The operating system's message without the number of the error.
 pub fn plain(text: &str) -> &str {
     text.split(" (os error ").next().unwrap_or_default()
@@ -177,6 +187,22 @@ mod tests {
         assert_eq!(escape(b"a\x1b[2Jb\nc"), "a\\u{1b}[2Jb\\u{a}c");
         assert_eq!(escape("x\u{202e}y".as_bytes()), "x\\u{202e}y");
         assert_eq!(escape(b"\xff\xfe"), "\\xff\\xfe");
+    }
+
+    #[test]
+    fn names_and_passwords_are_removed_from_addresses() {
+        for (line, shown) in [
+            ("no address", "no address"),
+            (
+                "GET https://user:word@host/simple/ failed",
+                "GET https://host/simple/ failed",
+            ),
+            ("https://a@b https://c:d@e:8080", "https://b https://e:8080"),
+            ("https://host/path@1.0", "https://host/path@1.0"),
+            ("https://us@er:wo@host x", "https://host x"),
+        ] {
+            assert_eq!(without_logins(line), shown);
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::{Exit, command_of, family, follow, machine, only_here, print, say, sa
 use crate::catalog::display_name;
 use crate::cli::{self, Common, Fetch, FetchWhen};
 use crate::error::Error;
-use crate::fetch::{self, DAY, Entry, FetchFault, Step, Store, Supply};
+use crate::fetch::{self, DAY, Entry, Step, Store, Supply};
 use crate::formats::elf;
 use crate::host::{Host, arguments};
 use crate::inventory;
@@ -246,7 +246,7 @@ impl Order {
 
     /// Prints the object of an order that is not carried out.
     fn print(&self, host: &Host) -> Result<(), Error> {
-        let store = Store::of(host, self.store.as_deref()).map_err(failed)?;
+        let store = Store::of(host, self.store.as_deref())?;
         print(&report::json::to_fetch(
             &self.wheels,
             &self.place(&store, host),
@@ -263,7 +263,7 @@ impl Order {
 
 /// Shows what is to be got, asks where nothing has allowed it, and gets it.
 pub(super) fn carry_out(host: &Host, common: &Common, order: &Order) -> Result<Exit, Error> {
-    let store = Store::of(host, order.store.as_deref()).map_err(failed)?;
+    let store = Store::of(host, order.store.as_deref())?;
     let style = Style::stderr(common.color).of(host);
     let missing: Vec<MissingWheel> = match &order.into {
         Some(_) => order.wheels.clone(),
@@ -315,7 +315,10 @@ pub(super) fn carry_out(host: &Host, common: &Common, order: &Order) -> Result<E
         return ended(if told.is_some() { Exit::No } else { Exit::Yes });
     }
     if order.when == FetchWhen::Never {
-        return Err(failed(FetchFault::Forbidden));
+        return Err(Error::Fetch {
+            why: "settings forbid fetching (`when = \"never\"`)".to_owned(),
+            hint: None,
+        });
     }
     if let Some(why) = refusal(order) {
         report::say(&style.page(&report::not_allowed_to_fetch(why, arguments())));
@@ -329,8 +332,7 @@ pub(super) fn carry_out(host: &Host, common: &Common, order: &Order) -> Result<E
     match &order.into {
         Some(into) => fetch::download(&missing, into, host, &mut say_step),
         None => fetch::get(&store, &missing, &order.supply, host, &mut say_step),
-    }
-    .map_err(failed)?;
+    }?;
     ended(Exit::Yes)
 }
 
@@ -356,7 +358,7 @@ fn refusal(order: &Order) -> Option<NoConsent> {
 
 fn store(host: &Host, common: &Common, options: &Fetch, action: &str) -> Result<Exit, Error> {
     let settings = Settings::resolve(host, common, &options.wishes, None, Purpose::Answer)?;
-    let store = Store::of(host, settings.layers.store()).map_err(failed)?;
+    let store = Store::of(host, settings.layers.store())?;
     let entries = store.entries();
     let style = Style::stdout(common.color).of(host);
     let now = storage::stamp(host.started).0;
@@ -382,12 +384,12 @@ fn prune(
     } else {
         i64::from(options.older.unwrap_or(90)) * DAY
     };
-    let is_unused = |entry: &&Entry| now - entry.last_use() >= age && !store.is_needed(entry);
+    let is_unused = |entry: &&Entry| now - entry.last_use >= age && !store.is_mapped(entry);
     let unused: Vec<&Entry> = entries.iter().filter(is_unused).collect();
     if !options.dry_run && (!unused.is_empty() || store.has_unfinished()) {
-        let turn = store.take_turn(|| ()).map_err(failed)?;
+        let turn = store.take_turn(|| ())?;
         for entry in &unused {
-            store.remove(&turn, entry).map_err(failed)?;
+            store.remove(&turn, entry)?;
         }
     }
     print(&if options.json {
@@ -396,8 +398,4 @@ fn prune(
         style.page(&report::pruned(&unused, options.dry_run))
     })?;
     Ok(Exit::Yes)
-}
-
-fn failed(fault: FetchFault) -> Error {
-    Error::Fetch(Box::new(fault))
 }

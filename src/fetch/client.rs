@@ -4,15 +4,17 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::model::FetchFault;
 use crate::cli::ClientKind;
+use crate::error::Error;
 use crate::host::Host;
+use crate::program::path_of;
 use crate::solve::MissingWheel;
+use crate::text::{show, without_logins};
 
 /// Lines of a client's messages that are shown, the last ones.
 const LINES: usize = 12;
@@ -20,6 +22,7 @@ const LINES: usize = 12;
 /// the settings of it and of those above it, and a version manager starts the Python that a file there names: whoever can
 /// write there would choose code that runs as this user. Only root can write here, and nothing is above.
 const DIRECTORY: &str = "/";
+const NO_CLIENT: &str = "install `uv`, or Python with pip; or get the wheels elsewhere, with `cudarun fetch --into DIR`, and use --from DIR";
 
 #[derive(Debug)]
 pub(super) struct Client {
@@ -28,43 +31,40 @@ pub(super) struct Client {
 }
 
 /// Returns `uv`, else `pip`, from PATH. Relative elements lead to the current directory, and do not count.
-pub(super) fn find(host: &Host, asked: Option<ClientKind>) -> Result<Client, FetchFault> {
-    let path = host
-        .env
-        .get("PATH")
-        .unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"));
-    let directories = env::split_paths(path).filter(|directory| directory.is_absolute());
-    let path = env::join_paths(directories).unwrap_or_default();
+pub(super) fn find(host: &Host, asked: Option<ClientKind>) -> Result<Client, Error> {
     let which = |name: &str| {
-        which::which_in(name, Some(&path), DIRECTORY)
-            .ok()
-            .map(PathBuf::into_os_string)
+        let directories = env::split_paths(path_of(host)).filter(|place| place.is_absolute());
+        let mut files = directories.map(|directory| directory.join(name));
+        let file = files.find(|file| host.is_executable(file))?;
+        Some(file.into_os_string())
     };
-    let uv = || {
-        which("uv").map(|uv| Client {
-            kind: ClientKind::Uv,
-            words: vec![uv],
-        })
-    };
+    let client = |kind, words| Client { kind, words };
+    let uv = || Some(client(ClientKind::Uv, vec![which("uv")?]));
     let pip = || {
-        let pip = ["pip", "pip3"]
-            .iter()
-            .find_map(|name| which(name))
-            .map(|pip| vec![pip]);
-        let of_python =
-            |python: OsString| has_pip(&python).then(|| vec![python, "-m".into(), "pip".into()]);
-        let words = pip.or_else(|| of_python(which("python3")?))?;
-        Some(Client {
-            kind: ClientKind::Pip,
-            words,
-        })
+        let words = match which("pip").or_else(|| which("pip3")) {
+            Some(pip) => vec![pip],
+            None => {
+                let python = which("python3").filter(|python| has_pip(python))?;
+                vec![python, "-m".into(), "pip".into()]
+            }
+        };
+        Some(client(ClientKind::Pip, words))
     };
     let client = match asked {
         Some(ClientKind::Uv) => uv(),
         Some(ClientKind::Pip) => pip(),
         None => uv().or_else(pip),
     };
-    client.ok_or(FetchFault::NoClient { asked })
+    client.ok_or_else(|| {
+        let missing = match asked {
+            Some(kind) => format!("`{}` is not", kind.name()),
+            None => "neither `uv` nor `pip` is".to_owned(),
+        };
+        Error::Fetch {
+            why: format!("{missing} in PATH"),
+            hint: Some(NO_CLIENT),
+        }
+    })
 }
 
 fn has_pip(python: &OsStr) -> bool {
@@ -98,7 +98,7 @@ impl Client {
         wheel: &MissingWheel,
         to: &Path,
         scratch: &Path,
-    ) -> Result<(), FetchFault> {
+    ) -> Result<(), Error> {
         let options = [
             "pip",
             "install",
@@ -118,7 +118,7 @@ impl Client {
         wheel: &MissingWheel,
         to: &Path,
         scratch: &Path,
-    ) -> Result<(), FetchFault> {
+    ) -> Result<(), Error> {
         // The last tag of several asks for the least.
         let platform = wheel.platform.rsplit('.').next().unwrap_or_default();
         let options = [
@@ -139,13 +139,13 @@ impl Client {
         options: &[&str],
         to: &Path,
         scratch: &Path,
-    ) -> Result<(), FetchFault> {
+    ) -> Result<(), Error> {
         let list = scratch.join("requirements.txt");
         let line = format!(
             "{}=={} --hash=sha256:{}\n",
             wheel.distribution, wheel.version, wheel.sha256
         );
-        fs::write(&list, line).map_err(|error| FetchFault::write(&list, error))?;
+        fs::write(&list, line).map_err(Error::at(&list))?;
         let mut command = command(&self.words[0]);
         command
             .args(&self.words[1..])
@@ -153,79 +153,36 @@ impl Client {
             .arg(to)
             .args(["--require-hashes", "--requirement"])
             .arg(&list);
-        let not_started = |error: io::Error| FetchFault::ClientNotStarted {
-            client: self.kind,
-            error,
-        };
-        let shows = io::IsTerminal::is_terminal(&io::stderr());
-        let output = if shows {
+        let client = self.kind.name();
+        let not_started = |error| Error::io(format!("`{client}` cannot be started"))(error);
+        if io::stderr().is_terminal() {
             // Its progress bar. Standard output is for data.
-            let to_error = io::stderr()
-                .as_fd()
-                .try_clone_to_owned()
-                .map_err(not_started)?;
-            let status = command.stdout(to_error).status().map_err(not_started)?;
-            std::process::Output {
-                status,
-                stdout: Vec::new(),
-                stderr: Vec::new(),
-            }
+            let to_error = io::stderr().as_fd().try_clone_to_owned();
+            command.stdout(to_error.map_err(not_started)?);
+            command.stderr(Stdio::inherit());
         } else {
-            command.output().map_err(not_started)?
-        };
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        }
+        let child = command.spawn().map_err(not_started)?;
+        let output = child.wait_with_output().map_err(not_started)?;
         let _ = fs::remove_file(&list);
         if output.status.success() {
             return Ok(());
         }
         let said = String::from_utf8_lossy(&output.stderr);
-        let lines: Vec<String> = said
-            .lines()
-            .map(str::trim_end)
-            .filter(|line| !line.is_empty())
-            .map(hidden)
-            .collect();
-        let text = lines[lines.len().saturating_sub(LINES)..].to_vec();
-        Err(FetchFault::ClientFailed {
-            client: self.kind,
-            wheel: Box::new(wheel.clone()),
-            text,
+        let said = said.lines().map(str::trim_end);
+        let said: Vec<&str> = said.filter(|line| !line.is_empty()).collect();
+        let end = said[said.len().saturating_sub(LINES)..].iter();
+        let end = end.map(|line| format!("\n  {}", show(without_logins(line).as_ref())));
+        let MissingWheel {
+            distribution,
+            version,
+            ..
+        } = wheel;
+        let end: String = end.collect();
+        Err(Error::Fetch {
+            why: format!("`{client}` could not get {distribution} {version}{end}"),
+            hint: None,
         })
-    }
-}
-
-/// Removes user names and passwords from the addresses in a line: `https://name:word@host` becomes `https://host`.
-fn hidden(line: &str) -> String {
-    let mut shown = String::new();
-    let mut rest = line;
-    while let Some(at) = rest.find("://") {
-        let (before, after) = rest.split_at(at + 3);
-        shown.push_str(before);
-        let end = after
-            .find(|c: char| c == '/' || c.is_whitespace())
-            .unwrap_or(after.len());
-        let host = after[..end].rfind('@').map_or(0, |at| at + 1);
-        rest = &after[host..];
-    }
-    shown + rest
-}
-
-#[cfg(test)]
-mod tests {
-    use super::hidden;
-
-    #[test]
-    fn names_and_passwords_are_removed_from_addresses() {
-        for (line, shown) in [
-            ("no address", "no address"),
-            (
-                "GET https://user:word@host/simple/ failed",
-                "GET https://host/simple/ failed",
-            ),
-            ("https://a@b https://c:d@e:8080", "https://b https://e:8080"),
-            ("https://host/path@1.0", "https://host/path@1.0"),
-            ("https://us@er:wo@host x", "https://host x"),
-        ] {
-            assert_eq!(hidden(line), shown);
-        }
     }
 }

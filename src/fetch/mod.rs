@@ -8,18 +8,21 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use sha2::{Digest, Sha256};
+
 use crate::cli::ClientKind;
+use crate::error::Error;
 use crate::host::{Host, Mapped};
+use crate::inventory::hexadecimal;
 use crate::solve::MissingWheel;
 use crate::storage;
+use crate::text::shown;
 
 mod client;
-mod model;
 mod store;
 mod unpack;
 
 use client::Client;
-pub use model::{FetchFault, WheelFault, not_in};
 pub use store::{About, DAY, Entry, Store, Turn, note_uses};
 
 /// The room that a wheel of this many bytes needs, unpacked and while it is unpacked.
@@ -60,7 +63,7 @@ pub fn get(
     supply: &Supply,
     host: &Host,
     say: &mut dyn FnMut(&Step<'_>),
-) -> Result<(), FetchFault> {
+) -> Result<(), Error> {
     let client = if supply.from.is_empty() {
         Some(client::find(host, supply.client)?)
     } else {
@@ -76,7 +79,7 @@ pub fn get(
     for wheels in missing.chunk_by(|one, next| one.entry == next.entry) {
         let stage = store.stage(&turn, &wheels[0].entry)?;
         let tree = stage.join("tree");
-        storage::create_directory(&tree).map_err(|error| FetchFault::write(&tree, error))?;
+        storage::create_directory(&tree).map_err(Error::at(&tree))?;
         for wheel in wheels {
             say(&Step::Begins(wheel));
             let begun = Instant::now();
@@ -97,12 +100,13 @@ fn add(
     client: Option<&Client>,
     from: &[PathBuf],
     host: &Host,
-) -> Result<(), FetchFault> {
+) -> Result<(), Error> {
     match client {
         Some(client) if client.kind == ClientKind::Uv => {
             client.install(wheel, tree, stage)?;
-            unpack::prune(tree, &|name| is_kept(wheel, name))?;
-            unpack::compare_all(tree).map_err(|fault| fault.with(wheel))
+            unpack::prune(tree, &|name| is_kept(wheel, name))
+                .and_then(|()| unpack::compare_all(tree))
+                .map_err(of(wheel))
         }
         Some(client) => {
             client.download(wheel, stage, stage)?;
@@ -115,9 +119,9 @@ fn add(
             let file = file
                 .into_iter()
                 .find(|file| host.is_file(file))
-                .ok_or_else(|| FetchFault::NotInDirectories {
-                    wheel: Box::new(wheel.clone()),
-                    from: from.to_vec(),
+                .ok_or_else(|| Error::Fetch {
+                    why: not_in(wheel, from),
+                    hint: Some("on a machine with a network: cudarun fetch --into DIR …"),
                 })?;
             let own = stage.join(&wheel.file);
             copy(host, wheel, &file, &own)?;
@@ -127,15 +131,13 @@ fn add(
 }
 
 /// Copies a wheel's file. Others may write to the original, even between its hash and the moment in which it is unpacked.
-fn copy(host: &Host, wheel: &MissingWheel, from: &Path, to: &Path) -> Result<(), FetchFault> {
-    let (content, size) = host
-        .open(from)
-        .map_err(|error| FetchFault::write(from, error))?;
+fn copy(host: &Host, wheel: &MissingWheel, from: &Path, to: &Path) -> Result<(), Error> {
+    let (content, size) = host.open(from).map_err(Error::at(from))?;
     check_size(wheel, size)?;
     let mut content = BufReader::with_capacity(1 << 20, content.take(wheel.size));
     storage::new_file(to, 0o600)
         .and_then(|mut to| io::copy(&mut content, &mut to))
-        .map_err(|error| FetchFault::write(to, error))?;
+        .map_err(Error::at(to))?;
     Ok(())
 }
 
@@ -145,16 +147,16 @@ pub fn download(
     to: &Path,
     host: &Host,
     say: &mut dyn FnMut(&Step<'_>),
-) -> Result<(), FetchFault> {
+) -> Result<(), Error> {
     let to = host.absolute(to);
     let client = client::find(host, Some(ClientKind::Pip))?;
-    storage::create_directory(&to).map_err(|error| FetchFault::write(&to, error))?;
+    storage::create_directory(&to).map_err(Error::at(&to))?;
     // Other people's files are here: a wheel gets its name here only after its hash is checked.
     let scratch = tempfile::Builder::new()
         .prefix(".cudarun-")
         .permissions(fs::Permissions::from_mode(0o700))
         .tempdir_in(&to)
-        .map_err(|error| FetchFault::write(&to, error))?;
+        .map_err(Error::at(&to))?;
     for wheel in wheels {
         let file = to.join(&wheel.file);
         if host.is_file(&file) && map_verified(host, wheel, &file).is_ok() {
@@ -165,7 +167,7 @@ pub fn download(
         client.download(wheel, scratch.path(), scratch.path())?;
         let new = scratch.path().join(&wheel.file);
         map_verified(host, wheel, &new)?;
-        fs::rename(&new, &file).map_err(|error| FetchFault::write(&file, error))?;
+        fs::rename(&new, &file).map_err(Error::at(&file))?;
         say(&Step::Done(wheel, begun.elapsed()));
     }
     Ok(())
@@ -178,41 +180,45 @@ fn is_kept(wheel: &MissingWheel, name: &str) -> bool {
         .is_some_and(|(first, _)| Some(first) == top || first.ends_with(".dist-info"))
 }
 
-fn unpack_file(
-    host: &Host,
-    wheel: &MissingWheel,
-    file: &Path,
-    to: &Path,
-) -> Result<(), FetchFault> {
+fn unpack_file(host: &Host, wheel: &MissingWheel, file: &Path, to: &Path) -> Result<(), Error> {
     let bytes = map_verified(host, wheel, file)?;
-    unpack::unpack(&bytes, to, &|name| is_kept(wheel, name)).map_err(|fault| fault.with(wheel))
+    unpack::unpack(&bytes, to, &|name| is_kept(wheel, name)).map_err(of(wheel))
 }
 
 /// Returns the bytes of a wheel's file, if they are those of the table.
-fn map_verified(host: &Host, wheel: &MissingWheel, file: &Path) -> Result<Mapped, FetchFault> {
-    let bytes = host
-        .map(file)
-        .map_err(|error| FetchFault::write(file, error))?;
+fn map_verified(host: &Host, wheel: &MissingWheel, file: &Path) -> Result<Mapped, Error> {
+    let bytes = host.map(file).map_err(Error::at(file))?;
     check_size(wheel, bytes.len() as u64)?;
-    let found = unpack::sum(&bytes);
+    let found = hexadecimal(&Sha256::digest(&*bytes));
     host.trip("hashed");
     if found == wheel.sha256 {
-        Ok(bytes)
-    } else {
-        Err(FetchFault::OtherBytes {
-            wheel: Box::new(wheel.clone()),
-            found,
-        })
+        return Ok(bytes);
     }
+    let expected = &wheel.sha256;
+    Err(of(wheel)(format!(
+        "its sha256 is {found}, expected {expected}"
+    )))
 }
 
 /// Fails if the table has another size, so that a file of any size is not read to its end.
-fn check_size(wheel: &MissingWheel, size: u64) -> Result<(), FetchFault> {
+fn check_size(wheel: &MissingWheel, size: u64) -> Result<(), Error> {
     if size == wheel.size {
         return Ok(());
     }
-    Err(FetchFault::OtherSize {
-        wheel: Box::new(wheel.clone()),
-        found: size,
-    })
+    let expected = wheel.size;
+    Err(of(wheel)(format!(
+        "its size is {size} bytes, expected {expected}"
+    )))
+}
+
+pub fn not_in(wheel: &MissingWheel, from: &[PathBuf]) -> String {
+    format!("{} is not in {}", wheel.file, shown(from))
+}
+
+/// The error of a wheel's content.
+fn of(wheel: &MissingWheel) -> impl Fn(String) -> Error {
+    move |why| Error::Fetch {
+        why: format!("{}: {why}", wheel.file),
+        hint: None,
+    }
 }

@@ -14,9 +14,9 @@ use flate2::bufread::DeflateDecoder;
 use rawzip::{CompressionMethod, ZipArchive, ZipArchiveEntryWayfinder, ZipSliceArchive};
 use sha2::{Digest, Sha256};
 
-use super::model::{FetchFault, WheelFault};
 use crate::formats::metadata;
 use crate::parallel;
+use crate::text::{os, show};
 
 /// Bytes that are copied at once.
 const PIECE: usize = 256 << 10;
@@ -36,29 +36,29 @@ pub(super) fn unpack(
     bytes: &[u8],
     to: &Path,
     is_wanted: &dyn Fn(&str) -> bool,
-) -> Result<(), FetchFault> {
-    let archive = ZipArchive::from_slice(bytes)?;
+) -> Result<(), String> {
+    let archive = ZipArchive::from_slice(bytes).map_err(|error| not_a_wheel(&error))?;
     let mut files = Vec::new();
     let mut names = BTreeSet::new();
     let mut entries = archive.entries();
-    while let Some(entry) = entries.next_entry()? {
+    while let Some(entry) = entries.next_entry().map_err(|error| not_a_wheel(&error))? {
         let raw = entry.file_path();
         let name = String::from_utf8_lossy(raw.as_ref()).into_owned();
         if !is_below(Path::new(&name)) || name.contains(['\\', '\0']) {
-            return Err(WheelFault::Outside { name }.into());
+            return Err(format!("`{}` leads outside of the wheel", show(&name)));
         }
         if entry.mode().is_symlink() {
-            return Err(WheelFault::Link { name }.into());
+            return Err(is_link(&name));
         }
         if entry.is_dir() || !is_wanted(&name) {
             continue;
         }
         let is_deflated = entry.compression_method() == CompressionMethod::DEFLATE;
         if !is_deflated && entry.compression_method() != CompressionMethod::STORE {
-            return Err(WheelFault::Method { name }.into());
+            return Err(format!("`{}` is packed by an unknown method", show(&name)));
         }
         if !names.insert(name.clone()) {
-            return Err(WheelFault::Twice { name }.into());
+            return Err(format!("`{}` is there twice", show(&name)));
         }
         let is_executable = entry.mode().permissions() & 0o111 != 0;
         files.push(Packed {
@@ -77,7 +77,7 @@ pub(super) fn unpack(
         .filter_map(|file| to.join(&file.name).parent().map(Path::to_owned))
         .collect();
     for directory in directories {
-        fs::create_dir_all(&directory).map_err(|error| FetchFault::write(&directory, error))?;
+        fs::create_dir_all(&directory).map_err(at(&directory))?;
     }
     let written = parallel::map_each(&files, |file| {
         let hash = write(&archive, file, &to.join(&file.name))?;
@@ -87,25 +87,25 @@ pub(super) fn unpack(
 }
 
 /// Removes every file below a directory that is not wanted. Another program has unpacked the wheel.
-pub(super) fn prune(tree: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Result<(), FetchFault> {
+pub(super) fn prune(tree: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Result<(), String> {
     for (name, path) in files_below(tree)? {
         if !is_wanted(&name) {
-            fs::remove_file(&path).map_err(|error| FetchFault::write(&path, error))?;
+            fs::remove_file(&path).map_err(at(&path))?;
         }
     }
     Ok(())
 }
 
 /// Compares a tree with the RECORDs in it: every file, and every recorded name below the directories that it has.
-pub(super) fn compare_all(tree: &Path) -> Result<(), FetchFault> {
+pub(super) fn compare_all(tree: &Path) -> Result<(), String> {
     let files = files_below(tree)?;
     let mut record = Vec::new();
     for (_, path) in files.iter().filter(|(name, _)| name.ends_with(RECORD)) {
-        record.extend(fs::read(path).map_err(|error| FetchFault::write(path, error))?);
+        record.extend(fs::read(path).map_err(at(path))?);
         record.push(b'\n');
     }
     if record.is_empty() {
-        return Err(WheelFault::NoRecord.into());
+        return Err(NO_RECORD.to_owned());
     }
     let is_kept = |name: &str| {
         name.split_once('/')
@@ -114,24 +114,20 @@ pub(super) fn compare_all(tree: &Path) -> Result<(), FetchFault> {
     must_be_all(&record, &|name| is_kept(name) && !tree.join(name).is_file())?;
     let checked = parallel::map_each(&files, |(name, path)| {
         let hash = fs::File::open(path).and_then(|mut file| hashed(&mut file, &mut io::sink()));
-        compare(
-            &record,
-            name,
-            &hash.map_err(|error| FetchFault::write(path, error))?,
-        )
+        compare(&record, name, &hash.map_err(at(path))?)
     });
     checked.into_iter().collect()
 }
 
 /// The files below a directory, with their path in it. Refuses links.
-fn files_below(tree: &Path) -> Result<Vec<(String, PathBuf)>, FetchFault> {
-    let unreadable = |error| FetchFault::write(tree, error);
+fn files_below(tree: &Path) -> Result<Vec<(String, PathBuf)>, String> {
+    let unreadable = at(tree);
     let mut files = Vec::new();
     let mut pending = vec![tree.to_owned()];
     while let Some(directory) = pending.pop() {
-        for entry in fs::read_dir(&directory).map_err(unreadable)? {
-            let entry = entry.map_err(unreadable)?;
-            let (path, kind) = (entry.path(), entry.file_type().map_err(unreadable)?);
+        for entry in fs::read_dir(&directory).map_err(&unreadable)? {
+            let entry = entry.map_err(&unreadable)?;
+            let (path, kind) = (entry.path(), entry.file_type().map_err(&unreadable)?);
             let name = path
                 .strip_prefix(tree)
                 .unwrap_or(&path)
@@ -142,22 +138,15 @@ fn files_below(tree: &Path) -> Result<Vec<(String, PathBuf)>, FetchFault> {
             } else if kind.is_file() {
                 files.push((name, path));
             } else {
-                return Err(WheelFault::Link { name }.into());
+                return Err(is_link(&name));
             }
         }
     }
     Ok(files)
 }
 
-/// Returns the SHA-256 of bytes, in hexadecimal digits.
-pub(super) fn sum(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
-}
-
 const RECORD: &str = ".dist-info/RECORD";
+const NO_RECORD: &str = "no RECORD";
 /// Files that a client adds or rewrites; they hold nothing that is loaded.
 const OF_CLIENT: [&str; 4] = ["RECORD", "INSTALLER", "REQUESTED", "direct_url.json"];
 
@@ -166,32 +155,27 @@ fn is_below(name: &Path) -> bool {
         .all(|part| matches!(part, Component::Normal(_)))
 }
 
-fn record_of(archive: &ZipSliceArchive<&[u8]>, files: &[Packed]) -> Result<Vec<u8>, FetchFault> {
+fn record_of(archive: &ZipSliceArchive<&[u8]>, files: &[Packed]) -> Result<Vec<u8>, String> {
     let file = files
         .iter()
         .find(|file| file.name.ends_with(RECORD))
-        .ok_or(WheelFault::NoRecord)?;
+        .ok_or(NO_RECORD)?;
     let mut bytes = Vec::new();
     extract(archive, file, &mut bytes)?;
     Ok(bytes)
 }
 
 /// Fails with the first recorded name that is missing.
-fn must_be_all(record: &[u8], is_missing: &dyn Fn(&str) -> bool) -> Result<(), FetchFault> {
+fn must_be_all(record: &[u8], is_missing: &dyn Fn(&str) -> bool) -> Result<(), String> {
     let text = String::from_utf8_lossy(record);
     let mut names = text
         .lines()
         .filter_map(|line| Some(line.split(',').next()?.trim_matches('"')));
     let missing = names.find(|name| is_missing(name));
-    missing.map_or(Ok(()), |name| {
-        Err(WheelFault::NotAsRecorded {
-            name: name.to_owned(),
-        }
-        .into())
-    })
+    missing.map_or(Ok(()), |name| Err(not_as_recorded(name)))
 }
 
-fn compare(record: &[u8], name: &str, hash: &[u8]) -> Result<(), FetchFault> {
+fn compare(record: &[u8], name: &str, hash: &[u8]) -> Result<(), String> {
     if let Some((_, file)) = name.rsplit_once(".dist-info/")
         && OF_CLIENT.contains(&file)
     {
@@ -202,27 +186,27 @@ fn compare(record: &[u8], name: &str, hash: &[u8]) -> Result<(), FetchFault> {
     {
         return Ok(());
     }
-    Err(WheelFault::NotAsRecorded {
-        name: name.to_owned(),
-    }
-    .into())
+    Err(not_as_recorded(name))
 }
 
-fn write(
-    archive: &ZipSliceArchive<&[u8]>,
-    file: &Packed,
-    to: &Path,
-) -> Result<Vec<u8>, FetchFault> {
+fn not_as_recorded(name: &str) -> String {
+    format!("`{}` is not as RECORD says", show(name))
+}
+
+fn is_link(name: &str) -> String {
+    format!("`{}` is a link", show(name))
+}
+
+fn write(archive: &ZipSliceArchive<&[u8]>, file: &Packed, to: &Path) -> Result<Vec<u8>, String> {
     let mode = if file.is_executable { 0o555 } else { 0o444 };
     let created = fs::OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(mode)
         .open(to);
-    let mut out = created.map_err(|error| FetchFault::write(to, error))?;
+    let mut out = created.map_err(at(to))?;
     let hash = extract(archive, file, &mut out)?;
-    out.sync_all()
-        .map_err(|error| FetchFault::write(to, error))?;
+    out.sync_all().map_err(at(to))?;
     Ok(hash)
 }
 
@@ -231,25 +215,24 @@ fn extract(
     archive: &ZipSliceArchive<&[u8]>,
     file: &Packed,
     out: &mut impl Write,
-) -> Result<Vec<u8>, FetchFault> {
-    let entry = archive.get_entry(file.at)?;
-    let broken = |error: io::Error| match error.raw_os_error() {
-        Some(_) => FetchFault::write(Path::new(&file.name), error),
-        None => WheelFault::Damaged {
-            name: file.name.clone(),
-            why: error.to_string(),
-        }
-        .into(),
-    };
-    if file.is_deflated {
-        hashed(
-            &mut entry.verifying_reader(DeflateDecoder::new(entry.data())),
-            out,
-        )
-        .map_err(broken)
+) -> Result<Vec<u8>, String> {
+    let entry = archive
+        .get_entry(file.at)
+        .map_err(|error| not_a_wheel(&error))?;
+    let hash = if file.is_deflated {
+        let content = DeflateDecoder::new(entry.data());
+        hashed(&mut entry.verifying_reader(content), out)
     } else {
-        hashed(&mut entry.verifying_reader(entry.data()), out).map_err(broken)
-    }
+        hashed(&mut entry.verifying_reader(entry.data()), out)
+    };
+    hash.map_err(|error| match error.raw_os_error() {
+        Some(_) => at(Path::new(&file.name))(error),
+        None => format!(
+            "`{}` is damaged: {}",
+            show(&file.name),
+            show(&error.to_string())
+        ),
+    })
 }
 
 fn hashed(from: &mut impl Read, to: &mut impl Write) -> io::Result<Vec<u8>> {
@@ -265,36 +248,28 @@ fn hashed(from: &mut impl Read, to: &mut impl Write) -> io::Result<Vec<u8>> {
     }
 }
 
-impl From<rawzip::Error> for FetchFault {
-    fn from(error: rawzip::Error) -> FetchFault {
-        WheelFault::NotArchive {
-            why: error.to_string(),
-        }
-        .into()
-    }
+fn not_a_wheel(error: &rawzip::Error) -> String {
+    format!("not a wheel: {}", show(&error.to_string()))
+}
+
+/// The error of a step with a file.
+fn at(path: &Path) -> impl Fn(io::Error) -> String {
+    move |error| format!("`{}`: {}", show(path), os(&error))
 }
 
 /// The alphabet for file names, without padding, as RECORD has it.
 fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let group = |chunk: &[u8]| {
-        let padded = [
-            chunk[0],
-            *chunk.get(1).unwrap_or(&0),
-            *chunk.get(2).unwrap_or(&0),
-        ];
-        let [a, b, c] = padded.map(usize::from);
-        let digits = [
-            a >> 2,
-            (a & 3) << 4 | b >> 4,
-            (b & 15) << 2 | c >> 6,
-            c & 63,
-        ];
-        digits
-            .into_iter()
-            .take(chunk.len() + 1)
-            .map(|digit| char::from(ALPHABET[digit]))
-            .collect::<String>()
-    };
-    bytes.chunks(3).map(group).collect()
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let mut padded = [0; 4];
+        padded[1..=chunk.len()].copy_from_slice(chunk);
+        let bits = u32::from_be_bytes(padded);
+        for digit in 0..=chunk.len() {
+            text.push(char::from(
+                ALPHABET[(bits >> (18 - 6 * digit) & 63) as usize],
+            ));
+        }
+    }
+    text
 }

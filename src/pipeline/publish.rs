@@ -12,7 +12,6 @@ use crate::inventory::Origin;
 use crate::launch;
 use crate::modes::Mode;
 use crate::pin::{self, Decision, Pinned, PublishedPaths, audit_module, view};
-use crate::settings::files;
 use crate::solve::{Outcome, Plan};
 use crate::storage::{self, Refusal};
 use crate::variables;
@@ -74,8 +73,7 @@ fn note_fetched(facts: &Facts<'_>, decision: &Decision) {
     let fetched = used
         .filter(|(origin, _)| *origin == Origin::Fetched)
         .map(|(_, directory)| directory.as_path());
-    let lock = files::lock(facts.host, facts.settings.project.as_deref());
-    note_uses(facts.host, fetched, &facts.program.path, &lock);
+    note_uses(facts.host, fetched);
 }
 
 /// The change of environment that pins a decision. What it leads to is published if `writes`.

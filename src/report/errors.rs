@@ -149,7 +149,8 @@ pub fn error_hint(error: &Error) -> Option<String> {
         }
         Error::NoSuchFamily { name, families } => Some(one_of(name, "families", families)),
         Error::NoSuchSource { name, sources } => Some(one_of(name, "sources", sources)),
-        Error::Setting(reason) | Error::Fetch(reason) | Error::NoToolkit(reason) => reason.hint(),
+        Error::Setting(reason) | Error::NoToolkit(reason) => reason.hint(),
+        Error::Fetch { hint, .. } => hint.map(str::to_owned),
         Error::RootUnusable { root, .. } => saved(root).or_else(|| {
             let is_remote = root.to_string_lossy().contains(":/");
             is_remote.then(|| {

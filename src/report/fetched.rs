@@ -8,8 +8,7 @@ use super::Style;
 use super::hints::own_command_line;
 use super::words;
 use crate::catalog::{display_names, title};
-use crate::error::Reason;
-use crate::fetch::{DAY, Entry, FetchFault, Step, room};
+use crate::fetch::{DAY, Entry, Step, room};
 use crate::solve::{Absent, MissingWheel};
 use crate::text::{list, show, size};
 
@@ -168,17 +167,6 @@ pub fn stored(entries: &[Entry], store: &Path, now: i64, style: Style) -> String
         return format!("no fetched wheels in {}\n", show(store));
     }
     let row = |entry: &Entry| {
-        let users: Vec<String> = entry
-            .users
-            .iter()
-            .take(2)
-            .map(|user| show(&user.program))
-            .collect();
-        let used = if users.is_empty() {
-            "not used yet".to_owned()
-        } else {
-            format!("used by {}", list(&users))
-        };
         vec![
             format!(
                 "{} {}",
@@ -187,7 +175,7 @@ pub fn stored(entries: &[Entry], store: &Path, now: i64, style: Style) -> String
             ),
             size(entry.size),
             format!("fetched {}", ago(now - entry.about.fetched)),
-            format!("{used}, {}", ago(now - entry.last_use())),
+            format!("last use {}", ago(now - entry.last_use)),
         ]
     };
     let total: u64 = entries.iter().map(|entry| entry.size).sum();
@@ -227,26 +215,5 @@ pub fn pruned(entries: &[&Entry], only_shows: bool) -> String {
         "nothing to remove\n".to_owned()
     } else {
         format!("{names}{} in all\n", size(freed))
-    }
-}
-
-impl Reason for FetchFault {
-    fn sentence(&self) -> String {
-        self.to_string()
-    }
-
-    fn hint(&self) -> Option<String> {
-        match self {
-            FetchFault::NoClient { .. } => {
-                Some("install `uv`, or Python with pip; or get the wheels elsewhere, with `cudarun fetch --into DIR`, and use --from DIR".to_owned())
-            }
-            FetchFault::NotInDirectories { .. } => {
-                Some("on a machine with a network: cudarun fetch --into DIR …".to_owned())
-            }
-            FetchFault::NoHome | FetchFault::NoExec { .. } | FetchFault::NoRoom { .. } => {
-                Some("XDG_DATA_HOME=DIR cudarun …, or `store = \"DIR\"` in [fetch]".to_owned())
-            }
-            _ => None,
-        }
     }
 }

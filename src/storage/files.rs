@@ -15,6 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use sha2::{Digest, Sha256};
 
 use crate::host::{Host, Stat, judge_own};
+use crate::inventory::hexadecimal;
 
 /// Thirty days in seconds. All kept files can be worked out again.
 const KEPT_FOR: i64 = 30 * 24 * 3600;
@@ -80,10 +81,7 @@ pub fn full_digest<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
-    hash.finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hexadecimal(&hash.finalize())
 }
 
 /// Reads a file that only we can write, in a directory that only we can write to or replace. A user who controls a

@@ -80,7 +80,7 @@ fn an_administrator_forbids_whatever_others_allow() {
     let app = app("needs-cudart");
     let run = |words: &[&str]| house.run(words).in_directory(house.path("home/project"));
     run(&["-q", "allow"]).check();
-    let forbidden = "cudarun: settings forbid to fetch (`when = \"never\"`)";
+    let forbidden = "cudarun: settings forbid fetching (`when = \"never\"`)";
     for (words, status) in [
         (vec!["fetch", "--yes", &app], 2),
         (vec!["fetch", "--yes", "cudart"], 2),

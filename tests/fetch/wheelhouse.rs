@@ -531,25 +531,6 @@ impl Wheelhouse {
     }
 }
 
-/// Removes a directory with entries of a store, which are sealed.
-pub fn remove(directory: &Path) {
-    let chmod = Command::new("chmod")
-        .args(["-R", "u+w"])
-        .arg(directory)
-        .status();
-    assert!(chmod.is_ok_and(|status| status.success()));
-    fs::remove_dir_all(directory).unwrap();
-}
-
-impl Drop for Wheelhouse {
-    fn drop(&mut self) {
-        let _ = Command::new("chmod")
-            .args(["-R", "u+w"])
-            .arg(self.directory.path())
-            .status();
-    }
-}
-
 /// The environment in which pip gets the wheels of a directory, and nothing from a network.
 pub struct Pip<'h> {
     house: &'h Wheelhouse,

@@ -356,7 +356,7 @@ fn one_object_is_printed_in_all_cases() {
         );
         assert!(object["error"].is_null(), "{words:?}");
     }
-    super::wheelhouse::remove(&house.store());
+    fs::remove_dir_all(house.store()).unwrap();
     for (words, variable) in [
         (&["fetch", "--json", "--yes", app][..], ask),
         (&["fetch", "--json", "--yes", "--from", from, app], "never"),
