@@ -16,6 +16,8 @@
 
 #[path = "catalog/error_rows.rs"]
 mod error_rows;
+#[path = "catalog/fault_rows.rs"]
+mod fault_rows;
 #[path = "catalog/framework_rows.rs"]
 mod framework_rows;
 mod range;
@@ -36,9 +38,39 @@ use std::collections::BTreeSet;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
 
 /// The variable by which the module and the crate get the names of all libraries.
 const LIBRARIES: &str = "CUDARUN_LIBRARIES";
+
+/// The name of a row of `faults.toml`, of which the crate has an enum.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct Fault;
+
+impl TryFrom<String> for Fault {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Fault, String> {
+        if FAULTS.contains(&name) {
+            Ok(Fault)
+        } else {
+            Err(format!("profiles/faults.toml has no row `{name}`"))
+        }
+    }
+}
+
+static FAULTS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let table = std::fs::read_to_string("profiles/faults.toml").expect("the faults are there");
+    let names = table
+        .lines()
+        .filter_map(|line| line.strip_prefix("name = "));
+    names
+        .map(|name| name.trim_matches('"').to_owned())
+        .collect()
+});
 
 fn main() {
     println!("cargo:rerun-if-changed=src/build.rs");
@@ -48,6 +80,7 @@ fn main() {
         eprintln!("{error}");
         std::process::exit(1);
     }
+    write_fault_names();
     write_wrapper_names();
     let is = |variable: &str, value: &str| env::var(variable).is_ok_and(|found| found == value);
     let has_loader = is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu");
@@ -72,6 +105,25 @@ fn main() {
     if has_static_unwinder() {
         println!("cargo:rustc-link-lib=static:-bundle=gcc_eh");
     }
+}
+
+/// Writes the names of the faults as an enum, so that the compiler checks them in code.
+fn write_fault_names() {
+    let variant = |name: &String| -> String {
+        let words = name
+            .split('-')
+            .map(|word| word[..1].to_uppercase() + &word[1..]);
+        words.collect::<String>() + ", "
+    };
+    let code = format!(
+        "/// The name of a row of `profiles/faults.toml`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
+        #[serde(rename_all = \"kebab-case\")]
+        pub enum Fault {{ {} }}",
+        FAULTS.iter().map(variant).collect::<String>()
+    );
+    std::fs::write(Path::new(&required("OUT_DIR")).join("fault-names.rs"), code)
+        .expect("OUT_DIR can be written to");
 }
 
 /// Writes the names and the variables in the table of wrappers as sorted arrays. Every start compares its program with them,

@@ -145,6 +145,17 @@ pub fn size(bytes: u64) -> String {
     format!("{}.{} {unit}", tenths / 10, tenths % 10)
 }
 
+/// `139.8 GiB`
+pub fn binary_size(bytes: u64) -> String {
+    const MIB: u64 = 1 << 20;
+    let (unit, name) = if bytes >= MIB << 10 {
+        (MIB << 10, "GiB")
+    } else {
+        (MIB, "MiB")
+    };
+    format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit)
+}
+
 /// A string of TOML.
 pub fn quoted(text: &str) -> String {
     let escaped = |c: char| match c {

@@ -4,7 +4,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::error_rows::CauseWords;
+use super::fault_rows::Faults;
 use super::framework_rows::Framework;
 use super::literals;
 use super::rows::{
@@ -19,10 +19,10 @@ pub(super) fn checked(path: &str, text: &str) -> Result<Value, String> {
     let read = match path {
         "architectures.toml" => read::<Architectures>,
         "builds.toml" => read::<Builds>,
-        "causes.toml" => read::<CauseWords>,
         "cudnn.toml" => read::<Cudnn>,
         "drivers.toml" => read::<Drivers>,
         "errors.toml" => read_errors,
+        "faults.toml" => read::<Faults>,
         "known-bad.toml" => read::<KnownBad>,
         "libraries.toml" => read::<Libraries>,
         "packages.toml" => read::<PackageTable>,

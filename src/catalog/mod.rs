@@ -20,6 +20,8 @@ macro_rules! profile {
 mod check;
 pub mod error_rows;
 mod family;
+pub mod fault_rows;
+mod faults;
 mod framework;
 pub mod framework_rows;
 mod gpus;
@@ -35,18 +37,18 @@ pub mod wheel_rows;
 pub mod wrapper_rows;
 mod wrappers;
 
-pub use error_rows::{
-    Argument, Capture, CauseKey, ErrorKind, ErrorRow, PossibleCause, Question, States, Words,
-};
-use error_rows::{CauseWords, Errors};
+use error_rows::Errors;
+pub use error_rows::{Argument, Capture, ErrorKind, ErrorRow, PossibleCause, States};
+pub use fault_rows::{AfterProof, FaultRow, Section, Severity};
+pub use faults::{Fault, Text, faults, filled};
 pub use framework_rows::{CodeRecord, Framework, FrameworkCompiler, Record, Sign, Variable};
 pub use gpus::{architectures, capability_of, gpu};
 pub use knowledge::{Knowledge, knowledge};
 pub use packages::packages_of;
 pub use platform::Platform;
 pub use rows::{
-    Architecture, Build, CauseKind, Combination, Evidence, Family, Group, Header, PythonFacts,
-    Status, Statuses,
+    Architecture, Build, Combination, Evidence, Family, Group, Header, PythonFacts, Status,
+    Statuses,
 };
 pub use soname::{first_number, matches_pattern, soname_number};
 pub use statuses::{is_driver_call, statuses};
@@ -120,12 +122,6 @@ pub fn title(name: &str) -> String {
 pub fn errors() -> &'static [ErrorRow] {
     static ERRORS: LazyLock<Errors> = LazyLock::new(|| profile!("errors"));
     &ERRORS.error
-}
-
-/// Returns the words for causes and findings.
-pub fn cause_words() -> &'static CauseWords {
-    static WORDS: LazyLock<CauseWords> = LazyLock::new(|| profile!("causes"));
-    &WORDS
 }
 
 impl Catalog {

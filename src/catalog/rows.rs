@@ -1,9 +1,11 @@
-//! The rows of `profiles/`, whose heads explain the fields. `build.rs` includes this file: use only versions and ranges here.
+//! The rows of `profiles/`, whose heads explain the fields. `build.rs` includes this file: use only versions, ranges and names of
+//! faults here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
+use super::Fault;
 use crate::range::Range;
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
@@ -293,7 +295,7 @@ pub struct Statuses {
 pub struct Status {
     pub code: i64,
     pub name: String,
-    pub cause: Option<CauseKind>,
+    pub cause: Option<Fault>,
     pub source: String,
     pub date: String,
 }
@@ -303,64 +305,7 @@ pub struct Status {
 #[serde(deny_unknown_fields)]
 pub struct Message {
     pub text: String,
-    pub cause: CauseKind,
+    pub cause: Fault,
     pub source: String,
     pub date: String,
-}
-
-/// The kinds of causes, with their names in JSON and in documents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CauseKind {
-    /// There is no libcuda.
-    NoDriver,
-    /// The libcuda is a stub to link against.
-    StubDriver,
-    /// `CUDA_VISIBLE_DEVICES` leaves no GPU.
-    GpusHidden,
-    /// The driver finds no GPU.
-    NoDevice,
-    /// A forward-compatibility libcuda does not go with this driver or this GPU.
-    CompatRefused,
-    /// The two halves of the driver are of different versions.
-    DriverMismatch,
-    DriverTooOld,
-    /// A part of the driver's user-space half is missing.
-    DriverIncomplete,
-    /// The driver does not answer.
-    DriverUnreachable,
-    /// The machine's fabric or its MPS is not ready.
-    NotReady,
-    /// A part of a library is missing.
-    SublibraryMissing,
-    /// A part of a library is of another version than the rest.
-    SublibraryForeign,
-    /// A library or one of its dependencies does not load.
-    LibraryDoesNotLoad,
-    /// A file is shorter than its headers say.
-    LibraryDamaged,
-    /// Every way to compute a convolution is refused.
-    NoEngine,
-    /// The library has no code for this GPU.
-    NoKernelImage,
-    /// A kernel could not be compiled at run time.
-    CompilationFailed,
-    /// A call failed for an unknown reason.
-    Refused,
-    OutOfMemory,
-    GpuBusy,
-    /// The machine or a limit leaves this process no more memory.
-    HostMemory,
-    /// Another process or the kernel killed the child.
-    Killed,
-    /// The GPU reports a fault of its own.
-    GpuFault,
-    WrongNumbers,
-    /// Files were mapped that are not of the set.
-    ForeignFiles,
-    TimedOut,
-    /// The child ended by a signal of its own code.
-    Crashed,
-    /// The child ended without a report.
-    NoReport,
 }

@@ -2,7 +2,8 @@
 
 use std::sync::LazyLock;
 
-use super::rows::{CauseKind, Status, Statuses};
+use super::Fault;
+use super::rows::{Status, Statuses};
 
 /// Returns the embedded table.
 pub fn statuses() -> &'static Statuses {
@@ -12,16 +13,16 @@ pub fn statuses() -> &'static Statuses {
 
 impl Statuses {
     /// Returns the cause of a cuDNN status, which does not depend on the release.
-    pub fn of_cudnn(&self, code: i64) -> Option<CauseKind> {
+    pub fn of_cudnn(&self, code: i64) -> Option<Fault> {
         cause(&self.cudnn, code)
     }
 
-    pub fn of_cuda(&self, code: i64) -> Option<CauseKind> {
+    pub fn of_cuda(&self, code: i64) -> Option<Fault> {
         cause(&self.cuda, code)
     }
 
     /// Returns the cause of a known line.
-    pub fn of_message(&self, line: &str) -> Option<CauseKind> {
+    pub fn of_message(&self, line: &str) -> Option<Fault> {
         self.message
             .iter()
             .find(|message| line.contains(&message.text))
@@ -38,7 +39,7 @@ pub fn is_driver_call(call: &str) -> bool {
     is_followed("cu") || is_followed("cuda")
 }
 
-fn cause(table: &[Status], code: i64) -> Option<CauseKind> {
+fn cause(table: &[Status], code: i64) -> Option<Fault> {
     table.iter().find(|status| status.code == code)?.cause
 }
 
@@ -54,11 +55,11 @@ mod tests {
         codes.sort_unstable();
         codes.dedup();
         assert_eq!(codes.len(), count);
-        assert_eq!(table.of_cudnn(3000), Some(CauseKind::NoEngine));
-        assert_eq!(table.of_cudnn(14), Some(CauseKind::SublibraryMissing));
-        assert_eq!(table.of_cuda(803), Some(CauseKind::DriverMismatch));
+        assert_eq!(table.of_cudnn(3000), Some(Fault::NoEngine));
+        assert_eq!(table.of_cudnn(14), Some(Fault::Incomplete));
+        assert_eq!(table.of_cuda(803), Some(Fault::DriverMismatch));
         assert_eq!(table.of_cuda(1), None);
         let line = "Unable to load any of {libcudnn_ops.so.9.10.2, libcudnn_ops.so.9.10}";
-        assert_eq!(table.of_message(line), Some(CauseKind::SublibraryMissing));
+        assert_eq!(table.of_message(line), Some(Fault::Incomplete));
     }
 }

@@ -1,4 +1,4 @@
-//! Questions about the driver, the GPUs and the container.
+//! Checks of the driver, the GPUs and the container.
 
 use std::path::{Path, PathBuf};
 

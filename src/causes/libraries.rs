@@ -1,12 +1,12 @@
-//! Questions about libraries: where copies are, which one the program gets, and what that one lacks.
+//! Checks of libraries: where copies are, which one the program gets, and what that one lacks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::facts::{AskedIn, Library, installation, is_shim, serves};
 use super::model::Answer;
-use crate::catalog::{Family, catalog, first_number};
-use crate::doctor::{Evidence, Finding, FindingKind};
+use crate::catalog::{Family, Fault, catalog, first_number};
+use crate::doctor::{Evidence, Finding};
 use crate::formats::elf::Elf;
 use crate::formats::{names, symbols};
 use crate::inventory::{Installation, Origin, Problem};
@@ -200,18 +200,6 @@ impl AskedIn<'_, '_, '_> {
         Answer::new(version < wanted, self.reached(first, newer))
     }
 
-    pub(super) fn newer_copy_here(&self, library: &Library<'_>, wanted: &str) -> Answer {
-        let Some(family) = library.family() else {
-            return Answer::unknown();
-        };
-        let Some(wanted) = self.wanted(family, wanted) else {
-            return Answer::unknown();
-        };
-        let is_newer = |one: &&Installation| one.version.is_some_and(|version| version >= wanted);
-        let newer: Vec<_> = self.copies(&family.name).filter(is_newer).collect();
-        Answer::new(!newer.is_empty(), listed(newer))
-    }
-
     /// The element of `LD_LIBRARY_PATH` that leads to the first copy, that copy, and others.
     fn reached(&self, first: &Installation, others: Vec<&Installation>) -> Vec<Evidence> {
         let elements = &self.facts.examination.elements;
@@ -318,10 +306,18 @@ impl AskedIn<'_, '_, '_> {
         read.reduce(|some, one| some || one)
     }
 
-    pub(super) fn other_copy_has(&self, library: &Library<'_>, symbol: &str) -> Answer {
-        let Some(family) = library.family() else {
-            return Answer::unknown();
-        };
+    /// Does the first copy lack a symbol? The evidence shows other copies that have it.
+    pub(super) fn lacks_what_another_has(&self, library: &Library<'_>, symbol: &str) -> Answer {
+        let mut answer = self.first_copy_lacks(library, symbol);
+        if let (Some(true), Some(family)) = (answer.is, library.family()) {
+            answer
+                .evidence
+                .extend(self.others_with(library, family, symbol));
+        }
+        answer
+    }
+
+    fn others_with(&self, library: &Library<'_>, family: &Family, symbol: &str) -> Vec<Evidence> {
         let holders = self.holders(library);
         let members = self.copies(&family.name).flat_map(|one| &one.files);
         let others = members
@@ -331,14 +327,12 @@ impl AskedIn<'_, '_, '_> {
             exports(self, path).is_some_and(|names| names.iter().any(|name| name == symbol))
         };
         let found = others.filter(has).take(2);
-        let evidence: Vec<Evidence> = found
-            .map(|path| Evidence::Symbol {
-                path: path.clone(),
-                symbol: symbol.to_owned(),
-                has: true,
-            })
-            .collect();
-        Answer::new(!evidence.is_empty(), evidence)
+        let has_it = |path: &PathBuf| Evidence::Symbol {
+            path: path.clone(),
+            symbol: symbol.to_owned(),
+            has: true,
+        };
+        found.map(has_it).collect()
     }
 
     pub(super) fn mixed(&self, library: &Library<'_>) -> Answer {
@@ -478,6 +472,14 @@ impl AskedIn<'_, '_, '_> {
         evidence.push(Evidence::Absent {
             path: nvrtc.directory.join(wanted),
         });
+        // They may be elsewhere.
+        let elsewhere = builtins.map(|name| self.not_on_path(&Library::named(name)));
+        evidence.extend(
+            elsewhere
+                .filter(|answer| answer.is == Some(true))
+                .into_iter()
+                .flat_map(|answer| answer.evidence),
+        );
         Answer::new(!is_beside, evidence)
     }
 
@@ -490,7 +492,10 @@ impl AskedIn<'_, '_, '_> {
         };
         let claimed: Vec<_> = copies.iter().filter(is_claimed).copied().collect();
         let is_of_these = |directory: &Path| claimed.iter().any(|one| one.directory == directory);
-        let is_claim = |finding: &&Finding| matches!(&finding.what, FindingKind::BadInstallation { code: "claimed-twice", installation, .. } if is_of_these(&installation.directory));
+        let is_claim = |finding: &&Finding| {
+            finding.fault == Fault::ClaimedTwice
+                && matches!(&finding.evidence[0], Evidence::Installation(one) if is_of_these(&one.directory))
+        };
         let findings = self
             .facts
             .examination

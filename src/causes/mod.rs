@@ -1,11 +1,11 @@
-//! The causes of known messages on one machine: answers to the questions of `profiles/errors.toml`, each with its evidence.
-//! Starts and loads nothing. `profiles/causes.toml` and `report/diagnosed.rs` have the words.
+//! The causes of known messages on one machine: each possible cause of `profiles/errors.toml` is checked, with evidence. Starts
+//! and loads nothing. `profiles/faults.toml` and `report/diagnosed.rs` have the words.
 
+mod checks;
 mod facts;
 mod gpus;
 mod libraries;
 mod model;
-mod questions;
 mod rank;
 mod tools;
 

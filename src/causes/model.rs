@@ -4,19 +4,21 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::catalog::CauseKey;
+use crate::catalog::Fault;
 use crate::diagnose::Message;
 use crate::doctor::{Evidence, Finding};
 use crate::program::Pip;
 use crate::solve::{Hint, MissingWheel};
 
-/// The answer to a question; `is` is `None` where nothing here tells.
+/// The result of a check; `is` is `None` where nothing here tells.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
     pub is: Option<bool>,
     pub evidence: Vec<Evidence>,
     /// The findings of `doctor` about it.
     pub findings: Vec<Finding>,
+    /// It is about the machine, not about the program.
+    pub is_by_doctor: bool,
 }
 
 impl Answer {
@@ -24,7 +26,7 @@ impl Answer {
         Answer {
             is: is.into(),
             evidence,
-            findings: Vec::new(),
+            ..Answer::default()
         }
     }
 
@@ -37,21 +39,21 @@ impl Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Certainty {
-    /// Every question is answered yes.
+    /// The check confirms it.
     Is,
-    /// A question could not be answered.
+    /// Nothing here tells.
     MayBe,
-    /// A question is answered no.
+    /// The check rules it out.
     IsNot,
 }
 
 /// A possible cause of a message, judged on this machine.
 #[derive(Clone, Debug)]
 pub struct Cause<'m> {
-    pub key: CauseKey,
+    pub fault: Fault,
     pub certainty: Certainty,
     pub message: &'m Message,
-    /// The library, file, version or tool that its first question is about.
+    /// The library, file, version or tool that it is about.
     pub subject: Option<String>,
     pub evidence: Vec<Evidence>,
     pub findings: Vec<Finding>,
@@ -63,10 +65,10 @@ pub struct Cause<'m> {
     pub tool_variable: Option<&'static str>,
     /// The way to call pip for the program's Python.
     pub pip: Option<Pip>,
-    /// With the plan, a question is answered no: cudarun removes the cause.
+    /// With the plan, the check rules it out: cudarun removes the cause.
     pub plan_helps: bool,
-    /// With this directory first in `LD_LIBRARY_PATH`, a question is answered no.
+    /// With this directory first in `LD_LIBRARY_PATH`, the check rules it out.
     pub directory_helps: Option<PathBuf>,
-    /// Without `LD_LIBRARY_PATH`, a question is answered no.
+    /// Without `LD_LIBRARY_PATH`, the check rules it out.
     pub unset_helps: bool,
 }

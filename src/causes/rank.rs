@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use super::facts::{AskedIn, Facts, Library, Start};
 use super::libraries;
-use super::model::{Answer, Cause, Certainty};
+use super::model::{Cause, Certainty};
 use crate::builds::compilers;
-use crate::catalog::{Capture, CauseKey, ErrorKind, PossibleCause, Question, States};
+use crate::catalog::{Capture, ErrorKind, Fault, PossibleCause, States};
 use crate::diagnose::{Chain, Message};
-use crate::doctor::{Evidence, FindingKind};
+use crate::doctor::Evidence;
 use crate::environment::{Environment, join_elements, library_path_elements};
 use crate::formats::names;
 use crate::inventory::{Inventory, Origin, Part};
@@ -49,11 +49,11 @@ pub fn causes<'m, 'h>(facts: &Facts<'_, 'h>, chain: &'m Chain) -> Vec<Cause<'m>>
                     )
                 };
                 cause.plan_helps = planned.as_ref().is_some_and(|start| helps(start, true));
-                let is_path = cause.key == CauseKey::PathPoisons;
+                let is_path = cause.fault == Fault::PathPoisons;
                 cause.unset_helps = unset
                     .as_ref()
                     .is_some_and(|start| is_path || helps(start, false));
-                if cause.key == CauseKey::NotOnPath && !cause.plan_helps {
+                if cause.fault == Fault::NotOnPath && !cause.plan_helps {
                     let start = beside(facts, &cause);
                     cause.directory_helps = start
                         .filter(|(start, _)| helps(start, false))
@@ -66,7 +66,7 @@ pub fn causes<'m, 'h>(facts: &Facts<'_, 'h>, chain: &'m Chain) -> Vec<Cause<'m>>
                     (hint(facts, &cause, &library), to_fetch(facts, &library))
                 });
             }
-            let place = *places.entry(cause.key).or_insert(all.len());
+            let place = *places.entry(cause.fault).or_insert(all.len());
             match all.get_mut(place) {
                 None => all.push(cause),
                 Some(known) if cause.certainty < known.certainty => *known = cause,
@@ -104,53 +104,36 @@ pub fn contradicts(inventory: &Inventory, chain: &Chain) -> bool {
 }
 
 fn judge<'m>(facts: &Facts<'_, '_>, message: &'m Message, possible: &PossibleCause) -> Cause<'m> {
-    let failed = facts.as_failed();
-    let ask = |question| failed.ask(question, &message.captures);
-    let answers: Vec<Answer> = possible.when.iter().map(ask).collect();
-    let is_ruled_out = answers.iter().any(|answer| answer.is == Some(false));
-    let certainty = if is_ruled_out && possible.stated {
-        Certainty::MayBe
-    } else if is_ruled_out {
-        Certainty::IsNot
-    } else if message.row.kind != ErrorKind::Clue
-        && answers.iter().all(|answer| answer.is == Some(true))
-    {
-        Certainty::Is
-    } else {
-        Certainty::MayBe
+    let answer = facts.as_failed().ask(possible, &message.captures);
+    let is = match &answer {
+        Some(answer) => answer.is,
+        None => possible.stated.then_some(true),
     };
-    let better = possible
-        .better
-        .iter()
-        .filter(|_| certainty == Certainty::Is)
-        .map(ask);
-    let better = better.filter(|answer| answer.is == Some(true));
+    let certainty = match is {
+        Some(false) if !possible.stated => Certainty::IsNot,
+        Some(true) if message.row.kind != ErrorKind::Clue && !possible.unsure => Certainty::Is,
+        _ => Certainty::MayBe,
+    };
+    let answer = answer.filter(|answer| answer.is.is_some());
     let mut evidence = Vec::new();
     let mut findings = Vec::new();
-    for answer in answers
-        .into_iter()
-        .filter(|answer| answer.is.is_some())
-        .chain(better)
-    {
-        findings.extend(answer.findings);
-        let new: Vec<_> = answer
-            .evidence
-            .into_iter()
-            .filter(|one| !evidence.contains(one))
-            .collect();
-        evidence.extend(new);
+    if let Some(answer) = answer {
+        findings = answer.findings;
+        for one in answer.evidence {
+            if !evidence.contains(&one) {
+                evidence.push(one);
+            }
+        }
     }
     // Such a machine has no driver either, and a container on it has no GPU; the cause of both is one.
-    let is_without_gpu = findings
-        .iter()
-        .any(|finding| matches!(finding.what, FindingKind::NoGpu));
-    let key = if is_without_gpu {
-        CauseKey::NoGpu
+    let is_without_gpu = findings.iter().any(|finding| finding.fault == Fault::NoGpu);
+    let fault = if is_without_gpu {
+        Fault::NoGpu
     } else {
         possible.cause
     };
     Cause {
-        key,
+        fault,
         certainty,
         message,
         subject: subject(message, possible).map(str::to_owned),
@@ -158,7 +141,7 @@ fn judge<'m>(facts: &Facts<'_, '_>, message: &'m Message, possible: &PossibleCau
         findings,
         hint: None,
         to_fetch: Vec::new(),
-        tool_variable: (possible.cause == CauseKey::PtxasOld)
+        tool_variable: (possible.cause == Fault::PtxasOld)
             .then(|| compilers::variable_for(facts.program, facts.inventory, Part::Ptxas))
             .flatten(),
         pip: facts.program.pip.clone(),
@@ -168,25 +151,20 @@ fn judge<'m>(facts: &Facts<'_, '_>, message: &'m Message, possible: &PossibleCau
     }
 }
 
-/// Returns the library, file, version or tool that the first question is about.
+/// Returns the library, file, version or tool that a possible cause is about.
 pub fn subject<'m>(message: &'m Message, possible: &'m PossibleCause) -> Option<&'m str> {
-    message
-        .captures
-        .argument(possible.when.first().and_then(about)?)
+    message.captures.argument(possible.of.as_ref()?)
 }
 
-/// True if a question is answered yes as it is, and no in another environment.
+/// True if the check confirms the cause as it is, and rules it out in another environment.
 fn is_removed(
     other: AskedIn<'_, '_, '_>,
     facts: &Facts<'_, '_>,
     message: &Message,
     possible: &PossibleCause,
 ) -> bool {
-    let failed = facts.as_failed();
-    possible.when.iter().any(|question| {
-        let now = failed.ask(question, &message.captures).is;
-        now == Some(true) && other.ask(question, &message.captures).is == Some(false)
-    })
+    let is = |asked: AskedIn<'_, '_, '_>| asked.ask(possible, &message.captures)?.is;
+    is(facts.as_failed()) == Some(true) && is(other) == Some(false)
 }
 
 /// The program's start with what cudarun would give to it; none if it had that, or if there is no such thing.
@@ -249,15 +227,14 @@ fn start<'h>(facts: &Facts<'_, 'h>, env: &Environment) -> Start<'h> {
 
 /// Returns the library that may have to be installed.
 fn lacking<'c>(cause: &'c Cause<'_>) -> Option<Library<'c>> {
-    use CauseKey as Key;
     let is_of_library = matches!(
-        cause.key,
-        Key::NotInstalled
-            | Key::OtherMajor
-            | Key::OlderFirst
-            | Key::Incomplete
-            | Key::Builtins
-            | Key::Mixed
+        cause.fault,
+        Fault::NotInstalled
+            | Fault::OtherMajor
+            | Fault::OlderFirst
+            | Fault::Incomplete
+            | Fault::Builtins
+            | Fault::Mixed
     );
     Some(Library::named(
         cause.subject.as_deref().filter(|_| is_of_library)?,
@@ -329,29 +306,6 @@ fn hint(facts: &Facts<'_, '_>, cause: &Cause<'_>, library: &Library<'_>) -> Opti
         .push(Requirement::wished(&family.name, want, by));
     match solve::solve(facts.inventory, &program, &facts.policy) {
         Outcome::Conflict(conflict) => conflict.hint,
-        _ => None,
-    }
-}
-
-fn about(question: &Question) -> Option<&crate::catalog::Argument> {
-    use Question as Q;
-    match question {
-        Q::NoCopy(about)
-        | Q::NotOnPath(about)
-        | Q::OnlyOtherMajor(about)
-        | Q::Mixed(about)
-        | Q::Incomplete(about)
-        | Q::Damaged(about)
-        | Q::BareNameMissing(about)
-        | Q::TwoPackages(about)
-        | Q::CpuBuild(about)
-        | Q::LibstdcxxLacks(about)
-        | Q::NoCodeForGpu(about)
-        | Q::HeaderMissing(about) => Some(&about.of),
-        Q::FirstCopyOlder(about) | Q::NewerCopyHere(about) | Q::BuiltForOtherCuda(about) => {
-            Some(&about.of)
-        }
-        Q::FirstCopyLacksSymbol(about) | Q::OtherCopyHasSymbol(about) => Some(&about.of),
         _ => None,
     }
 }

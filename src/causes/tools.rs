@@ -1,4 +1,4 @@
-//! Questions about the tools of a CUDA toolkit, as far as files tell.
+//! Checks of the tools of a CUDA toolkit, as far as files tell.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

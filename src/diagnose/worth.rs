@@ -7,7 +7,7 @@ use nix::libc::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::chain::Chain;
 use super::messages::Message;
-use crate::catalog::{CauseKey, ErrorKind};
+use crate::catalog::{ErrorKind, Fault};
 
 pub enum Worth<'m> {
     Nothing,
@@ -31,12 +31,7 @@ impl Worth<'_> {
             .collect();
         let misses_gpu = |message: &&&Message| {
             let mut causes = message.row.cause.iter().map(|possible| possible.cause);
-            causes.any(|cause| {
-                matches!(
-                    cause,
-                    CauseKey::NoDriver | CauseKey::NoGpu | CauseKey::NoSuchGpu
-                )
-            })
+            causes.any(|cause| matches!(cause, Fault::NoDriver | Fault::NoGpu | Fault::NoSuchGpu))
         };
         // An end that a person asked for needs no explanation.
         let signal = status.signal().or(status.code().map(|code| code - 128));

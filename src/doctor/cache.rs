@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::finding::{Evidence, Finding, FindingKind};
+use super::finding::{Evidence, Finding};
+use crate::catalog::Fault;
 use crate::host::Host;
 use crate::storage::{Unfit, examined_candidates};
+use crate::text::{show, size};
 
 /// In bytes: a view and a start take a few thousand, the audit module fifty thousand.
 const ENOUGH: u64 = 1 << 20;
@@ -35,26 +37,21 @@ pub(super) fn look(host: &Host) -> (CacheUse, Vec<Finding>) {
     let Some(used) = used else {
         return (
             CacheUse::default(),
-            vec![Finding::error(FindingKind::NoCache, refused)],
+            vec![Finding::new(Fault::NoCache, refused)],
         );
     };
     let mut findings = Vec::new();
     if !refused.is_empty() {
-        findings.push(Finding::warning(
-            FindingKind::CacheRefused { used: used.clone() },
-            refused,
-        ));
+        findings.push(Finding::new(Fault::CacheRefused, refused).with("used", show(&used)));
     }
     if let Some(room) = host.room(&used) {
         let evidence = || vec![Evidence::file(&used, "")];
         if room.free < ENOUGH || room.free_files == 0 {
-            findings.push(Finding::warning(
-                FindingKind::CacheFull { free: room.free },
-                evidence(),
-            ));
+            let full = Finding::new(Fault::CacheFull, evidence());
+            findings.push(full.with("free", size(room.free)));
         }
         if room.is_noexec {
-            findings.push(Finding::note(FindingKind::CacheNoexec, evidence()));
+            findings.push(Finding::new(Fault::CacheNoexec, evidence()));
         }
     }
     (kept(host, used), findings)

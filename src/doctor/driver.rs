@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
-use super::finding::{Evidence, Finding, FindingKind};
+use super::finding::{Evidence, Finding};
 use super::gpus::{self, Card};
-use super::subject::{OS_RELEASE, Subject, Surroundings};
+use super::subject::{OS_RELEASE, Subject, Surroundings, version};
+use crate::catalog::Fault;
 use crate::inventory::{Installation, Inventory, KernelDriver, Origin, Problem};
+use crate::text::show;
 
 const NOUVEAU: &str = "/sys/module/nouveau";
 pub(super) const MODULE: &str = "/sys/module/nvidia/version";
@@ -62,10 +64,8 @@ fn of_kernel(
 ) -> Vec<Finding> {
     let says = Evidence::file(&kernel.from, kernel.version.to_string());
     let Some(first) = real.first() else {
-        let what = FindingKind::NoLibcuda {
-            is_container: surroundings.is_container,
-        };
-        return vec![Finding::error(what, vec![says])];
+        let lacking = Finding::new(Fault::NoLibcuda, vec![says]);
+        return vec![lacking.other_cure(surroundings.is_container)];
     };
     let right = real.iter().find(|installation| !is_other(installation));
     let is_given =
@@ -79,32 +79,30 @@ fn of_kernel(
                 real.iter()
                     .map(|installation| Evidence::installation(installation)),
             );
-            vec![Finding::error(
-                FindingKind::DriverMismatch {
-                    installed,
-                    kernel: kernel.version,
-                },
-                evidence,
-            )]
+            let mismatch = Finding::new(Fault::DriverMismatch, evidence);
+            vec![
+                mismatch
+                    .with("installed", installed)
+                    .with("kernel", kernel.version),
+            ]
         }
         // The environment's section reports a libcuda from LD_LIBRARY_PATH.
         (Some(right), Some(given)) if is_other(given) && !inventory.is_on_path(given) => {
-            let what = FindingKind::LibcudaShadowed {
-                given: given.version,
-                kernel: kernel.version,
-            };
-            vec![Finding::error(
-                what,
-                vec![
-                    says,
-                    Evidence::installation(given),
-                    Evidence::installation(right),
-                ],
-            )]
+            let evidence = vec![
+                says,
+                Evidence::installation(given),
+                Evidence::installation(right),
+            ];
+            let shadowed = Finding::new(Fault::LibcudaShadowed, evidence);
+            vec![
+                shadowed
+                    .with("given", version(given.version))
+                    .with("kernel", kernel.version),
+            ]
         }
         (Some(right), None) => {
-            vec![Finding::error(
-                FindingKind::LibcudaNotFound,
+            vec![Finding::new(
+                Fault::LibcudaNotFound,
                 vec![Evidence::installation(right)],
             )]
         }
@@ -118,11 +116,11 @@ fn not_loaded(subject: &Subject<'_>, real: &[&Installation], cards: &[Card]) -> 
     let mut evidence: Vec<Evidence> = cards.iter().map(Card::evidence).collect();
     if host.is_directory(Path::new(NOUVEAU)) {
         evidence.push(Evidence::file(NOUVEAU, ""));
-        return Finding::error(FindingKind::Nouveau, evidence);
+        return Finding::new(Fault::Nouveau, evidence);
     }
     evidence.push(Evidence::absent(MODULE));
     if real.is_empty() {
-        return Finding::error(FindingKind::NoDriver, evidence);
+        return Finding::new(Fault::NoDriver, evidence);
     }
     evidence.extend(
         real.iter()
@@ -139,9 +137,9 @@ fn not_loaded(subject: &Subject<'_>, real: &[&Installation], cards: &[Card]) -> 
             if !release.is_empty() && memchr::memmem::find(&bytes, b"nvidia.ko").is_none() =>
         {
             evidence.push(Evidence::file(modules, "nvidia.ko is not in it"));
-            Finding::error(FindingKind::NoModuleForKernel { release }, evidence)
+            Finding::new(Fault::NoModuleForKernel, evidence).with("release", show(&release))
         }
-        _ => Finding::error(FindingKind::DriverNotLoaded, evidence),
+        _ => Finding::new(Fault::DriverNotLoaded, evidence),
     }
 }
 
@@ -159,16 +157,11 @@ fn of_wsl(real: &[&Installation]) -> Vec<Finding> {
     ) {
         (None, _) => {
             let evidence = vec![Evidence::absent("/usr/lib/wsl/lib/libcuda.so.1")];
-            vec![Finding::error(
-                FindingKind::NoLibcuda {
-                    is_container: false,
-                },
-                evidence,
-            )]
+            vec![Finding::new(Fault::NoLibcuda, evidence)]
         }
         (Some(windows), Some(given)) if !is_windows(given) => {
-            vec![Finding::warning(
-                FindingKind::WslLinuxDriver,
+            vec![Finding::new(
+                Fault::WslLinuxDriver,
                 vec![
                     Evidence::installation(given),
                     Evidence::installation(windows),

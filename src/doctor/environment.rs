@@ -4,13 +4,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::elements::Element;
-use super::finding::{Evidence, Finding, FindingKind, Severity};
+use super::finding::{Evidence, Finding};
 use super::startup::{Line, Lines};
-use super::subject::{Subject, held};
+use super::subject::{Subject, held, named, version};
+use crate::catalog::{Fault, Severity, display_name};
 use crate::environment::audit_elements;
 use crate::inventory::{Installation, Inventory, Origin, Problem};
 use crate::pin::audit_module;
 use crate::solve::Summary;
+use crate::text::{show, shown};
 use crate::variables;
 
 /// The variables that cudarun sets for the programs that it starts.
@@ -19,13 +21,12 @@ const OF_OURS: [&str; 3] = [variables::VIEW, variables::PINS, variables::TRACE];
 pub(super) fn findings(subject: &Subject<'_>, elements: &[Element]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (index, element) in elements.iter().enumerate() {
-        let what = if element.is_path() {
+        let found = if element.is_path() {
             of_path(subject, &elements[..index], element)
         } else {
             of_preload(element)
         };
-        let finding = |(severity, what)| Finding::new(severity, what, evidence(element));
-        findings.extend(what.into_iter().map(finding));
+        findings.extend(found);
     }
     findings.extend(mixed(subject.inventory, elements));
     findings.extend(others(subject));
@@ -37,7 +38,6 @@ pub(super) fn following(subject: &Subject<'_>, lines: &Lines) -> Vec<Finding> {
     let Some(module) = subject.followed_by.filter(|_| !subject.host.is_rerooted()) else {
         return Vec::new();
     };
-    let hook = subject.host.env.non_empty(variables::HOOK_FOLLOWS);
     let set_by = lines.following.iter().map(Line::evidence);
     let evidence = std::iter::once(Evidence::variable(variables::AUDIT, module.as_os_str()));
     let evidence: Vec<Evidence> = evidence.chain(set_by).collect();
@@ -47,13 +47,8 @@ pub(super) fn following(subject: &Subject<'_>, lines: &Lines) -> Vec<Finding> {
         Ok(bytes) => audit_module::binary_of(bytes).filter(|own| !subject.host.is_executable(own)),
     };
     vec![match lacks {
-        Some(lacks) => Finding::warning(FindingKind::FollowBroken { lacks }, evidence),
-        None => Finding::note(
-            FindingKind::Followed {
-                by_hook: hook.is_some(),
-            },
-            evidence,
-        ),
+        Some(lacks) => Finding::new(Fault::FollowBroken, evidence).with("lacks", show(&lacks)),
+        None => Finding::new(Fault::Followed, evidence),
     }]
 }
 
@@ -75,36 +70,18 @@ fn evidence(element: &Element) -> Vec<Evidence> {
         .collect()
 }
 
-fn of_path(
-    subject: &Subject<'_>,
-    before: &[Element],
-    element: &Element,
-) -> Vec<(Severity, FindingKind)> {
-    let mut found = Vec::new();
+fn of_path(subject: &Subject<'_>, before: &[Element], element: &Element) -> Vec<Finding> {
+    let new = |fault| Finding::new(fault, evidence(element));
     if element.text.is_empty() {
-        return vec![(
-            Severity::Warning,
-            FindingKind::PathEmpty {
-                directory: subject.host.cwd.clone(),
-            },
-        )];
+        return vec![new(Fault::PathEmpty).with("directory", show(&subject.host.cwd))];
     }
+    let mut found = Vec::new();
     if element.is_relative() {
-        found.push((
-            Severity::Warning,
-            FindingKind::PathRelative {
-                variable: element.variable,
-            },
-        ));
+        found.push(new(Fault::PathRelative).with("variable", element.variable));
     }
     let Some(directory) = &element.leads_to else {
         if !element.has_token() {
-            found.push((
-                Severity::Note,
-                FindingKind::PathMissing {
-                    variable: element.variable,
-                },
-            ));
+            found.push(new(Fault::PathMissing).with("variable", element.variable));
         }
         return found;
     };
@@ -113,14 +90,14 @@ fn of_path(
         .iter()
         .any(|views| directory.parent() == Some(views))
     {
-        return vec![(Severity::Note, FindingKind::PathOwnView)];
+        return vec![new(Fault::PathOwnView)];
     }
     if before
         .iter()
         .any(|other| other.leads_to.as_ref() == Some(directory))
     {
         // The first element reports its libraries.
-        found.push((Severity::Note, FindingKind::PathDuplicate));
+        found.push(new(Fault::PathDuplicate));
         return found;
     }
     let drivers =
@@ -133,7 +110,7 @@ fn of_path(
             Severity::Warning
         };
         if installation.origin == Origin::Stub {
-            found.push((severity, FindingKind::PathStubs));
+            found.push(new(Fault::PathStubs).severity(severity));
             continue;
         }
         let kernel = installation
@@ -145,33 +122,30 @@ fn of_path(
                 _ => None,
             });
         if let Some(kernel) = kernel {
-            found.push((
-                severity,
-                FindingKind::PathOtherDriver {
-                    version: installation.version,
-                    kernel,
-                },
-            ));
+            let other = new(Fault::PathOtherDriver).severity(severity);
+            found.push(
+                other
+                    .with("version", version(installation.version))
+                    .with("kernel", kernel),
+            );
         }
     }
     found
 }
 
-fn of_preload(element: &Element) -> Vec<(Severity, FindingKind)> {
-    let missing = element.leads_to.is_none() && !element.is_bare_name() && !element.has_token();
-    let missing = missing.then_some((Severity::Warning, FindingKind::PreloadMissing));
-    let relative = element.is_relative() && !element.is_bare_name();
-    let relative = relative.then_some((
-        Severity::Warning,
-        FindingKind::PathRelative {
-            variable: element.variable,
-        },
-    ));
-    let library = element
-        .family
-        .clone()
-        .map(|family| (Severity::Warning, FindingKind::PreloadLibrary { family }));
-    missing.into_iter().chain(relative).chain(library).collect()
+fn of_preload(element: &Element) -> Vec<Finding> {
+    let new = |fault| Finding::new(fault, evidence(element));
+    let mut found = Vec::new();
+    if element.leads_to.is_none() && !element.is_bare_name() && !element.has_token() {
+        found.push(new(Fault::PreloadMissing));
+    }
+    if element.is_relative() && !element.is_bare_name() {
+        found.push(new(Fault::PathRelative).with("variable", element.variable));
+    }
+    if let Some(family) = &element.family {
+        found.push(new(Fault::PreloadLibrary).with("of", display_name(family)));
+    }
+    found
 }
 
 /// Families of which the search path has two versions of one SONAME: the one that the loader takes, and the files that
@@ -230,25 +204,19 @@ fn mixed(inventory: &Inventory, elements: &[Element]) -> Vec<Finding> {
             evidence.extend(by.iter().flat_map(|by| self::evidence(by)));
             evidence.push(Evidence::Installation(other.clone()));
             let completed = lacks(first, rival);
-            let what = if completed.is_empty() {
-                FindingKind::VersionsMixed {
-                    taken,
-                    passed_over: other,
-                }
+            let found = if !completed.is_empty() {
+                Finding::new(Fault::CompletedElsewhere, evidence).with("stems", shown(completed))
+            } else if by.is_none() {
+                Finding::new(Fault::VersionsMixed, evidence).severity(Severity::Note)
             } else {
-                FindingKind::CompletedElsewhere {
-                    stems: completed,
-                    first: taken,
-                    rest: other,
-                }
+                Finding::new(Fault::VersionsMixed, evidence)
             };
-            let is_note = by.is_none() && matches!(what, FindingKind::VersionsMixed { .. });
-            let severity = if is_note {
-                Severity::Note
-            } else {
-                Severity::Warning
-            };
-            findings.push(Finding::new(severity, what, evidence));
+            let found = found
+                .with("of", named(&taken))
+                .with("directory", show(&taken.directory))
+                .with("version", version(other.version))
+                .with("other", show(&other.directory));
+            findings.push(found);
         }
     }
     findings
@@ -289,13 +257,15 @@ fn others(subject: &Subject<'_>) -> Vec<Finding> {
             .collect();
         let is_own = |module| ours.iter().any(|own| Path::new(module).starts_with(own));
         let is_ours = audit_elements(value).iter().all(is_own);
-        findings.push(Finding::note(
-            FindingKind::AuditSet { is_ours },
-            vec![evidence],
-        ));
+        let fault = if is_ours {
+            Fault::AuditOwn
+        } else {
+            Fault::AuditSet
+        };
+        findings.push(Finding::new(fault, vec![evidence]));
     }
     if let Some(evidence) = variable("GLIBC_TUNABLES") {
-        findings.push(Finding::note(FindingKind::TunablesSet, vec![evidence]));
+        findings.push(Finding::new(Fault::TunablesSet, vec![evidence]));
     }
     let is_own = |name: &str| {
         name.starts_with("CUDARUN_")
@@ -315,7 +285,7 @@ fn others(subject: &Subject<'_>) -> Vec<Finding> {
             .iter()
             .map(|name| Evidence::Set { name: name.clone() })
             .collect();
-        findings.push(Finding::note(FindingKind::OwnVariables { names }, evidence));
+        findings.push(Finding::new(Fault::OwnVariables, evidence).with("names", shown(&names)));
     }
     findings
 }

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::finding::{Evidence, Finding, FindingKind, Severity};
+use super::finding::{Evidence, Finding};
 use super::subject::{NODE_MAKER, Subject, Surroundings};
-use crate::catalog;
+use crate::catalog::{self, Fault, Severity};
 use crate::host::Host;
 use crate::inventory::Visible;
+use crate::text::show;
 
 pub(super) const BUS: &str = "/sys/bus/pci/devices";
 const VENDOR: &str = "0x10de";
@@ -72,8 +73,8 @@ pub(super) fn findings(
     let stat = |path: &Path| Evidence::absent(path);
     if surroundings.is_wsl {
         if !is_there(WSL) {
-            findings.push(Finding::error(
-                FindingKind::WslWithoutGpu,
+            findings.push(Finding::new(
+                Fault::WslWithoutGpu,
                 vec![stat(Path::new(WSL))],
             ));
         }
@@ -87,24 +88,24 @@ pub(super) fn findings(
             let evidence = [stat(first), kernel]
                 .into_iter()
                 .chain(variable.into_iter().flatten());
-            findings.push(Finding::error(
-                FindingKind::ContainerWithoutGpus,
+            findings.push(Finding::new(
+                Fault::ContainerWithoutGpus,
                 evidence.collect(),
             ));
         } else if inventory.devices.is_empty()
             && inventory.gpus.is_empty()
             && cards(host).is_empty()
         {
-            findings.push(Finding::error(
-                FindingKind::NoGpu,
+            findings.push(Finding::new(
+                Fault::NoGpu,
                 vec![kernel, stat(first), stat(Path::new(BUS))],
             ));
         } else if inventory.devices.is_empty() || !is_there(CONTROL) {
             let missing = [first, Path::new(CONTROL)]
                 .into_iter()
                 .filter(|path| host.stat(path).is_err());
-            findings.push(Finding::error(
-                FindingKind::DeviceNodesMissing,
+            findings.push(Finding::new(
+                Fault::DeviceNodesMissing,
                 missing.map(stat).collect(),
             ));
         } else {
@@ -122,14 +123,14 @@ pub(super) fn findings(
                 if !has_node_maker {
                     evidence.push(stat(Path::new(NODE_MAKER)));
                 }
-                let what = FindingKind::UvmMissing { has_node_maker };
-                findings.push(Finding::new(severity, what, evidence));
+                let missing = Finding::new(Fault::UvmMissing, evidence).severity(severity);
+                findings.push(missing.other_cure(!has_node_maker));
             }
         }
     } else if before.is_empty() {
         let no_card = Evidence::file(BUS, "no NVIDIA display controller (0x10de)");
         let evidence = vec![stat(Path::new("/proc/driver/nvidia")), no_card];
-        findings.push(Finding::error(FindingKind::NoGpu, evidence));
+        findings.push(Finding::new(Fault::NoGpu, evidence));
     }
     if findings.is_empty() {
         findings.extend(hidden(subject));
@@ -173,12 +174,27 @@ fn not_permitted(host: &Host, devices: &[PathBuf]) -> Option<Finding> {
     let is_lost = closed
         .iter()
         .all(|evidence| matches!(evidence, Evidence::Mode { mode, .. } if is_open(*mode)));
-    let what = if is_lost {
-        FindingKind::DeviceLost
+    let fault = if is_lost {
+        Fault::DeviceLost
     } else {
-        FindingKind::DeviceNotPermitted
+        Fault::DeviceNotPermitted
     };
-    (!closed.is_empty()).then(|| Finding::new(severity, what, closed))
+    // No user should join root's group.
+    let is_of_root = closed.iter().any(|evidence| {
+        matches!(
+            evidence,
+            Evidence::Mode {
+                owner: Some((_, 0)),
+                ..
+            }
+        )
+    });
+    let is_other = is_of_root && !is_lost;
+    (!closed.is_empty()).then(|| {
+        Finding::new(fault, closed)
+            .severity(severity)
+            .other_cure(is_other)
+    })
 }
 
 /// True if all users may read and write, so that only a control group can deny access.
@@ -191,7 +207,7 @@ fn hidden(subject: &Subject<'_>) -> Option<Finding> {
     let (host, inventory) = (subject.host, subject.inventory);
     let evidence = vec![variable(host, "CUDA_VISIBLE_DEVICES")?];
     if inventory.gpus_hidden {
-        return Some(Finding::error(FindingKind::GpusHidden, evidence));
+        return Some(Finding::new(Fault::GpusHidden, evidence));
     }
     let text = host
         .env
@@ -228,9 +244,6 @@ fn hidden(subject: &Subject<'_>) -> Option<Finding> {
     } else {
         Severity::Error
     };
-    Some(Finding::new(
-        severity,
-        FindingKind::NoSuchGpu { word, leaves_some },
-        evidence,
-    ))
+    let unknown = Finding::new(Fault::NoSuchGpu, evidence).severity(severity);
+    Some(unknown.with("word", show(&word)))
 }

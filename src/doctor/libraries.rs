@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::finding::{Evidence, Finding, FindingKind, Severity};
-use super::subject::Subject;
+use super::finding::{Detail, Evidence, Finding};
+use super::subject::{Subject, named};
+use crate::catalog::{Fault, Severity};
 use crate::inventory::{Extension, Finder, Installation, Origin, Problem, ToolkitProblem};
 use crate::solve::Summary;
+use crate::text::show;
 
 /// Further skipped files are only counted.
 const FEW: usize = 5;
@@ -39,10 +41,8 @@ pub(super) fn findings(subject: &Subject<'_>) -> Vec<Finding> {
             .map(|extension| Evidence::file(&extension.path, ""))
             .collect();
         let (first, more) = (extensions[0].clone(), extensions.len() - 1);
-        findings.push(Finding::warning(
-            FindingKind::ExtensionMismatch { first, more },
-            evidence,
-        ));
+        let mismatch = Finding::new(Fault::ExtensionMismatch, evidence);
+        findings.push(mismatch.detail(Detail::Extension { first, more }));
     }
     // Toolkits that nothing names hinder no build. `--build` makes up for names that the linker does not find.
     let named = inventory
@@ -55,13 +55,12 @@ pub(super) fn findings(subject: &Subject<'_>) -> Vec<Finding> {
             !matches!(problem, ToolkitProblem::NoLinkerNames { .. }) || toolkit.libraries.is_none()
         };
         if let Some(problem) = toolkit.problems.iter().find(hinders) {
-            let what = FindingKind::ToolkitBroken {
-                problem: problem.clone(),
+            let fault = match problem {
+                ToolkitProblem::ToolkitMixed { .. } => Fault::ToolkitMixed,
+                _ => Fault::ToolkitBroken,
             };
-            findings.push(Finding::warning(
-                what,
-                vec![Evidence::file(&toolkit.root, "")],
-            ));
+            let broken = Finding::new(fault, vec![Evidence::file(&toolkit.root, "")]);
+            findings.push(broken.with("problem", problem));
         }
     }
     if let Some(first) = inventory.warnings.first() {
@@ -69,11 +68,12 @@ pub(super) fn findings(subject: &Subject<'_>) -> Vec<Finding> {
         let evidence = named
             .map(|warning| Evidence::file(&warning.path, ""))
             .collect();
-        let what = FindingKind::PassedOver {
-            first: first.clone(),
-            more: inventory.warnings.len() - 1,
+        let more = match inventory.warnings.len() - 1 {
+            0 => String::new(),
+            more => format!(", and {more} more"),
         };
-        findings.push(Finding::note(what, evidence));
+        let skipped = Finding::new(Fault::PassedOver, evidence);
+        findings.push(skipped.with("problem", &first.fault).with("more", more));
     }
     findings
 }
@@ -85,36 +85,38 @@ fn finding(installation: &Installation, problem: &Problem) -> Option<Finding> {
     } else {
         Severity::Note
     };
-    let (severity, code) = match problem {
+    let (severity, fault) = match problem {
         // A stub is never complete, and a package that bundles only a shim does not need the rest.
         Problem::Missing { .. }
             if matches!(installation.origin, Origin::Stub | Origin::Bundled) =>
         {
             return None;
         }
-        Problem::Missing { .. } => (severity, "installation-incomplete"),
-        Problem::OtherVersionAmongTheRest { .. } => (Severity::Warning, "installation-mixed"),
-        Problem::Truncated { .. } => (Severity::Warning, "installation-damaged"),
+        Problem::Missing { .. } => (severity, Fault::Incomplete),
+        Problem::OtherVersionAmongTheRest { .. } => (Severity::Warning, Fault::Mixed),
+        Problem::Truncated { .. } => (Severity::Warning, Fault::Damaged),
         Problem::PackageSaysOtherwise { .. }
         | Problem::NameSaysOtherwise { .. }
-        | Problem::SizeIsNotRecorded { .. } => (severity, "installation-not-as-installed"),
-        Problem::ClaimedTwice { .. } => (Severity::Warning, "claimed-twice"),
-        Problem::SecondOfOneSoname { .. } => (severity, "two-of-one-soname"),
-        Problem::WorldWritable { .. } => (Severity::Warning, "installation-world-writable"),
+        | Problem::SizeIsNotRecorded { .. } => (severity, Fault::InstallationNotAsInstalled),
+        Problem::ClaimedTwice { .. } => (Severity::Warning, Fault::ClaimedTwice),
+        Problem::SecondOfOneSoname { .. } => (severity, Fault::TwoOfOneSoname),
+        Problem::WorldWritable { .. } => (Severity::Warning, Fault::InstallationWorldWritable),
         // The sections of the driver and of the environment report these.
         Problem::StubOnSearchPath {
             by: Finder::LibraryPath,
         }
         | Problem::CompatOlderThanKernel { .. }
         | Problem::NotTheKernelsDriver { .. } => return None,
-        Problem::StubOnSearchPath { .. } => (severity, "stub-given"),
+        Problem::StubOnSearchPath { .. } => (severity, Fault::StubGiven),
     };
     let installation = Summary::of(installation);
     let evidence = vec![Evidence::Installation(installation.clone())];
-    let what = FindingKind::BadInstallation {
-        code,
-        installation,
-        problem: problem.clone(),
-    };
-    Some(Finding::new(severity, what, evidence))
+    let found = Finding::new(fault, evidence).severity(severity);
+    let found = found.detail(Detail::Problem(problem.clone()));
+    let found = found.with("of", named(&installation));
+    Some(
+        found
+            .with("directory", show(&installation.directory))
+            .with("problem", problem),
+    )
 }

@@ -1,5 +1,5 @@
 //! Faults of a machine for programs that use its GPUs: findings, each with its evidence. Only reads files; loads and
-//! starts nothing. `profiles/causes.toml` and `report/doctor.rs` have the words.
+//! starts nothing. `profiles/faults.toml` and `report/doctor.rs` have the words.
 
 mod cache;
 mod driver;
@@ -7,20 +7,23 @@ mod elements;
 mod environment;
 mod finding;
 mod gpus;
+mod hidden;
 mod libraries;
 mod platform;
 mod project;
 mod startup;
 mod subject;
-mod unreported;
 
 pub use cache::CacheUse;
 pub use elements::Element;
-pub use finding::{Evidence, Finding, FindingKind, Section, Severity, Stops};
+pub use finding::{Detail, Evidence, Finding, Stops};
 pub use platform::MOUNTS;
 pub use project::Project;
 pub use startup::{Line, Lines};
-pub use subject::{Subject, Surroundings, tells_of_place};
+pub use subject::{Subject, Surroundings, named, tells_of_place, titled};
+
+use crate::catalog::Fault;
+pub use crate::catalog::{Section, Severity};
 
 #[derive(Debug)]
 pub struct Examination {
@@ -33,7 +36,7 @@ pub struct Examination {
     pub kept: CacheUse,
     pub surroundings: Surroundings,
     /// What holds here too, though a finding that explains it better is reported in its place: an error message may be about it.
-    unreported: Vec<unreported::Unreported>,
+    hidden: Vec<hidden::Hidden>,
 }
 
 pub fn examine(subject: &Subject<'_>) -> Examination {
@@ -51,8 +54,8 @@ pub fn examine(subject: &Subject<'_>) -> Examination {
     findings.extend(of_project);
     let (kept, of_cache) = cache::look(subject.host);
     findings.extend(of_cache);
-    let unreported = unreported::look(subject, surroundings, &findings);
-    findings.sort_by_key(|finding| (finding.what.section(), finding.severity));
+    let hidden = hidden::look(subject, surroundings, &findings);
+    findings.sort_by_key(|finding| (finding.section(), finding.severity));
     Examination {
         findings,
         elements,
@@ -60,35 +63,31 @@ pub fn examine(subject: &Subject<'_>) -> Examination {
         project,
         kept,
         surroundings,
-        unreported,
+        hidden,
     }
 }
 
 impl Examination {
-    /// The findings with one of these codes; if none is reported, what holds of them all the same.
-    pub fn about(&self, codes: &[String]) -> Vec<&Finding> {
-        let is_asked = |code: &str| codes.iter().any(|asked| asked == code);
+    /// The findings of this fault and of its cases; if none is reported, what holds of them all the same.
+    pub fn about(&self, fault: Fault) -> Vec<&Finding> {
+        let is_asked = |of: Fault| of == fault || fault.row().cases.contains(&of);
         let mut found: Vec<&Finding> = self
             .findings
             .iter()
-            .filter(|finding| is_asked(finding.what.code()))
+            .filter(|finding| is_asked(finding.fault))
             .collect();
         if found.is_empty() {
-            found.extend(
-                self.unreported
-                    .iter()
-                    .filter(|one| is_asked(one.code))
-                    .map(|one| &one.finding),
-            );
+            let hidden = self.hidden.iter().filter(|one| is_asked(one.fault));
+            found.extend(hidden.map(|one| &one.finding));
         }
         found
     }
 
     /// The errors that stop these programs.
     pub fn stops(&self, stops: Stops) -> impl Iterator<Item = &Finding> {
-        self.findings.iter().filter(move |finding| {
-            finding.severity == Severity::Error && finding.what.stops() == stops
-        })
+        self.findings
+            .iter()
+            .filter(move |finding| finding.severity == Severity::Error && finding.stops() == stops)
     }
 
     pub fn has_error(&self) -> bool {

@@ -3,11 +3,12 @@
 
 use std::path::Path;
 
-use super::finding::{Evidence, Finding, FindingKind};
+use super::finding::{Evidence, Finding};
 use super::subject::{Subject, Surroundings};
-use crate::catalog::catalog;
+use crate::catalog::{Fault, catalog};
 use crate::formats::dpkg;
 use crate::host::Host;
+use crate::text::binary_size;
 
 const BUS: &str = "/sys/bus/pci/devices";
 const VENDOR: &str = "0x10de";
@@ -75,12 +76,17 @@ fn fabric_manager(subject: &Subject<'_>, surroundings: Surroundings) -> Option<F
         // Only the packages of dpkg are read.
         None => return None,
     };
-    let what = FindingKind::FabricManager {
-        version,
-        kernel: kernel.version,
-    };
+    if version == Some(kernel.version) {
+        return None;
+    }
     let evidence = vec![Evidence::file(switch, "an NVSwitch"), evidence];
-    (version != Some(kernel.version)).then(|| Finding::error(what, evidence))
+    let found = Finding::new(Fault::FabricManager, evidence);
+    Some(match version {
+        Some(version) => found
+            .with("version", version)
+            .with("kernel", kernel.version),
+        None => found,
+    })
 }
 
 /// After a suspend, `cuInit` may fail with error 999 if the driver does not preserve its memory.
@@ -94,7 +100,7 @@ fn suspended(host: &Host) -> Option<Finding> {
         Evidence::file(SUSPENDED, &count),
         Evidence::file(PARAMETERS, lost),
     ];
-    (count != "0").then(|| Finding::note(FindingKind::Suspended, evidence))
+    (count != "0").then(|| Finding::new(Fault::Suspended, evidence))
 }
 
 /// A `/dev/shm` that is too small for several GPUs.
@@ -111,8 +117,8 @@ fn shared_memory(subject: &Subject<'_>) -> Option<Finding> {
         .split(',')
         .find_map(|option| option.strip_prefix("size=")?.strip_suffix('k'))?;
     let bytes = size.parse::<u64>().ok()?.saturating_mul(1024);
-    let what = FindingKind::SharedMemorySmall { bytes };
-    (bytes < ENOUGH_SHARED).then(|| Finding::warning(what, vec![Evidence::file(MOUNTS, line)]))
+    let small = Finding::new(Fault::SharedMemorySmall, vec![Evidence::file(MOUNTS, line)]);
+    (bytes < ENOUGH_SHARED).then(|| small.with("size", binary_size(bytes)))
 }
 
 /// The container tools give a container in WSL a fixed list of the driver's files. Newer drivers need a file that older
@@ -128,12 +134,7 @@ fn wsl_memory(host: &Host, surroundings: Surroundings) -> Option<Finding> {
     let library = driver.join(WSL_MEMORY);
     let is_lacking =
         surroundings.is_wsl && surroundings.is_container && host.stat(&library).is_err();
-    is_lacking.then(|| {
-        Finding::note(
-            FindingKind::WslMemoryMissing,
-            vec![Evidence::absent(library)],
-        )
-    })
+    is_lacking.then(|| Finding::new(Fault::WslMemoryMissing, vec![Evidence::absent(library)]))
 }
 
 /// An image that was made from a running container contains empty files in place of the driver's, which were mounted.
@@ -156,7 +157,7 @@ fn empty_driver_files(subject: &Subject<'_>) -> Option<Finding> {
         .map(|warning| warning.path.as_path());
     let empty = paths.filter(|path| is_driver(path) && is_empty(path));
     let evidence: Vec<Evidence> = empty.map(|path| Evidence::file(path, "0 bytes")).collect();
-    (!evidence.is_empty()).then(|| Finding::error(FindingKind::DriverFileEmpty, evidence))
+    (!evidence.is_empty()).then(|| Finding::new(Fault::DriverFileEmpty, evidence))
 }
 
 /// A variable that should name one directory.
@@ -164,5 +165,5 @@ fn toolkit(host: &Host, variable: &'static str) -> Option<Finding> {
     let value = host.env.non_empty(variable)?;
     let is_fine = Path::new(value).is_absolute() && host.is_directory(Path::new(value));
     let evidence = vec![Evidence::variable(variable, value)];
-    (!is_fine).then(|| Finding::warning(FindingKind::ToolkitMalformed { variable }, evidence))
+    (!is_fine).then(|| Finding::new(Fault::ToolkitVariable, evidence).with("variable", variable))
 }

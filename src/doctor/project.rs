@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::finding::{Evidence, Finding, FindingKind, Severity};
+use super::finding::{Detail, Evidence, Finding};
 use super::subject::{Subject, evidence};
+use crate::catalog::{Fault, Severity};
 use crate::settings::{
     FaultKind, Layers, Setting, SettingFault, SettingPlace, container, files, invocation, lock,
     read, trust,
@@ -24,7 +25,7 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
     let mut findings = Vec::new();
     let fault = |fault: SettingFault| {
         let evidence = evidence(&fault.place, host);
-        Finding::error(FindingKind::SettingFault { fault }, evidence)
+        Finding::new(Fault::SettingFault, evidence).detail(Detail::Setting(fault))
     };
     // In the order of a start.
     let mut settings = Layers::default();
@@ -45,12 +46,8 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
             }
         };
         findings.extend(file.remarks.iter().map(|remark| {
-            Finding::warning(
-                FindingKind::UnknownKey {
-                    remark: remark.clone(),
-                },
-                evidence(&remark.place, host),
-            )
+            let unknown = Finding::new(Fault::UnknownKey, evidence(&remark.place, host));
+            unknown.detail(Detail::UnknownKey(remark.clone()))
         }));
         settings.add(file.layer.clone());
         let all = file
@@ -74,14 +71,9 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
             } else {
                 Severity::Warning
             };
-            findings.push(Finding::new(
-                severity,
-                FindingKind::NotAllowed {
-                    file: source.path.clone(),
-                    keys,
-                },
-                evidence,
-            ));
+            let file = source.path.clone();
+            let not_allowed = Finding::new(Fault::NotAllowed, evidence).severity(severity);
+            findings.push(not_allowed.detail(Detail::NotAllowed { file, keys }));
         }
     }
     findings.extend(of_lock(subject, &found, settings.is_locked(), &mut project));
@@ -90,7 +82,8 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
         let evidence = vec![Evidence::Set {
             name: malformed.variable.clone(),
         }];
-        Finding::warning(FindingKind::ImageConditionMalformed { malformed }, evidence)
+        let found = Finding::new(Fault::ImageConditionMalformed, evidence);
+        found.detail(Detail::Malformed(malformed))
     }));
     (project, findings)
 }
@@ -113,11 +106,8 @@ fn of_lock(
     );
     let fault = |fault: SettingFault| {
         let evidence = evidence(&fault.place, subject.host);
-        vec![Finding::new(
-            severity,
-            FindingKind::LockFault { fault },
-            evidence,
-        )]
+        let found = Finding::new(Fault::LockFault, evidence).severity(severity);
+        vec![found.detail(Detail::Setting(fault))]
     };
     let place = SettingPlace::File {
         path: path.clone(),
@@ -142,13 +132,10 @@ fn of_lock(
     };
     match (lock.driver, &subject.inventory.driver) {
         (Some(needs), Some(kernel)) if kernel.version < needs => {
-            let what = FindingKind::LockNeedsDriver {
-                needs,
-                kernel: kernel.version,
-            };
             let says = Evidence::file(&path, format!("driver >= {needs}"));
             let runs = Evidence::file(&kernel.from, kernel.version.to_string());
-            vec![Finding::new(severity, what, vec![says, runs])]
+            let old = Finding::new(Fault::LockNeedsDriver, vec![says, runs]).severity(severity);
+            vec![old.with("needs", needs).with("kernel", kernel.version)]
         }
         _ => Vec::new(),
     }

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::finding::{Evidence, Finding, FindingKind};
+use super::finding::{Evidence, Finding};
 use super::subject::{Subject, held};
-use crate::catalog::matches_pattern;
+use crate::catalog::{Fault, matches_pattern};
 use crate::environment::Environment;
 use crate::host::{FileId, Host};
 use crate::inventory::Inventory;
+use crate::text::{list, show};
 use crate::variables;
 
 const VARIABLES: [&str; 3] = [
@@ -358,18 +359,16 @@ pub(super) fn findings(subject: &Subject<'_>, lines: &Lines) -> Vec<Finding> {
             .iter()
             .map(|(_, line)| line.evidence())
             .collect();
-        findings.push(Finding::note(
-            FindingKind::SetAtStart { variables },
-            evidence,
-        ));
+        let set = Finding::new(Fault::SetAtStart, evidence);
+        findings.push(set.with("variables", list(variables)));
     }
     if let Ok(text) = subject.host.read_text(Path::new(PRELOAD)) {
         let code = text
             .lines()
             .map(|line| line.split('#').next().unwrap_or_default().trim());
         if let Some(library) = code.into_iter().find(|code| !code.is_empty()) {
-            findings.push(Finding::note(
-                FindingKind::SystemPreload,
+            findings.push(Finding::new(
+                Fault::SystemPreload,
                 vec![Evidence::file(PRELOAD, library)],
             ));
         }
@@ -386,10 +385,8 @@ fn of_cache(inventory: &Inventory, lines: &Lines) -> Vec<Finding> {
         .iter()
         .find(|warning| warning.path == cache)
     {
-        let what = FindingKind::CacheOfLoaderBad {
-            fault: warning.fault.clone(),
-        };
-        return vec![Finding::warning(what, vec![Evidence::file(cache, "")])];
+        let bad = Finding::new(Fault::CacheOfLoaderBad, vec![Evidence::file(cache, "")]);
+        return vec![bad.with("problem", &warning.fault)];
     }
     if inventory.search.cache.is_empty() {
         return Vec::new();
@@ -401,14 +398,9 @@ fn of_cache(inventory: &Inventory, lines: &Lines) -> Vec<Finding> {
             .map(|member| member.soname.clone())
             .find(|name| !inventory.search.cache.contains_key(name));
         if let Some(name) = unknown {
-            let what = FindingKind::CacheStale {
-                directory: directory.to_owned(),
-                name,
-            };
-            findings.push(Finding::warning(
-                what,
-                vec![line.evidence(), Evidence::file(cache, "")],
-            ));
+            let evidence = vec![line.evidence(), Evidence::file(cache, "")];
+            let stale = Finding::new(Fault::CacheStale, evidence).with("name", show(&name));
+            findings.push(stale.with("directory", show(directory)));
         }
     }
     findings

@@ -3,9 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use super::finding::Evidence;
+use crate::catalog::display_name;
 use crate::host::Host;
-use crate::inventory::{Installation, Inventory};
+use crate::inventory::{Installation, Inventory, Origin};
 use crate::settings::{self, Vocabulary, files};
+use crate::solve::Summary;
+use crate::version::Version;
 
 /// The machine to examine, and the means.
 pub struct Subject<'s> {
@@ -81,6 +84,27 @@ pub(super) fn held<'i>(
 ) -> impl Iterator<Item = &'i Installation> {
     let installations = inventory.installations.iter();
     installations.filter(move |installation| installation.directories().any(|own| own == directory))
+}
+
+/// `cuDNN 9.1.0`, without the version if it is unknown.
+pub fn titled(family: &str, version: Option<Version>) -> String {
+    let version = version.map(|version| format!(" {version}"));
+    display_name(family).to_owned() + &version.unwrap_or_default()
+}
+
+/// The title of an installation, which says if it is a stub.
+pub fn named(installation: &Summary) -> String {
+    let stub = if installation.origin == Origin::Stub {
+        " (stub)"
+    } else {
+        ""
+    };
+    titled(&installation.family, installation.version) + stub
+}
+
+/// A version, or `?`.
+pub(super) fn version(version: Option<Version>) -> String {
+    version.map_or_else(|| "?".to_owned(), |version| version.to_string())
 }
 
 /// The place of a setting as evidence.

@@ -124,11 +124,7 @@ impl Attempts {
         decision: &Decision,
         cause: &Cause,
     ) -> Result<Option<Decision>, Error> {
-        let Some(culprit) = cause
-            .culprit
-            .as_ref()
-            .filter(|_| cause.kind.is_of_library())
-        else {
+        let Some(culprit) = cause.culprit.as_ref().filter(|_| cause.is_of_library()) else {
             return Ok(None);
         };
         let failed = FailedProof {

@@ -1,16 +1,16 @@
 //! Causes of a failed proof in words: a name, a sentence, the evidence, a remedy.
 
-use super::doctor::titled;
-use super::words::{self, binary_size, word};
-use crate::catalog::{cause_words, display_name};
+use super::doctor::reinstall;
+use super::words::{self, word};
+use crate::catalog::{display_name, filled};
+use crate::doctor::titled;
 use crate::formats::names;
-use crate::text::{list, show};
+use crate::text::{binary_size, list, show};
 use crate::verify::{Cause, Culprit, Evidence};
 use crate::version::CudaVersion;
 
 pub(super) fn sentence(cause: &Cause) -> String {
-    let says = &cause_words().proof[&cause.kind].says;
-    hidden(cause).unwrap_or_else(|| says.replace("{}", &culprit(cause)))
+    hidden(cause).unwrap_or_else(|| cause.fault.sentence_about(&culprit(cause)))
 }
 
 /// `CUDA_VISIBLE_DEVICES=7, but this machine has only GPU 0`
@@ -40,22 +40,18 @@ pub(super) fn remedy(cause: &Cause) -> String {
     let is_bundled = |culprit: &Culprit| {
         names::split(&culprit.soname).is_some_and(|(stem, _)| names::without_hash(stem).is_some())
     };
-    match (
-        cause_words().proof[&cause.kind].cure.as_str(),
-        &cause.culprit,
-    ) {
-        ("", Some(culprit)) if is_bundled(culprit) => format!(
+    let again = match &cause.culprit {
+        Some(culprit) if is_bundled(culprit) => format!(
             "install a whole {} and start with cudarun: the package brings a part of it alone",
             display_name(&culprit.family)
         ),
-        ("", Some(culprit)) => format!(
-            "reinstall the package of {} in {}: `cudarun list` shows the others",
-            display_name(&culprit.family),
-            show(&culprit.directory)
-        ),
-        ("", None) => "reinstall it: `cudarun list` shows what is installed".to_owned(),
-        (remedy, _) => remedy.to_owned(),
-    }
+        Some(culprit) => reinstall(&[
+            ("of", display_name(&culprit.family).to_owned()),
+            ("directory", show(&culprit.directory)),
+        ]),
+        None => reinstall(&[]),
+    };
+    filled(&cause.fault.row().cure, &[("reinstall", again)]).0
 }
 
 /// The sentence with place and name, for a line of its own.
@@ -64,7 +60,7 @@ pub(super) fn in_a_line(cause: &Cause) -> String {
         Some(culprit) => format!(" ({})", show(&culprit.directory)),
         None => String::new(),
     };
-    format!("{}{place} [{}]", sentence(cause), word(&cause.kind))
+    format!("{}{place} [{}]", sentence(cause), word(&cause.fault))
 }
 
 /// `cuDNN 9.14.0`, without the version if it is unknown.

@@ -15,12 +15,10 @@ use super::extensions::pip_install;
 use super::hints::{self, shell_words};
 use super::json::finish;
 use super::words::{at, counted, quoted_to_show, word};
-use crate::catalog::{
-    CauseKey as Key, PossibleCause, catalog, cause_words, display_name, knowledge,
-};
+use crate::catalog::{Fault, PossibleCause, catalog, display_name, filled, knowledge};
 use crate::causes::{self, Cause, Certainty};
 use crate::diagnose::{Chain, Message};
-use crate::doctor::{Element, Evidence};
+use crate::doctor::{Element, Evidence, Finding};
 use crate::inventory::{ReadFault, distribution};
 use crate::solve::Hint;
 use crate::text::{show, size};
@@ -142,10 +140,10 @@ impl Diagnosis<'_> {
                 );
             }
         }
-        let known = &cause_words().cause[&cause.key].cure;
-        if cures.is_empty() && !known.is_empty() {
+        let usual = usual_cure(cause.fault);
+        if cures.is_empty() && !usual.is_empty() {
             cures.push(Cure {
-                command: known.clone(),
+                command: usual,
                 why: String::new(),
             });
         }
@@ -390,7 +388,7 @@ pub fn diagnosis_json(diagnosis: &Diagnosis<'_>) -> String {
             .into_iter()
             .map(|cure| json!({ "do": cure.command, "why": cure.why }));
         json!({
-            "cause": word(&cause.key),
+            "cause": word(&cause.fault),
             "certainty": cause.certainty,
             "what": sentence(cause),
             "said": said(cause.message),
@@ -414,32 +412,43 @@ struct Cure {
     why: String,
 }
 
+/// The sentence of doctor's finding, which has the facts, or a general one.
 fn sentence(cause: &Cause<'_>) -> String {
-    named(cause.key, cause.subject.as_deref())
+    let own = |finding: &&Finding| finding.fault == cause.fault;
+    match cause.findings.iter().find(own) {
+        Some(finding) => doctor::sentence(finding),
+        None => sentence_about(cause.fault, cause.subject.as_deref()),
+    }
 }
 
 /// Returns the sentence of a possible cause of this message, and the cure that does not depend on the machine.
-pub fn possible_cause(message: &Message, possible: &PossibleCause) -> (String, &'static str) {
+pub fn possible_cause(message: &Message, possible: &PossibleCause) -> (String, String) {
     (
-        named(possible.cause, causes::subject(message, possible)),
-        &cause_words().cause[&possible.cause].cure,
+        sentence_about(possible.cause, causes::subject(message, possible)),
+        usual_cure(possible.cause),
     )
 }
 
-fn named(key: Key, subject: Option<&str>) -> String {
+fn usual_cure(fault: Fault) -> String {
+    filled(&fault.row().cure, &[("reinstall", doctor::reinstall(&[]))]).0
+}
+
+fn sentence_about(fault: Fault, subject: Option<&str>) -> String {
     let subject = subject
         .filter(|subject| *subject != "framework")
         .unwrap_or("the library");
     let name = subject.rsplit('/').next().unwrap_or(subject);
     let known = catalog().family(&name.to_lowercase());
-    let shown = match (known, key) {
+    let shown = match (known, fault) {
         (Some(known), _) => display_name(&known.name).to_owned(),
-        (None, Key::NotInstalled | Key::NotOnPath) if catalog().framework_of(name).is_some() => {
+        (None, Fault::NotInstalled | Fault::NotOnPath)
+            if catalog().framework_of(name).is_some() =>
+        {
             format!("a library of {}", show(name))
         }
         _ => show(name),
     };
-    cause_words().cause[&key].says.replace("{}", &shown)
+    fault.sentence_about(&shown)
 }
 
 /// The commands that install the one right package in place of those that the evidence names, or unset a variable.
@@ -448,8 +457,8 @@ fn replacement(cause: &Cause<'_>) -> Option<String> {
         Evidence::File { path, text, .. } => Some((path.file_name()?.to_str()?, text)),
         _ => None,
     });
-    match cause.key {
-        Key::TwoPackages => {
+    match cause.fault {
+        Fault::ClaimedTwice => {
             let named = |(records, version)| {
                 let (name, _) = distribution(records)?;
                 Some(format!("{name} {version}"))
@@ -457,14 +466,14 @@ fn replacement(cause: &Cause<'_>) -> Option<String> {
             let packages: Vec<String> = files.filter_map(named).collect();
             Some(doctor::reinstalled(&packages, packages.last()?))
         }
-        Key::ToolkitVariable => cause.evidence.iter().find_map(|evidence| match evidence {
+        Fault::ToolkitVariable => cause.evidence.iter().find_map(|evidence| match evidence {
             Evidence::Variable { name, .. } => Some(format!("unset {name}")),
             _ => None,
         }),
-        Key::PtxasOld => cause
+        Fault::PtxasOld => cause
             .tool_variable
             .map(|variable| format!("set {variable} to the ptxas of a newer CUDA toolkit")),
-        Key::CpuBuild => {
+        Fault::CpuBuild => {
             let (name, version) = files.find_map(|(_, text)| text.split_once(' '))?;
             let distribution = knowledge().distribution(name)?;
             let version = version.split('+').next()?;

@@ -13,19 +13,16 @@ use super::pinned::{given_fault, places};
 use super::settings;
 use super::words::{self, at, counted, quoted_to_show};
 use crate::builds::Compilers;
-use crate::catalog::{cause_words, display_name};
-use crate::doctor::{
-    Element, Evidence, Examination, Finding, FindingKind as Kind, Section, Severity, Stops,
-};
-use crate::inventory::{Installation, Inventory, Origin, Problem};
+use crate::catalog::{Section, Severity, Text, display_name, filled};
+use crate::doctor::{Detail, Element, Evidence, Examination, Finding, Stops, named, titled};
+use crate::inventory::{Installation, Inventory, Problem};
 use crate::pin::Decision;
 use crate::predict::Prediction;
 use crate::predict::supply::{Supply, given};
 use crate::program::Program;
-use crate::solve::{Absent, Outcome, Pick, Summary};
-use crate::text::{list, show, shown, size};
+use crate::solve::{Absent, Outcome, Pick};
+use crate::text::{list, show, size};
 use crate::variables;
-use crate::version::Version;
 
 /// The evidence of one finding beyond this number is only counted.
 const FEW: usize = 6;
@@ -412,7 +409,7 @@ fn details(
     let all: Vec<&Finding> = examination
         .findings
         .iter()
-        .filter(|finding| finding.what.section() == section)
+        .filter(|finding| finding.section() == section)
         .collect();
     let mut text = String::new();
     let mut notes = 0;
@@ -470,7 +467,7 @@ fn finding(finding: &Finding, verbosity: u8, style: Style) -> String {
         Severity::Warning => style.warning("warning:"),
         Severity::Note => style.dim("note:"),
     };
-    let code = style.dim(&format!("[{}]", finding.what.code()));
+    let code = style.dim(&format!("[{}]", words::word(&finding.fault)));
     let mut text = format!("  {label} {} {code}\n", sentence(finding));
     let is_note = finding.severity == Severity::Note;
     let shown = match (verbosity, is_note) {
@@ -550,180 +547,69 @@ pub fn saved(file: &Path, files: usize, lost: &[PathBuf]) -> String {
 }
 
 pub(super) fn sentence(finding: &Finding) -> String {
-    let and_more = |count: usize| {
-        if count == 0 {
-            String::new()
-        } else {
-            format!(", and {count} more")
+    match &finding.detail {
+        Detail::Extension { first, more: 0 } => extensions::sentence(first),
+        Detail::Extension { first, more } => {
+            format!("{}, and {more} more", extensions::sentence(first))
         }
-    };
-    match &finding.what {
-        Kind::NoModuleForKernel { release } => format!(
-            "the NVIDIA driver is installed, but not for this kernel ({})",
-            show(release)
-        ),
-        Kind::DriverMismatch { installed, kernel } => format!(
-            "the driver's user-space libraries are version {installed}, but the kernel still runs {kernel} (errors 803 and 804)"
-        ),
-        Kind::LibcudaShadowed { given, kernel } => format!(
-            "the loader takes the libcuda of driver {}, but the kernel runs {kernel}",
-            words::version(given.as_ref())
-        ),
-        Kind::FabricManager {
-            version: Some(version),
-            kernel,
-        } => format!(
-            "the fabric manager is version {version}, but the kernel runs driver {kernel}: CUDA fails with error 802"
-        ),
-        Kind::SharedMemorySmall { bytes } => format!(
-            "/dev/shm holds only {}, too little for several GPUs",
-            words::binary_size(*bytes)
-        ),
-        Kind::ToolkitMalformed { variable } => {
-            format!("{variable} is not the absolute path of one directory")
-        }
-        Kind::NoSuchGpu { word, leaves_some } => {
-            let hides = if *leaves_some {
-                ": CUDA ignores it and everything after it"
-            } else {
-                ", and so hides every GPU"
-            };
-            format!(
-                "CUDA_VISIBLE_DEVICES names `{}`, an unknown GPU{hides}",
-                show(word)
-            )
-        }
-        Kind::BadInstallation {
-            installation,
-            problem,
-            ..
-        } => {
-            let directory = show(&installation.directory);
-            format!("{} in {directory}: {}", named(installation), problem)
-        }
-        Kind::ExtensionMismatch { first, more } => extensions::sentence(first) + &and_more(*more),
-        Kind::ToolkitBroken { problem } => {
-            format!("nothing compiles with a CUDA toolkit: {problem}")
-        }
-        Kind::PassedOver { first, more } => {
-            format!("a file was skipped: {}{}", first.fault, and_more(*more))
-        }
-        Kind::PathMissing { variable } => format!("an element of {variable} does not exist"),
-        Kind::PathEmpty { directory } => format!(
-            "an empty element of LD_LIBRARY_PATH means the current directory, now {}",
-            show(directory)
-        ),
-        Kind::PathRelative { variable } => {
-            format!("an element of {variable} is relative: it depends on the current directory")
-        }
-        Kind::PathOtherDriver { version, kernel } => format!(
-            "an element of LD_LIBRARY_PATH contains the libcuda of {}, but the kernel runs {kernel}",
-            words::version(version.as_ref())
-        ),
-        Kind::VersionsMixed {
-            taken, passed_over, ..
-        } => format!(
-            "LD_LIBRARY_PATH selects {} in {} over the {} in {}",
-            named(taken),
-            show(&taken.directory),
-            words::version(passed_over.version.as_ref()),
-            show(&passed_over.directory)
-        ),
-        Kind::CompletedElsewhere {
-            stems, first, rest, ..
-        } => format!(
-            "{} in {} lacks {}, so the loader takes the rest from {} in {}",
-            named(first),
-            show(&first.directory),
-            shown(stems),
-            words::version(rest.version.as_ref()),
-            show(&rest.directory)
-        ),
-        Kind::PreloadLibrary { family } => format!(
-            "LD_PRELOAD loads one {} into every program",
-            display_name(family)
-        ),
-        Kind::AuditSet { is_ours: true } => "cudarun set LD_AUDIT".to_owned(),
-        Kind::Followed { by_hook } => format!(
-            "whatever this shell starts gets its own libraries{}",
-            if *by_hook { ", by cudarun's hook" } else { "" }
-        ),
-        Kind::FollowBroken { lacks } => format!(
-            "this shell has whatever it starts followed, and {} is gone",
-            show(lacks)
-        ),
-        Kind::OwnVariables { names } => format!("variables of cudarun: {}", shown(names)),
-        Kind::SetAtStart { variables } => format!("start-up files mention {}", list(variables)),
-        Kind::CacheStale { directory, name } => format!(
-            "the loader's cache lacks {} in {}, a directory of its configuration",
-            show(name),
-            show(directory)
-        ),
-        Kind::CacheOfLoaderBad { fault } => format!("the loader's cache is unusable: {fault}"),
-        Kind::SettingFault { fault } | Kind::LockFault { fault } => settings::fault(fault),
-        Kind::UnknownKey { remark } => settings::unknown_key(remark),
-        Kind::NotAllowed { file, keys } => settings::not_allowed(file, keys),
-        Kind::LockNeedsDriver { needs, kernel } => {
-            format!("the lock requires driver {needs} or newer, but the kernel runs {kernel}")
-        }
-        Kind::ImageConditionMalformed { malformed } => settings::malformed(malformed),
-        Kind::CacheRefused { used } => format!(
-            "the usual cache directory is refused; cudarun uses {}",
-            show(used)
-        ),
-        Kind::CacheFull { free } => {
-            format!("the disk of the cache is full ({} left)", size(*free))
-        }
-        constant => cause_words().finding[constant.code()].says.clone(),
+        Detail::Setting(fault) => settings::fault(fault),
+        Detail::UnknownKey(remark) => settings::unknown_key(remark),
+        Detail::NotAllowed { file, keys } => settings::not_allowed(file, keys),
+        Detail::Malformed(malformed) => settings::malformed(malformed),
+        Detail::None | Detail::Problem(_) => finding.fault.sentence(&finding.texts),
     }
 }
 
 /// Returns the command to type, or an instruction; `None` for facts.
 pub(super) fn remedy(finding: &Finding) -> Option<String> {
-    let fixed = match &finding.what {
-        Kind::NoLibcuda { is_container: true } => {
-            "start the container with `--gpus all` and NVIDIA_DRIVER_CAPABILITIES=compute,utility"
-        }
-        Kind::UvmMissing {
-            has_node_maker: false,
-        } => "sudo modprobe nvidia-uvm; start a container with the node",
-        Kind::DeviceNotPermitted if is_of_root(finding) => {
-            "ask the administrator for access; in a batch system, request a GPU"
-        }
-        Kind::BadInstallation {
-            installation,
-            problem,
-            ..
-        } => return Some(mend_installation(installation, problem)),
-        Kind::ExtensionMismatch { first, .. } => return Some(extensions::remedy(first)),
-        Kind::AuditSet { is_ours: true } => return None,
-        Kind::SettingFault { fault } | Kind::LockFault { fault } => {
-            let hint = settings::fault_hint(fault);
-            return Some(hint.unwrap_or_else(|| "correct this setting".to_owned()));
-        }
-        Kind::NotAllowed { file, .. } => {
-            let file = argument(file.as_os_str());
-            return Some(format!("read it, then `cudarun allow {file}`"));
-        }
-        Kind::NoCache | Kind::CacheRefused { .. } => return Some(other_cache(finding)),
-        constant => &cause_words().finding.get(constant.code())?.cure,
-    };
-    (!fixed.is_empty()).then(|| fixed.replace("{}", &setter(finding)))
-}
-
-/// `cuDNN 9.1.0`, without the version if it is unknown.
-pub(super) fn titled(family: &str, version: Option<Version>) -> String {
-    let version = version.map(|version| format!(" {version}"));
-    display_name(family).to_owned() + &version.unwrap_or_default()
-}
-
-fn named(installation: &Summary) -> String {
-    let stub = if installation.origin == Origin::Stub {
-        " (stub)"
+    let row = finding.fault.row();
+    let cure = if finding.has_other_cure {
+        &row.other_cure
     } else {
-        ""
+        &row.cure
     };
-    titled(&installation.family, installation.version) + stub
+    let cure = match &finding.detail {
+        Detail::Problem(Problem::WorldWritable { path }) => {
+            format!("chmod o-w {}", quoted_to_show(path.as_os_str()))
+        }
+        Detail::Problem(Problem::ClaimedTwice {
+            packages,
+            holds,
+            needed,
+            ..
+        }) => reinstalled(
+            packages,
+            needed.as_ref().or(holds.as_ref()).unwrap_or(&packages[0]),
+        ),
+        Detail::Extension { first, .. } => extensions::remedy(first),
+        Detail::Setting(fault) => settings::fault_hint(fault).unwrap_or_else(|| cure.clone()),
+        Detail::NotAllowed { file, .. } => {
+            format!(
+                "read it, then `cudarun allow {}`",
+                argument(file.as_os_str())
+            )
+        }
+        _ => {
+            let own = [
+                ("setter", setter(finding)),
+                ("mend", mend(finding)),
+                ("reinstall", reinstall(&finding.texts)),
+            ];
+            filled(cure, &own).0
+        }
+    };
+    (!cure.is_empty()).then_some(cure)
+}
+
+/// How to install a library again, of which the title and the directory may be known.
+pub(super) fn reinstall(texts: &[Text]) -> String {
+    let fact = |wanted| texts.iter().find(|(name, _)| *name == wanted);
+    match (fact("of"), fact("directory")) {
+        (Some((_, title)), Some((_, directory))) => format!(
+            "reinstall the package of {title} in {directory}: `cudarun list` shows the others"
+        ),
+        _ => "reinstall it: `cudarun list` shows what is here".to_owned(),
+    }
 }
 
 /// The place of a piece of evidence, and its content.
@@ -783,28 +669,6 @@ fn setter(finding: &Finding) -> String {
     line.unwrap_or_else(|| "the variable".to_owned())
 }
 
-fn mend_installation(installation: &Summary, problem: &Problem) -> String {
-    let (title, directory) = (named(installation), &installation.directory);
-    match problem {
-        Problem::WorldWritable { path } => {
-            format!("chmod o-w {}", quoted_to_show(path.as_os_str()))
-        }
-        Problem::ClaimedTwice {
-            packages,
-            holds,
-            needed,
-            ..
-        } => reinstalled(
-            packages,
-            needed.as_ref().or(holds.as_ref()).unwrap_or(&packages[0]),
-        ),
-        Problem::StubOnSearchPath { .. } => {
-            "remove its directory from /etc/ld.so.conf.d, then `sudo ldconfig`".to_owned()
-        }
-        _ => format!("reinstall the package of {title}: {}", show(directory)),
-    }
-}
-
 /// The commands that keep only one of the packages that claim a file.
 pub(super) fn reinstalled(packages: &[String], kept: &str) -> String {
     let name =
@@ -824,28 +688,13 @@ pub(super) fn reinstalled(packages: &[String], kept: &str) -> String {
     )
 }
 
-fn other_cache(finding: &Finding) -> String {
+/// The command that makes a refused directory safe.
+fn mend(finding: &Finding) -> String {
     let mend = finding.evidence.iter().find_map(|evidence| match evidence {
         Evidence::Place { why, .. } => Some(mend_or(why)),
         _ => None,
     });
-    format!(
-        "{}export XDG_CACHE_HOME=DIR, a directory that only you can write to",
-        mend.unwrap_or_default()
-    )
-}
-
-/// True if the nodes belong to root's group, which no user should join.
-fn is_of_root(finding: &Finding) -> bool {
-    finding.evidence.iter().any(|one| {
-        matches!(
-            one,
-            Evidence::Mode {
-                owner: Some((_, 0)),
-                ..
-            }
-        )
-    })
+    mend.unwrap_or_default()
 }
 
 #[cfg(test)]

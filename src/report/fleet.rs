@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::Style;
 use super::doctor::{ExaminedProgram, gpus, sentence};
 use super::hints::{argument, shell_words};
-use super::words::{counted, version};
+use super::words::{counted, version, word};
 use crate::catalog::{Family, catalog, display_name};
 use crate::doctor::{Examination, Section, Severity, Stops};
 use crate::environment::Environment;
@@ -560,14 +560,10 @@ impl ComparedSide {
         });
         // Each machine has its own cache.
         let counts = examination.findings.iter().filter(|finding| {
-            finding.severity != Severity::Note && finding.what.section() != Section::Cache
+            finding.severity != Severity::Note && finding.section() != Section::Cache
         });
-        let findings = counts.map(|finding| {
-            (
-                (FactKind::Finding, finding.what.code().to_owned()),
-                sentence(finding),
-            )
-        });
+        let findings =
+            counts.map(|finding| ((FactKind::Finding, word(&finding.fault)), sentence(finding)));
         machine
             .chain(libraries)
             .chain(variables)

@@ -138,8 +138,8 @@ pub fn examination(
     let finding = |finding: &Finding| {
         json!({
             "severity": finding.severity,
-            "section": finding.what.section(),
-            "code": finding.what.code(),
+            "section": finding.section(),
+            "code": finding.fault,
             "what": doctor::sentence(finding),
             "evidence": finding.evidence.iter().map(evidence).collect::<Vec<_>>(),
             "remedy": doctor::remedy(finding),

@@ -5,9 +5,9 @@ use std::path::Path;
 use super::Style;
 use super::causes;
 use super::refused::{self, Fault, Group};
-use super::words::{binary_size, word};
+use super::words::word;
 use crate::modes::Level;
-use crate::text::show;
+use crate::text::{binary_size, show};
 use crate::verify::protocol::{Busy, GpuFound, ProofStep, Step, StepResult};
 use crate::verify::{Cause, Failure, Finding, Proof, Skip, StepRecord, Verdict};
 use crate::version::{CudaVersion, Version};
@@ -118,7 +118,7 @@ pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool, style: Sty
                 "{} the set failed its proof: {} [{}]\n",
                 style.error("error:"),
                 causes::sentence(cause),
-                word(&cause.kind)
+                word(&cause.fault)
             );
             for group in evidence(failure, cause, given_up, is_known) {
                 text.push_str(&style.columns(group.prefix, &group.rows));
@@ -140,7 +140,7 @@ pub fn failed_start(verdict: &Verdict, given_up: &[Cause], is_known: bool, style
     };
     let mut groups = evidence(failure, cause, given_up, is_known);
     // The name of the cause, as docs/proof.md lists it, stands behind what the proof saw.
-    let code = style.dim(&format!("[{}]", word(&cause.kind)));
+    let code = style.dim(&format!("[{}]", word(&cause.fault)));
     groups[0].rows[0].push(code);
     let fault = Fault {
         title: format!("{} {}", style.error("error:"), causes::sentence(cause)),
@@ -166,7 +166,7 @@ fn evidence(failure: &Failure, cause: &Cause, given_up: &[Cause], is_known: bool
     }
     if given_up
         .last()
-        .is_some_and(|cause| cause.kind.is_of_library() && cause.culprit.is_some())
+        .is_some_and(|cause| cause.is_of_library() && cause.culprit.is_some())
     {
         others.push(vec!["no other set fits".to_owned()]);
     }

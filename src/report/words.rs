@@ -191,17 +191,6 @@ pub(super) fn grouped<K: PartialEq, V>(
     groups
 }
 
-/// `139.8 GiB`
-pub(super) fn binary_size(bytes: u64) -> String {
-    const MIB: u64 = 1 << 20;
-    let (unit, name) = if bytes >= MIB << 10 {
-        (MIB << 10, "GiB")
-    } else {
-        (MIB, "MiB")
-    };
-    format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit)
-}
-
 /// `1 view`, `2 views`
 pub(super) fn counted(count: usize, noun: &str) -> String {
     if count == 1 {

@@ -1,17 +1,17 @@
-//! The cause of a failed proof: its kind, its evidence, and the library at fault. Words and remedies are made in
+//! The cause of a failed proof: the fault, its evidence, and the library at fault. Words and remedies are made in
 //! `report/`.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::catalog::CauseKind;
+use crate::catalog::{AfterProof, Fault};
 use crate::version::Version;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cause {
     #[serde(rename = "cause")]
-    pub kind: CauseKind,
+    pub fault: Fault,
     pub evidence: Vec<Evidence>,
     /// The library at fault. Another set without it may pass.
     pub culprit: Option<Culprit>,
@@ -98,44 +98,20 @@ mod exactly {
     }
 }
 
-impl CauseKind {
+impl Cause {
     /// True if another set of libraries may pass.
-    pub fn is_of_library(self) -> bool {
-        matches!(
-            self,
-            CauseKind::SublibraryMissing
-                | CauseKind::SublibraryForeign
-                | CauseKind::LibraryDoesNotLoad
-                | CauseKind::LibraryDamaged
-                | CauseKind::NoEngine
-                | CauseKind::NoKernelImage
-                | CauseKind::CompilationFailed
-                | CauseKind::Refused
-                | CauseKind::WrongNumbers
-                | CauseKind::Crashed
-                | CauseKind::NoReport
-        )
+    pub fn is_of_library(&self) -> bool {
+        self.fault.row().proof == Some(AfterProof::OtherPlan)
     }
 
     /// True if a proof may pass a moment later, with nothing changed.
-    pub fn is_transient(self) -> bool {
-        matches!(
-            self,
-            CauseKind::OutOfMemory
-                | CauseKind::GpuBusy
-                | CauseKind::HostMemory
-                | CauseKind::Killed
-                | CauseKind::NotReady
-                | CauseKind::TimedOut
-                | CauseKind::DriverUnreachable
-        )
+    pub fn is_transient(&self) -> bool {
+        self.fault.row().proof == Some(AfterProof::Transient)
     }
-}
 
-impl Cause {
-    pub(super) fn new(kind: CauseKind) -> Cause {
+    pub(super) fn new(fault: Fault) -> Cause {
         Cause {
-            kind,
+            fault,
             evidence: Vec::new(),
             culprit: None,
         }

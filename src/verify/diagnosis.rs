@@ -1,10 +1,10 @@
 //! Finds the cause of a failure, from all evidence and not from a status alone.
 
-use super::cause::{Cause, CauseKind, Culprit, Evidence};
+use super::cause::{Cause, Culprit, Evidence};
 use super::protocol::{Failure, ProofStep, Step};
 use super::subject::{Library, Subject};
 use super::verdict::Finding;
-use crate::catalog::{is_driver_call, statuses};
+use crate::catalog::{Fault, is_driver_call, statuses};
 use crate::environment::Environment;
 use crate::formats::names;
 use crate::host::Host;
@@ -26,7 +26,7 @@ pub(super) fn diagnose(failure: &Failure, scene: &Scene<'_>) -> Cause {
     match failure {
         Failure::Load { at, name, message } => scene.not_loaded(at, name, message),
         Failure::Status { at, call, code, .. } => scene.refused(at, call, *code),
-        Failure::WrongNumbers { at, .. } => scene.blame(CauseKind::WrongNumbers, Some(at)),
+        Failure::WrongNumbers { at, .. } => scene.blame(Fault::WrongNumbers, Some(at)),
         Failure::Foreign { files } => {
             let mixed = files
                 .iter()
@@ -35,13 +35,13 @@ pub(super) fn diagnose(failure: &Failure, scene: &Scene<'_>) -> Cause {
                 .filter(|_| !scene.subject.is_planned)
                 .and_then(|mixed| integrity(Some(mixed)));
             cause
-                .unwrap_or_else(|| Cause::new(CauseKind::ForeignFiles))
+                .unwrap_or_else(|| Cause::new(Fault::ForeignFiles))
                 .with(named(mixed))
         }
         Failure::Signal { at, signal } => scene.killed(at.as_ref(), *signal),
-        Failure::Exited { at, .. } => scene.silent(CauseKind::NoReport, at.as_ref()),
+        Failure::Exited { at, .. } => scene.silent(Fault::NoReport, at.as_ref()),
         // The fault may be the library's, the GPU's or the file server's.
-        Failure::TimedOut { .. } => Cause::new(CauseKind::TimedOut).with(scene.last_line()),
+        Failure::TimedOut { .. } => Cause::new(Fault::TimedOut).with(scene.last_line()),
     }
 }
 
@@ -51,20 +51,20 @@ impl Scene<'_> {
         // The loader's message ends with the system's error text.
         let has_no_room = ["failed to map segment", "Cannot allocate memory"];
         if has_no_room.iter().any(|words| message.contains(words)) {
-            return Cause::new(CauseKind::HostMemory);
+            return Cause::new(Fault::HostMemory);
         }
         let is_nowhere = is_missing && message.ends_with("No such file or directory");
         if at.step == Step::LoadDriver {
             let is_itself = is_nowhere && message.starts_with(name);
             let kind = if is_itself {
-                CauseKind::NoDriver
+                Fault::NoDriver
             } else {
-                CauseKind::DriverIncomplete
+                Fault::DriverIncomplete
             };
             return Cause::new(kind).with(self.library("driver"));
         }
         if is_nowhere && message.starts_with("libcuda.so.1:") {
-            return Cause::new(CauseKind::NoDriver);
+            return Cause::new(Fault::NoDriver);
         }
         // `undefined symbol: …, version libnvJitLink.so.12` names the library that lacks the symbol.
         let asked = message
@@ -81,11 +81,11 @@ impl Scene<'_> {
                 .zip(owner)
                 .is_some_and(|(library, owner)| std::ptr::eq(library, owner));
         let kind = if is_damaged {
-            CauseKind::LibraryDamaged
+            Fault::Damaged
         } else if is_mixed {
-            CauseKind::SublibraryForeign
+            Fault::Mixed
         } else {
-            CauseKind::LibraryDoesNotLoad
+            Fault::LibraryDoesNotLoad
         };
         let cause = integrity(library).unwrap_or_else(|| Cause::new(kind));
         let culprit = owner.or(library);
@@ -104,41 +104,39 @@ impl Scene<'_> {
         // A known message tells more than a code with many meanings.
         let said = self.telling_line();
         let kind = match (kind, &said) {
-            (None | Some(CauseKind::Refused | CauseKind::NoEngine), Some((_, said))) => Some(*said),
+            (None | Some(Fault::Refused | Fault::NoEngine), Some((_, said))) => Some(*said),
             (kind, _) => kind,
         };
         let said = said.map(|(line, _)| Evidence::Said { line });
         let library = self.used_at(Some(at));
         let cause = match kind {
-            Some(CauseKind::NoDevice) => self.no_device(),
-            Some(kind @ (CauseKind::StubDriver | CauseKind::DriverIncomplete)) => {
+            Some(Fault::NoDevice) => self.no_device(),
+            Some(kind @ (Fault::Stub | Fault::DriverIncomplete)) => {
                 Cause::new(kind).with(self.library("driver"))
             }
-            Some(kind @ (CauseKind::DriverMismatch | CauseKind::CompatRefused)) => {
-                self.mismatch(kind)
+            Some(kind @ (Fault::DriverMismatch | Fault::CompatRefused)) => self.mismatch(kind),
+            Some(Fault::DriverUnreachable) => self.unreachable(),
+            Some(Fault::DriverTooOld) => self.too_old(library),
+            Some(Fault::GpuBusy) => Cause::new(Fault::GpuBusy).with(self.memory(at)),
+            Some(Fault::OutOfMemory) if is_of_driver && at.gpu.is_some() => {
+                Cause::new(Fault::OutOfMemory).with(self.memory(at))
             }
-            Some(CauseKind::DriverUnreachable) => self.unreachable(),
-            Some(CauseKind::DriverTooOld) => self.too_old(library),
-            Some(CauseKind::GpuBusy) => Cause::new(CauseKind::GpuBusy).with(self.memory(at)),
-            Some(CauseKind::OutOfMemory) if is_of_driver && at.gpu.is_some() => {
-                Cause::new(CauseKind::OutOfMemory).with(self.memory(at))
-            }
-            Some(CauseKind::OutOfMemory) if is_of_driver => Cause::new(CauseKind::HostMemory),
-            Some(CauseKind::Refused) | None if is_of_driver && library.is_none_or(is_driver) => {
-                Cause::new(CauseKind::DriverUnreachable)
+            Some(Fault::OutOfMemory) if is_of_driver => Cause::new(Fault::HostMemory),
+            Some(Fault::Refused) | None if is_of_driver && library.is_none_or(is_driver) => {
+                Cause::new(Fault::DriverUnreachable)
                     .with(self.library("driver"))
                     .with(self.kernel())
             }
-            Some(CauseKind::SublibraryMissing) => self.sublibrary(library, Some((call, code))),
-            Some(CauseKind::NoEngine) => self
+            Some(Fault::Incomplete) => self.sublibrary(library, Some((call, code))),
+            Some(Fault::NoEngine) => self
                 .closer(library)
-                .unwrap_or_else(|| Cause::new(CauseKind::NoEngine)),
-            Some(CauseKind::OutOfMemory | CauseKind::Refused) | None => {
-                integrity(library).unwrap_or_else(|| Cause::new(CauseKind::Refused))
+                .unwrap_or_else(|| Cause::new(Fault::NoEngine)),
+            Some(Fault::OutOfMemory | Fault::Refused) | None => {
+                integrity(library).unwrap_or_else(|| Cause::new(Fault::Refused))
             }
             Some(kind) => Cause::new(kind),
         };
-        let culprit = library.filter(|library| cause.kind.is_of_library() && !is_driver(library));
+        let culprit = library.filter(|library| cause.is_of_library() && !is_driver(library));
         cause.with(said).blaming(culprit)
     }
 
@@ -171,10 +169,10 @@ impl Scene<'_> {
                     stems: vec![stem],
                     directory: directory.unwrap_or_default(),
                 };
-                Cause::new(CauseKind::SublibraryMissing).with([evidence])
+                Cause::new(Fault::Incomplete).with([evidence])
             }
-            _ if is_mismatch => Cause::new(CauseKind::SublibraryForeign),
-            _ => Cause::new(CauseKind::LibraryDoesNotLoad),
+            _ if is_mismatch => Cause::new(Fault::Mixed),
+            _ => Cause::new(Fault::LibraryDoesNotLoad),
         }
     }
 
@@ -191,13 +189,11 @@ impl Scene<'_> {
             let version =
                 names::asserted_cudnn(&bytes).filter(|version| !version.agrees_with(&own))?;
             let file = file.path.display().to_string();
-            Some(
-                Cause::new(CauseKind::SublibraryForeign).with([Evidence::Foreign {
-                    file,
-                    version,
-                    rest: Some(own),
-                }]),
-            )
+            Some(Cause::new(Fault::Mixed).with([Evidence::Foreign {
+                file,
+                version,
+                rest: Some(own),
+            }]))
         })
     }
 
@@ -206,13 +202,13 @@ impl Scene<'_> {
         /// SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGTERM, SIGXCPU: a fault in the running code raises none of these.
         const FROM_OUTSIDE: [i32; 6] = [1, 2, 3, 9, 15, 24];
         if FROM_OUTSIDE.contains(&signal) {
-            return Cause::new(CauseKind::Killed);
+            return Cause::new(Fault::Killed);
         }
-        let cause = self.silent(CauseKind::Crashed, at);
+        let cause = self.silent(Fault::Crashed, at);
         // SIGBUS reports a read beyond the end of a mapped file.
-        if signal == SIGBUS && cause.kind == CauseKind::Crashed {
+        if signal == SIGBUS && cause.fault == Fault::Crashed {
             return Cause {
-                kind: CauseKind::LibraryDamaged,
+                fault: Fault::Damaged,
                 ..cause
             };
         }
@@ -220,12 +216,12 @@ impl Scene<'_> {
     }
 
     /// The child ended without a report. The evidence is its last step and its standard error.
-    fn silent(&self, kind: CauseKind, at: Option<&ProofStep>) -> Cause {
+    fn silent(&self, kind: Fault, at: Option<&ProofStep>) -> Cause {
         let library = self.used_at(at);
         let told = self.telling_line();
         let cause = match told.as_ref().map(|(_, cause)| *cause) {
-            Some(CauseKind::SublibraryMissing) => self.sublibrary(library, None),
-            Some(CauseKind::DriverTooOld) => self.too_old(library),
+            Some(Fault::Incomplete) => self.sublibrary(library, None),
+            Some(Fault::DriverTooOld) => self.too_old(library),
             Some(cause) => Cause::new(cause),
             None => integrity(library).unwrap_or_else(|| Cause::new(kind)),
         };
@@ -235,7 +231,7 @@ impl Scene<'_> {
         let driver = library
             .filter(|library| is_driver(library))
             .and_then(|library| named(Some(library)));
-        let culprit = library.filter(|library| cause.kind.is_of_library() && !is_driver(library));
+        let culprit = library.filter(|library| cause.is_of_library() && !is_driver(library));
         cause.with(said).blaming(culprit).with(driver)
     }
 
@@ -252,9 +248,9 @@ impl Scene<'_> {
             .and_then(|value| value.split(',').next()?.trim().parse::<usize>().ok());
         let is_there = first.is_some_and(|first| first < count);
         let kind = if value.is_some() && !is_there {
-            CauseKind::GpusHidden
+            Fault::GpusHidden
         } else {
-            CauseKind::NoDevice
+            Fault::NoDevice
         };
         let variable = value.map(|value| Evidence::Variable {
             name: name.to_owned(),
@@ -262,20 +258,20 @@ impl Scene<'_> {
         });
         let nodes = match kind {
             _ if count == 0 => Some(Evidence::NoDeviceNodes),
-            CauseKind::GpusHidden => Some(Evidence::Gpus { count }),
+            Fault::GpusHidden => Some(Evidence::Gpus { count }),
             _ => None,
         };
         Cause::new(kind).with(variable).with(nodes)
     }
 
-    fn mismatch(&self, told: CauseKind) -> Cause {
+    fn mismatch(&self, told: Fault) -> Cause {
         let library = self.subject.of_family("driver");
         let is_compat =
             library.is_some_and(|library| library.installation.origin == Origin::Compat);
-        let kind = if is_compat || told == CauseKind::CompatRefused && !self.halves_differ() {
-            CauseKind::CompatRefused
+        let kind = if is_compat || told == Fault::CompatRefused && !self.halves_differ() {
+            Fault::CompatRefused
         } else {
-            CauseKind::DriverMismatch
+            Fault::DriverMismatch
         };
         Cause::new(kind)
             .with(self.library("driver"))
@@ -285,9 +281,9 @@ impl Scene<'_> {
     /// `CUDA_ERROR_UNKNOWN` (999) means that the kernel driver does not answer.
     fn unreachable(&self) -> Cause {
         let kind = if self.halves_differ() {
-            CauseKind::DriverMismatch
+            Fault::DriverMismatch
         } else {
-            CauseKind::DriverUnreachable
+            Fault::DriverUnreachable
         };
         Cause::new(kind)
             .with(self.library("driver"))
@@ -309,13 +305,13 @@ impl Scene<'_> {
             .finding
             .driver_cuda
             .map(|number| Evidence::DriverCuda { number });
-        Cause::new(CauseKind::DriverTooOld)
+        Cause::new(Fault::DriverTooOld)
             .with(named(library))
             .with(cuda)
             .with(self.kernel())
     }
 
-    fn blame(&self, kind: CauseKind, at: Option<&ProofStep>) -> Cause {
+    fn blame(&self, kind: Fault, at: Option<&ProofStep>) -> Cause {
         Cause::new(kind).blaming(self.used_at(at))
     }
 
@@ -353,7 +349,7 @@ impl Scene<'_> {
     }
 
     /// The first line with a known message. Later lines report consequences.
-    fn telling_line(&self) -> Option<(String, CauseKind)> {
+    fn telling_line(&self) -> Option<(String, Fault)> {
         let mut lines = self.stderr_tail.lines().map(str::trim);
         lines.find_map(|line| Some((line.to_owned(), statuses().of_message(line)?)))
     }
@@ -390,14 +386,14 @@ fn integrity(library: Option<&Library>) -> Option<Cause> {
         Some(match problem {
             Problem::Truncated { file } => {
                 let file = file.clone();
-                (0, CauseKind::LibraryDamaged, Evidence::Truncated { file })
+                (0, Fault::Damaged, Evidence::Truncated { file })
             }
             Problem::Missing { stems } => {
                 let evidence = Evidence::Missing {
                     stems: stems.clone(),
                     directory: show(&installation.directory),
                 };
-                (1, CauseKind::SublibraryMissing, evidence)
+                (1, Fault::Incomplete, evidence)
             }
             Problem::OtherVersionAmongTheRest { file, version } => {
                 let evidence = Evidence::Foreign {
@@ -405,7 +401,7 @@ fn integrity(library: Option<&Library>) -> Option<Cause> {
                     version: *version,
                     rest: installation.version,
                 };
-                (2, CauseKind::SublibraryForeign, evidence)
+                (2, Fault::Mixed, evidence)
             }
             _ => return None,
         })

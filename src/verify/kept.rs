@@ -65,7 +65,7 @@ fn read(host: &Host, directory: &Path, name: &str) -> Option<Verdict> {
 pub fn keep(host: &Host, directories: &[PathBuf], name: &str, verdict: &Verdict) {
     let is_kept = match verdict {
         Verdict::Passed { .. } => true,
-        Verdict::Failed { cause, .. } => !cause.kind.is_transient(),
+        Verdict::Failed { cause, .. } => !cause.is_transient(),
         Verdict::Skipped { .. } | Verdict::Busy { .. } => false,
     };
     let write = |name: &str, bytes: &[u8]| {

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::catalog::Fault;
 use crate::catalog::catalog;
 use crate::environment::{Environment, preload_elements};
 use crate::error::Error;
@@ -31,7 +32,7 @@ pub mod protocol;
 pub mod subject;
 mod verdict;
 
-pub use cause::{Cause, CauseKind, Culprit, Evidence};
+pub use cause::{Cause, Culprit, Evidence};
 pub use listen::{Progress, end_all};
 pub use protocol::Failure;
 pub use subject::{Library, Subject};
@@ -140,7 +141,7 @@ pub fn run(
     };
     let cause = diagnosis::diagnose(&failure, &scene);
     // A person hides the GPUs from the program.
-    if cause.kind == CauseKind::GpusHidden && env.hides_gpus() {
+    if cause.fault == Fault::GpusHidden && env.hides_gpus() {
         return Ok(Verdict::Skipped {
             why: Skip::GpusHidden,
         });

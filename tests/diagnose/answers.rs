@@ -436,40 +436,6 @@ fn packages_that_exclude_each_other() {
 }
 
 #[test]
-fn the_machine_around_the_program() {
-    let interface = text("/sys/class/net/eth0/address", "");
-    let set = |name| {
-        app(
-            std::slice::from_ref(&interface),
-            &[],
-            &[("NCCL_SOCKET_IFNAME", name)],
-        )
-    };
-    let text = "NCCL WARN Bootstrap : no socket interface found";
-    let first = |place: &Place, message: &str| diagnose(place, message)["causes"][0].clone();
-    assert_eq!(first(&set("ib"), text)["certainty"], "is");
-    assert_eq!(first(&set("eth"), text)["certainty"], "is-not");
-    assert_eq!(first(&app(&[], &[], &[]), text)["certainty"], "may-be");
-}
-
-#[test]
-fn memory_that_may_not_be_locked() {
-    let limits = |soft: &str| {
-        let line =
-            format!("Max locked memory         {soft}              unlimited            bytes\n");
-        app(&[text("/proc/self/limits", &line)], &[], &[])
-    };
-    let message = "NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory";
-    let certainty = |place: &Place| diagnose(place, message)["causes"][0]["certainty"].clone();
-    assert_eq!(certainty(&limits("8388608")), "is");
-    assert_eq!(certainty(&limits("unlimited")), "is-not");
-    for unclear in ["17179869184", "-1", "x"] {
-        assert_eq!(certainty(&limits(unclear)), "may-be", "{unclear}");
-    }
-    assert_eq!(certainty(&app(&[], &[], &[])), "may-be");
-}
-
-#[test]
 fn a_driver_that_lets_only_administrators_profile() {
     let set = |value: &str| {
         let params = format!("RmMsg: \"\"\nRmProfilingAdminOnly: {value}\nRegistryDwords: \"\"\n");

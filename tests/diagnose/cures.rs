@@ -209,7 +209,7 @@ fn packages_are_replaced_by_the_pip_of_the_program() {
         "{pip} uninstall 'onnxruntime'; {pip} install --force-reinstall --no-deps 'onnxruntime-gpu==1.20.2'"
     );
     assert_eq!(
-        cure(&of(&both, &[&provider]), &message, "two-packages"),
+        cure(&of(&both, &[&provider]), &message, "claimed-twice"),
         expected
     );
     let expected =
@@ -248,7 +248,7 @@ fn toolkits_from_wheels() {
             &posted("wheel-nvcc-mixed").text,
             "toolkit-mixed"
         ),
-        "install nvcc, NVVM and CRT headers of one release"
+        "install nvcc, NVVM and CRT headers of one release, or build with `cudarun --build COMMAND`, which takes a toolkit that fits"
     );
     let nvcc = [text("/usr/local/cuda/bin/nvcc", "")];
     assert_eq!(

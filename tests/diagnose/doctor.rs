@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use cudarun::catalog::{ErrorKind, ErrorRow, PossibleCause, Question, errors};
+use cudarun::catalog::{ErrorKind, ErrorRow, Fault, PossibleCause, errors};
 use serde_json::Value;
 
 use crate::support::Run;
@@ -113,11 +113,13 @@ fn diagnosed(machine: &Machine, message: &str) -> Value {
         .json()
 }
 
-/// True if a question of the cause asks for one of these findings.
+/// True if the cause is one of these findings, or one of them is a case of it.
 fn asks(possible: &PossibleCause, codes: &[&str]) -> bool {
-    possible.when.iter().any(|question| {
-        matches!(question, Question::Doctor(asked) if asked.finds.iter().any(|code| codes.contains(&code.as_str())))
-    })
+    let is_asked = |fault: &Fault| {
+        let name = serde_json::to_value(fault).unwrap();
+        codes.iter().any(|code| name == *code)
+    };
+    is_asked(&possible.cause) || possible.cause.row().cases.iter().any(is_asked)
 }
 
 fn row(id: &str) -> &'static ErrorRow {

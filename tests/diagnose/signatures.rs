@@ -1,8 +1,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use cudarun::catalog::error_rows::{About, Findings};
-use cudarun::catalog::{Argument, CauseKey, ErrorKind, Question, catalog, errors};
+use cudarun::catalog::{Argument, ErrorKind, Fault, catalog, errors};
 use cudarun::diagnose::{Signatures, groups_of};
 use serde::Deserialize;
 
@@ -19,7 +18,7 @@ struct Messages {
 struct Posted {
     id: String,
     text: String,
-    cause: CauseKey,
+    cause: Fault,
     source: String,
     basis: String,
 }
@@ -42,10 +41,10 @@ fn rows_compile_and_have_unique_names() {
             "{}",
             row.id
         );
-        let is_harmless = |key| key == CauseKey::Harmless;
+        let is_harmless = |key| key == Fault::Harmless;
         let harmless = row.cause.iter().any(|cause| is_harmless(cause.cause));
         assert_eq!(harmless, row.kind == ErrorKind::Harmless, "{}", row.id);
-        let causes: BTreeSet<CauseKey> = row.cause.iter().map(|cause| cause.cause).collect();
+        let causes: BTreeSet<Fault> = row.cause.iter().map(|cause| cause.cause).collect();
         assert_eq!(
             causes.len(),
             row.cause.len(),
@@ -111,16 +110,12 @@ fn samples_match_their_own_row_and_those_that_it_names() {
     assert!(faults.is_empty(), "{faults}");
 }
 
-/// A question must not depend on a fact that no branch of the regexes states.
+/// A check must not depend on a fact that no branch of the regexes states.
 #[test]
-fn questions_ask_about_facts_that_a_regex_states() {
+fn checks_are_about_facts_that_a_regex_states() {
     for row in errors() {
-        for question in row
-            .cause
-            .iter()
-            .flat_map(|cause| cause.when.iter().chain(&cause.better))
-        {
-            let text = format!("{question:?}");
+        for possible in &row.cause {
+            let text = format!("{possible:?}");
             for (at, _) in text.match_indices("Captured(") {
                 let name = text[at + 9..].split(')').next().unwrap().to_lowercase();
                 let has_group = |source: &String| source.contains(&format!("(?<{name}"));
@@ -130,35 +125,10 @@ fn questions_ask_about_facts_that_a_regex_states() {
                     row.id
                 );
             }
-            if let Question::Mixed(About { of }) | Question::Incomplete(About { of }) = question
-                && let Argument::Literal(name) = of
-                && name != "framework"
+            if let (Fault::Mixed | Fault::Incomplete, Some(Argument::Literal(name))) =
+                (possible.cause, &possible.of)
             {
                 assert!(catalog().family(name).is_some(), "{}: {name}", row.id);
-            }
-        }
-    }
-}
-
-#[test]
-fn questions_name_findings_that_doctor_reports() {
-    let documented = include_str!("../../docs/doctor.md");
-    for row in errors() {
-        for question in row
-            .cause
-            .iter()
-            .flat_map(|cause| cause.when.iter().chain(&cause.better))
-        {
-            let Question::Doctor(Findings { finds }) = question else {
-                continue;
-            };
-            assert!(!finds.is_empty(), "{}", row.id);
-            for code in finds {
-                assert!(
-                    documented.contains(&format!("`{code}`")),
-                    "{}: doctor has no `{code}`",
-                    row.id
-                );
             }
         }
     }
@@ -208,7 +178,7 @@ fn compare(posted: &[Posted]) -> ((usize, usize), String) {
             continue;
         };
         recognised += 1;
-        let causes: Vec<CauseKey> = chosen.row.cause.iter().map(|cause| cause.cause).collect();
+        let causes: Vec<Fault> = chosen.row.cause.iter().map(|cause| cause.cause).collect();
         if causes.contains(&message.cause) {
             right += 1;
         } else {

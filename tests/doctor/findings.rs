@@ -287,10 +287,10 @@ fn a_libcuda_that_no_program_gets_or_that_is_in_front_of_it_is_an_error() {
 fn each_bad_installation_is_reported_with_its_problem() {
     let found = |name: &str| codes(&doctor(&Machine::load(name), &[]));
     let toolkits = [
-        "installation-incomplete",
+        "incomplete",
         "installation-not-as-installed",
         "two-of-one-soname",
-        "?installation-mixed",
+        "?mixed",
         "?path-stubs",
     ];
     assert!(
@@ -300,7 +300,7 @@ fn each_bad_installation_is_reported_with_its_problem() {
     );
     let hostile = [
         "?cache-of-loader-bad",
-        "?installation-damaged",
+        "?damaged",
         "?installation-world-writable",
         "passed-over",
     ];
@@ -310,7 +310,7 @@ fn each_bad_installation_is_reported_with_its_problem() {
         found("hostile")
     );
     assert!(
-        !found("uv-venv").contains("installation-incomplete"),
+        !found("uv-venv").contains("incomplete"),
         "a package that brings its own shim is complete"
     );
     assert_eq!(

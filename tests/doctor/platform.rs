@@ -192,7 +192,7 @@ fn a_variable_names_one_toolkit() {
         "opt/cuda",
         "/opt/cuda/bin/ptxas",
     ] {
-        assert_eq!(code(value), ["toolkit-malformed"], "{value}");
+        assert_eq!(code(value), ["toolkit-variable"], "{value}");
     }
     let found = findings(&machine, &[("CUDA_PATH", "/opt/cuda:")]);
     assert_eq!(

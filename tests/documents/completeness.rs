@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use cudarun::catalog::{AfterProof, Fault, faults};
 use serde_json::Value;
 
 use crate::fetch::wheelhouse::{Wheelhouse, app, cudart};
@@ -261,103 +262,34 @@ fn variants(file: &str, start: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_finding_is_explained_and_nothing_else() {
-    let document = read("docs/doctor.md");
-    let (_, table) = document.split_once("| code | severity |").unwrap();
-    let (table, _) = table.split_once("\n\n").unwrap();
-    let first = |row: &str| row.split('|').nth(1).unwrap_or_default().to_owned();
-    let cells = table.lines().map(first).collect::<Vec<_>>().join(",");
-    let documented: BTreeSet<&str> = cells.split('`').skip(1).step_by(2).collect();
-    let all = read("src/doctor/finding.rs");
-    let of_installations = read("src/doctor/libraries.rs");
-    let parts = [
-        all.split_once("\nfindings! {"),
-        of_installations.split_once("let (severity, code)"),
-    ];
-    let names: BTreeSet<&str> = parts
-        .into_iter()
-        .flat_map(|part| part.unwrap().1.split('"').skip(1).step_by(2))
-        .collect();
-    assert!(
-        names.len() > 40 && names.contains("driver-mismatch"),
-        "{names:?}"
-    );
-    assert_eq!(documented, names);
-}
-
-#[test]
-fn every_cause_is_explained() {
+fn every_cause_of_a_proof_is_explained() {
     let document = read("docs/proof.md");
-    let names = variants("src/catalog/rows.rs", "pub enum CauseKind {");
-    assert!(
-        names.len() > 20 && names.contains(&"sublibrary-missing".to_owned()),
-        "{names:?}"
-    );
-    for name in names {
-        assert!(
-            document.contains(&format!("`{name}`")),
-            "docs/proof.md lacks {name}"
+    let rows = faults().iter().filter(|row| row.proof.is_some());
+    for row in rows {
+        let name = format!(
+            "`{}`",
+            serde_json::to_value(row.name).unwrap().as_str().unwrap()
         );
+        let line = document
+            .lines()
+            .find(|line| line.starts_with("| ") && line.contains(&name));
+        let line = line.unwrap_or_else(|| panic!("docs/proof.md lacks {name}"));
+        let tries_another = row.proof == Some(AfterProof::OtherPlan);
+        assert_eq!(line.ends_with("| yes |"), tries_another, "{line}");
     }
 }
 
+/// Only faults with a section of doctor's page have severities, other cures and cases.
 #[test]
-fn every_cause_and_finding_has_words() {
-    let words: toml::Table = read("profiles/causes.toml").parse().unwrap();
-    let section = |name: &str| words[name].as_table().unwrap();
-    let has = |row: &toml::Value, key: &str| row.get(key).is_some();
-    for (name, file, start) in [
-        ("cause", "src/catalog/error_rows.rs", "pub enum CauseKey {"),
-        ("proof", "src/catalog/rows.rs", "pub enum CauseKind {"),
-    ] {
-        let rows = section(name);
-        let keys: BTreeSet<String> = rows.keys().cloned().collect();
-        assert_eq!(keys, variants(file, start).into_iter().collect());
-        assert!(rows.values().all(|row| has(row, "says")), "{name}");
-    }
-    let findings = read("src/doctor/finding.rs");
-    let (_, findings) = findings.split_once("\nfindings! {").unwrap();
-    let (findings, _) = findings.split_once("\n}").unwrap();
-    let findings: Vec<(&str, &str)> = findings
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix('"')?.split_once("\" "))
-        .collect();
-    let rows = section("finding");
-    for (code, kind) in &findings {
-        // With facts of the machine, the sentence is in the code.
-        let is_constant = !kind.contains('{');
-        let says = rows.get(*code).is_some_and(|row| has(row, "says"));
-        assert!(says || !is_constant, "profiles/causes.toml lacks {code}");
-    }
-    for code in rows.keys() {
-        assert!(findings.iter().any(|(known, _)| known == code), "{code}");
-    }
-}
-
-/// What a cause of a message, of a failed proof and a finding have in common has one sentence.
-#[test]
-fn one_thing_is_said_in_one_way() {
-    let words = cudarun::catalog::cause_words();
-    let cause = |name: &str| {
-        let key = serde_json::from_value(name.into()).unwrap();
-        &words.cause[&key].says
-    };
-    for (finding, same) in [
-        ("driver-not-loaded", "driver-not-loaded"),
-        ("no-gpu", "no-gpu"),
-        ("container-without-gpus", "container-no-gpu"),
-        ("device-nodes-missing", "device-nodes-missing"),
-        ("device-not-permitted", "device-not-permitted"),
-        ("gpus-hidden", "gpus-hidden"),
-    ] {
-        assert_eq!(words.finding[finding].says, *cause(same), "{finding}");
-    }
-    for (proof, same) in [
-        ("library-damaged", "damaged"),
-        ("sublibrary-missing", "incomplete"),
-    ] {
-        let kind = serde_json::from_value(proof.into()).unwrap();
-        assert_eq!(words.proof[&kind].says, *cause(same), "{proof}");
+fn every_fault_has_the_fields_of_its_users() {
+    for row in faults() {
+        assert_eq!(row.section.is_some(), !row.severity.is_empty(), "{row:?}");
+        assert!(
+            row.section.is_some() || row.note.is_empty() && row.here.is_empty(),
+            "{row:?}"
+        );
+        let of_doctor = |fault: &Fault| fault.row().section.is_some();
+        assert!(row.cases.iter().all(of_doctor), "{row:?}");
     }
 }
 

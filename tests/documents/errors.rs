@@ -1,11 +1,12 @@
-//! docs/errors.md shows the rows of `profiles/errors.toml` with the words of `cudarun diagnose`, and README.md the most frequent
-//! ones. With `CUDARUN_SNAPSHOTS=overwrite` in the environment, both are written anew.
+//! docs/errors.md shows the rows of `profiles/errors.toml` with the words of `cudarun diagnose`, README.md the most frequent ones,
+//! and docs/doctor.md the findings of `profiles/faults.toml`. With `CUDARUN_SNAPSHOTS=overwrite` in the environment, they are
+//! written anew.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use cudarun::catalog::{ErrorKind, ErrorRow, errors};
+use cudarun::catalog::{ErrorKind, ErrorRow, Section, errors, faults, filled};
 use cudarun::diagnose::{Message, Reading};
 use cudarun::report::possible_cause;
 
@@ -16,37 +17,47 @@ const HEAD: &str = "\
 cure depends on the machine: there `cudarun diagnose` looks for a plan, a variable or a package that really helps, and prints the
 command.
 
-This page is generated from `profiles/errors.toml`. Other versions, libraries and paths in a message make no difference.
+This page is generated from `profiles/errors.toml` and `profiles/faults.toml`. Other versions, libraries and paths in a message make no difference.
 ";
 const LONGEST_LINE: usize = 120;
 const MOST_LINES: usize = 3;
 const LONGEST_CELL: usize = 72;
-const MARKS: [&str; 2] = ["<!-- errors -->\n", "<!-- /errors -->\n"];
-
 #[test]
-fn error_messages_are_documented() {
+fn error_messages_and_findings_are_documented() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let readme = fs::read_to_string(root.join("README.md")).unwrap();
-    let (before, rest) = readme
-        .split_once(MARKS[0])
-        .expect("README.md has a place for errors");
-    let (_, after) = rest
-        .split_once(MARKS[1])
-        .expect("the place for errors has an end");
-    let readme = [before, MARKS[0], &most_frequent(), MARKS[1], after].concat();
-    for (name, text) in [("docs/errors.md", page()), ("README.md", readme)] {
+    let read = |name: &str| fs::read_to_string(root.join(name)).unwrap_or_default();
+    for (name, text) in [
+        ("docs/errors.md", page()),
+        (
+            "README.md",
+            between(&read("README.md"), "errors", &most_frequent()),
+        ),
+        (
+            "docs/doctor.md",
+            between(&read("docs/doctor.md"), "findings", &findings()),
+        ),
+    ] {
         if std::env::var("CUDARUN_SNAPSHOTS").is_ok_and(|value| value == "overwrite") {
             fs::write(root.join(name), text).unwrap();
         } else {
-            let is_same = fs::read_to_string(root.join(name)).unwrap_or_default() == text;
             let refresh =
-                "CUDARUN_SNAPSHOTS=overwrite cargo test --locked error_messages_are_documented";
+                "CUDARUN_SNAPSHOTS=overwrite cargo test --locked error_messages_and_findings";
             assert!(
-                is_same,
-                "{name} is not of profiles/errors.toml; this writes it anew:\n    {refresh}"
+                read(name) == text,
+                "{name} is not of profiles/; this writes it anew:\n    {refresh}"
             );
         }
     }
+}
+
+/// The document with another text between two marks.
+fn between(document: &str, mark: &str, text: &str) -> String {
+    let marks = [format!("<!-- {mark} -->\n"), format!("<!-- /{mark} -->\n")];
+    let (before, rest) = document
+        .split_once(&marks[0])
+        .expect("it has a place for the text");
+    let (_, after) = rest.split_once(&marks[1]).expect("the place has an end");
+    [before, &marks[0], text, &marks[1], after].concat()
 }
 
 #[test]
@@ -157,6 +168,33 @@ fn most_frequent() -> String {
             row.id,
             causes(row, 1)
         ));
+    }
+    text
+}
+
+/// The faults that `doctor` reports, in the order of its page.
+fn findings() -> String {
+    let word = |value: serde_json::Value| value.as_str().unwrap().to_owned();
+    let mut text = "| code | severity | sentence | remarks |\n|---|---|---|---|\n".to_owned();
+    for section in Section::ALL {
+        for row in faults().iter().filter(|row| row.section == Some(section)) {
+            let name = word(serde_json::to_value(row.name).unwrap());
+            let severities = row.severity.iter();
+            let severities: Vec<String> = severities
+                .map(|severity| word(serde_json::to_value(severity).unwrap()))
+                .collect();
+            let says = if row.here.is_empty() || row.here.starts_with('{') {
+                &row.says
+            } else {
+                &row.here
+            };
+            let (says, _) = filled(says, &[]);
+            text.push_str(&format!(
+                "| `{name}` | {} | {says} | {} |\n",
+                severities.join(", "),
+                row.note
+            ));
+        }
     }
     text
 }

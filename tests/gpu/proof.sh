@@ -129,12 +129,12 @@ if [ -n "$wheel" ]; then
         # A convolution does not ask for all of them.
         case $stem in adv | heuristic) level=load ;; *) level=conv ;; esac
         case $stem in
-        heuristic) expected="passed sublibrary-foreign" ;;
-        *) expected=sublibrary-foreign ;;
+        heuristic) expected="passed mixed" ;;
+        *) expected=mixed ;;
         esac
         at_once broken "$expected" $level "libcudnn_$stem of another version" "LD_LIBRARY_PATH=$work/foreign-$stem"
         # The system's directory has the missing file in another version.
-        at_once broken "$expected sublibrary-missing" $level "no libcudnn_$stem" "LD_LIBRARY_PATH=$work/missing-$stem"
+        at_once broken "$expected incomplete" $level "no libcudnn_$stem" "LD_LIBRARY_PATH=$work/missing-$stem"
     done
 fi
 
@@ -155,7 +155,7 @@ fi
 whole "$work/short"
 short=$(realpath "$work/short/libcudnn_ops.so.9")
 truncate -s $(($(stat -c %s "$short") * 6 / 10)) "$short"
-at_once broken library-damaged conv "libcudnn_ops cut short" "LD_LIBRARY_PATH=$work/short"
+at_once broken damaged conv "libcudnn_ops cut short" "LD_LIBRARY_PATH=$work/short"
 whole "$work/flipped"
 python3 "$here/damage.py" "$(realpath "$work/flipped/libcudnn_cnn.so.9")" cudnnConvolutionForward >/dev/null || failed=1
 at_once broken crashed conv "a byte of cudnnConvolutionForward flipped" "LD_LIBRARY_PATH=$work/flipped"
@@ -204,7 +204,7 @@ fi
 
 mkdir "$work/stub"
 ln -s "$toolkit/lib64/stubs/libcuda.so" "$work/stub/libcuda.so.1"
-at_once broken stub-driver conv "a stub first" "LD_LIBRARY_PATH=$work/stub"
+at_once broken stub conv "a stub first" "LD_LIBRARY_PATH=$work/stub"
 at_once broken compat-refused conv "compat older than the driver" "LD_LIBRARY_PATH=$toolkit/compat"
 
 # hidden VALUE EXPECTED: no library is at fault.

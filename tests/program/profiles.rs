@@ -5,8 +5,7 @@ use std::fmt::{self, Display};
 use std::fs;
 use std::path::Path;
 
-use cudarun::catalog::error_rows::CauseWords;
-use cudarun::catalog::{ErrorRow, PossibleCause, Words};
+use cudarun::catalog::{ErrorRow, FaultRow, PossibleCause};
 use cudarun::catalog::{ToolkitRow, Wheel, WheelFile, Wrapper, catalog, framework_rows, rows};
 use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
@@ -96,9 +95,6 @@ fn keys(value: &toml::Value, found: &mut BTreeSet<String>) {
             for (key, value) in table {
                 let is_data = key == "any"
                     || key.parse::<u32>().is_ok()
-                    || ["says", "cure"]
-                        .iter()
-                        .any(|word| value.get(word).is_some())
                     || catalog().family(key).is_some()
                     || catalog().family_of_stem(key).is_some();
                 // The table of cuDNN's codes has the name of the family.
@@ -121,7 +117,6 @@ fn the_head_of_each_profile_explains_every_field() {
     let all: &[(&str, &[&[&str]])] = &[
         ("architectures.toml", &[fields::<rows::Architecture>()]),
         ("builds.toml", &[fields::<rows::Build>()]),
-        ("causes.toml", &[fields::<CauseWords>(), fields::<Words>()]),
         ("cudnn.toml", &[fields::<rows::Support>()]),
         (
             "drivers.toml",
@@ -139,6 +134,7 @@ fn the_head_of_each_profile_explains_every_field() {
             "errors.toml",
             &[fields::<ErrorRow>(), fields::<PossibleCause>()],
         ),
+        ("faults.toml", &[fields::<FaultRow>()]),
         (
             "known-bad.toml",
             &[fields::<rows::BadRelease>(), fields::<rows::Combination>()],

@@ -228,7 +228,7 @@ def nccl(work):
         return "NCCL"
     case = Case(work, "NCCL 2.14 over the one of torch", script(work, made, "import torch"))
     case.fails("undefined symbol: nccl")
-    case.has("two-packages", made[1] / "nvidia" / "nccl")
+    case.has("claimed-twice", made[1] / "nvidia" / "nccl")
     case.offers("nvidia-nccl-cu12==2.21.5")
     case.cured("pip", "/")
     case.done()
@@ -270,7 +270,7 @@ def torchaudio(work):
         return "torchaudio"
     case = Case(work, "torchaudio of another torch", script(work, made, "import torchaudio"))
     case.fails("undefined symbol: ")
-    case.has("abi-other-build", made[1] / "torchaudio")
+    case.has("extension-mismatch", made[1] / "torchaudio")
     case.offers("torchaudio==2.6.0")
     case.cured("pip", "/")
     case.done()
@@ -358,7 +358,7 @@ def onnxruntime_two(work):
     code = OF_ONNXRUNTIME + f"\nif 'CUDAExecutionProvider' in onnxruntime.get_available_providers(): print('{PAST}')"
     case = Case(work, "onnxruntime over onnxruntime-gpu", script(work, made, code, ""))
     case.fails("'CUDAExecutionProvider' is not in available provider names")
-    case.has("two-packages", "onnxruntime_gpu-1.20.2.dist-info")
+    case.has("claimed-twice", "onnxruntime_gpu-1.20.2.dist-info")
     case.offers("onnxruntime-gpu==1.20.2")
     case.cured("pip", "/", LD_LIBRARY_PATH=paths(made))
     case.done()

@@ -90,7 +90,7 @@ ABSENT = EIGHT + "libcudnn_{part}.so.8: cannot open shared object file"
 # search path, or only where there is no other.
 TAKEN, SPARE = "taken", "spare"
 FOREIGN, MISSING, DAMAGED, UNLOADABLE = (
-    "sublibrary-foreign", "sublibrary-missing", "library-damaged", "library-does-not-load",
+    "mixed", "incomplete", "damaged", "library-does-not-load",
 )
 SYMBOL, NOWHERE = "undefined symbol", "cannot open shared object file"
 

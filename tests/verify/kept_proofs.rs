@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use cudarun::catalog::Fault;
 use cudarun::host::Host;
 use cudarun::modes::Level;
 use cudarun::verify::kept::{self, Turn};
-use cudarun::verify::{Cause, CauseKind, Failure, Finding, Proof, Verdict};
+use cudarun::verify::{Cause, Failure, Finding, Proof, Verdict};
 
 /// The directory of proofs below a home of its own, as processes of one machine share it.
 fn places() -> (tempfile::TempDir, Vec<PathBuf>) {
@@ -34,9 +35,9 @@ fn passed() -> Verdict {
     Verdict::Passed { proof: proof() }
 }
 
-fn failed(kind: CauseKind) -> Verdict {
+fn failed(fault: Fault) -> Verdict {
     let cause = Cause {
-        kind,
+        fault,
         evidence: Vec::new(),
         culprit: None,
     };
@@ -111,10 +112,7 @@ fn a_dead_prover_blocks_no_start_and_a_failed_one_is_not_awaited() {
         "(those that proved, those that used another proof)"
     );
     // A verdict that will change in a moment is not kept for others.
-    for verdict in [
-        failed(CauseKind::OutOfMemory),
-        Verdict::Busy { proof: proof() },
-    ] {
+    for verdict in [failed(Fault::OutOfMemory), Verdict::Busy { proof: proof() }] {
         let (_home, places) = self::places();
         let fail = |host: &Host| {
             std::thread::sleep(Duration::from_millis(200));
@@ -190,8 +188,8 @@ fn a_verdict_is_kept_whole_and_a_failure_for_a_moment() {
     let find = |name: &str| kept::find(&host, &places, &names(name));
     kept::keep(&host, &places, "good", &passed());
     assert_eq!(find("good"), Some(passed()));
-    kept::keep(&host, &places, "bad", &failed(CauseKind::WrongNumbers));
-    assert_eq!(find("bad"), Some(failed(CauseKind::WrongNumbers)));
+    kept::keep(&host, &places, "bad", &failed(Fault::WrongNumbers));
+    assert_eq!(find("bad"), Some(failed(Fault::WrongNumbers)));
     let age = |name: &str, by: Duration| {
         let file = std::fs::File::options()
             .write(true)
@@ -204,11 +202,11 @@ fn a_verdict_is_kept_whole_and_a_failure_for_a_moment() {
     age("good", Duration::from_hours(100));
     assert!(find("good").is_some());
     for kind in [
-        CauseKind::OutOfMemory,
-        CauseKind::GpuBusy,
-        CauseKind::TimedOut,
-        CauseKind::NotReady,
-        CauseKind::DriverUnreachable,
+        Fault::OutOfMemory,
+        Fault::GpuBusy,
+        Fault::TimedOut,
+        Fault::NotReady,
+        Fault::DriverUnreachable,
     ] {
         kept::keep(&host, &places, "passing", &failed(kind));
         assert_eq!(find("passing"), None, "{kind:?}");
@@ -225,7 +223,7 @@ fn a_verdict_is_kept_whole_and_a_failure_for_a_moment() {
         .unwrap();
     assert_eq!(find("bad"), None);
     // A proof of more than was asked for may have failed on the rest.
-    kept::keep(&host, &places, "more", &failed(CauseKind::WrongNumbers));
+    kept::keep(&host, &places, "more", &failed(Fault::WrongNumbers));
     assert!(find("more").is_some(), "the control");
     assert_eq!(
         kept::find(&host, &places, &["unknown".to_owned(), "more".to_owned()]),

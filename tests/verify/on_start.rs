@@ -273,7 +273,7 @@ fn a_set_that_fails_is_followed_by_the_next() {
         ("crash", "crashed"),
         ("abort", "crashed"),
         ("leave", "no-report"),
-        ("cudnnConvolutionForward:3007", "no-kernel-image"),
+        ("cudnnConvolutionForward:3007", "no-kernel"),
     ] {
         let session = machine.session(&["a", "b"]).mode(mode).only("a");
         let output = session.start(&[]);
@@ -404,7 +404,7 @@ fn faults_outside_the_libraries_blame_no_library() {
         ("cuInit:999", "driver-unreachable"),
         ("cudnnConvolutionForward:3005", "driver-too-old"),
         ("retain:222", "driver-too-old"),
-        ("cuInit:34", "stub-driver"),
+        ("cuInit:34", "stub"),
         ("cuInit:100", "no-device"),
     ] {
         std::fs::remove_dir_all(machine.path("home/.cache")).unwrap();

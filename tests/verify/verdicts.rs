@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use cudarun::catalog::{CauseKey, errors, statuses};
+use cudarun::catalog::{Fault, errors, statuses};
 use cudarun::diagnose::Reading;
 use cudarun::environment::Environment;
 use cudarun::host::Host;
@@ -15,9 +15,7 @@ use cudarun::inventory::{self, Inventory, KernelDriver, Problem, Scope};
 use cudarun::modes::Level;
 use cudarun::report::{Style, failed_start, possible_cause};
 use cudarun::verify::protocol::{Busy, Step, StepResult};
-use cudarun::verify::{
-    self, Ask, Cause, CauseKind, Evidence, Failure, Library, Skip, Subject, Verdict,
-};
+use cudarun::verify::{self, Ask, Cause, Evidence, Failure, Library, Skip, Subject, Verdict};
 use nix::sys::signal::Signal;
 
 use crate::support::{CUDARUN, Workshop, stand_in};
@@ -298,8 +296,8 @@ fn each_level_does_what_it_says() {
         "{failure:?}"
     );
     assert_eq!(
-        cause.kind,
-        CauseKind::SublibraryMissing,
+        cause.fault,
+        Fault::Incomplete,
         "there is no libcudnn_graph here"
     );
     WORLD.trial("cuInit:100").at(Level::Load).passes();
@@ -337,7 +335,7 @@ fn a_deep_proof_computes_with_each_library_of_a_family() {
             matches!(failure, Failure::WrongNumbers { element: 5, .. }),
             "{failure:?}"
         );
-        assert_eq!(cause.kind, CauseKind::WrongNumbers);
+        assert_eq!(cause.fault, Fault::WrongNumbers);
     }
     only("cublasSgemm:14", "neither").at(Level::Deep).passes();
 }
@@ -355,10 +353,10 @@ fn a_library_without_a_needed_function_is_the_one_at_fault() {
             panic!("{failure:?}")
         };
         let (soname, kind) = match from {
-            "driver" => ("libcuda.so.1", CauseKind::DriverIncomplete),
-            _ => ("libcudnn.so.9", CauseKind::LibraryDoesNotLoad),
+            "driver" => ("libcuda.so.1", Fault::DriverIncomplete),
+            _ => ("libcudnn.so.9", Fault::LibraryDoesNotLoad),
         };
-        assert_eq!((name.as_str(), cause.kind), (soname, kind), "{function}");
+        assert_eq!((name.as_str(), cause.fault), (soname, kind), "{function}");
         assert!(message.ends_with(function), "{message}");
     }
 }
@@ -366,7 +364,7 @@ fn a_library_without_a_needed_function_is_the_one_at_fault() {
 #[test]
 fn a_handle_is_destroyed_after_success_only() {
     let (failure, cause) = WORLD.trial("wrong destroy-crashes").fails();
-    assert_eq!(cause.kind, CauseKind::WrongNumbers, "{failure:?}");
+    assert_eq!(cause.fault, Fault::WrongNumbers, "{failure:?}");
     let (failure, _) = WORLD
         .trial("cudnnConvolutionForward:5000 destroy-crashes")
         .fails();
@@ -377,7 +375,7 @@ fn a_handle_is_destroyed_after_success_only() {
     let verdict = WORLD.trial("out-of-memory destroy-crashes").verdict();
     assert!(matches!(verdict, Verdict::Busy { .. }), "{verdict:?}");
     let (_, cause) = WORLD.trial("destroy-crashes").fails();
-    assert_eq!(cause.kind, CauseKind::Crashed, "the control");
+    assert_eq!(cause.fault, Fault::Crashed, "the control");
     let (failure, _) = WORLD.trial("cudnnDestroy:4000").fails();
     assert!(
         matches!(&failure, Failure::Status { call, code: 4000, .. } if call == "cudnnDestroy"),
@@ -390,14 +388,14 @@ fn a_handle_is_destroyed_after_success_only() {
 #[test]
 fn every_code_of_cudnn_has_a_cause() {
     let expected = |code: i64| match code {
-        14 | 1002 => CauseKind::SublibraryForeign,
-        9 | 3000..=3004 | 3010..=3014 => CauseKind::NoEngine,
-        6 | 3007 => CauseKind::NoKernelImage,
-        3005 | 3006 => CauseKind::DriverTooOld,
+        14 | 1002 => Fault::Mixed,
+        9 | 3000..=3004 | 3010..=3014 => Fault::NoEngine,
+        6 | 3007 => Fault::NoKernel,
+        3005 | 3006 => Fault::DriverTooOld,
         // Its files are all there and of one version: what it is linked against is not.
-        11 | 1008 | 3008 | 3009 => CauseKind::LibraryDoesNotLoad,
-        4001 => CauseKind::CompilationFailed,
-        _ => CauseKind::Refused,
+        11 | 1008 | 3008 | 3009 => Fault::LibraryDoesNotLoad,
+        4001 => Fault::CompilationFailed,
+        _ => Fault::Refused,
     };
     let table = &statuses().cudnn;
     assert!(table.len() > 50);
@@ -413,7 +411,7 @@ fn every_code_of_cudnn_has_a_cause() {
             };
             assert_eq!((by.as_str(), *code), (call, status.code));
             assert_eq!(
-                cause.kind,
+                cause.fault,
                 expected(status.code),
                 "{} of {call}",
                 status.name
@@ -422,7 +420,7 @@ fn every_code_of_cudnn_has_a_cause() {
                 .culprit
                 .as_ref()
                 .map(|culprit| culprit.family.as_str());
-            let is_of_library = cause.kind.is_of_library();
+            let is_of_library = cause.is_of_library();
             assert_eq!(
                 culprit,
                 is_of_library.then_some("cudnn"),
@@ -436,18 +434,18 @@ fn every_code_of_cudnn_has_a_cause() {
 #[test]
 fn every_code_of_the_driver_has_a_cause() {
     let expected = |code: i64| match code {
-        34 => CauseKind::StubDriver,
-        35 | 36 | 222 | 227 => CauseKind::DriverTooOld,
-        100 | 101 => CauseKind::NoDevice,
-        200 | 209 | 218 => CauseKind::NoKernelImage,
-        221 => CauseKind::DriverIncomplete,
-        214 | 220 | 226 | 714 => CauseKind::GpuFault,
-        802 | 805..=810 | 919 => CauseKind::NotReady,
-        803 => CauseKind::DriverMismatch,
-        804 => CauseKind::CompatRefused,
-        2 => CauseKind::HostMemory,
-        46 => CauseKind::GpuBusy,
-        _ => CauseKind::DriverUnreachable,
+        34 => Fault::Stub,
+        35 | 36 | 222 | 227 => Fault::DriverTooOld,
+        100 | 101 => Fault::NoDevice,
+        200 | 209 | 218 => Fault::NoKernel,
+        221 => Fault::DriverIncomplete,
+        214 | 220 | 226 | 714 => Fault::GpuFault,
+        802 | 805..=810 | 919 => Fault::NotReady,
+        803 => Fault::DriverMismatch,
+        804 => Fault::CompatRefused,
+        2 => Fault::HostMemory,
+        46 => Fault::GpuBusy,
+        _ => Fault::DriverUnreachable,
     };
     let table = &statuses().cuda;
     assert!(table.len() > 25);
@@ -457,7 +455,7 @@ fn every_code_of_the_driver_has_a_cause() {
             matches!(&failure, Failure::Status { call, .. } if call == "cuInit"),
             "{failure:?}"
         );
-        assert_eq!(cause.kind, expected(status.code), "{}", status.name);
+        assert_eq!(cause.fault, expected(status.code), "{}", status.name);
     }
     let (failure, _) = WORLD.trial("cuInit:803").fails();
     let Failure::Status { name, .. } = failure else {
@@ -474,7 +472,7 @@ fn every_code_of_the_driver_has_a_cause() {
         matches!(failure, Failure::Status { code: 4711, .. }),
         "{failure:?}"
     );
-    assert_eq!(cause.kind, CauseKind::Refused);
+    assert_eq!(cause.fault, Fault::Refused);
 }
 
 #[test]
@@ -495,7 +493,7 @@ fn messages_of_cudnn_are_shown() {
 fn wrong_numbers_are_found_however_few_and_by_however_little() {
     let wrong = |mode: &str| {
         let (failure, cause) = WORLD.trial(mode).fails();
-        assert_eq!(cause.kind, CauseKind::WrongNumbers, "{mode}");
+        assert_eq!(cause.fault, Fault::WrongNumbers, "{mode}");
         let Failure::WrongNumbers {
             largest_error,
             element,
@@ -540,8 +538,8 @@ fn a_child_that_dies_is_placed_and_quoted() {
         "{failure:?}"
     );
     assert_eq!(
-        cause.kind,
-        CauseKind::SublibraryMissing,
+        cause.fault,
+        Fault::Incomplete,
         "there is no libcudnn_graph here"
     );
     assert!(
@@ -554,9 +552,9 @@ fn a_child_that_dies_is_placed_and_quoted() {
         "abort",
         "Could not load library libcublas.so.12. Error: no such file",
     );
-    assert_eq!(cause.kind, CauseKind::LibraryDoesNotLoad);
+    assert_eq!(cause.fault, Fault::LibraryDoesNotLoad);
     let (_, cause) = dies("abort", "something else");
-    assert_eq!(cause.kind, CauseKind::Crashed);
+    assert_eq!(cause.fault, Fault::Crashed);
     assert!(
         cause.evidence.contains(&Evidence::Said {
             line: "something else".to_owned()
@@ -568,11 +566,11 @@ fn a_child_that_dies_is_placed_and_quoted() {
         matches!(failure, Failure::Signal { signal: 11, .. }),
         "{failure:?}"
     );
-    assert_eq!(cause.kind, CauseKind::Crashed);
+    assert_eq!(cause.fault, Fault::Crashed);
     let (_, cause) = dies("bus", "");
     assert_eq!(
-        cause.kind,
-        CauseKind::LibraryDamaged,
+        cause.fault,
+        Fault::Damaged,
         "what lies beyond the end of a file cannot be read"
     );
     let (failure, _) = dies("status:3", "");
@@ -585,16 +583,16 @@ fn a_child_that_dies_is_placed_and_quoted() {
         matches!(failure, Failure::Exited { code: Some(0), .. }),
         "{failure:?}"
     );
-    assert_eq!(cause.kind, CauseKind::NoReport);
+    assert_eq!(cause.fault, Fault::NoReport);
     // Only the process that killed it is at fault.
     let (_, cause) = WORLD.trial("kill").fails();
-    assert_eq!((cause.kind, cause.culprit), (CauseKind::Killed, None));
+    assert_eq!((cause.fault, cause.culprit), (Fault::Killed, None));
     // A code that means anything, and a line that means one thing.
     let (_, cause) = WORLD
         .trial("cudnnCreate:1001")
         .with("STAND_IN_SAYS", "Could not load symbol cudnnGetLibConfig")
         .fails();
-    assert_eq!(cause.kind, CauseKind::LibraryDoesNotLoad);
+    assert_eq!(cause.fault, Fault::LibraryDoesNotLoad);
 }
 
 /// The actions of a library as the process ends are not part of the proof.
@@ -662,7 +660,7 @@ fn a_child_that_hangs_is_ended_in_time() {
         assert!(
             matches!(&failure, Failure::TimedOut { at: Some(at), seconds: 2 } if at.step == Step::Handle)
         );
-        assert_eq!((cause.kind, cause.culprit), (CauseKind::TimedOut, None));
+        assert_eq!((cause.fault, cause.culprit), (Fault::TimedOut, None));
         assert!(started.elapsed() < Duration::from_secs(15), "{mode}");
     }
 }
@@ -772,7 +770,7 @@ fn a_library_that_closes_the_way_to_the_parent_leaves_no_report() {
         matches!(failure, Failure::Exited { code: Some(0), .. }),
         "{failure:?}"
     );
-    assert_eq!(cause.kind, CauseKind::NoReport);
+    assert_eq!(cause.fault, Fault::NoReport);
     assert_eq!(cause.culprit.map(|it| it.family), Some("cudnn".to_owned()));
 }
 
@@ -781,8 +779,8 @@ fn files_from_elsewhere_are_a_failure() {
     let (failure, cause) = WORLD.trial("foreign").fails();
     let files = vec![WORLD.path("other/libcublas.so.13").display().to_string()];
     assert_eq!(
-        (failure, cause.kind),
-        (Failure::Foreign { files }, CauseKind::ForeignFiles)
+        (failure, cause.fault),
+        (Failure::Foreign { files }, Fault::ForeignFiles)
     );
     // A library in LD_PRELOAD is not part of the set and the program does not request it. It is a fault only if its family
     // is planned.
@@ -827,7 +825,7 @@ fn files_from_elsewhere_are_a_failure() {
     let Verdict::Failed { cause, .. } = WORLD.trial("foreign").verdict_on(&subject) else {
         panic!()
     };
-    assert_eq!(cause.kind, CauseKind::SublibraryForeign);
+    assert_eq!(cause.fault, Fault::Mixed);
 }
 
 /// A package is upgraded while its library is mapped.
@@ -864,7 +862,7 @@ fn a_library_that_is_replaced_during_its_proof_is_not_foreign() {
 #[test]
 fn hidden_gpus_are_no_fault_of_the_libraries() {
     let (_, cause) = WORLD.trial("cuInit:100").fails();
-    assert_eq!((cause.kind, cause.evidence.len()), (CauseKind::NoDevice, 0));
+    assert_eq!((cause.fault, cause.evidence.len()), (Fault::NoDevice, 0));
     for hidden in ["", " ", "-1", "-1,0", "NoDevFiles"] {
         let verdict = WORLD
             .trial("cuInit:100")
@@ -880,10 +878,10 @@ fn hidden_gpus_are_no_fault_of_the_libraries() {
     }
     // A batch system sets it always: what names a GPU that is there hides none.
     for (meant, kind) in [
-        ("7", CauseKind::GpusHidden),
-        ("GPU-1b2c", CauseKind::GpusHidden),
-        ("0", CauseKind::NoDevice),
-        ("0,-1", CauseKind::NoDevice),
+        ("7", Fault::GpusHidden),
+        ("GPU-1b2c", Fault::GpusHidden),
+        ("0", Fault::NoDevice),
+        ("0,-1", Fault::NoDevice),
     ] {
         let variable = Evidence::Variable {
             name: "CUDA_VISIBLE_DEVICES".to_owned(),
@@ -891,7 +889,7 @@ fn hidden_gpus_are_no_fault_of_the_libraries() {
         };
         let mut evidence = vec![variable];
         // The machine has one GPU, which this variable does not name.
-        evidence.extend((kind == CauseKind::GpusHidden).then_some(Evidence::Gpus { count: 1 }));
+        evidence.extend((kind == Fault::GpusHidden).then_some(Evidence::Gpus { count: 1 }));
         for mode in ["cuInit:100", "gpus:0"] {
             let trial = WORLD.trial(mode).with("CUDA_VISIBLE_DEVICES", meant);
             let verdict = trial.verdict();
@@ -899,7 +897,7 @@ fn hidden_gpus_are_no_fault_of_the_libraries() {
                 panic!("{meant}, {mode}")
             };
             assert_eq!(
-                (cause.kind, &cause.evidence),
+                (cause.fault, &cause.evidence),
                 (kind, &evidence),
                 "{meant}, {mode}"
             );
@@ -915,8 +913,8 @@ fn hidden_gpus_are_no_fault_of_the_libraries() {
         }
     }
     assert_eq!(
-        WORLD.trial("gpus:0").fails().1.kind,
-        CauseKind::NoDevice,
+        WORLD.trial("gpus:0").fails().1.fault,
+        Fault::NoDevice,
         "none is no proof"
     );
 }
@@ -972,20 +970,17 @@ fn a_gpu_that_is_busy_is_its_own_verdict() {
         matches!(&failure, Failure::Status { at, code: 719, .. } if at.gpu == Some(1)),
         "{failure:?}"
     );
-    assert_eq!(cause.kind, CauseKind::DriverUnreachable);
+    assert_eq!(cause.fault, Fault::DriverUnreachable);
     // In exclusive use by a code that says so.
     let (_, cause) = WORLD.trial("exclusive retain:214").fails();
-    assert_eq!(cause.kind, CauseKind::GpuFault);
+    assert_eq!(cause.fault, Fault::GpuFault);
     // Some codes say what is wrong whatever the memory.
     assert_eq!(
-        WORLD.trial("little cudnnCreate:1002").fails().1.kind,
-        CauseKind::SublibraryForeign
+        WORLD.trial("little cudnnCreate:1002").fails().1.fault,
+        Fault::Mixed
     );
     // With enough memory, this code means something else.
-    assert_eq!(
-        WORLD.trial("cudnnCreate:4").fails().1.kind,
-        CauseKind::Refused
-    );
+    assert_eq!(WORLD.trial("cudnnCreate:4").fails().1.fault, Fault::Refused);
     let Verdict::Passed { proof } = WORLD.trial("gpus:4").verdict() else {
         panic!()
     };
@@ -1019,7 +1014,7 @@ fn a_library_that_does_not_load_is_named() {
         message.contains("cannot open shared object file"),
         "{message}"
     );
-    assert_eq!(cause.kind, CauseKind::LibraryDoesNotLoad);
+    assert_eq!(cause.fault, Fault::LibraryDoesNotLoad);
     assert_eq!(
         cause.culprit.map(|culprit| culprit.directory),
         Some(WORLD.path("set"))
@@ -1039,7 +1034,7 @@ fn facts_from_files_decide_the_cause() {
         let Verdict::Failed { cause, .. } = WORLD.trial(mode).verdict_on(&subject) else {
             panic!("{mode}")
         };
-        cause.kind
+        cause.fault
     };
     let engines = || "libcudnn_engines_precompiled".to_owned();
     for mode in [
@@ -1055,23 +1050,23 @@ fn facts_from_files_decide_the_cause() {
                     stems: vec![engines()]
                 }
             ),
-            CauseKind::SublibraryMissing,
+            Fault::Incomplete,
             "{mode}"
         );
         let foreign = Problem::OtherVersionAmongTheRest {
             file: engines(),
             version: "9.14.0".parse().unwrap(),
         };
-        assert_eq!(with(mode, foreign), CauseKind::SublibraryForeign, "{mode}");
+        assert_eq!(with(mode, foreign), Fault::Mixed, "{mode}");
         assert_eq!(
             with(mode, Problem::Truncated { file: engines() }),
-            CauseKind::LibraryDamaged,
+            Fault::Damaged,
             "{mode}"
         );
     }
     assert_eq!(
-        WORLD.trial("cudnnConvolutionForward:3000").fails().1.kind,
-        CauseKind::NoEngine,
+        WORLD.trial("cudnnConvolutionForward:3000").fails().1.fault,
+        Fault::NoEngine,
         "the control"
     );
 }
@@ -1100,14 +1095,14 @@ fn driver_halves_and_substitutes_are_checked() {
                 .any(|it| matches!(it, Evidence::KernelDriver { .. })),
             "{cause:?}"
         );
-        cause.kind
+        cause.fault
     };
-    assert_eq!(kind(803, Compat, "575.57.08"), CauseKind::CompatRefused);
-    assert_eq!(kind(803, Driver, "575.57.08"), CauseKind::DriverMismatch);
-    assert_eq!(kind(804, Compat, "590.44.01"), CauseKind::CompatRefused);
-    assert_eq!(kind(804, Driver, "590.44.01"), CauseKind::DriverMismatch);
-    assert_eq!(kind(999, Driver, "580.95.05"), CauseKind::DriverUnreachable);
-    assert_eq!(kind(999, Driver, "590.44.01"), CauseKind::DriverMismatch);
+    assert_eq!(kind(803, Compat, "575.57.08"), Fault::CompatRefused);
+    assert_eq!(kind(803, Driver, "575.57.08"), Fault::DriverMismatch);
+    assert_eq!(kind(804, Compat, "590.44.01"), Fault::CompatRefused);
+    assert_eq!(kind(804, Driver, "590.44.01"), Fault::DriverMismatch);
+    assert_eq!(kind(999, Driver, "580.95.05"), Fault::DriverUnreachable);
+    assert_eq!(kind(999, Driver, "590.44.01"), Fault::DriverMismatch);
 }
 
 #[test]
@@ -1145,7 +1140,7 @@ fn a_kept_verdict_is_reported_like_a_new_one() {
 /// A cause that `diagnose` can find as well has the sentence that `diagnose` prints.
 #[test]
 fn verify_and_diagnose_use_the_same_sentence() {
-    let diagnosed = |key: CauseKey| {
+    let diagnosed = |fault: Fault| {
         let sentences: Vec<String> = errors()
             .iter()
             .flat_map(|row| {
@@ -1159,33 +1154,33 @@ fn verify_and_diagnose_use_the_same_sentence() {
                 let causes = row
                     .cause
                     .iter()
-                    .filter(move |possible| possible.cause == key);
+                    .filter(move |possible| possible.cause == fault);
                 causes.map(move |possible| possible_cause(&message, possible).0)
             })
             .collect();
         let of_cudnn = sentences.iter().find(|sentence| sentence.contains("cuDNN"));
         of_cudnn.unwrap_or(&sentences[0]).clone()
     };
-    for (kind, key) in [
-        (CauseKind::StubDriver, CauseKey::Stub),
-        (CauseKind::GpusHidden, CauseKey::GpusHidden),
-        (CauseKind::CompatRefused, CauseKey::CompatRefused),
-        (CauseKind::DriverMismatch, CauseKey::DriverMismatch),
-        (CauseKind::SublibraryMissing, CauseKey::Incomplete),
-        (CauseKind::SublibraryForeign, CauseKey::Mixed),
-        (CauseKind::NoKernelImage, CauseKey::NoKernel),
-        (CauseKind::OutOfMemory, CauseKey::OutOfMemory),
-        (CauseKind::GpuBusy, CauseKey::GpuBusy),
-        (CauseKind::GpuFault, CauseKey::GpuFault),
+    for fault in [
+        Fault::Stub,
+        Fault::GpusHidden,
+        Fault::CompatRefused,
+        Fault::DriverMismatch,
+        Fault::Incomplete,
+        Fault::Mixed,
+        Fault::NoKernel,
+        Fault::OutOfMemory,
+        Fault::GpuBusy,
+        Fault::GpuFault,
     ] {
         let mut verdict = WORLD.trial("cudnnConvolutionForward:3000").verdict();
         let Verdict::Failed { cause, .. } = &mut verdict else {
             panic!("{verdict:?}")
         };
-        cause.kind = kind;
+        cause.fault = fault;
         let text =
             cudarun::report::verdict(&verdict, &[], false, cudarun::report::Style::default());
-        let first = format!("error: the set failed its proof: {} [", diagnosed(key));
+        let first = format!("error: the set failed its proof: {} [", diagnosed(fault));
         assert!(text.starts_with(&first), "expected `{first}`:\n{text}");
     }
 }

@@ -20,7 +20,7 @@ use super::protocol::{
     Busy, Computation, ComputeMode, Failure, LibraryRequest, Line, MappedFile, Observation,
     ProofStep, Request, Step, StepResult, format,
 };
-use crate::catalog::{CauseKind, catalog, is_driver_call, statuses};
+use crate::catalog::{self, catalog, is_driver_call, statuses};
 use crate::host::Host;
 use crate::modes::Level;
 
@@ -448,7 +448,11 @@ fn busy(memory: Option<(u64, u64)>, fault: &Fault, mode: ComputeMode) -> Option<
 /// False for codes of cuDNN that name another cause.
 fn may_be_of_memory(call: &str, code: i64) -> bool {
     let cause = statuses().of_cudnn(code);
-    !call.starts_with("cudnn") || matches!(cause, Some(CauseKind::OutOfMemory | CauseKind::Refused))
+    !call.starts_with("cudnn")
+        || matches!(
+            cause,
+            Some(catalog::Fault::OutOfMemory | catalog::Fault::Refused)
+        )
 }
 
 /// Loads a library by SONAME, so that the loader searches for it as it does for the program, or from a directory that

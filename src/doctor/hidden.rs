@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
-use super::finding::{Evidence, Finding, FindingKind};
+use super::finding::{Evidence, Finding};
 use super::subject::{Subject, Surroundings};
 use super::{driver, gpus};
+use crate::catalog::Fault;
 
 #[derive(Debug)]
-pub(super) struct Unreported {
-    pub code: &'static str,
-    /// Its evidence, with the finding whose remedy helps.
+pub(super) struct Hidden {
+    pub fault: Fault,
+    /// Its evidence, with the fault whose cure helps.
     pub finding: Finding,
 }
 
@@ -19,7 +20,7 @@ pub(super) fn look(
     subject: &Subject<'_>,
     surroundings: Surroundings,
     found: &[Finding],
-) -> Vec<Unreported> {
+) -> Vec<Hidden> {
     let (host, inventory) = (subject.host, subject.inventory);
     if surroundings.is_wsl || surroundings.is_tegra {
         return Vec::new();
@@ -28,26 +29,25 @@ pub(super) fn look(
     let has_bus = host
         .list(Path::new(gpus::BUS))
         .is_ok_and(|cards| !cards.is_empty());
-    let is_no_gpu = |finding: &&Finding| matches!(finding.what, FindingKind::NoGpu);
-    let no_card = found
-        .iter()
-        .find(is_no_gpu)
-        .filter(|_| has_bus || !surroundings.is_container);
-    let what = || match no_card {
-        Some(reported) => reported.what.clone(),
-        None if surroundings.is_container => FindingKind::ContainerWithoutGpus,
-        None => FindingKind::NoDriver,
+    let has_no_card = found.iter().any(|finding| finding.fault == Fault::NoGpu)
+        && (has_bus || !surroundings.is_container);
+    let better = if has_no_card {
+        Fault::NoGpu
+    } else if surroundings.is_container {
+        Fault::ContainerWithoutGpus
+    } else {
+        Fault::NoDriver
     };
-    let with = |code, path: &str| Unreported {
-        code,
-        finding: Finding::error(what(), vec![Evidence::absent(path)]),
+    let with = |fault, path: &str| Hidden {
+        fault,
+        finding: Finding::new(better, vec![Evidence::absent(path)]),
     };
-    let mut unreported = Vec::new();
+    let mut hidden = Vec::new();
     if surroundings.is_container && inventory.devices.is_empty() {
-        unreported.push(with("container-without-gpus", "/dev/nvidia0"));
+        hidden.push(with(Fault::ContainerWithoutGpus, "/dev/nvidia0"));
     }
     if inventory.driver.is_none() && driver::installations(inventory).next().is_none() {
-        unreported.push(with("no-driver", driver::MODULE));
+        hidden.push(with(Fault::NoDriver, driver::MODULE));
     }
-    unreported
+    hidden
 }
