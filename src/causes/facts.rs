@@ -31,7 +31,7 @@ pub struct Facts<'f, 'h> {
     pub toolkits: LazyCell<Vec<Toolkit>, Box<dyn FnOnce() -> Vec<Toolkit> + 'f>>,
     /// The user named the program, or the text names its environment.
     pub is_program_known: bool,
-    /// The text is from another machine, so no question about this one is answered.
+    /// The text is from another machine, so no check of this one says anything.
     pub is_elsewhere: bool,
     /// The start that failed: as without cudarun, or with the plan.
     pub failed: Start<'h>,
@@ -44,7 +44,7 @@ pub struct Start<'h> {
     pub prediction: Prediction,
 }
 
-/// The environment in which a question is asked: that of the failure, of the plan, or another one.
+/// The environment in which a check is made: that of the failure, of the plan, or another one.
 #[derive(Clone, Copy)]
 pub(super) struct AskedIn<'v, 'f, 'h> {
     pub facts: &'v Facts<'f, 'h>,
@@ -54,7 +54,7 @@ pub(super) struct AskedIn<'v, 'f, 'h> {
     pub is_planned: bool,
 }
 
-/// A library as a question names it.
+/// A library as a cause names it.
 pub(super) enum Library<'t> {
     File {
         name: &'t str,

@@ -113,6 +113,7 @@ impl Finding {
         }
     }
 
+    #[allow(clippy::needless_pass_by_value, reason = "most facts are made for it")]
     pub(super) fn with(mut self, name: &'static str, fact: impl ToString) -> Finding {
         self.texts.push((name, fact.to_string()));
         self
