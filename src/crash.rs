@@ -15,7 +15,7 @@ use crate::host::Host;
 use crate::launch;
 use crate::program::Command;
 use crate::report::{self, AfterFault};
-use crate::settings::{Layers, files};
+use crate::settings::{Key, Layers, files};
 use crate::signals;
 use crate::variables;
 use crate::verify;
@@ -103,7 +103,7 @@ pub fn has_options(common: &Common, start: &Start) {
 pub fn has_settings(layers: &Layers) {
     let is_demanded = layers.iter().any(|setting| setting.key.is_demand())
         || layers.is_locked()
-        || layers.verify() == Some(When::Always);
+        || layers.choice(Key::Verify) == Some(When::Always);
     MUST_PIN.fetch_max(if is_demanded { YES } else { NO }, Ordering::Relaxed);
 }
 

@@ -52,12 +52,6 @@ pub enum Error {
     /// No wheel of a family is in the range, for this machine.
     #[error("{}", no_wheel(.family, .range))]
     NoWheel { family: &'static str, range: String },
-    /// `--without` names an unknown source.
-    #[error("--without {}: unknown source of libraries", show(.name))]
-    NoSuchSource {
-        name: String,
-        sources: Vec<&'static str>,
-    },
     /// `--also` names a directory that does not exist.
     #[error("{option} `{}`: no such directory", show(.path))]
     NoSuchDirectory { option: &'static str, path: PathBuf },

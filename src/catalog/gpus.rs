@@ -1,6 +1,5 @@
 //! GPUs: the compute capability of each device, and a table of all capabilities.
 
-use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use super::rows::{Architecture, Architectures};
@@ -23,22 +22,6 @@ pub fn gpu(device: u16) -> Option<(Option<ComputeCapability>, &'static str, &'st
     let mut fields = row.split('\t');
     let capability = fields.next()?.parse().ok();
     Some((capability, fields.next()?, fields.next()?))
-}
-
-/// Returns the compute capability of GPUs with this word in the product's name, if all have the same: `H100`, `RTX 4090`.
-pub fn capability_of(name: &str) -> Option<ComputeCapability> {
-    let name = name.trim().to_ascii_uppercase();
-    let has_words = |product: &str| {
-        let product = product.to_ascii_uppercase().replace('-', " ");
-        format!(" {product} ").contains(&format!(" {} ", name.replace('-', " ")))
-    };
-    let rows = GPUS.lines().filter(|line| !line.starts_with('#'));
-    let rows = rows.filter(|row| row.split('\t').nth(3).is_some_and(has_words));
-    let found: BTreeSet<Option<ComputeCapability>> = rows
-        .map(|row| row.split('\t').nth(1)?.parse().ok())
-        .collect();
-    let mut found = found.into_iter().flatten();
-    found.next().filter(|_| found.next().is_none())
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ pub use error_rows::{Argument, Capture, ErrorKind, ErrorRow, PossibleCause, Stat
 pub use fault_rows::{AfterProof, FaultRow, Section, Severity};
 pub use faults::{Fault, Text, faults, filled};
 pub use framework_rows::{CodeRecord, Framework, FrameworkCompiler, Record, Sign, Variable};
-pub use gpus::{architectures, capability_of, gpu};
+pub use gpus::{architectures, gpu};
 pub use knowledge::{Knowledge, knowledge};
 pub use packages::packages_of;
 pub use platform::Platform;

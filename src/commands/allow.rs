@@ -8,8 +8,7 @@ use crate::cli::{Allow, Common};
 use crate::error::Error;
 use crate::host::Host;
 use crate::report;
-use crate::settings::resolve::vocabulary;
-use crate::settings::{PROJECT, Setting, files, read, trust};
+use crate::settings::{PROJECT, files, read, trust};
 use crate::text::show;
 
 pub fn allow(host: &Host, common: &Common, options: &Allow) -> Result<Exit, Error> {
@@ -43,15 +42,10 @@ pub fn allow(host: &Host, common: &Common, options: &Allow) -> Result<Exit, Erro
     }
     let bytes = files::read(host, &path)?.ok_or_else(|| files::missing(host, &path))?;
     // A file that cannot be understood cannot be allowed.
-    let said = read::file(&bytes, &path, &vocabulary())?;
+    let said = read::file(&bytes, &path)?;
     trust::allow(host, &path, &bytes).map_err(kept)?;
-    let layers = said
-        .programs
-        .into_iter()
-        .map(|(_, layer)| layer)
-        .chain([said.layer]);
-    let counts: Vec<Setting> = layers.flatten().filter(Setting::needs_trust).collect();
-    say(common, &report::now_allowed(&path, &counts));
+    let counts = said.all().filter(|setting| setting.needs_trust());
+    say(common, &report::now_allowed(&path, counts));
     Ok(Exit::Yes)
 }
 

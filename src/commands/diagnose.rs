@@ -82,15 +82,15 @@ pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit,
 }
 
 /// Adds the causes to what is known from a text, for `tell`.
-fn explained<T>(
+fn explained(
     facts: &Facts<'_>,
     decision: &Decision,
     common: &Common,
     text: Diagnosis<'_>,
     is_pinned: bool,
-    tell: impl FnOnce(&Diagnosis<'_>) -> T,
-) -> T {
-    let examination = doctor::examine_of(facts.host, common, &facts.inventory);
+    tell: impl FnOnce(&Diagnosis<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let examination = doctor::examine_of(facts.host, common, &facts.inventory)?;
     let failed = FailedStart {
         is_program_known: !text.is_program_guessed,
         is_elsewhere: text.is_elsewhere,
@@ -316,9 +316,10 @@ impl Ended<'_> {
                 Worth::Nothing => false,
             };
         if is_told {
-            explained(facts, decision, common, text, is_pinned, |diagnosis| {
+            let told = explained(facts, decision, common, text, is_pinned, |diagnosis| {
                 if is_json {
-                    return report::say(&report::diagnosis_json(diagnosis));
+                    report::say(&report::diagnosis_json(diagnosis));
+                    return Ok(());
                 }
                 let all = options.is_some_and(|options| options.all);
                 let page = |style: Style| {
@@ -332,10 +333,11 @@ impl Ended<'_> {
                 };
                 let none = Paper::default();
                 let paper = options.map_or(&none, |options| &options.paper);
-                if let Err(error) = deliver(style, common, paper, page, String::new, print) {
-                    say(&error.to_string());
-                }
+                deliver(style, common, paper, page, String::new, print)
             });
+            if let Err(error) = told {
+                say(&error.to_string());
+            }
         }
         match worth {
             _ if is_json || options.is_none() => {}

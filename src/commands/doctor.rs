@@ -17,7 +17,7 @@ use crate::machine::save;
 use crate::pipeline::{self, Reached, Request, Stop, Subject, any_program, everywhere, own_views};
 use crate::program::{self, Command, Program};
 use crate::report::{self, ExaminedProgram, Style};
-use crate::settings::resolve::{self, Purpose, Settings};
+use crate::settings::resolve::{Purpose, Settings};
 use crate::storage;
 use crate::text::show;
 
@@ -261,20 +261,24 @@ fn examine_program(
 
 pub(super) fn examine(host: &Host, common: &Common) -> Result<(Examination, Inventory), Error> {
     let inventory = inventory(host, common)?;
-    let examination = examine_of(host, common, &inventory);
+    let examination = examine_of(host, common, &inventory)?;
     Ok((examination, inventory))
 }
 
-pub(super) fn examine_of(host: &Host, common: &Common, inventory: &Inventory) -> Examination {
+pub(super) fn examine_of(
+    host: &Host,
+    common: &Common,
+    inventory: &Inventory,
+) -> Result<Examination, Error> {
     let followed_by = launch::followed_by();
-    doctor::examine(&doctor::Subject {
+    let settings = Settings::resolve(host, common, &Wishes::default(), None, Purpose::Examine)?;
+    Ok(doctor::examine(&doctor::Subject {
         host,
         inventory,
         views: &own_views(host),
         followed_by: followed_by.as_deref(),
-        choice: resolve::choice(host, common),
-        vocabulary: resolve::vocabulary(),
-    })
+        settings: &settings,
+    }))
 }
 
 /// Finds what a program from here may use: the machine, and the packages of the first Python in PATH.

@@ -15,6 +15,7 @@ use crate::host::{Host, arguments};
 use crate::inventory;
 use crate::pipeline::{self, Reached, Request, Stop, Subject};
 use crate::report::{self, NoConsent, Style};
+use crate::settings::Key;
 use crate::settings::resolve::{Purpose, Settings};
 use crate::solve::{FamilyWish, Lack, MissingWheel, Outcome, wheels_of, wheels_of_toolkit};
 use crate::storage;
@@ -234,9 +235,9 @@ impl Order {
         let from = settings.layers.wheels_from(&[]);
         Order {
             wheels,
-            store: settings.layers.store().map(PathBuf::from),
+            store: settings.layers.directories(Key::FetchStore).pop(),
             supply: Supply { from, client: None },
-            when: settings.layers.fetch_when(),
+            when: settings.layers.choice(Key::FetchWhen).unwrap_or_default(),
             into: None,
             yes,
             dry_run: false,
@@ -358,7 +359,14 @@ fn refusal(order: &Order) -> Option<NoConsent> {
 
 fn store(host: &Host, common: &Common, options: &Fetch, action: &str) -> Result<Exit, Error> {
     let settings = Settings::resolve(host, common, &options.wishes, None, Purpose::Answer)?;
-    let store = Store::of(host, settings.layers.store())?;
+    let store = Store::of(
+        host,
+        settings
+            .layers
+            .directories(Key::FetchStore)
+            .pop()
+            .as_deref(),
+    )?;
     let entries = store.entries();
     let style = Style::stdout(common.color).of(host);
     let now = storage::stamp(host.started).0;

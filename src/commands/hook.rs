@@ -158,7 +158,7 @@ fn trouble(host: &Host, common: &Common, read: &mut Read) -> Result<Option<Strin
     pipeline::run(&request, &mut |reached| match reached {
         Reached::Settings(settings) => {
             read.watched.extend(settings.watched.iter().cloned());
-            read.follows = settings.layers.follow();
+            read.follows = settings.layers.flag(Key::Follow);
             answer = settings.not_allowed.as_ref().map(report::setting_remark);
             if answer.is_some() {
                 Err(Stop::Exit(Exit::No))
@@ -183,7 +183,7 @@ fn examine(
     read: &mut Read,
 ) -> Option<String> {
     // Without the Python that it names, a project is represented by any program.
-    let names_packages = !facts.settings.layers.words(&Key::Uses).is_empty();
+    let names_packages = !facts.settings.layers.words(Key::Uses).is_empty();
     read.is_partial = names_packages && facts.program.pip.is_none();
     if let Outcome::Plan(plan) = outcome {
         facts.program.loads.extend(loads(plan));

@@ -15,7 +15,7 @@ use crate::pin::Decision;
 use crate::pipeline::{self, Facts, Reached, Request, Stop, progress};
 use crate::program::{Command, Note};
 use crate::report::{self, Style};
-use crate::settings::resolve::vocabulary;
+use crate::settings;
 use crate::solve::Outcome;
 use crate::storage;
 
@@ -175,21 +175,11 @@ fn only_here(common: &Common, verb: &'static str) -> Result<(), Error> {
 
 /// The family that a word means: its own name or its display name, in upper or lower case; or the word for toolkits.
 fn family(word: &str) -> Result<&'static str, Error> {
-    let words = vocabulary();
-    let families = || {
-        words
-            .families
-            .iter()
-            .map(|(name, _)| *name)
-            .chain([TOOLKIT])
-            .collect()
-    };
-    let found = Some(TOOLKIT)
-        .filter(|_| is_toolkit(word))
-        .or_else(|| words.family(word));
+    let toolkit = Some(TOOLKIT).filter(|_| is_toolkit(word));
+    let found = toolkit.or_else(|| settings::family(word));
     found.ok_or_else(|| Error::NoSuchFamily {
         name: word.to_owned(),
-        families: families(),
+        families: settings::families().chain([TOOLKIT]).collect(),
     })
 }
 

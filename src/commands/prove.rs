@@ -9,6 +9,7 @@ use crate::inventory::Inventory;
 use crate::pin::Decision;
 use crate::pipeline::{self, Change, Facts, ProofOptions, Proven, Reached, Request, Stop, Subject};
 use crate::report::{self, Style};
+use crate::settings::Key;
 use crate::settings::resolve::{Purpose, Settings};
 use crate::solve::Outcome;
 use crate::verify::{self, Skip, Verdict};
@@ -130,7 +131,9 @@ pub(super) fn say_proof(
     asked: Option<When>,
     common: &Common,
 ) -> Result<When, Stop> {
-    let when = asked.or(facts.settings.layers.verify()).unwrap_or_default();
+    let when = asked
+        .or(facts.settings.layers.choice(Key::Verify))
+        .unwrap_or_default();
     let Proven {
         verdict,
         given_up,

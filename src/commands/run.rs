@@ -99,10 +99,11 @@ fn become_program(
         Reached::Outcome(facts, outcome) => {
             let layers = &facts.settings.layers;
             let ignores_store = layers
-                .words(&Key::SearchWithout)
+                .words(Key::SearchWithout)
                 .iter()
                 .any(|source| source == "fetched");
-            may_fetch &= first.fetch || layers.fetch_when() == FetchWhen::Always && !ignores_store;
+            may_fetch &= first.fetch
+                || layers.choice(Key::FetchWhen) == Some(FetchWhen::Always) && !ignores_store;
             if may_fetch
                 && let Lack::Wheels(wheels) =
                     facts.lack(outcome, &layers.wheels_from(&[]), first.fetch)
@@ -141,7 +142,8 @@ fn become_program(
         }
         Reached::Proof(facts, decision, proven) => {
             let when = say_proof(facts, decision, proven, start.verify, common)?;
-            let is_watched = facts.settings.layers.on_failure() == OnFailure::Diagnose;
+            let is_watched =
+                facts.settings.layers.choice(Key::OnFailure) == Some(OnFailure::Diagnose);
             // What nobody typed `cudarun` for is watched by what starts it.
             if is_watched && !launch::is_replaced() {
                 return diagnose::watch(

@@ -6,7 +6,7 @@ use super::finding::Evidence;
 use crate::catalog::display_name;
 use crate::host::Host;
 use crate::inventory::{Installation, Inventory, Origin};
-use crate::settings::{self, Vocabulary, files};
+use crate::settings::{self, resolve::Settings};
 use crate::solve::Summary;
 use crate::version::Version;
 
@@ -16,10 +16,9 @@ pub struct Subject<'s> {
     pub inventory: &'s Inventory,
     /// Directories whose children are cudarun's views.
     pub views: &'s [PathBuf],
-    pub choice: files::Choice,
+    pub settings: &'s Settings,
     /// The module by which this shell has what it starts followed.
     pub followed_by: Option<&'s Path>,
-    pub vocabulary: Vocabulary,
 }
 
 /// The kind of place.

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::Part;
 use crate::program::{self, BuiltFramework, Command};
+use crate::settings::Value;
 use crate::settings::resolve::{Purpose, Settings};
 
 /// Installers that build in an environment of their own, unless they are told not to: by an option, or by one of these values of
@@ -39,9 +40,14 @@ pub(super) fn with_toolkit(settings: &mut Settings, request: &Request<'_>) -> Re
         .as_ref()
         .zip(request.command())
         .is_some_and(|(of, command)| is_isolated(host, command, of));
+    let ranges = settings.layers.of_toolkit();
+    let ranges = ranges.filter_map(|setting| match &setting.value {
+        Value::Range(range) => Some((range.clone(), setting.from.asker())),
+        _ => None,
+    });
     let wish = BuildWish {
         framework,
-        ranges: settings.layers.toolkit_ranges(),
+        ranges: ranges.collect(),
         is_isolated,
         nvcc,
     };

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::fetch;
 use crate::formats::elf;
 use crate::host::{FileId, Host};
-use crate::inventory::{self, Inventory};
+use crate::inventory::{self, Inventory, Origin};
 use crate::launch;
 use crate::loader::search::Searcher;
 use crate::modes::Mode;
@@ -68,7 +68,7 @@ pub(super) fn read_program<'h>(
 /// else any program that has no search path of its own.
 fn programs_of_project(settings: &Settings) -> Result<(Program, Searcher<'_>), Error> {
     let host = &settings.host;
-    let uses = settings.layers.words(&Key::Uses);
+    let uses = settings.layers.words(Key::Uses);
     for name in ["python3", "python"].iter().filter(|_| !uses.is_empty()) {
         let command = Command {
             program: name.into(),
@@ -136,17 +136,17 @@ impl<'h> Facts<'h> {
 
     /// How the solver is to choose, skipping all installations whose proof failed.
     pub(super) fn policy(&self, failed_proofs: &[FailedProof]) -> Policy {
+        let layers = &self.settings.layers;
+        let preferred = layers.words(Key::PreferOrigin);
+        let origin = |word: &String| Origin::all().find(|origin| origin.word() == word);
         Policy {
             views: self.views.clone(),
-            origins: self.settings.layers.origins(),
+            origins: preferred.iter().filter_map(origin).collect(),
             failed_proofs: failed_proofs.to_vec(),
             mapped: self.mapped(),
-            at_hand: fetch::at_hand(
-                self.host,
-                &self.settings.layers.directories(&Key::FetchFrom),
-            ),
+            at_hand: fetch::at_hand(self.host, &layers.directories(Key::FetchFrom)),
             can_force: pin::can_force(&self.searcher, &self.program)
-                && matches!(self.settings.layers.mode(), None | Some(Mode::Audit)),
+                && matches!(layers.choice(Key::PinMode), None | Some(Mode::Audit)),
             ..Policy::default()
         }
     }
@@ -180,8 +180,8 @@ impl<'h> Facts<'h> {
             inventory: &self.inventory,
             program: &self.program,
             policy,
-            mode: self.settings.layers.mode(),
-            asks_all_sources: self.settings.layers.words(&Key::SearchWithout).is_empty(),
+            mode: self.settings.layers.choice(Key::PinMode),
+            asks_all_sources: self.settings.layers.words(Key::SearchWithout).is_empty(),
             knows_process: self.host.is_rerooted()
                 || self.settings.would_follow(&self.program)
                 || self.becomes_program(),

@@ -62,7 +62,11 @@ pub fn flow(
     // Find the toolkit for a program that compiles. The toolkit may contain the program, such as nvcc, so this comes before
     // the program is looked up.
     let mut build = None;
-    if request.is_build || settings.layers.is_build() {
+    let is_demanded = settings
+        .layers
+        .of_toolkit()
+        .any(|setting| setting.is_of_start);
+    if request.is_build || is_demanded {
         build = Some(builds::with_toolkit(&mut settings, request)?);
     }
 

@@ -16,7 +16,7 @@ use crate::launch;
 use crate::pin::Decision;
 use crate::program::Command;
 use crate::settings::resolve::{Purpose, Settings};
-use crate::settings::{Layers, invocation};
+use crate::settings::{Key, Layers, invocation};
 use crate::solve::Outcome;
 use crate::variables;
 
@@ -128,7 +128,11 @@ impl<'r> Request<'r> {
             // Someone else starts the program that the lock is for.
             (
                 variables::LOCKED,
-                flag(self.purpose.starts_later() && layers.is_locked_by_option()),
+                flag(
+                    self.purpose.starts_later()
+                        && layers.is_locked()
+                        && layers.is_of_start(Key::Locked),
+                ),
             ),
             (variables::FETCH, self.fetches.then(|| "always".to_owned())),
             (

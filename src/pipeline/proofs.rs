@@ -18,6 +18,7 @@ use crate::modes::Level;
 use crate::pin::{Decision, audit_module};
 use crate::program::ImportCertainty;
 use crate::report;
+use crate::settings::Key;
 use crate::settings::resolve::Settings;
 use crate::settings::start_key::reaches_libraries;
 use crate::solve::{self, FailedProof, Outcome, Pick};
@@ -46,13 +47,15 @@ impl ProofOptions {
     fn when(&self, settings: &Settings) -> When {
         let set = settings
             .layers
-            .verify()
+            .choice(Key::Verify)
             .filter(|when| !self.is_asked_for || *when == When::Always);
         self.when.or(set).unwrap_or_default()
     }
 
     fn level(&self, settings: &Settings) -> Level {
-        self.level.or(settings.layers.level()).unwrap_or_default()
+        self.level
+            .or(settings.layers.choice(Key::VerifyLevel))
+            .unwrap_or_default()
     }
 }
 

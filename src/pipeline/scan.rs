@@ -90,34 +90,17 @@ pub(super) fn scan(host: &Host, scope: &Scope) -> Inventory {
 
 /// The directories that a person wants scanned besides, and the sources that are left out.
 fn asked(host: &Host, common: &Common, layers: &Layers) -> Result<Scope, Error> {
-    let sources: Vec<&'static str> = inventory::source_names().collect();
-    if let Some(name) = common
-        .without
-        .iter()
-        .find(|name| !sources.contains(&name.as_str()))
-    {
-        return Err(Error::NoSuchSource {
-            name: name.clone(),
-            sources,
-        });
-    }
     if let Some(path) = common.also.iter().find(|path| !host.is_directory(path)) {
         return Err(Error::NoSuchDirectory {
             option: "--also",
             path: path.clone(),
         });
     }
-    let also = layers.directories(&Key::SearchAlso);
-    let stores = layers
-        .store()
-        .map(Path::to_owned)
-        .into_iter()
-        .chain(storage::user_store(host))
-        .collect();
+    let stores = layers.directories(Key::FetchStore).into_iter();
     Ok(Scope {
-        also,
-        stores,
-        without: layers.words(&Key::SearchWithout),
+        also: layers.directories(Key::SearchAlso),
+        stores: stores.chain(storage::user_store(host)).collect(),
+        without: layers.words(Key::SearchWithout),
         ..Scope::default()
     })
 }

@@ -148,7 +148,6 @@ pub fn error_hint(error: &Error) -> Option<String> {
             Some("did you mean cudart, the CUDA runtime, or toolkit?".to_owned())
         }
         Error::NoSuchFamily { name, families } => Some(one_of(name, "families", families)),
-        Error::NoSuchSource { name, sources } => Some(one_of(name, "sources", sources)),
         Error::Setting(reason) | Error::NoToolkit(reason) => reason.hint(),
         Error::Fetch { hint, .. } => hint.map(str::to_owned),
         Error::RootUnusable { root, .. } => saved(root).or_else(|| {

@@ -12,9 +12,7 @@ use crate::catalog::display_name;
 use crate::settings::container::Malformed;
 use crate::settings::resolve::SettingRemark;
 use crate::settings::trust::Allowed;
-use crate::settings::{
-    ExpectedValue, FaultKind, Layers, Remark, Setting, SettingFault, SettingPlace,
-};
+use crate::settings::{FaultKind, Layers, Remark, Setting, SettingFault, SettingPlace};
 use crate::storage::Unfit;
 use crate::text::{list, nearest, short, show};
 
@@ -33,14 +31,7 @@ pub(super) fn place(place: &SettingPlace) -> String {
 
 pub(super) fn fault(fault: &SettingFault) -> String {
     let at = place(&fault.place);
-    let is_option = matches!(fault.place, SettingPlace::Option(_));
     match &fault.wrong {
-        FaultKind::NoFamily { name, .. } if is_option => {
-            format!("unknown library family `{}`", show(name))
-        }
-        FaultKind::NoDirectory { path, .. } if is_option => {
-            format!("{at} `{}`: no such directory", show(path))
-        }
         FaultKind::NoLock => format!("no lock: {at} does not exist"),
         wrong => format!("{at}{wrong}"),
     }
@@ -71,25 +62,30 @@ pub(super) fn fault_lines(fault: &SettingFault) -> String {
 /// Returns the command to type, if one is known.
 pub(super) fn fault_hint(fault: &SettingFault) -> Option<String> {
     match &fault.wrong {
-        FaultKind::Type {
-            wants: ExpectedValue::Text | ExpectedValue::TextOrFalse,
-            has: "integer" | "float",
-            key,
-        } if key != "requires.gpu" => {
+        FaultKind::Invalid {
+            text, wants, known, ..
+        } if !known.is_empty() => {
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let all = if *wants == "value" {
+                "values"
+            } else {
+                "families"
+            };
+            Some(one_of(text, all, &known))
+        }
+        FaultKind::Invalid {
+            key, text, wants, ..
+        } if wants.starts_with("a string")
+            && &**key != "requires.gpu"
+            && text.parse::<f64>().is_ok() =>
+        {
             let excerpt = fault.excerpt.as_ref()?;
             let (before, rest) = excerpt.text.split_at(excerpt.at);
-            let end = rest.find([' ', '\t', ',', ']', '}', '#']);
-            let (number, after) = rest.split_at(end.unwrap_or(rest.len()));
-            let line = format!("{before}\"{number}\"{after}");
-            Some(format!("write `{}`", show(line.trim())))
-        }
-        FaultKind::BadPin { .. } => {
-            Some("--pin cudnn=9.10, or --pin cudnn=/opt/cudnn/lib".to_owned())
-        }
-        FaultKind::NoFamily { name, known } => Some(one_of(name, "families", known)),
-        FaultKind::NotOneOf { text, known, .. } => {
-            let known: Vec<&str> = known.iter().map(String::as_str).collect();
-            Some(one_of(text, "values", &known))
+            let after = rest.strip_prefix(text)?;
+            Some(format!(
+                "write `{}`",
+                show(format!("{before}\"{text}\"{after}").trim())
+            ))
         }
         FaultKind::Unsafe(way) => Some(format!(
             "{}--no-config",
@@ -118,7 +114,10 @@ pub fn setting_remark(remark: &SettingRemark) -> String {
 }
 
 pub(super) fn unknown_key(remark: &Remark) -> String {
-    let near = nearest(&remark.key, remark.known.iter().map(String::as_str));
+    let near = nearest(
+        &remark.key.to_lowercase(),
+        remark.known.iter().map(String::as_str),
+    );
     let meant = match (remark.belongs, near) {
         (Some(""), _) => ": it belongs above all tables".to_owned(),
         (Some(table), _) => format!(": it belongs under [{table}]"),
@@ -172,7 +171,7 @@ pub fn allowed(allowed: &[Allowed]) -> String {
 pub(super) fn settings(settings: &Layers, style: Style) -> String {
     let row = |setting: &Setting| {
         vec![
-            show(&setting.key.name()),
+            show(&setting.name()),
             setting.value.text(),
             style.dim(&place(&setting.from)),
         ]
@@ -224,25 +223,16 @@ pub fn recorded(lock: &Path, families: usize) -> String {
 }
 
 /// Shows the allowed keys: the file may have changed since a person read it.
-pub fn now_allowed(file: &Path, settings: &[Setting]) -> String {
-    let line = |setting: &Setting| {
-        format!(
-            "\n  {} = {}",
-            short(&setting.key.name()),
-            short(&setting.value.text())
-        )
-    };
-    let rest = settings.len().saturating_sub(KEYS);
-    let more = if rest > 0 {
-        format!("\n  {rest} more")
-    } else {
-        String::new()
-    };
-    let lines: String = settings.iter().take(KEYS).map(line).collect();
-    format!(
-        "{} is allowed with its current content{lines}{more}",
-        show(file)
-    )
+pub fn now_allowed<'s>(file: &Path, mut settings: impl Iterator<Item = &'s Setting>) -> String {
+    let mut text = format!("{} is allowed with its current content", show(file));
+    for setting in settings.by_ref().take(KEYS) {
+        let (name, value) = (setting.name(), setting.value.text());
+        text += &format!("\n  {} = {}", short(&name), short(&value));
+    }
+    match settings.count() {
+        0 => text,
+        rest => format!("{text}\n  {rest} more"),
+    }
 }
 
 pub fn revoked(file: &Path) -> String {

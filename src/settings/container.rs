@@ -3,7 +3,7 @@
 //! An alternative of `NVIDIA_REQUIRE_*` that has no condition that we understand does not hold, as in NVIDIA's
 //! container toolkit.
 
-use super::{SettingPlace, invocation};
+use super::{SettingPlace, keys};
 use crate::environment::Environment;
 use crate::formats::require::{self, Clause, Property};
 use crate::program::{Condition, Demand};
@@ -23,7 +23,7 @@ pub fn conditions(env: &Environment) -> (Vec<Condition>, Vec<Malformed>) {
     let (mut conditions, mut malformed) = (Vec::new(), Vec::new());
     if env
         .get(DISABLE)
-        .is_some_and(|value| invocation::is_true(&value.to_string_lossy()))
+        .is_some_and(|value| keys::is_true(&value.to_string_lossy()))
     {
         return (conditions, malformed);
     }

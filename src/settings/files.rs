@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::model::{FaultKind, LOCK, PROJECT, SettingFault, SettingPlace};
 use crate::host::{FileId, Host, Stat, Unsafe, UnsafeFault, judge_file};
+use crate::text::os;
 
 /// Larger files are not read, in bytes: no person writes more by hand.
 const LIMIT: u64 = 1 << 20;
@@ -33,38 +34,37 @@ pub struct Source {
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     pub sources: Vec<Source>,
+    /// Files that cannot be used.
+    pub faults: Vec<SettingFault>,
     /// All paths that this depends on, existing or not.
     pub watched: BTreeSet<PathBuf>,
 }
 
-pub fn find(host: &Host, choice: &Choice) -> Result<Found, SettingFault> {
+pub fn find(host: &Host, choice: &Choice) -> Found {
     let mut found = Found::default();
     let project = match choice {
-        Choice::Nothing => return Ok(found),
+        Choice::Nothing => return found,
         Choice::Nearest => nearest(host),
         Choice::Named(path) => Some(host.absolute(path)),
     };
     if let Some(path) = project {
-        if matches!(choice, Choice::Nearest) {
-            must_be_of_user(host, &path)?;
-        }
-        match (read(host, &path)?, choice) {
-            (Some(bytes), _) => found.add(path, bytes, true),
-            (None, Choice::Named(path)) => return Err(missing(host, path)),
-            // The file was removed since `nearest` found it.
-            (None, _) => {}
-        }
+        let bytes = match (read(host, &path), choice) {
+            (_, Choice::Nearest) if let Err(fault) = must_be_of_user(host, &path) => Err(fault),
+            (Ok(None), Choice::Named(path)) => Err(missing(host, path)),
+            // No bytes: the file was removed since `nearest` found it.
+            (read, _) => read,
+        };
+        found.add(path, bytes, true);
     }
     let user = directory(host).map(|directory| directory.join("config.toml"));
     for path in user.into_iter().chain([ALL_USERS.into()]) {
         found.watched.insert(path.clone());
         // Another user may become able to write to it.
         found.watched.extend(path.parent().map(Path::to_owned));
-        if let Some(bytes) = read_closed(host, &path)? {
-            found.add(path, bytes, false);
-        }
+        let bytes = read_closed(host, &path);
+        found.add(path, bytes, false);
     }
-    Ok(found)
+    found
 }
 
 /// True if a file with settings may count.
@@ -78,13 +78,24 @@ pub fn exist(host: &Host) -> bool {
 }
 
 impl Found {
-    fn add(&mut self, path: PathBuf, bytes: Vec<u8>, is_project: bool) {
-        self.watched.insert(path.clone());
-        self.sources.push(Source {
-            path,
-            bytes,
-            is_project,
-        });
+    fn add(
+        &mut self,
+        path: PathBuf,
+        bytes: Result<Option<Vec<u8>>, SettingFault>,
+        is_project: bool,
+    ) {
+        match bytes {
+            Ok(Some(bytes)) => {
+                self.watched.insert(path.clone());
+                self.sources.push(Source {
+                    path,
+                    bytes,
+                    is_project,
+                });
+            }
+            Ok(None) => {}
+            Err(fault) => self.faults.push(fault),
+        }
     }
 
     pub fn project(&self) -> Option<&Source> {
@@ -158,9 +169,9 @@ pub fn read_lock(host: &Host, path: &Path, given: Option<&str>) -> Result<Vec<u8
 /// Returns the fault of a named file that `read` has found absent.
 pub fn missing(host: &Host, path: &Path) -> SettingFault {
     let wrong = match host.stat(path) {
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => FaultKind::Unreadable {
-            why: error.to_string(),
-        },
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            FaultKind::Unreadable { why: os(&error) }
+        }
         _ => FaultKind::NoFile,
     };
     SettingPlace::whole_file(path).fault(wrong)
@@ -169,11 +180,7 @@ pub fn missing(host: &Host, path: &Path) -> SettingFault {
 /// Returns the bytes of a file, or none if there is no file.
 pub fn read(host: &Host, path: &Path) -> Result<Option<Vec<u8>>, SettingFault> {
     let place = SettingPlace::whole_file(path);
-    let unreadable = |error: &std::io::Error| {
-        place.fault(FaultKind::Unreadable {
-            why: error.to_string(),
-        })
-    };
+    let unreadable = |error: &std::io::Error| place.fault(FaultKind::Unreadable { why: os(error) });
     let stat = match host.stat(path) {
         Ok(stat) => stat,
         Err(error) if is_absent(error.kind()) => return Ok(None),

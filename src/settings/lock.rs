@@ -7,11 +7,11 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::model::{BadLock, FaultKind, SettingFault, SettingPlace};
+use super::model::{FaultKind, SettingFault, SettingPlace};
 use super::read;
 use crate::program::{Condition, Demand, Requirement, Want};
 use crate::range::Range;
-use crate::text::quoted;
+use crate::text::{quoted, show};
 use crate::version::{ComputeCapability, Version};
 
 /// More families are refused: there are fewer, and few of them are mapped twice.
@@ -178,33 +178,27 @@ struct Row {
 pub fn lock(bytes: &[u8], path: &Path) -> Result<Lock, SettingFault> {
     let text = read::text(bytes, path)?;
     let line = |at: usize| read::line(text.as_bytes(), at);
-    let bad = |at, why| SettingFault {
-        place: SettingPlace::file(path, line(at)),
-        wrong: FaultKind::BadLock(why),
-        excerpt: None,
+    let bad = |at, why: &str| {
+        SettingPlace::file(path, line(at)).fault(FaultKind::BadLock(why.to_owned()))
     };
     if toml::from_str(text).is_ok_and(|head: Head| head.format != FORMAT) {
-        return Err(bad(0, BadLock::OtherFormat));
+        return Err(bad(0, "it has another format"));
     }
     let file: File = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        bad(
-            at,
-            BadLock::Content {
-                message: read::first_line(error.message()),
-            },
-        )
+        bad(at, &show(&read::first_line(error.message())))
     })?;
     // `record` writes no lock without a family: every program would obey it.
     if file.family.is_empty() {
-        return Err(bad(0, BadLock::NoFamily));
+        return Err(bad(0, "it has no family"));
     }
     if file.family.len() > MAX_FAMILIES {
-        return Err(bad(0, BadLock::TooManyFamilies));
+        return Err(bad(0, "it has too many families"));
     }
     let floor = |text: &str| text.strip_prefix(">=")?.parse().ok();
     let driver = file.driver.map(|text| {
-        floor(text.get_ref()).ok_or_else(|| bad(text.span().start, BadLock::DriverIsNoFloor))
+        floor(text.get_ref())
+            .ok_or_else(|| bad(text.span().start, "`driver` must be `>=` and a version"))
     });
     let family = |row: Row| Family {
         line: line(row.name.span().start),

@@ -4,15 +4,16 @@
 pub mod container;
 pub mod files;
 pub mod invocation;
+pub mod keys;
 pub mod lock;
 mod model;
-mod ranges;
 pub mod read;
 pub mod resolve;
 pub mod start_key;
 pub mod trust;
 
+pub use keys::{families, family};
 pub use model::{
-    BadLock, Excerpt, ExpectedValue, FaultKind, Key, LOCK, Layer, Layers, PROJECT, Remark, Setting,
-    SettingFault, SettingPlace, TOOLKIT, Value, Vocabulary,
+    Excerpt, FaultKind, Key, LOCK, Layer, Layers, PROJECT, Remark, Setting, SettingFault,
+    SettingPlace, TOOLKIT, Value,
 };

@@ -1,17 +1,17 @@
 //! Parses the bytes of one file into settings, each with its line. Any bytes give a result or a fault; no path is looked
 //! up.
 
-use std::path::{Path, PathBuf};
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::path::Path;
 
+use semver::VersionReq;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::model::{
-    Excerpt, ExpectedValue, FaultKind, Key, Layer, OF_MACHINE, Remark, Setting, SettingFault,
-    SettingPlace, TOOLKIT, Value, Vocabulary, word,
-};
-use super::{files, invocation};
-use crate::inventory::Origin;
+use super::files;
+use super::keys::{self, KEYS, Kind, Row, TOP};
+use super::model::{Excerpt, FaultKind, Layer, Remark, Setting, SettingFault, SettingPlace, Value};
 
 /// The settings of a file.
 #[derive(Clone, Debug, Default)]
@@ -22,51 +22,42 @@ pub struct File {
     pub remarks: Vec<Remark>,
 }
 
-/// Keys of a file with settings; tables of programs have all but `TOP`.
-pub const TABLES: &[&str] = &[
-    "requires", "pin", "prefer", "search", "verify", "run", "fetch", "build", "env", "program",
-];
-pub const VALUES: &[&str] = &["cudarun", "uses", "pin-mode", "locked", "follow"];
-pub const TOP: &[&str] = &["program", "cudarun", "min-version"];
 /// More remarks are dropped, since the file is probably not one of settings.
 const MAX_REMARKS: usize = 20;
-/// Compute capabilities have smaller majors, architectures (`90`) are larger numbers.
-pub(super) const ARCHITECTURES: u32 = 30;
 
-type Entry<'t, 'i> = (
-    &'t Spanned<std::borrow::Cow<'i, str>>,
-    &'t Spanned<DeValue<'i>>,
-);
+type Entry<'t, 'i> = (&'t Spanned<Cow<'i, str>>, &'t Spanned<DeValue<'i>>);
+
+impl File {
+    /// Returns the settings for all programs and for single ones.
+    pub fn all(&self) -> impl Iterator<Item = &Setting> {
+        let of_programs = self.programs.iter().flat_map(|(_, layer)| layer);
+        self.layer.iter().chain(of_programs)
+    }
+}
 
 /// Parses `bytes`, the content of `path`.
-pub fn file(bytes: &[u8], path: &Path, words: &Vocabulary) -> Result<File, SettingFault> {
+pub fn file(bytes: &[u8], path: &Path) -> Result<File, SettingFault> {
     let text = text(bytes, path)?;
-    let table = DeTable::parse(text).map_err(|error| {
-        let at = error.span().map(|span| span.start);
-        let place = SettingPlace::file(path, line(text.as_bytes(), at.unwrap_or(0)));
-        let excerpt = at.and_then(|at| Excerpt::at(text, at));
-        SettingFault {
-            place,
-            wrong: FaultKind::NotToml {
-                what: first_line(error.message()),
-            },
-            excerpt,
-        }
-    })?;
-    let table = table.into_inner();
     let line_ends = memchr::memchr_iter(b'\n', text.as_bytes()).collect();
     let mut reader = Reader {
         text,
         line_ends,
         path,
-        words,
-        remarks: Vec::new(),
+        file: File::default(),
     };
+    let table = DeTable::parse(text).map_err(|error| {
+        let what = first_line(error.message());
+        let mut fault = reader.place(0).fault(FaultKind::NotToml { what });
+        if let Some(span) = error.span() {
+            (fault.place, fault.excerpt) =
+                (reader.place(span.start), Excerpt::at(text, span.start));
+        }
+        fault
+    })?;
+    let table = table.into_inner();
     reader.needs_this_cudarun(&table)?;
-    let mut file = File::default();
-    file.layer = reader.settings(&table, &mut file.programs)?;
-    file.remarks = reader.remarks;
-    Ok(file)
+    reader.file.layer = reader.settings(&table, "")?;
+    Ok(reader.file)
 }
 
 /// Returns the bytes as text, without a byte order mark.
@@ -99,12 +90,11 @@ fn entries<'t, 'i>(table: &'t DeTable<'i>) -> Vec<Entry<'t, 'i>> {
     entries
 }
 
-pub(super) struct Reader<'r> {
+struct Reader<'r> {
     text: &'r str,
     line_ends: Vec<usize>,
     path: &'r Path,
-    pub(super) words: &'r Vocabulary,
-    remarks: Vec<Remark>,
+    file: File,
 }
 
 impl Reader<'_> {
@@ -115,282 +105,160 @@ impl Reader<'_> {
         )
     }
 
-    pub(super) fn fault<T>(
-        &self,
-        value: &Spanned<DeValue<'_>>,
-        wrong: FaultKind,
-    ) -> Result<T, SettingFault> {
+    fn fault<T>(&self, value: &Spanned<DeValue<'_>>, wrong: FaultKind) -> Result<T, SettingFault> {
         let at = value.span().start;
+        let excerpt = Excerpt::at(self.text, at);
         Err(SettingFault {
-            place: self.place(at),
-            wrong,
-            excerpt: Excerpt::at(self.text, at),
+            excerpt,
+            ..self.place(at).fault(wrong)
         })
     }
 
-    fn settings(
-        &mut self,
-        table: &DeTable<'_>,
-        programs: &mut Vec<(String, Layer)>,
-    ) -> Result<Layer, SettingFault> {
+    /// The fault of a value of another type.
+    fn is_not<T>(
+        &self,
+        wants: &'static str,
+        key: &str,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<T, SettingFault> {
+        let text = self.text.get(value.span()).unwrap_or_default();
+        self.fault(value, FaultKind::invalid(key, text, wants))
+    }
+
+    /// Fails for a file for other versions of cudarun. This comes first, since this version may misread the rest.
+    fn needs_this_cudarun(&self, table: &DeTable<'_>) -> Result<(), SettingFault> {
+        let own = env!("CARGO_PKG_VERSION")
+            .parse()
+            .expect("Cargo reads it as well");
+        for (key, value) in table {
+            let key = key.get_ref().as_ref();
+            let text = match key {
+                "cudarun" => self.string(key, value)?.to_owned(),
+                "min-version" => format!(">={}", self.string(key, value)?),
+                _ => continue,
+            };
+            match VersionReq::parse(&text) {
+                Ok(needed) if needed.matches(&own) => {}
+                Ok(needed) => return self.fault(value, FaultKind::OtherCudarun { needed }),
+                Err(_) => {
+                    let wants = "a range of cudarun versions such as \">=0.2\"";
+                    return self.fault(value, FaultKind::invalid(key, &text, wants));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the top of a file, or the table of a program.
+    fn settings(&mut self, table: &DeTable<'_>, before: &str) -> Result<Layer, SettingFault> {
         let mut layer = Layer::new();
         for entry in entries(table) {
             let (key, value) = entry;
             match key.get_ref().as_ref() {
-                "program" => self.programs(value, programs)?,
-                "cudarun" | "min-version" => {}
-                name => {
-                    if !self.setting(name, value, &mut layer)? {
-                        self.unknown("", entry, TABLES.iter().chain(VALUES).copied());
+                "program" if before.is_empty() => self.programs(value)?,
+                name if before.is_empty() && TOP.contains(&name) => {}
+                name if !name.is_empty() && KEYS.iter().any(|row| row.table == name) => {
+                    for entry in entries(self.table(name, value)?) {
+                        self.setting(name, &format!("{name}."), entry, &mut layer)?;
                     }
                 }
+                _ => self.setting("", before, entry, &mut layer)?,
             }
         }
         Ok(layer)
     }
 
-    fn programs(
-        &mut self,
-        value: &Spanned<DeValue<'_>>,
-        programs: &mut Vec<(String, Layer)>,
-    ) -> Result<(), SettingFault> {
+    fn programs(&mut self, value: &Spanned<DeValue<'_>>) -> Result<(), SettingFault> {
         for (name, value) in entries(self.table("program", value)?) {
-            let mut layer = Layer::new();
-            for entry in entries(self.table(&format!("program.{}", name.get_ref()), value)?) {
-                let (key, value) = entry;
-                let key = key.get_ref().as_ref();
-                if TOP.contains(&key) || !self.setting(key, value, &mut layer)? {
-                    let known = TABLES.iter().chain(VALUES).copied();
-                    self.unknown("program.", entry, known.filter(|key| !TOP.contains(key)));
-                }
-            }
+            let name = name.get_ref().to_string();
+            let mut layer =
+                self.settings(self.table(&format!("program.{name}"), value)?, "program.")?;
             for setting in &mut layer {
                 setting.is_of_start = true;
             }
-            programs.push((name.get_ref().to_string(), layer));
+            self.file.programs.push((name, layer));
         }
         Ok(())
     }
 
-    /// Adds the settings under one key, at the top or for a program. Returns false for an unknown key.
+    /// Adds a setting, or a remark about its key.
     fn setting(
         &mut self,
-        name: &str,
-        value: &Spanned<DeValue<'_>>,
+        table: &str,
+        before: &str,
+        (key, value): Entry<'_, '_>,
         layer: &mut Layer,
-    ) -> Result<bool, SettingFault> {
-        let mut add = |reader: &Self, key: Key, found: Value, value: &Spanned<DeValue<'_>>| {
-            let from = reader.place(value.span().start);
+    ) -> Result<(), SettingFault> {
+        let name = key.get_ref().as_ref();
+        let full = if table.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{table}.{name}")
+        };
+        if full == "search.roots" && self.path == Path::new(files::ALL_USERS) {
+            // The inventory reads it, for every list and every start.
+            return self.strings(&full, value).map(|_| ());
+        }
+        if let Some((row, of)) = keys::find(table, name) {
+            let found = self.value(row, &of, &full, value)?;
+            let from = self.place(value.span().start);
             layer.push(Setting {
-                key,
+                key: row.key,
+                of,
                 value: found,
                 from,
                 is_of_start: false,
             });
-        };
-        match name {
-            "requires" | "prefer" | "pin" | "search" | "verify" | "run" | "fetch" | "build" => {
-                for entry in entries(self.table(name, value)?) {
-                    let row = match name {
-                        "search" | "verify" | "run" | "fetch" | "build" => {
-                            self.of_table(name, entry)?
-                        }
-                        _ => self.of_family(name, entry)?,
-                    };
-                    if let Some((key, found)) = row {
-                        add(self, key, found, entry.1);
-                    }
-                }
+        } else if self.file.remarks.len() < MAX_REMARKS {
+            let mut known: Vec<&str> = keys::names(table).collect();
+            if table.is_empty() {
+                known.extend(
+                    KEYS.iter()
+                        .map(|row| row.table)
+                        .filter(|table| !table.is_empty()),
+                );
+                known.extend(TOP.iter().filter(|_| before.is_empty()));
             }
-            "env" => {
-                for (key, value) in entries(self.table(name, value)?) {
-                    let found = self.variable(key.get_ref(), value)?;
-                    add(self, Key::Variable(key.get_ref().to_string()), found, value);
-                }
-            }
-            "uses" => add(
-                self,
-                Key::Uses,
-                Value::Words(self.strings(name, value)?),
-                value,
-            ),
-            "pin-mode" => add(
-                self,
-                Key::PinMode,
-                Value::Mode(self.one_of(name, value)?),
-                value,
-            ),
-            "locked" | "follow" => match value.get_ref().as_bool() {
-                Some(flag) => {
-                    let key = if name == "locked" {
-                        Key::Locked
-                    } else {
-                        Key::Follow
-                    };
-                    add(self, key, Value::Flag(flag), value);
-                }
-                None => return self.wrong_type(name, ExpectedValue::Flag, value),
-            },
-            _ => return Ok(false),
+            self.file.remarks.push(Remark {
+                place: self.place(key.span().start),
+                key: format!("{before}{name}"),
+                known: known.iter().map(|name| format!("{before}{name}")).collect(),
+                belongs: keys::home(name).filter(|home| *home != table && before != "program."),
+            });
         }
-        Ok(true)
+        Ok(())
     }
 
-    /// A row of `[requires]`, `[prefer]` or `[pin]`.
-    fn of_family(
-        &mut self,
-        table: &str,
-        entry: Entry<'_, '_>,
-    ) -> Result<Option<(Key, Value)>, SettingFault> {
-        let (key, value) = entry;
-        let (word, full) = (key.get_ref().as_ref(), format!("{table}.{}", key.get_ref()));
-        if table == "prefer" && word == "origin" {
-            return self
-                .origins(value)
-                .map(|origins| Some((Key::PreferOrigin, Value::Origins(origins))));
-        }
-        let family = match table {
-            "requires" => self.words.requirement(word),
-            _ => self.words.family(word),
-        };
-        let Some(family) = family else {
-            let families: Vec<&str> = self
-                .words
-                .families
-                .iter()
-                .flat_map(|(a, b)| [*a, *b])
-                .collect();
-            let more: &[&str] = match table {
-                "requires" => &OF_MACHINE,
-                "prefer" => &["origin"],
-                _ => &[],
-            };
-            self.unknown(
-                &format!("{table}."),
-                entry,
-                families.iter().chain(more).copied(),
-            );
-            return Ok(None);
-        };
-        let text = self.string(&full, value)?;
-        let named = family.to_owned();
-        Ok(Some(match table {
-            "requires" => (
-                Key::Requires(named),
-                Value::Range(self.range(&full, family, text, value)?),
-            ),
-            "prefer" => (
-                Key::Prefer(named),
-                Value::Range(self.range(&full, family, text, value)?),
-            ),
-            _ => (Key::Pin(named), self.pin(&full, text, value)?),
-        }))
-    }
-
-    /// A relative directory starts at the directory of the file.
-    fn pin(
+    fn value(
         &self,
+        row: &Row,
+        of: &str,
         full: &str,
-        text: &str,
         value: &Spanned<DeValue<'_>>,
     ) -> Result<Value, SettingFault> {
-        match invocation::pin(text) {
-            Some(Value::Directory(directory)) => Ok(Value::Directory(self.beside(&directory))),
-            Some(version) => Ok(version),
-            None => self.bad(full, ExpectedValue::VersionOrDirectory, text, value),
-        }
-    }
-
-    /// A row of `[search]`, `[verify]`, `[run]`, `[fetch]` or `[build]`.
-    fn of_table(
-        &mut self,
-        table: &str,
-        entry: Entry<'_, '_>,
-    ) -> Result<Option<(Key, Value)>, SettingFault> {
-        let (key, value) = entry;
-        let full = format!("{table}.{}", key.get_ref());
-        Ok(Some(match full.as_str() {
-            // The inventory reads it, for every list and every start.
-            "search.roots" if self.path == Path::new(files::ALL_USERS) => {
-                self.strings(&full, value)?;
-                return Ok(None);
+        let texts = match (row.takes, value.get_ref()) {
+            (Kind::Flag, DeValue::Boolean(flag)) => return Ok(Value::Flag(*flag)),
+            (Kind::Flag, _) => return self.is_not("true or false", full, value),
+            (Kind::Variable, DeValue::Boolean(false)) => return Ok(Value::Variable(None)),
+            (Kind::Variable, DeValue::String(text)) => vec![text.as_ref()],
+            (Kind::Variable, _) => {
+                return self.is_not("a string, or false to unset the variable", full, value);
             }
-            "search.also" => (Key::SearchAlso, self.directories(&full, value)?),
-            "fetch.when" => (Key::FetchWhen, Value::FetchWhen(self.one_of(&full, value)?)),
-            "fetch.from" => (Key::FetchFrom, self.directories(&full, value)?),
-            "fetch.store" => {
-                let directory = self.beside(Path::new(self.string(&full, value)?));
-                (Key::FetchStore, Value::Directory(directory))
-            }
-            "search.without" => {
-                let sources = self.strings(&full, value)?;
-                let known = &self.words.sources;
-                if let Some(other) = sources
-                    .iter()
-                    .find(|source| !known.contains(&source.as_str()))
-                {
-                    return self.not_one_of(&full, other, known.iter().copied(), value);
-                }
-                (Key::SearchWithout, Value::Words(sources))
-            }
-            "build.toolkit" => {
-                let range = self.range(&full, TOOLKIT, self.string(&full, value)?, value)?;
-                (Key::Requires(TOOLKIT.to_owned()), Value::Range(range))
-            }
-            "verify.when" => (Key::Verify, Value::When(self.one_of(&full, value)?)),
-            "verify.level" => (Key::VerifyLevel, Value::Level(self.one_of(&full, value)?)),
-            "run.on-failure" => (Key::OnFailure, Value::OnFailure(self.one_of(&full, value)?)),
-            _ => {
-                let known: &[&str] = match table {
-                    "search" => &["also", "without"],
-                    "verify" => &["when", "level"],
-                    "fetch" => &["when", "from", "store"],
-                    "build" => &["toolkit"],
-                    _ => &["on-failure"],
-                };
-                self.unknown(&format!("{table}."), entry, known.iter().copied());
-                return Ok(None);
-            }
-        }))
-    }
-
-    fn directories(&self, full: &str, value: &Spanned<DeValue<'_>>) -> Result<Value, SettingFault> {
-        let directories = self.strings(full, value)?;
-        let directories = directories
-            .iter()
-            .map(|directory| self.beside(Path::new(directory)));
-        Ok(Value::Directories(directories.collect()))
-    }
-
-    fn variable(&self, name: &str, value: &Spanned<DeValue<'_>>) -> Result<Value, SettingFault> {
-        let full = format!("env.{name}");
-        if name.is_empty() || name.contains(['=', '\0']) {
-            return self.bad(&full, ExpectedValue::VariableName, name, value);
-        }
-        match value.get_ref() {
-            DeValue::String(text) if text.contains('\0') => {
-                self.bad(&full, ExpectedValue::TextWithoutNul, text, value)
-            }
-            DeValue::String(text) => Ok(Value::Variable(Some(text.to_string()))),
-            DeValue::Boolean(false) => Ok(Value::Variable(None)),
-            _ => self.wrong_type(&full, ExpectedValue::TextOrFalse, value),
-        }
-    }
-
-    fn origins(&self, value: &Spanned<DeValue<'_>>) -> Result<Vec<Origin>, SettingFault> {
-        let key = "prefer.origin";
-        let origin = |word: String| {
-            let found = Origin::all().find(|origin| origin.word() == word);
-            found.map_or_else(
-                || self.not_one_of(key, &word, Origin::all().map(Origin::word), value),
-                Ok,
-            )
+            (Kind::Words(_) | Kind::Directories, _) => self.strings(full, value)?,
+            _ => vec![self.string(full, value)?],
         };
-        self.strings(key, value)?.into_iter().map(origin).collect()
-    }
-
-    fn beside(&self, directory: &Path) -> PathBuf {
-        self.path.parent().unwrap_or(Path::new("/")).join(directory)
+        let texts: Vec<&OsStr> = texts.into_iter().map(OsStr::new).collect();
+        match row.read(full, of, &texts) {
+            // A relative directory starts at the directory of the file.
+            Ok(Value::Directories(directories)) => {
+                let base = self.path.parent().unwrap_or(Path::new("/"));
+                Ok(Value::Directories(
+                    directories.iter().map(|one| base.join(one)).collect(),
+                ))
+            }
+            Ok(value) => Ok(value),
+            Err(wrong) => self.fault(value, wrong),
+        }
     }
 
     fn table<'v, 'i>(
@@ -401,10 +269,10 @@ impl Reader<'_> {
         value
             .get_ref()
             .as_table()
-            .map_or_else(|| self.wrong_type(key, ExpectedValue::Table, value), Ok)
+            .map_or_else(|| self.is_not("a table", key, value), Ok)
     }
 
-    pub(super) fn string<'v>(
+    fn string<'v>(
         &self,
         key: &str,
         value: &'v Spanned<DeValue<'_>>,
@@ -412,124 +280,17 @@ impl Reader<'_> {
         value
             .get_ref()
             .as_str()
-            .map_or_else(|| self.wrong_type(key, ExpectedValue::Text, value), Ok)
+            .map_or_else(|| self.is_not("a string", key, value), Ok)
     }
 
-    fn strings(
+    fn strings<'v>(
         &self,
         key: &str,
-        value: &Spanned<DeValue<'_>>,
-    ) -> Result<Vec<String>, SettingFault> {
+        value: &'v Spanned<DeValue<'_>>,
+    ) -> Result<Vec<&'v str>, SettingFault> {
         let Some(list) = value.get_ref().as_array() else {
-            return self.wrong_type(key, ExpectedValue::Texts, value);
+            return self.is_not("a list of strings", key, value);
         };
-        list.iter()
-            .map(|item| self.string(key, item).map(str::to_owned))
-            .collect()
-    }
-
-    fn one_of<W: clap::ValueEnum>(
-        &self,
-        key: &str,
-        value: &Spanned<DeValue<'_>>,
-    ) -> Result<W, SettingFault> {
-        let text = self.string(key, value)?;
-        W::from_str(text, false).or_else(|_| {
-            let known: Vec<String> = W::value_variants().iter().map(word).collect();
-            self.not_one_of(key, text, known.iter().map(String::as_str), value)
-        })
-    }
-
-    fn not_one_of<'k, T>(
-        &self,
-        key: &str,
-        text: &str,
-        known: impl Iterator<Item = &'k str>,
-        value: &Spanned<DeValue<'_>>,
-    ) -> Result<T, SettingFault> {
-        let known = known.map(str::to_owned).collect();
-        self.fault(
-            value,
-            FaultKind::NotOneOf {
-                key: key.to_owned(),
-                text: text.to_owned(),
-                known,
-            },
-        )
-    }
-
-    pub(super) fn bad<T>(
-        &self,
-        key: &str,
-        wants: ExpectedValue,
-        text: &str,
-        value: &Spanned<DeValue<'_>>,
-    ) -> Result<T, SettingFault> {
-        self.fault(
-            value,
-            FaultKind::BadValue {
-                key: key.to_owned(),
-                wants,
-                text: text.to_owned(),
-            },
-        )
-    }
-
-    fn wrong_type<T>(
-        &self,
-        key: &str,
-        wants: ExpectedValue,
-        value: &Spanned<DeValue<'_>>,
-    ) -> Result<T, SettingFault> {
-        let has = value.get_ref().type_str();
-        self.fault(
-            value,
-            FaultKind::Type {
-                key: key.to_owned(),
-                wants,
-                has,
-            },
-        )
-    }
-
-    /// Returns the table that a key belongs to, empty for the top of the file.
-    fn belongs(&self, key: &str) -> Option<&'static str> {
-        match key {
-            "also" | "without" => Some("search"),
-            "from" | "store" => Some("fetch"),
-            "when" | "level" => Some("verify"),
-            "origin" => Some("prefer"),
-            "on-failure" => Some("run"),
-            "toolkit" => Some("build"),
-            _ if TABLES
-                .iter()
-                .chain(VALUES)
-                .chain(TOP)
-                .any(|known| *known == key) =>
-            {
-                Some("")
-            }
-            _ => self.words.requirement(key).map(|_| "requires"),
-        }
-    }
-
-    fn unknown<'k>(
-        &mut self,
-        before: &str,
-        (key, _): Entry<'_, '_>,
-        known: impl Iterator<Item = &'k str>,
-    ) {
-        if self.remarks.len() == MAX_REMARKS {
-            return;
-        }
-        let remark = Remark {
-            place: self.place(key.span().start),
-            key: format!("{before}{}", key.get_ref()),
-            known: known.map(|name| format!("{before}{name}")).collect(),
-            belongs: self
-                .belongs(key.get_ref())
-                .filter(|table| format!("{table}.") != before && !before.starts_with("program.")),
-        };
-        self.remarks.push(remark);
+        list.iter().map(|item| self.string(key, item)).collect()
     }
 }

@@ -8,12 +8,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::catalog::{self, catalog};
-use crate::cli::{Common, FetchWhen, Wishes};
+use crate::cli::{Common, Wishes};
 use crate::environment::{Change, Diff};
 use crate::error::{Error, Reason};
 use crate::host::Host;
-use crate::inventory;
 use crate::loader::search::Searcher;
 use crate::pin;
 use crate::program::{
@@ -24,8 +22,8 @@ use crate::settings::container::Malformed;
 use crate::settings::files::{self, Choice, Found};
 use crate::settings::read::{self, File};
 use crate::settings::{
-    BadLock, FaultKind, Key, Layer, Layers, Remark, Setting, SettingFault, SettingPlace, TOOLKIT,
-    Value, Vocabulary, container, invocation, lock, trust,
+    FaultKind, Key, Layer, Layers, Remark, Setting, SettingFault, SettingPlace, TOOLKIT, Value,
+    container, invocation, keys, lock, trust,
 };
 use crate::variables;
 
@@ -42,6 +40,9 @@ pub struct Settings {
     pub variables: Diff,
     /// The project's file, allowed or not.
     pub project: Option<PathBuf>,
+    /// All files with settings, and what those say that can be read.
+    pub found: Found,
+    pub files: Vec<File>,
     pub watched: BTreeSet<PathBuf>,
     /// The start depends on the lock of the current directory, by a setting of the user's file or of that for all users.
     pub depends_on_directory: bool,
@@ -49,6 +50,8 @@ pub struct Settings {
     pub remarks: Vec<SettingRemark>,
     /// The remark about a project's file that is not allowed, which is among them.
     pub not_allowed: Option<SettingRemark>,
+    /// What cannot be used. Only for `Examine`, it is no error.
+    pub faults: Vec<SettingFault>,
     pub purpose: Purpose,
 }
 
@@ -102,7 +105,7 @@ pub enum Purpose {
     Start,
     /// A verb only answers: settings that are not allowed are ignored, with a remark.
     Answer,
-    /// Like `Answer`, and files that cannot be used are ignored as well: `doctor` reports them.
+    /// Like `Answer`, and what cannot be used is ignored as well: `doctor` reports it.
     Examine,
     /// Like `Start`, for a process that nobody typed cudarun for: packages that its environment lacks are not for it.
     Follow,
@@ -128,24 +131,6 @@ impl Purpose {
     }
 }
 
-pub fn vocabulary() -> Vocabulary {
-    let families = catalog().families.iter();
-    Vocabulary {
-        families: families
-            .map(|family| (family.name.as_str(), family.display.as_str()))
-            .collect(),
-        of_file: |name| {
-            let of_file = catalog().family_of_file(Path::new(name));
-            of_file.map(|(family, _)| family.name.as_str())
-        },
-        capability: catalog::capability_of,
-        sources: inventory::source_names().collect(),
-        own: env!("CARGO_PKG_VERSION")
-            .parse()
-            .expect("Cargo reads it as well"),
-    }
-}
-
 impl Settings {
     /// Reads options, variables and files, and puts them in order. Without a command, settings for single programs do not
     /// count.
@@ -156,72 +141,64 @@ impl Settings {
         command: Option<&Command>,
         purpose: Purpose,
     ) -> Result<Settings, Error> {
-        let words = vocabulary();
-        let variables = if purpose == Purpose::Examine {
-            invocation::good_variables(&host.env, &words).0
-        } else {
-            invocation::variables(&host.env, &words)?
-        };
-        let given = [invocation::options(common, wishes, &words)?, variables];
-        let files = ParsedFiles::read(host, common, command, &words);
-        let lock = wishes.lock.as_deref();
-        match files
-            .and_then(|all| Settings::in_order(host, &given, &all, command, purpose, &words, lock))
-        {
-            Err(_) if purpose == Purpose::Examine => Settings::in_order(
-                host,
-                &given[..1],
-                &ParsedFiles::default(),
-                None,
-                purpose,
-                &words,
-                None,
-            ),
-            settings => settings,
+        let options = invocation::options(common, wishes)?;
+        let (of_variables, mut faults) = invocation::variables(&host.env);
+        let mut found = files::find(host, &choice(host, common));
+        faults.append(&mut found.faults);
+        let mut files: Vec<File> = Vec::new();
+        for source in &found.sources {
+            match read::file(&source.bytes, &source.path) {
+                Ok(file) => files.push(file),
+                Err(fault) => faults.push(fault),
+            }
         }
-    }
+        if purpose != Purpose::Examine && !faults.is_empty() {
+            return Err(faults.swap_remove(0).into());
+        }
 
-    fn in_order(
-        host: &Host,
-        given: &[Layer],
-        files: &ParsedFiles,
-        command: Option<&Command>,
-        purpose: Purpose,
-        words: &Vocabulary,
-        lock: Option<&str>,
-    ) -> Result<Settings, Error> {
-        let mut remarks: Vec<SettingRemark> = files
-            .files
-            .iter()
-            .flat_map(|file| &file.remarks)
-            .cloned()
-            .map(SettingRemark::Key)
-            .collect();
-        let in_order =
-            |keep: &dyn Fn(&Setting) -> bool| in_order(given, &files.files, &files.names, keep);
-        let mut layers = in_order(&|_| true);
-        let mut watched = files.found.watched.clone();
+        // In a file, settings for this program precede those for all.
+        let names = match command {
+            Some(command) if files.iter().any(|file| !file.programs.is_empty()) => {
+                names(host, command)?
+            }
+            _ => BTreeSet::new(),
+        };
+        let mut in_order: Vec<&Layer> = vec![&options, &of_variables];
+        for file in &files {
+            let programs = file.programs.iter();
+            let of_program = programs.filter(|(name, _)| names.contains(name));
+            in_order.extend(of_program.map(|(_, layer)| layer).chain([&file.layer]));
+        }
+        let mut layers = layers(&in_order, |_| true);
+        let mut remarks: Vec<SettingRemark> = Vec::new();
+        remarks.extend(
+            files
+                .iter()
+                .flat_map(|file| &file.remarks)
+                .cloned()
+                .map(SettingRemark::Key),
+        );
+        let mut watched = found.watched.clone();
         let mut not_allowed = None;
-        if let Some((source, keys)) = distrusted(host, &files.found, &layers, &mut watched) {
+        if let Some((source, keys)) = distrusted(host, &found, &layers, &mut watched) {
             let remark = SettingRemark::NotAllowed {
                 path: source.path.clone(),
                 keys,
             };
-            if matches!(
+            if !matches!(
                 purpose,
-                Purpose::Start
-                    | Purpose::Follow
-                    | Purpose::Prepare
-                    | Purpose::Question
-                    | Purpose::Record
+                Purpose::Answer | Purpose::Examine | Purpose::Project
             ) {
                 return Err(Error::Setting(Box::new(remark)));
             }
             remarks.push(remark.clone());
             not_allowed = Some(remark);
-            layers =
-                in_order(&|setting| !(setting.needs_trust() && setting.stands_in(&source.path)));
+            let path = &source.path;
+            layers = self::layers(&in_order, |setting| {
+                !(setting.needs_trust() && setting.stands_in(path))
+            });
         }
+
         let variables = variables(&layers);
         let (conditions, malformed) = container::conditions(&host.env);
         remarks.extend(malformed.into_iter().map(SettingRemark::Malformed));
@@ -235,65 +212,26 @@ impl Settings {
             },
             directories: Vec::new(),
             variables,
-            project: files.found.project().map(|source| source.path.clone()),
+            project: found.project().map(|source| source.path.clone()),
+            found,
+            files,
             watched,
             depends_on_directory: false,
             remarks,
             not_allowed,
+            faults,
             purpose,
         };
         settings.add_demands()?;
         let obeys_lock = match purpose {
             Purpose::Record => false,
             Purpose::Project => settings.has_project_lock(),
-            Purpose::Start
-            | Purpose::Follow
-            | Purpose::Prepare
-            | Purpose::Question
-            | Purpose::Answer
-            | Purpose::Examine => settings.layers.is_locked() && command.is_some(),
+            _ => settings.layers.is_locked() && command.is_some(),
         };
         if obeys_lock {
-            settings.obey_lock(words, lock)?;
+            settings.obey_lock(wishes.lock.as_deref())?;
         }
         Ok(settings)
-    }
-}
-
-/// The files that count for a command line.
-#[derive(Default)]
-struct ParsedFiles {
-    found: Found,
-    files: Vec<File>,
-    /// The names by which files may mean the program.
-    names: BTreeSet<String>,
-}
-
-impl ParsedFiles {
-    fn read(
-        host: &Host,
-        common: &Common,
-        command: Option<&Command>,
-        words: &Vocabulary,
-    ) -> Result<ParsedFiles, Error> {
-        let found = files::find(host, &choice(host, common))?;
-        let read = |source: &files::Source| read::file(&source.bytes, &source.path, words);
-        let files = found
-            .sources
-            .iter()
-            .map(read)
-            .collect::<Result<Vec<File>, SettingFault>>()?;
-        let names = match command {
-            Some(command) if files.iter().any(|file| !file.programs.is_empty()) => {
-                names(host, command)?
-            }
-            _ => BTreeSet::new(),
-        };
-        Ok(ParsedFiles {
-            found,
-            files,
-            names,
-        })
     }
 }
 
@@ -326,43 +264,15 @@ fn names(host: &Host, command: &Command) -> Result<BTreeSet<String>, Error> {
         .collect())
 }
 
-/// Returns the layers of the settings that `keep` accepts. In a file, settings for this program precede those for all.
-fn in_order(
-    given: &[Layer],
-    files: &[File],
-    names: &BTreeSet<String>,
-    keep: &dyn Fn(&Setting) -> bool,
-) -> Layers {
-    let mut settings = Layers::default();
-    let mut add = |layer: &Layer| {
-        settings.add(
-            layer
-                .iter()
-                .filter(|setting| keep(setting))
-                .cloned()
-                .collect(),
-        );
-    };
-    let of_files = files.iter().map(|file| &file.layer);
-    add(&given
-        .iter()
-        .chain(of_files)
-        .flatten()
-        .filter(|setting| forbids_to_fetch(setting))
-        .cloned()
-        .collect());
-    given.iter().for_each(&mut add);
-    for file in files {
-        let of_program = file
-            .programs
-            .iter()
-            .filter(|(name, _)| names.contains(name));
-        of_program
-            .map(|(_, layer)| layer)
-            .chain([&file.layer])
-            .for_each(&mut add);
+/// Returns the settings that count, of those that `keep` accepts.
+fn layers(in_order: &[&Layer], keep: impl Fn(&Setting) -> bool) -> Layers {
+    let mut layers = Layers::default();
+    let all = in_order.iter().copied().flatten();
+    layers.add(all.filter(|setting| forbids_to_fetch(setting)).cloned());
+    for layer in in_order {
+        layers.add(layer.iter().filter(|setting| keep(setting)).cloned());
     }
-    settings
+    layers
 }
 
 /// True if an administrator has said that nothing is fetched: no other setting counts then.
@@ -372,7 +282,8 @@ fn forbids_to_fetch(setting: &Setting) -> bool {
         SettingPlace::File { path, .. } => path == Path::new(files::ALL_USERS),
         SettingPlace::Option(_) => false,
     };
-    setting.value == Value::FetchWhen(FetchWhen::Never) && is_of_administrator
+    let never = Value::Words(vec!["never".to_owned()]);
+    setting.key == Key::FetchWhen && setting.value == never && is_of_administrator
 }
 
 /// Returns the project's file and those of its keys that need `cudarun allow` and are not allowed: a file that came with
@@ -388,7 +299,7 @@ fn distrusted<'f>(
     let keys: BTreeSet<String> = settings
         .iter()
         .filter(is_proposed)
-        .map(|setting| setting.key.name())
+        .map(Setting::name)
         .collect();
     if keys.is_empty() {
         return None;
@@ -398,9 +309,9 @@ fn distrusted<'f>(
 }
 
 fn variables(settings: &Layers) -> Diff {
-    let change = |setting: &Setting| match (&setting.key, &setting.value) {
-        (Key::Variable(name), Value::Variable(value)) => Some(Change {
-            name: name.into(),
+    let change = |setting: &Setting| match &setting.value {
+        Value::Variable(value) => Some(Change {
+            name: (&setting.of).into(),
             value: value.as_ref().map(Into::into),
         }),
         _ => None,
@@ -418,31 +329,36 @@ impl Settings {
                 &mut self.demands_on_gpu_programs
             };
             let by = setting.from.asker();
-            let (name, want) = match (&setting.key, &setting.value) {
-                (Key::Requires(name), Value::Range(_)) if name == TOOLKIT => continue,
-                (Key::Requires(name), Value::Range(range)) => {
-                    match demand_on_machine(name, range) {
-                        Some(demand) => {
-                            let condition = Condition {
-                                demand,
-                                by,
-                                only_with_gpu: false,
-                                is_advice: false,
-                            };
-                            demands.conditions.push(condition);
+            let name = &setting.of;
+            let want = match (setting.key, &setting.value) {
+                (Key::Requires, _) if name == TOOLKIT => continue,
+                (Key::Requires, Value::Range(range)) => match demand_on_machine(name, range) {
+                    Some(demand) => {
+                        let condition = Condition {
+                            demand,
+                            by,
+                            only_with_gpu: false,
+                            is_advice: false,
+                        };
+                        demands.conditions.push(condition);
+                        continue;
+                    }
+                    None => Want::Within(range.clone()),
+                },
+                (Key::Prefer, Value::Range(range)) => Want::Preferred(range.clone()),
+                (Key::Pin, Value::Version(version)) => Want::Pinned(PinnedTo::Version(*version)),
+                (Key::Pin, Value::Directories(paths)) => {
+                    match pinned_directory(&self.host, &paths[0], setting) {
+                        Ok(real) => {
+                            self.directories.push(real.clone());
+                            Want::Pinned(PinnedTo::Directory(real))
+                        }
+                        Err(fault) if self.purpose == Purpose::Examine => {
+                            self.faults.push(fault);
                             continue;
                         }
-                        None => (name, Want::Within(range.clone())),
+                        Err(fault) => return Err(fault.into()),
                     }
-                }
-                (Key::Prefer(name), Value::Range(range)) => (name, Want::Preferred(range.clone())),
-                (Key::Pin(name), Value::Version(version)) => {
-                    (name, Want::Pinned(PinnedTo::Version(*version)))
-                }
-                (Key::Pin(name), Value::Directory(path)) => {
-                    let real = pinned_directory(&self.host, path, setting)?;
-                    self.directories.push(real.clone());
-                    (name, Want::Pinned(PinnedTo::Directory(real)))
                 }
                 _ => continue,
             };
@@ -458,30 +374,23 @@ impl Settings {
         let path = files::lock(&self.host, self.project.as_deref());
         let is_there = self.host.lstat(&path).is_ok();
         self.watched.insert(path);
-        let says = |flag| {
-            self.layers
-                .get(&Key::Locked)
-                .any(|setting| setting.value == Value::Flag(flag))
-        };
-        says(true) || is_there && !says(false)
+        self.layers.flag(Key::Locked).unwrap_or(is_there)
     }
 
     /// Adds the demands of the lock beside the project's file, or in the current directory. It must exist and be valid.
-    fn obey_lock(&mut self, words: &Vocabulary, given: Option<&str>) -> Result<(), Error> {
+    fn obey_lock(&mut self, given: Option<&str>) -> Result<(), Error> {
         let path = files::lock(&self.host, self.project.as_deref());
         let mut lock = lock::lock(&files::read_lock(&self.host, &path, given)?, &path)?;
         for family in &mut lock.families {
-            let place = SettingPlace::file(&path, family.line);
-            let unknown = || place.fault(FaultKind::BadLock(BadLock::UnknownFamily));
+            let unknown = || {
+                let why = "it names a family that this cudarun does not know".to_owned();
+                SettingPlace::file(&path, family.line).fault(FaultKind::BadLock(why))
+            };
             // A requirement of an unknown family would bind no program.
-            family.name = words.family(&family.name).ok_or_else(unknown)?.to_owned();
+            family.name = keys::family(&family.name).ok_or_else(unknown)?.to_owned();
         }
         let (requirements, conditions) = lock.asks(&path);
-        let is_of_start = self
-            .layers
-            .get(&Key::Locked)
-            .any(|setting| setting.is_of_start);
-        let demands = if is_of_start {
+        let demands = if self.layers.is_of_start(Key::Locked) {
             &mut self.demands
         } else {
             &mut self.demands_on_gpu_programs
@@ -492,17 +401,17 @@ impl Settings {
         // Variables are part of the key of a kept start already.
         let is_of_file = |setting: &Setting| matches!(setting.from, SettingPlace::File { .. });
         self.depends_on_directory =
-            self.project.is_none() && self.layers.get(&Key::Locked).any(is_of_file);
+            self.project.is_none() && self.layers.get(Key::Locked).any(is_of_file);
         Ok(())
     }
 
     /// Reads the program. Packages that a file or a variable names do not count for a program that is not Python.
     pub fn read(&self, command: &Command) -> Result<(Program, Searcher<'_>), Error> {
         let host = &self.host;
-        let uses = self.layers.words(&Key::Uses);
+        let uses = self.layers.words(Key::Uses);
         let from = self
             .layers
-            .get(&Key::Uses)
+            .get(Key::Uses)
             .next()
             .map(|setting| &setting.from);
         let read = program::read(host, command, &uses);
@@ -541,7 +450,7 @@ impl Settings {
 
     /// True if a start of the program would be followed.
     pub fn would_follow(&self, program: &Program) -> bool {
-        self.layers.follow() != Some(false) && pin::can_be_followed(&self.host, program)
+        self.layers.flag(Key::Follow) != Some(false) && pin::can_be_followed(&self.host, program)
     }
 
     /// True if a program that needs nothing itself starts others, which are decided for themselves.
@@ -567,11 +476,10 @@ impl Settings {
             let option =
                 self.layers
                     .iter()
-                    .find_map(|setting| match (&setting.key, &setting.from) {
-                        (
-                            Key::Pin(_) | Key::Requires(_) | Key::Locked,
-                            SettingPlace::Option(name),
-                        ) => Some(*name),
+                    .find_map(|setting| match (setting.key, &setting.from) {
+                        (Key::Pin | Key::Requires | Key::Locked, SettingPlace::Option(name)) => {
+                            Some(*name)
+                        }
                         _ => None,
                     });
             return match option {
@@ -615,7 +523,7 @@ fn demand_on_machine(name: &str, range: &Range) -> Option<Demand> {
 }
 
 /// Returns the real path of a pinned directory, or of the directory of a pinned file.
-fn pinned_directory(host: &Host, path: &Path, setting: &Setting) -> Result<PathBuf, Error> {
+fn pinned_directory(host: &Host, path: &Path, setting: &Setting) -> Result<PathBuf, SettingFault> {
     let path = host.absolute(path);
     let directory = if host.is_file(&path) {
         path.parent()
@@ -624,12 +532,9 @@ fn pinned_directory(host: &Host, path: &Path, setting: &Setting) -> Result<PathB
     };
     let real = directory.and_then(|directory| host.canonical(directory).ok());
     real.filter(|real| host.is_directory(real)).ok_or_else(|| {
+        let text = path.to_string_lossy();
         setting
             .from
-            .fault(FaultKind::NoDirectory {
-                key: setting.key.name(),
-                path: path.clone(),
-            })
-            .into()
+            .fault(FaultKind::invalid(&setting.name(), &text, "a directory"))
     })
 }

@@ -5,32 +5,22 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::files;
+use super::keys::KEYS;
+use super::model::Key;
 use crate::builds;
 use crate::environment::depends_on_directory;
 use crate::host::Host;
 use crate::program::{Command, is_at_terminal, significant, without_numbers, wrapper_variables};
-use crate::storage::Key;
+use crate::storage;
 use crate::variables;
 
-/// The variables that a plan depends on. For those that hold paths: the bytes that separate paths. A start does not look into
+/// The variables that a plan depends on, beside those of settings. For those that hold paths: the bytes that separate paths. A start does not look into
 /// other people's environments, so variables that lead there are missing.
 const VARIABLES: &[(&str, Option<&[u8]>)] = &[
     ("CONDA_PREFIX", PATH),
-    (variables::ALSO, Some(b":")),
     (variables::CONFIG, PATH),
-    (variables::FOLLOW, None),
-    // The lock is in the current directory, and a pinned directory may be relative.
-    (variables::LOCKED, PATH),
-    (variables::ON_FAILURE, None),
-    (variables::PIN, PATH),
     (variables::PINS, None),
-    (variables::PIN_MODE, None),
-    (variables::REQUIRE, None),
-    (variables::USES, None),
-    (variables::VERIFY, None),
-    (variables::VERIFY_LEVEL, None),
     (variables::VIEW, None),
-    (variables::WITHOUT, None),
     ("CUDACXX", PATH),
     ("CUDAToolkit_ROOT", PATH),
     ("CUDA_DEVICE_ORDER", None),
@@ -91,15 +81,33 @@ const REACH_LIBRARIES: [&str; 8] = [
     "NVIDIA_",
 ];
 
+/// The variables that a plan depends on, as in `VARIABLES`.
+fn of_plan() -> impl Iterator<Item = (&'static str, Option<&'static [u8]>)> {
+    let of_settings = KEYS
+        .iter()
+        .filter(|row| !row.variable.is_empty())
+        .map(|row| {
+            // The lock is in the current directory, and a pinned directory may be relative.
+            let has_paths = matches!(row.key, Key::SearchAlso | Key::Pin | Key::Locked);
+            (row.variable, has_paths.then_some(&b":"[..]))
+        });
+    VARIABLES.iter().copied().chain(of_settings)
+}
+
 /// The key of a start: equal keys may share a kept decision. `program` is the file that PATH gives for the command.
 /// `None` if the file of cudarun itself cannot be found.
-pub fn start_key(host: &Host, program: &Path, command: &Command, is_build: bool) -> Option<Key> {
+pub fn start_key(
+    host: &Host,
+    program: &Path,
+    command: &Command,
+    is_build: bool,
+) -> Option<storage::Key> {
     let own = host.stat(Path::new("/proc/self/exe")).ok()?;
     let significant = significant(host, program, command);
     // A build is for the framework in the project's `.venv`.
     let needs_directory =
         is_build || significant.directory || program.is_relative() || has_relative_paths(host);
-    let mut key = Key::new();
+    let mut key = storage::Key::new();
     let mut part = |value: Option<&[u8]>| key.push(value);
     for number in [
         own.id.device,
@@ -126,7 +134,7 @@ pub fn start_key(host: &Host, program: &Path, command: &Command, is_build: bool)
     }
     part(None);
     part(needs_directory.then(|| host.cwd.as_os_str().as_bytes()));
-    for (name, _) in VARIABLES {
+    for (name, _) in of_plan() {
         part(host.env.get(name).map(OsStr::as_bytes));
     }
     for (name, value) in host.env.iter() {
@@ -168,7 +176,7 @@ pub fn start_key(host: &Host, program: &Path, command: &Command, is_build: bool)
 
 /// True if a plan depends on this variable.
 pub fn decides(name: &str) -> bool {
-    VARIABLES.iter().any(|(variable, _)| *variable == name)
+    of_plan().any(|(variable, _)| variable == name)
 }
 
 /// True if a variable may change the behaviour of libraries.
@@ -181,11 +189,11 @@ pub fn reaches_libraries(name: &OsStr) -> bool {
 /// True if a variable holds a path that is relative to the current directory. An empty variable holds no path, except
 /// `PATH`, where it means the current directory.
 fn has_relative_paths(host: &Host) -> bool {
-    VARIABLES.iter().any(|(name, separators)| {
+    of_plan().any(|(name, separators)| {
         let (Some(separators), Some(value)) = (separators, host.env.get(name)) else {
             return false;
         };
         let mut parts = value.as_bytes().split(|byte| separators.contains(byte));
-        (*name == "PATH" || !value.is_empty()) && parts.any(depends_on_directory)
+        (name == "PATH" || !value.is_empty()) && parts.any(depends_on_directory)
     })
 }

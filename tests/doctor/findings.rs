@@ -595,6 +595,17 @@ fn settings_that_stop_a_start_are_errors_of_ours() {
 }
 
 #[test]
+fn a_pinned_directory_that_does_not_exist_is_reported() {
+    let pinned = |directory: &str| {
+        let value = format!("nccl={directory}");
+        doctor(&healthy(NODES), &[("CUDARUN_PIN", value.as_str())])
+    };
+    let gone = pinned("/opt/gone");
+    assert!(codes(&gone).contains("!setting-fault"), "{gone:#}");
+    assert!(!codes(&pinned("/usr")).contains("!setting-fault"));
+}
+
+#[test]
 fn a_cache_directory_that_others_can_write_to_is_reported() {
     let open = "\n[[file]]\npath = \"/home/user/.cache/cudarun\"\ndirectory = true\nmode = 0o777\n";
     let value = doctor(&healthy(&format!("{NODES}{open}")), &[]);

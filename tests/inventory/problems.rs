@@ -240,8 +240,15 @@ fn a_source_can_be_switched_off_and_a_directory_added() {
     );
     Run::on(&machine, &["list", "--without", "tolkit"])
         .status(2)
-        .stderr("cudarun: --without tolkit: unknown source of libraries\n\nhint: did you mean toolkit?\n")
+        .stderr("cudarun: --without: unknown value `tolkit`\n\nhint: did you mean toolkit?\n")
         .check();
+    // A variable names sources as well.
+    let listed = |sources| Run::on(&machine, &["list"]).env("CUDARUN_WITHOUT", sources);
+    listed("tolkit")
+        .status(2)
+        .stderr("cudarun: CUDARUN_WITHOUT: unknown value `tolkit`\n\nhint: did you mean toolkit?\n")
+        .check();
+    listed("conda").any_stdout().check();
     Run::on(&machine, &["--also", "/opt/gone", "app"])
         .status(125)
         .stderr("cudarun: the program would be started, which is not possible with --root\n\nhint: cudarun explain PROGRAM\n")

@@ -159,16 +159,16 @@ fn a_wish_that_makes_no_sense_is_an_error_and_one_that_fits_nothing_a_refusal() 
     };
     error(
         "--pin=cudnn",
-        "--pin `cudnn` is neither FAMILY=VERSION nor FAMILY=DIRECTORY",
+        "--pin: `cudnn` is not a pin such as cudnn=9.10 or cudnn=/opt/cudnn/lib",
     );
     error(
         "--pin=cudnn=",
-        "hint: --pin cudnn=9.10, or --pin cudnn=/opt/cudnn/lib",
+        "--pin: `cudnn`: `` is not a version or a directory",
     );
     error("--pin=cudn=9", "hint: did you mean cudnn?");
     error(
         "--pin=cudnn=/nowhere",
-        "--pin `/nowhere`: no such directory",
+        "--pin: `pin.cudnn`: `/nowhere` is not a directory",
     );
     error("--pin=cudnn=9.9", "--pin pins 9.9");
     // No program requires it by name; the option still does.

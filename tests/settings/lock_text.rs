@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use cudarun::program::{Demand, Want};
+use cudarun::settings::FaultKind;
 use cudarun::settings::lock::{Family, Lock, lock};
-use cudarun::settings::{BadLock, FaultKind};
 
 fn example() -> Lock {
     let family = |name: &str, version: &str| Family {
@@ -81,9 +81,10 @@ fn a_newer_lock_has_another_format_whatever_else_is_new_in_it() {
         let text = example().text().replacen("format = 1\n", &new, 1);
         lock(text.as_bytes(), Path::new("/x")).unwrap_err().wrong
     };
-    assert!(matches!(fault(2), FaultKind::BadLock(BadLock::OtherFormat)));
+    let other = FaultKind::BadLock("it has another format".to_owned());
+    assert_eq!(fault(2), other);
     assert!(
-        matches!(fault(1), FaultKind::BadLock(BadLock::Content { .. })),
+        fault(1).to_string().contains("unknown field `new`"),
         "the control"
     );
 }

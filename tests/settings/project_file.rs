@@ -5,7 +5,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use cudarun::settings::{Vocabulary, read};
+use cudarun::settings::keys::{ANY, KEYS};
+use cudarun::settings::read;
 use serde_json::Value;
 
 use crate::pin::real_loader::{Got, WORLD};
@@ -380,20 +381,24 @@ fn an_invalid_value_is_an_error_with_its_line() {
         (
             "[requires]\ncudnn = 9\n",
             2,
-            "`requires.cudnn` must be a string, but is of type integer",
+            "`requires.cudnn`: `9` is not a string",
         ),
         (
             "[requires]\n\ncudnn = \"new\"\n",
             3,
             "`requires.cudnn`: `new` is not a range of versions",
         ),
-        ("requires = \"cudnn\"\n", 1, "`requires` must be a table"),
         (
-            "uses = [1]\n",
+            "requires = \"cudnn\"\n",
             1,
-            "`uses` must be a string, but is of type integer",
+            "`requires`: `\"cudnn\"` is not a table",
         ),
-        ("uses = \"torch\"\n", 1, "`uses` must be a list of strings"),
+        ("uses = [1]\n", 1, "`uses`: `1` is not a string"),
+        (
+            "uses = \"torch\"\n",
+            1,
+            "`uses`: `\"torch\"` is not a list of strings",
+        ),
         (
             "pin-mode = \"strong\"\n",
             1,
@@ -414,16 +419,24 @@ fn an_invalid_value_is_an_error_with_its_line() {
             2,
             "`search.without`: unknown value `all`",
         ),
-        ("[env]\nA = 1\n", 2, "`env.A` must be a string, or false"),
-        ("[env]\nA = true\n", 2, "`env.A` must be a string, or false"),
+        (
+            "[env]\nA = 1\n",
+            2,
+            "`env.A`: `1` is not a string, or false",
+        ),
+        (
+            "[env]\nA = true\n",
+            2,
+            "`env.A`: `true` is not a string, or false",
+        ),
         ("[env]\n\"A=B\" = \"c\"\n", 2, "`env.A=B`"),
         ("[env]\nA = \"b\\u0000\"\n", 2, "`env.A`"),
-        ("locked = 1\n", 1, "`locked` must be true or false"),
-        ("program = 1\n", 1, "`program` must be a table"),
+        ("locked = 1\n", 1, "`locked`: `1` is not true or false"),
+        ("program = 1\n", 1, "`program`: `1` is not a table"),
         (
             "[program.x]\nuses = 1\n",
             2,
-            "`uses` must be a list of strings",
+            "`uses`: `1` is not a list of strings",
         ),
         (
             "min-version = \"99\"\n",
@@ -433,12 +446,12 @@ fn an_invalid_value_is_an_error_with_its_line() {
         (
             "min-version = \">=0.1\"\n",
             1,
-            "`min-version`: `>=0.1` is not a version such as \"0.1\"",
+            "`min-version`: `>=>=0.1` is not a range of cudarun versions",
         ),
         (
-            "min-version = \"0.1, <99\"\n",
+            "min-version = \"0.1, <0.2\"\n",
             1,
-            "`min-version`: `0.1, <99` is not a version",
+            "needs cudarun >=0.1, <0.2, but this is cudarun ",
         ),
         (
             "\ncudarun = \">=99\"\n",
@@ -465,15 +478,11 @@ fn an_invalid_value_is_an_error_with_its_line() {
             1,
             "`cudarun`: `` is not a range of cudarun versions",
         ),
-        (
-            "cudarun = 0.2\n",
-            1,
-            "`cudarun` must be a string, but is of type float",
-        ),
+        ("cudarun = 0.2\n", 1, "`cudarun`: `0.2` is not a string"),
         (
             "[new]\nkey = {}\n[requires]\ncudnn = 9\n[program.x]\ny = 1\n[\"cudarun\"]\n",
             7,
-            "must be a string",
+            "`cudarun`: `[\"cudarun\"]` is not a string",
         ),
         (
             "a = 1\na = 2\n",
@@ -901,7 +910,7 @@ fn approvals_are_kept_where_only_their_owner_can_write() {
     project
         .run(&["allow"])
         .status(2)
-        .stderr_contains(&[":1: `uses` must be"])
+        .stderr_contains(&[":1: `uses`: `1` is not"])
         .check();
 }
 
@@ -926,7 +935,7 @@ fn relative_directories_start_at_the_settings_file() {
     project.says("[pin]\ncudnn = \"gone\"\n");
     run(&["-q", "allow"]).check();
     let at = format!(
-        "{}:2: `pin.cudnn`: no such directory `{}`",
+        "{}:2: `pin.cudnn`: `{}` is not a directory",
         project.path(".cudarun.toml").display(),
         project.path("gone").display()
     );
@@ -1239,7 +1248,7 @@ fn init_writes_what_holds_here_and_over_nothing() {
         })
         .map(|line| format!("{line}\n"))
         .collect();
-    let read = read::file(examples.as_bytes(), Path::new("/x"), &vocabulary()).unwrap();
+    let read = read::file(examples.as_bytes(), Path::new("/x")).unwrap();
     assert!(
         read.remarks.is_empty() && read.layer.len() > 8,
         "{examples}{:?}",
@@ -1261,7 +1270,7 @@ fn init_writes_what_holds_here_and_over_nothing() {
     let text = Run::on(&machine, &["init", "python3", "/home/user/train.py"])
         .any_stdout()
         .check();
-    let read = read::file(text.as_bytes(), Path::new("/x"), &vocabulary()).unwrap();
+    let read = read::file(text.as_bytes(), Path::new("/x")).unwrap();
     assert!(read.remarks.is_empty(), "{text}");
     assert!(
         text.contains("# cuDNN: torch 2.11.0 requires it; installed is 9.19.0.56.\ncudnn = \"9\"")
@@ -1270,19 +1279,10 @@ fn init_writes_what_holds_here_and_over_nothing() {
     );
 }
 
-pub fn vocabulary() -> Vocabulary {
-    cudarun::settings::resolve::vocabulary()
-}
-
 #[test]
 fn system_keys_are_ignored_in_other_files() {
     let roots = b"[search]\nroots = [\"/srv/nvidia\", \"relative\"]\n";
-    let remarks = |path: &str| {
-        read::file(roots, Path::new(path), &vocabulary())
-            .unwrap()
-            .remarks
-            .len()
-    };
+    let remarks = |path: &str| read::file(roots, Path::new(path)).unwrap().remarks.len();
     assert_eq!(
         remarks("/etc/cudarun/config.toml"),
         0,
@@ -1302,7 +1302,7 @@ fn a_typo_in_a_table_is_offered_the_keys_of_that_table_alone() {
         ("verify", ["when", "level"]),
     ] {
         let text = format!("[{table}]\nlevell = 1\n");
-        let read = read::file(text.as_bytes(), Path::new("/x"), &vocabulary()).unwrap();
+        let read = read::file(text.as_bytes(), Path::new("/x")).unwrap();
         let known: Vec<String> = read
             .remarks
             .into_iter()
@@ -1312,7 +1312,7 @@ fn a_typo_in_a_table_is_offered_the_keys_of_that_table_alone() {
     }
     for table in ["requires", "pin", "prefer"] {
         let text = format!("[{table}]\nlevell = \"1\"\n");
-        let read = read::file(text.as_bytes(), Path::new("/x"), &vocabulary()).unwrap();
+        let read = read::file(text.as_bytes(), Path::new("/x")).unwrap();
         let known: Vec<String> = read
             .remarks
             .into_iter()
@@ -1339,12 +1339,12 @@ fn the_example_of_the_documentation_is_understood() {
         .split("```")
         .next()
         .unwrap();
-    let read = read::file(example.as_bytes(), Path::new("/x"), &vocabulary()).unwrap();
+    let read = read::file(example.as_bytes(), Path::new("/x")).unwrap();
     assert!(read.remarks.is_empty(), "{:?}", read.remarks);
     let keys: Vec<String> = read
         .layer
         .iter()
-        .map(|setting| setting.key.name())
+        .map(cudarun::settings::Setting::name)
         .collect();
     assert_eq!(
         keys.len(),
@@ -1356,6 +1356,45 @@ fn the_example_of_the_documentation_is_understood() {
         1,
         "the [program] tables of the example in docs/config.md"
     );
+}
+
+#[test]
+fn every_setting_is_documented() {
+    let text = include_str!("../../docs/config.md");
+    for row in &KEYS {
+        let table = text.contains(&format!("\n[{}]", row.table)) || row.table.is_empty();
+        let spelt = ["\n", "`"].map(|before| format!("{before}{} = ", row.name));
+        let name = spelt.iter().any(|name| text.contains(name)) || row.name == ANY;
+        let variable =
+            text.contains(&format!("\n| `{}` |", row.variable)) || row.variable.is_empty();
+        assert!(
+            table && name && variable && text.contains(row.option),
+            "docs/config.md lacks {} {} {} {}",
+            row.table,
+            row.name,
+            row.variable,
+            row.option
+        );
+    }
+}
+
+/// An administrator's `never` counts before all, for one program too.
+#[test]
+fn fetching_may_be_forbidden_for_one_program() {
+    let settings = "[program.app.fetch]\nwhen = \"never\"\n";
+    let machine = machine(&[
+        text("/etc/cudarun/config.toml", settings),
+        program("app", &["libc.so.6"], ""),
+        program("other", &["libc.so.6"], ""),
+    ]);
+    let when = |program: &str| {
+        let run = Run::on(&machine, &["explain", "--json", program]);
+        Project::setting(run.env("CUDARUN_FETCH", "always"), "fetch.when").unwrap()
+    };
+    let config = ("never".to_owned(), "config.toml:2".to_owned());
+    assert_eq!(when("app"), config);
+    let variable = ("always".to_owned(), "CUDARUN_FETCH".to_owned());
+    assert_eq!(when("other"), variable);
 }
 
 /// Numbers that look like chance and are the same every time.
@@ -1411,11 +1450,10 @@ fn a_damaged_file_gives_a_result_or_an_error_with_its_place() {
         .next()
         .unwrap();
     let mut dice = Dice(20_261_121);
-    let words = vocabulary();
     let mut faults = 0;
     for _ in 0..4000 {
         let bytes = damaged(&mut dice, whole.as_bytes());
-        match read::file(&bytes, Path::new("/x/.cudarun.toml"), &words) {
+        match read::file(&bytes, Path::new("/x/.cudarun.toml")) {
             Ok(_) => {}
             Err(fault) => {
                 faults += 1;
@@ -1558,6 +1596,16 @@ fn machine_requirements_are_compared_with_the_machine() {
             "nothing",
             "it asks for no library"
         );
+    }
+    // An architecture is no capability: nothing could meet it.
+    for (range, status) in [("gpu>=90", 2), ("gpu>=9.0", 0)] {
+        let run = Run::on(&machine, &["explain", "--require", range, "app"]);
+        let said = run
+            .env("LD_LIBRARY_PATH", "/opt/lib")
+            .status(status)
+            .output_of_both();
+        let is_refused = said.contains("--require: `gpu`: `>=90` is not a compute capability");
+        assert_eq!(is_refused, status == 2, "{said}");
     }
     let too_old = explain("CUDARUN_REQUIRE", "driver>=560.35.05", "app", 1);
     assert_eq!(

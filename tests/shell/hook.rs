@@ -173,7 +173,7 @@ fn a_repaired_problem_elsewhere_is_not_reported() {
     for _kept_by_nobody in 0..2 {
         hook()
             .any_stdout()
-            .stderr_contains(&["config.toml:1: `requires` must be"])
+            .stderr_contains(&["config.toml:1: `requires`: `3` is not a table"])
             .check();
     }
     project.user_says("");

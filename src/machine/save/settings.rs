@@ -3,7 +3,7 @@
 use toml::de::{DeTable, DeValue};
 
 use super::names;
-use crate::settings::read;
+use crate::settings::keys::{KEYS, TOP};
 use crate::text::quoted;
 
 /// Replaces a file that is no TOML, and is no TOML either.
@@ -71,9 +71,10 @@ fn flat<'t>(table: &'t DeTable<'_>, above: &mut Vec<&'t str>, add: &mut dyn FnMu
 /// True for a key of settings or of locks.
 fn is_known(path: &[&str]) -> bool {
     const OF_LOCKS: [&str; 4] = ["format", "driver", "family", "gpus"];
-    let known = [read::TABLES, read::VALUES, read::TOP, &OF_LOCKS];
+    let is_of_settings = |key: &&str| KEYS.iter().any(|row| [row.table, row.name].contains(key));
+    let of_others: Vec<&str> = [&TOP[..], &OF_LOCKS].concat();
     match path {
-        ["program", _, key, ..] | [key, ..] => known.iter().any(|keys| keys.contains(key)),
+        ["program", _, key, ..] | [key, ..] => is_of_settings(key) || of_others.contains(key),
         [] => true,
     }
 }

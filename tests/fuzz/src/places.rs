@@ -12,7 +12,8 @@ use cudarun::image::Image;
 use cudarun::inventory::{self, Inventory, ScanCache, Scope};
 use cudarun::machine::Machine;
 use cudarun::program::{self, Command};
-use cudarun::settings::{files::Choice, resolve};
+use cudarun::cli::{Common, Wishes};
+use cudarun::settings::resolve::{Purpose, Settings};
 use cudarun::storage::{self, Key};
 
 /// A root directory that outlives the runs. `run.sh` removes it.
@@ -103,13 +104,20 @@ pub fn startup(bytes: &[u8]) {
         ] {
             place.write(guest, bytes);
         }
+        let settings = Settings::resolve(
+            &place.host,
+            &Common::default(),
+            &Wishes::default(),
+            None,
+            Purpose::Examine,
+        )
+        .expect("faults are findings");
         let subject = doctor::Subject {
             host: &place.host,
             inventory: &Inventory::default(),
             views: &[],
             followed_by: None,
-            choice: Choice::Nearest,
-            vocabulary: resolve::vocabulary(),
+            settings: &settings,
         };
         let _ = doctor::examine(&subject);
     });

@@ -16,7 +16,7 @@ use cudarun::formats::{
 };
 use cudarun::inventory::{self, ScanCache};
 use cudarun::range::Range;
-use cudarun::settings::{container, invocation, lock, read, resolve};
+use cudarun::settings::{container, invocation, lock, read};
 use cudarun::variables;
 use cudarun::verify::Verdict;
 use cudarun::verify::protocol::{Line, Request};
@@ -69,11 +69,7 @@ pub const ALL: &[(&str, fn(&[u8]))] = &[
         drop(postcard::from_bytes::<ScanCache>(bytes))
     }),
     ("settings", |bytes| {
-        drop(read::file(
-            bytes,
-            Path::new("/a/.cudarun.toml"),
-            &resolve::vocabulary(),
-        ))
+        drop(read::file(bytes, Path::new("/a/.cudarun.toml")))
     }),
     ("spack", |bytes| drop(spack::installs(bytes, &|_| true))),
     ("startup", places::startup),
@@ -315,7 +311,7 @@ fn variables_of_settings(bytes: &[u8]) {
     let env: Environment = values
         .map(|(value, name)| (name, OsStr::from_bytes(value)))
         .collect();
-    let _ = invocation::variables(&env, &resolve::vocabulary());
+    let _ = invocation::variables(&env);
 }
 
 fn versions(bytes: &[u8]) {

@@ -1,0 +1,288 @@
+//! The table of settings: how a file, an option and a variable spell each one, what it takes, and whether a project may set it.
+
+use std::ffi::OsStr;
+
+use clap::ValueEnum;
+
+use super::model::{FaultKind, Key, Setting, TOOLKIT, Value, word};
+use crate::catalog::catalog;
+use crate::cli::{FetchWhen, OnFailure, When, is_toolkit};
+use crate::inventory::{self, Origin};
+use crate::modes::{Level, Mode};
+use crate::range::Range;
+use crate::variables;
+
+/// Names in `requires` that are about the machine or a build, beside families.
+const OF_MACHINE: [&str; 4] = ["cuda", "driver", "gpu", TOOLKIT];
+/// Keys that only the top of a file has.
+pub const TOP: [&str; 3] = ["cudarun", "program", "min-version"];
+/// Compute capabilities have smaller majors, architectures (`90`) are larger numbers.
+const ARCHITECTURES: u32 = 30;
+/// The name of a row whose table may have any family, or any variable.
+pub const ANY: &str = "*";
+
+/// A key of files.
+pub struct Row {
+    pub key: Key,
+    /// Empty for the top of a file.
+    pub table: &'static str,
+    pub name: &'static str,
+    /// What it is about, if its name does not say that.
+    of: &'static str,
+    pub takes: Kind,
+    pub option: &'static str,
+    /// A kept start counts for one value of each.
+    pub variable: &'static str,
+    pub trust: Trust,
+}
+
+/// What a key takes.
+#[derive(Clone, Copy)]
+pub enum Kind {
+    Range,
+    VersionOrDirectory,
+    Word(Spell),
+    Words(Spell),
+    Directory,
+    Directories,
+    Flag,
+    /// A text, or false to unset the variable.
+    Variable,
+}
+
+/// Returns the usual spelling of a word, or the words that are possible.
+type Spell = fn(&str) -> Result<String, Vec<String>>;
+
+/// The values that a project's file may have only after `cudarun allow`, because programs then read other files or variables, or a
+/// check is weakened. Directories always need it.
+pub enum Trust {
+    Always,
+    For(&'static [&'static str]),
+}
+
+const FREE: Trust = Trust::For(&[]);
+
+#[rustfmt::skip]
+pub const KEYS: [Row; 18] = [
+    row(Key::Requires, "requires", ANY, Kind::Range, "--require", variables::REQUIRE, FREE),
+    row(Key::Pin, "pin", ANY, Kind::VersionOrDirectory, "--pin", variables::PIN, FREE),
+    row(Key::Prefer, "prefer", ANY, Kind::Range, "", "", FREE),
+    row(Key::PreferOrigin, "prefer", "origin", Kind::Words(origin), "", "", FREE),
+    row(Key::SearchAlso, "search", "also", Kind::Directories, "--also", variables::ALSO, FREE),
+    row(Key::SearchWithout, "search", "without", Kind::Words(source), "--without", variables::WITHOUT, Trust::Always),
+    row(Key::Verify, "verify", "when", Kind::Word(choice::<When>), "", variables::VERIFY, Trust::For(&["never"])),
+    row(Key::VerifyLevel, "verify", "level", Kind::Word(choice::<Level>), "", variables::VERIFY_LEVEL, Trust::For(&["load", "handle"])),
+    row(Key::Variable, "env", ANY, Kind::Variable, "", "", Trust::Always),
+    row(Key::Uses, "", "uses", Kind::Words(|word| Ok(word.to_owned())), "--uses", variables::USES, FREE),
+    row(Key::PinMode, "", "pin-mode", Kind::Word(choice::<Mode>), "--pin-mode", variables::PIN_MODE, Trust::Always),
+    row(Key::Locked, "", "locked", Kind::Flag, "--locked", variables::LOCKED, FREE),
+    row(Key::Follow, "", "follow", Kind::Flag, "--no-follow", variables::FOLLOW, Trust::Always),
+    row(Key::OnFailure, "run", "on-failure", Kind::Word(choice::<OnFailure>), "", variables::ON_FAILURE, FREE),
+    row(Key::FetchWhen, "fetch", "when", Kind::Word(choice::<FetchWhen>), "", variables::FETCH, Trust::For(&["always"])),
+    row(Key::FetchFrom, "fetch", "from", Kind::Directories, "", "", FREE),
+    row(Key::FetchStore, "fetch", "store", Kind::Directory, "", "", FREE),
+    Row { of: TOOLKIT, ..row(Key::Requires, "build", "toolkit", Kind::Range, "", "", FREE) },
+];
+
+const fn row(
+    key: Key,
+    table: &'static str,
+    name: &'static str,
+    takes: Kind,
+    option: &'static str,
+    variable: &'static str,
+    trust: Trust,
+) -> Row {
+    Row {
+        key,
+        table,
+        name,
+        of: "",
+        takes,
+        option,
+        variable,
+        trust,
+    }
+}
+
+pub(super) fn row_of(key: Key) -> &'static Row {
+    let mut rows = KEYS.iter();
+    rows.find(|row| row.key == key)
+        .expect("every key has a row")
+}
+
+/// Returns the row of a key in a table of a file, and what it is about.
+pub(super) fn find(table: &str, name: &str) -> Option<(&'static Row, String)> {
+    let named = |name: &str| {
+        KEYS.iter()
+            .find(|row| row.table == table && row.name == name)
+    };
+    let row = named(name).or_else(|| named(ANY))?;
+    Some((row, row.about(name)?))
+}
+
+/// Returns the table that a key belongs to, empty for the top of a file.
+pub(super) fn home(name: &str) -> Option<&'static str> {
+    if TOP.contains(&name) || KEYS.iter().any(|row| row.table == name) {
+        return Some("");
+    }
+    let row = KEYS.iter().find(|row| row.name == name);
+    let row = row.or_else(|| find("requires", name).map(|(row, _)| row));
+    row.map(|row| row.table)
+}
+
+/// Returns the keys of a table.
+pub(super) fn names(table: &str) -> impl Iterator<Item = &'static str> {
+    let rows = KEYS.iter().filter(move |row| row.table == table);
+    rows.flat_map(Row::names)
+}
+
+/// Returns the family that a person means: by its name, by its proper name, or by the name of a file.
+pub fn family(word: &str) -> Option<&'static str> {
+    let is_word = |name: &String| name.eq_ignore_ascii_case(word);
+    let mut families = catalog().families.iter();
+    let named = families.find(|family| is_word(&family.name) || is_word(&family.display));
+    let family = named.or_else(|| Some(catalog().family_of(word)?.0))?;
+    Some(&family.name)
+}
+
+/// Returns the name of every family.
+pub fn families() -> impl Iterator<Item = &'static str> {
+    catalog().families.iter().map(|family| family.name.as_str())
+}
+
+impl Row {
+    /// Returns the family, the variable or the part of the machine that a name of this row means.
+    pub(super) fn about(&self, name: &str) -> Option<String> {
+        let of_machine = OF_MACHINE.into_iter().find(|known| {
+            name.eq_ignore_ascii_case(known) || *known == TOOLKIT && is_toolkit(name)
+        });
+        let found = match self.key {
+            _ if self.name != ANY => Some(self.of),
+            Key::Variable => Some(name),
+            Key::Requires => of_machine.or_else(|| family(name)),
+            _ => family(name),
+        };
+        found.map(str::to_owned)
+    }
+
+    /// Returns the names that `about` knows.
+    pub(super) fn names(&self) -> Vec<&'static str> {
+        let of_machine: &[&str] = if self.key == Key::Requires {
+            &OF_MACHINE
+        } else {
+            &[]
+        };
+        let others = families().filter(|name| !of_machine.contains(name));
+        match self.key {
+            _ if self.name != ANY => vec![self.name],
+            Key::Variable => Vec::new(),
+            _ => others.chain(of_machine.iter().copied()).collect(),
+        }
+    }
+
+    /// Reads the items of a list, or the one text of any other kind. `key` is the name for messages.
+    pub(super) fn read(&self, key: &str, of: &str, items: &[&OsStr]) -> Result<Value, FaultKind> {
+        let first = items.first().copied().unwrap_or_default();
+        let text = first.to_string_lossy();
+        let wants = |wants| Err(FaultKind::invalid(key, &text, wants));
+        match self.takes {
+            Kind::Range => match text.parse::<Range>() {
+                Ok(range) if range.is_empty() => wants("a range of versions: no version is in it"),
+                // `90` is the name of an architecture.
+                Ok(range)
+                    if of != "gpu"
+                        || range.lowest().is_none_or(|low| low.major() < ARCHITECTURES) =>
+                {
+                    Ok(Value::Range(range))
+                }
+                _ if of == "gpu" => wants("a compute capability such as \">=8.0\""),
+                _ => wants("a range of versions such as \">=9.1,<10\""),
+            },
+            Kind::VersionOrDirectory => match text.trim_start_matches('v').parse() {
+                Ok(version) => Ok(Value::Version(version)),
+                Err(()) if first.is_empty() => wants("a version or a directory"),
+                Err(()) => Ok(Value::Directories(vec![first.into()])),
+            },
+            Kind::Word(spell) | Kind::Words(spell) => {
+                let mut words = Vec::new();
+                for text in items.iter().map(|item| item.to_string_lossy()) {
+                    let unknown = |known| FaultKind::unknown(key, &text, "value", known);
+                    words.push(spell(text.trim()).map_err(unknown)?);
+                }
+                Ok(Value::Words(words))
+            }
+            Kind::Directory | Kind::Directories => {
+                Ok(Value::Directories(items.iter().map(Into::into).collect()))
+            }
+            // Any other text is a fault, so that a typo does not disable a lock.
+            Kind::Flag => match text.trim().to_ascii_lowercase().as_str() {
+                _ if is_true(&text) => Ok(Value::Flag(true)),
+                "0" | "f" | "false" | "n" | "no" | "off" => Ok(Value::Flag(false)),
+                _ => {
+                    let known = ["1", "0", "true", "false"].map(str::to_owned);
+                    Err(FaultKind::unknown(key, &text, "value", known.into()))
+                }
+            },
+            Kind::Variable if of.is_empty() || of.contains(['=', '\0']) || text.contains('\0') => {
+                wants("the value of a variable: its name has no `=`, and neither has a NUL")
+            }
+            Kind::Variable => Ok(Value::Variable(Some(text.into_owned()))),
+        }
+    }
+}
+
+impl Setting {
+    /// Returns the key as files spell it.
+    pub fn name(&self) -> String {
+        match row_of(self.key) {
+            Row {
+                table: "", name, ..
+            } => (*name).to_owned(),
+            Row {
+                table, name: ANY, ..
+            } => format!("{table}.{}", self.of),
+            Row { table, name, .. } => format!("{table}.{name}"),
+        }
+    }
+
+    /// True if a project's file may set it only after `cudarun allow`.
+    pub fn needs_trust(&self) -> bool {
+        match (&row_of(self.key).trust, &self.value) {
+            (Trust::Always, _) | (_, Value::Directories(_)) => true,
+            (Trust::For(weak), Value::Words(words)) => {
+                words.iter().any(|word| weak.contains(&word.as_str()))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// True if a variable means yes.
+pub fn is_true(text: &str) -> bool {
+    ["1", "t", "true", "y", "yes", "on"].contains(&text.trim().to_ascii_lowercase().as_str())
+}
+
+fn choice<W: ValueEnum>(text: &str) -> Result<String, Vec<String>> {
+    let known = |_| W::value_variants().iter().map(word).collect();
+    W::from_str(text, false)
+        .map(|value| word(&value))
+        .map_err(known)
+}
+
+fn origin(text: &str) -> Result<String, Vec<String>> {
+    listed(text, Origin::all().map(Origin::word))
+}
+
+fn source(text: &str) -> Result<String, Vec<String>> {
+    listed(text, inventory::source_names())
+}
+
+fn listed(text: &str, known: impl Iterator<Item = &'static str>) -> Result<String, Vec<String>> {
+    let known: Vec<String> = known.map(str::to_owned).collect();
+    if known.iter().any(|name| name == text) {
+        Ok(text.to_owned())
+    } else {
+        Err(known)
+    }
+}
