@@ -12,8 +12,8 @@ use crate::host::Host;
 use crate::modes::Mode;
 use crate::pipeline::{self, Facts, Reached, Request, Stop, Subject};
 use crate::report;
+use crate::settings::PROJECT;
 use crate::settings::resolve::Purpose;
-use crate::settings::{PROJECT, files};
 use crate::variables;
 
 pub fn export(host: Host, common: &Common, export: &Export) -> Result<Exit, Error> {
@@ -105,8 +105,8 @@ fn decisive_files(facts: &Facts<'_>, common: &Common) -> BTreeSet<PathBuf> {
         ..
     } = facts;
     let mut files = settings.watched.clone();
-    files.insert(files::lock(host, settings.project.as_deref()));
-    if settings.project.is_none() && !common.no_config {
+    files.insert(settings.lock_file());
+    if settings.project().is_none() && !common.no_config {
         files.insert(host.cwd.join(PROJECT));
     }
     files.extend(program.steps.iter().map(|step| step.to.clone()));

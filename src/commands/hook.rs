@@ -159,7 +159,7 @@ fn trouble(host: &Host, common: &Common, read: &mut Read) -> Result<Option<Strin
         Reached::Settings(settings) => {
             read.watched.extend(settings.watched.iter().cloned());
             read.follows = settings.layers.flag(Key::Follow);
-            answer = settings.not_allowed.as_ref().map(report::setting_remark);
+            answer = settings.not_allowed().map(report::setting_remark);
             if answer.is_some() {
                 Err(Stop::Exit(Exit::No))
             } else {

@@ -14,7 +14,6 @@ use crate::inventory::{Installation, Inventory, Member, Origin};
 use crate::pipeline::{self, Facts, Reached, Request, Stop, Subject};
 use crate::predict::observe::Observation;
 use crate::report::{self, NotRecorded};
-use crate::settings::files;
 use crate::settings::lock::{Family, Lock};
 use crate::settings::resolve::Purpose;
 use crate::storage;
@@ -38,7 +37,7 @@ pub fn record(host: &Host, common: &Common, options: &Record) -> Result<Exit, Er
             Ok(())
         }
         Reached::Change(facts, decision, change) => {
-            let path = files::lock(facts.host, facts.settings.project.as_deref());
+            let path = facts.settings.lock_file();
             let unwritable = |error| Error::unwritten(&path, error);
             // A program that trains for a day must not end with a lock that cannot be written.
             let before_start = || storage::can_publish(facts.host, &path).map_err(unwritable);

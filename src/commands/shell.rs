@@ -55,7 +55,7 @@ pub fn shell(host: &Host, common: &Common, options: &Subshell) -> Result<Exit, E
         ..Request::new(host, common, &options.start.wishes, subject, purpose)
     };
     follow(&request, |reached| match reached {
-        Reached::Settings(settings) if let Some(remark) = &settings.not_allowed => {
+        Reached::Settings(settings) if let Some(remark) = settings.not_allowed() => {
             if common.quiet {
                 say(&report::setting_remark(remark));
             }

@@ -63,7 +63,7 @@ fn not_allowed(subject: &Subject<'_>) -> Option<Finding> {
     let source = settings.found.project()?;
     let all = settings.files.iter().flat_map(File::all);
     let proposed: Vec<&Setting> = all
-        .filter(|setting| setting.needs_trust() && setting.stands_in(&source.path))
+        .filter(|setting| setting.is_proposed_by(&source.path))
         .collect();
     if proposed.is_empty() || trust::is_allowed(host, &source.path, &source.bytes) {
         return None;
@@ -72,7 +72,7 @@ fn not_allowed(subject: &Subject<'_>) -> Option<Finding> {
     let places = proposed.iter().map(|setting| &setting.from);
     let evidence = places.flat_map(|place| evidence(place, host)).collect();
     let found = Finding::new(Fault::NotAllowed, evidence);
-    let found = found.severity(severity(settings.not_allowed.is_some()));
+    let found = found.severity(severity(settings.not_allowed().is_some()));
     let file = source.path.clone();
     Some(found.detail(Detail::NotAllowed { file, keys }))
 }
@@ -82,7 +82,7 @@ fn of_lock(subject: &Subject<'_>, project: &mut Project) -> Option<Finding> {
     let Subject { host, settings, .. } = *subject;
     let is_locked = settings.layers.is_locked();
     let severity = severity(is_locked);
-    let path = files::lock(host, settings.project.as_deref());
+    let path = settings.lock_file();
     let fault = |fault: SettingFault| {
         let found = Finding::new(Fault::LockFault, evidence(&fault.place, host));
         Some(found.severity(severity).detail(Detail::Setting(fault)))

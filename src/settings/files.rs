@@ -56,8 +56,7 @@ pub fn find(host: &Host, choice: &Choice) -> Found {
         };
         found.add(path, bytes, true);
     }
-    let user = directory(host).map(|directory| directory.join("config.toml"));
-    for path in user.into_iter().chain([ALL_USERS.into()]) {
+    for path in unapproved(host) {
         found.watched.insert(path.clone());
         // Another user may become able to write to it.
         found.watched.extend(path.parent().map(Path::to_owned));
@@ -67,14 +66,15 @@ pub fn find(host: &Host, choice: &Choice) -> Found {
     found
 }
 
+/// The files that count without approval: the user's, and the one for all users.
+fn unapproved(host: &Host) -> impl Iterator<Item = PathBuf> {
+    let user = directory(host).map(|directory| directory.join("config.toml"));
+    user.into_iter().chain([ALL_USERS.into()])
+}
+
 /// True if a file with settings may count.
 pub fn exist(host: &Host) -> bool {
-    let user = directory(host).map(|directory| directory.join("config.toml"));
-    nearest(host).is_some()
-        || user
-            .into_iter()
-            .chain([ALL_USERS.into()])
-            .any(|file| host.lstat(&file).is_ok())
+    nearest(host).is_some() || unapproved(host).any(|file| host.lstat(&file).is_ok())
 }
 
 impl Found {

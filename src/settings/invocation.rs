@@ -136,10 +136,9 @@ pub fn for_the_tree(layers: &Layers, cwd: &Path) -> Diff {
         .iter()
         .filter(|row| !row.variable.is_empty() && !matches!(row.takes, Kind::Flag));
     for row in rows {
-        let is_of_file = |setting: &&Setting| matches!(setting.from, SettingPlace::File { .. });
         let given: Vec<&Setting> = layers
             .get(row.key)
-            .filter(|setting| !is_of_file(setting))
+            .filter(|setting| !setting.is_of_file())
             .collect();
         if given
             .iter()

@@ -1,10 +1,11 @@
 //! The table of settings: how a file, an option and a variable spell each one, what it takes, and whether a project may set it.
 
 use std::ffi::OsStr;
+use std::path::Path;
 
 use clap::ValueEnum;
 
-use super::model::{FaultKind, Key, Setting, TOOLKIT, Value, word};
+use super::model::{FaultKind, Key, Setting, SettingPlace, TOOLKIT, Value, word};
 use crate::catalog::catalog;
 use crate::cli::{FetchWhen, OnFailure, When, is_toolkit};
 use crate::inventory::{self, Origin};
@@ -244,6 +245,12 @@ impl Setting {
             } => format!("{table}.{}", self.of),
             Row { table, name, .. } => format!("{table}.{name}"),
         }
+    }
+
+    /// True if this file of a project sets it, and may do so only after `cudarun allow`.
+    pub fn is_proposed_by(&self, file: &Path) -> bool {
+        let is_here = matches!(&self.from, SettingPlace::File { path, .. } if path == file);
+        is_here && self.needs_trust()
     }
 
     /// True if a project's file may set it only after `cudarun allow`.

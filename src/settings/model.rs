@@ -252,8 +252,8 @@ impl Key {
 }
 
 impl Setting {
-    pub fn stands_in(&self, file: &Path) -> bool {
-        matches!(&self.from, SettingPlace::File { path, .. } if path == file)
+    pub fn is_of_file(&self) -> bool {
+        matches!(self.from, SettingPlace::File { .. })
     }
 }
 
@@ -266,11 +266,10 @@ impl Layers {
             let key = (setting.key, setting.of.clone());
             new.0.entry(key).or_default().push(setting);
         }
-        let is_of_file = |setting: &Setting| matches!(setting.from, SettingPlace::File { .. });
         for (key, settings) in new.0 {
             let adds_up = key.0 == Key::Requires;
             let known = self.0.entry(key).or_default();
-            if known.is_empty() || adds_up && !known.iter().any(is_of_file) {
+            if known.is_empty() || adds_up && !known.iter().any(Setting::is_of_file) {
                 known.extend(settings);
             }
         }

@@ -38,8 +38,6 @@ pub struct Settings {
     /// Directories that pins name.
     pub directories: Vec<PathBuf>,
     pub variables: Diff,
-    /// The project's file, allowed or not.
-    pub project: Option<PathBuf>,
     /// All files with settings, and what those say that can be read.
     pub found: Found,
     pub files: Vec<File>,
@@ -48,8 +46,6 @@ pub struct Settings {
     pub depends_on_directory: bool,
     /// Remarks about the settings themselves, for every verb to report.
     pub remarks: Vec<SettingRemark>,
-    /// The remark about a project's file that is not allowed, which is among them.
-    pub not_allowed: Option<SettingRemark>,
     /// What cannot be used. Only for `Examine`, it is no error.
     pub faults: Vec<SettingFault>,
     pub purpose: Purpose,
@@ -179,7 +175,6 @@ impl Settings {
                 .map(SettingRemark::Key),
         );
         let mut watched = found.watched.clone();
-        let mut not_allowed = None;
         if let Some((source, keys)) = distrusted(host, &found, &layers, &mut watched) {
             let remark = SettingRemark::NotAllowed {
                 path: source.path.clone(),
@@ -191,12 +186,8 @@ impl Settings {
             ) {
                 return Err(Error::Setting(Box::new(remark)));
             }
-            remarks.push(remark.clone());
-            not_allowed = Some(remark);
-            let path = &source.path;
-            layers = self::layers(&in_order, |setting| {
-                !(setting.needs_trust() && setting.stands_in(path))
-            });
+            remarks.push(remark);
+            layers = self::layers(&in_order, |setting| !setting.is_proposed_by(&source.path));
         }
 
         let variables = variables(&layers);
@@ -212,13 +203,11 @@ impl Settings {
             },
             directories: Vec::new(),
             variables,
-            project: found.project().map(|source| source.path.clone()),
             found,
             files,
             watched,
             depends_on_directory: false,
             remarks,
-            not_allowed,
             faults,
             purpose,
         };
@@ -254,12 +243,9 @@ impl From<SettingFault> for Error {
 fn names(host: &Host, command: &Command) -> Result<BTreeSet<String>, Error> {
     let (program, _) = program::read(host, command, &[])?;
     let steps = program.steps.iter().map(|step| step.to.as_path());
-    let typed = [Path::new(&command.program)];
-    let named = typed
-        .into_iter()
-        .chain(steps)
-        .filter_map(|path| path.file_name());
-    Ok(named
+    let paths = steps.chain([Path::new(&command.program)]);
+    let names = paths.filter_map(Path::file_name);
+    Ok(names
         .map(|name| name.to_string_lossy().into_owned())
         .collect())
 }
@@ -295,12 +281,10 @@ fn distrusted<'f>(
     watched: &mut BTreeSet<PathBuf>,
 ) -> Option<(&'f files::Source, BTreeSet<String>)> {
     let source = found.project()?;
-    let is_proposed = |setting: &&Setting| setting.needs_trust() && setting.stands_in(&source.path);
-    let keys: BTreeSet<String> = settings
+    let proposed = settings
         .iter()
-        .filter(is_proposed)
-        .map(Setting::name)
-        .collect();
+        .filter(|setting| setting.is_proposed_by(&source.path));
+    let keys: BTreeSet<String> = proposed.map(Setting::name).collect();
     if keys.is_empty() {
         return None;
     }
@@ -320,6 +304,22 @@ fn variables(settings: &Layers) -> Diff {
 }
 
 impl Settings {
+    /// The project's file, allowed or not.
+    pub fn project(&self) -> Option<&Path> {
+        self.found.project().map(|source| source.path.as_path())
+    }
+
+    /// The lock of the project, or else that in the current directory.
+    pub fn lock_file(&self) -> PathBuf {
+        files::lock(&self.host, self.project())
+    }
+
+    /// The remark about a project's file that is not allowed.
+    pub fn not_allowed(&self) -> Option<&SettingRemark> {
+        let mut remarks = self.remarks.iter();
+        remarks.find(|remark| matches!(remark, SettingRemark::NotAllowed { .. }))
+    }
+
     /// Turns settings into requirements and conditions.
     fn add_demands(&mut self) -> Result<(), Error> {
         for setting in self.layers.iter() {
@@ -371,7 +371,7 @@ impl Settings {
 
     /// True if a lock counts for all programs of the project. Its path is watched either way.
     fn has_project_lock(&mut self) -> bool {
-        let path = files::lock(&self.host, self.project.as_deref());
+        let path = self.lock_file();
         let is_there = self.host.lstat(&path).is_ok();
         self.watched.insert(path);
         self.layers.flag(Key::Locked).unwrap_or(is_there)
@@ -379,7 +379,7 @@ impl Settings {
 
     /// Adds the demands of the lock beside the project's file, or in the current directory. It must exist and be valid.
     fn obey_lock(&mut self, given: Option<&str>) -> Result<(), Error> {
-        let path = files::lock(&self.host, self.project.as_deref());
+        let path = self.lock_file();
         let mut lock = lock::lock(&files::read_lock(&self.host, &path, given)?, &path)?;
         for family in &mut lock.families {
             let unknown = || {
@@ -399,9 +399,8 @@ impl Settings {
         demands.conditions.extend(conditions);
         self.watched.insert(path);
         // Variables are part of the key of a kept start already.
-        let is_of_file = |setting: &Setting| matches!(setting.from, SettingPlace::File { .. });
         self.depends_on_directory =
-            self.project.is_none() && self.layers.get(Key::Locked).any(is_of_file);
+            self.project().is_none() && self.layers.get(Key::Locked).any(Setting::is_of_file);
         Ok(())
     }
 
@@ -409,37 +408,28 @@ impl Settings {
     pub fn read(&self, command: &Command) -> Result<(Program, Searcher<'_>), Error> {
         let host = &self.host;
         let uses = self.layers.words(Key::Uses);
-        let from = self
-            .layers
-            .get(Key::Uses)
-            .next()
-            .map(|setting| &setting.from);
+        let from = self.layers.get(Key::Uses).next();
         let read = program::read(host, command, &uses);
-        if let (Err(Error::NoSuchPackage { sites, .. }), Some(SettingPlace::Option(_))) =
-            (&read, from)
-        {
+        let (Err(Error::NoSuchPackage { sites, .. }), Some(setting)) = (&read, from) else {
+            return read;
+        };
+        let is_option = matches!(setting.from, SettingPlace::Option(_));
+        let (program, searcher) = program::read(host, command, &[])?;
+        let counts = match self.purpose {
+            Purpose::Follow => false,
             // The packages are those of what it starts.
-            let (program, searcher) = program::read(host, command, &[])?;
-            if (sites.is_empty() || program.is_launcher) && self.starts_others(&program) {
-                return Ok((program, searcher));
+            _ if is_option && (sites.is_empty() || program.is_launcher) => {
+                !self.starts_others(&program)
             }
-        }
-        match (read, from) {
-            (Err(Error::NoSuchPackage { .. }), _) if self.purpose == Purpose::Follow => {
-                program::read(host, command, &[])
-            }
-            (
-                Err(Error::NoSuchPackage { sites, .. }),
-                Some(SettingPlace::Variable(_) | SettingPlace::File { .. }),
-            ) if sites.is_empty() => program::read(host, command, &[]),
-            (
-                Err(error @ Error::NoSuchPackage { .. }),
-                Some(place @ (SettingPlace::Variable(_) | SettingPlace::File { .. })),
-            ) => Err(Error::Setting(Box::new(BadPackage {
-                place: place.clone(),
+            _ => is_option || !sites.is_empty(),
+        };
+        match read {
+            _ if !counts => Ok((program, searcher)),
+            Err(error) if !is_option => Err(Error::Setting(Box::new(BadPackage {
+                place: setting.from.clone(),
                 error,
             }))),
-            (read, _) => read,
+            read => read,
         }
     }
 
@@ -490,23 +480,16 @@ impl Settings {
                 None => Ok(()),
             };
         }
-        let own = Some(&self.demands).filter(|_| !starts_others);
+        let own = (!starts_others).then_some(&self.demands);
         let is_gpu_program = needs
             || self.purpose == Purpose::Project
             || own.is_some_and(|own| own.requirements.iter().any(Requirement::is_wish));
-        for demands in [
-            own,
-            Some(&self.demands_on_gpu_programs).filter(|_| is_gpu_program),
-        ] {
-            let Some(Demands {
-                requirements,
-                conditions,
-            }) = demands
-            else {
-                continue;
-            };
-            program.requirements.extend(requirements.iter().cloned());
-            program.conditions.extend(conditions.iter().cloned());
+        let others = is_gpu_program.then_some(&self.demands_on_gpu_programs);
+        for demands in own.into_iter().chain(others) {
+            program
+                .requirements
+                .extend_from_slice(&demands.requirements);
+            program.conditions.extend_from_slice(&demands.conditions);
         }
         Ok(())
     }

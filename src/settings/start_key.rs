@@ -6,68 +6,70 @@ use std::path::Path;
 
 use super::files;
 use super::keys::KEYS;
-use super::model::Key;
 use crate::builds;
 use crate::environment::depends_on_directory;
 use crate::host::Host;
 use crate::program::{Command, is_at_terminal, significant, without_numbers, wrapper_variables};
-use crate::storage;
+use crate::storage::Key;
 use crate::variables;
 
-/// The variables that a plan depends on, beside those of settings. For those that hold paths: the bytes that separate paths. A start does not look into
-/// other people's environments, so variables that lead there are missing.
-const VARIABLES: &[(&str, Option<&[u8]>)] = &[
-    ("CONDA_PREFIX", PATH),
-    (variables::CONFIG, PATH),
-    (variables::PINS, None),
-    (variables::VIEW, None),
-    ("CUDACXX", PATH),
-    ("CUDAToolkit_ROOT", PATH),
-    ("CUDA_DEVICE_ORDER", None),
-    ("CUDA_HOME", PATH),
-    ("CUDA_PATH", PATH),
-    ("CUDA_ROOT", PATH),
-    ("CUDA_TOOLKIT_ROOT_DIR", PATH),
-    ("CUDA_VISIBLE_DEVICES", None),
-    ("CUDNN_HOME", PATH),
-    ("CUDNN_PATH", PATH),
-    ("CUDNN_ROOT", PATH),
-    ("CUDNN_ROOT_DIR", PATH),
-    ("CUTENSOR_ROOT", PATH),
-    ("GLIBC_TUNABLES", None),
-    ("HOME", None),
-    (variables::AUDIT, None),
-    (variables::LIBRARY_PATH, Some(b":;")),
-    (variables::PRELOAD, Some(b": ")),
-    ("LOADEDMODULES", None),
-    ("MODULEPATH", None),
-    ("NCCL_HOME", PATH),
-    ("NCCL_ROOT", PATH),
-    ("NCCL_ROOT_DIR", PATH),
-    ("NVHPC", PATH),
-    ("NVHPC_ROOT", PATH),
-    ("PATH", Some(b":")),
-    ("PYENV_DIR", None),
-    ("PYENV_VERSION", None),
-    ("PYTHONHOME", None),
-    ("PYTHONNOUSERSITE", None),
-    ("PYTHONPATH", Some(b":")),
-    ("PYTHONPLATLIBDIR", None),
-    ("PYTHONSAFEPATH", None),
-    ("PYTHONUSERBASE", PATH),
-    ("TRITON_PTXAS_BLACKWELL_PATH", PATH),
-    ("TRITON_PTXAS_PATH", PATH),
-    ("VIRTUAL_ENV", PATH),
-    ("XDG_CACHE_HOME", None),
-    ("XDG_CONFIG_HOME", None),
-    ("XDG_DATA_HOME", None),
-    ("XDG_RUNTIME_DIR", None),
-    // A start may set it, and a person's value stays.
-    ("XLA_FLAGS", None),
-    ("_LMFILES_", None),
+/// The variables that a plan depends on and that hold paths, beside those of settings. A start does not look into other people's
+/// environments, so variables that lead there are missing.
+const PATHS: &[&str] = &[
+    "CONDA_PREFIX",
+    variables::CONFIG,
+    "CUDACXX",
+    "CUDAToolkit_ROOT",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CUDA_ROOT",
+    "CUDA_TOOLKIT_ROOT_DIR",
+    "CUDNN_HOME",
+    "CUDNN_PATH",
+    "CUDNN_ROOT",
+    "CUDNN_ROOT_DIR",
+    "CUTENSOR_ROOT",
+    variables::LIBRARY_PATH,
+    variables::PRELOAD,
+    "NCCL_HOME",
+    "NCCL_ROOT",
+    "NCCL_ROOT_DIR",
+    "NVHPC",
+    "NVHPC_ROOT",
+    "PATH",
+    "PYTHONPATH",
+    "PYTHONUSERBASE",
+    "TRITON_PTXAS_BLACKWELL_PATH",
+    "TRITON_PTXAS_PATH",
+    "VIRTUAL_ENV",
 ];
-/// The value of a variable is one path.
-const PATH: Option<&[u8]> = Some(b"");
+/// Variables of settings that may hold relative paths, or mean the lock of the current directory.
+const PATHS_OF_SETTINGS: [&str; 3] = [variables::ALSO, variables::LOCKED, variables::PIN];
+/// The other variables that a plan depends on, beside those of settings.
+const OTHERS: &[&str] = &[
+    variables::PINS,
+    variables::VIEW,
+    "CUDA_DEVICE_ORDER",
+    "CUDA_VISIBLE_DEVICES",
+    "GLIBC_TUNABLES",
+    "HOME",
+    variables::AUDIT,
+    "LOADEDMODULES",
+    "MODULEPATH",
+    "PYENV_DIR",
+    "PYENV_VERSION",
+    "PYTHONHOME",
+    "PYTHONNOUSERSITE",
+    "PYTHONPLATLIBDIR",
+    "PYTHONSAFEPATH",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+    // A start may set it, and a person's value stays.
+    "XLA_FLAGS",
+    "_LMFILES_",
+];
 /// The beginnings of the variables that the loader and NVIDIA's libraries read, which a proof depends on. `NVIDIA_REQUIRE_*`
 /// is among them.
 const REACH_LIBRARIES: [&str; 8] = [
@@ -81,33 +83,22 @@ const REACH_LIBRARIES: [&str; 8] = [
     "NVIDIA_",
 ];
 
-/// The variables that a plan depends on, as in `VARIABLES`.
-fn of_plan() -> impl Iterator<Item = (&'static str, Option<&'static [u8]>)> {
-    let of_settings = KEYS
-        .iter()
-        .filter(|row| !row.variable.is_empty())
-        .map(|row| {
-            // The lock is in the current directory, and a pinned directory may be relative.
-            let has_paths = matches!(row.key, Key::SearchAlso | Key::Pin | Key::Locked);
-            (row.variable, has_paths.then_some(&b":"[..]))
-        });
-    VARIABLES.iter().copied().chain(of_settings)
+/// The variables that a plan depends on.
+fn of_plan() -> impl Iterator<Item = &'static str> {
+    let of_settings = KEYS.iter().map(|row| row.variable);
+    let of_settings = of_settings.filter(|name| !name.is_empty());
+    PATHS.iter().chain(OTHERS).copied().chain(of_settings)
 }
 
 /// The key of a start: equal keys may share a kept decision. `program` is the file that PATH gives for the command.
 /// `None` if the file of cudarun itself cannot be found.
-pub fn start_key(
-    host: &Host,
-    program: &Path,
-    command: &Command,
-    is_build: bool,
-) -> Option<storage::Key> {
+pub fn start_key(host: &Host, program: &Path, command: &Command, is_build: bool) -> Option<Key> {
     let own = host.stat(Path::new("/proc/self/exe")).ok()?;
     let significant = significant(host, program, command);
     // A build is for the framework in the project's `.venv`.
     let needs_directory =
         is_build || significant.directory || program.is_relative() || has_relative_paths(host);
-    let mut key = storage::Key::new();
+    let mut key = Key::new();
     let mut part = |value: Option<&[u8]>| key.push(value);
     for number in [
         own.id.device,
@@ -134,7 +125,7 @@ pub fn start_key(
     }
     part(None);
     part(needs_directory.then(|| host.cwd.as_os_str().as_bytes()));
-    for (name, _) in of_plan() {
+    for name in of_plan() {
         part(host.env.get(name).map(OsStr::as_bytes));
     }
     for (name, value) in host.env.iter() {
@@ -176,7 +167,7 @@ pub fn start_key(
 
 /// True if a plan depends on this variable.
 pub fn decides(name: &str) -> bool {
-    of_plan().any(|(variable, _)| variable == name)
+    of_plan().any(|variable| variable == name)
 }
 
 /// True if a variable may change the behaviour of libraries.
@@ -189,11 +180,10 @@ pub fn reaches_libraries(name: &OsStr) -> bool {
 /// True if a variable holds a path that is relative to the current directory. An empty variable holds no path, except
 /// `PATH`, where it means the current directory.
 fn has_relative_paths(host: &Host) -> bool {
-    of_plan().any(|(name, separators)| {
-        let (Some(separators), Some(value)) = (separators, host.env.get(name)) else {
-            return false;
-        };
-        let mut parts = value.as_bytes().split(|byte| separators.contains(byte));
-        (name == "PATH" || !value.is_empty()) && parts.any(depends_on_directory)
+    PATHS.iter().chain(&PATHS_OF_SETTINGS).any(|name| {
+        let value = host.env.get(name).unwrap_or(OsStr::new("/"));
+        // Some of them separate paths by other signs, which hardly any path contains.
+        let mut parts = value.as_bytes().split(|byte| b":; ".contains(byte));
+        (*name == "PATH" || !value.is_empty()) && parts.any(depends_on_directory)
     })
 }
