@@ -53,10 +53,10 @@ impl Environment {
     /// Returns this environment after the change.
     pub fn with(&self, diff: &Diff) -> Environment {
         let mut changed = self.clone();
-        for change in &diff.0 {
-            match &change.value {
-                Some(value) => changed.0.insert(change.name.clone(), value.clone()),
-                None => changed.0.remove(&change.name),
+        for (name, value) in &diff.0 {
+            match value {
+                Some(value) => changed.0.insert(name.clone(), value.clone()),
+                None => changed.0.remove(name),
             };
         }
         changed
@@ -74,37 +74,27 @@ impl<N: Into<OsString>, V: Into<OsString>> FromIterator<(N, V)> for Environment 
     }
 }
 
-/// One variable's new value, or its removal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
-    pub name: OsString,
-    pub value: Option<OsString>,
-}
-
-/// The difference between two environments.
+/// The difference between two environments: the new value of each variable that changes, or `None` for its removal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Diff(pub Vec<Change>);
+pub struct Diff(pub BTreeMap<OsString, Option<OsString>>);
 
 impl Diff {
-    /// Returns the change from `before` to `after`, sorted by name.
     pub fn between(before: &Environment, after: &Environment) -> Diff {
-        let mut changes = Vec::new();
+        let mut diff = Diff::default();
         for (name, value) in &after.0 {
             if before.0.get(name) != Some(value) {
-                changes.push(Change {
-                    name: name.clone(),
-                    value: Some(value.clone()),
-                });
+                diff.0.insert(name.clone(), Some(value.clone()));
             }
         }
         for name in before.0.keys().filter(|name| !after.0.contains_key(*name)) {
-            changes.push(Change {
-                name: name.clone(),
-                value: None,
-            });
+            diff.0.insert(name.clone(), None);
         }
-        changes.sort_by(|a, b| a.name.cmp(&b.name));
-        Diff(changes)
+        diff
+    }
+
+    /// Returns the new value of a variable.
+    pub fn get(&self, name: &str) -> Option<&OsStr> {
+        self.0.get(OsStr::new(name))?.as_deref()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -113,11 +103,9 @@ impl Diff {
 
     /// Returns this change followed by the other one.
     pub fn then(&self, after: &Diff) -> Diff {
-        let is_changed = |change: &&Change| after.0.iter().all(|later| later.name != change.name);
-        let mut changes: Vec<Change> = self.0.iter().filter(is_changed).cloned().collect();
-        changes.extend(after.0.iter().cloned());
-        changes.sort_by(|a, b| a.name.cmp(&b.name));
-        Diff(changes)
+        let mut diff = self.clone();
+        diff.0.extend(after.0.clone());
+        diff
     }
 }
 

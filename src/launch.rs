@@ -10,7 +10,7 @@ mod replaced;
 mod tree;
 
 use std::convert::Infallible;
-use std::ffi::{CString, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::io::Write as _;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -273,14 +273,14 @@ pub fn end_at_once(code: u8) -> ! {
 /// start knows.
 fn sealed(exec: &Exec, env: &Environment) -> Diff {
     let mut diff = exec.diff.clone();
-    if let Some(tree) = diff
-        .0
-        .iter()
-        .position(|change| change.name == variables::TREE)
-    {
-        let value =
-            replaced::tree_for_start(&exec.program, &exec.argv0, &exec.arguments, env, &exec.diff);
-        diff.0[tree].value = Some(value);
+    if let Some(tree) = diff.0.get_mut(OsStr::new(variables::TREE)) {
+        *tree = Some(replaced::tree_for_start(
+            &exec.program,
+            &exec.argv0,
+            &exec.arguments,
+            env,
+            &exec.diff,
+        ));
     }
     diff
 }
@@ -295,10 +295,10 @@ fn command(exec: &Exec) -> std::process::Command {
     command.arg0(&exec.argv0).args(&exec.arguments);
     let env = host::environment();
     let diff = sealed(exec, &env);
-    for change in &diff.0 {
-        match &change.value {
-            Some(value) => command.env(&change.name, value),
-            None => command.env_remove(&change.name),
+    for (name, value) in &diff.0 {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
         };
     }
     let mut followed = SealedStart::new(

@@ -1,7 +1,7 @@
 //! Compilers that frameworks start or open while they run: ptxas and libdevice. A framework that would find none gets those of an
 //! installed toolkit, by the variable that it reads.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::choose::{is_older, makes_code};
 use super::model::{CompilerLack, CompilerSupply, Compilers, Withheld};
 use super::view;
 use crate::catalog::{Framework, FrameworkCompiler, catalog};
-use crate::environment::{Change, Diff};
+use crate::environment::Diff;
 use crate::formats::toolchain;
 use crate::host::Host;
 use crate::inventory::{Gpu, Inventory, Part, Toolkit, Visible};
@@ -262,13 +262,9 @@ impl Compilers {
     /// The variables that the program gets.
     pub fn environment(&self) -> Diff {
         let given = self.supplied.iter().filter(|supply| !supply.is_withheld);
-        let values: BTreeMap<&str, &OsString> = given
-            .map(|supply| (supply.variable.as_str(), &supply.value))
-            .collect();
-        let change = |(name, value): (&str, &OsString)| Change {
-            name: name.into(),
-            value: Some(value.clone()),
+        let set = |supply: &CompilerSupply| {
+            (OsString::from(&supply.variable), Some(supply.value.clone()))
         };
-        Diff(values.into_iter().map(change).collect())
+        Diff(given.map(set).collect())
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use crate::environment::{Change, Diff};
+use crate::environment::Diff;
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::{Inventory, Part, Toolkit, Visible};
@@ -277,12 +277,9 @@ impl BuildPlan {
                 set.push((name, value.into()));
             }
         }
+        let set = set.into_iter();
         Diff(
-            set.into_iter()
-                .map(|(name, value)| Change {
-                    name: name.into(),
-                    value: Some(value),
-                })
+            set.map(|(name, value)| (name.into(), Some(value)))
                 .collect(),
         )
     }

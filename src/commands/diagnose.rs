@@ -15,14 +15,12 @@ use crate::causes;
 use crate::cli::{Common, Diagnose, Paper, Wishes};
 use crate::crash;
 use crate::diagnose::{Log, LogReader, NamedPaths, Worth};
-use crate::environment::{Change, Diff};
+use crate::environment::Diff;
 use crate::error::Error;
 use crate::host::{self, Host, PipedInput};
 use crate::launch::{self, Exec};
 use crate::pin::Decision;
-use crate::pipeline::{
-    Change as Planned, Facts, FailedStart, ProofOptions, Reached, Request, Stop, Subject,
-};
+use crate::pipeline::{Change, Facts, FailedStart, ProofOptions, Reached, Request, Stop, Subject};
 use crate::program::Command;
 use crate::report::{self, Diagnosis, Style};
 use crate::settings::resolve::Purpose;
@@ -222,19 +220,18 @@ pub fn watch_program(host: &Host, common: &Common, options: &Diagnose) -> Result
 pub(super) fn watch(
     facts: &Facts<'_>,
     decision: &Decision,
-    change: Option<&Planned>,
+    change: Option<&Change>,
     command: &Command,
     common: &Common,
     options: Option<&Diagnose>,
 ) -> Result<(), Stop> {
-    let planned = change.map_or_else(Diff::default, Planned::of_start);
+    let mut planned = change.map_or_else(Diff::default, Change::of_start);
     // A second cudarun, which the program starts, would explain the same failure again.
-    let none = Change {
-        name: variables::ON_FAILURE.into(),
-        value: Some("none".into()),
-    };
+    planned
+        .0
+        .insert(variables::ON_FAILURE.into(), Some("none".into()));
     let exec = Exec {
-        diff: planned.then(&Diff(vec![none])),
+        diff: planned,
         ..launch::unchanged(&facts.program.path, command)
     };
     // Made with the first piece, since most programs write nothing to standard error.

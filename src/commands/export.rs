@@ -60,7 +60,7 @@ pub fn export(host: Host, common: &Common, export: &Export) -> Result<Exit, Erro
             // How much is said is about this answer alone.
             let is_of_answer =
                 |name: &OsStr| name == variables::QUIET || name == variables::VERBOSE;
-            later.0.retain(|change| !is_of_answer(&change.name));
+            later.0.retain(|name, _| !is_of_answer(name));
             tell(facts, &later, common, export)?;
             Err(Stop::Exit(Exit::Yes))
         }
@@ -85,11 +85,11 @@ fn tell(facts: &Facts<'_>, diff: &Diff, common: &Common, export: &Export) -> Res
 
 fn shell_code(diff: &Diff, dialect: Dialect, common: &Common) -> String {
     let mut code = String::new();
-    for change in &diff.0 {
-        match report::shell_change(change, dialect) {
+    for (name, value) in &diff.0 {
+        match report::shell_change(name, value.as_deref(), dialect) {
             Some(line) => code.push_str(&line),
             None if common.quiet => {}
-            None => say(&report::no_variable_of_a_shell(&change.name)),
+            None => say(&report::no_variable_of_a_shell(name)),
         }
     }
     code

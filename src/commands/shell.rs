@@ -9,7 +9,7 @@ use super::{
     say_refusal,
 };
 use crate::cli::{Common, Dialect, Shell, Subshell};
-use crate::environment::{Change, Diff, Environment};
+use crate::environment::{Diff, Environment};
 use crate::error::Error;
 use crate::host::Host;
 use crate::launch::{self, Exec};
@@ -118,24 +118,12 @@ fn prepared(host: &Host, shell: Shell, plan: &Diff) -> Result<(Vec<OsString>, En
     };
     // The table of pins may be too long for a second copy of it.
     let of_plan = OF_PLAN.map(OsStr::new);
-    let names = plan
-        .0
-        .iter()
-        .map(|change| change.name.as_os_str())
-        .filter(|name| *name != variables::PINS);
+    let names = plan.0.keys().map(OsString::as_os_str);
+    let names = names.filter(|name| *name != variables::PINS);
     let names = names.filter(|name| !of_plan.contains(name)).chain(of_plan);
     let code = names.filter_map(|name| {
-        let value = env
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, value)| value.to_owned());
-        report::shell_change(
-            &Change {
-                name: name.to_owned(),
-                value,
-            },
-            dialect,
-        )
+        let value = env.iter().find(|(known, _)| *known == name);
+        report::shell_change(name, value.map(|(_, value)| value), dialect)
     });
     let code: String = code.collect();
     env.set(subshell::PLAN, code);

@@ -44,7 +44,9 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
     findings.extend(not_allowed(subject));
     let mut project = Project::default();
     let sources = settings.found.sources.iter();
-    project.files.extend(sources.map(|source| source.path.clone()));
+    project
+        .files
+        .extend(sources.map(|source| source.path.clone()));
     findings.extend(of_lock(subject, &mut project));
     (project, findings)
 }

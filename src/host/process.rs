@@ -41,12 +41,12 @@ pub fn environment() -> Environment {
 /// Changes the environment of this process. Only before it has a second thread.
 #[allow(unsafe_code, reason = "says what makes it sound")]
 pub fn change_environment(diff: &Diff) {
-    for change in &diff.0 {
+    for (name, value) in &diff.0 {
         // SAFETY: there is one thread.
         unsafe {
-            match &change.value {
-                Some(value) => std::env::set_var(&change.name, value),
-                None => std::env::remove_var(&change.name),
+            match value {
+                Some(value) => std::env::set_var(name, value),
+                None => std::env::remove_var(name),
             }
         }
     }

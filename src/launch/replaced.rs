@@ -13,7 +13,7 @@ use nix::sys::stat::stat;
 
 use super::inherited::restore_before_exec;
 use super::tree::{self, Decided, Seal, Tree, names};
-use crate::environment::{Change, Diff, Environment};
+use crate::environment::{Diff, Environment};
 use crate::host;
 use crate::pin::audit_module::binary::{REPLACES, RESTORES};
 use crate::program::interpreter_line;
@@ -200,7 +200,7 @@ fn note_replaced(program: &Path, words: &[OsString], env: &Environment) {
 
 /// Changes variables, and leaves all other entries as they are, also those that are not `NAME=VALUE`.
 fn change(environment: &mut Vec<CString>, diff: &Diff) {
-    for Change { name, value } in &diff.0 {
+    for (name, value) in &diff.0 {
         let start = [name.as_bytes(), b"="].concat();
         environment.retain(|entry| !entry.as_bytes().starts_with(&start));
         if let Some(value) = value {
@@ -303,9 +303,7 @@ pub(super) fn tree_for_start(
         Some(replaced) => replaced.question,
         None => seal(id, words(), before.iter().map(|entry| entry.as_bytes())),
     };
-    let is_tree = |change: &&Change| change.name == variables::TREE;
-    let noted = diff.0.iter().find(is_tree).and_then(|it| it.value.clone());
-    let mut tree = Tree::parse(&noted.unwrap_or_default());
+    let mut tree = Tree::parse(diff.get(variables::TREE).unwrap_or_default());
     let above = TREE.get().into_iter().flat_map(|tree| &tree.planned);
     for file in above {
         if !tree.planned.contains(file) {
@@ -320,13 +318,9 @@ pub(super) fn tree_for_start(
 /// Sets the variable of the tree for a start that changes the environment like this. What is known only of the process is added
 /// when it starts. `with_plan` is the executable that gets a plan.
 pub fn tree_change(diff: &Diff, env: &Environment, with_plan: Option<&Path>) -> Diff {
-    let changes = diff.0.iter().map(|change| {
-        let old = change.name.to_str().and_then(|name| env.get(name));
-        (
-            change.name.clone(),
-            change.value.clone(),
-            old.map(OsStr::to_owned),
-        )
+    let changes = diff.0.iter().map(|(name, value)| {
+        let old = name.to_str().and_then(|name| env.get(name));
+        (name.clone(), value.clone(), old.map(OsStr::to_owned))
     });
     let tree = Tree {
         changes: changes.collect(),
@@ -338,10 +332,7 @@ pub fn tree_change(diff: &Diff, env: &Environment, with_plan: Option<&Path>) -> 
 
 /// Sets the variable of the tree.
 fn tree_variable(tree: &Tree) -> Diff {
-    Diff(vec![Change {
-        name: variables::TREE.into(),
-        value: Some(tree.text()),
-    }])
+    Diff([(variables::TREE.into(), Some(tree.text()))].into())
 }
 
 /// Notes that cudarun decides about this process now, once more than before.

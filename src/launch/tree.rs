@@ -12,7 +12,7 @@ pub(super) mod names;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use crate::environment::{Change, Diff, Environment, join_elements};
+use crate::environment::{Diff, Environment, join_elements};
 use crate::variables;
 
 pub(super) use format::{Decided, Seal, start_time};
@@ -114,10 +114,7 @@ impl Tree {
     /// cudarun added, and keeps the others.
     pub(super) fn undo(&self, env: &Environment) -> Diff {
         let mut diff = undone(&self.changes, env);
-        diff.0.push(Change {
-            name: variables::TREE.into(),
-            value: None,
-        });
+        diff.0.insert(variables::TREE.into(), None);
         diff
     }
 
@@ -163,10 +160,7 @@ fn undone(changes: &[Changed], env: &Environment) -> Diff {
         } else {
             continue;
         };
-        diff.0.push(Change {
-            name: name.clone(),
-            value,
-        });
+        diff.0.insert(name.clone(), value);
     }
     diff
 }

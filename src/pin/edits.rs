@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::audit_module;
 use super::model::Pinned;
-use crate::environment::{
-    Change, Diff, Environment, audit_elements, join_elements, preload_elements,
-};
+use crate::environment::{Diff, Environment, audit_elements, join_elements, preload_elements};
 use crate::modes::Mode;
 use crate::solve::Plan;
 pub use crate::variables::VIEW;
@@ -29,11 +27,9 @@ pub struct PublishedPaths {
 
 /// Returns `diff` with the settings that make the audit module log the mapped objects.
 pub fn watched(diff: &Diff, module: &Path, log: &Path, env: &Environment) -> Diff {
-    let change = Change {
-        name: OsString::from(TRACE),
-        value: Some(log.as_os_str().to_owned()),
-    };
-    followed(diff, module, env).then(&Diff(vec![change]))
+    let mut diff = followed(diff, module, env);
+    diff.0.insert(TRACE.into(), Some(log.into()));
+    diff
 }
 
 /// Returns `diff` with the settings that make the loader ask the module in each process that the program starts. It is the last
@@ -67,10 +63,7 @@ impl Pinned {
         let mut diff = Diff::default();
         let mut change = |name: &str, value: Option<OsString>| {
             if env.get(name) != value.as_deref() {
-                diff.0.push(Change {
-                    name: OsString::from(name),
-                    value,
-                });
+                diff.0.insert(name.into(), value);
             }
         };
         change(LIBRARY_PATH, self.library_path(plan, published, env));

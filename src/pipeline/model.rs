@@ -1,5 +1,6 @@
 //! The types of the flow: a verb's request, the stages that it reaches, and how it ends.
 
+use std::ffi::OsStr;
 use std::process::ExitStatus;
 
 use clap::ValueEnum;
@@ -103,11 +104,11 @@ impl<'r> Request<'r> {
     /// Adds the options of this start, as variables, to the change of a start that is followed: they hold for what the program
     /// starts.
     pub fn with_options(&self, start: Diff, layers: &Layers) -> Diff {
-        let of = |name: &str| start.0.iter().find(|change| change.name == name);
-        let switch = of(variables::FOLLOW).and_then(|change| change.value.as_deref());
-        let switch = switch.or(self.host.env.get(variables::FOLLOW));
+        let switch = start
+            .get(variables::FOLLOW)
+            .or(self.host.env.get(variables::FOLLOW));
         let is_off = switch.is_some_and(|word| launch::means_no(word.as_encoded_bytes()));
-        if of(variables::TREE).is_some() && !is_off {
+        if start.0.contains_key(OsStr::new(variables::TREE)) && !is_off {
             start.then(&self.options(layers))
         } else {
             start

@@ -28,8 +28,7 @@ pub struct Change {
 impl Change {
     /// True if the audit module answers the names of a table.
     fn has_pins(&self) -> bool {
-        let mut changes = self.diff.0.iter();
-        changes.any(|change| change.name == variables::PINS && change.value.is_some())
+        self.diff.get(variables::PINS).is_some()
     }
 
     /// The change with which the program starts.
@@ -115,8 +114,9 @@ pub fn change(facts: &Facts<'_>, decision: &Decision, writes: bool) -> Result<Ch
 pub fn started_later(facts: &Facts<'_>, change: &Change) -> Diff {
     let mut diff = change.diff.clone();
     if change.has_pins() && facts.follows() {
-        let is_of_plan = |name: &OsStr| name == variables::PINS || name == variables::VIEW;
-        diff.0.retain(|change| !is_of_plan(&change.name));
+        for name in [variables::PINS, variables::VIEW] {
+            diff.0.remove(OsStr::new(name));
+        }
         let env = &facts.host.env;
         let added = Diff::between(env, &env.with(&diff));
         let with_plan = facts.program.executable.as_deref();
@@ -173,7 +173,7 @@ pub fn following(host: &Host) -> Result<(PathBuf, OsString), Error> {
         .into_iter()
         .collect();
     let noted = launch::tree_change(&Diff::between(&before, &after), &before, None);
-    let tree = noted.0.into_iter().find_map(|change| change.value);
+    let tree = noted.0.into_values().flatten().next();
     Ok((module, tree.unwrap_or_default()))
 }
 

@@ -1,5 +1,7 @@
 //! Toolkits for builds, and the one that a build gets.
 
+use std::ffi::OsStr;
+
 use super::Style;
 use super::hints::argument;
 use super::shell::shell_change;
@@ -10,7 +12,6 @@ use crate::builds::{
 };
 use crate::catalog::{catalog, toolkits};
 use crate::cli::Dialect;
-use crate::environment::Change;
 use crate::error::Reason;
 use crate::inventory::{ChangedBy, Inventory, Part, Toolkit};
 use crate::text::show;
@@ -177,11 +178,8 @@ pub(super) fn compiler_lines(compilers: &Compilers) -> impl Iterator<Item = Stri
         ),
     };
     let supplied = compilers.supplied.iter().map(move |supply| {
-        let change = Change {
-            name: supply.variable.clone().into(),
-            value: Some(supply.value.clone()),
-        };
-        let set = shell_change(&change, Dialect::Sh).unwrap_or_default();
+        let name = OsStr::new(&supply.variable);
+        let set = shell_change(name, Some(&supply.value), Dialect::Sh).unwrap_or_default();
         let (variable, value) = (show(&supply.variable), show(&supply.value));
         let given = match supply.withheld {
             None => set,

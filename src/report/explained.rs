@@ -448,13 +448,13 @@ fn removed_and_blocked(plan: &Plan) -> Vec<String> {
 }
 
 fn environment(diff: &Diff, style: Style) -> String {
-    let changes = diff.0.iter().map(|change| {
-        let value = match &change.value {
+    let changes = diff.0.iter().map(|(name, value)| {
+        let value = match value {
             None => "(unset)".to_owned(),
-            Some(table) if change.name == audit_module::PINS => table_in_short(table),
+            Some(table) if name == audit_module::PINS => table_in_short(table),
             Some(value) => show(value),
         };
-        vec![show(&change.name), value]
+        vec![show(name), value]
     });
     let rows = style.columns("  ", &changes.collect::<Vec<_>>());
     if rows.is_empty() {

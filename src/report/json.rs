@@ -349,12 +349,11 @@ fn candidate(installation: &Summary, picked: bool, why: &str) -> Value {
 }
 
 fn changes(diff: &Diff) -> Value {
-    let entries = diff.0.iter().map(|change| {
-        let value = change
-            .value
+    let entries = diff.0.iter().map(|(name, value)| {
+        let value = value
             .as_ref()
             .map_or(Value::Null, |value| value.to_string_lossy().into());
-        (show(&change.name), value)
+        (show(name), value)
     });
     Value::Object(entries.collect())
 }

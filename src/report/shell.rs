@@ -6,14 +6,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::cli::Dialect;
-use crate::environment::Change;
 use crate::text::show;
 use crate::variables;
 
 /// A change of the environment; `None` if the name cannot be a shell variable, since it could be code.
-pub fn shell_change(change: &Change, dialect: Dialect) -> Option<String> {
-    let name = name(&change.name)?;
-    Some(match (&change.value, dialect) {
+pub fn shell_change(name: &OsStr, value: Option<&OsStr>, dialect: Dialect) -> Option<String> {
+    let name = self::name(name)?;
+    Some(match (value, dialect) {
         (Some(value), Dialect::Fish) => format!("set -gx {name} {}\n", quoted_for_fish(value)),
         // An inherited variable is global; a universal one is the user's own. An unset variable is no failure.
         (None, Dialect::Fish) => format!("set -eg {name}; or true\n"),

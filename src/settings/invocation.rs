@@ -9,7 +9,7 @@ use super::model::{
     FaultKind, Key, Layer, Layers, Setting, SettingFault, SettingPlace, Value, word,
 };
 use crate::cli::{Common, Wishes};
-use crate::environment::{Change, Diff, Environment};
+use crate::environment::{Diff, Environment};
 
 /// Returns the settings of the command line.
 pub fn options(common: &Common, wishes: &Wishes) -> Result<Layer, SettingFault> {
@@ -149,10 +149,7 @@ pub fn for_the_tree(layers: &Layers, cwd: &Path) -> Diff {
                 .map(|setting| of_variable(setting, cwd))
                 .collect();
             let value = Some(OsString::from_vec(texts.join(&b';')));
-            diff.0.push(Change {
-                name: row.variable.into(),
-                value,
-            });
+            diff.0.insert(row.variable.into(), value);
         }
     }
     diff

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::cli::{Common, Wishes};
-use crate::environment::{Change, Diff};
+use crate::environment::Diff;
 use crate::error::{Error, Reason};
 use crate::host::Host;
 use crate::loader::search::Searcher;
@@ -294,10 +294,7 @@ fn distrusted<'f>(
 
 fn variables(settings: &Layers) -> Diff {
     let change = |setting: &Setting| match &setting.value {
-        Value::Variable(value) => Some(Change {
-            name: (&setting.of).into(),
-            value: value.as_ref().map(Into::into),
-        }),
+        Value::Variable(value) => Some(((&setting.of).into(), value.as_ref().map(Into::into))),
         _ => None,
     };
     Diff(settings.iter().filter_map(change).collect())

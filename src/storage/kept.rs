@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::files;
 use super::key::Key;
 use super::seen::{Seen, holds, see};
-use crate::environment::{Change, Diff};
+use crate::environment::Diff;
 use crate::host::Host;
 
 /// Changes when the meaning of an entry changes.
@@ -42,11 +42,9 @@ pub fn find_start(
         .find_map(|above| files::read(host, &above.join(STARTS), &name))?;
     let changes: Vec<(&[u8], Option<&[u8]>)> = content(host, key, &bytes)?;
     let owned = |bytes| OsStr::from_bytes(bytes).to_owned();
-    let change = |(name, value): (_, Option<_>)| Change {
-        name: owned(name),
-        value: value.map(owned),
-    };
-    Some(Diff(changes.into_iter().map(change).collect()))
+    let changes = changes.into_iter();
+    let changes = changes.map(|(name, value)| (owned(name), value.map(owned)));
+    Some(Diff(changes.collect()))
 }
 
 /// Keeps a start that was read from the `watched` paths, and for which the identity of the `located` files matters but not
@@ -61,13 +59,10 @@ pub fn keep_start(
     located: &BTreeSet<PathBuf>,
     own: &[&Path],
 ) -> Option<PathBuf> {
-    let changes = diff.0.iter().map(|change| {
-        (
-            change.name.as_bytes(),
-            change.value.as_deref().map(OsStr::as_bytes),
-        )
-    });
-    let changes: Vec<_> = changes.collect();
+    let changes = diff.0.iter();
+    let changes: Vec<_> = changes
+        .map(|(name, value)| (name.as_bytes(), value.as_deref().map(OsStr::as_bytes)))
+        .collect();
     match see(host, watched, located, own) {
         Err(changed) => return Some(changed.to_owned()),
         Ok(seen) => keep(host, &directory.join(STARTS), key, changes, seen),

@@ -1,19 +1,15 @@
 //! Values as code for shells. Real shells read it back.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use cudarun::cli::Dialect;
-use cudarun::environment::Change;
-use cudarun::report::{quoted_to_show, shell_change, watch};
+use cudarun::report::{self, quoted_to_show, watch};
 
-fn change(name: &str, value: Option<&[u8]>) -> Change {
-    Change {
-        name: name.into(),
-        value: value.map(|value| OsString::from_vec(value.to_vec())),
-    }
+fn shell_change(name: &str, value: Option<&[u8]>, dialect: Dialect) -> Option<String> {
+    report::shell_change(OsStr::new(name), value.map(OsStr::from_bytes), dialect)
 }
 
 /// Values that break what quotes carelessly.
@@ -120,11 +116,11 @@ fn every_shell_reads_any_value_back() {
             // fish splits variables with such names at colons, and joins them again.
             for end in ["", "_PATH"] {
                 for (index, value) in values.iter().enumerate() {
-                    let change = change(&format!("V{index}{end}"), Some(value));
-                    code.push_str(&shell_change(&change, dialect).unwrap());
+                    let name = format!("V{index}{end}");
+                    code.push_str(&shell_change(&name, Some(value), dialect).unwrap());
                 }
             }
-            code.push_str(&shell_change(&change("GONE", None), dialect).unwrap());
+            code.push_str(&shell_change("GONE", None, dialect).unwrap());
             let got = environment(shell, &code, locale);
             for end in ["", "_PATH"] {
                 for (index, value) in values.iter().enumerate() {
@@ -173,11 +169,11 @@ fn a_name_is_never_code() {
     ] {
         for dialect in [Dialect::Sh, Dialect::Fish, Dialect::Direnv] {
             for value in [Some(&b"x"[..]), None] {
-                assert_eq!(shell_change(&change(name, value), dialect), None, "{name}");
+                assert_eq!(shell_change(name, value, dialect), None, "{name}");
             }
         }
     }
-    let fine = shell_change(&change("_a1", Some(b"it's $x")), Dialect::Sh);
+    let fine = shell_change("_a1", Some(b"it's $x"), Dialect::Sh);
     assert_eq!(fine.unwrap(), "export _a1='it'\\''s $x'\n");
     assert_eq!(watch(Path::new("/a b")), "watch_file '/a b'\n");
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use cudarun::environment::{Change, Diff, Environment};
+use cudarun::environment::{Diff, Environment};
 use cudarun::host::Host;
 use cudarun::launch::Exec;
 use cudarun::program::{self, Command};
@@ -50,23 +50,19 @@ impl Kept {
         fs::write(&watched, "one").unwrap();
         fs::write(&located, "one").unwrap();
         settle();
-        let change = Change {
-            name: "LD_LIBRARY_PATH".into(),
-            value: Some("/view".into()),
-        };
         let command = command(&["true", "x"]);
         let program = PathBuf::from("/usr/bin/true");
         let exec = Exec {
             program: program.clone(),
             argv0: "true".into(),
             arguments: vec!["x".into()],
-            diff: Diff(vec![
-                change,
-                Change {
-                    name: "LD_PRELOAD".into(),
-                    value: None,
-                },
-            ]),
+            diff: Diff(
+                [
+                    ("LD_LIBRARY_PATH".into(), Some("/view".into())),
+                    ("LD_PRELOAD".into(), None),
+                ]
+                .into(),
+            ),
         };
         let kept = Kept {
             directory,
