@@ -8,6 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::elf::Elf;
+use super::numbers::{u16_at, u32_at, u64_at};
 use crate::version::ComputeCapability;
 
 /// A container begins with this number, then its version, its header's size, and how many bytes follow.
@@ -213,25 +214,4 @@ fn entry(data: &[u8]) -> Option<(Option<Architecture>, usize)> {
         }),
         size,
     ))
-}
-
-fn u16_at(data: &[u8], at: usize) -> Option<u16> {
-    data.get(at..)?
-        .first_chunk()
-        .copied()
-        .map(u16::from_le_bytes)
-}
-
-fn u32_at(data: &[u8], at: usize) -> Option<u32> {
-    data.get(at..)?
-        .first_chunk()
-        .copied()
-        .map(u32::from_le_bytes)
-}
-
-fn u64_at(data: &[u8], at: usize) -> Option<u64> {
-    data.get(at..)?
-        .first_chunk()
-        .copied()
-        .map(u64::from_le_bytes)
 }

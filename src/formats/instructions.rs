@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::elf::X86_64;
+use super::numbers::u32_at;
 
 /// Returns the one constant from `from` to `to` that a short function loads; nothing if it loads two different ones.
 pub fn only_constant(code: &[u8], machine: u16, from: u32, to: u32) -> Option<u32> {
@@ -21,11 +22,10 @@ pub fn only_constant(code: &[u8], machine: u16, from: u32, to: u32) -> Option<u3
 
 /// `mov $imm32, %reg` (b8+r) and `movl $imm32, (mem)` (c7 /0), at any offset.
 fn x86_constants(code: &[u8]) -> Vec<u32> {
-    let immediate = |at: usize| Some(u32::from_le_bytes(code.get(at..at + 4)?.try_into().ok()?));
     let mut found = Vec::new();
     for (at, byte) in code.iter().enumerate() {
         match byte {
-            0xb8..=0xbf => found.extend(immediate(at + 1)),
+            0xb8..=0xbf => found.extend(u32_at(code, at + 1)),
             0xc7 => {
                 let Some(modrm) = code.get(at + 1).filter(|modrm| **modrm & 0x38 == 0) else {
                     continue;
@@ -37,7 +37,7 @@ fn x86_constants(code: &[u8]) -> Vec<u32> {
                     0 if modrm & 7 == 5 => 4,
                     _ => 0,
                 };
-                found.extend(immediate(at + 2 + sib + displacement));
+                found.extend(u32_at(code, at + 2 + sib + displacement));
             }
             _ => {}
         }
@@ -123,7 +123,7 @@ fn x86_runtime(code: &[u8]) -> Option<u32> {
     const END: &[u8] = &[0x31, 0xc0, 0xc3];
     memchr::memmem::find_iter(code, START).find_map(|at| {
         let rest = code.get(at + START.len()..at + START.len() + 7)?;
-        let number = u32::from_le_bytes(rest[..4].try_into().ok()?);
+        let number = u32_at(rest, 0)?;
         (rest[4..] == *END && is_runtime(number)).then_some(number)
     })
 }
@@ -132,7 +132,7 @@ fn x86_runtime(code: &[u8]) -> Option<u32> {
 fn aarch64_runtime(code: &[u8]) -> Option<u32> {
     const END: &[u8] = &[0, 0, 0x80, 0x52, 0x22, 0, 0, 0xb9, 0xc0, 0x03, 0x5f, 0xd6];
     memchr::memmem::find_iter(code, END).find_map(|at| {
-        let before = u32::from_le_bytes(code.get(at.checked_sub(4)?..at)?.try_into().ok()?);
+        let before = u32_at(code, at.checked_sub(4)?)?;
         let number = before >> 5 & 0xffff;
         (before & 0xffe0_001f == 0x5280_0002 && is_runtime(number)).then_some(number)
     })

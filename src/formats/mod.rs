@@ -13,6 +13,7 @@ pub mod manifest;
 pub mod metadata;
 pub mod modulefile;
 pub mod names;
+pub mod numbers;
 pub mod project;
 pub mod pyinstaller;
 pub mod python;

@@ -28,8 +28,6 @@ pub(super) struct Rules {
     pub(super) release: Option<Release>,
     /// Sub-directories that are searched before each directory of a search path.
     pub(super) subdirectories: Vec<PathBuf>,
-    /// The instruction levels of this processor, best first, by their names below `glibc-hwcaps`.
-    pub(super) levels: Vec<&'static str>,
     pub(super) defaults: Vec<PathBuf>,
     pub(super) tokens: Tokens,
 }
@@ -40,15 +38,10 @@ impl Rules {
         let cpu = Cpu::read(host, machine);
         let release = loader_release(host, loader).or_else(|| release(host, machine));
         let is_at_least = |since| release.is_none_or(|release| release >= since);
-        let levels = if is_at_least(HWCAPS) {
-            cpu.levels()
-        } else {
-            Vec::new()
-        };
-        let mut subdirectories: Vec<PathBuf> = levels
-            .iter()
-            .map(|level| Path::new("glibc-hwcaps").join(level))
-            .collect();
+        let mut subdirectories = Vec::new();
+        if is_at_least(HWCAPS) {
+            subdirectories = cpu.levels();
+        }
         if !is_at_least(NO_LEGACY) {
             subdirectories.extend(cpu.legacy());
         }
@@ -56,7 +49,6 @@ impl Rules {
         Rules {
             release,
             subdirectories,
-            levels,
             defaults: default_directories(host, machine),
             tokens,
         }
@@ -148,7 +140,8 @@ impl Cpu {
         flags.iter().all(|flag| self.flags.contains(*flag))
     }
 
-    fn levels(&self) -> Vec<&'static str> {
+    /// Returns the sub-directories for the instruction levels of this processor, best first.
+    fn levels(&self) -> Vec<PathBuf> {
         if self.machine != elf::X86_64 {
             return Vec::new();
         }
@@ -164,7 +157,7 @@ impl Cpu {
         levels
             .into_iter()
             .filter(|(has, _)| *has)
-            .map(|(_, level)| level)
+            .map(|(_, level)| Path::new("glibc-hwcaps").join(level))
             .collect()
     }
 

@@ -320,7 +320,7 @@ impl<'h> Searcher<'h> {
                 .iter()
                 .any(|default| path.starts_with(default))
         };
-        let cached = self.machine.cache.best(name, &rules.levels);
+        let cached = self.machine.cache.get(name);
         if let Some(path) = cached.filter(|path| !(requester.no_defaults && is_default(path)))
             && let Some(found) = self.take(path.clone(), tried)?
         {

@@ -615,7 +615,7 @@ fn files_that_the_loader_cannot_start_are_recognised() {
     assert!(matches!(
         fails("text/liba.so.1"),
         Some(Failure::Bad {
-            why: "a text file",
+            why: "not a library",
             ..
         })
     ));

@@ -21,22 +21,16 @@ pub enum Unfit {
 
 /// Fails where the loader does not take a file with these bytes in a program for `machine`.
 pub fn check(data: &[u8], machine: u16) -> Result<(), Unfit> {
-    let broken = |why| Err(Unfit::Broken(why));
     if data.is_empty() {
-        return broken("an empty file");
+        return Err(Unfit::Broken("an empty file"));
     }
+    let broken = Err(Unfit::Broken("not a library"));
     let Some(header) = data.get(..HEADER) else {
-        return broken("too short a file");
+        return broken;
     };
     let half = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
     if header[..4] != *b"\x7fELF" {
-        let is_text =
-            |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~') || *byte >= 0x80;
-        return broken(if header.iter().all(is_text) {
-            "a text file"
-        } else {
-            "not an ELF file"
-        });
+        return broken;
     }
     if header[4] != 2 {
         return Err(Unfit::Foreign);
@@ -44,21 +38,21 @@ pub fn check(data: &[u8], machine: u16) -> Result<(), Unfit> {
     // Little-endian, version 1, the ABI of System V or GNU with its version, then zeros.
     let is_known = header[5] == 1 && header[6] == 1 && matches!(header[7..9], [0, 0] | [3, 0..=4]);
     if !is_known || header[9..16] != [0; 7] {
-        return broken("an ELF file of another kind");
+        return broken;
     }
     if header[20..24] != [1, 0, 0, 0] {
-        return broken("an ELF file of another version");
+        return broken;
     }
     if half(18) != machine {
         return Err(Unfit::Foreign);
     }
     if half(16) != ET_DYN.0 && half(16) != ET_EXEC.0 {
-        return broken("neither a library nor a program");
+        return broken;
     }
     let start = u64::from_le_bytes(header[32..40].try_into().expect("eight bytes"));
     let end = start.checked_add(u64::from(half(56)) * SEGMENT);
     if u64::from(half(54)) != SEGMENT || end.is_none_or(|end| end > data.len() as u64) {
-        return broken("an ELF file without the headers it names");
+        return broken;
     }
     Ok(())
 }

@@ -242,7 +242,7 @@ fn ld_cache(bytes: &[u8]) {
             .collect();
         known
             .iter()
-            .for_each(|soname| drop(cache.best(soname, &["x86-64-v3", "x86-64-v2"]).cloned()));
+            .for_each(|soname| drop(cache.get(soname).cloned()));
     }
 }
 
