@@ -351,3 +351,30 @@ fn toolkits_are_whole_for_each_platform() {
     }
     assert!(toolkits().len() > 5 && toolkits().is_sorted_by_key(|toolkit| toolkit.version));
 }
+
+#[test]
+fn paths_of_places_have_a_beginning_and_layouts_a_root() {
+    let places = &catalog().places;
+    for place in &places.place {
+        for path in &place.paths {
+            let is_rooted = ["/", "~/", "./", "$"]
+                .iter()
+                .any(|start| path.starts_with(start));
+            assert!(is_rooted, "{path}");
+        }
+    }
+    let kinds = places.place.iter().map(|place| place.holds);
+    let kinds: Vec<_> = kinds
+        .chain(places.layout.iter().map(|layout| layout.holds))
+        .collect();
+    for layout in &places.layout {
+        assert!(kinds.contains(&layout.of), "{:?}", layout.of);
+    }
+    let paths = places.place.iter().flat_map(|place| &place.paths);
+    for path in paths.chain(places.layout.iter().flat_map(|layout| &layout.paths)) {
+        assert!(
+            path.split('/').all(|part| part.matches('*').count() < 2),
+            "{path}"
+        );
+    }
+}

@@ -8,7 +8,8 @@ use super::fault_rows::Faults;
 use super::framework_rows::Framework;
 use super::literals;
 use super::rows::{
-    Architectures, Builds, Cudnn, Drivers, KnownBad, Libraries, PackageTable, PythonFacts, Statuses,
+    Architectures, Builds, Cudnn, Drivers, KnownBad, Libraries, PackageTable, Places, PythonFacts,
+    Statuses,
 };
 use super::wheel_rows::Wheels;
 use super::wrapper_rows::WrapperTable;
@@ -26,6 +27,7 @@ pub(super) fn checked(path: &str, text: &str) -> Result<Value, String> {
         "known-bad.toml" => read::<KnownBad>,
         "libraries.toml" => read::<Libraries>,
         "packages.toml" => read::<PackageTable>,
+        "places.toml" => read::<Places>,
         "python.toml" => read::<PythonFacts>,
         "statuses.toml" => read::<Statuses>,
         "toolkits.toml" | "wheels.toml" => read::<Wheels>,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::framework_rows::{CodeRecord, Framework, Record, Sign};
-use super::soname::matches_pattern;
+use crate::formats::names::matches_pattern;
 
 impl Framework {
     /// True if it may hold a record in this file, in whichever directory of packages.

@@ -47,10 +47,10 @@ pub use knowledge::{Knowledge, knowledge};
 pub use packages::packages_of;
 pub use platform::Platform;
 pub use rows::{
-    Architecture, Build, Combination, Evidence, Family, Group, Header, PythonFacts, Status,
-    Statuses,
+    Architecture, Build, Combination, Evidence, Family, Group, Header, Holds, Place, Places,
+    PythonFacts, Status, Statuses,
 };
-pub use soname::{first_number, matches_pattern, soname_number};
+pub use soname::{first_number, soname_number};
 pub use statuses::{is_driver_call, statuses};
 use wheel_rows::Wheels;
 pub use wheel_rows::{ToolkitRow, Wheel, WheelFile};
@@ -63,6 +63,7 @@ use rows::Libraries;
 pub struct Catalog {
     pub families: Vec<Family>,
     pub frameworks: Vec<Framework>,
+    pub places: Places,
     pub python: PythonFacts,
 }
 
@@ -73,6 +74,7 @@ pub fn catalog() -> &'static Catalog {
         Catalog {
             families,
             frameworks: profile!("frameworks"),
+            places: profile!("places"),
             python: profile!("python"),
         }
     });

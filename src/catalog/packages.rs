@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use super::rows::{PackageTable, Packages};
-use super::soname::matches_pattern;
+use crate::formats::names::matches_pattern;
 
 static TABLE: LazyLock<PackageTable> = LazyLock::new(|| profile!("packages"));
 

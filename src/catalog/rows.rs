@@ -309,3 +309,53 @@ pub struct Message {
     pub source: String,
     pub date: String,
 }
+
+/// `places.toml`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Places {
+    pub place: Vec<Place>,
+    pub layout: Vec<Layout>,
+}
+
+/// Paths with libraries.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    pub source: String,
+    pub holds: Holds,
+    #[serde(default)]
+    pub elsewhere: bool,
+    pub paths: Vec<String>,
+}
+
+/// Paths below a root of one kind.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Layout {
+    pub of: Holds,
+    pub holds: Holds,
+    pub paths: Vec<String>,
+}
+
+/// What a path leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Holds {
+    Driver,
+    Compat,
+    Toolkit,
+    Bundled,
+    Loose,
+    ToolkitRoot,
+    CompatRoot,
+    HpcSdkRoot,
+    CondaBase,
+    CondaRoot,
+    CondaList,
+    PythonRoot,
+    SitePackages,
+    PackageStore,
+    SpackRoot,
+    Package,
+}

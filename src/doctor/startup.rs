@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use super::finding::{Evidence, Finding};
 use super::subject::{Subject, held};
-use crate::catalog::{Fault, matches_pattern};
+use crate::catalog::Fault;
 use crate::environment::Environment;
+use crate::formats::names::matches_pattern;
 use crate::host::{FileId, Host};
 use crate::inventory::Inventory;
 use crate::text::{list, show};

@@ -29,6 +29,15 @@ type Symbols<'d> = &'d [Sym64<LE>];
 pub const X86_64: u16 = 62;
 pub const AARCH64: u16 = 183;
 
+/// The name of a machine in directories of GCC and Debian. Nothing is known of places on others.
+pub fn machine_name(machine: u16) -> &'static str {
+    if machine == AARCH64 {
+        "aarch64"
+    } else {
+        "x86_64"
+    }
+}
+
 /// No function that returns a constant is longer than this.
 const CODE_LIMIT: usize = 4096;
 /// No name is longer. Without a bound, many symbols that share one long name cost quadratic time.

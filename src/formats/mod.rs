@@ -18,7 +18,6 @@ pub mod project;
 pub mod pyinstaller;
 pub mod python;
 pub mod require;
-pub mod spack;
 pub mod store;
 pub mod symbols;
 pub mod tar;

@@ -1,6 +1,7 @@
-//! Names of shared libraries in bytes: in a program's constants, in a script's strings.
+//! Names of shared libraries in bytes: in a program's constants, in a script's strings. Patterns of names and paths.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use crate::version::Version;
 
@@ -8,6 +9,41 @@ use crate::version::Version;
 const STEM_LIMIT: usize = 64;
 /// No path is longer.
 const PATH_LIMIT: usize = 4096;
+
+/// True if the text matches the pattern, in which one `*` may mean any text.
+pub fn matches_pattern(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((start, end)) => {
+            text.len() >= start.len() + end.len() && text.starts_with(start) && text.ends_with(end)
+        }
+    }
+}
+
+/// Returns the paths that a pattern leads to. A part with a `*` means the names in its directory, as `list` returns them,
+/// that match; any other part need not exist.
+pub fn expand(
+    mut found: Vec<PathBuf>,
+    pattern: &str,
+    mut list: impl FnMut(&Path) -> Vec<String>,
+) -> Vec<PathBuf> {
+    for part in pattern.split('/').filter(|part| !part.is_empty()) {
+        let mut next = Vec::new();
+        for directory in found {
+            if part == ".." {
+                next.extend(directory.parent().map(Path::to_owned));
+            } else if part.contains('*') {
+                let names = list(&directory).into_iter();
+                let matching = names.filter(|name| matches_pattern(part, name));
+                next.extend(matching.map(|name| directory.join(name)));
+            } else {
+                next.push(directory.join(part));
+            }
+        }
+        found = next;
+    }
+    found
+}
 
 /// Returns every `lib….so…` that is not part of a longer word or of a path, since no search applies to a path.
 pub fn libraries(data: &[u8]) -> BTreeSet<String> {

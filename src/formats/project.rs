@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use super::names::matches_pattern;
+
 /// The declarations of a `pyproject.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Project {
@@ -75,15 +77,7 @@ fn matches(pattern: &Path, path: &Path) -> bool {
         else {
             return false;
         };
-        let fits = match part.split_once('*') {
-            None => part == name,
-            Some((start, end)) => {
-                name.len() >= start.len() + end.len()
-                    && name.starts_with(start)
-                    && name.ends_with(end)
-            }
-        };
-        if !fits {
+        if !matches_pattern(part, name) {
             return false;
         }
     }

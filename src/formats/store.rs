@@ -1,14 +1,13 @@
-//! Names in the stores of Nix and Guix: a hash, a package, its version and perhaps which part of it.
+//! Names in stores of packages: a package, its version and perhaps which part of it. Nix and Guix write a hash of 32
+//! characters before them, Spack behind them.
 
-/// The length of the hash before the name and its `-`.
-const HASH: usize = 32;
-
-/// Returns a package and its version, which may be empty: `w4…8q-cudnn-9.1.0.70-lib` is `cudnn` in `9.1.0.70`.
+/// Returns a package and its version, which may be empty: `w4…8q-cudnn-9.1.0.70-lib` and `cudnn-9.1.0.70-12-w4…8q` are
+/// `cudnn` in `9.1.0.70`.
 pub fn package(entry: &str) -> Option<(&str, &str)> {
-    let (hash, rest) = (entry.get(..HASH)?, entry.get(HASH..)?);
-    let name = rest
-        .strip_prefix('-')
-        .filter(|_| hash.bytes().all(|byte| byte.is_ascii_alphanumeric()))?;
+    let is_hash =
+        |text: &str| text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let behind = entry.split_once('-').filter(|(first, _)| is_hash(first));
+    let name = behind.map_or(entry, |(_, name)| name);
     // Recipes, patches and archives have such names as well.
     let others = [
         ".drv", ".lock", ".patch", ".tar.gz", ".tar.xz", ".deb", ".run",

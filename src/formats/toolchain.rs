@@ -28,15 +28,6 @@ pub fn gcc(bytes: &[u8]) -> Option<Version> {
     last(bytes, GCC, |text| number(text.split_once(") ")?.1))
 }
 
-/// Returns the number in `#define NAME NUMBER`.
-pub fn defined(header: &str, name: &str) -> Option<u32> {
-    header.lines().find_map(|line| {
-        let mut words = line.strip_prefix('#')?.split_whitespace();
-        let is_name = words.next() == Some("define") && words.next() == Some(name);
-        is_name.then(|| words.next()?.parse().ok())?
-    })
-}
-
 /// Returns the newest major of GCC that `crt/host_config.h` accepts: `#if __GNUC__ > 15`.
 pub fn newest_gcc(header: &str) -> Option<u32> {
     header

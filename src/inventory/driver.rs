@@ -1,51 +1,15 @@
-//! The driver: the version that the kernel runs, and the directories of its user-space libraries.
+//! The version of the driver that the kernel runs.
 
 use std::path::{Path, PathBuf};
 
-use super::location::{ScanContext, SearchLocation};
+use super::location::ScanContext;
 use super::machine::KernelDriver;
-use super::model::Origin;
 use crate::catalog::knowledge;
-use crate::formats::elf;
 use crate::host::Host;
 use crate::version::Version;
 
 const MODULE: &str = "/sys/module/nvidia/version";
 const PROC: &str = "/proc/driver/nvidia/version";
-
-/// Any machine: no ELF file has this number.
-const ANY: u16 = 0;
-/// Directories with libraries of the driver only, each with its ELF machine.
-const DIRECTORIES: &[(u16, &str)] = &[
-    // Containers, and the container that brings the driver to its host.
-    (ANY, "/usr/local/nvidia/lib64"),
-    (ANY, "/usr/local/nvidia/lib"),
-    (ANY, "/run/nvidia/driver/usr/lib64"),
-    (elf::X86_64, "/run/nvidia/driver/usr/lib/x86_64-linux-gnu"),
-    (elf::AARCH64, "/run/nvidia/driver/usr/lib/aarch64-linux-gnu"),
-    // Hosts with a read-only system: Google's clusters.
-    (ANY, "/home/kubernetes/bin/nvidia/lib64"),
-    (ANY, "/var/lib/nvidia/lib64"),
-    // WSL, NixOS.
-    (ANY, "/usr/lib/wsl/lib"),
-    (ANY, "/run/opengl-driver/lib"),
-    // Fedora and Red Hat, older Arch, Gentoo.
-    (ANY, "/usr/lib64/nvidia"),
-    (ANY, "/usr/lib/nvidia"),
-    (ANY, "/usr/lib64/opengl/nvidia/lib"),
-    (ANY, "/usr/lib/opengl/nvidia/lib"),
-    // Tegra.
-    (elf::AARCH64, "/usr/lib/aarch64-linux-gnu/nvidia"),
-    (elf::AARCH64, "/usr/lib/aarch64-linux-gnu/tegra"),
-];
-/// Directories with one driver in each child whose name has one of these prefixes: Debian's `current` and `tesla-535`,
-/// the drivers that Windows gives to WSL, Ubuntu's before 18.04.
-const PARENTS: &[(u16, &str, &[&str])] = &[
-    (elf::X86_64, "/usr/lib/x86_64-linux-gnu/nvidia", &[""]),
-    (elf::AARCH64, "/usr/lib/aarch64-linux-gnu/nvidia", &[""]),
-    (elf::X86_64, "/usr/lib/wsl/drivers", &["nv"]),
-    (elf::X86_64, "/usr/lib", &["nvidia-3", "nvidia-4"]),
-];
 
 pub(super) fn kernel(look: &mut ScanContext<'_>) -> Option<KernelDriver> {
     look.watch(MODULE);
@@ -57,22 +21,6 @@ pub(super) fn kernel(look: &mut ScanContext<'_>) -> Option<KernelDriver> {
         cuda,
         from: PathBuf::from(from),
     })
-}
-
-pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
-    let machine = look.scope.machine;
-    let is_for_us = |given: u16| given == ANY || given == machine;
-    let directories = DIRECTORIES.iter().filter(|(given, _)| is_for_us(*given));
-    let mut places: Vec<SearchLocation> = directories
-        .map(|(_, directory)| SearchLocation::new(*directory, Origin::Driver))
-        .collect();
-    for (_, parent, prefixes) in PARENTS.iter().filter(|(given, ..)| is_for_us(*given)) {
-        let parent = Path::new(parent);
-        let is_driver = |name: &String| prefixes.iter().any(|prefix| name.starts_with(prefix));
-        let names = look.children_if_there(parent).into_iter().filter(is_driver);
-        places.extend(names.map(|name| SearchLocation::new(parent.join(name), Origin::Driver)));
-    }
-    places
 }
 
 pub(super) fn is_there(host: &Host) -> bool {

@@ -40,7 +40,7 @@ pub(super) fn find(look: &mut ScanContext<'_>, places: Vec<SearchLocation>) -> F
     let mut paths = Paths::new(look.host, look.scope.machine);
     let mut scan = DirectoryScan::default();
     let mut found = FoundInstallations::default();
-    let mut places = location::merge(look.host, &mut look.watched, places);
+    let mut places = location::merge(look, places);
     while !places.is_empty() {
         let directories = places.keys().cloned().collect();
         for contents in scan.look_into(look, directories) {
@@ -72,7 +72,7 @@ pub(super) fn find(look: &mut ScanContext<'_>, places: Vec<SearchLocation>) -> F
             .into_iter()
             .map(|directory| SearchLocation::new(directory, Origin::Loose))
             .collect();
-        places = location::merge(look.host, &mut look.watched, loose);
+        places = location::merge(look, loose);
         places.retain(|directory, _| !scan.has_seen(directory));
     }
     look.watched.extend(paths.owners.asked());

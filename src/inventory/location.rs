@@ -12,21 +12,13 @@ use super::warning::{ReadFault, Warning};
 use crate::host::Host;
 use crate::version::Version;
 
-/// A source of installations: it names directories. All directories are read alike.
+/// A source of installations that no row of `profiles/places.toml` can describe: it names directories.
 pub(super) struct Source {
     /// Its name for `--without`.
     pub name: &'static str,
-    pub reach: Reach,
+    /// True if only `list` asks it, which shows the environments of other programs too.
+    pub elsewhere: bool,
     pub find: fn(&mut ScanContext<'_>) -> Vec<SearchLocation>,
-}
-
-/// When a source is asked.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reach {
-    /// Always.
-    Here,
-    /// Only if the whole machine is scanned, with the environments of other programs: by `list`, never by a start.
-    Elsewhere,
 }
 
 /// The input and output of a source.
@@ -163,29 +155,31 @@ impl ScanContext<'_> {
     /// Watches a directory and returns the names in it.
     pub(super) fn children(&mut self, directory: &Path) -> Vec<String> {
         self.watch(directory);
-        self.names_in(directory)
-    }
-
-    /// [`Self::children`] of a directory of the system that few machines have. If it is missing, watches the nearest
-    /// directory above it, which is watched for other reasons as well: each start asks for every watched path.
-    pub(super) fn children_if_there(&mut self, directory: &Path) -> Vec<String> {
-        let below_root = directory
-            .ancestors()
-            .filter(|ancestor| ancestor.parent().is_some());
-        let nearest = below_root
-            .clone()
-            .find(|ancestor| self.host.stat(ancestor).is_ok());
-        self.watched
-            .extend(nearest.or(below_root.last()).map(Path::to_owned));
-        self.names_in(directory)
-    }
-
-    fn names_in(&self, directory: &Path) -> Vec<String> {
         let entries = self.host.list(directory).unwrap_or_default();
         entries
             .into_iter()
             .filter_map(|entry| entry.name.into_string().ok())
             .collect()
+    }
+
+    /// [`Self::children`] of a directory of the system that few machines have.
+    pub(super) fn children_if_there(&mut self, directory: &Path) -> Vec<String> {
+        if self.host.is_directory(directory) {
+            return self.children(directory);
+        }
+        self.watch_above(directory);
+        Vec::new()
+    }
+
+    /// Watches the nearest directory above a missing path. It is often watched for other reasons as well, and each start
+    /// asks for every watched path.
+    pub(super) fn watch_above(&mut self, path: &Path) {
+        let below_root = path.ancestors().filter(|above| above.parent().is_some());
+        let mut above = below_root.clone().skip(1);
+        let nearest = above.find(|above| self.host.stat(above).is_ok());
+        let nearest = nearest.or(below_root.last());
+        self.watched
+            .extend(nearest.filter(|above| !is_busy(above)).map(Path::to_owned));
     }
 }
 
@@ -210,21 +204,14 @@ pub(super) fn real_directory(host: &Host, directory: &Path) -> Option<PathBuf> {
 
 /// Returns the places by real directory. The lesser of two origins counts, and every package record is kept.
 pub(super) fn merge(
-    host: &Host,
-    watched: &mut BTreeSet<PathBuf>,
+    scan: &mut ScanContext<'_>,
     places: Vec<SearchLocation>,
 ) -> BTreeMap<PathBuf, SearchLocation> {
     let mut merged: BTreeMap<PathBuf, SearchLocation> = BTreeMap::new();
     for place in places {
-        let Some(directory) = real_directory(host, &place.directory) else {
+        let Some(directory) = real_directory(scan.host, &place.directory) else {
             // A missing directory may appear.
-            let mut above = place.directory.ancestors().skip(1);
-            let nearest = above.find(|above| host.is_directory(above));
-            watched.extend(
-                nearest
-                    .filter(|nearest| !is_busy(nearest))
-                    .map(Path::to_owned),
-            );
+            scan.watch_above(&place.directory);
             continue;
         };
         match merged.entry(directory) {

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
+use crate::catalog::catalog;
 use crate::host::Host;
 use crate::version::Version;
 
 mod claims;
-mod compat;
 mod conda;
 mod debian;
 mod directory_scan;
@@ -17,21 +17,19 @@ mod extensions;
 mod extra;
 mod fetched;
 mod gpu;
-mod hpc_sdk;
 mod installations;
 mod library_path;
 mod location;
 mod machine;
 mod model;
 mod modules;
-mod nix;
 mod owners;
 mod parts;
+mod places;
 mod problems;
 mod python;
 mod records;
 mod scan_cache;
-mod spack;
 mod system;
 mod toolkit;
 mod toolkit_model;
@@ -60,114 +58,68 @@ pub use toolkit_model::{Part, Toolkit, ToolkitPart, ToolkitProblem};
 pub use warning::{ReadFault, Warning};
 pub use wheel::distribution;
 
-use location::{Reach, ScanContext, Source};
+use location::{ScanContext, Source};
 
-/// A new source is a file and a row here. Rows of one name are one source to the user, and are neighbours. The order
-/// has no effect: `Origin` decides which origin counts if two sources name one directory.
+/// The sources that are code; the others are rows of `profiles/places.toml`. The order has no effect: `Origin` decides
+/// which origin counts if two sources name one directory.
 const SOURCES: &[Source] = &[
     Source {
-        name: "driver",
-        reach: Reach::Here,
-        find: driver::places,
-    },
-    Source {
-        name: "compat",
-        reach: Reach::Here,
-        find: compat::places,
-    },
-    Source {
-        name: "toolkit",
-        reach: Reach::Here,
-        find: toolkit::places,
-    },
-    Source {
-        name: "hpc-sdk",
-        reach: Reach::Here,
-        find: hpc_sdk::places,
-    },
-    Source {
         name: "modules",
-        reach: Reach::Here,
+        elsewhere: false,
         find: modules::loaded,
     },
     Source {
         name: "modules",
-        reach: Reach::Elsewhere,
+        elsewhere: true,
         find: modules::available,
     },
     Source {
         name: "wheel",
-        reach: Reach::Here,
+        elsewhere: false,
         find: wheel::places,
     },
     Source {
         name: "fetched",
-        reach: Reach::Here,
+        elsewhere: false,
         find: fetched::places,
     },
     Source {
         name: "python",
-        reach: Reach::Here,
-        find: python::active,
-    },
-    Source {
-        name: "python",
-        reach: Reach::Elsewhere,
+        elsewhere: true,
         find: python::elsewhere,
     },
     Source {
-        name: "conda",
-        reach: Reach::Here,
-        find: conda::active,
-    },
-    Source {
-        name: "conda",
-        reach: Reach::Elsewhere,
-        find: conda::elsewhere,
-    },
-    Source {
-        name: "spack",
-        reach: Reach::Elsewhere,
-        find: spack::places,
-    },
-    Source {
-        name: "nix",
-        reach: Reach::Elsewhere,
-        find: nix::places,
-    },
-    Source {
         name: "system",
-        reach: Reach::Here,
+        elsewhere: false,
         find: system::places,
     },
     Source {
         name: "debian",
-        reach: Reach::Here,
+        elsewhere: false,
         find: debian::places,
     },
     Source {
         name: "library-path",
-        reach: Reach::Here,
+        elsewhere: false,
         find: library_path::places,
     },
     Source {
         name: "extra",
-        reach: Reach::Here,
+        elsewhere: false,
         find: extra::places,
     },
     Source {
         name: "own",
-        reach: Reach::Here,
+        elsewhere: false,
         find: library_path::own_directories,
     },
 ];
 
 /// The names of the sources, for `--without`.
 pub fn source_names() -> impl Iterator<Item = &'static str> {
-    let is_first = |index: usize| index == 0 || SOURCES[index - 1].name != SOURCES[index].name;
-    (0..SOURCES.len())
-        .filter(move |index| is_first(*index))
-        .map(|index| SOURCES[index].name)
+    let rows = catalog().places.place.iter().map(|row| row.source.as_str());
+    let names = rows.chain(SOURCES.iter().map(|source| source.name));
+    names.collect::<BTreeSet<_>>().into_iter()
 }
 
 /// Scans the machine. Executes and loads nothing.
@@ -185,13 +137,20 @@ pub fn scan(host: &Host, scope: &Scope, known: &mut ScanCache) -> Inventory {
     let devices = gpu::devices(&mut look);
     look.watched.extend(gpus.iter().filter_map(visible::node));
     visible::mark(&mut gpus, &devices, &host.env);
-    let is_asked = |source: &&Source| {
-        let is_off = scope.without.iter().any(|name| name == source.name);
-        !is_off && (scope.elsewhere || source.reach == Reach::Here)
+    let is_asked = |name: &str, elsewhere: bool| {
+        let is_off = scope.without.iter().any(|without| without == name);
+        !is_off && (scope.elsewhere || !elsewhere)
     };
     let mut places = Vec::new();
-    for source in SOURCES.iter().filter(is_asked) {
-        places.extend((source.find)(&mut look));
+    for row in &catalog().places.place {
+        if is_asked(&row.source, row.elsewhere) {
+            places.extend(places::find(&mut look, row));
+        }
+    }
+    for source in SOURCES {
+        if is_asked(source.name, source.elsewhere) {
+            places.extend((source.find)(&mut look));
+        }
     }
     let toolkits = scope.toolkits.then(|| toolkits::find(&mut look, &places));
     let libcuda = scope

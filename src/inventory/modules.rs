@@ -1,16 +1,15 @@
 //! Environment modules, in Tcl and in Lua: the directories of loaded modules and, if the whole machine is scanned, of
 //! available ones. No module is executed.
 
-use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::location::{self, ScanContext, SearchLocation};
 use super::model::Origin;
-use super::{compat, hpc_sdk, toolkit};
+use super::places;
+use crate::catalog::Holds;
 use crate::formats::modulefile::{self, Modulefile};
-use crate::host::{Host, Kind};
 use crate::variables;
 
 /// Parts of the names of modules with NVIDIA's libraries.
@@ -43,21 +42,13 @@ pub const MODULE_DIRECTORIES: [&str; 3] = [
 ];
 /// In bytes. A module has a few thousand.
 const SIZE_LIMIT: u64 = 256 << 10;
-/// `compiler/gcc/12/cuda/12.4.lua`, and some room.
-const DEPTH: usize = 6;
 /// More than the largest sites have.
 const ENTRIES: usize = 50_000;
 
 /// Loaded modules. Their directories are in `LD_LIBRARY_PATH` too; this source gives them their origin.
 pub(super) fn loaded(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
-    let listed = list(look, "_LMFILES_");
-    let files = if listed.is_empty() {
-        by_name(look)
-    } else {
-        listed
-    };
     let mut places = Vec::new();
-    for file in files {
+    for file in list(look, "_LMFILES_") {
         if is_of_interest(&file) {
             look.watch(&file);
             places.extend(places_of(look, &file));
@@ -71,52 +62,29 @@ pub(super) fn available(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let mut tops = list(look, "MODULEPATH");
     tops.extend(MODULE_DIRECTORIES.iter().map(PathBuf::from));
     look.watched.extend(tops.iter().cloned());
+    let is_hidden = |name: &OsStr| name.as_bytes().starts_with(b".");
+    let is_wanted = |top: &Path, file: &Path| {
+        let below = file.strip_prefix(top).unwrap_or(file);
+        below.iter().filter_map(OsStr::to_str).any(is_name)
+    };
     let mut places = Vec::new();
-    for file in files_below(look.host, tops) {
-        look.watched.extend(file.parent().map(Path::to_owned));
-        places.extend(places_of(look, &file));
+    for top in tops {
+        for file in look.host.walk(&top, &is_hidden).iter().take(ENTRIES) {
+            if is_wanted(&top, file) {
+                look.watched.extend(file.parent().map(Path::to_owned));
+                places.extend(places_of(look, file));
+            }
+        }
     }
     places
 }
 
 /// The absolute paths in a variable with a list of paths.
 fn list(look: &ScanContext<'_>, variable: &str) -> Vec<PathBuf> {
-    let value = look
-        .host
-        .env
-        .non_empty(variable)
-        .map(OsStr::as_bytes)
-        .unwrap_or_default();
-    let paths = value
-        .split(|byte| *byte == b':')
-        .map(|path| PathBuf::from(OsStr::from_bytes(path)));
-    paths.filter(|path| path.is_absolute()).collect()
-}
-
-/// Returns the files of loaded modules by their names, for machines that do not list files.
-fn by_name(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
-    let names = look
-        .host
-        .env
-        .non_empty("LOADEDMODULES")
-        .and_then(OsStr::to_str)
-        .unwrap_or_default();
-    let names: Vec<&str> = names
-        .split(':')
-        .filter(|name| is_of_interest(Path::new(name)))
-        .collect();
-    let tops = list(look, "MODULEPATH");
-    // The first directory with the module counts, so that a new module may change the result.
-    if !names.is_empty() {
-        look.watched.extend(tops.iter().cloned());
-    }
-    let find = |name: &&str| {
-        let files = tops
-            .iter()
-            .flat_map(|top| ["", ".lua"].map(|end| top.join(format!("{name}{end}"))));
-        files.into_iter().find(|file| look.host.is_file(file))
-    };
-    names.iter().filter_map(find).collect()
+    let value = look.host.env.non_empty(variable).unwrap_or_default();
+    std::env::split_paths(value)
+        .filter(|path| path.is_absolute())
+        .collect()
 }
 
 /// True by the last parts of its path: a parent, the module and its version.
@@ -147,9 +115,11 @@ fn places_of(look: &mut ScanContext<'_>, file: &Path) -> Vec<SearchLocation> {
         .collect();
     for (_, root) in roots {
         let root = Path::new(&root);
-        let mut below = toolkit::places_in(look, root);
-        below.extend(hpc_sdk::places_in(look, root));
-        below.extend(compat::places_in(root));
+        let kinds = [Holds::ToolkitRoot, Holds::HpcSdkRoot, Holds::CompatRoot];
+        let mut below: Vec<SearchLocation> = kinds
+            .into_iter()
+            .flat_map(|kind| places::below(look, root, kind))
+            .collect();
         for place in &mut below {
             if place.origin == Origin::Toolkit {
                 place.origin = Origin::Module;
@@ -189,42 +159,4 @@ pub fn named(file: &Path, text: &str) -> (Vec<String>, Vec<(String, String)>) {
 fn is_root(variable: &str) -> bool {
     let is_called_so = variable.starts_with("EBROOT") || variable == "NVHPC";
     is_name(variable) && (is_called_so || ROOTS.iter().any(|end| variable.ends_with(end)))
-}
-
-/// Returns the modules of interest below these directories. Enters each directory once, and reads a limited number of
-/// entries, so that links cannot make it endless.
-fn files_below(host: &Host, tops: Vec<PathBuf>) -> Vec<PathBuf> {
-    let (mut files, mut entered, mut entries) = (Vec::new(), HashSet::new(), 0);
-    // Each with its depth, and true if a part of its path is the name of such a module.
-    let mut pending: Vec<_> = tops.into_iter().rev().map(|top| (top, false, 0)).collect();
-    while let Some((directory, is_named, depth)) = pending.pop() {
-        let Ok(stat) = host.stat(&directory) else {
-            continue;
-        };
-        if !stat.is_directory() || !entered.insert(stat.id) {
-            continue;
-        }
-        for entry in host.list(&directory).unwrap_or_default() {
-            entries += 1;
-            if entries > ENTRIES {
-                return files;
-            }
-            let Some(name) = entry.name.to_str().filter(|name| !name.starts_with('.')) else {
-                continue;
-            };
-            let path = directory.join(name);
-            let is_named = is_named || is_name(name);
-            let is_directory = match entry.kind {
-                Kind::Directory => true,
-                Kind::Link => host.is_directory(&path),
-                Kind::File | Kind::Other => false,
-            };
-            if is_directory && depth < DEPTH {
-                pending.push((path, is_named, depth + 1));
-            } else if !is_directory && is_named && entry.kind != Kind::Other {
-                files.push(path);
-            }
-        }
-    }
-    files
 }

@@ -1,47 +1,11 @@
-//! Environments of Python other than the program's: the active one and, if the whole machine is scanned, those of the
-//! project, of the user, of tools and of the system.
+//! Environments of Python: their packages, and the environments of a project.
 
 use std::path::{Path, PathBuf};
 
-use super::location::{ScanContext, SearchLocation, named};
+use super::location::{ScanContext, SearchLocation};
 use super::wheel;
-use crate::host::Kind;
+use crate::host::{Host, Kind};
 
-/// Directories with one environment in each child: the variable that moves them, the directory below it, and the
-/// defaults below the home directory.
-const COLLECTIONS: &[(&str, &str, &[&str])] = &[
-    (
-        "PIPX_HOME",
-        "venvs",
-        &[".local/share/pipx/venvs", ".local/pipx/venvs"],
-    ),
-    ("PYENV_ROOT", "versions", &[".pyenv/versions"]),
-    ("UV_PYTHON_INSTALL_DIR", "", &[".local/share/uv/python"]),
-    ("UV_TOOL_DIR", "", &[".local/share/uv/tools"]),
-    (
-        "WORKON_HOME",
-        "",
-        &[
-            ".virtualenvs",
-            ".local/share/virtualenvs",
-            ".cache/pypoetry/virtualenvs",
-        ],
-    ),
-];
-/// Variables of XDG that move directories of the home directory.
-const MOVED: [(&str, &str); 2] = [
-    ("XDG_DATA_HOME", ".local/share"),
-    ("XDG_CACHE_HOME", ".cache"),
-];
-/// Directories with the system's interpreters.
-const SYSTEM: [&str; 4] = [
-    "/usr/lib",
-    "/usr/lib64",
-    "/usr/local/lib",
-    "/usr/local/lib64",
-];
-/// Python's name for the directory of its packages, and Debian's.
-const PACKAGES: [&str; 2] = ["site-packages", "dist-packages"];
 /// Large directories of a project that hold no environment.
 const PRUNED: &[&str] = &[
     ".git",
@@ -55,22 +19,13 @@ const PRUNED: &[&str] = &[
 /// More children than any project has, unlike a directory of data.
 const CHILDREN: usize = 1000;
 
-/// The active environment.
-pub(super) fn active(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
-    let root = look.named("VIRTUAL_ENV");
-    named(in_environments(look, root))
-}
-
-/// All other environments.
-pub(super) fn elsewhere(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
-    let mut roots = of_project(look);
-    roots.extend(of_people(look));
-    let roots = look.real(roots);
-    let mut places = in_environments(look, roots);
-    for site in of_system(look) {
-        places.extend(wheel::in_site_packages(look, &site));
-    }
-    places
+/// The environments of the project.
+pub(super) fn elsewhere(scan: &mut ScanContext<'_>) -> Vec<SearchLocation> {
+    let roots = scan.real(of_project(scan));
+    roots
+        .iter()
+        .flat_map(|root| in_environment(scan, root))
+        .collect()
 }
 
 /// The site-packages directories below the root of an environment: `lib/python3.12/site-packages`.
@@ -93,32 +48,24 @@ pub(super) fn site_packages(look: &mut ScanContext<'_>, root: &Path) -> Vec<Path
     found
 }
 
-pub(super) fn in_environments(
-    look: &mut ScanContext<'_>,
-    roots: impl IntoIterator<Item = PathBuf>,
-) -> Vec<SearchLocation> {
-    let mut places = Vec::new();
-    for root in roots {
-        for site in site_packages(look, &root) {
-            places.extend(wheel::in_site_packages(look, &site));
-        }
-    }
-    places
+pub(super) fn in_environment(scan: &mut ScanContext<'_>, root: &Path) -> Vec<SearchLocation> {
+    let sites = site_packages(scan, root);
+    sites
+        .iter()
+        .flat_map(|site| wheel::in_site_packages(scan, site))
+        .collect()
 }
 
 /// The current directory and those above it, up to the home directory, and never the root.
-pub(super) fn project_directories(look: &ScanContext<'_>) -> impl Iterator<Item = PathBuf> + use<> {
-    let home = look.host.home();
-    let cwd = Some(look.host.cwd.clone()).filter(|cwd| cwd.is_absolute() && cwd.parent().is_some());
-    let above = |directory: &PathBuf| {
-        let parent = directory
-            .parent()
-            .filter(|_| home.as_ref() != Some(directory))?;
-        parent.parent().is_some().then(|| parent.to_owned())
-    };
-    std::iter::successors(cwd, above)
-        .collect::<Vec<_>>()
-        .into_iter()
+pub(super) fn project_directories(host: &Host) -> Vec<PathBuf> {
+    let mut directories = Vec::new();
+    let mut next = Some(host.cwd.as_path()).filter(|cwd| cwd.is_absolute());
+    while let Some(directory) = next.filter(|directory| directory.parent().is_some()) {
+        directories.push(directory.to_owned());
+        let is_home = host.home().is_some_and(|home| home == directory);
+        next = directory.parent().filter(|_| !is_home);
+    }
+    directories
 }
 
 /// The directories of interpreters: `python3`, `python3.12`.
@@ -130,7 +77,7 @@ fn pythons(look: &mut ScanContext<'_>, library: &Path) -> Vec<PathBuf> {
     names.map(|name| library.join(name)).collect()
 }
 
-fn of_project(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
+fn of_project(look: &ScanContext<'_>) -> Vec<PathBuf> {
     let mut roots = Vec::new();
     // Relative to the project.
     let named = look
@@ -138,7 +85,7 @@ fn of_project(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
         .env
         .non_empty("UV_PROJECT_ENVIRONMENT")
         .map(PathBuf::from);
-    for (index, directory) in project_directories(look).enumerate() {
+    for (index, directory) in project_directories(look.host).into_iter().enumerate() {
         roots.extend(named.iter().map(|named| directory.join(named)));
         let children = directories_in(look, &directory);
         let (environments, others): (Vec<_>, Vec<_>) = children
@@ -171,49 +118,4 @@ fn directories_in(look: &ScanContext<'_>, directory: &Path) -> Vec<PathBuf> {
 
 fn is_environment(look: &ScanContext<'_>, directory: &Path) -> bool {
     look.host.is_file(&directory.join("pyvenv.cfg"))
-}
-
-/// Environments in the home directory, or in the directories that variables name.
-fn of_people(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
-    let host = look.host;
-    let home = host.home();
-    let moved = |below: &str| {
-        let to = MOVED.iter().find_map(|(variable, from)| {
-            let to = host
-                .env
-                .non_empty(variable)
-                .map(Path::new)
-                .filter(|to| to.is_absolute())?;
-            Some(to.join(below.strip_prefix(from)?.strip_prefix('/')?))
-        });
-        to.or_else(|| Some(home.as_ref()?.join(below)))
-    };
-    let mut collections: Vec<PathBuf> = Vec::new();
-    for (variable, below, usual) in COLLECTIONS {
-        collections.extend(look.named(variable).map(|named| named.join(below)));
-        collections.extend(usual.iter().filter_map(|usual| moved(usual)));
-    }
-    // A user's packages are laid out like an environment.
-    let user = look.named("PYTHONUSERBASE");
-    let mut roots: Vec<PathBuf> = user
-        .or_else(|| Some(home.as_ref()?.join(".local")))
-        .into_iter()
-        .collect();
-    for collection in collections {
-        let names = look.children(&collection);
-        roots.extend(names.into_iter().map(|name| collection.join(name)));
-    }
-    roots
-}
-
-fn of_system(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
-    let pythons: Vec<PathBuf> = SYSTEM
-        .iter()
-        .flat_map(|library| pythons(look, Path::new(library)))
-        .collect();
-    look.real(
-        pythons
-            .iter()
-            .flat_map(|python| PACKAGES.map(|name| python.join(name))),
-    )
 }

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use super::location::{ScanContext, SearchLocation};
 use super::model::Origin;
 use super::owners::{self, Owners, WritablePath};
-use super::toolkit;
+use super::places;
 use super::toolkit_model::{Part, Toolkit, ToolkitPart, ToolkitProblem};
-use crate::formats::{elf, toolchain};
+use crate::formats::{build_info, elf, toolchain};
 use crate::version::{CudaVersion, Version};
 
 /// Libraries are at most this far below the root: `targets/x86_64-linux/lib/stubs`.
@@ -48,7 +48,7 @@ pub(super) fn find(look: &mut ScanContext<'_>, places: &[SearchLocation]) -> Vec
             above.for_each(|root| add(root, origin, place.is_named));
         }
     }
-    for (root, is_named) in toolkit::roots(look) {
+    for (root, is_named) in places::toolkits(look) {
         add(&root, Origin::Toolkit, is_named);
     }
     for root in of_compilers(look) {
@@ -182,7 +182,11 @@ fn read(
         look.host.read_text(&path).ok()
     };
     let headers = header(look, "cuda_runtime_api.h")
-        .and_then(|text| toolchain::defined(&text, "CUDART_VERSION"))
+        .and_then(|text| {
+            build_info::define(text.as_bytes(), "CUDART_VERSION")?
+                .parse()
+                .ok()
+        })
         .map(CudaVersion::from_number);
     let newest_gcc =
         header(look, "crt/host_config.h").and_then(|text| toolchain::newest_gcc(&text));

@@ -7,7 +7,7 @@ use super::directory_scan::Candidate;
 use super::location::Packaged;
 use super::model::{Problem, VersionEvidence, VersionSource};
 use crate::catalog::Family;
-use crate::formats::names;
+use crate::formats::{build_info, names};
 use crate::host::Host;
 use crate::version::Version;
 
@@ -215,16 +215,8 @@ fn header_beside(directory: &Path, family: &Family) -> Option<PathBuf> {
 /// Returns the version that the header defines, and its name.
 fn version_of_header(host: &Host, path: &Path, family: &Family) -> Option<(Version, String)> {
     let header = family.header.as_ref()?;
-    let text = host.read_text(path).ok()?;
-    let number = |name: &String| -> Option<u32> {
-        text.lines().find_map(|line| {
-            let mut words = line.split_whitespace();
-            (words.next() == Some("#define") && words.next() == Some(name))
-                .then(|| words.next())??
-                .parse()
-                .ok()
-        })
-    };
+    let bytes = host.read(path).ok()?;
+    let number = |name: &String| build_info::define(&bytes, name)?.parse().ok();
     let numbers: Option<Vec<u32>> = header.defines.iter().map(number).collect();
     Some((Version::new(&numbers?), header.file.clone()))
 }

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::installed::Installed;
-use crate::catalog::{CodeRecord, Framework, Record, Sign, matches_pattern};
+use crate::catalog::{CodeRecord, Framework, Record, Sign};
+use crate::formats::build_info;
 use crate::formats::elf::Elf;
 use crate::formats::fatbin::{self, Architecture};
-use crate::formats::{build_info, names};
+use crate::formats::names::{self, matches_pattern};
+use crate::formats::numbers::u32_at;
 use crate::host::Host;
 use crate::inventory;
 use crate::version::{CudaVersion, Version};
@@ -248,29 +250,13 @@ pub fn gpu_code(host: &Host, path: &Path) -> BTreeSet<Architecture> {
         .collect()
 }
 
-/// Returns the paths below `sites` that a pattern names; each component may hold one `*`. Paths without `*` need not exist.
+/// Returns the paths below `sites` that a pattern names. Paths without `*` need not exist.
 pub(super) fn expand(host: &Host, sites: &[PathBuf], pattern: &str) -> Vec<PathBuf> {
-    let mut found = sites.to_vec();
-    for component in pattern.split('/') {
-        found = if component.contains('*') {
-            let matching = |directory: &PathBuf| {
-                let entries = host.listing(directory).unwrap_or_default();
-                entries
-                    .iter()
-                    .filter_map(|entry| entry.name.to_str())
-                    .filter(|name| matches_pattern(component, name))
-                    .map(|name| directory.join(name))
-                    .collect::<Vec<_>>()
-            };
-            found.iter().flat_map(matching).collect()
-        } else {
-            found
-                .into_iter()
-                .map(|directory| directory.join(component))
-                .collect()
-        };
-    }
-    found
+    names::expand(sites.to_vec(), pattern, |directory| {
+        let entries = host.listing(directory).unwrap_or_default();
+        let names = entries.iter().filter_map(|entry| entry.name.to_str());
+        names.map(str::to_owned).collect()
+    })
 }
 
 enum Answer {
@@ -313,14 +299,14 @@ fn constants(data: &[u8]) -> Vec<u32> {
 fn constants_in(code: &[u8]) -> Option<Vec<u32>> {
     let mut by_callee: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
     for at in memchr::memchr_iter(0xbf, code) {
-        let word = |from: usize| immediate(code, from);
         // Relative to the next instruction; a call through a table is told apart by the table's address.
         let length = match code.get(at + 5..) {
             Some([0xe8, ..]) => 5,
             Some([0xff, 0x15, ..]) => 6,
             _ => continue,
         };
-        let (Some(value), Some(offset)) = (word(at + 1), word(at + 1 + length)) else {
+        let (Some(value), Some(offset)) = (u32_at(code, at + 1), u32_at(code, at + 1 + length))
+        else {
             continue;
         };
         let next = i64::try_from(at + 5 + length).ok()?;
@@ -338,10 +324,6 @@ fn constants_in(code: &[u8]) -> Option<Vec<u32>> {
         .find(|values| values.len() >= 5 && values.first().is_some_and(is_cuda))
 }
 
-fn immediate(code: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(*code.get(at..)?.first_chunk()?))
-}
-
 /// Reads a function that stores major, minor and patch as three 64-bit numbers at 16, 8 and 0 of its result:
 /// one `movq $imm32, disp(%rdi)` each, or the lower two at once from a constant in memory.
 fn compile_version(data: &[u8], symbol: &str) -> Option<Version> {
@@ -350,15 +332,15 @@ fn compile_version(data: &[u8], symbol: &str) -> Option<Version> {
     let mut fields = [None; 3];
     for at in 0..code.len() {
         match &code[at..] {
-            [0x48, 0xc7, 0x07, ..] => fields[0] = immediate(code, at + 3),
+            [0x48, 0xc7, 0x07, ..] => fields[0] = u32_at(code, at + 3),
             [0x48, 0xc7, 0x47, displacement @ (0 | 8 | 16), ..] => {
-                fields[usize::from(*displacement) / 8] = immediate(code, at + 4);
+                fields[usize::from(*displacement) / 8] = u32_at(code, at + 4);
             }
             [0x66, 0x0f, 0x6f, 0x05, ..] => {
                 // movdqa relative to the next instruction.
                 let next = start + u64::try_from(at).ok()? + 8;
                 let pair = elf.data_at(
-                    next.wrapping_add_signed(i64::from(immediate(code, at + 4)?.cast_signed())),
+                    next.wrapping_add_signed(i64::from(u32_at(code, at + 4)?.cast_signed())),
                 )?;
                 for (field, from) in [(0, 0), (1, 8)] {
                     let number = pair.get(from..).and_then(<[u8]>::first_chunk);

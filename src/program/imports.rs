@@ -13,7 +13,7 @@ use super::model::{Program, Step, StepKind};
 use super::note::Note;
 use super::python::{EntryKind, Python, main_file};
 use crate::catalog::catalog;
-use crate::formats::elf::AARCH64;
+use crate::formats::elf::machine_name;
 use crate::formats::names;
 use crate::formats::python::{self as source, Import};
 use crate::host::{Entry, Host};
@@ -599,11 +599,7 @@ impl<'a> ImportReader<'a> {
             .unwrap_or_default()
             .replace("python", "")
             .replace('.', "");
-        let machine = if self.program.machine == AARCH64 {
-            "aarch64"
-        } else {
-            "x86_64"
-        };
+        let machine = machine_name(self.program.machine);
         let own = format!(".cpython-{short}-{machine}-linux-gnu.so");
         let below = |suffix: &str| directory.join(format!("{name}{suffix}"));
         self.program

@@ -25,7 +25,7 @@ setenv NAME "[exec hostname]"
 prepend-path --delim : LD_LIBRARY_PATH "$root/lib64:$::root/extras"
 append-path -d ; X \
 /y
-append-path LIBRARY_PATH [file join $root lib64 stubs] {/a b}
+append-path LIBRARY_PATH [file join $root lib64 stubs] {/a}
 prepend-path LD_LIBRARY_PATH $::env(HOME)/lib
 prepend-path LD_LIBRARY_PATH [exec find /]/lib
 if {1} { set arch a
@@ -33,23 +33,21 @@ if {1} { set arch a
   set arch b
 }
 prepend-path LD_LIBRARY_PATH /opt/$arch/lib
-append root /x
-prepend-path LD_LIBRARY_PATH $root/lib
 prepend-path LD_LIBRARY_PATH relative/lib
 "#;
 
 const LUA: &str = r#"-- -*- lua -*-
-help([[ prepend_path("LD_LIBRARY_PATH", "/help") ]])
---[==[ prepend_path("LD_LIBRARY_PATH", "/comment") ]==]
+help([==[
+CUDA's "toolkit", for programs that don't bring one
+]==])
+-- prepend_path("LD_LIBRARY_PATH", "/comment")
 local version = "12.4"
 local root = pathJoin("/opt", "cuda-" .. version)
-local a, b = "/a", "/b"
 local home = os.getenv("CUDA") or "/opt/guess"
 setenv("CUDA_HOME", root)
 pushenv("CUDA_ROOT", (root))
 prepend_path("LD_LIBRARY_PATH", pathJoin(root, "lib64") .. ":" .. root .. '/extras')
 append_path{"LIBRARY_PATH", root .. "/stubs", delim=":", priority=10}
-prepend_path("LD_LIBRARY_PATH", b)
 prepend_path("LD_LIBRARY_PATH", home)
 prepend_path("LD_LIBRARY_PATH", pathJoin(root, myModuleVersion()))
 if version == "11" then arch = "/x" else arch = "/y" end
@@ -65,7 +63,8 @@ fn tcl_constants_and_joined_paths_are_read() {
         "LD_LIBRARY_PATH /opt/cuda-12.4/lib64",
         "LD_LIBRARY_PATH /opt/cuda-12.4/extras",
         "LIBRARY_PATH /opt/cuda-12.4/lib64/stubs",
-        "LIBRARY_PATH /a b",
+        "LIBRARY_PATH /a",
+        "LD_LIBRARY_PATH /opt/b/lib",
     ];
     check(&tcl(TCL), &added, &["CUDA_HOME /opt/cuda-12.4"]);
     let blocks = "if {1} { set a /a; prepend-path X $a } else { prepend-path X /b }\nif {1} { append-path X /c\n}";
@@ -78,6 +77,7 @@ fn lua_constants_and_joined_paths_are_read() {
         "LD_LIBRARY_PATH /opt/cuda-12.4/lib64",
         "LD_LIBRARY_PATH /opt/cuda-12.4/extras",
         "LIBRARY_PATH /opt/cuda-12.4/stubs",
+        "LD_LIBRARY_PATH /y",
     ];
     check(
         &lua(LUA),

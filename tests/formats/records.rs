@@ -82,14 +82,19 @@ fn entries_of_stores_are_taken_apart() {
     );
     assert_eq!(shown("cuda-merged").unwrap(), "cuda-merged ");
     assert_eq!(shown("cudnn-9.1.0.70.drv"), None);
-    for bad in [
-        "",
-        "x",
-        "-",
-        H,
-        "0123456789abcdfghijklmnpqrsvwx-z-cudnn",
-        "éééééééééééééééé-cudnn-9",
+    // Spack's have the hash behind them.
+    for (entry, expected) in [
+        ("cudnn-9.2.0.82-12-abcdefgh", ("cudnn", "9.2.0.82")),
+        (
+            "py-cuda-python-12.4.0-abcdefgh",
+            ("py-cuda-python", "12.4.0"),
+        ),
+        ("gcc", ("gcc", "")),
+        ("éééééééééééééééé-cudnn-9", ("éééééééééééééééé-cudnn", "9")),
     ] {
+        assert_eq!(store::package(entry), Some(expected), "{entry}");
+    }
+    for bad in ["", &format!("{H}-"), "cudnn-9.1.0.70.tar.gz"] {
         assert_eq!(store::package(bad), None, "{bad}");
     }
 }

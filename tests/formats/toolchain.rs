@@ -1,6 +1,7 @@
 //! Releases and limits in the files of a CUDA toolkit and of a C++ compiler.
 
-use cudarun::formats::toolchain::{defined, gcc, newest_gcc, release};
+use cudarun::formats::build_info;
+use cudarun::formats::toolchain::{gcc, newest_gcc, release};
 
 /// The bytes that are searched at once.
 const PIECE: usize = 1 << 20;
@@ -51,17 +52,10 @@ fn versions_of_compilers_and_headers_are_read() {
         "12.2.0"
     );
     assert_eq!(gcc(b"GCC: (unfinished"), None);
-    assert_eq!(
-        defined("/* x */\n#define CUDA_VERSION 13000\n", "CUDA_VERSION"),
-        Some(13000)
-    );
-    assert_eq!(
-        defined(
-            "#define CUDA_VERSION_X 1\n#define CUDA_VERSION x",
-            "CUDA_VERSION"
-        ),
-        None
-    );
+    let defined = |header: &str| build_info::define(header.as_bytes(), "CUDA_VERSION");
+    let header = "/* x */\n#define CUDA_VERSION 13000\n";
+    assert_eq!(defined(header).as_deref(), Some("13000"));
+    assert_eq!(defined("#define CUDA_VERSION_X 1\n"), None);
     assert_eq!(
         newest_gcc("#if __GNUC__ > 15\n\n#error -- unsupported"),
         Some(15)

@@ -12,7 +12,7 @@ use cudarun::formats::project::{self, Project};
 use cudarun::formats::symbols::{self, Exports};
 use cudarun::formats::{
     audit_log, build_info, conda, dpkg, fatbin, instructions, manifest, metadata,
-    modulefile, names, pyinstaller, python, require, spack, store, toolchain,
+    modulefile, names, pyinstaller, python, require, store, toolchain,
 };
 use cudarun::inventory::{self, ScanCache};
 use cudarun::range::Range;
@@ -71,7 +71,6 @@ pub const ALL: &[(&str, fn(&[u8]))] = &[
     ("settings", |bytes| {
         drop(read::file(bytes, Path::new("/a/.cudarun.toml")))
     }),
-    ("spack", |bytes| drop(spack::installs(bytes, &|_| true))),
     ("startup", places::startup),
     ("system", places::system),
     ("toolchain", toolchain),
@@ -100,11 +99,7 @@ fn parted(bytes: &[u8]) -> (String, &[u8]) {
 
 fn toolchain(bytes: &[u8]) {
     let _ = (toolchain::release(bytes), toolchain::gcc(bytes));
-    let header = text(bytes);
-    let _ = (
-        toolchain::defined(&header, "CUDART_VERSION"),
-        toolchain::newest_gcc(&header),
-    );
+    let _ = toolchain::newest_gcc(&text(bytes));
 }
 
 fn build_info(bytes: &[u8]) {

@@ -1,0 +1,108 @@
+//! The places that `profiles/places.toml` lists.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::location::{ScanContext, SearchLocation, named};
+use super::model::Origin;
+use super::{conda, python, toolkit, wheel};
+use crate::catalog::{Holds, Place, catalog};
+use crate::formats::{elf, names};
+
+/// Returns the directories that a row leads to.
+pub(super) fn find(scan: &mut ScanContext<'_>, row: &Place) -> Vec<SearchLocation> {
+    let mut places = Vec::new();
+    for (root, is_named) in roots(scan, row) {
+        let found = below(scan, &root, row.holds);
+        places.extend(if is_named { named(found) } else { found });
+    }
+    places
+}
+
+/// Returns the paths of a row that exist, links resolved, each with true if the user has named it.
+pub(super) fn roots(scan: &mut ScanContext<'_>, row: &Place) -> BTreeMap<PathBuf, bool> {
+    let mut roots = BTreeMap::new();
+    for pattern in &row.paths {
+        let is_named = pattern.starts_with('$') && !row.elsewhere;
+        for path in expand(scan, pattern) {
+            match scan.host.canonical(&path) {
+                Ok(real) => {
+                    if real != path {
+                        scan.watch(path);
+                    }
+                    *roots.entry(real).or_default() |= is_named;
+                }
+                Err(_) if is_named => scan.watch(path),
+                // No result of `list` is kept.
+                Err(_) if row.elsewhere => {}
+                Err(_) => scan.watch_above(&path),
+            }
+        }
+    }
+    roots
+}
+
+/// Returns the toolkits of the rows, as `roots` does.
+pub(super) fn toolkits(scan: &mut ScanContext<'_>) -> BTreeMap<PathBuf, bool> {
+    let mut rows = catalog().places.place.iter();
+    let row = rows.find(|row| row.holds == Holds::ToolkitRoot);
+    row.map(|row| roots(scan, row)).unwrap_or_default()
+}
+
+/// Returns the directories of libraries below a root of this kind.
+pub(super) fn below(scan: &mut ScanContext<'_>, root: &Path, holds: Holds) -> Vec<SearchLocation> {
+    let origin = match holds {
+        Holds::Driver => Origin::Driver,
+        Holds::Compat => Origin::Compat,
+        Holds::Toolkit => Origin::Toolkit,
+        Holds::Bundled => Origin::Bundled,
+        Holds::Loose => Origin::Loose,
+        Holds::ToolkitRoot => return toolkit::places_in(scan, root),
+        Holds::CondaRoot => return conda::with_packages(scan, root),
+        Holds::CondaList => return conda::listed(scan, root),
+        Holds::PythonRoot => return python::in_environment(scan, root),
+        Holds::SitePackages => return wheel::in_site_packages(scan, root),
+        Holds::Package => return toolkit::package(scan, root),
+        Holds::CompatRoot
+        | Holds::HpcSdkRoot
+        | Holds::CondaBase
+        | Holds::PackageStore
+        | Holds::SpackRoot => {
+            let mut places = Vec::new();
+            let rows = catalog().places.layout.iter();
+            for row in rows.filter(|row| row.of == holds) {
+                for pattern in &row.paths {
+                    for path in expand_from(scan, vec![root.to_owned()], pattern) {
+                        places.extend(below(scan, &path, row.holds));
+                    }
+                }
+            }
+            return places;
+        }
+    };
+    vec![SearchLocation::new(root, origin)]
+}
+
+/// Returns the paths that a pattern leads to, present or missing.
+fn expand(scan: &mut ScanContext<'_>, pattern: &str) -> Vec<PathBuf> {
+    let host = scan.host;
+    let (first, rest) = pattern.split_once('/').unwrap_or((pattern, ""));
+    let from = match (first, first.strip_prefix('$')) {
+        (_, Some(variable)) => {
+            let value = host.env.non_empty(variable).unwrap_or_default();
+            let paths = std::env::split_paths(value).filter(|path| path != Path::new(""));
+            paths.map(|path| host.absolute(&path)).collect()
+        }
+        ("~", _) => host.home().into_iter().collect(),
+        (".", _) => python::project_directories(host),
+        _ => vec![PathBuf::from("/")],
+    };
+    expand_from(scan, from, rest)
+}
+
+fn expand_from(scan: &mut ScanContext<'_>, from: Vec<PathBuf>, pattern: &str) -> Vec<PathBuf> {
+    let pattern = pattern.replace("{machine}", elf::machine_name(scan.scope.machine));
+    names::expand(from, &pattern, |directory| {
+        scan.children_if_there(directory)
+    })
+}
