@@ -1,83 +1,15 @@
 //! Files that several Python distributions claim: one of them has overwritten the other's.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 
 use super::directory_scan::Candidate;
-use super::location::{Claimants, Packaged, SearchLocation};
+use super::location::{Packaged, SearchLocation};
 use super::model::Problem;
-use crate::formats::metadata;
-use crate::host::Host;
 
-/// The entry for one file in a distribution's `RECORD`.
-pub(super) struct Claim<'r> {
-    /// The distribution's `.dist-info` directory.
-    pub directory: PathBuf,
-    /// The file as its `RECORD` has it.
-    pub name: &'r str,
-    pub packaged: Packaged,
-}
-
-/// Returns the files, by path, of which these claims differ. Packages may bring equal files.
-pub(super) fn differing(
-    host: &Host,
-    site: &Path,
-    mut claims: BTreeMap<PathBuf, Vec<Claim<'_>>>,
-) -> BTreeMap<PathBuf, Claimants> {
-    claims.retain(|_, claims| claims.len() > 1 && differ(host, claims));
-    let required = if claims.is_empty() {
-        BTreeSet::new()
-    } else {
-        required_in(host, site)
-    };
-    let is_required =
-        |packaged: &&Packaged| required.contains(packaged.package.split(' ').next().unwrap_or(""));
-    let claimants = |claims: Vec<Claim<'_>>| {
-        let packages: Vec<Packaged> = claims.into_iter().map(|claim| claim.packaged).collect();
-        let needed =
-            only(packages.iter().filter(is_required)).map(|packaged| packaged.package.clone());
-        Claimants { packages, needed }
-    };
-    claims
-        .into_iter()
-        .map(|(path, claims)| (path, claimants(claims)))
-        .collect()
-}
-
-/// Different sizes are enough. Otherwise the hashes in the records decide; the file itself is not hashed.
-fn differ(host: &Host, claims: &[Claim<'_>]) -> bool {
-    let sizes: BTreeSet<u64> = claims
-        .iter()
-        .filter_map(|claim| claim.packaged.size)
-        .collect();
-    let hash = |claim: &Claim<'_>| {
-        let record = host.read(&claim.directory.join("RECORD")).ok()?;
-        metadata::recorded_hash(&record, claim.name).map(str::to_owned)
-    };
+/// True if packages brought different files. Equal sizes count as equal files: no file is hashed.
+pub(super) fn differ(claims: &[Packaged]) -> bool {
+    let sizes: BTreeSet<u64> = claims.iter().filter_map(|claim| claim.size).collect();
     sizes.len() > 1
-        || claims
-            .iter()
-            .filter_map(hash)
-            .collect::<BTreeSet<_>>()
-            .len()
-            > 1
-}
-
-/// The distributions that others in this directory require.
-fn required_in(host: &Host, site: &Path) -> BTreeSet<String> {
-    let entries = host.list(site).unwrap_or_default();
-    let read = |name| host.read_text(&site.join(name).join("METADATA")).ok();
-    let texts = entries.iter().filter_map(|entry| read(&entry.name));
-    let requires = texts.flat_map(|text| metadata::requirements(&text));
-    requires
-        .filter(|requires| !requires.optional)
-        .map(|requires| requires.name)
-        .collect()
-}
-
-fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
-    let first = items.next();
-    first.filter(|_| items.next().is_none())
 }
 
 /// Returns the records of the place's files, each by the package whose file it is, and the problems of those that two
@@ -92,23 +24,19 @@ pub(super) fn settle(
         .iter()
         .flat_map(|one| one.names.iter().map(|name| (name, one.stat.size)));
     for (file, size) in files {
-        let Some(Claimants { packages, needed }) = place.claimed.get(file) else {
+        let Some(claims) = place.claimed.get(file) else {
             continue;
         };
-        let holder = only(
-            packages
-                .iter()
-                .filter(|packaged| packaged.size.is_none_or(|own| own == size)),
-        );
+        let mut holders = claims
+            .iter()
+            .filter(|claim| claim.size.is_none_or(|own| own == size));
+        let holder = holders.next().filter(|_| holders.next().is_none());
         match holder {
             Some(holder) => packaged.insert(file.clone(), holder.clone()),
             None => packaged.remove(file),
         };
         let holder = holder.map(|holder| holder.package.clone());
-        let mut packages: Vec<String> = packages
-            .iter()
-            .map(|packaged| packaged.package.clone())
-            .collect();
+        let mut packages: Vec<String> = claims.iter().map(|claim| claim.package.clone()).collect();
         packages.sort();
         let problem = problems
             .entry(packages.clone())
@@ -116,7 +44,6 @@ pub(super) fn settle(
                 files: Vec::new(),
                 packages,
                 holds: holder.clone(),
-                needed: needed.clone(),
             });
         if let Problem::ClaimedTwice { files, holds, .. } = problem {
             files.push(file.clone());

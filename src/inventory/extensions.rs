@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::location::ScanContext;
 use super::model::Extension;
 use super::records;
-use super::wheel;
+use super::wheel::{self, Distribution};
 use crate::catalog::{Framework, catalog};
 use crate::formats::elf::{self, Elf};
 use crate::formats::metadata::{self, Requires};
@@ -16,13 +16,6 @@ use crate::formats::names::{self, matches_pattern};
 use crate::formats::symbols::{Exports, Symbol};
 use crate::host::{Host, Stat};
 use crate::parallel;
-
-struct Distribution {
-    /// Its `.dist-info` directory.
-    directory: PathBuf,
-    name: String,
-    version: String,
-}
 
 /// A shared object and the distribution that brought it.
 struct Module<'d> {
@@ -38,7 +31,7 @@ pub(super) fn find(look: &mut ScanContext<'_>) -> Vec<Extension> {
     let sites = &look.scope.site_packages;
     let distributions: Vec<Distribution> = sites
         .iter()
-        .flat_map(|site| distributions(host, site))
+        .flat_map(|site| wheel::distributions(host, site))
         .collect();
     let mut all = Vec::new();
     for framework in catalog()
@@ -82,22 +75,6 @@ pub(super) fn find(look: &mut ScanContext<'_>) -> Vec<Extension> {
 /// True if a shared object is linked against a library of the framework, or imports symbols that only these export.
 pub fn is_built_against(host: &Host, framework: &Framework, object: &Path) -> bool {
     !framework.own_libraries.is_empty() && Use::read(host, framework, object).is_some()
-}
-
-fn distributions(host: &Host, site: &Path) -> Vec<Distribution> {
-    let entries = host.list(site).unwrap_or_default();
-    let described = |directory: &str| {
-        let (name, version) = wheel::distribution(directory)?;
-        Some(Distribution {
-            directory: site.join(directory),
-            name,
-            version: version.to_owned(),
-        })
-    };
-    entries
-        .iter()
-        .filter_map(|entry| described(entry.name.to_str()?))
-        .collect()
 }
 
 /// The shared objects in the records of distributions, other than those of the framework and of NVIDIA.

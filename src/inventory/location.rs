@@ -39,8 +39,8 @@ pub(super) struct SearchLocation {
     pub origin: Origin,
     /// The package records of its files, by file name.
     pub packaged: BTreeMap<String, Packaged>,
-    /// The files that several packages claim, by file name.
-    pub claimed: BTreeMap<String, Claimants>,
+    /// The records of the files that several packages brought, and not the same, by file name.
+    pub claimed: BTreeMap<String, Vec<Packaged>>,
     /// A person or an administrator has named it: by an option, a trusted file, a loaded module or a variable that names
     /// one installation.
     pub is_named: bool,
@@ -51,14 +51,6 @@ pub(super) struct SearchLocation {
 /// Places by directory.
 #[derive(Default)]
 pub(super) struct SearchLocations(BTreeMap<PathBuf, SearchLocation>);
-
-/// The records of all packages that installed one file.
-#[derive(Clone, Debug)]
-pub(super) struct Claimants {
-    pub packages: Vec<Packaged>,
-    /// The only one of them that another distribution requires.
-    pub needed: Option<String>,
-}
 
 /// The package record of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -56,7 +56,7 @@ pub use scan_cache::ScanCache;
 pub use system::machine;
 pub use toolkit_model::{Part, Toolkit, ToolkitPart, ToolkitProblem};
 pub use warning::{ReadFault, Warning};
-pub use wheel::distribution;
+pub use wheel::{distribution, distributions};
 
 use location::{ScanContext, Source};
 

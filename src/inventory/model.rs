@@ -218,8 +218,6 @@ pub enum Problem {
         packages: Vec<String>,
         /// The package whose files they are; none if their sizes do not tell.
         holds: Option<String>,
-        /// The only one of the packages that another one requires.
-        needed: Option<String>,
     },
     #[error("{} is a second file with the SONAME {}", show(.file), show(.soname))]
     SecondOfOneSoname { soname: String, file: String },

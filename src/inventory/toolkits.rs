@@ -9,6 +9,7 @@ use super::model::Origin;
 use super::owners::{self, Owners, WritablePath};
 use super::places;
 use super::toolkit_model::{Part, Toolkit, ToolkitPart, ToolkitProblem};
+use super::wheel;
 use crate::formats::{build_info, elf, toolchain};
 use crate::version::{CudaVersion, Version};
 
@@ -235,11 +236,11 @@ fn release_of_crt_wheel(look: &mut ScanContext<'_>, root: &Path) -> Option<Versi
         .find(|above| above.file_name().is_some_and(|name| name == "nvidia"))?
         .parent()?;
     look.watch(site);
-    let entries = look.host.listing(site)?;
-    entries.iter().find_map(|entry| {
-        let name = entry.name.to_str()?.strip_suffix(".dist-info")?;
-        name.strip_prefix("nvidia_cuda_crt-")?.parse().ok()
-    })
+    let distributions = wheel::distributions(look.host, site);
+    let crt = distributions
+        .iter()
+        .find(|one| one.name == "nvidia-cuda-crt")?;
+    crt.version.parse().ok()
 }
 
 /// Returns the files and directories by which another user could change what a build would start, include or link.

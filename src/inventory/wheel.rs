@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::claims::{self, Claim};
+use super::claims;
 use super::location::{Packaged, ScanContext, SearchLocation, SearchLocations};
 use super::model::Origin;
 use super::records;
 use crate::catalog::{Family, catalog};
 use crate::formats::metadata;
-use crate::host::{Entry, Kind};
+use crate::host::{Entry, Host, Kind};
 
 pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let mut places = Vec::new();
@@ -24,36 +24,25 @@ pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
 pub(super) fn in_site_packages(look: &mut ScanContext<'_>, site: &Path) -> Vec<SearchLocation> {
     look.watch(site);
     let entries = look.host.listing(site).unwrap_or_default();
-    let mut places = recorded(look, site, &entries);
+    let mut places = recorded(look, site);
     places.extend(laid_out(look, site, &entries));
     places
 }
 
 /// The places in the distributions' records; several of them may fill one directory.
-fn recorded(look: &mut ScanContext<'_>, site: &Path, entries: &[Entry]) -> Vec<SearchLocation> {
-    let distributions: Vec<&str> = entries
-        .iter()
-        .filter_map(|entry| {
-            entry
-                .name
-                .to_str()
-                .filter(|name| name.ends_with(".dist-info"))
-        })
-        .collect();
+fn recorded(look: &mut ScanContext<'_>, site: &Path) -> Vec<SearchLocation> {
+    let distributions = distributions(look.host, site);
     let files: Vec<PathBuf> = distributions
         .iter()
-        .map(|directory| site.join(directory).join("RECORD"))
+        .map(|distribution| distribution.directory.join("RECORD"))
         .collect();
     let records = records::libraries(look, &files, u64::MAX, |bytes| {
         Ok(metadata::record(bytes, &records::is_library))
     });
     let mut places = SearchLocations::default();
-    let mut claims: BTreeMap<PathBuf, Vec<Claim<'_>>> = BTreeMap::new();
-    for (directory, record) in distributions.into_iter().zip(&records) {
-        let Some((name, version)) = distribution(directory) else {
-            continue;
-        };
-        let brings = |family: &Family| family.is_wheel(&name);
+    let mut claims: BTreeMap<PathBuf, Vec<Packaged>> = BTreeMap::new();
+    for (Distribution { name, version, .. }, record) in distributions.iter().zip(&records) {
+        let brings = |family: &Family| family.is_wheel(name);
         let is_nvidias = name.starts_with("nvidia-") || catalog().families.iter().any(brings);
         let origin = if is_nvidias {
             Origin::Wheel
@@ -73,7 +62,7 @@ fn recorded(look: &mut ScanContext<'_>, site: &Path, entries: &[Entry]) -> Vec<S
             let package = format!("{name} {version}");
             // The version of torch says nothing about the cuDNN that it bundles, nor that of cuFFTMp about a cuFFT.
             let is_its = |(family, _): (&Family, _)| {
-                family.is_wheel(&name) || !family.has_wheel() && is_nvidias
+                family.is_wheel(name) || !family.has_wheel() && is_nvidias
             };
             let version = version
                 .parse()
@@ -85,17 +74,13 @@ fn recorded(look: &mut ScanContext<'_>, site: &Path, entries: &[Entry]) -> Vec<S
                 size: *size,
             };
             place.packaged.insert(file.to_owned(), packaged.clone());
-            let claim = Claim {
-                directory: site.join(directory),
-                name: recorded,
-                packaged,
-            };
-            claims.entry(path).or_default().push(claim);
+            claims.entry(path).or_default().push(packaged);
         }
     }
-    for (path, claimants) in claims::differing(look.host, site, claims) {
+    claims.retain(|_, claims| claims::differ(claims));
+    for (path, claims) in claims {
         if let Some((place, file)) = places.of_file(&path, Origin::Bundled) {
-            place.claimed.insert(file.to_owned(), claimants);
+            place.claimed.insert(file.to_owned(), claims);
         }
     }
     places.all()
@@ -115,6 +100,31 @@ fn laid_out(look: &mut ScanContext<'_>, site: &Path, entries: &[Entry]) -> Vec<S
         }
     }
     places
+}
+
+/// A distribution in a site-packages directory.
+pub struct Distribution {
+    /// Its `.dist-info` directory.
+    pub directory: PathBuf,
+    /// Normalised.
+    pub name: String,
+    pub version: String,
+}
+
+pub fn distributions(host: &Host, site: &Path) -> Vec<Distribution> {
+    let entries = host.listing(site).unwrap_or_default();
+    let described = |directory: &str| {
+        let (name, version) = distribution(directory)?;
+        Some(Distribution {
+            directory: site.join(directory),
+            name,
+            version: version.to_owned(),
+        })
+    };
+    entries
+        .iter()
+        .filter_map(|entry| described(entry.name.to_str()?))
+        .collect()
 }
 
 /// `nvidia_cudnn_cu12-9.1.0.70.dist-info` is `nvidia-cudnn-cu12` in version 9.1.0.70.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::formats::metadata::{self, Requires};
 use crate::host::Host;
+use crate::inventory;
 
 /// The distributions in the program's site-packages, by normalised name.
 pub(super) struct Installed<'h> {
@@ -26,23 +27,13 @@ impl<'h> Installed<'h> {
     pub(super) fn list(host: &'h Host, sites: &[PathBuf]) -> Installed<'h> {
         let mut distributions = BTreeMap::new();
         for site in sites {
-            for entry in host.listing(site).unwrap_or_default().iter() {
-                let Some(name) = entry
-                    .name
-                    .to_str()
-                    .and_then(|name| name.strip_suffix(".dist-info"))
-                else {
-                    continue;
-                };
-                let Some((name, version)) = name.split_once('-') else {
-                    continue;
-                };
+            for found in inventory::distributions(host, site) {
                 distributions
-                    .entry(metadata::normalised(name))
+                    .entry(found.name)
                     .or_insert_with(|| Distribution {
                         site: site.clone(),
-                        directory: site.join(&entry.name),
-                        version: version.to_owned(),
+                        directory: found.directory,
+                        version: found.version,
                     });
             }
         }

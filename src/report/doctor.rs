@@ -572,15 +572,10 @@ pub(super) fn remedy(finding: &Finding) -> Option<String> {
         Detail::Problem(Problem::WorldWritable { path }) => {
             format!("chmod o-w {}", quoted_to_show(path.as_os_str()))
         }
-        Detail::Problem(Problem::ClaimedTwice {
-            packages,
-            holds,
-            needed,
-            ..
-        }) => reinstalled(
-            packages,
-            needed.as_ref().or(holds.as_ref()).unwrap_or(&packages[0]),
-        ),
+        Detail::Problem(Problem::ClaimedTwice { packages, .. }) => {
+            let each = packages.iter().map(|kept| reinstalled(packages, kept));
+            each.collect::<Vec<_>>().join(", or ")
+        }
         Detail::Extension { first, .. } => extensions::remedy(first),
         Detail::Setting(fault) => settings::fault_hint(fault).unwrap_or_else(|| cure.clone()),
         Detail::NotAllowed { file, .. } => {

@@ -10,7 +10,7 @@ use crate::support::parts::{SITE, elf, python, text};
 
 const FILE: &str = "nvidia/nccl/lib/libnccl.so.2";
 
-/// The environment of a framework that requires NCCL for CUDA 12, with these lines in the records of two packages.
+/// An environment with these lines in the records of two packages.
 fn environment(old: &str, new: &str) -> Machine {
     let record = |package: &str, rest: &str| {
         text(
@@ -25,10 +25,6 @@ fn environment(old: &str, new: &str) -> Machine {
         ),
         record("nvidia_nccl_cu12-2.21.5", old),
         record("nvidia_nccl_cu13-2.27.7", new),
-        text(
-            &format!("{SITE}/framework-1.0.dist-info/METADATA"),
-            "Name: framework\nVersion: 1.0\nRequires-Dist: nvidia-nccl-cu12==2.21.5\n",
-        ),
     ])
 }
 
@@ -51,7 +47,6 @@ fn a_file_of_two_packages_is_what_its_size_says() {
         let found = installed(&machine);
         let problem = json!({
             "problem": "claimed-twice", "files": ["libnccl.so.2"], "packages": both, "holds": both[holds],
-            "needed": both[0],
         });
         assert_eq!(found["problems"], json!([problem]));
         assert_eq!(found["package"], both[holds]);
@@ -63,31 +58,30 @@ fn a_file_of_two_packages_is_what_its_size_says() {
 }
 
 #[test]
-fn equal_sizes_leave_the_hashes_of_the_records() {
+fn files_of_equal_size_are_no_problem() {
     let size = size(&environment("", ""));
     let found = installed(&environment(
         &format!("sha256=x,{size}"),
         &format!("sha256=y,{size}"),
     ));
-    assert_eq!(found["problems"][0]["problem"], "claimed-twice");
-    assert_eq!(found["problems"][0]["holds"], Value::Null);
-    assert_eq!(
-        found["version"],
-        Value::Null,
-        "neither package says what the file is"
-    );
-    let equal = format!("sha256=x,{size}");
-    let found = installed(&environment(&equal, &equal));
-    assert_eq!(
-        found["problems"],
-        json!([]),
-        "both packages brought this file"
-    );
+    assert_eq!(found["problems"], json!([]));
     assert_ne!(found["version"], Value::Null);
 }
 
 #[test]
-fn doctor_keeps_the_package_that_another_one_requires() {
+fn neither_of_two_records_with_other_sizes_says_what_a_file_is() {
+    let size = size(&environment("", ""));
+    let found = installed(&environment(
+        &format!("sha256=x,{}", size + 8),
+        &format!("sha256=y,{}", size + 16),
+    ));
+    assert_eq!(found["problems"][0]["problem"], "claimed-twice");
+    assert_eq!(found["problems"][0]["holds"], Value::Null);
+    assert_eq!(found["version"], Value::Null);
+}
+
+#[test]
+fn doctor_leaves_the_choice_between_the_packages() {
     let size = size(&environment("", ""));
     let machine = environment(
         &format!("sha256=x,{}", size + 8),
@@ -105,6 +99,7 @@ fn doctor_keeps_the_package_that_another_one_requires() {
     let what = "NCCL 2.27.7 in /opt/venv/lib/python3.12/site-packages/nvidia/nccl/lib: nvidia-nccl-cu12 2.21.5 and \
                 nvidia-nccl-cu13 2.27.7 both claim libnccl.so.2, and the installed file is from nvidia-nccl-cu13 2.27.7";
     assert_eq!(finding["what"], what);
-    let remedy = "pip uninstall 'nvidia-nccl-cu13'; pip install --force-reinstall --no-deps 'nvidia-nccl-cu12==2.21.5'";
+    let remedy = "pip uninstall 'nvidia-nccl-cu13'; pip install --force-reinstall --no-deps 'nvidia-nccl-cu12==2.21.5', or \
+                  pip uninstall 'nvidia-nccl-cu12'; pip install --force-reinstall --no-deps 'nvidia-nccl-cu13==2.27.7'";
     assert_eq!(finding["remedy"], remedy);
 }
