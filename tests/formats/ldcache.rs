@@ -113,7 +113,7 @@ fn any_damage_gives_an_error_or_a_result() {
     }
     for index in 0..good.len() {
         for value in 0..=255 {
-            let mut bad = good.to_vec();
+            let mut bad = good.clone();
             bad[index] = value;
             let _ = LdCache::parse(&bad, elf::X86_64);
         }
