@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::rows::{Family, Shim};
-use super::soname::first_number;
-use crate::formats::names::matches_pattern;
+use crate::formats::names::{first_number, matches_pattern};
 use crate::version::Version;
 
 impl Family {

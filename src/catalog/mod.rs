@@ -31,12 +31,12 @@ mod literals;
 mod packages;
 mod platform;
 pub mod rows;
-mod soname;
 mod statuses;
 pub mod wheel_rows;
 pub mod wrapper_rows;
 mod wrappers;
 
+pub use crate::formats::names::{first_number, soname_number};
 use error_rows::Errors;
 pub use error_rows::{Argument, Capture, ErrorKind, ErrorRow, PossibleCause, States};
 pub use fault_rows::{AfterProof, FaultRow, Section, Severity};
@@ -50,7 +50,6 @@ pub use rows::{
     Architecture, Build, Combination, Evidence, Family, Group, Header, Holds, Place, Places,
     PythonFacts, Status, Statuses,
 };
-pub use soname::{first_number, soname_number};
 pub use statuses::{is_driver_call, statuses};
 use wheel_rows::Wheels;
 pub use wheel_rows::{ToolkitRow, Wheel, WheelFile};

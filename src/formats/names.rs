@@ -1,4 +1,5 @@
-//! Names of shared libraries in bytes: in a program's constants, in a script's strings. Patterns of names and paths.
+//! Names of shared libraries in bytes: in a program's constants, in a script's strings. Numbers in names, and patterns
+//! of names and paths.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,6 +10,16 @@ use crate::version::Version;
 const STEM_LIMIT: usize = 64;
 /// No path is longer.
 const PATH_LIMIT: usize = 4096;
+
+/// Returns the first number of a SONAME's suffix: 11 of `11.2`.
+pub fn first_number(suffix: &str) -> Option<u32> {
+    suffix.split('.').next()?.parse().ok()
+}
+
+/// Returns the first number in the name of a library: 12 of `libcublas.so.12`.
+pub fn soname_number(name: &str) -> Option<u32> {
+    split(name).and_then(|(_, suffix)| first_number(suffix))
+}
 
 /// True if the text matches the pattern, in which one `*` may mean any text.
 pub fn matches_pattern(pattern: &str, text: &str) -> bool {

@@ -6,13 +6,13 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::claims;
 use super::directory_scan::{Candidate, Contents, DirectoryScan};
 use super::evidence::{File, Symbols};
 use super::location::{self, Packaged, ScanContext, SearchLocation};
 use super::model::{Installation, Member, Origin, Problem, RpathDirectory};
 use super::owners::{ChangedBy, Owners, WritablePath};
 use super::versions;
+use super::wheel;
 use crate::catalog::{self, Family, Group, catalog};
 use crate::formats::names;
 use crate::host::{FileId, Host, Stat};
@@ -148,7 +148,7 @@ fn assemble(
     place: &SearchLocation,
 ) -> Installation {
     let mut problems = second_of_one_soname(&mut candidates);
-    let (packaged, claimed) = claims::settle(place, &candidates);
+    let (packaged, claimed) = wheel::settle(place, &candidates);
     problems.extend(claimed);
     let family = candidates[0].file.family();
     let main = candidates

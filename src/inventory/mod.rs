@@ -7,7 +7,6 @@ use crate::catalog::catalog;
 use crate::host::Host;
 use crate::version::Version;
 
-mod claims;
 mod conda;
 mod debian;
 mod directory_scan;
@@ -15,7 +14,6 @@ mod driver;
 mod evidence;
 mod extensions;
 mod extra;
-mod fetched;
 mod gpu;
 mod installations;
 mod library_path;
@@ -42,7 +40,6 @@ mod wheel;
 pub use debian::is_wanted as is_wanted_package;
 pub use evidence::{File as LibraryFacts, RUNTIMES, facts, hexadecimal};
 pub use extensions::is_built_against;
-pub use fetched::ABOUT as FETCHED;
 pub use gpu::gpus;
 pub use machine::{Element, Gpu, Inventory, KernelDriver, Preload, Scope, SearchPath, Visible};
 pub use model::{
@@ -56,7 +53,7 @@ pub use scan_cache::ScanCache;
 pub use system::machine;
 pub use toolkit_model::{Part, Toolkit, ToolkitPart, ToolkitProblem};
 pub use warning::{ReadFault, Warning};
-pub use wheel::{distribution, distributions};
+pub use wheel::{ABOUT as FETCHED, distribution, distributions};
 
 use location::{ScanContext, Source};
 
@@ -81,7 +78,7 @@ const SOURCES: &[Source] = &[
     Source {
         name: "fetched",
         elsewhere: false,
-        find: fetched::places,
+        find: wheel::fetched,
     },
     Source {
         name: "python",

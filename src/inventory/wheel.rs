@@ -1,21 +1,46 @@
 //! Wheels: every directory with a library in a distribution's `RECORD`, in both layouts (`nvidia/<part>/lib` and
 //! `nvidia/cu13/lib`) and in packages that bundle libraries.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::claims;
+use super::directory_scan::Candidate;
 use super::location::{Packaged, ScanContext, SearchLocation, SearchLocations};
-use super::model::Origin;
+use super::model::{Origin, Problem};
 use super::records;
 use crate::catalog::{Family, catalog};
 use crate::formats::metadata;
 use crate::host::{Entry, Host, Kind};
 
+/// It is written last, so an entry of a store that has it is whole.
+pub const ABOUT: &str = "meta.toml";
+
 pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let mut places = Vec::new();
     for site in &look.scope.site_packages {
         places.extend(in_site_packages(look, site));
+    }
+    places
+}
+
+/// Returns the places of the wheels that `cudarun fetch` has brought: each directory of a store is laid out like
+/// site-packages.
+pub(super) fn fetched(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
+    let mut places = Vec::new();
+    for store in &look.scope.stores {
+        for name in look
+            .children(store)
+            .into_iter()
+            .filter(|name| !name.starts_with('.'))
+        {
+            let entry = store.join(name);
+            if look.host.is_file(&entry.join(ABOUT)) {
+                places.extend(in_site_packages(look, &entry));
+            }
+        }
+    }
+    for place in &mut places {
+        place.origin = Origin::Fetched;
     }
     places
 }
@@ -77,7 +102,7 @@ fn recorded(look: &mut ScanContext<'_>, site: &Path) -> Vec<SearchLocation> {
             claims.entry(path).or_default().push(packaged);
         }
     }
-    claims.retain(|_, claims| claims::differ(claims));
+    claims.retain(|_, claims| differ(claims));
     for (path, claims) in claims {
         if let Some((place, file)) = places.of_file(&path, Origin::Bundled) {
             place.claimed.insert(file.to_owned(), claims);
@@ -100,6 +125,53 @@ fn laid_out(look: &mut ScanContext<'_>, site: &Path, entries: &[Entry]) -> Vec<S
         }
     }
     places
+}
+
+/// True if packages brought different files. Equal sizes count as equal files: no file is hashed.
+fn differ(claims: &[Packaged]) -> bool {
+    let sizes: BTreeSet<u64> = claims.iter().filter_map(|claim| claim.size).collect();
+    sizes.len() > 1
+}
+
+/// Returns the records of the place's files, each by the package whose file it is, and the problems of those that two
+/// packages claim. A file that could be either package's has no record: it is what its bytes say.
+pub(super) fn settle(
+    place: &SearchLocation,
+    candidates: &[Candidate],
+) -> (BTreeMap<String, Packaged>, Vec<Problem>) {
+    let mut packaged = place.packaged.clone();
+    let mut problems: BTreeMap<Vec<String>, Problem> = BTreeMap::new();
+    let files = candidates
+        .iter()
+        .flat_map(|one| one.names.iter().map(|name| (name, one.stat.size)));
+    for (file, size) in files {
+        let Some(claims) = place.claimed.get(file) else {
+            continue;
+        };
+        let mut holders = claims
+            .iter()
+            .filter(|claim| claim.size.is_none_or(|own| own == size));
+        let holder = holders.next().filter(|_| holders.next().is_none());
+        match holder {
+            Some(holder) => packaged.insert(file.clone(), holder.clone()),
+            None => packaged.remove(file),
+        };
+        let holder = holder.map(|holder| holder.package.clone());
+        let mut packages: Vec<String> = claims.iter().map(|claim| claim.package.clone()).collect();
+        packages.sort();
+        let problem = problems
+            .entry(packages.clone())
+            .or_insert_with(|| Problem::ClaimedTwice {
+                files: Vec::new(),
+                packages,
+                holds: holder.clone(),
+            });
+        if let Problem::ClaimedTwice { files, holds, .. } = problem {
+            files.push(file.clone());
+            *holds = holds.take().filter(|holds| Some(holds) == holder.as_ref());
+        }
+    }
+    (packaged, problems.into_values().collect())
 }
 
 /// A distribution in a site-packages directory.
