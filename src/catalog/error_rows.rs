@@ -72,6 +72,8 @@ pub struct PossibleCause {
     #[serde(default)]
     pub stated: bool,
     #[serde(default)]
+    pub certain: bool,
+    #[serde(default)]
     pub unsure: bool,
 }
 

@@ -13,19 +13,15 @@ use crate::program::{Note, Package};
 use crate::variables;
 
 impl AskedIn<'_, '_, '_> {
-    /// Checks a possible cause of a message with these facts; `None` if nothing on a machine tells.
+    /// Checks a possible cause of a message with these facts; `None` if nothing tells.
     pub(super) fn ask(&self, possible: &PossibleCause, said: &Captures) -> Option<Answer> {
-        let mut answer = self.check(possible, said)?;
-        if self.facts.is_elsewhere {
-            return Some(Answer::unknown());
-        }
+        let answer = self
+            .check(possible, said)
+            .filter(|_| !self.facts.is_elsewhere)?;
         // Another program than the guessed one may have the fault. A copy that is here is here for all of them.
         let is_of_machine = answer.is_by_doctor
             || matches!(possible.cause, F::NotInstalled | F::HostCompilerMissing);
-        if !is_of_machine && !self.facts.is_program_known && answer.is == Some(false) {
-            answer.is = None;
-        }
-        Some(answer)
+        (answer.is || is_of_machine || self.facts.is_program_known).then_some(answer)
     }
 
     fn check<'a>(&self, possible: &'a PossibleCause, said: &'a Captures) -> Option<Answer> {
@@ -40,11 +36,11 @@ impl AskedIn<'_, '_, '_> {
         let arguments = [of, wanted, symbol, and].map(said_of);
         // The message may leave out what the check is about.
         if arguments.contains(&Some(None)) {
-            return Some(Answer::unknown());
+            return None;
         }
         let [of, wanted, symbol, and] = arguments.map(Option::flatten);
         let library = of.map(Library::named);
-        Some(match possible.cause {
+        match possible.cause {
             F::NotInstalled => self.no_copy(&library?),
             F::NotOnPath => match of? {
                 "nvcc" => self.part_not_on_path(Part::Nvcc),
@@ -85,10 +81,10 @@ impl AskedIn<'_, '_, '_> {
             F::BuiltWithOtherDriver => self.driver_lacks(symbol?),
             F::CompatRefused => self.first_is_from(Origin::Compat),
             F::Stub => self.first_is_from(Origin::Stub),
-            F::NoSuchGpu => match self.by_doctor(F::NoSuchGpu) {
-                Some(answer) if answer.is == Some(true) => answer,
-                _ => self.more_ranks_than_gpus(),
-            },
+            F::NoSuchGpu => self
+                .by_doctor(F::NoSuchGpu)
+                .filter(|answer| answer.is)
+                .or_else(|| self.more_ranks_than_gpus()),
             F::NoKernel => match of? {
                 "framework" => self.framework_without_code(),
                 _ => self.no_code(&library?),
@@ -116,8 +112,8 @@ impl AskedIn<'_, '_, '_> {
             },
             F::EnvironmentDropped => self.environment_dropped(),
             F::ProfilingRestricted => self.profiling_restricted(),
-            fault => return self.by_doctor(fault),
-        })
+            fault => self.by_doctor(fault),
+        }
     }
 
     /// Does `doctor` report the fault or one of its cases? `None` if it never does.
@@ -128,7 +124,7 @@ impl AskedIn<'_, '_, '_> {
         }
         let found = self.facts.examination.about(fault);
         Some(Answer {
-            is: Some(!found.is_empty()),
+            is: !found.is_empty(),
             evidence: found
                 .iter()
                 .flat_map(|finding| finding.evidence.clone())
@@ -154,9 +150,9 @@ impl AskedIn<'_, '_, '_> {
         found
     }
 
-    fn both_installed(&self, first: &str, second: &str) -> Answer {
+    fn both_installed(&self, first: &str, second: &str) -> Option<Answer> {
         if self.facts.program.site_packages.is_empty() {
-            return Answer::unknown();
+            return None;
         }
         let (first, second) = (self.distributions(&[first]), self.distributions(&[second]));
         let is = !first.is_empty() && !second.is_empty();
@@ -164,7 +160,7 @@ impl AskedIn<'_, '_, '_> {
         Answer::new(is, first.into_iter().chain(second).map(record).collect())
     }
 
-    fn cpu_build(&self, framework: &str) -> Answer {
+    fn cpu_build(&self, framework: &str) -> Option<Answer> {
         let packages = self.facts.program.packages.iter();
         let packages: Vec<_> = packages
             .filter(|one| framework == "framework" || one.name == framework)
@@ -189,7 +185,7 @@ impl AskedIn<'_, '_, '_> {
         Answer::new(is, shown.map(record).collect())
     }
 
-    fn path_names_environment(&self, name: &str) -> Answer {
+    fn path_names_environment(&self, name: &str) -> Option<Answer> {
         let host = self.facts.host;
         let is_environment = |directory: &Path| {
             let up = directory.parent().unwrap_or(directory);
@@ -213,7 +209,7 @@ impl AskedIn<'_, '_, '_> {
         Answer::new(!evidence.is_empty(), evidence)
     }
 
-    fn environment_dropped(&self) -> Answer {
+    fn environment_dropped(&self) -> Option<Answer> {
         let env = &self.facts.host.env;
         let is_sudo =
             env.get("SUDO_COMMAND").is_some() && env.get(variables::LIBRARY_PATH).is_none();
@@ -226,7 +222,7 @@ impl AskedIn<'_, '_, '_> {
         Answer::new(is_sudo || lost, evidence.into_iter().collect())
     }
 
-    fn profiling_restricted(&self) -> Answer {
+    fn profiling_restricted(&self) -> Option<Answer> {
         let path = "/proc/driver/nvidia/params";
         let all = self
             .facts

@@ -43,23 +43,19 @@ fn said(driver: &KernelDriver) -> Evidence {
 }
 
 impl AskedIn<'_, '_, '_> {
-    pub(super) fn driver_older(&self, of: &str) -> Answer {
+    pub(super) fn driver_older(&self, of: &str) -> Option<Answer> {
         let Some(driver) = &self.facts.inventory.driver else {
             return Answer::new(false, Vec::new());
         };
-        let Some((cuda, mut evidence)) = self.cuda_of(of) else {
-            return Answer::unknown();
-        };
+        let (cuda, mut evidence) = self.cuda_of(of)?;
         let minor = cuda.numbers().get(1).copied();
-        let Some(floor) = knowledge().driver_floor(cuda.major(), minor) else {
-            return Answer::unknown();
-        };
+        let floor = knowledge().driver_floor(cuda.major(), minor)?;
         evidence.insert(0, said(driver));
         Answer::new(driver.version < floor, evidence)
     }
 
     /// A driver compiles the PTX of its own CUDA and of older ones.
-    pub(super) fn ptx_newer_than_driver(&self, library: &Library<'_>) -> Answer {
+    pub(super) fn ptx_newer_than_driver(&self, library: &Library<'_>) -> Option<Answer> {
         let first = library.family().and_then(|family| self.first(family));
         let supported = self
             .facts
@@ -68,16 +64,14 @@ impl AskedIn<'_, '_, '_> {
             .as_ref()
             .and_then(|driver| Some((driver, driver.cuda?)));
         let (Some(first), Some((driver, supported))) = (first, supported) else {
-            return Answer::unknown();
+            return None;
         };
-        let Some(version) = first.version else {
-            return Answer::unknown();
-        };
+        let version = first.version?;
         let is_newer = version.truncated(2) > supported.version();
         Answer::new(is_newer, vec![said(driver), installation(first)])
     }
 
-    pub(super) fn ptx_version_newer_than_driver(&self, version: &str) -> Answer {
+    pub(super) fn ptx_version_newer_than_driver(&self, version: &str) -> Option<Answer> {
         let supported = self
             .facts
             .inventory
@@ -85,21 +79,17 @@ impl AskedIn<'_, '_, '_> {
             .as_ref()
             .and_then(|driver| Some((driver, driver.cuda?)));
         let needed = knowledge().cuda_of_ptx(version).zip(supported);
-        let Some((needed, (driver, supported))) = needed else {
-            return Answer::unknown();
-        };
+        let (needed, (driver, supported)) = needed?;
         Answer::new(needed > supported, vec![said(driver)])
     }
 
-    pub(super) fn more_ranks_than_gpus(&self) -> Answer {
+    pub(super) fn more_ranks_than_gpus(&self) -> Option<Answer> {
         let inventory = self.facts.inventory;
         let set = LOCAL_RANKS.iter().find_map(|name| {
             let value = self.facts.host.env.get(name)?.to_str()?;
             Some((*name, value.to_owned(), value.parse::<usize>().ok()?))
         });
-        let Some((name, value, ranks)) = set.filter(|_| !inventory.gpus.is_empty()) else {
-            return Answer::unknown();
-        };
+        let (name, value, ranks) = set.filter(|_| !inventory.gpus.is_empty())?;
         let is_hidden = inventory
             .gpus
             .iter()
@@ -113,10 +103,8 @@ impl AskedIn<'_, '_, '_> {
         &self,
         text: &str,
         is_so: impl Fn(ComputeCapability, ComputeCapability) -> bool,
-    ) -> Answer {
-        let Some(wanted) = capability(text) else {
-            return Answer::unknown();
-        };
+    ) -> Option<Answer> {
+        let wanted = capability(text)?;
         let gpus = self.facts.inventory.visible_gpus();
         let known: Vec<_> = gpus
             .filter_map(|gpu| Some((gpu, gpu.capability?)))
@@ -131,11 +119,9 @@ impl AskedIn<'_, '_, '_> {
         Answer::new(is, known.iter().map(card).collect())
     }
 
-    pub(super) fn gpu_newer_than(&self, library: &Library<'_>) -> Answer {
+    pub(super) fn gpu_newer_than(&self, library: &Library<'_>) -> Option<Answer> {
         let first = library.family().and_then(|family| self.first(family));
-        let Some((first, version)) = first.and_then(|one| Some((one, one.version?))) else {
-            return Answer::unknown();
-        };
+        let (first, version) = first.and_then(|one| Some((one, one.version?)))?;
         let is_unknown_to = |gpu: ComputeCapability| {
             let row = architectures().iter().find(|row| row.capability == gpu);
             Some(row?.cuda.first()?.version() > version)
@@ -160,7 +146,7 @@ impl AskedIn<'_, '_, '_> {
             .any(|broken| is_meant(&broken.condition))
     }
 
-    pub(super) fn framework_without_code(&self) -> Answer {
+    pub(super) fn framework_without_code(&self) -> Option<Answer> {
         let is_code = |condition: &Condition| matches!(condition.demand, Demand::Code(_));
         let mut known = self
             .facts
@@ -170,7 +156,7 @@ impl AskedIn<'_, '_, '_> {
             .filter(|condition| is_code(condition))
             .peekable();
         if self.facts.inventory.capabilities().next().is_none() {
-            return Answer::unknown();
+            return None;
         }
         if known.peek().is_none() {
             return self.program_without_code();
@@ -184,7 +170,7 @@ impl AskedIn<'_, '_, '_> {
     }
 
     /// A program of no framework may have code for GPUs in its own file. If that fits, its libraries may still lack code.
-    fn program_without_code(&self) -> Answer {
+    fn program_without_code(&self) -> Option<Answer> {
         let path = &self.facts.program.path;
         let code = gpu_code(self.facts.host, path);
         let has_code = |gpu| code.iter().any(|one| one.serves(gpu));
@@ -198,7 +184,7 @@ impl AskedIn<'_, '_, '_> {
         Answer::new(is, vec![Evidence::file(path.clone(), text)])
     }
 
-    pub(super) fn image_needs_newer_driver(&self) -> Answer {
+    pub(super) fn image_needs_newer_driver(&self) -> Option<Answer> {
         let is_of_image = |condition: &Condition| condition.by.name.starts_with("NVIDIA_REQUIRE_");
         let own = self
             .facts
@@ -206,9 +192,7 @@ impl AskedIn<'_, '_, '_> {
             .conditions
             .iter()
             .find(|condition| is_of_image(condition));
-        let Some(own) = own else {
-            return Answer::unknown();
-        };
+        let own = own?;
         Answer::new(
             self.broken(is_of_image),
             vec![Evidence::Set {
@@ -217,26 +201,23 @@ impl AskedIn<'_, '_, '_> {
         )
     }
 
-    pub(super) fn container_toolkit_missing(&self) -> Answer {
+    pub(super) fn container_toolkit_missing(&self) -> Option<Answer> {
         if self.facts.examination.surroundings.is_container {
-            return Answer::unknown();
+            return None;
         }
         self.is_none_here(CONTAINER_TOOLS.map(PathBuf::from).to_vec(), Host::is_file)
     }
 
-    pub(super) fn capability_missing(&self, word: &str) -> Answer {
+    pub(super) fn capability_missing(&self, word: &str) -> Option<Answer> {
         if !self.facts.examination.surroundings.is_container {
             return Answer::new(false, Vec::new());
         }
-        let Some(value) = self
+        let value = self
             .facts
             .host
             .env
             .get(CAPABILITIES)
-            .and_then(|value| value.to_str())
-        else {
-            return Answer::unknown();
-        };
+            .and_then(|value| value.to_str())?;
         let has = value.split(',').any(|one| one == word || one == "all");
         let evidence = vec![Evidence::variable(CAPABILITIES, value.as_ref())];
         Answer::new(!has, evidence)

@@ -69,12 +69,12 @@ impl AskedIn<'_, '_, '_> {
         self.copies(&family.name).filter(has_stem).collect()
     }
 
-    pub(super) fn no_copy(&self, library: &Library<'_>) -> Answer {
+    pub(super) fn no_copy(&self, library: &Library<'_>) -> Option<Answer> {
         match library {
             Library::Other(name) => self.missing_of_framework(name, false),
             Library::File { name, family: None } => match self.given(name) {
                 Some(_) => Answer::new(false, Vec::new()),
-                None => Answer::unknown(),
+                None => None,
             },
             _ => {
                 let copies = self.related(library);
@@ -83,7 +83,7 @@ impl AskedIn<'_, '_, '_> {
         }
     }
 
-    pub(super) fn not_on_path(&self, library: &Library<'_>) -> Answer {
+    pub(super) fn not_on_path(&self, library: &Library<'_>) -> Option<Answer> {
         let found = |name: &str| self.given(name).is_some();
         match library {
             Library::Other(name) => self.missing_of_framework(name, true),
@@ -107,7 +107,7 @@ impl AskedIn<'_, '_, '_> {
     }
 
     /// Is a library missing that a framework needs, and is a copy of it here?
-    fn missing_of_framework(&self, framework: &str, is_here: bool) -> Answer {
+    fn missing_of_framework(&self, framework: &str, is_here: bool) -> Option<Answer> {
         if self
             .facts
             .program
@@ -115,7 +115,7 @@ impl AskedIn<'_, '_, '_> {
             .iter()
             .all(|package| package.name != framework)
         {
-            return Answer::unknown();
+            return None;
         }
         let predicted = self.start.prediction.missing.iter().filter_map(|missing| {
             Some((
@@ -145,7 +145,11 @@ impl AskedIn<'_, '_, '_> {
     }
 
     /// `wanted` is the number of the SONAME, where only the message states it.
-    pub(super) fn only_other_major(&self, library: &Library<'_>, wanted: Option<u32>) -> Answer {
+    pub(super) fn only_other_major(
+        &self,
+        library: &Library<'_>,
+        wanted: Option<u32>,
+    ) -> Option<Answer> {
         let copies = self.related(library);
         let fits = |one: &&Installation| match library {
             Library::File { name, .. } => one.files.iter().any(|member| serves(one, member, name)),
@@ -180,17 +184,12 @@ impl AskedIn<'_, '_, '_> {
         }
     }
 
-    pub(super) fn first_copy_older(&self, library: &Library<'_>, wanted: &str) -> Answer {
-        let Some(family) = library.family() else {
-            return Answer::unknown();
-        };
-        let Some(wanted) = self.wanted(family, wanted) else {
-            return Answer::unknown();
-        };
-        let Some((first, version)) = self.first(family).and_then(|one| Some((one, one.version?)))
-        else {
-            return Answer::unknown();
-        };
+    pub(super) fn first_copy_older(&self, library: &Library<'_>, wanted: &str) -> Option<Answer> {
+        let family = library.family()?;
+        let wanted = self.wanted(family, wanted)?;
+        let (first, version) = self
+            .first(family)
+            .and_then(|one| Some((one, one.version?)))?;
         let is_newer = |one: &&Installation| one.version.is_some_and(|version| version >= wanted);
         let newer: Vec<_> = self
             .copies(&family.name)
@@ -250,13 +249,11 @@ impl AskedIn<'_, '_, '_> {
         first.map(|member| member.path.clone()).collect()
     }
 
-    pub(super) fn first_copy_lacks(&self, library: &Library<'_>, symbol: &str) -> Answer {
+    pub(super) fn first_copy_lacks(&self, library: &Library<'_>, symbol: &str) -> Option<Answer> {
         let holders = self.holders(library);
         let read: Option<Vec<Vec<String>>> =
             holders.iter().map(|path| exports(self, path)).collect();
-        let Some(read) = read.filter(|read| !read.is_empty()) else {
-            return Answer::unknown();
-        };
+        let read = read.filter(|read| !read.is_empty())?;
         let has = |names: &Vec<String>| names.iter().any(|name| name == symbol);
         let lacks = !read.iter().any(has);
         let said = |path: &PathBuf| Evidence::Symbol {
@@ -307,14 +304,18 @@ impl AskedIn<'_, '_, '_> {
     }
 
     /// Does the first copy lack a symbol? The evidence shows other copies that have it.
-    pub(super) fn lacks_what_another_has(&self, library: &Library<'_>, symbol: &str) -> Answer {
-        let mut answer = self.first_copy_lacks(library, symbol);
-        if let (Some(true), Some(family)) = (answer.is, library.family()) {
+    pub(super) fn lacks_what_another_has(
+        &self,
+        library: &Library<'_>,
+        symbol: &str,
+    ) -> Option<Answer> {
+        let mut answer = self.first_copy_lacks(library, symbol)?;
+        if let Some(family) = library.family().filter(|_| answer.is) {
             answer
                 .evidence
                 .extend(self.others_with(library, family, symbol));
         }
-        answer
+        Some(answer)
     }
 
     fn others_with(&self, library: &Library<'_>, family: &Family, symbol: &str) -> Vec<Evidence> {
@@ -335,10 +336,8 @@ impl AskedIn<'_, '_, '_> {
         found.map(has_it).collect()
     }
 
-    pub(super) fn mixed(&self, library: &Library<'_>) -> Answer {
-        let Some(family) = library.family() else {
-            return Answer::unknown();
-        };
+    pub(super) fn mixed(&self, library: &Library<'_>) -> Option<Answer> {
+        let family = library.family()?;
         let inventory = self.facts.inventory;
         let supplies = crate::predict::supply::given(&self.start.prediction, inventory);
         let Some(supply) = supplies.get(family.name.as_str()) else {
@@ -363,21 +362,17 @@ impl AskedIn<'_, '_, '_> {
         &self,
         library: &Library<'_>,
         wanted: &Library<'_>,
-    ) -> Answer {
+    ) -> Option<Answer> {
         let first = library.family().and_then(|family| self.first(family));
-        let Some((first, cuda)) = first.and_then(|one| Some((one, one.cuda?))) else {
-            return Answer::unknown();
-        };
+        let (first, cuda) = first.and_then(|one| Some((one, one.cuda?)))?;
         let copies = self.related(wanted);
         let of_its_cuda = |one: &&Installation| one.cuda.or(one.soname) == Some(cuda);
         let is_other = !copies.is_empty() && !copies.iter().any(of_its_cuda);
         Answer::new(is_other, self.reached(first, copies))
     }
 
-    pub(super) fn incomplete(&self, library: &Library<'_>) -> Answer {
-        let Some(family) = library.family() else {
-            return Answer::unknown();
-        };
+    pub(super) fn incomplete(&self, library: &Library<'_>) -> Option<Answer> {
+        let family = library.family()?;
         let lacks = |one: &&Installation| {
             one.problems
                 .iter()
@@ -386,11 +381,11 @@ impl AskedIn<'_, '_, '_> {
         let first = self.first(family).filter(|one| !is_shim(one));
         match first.or_else(|| self.copies(&family.name).find(lacks)) {
             Some(one) => Answer::new(lacks(&one), vec![installation(one)]),
-            None => Answer::unknown(),
+            None => None,
         }
     }
 
-    pub(super) fn damaged(&self, name: &str) -> Answer {
+    pub(super) fn damaged(&self, name: &str) -> Option<Answer> {
         let is_named = |path: &Path| {
             let file = path
                 .file_name()
@@ -429,10 +424,8 @@ impl AskedIn<'_, '_, '_> {
         Answer::new(is_known.then_some(!evidence.is_empty()), evidence)
     }
 
-    pub(super) fn bare_name_missing(&self, library: &Library<'_>) -> Answer {
-        let Some(family) = library.family() else {
-            return Answer::unknown();
-        };
+    pub(super) fn bare_name_missing(&self, library: &Library<'_>) -> Option<Answer> {
+        let family = library.family()?;
         let stem = match library {
             Library::File { name, .. } => {
                 names::split(name).map_or(family.main.as_str(), |(stem, _)| stem)
@@ -450,13 +443,11 @@ impl AskedIn<'_, '_, '_> {
         Answer::new(is_lost && !copies.is_empty(), listed(copies))
     }
 
-    pub(super) fn builtins_elsewhere(&self, builtins: Option<&str>) -> Answer {
+    pub(super) fn builtins_elsewhere(&self, builtins: Option<&str>) -> Option<Answer> {
         let nvrtc = catalog()
             .family("nvrtc")
             .and_then(|family| self.first(family));
-        let Some(nvrtc) = nvrtc else {
-            return Answer::unknown();
-        };
+        let nvrtc = nvrtc?;
         let names = nvrtc
             .directories()
             .filter_map(|own| self.facts.inventory.directories.get(own));
@@ -473,17 +464,17 @@ impl AskedIn<'_, '_, '_> {
             path: nvrtc.directory.join(wanted),
         });
         // They may be elsewhere.
-        let elsewhere = builtins.map(|name| self.not_on_path(&Library::named(name)));
+        let elsewhere = builtins.and_then(|name| self.not_on_path(&Library::named(name)));
         evidence.extend(
             elsewhere
-                .filter(|answer| answer.is == Some(true))
+                .filter(|answer| answer.is)
                 .into_iter()
                 .flat_map(|answer| answer.evidence),
         );
         Answer::new(!is_beside, evidence)
     }
 
-    pub(super) fn two_packages(&self, library: &Library<'_>) -> Answer {
+    pub(super) fn two_packages(&self, library: &Library<'_>) -> Option<Answer> {
         let copies = self.related(library);
         let is_claimed = |one: &&&Installation| {
             one.problems
@@ -504,22 +495,14 @@ impl AskedIn<'_, '_, '_> {
             .filter(is_claim)
             .cloned()
             .collect();
-        Answer {
-            findings,
-            ..Answer::new(!claimed.is_empty(), listed(claimed.iter().copied()))
-        }
+        let answer = Answer::new(!claimed.is_empty(), listed(claimed.iter().copied()))?;
+        Some(Answer { findings, ..answer })
     }
 
-    pub(super) fn libstdcxx_lacks(&self, version: &str) -> Answer {
-        let Some((path, _)) = self.given("libstdc++.so.6") else {
-            return Answer::unknown();
-        };
-        let Some(object) = self.start.searcher.object(&path) else {
-            return Answer::unknown();
-        };
-        let Some(defines) = &object.defines else {
-            return Answer::unknown();
-        };
+    pub(super) fn libstdcxx_lacks(&self, version: &str) -> Option<Answer> {
+        let (path, _) = self.given("libstdc++.so.6")?;
+        let object = self.start.searcher.object(&path)?;
+        let defines = object.defines.as_ref()?;
         let has = defines.iter().any(|name| name == version);
         Answer::new(
             !has,
@@ -531,7 +514,7 @@ impl AskedIn<'_, '_, '_> {
         )
     }
 
-    pub(super) fn first_is_from(&self, origin: Origin) -> Answer {
+    pub(super) fn first_is_from(&self, origin: Origin) -> Option<Answer> {
         let inventory = self.facts.inventory;
         let Some((path, id)) = self.given("libcuda.so.1") else {
             return Answer::new(false, Vec::new());
@@ -546,7 +529,7 @@ impl AskedIn<'_, '_, '_> {
     }
 
     /// The driver's library that a program gets, by the beginning of the symbol's name.
-    pub(super) fn driver_lacks(&self, symbol: &str) -> Answer {
+    pub(super) fn driver_lacks(&self, symbol: &str) -> Option<Answer> {
         let name = if symbol.starts_with("nvml") {
             "libnvidia-ml.so.1"
         } else {
@@ -555,13 +538,11 @@ impl AskedIn<'_, '_, '_> {
         self.first_copy_lacks(&Library::named(name), symbol)
     }
 
-    pub(super) fn no_code(&self, library: &Library<'_>) -> Answer {
+    pub(super) fn no_code(&self, library: &Library<'_>) -> Option<Answer> {
         let first = library.family().and_then(|family| self.first(family));
         let reads_code =
             |one: &&Installation| one.files.iter().any(|member| !member.code.is_empty());
-        let Some(first) = first.filter(reads_code) else {
-            return Answer::unknown();
-        };
+        let first = first.filter(reads_code)?;
         let mut gpus = self.facts.inventory.capabilities().peekable();
         let is = gpus
             .peek()

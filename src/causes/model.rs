@@ -10,10 +10,10 @@ use crate::doctor::{Evidence, Finding};
 use crate::program::Pip;
 use crate::solve::{Hint, MissingWheel};
 
-/// The result of a check; `is` is `None` where nothing here tells.
-#[derive(Clone, Debug, Default)]
+/// The result of a check; where nothing here tells, there is none.
+#[derive(Clone, Debug)]
 pub struct Answer {
-    pub is: Option<bool>,
+    pub is: bool,
     pub evidence: Vec<Evidence>,
     /// The findings of `doctor` about it.
     pub findings: Vec<Finding>,
@@ -22,16 +22,13 @@ pub struct Answer {
 }
 
 impl Answer {
-    pub(super) fn new(is: impl Into<Option<bool>>, evidence: Vec<Evidence>) -> Answer {
-        Answer {
-            is: is.into(),
+    pub(super) fn new(is: impl Into<Option<bool>>, evidence: Vec<Evidence>) -> Option<Answer> {
+        Some(Answer {
+            is: is.into()?,
             evidence,
-            ..Answer::default()
-        }
-    }
-
-    pub(super) fn unknown() -> Answer {
-        Answer::default()
+            findings: Vec::new(),
+            is_by_doctor: false,
+        })
     }
 }
 

@@ -105,24 +105,21 @@ pub fn contradicts(inventory: &Inventory, chain: &Chain) -> bool {
 
 fn judge<'m>(facts: &Facts<'_, '_>, message: &'m Message, possible: &PossibleCause) -> Cause<'m> {
     let answer = facts.as_failed().ask(possible, &message.captures);
-    let is = match &answer {
-        Some(answer) => answer.is,
-        None => possible.stated.then_some(true),
-    };
-    let certainty = match is {
-        Some(false) if !possible.stated => Certainty::IsNot,
-        Some(true) if message.row.kind != ErrorKind::Clue && !possible.unsure => Certainty::Is,
+    let certainty = match &answer {
+        _ if possible.certain => Certainty::Is,
+        Some(answer) if !answer.is && !possible.stated => Certainty::IsNot,
+        Some(answer) if answer.is && message.row.kind != ErrorKind::Clue && !possible.unsure => {
+            Certainty::Is
+        }
         _ => Certainty::MayBe,
     };
-    let answer = answer.filter(|answer| answer.is.is_some());
+    let (all, findings) = answer.map_or_else(Default::default, |answer| {
+        (answer.evidence, answer.findings)
+    });
     let mut evidence = Vec::new();
-    let mut findings = Vec::new();
-    if let Some(answer) = answer {
-        findings = answer.findings;
-        for one in answer.evidence {
-            if !evidence.contains(&one) {
-                evidence.push(one);
-            }
+    for one in all {
+        if !evidence.contains(&one) {
+            evidence.push(one);
         }
     }
     // Such a machine has no driver either, and a container on it has no GPU; the cause of both is one.
@@ -163,8 +160,9 @@ fn is_removed(
     message: &Message,
     possible: &PossibleCause,
 ) -> bool {
-    let is = |asked: AskedIn<'_, '_, '_>| asked.ask(possible, &message.captures)?.is;
-    is(facts.as_failed()) == Some(true) && is(other) == Some(false)
+    let ask = |asked: AskedIn<'_, '_, '_>| asked.ask(possible, &message.captures);
+    ask(facts.as_failed()).is_some_and(|answer| answer.is)
+        && ask(other).is_some_and(|answer| !answer.is)
 }
 
 /// The program's start with what cudarun would give to it; none if it had that, or if there is no such thing.

@@ -68,7 +68,7 @@ impl AskedIn<'_, '_, '_> {
         Some((toolkit.part(part)?, own.map(|release| release.truncated(2))))
     }
 
-    pub(super) fn no_part(&self, part: Part) -> Answer {
+    pub(super) fn no_part(&self, part: Part) -> Option<Answer> {
         match self.first_part(part) {
             Some(found) => Answer::new(false, vec![shown(found)]),
             None => {
@@ -85,23 +85,21 @@ impl AskedIn<'_, '_, '_> {
         }
     }
 
-    pub(super) fn part_not_on_path(&self, part: Part) -> Answer {
+    pub(super) fn part_not_on_path(&self, part: Part) -> Option<Answer> {
         let found = self.first_part(part);
         let is = found.is_some() && self.on_path(part.file_name()).is_none();
         Answer::new(is, found.map(shown).into_iter().collect())
     }
 
     /// Does a framework of the program lack a part that a toolkit here has?
-    pub(super) fn not_found_by_framework(&self, part: Part) -> Answer {
+    pub(super) fn not_found_by_framework(&self, part: Part) -> Option<Answer> {
         let supplied = self
             .facts
             .compilers
             .supplied
             .iter()
             .find(|supply| supply.lack.part == part);
-        let Some(supply) = supplied else {
-            return Answer::unknown();
-        };
+        let supply = supplied?;
         let is_given = self.is_planned && !supply.is_withheld;
         let text = part.file_name().to_owned();
         Answer::new(
@@ -110,13 +108,13 @@ impl AskedIn<'_, '_, '_> {
         )
     }
 
-    pub(super) fn no_compiler(&self) -> Answer {
+    pub(super) fn no_compiler(&self) -> Option<Answer> {
         let places = program::candidates(self.facts.host, OsStr::new("g++"));
         self.is_none_here(places.collect(), Host::is_executable)
     }
 
     /// PyTorch accepts another minor of the major it was built with.
-    pub(super) fn nvcc_other_cuda(&self, of: &str) -> Answer {
+    pub(super) fn nvcc_other_cuda(&self, of: &str) -> Option<Answer> {
         let package = self
             .facts
             .program
@@ -136,11 +134,11 @@ impl AskedIn<'_, '_, '_> {
     }
 
     /// The wheels of nvcc come in parts, which must be of one release.
-    pub(super) fn toolkit_mixed(&self) -> Answer {
+    pub(super) fn toolkit_mixed(&self) -> Option<Answer> {
         let parts = ["nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-cuda-crt"];
         let parts = self.distributions(&parts);
         if parts.is_empty() {
-            return Answer::unknown();
+            return None;
         }
         let release = |version: &str| {
             version
@@ -157,13 +155,13 @@ impl AskedIn<'_, '_, '_> {
     }
 
     /// Only an architecture tells; a version of PTX does not.
-    pub(super) fn part_older_than(&self, part: Part, architecture: &str) -> Answer {
+    pub(super) fn part_older_than(&self, part: Part, architecture: &str) -> Option<Answer> {
         self.compared(part, architecture, |versions, release| {
             Some(release < versions.first()?.version())
         })
     }
 
-    pub(super) fn part_newer_than(&self, part: Part, architecture: &str) -> Answer {
+    pub(super) fn part_newer_than(&self, part: Part, architecture: &str) -> Option<Answer> {
         let is_newer = |versions: &[CudaVersion], release| {
             Some(versions.get(1).is_some_and(|last| release > last.version()))
         };
@@ -176,10 +174,8 @@ impl AskedIn<'_, '_, '_> {
         part: Part,
         architecture: &str,
         is: impl Fn(&[CudaVersion], Version) -> Option<bool>,
-    ) -> Answer {
-        let Some(found) = self.first_part(part) else {
-            return Answer::unknown();
-        };
+    ) -> Option<Answer> {
+        let found = self.first_part(part)?;
         let row = capability(architecture)
             .and_then(|wanted| architectures().iter().find(|row| row.capability == wanted));
         let is = row
@@ -189,10 +185,8 @@ impl AskedIn<'_, '_, '_> {
     }
 
     /// Reads the version of gcc from the name that `gcc` leads to, as distributions have it.
-    pub(super) fn compiler_too_new(&self, ceiling: Option<&str>) -> Answer {
-        let Some(gcc) = self.on_path("gcc") else {
-            return Answer::unknown();
-        };
+    pub(super) fn compiler_too_new(&self, ceiling: Option<&str>) -> Option<Answer> {
+        let gcc = self.on_path("gcc")?;
         let real = self.facts.host.canonical(&gcc).unwrap_or_default();
         let name = real
             .file_name()
@@ -217,7 +211,7 @@ impl AskedIn<'_, '_, '_> {
         Answer::new(is, vec![Evidence::file(real, text)])
     }
 
-    pub(super) fn header_missing(&self, header: &str) -> Answer {
+    pub(super) fn header_missing(&self, header: &str) -> Option<Answer> {
         let toolkits = self.toolkits(Part::Nvcc);
         let mut roots: Vec<&Path> = toolkits
             .iter()
@@ -236,8 +230,8 @@ impl AskedIn<'_, '_, '_> {
             .flat_map(|root| targets.map(|below| root.join(below)));
         let places = places.chain([PathBuf::from("/usr/include")]);
         let files = places.map(|place| place.join(header)).collect();
-        let mut answer = self.is_none_here(files, Host::is_file);
+        let mut answer = self.is_none_here(files, Host::is_file)?;
         answer.evidence.truncate(1);
-        answer
+        Some(answer)
     }
 }

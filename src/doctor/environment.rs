@@ -7,7 +7,7 @@ use super::elements::Element;
 use super::finding::{Evidence, Finding};
 use super::startup::{Line, Lines};
 use super::subject::{Subject, held, named, version};
-use crate::catalog::{Fault, Severity, display_name};
+use crate::catalog::{Fault, display_name};
 use crate::environment::audit_elements;
 use crate::inventory::{Installation, Inventory, Origin, Problem};
 use crate::pin::audit_module;
@@ -104,13 +104,9 @@ fn of_path(subject: &Subject<'_>, before: &[Element], element: &Element) -> Vec<
         held(subject.inventory, directory).filter(|installation| installation.family == "driver");
     for installation in drivers {
         // It breaks programs only if the loader finds it by default.
-        let severity = if installation.loader_gives {
-            Severity::Error
-        } else {
-            Severity::Warning
-        };
+        let is_unused = !installation.loader_gives;
         if installation.origin == Origin::Stub {
-            found.push(new(Fault::PathStubs).severity(severity));
+            found.push(new(Fault::PathStubs).milder(is_unused));
             continue;
         }
         let kernel = installation
@@ -122,7 +118,7 @@ fn of_path(subject: &Subject<'_>, before: &[Element], element: &Element) -> Vec<
                 _ => None,
             });
         if let Some(kernel) = kernel {
-            let other = new(Fault::PathOtherDriver).severity(severity);
+            let other = new(Fault::PathOtherDriver).milder(is_unused);
             found.push(
                 other
                     .with("version", version(installation.version))
@@ -204,12 +200,10 @@ fn mixed(inventory: &Inventory, elements: &[Element]) -> Vec<Finding> {
             evidence.extend(by.iter().flat_map(|by| self::evidence(by)));
             evidence.push(Evidence::Installation(other.clone()));
             let completed = lacks(first, rival);
-            let found = if !completed.is_empty() {
-                Finding::new(Fault::CompletedElsewhere, evidence).with("stems", shown(completed))
-            } else if by.is_none() {
-                Finding::new(Fault::VersionsMixed, evidence).severity(Severity::Note)
+            let found = if completed.is_empty() {
+                Finding::new(Fault::VersionsMixed, evidence).milder(by.is_none())
             } else {
-                Finding::new(Fault::VersionsMixed, evidence)
+                Finding::new(Fault::CompletedElsewhere, evidence).with("stems", shown(completed))
             };
             let found = found
                 .with("of", named(&taken))

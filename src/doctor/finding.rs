@@ -119,8 +119,12 @@ impl Finding {
         self
     }
 
-    pub(super) fn severity(self, severity: Severity) -> Finding {
-        Finding { severity, ..self }
+    /// With the second severity of the fault, if it has one and this holds.
+    pub(super) fn milder(mut self, is_milder: bool) -> Finding {
+        if let Some(severity) = self.fault.row().severity.get(1).filter(|_| is_milder) {
+            self.severity = *severity;
+        }
+        self
     }
 
     pub(super) fn detail(self, detail: Detail) -> Finding {

@@ -4,15 +4,16 @@ use std::path::{Path, PathBuf};
 
 use super::finding::{Evidence, Finding};
 use super::subject::{NODE_MAKER, Subject, Surroundings};
-use crate::catalog::{self, Fault, Severity};
+use crate::catalog::{self, Fault};
 use crate::host::Host;
-use crate::inventory::Visible;
+use crate::inventory::{KernelDriver, Visible};
 use crate::text::show;
 
 pub(super) const BUS: &str = "/sys/bus/pci/devices";
 const VENDOR: &str = "0x10de";
 /// The first byte of the class of display controllers; sound and USB of a card have other classes.
 const DISPLAY: &str = "0x03";
+const FIRST: &str = "/dev/nvidia0";
 const CONTROL: &str = "/dev/nvidiactl";
 const UVM: &str = "/dev/nvidia-uvm";
 const WSL: &str = "/dev/dxg";
@@ -67,73 +68,70 @@ pub(super) fn findings(
     surroundings: Surroundings,
     before: &[Finding],
 ) -> Vec<Finding> {
-    let (host, inventory) = (subject.host, subject.inventory);
     let mut findings = Vec::new();
-    let is_there = |path: &str| host.stat(Path::new(path)).is_ok();
-    let stat = |path: &Path| Evidence::absent(path);
-    if surroundings.is_wsl {
-        if !is_there(WSL) {
-            findings.push(Finding::new(
-                Fault::WslWithoutGpu,
-                vec![stat(Path::new(WSL))],
-            ));
-        }
-    } else if surroundings.is_tegra {
-    } else if let Some(driver) = &inventory.driver {
-        let kernel = Evidence::file(&driver.from, driver.version.to_string());
-        let first = Path::new("/dev/nvidia0");
-        if inventory.devices.is_empty() && surroundings.is_container {
-            let variable = ["NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"]
-                .map(|name| variable(host, name));
-            let evidence = [stat(first), kernel]
-                .into_iter()
-                .chain(variable.into_iter().flatten());
-            findings.push(Finding::new(
-                Fault::ContainerWithoutGpus,
-                evidence.collect(),
-            ));
-        } else if inventory.devices.is_empty()
-            && inventory.gpus.is_empty()
-            && cards(host).is_empty()
-        {
-            findings.push(Finding::new(
-                Fault::NoGpu,
-                vec![kernel, stat(first), stat(Path::new(BUS))],
-            ));
-        } else if inventory.devices.is_empty() || !is_there(CONTROL) {
-            let missing = [first, Path::new(CONTROL)]
-                .into_iter()
-                .filter(|path| host.stat(path).is_err());
-            findings.push(Finding::new(
-                Fault::DeviceNodesMissing,
-                missing.map(stat).collect(),
-            ));
-        } else {
-            findings.extend(not_permitted(host, &inventory.devices));
-            if !is_there(UVM) {
-                let maker = host.stat(Path::new(NODE_MAKER));
-                let has_node_maker = maker.is_ok();
-                let makes = maker.is_ok_and(|stat| stat.mode & 0o4000 != 0);
-                let severity = if makes {
-                    Severity::Note
-                } else {
-                    Severity::Error
-                };
-                let mut evidence = vec![stat(Path::new(UVM))];
-                if !has_node_maker {
-                    evidence.push(stat(Path::new(NODE_MAKER)));
-                }
-                let missing = Finding::new(Fault::UvmMissing, evidence).severity(severity);
-                findings.push(missing.other_cure(!has_node_maker));
+    match &subject.inventory.driver {
+        _ if surroundings.is_wsl => {
+            if subject.host.stat(Path::new(WSL)).is_err() {
+                findings.push(Finding::new(
+                    Fault::WslWithoutGpu,
+                    vec![Evidence::absent(WSL)],
+                ));
             }
         }
-    } else if before.is_empty() {
-        let no_card = Evidence::file(BUS, "no NVIDIA display controller (0x10de)");
-        let evidence = vec![stat(Path::new("/proc/driver/nvidia")), no_card];
-        findings.push(Finding::new(Fault::NoGpu, evidence));
+        _ if surroundings.is_tegra => {}
+        Some(driver) => findings = nodes(subject, driver, surroundings.is_container),
+        None if before.is_empty() => {
+            let no_card = Evidence::file(BUS, "no NVIDIA display controller (0x10de)");
+            let evidence = vec![Evidence::absent("/proc/driver/nvidia"), no_card];
+            findings.push(Finding::new(Fault::NoGpu, evidence));
+        }
+        None => {}
     }
     if findings.is_empty() {
         findings.extend(hidden(subject));
+    }
+    findings
+}
+
+/// The faults of the device nodes where the kernel runs the driver.
+fn nodes(subject: &Subject<'_>, driver: &KernelDriver, is_container: bool) -> Vec<Finding> {
+    let (host, inventory) = (subject.host, subject.inventory);
+    let is_there = |path: &str| host.stat(Path::new(path)).is_ok();
+    let has_none = inventory.devices.is_empty();
+    let kernel = Evidence::file(&driver.from, driver.version.to_string());
+    if has_none && is_container {
+        let variables = ["NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"];
+        let variables = variables
+            .into_iter()
+            .filter_map(|name| variable(host, name));
+        let evidence = [Evidence::absent(FIRST), kernel]
+            .into_iter()
+            .chain(variables);
+        return vec![Finding::new(
+            Fault::ContainerWithoutGpus,
+            evidence.collect(),
+        )];
+    }
+    if has_none && inventory.gpus.is_empty() && cards(host).is_empty() {
+        let evidence = vec![kernel, Evidence::absent(FIRST), Evidence::absent(BUS)];
+        return vec![Finding::new(Fault::NoGpu, evidence)];
+    }
+    if has_none || !is_there(CONTROL) {
+        let missing = [FIRST, CONTROL].into_iter().filter(|path| !is_there(path));
+        let missing = missing.map(Evidence::absent).collect();
+        return vec![Finding::new(Fault::DeviceNodesMissing, missing)];
+    }
+    let mut findings = Vec::from_iter(not_permitted(host, &inventory.devices));
+    if !is_there(UVM) {
+        let maker = host.stat(Path::new(NODE_MAKER));
+        let has_maker = maker.is_ok();
+        let makes = maker.is_ok_and(|stat| stat.mode & 0o4000 != 0);
+        let mut evidence = vec![Evidence::absent(UVM)];
+        if !has_maker {
+            evidence.push(Evidence::absent(NODE_MAKER));
+        }
+        let missing = Finding::new(Fault::UvmMissing, evidence).milder(makes);
+        findings.push(missing.other_cure(!has_maker));
     }
     findings
 }
@@ -166,11 +164,6 @@ fn not_permitted(host: &Host, devices: &[PathBuf]) -> Option<Finding> {
         .iter()
         .any(|path| host.stat(path).is_ok() && !host.may_use(path));
     let is_error = shared_closed || devices.iter().all(|path| !host.may_use(path));
-    let severity = if is_error {
-        Severity::Error
-    } else {
-        Severity::Warning
-    };
     let is_lost = closed
         .iter()
         .all(|evidence| matches!(evidence, Evidence::Mode { mode, .. } if is_open(*mode)));
@@ -192,7 +185,7 @@ fn not_permitted(host: &Host, devices: &[PathBuf]) -> Option<Finding> {
     let is_other = is_of_root && !is_lost;
     (!closed.is_empty()).then(|| {
         Finding::new(fault, closed)
-            .severity(severity)
+            .milder(!is_error)
             .other_cure(is_other)
     })
 }
@@ -239,11 +232,6 @@ fn hidden(subject: &Subject<'_>) -> Option<Finding> {
         .find(|word| is_unknown(word))?
         .to_owned();
     let leaves_some = inventory.gpus.iter().any(|gpu| gpu.visible != Visible::No);
-    let severity = if leaves_some {
-        Severity::Warning
-    } else {
-        Severity::Error
-    };
-    let unknown = Finding::new(Fault::NoSuchGpu, evidence).severity(severity);
+    let unknown = Finding::new(Fault::NoSuchGpu, evidence).milder(leaves_some);
     Some(unknown.with("word", show(&word)))
 }

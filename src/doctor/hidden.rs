@@ -7,20 +7,13 @@ use super::subject::{Subject, Surroundings};
 use super::{driver, gpus};
 use crate::catalog::Fault;
 
-#[derive(Debug)]
-pub(super) struct Hidden {
-    pub fault: Fault,
-    /// Its evidence, with the fault whose cure helps.
-    pub finding: Finding,
-}
-
 /// A machine without a card is reported as such. It has no driver either, and a container on it has no GPU: programs say it
-/// in these words. A container's GPU is reported only where a driver runs.
+/// in these words. A container's GPU is reported only where a driver runs. Each comes with the finding whose cure helps.
 pub(super) fn look(
     subject: &Subject<'_>,
     surroundings: Surroundings,
     found: &[Finding],
-) -> Vec<Hidden> {
+) -> Vec<(Fault, Finding)> {
     let (host, inventory) = (subject.host, subject.inventory);
     if surroundings.is_wsl || surroundings.is_tegra {
         return Vec::new();
@@ -38,10 +31,7 @@ pub(super) fn look(
     } else {
         Fault::NoDriver
     };
-    let with = |fault, path: &str| Hidden {
-        fault,
-        finding: Finding::new(better, vec![Evidence::absent(path)]),
-    };
+    let with = |fault, path: &str| (fault, Finding::new(better, vec![Evidence::absent(path)]));
     let mut hidden = Vec::new();
     if surroundings.is_container && inventory.devices.is_empty() {
         hidden.push(with(Fault::ContainerWithoutGpus, "/dev/nvidia0"));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::finding::{Detail, Evidence, Finding};
 use super::subject::{Subject, named};
-use crate::catalog::{Fault, Severity};
+use crate::catalog::Fault;
 use crate::inventory::{Extension, Finder, Installation, Origin, Problem, ToolkitProblem};
 use crate::solve::Summary;
 use crate::text::show;
@@ -79,39 +79,35 @@ pub(super) fn findings(subject: &Subject<'_>) -> Vec<Finding> {
 }
 
 fn finding(installation: &Installation, problem: &Problem) -> Option<Finding> {
-    // An installation outside every default search path matters only to programs that name it.
-    let severity = if installation.loader_gives {
-        Severity::Warning
-    } else {
-        Severity::Note
-    };
-    let (severity, fault) = match problem {
+    let fault = match problem {
         // A stub is never complete, and a package that bundles only a shim does not need the rest.
         Problem::Missing { .. }
             if matches!(installation.origin, Origin::Stub | Origin::Bundled) =>
         {
             return None;
         }
-        Problem::Missing { .. } => (severity, Fault::Incomplete),
-        Problem::OtherVersionAmongTheRest { .. } => (Severity::Warning, Fault::Mixed),
-        Problem::Truncated { .. } => (Severity::Warning, Fault::Damaged),
+        Problem::Missing { .. } => Fault::Incomplete,
+        Problem::OtherVersionAmongTheRest { .. } => Fault::Mixed,
+        Problem::Truncated { .. } => Fault::Damaged,
         Problem::PackageSaysOtherwise { .. }
         | Problem::NameSaysOtherwise { .. }
-        | Problem::SizeIsNotRecorded { .. } => (severity, Fault::InstallationNotAsInstalled),
-        Problem::ClaimedTwice { .. } => (Severity::Warning, Fault::ClaimedTwice),
-        Problem::SecondOfOneSoname { .. } => (severity, Fault::TwoOfOneSoname),
-        Problem::WorldWritable { .. } => (Severity::Warning, Fault::InstallationWorldWritable),
+        | Problem::SizeIsNotRecorded { .. } => Fault::InstallationNotAsInstalled,
+        Problem::ClaimedTwice { .. } => Fault::ClaimedTwice,
+        Problem::SecondOfOneSoname { .. } => Fault::TwoOfOneSoname,
+        Problem::WorldWritable { .. } => Fault::InstallationWorldWritable,
         // The sections of the driver and of the environment report these.
         Problem::StubOnSearchPath {
             by: Finder::LibraryPath,
         }
         | Problem::CompatOlderThanKernel { .. }
         | Problem::NotTheKernelsDriver { .. } => return None,
-        Problem::StubOnSearchPath { .. } => (severity, Fault::StubGiven),
+        Problem::StubOnSearchPath { .. } => Fault::StubGiven,
     };
+    // An installation outside every default search path matters only to programs that name it.
+    let is_milder = !installation.loader_gives;
     let installation = Summary::of(installation);
     let evidence = vec![Evidence::Installation(installation.clone())];
-    let found = Finding::new(fault, evidence).severity(severity);
+    let found = Finding::new(fault, evidence).milder(is_milder);
     let found = found.detail(Detail::Problem(problem.clone()));
     let found = found.with("of", named(&installation));
     Some(

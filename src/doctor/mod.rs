@@ -36,7 +36,7 @@ pub struct Examination {
     pub kept: CacheUse,
     pub surroundings: Surroundings,
     /// What holds here too, though a finding that explains it better is reported in its place: an error message may be about it.
-    hidden: Vec<hidden::Hidden>,
+    hidden: Vec<(Fault, Finding)>,
 }
 
 pub fn examine(subject: &Subject<'_>) -> Examination {
@@ -77,8 +77,8 @@ impl Examination {
             .filter(|finding| is_asked(finding.fault))
             .collect();
         if found.is_empty() {
-            let hidden = self.hidden.iter().filter(|one| is_asked(one.fault));
-            found.extend(hidden.map(|one| &one.finding));
+            let hidden = self.hidden.iter().filter(|(of, _)| is_asked(*of));
+            found.extend(hidden.map(|(_, finding)| finding));
         }
         found
     }

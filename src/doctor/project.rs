@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::finding::{Detail, Evidence, Finding};
 use super::subject::{Subject, evidence};
-use crate::catalog::{Fault, Severity};
+use crate::catalog::Fault;
 use crate::settings::read::File;
 use crate::settings::resolve::SettingRemark;
 use crate::settings::{FaultKind, Setting, SettingFault, SettingPlace, files, lock, trust};
@@ -51,14 +51,6 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
     (project, findings)
 }
 
-fn severity(stops_all: bool) -> Severity {
-    if stops_all {
-        Severity::Error
-    } else {
-        Severity::Warning
-    }
-}
-
 /// The keys of the project's file that need `cudarun allow`. Those for one program stop only that program.
 fn not_allowed(subject: &Subject<'_>) -> Option<Finding> {
     let Subject { host, settings, .. } = *subject;
@@ -74,7 +66,7 @@ fn not_allowed(subject: &Subject<'_>) -> Option<Finding> {
     let places = proposed.iter().map(|setting| &setting.from);
     let evidence = places.flat_map(|place| evidence(place, host)).collect();
     let found = Finding::new(Fault::NotAllowed, evidence);
-    let found = found.severity(severity(settings.not_allowed().is_some()));
+    let found = found.milder(settings.not_allowed().is_none());
     let file = source.path.clone();
     Some(found.detail(Detail::NotAllowed { file, keys }))
 }
@@ -83,11 +75,10 @@ fn not_allowed(subject: &Subject<'_>) -> Option<Finding> {
 fn of_lock(subject: &Subject<'_>, project: &mut Project) -> Option<Finding> {
     let Subject { host, settings, .. } = *subject;
     let is_locked = settings.layers.is_locked();
-    let severity = severity(is_locked);
     let path = settings.lock_file();
     let fault = |fault: SettingFault| {
         let found = Finding::new(Fault::LockFault, evidence(&fault.place, host));
-        Some(found.severity(severity).detail(Detail::Setting(fault)))
+        Some(found.milder(!is_locked).detail(Detail::Setting(fault)))
     };
     let bytes = match files::read(host, &path) {
         Ok(Some(bytes)) => bytes,
@@ -103,7 +94,7 @@ fn of_lock(subject: &Subject<'_>, project: &mut Project) -> Option<Finding> {
     let (needs, kernel) = (lock.driver?, subject.inventory.driver.as_ref()?);
     let says = Evidence::file(&path, format!("driver >= {needs}"));
     let runs = Evidence::file(&kernel.from, kernel.version.to_string());
-    let old = Finding::new(Fault::LockNeedsDriver, vec![says, runs]).severity(severity);
+    let old = Finding::new(Fault::LockNeedsDriver, vec![says, runs]).milder(!is_locked);
     let old = old.with("needs", needs).with("kernel", kernel.version);
     (kernel.version < needs).then_some(old)
 }
