@@ -29,8 +29,10 @@ pub fn built_framework(host: &Host, sites: &[PathBuf]) -> Option<BuiltFramework>
     let installed = Installed::list(host, sites);
     let found = catalog().frameworks.iter().filter_map(|framework| {
         let headers = framework.extension_headers.as_ref()?;
-        let brings = |name: &String| installed.distributions.get(name);
-        let distribution = framework.distributions.iter().find_map(brings)?;
+        let distribution = framework
+            .distributions
+            .iter()
+            .find_map(|name| installed.distributions.get(name))?;
         let sites = [distribution.site.clone()];
         let reader = FrameworkReader {
             host,
@@ -63,9 +65,8 @@ pub fn is_required_for_build(host: &Host, project: &Path, package: &str) -> bool
         .into_iter()
         .flatten()
         .filter_map(|name| name.as_str());
-    let is_end = |c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c);
     names.any(|name| {
-        name.split(is_end)
+        name.split(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c))
             .next()
             .is_some_and(|name| metadata::normalised(name) == package)
     })

@@ -13,7 +13,7 @@ use super::requirement::ImportCertainty;
 use crate::catalog::{Framework, catalog};
 use crate::error::Error;
 use crate::formats::metadata;
-use crate::host::{Entry, Host, Kind};
+use crate::host::{Host, Kind};
 
 /// A package that may turn out to use a GPU.
 #[derive(Default)]
@@ -58,8 +58,9 @@ impl Candidates<'_> {
                 .iter()
                 .flat_map(|name| self.installed.modules_of(name))
             {
-                let by = || format!("{module}, imported by {}", place.describe());
-                modules.entry(brought).or_insert_with(by);
+                modules
+                    .entry(brought)
+                    .or_insert_with(|| format!("{module}, imported by {}", place.describe()));
             }
         }
         let mut found = self.candidates(modules, ImportCertainty::Imported);
@@ -206,14 +207,13 @@ impl Candidates<'_> {
     /// True for the directory that NVIDIA's wheels share, because it holds installations, and for one that several
     /// frameworks share.
     fn is_shared(&self, module: &str) -> bool {
-        let is_below = |name: &String| {
-            name.strip_prefix(module)
-                .is_some_and(|rest| rest.starts_with('.'))
-        };
-        let holds = |framework: &Framework| {
-            framework.modules.iter().any(is_below) && self.is_there(framework)
-        };
-        module == "nvidia" || catalog().frameworks.iter().any(holds)
+        module == "nvidia"
+            || catalog().frameworks.iter().any(|framework| {
+                framework.modules.iter().any(|name| {
+                    name.strip_prefix(module)
+                        .is_some_and(|rest| rest.starts_with('.'))
+                }) && self.is_there(framework)
+            })
     }
 
     /// True for a package, and for a module that is one file.
@@ -271,16 +271,15 @@ impl Candidates<'_> {
     /// Returns the extension modules of this name in a site: `name.cpython-312-x86_64-linux-gnu.so`.
     fn extensions(&self, site: &Path, module: &str) -> Vec<PathBuf> {
         let prefix = format!("{module}.");
-        let is_one = |entry: &&Entry| {
-            let name = entry.name.as_bytes();
-            entry.kind != Kind::Directory
-                && name.starts_with(prefix.as_bytes())
-                && name.ends_with(b".so")
-        };
         let entries = self.host.listing(site).unwrap_or_default();
         entries
             .iter()
-            .filter(is_one)
+            .filter(|entry| {
+                let name = entry.name.as_bytes();
+                entry.kind != Kind::Directory
+                    && name.starts_with(prefix.as_bytes())
+                    && name.ends_with(b".so")
+            })
             .map(|entry| site.join(&entry.name))
             .collect()
     }
@@ -305,20 +304,18 @@ impl Candidate {
 
     /// Returns the files that may be its shared objects.
     pub(super) fn objects(&self, host: &Host) -> Vec<PathBuf> {
-        let prune = |name: &OsStr| {
-            matches!(
-                name.as_bytes(),
-                b"include" | b"__pycache__" | b"share" | b"tests"
-            )
-        };
         let is_object = |path: &PathBuf| {
             let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
             memchr::memmem::find(name, b".so").is_some()
         };
-        let below = self
-            .directories
-            .iter()
-            .flat_map(|directory| host.walk(directory, &prune));
+        let below = self.directories.iter().flat_map(|directory| {
+            host.walk(directory, &|name: &OsStr| {
+                matches!(
+                    name.as_bytes(),
+                    b"include" | b"__pycache__" | b"share" | b"tests"
+                )
+            })
+        });
         below
             .filter(is_object)
             .chain(self.extensions.iter().cloned())

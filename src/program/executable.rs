@@ -321,9 +321,11 @@ fn opened_objects(
         return Vec::new();
     };
     let mut found = Vec::new();
-    let is_named = |data: &[u8]| memchr::memmem::find(data, LIBRARY_PATH.as_bytes()).is_some();
-    program.sets_library_path |=
-        elf.constants().into_iter().any(is_named) && imports(consumer, &CHANGES_ENVIRONMENT);
+    program.sets_library_path |= elf
+        .constants()
+        .into_iter()
+        .any(|data| memchr::memmem::find(data, LIBRARY_PATH.as_bytes()).is_some())
+        && imports(consumer, &CHANGES_ENVIRONMENT);
     let names: BTreeSet<String> = elf
         .constants()
         .into_iter()
@@ -440,8 +442,9 @@ pub(super) fn linked(host: &Host, consumer: &Consumer, by: &Asker, need: Need) -
     if found.is_empty() {
         return found;
     }
-    let exports = |file: &str, symbol: &str| catalog().may_export(file_name(file), symbol);
-    let imports = symbols::imports(&elf, is_library, exports);
+    let imports = symbols::imports(&elf, is_library, |file: &str, symbol: &str| {
+        catalog().may_export(file_name(file), symbol)
+    });
     for requirement in found.clone() {
         let mut symbols = imports.clone();
         symbols.retain(|symbol| Some(file_name(&symbol.file)) == requirement.named());

@@ -99,23 +99,24 @@ impl FrameworkReader<'_> {
                 let found = self.text(path, |bytes| build_info::pair(bytes, name));
                 found.is_some_and(|values| values == std::slice::from_ref(value))
             }),
-            Sign::Lacks { files } => {
-                let is_there = |pattern: &String| {
-                    self.files(pattern)
-                        .iter()
-                        .any(|path| self.host.stat(path).is_ok())
-                };
-                (!files.iter().any(is_there)).then(|| self.sites.first().cloned())?
-            }
+            Sign::Lacks { files } => (!files.iter().any(|pattern| {
+                self.files(pattern)
+                    .iter()
+                    .any(|path| self.host.stat(path).is_ok())
+            }))
+            .then(|| self.sites.first().cloned())?,
             Sign::NoCode { .. } if asks => None,
             Sign::NoCode { file } => {
                 // A file that cannot be read may have code.
-                let is_object = |path: &PathBuf| {
-                    self.host
-                        .map(path)
-                        .is_ok_and(|data| Elf::parse(&data).is_ok_and(|elf| elf.is_dynamic()))
-                };
-                let files: Vec<PathBuf> = self.files(file).into_iter().filter(is_object).collect();
+                let files: Vec<PathBuf> = self
+                    .files(file)
+                    .into_iter()
+                    .filter(|path| {
+                        self.host
+                            .map(path)
+                            .is_ok_and(|data| Elf::parse(&data).is_ok_and(|elf| elf.is_dynamic()))
+                    })
+                    .collect();
                 let has_none = files
                     .iter()
                     .all(|path| gpu_code(self.host, path).is_empty());
@@ -318,10 +319,12 @@ fn constants_in(code: &[u8]) -> Option<Vec<u32>> {
                 .push(value);
         }
     }
-    let is_cuda = |number: &u32| (9000..20_000).contains(number) && number.is_multiple_of(10);
-    by_callee
-        .into_values()
-        .find(|values| values.len() >= 5 && values.first().is_some_and(is_cuda))
+    by_callee.into_values().find(|values| {
+        values.len() >= 5
+            && values
+                .first()
+                .is_some_and(|number| (9000..20_000).contains(number) && number.is_multiple_of(10))
+    })
 }
 
 /// Reads a function that stores major, minor and patch as three 64-bit numbers at 16, 8 and 0 of its result:

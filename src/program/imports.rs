@@ -601,10 +601,10 @@ impl<'a> ImportReader<'a> {
             .replace('.', "");
         let machine = machine_name(self.program.machine);
         let own = format!(".cpython-{short}-{machine}-linux-gnu.so");
-        let below = |suffix: &str| directory.join(format!("{name}{suffix}"));
-        self.program
-            .located
-            .extend(["", ".py", ".so", ".abi3.so", &own].map(below));
+        self.program.located.extend(
+            ["", ".py", ".so", ".abi3.so", &own]
+                .map(|suffix| directory.join(format!("{name}{suffix}"))),
+        );
         if has(&self.host.listing(directory).unwrap_or_default(), name) {
             self.program
                 .located

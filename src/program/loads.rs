@@ -30,17 +30,16 @@ pub(super) fn loads(
         .map(|r| r.by.file.as_path())
         .collect();
     // One that only opens libraries gives them its search path.
-    let is_opened = |consumer: &&Consumer| {
-        let path = consumer.object.path.as_path();
-        !consumer.needed.is_empty()
-            || is_packer(consumer)
-            || packers.contains(path)
-            || named.contains(path)
-    };
     loads.extend(
         consumers
             .iter()
-            .filter(is_opened)
+            .filter(|consumer| {
+                let path = consumer.object.path.as_path();
+                !consumer.needed.is_empty()
+                    || is_packer(consumer)
+                    || packers.contains(path)
+                    || named.contains(path)
+            })
             .map(|consumer| Load::path(&consumer.object.path)),
     );
     // The files that open the libraries that only the profile names.
@@ -48,13 +47,14 @@ pub(super) fn loads(
         .framework
         .and_then(|framework| framework.dlopened_by.as_deref())
         .unwrap_or_default();
-    let is_file = |file: &PathBuf| host.is_file(file);
-    let first = |pattern: &String| {
-        framework::expand(host, &candidate.sites, pattern)
-            .into_iter()
-            .find(is_file)
-    };
-    let openers: Vec<PathBuf> = patterns.iter().filter_map(first).collect();
+    let openers: Vec<PathBuf> = patterns
+        .iter()
+        .filter_map(|pattern| {
+            framework::expand(host, &candidate.sites, pattern)
+                .into_iter()
+                .find(|file| host.is_file(file))
+        })
+        .collect();
     loads.extend(openers.iter().map(|opener| Load::path(opener)));
     for requirement in requirements
         .iter()
@@ -95,27 +95,28 @@ pub(super) fn is_packer(consumer: &Consumer) -> bool {
 
 /// Returns the libraries that were packed into the package under a name with a hash, and the objects that load them.
 fn packers<'c>(consumers: &'c [Consumer], requirements: &[Requirement]) -> HashSet<&'c Path> {
-    let is_packed = |consumer: &&Consumer| {
-        requirements.iter().any(|requirement| {
-            requirement.by.file == consumer.object.path
-                && matches!(requirement.want, Want::Exactly(_) | Want::Rest(_))
-        })
-    };
     let mut found: HashSet<&Path> = HashSet::new();
-    let mut news: Vec<&Consumer> = consumers.iter().filter(is_packed).collect();
+    let mut news: Vec<&Consumer> = consumers
+        .iter()
+        .filter(|consumer| {
+            requirements.iter().any(|requirement| {
+                requirement.by.file == consumer.object.path
+                    && matches!(requirement.want, Want::Exactly(_) | Want::Rest(_))
+            })
+        })
+        .collect();
     while let Some(new) = news.pop() {
         if !found.insert(&new.object.path) {
             continue;
         }
         let name = new.object.path.file_name().and_then(OsStr::to_str);
-        let needs = |other: &&Consumer| {
+        news.extend(consumers.iter().filter(|other| {
             other
                 .object
                 .needed
                 .iter()
                 .any(|needed| Some(needed.as_str()) == name)
-        };
-        news.extend(consumers.iter().filter(needs));
+        }));
     }
     found
 }

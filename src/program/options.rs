@@ -263,13 +263,16 @@ const BUILT_IN: &[&str] = &[
 /// several commands.
 pub(super) fn plain_command(code: &OsStr) -> Option<Vec<OsString>> {
     let code = code.to_str()?;
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:=,+@% ".contains(letter);
     let code = code.strip_prefix("exec ").unwrap_or(code);
     let words: Vec<&str> = code.split(' ').filter(|word| !word.is_empty()).collect();
     let first = words.first()?;
     let is_own = HARMLESS.contains(first) || BUILT_IN.contains(first) || *first == "exec";
-    let is_command =
-        code.chars().all(is_plain) && !is_own && !first.contains('=') && !first.starts_with('-');
+    let is_command = code
+        .chars()
+        .all(|letter| letter.is_ascii_alphanumeric() || "_-./:=,+@% ".contains(letter))
+        && !is_own
+        && !first.contains('=')
+        && !first.starts_with('-');
     is_command.then(|| words.into_iter().map(OsString::from).collect())
 }
 

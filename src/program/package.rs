@@ -20,7 +20,7 @@ use super::python::Python;
 use super::reach::within_reach;
 use super::recorded;
 use super::requirement::{Asker, First, ImportCertainty, Load, Need, Requirement};
-use crate::catalog::{Variable, catalog};
+use crate::catalog::catalog;
 use crate::error::Error;
 use crate::formats::names;
 use crate::host::Host;
@@ -75,8 +75,13 @@ pub(super) fn read(
     program.sets_library_path = imports.names_library_path;
     program.starts_programs = imports.starts_programs;
     program.is_launcher = imports.is_command && program.packages.is_empty();
-    let is_used = |requirement: &Requirement| requirement.by.standing == ImportCertainty::Imported;
-    if imports.starts_programs && !imports.is_tool() && !program.requirements.iter().any(is_used) {
+    if imports.starts_programs
+        && !imports.is_tool()
+        && !program
+            .requirements
+            .iter()
+            .any(|requirement| requirement.by.standing == ImportCertainty::Imported)
+    {
         program.notes.push(Note::MayStartAnother);
     }
     program.forget_what_was_found();
@@ -233,10 +238,13 @@ impl<'a> PackageReader<'a> {
                 note,
                 read_from,
             } = assessed;
-            let is_known =
-                |known: &Package| known.standing == ImportCertainty::Imported && !known.cpu_only;
             // The program may import it where no import of another package is known.
-            if candidate.is_imported() || !program.packages.iter().any(is_known) {
+            if candidate.is_imported()
+                || !program
+                    .packages
+                    .iter()
+                    .any(|known| known.standing == ImportCertainty::Imported && !known.cpu_only)
+            {
                 let version = package.version.as_deref();
                 let is_guess = !candidate.is_imported();
                 let loads = loads(self.host, &candidate, version, &consumers, &requirements);
@@ -274,12 +282,12 @@ impl<'a> PackageReader<'a> {
         let set = variables
             .iter()
             .filter(|variable| self.host.env.non_empty(&variable.name).is_some());
-        let note = |variable: &Variable| Note::Moved {
+        set.map(|variable| Note::Moved {
             package: candidate.name.clone(),
             variable: variable.name.clone(),
             does: variable.does.clone(),
-        };
-        set.map(note).collect()
+        })
+        .collect()
     }
 
     fn assess(&self, candidate: &Candidate, consumers: &[Consumer]) -> Option<Assessed> {
@@ -355,15 +363,13 @@ impl<'a> PackageReader<'a> {
             requirements.extend(recorded::pins(installed, &by, distribution));
         }
         if profile.is_some() {
-            let opens = |name: &str| {
-                let stem = names::split(name).map_or(name, |(stem, _)| stem);
-                recorded::opens_by_path(candidate, package.version.as_deref(), stem)
-            };
             let first = recorded::wheels(self.host, self.candidates.sites, cuda_major);
-            for requirement in requirements
-                .iter_mut()
-                .filter(|r| r.named().is_some_and(opens))
-            {
+            for requirement in requirements.iter_mut().filter(|r| {
+                r.named().is_some_and(|name| {
+                    let stem = names::split(name).map_or(name, |(stem, _)| stem);
+                    recorded::opens_by_path(candidate, package.version.as_deref(), stem)
+                })
+            }) {
                 requirement.search_first.splice(0..0, first.iter().cloned());
             }
         }
@@ -400,12 +406,11 @@ impl<'a> PackageReader<'a> {
         let (found, is_written) = match reader {
             Some(reader) => reader.code()?,
             None => {
-                let is_one = |consumer: &&Consumer| {
-                    !consumer.needed.is_empty() && candidate.holds(&consumer.object.path)
-                };
                 let files = consumers
                     .iter()
-                    .filter(is_one)
+                    .filter(|consumer| {
+                        !consumer.needed.is_empty() && candidate.holds(&consumer.object.path)
+                    })
                     .map(|consumer| consumer.object.path.as_path());
                 let value = files
                     .flat_map(|file| framework::gpu_code(self.host, file))

@@ -57,8 +57,10 @@ struct Search<'a> {
 impl Search<'_> {
     fn uv(&mut self, wrapper: &Path) -> Option<PathBuf> {
         let first = self.start.words.first()?;
-        let is_url = |start: &&str| first.as_bytes().starts_with(start.as_bytes());
-        let is_elsewhere = first == "-" || ["http://", "https://"].iter().any(is_url);
+        let is_elsewhere = first == "-"
+            || ["http://", "https://"]
+                .iter()
+                .any(|start| first.as_bytes().starts_with(start.as_bytes()));
         if is_elsewhere || self.has_inline_metadata(Path::new(first)) {
             return None;
         }
@@ -79,7 +81,7 @@ impl Search<'_> {
             return None;
         }
         // `python -m uv` takes the environment of its Python for the active one.
-        let own = || {
+        let active = self.path("VIRTUAL_ENV").or_else(|| {
             let prefix = wrapper
                 .parent()?
                 .parent()
@@ -88,8 +90,7 @@ impl Search<'_> {
                 .file_name()
                 .is_some_and(python::is_name)
                 .then(|| self.host.absolute(prefix))
-        };
-        let active = self.path("VIRTUAL_ENV").or_else(own);
+        });
         let prefix = match root {
             Some(_) if self.start.option(&["--active"]).is_some() && active.is_some() => active?,
             Some(root) => root.join(

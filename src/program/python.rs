@@ -104,14 +104,13 @@ impl Python {
                 .iter()
                 .any(|entry| is_sign(&entry.name) || is_framework(host, directory, &entry.name))
         };
-        let is_site = |entry: &&PathEntry| match entry.kind {
-            EntryKind::Site => true,
-            EntryKind::Own => holds_packages(&entry.directory),
-            EntryKind::Standard => false,
-        };
         self.search
             .iter()
-            .filter(is_site)
+            .filter(|entry| match entry.kind {
+                EntryKind::Site => true,
+                EntryKind::Own => holds_packages(&entry.directory),
+                EntryKind::Standard => false,
+            })
             .map(|entry| entry.directory.clone())
             .collect()
     }
@@ -345,10 +344,9 @@ impl VirtualEnvironment {
             Some(format!("{kind}{}.{}", numbers.next()?, numbers.next()?))
         });
         // A free-threaded build has a `t` that the file does not mention.
-        let present = |name: &String| host.is_directory(&prefix.join("lib").join(name));
         Some(VirtualEnvironment {
             version: recorded
-                .filter(present)
+                .filter(|name| host.is_directory(&prefix.join("lib").join(name)))
                 .or_else(|| newest_version(host, &prefix, kind)),
             home: values.get("home").map(PathBuf::from),
             has_system_packages: values

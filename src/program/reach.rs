@@ -52,13 +52,12 @@ pub(super) fn within_reach(
 
 /// Returns the source of a package, or of a module of one file.
 fn source_files(host: &Host, module: &Path) -> Vec<PathBuf> {
-    let prune = |name: &OsStr| {
+    let mut files = host.walk(module, &|name: &OsStr| {
         matches!(
             name.as_bytes(),
             b"__pycache__" | b"tests" | b"examples" | b"_examples"
         )
-    };
-    let mut files = host.walk(module, &prune);
+    });
     files.push(module.with_added_extension("py"));
     files.retain(|file| file.extension() == Some(OsStr::new("py")));
     files

@@ -64,12 +64,11 @@ impl FrameworkReader<'_> {
                 .or_else(|| floor.map(Version::major))
                 .map(|major| major.to_string());
             // Some families have one suffix for every CUDA.
-            let of_cuda = || {
+            let suffix = major.or_else(|| {
                 family
                     .suffix(cuda.map_or(0, |cuda| cuda.value.major))
                     .map(str::to_owned)
-            };
-            let suffix = major.or_else(of_cuda);
+            });
             let need = if framework
                 .required_for_gpu
                 .iter()
@@ -114,21 +113,20 @@ pub(super) fn pins(installed: &Installed<'_>, by: &Asker, distribution: &str) ->
         return Vec::new();
     };
     let file = known.directory.join("METADATA");
-    let pin = |requires: &Requires| {
-        let family = catalog()
-            .families
-            .iter()
-            .find(|family| family.is_wheel(&requires.name))?;
-        Some(requirement(
-            by,
-            &family.name,
-            Want::Recorded(requires.pinned()?),
-            &file,
-        ))
-    };
     required(installed, distribution)
         .iter()
-        .filter_map(pin)
+        .filter_map(|requires| {
+            let family = catalog()
+                .families
+                .iter()
+                .find(|family| family.is_wheel(&requires.name))?;
+            Some(requirement(
+                by,
+                &family.name,
+                Want::Recorded(requires.pinned()?),
+                &file,
+            ))
+        })
         .collect()
 }
 
@@ -172,13 +170,16 @@ pub(super) fn opens_by_path(candidate: &Candidate, version: Option<&str>, stem: 
     };
     // An unreadable version counts as new: the stricter answer.
     let version = version.and_then(leading_version);
-    let is_since = |since: Version| version.is_none_or(|version| version >= since);
     let some = framework
         .dlopens_some_wheels
         .as_ref()
         .and_then(|stems| stems.get(stem).copied());
     let since = [framework.dlopens_wheels_since, some];
-    candidate.is_told_wheels || since.into_iter().flatten().any(is_since)
+    candidate.is_told_wheels
+        || since
+            .into_iter()
+            .flatten()
+            .any(|since| version.is_none_or(|version| version >= since))
 }
 
 /// Returns the directories of NVIDIA's wheels on a module search path. The directory of a single library comes before the
@@ -193,11 +194,11 @@ pub(super) fn wheels(host: &Host, sites: &[PathBuf], cuda_major: Option<u32>) ->
             .filter_map(|entry| entry.name.into_string().ok());
         let (of_major, of_library): (Vec<String>, Vec<String>) =
             names.partition(|name| major_of(name).is_some());
-        let is_own = |name: &String| cuda_major.is_none() || major_of(name) == cuda_major;
-        for name in of_library
-            .into_iter()
-            .chain(of_major.into_iter().filter(is_own))
-        {
+        for name in of_library.into_iter().chain(
+            of_major
+                .into_iter()
+                .filter(|name| cuda_major.is_none() || major_of(name) == cuda_major),
+        ) {
             for below in ["lib", "nvvm/lib64"] {
                 let directory = nvidia.join(&name).join(below);
                 found.push(First {

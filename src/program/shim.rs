@@ -89,19 +89,20 @@ fn versions(host: &Host, root: &Path, program: &mut Program) -> Vec<String> {
 /// Returns the directory of a version: its name, its name without `python-`, or the newest version that begins with it.
 fn exact(host: &Host, installed: &Path, version: &str) -> Option<String> {
     let plain = version.strip_prefix("python-").unwrap_or(version);
-    let is_there = |name: &&str| host.is_directory(&installed.join(name));
-    if let Some(name) = [version, plain].into_iter().find(is_there) {
+    if let Some(name) = [version, plain]
+        .into_iter()
+        .find(|name| host.is_directory(&installed.join(name)))
+    {
         return Some(name.to_owned());
     }
     let entries = host.list(installed).unwrap_or_default();
     let names = entries.iter().filter_map(|entry| entry.name.to_str());
     let number = |name: &str| name.parse::<Version>().ok();
-    let begins = |name: &&str| {
-        name.strip_prefix(plain)
-            .is_some_and(|rest| rest.starts_with('.'))
-    };
     let newest = names
-        .filter(begins)
+        .filter(|name| {
+            name.strip_prefix(plain)
+                .is_some_and(|rest| rest.starts_with('.'))
+        })
         .filter(|name| number(name).is_some())
         .max_by_key(|name| number(name));
     newest.map(str::to_owned)

@@ -367,7 +367,6 @@ impl<'a> Invocation<'a> {
 
 /// Returns how the command line sets or unsets a library path, or preloads a library.
 fn loss_by(start: &Start) -> Option<EnvironmentLoss> {
-    let is_library = |element: &OsString| executable::is_library(&element.to_string_lossy());
     let set = start
         .set
         .iter()
@@ -375,7 +374,7 @@ fn loss_by(start: &Start) -> Option<EnvironmentLoss> {
             LIBRARY_PATH => Some(LIBRARY_PATH),
             PRELOAD => preload_elements(value)
                 .iter()
-                .any(is_library)
+                .any(|element| executable::is_library(&element.to_string_lossy()))
                 .then_some(PRELOAD),
             _ => None,
         });

@@ -7,7 +7,7 @@ use super::gpus;
 use super::model::Caution;
 use super::slot::Picked;
 use super::world::{World, own_code, serves};
-use crate::catalog::{self, Combination, knowledge};
+use crate::catalog::{self, knowledge};
 use crate::inventory::{Code, Installation, Origin};
 use crate::program::{ImportCertainty, Want};
 use crate::version::{ComputeCapability, CudaVersion, Version};
@@ -49,10 +49,12 @@ fn left_out(world: &World<'_>) -> Vec<Caution> {
         let (served, left): (Vec<_>, Vec<_>) = known.partition(|(_, gpu)| serves(code, *gpu));
         let by = || condition.by.name.clone();
         if served.is_empty() && !left.is_empty() {
-            let gpu = |(model, gpu): &(&String, _)| format!("{model} (compute capability {gpu})");
             cautions.push(Caution::Unserved {
                 by: by(),
-                gpus: left.iter().map(gpu).collect(),
+                gpus: left
+                    .iter()
+                    .map(|(model, gpu)| format!("{model} (compute capability {gpu})"))
+                    .collect(),
             });
             continue;
         }
@@ -111,20 +113,19 @@ fn compiled_first(
         Some(built) => built > *driver,
         None => installation.cuda == Some(driver.major),
     });
-    let caution = |gpu: ComputeCapability| match older_driver {
-        Some(driver) => Caution::OnlyPtxAndOlderDriver {
-            of: installation.title(),
-            gpu,
-            driver,
-        },
-        None => Caution::OnlyPtx {
-            of: installation.title(),
-            gpu,
-        },
-    };
     gpus::only_ptx(installation, world)
         .into_iter()
-        .map(caution)
+        .map(|gpu| match older_driver {
+            Some(driver) => Caution::OnlyPtxAndOlderDriver {
+                of: installation.title(),
+                gpu,
+                driver,
+            },
+            None => Caution::OnlyPtx {
+                of: installation.title(),
+                gpu,
+            },
+        })
         .collect()
 }
 
@@ -133,12 +134,11 @@ fn cannot_compile(picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {
     let World {
         program, inventory, ..
     } = world;
-    let is_in_package = |installation: &&Installation| {
+    let bundled = inventory.installations.iter().filter(|installation| {
         let mut packages = program.packages.iter();
         installation.origin == Origin::Bundled
             && packages.any(|package| installation.directory.starts_with(&package.directory))
-    };
-    let bundled = inventory.installations.iter().filter(is_in_package);
+    });
     let mut all: Vec<&Installation> = picks.iter().copied().chain(bundled).collect();
     all.retain(|installation| installation.family == COMPILER);
     let mut seen = BTreeSet::new();
@@ -174,19 +174,18 @@ fn cannot_compile(picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {
 
 fn bad_together(picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {
     let gpus: Vec<ComputeCapability> = world.inventory.capabilities().collect();
-    let caution = |row: &Combination| {
-        let of = picks
-            .iter()
-            .filter(|pick| row.families().any(|family| family == pick.family));
-        Caution::Combination {
-            of: of.map(|installation| installation.title()).collect(),
-            effect: row.effect.clone(),
-            remedy: row.remedy.clone(),
-        }
-    };
     knowledge()
         .bad_combinations(&versions(picks.iter().copied()), &gpus)
-        .map(caution)
+        .map(|row| {
+            let of = picks
+                .iter()
+                .filter(|pick| row.families().any(|family| family == pick.family));
+            Caution::Combination {
+                of: of.map(|installation| installation.title()).collect(),
+                effect: row.effect.clone(),
+                remedy: row.remedy.clone(),
+            }
+        })
         .collect()
 }
 

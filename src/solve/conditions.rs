@@ -11,13 +11,12 @@ use crate::version::ComputeCapability;
 /// Returns the conditions that certainly do not hold.
 pub(super) fn broken(world: &World<'_>) -> Vec<Broken> {
     let inventory = world.inventory;
-    let is_broken = |condition: &&Condition| {
+    let has = facts(inventory);
+    let conditions = world.program.conditions.iter().filter(|condition| {
         !condition.is_advice
             && is_asked(condition, inventory)
             && holds(&condition.demand, inventory) == Some(false)
-    };
-    let has = facts(inventory);
-    let conditions = world.program.conditions.iter().filter(is_broken);
+    });
     conditions
         .map(|condition| Broken {
             condition: condition.clone(),
@@ -92,12 +91,10 @@ fn holds(demand: &Demand, inventory: &Inventory) -> Option<bool> {
             (!gpus.is_empty()).then(|| gpus.iter().any(|gpu| serves(code, *gpu)))
         }
         Demand::Any(alternatives) if alternatives.is_empty() => Some(true),
-        Demand::Any(alternatives) => {
-            let fails = |demands: &Vec<Demand>| {
-                all(demands.iter().map(|demand| holds(demand, inventory))).map(|holds| !holds)
-            };
-            all(alternatives.iter().map(fails)).map(|all_fail| !all_fail)
-        }
+        Demand::Any(alternatives) => all(alternatives.iter().map(|demands| {
+            all(demands.iter().map(|demand| holds(demand, inventory))).map(|holds| !holds)
+        }))
+        .map(|all_fail| !all_fail),
     }
 }
 

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use super::Reason;
 use super::gpus;
-use super::model::FailedProof;
 use super::slot::Slot;
 use super::world::World;
 use crate::catalog::{Family, knowledge};
@@ -172,14 +171,13 @@ fn hijacked(
         own_names(slot.family, installation, member)
             .iter()
             .find_map(|name| {
-                let found = |(directory, by): &(&Path, String)| {
+                let (file, directory, by) = searched.iter().find_map(|(directory, by)| {
                     Some((
                         inventory.file_in(directory, name)?,
                         directory.to_path_buf(),
                         by.clone(),
                     ))
-                };
-                let (file, directory, by) = searched.iter().find_map(found)?;
+                })?;
                 (!installation.has_file(file))
                     .then_some(Reason::LoaderTakesAnother { directory, by })
             })
@@ -314,12 +312,16 @@ fn locked(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Op
         let Want::BuildIds(files) = &requirement.want else {
             return None;
         };
-        let is_other = |member: &&Member| {
-            files
-                .get(&member.soname)
-                .is_some_and(|id| member.build_id.as_ref() != Some(id))
-        };
-        let file = installation.files.iter().find(is_other)?.soname.clone();
+        let file = installation
+            .files
+            .iter()
+            .find(|member| {
+                files
+                    .get(&member.soname)
+                    .is_some_and(|id| member.build_id.as_ref() != Some(id))
+            })?
+            .soname
+            .clone();
         Some(Reason::OtherBuild {
             file,
             by: requirement.by.name.clone(),
@@ -375,10 +377,11 @@ fn driver(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Op
     let kernel = inventory.driver.as_ref()?.version;
     let Some(version) = installation.version else {
         // Tegra's libcuda.so.1.1 carries no version; it fits where no other installation has the kernel's version.
-        let has_version =
-            |other: &Installation| other.family == "driver" && other.version == Some(kernel);
         let is_only = installation.origin != Origin::Compat
-            && !inventory.installations.iter().any(has_version);
+            && !inventory
+                .installations
+                .iter()
+                .any(|other| other.family == "driver" && other.version == Some(kernel));
         return (!is_only).then(|| Reason::VersionUnknown {
             by: format!("the kernel's driver {kernel}"),
         });
@@ -419,14 +422,14 @@ fn intact(_: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Re
 }
 
 fn renamed(_: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
-    let is_plain = |member: &Member| {
-        member
-            .names
-            .iter()
-            .any(|name| name.starts_with(&format!("{}.so", member.stem)))
-    };
-    (installation.origin == Origin::Bundled && !installation.files.iter().any(is_plain))
-        .then_some(Reason::Renamed)
+    (installation.origin == Origin::Bundled
+        && !installation.files.iter().any(|member| {
+            member
+                .names
+                .iter()
+                .any(|name| name.starts_with(&format!("{}.so", member.stem)))
+        }))
+    .then_some(Reason::Renamed)
 }
 
 /// It is built for the CUDA major of its askers.
@@ -452,23 +455,25 @@ fn cuda_of_program(
 ) -> Option<Reason> {
     let has = installation.cuda?;
     let is_offer = world.is_offer(installation);
-    let is_of_program = |one: &Requirement| one.is_wish() && !one.is_by_person();
     if slot.requirements.iter().any(|one| one.by.cuda.is_some())
-        || !is_offer && slot.requirements.iter().any(is_of_program)
+        || !is_offer
+            && slot
+                .requirements
+                .iter()
+                .any(|one| one.is_wish() && !one.is_by_person())
     {
         return None;
     }
     let of_needs = world
         .agreed_cuda()
         .map(|(cuda, by)| (cuda, by.name.clone()));
-    let of_wheels = || {
+    let (needed, by) = of_needs.or_else(|| {
         let cuda = world.cuda_of_wheels().filter(|_| is_offer)?;
         Some((
             cuda,
             format!("the wheels of CUDA {cuda} that are installed"),
         ))
-    };
-    let (needed, by) = of_needs.or_else(of_wheels)?;
+    })?;
     (needed != has).then_some(Reason::OtherCuda { has, needed, by })
 }
 
@@ -502,14 +507,13 @@ fn cuda_that_is_allowed(
 }
 
 fn failed_proofs(_: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Option<Reason> {
-    let has_failed = |failed: &FailedProof| {
-        failed.family == installation.family && failed.directory == installation.directory
-    };
     world
         .policy
         .failed_proofs
         .iter()
-        .any(has_failed)
+        .any(|failed| {
+            failed.family == installation.family && failed.directory == installation.directory
+        })
         .then_some(Reason::FailedProof)
 }
 
@@ -604,13 +608,12 @@ fn driver_floor(driver: &Installation, library: &Installation) -> Option<Reason>
 }
 
 fn is_linked_against(installation: &Installation, other: &Installation) -> bool {
-    let needed = |member: &Member| {
+    other.files.iter().any(|member| {
         installation
             .files
             .iter()
             .any(|asking| asking.needed.contains(&member.soname))
-    };
-    other.files.iter().any(needed)
+    })
 }
 
 /// Its files export all symbols that they import from each other.

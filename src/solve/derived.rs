@@ -166,14 +166,16 @@ fn used_stems<'i>(installation: &'i Installation, names: &[String]) -> BTreeSet<
     };
     let soname = installation.soname.unwrap_or(0);
     let required = family.required(soname);
-    let is_asked = |member: &&Member| {
-        member.stem == family.main
-            || required.contains(&member.stem.as_str())
-            || names
-                .iter()
-                .any(|name| member.names.contains(name) || member.soname == *name)
-    };
-    let mut pending: Vec<&Member> = files.iter().filter(is_asked).collect();
+    let mut pending: Vec<&Member> = files
+        .iter()
+        .filter(|member| {
+            member.stem == family.main
+                || required.contains(&member.stem.as_str())
+                || names
+                    .iter()
+                    .any(|name| member.names.contains(name) || member.soname == *name)
+        })
+        .collect();
     let mut used = BTreeSet::new();
     while let Some(member) = pending.pop() {
         if !used.insert(member.stem.as_str()) {
@@ -183,9 +185,11 @@ fn used_stems<'i>(installation: &'i Installation, names: &[String]) -> BTreeSet<
             let mut opened = family.dlopens(soname);
             opened.any(|(by, opened)| by == member.stem && opened == stem)
         };
-        let is_next =
-            |other: &&Member| member.needed.contains(&other.soname) || is_opened(&other.stem);
-        pending.extend(files.iter().filter(is_next));
+        pending.extend(
+            files
+                .iter()
+                .filter(|other| member.needed.contains(&other.soname) || is_opened(&other.stem)),
+        );
     }
     used
 }

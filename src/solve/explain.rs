@@ -9,7 +9,7 @@ use super::search::{self, DeadEnd};
 use super::slots;
 use super::world::World;
 use crate::inventory::Inventory;
-use crate::program::{First, Requirement};
+use crate::program::Requirement;
 
 /// Returns the conflict of requirements and conditions, each of which cannot be met even by itself.
 pub(super) fn each_unmet(unmet: Vec<Unmet>, broken: Vec<Broken>, world: &World<'_>) -> Conflict {
@@ -19,8 +19,11 @@ pub(super) fn each_unmet(unmet: Vec<Unmet>, broken: Vec<Broken>, world: &World<'
         suspects.retain(|part| part.concerns(|family| family == missing.family));
         contradictions.push(contradiction_of(&contradiction::smallest(suspects, world)));
     }
-    let of_condition = |broken: &Broken| contradiction_of(&[Part::Condition(&broken.condition)]);
-    contradictions.extend(broken.iter().map(of_condition));
+    contradictions.extend(
+        broken
+            .iter()
+            .map(|broken| contradiction_of(&[Part::Condition(&broken.condition)])),
+    );
     conflict(unmet, broken, contradictions, world)
 }
 
@@ -78,15 +81,14 @@ fn forced_copies(requirements: &[Requirement], inventory: &Inventory) -> Vec<For
         let Some(installation) = inventory.installation_of(forced.file) else {
             continue;
         };
-        let leads_there = |first: &&First| {
-            installation
-                .directories()
-                .any(|place| place == first.directory)
-        };
         let rules = requirement
             .search_first
             .iter()
-            .filter(leads_there)
+            .filter(|first| {
+                installation
+                    .directories()
+                    .any(|place| place == first.directory)
+            })
             .map(|first| first.rule);
         let (summary, by) = (Summary::of(installation), requirement.by.name.clone());
         match copies.iter_mut().find(|copy| copy.installation == summary) {

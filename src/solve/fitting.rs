@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::model::Unmet;
 use super::offers::{of_wheel, releases, versions};
 use super::reason::Reason;
-use super::search::{self, DeadEnd, Filled};
+use super::search::{self, DeadEnd};
 use super::slots;
 use super::world::World;
 use crate::catalog::{Wheel, catalog, wheels};
@@ -81,14 +81,17 @@ pub(super) fn fitting(
                     .filled
                     .iter()
                     .filter(|filled| world.is_offer(filled.installation));
-                let offered = |filled: &Filled<'_>| {
-                    Some(Offered {
-                        package: filled.installation.package.clone()?,
-                        names: filled.slot.names().into_iter().collect(),
-                        asked_by: filled.slot.asked_by(),
-                    })
-                };
-                return Some(picked.filter_map(offered).collect());
+                return Some(
+                    picked
+                        .filter_map(|filled| {
+                            Some(Offered {
+                                package: filled.installation.package.clone()?,
+                                names: filled.slot.names().into_iter().collect(),
+                                asked_by: filled.slot.asked_by(),
+                            })
+                        })
+                        .collect(),
+                );
             }
             Ok(Err(DeadEnd { unmet, .. })) | Err(unmet) => unmet,
         };
@@ -142,14 +145,15 @@ pub(super) fn of_symbol(missing: &Unmet) -> Option<Version> {
         Reason::LacksSymbols { first, .. } if missing.family == "nvjitlink" => Some(first),
         _ => None,
     });
-    let version = |name: &String| {
-        let mut numbers = name.rsplit('_').map(str::parse);
-        let (Some(Ok(minor)), Some(Ok(major))) = (numbers.next(), numbers.next()) else {
-            return None;
-        };
-        Some(Version::new(&[major, minor]))
-    };
-    names.filter_map(version).max()
+    names
+        .filter_map(|name| {
+            let mut numbers = name.rsplit('_').map(str::parse);
+            let (Some(Ok(minor)), Some(Ok(major))) = (numbers.next(), numbers.next()) else {
+                return None;
+            };
+            Some(Version::new(&[major, minor]))
+        })
+        .max()
 }
 
 pub(super) fn reasons(missing: &Unmet) -> impl Iterator<Item = &Reason> {

@@ -9,7 +9,7 @@ use super::Reason;
 use super::slot::Slot;
 use super::world::World;
 use crate::catalog::catalog;
-use crate::inventory::{Code, Installation, Inventory, Member};
+use crate::inventory::{Code, Installation, Inventory};
 use crate::version::{ComputeCapability, CudaVersion};
 
 /// Every required file that has code at all must have some for every GPU. Families that are made for some GPUs only
@@ -58,10 +58,12 @@ pub(super) fn ptx(
 
 /// Returns the GPUs for which an installation that needs code has only PTX.
 pub(super) fn only_ptx(installation: &Installation, world: &World<'_>) -> Vec<ComputeCapability> {
-    let is_ptx = |gpu: &&ComputeCapability| {
-        installation.serves.get(gpu) == Some(&Code::Ptx) && needs_code(installation)
-    };
-    world.gpus.iter().filter(is_ptx).copied().collect()
+    world
+        .gpus
+        .iter()
+        .filter(|gpu| installation.serves.get(gpu) == Some(&Code::Ptx) && needs_code(installation))
+        .copied()
+        .collect()
 }
 
 /// Returns the CUDA version of a driver's libraries, from their own note or from the kernel driver's branch.
@@ -82,7 +84,8 @@ fn needs_code(installation: &Installation) -> bool {
         return false;
     };
     let required = family.required(installation.soname.unwrap_or(0));
-    let has_code =
-        |member: &Member| required.contains(&member.stem.as_str()) && !member.code.is_empty();
-    installation.files.iter().any(has_code)
+    installation
+        .files
+        .iter()
+        .any(|member| required.contains(&member.stem.as_str()) && !member.code.is_empty())
 }

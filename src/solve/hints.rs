@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::fitting::{fitting, of_symbol, reasons};
 use super::hint::{Hint, Wanted};
-use super::model::{Broken, Conflict, Contradiction, ContradictionSide, Rejection, Unmet};
+use super::model::{Broken, Conflict, Contradiction, ContradictionSide, Unmet};
 use super::reason::Reason;
 use super::remedy;
 use super::world::{World, serves};
@@ -136,28 +136,33 @@ fn other_build(condition: &Condition, world: &World<'_>) -> Option<Hint> {
 /// contradiction does not count, since installing a version within it helps; nor does a range that an installation for
 /// another CUDA would meet.
 fn change_wishes(conflict: &Conflict, unmet: &[Unmet]) -> Vec<Hint> {
-    let wish = |one| change_wish(one, unmet);
-    conflict.contradictions.iter().filter_map(wish).collect()
+    conflict
+        .contradictions
+        .iter()
+        .filter_map(|one| change_wish(one, unmet))
+        .collect()
 }
 
 fn change_wish(contradiction: &Contradiction, unmet: &[Unmet]) -> Option<Hint> {
-    let is_of_other_cuda = |reason: &Reason| matches!(reason, Reason::OtherCuda { .. });
-    let several =
-        contradiction.members.len() > 1 && !unmet.iter().flat_map(reasons).any(is_of_other_cuda);
-    let is_of_person = |want: &Want| match want {
-        Want::Pinned(_) | Want::BuildIds(_) => true,
-        Want::Within(_) => several,
-        _ => false,
-    };
-    let can_change = |member: &&ContradictionSide| {
-        member.wants.iter().any(is_of_person)
-            || member
+    let several = contradiction.members.len() > 1
+        && !unmet
+            .iter()
+            .flat_map(reasons)
+            .any(|reason| matches!(reason, Reason::OtherCuda { .. }));
+    let members: Vec<&ContradictionSide> = contradiction
+        .members
+        .iter()
+        .filter(|member| {
+            member.wants.iter().any(|want| match want {
+                Want::Pinned(_) | Want::BuildIds(_) => true,
+                Want::Within(_) => several,
+                _ => false,
+            }) || member
                 .demand
                 .as_ref()
                 .is_some_and(|demand| !matches!(demand, Demand::Code(_)))
-    };
-    let members: Vec<&ContradictionSide> =
-        contradiction.members.iter().filter(can_change).collect();
+        })
+        .collect();
     let by = members.first()?.by.clone();
     let families = members
         .iter()
@@ -169,10 +174,9 @@ fn change_wish(contradiction: &Contradiction, unmet: &[Unmet]) -> Option<Hint> {
 /// Names a range of the user's that allows no version that serves the program: no installation could meet both.
 fn impossible_range(missing: &Unmet) -> Option<Hint> {
     let floor = floor(missing)?.truncated(2);
-    let is_too_low = |one: &&Requirement| matches!(&one.want, Want::Within(range) if range.oldest_from(floor).is_none());
     Some(Hint::ChangeWish {
         families: BTreeSet::from([missing.family.clone()]),
-        by: missing.requirements.iter().find(is_too_low)?.by.clone(),
+        by: missing.requirements.iter().find(|one| matches!(&one.want, Want::Within(range) if range.oldest_from(floor).is_none()))?.by.clone(),
     })
 }
 
@@ -198,9 +202,10 @@ fn newer_driver(unmet: &[Unmet]) -> Option<Hint> {
 fn less_open(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
     let (mut open, mut directories) = (Vec::new(), BTreeSet::new());
     for missing in unmet {
-        let is_open =
-            |candidate: &&Rejection| matches!(candidate.reason.deepest(), Reason::Writable { .. });
-        let candidate = missing.candidates.iter().find(is_open)?;
+        let candidate = missing
+            .candidates
+            .iter()
+            .find(|candidate| matches!(candidate.reason.deepest(), Reason::Writable { .. }))?;
         let directory = &candidate.installation.directory;
         open.extend(&installed_in(inventory, missing, directory)?.open);
         directories.insert(directory.clone());
@@ -238,8 +243,10 @@ fn leftover(missing: &Unmet, world: &World<'_>) -> Option<String> {
             .family(&missing.family)?
             .wheel(cuda_major(missing, world)?)?,
     );
-    let is_right = |one: &&Installation| one.family == missing.family && package(one) == wanted;
-    inventory.installations.iter().find(is_right)?;
+    inventory
+        .installations
+        .iter()
+        .find(|one| one.family == missing.family && package(one) == wanted)?;
     let taken = package(installed_in(
         inventory,
         missing,
@@ -260,16 +267,16 @@ fn wheels_to_install(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
     for families in [policy.ignore_rpath_of.clone(), remedy::all_families()] {
         policy.ignore_rpath_of = families;
         let world = World::new(world.inventory, program, &policy);
-        let place = |wheel: &Wheel, _| Some(site.join(&wheel.directory));
         let lacking = unmet.iter().map(|missing| missing.family.clone()).collect();
-        let Some(wheels) = fitting(unmet, lacking, &world, &place) else {
+        let Some(wheels) = fitting(unmet, lacking, &world, &|wheel: &Wheel, _| {
+            Some(site.join(&wheel.directory))
+        }) else {
             continue;
         };
         let wheels: Vec<String> = wheels.into_iter().map(|wheel| wheel.package).collect();
         // pip takes a package that another one has overwritten for installed.
         let brings = |one: &Installation, wheel: &String| {
-            let claims = |problem: &Problem| matches!(problem, Problem::ClaimedTwice { packages, .. } if packages.contains(wheel));
-            one.package.as_ref() == Some(wheel) || one.problems.iter().any(claims)
+            one.package.as_ref() == Some(wheel) || one.problems.iter().any(|problem| matches!(problem, Problem::ClaimedTwice { packages, .. } if packages.contains(wheel)))
         };
         let reinstall = world
             .inventory
@@ -294,14 +301,16 @@ fn debian_packages(unmet: &[Unmet], world: &World<'_>) -> Option<Hint> {
     if !world.inventory.has_cuda_apt {
         return None;
     }
-    let package = |missing: &Unmet| {
-        let family = catalog().family(&missing.family)?;
-        family.apt(
-            cuda_major(missing, world).unwrap_or(12),
-            soname(missing).unwrap_or(9),
-        )
-    };
-    let packages = unmet.iter().map(package).collect::<Option<_>>()?;
+    let packages = unmet
+        .iter()
+        .map(|missing| {
+            let family = catalog().family(&missing.family)?;
+            family.apt(
+                cuda_major(missing, world).unwrap_or(12),
+                soname(missing).unwrap_or(9),
+            )
+        })
+        .collect::<Option<_>>()?;
     Some(Hint::Apt { packages })
 }
 
@@ -343,11 +352,13 @@ fn replaced(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
                 .push(wanted(missing, world));
         }
     }
-    let replace = |(directory, libraries)| Hint::Replace {
-        libraries,
-        directory,
-    };
-    places.into_iter().map(replace).collect()
+    places
+        .into_iter()
+        .map(|(directory, libraries)| Hint::Replace {
+            libraries,
+            directory,
+        })
+        .collect()
 }
 
 fn installed_in<'i>(
@@ -379,10 +390,9 @@ fn cuda_major(missing: &Unmet, world: &World<'_>) -> Option<u32> {
         .candidates
         .iter()
         .find_map(|candidate| candidate.installation.cuda);
-    let of_program = || world.agreed_cuda().map(|(cuda, _)| cuda);
     of_asker
         .or(of_name)
-        .or_else(of_program)
+        .or_else(|| world.agreed_cuda().map(|(cuda, _)| cuda))
         .or(of_reason)
         .or(of_copy)
 }

@@ -298,11 +298,13 @@ pub fn wheels_of_toolkit(
         .first()
         .map(|nvcc| nvcc.sha256.clone())
         .unwrap_or_default();
-    let wheel = |part: &&WheelFile| MissingWheel {
-        entry: entry.clone(),
-        ..MissingWheel::new(&part.name, TOOLKIT_DIRECTORY, part)
-    };
-    Ok(files.iter().map(wheel).collect())
+    Ok(files
+        .iter()
+        .map(|part| MissingWheel {
+            entry: entry.clone(),
+            ..MissingWheel::new(&part.name, TOOLKIT_DIRECTORY, part)
+        })
+        .collect())
 }
 
 fn of_major(

@@ -2,7 +2,7 @@
 //! none. Pure: no files, no environment, no clock. Equal inputs give equal results.
 
 use crate::inventory::Inventory;
-use crate::program::{Program, Requirement};
+use crate::program::Program;
 
 mod cautions;
 mod conditions;
@@ -94,8 +94,11 @@ fn decide(world: &World<'_>) -> Outcome {
 /// Returns the conflict between what a person asks for and what packages use, if that is why libraries are left out. Without a GPU
 /// they may be left out for any other reason.
 fn excluded_by_person(left: &[Slot<'_>], world: &World<'_>) -> Option<Outcome> {
-    let is_wish = |one: &&Requirement| one.is_wish() && one.is_by_person();
-    let (wishes, needs): (Vec<_>, Vec<_>) = world.requirements.iter().copied().partition(is_wish);
+    let (wishes, needs): (Vec<_>, Vec<_>) = world
+        .requirements
+        .iter()
+        .copied()
+        .partition(|one| one.is_wish() && one.is_by_person());
     let is_excused = world.assumes_gpu || world.inventory.gpus_hidden || wishes.is_empty();
     if is_excused || !left.iter().any(Slot::has_certain_wish) {
         return None;

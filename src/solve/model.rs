@@ -146,11 +146,11 @@ impl Absent {
     /// True if an object that every user of a framework maps is linked against it. What a framework opens is asked for by its
     /// directory.
     pub fn is_linked(&self) -> bool {
-        let is_object = |asker: &Asker| {
-            let name = asker.file.file_name().and_then(OsStr::to_str);
-            name.is_some_and(|name| names::split(name).is_some())
-        };
-        self.essential && self.asked_by.iter().any(is_object)
+        self.essential
+            && self.asked_by.iter().any(|asker| {
+                let name = asker.file.file_name().and_then(OsStr::to_str);
+                name.is_some_and(|name| names::split(name).is_some())
+            })
     }
 }
 

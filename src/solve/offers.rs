@@ -33,24 +33,25 @@ pub(super) fn versions<'p>(name: &str, program: &'p Program) -> BTreeMap<Version
             _ => None,
         });
     let row_of = |version: Version| {
-        let is_reached = |wheel: &&&Wheel| wheel.first <= version;
         (
             version,
-            rows.iter().rfind(is_reached).copied().unwrap_or(first),
+            rows.iter()
+                .rfind(|wheel| wheel.first <= version)
+                .copied()
+                .unwrap_or(first),
         )
     };
     let known = rows
         .iter()
         .flat_map(|wheel| wheel.versions.iter().map(|version| (*version, *wheel)));
     // Another CUDA's build of the version may not exist.
-    let is_of_line = |version: &Version| {
-        version.numbers().len() >= 3
-            && known
-                .clone()
-                .any(|(known, _)| known.major() == version.major())
-    };
     pinned
-        .filter(is_of_line)
+        .filter(|version| {
+            version.numbers().len() >= 3
+                && known
+                    .clone()
+                    .any(|(known, _)| known.major() == version.major())
+        })
         .map(row_of)
         .chain(known.clone())
         .collect()
@@ -99,7 +100,7 @@ pub(super) fn of_wanted(
     let Some(family) = catalog().family(&wanted.family) else {
         return Vec::new();
     };
-    let is_wanted = |wheel: &&Wheel| {
+    let Some(wheel) = wheels().iter().rfind(|wheel| {
         let number = || {
             wheel
                 .sonames
@@ -109,8 +110,7 @@ pub(super) fn of_wanted(
         wheel.family == wanted.family
             && wanted.cuda.is_none_or(|cuda| wheel.cuda == cuda)
             && wanted.major.is_none_or(|major| number() == Some(major))
-    };
-    let Some(wheel) = wheels().iter().rfind(is_wanted) else {
+    }) else {
         let version = wanted
             .at_least
             .or(wanted.major.map(|major| Version::new(&[major])));
@@ -231,15 +231,14 @@ fn serves(
 ) -> Option<BTreeMap<ComputeCapability, Code>> {
     let (cuda, version) = cuda.zip(version).filter(|_| family.name == "cudnn")?;
     let gpus: BTreeSet<_> = inventory.capabilities().collect();
-    let is_served = |gpu: &_| {
-        knowledge()
-            .cudnn_for(*gpu, cuda)
-            .iter()
-            .any(|range| range.allows(&version))
-    };
     Some(
         gpus.into_iter()
-            .filter(is_served)
+            .filter(|gpu| {
+                knowledge()
+                    .cudnn_for(*gpu, cuda)
+                    .iter()
+                    .any(|range| range.allows(&version))
+            })
             .map(|gpu| (gpu, Code::Sass))
             .collect(),
     )

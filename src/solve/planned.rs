@@ -38,11 +38,15 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
         .iter()
         .copied()
         .find(|installation| installation.family == "driver");
-    let keep = |element: &Element| PathElement {
-        text: element.text.clone(),
-        removed: removal(element, driver, inventory, program, policy),
-    };
-    let library_path: Vec<PathElement> = inventory.search.library_path.iter().map(keep).collect();
+    let library_path: Vec<PathElement> = inventory
+        .search
+        .library_path
+        .iter()
+        .map(|element| PathElement {
+            text: element.text.clone(),
+            removed: removal(element, driver, inventory, program, policy),
+        })
+        .collect();
     let driver_in_view = driver.is_some_and(|driver| {
         let is_other = |file: FileId| !driver.has_file(file);
         // Without the view.
@@ -51,9 +55,10 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
             let kept = elements.filter(|(kept, _)| kept.removed.is_none());
             inventory.file_given(name, kept.map(|(_, element)| element))
         };
-        let is_lacking = |name: &String| given(name).is_none_or(is_other);
         let is_mixed = |name: &String| given(name).is_some_and(is_other);
-        driver_names(&solution, program).iter().any(is_lacking)
+        driver_names(&solution, program)
+            .iter()
+            .any(|name| given(name).is_none_or(is_other))
             || driver
                 .files
                 .iter()
@@ -135,23 +140,29 @@ fn removal(
     if element.others {
         return None;
     }
-    let is_here =
-        |installation: &&Installation| installation.directories().any(|place| place == directory);
-    let here: Vec<&Installation> = inventory.installations.iter().filter(is_here).collect();
+    let here: Vec<&Installation> = inventory
+        .installations
+        .iter()
+        .filter(|installation| installation.directories().any(|place| place == directory))
+        .collect();
     if !here.is_empty()
         && here
             .iter()
             .all(|installation| installation.origin == Origin::Stub)
     {
         // Without a driver, a program that is linked against it needs the stub to start at all.
-        let is_driver = |r: &Requirement| r.need == Need::Linked && r.family == "driver";
-        let needs_stub = driver.is_none() && program.requirements.iter().any(is_driver);
+        let needs_stub = driver.is_none()
+            && program
+                .requirements
+                .iter()
+                .any(|r| r.need == Need::Linked && r.family == "driver");
         return (!needs_stub).then_some(Removal::Stubs);
     }
-    let is_useful = |installation: &&Installation| {
-        installation.family != "driver" && installation.origin != Origin::Stub
-    };
-    let driver = driver.filter(|_| !here.iter().any(is_useful))?;
+    let driver = driver.filter(|_| {
+        !here.iter().any(|installation| {
+            installation.family != "driver" && installation.origin != Origin::Stub
+        })
+    })?;
     let kernel = inventory.driver.as_ref()?.version;
     let file = inventory
         .file_in(directory, "libcuda.so.1")
@@ -180,12 +191,11 @@ fn driver_names(solution: &Solution<'_>, program: &Program) -> BTreeSet<String> 
         .iter()
         .filter_map(Requirement::named)
         .map(str::to_owned);
-    let of_driver = |name: &String| {
+    let names_of_driver = written.chain(opened.cloned()).filter(|name| {
         catalog()
             .family_of(name)
             .is_some_and(|(family, _)| family.name == "driver")
-    };
-    let names_of_driver = written.chain(opened.cloned()).filter(of_driver);
+    });
     names.extend(names_of_driver.filter(|name| solution.offers(name)));
     names
 }
@@ -258,16 +268,15 @@ fn shims(installation: &Installation, program: &Program) -> BTreeSet<Version> {
         Want::Rest(version) if installation.soname == Some(version.major()) => Some(version),
         _ => None,
     });
-    let is_other = |shim: &Version| {
-        installation
-            .version
-            .is_none_or(|version| !version.agrees_with(shim))
-    };
     installation
         .shim
         .into_iter()
         .chain(brought)
-        .filter(is_other)
+        .filter(|shim| {
+            installation
+                .version
+                .is_none_or(|version| !version.agrees_with(shim))
+        })
         .collect()
 }
 
@@ -301,12 +310,12 @@ pub(super) fn unpinned(slot: &Slot<'_>, inventory: &Inventory) -> Option<Unpinne
         .find(|rejection| rejection.is_of_concern())?;
     let (family, names) = (slot.family.name.clone(), slot.names());
     let is_shadowed_by_rpath = slot.rejected.iter().any(Rejection::is_shadowed_by_rpath);
-    let is_used = |r: &Requirement| {
-        r.by.standing == ImportCertainty::Imported
-            && r.is_wish()
-            && matches!(r.need, Need::Used | Need::Essential)
-    };
-    let must_be_said = !inventory.gpus_hidden && slot.requirements.iter().any(is_used);
+    let must_be_said = !inventory.gpus_hidden
+        && slot.requirements.iter().any(|r| {
+            r.by.standing == ImportCertainty::Imported
+                && r.is_wish()
+                && matches!(r.need, Need::Used | Need::Essential)
+        });
     Some(Unpinned {
         family,
         names,

@@ -153,22 +153,21 @@ fn is_given(slot: &Slot<'_>, installation: &Installation, inventory: &Inventory)
 }
 
 fn came_with_target(installation: &Installation, program: &Program) -> bool {
-    let is_own =
-        |directory| program.is_in_site(directory) || program.own_directories.contains(directory);
-    installation.directories().any(is_own)
+    installation.directories().any(|directory| {
+        program.is_in_site(directory) || program.own_directories.contains(directory)
+    })
 }
 
 /// Returns the number of a person's wishes that it meets.
 fn preferred(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> i64 {
-    let is_met = |requirement: &&Requirement| match &requirement.want {
-        Want::Preferred(range) => installation
-            .version
-            .is_some_and(|version| range.allows(&version)),
-        _ => false,
-    };
     world
         .requirements_of(slot.family)
-        .filter(is_met)
+        .filter(|requirement| match &requirement.want {
+            Want::Preferred(range) => installation
+                .version
+                .is_some_and(|version| range.allows(&version)),
+            _ => false,
+        })
         .map(|_| 1)
         .sum()
 }

@@ -149,11 +149,16 @@ impl Remedied {
             return;
         };
         let package = format!("{name} {version}");
-        let installed = |one: &Installation| one.package.as_ref() == Some(&package);
         let Some(site) = self.program.site_packages.first().cloned() else {
             return;
         };
-        if !reinstall && self.inventory.installations.iter().any(installed) {
+        if !reinstall
+            && self
+                .inventory
+                .installations
+                .iter()
+                .any(|one| one.package.as_ref() == Some(&package))
+        {
             return;
         }
         let Some(wheel) = offers::versions(name, &self.program).remove(&version) else {

@@ -368,8 +368,11 @@ impl<'a> Slot<'a> {
                 (&other.family, &other.want, &other.by) == (&one.family, &one.want, &one.by)
             })
         };
-        let by_person = |one: &&Requirement| one.is_wish() && one.is_by_person();
-        let mut asked: Vec<&Requirement> = self.requirements.iter().filter(by_person).collect();
+        let mut asked: Vec<&Requirement> = self
+            .requirements
+            .iter()
+            .filter(|one| one.is_wish() && one.is_by_person())
+            .collect();
         while let Some(other) = others.next().filter(|_| !asked.is_empty()) {
             asked.retain(|one| !asks(other, one));
         }
@@ -393,10 +396,9 @@ impl<'a> Slot<'a> {
         self.candidates.clear();
         self.rejected.clear();
         // Only a library that must be there is worth an installation.
-        let is_wanted = |installation: &&Installation| {
+        for installation in world.installations_of(self.family).filter(|installation| {
             self.strictness >= Strictness::Should || !world.is_offer(installation)
-        };
-        for installation in world.installations_of(self.family).filter(is_wanted) {
+        }) {
             // For a library that must be there, the search explains what it lacks.
             let unloadable = || match self.strictness {
                 Strictness::Must => None,
@@ -431,36 +433,39 @@ fn has_known_wish(requirements: &[Requirement]) -> bool {
 
 /// Returns the strictest of the requirements that ask for the family.
 fn strictest(requirements: &[Requirement], world: &World<'_>) -> Option<Strictness> {
-    let strictness = |requirement: &Requirement| match requirement.need {
-        Need::Linked => Strictness::Must,
-        _ if world.inventory.gpus_hidden || is_for_missing_gpu(requirements, world) => {
-            Strictness::Try
-        }
-        // A framework that silently uses the CPU is a fault where there is a GPU to use.
-        Need::Essential if world.inventory.has_gpu() => Strictness::Must,
-        Need::Essential | Need::Used => Strictness::Should,
-        Need::Named => Strictness::Try,
-    };
     requirements
         .iter()
         .filter(|requirement| requirement.is_wish())
-        .map(strictness)
+        .map(|requirement| match requirement.need {
+            Need::Linked => Strictness::Must,
+            _ if world.inventory.gpus_hidden || is_for_missing_gpu(requirements, world) => {
+                Strictness::Try
+            }
+            // A framework that silently uses the CPU is a fault where there is a GPU to use.
+            Need::Essential if world.inventory.has_gpu() => Strictness::Must,
+            Need::Essential | Need::Used => Strictness::Should,
+            Need::Named => Strictness::Try,
+        })
         .max()
 }
 
 /// True if packages would use a GPU with the library, and there is none: they use the CPU. A person who asks for the library
 /// is taken at their word.
 fn is_for_missing_gpu(requirements: &[Requirement], world: &World<'_>) -> bool {
-    let is_by_package =
-        |requirement: &&Requirement| matches!(requirement.need, Need::Used | Need::Essential);
-    let Some(used) = requirements.iter().find(is_by_package) else {
+    let Some(used) = requirements
+        .iter()
+        .find(|requirement| matches!(requirement.need, Need::Used | Need::Essential))
+    else {
         return false;
     };
     // Those of the whole program, also where a part of them is tried.
-    let is_by_person = |other: &Requirement| other.is_by_person() && other.family == used.family;
     !world.assumes_gpu
         && world.inventory.is_without_gpu()
-        && !world.program.requirements.iter().any(is_by_person)
+        && !world
+            .program
+            .requirements
+            .iter()
+            .any(|other| other.is_by_person() && other.family == used.family)
 }
 
 /// Returns the names of the askers, each once. Guesses count only where no asker is known, recorded versions never.

@@ -117,10 +117,10 @@ impl<'a> World<'a> {
 
     /// Returns the CUDA major that all wheels of NVIDIA's in the program's Python environment are for.
     pub(super) fn cuda_of_wheels(&self) -> Option<u32> {
-        let is_its_own = |one: &&Installation| {
-            one.origin == Origin::Wheel && self.program.is_in_site(&one.directory)
-        };
-        let wheels = self.inventory.installations.iter().filter(is_its_own);
+        let wheels =
+            self.inventory.installations.iter().filter(|one| {
+                one.origin == Origin::Wheel && self.program.is_in_site(&one.directory)
+            });
         let cudas: BTreeSet<u32> = wheels.filter_map(|one| one.cuda).collect();
         (cudas.len() == 1).then(|| cudas.into_iter().next())?
     }
