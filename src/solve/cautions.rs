@@ -71,7 +71,7 @@ fn left_out(world: &World<'_>) -> Vec<Caution> {
     cautions
 }
 
-/// Returns the newest floor of an imported package that a pick does not reach. On hidden GPUs, that was the person's choice.
+/// Returns the newest floor of an imported package that a pick does not reach. On hidden GPUs, that was the user's choice.
 fn older(installation: &Installation, world: &World<'_>) -> Option<Caution> {
     let version = installation
         .version

@@ -447,7 +447,7 @@ fn cuda_of_asker(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) ->
 }
 
 /// If those who ask for it do not say for which CUDA, it is for the CUDA of the program's other needs. That concerns what only
-/// a person asks for, and what is not here yet: two packages may be for two CUDAs.
+/// the user asks for, and what is not here yet: two packages may be for two CUDAs.
 fn cuda_of_program(
     slot: &Slot<'_>,
     installation: &Installation,
@@ -550,7 +550,7 @@ fn glibc(_: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Option
     (needed > has).then_some(Reason::NeedsGlibc { needed, has })
 }
 
-/// Returns how another user could have put an installation there, unless it is as safe as the program or a person has
+/// Returns how another user could have put an installation there, unless it is as safe as the program or the user has
 /// named it. A search path of the program makes a directory its own if those who can change it have the program as well:
 /// builds leave paths below `/tmp` behind. The directory that Python starts in is not its own.
 pub(super) fn open<'c>(

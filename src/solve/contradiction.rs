@@ -1,6 +1,6 @@
 //! Finds the smallest set of requirements that has no solution: without any one of them there would be one.
 //!
-//! Members have two sizes: all that one object or package asks of one family is one member; each setting of a person is
+//! Members have two sizes: all that one object or package asks of one family is one member; each setting of the user is
 //! one.
 
 use super::model::ContradictionSide;
@@ -9,7 +9,7 @@ use super::slots;
 use super::world::World;
 use crate::program::{Condition, Requirement};
 
-/// The smallest unit of a contradiction: all requirements of one asker for one family, or one setting of a person.
+/// The smallest unit of a contradiction: all requirements of one asker for one family, or one setting of the user.
 #[derive(Clone, Debug)]
 pub(super) enum Part<'a> {
     Requirements(Vec<&'a Requirement>),

@@ -9,7 +9,7 @@ use crate::program::{Asker, Pip};
 use crate::text;
 use crate::version::Version;
 
-/// A remedy that a person can apply.
+/// A remedy that the user can apply.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "hint", rename_all = "kebab-case")]
 pub enum Hint {
@@ -39,7 +39,7 @@ pub enum Hint {
         #[serde(serialize_with = "text::paths")]
         paths: BTreeSet<PathBuf>,
     },
-    /// Installations that another user can change: a person who trusts them can name them.
+    /// Installations that another user can change: a user who trusts them can name them.
     Trust {
         #[serde(serialize_with = "text::paths")]
         directories: BTreeSet<PathBuf>,
@@ -48,7 +48,7 @@ pub enum Hint {
     UpdateDriver { floor: Version, has_driver: bool },
     /// The driver's libraries are missing.
     InstallDriver,
-    /// A person's own settings exclude a solution: those for these families, at this place.
+    /// The user's own settings exclude a solution: those for these families, at this place.
     ChangeWish {
         families: BTreeSet<String>,
         by: Asker,

@@ -32,7 +32,7 @@ pub enum Lack {
 
 /// Finds the wheels that a program lacks beside what is installed: as few as possible, and only those that this machine can
 /// load. A GPU need not be here: the libraries that the program uses on one count. If those at hand are not enough, all
-/// wheels count. If a person asks for it, each absent library that is wanted counts as well, as far as it
+/// wheels count. If the user asks for it, each absent library that is wanted counts as well, as far as it
 /// fits the others.
 pub fn lack(
     outcome: &Outcome,
@@ -222,7 +222,7 @@ fn missing(offered: Offered, platform: Platform<'_>) -> Option<MissingWheel> {
     })
 }
 
-/// A family that a person wants, whatever is installed.
+/// A family that the user wants, whatever is installed.
 #[derive(Clone, Debug)]
 pub struct FamilyWish {
     pub family: &'static str,

@@ -91,7 +91,7 @@ fn decide(world: &World<'_>) -> Outcome {
     }
 }
 
-/// Returns the conflict between what a person asks for and what packages use, if that is why libraries are left out. Without a GPU
+/// Returns the conflict between what the user asks for and what packages use, if that is why libraries are left out. Without a GPU
 /// they may be left out for any other reason.
 fn excluded_by_person(left: &[Slot<'_>], world: &World<'_>) -> Option<Outcome> {
     let (wishes, needs): (Vec<_>, Vec<_>) = world

@@ -26,12 +26,12 @@ pub struct Policy {
     pub ignore_rpath_of: BTreeSet<String>,
     /// A mode that answers before those search paths can be had here.
     pub can_force: bool,
-    /// Origins that a person prefers, the most preferred first.
+    /// Origins that the user prefers, the most preferred first.
     pub origins: Vec<Origin>,
     pub failed_proofs: Vec<FailedProof>,
     /// The files that the program maps without cudarun.
     pub mapped: BTreeSet<FileId>,
-    /// The files of wheels in the directories that wheels come from, if a person named some.
+    /// The files of wheels in the directories that wheels come from, if the user named some.
     pub at_hand: Option<BTreeSet<String>>,
 }
 

@@ -158,7 +158,7 @@ fn came_with_target(installation: &Installation, program: &Program) -> bool {
     })
 }
 
-/// Returns the number of a person's wishes that it meets.
+/// Returns the number of the user's wishes that it meets.
 fn preferred(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> i64 {
     world
         .requirements_of(slot.family)
@@ -189,7 +189,7 @@ fn named_versions(slot: &Slot<'_>, installation: &Installation, world: &World<'_
     i64::try_from(names.len()).unwrap_or(i64::MAX)
 }
 
-/// Origins that a person prefers score more. The preference does not concern the driver.
+/// Origins that the user prefers score more. The preference does not concern the driver.
 fn preferred_origin(installation: &Installation, world: &World<'_>) -> i64 {
     let origins = world
         .policy

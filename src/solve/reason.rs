@@ -15,7 +15,7 @@ use crate::version::{ComputeCapability, CudaVersion, Version};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Criterion {
-    /// A person has named it.
+    /// The user has named it.
     Pinned,
     /// No other installation was possible.
     OnlyOne,
@@ -27,9 +27,9 @@ pub enum Criterion {
     KernelsOwn,
     /// The loader takes it whatever we set.
     LoaderTakesIt,
-    /// A person prefers such a version.
+    /// The user prefers such a version.
     Preferred,
-    /// A person prefers this origin.
+    /// The user prefers this origin.
     PreferredOrigin,
     /// The program opens it by a name that only this version has.
     NamedVersion,

@@ -16,10 +16,10 @@ use crate::version::Version;
 
 /// The loader searches it by default.
 const SYSTEM: &str = "/usr/lib";
-/// A directory that a person chooses.
+/// A directory that the user chooses.
 const CHOSEN: &str = "/DIR";
 
-/// The machine and the program once a person has done what a hint says.
+/// The machine and the program once the user has done what a hint says.
 pub(super) struct Remedied {
     inventory: Inventory,
     program: Program,

@@ -49,7 +49,7 @@ pub(super) fn slots<'a>(world: &World<'a>) -> Result<Slots<'a>, Vec<Unmet>> {
         }
     }
     // Another SONAME replaces a name that is only tried. Guessed requirements never refuse a start, nor do libraries for
-    // GPUs that are hidden on purpose or not there. What a person asks for always can.
+    // GPUs that are hidden on purpose or not there. What the user asks for always can.
     let mut unmet = Vec::new();
     for slot in empty {
         let is_asked_for = slot.is_last_for_person(slots.to_fill.iter());
@@ -140,7 +140,7 @@ fn group<'a>(world: &World<'a>) -> Vec<Slot<'a>> {
                 .push(requirement);
             continue;
         }
-        // A person's requirement need hold for only one of several names that a program tries.
+        // The user's requirement need hold for only one of several names that a program tries.
         let is_any = keys.len() > 1 && requirement.is_by_person();
         for key in keys {
             let slot = by_key.entry(key).or_default();
@@ -354,7 +354,7 @@ impl<'a> Slot<'a> {
         world.inventory.gpus_hidden || is_for_missing_gpu(&self.requirements, world)
     }
 
-    /// True if a person asks for the library here, and in none of the other slots.
+    /// True if the user asks for the library here, and in none of the other slots.
     pub(super) fn is_last_for_person<'s>(
         &self,
         mut others: impl Iterator<Item = &'s Slot<'a>>,
@@ -420,7 +420,7 @@ fn is_known(requirement: &Requirement) -> bool {
     requirement.by.standing == ImportCertainty::Imported
 }
 
-/// True for what a person asks for, and for what a certainly imported package needs and does not only try.
+/// True for what the user asks for, and for what a certainly imported package needs and does not only try.
 fn is_certain(requirement: &Requirement) -> bool {
     is_known(requirement) && (requirement.need < Need::Named || requirement.is_by_person())
 }
@@ -449,7 +449,7 @@ fn strictest(requirements: &[Requirement], world: &World<'_>) -> Option<Strictne
         .max()
 }
 
-/// True if packages would use a GPU with the library, and there is none: they use the CPU. A person who asks for the library
+/// True if packages would use a GPU with the library, and there is none: they use the CPU. A user who asks for the library
 /// is taken at their word.
 fn is_for_missing_gpu(requirements: &[Requirement], world: &World<'_>) -> bool {
     let Some(used) = requirements
