@@ -52,7 +52,7 @@ pub use stat::{FileId, Kind, Stat};
 use stat::{READ_LIMIT, not_regular};
 pub use tree::{NewContent, NewFile, Tree};
 use trouble::noted;
-pub use trouble::{Unanswered, unanswered};
+pub use trouble::unanswered;
 pub use way::{Unsafe, UnsafeFault, judge, judge_file, judge_own};
 
 /// The attribute of a program that gets capabilities from its file.

@@ -274,7 +274,7 @@ fn complain(
         let _ = report::print(&report::json::error(error, form, hint.as_deref()));
     }
     let style = Style::stderr(color);
-    if let Some(line) = report::unanswered(&host::unanswered()) {
+    if let Some(line) = host::unanswered() {
         report::say(&style.page(&format!("cudarun: {line}\n")));
     }
     report::say(&style.page(&format!("cudarun: {error}\n")));

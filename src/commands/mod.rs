@@ -141,7 +141,7 @@ fn reported_at_every_start(facts: &Facts<'_>, decision: &Decision, follows: bool
             .iter()
             .flat_map(|build| report::build_remarks(&build.plan)),
     );
-    lines.extend(report::unanswered(&host::unanswered()));
+    lines.extend(host::unanswered());
     lines.extend(report::outside_if_imported(decision, program));
     lines.extend(report::left(decision.outcome.unpinned(), inventory));
     if let Outcome::Plan(plan) = &decision.outcome {

@@ -2,10 +2,12 @@
 //! is an answer.
 
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::path::Path;
+use std::sync::OnceLock;
 
 use nix::errno::Errno;
+
+use crate::text::{plain, show};
 
 const TROUBLE: [Errno; 8] = [
     Errno::EIO,
@@ -19,43 +21,29 @@ const TROUBLE: [Errno; 8] = [
 ];
 /// Files of the kernel refuse for reasons of their own.
 const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
-/// One shows the trouble; more would fill memory on a broken disk.
-const LIMIT: usize = 100;
-
-static UNANSWERED: Mutex<Vec<Unanswered>> = Mutex::new(Vec::new());
-
-/// A question without an answer.
-#[derive(Clone, Debug)]
-pub struct Unanswered {
-    pub path: PathBuf,
-    /// The operating system's message.
-    pub why: String,
-}
+/// One shows the trouble.
+static FIRST: OnceLock<String> = OnceLock::new();
 
 /// Records trouble, and returns the result as it is.
 pub(super) fn noted<T, E: Into<io::Error>>(path: &Path, result: Result<T, E>) -> io::Result<T> {
     result.map_err(|error| {
         let error: io::Error = error.into();
-        let is_trouble = error
-            .raw_os_error()
-            .is_some_and(|raw| TROUBLE.contains(&Errno::from_raw(raw)));
+        let number = error.raw_os_error().map(Errno::from_raw);
+        let is_trouble = number.is_some_and(|number| TROUBLE.contains(&number));
         if is_trouble && !KERNEL.iter().any(|kernel| path.starts_with(kernel)) {
-            let mut unanswered = UNANSWERED.lock().unwrap_or_else(PoisonError::into_inner);
-            if unanswered.len() < LIMIT {
-                unanswered.push(Unanswered {
-                    path: path.to_owned(),
-                    why: error.to_string(),
-                });
-            }
+            FIRST.get_or_init(|| {
+                let (path, why) = (show(path), error.to_string());
+                format!(
+                    "cannot read {path}: {}: the choice may be wrong",
+                    plain(&why)
+                )
+            });
         }
         error
     })
 }
 
-/// The questions of this process that have no answer. A decision that was made without them may be wrong.
-pub fn unanswered() -> Vec<Unanswered> {
-    UNANSWERED
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clone()
+/// The first question of this process that the system did not answer, in words.
+pub fn unanswered() -> Option<String> {
+    FIRST.get().cloned()
 }

@@ -50,7 +50,7 @@ pub use fleet::{
 };
 pub use hints::{first_contact, option_of, own_command_line, shell_words};
 pub use listed::listed;
-pub use notes::{note, unanswered};
+pub use notes::note;
 pub use page::{PAGE_BEGIN, html, markdown, page_written};
 pub use picture::pictures;
 pub use pinned::{outside_if_imported, refusal, repaired, sets_library_path};

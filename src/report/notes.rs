@@ -2,31 +2,11 @@
 
 use std::path::Path;
 
-use crate::host::Unanswered;
 use crate::program::{EnvironmentLoss, Note, Packer, Program};
-use crate::text::{plain, show};
+use crate::text::show;
 
 pub fn note(note: &Note, program: &Program) -> String {
     note_of(note, program.runs())
-}
-
-/// The questions that the system did not answer; the first is shown.
-pub fn unanswered(unanswered: &[Unanswered]) -> Option<String> {
-    let Unanswered { path, why } = unanswered.first()?;
-    let more = unanswered
-        .iter()
-        .filter(|other| other.path != *path)
-        .count();
-    let more = if more > 0 {
-        format!(", and {more} more")
-    } else {
-        String::new()
-    };
-    Some(format!(
-        "cannot read {}: {}{more}: the choice may be wrong",
-        show(path),
-        plain(why)
-    ))
 }
 
 /// A note about the program of this path.
