@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::path::PathBuf;
 
 use super::model::{BuildWish, HostCompiler, RejectedToolkit, ToolkitReason};
-use crate::catalog::architectures;
+use crate::catalog::{architectures, knowledge, toolkits};
 use crate::inventory::{Part, Toolkit, ToolkitProblem};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
@@ -127,11 +127,7 @@ fn obstacle(toolkit: &Toolkit, wish: &BuildWish, machine: &Machine<'_>) -> Optio
 }
 
 /// Returns the reason why no toolkit of a release fits.
-pub(super) fn unfit(
-    release: Version,
-    wish: &BuildWish,
-    gpus: &[ComputeCapability],
-) -> Option<ToolkitReason> {
+fn unfit(release: Version, wish: &BuildWish, gpus: &[ComputeCapability]) -> Option<ToolkitReason> {
     let cuda = CudaVersion::of(release);
     if let Some((range, by)) = wish
         .ranges
@@ -170,11 +166,7 @@ pub(super) fn host_compiler<'c>(
 
 /// The smaller, the better. The rank is: the framework's minor, the nearest newer one that the driver runs in full, the nearest
 /// older one, the nearest newer one. Without a framework, the newest one of a major that the driver runs is the best.
-pub(super) fn order(
-    cuda: CudaVersion,
-    wish: &BuildWish,
-    machine: &Machine<'_>,
-) -> impl Ord + use<> {
+fn order(cuda: CudaVersion, wish: &BuildWish, machine: &Machine<'_>) -> impl Ord + use<> {
     // Minor-version compatibility: a driver runs all code of its major.
     let is_run = machine.cuda.is_none_or(|driver| cuda.major <= driver.major);
     let is_run_in_full = machine.cuda.is_none_or(|driver| cuda <= driver);
@@ -188,4 +180,41 @@ pub(super) fn order(
         None => (u32::from(!is_run), 0),
     };
     (rank, distance, Reverse(cuda))
+}
+
+/// Returns the best one of the known CUDA versions that fit. A version of which a toolkit is here that is not in the range does
+/// not.
+pub(super) fn to_install(
+    rejected: &[RejectedToolkit],
+    wish: &BuildWish,
+    machine: &Machine<'_>,
+) -> Option<CudaVersion> {
+    let fits = |cuda: CudaVersion| {
+        let last = Version::new(&[cuda.major, cuda.minor, u32::MAX]);
+        let mut releases = [cuda.version(), last].into_iter();
+        let is_refused = |one: &RejectedToolkit| {
+            one.toolkit.cuda() == Some(cuda)
+                && matches!(one.reason, ToolkitReason::NotInRange { .. })
+        };
+        releases.any(|release| unfit(release, wish, machine.gpus).is_none())
+            && !rejected.iter().any(is_refused)
+    };
+    let is_to_mend = |cuda: CudaVersion| {
+        let mut broken = rejected
+            .iter()
+            .filter(|one| matches!(one.reason, ToolkitReason::Broken { .. }));
+        broken.any(|one| one.toolkit.cuda().or(one.toolkit.headers) == Some(cuda))
+    };
+    let is_beyond = |cuda: CudaVersion| {
+        wish.framework.is_none() && machine.cuda.is_some_and(|driver| cuda > driver)
+    };
+    let of_wheels = toolkits().iter().map(|row| CudaVersion::of(row.version));
+    let known = knowledge().cuda_releases().chain(of_wheels);
+    known.filter(|cuda| fits(*cuda)).min_by_key(|cuda| {
+        (
+            !is_to_mend(*cuda),
+            is_beyond(*cuda),
+            order(*cuda, wish, machine),
+        )
+    })
 }

@@ -129,7 +129,7 @@ fn is_used(package: &Package, row: &FrameworkCompiler, inventory: &Inventory) ->
 }
 
 /// The GPUs that the program may use.
-fn visible(inventory: &Inventory) -> impl Iterator<Item = &Gpu> {
+pub(super) fn visible(inventory: &Inventory) -> impl Iterator<Item = &Gpu> {
     let gpus = inventory.gpus.iter();
     gpus.filter(|gpu| gpu.visible != Visible::No)
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::environment::Diff;
 use crate::error::Error;
 use crate::host::Host;
-use crate::inventory::{Inventory, Part, Toolkit, Visible};
+use crate::inventory::{Inventory, Part, Toolkit};
 use crate::pin::view as links;
 use crate::program;
 use crate::version::ComputeCapability;
@@ -17,13 +17,12 @@ mod choose;
 pub mod compilers;
 mod host_compiler;
 mod model;
-mod remedy;
 mod view;
 
 use choose::{Machine, choose, makes_code};
 pub use model::{
     Build, BuildPlan, BuildWish, CompilerLack, CompilerSupply, Compilers, HostCompiler, NoToolkit,
-    Overridden, PublishedBuild, RejectedToolkit, Remedy, ToolkitReason, Withheld,
+    Overridden, PublishedBuild, RejectedToolkit, ToolkitReason, Withheld,
 };
 
 /// Variables that name the directory of a toolkit.
@@ -70,10 +69,7 @@ pub fn decide(
     wish: &BuildWish,
     site_packages: &[PathBuf],
 ) -> Result<BuildPlan, Box<NoToolkit>> {
-    let visible = inventory
-        .gpus
-        .iter()
-        .filter(|gpu| gpu.visible != Visible::No);
+    let visible = compilers::visible(inventory);
     let mut gpus: Vec<ComputeCapability> = visible.filter_map(|gpu| gpu.capability).collect();
     gpus.sort_unstable();
     gpus.dedup();
@@ -98,11 +94,11 @@ pub fn decide(
     };
     let (mut fitting, rejected) = choose(toolkits, wish, &machine);
     if fitting.is_empty() {
-        let remedy = remedy::remedy(&rejected, wish, &machine);
+        let install = choose::to_install(&rejected, wish, &machine);
         return Err(Box::new(NoToolkit {
             wish: wish.clone(),
             rejected,
-            remedy,
+            install,
         }));
     }
     let toolkit = fitting.remove(0);

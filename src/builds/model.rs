@@ -129,29 +129,23 @@ pub struct PublishedBuild {
 pub struct NoToolkit {
     pub wish: BuildWish,
     pub rejected: Vec<RejectedToolkit>,
-    pub remedy: Remedy,
+    /// The CUDA version of a known toolkit that would fit.
+    pub install: Option<CudaVersion>,
 }
 
-/// The next step where no toolkit fits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Remedy {
-    /// Install a toolkit of this CUDA version.
-    Install(CudaVersion),
-    /// Install a GCC of this major.
-    Gcc(u32),
-    /// Install the package of a header for a toolkit of this CUDA version.
-    Header { header: String, cuda: CudaVersion },
-    /// Close these files and directories of a toolkit to other users.
-    Close {
-        open: Vec<WritablePath>,
-        root: PathBuf,
-    },
-    /// Install a build of the framework for this CUDA major.
-    OtherBuild(u32),
-    /// Demand this CUDA version.
-    Demand(CudaVersion),
-    /// No known release is in the demanded range; this one is the newest.
-    NoRelease(CudaVersion),
+impl NoToolkit {
+    /// Returns the toolkit for which the smallest step is enough, or else the newest.
+    pub fn nearest(&self) -> Option<&RejectedToolkit> {
+        self.rejected.iter().max_by_key(|one| {
+            let nearness = match one.reason {
+                ToolkitReason::Open { .. } => 3,
+                ToolkitReason::GccTooNew { .. } => 2,
+                ToolkitReason::HeaderMissing { .. } => 1,
+                _ => 0,
+            };
+            (nearness, one.toolkit.release)
+        })
+    }
 }
 
 /// The compilers that a program's frameworks lack while they run.

@@ -3,17 +3,17 @@
 use std::ffi::OsStr;
 
 use super::Style;
-use super::hints::argument;
+use super::hints::{argument, shell_words};
 use super::shell::shell_change;
 use super::words::{self, counted};
 use crate::builds::{
-    BuildPlan, BuildWish, CompilerLack, Compilers, NoToolkit, Overridden, RejectedToolkit, Remedy,
+    BuildPlan, BuildWish, CompilerLack, Compilers, NoToolkit, Overridden, RejectedToolkit,
     ToolkitReason, Withheld,
 };
 use crate::catalog::{catalog, toolkits};
 use crate::cli::Dialect;
 use crate::error::Reason;
-use crate::inventory::{ChangedBy, Inventory, Part, Toolkit};
+use crate::inventory::{ChangedBy, Inventory, Part, Toolkit, WritablePath};
 use crate::text::show;
 use crate::version::CudaVersion;
 
@@ -261,67 +261,41 @@ impl Reason for NoToolkit {
     }
 
     fn hint(&self) -> Option<String> {
-        Some(match &self.remedy {
-            Remedy::Install(cuda)
-                if toolkits()
+        let Some(RejectedToolkit { toolkit, reason }) = self.nearest() else {
+            return self.install.map(install);
+        };
+        let is_of_user = |open: &WritablePath| matches!(open.who, ChangedBy::User { .. });
+        match reason {
+            ToolkitReason::Open { .. } if toolkit.open.iter().any(is_of_user) => {
+                let root = argument(toolkit.root.as_os_str());
+                Some(format!("if you trust this user: --also {root}"))
+            }
+            ToolkitReason::Open { .. } => {
+                let paths = toolkit
+                    .open
                     .iter()
-                    .any(|row| CudaVersion::of(row.version) == *cuda) =>
-            {
-                format!("cudarun fetch toolkit={cuda}")
+                    .map(|open| open.path.as_os_str().to_owned());
+                Some(format!(
+                    "chmod go-w {}",
+                    shell_words(&paths.collect::<Vec<_>>())
+                ))
             }
-            Remedy::Install(cuda) => {
-                let CudaVersion { major, minor } = cuda;
-                format!(
-                    "conda install -c nvidia cuda-toolkit={cuda}, or: apt install cuda-toolkit-{major}-{minor}"
-                )
-            }
-            Remedy::Gcc(newest) => format!("apt install g++-{newest}"),
-            Remedy::Header { header, cuda } => packages(header, *cuda),
-            Remedy::Close { open, root }
-                if open
-                    .iter()
-                    .any(|open| matches!(open.who, ChangedBy::User { .. })) =>
-            {
-                format!(
-                    "if you trust this user: --also {}",
-                    argument(root.as_os_str())
-                )
-            }
-            Remedy::Close { open, .. } => {
-                let paths: Vec<String> = open
-                    .iter()
-                    .map(|open| argument(open.path.as_os_str()))
-                    .collect();
-                format!("chmod go-w {}", paths.join(" "))
-            }
-            Remedy::OtherBuild(major) => {
-                let framework = self
-                    .wish
-                    .framework
-                    .as_ref()
-                    .map(|framework| framework.name.as_str());
-                let name = framework
-                    .and_then(|name| name.split(' ').next())
-                    .unwrap_or_default();
-                format!("install a build of {} for CUDA {major}", show(name))
-            }
-            Remedy::Demand(cuda) => {
-                format!("demand another CUDA version: --require cuda-toolkit={cuda}")
-            }
-            Remedy::NoRelease(newest) => {
-                let ranges: Vec<String> = self
-                    .wish
-                    .ranges
-                    .iter()
-                    .map(|(range, _)| range.to_string())
-                    .collect();
-                format!(
-                    "no toolkit {} is known; the newest is {newest}",
-                    ranges.join(" and ")
-                )
-            }
-        })
+            ToolkitReason::GccTooNew { newest, .. } => Some(format!("apt install g++-{newest}")),
+            ToolkitReason::HeaderMissing { header, .. } => Some(packages(header, toolkit.cuda()?)),
+            _ => self.install.map(install),
+        }
     }
+}
+
+fn install(cuda: CudaVersion) -> String {
+    let mut of_wheels = toolkits().iter().map(|row| CudaVersion::of(row.version));
+    if of_wheels.any(|version| version == cuda) {
+        return format!("cudarun fetch toolkit={cuda}");
+    }
+    let CudaVersion { major, minor } = cuda;
+    format!(
+        "conda install -c nvidia cuda-toolkit={cuda}, or: apt install cuda-toolkit-{major}-{minor}"
+    )
 }
 
 /// The packages with a header, for a toolkit of this CUDA version: those of Python, and those of Debian.

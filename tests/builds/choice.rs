@@ -521,14 +521,9 @@ fn a_hint_leads_to_a_toolkit_that_fits() {
         "cudarun fetch toolkit=13.0",
     );
     hint(
-        &[installed(&["12.4.131"]), blackwell.clone(), torch("12.4")],
+        &[installed(&["12.4.131"]), blackwell, torch("12.4")],
         &[],
         "conda install -c nvidia cuda-toolkit=12.8",
-    );
-    hint(
-        &[installed(&["11.8.89"]), blackwell, torch("11.8")],
-        &[],
-        "install a build of torch for CUDA 13",
     );
     hint(
         &[whole("/usr/local/cuda-12.4", "12.4.131", 15), torch("12.4")],
@@ -550,21 +545,21 @@ fn a_hint_leads_to_a_toolkit_that_fits() {
         &["--require", "cuda-toolkit=13.4"],
         "cudarun fetch toolkit=13.4",
     );
-    hint(
-        &[installed(&["12.0.140"])],
-        &["--require", "cuda-toolkit=99"],
-        "no toolkit =99 is known; the newest is 13.5",
-    );
-    hint(
-        &[installed(&["12.4.131"]), torch("12.4")],
-        &["--require", "cuda-toolkit=13.0"],
-        "install a build of torch for CUDA 13",
-    );
-    hint(
-        &[installed(&["12.4.131"])],
-        &["--require", "cuda-toolkit=12.4,>12.4.200"],
-        "demand another CUDA version",
-    );
+    // No known toolkit fits.
+    for (files, range) in [
+        (installed(&["12.0.140"]), "cuda-toolkit=99"),
+        (
+            installed(&["12.4.131"]) + &torch("12.4"),
+            "cuda-toolkit=13.0",
+        ),
+        (installed(&["12.4.131"]), "cuda-toolkit=12.4,>12.4.200"),
+    ] {
+        let machine = python(&[files]);
+        let words = ["explain", "--build", "--require", range, "python3"];
+        let text = Run::on(&machine, &words).status(1).output_of_both();
+        assert!(text.contains("no CUDA toolkit here fits"), "{text}");
+        assert!(!text.contains("hint:"), "{text}");
+    }
     hint(&[], &[], "cudarun fetch toolkit=13.5");
     hint(
         &[gpu(HOPPER, "580.95.05")],
