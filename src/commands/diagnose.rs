@@ -106,7 +106,6 @@ fn explained(
 fn known_from_text(log: &Log) -> Diagnosis<'_> {
     let Log {
         chain,
-        is_utf16,
         left_out,
         is_empty,
         ..
@@ -118,7 +117,6 @@ fn known_from_text(log: &Log) -> Diagnosis<'_> {
         program: &[],
         is_program_guessed: false,
         is_elsewhere: false,
-        is_utf16: *is_utf16,
         left_out: *left_out,
         is_empty: *is_empty,
     }

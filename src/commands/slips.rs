@@ -7,7 +7,7 @@ use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::cli::{self, Cli, VERBS};
-use crate::diagnose::Reading;
+use crate::diagnose::LogReader;
 use crate::error::Error;
 use crate::host::Host;
 use crate::program::locate;
@@ -26,9 +26,9 @@ pub fn after_error(host: &Host, error: &Error, arguments: &[OsString]) -> Option
     let (before, command) = (arguments.get(1..at)?, &arguments[at..]);
     let (typed, rest) = (name.to_str()?, &command[1..]);
     let text = command.join(OsStr::new(" "));
-    let mut messages = Reading::default();
-    messages.feed(text.as_encoded_bytes());
-    if typed.contains(": ") || !messages.finish().is_empty() {
+    let mut reader = LogReader::default();
+    reader.take(text.as_encoded_bytes());
+    if typed.contains(": ") || !reader.messages().is_empty() {
         let diagnose = [OsString::from("diagnose")];
         let is_diagnose = before.contains(&diagnose[0]);
         let before = if is_diagnose { before } else { &diagnose };

@@ -26,23 +26,17 @@ pub struct Line<'t> {
 pub struct Lines {
     ended: usize,
     rest: Vec<u8>,
-    is_utf16: bool,
 }
 
 impl Lines {
-    /// True if the text began as UTF-16. Only its ASCII characters are read.
-    pub fn is_utf16(&self) -> bool {
-        self.is_utf16
-    }
-
     pub fn feed(&mut self, mut bytes: &[u8], each: &mut impl FnMut(Line<'_>)) {
         while let Some(end) = memchr(b'\n', bytes) {
             if self.rest.is_empty() {
-                self.line(&bytes[..end], each);
+                line(self.ended + 1, &bytes[..end], each);
             } else {
                 let mut whole = take(&mut self.rest);
                 whole.extend_from_slice(&bytes[..end]);
-                self.line(&whole, each);
+                line(self.ended + 1, &whole, each);
                 whole.clear();
                 self.rest = whole;
             }
@@ -53,7 +47,7 @@ impl Lines {
             self.rest.extend_from_slice(piece);
             if self.rest.len() >= LONGEST {
                 let whole = take(&mut self.rest);
-                self.line(&whole, each);
+                line(self.ended + 1, &whole, each);
                 self.rest = whole[whole.len() - OVERLAP..].to_vec();
             }
         }
@@ -66,48 +60,40 @@ impl Lines {
 
     /// The last line may end without a line break.
     pub fn finish(&mut self, each: &mut impl FnMut(Line<'_>)) {
-        let rest = take(&mut self.rest);
-        self.line(&rest, each);
+        line(self.ended + 1, &take(&mut self.rest), each);
     }
+}
 
-    fn line(&mut self, raw: &[u8], each: &mut impl FnMut(Line<'_>)) {
-        if self.ended == 0 && (raw.starts_with(b"\xff\xfe") || raw.starts_with(b"\xfe\xff")) {
-            self.is_utf16 = true;
-        }
-        let number = self.ended + 1;
-        let mut from = 0;
-        while from < raw.len() {
-            let end = raw.len().min(from + LONGEST);
-            self.piece(number, &raw[from..end], each);
-            from = if end == raw.len() { end } else { end - OVERLAP };
-        }
+fn line(number: usize, raw: &[u8], each: &mut impl FnMut(Line<'_>)) {
+    let mut from = 0;
+    while from < raw.len() {
+        let end = raw.len().min(from + LONGEST);
+        piece(number, &raw[from..end], each);
+        from = if end == raw.len() { end } else { end - OVERLAP };
     }
+}
 
-    fn piece(&self, number: usize, raw: &[u8], each: &mut impl FnMut(Line<'_>)) {
-        let mut text = Cow::Borrowed(raw);
-        if self.is_utf16 {
-            text.to_mut().retain(|byte| *byte != 0);
-        }
-        if is_json(&text) {
-            text = Cow::Owned(unescape(&text));
-        }
-        if memchr3(b'\x1b', b'\r', b'\n', &text).is_none() {
-            return each(Line {
-                number,
-                text: &text,
-            });
-        }
-        // A part without a word may be the end of a text in JSON, or a bar.
-        let has_word = |part: &&[u8]| part.iter().any(u8::is_ascii_alphanumeric);
-        for part in text
-            .split(|byte| matches!(byte, b'\r' | b'\n'))
-            .filter(has_word)
-        {
-            each(Line {
-                number,
-                text: &strip_bytes(part).into_vec(),
-            });
-        }
+fn piece(number: usize, raw: &[u8], each: &mut impl FnMut(Line<'_>)) {
+    let mut text = Cow::Borrowed(raw);
+    if is_json(raw) {
+        text = Cow::Owned(unescape(raw));
+    }
+    if memchr3(b'\x1b', b'\r', b'\n', &text).is_none() {
+        return each(Line {
+            number,
+            text: &text,
+        });
+    }
+    // A part without a word may be the end of a text in JSON, or a bar.
+    let has_word = |part: &&[u8]| part.iter().any(u8::is_ascii_alphanumeric);
+    for part in text
+        .split(|byte| matches!(byte, b'\r' | b'\n'))
+        .filter(has_word)
+    {
+        each(Line {
+            number,
+            text: &strip_bytes(part).into_vec(),
+        });
     }
 }
 

@@ -1,38 +1,81 @@
-//! A text that is taken piece by piece: the beginning, and the end where it is long.
+//! Reads a log piece by piece, in little memory: the beginning, and the end where it is long. Each message is found once, however
+//! many processes and lines repeat it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::mem::take;
+use std::sync::Arc;
 
 use super::chain::Chain;
-use super::messages::Reading;
+use super::lines::{Line, Lines, speaker_and_text};
+use super::messages::{Message, deciding};
 use super::paths::NamedPaths;
+use super::signatures::{Captures, Match, Signatures};
 
 const PIECE: usize = 1 << 20;
 /// Bytes that are kept of what a program writes while it runs.
 const LIVE_HEAD: usize = 256 << 10;
 const LIVE_TAIL: usize = 2 << 20;
+/// Lines after the first one that may belong to a message, and their length.
+const MORE_LINES: usize = 5;
+const LONGEST_MORE: usize = 2 << 10;
+/// Messages that wait for more lines.
+const MOST_OPEN: usize = 256;
+/// Different messages of one row, so that none can crowd out the others.
+const MOST_OF_ROW: usize = 32;
+/// Bytes of texts that are not read again when another process says them, and what each one takes besides.
+const MOST_KNOWN: usize = 4 << 20;
+const BESIDES: usize = 512;
 
 /// The messages of a text, and what is known about it.
 #[derive(Debug)]
 pub struct Log {
     pub chain: Chain,
     pub paths: NamedPaths,
-    pub is_utf16: bool,
     pub left_out: u64,
     pub is_empty: bool,
 }
 
-/// Takes a text piece by piece.
+/// A line on which a message may begin, and the lines after it of the same process.
+struct Open {
+    number: usize,
+    speaker: Vec<u8>,
+    text: Vec<u8>,
+    more: usize,
+}
+
 #[derive(Default)]
 pub struct LogReader {
-    reading: Reading,
+    lines: Lines,
+    open: VecDeque<Open>,
+    /// By the place of their row and by their facts.
+    messages: BTreeMap<(usize, Captures), Message>,
+    of_row: BTreeMap<usize, usize>,
+    /// Rows that have as many messages as they may. Only texts that were read before still count for them.
+    full: BTreeSet<usize>,
+    /// The matches of the last texts, and the memory that they take.
+    known: HashMap<Vec<u8>, Arc<[Match]>>,
+    known_bytes: usize,
     paths: NamedPaths,
-    left_out: u64,
     taken: usize,
+    left_out: u64,
     /// The end of a text of unknown length, as far as it was read.
     kept: VecDeque<Vec<u8>>,
 }
 
 impl LogReader {
+    pub fn take(&mut self, piece: &[u8]) {
+        let mut lines = take(&mut self.lines);
+        lines.feed(piece, &mut |line| self.line(line));
+        self.lines = lines;
+        self.paths.feed(piece);
+        self.taken += piece.len();
+    }
+
+    /// The bytes that were taken.
+    pub fn taken(&self) -> usize {
+        self.taken
+    }
+
     /// Takes a piece that a running program has written.
     pub fn take_live(&mut self, piece: &[u8]) {
         if self.taken < LIVE_HEAD {
@@ -44,11 +87,8 @@ impl LogReader {
 
     /// Keeps a piece that may belong to the last `tail` bytes of the text.
     pub fn keep(&mut self, piece: &[u8], tail: usize) {
-        if self
-            .kept
-            .back()
-            .is_none_or(|last| last.len() + piece.len() > PIECE)
-        {
+        let is_full = |last: &Vec<u8>| last.len() + piece.len() > PIECE;
+        if self.kept.back().is_none_or(is_full) {
             let mut next = Vec::new();
             if self.kept.len() == tail / PIECE {
                 next = self.kept.pop_front().unwrap_or_default();
@@ -58,42 +98,125 @@ impl LogReader {
             next.reserve(PIECE);
             self.kept.push_back(next);
         }
-        self.kept
-            .back_mut()
-            .expect("just added")
-            .extend_from_slice(piece);
-    }
-
-    pub fn finish(mut self) -> Log {
-        for piece in std::mem::take(&mut self.kept) {
-            self.take(&piece);
-        }
-        let is_empty = self.taken == 0;
-        let is_utf16 = self.reading.is_utf16();
-        let chain = Chain::new(self.reading.finish());
-        Log {
-            chain,
-            paths: self.paths,
-            is_utf16,
-            left_out: self.left_out,
-            is_empty,
-        }
-    }
-
-    /// The bytes that were taken.
-    pub fn taken(&self) -> usize {
-        self.taken
-    }
-
-    pub fn take(&mut self, piece: &[u8]) {
-        self.reading.feed(piece);
-        self.paths.feed(piece);
-        self.taken += piece.len();
+        let last = self.kept.back_mut().expect("just added");
+        last.extend_from_slice(piece);
     }
 
     /// Leaves out a piece in the middle, and counts its lines.
     pub fn pass_over(&mut self, piece: &[u8]) {
-        self.reading.pass_over(piece);
+        let mut lines = take(&mut self.lines);
+        lines.finish(&mut |line| self.line(line));
+        lines.pass_over(piece);
+        self.lines = lines;
         self.left_out += piece.len() as u64;
+    }
+
+    pub fn finish(mut self) -> Log {
+        for piece in take(&mut self.kept) {
+            self.take(&piece);
+        }
+        Log {
+            paths: take(&mut self.paths),
+            left_out: self.left_out,
+            is_empty: self.taken == 0,
+            chain: Chain::new(self.messages()),
+        }
+    }
+
+    /// Returns the messages in the order of their first lines, then of the rows.
+    pub fn messages(mut self) -> Vec<Message> {
+        self.pass_over(b"");
+        for open in take(&mut self.open) {
+            self.close_open(&open);
+        }
+        let mut messages: Vec<Message> = self.messages.into_values().collect();
+        messages.sort_by_key(|message| (message.first, message.row.kind));
+        messages
+    }
+
+    fn line(&mut self, line: Line<'_>) {
+        let begins = Signatures::embedded().may_go_on(line.text);
+        if begins.is_none() && self.open.is_empty() {
+            return;
+        }
+        let (speaker, text) = speaker_and_text(line.text);
+        self.go_on(speaker, text);
+        let Some(goes_on) = begins else { return };
+        if !goes_on {
+            return self.close(line.number, speaker, text);
+        }
+        if self.open.len() == MOST_OPEN
+            && let Some(oldest) = self.open.pop_front()
+        {
+            self.close_open(&oldest);
+        }
+        self.open.push_back(Open {
+            number: line.number,
+            speaker: speaker.to_vec(),
+            text: text.to_vec(),
+            more: 0,
+        });
+    }
+
+    /// Adds a line to the messages that its process has begun.
+    fn go_on(&mut self, speaker: &[u8], text: &[u8]) {
+        for _ in 0..self.open.len() {
+            let Some(mut open) = self.open.pop_front() else {
+                return;
+            };
+            if open.speaker == speaker {
+                open.text.push(b'\n');
+                open.text
+                    .extend_from_slice(&text[..text.len().min(LONGEST_MORE)]);
+                open.more += 1;
+            }
+            if open.more == MORE_LINES {
+                self.close_open(&open);
+            } else {
+                self.open.push_back(open);
+            }
+        }
+    }
+
+    fn close_open(&mut self, open: &Open) {
+        self.close(open.number, &open.speaker, &open.text);
+    }
+
+    fn close(&mut self, number: usize, speaker: &[u8], text: &[u8]) {
+        for found in self.matches(text).iter() {
+            let row = found.key.0;
+            if !self.messages.contains_key(&found.key) {
+                let of_row = self.of_row.entry(row).or_default();
+                if *of_row == MOST_OF_ROW {
+                    self.full.insert(row);
+                    continue;
+                }
+                *of_row += 1;
+            }
+            let message = self.messages.entry(found.key.clone());
+            message
+                .or_insert_with(|| Message::new(found, number, text))
+                .count(number, speaker, text);
+        }
+    }
+
+    fn matches(&mut self, text: &[u8]) -> Arc<[Match]> {
+        if let Some(known) = self.known.get(text) {
+            return known.clone();
+        }
+        let mut matches = deciding(Signatures::embedded().matches(text, &self.full));
+        let before = matches.len();
+        matches.retain(|found| !self.full.contains(&found.key.0));
+        let is_whole = matches.len() == before;
+        let matches: Arc<[Match]> = matches.into();
+        if is_whole {
+            self.known_bytes += text.len() + BESIDES;
+            if self.known_bytes > MOST_KNOWN {
+                self.known.clear();
+                self.known_bytes = text.len() + BESIDES;
+            }
+            self.known.insert(text.to_vec(), Arc::clone(&matches));
+        }
+        matches
     }
 }

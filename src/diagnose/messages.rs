@@ -1,27 +1,16 @@
-//! Known messages in a log, each once, however many processes and lines repeat it.
+//! Known messages in a log.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
-use super::lines::{Line, Lines, speaker_and_text};
-use super::signatures::{Captures, Match, Signatures};
+use super::signatures::{Captures, Match};
 use crate::catalog::{ErrorKind, ErrorRow};
 use crate::text;
 
-/// Lines after the first one that may belong to a message, and their length.
-const MORE_LINES: usize = 5;
-const LONGEST_MORE: usize = 2 << 10;
-/// Messages that wait for more lines.
-const MOST_OPEN: usize = 256;
-/// Different messages of one row, so that none can crowd out the others.
-const MOST_OF_ROW: usize = 32;
 const MOST_SPEAKERS: usize = 4096;
-/// Bytes of texts that are not read again when another process says them, and what each one takes besides.
-const MOST_KNOWN: usize = 4 << 20;
-const BESIDES: usize = 512;
 const LONGEST_EXCERPT: usize = 200;
 
 static WARNING: LazyLock<Regex> =
@@ -53,189 +42,9 @@ pub struct Message {
     pub speakers: BTreeSet<Vec<u8>>,
 }
 
-/// A line on which a message may begin, and the lines after it of the same process.
-struct Open {
-    number: usize,
-    speaker: Vec<u8>,
-    text: Vec<u8>,
-    more: usize,
-}
-
-/// Reads a log in pieces of any size, in little memory.
-pub struct Reading {
-    lines: Lines,
-    open: VecDeque<Open>,
-    found: Found,
-}
-
-/// Messages by the place of their row and by their facts.
-struct Found {
-    signatures: &'static Signatures,
-    messages: BTreeMap<(usize, Captures), Message>,
-    of_row: BTreeMap<usize, usize>,
-    /// Rows that have as many messages as they may. Only texts that were read before still count for them.
-    full: BTreeSet<usize>,
-    /// The matches of the last texts, and the memory that they take.
-    known: HashMap<Vec<u8>, Arc<[Match]>>,
-    known_bytes: usize,
-}
-
-impl Default for Reading {
-    fn default() -> Reading {
-        let signatures = Signatures::embedded();
-        let (messages, of_row) = (BTreeMap::new(), BTreeMap::new());
-        let (known, full) = (HashMap::new(), BTreeSet::new());
-        let found = Found {
-            signatures,
-            messages,
-            of_row,
-            full,
-            known,
-            known_bytes: 0,
-        };
-        Reading {
-            lines: Lines::default(),
-            open: VecDeque::new(),
-            found,
-        }
-    }
-}
-
-impl Reading {
-    pub fn feed(&mut self, bytes: &[u8]) {
-        let Reading { lines, open, found } = self;
-        lines.feed(bytes, &mut |line| found.line(line, open));
-    }
-
-    /// Counts the lines of a part of the log that is left out.
-    pub fn pass_over(&mut self, bytes: &[u8]) {
-        let Reading { lines, open, found } = self;
-        lines.finish(&mut |line| found.line(line, open));
-        lines.pass_over(bytes);
-    }
-
-    pub fn is_utf16(&self) -> bool {
-        self.lines.is_utf16()
-    }
-
-    /// Returns the messages in the order of their first lines, then of the rows.
-    pub fn finish(mut self) -> Vec<Message> {
-        self.pass_over(b"");
-        self.open
-            .drain(..)
-            .for_each(|open| self.found.close_open(&open));
-        let mut messages: Vec<Message> = self.found.messages.into_values().collect();
-        messages.sort_by_key(|message| (message.first, message.row.kind));
-        messages
-    }
-}
-
-impl Found {
-    fn line(&mut self, line: Line<'_>, open: &mut VecDeque<Open>) {
-        let begins = self.signatures.may_go_on(line.text);
-        if begins.is_none() && open.is_empty() {
-            return;
-        }
-        let (speaker, text) = speaker_and_text(line.text);
-        self.go_on(speaker, text, open);
-        let Some(goes_on) = begins else { return };
-        if !goes_on {
-            return self.close(line.number, speaker, text);
-        }
-        if open.len() == MOST_OPEN {
-            open.pop_front()
-                .iter()
-                .for_each(|oldest| self.close_open(oldest));
-        }
-        open.push_back(Open {
-            number: line.number,
-            speaker: speaker.to_vec(),
-            text: text.to_vec(),
-            more: 0,
-        });
-    }
-
-    /// Adds a line to the messages that its process has begun.
-    fn go_on(&mut self, speaker: &[u8], text: &[u8], open: &mut VecDeque<Open>) {
-        open.retain_mut(|open| {
-            if open.speaker == speaker {
-                open.text.push(b'\n');
-                open.text
-                    .extend_from_slice(&text[..text.len().min(LONGEST_MORE)]);
-                open.more += 1;
-            }
-            let is_whole = open.more == MORE_LINES;
-            if is_whole {
-                self.close_open(open);
-            }
-            !is_whole
-        });
-    }
-
-    fn close_open(&mut self, open: &Open) {
-        self.close(open.number, &open.speaker, &open.text);
-    }
-
-    fn close(&mut self, number: usize, speaker: &[u8], text: &[u8]) {
-        let known = self.known.get(text).cloned();
-        let matches = known.unwrap_or_else(|| {
-            let mut matches = deciding(self.signatures.matches(text, &self.full));
-            let before = matches.len();
-            matches.retain(|found| !self.full.contains(&found.key.0));
-            let matches: Arc<[Match]> = matches.into();
-            if matches.len() < before {
-                return matches;
-            }
-            self.known_bytes += text.len() + BESIDES;
-            if self.known_bytes > MOST_KNOWN {
-                self.known.clear();
-                self.known_bytes = text.len() + BESIDES;
-            }
-            self.known.insert(text.to_vec(), Arc::clone(&matches));
-            matches
-        });
-        for found in matches.iter() {
-            self.add(found, number, speaker, text);
-        }
-    }
-
-    fn add(&mut self, found: &Match, number: usize, speaker: &[u8], text: &[u8]) {
-        let message = match self.messages.get_mut(&found.key) {
-            Some(message) => message,
-            None => {
-                let of_row = self.of_row.entry(found.key.0).or_default();
-                if *of_row == MOST_OF_ROW {
-                    self.full.insert(found.key.0);
-                    return;
-                }
-                *of_row += 1;
-                let message = Message {
-                    row: found.row,
-                    captures: found.key.1.clone(),
-                    first: number,
-                    last: number,
-                    excerpt: shown(whole_words(text, &found.range)),
-                    count: 0,
-                    is_warning: true,
-                    speakers: BTreeSet::new(),
-                };
-                self.messages.entry(found.key.clone()).or_insert(message)
-            }
-        };
-        message.first = message.first.min(number);
-        message.last = message.last.max(number);
-        message.count += 1;
-        message.is_warning &= WARNING.is_match(text);
-        let is_new = !speaker.is_empty() && !message.speakers.contains(speaker);
-        if is_new && message.speakers.len() < MOST_SPEAKERS {
-            message.speakers.insert(speaker.to_vec());
-        }
-    }
-}
-
 /// A row comes before the more general ones: where two matches overlap, the first one counts. A root, or a harmless
 /// message, decides its line. A symptom does not, since its cause may follow.
-fn deciding(matches: Vec<Match>) -> Vec<Match> {
+pub(super) fn deciding(matches: Vec<Match>) -> Vec<Match> {
     let mut taken: Vec<Match> = Vec::new();
     for found in matches {
         let Range { start, end } = found.range;
@@ -252,6 +61,34 @@ fn deciding(matches: Vec<Match>) -> Vec<Match> {
         }
     }
     taken
+}
+
+impl Message {
+    /// A message of which no line is counted yet.
+    pub(super) fn new(found: &Match, number: usize, text: &[u8]) -> Message {
+        Message {
+            row: found.row,
+            captures: found.key.1.clone(),
+            first: number,
+            last: number,
+            excerpt: shown(whole_words(text, &found.range)),
+            count: 0,
+            is_warning: true,
+            speakers: BTreeSet::new(),
+        }
+    }
+
+    /// Counts a line that says so.
+    pub(super) fn count(&mut self, number: usize, speaker: &[u8], text: &[u8]) {
+        self.first = self.first.min(number);
+        self.last = self.last.max(number);
+        self.count += 1;
+        self.is_warning &= WARNING.is_match(text);
+        let is_new = !speaker.is_empty() && !self.speakers.contains(speaker);
+        if is_new && self.speakers.len() < MOST_SPEAKERS {
+            self.speakers.insert(speaker.to_vec());
+        }
+    }
 }
 
 /// A match, and the rest of the word at its end.

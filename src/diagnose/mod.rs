@@ -12,7 +12,7 @@ mod worth;
 pub use chain::Chain;
 pub use lines::{Line, Lines};
 pub use log::{Log, LogReader};
-pub use messages::{Message, Reading};
+pub use messages::Message;
 pub use paths::NamedPaths;
 pub use signatures::{Captures, Match, Signatures, groups_of};
 pub use worth::Worth;

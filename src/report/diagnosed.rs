@@ -41,7 +41,6 @@ pub struct Diagnosis<'d> {
     pub is_program_guessed: bool,
     /// The text names paths that are not here, or a message is from a machine with a driver or a GPU that this one lacks.
     pub is_elsewhere: bool,
-    pub is_utf16: bool,
     /// Bytes in the middle that were not read.
     pub left_out: u64,
     pub is_empty: bool,
@@ -251,9 +250,6 @@ fn remarks(diagnosis: &Diagnosis<'_>) -> String {
     }
     if diagnosis.is_elsewhere {
         text.push_str("\nthe message is from another machine: run this command there, or `cudarun doctor --save FILE` there and this command with `--machine FILE` here\n");
-    }
-    if diagnosis.is_utf16 {
-        text.push_str("\nthe text is UTF-16: only its ASCII characters were read\n");
     }
     if diagnosis.left_out > 0 {
         let size = size(diagnosis.left_out);

@@ -49,18 +49,6 @@ fn a_text_that_never_ends_is_refused() {
         .check();
 }
 
-#[test]
-fn wide_characters_are_read() {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    let wide: Vec<u8> = format!("\u{feff}{MISSING}\n")
-        .encode_utf16()
-        .flat_map(u16::to_le_bytes)
-        .collect();
-    fs::write(&file, wide).unwrap();
-    let run = Run::new(["diagnose", "--from", file.path().to_str().unwrap()]);
-    run.stdout_contains(&["libcudart.so.12", "UTF-16"]).check();
-}
-
 /// A sparse file of 512 MiB: the first 8 MiB and the last 56 MiB are read, and the page says so.
 #[test]
 fn the_middle_of_a_huge_log_is_left_out() {

@@ -1,5 +1,5 @@
 use cudarun::catalog::{Capture, ErrorKind};
-use cudarun::diagnose::{Chain, Line, Lines, Message, Reading};
+use cudarun::diagnose::{Chain, Line, Lines, LogReader, Message};
 
 use super::{chain, messages};
 
@@ -44,37 +44,6 @@ fn an_empty_or_binary_log_has_no_messages() {
 }
 
 #[test]
-fn utf_16_is_read_and_reported() {
-    for big in [false, true] {
-        let mut log = if big {
-            vec![0xfe, 0xff]
-        } else {
-            vec![0xff, 0xfe]
-        };
-        let units = "first\r\n".encode_utf16().chain(MISSING.encode_utf16());
-        log.extend(units.flat_map(|unit| {
-            if big {
-                unit.to_be_bytes()
-            } else {
-                unit.to_le_bytes()
-            }
-        }));
-        let mut reading = Reading::default();
-        // In pieces of one byte.
-        log.chunks(1).for_each(|piece| reading.feed(piece));
-        assert!(reading.is_utf16());
-        let found = reading.finish();
-        assert_eq!(
-            (found.len(), found[0].row.id.as_str(), found[0].first),
-            (1, "missing-library", 2)
-        );
-    }
-    let mut reading = Reading::default();
-    reading.feed(MISSING.as_bytes());
-    assert!(!reading.is_utf16());
-}
-
-#[test]
 fn a_line_of_ten_megabytes_is_read_in_pieces() {
     let mut log = vec![b'x'; 10 << 20];
     let at = (5 << 20) + 17;
@@ -85,10 +54,10 @@ fn a_line_of_ten_megabytes_is_read_in_pieces() {
         let mut log = vec![b' '; 200 << 10];
         let at = (64 << 10) - shift;
         log[at..at + MISSING.len()].copy_from_slice(MISSING.as_bytes());
-        let mut reading = Reading::default();
-        log.chunks(4096).for_each(|piece| reading.feed(piece));
+        let mut reading = LogReader::default();
+        log.chunks(4096).for_each(|piece| reading.take(piece));
         // A more general row may match what the cut leaves.
-        for found in [reading.finish(), messages(&log)] {
+        for found in [reading.messages(), messages(&log)] {
             let whole = found
                 .iter()
                 .filter(|message| message.row.id == "missing-library");
@@ -103,11 +72,11 @@ fn pieces_of_any_size_give_one_result() {
     let whole = messages(log.as_bytes());
     assert_eq!(whole.len(), 2);
     for size in 1..20 {
-        let mut reading = Reading::default();
+        let mut reading = LogReader::default();
         log.as_bytes()
             .chunks(size)
-            .for_each(|piece| reading.feed(piece));
-        let found = reading.finish();
+            .for_each(|piece| reading.take(piece));
+        let found = reading.messages();
         assert!(
             whole
                 .iter()
@@ -120,11 +89,11 @@ fn pieces_of_any_size_give_one_result() {
 
 #[test]
 fn lines_that_are_left_out_are_counted() {
-    let mut reading = Reading::default();
-    reading.feed(b"one\ntwo\n");
+    let mut reading = LogReader::default();
+    reading.take(b"one\ntwo\n");
     reading.pass_over("CUDA error: out of memory\n".repeat(100).as_bytes());
-    reading.feed(MISSING.as_bytes());
-    let found = reading.finish();
+    reading.take(MISSING.as_bytes());
+    let found = reading.messages();
     assert_eq!((found.len(), found[0].first), (1, 103));
 }
 

@@ -1,6 +1,6 @@
 //! Error messages in logs: the table of signatures, hostile and odd logs, and logs of programs that work.
 
-use cudarun::diagnose::{Chain, Message, Reading};
+use cudarun::diagnose::{Chain, LogReader, Message};
 
 mod answers;
 mod command;
@@ -14,9 +14,9 @@ mod signatures;
 
 /// The messages of a log that is fed in one piece.
 fn messages(log: &[u8]) -> Vec<Message> {
-    let mut reading = Reading::default();
-    reading.feed(log);
-    reading.finish()
+    let mut reading = LogReader::default();
+    reading.take(log);
+    reading.messages()
 }
 
 fn chain(log: &str) -> Chain {

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use cudarun::catalog::{ErrorKind, ErrorRow, Section, errors, faults, filled};
-use cudarun::diagnose::{Message, Reading};
+use cudarun::diagnose::{LogReader, Message};
 use cudarun::report::possible_cause;
 
 const HEAD: &str = "\
@@ -220,9 +220,9 @@ fn causes(row: &ErrorRow, most: usize) -> String {
 
 /// The first sample as `cudarun diagnose` reads it.
 fn message(row: &ErrorRow) -> Message {
-    let mut reading = Reading::default();
-    reading.feed(row.sample[0].as_bytes());
-    let messages = reading.finish();
+    let mut reading = LogReader::default();
+    reading.take(row.sample[0].as_bytes());
+    let messages = reading.messages();
     messages
         .into_iter()
         .find(|message| message.row.id == row.id)

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use cudarun::catalog::{Fault, errors, statuses};
-use cudarun::diagnose::Reading;
+use cudarun::diagnose::LogReader;
 use cudarun::environment::Environment;
 use cudarun::host::Host;
 use cudarun::inventory::{self, Inventory, KernelDriver, Problem, Scope};
@@ -1144,10 +1144,10 @@ fn verify_and_diagnose_use_the_same_sentence() {
         let sentences: Vec<String> = errors()
             .iter()
             .flat_map(|row| {
-                let mut reading = Reading::default();
-                reading.feed(row.sample[0].as_bytes());
+                let mut reading = LogReader::default();
+                reading.take(row.sample[0].as_bytes());
                 let message = reading
-                    .finish()
+                    .messages()
                     .into_iter()
                     .find(|message| message.row.id == row.id)
                     .unwrap();

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use cudarun::diagnose::{Chain, Reading};
+use cudarun::diagnose::{Chain, LogReader};
 use cudarun::environment::Environment;
 use cudarun::formats::elf::{self, AARCH64, Elf, X86_64, loading};
 use cudarun::formats::ldcache::LdCache;
@@ -279,9 +279,9 @@ fn python_lists(bytes: &[u8]) {
 
 /// In pieces, as the log of a running program comes.
 fn log(bytes: &[u8]) {
-    let mut reading = Reading::default();
-    bytes.chunks(1000).for_each(|piece| reading.feed(piece));
-    let _ = Chain::new(reading.finish()).chosen();
+    let mut reading = LogReader::default();
+    bytes.chunks(1000).for_each(|piece| reading.take(piece));
+    let _ = Chain::new(reading.messages()).chosen();
 }
 
 fn record(bytes: &[u8]) {
