@@ -111,8 +111,8 @@ fn save(host: &Host, common: &Common, options: &Doctor, file: &Path) -> Result<(
     }
     let saved = save::describe(&host, &examination, &options.programs);
     let written = match &options.save_in {
-        Some(_) => storage::publish(&host, file, saved.text.as_bytes()),
-        None => storage::publish_new_whole(&host, file, saved.text.as_bytes()),
+        Some(_) => storage::publish(file, saved.text.as_bytes()),
+        None => storage::publish_new(file, 0o600, saved.text.as_bytes()),
     };
     written.map_err(unwritten)?;
     if !common.quiet {

@@ -46,7 +46,8 @@ fn write(host: &Host, common: &Common, options: &Init, text: &str) -> Result<Exi
         return Ok(Exit::Yes);
     }
     let path = host.absolute(PROJECT.as_ref());
-    storage::publish_new(&path, text.as_bytes()).map_err(|error| Error::unwritten(&path, error))?;
+    storage::publish_new(&path, 0o666, text.as_bytes())
+        .map_err(|error| Error::unwritten(&path, error))?;
     if options.json {
         print(&report::json::written(text, Some(&path)))?;
     } else if !common.quiet {

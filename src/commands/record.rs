@@ -47,8 +47,7 @@ pub fn record(host: &Host, common: &Common, options: &Record) -> Result<Exit, Er
             let told = match lock(facts, &observation, status) {
                 Err(why) => report::not_recorded(&path, &why),
                 Ok(lock) => {
-                    storage::publish(facts.host, &path, lock.text().as_bytes())
-                        .map_err(unwritable)?;
+                    storage::publish(&path, lock.text().as_bytes()).map_err(unwritable)?;
                     report::recorded(&path, lock.families.len())
                 }
             };

@@ -1,11 +1,7 @@
 //! The list of an archive's files, and a file that has their contents: the archive itself, or for a compressed one a file in
 //! the cache, which is made once.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "writes a file in a directory of our own"
-)]
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -112,13 +108,9 @@ impl Cache<'_> {
         if let Some(known) = self.known(&path) {
             return Ok(known);
         }
-        let temporary = storage::temporary_path(self.host, &self.directory);
-        let made = self.unpack(blob, &packing, has_layers, &temporary);
-        let made = made.and_then(|()| fs::rename(&temporary, &path));
-        if made.is_err() {
-            let _ = fs::remove_file(&temporary);
-        }
-        made?;
+        let unfinished = storage::temporary_file(&self.directory, 0o600)?;
+        self.unpack(blob, &packing, has_layers, unfinished.as_file())?;
+        unfinished.persist(&path)?;
         self.known(&path)
             .ok_or_else(|| io::Error::other("it is not in the cache, where it was unpacked"))
     }
@@ -152,14 +144,14 @@ impl Cache<'_> {
         blob: &Blob,
         packing: &Packing,
         has_layers: bool,
-        to: &Path,
+        to: &File,
     ) -> io::Result<()> {
         let hashed = Hashed {
             part: blob.part.clone(),
             hash: Sha256::new(),
         };
         let mut input = BufReader::with_capacity(PIECE, hashed);
-        let mut output = BufWriter::with_capacity(PIECE, storage::new_file(to, 0o600)?);
+        let mut output = BufWriter::with_capacity(PIECE, to);
         let plain: Box<dyn Read> = match packing {
             Packing::Zstd => Box::new(Frames::new(&mut input)),
             _ => Box::new(BufReader::with_capacity(

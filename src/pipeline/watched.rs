@@ -1,5 +1,7 @@
 //! A program that is started, waited for, and asked what it mapped.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::process::ExitStatus;
 
 use super::facts::Facts;
@@ -26,16 +28,21 @@ pub fn watch(
     before_start: impl FnOnce() -> Result<(), Error>,
 ) -> Result<(Result<ExitStatus, Error>, Observation), Error> {
     let host = facts.host;
-    let log = storage::temporary_path(host, &storage::cache_directory(host)?);
-    let diff = pin::watched(&change.of_start(), &publish_module(host)?, &log, &host.env);
+    let directory = storage::cache_directory(host)?;
+    let unwritten = |error| Error::unwritten(&directory, error);
+    // Other processes of this user will append to it, whatever the umask is.
+    let log = storage::temporary_file(&directory, 0o600).map_err(unwritten)?;
+    let mode = Permissions::from_mode(0o600);
+    log.as_file().set_permissions(mode).map_err(unwritten)?;
+    let module = publish_module(host)?;
+    let diff = pin::watched(&change.of_start(), &module, log.path(), &host.env);
     before_start()?;
-    storage::create(&log).map_err(|error| Error::unwritten(&log, error))?;
     let exec = Exec {
         diff,
         ..launch::unchanged(&facts.program.path, command)
     };
     let status = launch::run(&exec);
-    let records = audit_log::records(&storage::read_and_remove(host, &log));
+    let records = audit_log::records(&host.read(log.path()).unwrap_or_default());
     let plan = match &decision.outcome {
         Outcome::Plan(plan) if !as_is => Some(plan),
         _ => None,

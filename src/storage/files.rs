@@ -13,12 +13,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
 
 use crate::host::{Host, Stat, judge_own};
 use crate::inventory::hexadecimal;
 
 /// Thirty days in seconds. All kept files can be worked out again.
 const KEPT_FOR: i64 = 30 * 24 * 3600;
+/// The beginning of the names of unfinished files and directories.
+const TEMPORARY: &str = ".cudarun-";
 
 /// True for a file of this user to which no other user can write.
 pub fn is_ours(host: &Host, stat: &Stat) -> bool {
@@ -56,7 +59,7 @@ pub fn create_directory(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// A new name, `.PID-TIME-NUMBER`, for a file that gets its final name once it is whole.
+/// A new name, `.cudarun-PID-TIME-NUMBER`, for a directory that gets its final name once it is whole.
 pub fn temporary_path(host: &Host, directory: &Path) -> PathBuf {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let since = host
@@ -64,7 +67,10 @@ pub fn temporary_path(host: &Host, directory: &Path) -> PathBuf {
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_nanos());
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    directory.join(format!(".{}-{since}-{number}", std::process::id()))
+    directory.join(format!(
+        "{TEMPORARY}{}-{since}-{number}",
+        std::process::id()
+    ))
 }
 
 /// Names a sequence of parts by its content, in 24 hexadecimal digits.
@@ -126,21 +132,24 @@ pub fn lock(host: &Host, directory: &Path, name: &str) -> io::Result<Lock> {
 /// Writes a file for us alone, in a directory that only we can write to. Fails where it cannot be written.
 pub fn deliver(host: &Host, directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     make_own_directory(host, directory)?;
-    write_atomically(host, &directory.join(name), 0o600, bytes)
+    let file = directory.join(name);
+    written(&file, 0o600, bytes)?.persist(file)?;
+    Ok(())
 }
 
 /// Writes a file with the mode that the umask leaves, whole or not at all. A device or a pipe gets the bytes, and stays.
-pub fn publish(host: &Host, file: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn publish(file: &Path, bytes: &[u8]) -> io::Result<()> {
     if is_special(file) {
         return Delivery::open(file)?.write(bytes);
     }
-    write_atomically(host, file, 0o666, bytes)
+    written(file, 0o666, bytes)?.persist(file)?;
+    Ok(())
 }
 
 /// Like [`publish`]. Replaces a regular file only if it is empty or begins with `begin`, and not a link to such a file.
 pub fn publish_again(host: &Host, file: &Path, begin: &str, bytes: &[u8]) -> io::Result<()> {
     if is_special(file) || host.lstat(file).is_err() {
-        return publish(host, file, bytes);
+        return publish(file, bytes);
     }
     let start = host
         .read_start(file, begin.len() as u64)
@@ -148,7 +157,7 @@ pub fn publish_again(host: &Host, file: &Path, begin: &str, bytes: &[u8]) -> io:
     if !start.is_empty() && start != begin.as_bytes() {
         return Err(ErrorKind::AlreadyExists.into());
     }
-    publish(host, &fs::canonicalize(file)?, bytes)
+    publish(&fs::canonicalize(file)?, bytes)
 }
 
 fn is_special(file: &Path) -> bool {
@@ -160,72 +169,35 @@ pub fn can_publish(host: &Host, file: &Path) -> io::Result<()> {
     if host.lstat(file).is_ok_and(|stat| stat.is_directory()) {
         return Err(io::Error::from(ErrorKind::IsADirectory));
     }
-    if is_special(file) {
-        return Ok(());
+    if !is_special(file) {
+        written(file, 0o600, &[])?;
     }
-    let temporary = temporary_beside(host, file);
-    new_file(&temporary, 0o600)?;
-    fs::remove_file(temporary)
+    Ok(())
 }
 
-/// Writes a file. Fails if it exists.
-pub fn publish_new(file: &Path, bytes: &[u8]) -> io::Result<()> {
-    fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(file)?
-        .write_all(bytes)
-}
-
-/// Writes a file for us alone, whole or not at all. Fails if it exists.
-pub fn publish_new_whole(host: &Host, file: &Path, bytes: &[u8]) -> io::Result<()> {
-    let temporary = temporary_beside(host, file);
-    let written = new_file(&temporary, 0o600).and_then(|mut made| made.write_all(bytes));
-    // A link replaces no file, as a rename would.
-    let published = written.and_then(|()| fs::hard_link(&temporary, file));
-    let _ = fs::remove_file(&temporary);
-    match published {
-        // Some file systems have no hard links.
-        Err(error)
-            if matches!(
-                error.kind(),
-                ErrorKind::Unsupported | ErrorKind::PermissionDenied
-            ) =>
-        {
-            publish_new(file, bytes)
-        }
-        published => published,
-    }
+/// Writes a file, whole or not at all. Fails if it exists.
+pub fn publish_new(file: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
+    written(file, mode, bytes)?.persist_noclobber(file)?;
+    Ok(())
 }
 
 pub fn remove(file: &Path) -> io::Result<()> {
     fs::remove_file(file)
 }
 
-fn temporary_beside(host: &Host, file: &Path) -> PathBuf {
-    temporary_path(host, file.parent().unwrap_or(Path::new("/")))
+/// A file for us alone in a directory of ours, which is removed with the value.
+pub fn temporary_file(directory: &Path, mode: u32) -> io::Result<NamedTempFile> {
+    tempfile::Builder::new()
+        .prefix(TEMPORARY)
+        .permissions(fs::Permissions::from_mode(mode))
+        .tempfile_in(directory)
 }
 
-fn write_atomically(host: &Host, file: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
-    let temporary = temporary_beside(host, file);
-    let written = new_file(&temporary, mode).and_then(|mut new| new.write_all(bytes));
-    let published = written.and_then(|()| fs::rename(&temporary, file));
-    if published.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    published
-}
-
-/// Makes an empty file with mode 0600 whatever the umask is. Other processes of this user will append to it.
-pub fn create(file: &Path) -> io::Result<()> {
-    new_file(file, 0o600)?.set_permissions(fs::Permissions::from_mode(0o600))
-}
-
-/// Returns the content of a file and removes it.
-pub fn read_and_remove(host: &Host, file: &Path) -> Vec<u8> {
-    let bytes = host.read(file).unwrap_or_default();
-    let _ = fs::remove_file(file);
-    bytes
+/// A temporary file beside a file, with its content.
+fn written(file: &Path, mode: u32, bytes: &[u8]) -> io::Result<NamedTempFile> {
+    let mut written = temporary_file(file.parent().unwrap_or(file), mode)?;
+    written.write_all(bytes)?;
+    Ok(written)
 }
 
 /// The output file that a person named. It is opened before its content is known.
@@ -292,19 +264,11 @@ pub fn stamp(at: SystemTime) -> (i64, i64) {
 /// True for the digest of a start, a proof or a layer, the lock of a proof, and the name of an unfinished file.
 fn is_own_name(name: &[u8]) -> bool {
     let is_hexadecimal = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
-    match name.strip_prefix(b".") {
-        Some(unfinished) => unfinished
-            .iter()
-            .all(|byte| byte.is_ascii_digit() || *byte == b'-'),
-        None => {
-            let ends = [&b".turn"[..], b".failed", b".layer"];
-            let digest = ends
-                .iter()
-                .find_map(|end| name.strip_suffix(*end))
-                .unwrap_or(name);
-            matches!(digest.len(), 16 | 24 | 64) && digest.iter().all(is_hexadecimal)
-        }
-    }
+    let ends = [&b".turn"[..], b".failed", b".layer"];
+    let digest = ends.iter().find_map(|end| name.strip_suffix(*end));
+    let digest = digest.unwrap_or(name);
+    name.starts_with(TEMPORARY.as_bytes())
+        || matches!(digest.len(), 16 | 24 | 64) && digest.iter().all(is_hexadecimal)
 }
 
 #[cfg(test)]
@@ -330,7 +294,7 @@ mod tests {
         };
         let turn = "0123456789abcdef01234567.turn";
         let gone = [
-            file(".123-4", true),
+            file(".cudarun-a1B2c3", true),
             file("0123456789abcdef", true),
             file(turn, true),
         ];

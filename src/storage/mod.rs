@@ -9,9 +9,9 @@ pub mod scans;
 mod seen;
 
 pub use files::{
-    Delivery, Lock, can_publish, create, create_directory, deliver, digest, full_digest, is_ours,
-    lock, new_file, prune, publish, publish_again, publish_new, publish_new_whole, read,
-    read_and_remove, remove, stamp, temporary_path, write,
+    Delivery, Lock, can_publish, create_directory, deliver, digest, full_digest, is_ours, lock,
+    new_file, prune, publish, publish_again, publish_new, read, remove, stamp, temporary_file,
+    temporary_path, write,
 };
 pub use kept::{find_answer, find_start, keep_answer, keep_start};
 pub use key::Key;

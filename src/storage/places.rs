@@ -1,13 +1,7 @@
 //! Chooses the directory in which cudarun keeps things between runs: the first candidate that is writable, safe from other
 //! users, and fit for `LD_LIBRARY_PATH`.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "probes directories of our own, and nothing else"
-)]
 
-use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{AccessFlags, access};
@@ -175,8 +169,6 @@ fn make_usable(host: &Host, directory: &Path) -> Result<(), Unfit> {
     files::create_directory(directory)?;
     // Another user may have made it in the meantime.
     is_suitable(host, directory)?;
-    let probe = files::temporary_path(host, directory);
-    fs::DirBuilder::new().mode(0o700).create(&probe)?;
-    fs::remove_dir(&probe)?;
+    files::temporary_file(directory, 0o600)?;
     Ok(())
 }
