@@ -155,9 +155,7 @@ impl AskedIn<'_, '_, '_> {
             .iter()
             .filter(|condition| is_code(condition))
             .peekable();
-        if self.facts.inventory.capabilities().next().is_none() {
-            return None;
-        }
+        self.facts.inventory.capabilities().next()?;
         if known.peek().is_none() {
             return self.program_without_code();
         }

@@ -69,23 +69,21 @@ pub(super) fn findings(
     before: &[Finding],
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
-    match &subject.inventory.driver {
-        _ if surroundings.is_wsl => {
-            if subject.host.stat(Path::new(WSL)).is_err() {
-                findings.push(Finding::new(
-                    Fault::WslWithoutGpu,
-                    vec![Evidence::absent(WSL)],
-                ));
-            }
+    if surroundings.is_wsl {
+        if subject.host.stat(Path::new(WSL)).is_err() {
+            findings.push(Finding::new(
+                Fault::WslWithoutGpu,
+                vec![Evidence::absent(WSL)],
+            ));
         }
-        _ if surroundings.is_tegra => {}
-        Some(driver) => findings = nodes(subject, driver, surroundings.is_container),
-        None if before.is_empty() => {
-            let no_card = Evidence::file(BUS, "no NVIDIA display controller (0x10de)");
-            let evidence = vec![Evidence::absent("/proc/driver/nvidia"), no_card];
-            findings.push(Finding::new(Fault::NoGpu, evidence));
-        }
-        None => {}
+    } else if let Some(driver) = &subject.inventory.driver
+        && !surroundings.is_tegra
+    {
+        findings = nodes(subject, driver, surroundings.is_container);
+    } else if before.is_empty() && !surroundings.is_tegra {
+        let no_card = Evidence::file(BUS, "no NVIDIA display controller (0x10de)");
+        let evidence = vec![Evidence::absent("/proc/driver/nvidia"), no_card];
+        findings.push(Finding::new(Fault::NoGpu, evidence));
     }
     if findings.is_empty() {
         findings.extend(hidden(subject));
