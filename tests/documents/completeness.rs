@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use cudarun::catalog::{AfterProof, Fault, faults};
+use cudarun::catalog::{AfterProof, Fault, errors, faults};
 use serde_json::Value;
 
 use crate::fetch::wheelhouse::{Wheelhouse, app, cudart};
@@ -279,18 +279,50 @@ fn every_cause_of_a_proof_is_explained() {
     }
 }
 
-/// Only faults with a section of doctor's page have severities, other cures and cases.
+/// Only faults with a section of doctor's page have severities and facts of the machine.
 #[test]
 fn every_fault_has_the_fields_of_its_users() {
+    let of_doctor = |fault: &Fault| fault.row().section.is_some();
+    let mut told: BTreeSet<Fault> = errors()
+        .iter()
+        .flat_map(|row| row.cause.iter().map(|possible| possible.cause))
+        .collect();
+    told.extend(
+        faults()
+            .iter()
+            .filter(|row| row.proof.is_some())
+            .map(|row| row.name),
+    );
     for row in faults() {
-        assert_eq!(row.section.is_some(), !row.severity.is_empty(), "{row:?}");
+        assert_eq!(of_doctor(&row.name), !row.severity.is_empty(), "{row:?}");
         assert!(
-            row.section.is_some() || row.note.is_empty() && row.here.is_empty(),
+            of_doctor(&row.name) || row.note.is_empty() && row.here.is_empty(),
             "{row:?}"
         );
-        let of_doctor = |fault: &Fault| fault.row().section.is_some();
+        assert!(
+            of_doctor(&row.name) || told.contains(&row.name),
+            "nothing leads to {row:?}"
+        );
         assert!(row.cases.iter().all(of_doctor), "{row:?}");
+        // A message or a proof may know nothing but what the fault is about.
+        if told.contains(&row.name) {
+            assert!(only_names(&row.says, &["of"]), "{row:?}");
+        }
+        for cure in [&row.cure, &row.other_cure] {
+            assert!(
+                only_names(cure, &["setter", "mend", "reinstall"]),
+                "{row:?}"
+            );
+        }
     }
+}
+
+/// True if the names in braces are among these.
+fn only_names(text: &str, names: &[&str]) -> bool {
+    let parts = text.split('{').skip(1);
+    parts
+        .into_iter()
+        .all(|part| names.contains(&part.split('}').next().unwrap()))
 }
 
 #[test]
