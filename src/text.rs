@@ -1,6 +1,7 @@
 //! Makes text and paths from disk, which may be hostile, safe for a terminal and for JSON. Imports nothing of the crate.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::io;
@@ -168,7 +169,8 @@ pub fn quoted(text: &str) -> String {
     format!("\"{}\"", text.chars().map(escaped).collect::<String>())
 }
 
-/// The name that differs least from the typed one: by one letter, by two in a long word, or by letters that changed places.
+/// The name that differs least from the typed one: by one letter, by two in a long word, or by letters that changed places. Of
+/// equally near ones, the one that begins most like it.
 pub fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let far = if typed.len() > 5 { 2 } else { 1 };
     // Comparing a whole book with every name takes too long.
@@ -176,7 +178,9 @@ pub fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<
         .filter(|name| typed.len().abs_diff(name.len()) <= 4 * far)
         .map(|name| (osa_distance(typed, name), name))
         .filter(|(distance, _)| typed.len() > 2 && (1..=far).contains(distance));
-    near.min_by_key(|(distance, _)| *distance)
+    let pairs = |name: &'n str| typed.bytes().zip(name.bytes());
+    let begins = |name: &'n str| pairs(name).take_while(|(a, b)| a == b).count();
+    near.min_by_key(|(distance, name)| (*distance, Reverse(begins(name))))
         .map(|(_, name)| name)
 }
 

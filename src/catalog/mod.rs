@@ -130,6 +130,13 @@ impl Catalog {
         self.families.iter().find(|family| family.name == name)
     }
 
+    /// Returns the family of this name, or of this name of NVIDIA's, in upper or lower case.
+    pub fn family_named(&self, word: &str) -> Option<&Family> {
+        let is_word = |name: &String| name.eq_ignore_ascii_case(word);
+        let mut families = self.families.iter();
+        families.find(|family| is_word(&family.name) || is_word(&family.display))
+    }
+
     /// Returns the family and the stem of a file name or SONAME: `cudnn` and `libcudnn_ops` of `libcudnn_ops.so.9`.
     pub fn family_of<'n>(&self, name: &'n str) -> Option<(&Family, &'n str)> {
         let (stem, _) = names::split(name)?;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::wishes::Wishes;
-use crate::catalog::{Family, catalog};
+use crate::catalog::catalog;
 
 #[derive(Args, Debug)]
 pub struct Fetch {
@@ -108,12 +108,7 @@ pub(super) fn names_program(word: &str) -> bool {
     if range != "*" && !name.contains('/') {
         return false;
     }
-    let is_family = |family: &Family| {
-        [&family.name, &family.display]
-            .iter()
-            .any(|own| own.eq_ignore_ascii_case(name))
-    };
-    !catalog().families.iter().any(is_family) && !ACTIONS.contains(&word) && !is_toolkit(name)
+    catalog().family_named(name).is_none() && !ACTIONS.contains(&word) && !is_toolkit(name)
 }
 
 /// `cudnn=9.10` is cuDNN in the range `=9.10`, and a name alone in every range.

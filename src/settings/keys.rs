@@ -140,9 +140,7 @@ pub(super) fn names(table: &str) -> impl Iterator<Item = &'static str> {
 
 /// Returns the family that a person means: by its name, by its proper name, or by the name of a file.
 pub fn family(word: &str) -> Option<&'static str> {
-    let is_word = |name: &String| name.eq_ignore_ascii_case(word);
-    let mut families = catalog().families.iter();
-    let named = families.find(|family| is_word(&family.name) || is_word(&family.display));
+    let named = catalog().family_named(word);
     let family = named.or_else(|| Some(catalog().family_of(word)?.0))?;
     Some(&family.name)
 }
