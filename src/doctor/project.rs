@@ -8,7 +8,7 @@ use super::subject::{Subject, evidence};
 use crate::catalog::Fault;
 use crate::settings::read::File;
 use crate::settings::resolve::SettingRemark;
-use crate::settings::{FaultKind, Setting, SettingFault, SettingPlace, files, lock, trust};
+use crate::settings::{FaultKind, Setting, SettingFault, files, lock, trust};
 
 /// The files that count here.
 #[derive(Debug, Default)]
@@ -83,7 +83,7 @@ fn of_lock(subject: &Subject<'_>, project: &mut Project) -> Option<Finding> {
     let bytes = match files::read(host, &path) {
         Ok(Some(bytes)) => bytes,
         Ok(None) if !is_locked => return None,
-        Ok(None) => return fault(SettingPlace::whole_file(&path).fault(FaultKind::NoLock)),
+        Ok(None) => return fault(FaultKind::NoLock.of_file(&path)),
         Err(wrong) => return fault(wrong),
     };
     project.lock = Some(path.clone());

@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::model::{FaultKind, LOCK, PROJECT, SettingFault, SettingPlace};
+use super::model::{FaultKind, LOCK, PROJECT, SettingFault};
 use crate::host::{FileId, Host, Stat, Unsafe, UnsafeFault, judge_file};
-use crate::text::os;
 
 /// Larger files are not read, in bytes: no person writes more by hand.
 const LIMIT: u64 = 1 << 20;
@@ -159,41 +158,35 @@ pub fn lock(host: &Host, project: Option<&Path>) -> PathBuf {
 
 /// Returns the content of the lock, which may be given.
 pub fn read_lock(host: &Host, path: &Path, given: Option<&str>) -> Result<Vec<u8>, SettingFault> {
-    let none = || SettingPlace::whole_file(path).fault(FaultKind::NoLock);
-    given.map_or_else(
-        || read(host, path)?.ok_or_else(none),
-        |text| Ok(text.into()),
-    )
+    match given {
+        Some(text) => Ok(text.into()),
+        None => read(host, path)?.ok_or_else(|| FaultKind::NoLock.of_file(path)),
+    }
 }
 
 /// Returns the fault of a named file that `read` has found absent.
 pub fn missing(host: &Host, path: &Path) -> SettingFault {
     let wrong = match host.stat(path) {
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            FaultKind::Unreadable { why: os(&error) }
-        }
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => FaultKind::unreadable(&error),
         _ => FaultKind::NoFile,
     };
-    SettingPlace::whole_file(path).fault(wrong)
+    wrong.of_file(path)
 }
 
 /// Returns the bytes of a file, or none if there is no file.
 pub fn read(host: &Host, path: &Path) -> Result<Option<Vec<u8>>, SettingFault> {
-    let place = SettingPlace::whole_file(path);
-    let unreadable = |error: &std::io::Error| place.fault(FaultKind::Unreadable { why: os(error) });
+    let unreadable = |error| FaultKind::unreadable(&error).of_file(path);
     let stat = match host.stat(path) {
         Ok(stat) => stat,
         Err(error) if is_absent(error.kind()) => return Ok(None),
-        Err(error) => return Err(unreadable(&error)),
+        Err(error) => return Err(unreadable(error)),
     };
     if !stat.is_file() {
-        return Err(place.fault(FaultKind::NotRegular));
+        return Err(FaultKind::NotRegular.of_file(path));
     }
-    let bytes = host
-        .read_start(path, LIMIT + 1)
-        .map_err(|error| unreadable(&error))?;
+    let bytes = host.read_start(path, LIMIT + 1).map_err(unreadable)?;
     if bytes.len() as u64 > LIMIT {
-        return Err(place.fault(FaultKind::TooLarge { limit: LIMIT }));
+        return Err(FaultKind::TooLarge { limit: LIMIT }.of_file(path));
     }
     Ok(Some(bytes))
 }
@@ -217,11 +210,8 @@ fn must_be_of_user(host: &Host, path: &Path) -> Result<(), SettingFault> {
     if host.is_rerooted() || !is_shared || !host.lstat(path).is_ok_and(is_theirs) {
         return Ok(());
     }
-    Err(
-        SettingPlace::whole_file(path).fault(FaultKind::OfAStranger {
-            directory: directory.to_owned(),
-        }),
-    )
+    let directory = directory.to_owned();
+    Err(FaultKind::OfAStranger { directory }.of_file(path))
 }
 
 /// Reads a file that counts without approval: the user's own settings, or those for all users. Fails if another user could
@@ -239,6 +229,6 @@ fn read_closed(host: &Host, path: &Path) -> Result<Option<Vec<u8>>, SettingFault
         })
         | Ok(_) => read(host, path),
         Err(_) if host.is_rerooted() => read(host, path),
-        Err(why) => Err(SettingPlace::whole_file(path).fault(FaultKind::Unsafe(why))),
+        Err(why) => Err(FaultKind::Unsafe(why).of_file(path)),
     }
 }

@@ -1,6 +1,7 @@
 //! The types of settings.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -10,7 +11,7 @@ use serde::{Serialize, Serializer};
 use crate::host::Unsafe;
 use crate::program::Asker;
 use crate::range::Range;
-use crate::text::{self, short, show};
+use crate::text::{self, os, short, show};
 use crate::version::Version;
 
 /// The name of a project's file, and of the lock beside it.
@@ -155,6 +156,16 @@ fn invalid(key: &str, text: &str, wants: &str, known: &[String]) -> String {
 }
 
 impl FaultKind {
+    /// The fault of a whole file.
+    pub fn of_file(self, path: &Path) -> SettingFault {
+        let (path, line) = (path.to_owned(), None);
+        SettingPlace::File { path, line }.fault(self)
+    }
+
+    pub(super) fn unreadable(error: &io::Error) -> FaultKind {
+        FaultKind::Unreadable { why: os(error) }
+    }
+
     pub(super) fn invalid(key: &str, text: &str, wants: &'static str) -> FaultKind {
         FaultKind::unknown(key, text, wants, Vec::new())
     }
@@ -203,13 +214,6 @@ impl SettingPlace {
         SettingPlace::File {
             path: path.to_owned(),
             line: Some(line),
-        }
-    }
-
-    pub fn whole_file(path: &Path) -> SettingPlace {
-        SettingPlace::File {
-            path: path.to_owned(),
-            line: None,
         }
     }
 
