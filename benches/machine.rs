@@ -13,7 +13,10 @@ use serde::Deserialize;
 #[path = "code.rs"]
 mod code;
 
-use cudarun::machine::elf::Elf;
+#[path = "../tests/support/machine/elf.rs"]
+mod elf;
+
+use elf::Elf;
 
 const MEGABYTE: u64 = 1_000_000;
 

@@ -66,12 +66,15 @@ pub enum Error {
         "cudarun has more rights than its user (set-user-ID, set-group-ID or file capabilities)"
     )]
     MoreRights,
-    /// `--root` or `--machine`, with a verb that starts a program or writes for this machine. `there` holds these options.
+    /// `--root` or `--node`, with a verb that starts a program or writes for this machine. `there` holds these options.
     #[error("{}", not_there(.verb, &show(&.there[0])))]
     NothingRunsUnderRoot {
         verb: &'static str,
         there: Vec<OsString>,
     },
+    /// `--node` without an image, with a verb that a description does not answer.
+    #[error("--node `{}` has only what `doctor` found on that machine", show(.file))]
+    OnlyOnNode { file: PathBuf },
     /// A description of a machine or an image cannot be used.
     #[error("{option} `{}` cannot be used: {}", show(.value), show(.why))]
     Unusable {

@@ -5,7 +5,6 @@
     reason = "this is the door that the lint guards"
 )]
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IsTerminal, Read};
@@ -23,12 +22,10 @@ use crate::environment::Environment;
 
 mod directory;
 mod fault;
-mod graft;
 mod mapped;
 mod owners;
 mod place;
 mod process;
-mod record;
 mod standing;
 mod stat;
 mod tree;
@@ -45,8 +42,6 @@ pub use process::{
     PipedInput, arguments, change_environment, environment, first_line, open_named, piped_input,
     set_arguments, standard_input, variable,
 };
-pub use record::PathUse;
-use record::UseRecord;
 pub use standing::Room;
 pub use stat::{FileId, Kind, Stat};
 use stat::{READ_LIMIT, not_regular};
@@ -60,14 +55,8 @@ const CAPABILITIES: &str = "security.capability";
 
 pub struct Host {
     root: Option<Root>,
-    /// The options that name this machine to cudarun, for a command to type; empty for the machine of this process.
+    /// The beginning of a command of cudarun's for this machine; empty for the machine of this process.
     pub named_by: String,
-    /// Directories with files of this machine, removed with its last `Host`.
-    kept: Vec<Arc<tempfile::TempDir>>,
-    /// Only together with `root`: a start on this machine pays nothing for it.
-    record: Option<UseRecord>,
-    /// Its files are those of a description, which says nothing about files that were not looked at.
-    pub is_described: bool,
     pub env: Environment,
     /// The guest's current directory; empty when it is gone.
     pub cwd: PathBuf,
@@ -93,9 +82,6 @@ impl Host {
         Host {
             root: None,
             named_by: String::new(),
-            kept: Vec::new(),
-            record: None,
-            is_described: false,
             env: std::env::vars_os().collect(),
             cwd: std::env::current_dir().unwrap_or_default(),
             started: SystemTime::UNIX_EPOCH,
@@ -129,62 +115,15 @@ impl Host {
         }
     }
 
-    /// Hands over a directory that holds files of this machine. It is removed with the last `Host`.
-    pub fn keeping(mut self, directory: Arc<tempfile::TempDir>) -> Host {
-        self.kept.push(directory);
-        self
-    }
-
-    /// The directories that are removed with this machine.
-    pub fn kept(&self) -> &[Arc<tempfile::TempDir>] {
-        &self.kept
-    }
-
     /// This machine with another environment and current directory.
     pub fn inside(&self, env: Environment, cwd: PathBuf) -> Host {
-        let (root, kept, record) = (self.root.clone(), self.kept.clone(), self.record.clone());
-        let (named_by, started) = (self.named_by.clone(), self.started);
         Host {
-            root,
-            named_by,
-            kept,
-            record,
-            is_described: self.is_described,
+            root: self.root.clone(),
+            named_by: self.named_by.clone(),
+            started: self.started,
             env,
             cwd,
-            started,
             ..Host::here()
-        }
-    }
-
-    /// This machine with a record of every question. All paths are resolved by us, as under `--root`.
-    pub fn recording(&self) -> io::Result<Host> {
-        let root = self
-            .root
-            .clone()
-            .unwrap_or(Root::Directory(PathBuf::from("/")));
-        let host = Host::of(root, self.env.clone(), self.cwd.clone());
-        Ok(Host {
-            kept: self.kept.clone(),
-            is_described: self.is_described,
-            record: Some(UseRecord::default()),
-            ..host
-        })
-    }
-
-    /// The paths that were asked for so far, missing ones too.
-    pub fn asked(&self) -> BTreeMap<PathBuf, PathUse> {
-        self.record
-            .as_ref()
-            .map(UseRecord::asked)
-            .unwrap_or_default()
-    }
-
-    fn note_asked(&self, path: &Path, asked: PathUse) {
-        if let (Some(record), Some(root)) = (&self.record, &self.root)
-            && let Ok(resolved) = root.resolve(&self.cwd.join(path), true, Some(record))
-        {
-            record.note(&resolved, asked);
         }
     }
 
@@ -342,7 +281,7 @@ impl Host {
         match &self.root {
             None => noted(path, self.known.real_path(path)),
             Some(root) => {
-                let resolved = root.resolve(&self.cwd.join(path), true, self.record.as_ref())?;
+                let resolved = root.resolve(&self.cwd.join(path), true)?;
                 match root {
                     Root::Directory(root) => _ = fs::symlink_metadata(join_root(root, &resolved))?,
                     Root::Tree(tree) => _ = tree.lstat(&resolved)?,
@@ -403,7 +342,6 @@ impl Host {
 
     /// The metadata of a path, and its bytes if it is a regular file.
     pub fn stat_and_map(&self, path: &Path) -> io::Result<(Stat, Option<Mapped>)> {
-        self.note_asked(path, PathUse::Read);
         let stat = self.stat(path)?;
         if !stat.is_file() {
             return Ok((stat, None));
@@ -421,7 +359,6 @@ impl Host {
     /// The entries of a directory, sorted by name.
     pub fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
         self.count();
-        self.note_asked(path, PathUse::Listed);
         let mut entries = match self.place(path, true)? {
             Place::Real(real) => noted(path, entries(&real))?,
             Place::Tree(tree, resolved) => tree.entries(&resolved)?,
@@ -467,7 +404,6 @@ impl Host {
 
     /// The contents of a regular file, and their size. Files of `/proc` have more than their size says.
     pub fn open(&self, path: &Path) -> io::Result<(Part, u64)> {
-        self.note_asked(path, PathUse::Read);
         // To open a fifo or a device has effects.
         if !self.stat(path)?.is_file() {
             return Err(not_regular());
@@ -493,7 +429,7 @@ impl Host {
     fn place(&self, path: &Path, follow_last: bool) -> io::Result<Place<'_>> {
         match &self.root {
             None => Ok(Place::Real(path.to_owned())),
-            Some(root) => root.place(&self.cwd.join(path), follow_last, self.record.as_ref()),
+            Some(root) => root.place(&self.cwd.join(path), follow_last),
         }
     }
 

@@ -32,7 +32,6 @@ pub mod image;
 pub mod inventory;
 pub mod launch;
 pub mod loader;
-pub mod machine;
 pub mod modes;
 pub mod parallel;
 pub mod pin;

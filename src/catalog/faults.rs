@@ -18,6 +18,10 @@ pub fn faults() -> &'static [FaultRow] {
 }
 
 impl Fault {
+    pub fn named(name: &str) -> Option<Fault> {
+        serde_json::from_value(name.into()).ok()
+    }
+
     pub fn row(self) -> &'static FaultRow {
         &faults()[self as usize]
     }

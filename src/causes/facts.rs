@@ -134,7 +134,7 @@ impl<'f, 'h> Facts<'f, 'h> {
 }
 
 impl<'v> AskedIn<'v, '_, '_> {
-    /// Is none of these files here? `doctor` does not look at them, so a description that lacks them says nothing about them.
+    /// Is none of these files here?
     pub(super) fn is_none_here(
         &self,
         files: Vec<PathBuf>,
@@ -143,9 +143,6 @@ impl<'v> AskedIn<'v, '_, '_> {
         let host = self.facts.host;
         if files.iter().any(|file| is_right(host, file)) {
             return Answer::new(false, Vec::new());
-        }
-        if host.is_described {
-            return None;
         }
         let absent = files.into_iter().filter(|file| host.stat(file).is_err());
         Answer::new(true, absent.map(|path| Evidence::Absent { path }).collect())

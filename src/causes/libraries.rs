@@ -44,13 +44,12 @@ fn listed<'i>(installations: impl IntoIterator<Item = &'i Installation>) -> Vec<
 /// Returns the symbols that a library exports; none if it is unreadable.
 fn exports(asked: &AskedIn<'_, '_, '_>, path: &Path) -> Option<Vec<String>> {
     let data = asked.facts.host.map(path).ok()?;
-    let names = symbols::names(&Elf::parse(&data).ok()?);
-    Some(
-        names
-            .into_iter()
-            .map(|name| name.split('@').next().unwrap_or_default().to_owned())
-            .collect(),
-    )
+    let names = symbols::names(&Elf::parse(&data).ok()?).into_iter();
+    let names: Vec<String> = names
+        .map(|name| name.split('@').next().unwrap_or_default().to_owned())
+        .collect();
+    // Of a node's driver in an image, only the names of the files are known.
+    (!names.is_empty()).then_some(names)
 }
 
 impl AskedIn<'_, '_, '_> {

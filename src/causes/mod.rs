@@ -11,4 +11,4 @@ mod tools;
 
 pub use facts::{Facts, Start};
 pub use model::{Answer, Cause, Certainty};
-pub use rank::{causes, contradicts, subject};
+pub use rank::{Found, causes, causes_found, contradicts, subject};

@@ -54,6 +54,8 @@ pub struct Cause<'m> {
     pub subject: Option<String>,
     pub evidence: Vec<Evidence>,
     pub findings: Vec<Finding>,
+    /// Those of the findings of another machine.
+    pub remedies: Vec<String>,
     /// An installation that helps, as the solver has checked.
     pub hint: Option<Hint>,
     /// The wheels that the program lacks, if they bring the library.

@@ -21,51 +21,102 @@ use crate::variables;
 /// Judges the causes of the messages that explain a failure best; of harmless ones where there are no others. Equal causes
 /// are one.
 pub fn causes<'m, 'h>(facts: &Facts<'_, 'h>, chain: &'m Chain) -> Vec<Cause<'m>> {
+    let planned = planned(facts);
+    let unset = if facts.is_pinned { None } else { unset(facts) };
+    let judged = |message: &'m Message, possible: &PossibleCause| {
+        let mut cause = judge(facts, message, possible);
+        if cause.certainty == Certainty::IsNot {
+            return cause;
+        }
+        let helps = |start: &Start<'h>, is_planned: bool| {
+            let plan = facts.decision.pinned.as_ref().filter(|_| is_planned);
+            is_removed(
+                AskedIn {
+                    facts,
+                    start,
+                    plan,
+                    is_planned,
+                },
+                facts,
+                message,
+                possible,
+            )
+        };
+        cause.plan_helps = planned.as_ref().is_some_and(|start| helps(start, true));
+        let is_path = cause.fault == Fault::PathPoisons;
+        cause.unset_helps = unset
+            .as_ref()
+            .is_some_and(|start| is_path || helps(start, false));
+        if cause.fault == Fault::NotOnPath && !cause.plan_helps {
+            let start = beside(facts, &cause);
+            cause.directory_helps = start
+                .filter(|(start, _)| helps(start, false))
+                .map(|(_, directory)| directory);
+        }
+        let is_cured = cause.plan_helps || cause.unset_helps || cause.directory_helps.is_some();
+        let library = lacking(&cause).filter(|_| !is_cured);
+        (cause.hint, cause.to_fetch) = library.map_or_else(Default::default, |library| {
+            (hint(facts, &cause, &library), to_fetch(facts, &library))
+        });
+        cause
+    };
+    ranked(chain, judged)
+}
+
+/// A finding of `doctor` on another machine.
+pub struct Found {
+    pub fault: Fault,
+    pub evidence: Vec<Evidence>,
+    pub remedy: Option<String>,
+}
+
+/// Judges the causes on a machine of which only the findings of `doctor` are known: what they do not answer is unknown.
+pub fn causes_found<'m>(found: &[Found], chain: &'m Chain) -> Vec<Cause<'m>> {
+    ranked(chain, |message, possible| {
+        let fault = possible.cause;
+        let mut cause = Cause::unknown(message, possible);
+        let mut is_found = possible.certain;
+        // About a library that the message names, a finding about some library says nothing.
+        let is_about_all = [
+            &possible.of,
+            &possible.wanted,
+            &possible.symbol,
+            &possible.and,
+        ]
+        .into_iter()
+        .all(Option::is_none);
+        for one in found.iter().filter(|_| is_about_all) {
+            if one.fault == fault || fault.row().cases.contains(&one.fault) {
+                is_found |= !possible.unsure && message.row.kind != ErrorKind::Clue;
+                cause.evidence.extend(one.evidence.iter().cloned());
+                cause.remedies.extend(one.remedy.clone());
+                if one.fault == Fault::NoGpu {
+                    cause.fault = Fault::NoGpu;
+                }
+            }
+        }
+        if is_found {
+            cause.certainty = Certainty::Is;
+        }
+        cause
+    })
+}
+
+/// Judges each possible cause of the messages that matter, and sorts the causes. Of equal ones the most certain counts.
+fn ranked<'m>(
+    chain: &'m Chain,
+    mut judge: impl FnMut(&'m Message, &'m PossibleCause) -> Cause<'m>,
+) -> Vec<Cause<'m>> {
     let messages = if chain.leading.is_empty() {
         &chain.harmless
     } else {
         &chain.leading
     };
-    let planned = planned(facts);
-    let unset = if facts.is_pinned { None } else { unset(facts) };
     let mut all: Vec<Cause<'m>> = Vec::new();
     let mut places = BTreeMap::new();
     for message in messages {
         for possible in &message.row.cause {
-            let mut cause = judge(facts, message, possible);
-            if cause.certainty != Certainty::IsNot {
-                let helps = |start: &Start<'h>, is_planned: bool| {
-                    let plan = facts.decision.pinned.as_ref().filter(|_| is_planned);
-                    is_removed(
-                        AskedIn {
-                            facts,
-                            start,
-                            plan,
-                            is_planned,
-                        },
-                        facts,
-                        message,
-                        possible,
-                    )
-                };
-                cause.plan_helps = planned.as_ref().is_some_and(|start| helps(start, true));
-                let is_path = cause.fault == Fault::PathPoisons;
-                cause.unset_helps = unset
-                    .as_ref()
-                    .is_some_and(|start| is_path || helps(start, false));
-                if cause.fault == Fault::NotOnPath && !cause.plan_helps {
-                    let start = beside(facts, &cause);
-                    cause.directory_helps = start
-                        .filter(|(start, _)| helps(start, false))
-                        .map(|(_, directory)| directory);
-                }
-                let is_cured =
-                    cause.plan_helps || cause.unset_helps || cause.directory_helps.is_some();
-                let library = lacking(&cause).filter(|_| !is_cured);
-                (cause.hint, cause.to_fetch) = library.map_or_else(Default::default, |library| {
-                    (hint(facts, &cause, &library), to_fetch(facts, &library))
-                });
-            }
+            let cause = judge(message, possible);
             let place = *places.entry(cause.fault).or_insert(all.len());
             match all.get_mut(place) {
                 None => all.push(cause),
@@ -132,19 +183,35 @@ fn judge<'m>(facts: &Facts<'_, '_>, message: &'m Message, possible: &PossibleCau
     Cause {
         fault,
         certainty,
-        message,
-        subject: subject(message, possible).map(str::to_owned),
         evidence,
         findings,
-        hint: None,
-        to_fetch: Vec::new(),
         tool_variable: (possible.cause == Fault::PtxasOld)
             .then(|| compilers::variable_for(facts.program, facts.inventory, Part::Ptxas))
             .flatten(),
         pip: facts.program.pip.clone(),
-        plan_helps: false,
-        directory_helps: None,
-        unset_helps: false,
+        ..Cause::unknown(message, possible)
+    }
+}
+
+impl<'m> Cause<'m> {
+    /// A cause of which nothing is known here.
+    fn unknown(message: &'m Message, possible: &PossibleCause) -> Cause<'m> {
+        Cause {
+            fault: possible.cause,
+            certainty: Certainty::MayBe,
+            message,
+            subject: subject(message, possible).map(str::to_owned),
+            evidence: Vec::new(),
+            findings: Vec::new(),
+            remedies: Vec::new(),
+            hint: None,
+            to_fetch: Vec::new(),
+            tool_variable: None,
+            pip: None,
+            plan_helps: false,
+            directory_helps: None,
+            unset_helps: false,
+        }
     }
 }
 

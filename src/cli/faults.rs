@@ -10,7 +10,7 @@ use super::wishes::{Paper, Wishes};
 
 #[derive(Args, Debug)]
 pub struct Doctor {
-    /// Write the examined facts to FILE for a bug report, without user names and unrelated values
+    /// Write what was found to FILE, for `--node` or a bug report, without user names and unrelated values
     #[arg(long, value_name = "FILE", group = "saved")]
     pub save: Option<PathBuf>,
     /// Like --save, into DIR under the name of this machine: for `fleet`
@@ -18,8 +18,8 @@ pub struct Doctor {
     pub save_in: Option<PathBuf>,
     /// The name of this machine for --save-in [default: Slurm's name of the node, or the short host name]
     #[arg(long, value_name = "NAME", requires = "save_in", value_parser = NonEmptyStringValueParser::new())]
-    pub node: Option<String>,
-    /// With --save or --save-in: describe all that the program of this COMMAND LINE needs, one quoted word
+    pub name: Option<String>,
+    /// With --save or --save-in: also what the program of this COMMAND LINE gets there, one quoted word
     #[arg(long = "for", value_name = "COMMAND LINE", requires = "saved", value_parser = command_line)]
     pub programs: Vec<String>,
     #[command(flatten)]

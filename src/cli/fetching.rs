@@ -21,7 +21,7 @@ pub struct Fetch {
     /// Take the wheels from DIR, without network
     #[arg(long, value_name = "DIR", conflicts_with = "client")]
     pub from: Vec<PathBuf>,
-    /// Only download the wheels to DIR: for --from, or for another machine with --machine
+    /// Only download the wheels to DIR: for --from, or for an image with --root
     #[arg(long, value_name = "DIR", conflicts_with = "from")]
     pub into: Option<PathBuf>,
     /// The program that downloads [default: uv, else pip]

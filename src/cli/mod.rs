@@ -175,9 +175,10 @@ pub struct Common {
     /// Look at the machine whose root directory is DIR, or at a container image: `oci:DIR[:TAG]`, an archive
     #[arg(long, hide_short_help = true, global = true, help_heading = EVERYWHERE, value_name = "DIR|IMAGE")]
     pub root: Option<PathBuf>,
-    /// Look at the machine that FILE describes, as `doctor --save` wrote it; with an image: as it would run there
+    /// With an image: as it would run on the node that `doctor --save` described in FILE. For doctor and diagnose alone: what
+    /// was found there
     #[arg(long, hide_short_help = true, global = true, help_heading = EVERYWHERE, value_name = "FILE")]
-    pub machine: Option<PathBuf>,
+    pub node: Option<PathBuf>,
 }
 
 impl Common {
@@ -197,7 +198,7 @@ impl Common {
 
     /// Returns the options that name another machine than this one: no program can start there.
     pub fn elsewhere(&self) -> Vec<OsString> {
-        let named = [("--root", &self.root), ("--machine", &self.machine)];
+        let named = [("--root", &self.root), ("--node", &self.node)];
         let words = |(option, value): (&str, &Option<PathBuf>)| {
             Some([option.into(), value.clone()?.into()])
         };

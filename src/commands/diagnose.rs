@@ -8,15 +8,18 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use super::{
-    Exit, command_of, decided, deliver, doctor, follow, machine, only_here, print,
-    prove::say_proof, say, say_before, say_notes, say_refusal,
+    Exit, command_of, decided, deliver, described, doctor, follow, machine, on_node, only_here,
+    print, prove::say_proof, say, say_before, say_notes, say_refusal,
 };
-use crate::causes;
+use crate::catalog::Fault;
+use crate::causes::{self, Found};
 use crate::cli::{Common, Diagnose, Paper, Wishes};
 use crate::crash;
 use crate::diagnose::{Log, LogReader, NamedPaths, Worth};
+use crate::doctor::Evidence;
 use crate::environment::Diff;
 use crate::error::Error;
+use crate::fleet::{self, ShownEvidence};
 use crate::host::{self, Host, PipedInput};
 use crate::launch::{self, Exec};
 use crate::pin::Decision;
@@ -48,9 +51,13 @@ pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit,
     if !options.has_text() && !common.quiet {
         say(&report::not_started(&options.words));
     }
+    if let (Some(file), None) = (&common.node, &common.root) {
+        return on_described_node(&host, common, options, file, &log);
+    }
     let host = machine(host, common)?;
     if log.chain.leading.is_empty() && log.chain.harmless.is_empty() {
-        tell(&host, common, options, &known_from_text(&log))?;
+        let style = Style::stdout(common.color).of(&host);
+        tell(common, options, style, &known_from_text(&log))?;
         return Ok(Exit::No);
     }
     let (words, is_program_known) = match options.words.as_slice() {
@@ -73,7 +80,8 @@ pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit,
             ..known_from_text(&log)
         };
         explained(facts, decision, common, text, false, |found| {
-            tell(&host, common, options, found)
+            let style = Style::stdout(common.color).of(&host);
+            tell(common, options, style, found)
         })?;
         Ok(Exit::Yes)
     })
@@ -122,17 +130,53 @@ fn known_from_text(log: &Log) -> Diagnosis<'_> {
     }
 }
 
-fn tell(
+/// Explains a text by what `doctor` has found on the node of a description.
+fn on_described_node(
     host: &Host,
     common: &Common,
     options: &Diagnose,
+    file: &Path,
+    log: &Log,
+) -> Result<Exit, Error> {
+    let findings = described(host, file)?.examination.findings.into_iter();
+    let told = |one: ShownEvidence| Evidence::Told {
+        at: one.at,
+        says: one.says,
+    };
+    let found: Vec<Found> = findings
+        .filter_map(|finding| {
+            Some(Found {
+                fault: Fault::named(&finding.code)?,
+                evidence: finding.evidence.into_iter().map(told).collect(),
+                remedy: finding.remedy,
+            })
+        })
+        .collect();
+    let diagnosis = Diagnosis {
+        causes: &causes::causes_found(&found, &log.chain),
+        program: &options.words,
+        ..known_from_text(log)
+    };
+    let command = on_node(file);
+    let style = Style::stdout(common.color).described(&command, fleet::HOME);
+    tell(common, options, style, &diagnosis)?;
+    Ok(if diagnosis.is_recognised() {
+        Exit::Yes
+    } else {
+        Exit::No
+    })
+}
+
+fn tell(
+    common: &Common,
+    options: &Diagnose,
+    style: Style,
     diagnosis: &Diagnosis<'_>,
 ) -> Result<(), Error> {
     if options.json {
         return print(&report::diagnosis_json(diagnosis));
     }
     let page = |style: Style| report::diagnosis(diagnosis, options.all, common.verbose, style);
-    let style = Style::stdout(common.color).of(host);
     deliver(style, common, &options.paper, page, String::new, print)
 }
 

@@ -4,20 +4,25 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use super::{Exit, command_of, deliver, machine, print, say};
+use super::record::libraries;
+use super::{Exit, command_of, deliver, described, machine, on_node, print, say};
 use crate::catalog::{Framework, catalog};
 use crate::cli::{Common, Doctor, Wishes};
 use crate::doctor::{self, Examination};
 use crate::error::Error;
-use crate::fleet::is_host;
+use crate::fleet::{
+    self, Answers, Description, DoctorPage, ExaminedProgram, ProgramAnswer, is_host,
+};
 use crate::host::Host;
-use crate::inventory::{self, Inventory, ScanCache, Scope};
+use crate::image::Node;
+use crate::inventory::{self, Installation, Inventory, Origin, Scope};
 use crate::launch;
-use crate::machine::save;
-use crate::pipeline::{self, Reached, Request, Stop, Subject, any_program, everywhere, own_views};
+use crate::pipeline::{self, Reached, Request, Stop, Subject, any_program, own_views};
 use crate::program::{self, Command, Program};
-use crate::report::{self, ExaminedProgram, Style};
+use crate::report::{self, Style};
+use crate::settings::lock::Family;
 use crate::settings::resolve::{Purpose, Settings};
+use crate::solve::Outcome;
 use crate::storage;
 use crate::text::show;
 
@@ -42,6 +47,9 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
             hint: Some(format!("quote the command line: --for {quoted}")),
         });
     }
+    if let (Some(file), None) = (&common.node, &common.root) {
+        return on_described_node(&host, common, options, file);
+    }
     // The file is this machine's, whichever is looked at.
     let file = match &options.save_in {
         Some(directory) => Some(host.absolute(directory).join(name_of_node(&host, options)?)),
@@ -58,67 +66,106 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
         storage::can_publish(&host, file).map_err(|error| Error::unwritten(file, error))?;
     }
     let host = machine(host, common)?;
-    if let (Some(file), Some(_)) = (&file, &options.save_in) {
-        save(&host, common, options, file)?;
-        return Ok(Exit::Yes);
-    }
     let (examination, inventory) = examine(&host, common)?;
     let programs = programs(&host, common, &options.words)?;
-    if options.json {
-        print(&report::json::examination(
-            &examination,
-            &inventory,
-            &programs,
-        ))?;
-    } else {
-        let page = |style: Style| {
-            report::examination(&examination, &inventory, common.verbose, style)
-                + &report::programs(&programs, common.verbose, style)
-        };
+    let page = report::doctor_page(&examination, &inventory, programs);
+    if is_new {
+        let tables = Some((&examination, &inventory));
         let style = Style::stdout(common.color).of(&host);
-        deliver(style, common, &options.paper, page, String::new, print)?;
+        tell(common, options, &page, tables, style)?;
     }
-    if let Some(file) = &file {
-        save(&host, common, options, file)?;
+    let exit = exit(&page);
+    let Some(file) = &file else { return Ok(exit) };
+    let mut answers = report::answers(&host.env, &examination, &inventory);
+    for line in &options.programs {
+        let program = examine_line(&host, common, line);
+        if program.program.is_missing {
+            say(&report::not_described(&program.program));
+        }
+        program.add_to(&mut answers);
     }
-    Ok(if examination.has_error() {
+    let description = Description::new(answers, page, Node::of(&host, &inventory));
+    let text = description.text(&host);
+    let written = if is_new {
+        storage::publish_new(file, 0o600, text.as_bytes())
+    } else {
+        storage::publish(file, text.as_bytes())
+    };
+    written.map_err(|error| Error::unwritten(file, error))?;
+    if !common.quiet {
+        say(&report::saved(file));
+    }
+    Ok(if is_new { exit } else { Exit::Yes })
+}
+
+fn tell(
+    common: &Common,
+    options: &Doctor,
+    page: &DoctorPage,
+    tables: Option<(&Examination, &Inventory)>,
+    style: Style,
+) -> Result<(), Error> {
+    if options.json {
+        return print(&report::json::examination(page));
+    }
+    let page = |style: Style| report::examination(page, tables, common.verbose, style);
+    deliver(style, common, &options.paper, page, String::new, print)
+}
+
+fn exit(page: &DoctorPage) -> Exit {
+    if page.count("error") > 0 {
         Exit::No
     } else {
         Exit::Yes
-    })
+    }
 }
 
-/// Scans, as under `--root` and all that `list` would show, and writes a description of what was read.
-fn save(host: &Host, common: &Common, options: &Doctor, file: &Path) -> Result<(), Error> {
-    let unwritten = |error| Error::unwritten(file, error);
-    let host = host.recording().map_err(unwritten)?;
-    let (examination, _) = examine(&host, common)?;
-    let settings = Settings::resolve(&host, common, &Wishes::default(), None, Purpose::Examine)?;
-    let everywhere = everywhere(&settings, common, None).unwrap_or_default();
-    inventory::scan(
-        &host,
-        &Scope {
-            code: true,
-            ..everywhere
-        },
-        &mut ScanCache::default(),
-    );
-    for line in &options.programs {
-        let program = examine_line(&host, common, line);
-        if program.is_missing {
-            say(&report::not_described(&program));
-        }
+/// Tells what `doctor` has found on the node of a description.
+fn on_described_node(
+    host: &Host,
+    common: &Common,
+    options: &Doctor,
+    file: &Path,
+) -> Result<Exit, Error> {
+    let page = described(host, file)?.examination;
+    if options.save.is_some() || options.save_in.is_some() || !options.words.is_empty() {
+        return Err(Error::OnlyOnNode {
+            file: file.to_owned(),
+        });
     }
-    let saved = save::describe(&host, &examination, &options.programs);
-    let written = match &options.save_in {
-        Some(_) => storage::publish(file, saved.text.as_bytes()),
-        None => storage::publish_new(file, 0o600, saved.text.as_bytes()),
-    };
-    written.map_err(unwritten)?;
-    if !common.quiet {
-        say(&report::saved(file, saved.files, &saved.lost));
+    let command = on_node(file);
+    let style = Style::stdout(common.color).described(&command, fleet::HOME);
+    tell(common, options, &page, None, style)?;
+    Ok(exit(&page))
+}
+
+/// A program of a command line, and the libraries that it gets elsewhere too.
+#[derive(Default)]
+pub(super) struct Examined {
+    pub program: ExaminedProgram,
+    picks: Vec<Family>,
+    /// All of the families of the picks.
+    candidates: Vec<Family>,
+}
+
+impl Examined {
+    pub(super) fn add_to(self, answers: &mut Answers) {
+        let mut place = |family: Family| {
+            let all = &mut answers.libraries;
+            all.iter()
+                .position(|one| *one == family)
+                .unwrap_or_else(|| {
+                    all.push(family);
+                    all.len() - 1
+                })
+        };
+        let answer = ProgramAnswer {
+            picks: self.picks.into_iter().map(&mut place).collect(),
+            candidates: self.candidates.into_iter().map(&mut place).collect(),
+            program: self.program,
+        };
+        answers.programs.push(answer);
     }
-    Ok(())
 }
 
 /// Returns the name of the file that describes this machine in a directory with those of others.
@@ -135,7 +182,7 @@ fn name_of_node(host: &Host, options: &Doctor) -> Result<PathBuf, Error> {
             .map(short)
     };
     let name = options
-        .node
+        .name
         .clone()
         .or_else(of_slurm)
         .or_else(own)
@@ -143,10 +190,10 @@ fn name_of_node(host: &Host, options: &Doctor) -> Result<PathBuf, Error> {
     if !is_host(name.trim()) {
         return Err(Error::Usage {
             message: format!("`{}` cannot be the name of a machine", show(&name)),
-            hint: Some("--node NAME, of letters, digits, `-`, `_` and dots".to_owned()),
+            hint: Some("--name NAME, of letters, digits, `-`, `_` and dots".to_owned()),
         });
     }
-    Ok(format!("{}.toml", name.trim()).into())
+    Ok(format!("{}.json", name.trim()).into())
 }
 
 /// Examines the program of the command line, or each framework of the first Python in PATH, in the way of `explain`.
@@ -160,12 +207,10 @@ pub(super) fn programs(
             // It is a finding of the page.
             Err(error @ Error::Setting(_)) => {
                 let why = vec![error.to_string()];
-                Ok(vec![ExaminedProgram::missing(
-                    &report::shell_words(words),
-                    why,
-                )])
+                let words = report::shell_words(words);
+                Ok(vec![report::missing_program(&words, why)])
             }
-            examined => Ok(examined?.into_iter().collect()),
+            examined => Ok(examined?.into_iter().map(|one| one.program).collect()),
         };
     }
     let Ok(python) = environment(host, "python3".as_ref()) else {
@@ -177,7 +222,7 @@ pub(super) fn programs(
             "-c".into(),
             format!("import {module}").into(),
         ];
-        examine_program(host, common, &words).ok()?
+        Some(examine_program(host, common, &words).ok()??.program)
     };
     Ok(frameworks(host, &python).filter_map(examined).collect())
 }
@@ -207,28 +252,31 @@ pub(super) fn frameworks(host: &Host, python: &Program) -> impl Iterator<Item = 
 }
 
 /// Examines the program of a command line, as a shell would read it.
-pub(super) fn examine_line(host: &Host, common: &Common, line: &str) -> ExaminedProgram {
+pub(super) fn examine_line(host: &Host, common: &Common, line: &str) -> Examined {
     let words: Option<Vec<OsString>> =
         shlex::split(line).map(|words| words.into_iter().map(OsString::from).collect());
     let examined = match words.filter(|words| !words.is_empty()) {
         Some(words) => examine_program(host, common, &words).map_err(|error| error.to_string()),
         None => Err("it is not a command line".to_owned()),
     };
-    match examined {
-        Ok(Some(program)) => ExaminedProgram {
-            command: line.to_owned(),
-            ..program
-        },
-        Ok(None) => ExaminedProgram::missing(line, Vec::new()),
-        Err(why) => ExaminedProgram::missing(line, vec![why]),
-    }
+    let missing = |why| Examined {
+        program: report::missing_program(line, why),
+        ..Examined::default()
+    };
+    let mut examined = match examined {
+        Ok(Some(examined)) => examined,
+        Ok(None) => missing(Vec::new()),
+        Err(why) => missing(vec![why]),
+    };
+    line.clone_into(&mut examined.program.command);
+    examined
 }
 
 fn examine_program(
     host: &Host,
     common: &Common,
     words: &[OsString],
-) -> Result<Option<ExaminedProgram>, Error> {
+) -> Result<Option<Examined>, Error> {
     let (command, wishes) = (command_of(words), Wishes::default());
     let request = Request::new(
         host,
@@ -242,21 +290,51 @@ fn examine_program(
         Reached::Decision(facts, decision) => {
             let (inventory, before, compilers) =
                 (&facts.inventory, facts.before(), &facts.compilers);
-            let told = report::examined_program(
+            let outcome = &decision.outcome;
+            let program = report::examined_program(
                 words,
                 &facts.program,
                 inventory,
                 decision,
                 &before,
                 compilers,
+                facts.can_fetch(outcome),
             );
-            let outcome = &decision.outcome;
-            found = Some(told.with_absent(outcome.wanted(), facts.can_fetch(outcome)));
+            let picks = match outcome {
+                Outcome::Plan(plan) if !program.is_refused => plan.picks.as_slice(),
+                _ => &[],
+            };
+            let picks = picks.iter().map(|pick| &pick.installation);
+            let picks = families(host, inventory, picks);
+            let is_of_picks =
+                |one: &&Installation| picks.iter().any(|pick| pick.name == one.family);
+            let candidates = inventory.installations.iter().filter(is_of_picks);
+            found = Some(Examined {
+                candidates: families(host, inventory, candidates),
+                picks,
+                program,
+            });
             Err(Stop::Exit(Exit::Yes))
         }
         _ => Ok(()),
     })?;
     Ok(found)
+}
+
+/// Names those installations that a program may get elsewhere too: the driver belongs to the machine, and a package's own
+/// library cannot be picked elsewhere.
+fn families<'i>(
+    host: &Host,
+    inventory: &Inventory,
+    installations: impl Iterator<Item = &'i Installation>,
+) -> Vec<Family> {
+    let shared =
+        installations.filter(|one| one.family != "driver" && one.origin != Origin::Bundled);
+    libraries(
+        inventory::machine(host).unwrap_or_default(),
+        inventory,
+        shared,
+    )
 }
 
 pub(super) fn examine(host: &Host, common: &Common) -> Result<(Examination, Inventory), Error> {

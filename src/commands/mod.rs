@@ -7,10 +7,10 @@ use clap::ColorChoice;
 
 use crate::cli::{Common, Paper, TOOLKIT, is_toolkit};
 use crate::error::Error;
+use crate::fleet::Description;
 use crate::host::{self, Host};
-use crate::image::{self, Image};
+use crate::image::{self, Image, Node};
 use crate::launch;
-use crate::machine::Machine;
 use crate::pin::Decision;
 use crate::pipeline::{self, Facts, Reached, Request, Stop, progress};
 use crate::program::{Command, Note};
@@ -163,13 +163,13 @@ fn say(text: &str) {
     report::say(&Style::stderr(ColorChoice::Never).page(&format!("cudarun: {text}\n")));
 }
 
-/// Refuses `--root` and `--machine` for a verb that runs something.
+/// Refuses `--root` and `--node` for a verb that runs something.
 fn only_here(common: &Common, verb: &'static str) -> Result<(), Error> {
     let there = common.elsewhere();
-    if there.is_empty() {
-        Ok(())
-    } else {
-        Err(Error::NothingRunsUnderRoot { verb, there })
+    match &common.node {
+        Some(file) if common.root.is_none() => Err(Error::OnlyOnNode { file: file.clone() }),
+        _ if there.is_empty() => Ok(()),
+        _ => Err(Error::NothingRunsUnderRoot { verb, there }),
     }
 }
 
@@ -192,21 +192,28 @@ pub fn command_of(words: &[OsString]) -> Command {
     }
 }
 
-/// The machine that a verb looks at: this one, the one under `--root`, an image, or the one that a file describes.
+/// The machine that a verb looks at: this one, the one under `--root`, or an image, perhaps as it would run on a node.
 fn machine(host: Host, common: &Common) -> Result<Host, Error> {
     let mut host = looked_at(host, common)?;
-    host.named_by = report::shell_words(&common.elsewhere());
+    let there = common.elsewhere();
+    if !there.is_empty() {
+        host.named_by = format!("cudarun {}", report::shell_words(&there));
+    }
     Ok(host)
 }
 
 fn looked_at(host: Host, common: &Common) -> Result<Host, Error> {
-    if let Some(file) = &common.machine {
-        let (node, _) = described(&host, file).map_err(|why| unusable(file, why))?;
-        return in_image(&host, common, node);
-    }
     let Some(root) = &common.root else {
-        return Ok(host);
+        return match &common.node {
+            Some(file) => Err(Error::OnlyOnNode { file: file.clone() }),
+            None => Ok(host),
+        };
     };
+    if let Some(file) = &common.node {
+        must_be_image(&host, common)?;
+        let node = described(&host, file)?.node;
+        return in_image(&host, common, root, &node);
+    }
     if image::is_image(&host, root) {
         return Ok(open_image(&host, common, root)?.host());
     }
@@ -233,20 +240,19 @@ fn looked_at(host: Host, common: &Common) -> Result<Host, Error> {
     Ok(there)
 }
 
-/// The machine that a file describes, and the programs that the description was written for.
-fn described(host: &Host, file: &Path) -> Result<(Host, Vec<String>), String> {
-    let machine = Machine::read(host, file).map_err(|fault| fault.0)?;
-    let programs = machine.programs.clone();
-    let node = machine.host().map_err(|error| error.to_string())?;
-    Ok((node, programs))
+/// The description of `--node`.
+fn described(host: &Host, file: &Path) -> Result<Description, Error> {
+    Description::read(host, file).map_err(|why| Error::Unusable {
+        option: "--node",
+        value: file.to_owned(),
+        why: why.to_string(),
+    })
 }
 
-fn unusable(file: &Path, why: String) -> Error {
-    Error::Unusable {
-        option: "--machine",
-        value: file.to_owned(),
-        why,
-    }
+/// The beginning of a command for the machine of a description, which has its name.
+fn on_node(file: &Path) -> String {
+    let name = file.file_stem().unwrap_or_default().to_owned();
+    format!("ssh {} cudarun", report::shell_words(&[name]))
 }
 
 fn open_image(host: &Host, common: &Common, root: &Path) -> Result<Image, Error> {
@@ -258,17 +264,13 @@ fn open_image(host: &Host, common: &Common, root: &Path) -> Result<Image, Error>
     })
 }
 
-/// The image of `--root` as it would run on a node; without `--root` the node itself.
-fn in_image(host: &Host, common: &Common, node: Host) -> Result<Host, Error> {
-    must_be_image(host, common)?;
-    let Some(root) = &common.root else {
-        return Ok(node);
-    };
+/// The image of `--root` as it would run on a node.
+fn in_image(host: &Host, common: &Common, root: &Path, node: &Node) -> Result<Host, Error> {
     let mut image = open_image(host, common, root)?;
-    let mounted = image.mount_driver_of(&node);
+    let mounted = image.mount_driver_of(node);
     mounted.map_err(|fault| Error::Unusable {
         option: "--root",
-        value: root.clone(),
+        value: root.to_owned(),
         why: fault.0,
     })?;
     Ok(image.host())

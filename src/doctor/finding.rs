@@ -98,6 +98,8 @@ pub enum Evidence {
     },
     /// A directory that is refused for the cache.
     Place { path: PathBuf, why: Unfit },
+    /// The words of a description.
+    Told { at: String, says: String },
 }
 
 impl Finding {

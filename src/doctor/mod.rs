@@ -17,10 +17,9 @@ mod subject;
 pub use cache::CacheUse;
 pub use elements::Element;
 pub use finding::{Detail, Evidence, Finding, Stops};
-pub use platform::MOUNTS;
 pub use project::Project;
 pub use startup::{Line, Lines};
-pub use subject::{Subject, Surroundings, named, tells_of_place, titled};
+pub use subject::{Subject, Surroundings, named, titled};
 
 use crate::catalog::Fault;
 pub use crate::catalog::{Section, Severity};

@@ -18,7 +18,7 @@ const PACKAGES: &str = "/var/lib/dpkg/status";
 const MANAGER: &str = "/usr/bin/nv-fabricmanager";
 const SUSPENDED: &str = "/sys/power/suspend_stats/success";
 const PARAMETERS: &str = "/proc/driver/nvidia/params";
-pub const MOUNTS: &str = "/proc/self/mounts";
+const MOUNTS: &str = "/proc/self/mounts";
 const SHARED: &str = "/dev/shm";
 /// In bytes. NCCL and PyTorch's data loaders exchange data there, and Docker gives a container only 64 MiB.
 const ENOUGH_SHARED: u64 = 1 << 30;

@@ -53,11 +53,6 @@ const TEGRA: [&str; 3] = [
     "/usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1.1",
 ];
 
-/// True if a variable of this name tells the kind of place.
-pub fn tells_of_place(variable: &str) -> bool {
-    CONTAINER_VARIABLES.contains(&variable)
-}
-
 impl Surroundings {
     pub(super) fn of(host: &Host) -> Surroundings {
         let exists = |path: &&'static str| host.stat(Path::new(path)).is_ok();

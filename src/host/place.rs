@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::directory::{join_root, resolve};
-use super::record::{PathUse, UseRecord};
 use super::tree::Tree;
 
 /// The files of another machine.
@@ -28,13 +27,8 @@ pub(super) enum Place<'h> {
 }
 
 impl Root {
-    pub(super) fn place(
-        &self,
-        path: &Path,
-        follow_last: bool,
-        record: Option<&UseRecord>,
-    ) -> io::Result<Place<'_>> {
-        let resolved = self.resolve(path, follow_last, record)?;
+    pub(super) fn place(&self, path: &Path, follow_last: bool) -> io::Result<Place<'_>> {
+        let resolved = self.resolve(path, follow_last)?;
         Ok(match self {
             Root::Directory(root) => Place::Real(join_root(root, &resolved)),
             Root::Tree(tree) => Place::Tree(tree, resolved),
@@ -42,33 +36,11 @@ impl Root {
     }
 
     /// Resolves an absolute path as the kernel does after `chroot`.
-    pub(super) fn resolve(
-        &self,
-        path: &Path,
-        follow_last: bool,
-        record: Option<&UseRecord>,
-    ) -> io::Result<PathBuf> {
-        let looked = |candidate: &Path| {
-            if let Some(record) = record {
-                record.note(candidate, PathUse::Looked);
-            }
-        };
-        let mut link = |candidate: &Path, is_last: bool| {
-            let target = match self {
-                Root::Directory(root) => target(&join_root(root, candidate)),
-                Root::Tree(tree) => tree.target(candidate),
-            };
-            if is_last || matches!(target, Ok(Some(_))) {
-                looked(candidate);
-            }
-            target
-        };
-        let resolved = resolve(path, follow_last, &mut link)?;
-        // Every machine has a root.
-        if !follow_last && resolved != Path::new("/") {
-            looked(&resolved);
-        }
-        Ok(resolved)
+    pub(super) fn resolve(&self, path: &Path, follow_last: bool) -> io::Result<PathBuf> {
+        resolve(path, follow_last, &mut |candidate, _| match self {
+            Root::Directory(root) => target(&join_root(root, candidate)),
+            Root::Tree(tree) => tree.target(candidate),
+        })
     }
 }
 

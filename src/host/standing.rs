@@ -4,7 +4,7 @@ use std::path::Path;
 
 use nix::unistd::{AccessFlags, access};
 
-use super::{Host, Place};
+use super::Host;
 
 /// The free space of a file system.
 #[derive(Clone, Copy, Debug)]
@@ -25,16 +25,6 @@ impl Host {
             return self.stat(path).is_ok_and(|stat| stat.mode & 0o004 != 0);
         }
         access(path, AccessFlags::R_OK | AccessFlags::W_OK).is_ok()
-    }
-
-    /// True if the user of this process may read and write a device, below `--root` too.
-    pub fn may_use_here(&self, path: &Path) -> bool {
-        match self.place(path, true) {
-            Ok(Place::Real(real)) if self.kept.is_empty() => {
-                access(&real, AccessFlags::R_OK | AccessFlags::W_OK).is_ok()
-            }
-            _ => self.may_use(path),
-        }
     }
 
     /// True if this user may write to a file or a directory. On another machine, the user may write nothing.

@@ -21,14 +21,8 @@ const ROOT: usize = 0;
 #[derive(Default)]
 pub struct Tree {
     nodes: Vec<Node>,
-    /// The files that hold the contents.
-    archives: Vec<Archive>,
-}
-
-/// A file with contents. One that stays open stays as it is, even if another one gets its name.
-enum Archive {
-    Open(Arc<File>),
-    At(PathBuf),
+    /// The files that hold the contents. One that stays open stays as it is, even if another one gets its name.
+    archives: Vec<Arc<File>>,
 }
 
 struct Node {
@@ -100,7 +94,7 @@ impl Tree {
 
     /// Adds a file with contents, and returns its number.
     pub fn add_archive(&mut self, file: Arc<File>) -> usize {
-        self.archives.push(Archive::Open(file));
+        self.archives.push(file);
         self.archives.len() - 1
     }
 
@@ -241,48 +235,6 @@ impl Tree {
         self.entries(&self.resolve(path)?)
     }
 
-    /// Puts a file of this system at a path. A link stays as it is.
-    pub(super) fn put_copy(
-        &mut self,
-        real: &Path,
-        path: &Path,
-        stat: Stat,
-        layer: usize,
-    ) -> io::Result<()> {
-        let content = match stat.kind {
-            Kind::Directory => NewContent::Directory,
-            Kind::Link => NewContent::Link(std::fs::read_link(real)?),
-            Kind::File => {
-                self.archives.push(Archive::At(real.to_owned()));
-                NewContent::File {
-                    archive: self.archives.len() - 1,
-                    offset: Some(0),
-                    size: stat.size,
-                }
-            }
-            Kind::Other => NewContent::Other,
-        };
-        let Stat {
-            mode,
-            uid,
-            gid,
-            modified: (modified, _),
-            ..
-        } = stat;
-        self.put(
-            path,
-            NewFile {
-                mode,
-                uid,
-                gid,
-                modified,
-                has_capabilities: false,
-                content,
-            },
-            layer,
-        )
-    }
-
     /// The directory of a path and its name there; none for the root. The layer brings the directories above it, too.
     fn parent(&mut self, path: &Path, layer: usize) -> io::Result<Option<(usize, OsString)>> {
         let Some(name) = path.file_name() else {
@@ -393,12 +345,8 @@ impl Tree {
             Content::File { offset: None, .. } => return Err(Errno::EFBIG.into()),
             _ => return Err(not_regular()),
         };
-        let file = match archive {
-            Archive::Open(file) => file.clone(),
-            Archive::At(path) => Arc::new(File::open(path)?),
-        };
         Ok(Part {
-            file,
+            file: archive.clone(),
             at,
             end: at.saturating_add(node.stat.size),
         })

@@ -4,6 +4,7 @@
 
 mod frames;
 mod index;
+pub mod ldcache;
 mod manifest;
 mod members;
 mod node;
@@ -13,18 +14,16 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
 
 use crate::environment::Environment;
-use crate::formats::elf::{AARCH64, X86_64};
 use crate::host::{Host, NewContent, NewFile, Part, Tree};
-use crate::inventory;
 use crate::parallel;
 use crate::storage;
 
 use index::{Blob, Cache, Index};
 use manifest::{Config, Files, Layer, Parts};
 use members::{Content, MEMBERS, Member, path_of};
+pub use node::Node;
 
 /// Marks an image in a directory.
 const OCI: &str = "oci:";
@@ -50,8 +49,6 @@ pub struct Image {
     env: Environment,
     cwd: PathBuf,
     architecture: Option<String>,
-    /// Directories with files of the node.
-    kept: Vec<Arc<tempfile::TempDir>>,
 }
 
 /// The reason why an image cannot be used.
@@ -122,28 +119,23 @@ impl Image {
             env,
             cwd: cwd.into(),
             architecture,
-            kept: Vec::new(),
         })
     }
 
     /// Mounts the driver of a node into the image, as a container there would have it.
-    pub fn mount_driver_of(&mut self, node: &Host) -> Result<(), ImageError> {
-        let machine = inventory::machine(node).unwrap_or(X86_64);
-        let name = if machine == AARCH64 { "arm64" } else { "amd64" };
-        if let Some(own) = self.architecture.as_ref().filter(|own| *own != name) {
+    pub fn mount_driver_of(&mut self, node: &Node) -> Result<(), ImageError> {
+        let is_other = |own: &&String| **own != node.architecture;
+        if let Some(own) = self.architecture.as_ref().filter(is_other) {
             return Err(ImageError(format!(
-                "it is for {own}, and the node is {name}"
+                "it is for {own}, and the node is {}",
+                node.architecture
             )));
         }
-        let mounted = node::mount(&mut self.tree, &self.env, node, machine);
-        mounted.map_err(|error| ImageError(in_words(&error)))?;
-        self.kept.extend_from_slice(node.kept());
-        Ok(())
+        node::mount(&mut self.tree, &self.env, node).map_err(|error| ImageError(in_words(&error)))
     }
 
     pub fn host(self) -> Host {
-        let host = Host::of_tree(self.tree, self.env, self.cwd);
-        self.kept.into_iter().fold(host, Host::keeping)
+        Host::of_tree(self.tree, self.env, self.cwd)
     }
 }
 

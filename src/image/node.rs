@@ -1,19 +1,70 @@
-//! The driver of a node in an image, where NVIDIA's container toolkit mounts it. Files of the driver are those with its
-//! version in their names. Source of directories, names and the rule for compat: libnvidia-container 1.17 (`nvc_info.c`,
-//! `nvc_container.c`) and the hook `cuda-compat` of NVIDIA's container toolkit 1.18, 2026-11.
+//! A node, as far as a container there sees it, and its driver in an image, where NVIDIA's container toolkit mounts it. Files of
+//! the driver are those with its version in their names. Source of directories, names and the rule for compat:
+//! libnvidia-container 1.17 (`nvc_info.c`, `nvc_container.c`) and the hook `cuda-compat` of NVIDIA's container toolkit 1.18,
+//! 2026-11.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
+use super::ldcache::{CacheEntry, cache};
 use crate::environment::Environment;
-use crate::formats::elf::{AARCH64, Elf};
+use crate::formats::elf::{AARCH64, Elf, X86_64};
 use crate::formats::ldcache::LdCache;
-use crate::host::{Host, Kind, NewContent, NewFile, Tree};
-use crate::inventory;
-use crate::machine::ldcache::{CacheEntry, cache};
+use crate::host::{Entry, Host, Kind, NewContent, NewFile, Tree};
+use crate::inventory::{self, Gpu, Inventory};
 use crate::version::Version;
+
+/// What a container on a machine gets of it. Anything else about the machine is unknown.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub struct Node {
+    /// As images name it.
+    pub architecture: String,
+    pub driver: Option<Version>,
+    pub gpus: Vec<NodeGpu>,
+    pub devices: Vec<DeviceFile>,
+    /// The files of the driver.
+    pub libraries: Vec<DriverLibrary>,
+    /// NVIDIA's devices on the PCI bus.
+    pub cards: Vec<PciCard>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct NodeGpu {
+    pub bus: String,
+    pub model: String,
+    pub uuid: Option<String>,
+    /// The number of its device file.
+    pub minor: Option<u32>,
+    /// Its PCI id, `0x2335`.
+    pub device: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct DeviceFile {
+    /// Below `/dev`.
+    pub name: String,
+    /// Open to others if the user who saved it may use it.
+    pub mode: u32,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct DriverLibrary {
+    pub file: String,
+    pub soname: String,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct PciCard {
+    pub bus: String,
+    pub device: String,
+    pub class: String,
+    /// The driver of the kernel that has it.
+    pub driver: Option<String>,
+}
 
 /// Libraries of the driver by capability, for those that programs of the families in `profiles/` use.
 const LIBRARIES: [(&str, &[&str]); 2] = [
@@ -52,16 +103,71 @@ const ELSEWHERE: [&str; 6] = [
 const LAYER: usize = usize::MAX;
 const COMPAT: &str = "/usr/local/cuda/compat";
 const CACHE: &str = "/etc/ld.so.cache";
+const PCI: &str = "/sys/bus/pci";
+const NVIDIA: &str = "0x10de";
 /// The mark of a container that Docker makes.
 const MARK: &str = "/.dockerenv";
 
-/// Mounts what a container on the node has of it. `machine` is ELF's number of its processor.
-pub(super) fn mount(
-    tree: &mut Tree,
-    env: &Environment,
-    node: &Host,
-    machine: u16,
-) -> io::Result<()> {
+impl Node {
+    /// Reads what a container on this machine would get.
+    pub fn of(host: &Host, inventory: &Inventory) -> Node {
+        let machine = inventory::machine(host).unwrap_or(X86_64);
+        let driver = inventory.driver.as_ref().map(|driver| driver.version);
+        let text = |path: PathBuf| Some(host.read_text(&path).ok()?.trim().to_owned());
+        let on_bus = |bus: &str| Path::new(PCI).join("devices").join(bus);
+        let gpu = |gpu: &Gpu| NodeGpu {
+            device: text(on_bus(&gpu.bus).join("device")),
+            bus: gpu.bus.clone(),
+            model: gpu.model.clone(),
+            uuid: gpu.uuid.clone(),
+            minor: gpu.minor,
+        };
+        let device = |path: PathBuf| {
+            let name = path.strip_prefix("/dev").ok()?.to_str()?.to_owned();
+            let mode = host.stat(&path).ok()?.mode & 0o773;
+            let others = if host.may_use(&path) { 0o004 } else { 0 };
+            let mode = mode | others;
+            name.starts_with("nvidia")
+                .then_some(DeviceFile { name, mode })
+        };
+        let card = |entry: &Entry| {
+            let bus = entry.name.to_str()?.to_owned();
+            let says = |name| text(on_bus(&bus).join(name));
+            says("vendor").filter(|vendor| vendor == NVIDIA)?;
+            let driver = host.canonical(&on_bus(&bus).join("driver")).ok();
+            Some(PciCard {
+                device: says("device").unwrap_or_default(),
+                class: says("class").unwrap_or_default(),
+                driver: driver.and_then(|path| Some(path.file_name()?.to_str()?.to_owned())),
+                bus,
+            })
+        };
+        let on_pci = host
+            .list(&Path::new(PCI).join("devices"))
+            .unwrap_or_default();
+        let files = driver.map(|version| libraries(host, machine, &version));
+        Node {
+            architecture: architecture(machine).to_owned(),
+            driver,
+            gpus: inventory.gpus.iter().map(gpu).collect(),
+            devices: host
+                .walk(Path::new("/dev"), &|_| false)
+                .into_iter()
+                .filter_map(device)
+                .collect(),
+            libraries: files.unwrap_or_default(),
+            cards: on_pci.iter().filter_map(card).collect(),
+        }
+    }
+}
+
+/// The name that images have for a processor.
+fn architecture(machine: u16) -> &'static str {
+    if machine == AARCH64 { "arm64" } else { "amd64" }
+}
+
+/// Mounts what a container on the node has of it.
+pub(super) fn mount(tree: &mut Tree, env: &Environment, node: &Node) -> io::Result<()> {
     let asked = env
         .get("NVIDIA_VISIBLE_DEVICES")
         .map_or("all".into(), |value| value.to_string_lossy());
@@ -76,22 +182,24 @@ pub(super) fn mount(
         return Ok(());
     }
     devices(tree, node, &asked)?;
-    let Some(version) = inventory::kernel_driver(node) else {
+    let Some(version) = node.driver else {
         return Ok(());
+    };
+    let machine = if node.architecture == architecture(AARCH64) {
+        AARCH64
+    } else {
+        X86_64
     };
     let directory = libraries_of(tree, machine);
     let mut known = BTreeMap::new();
-    for library in libraries(node, env, machine, &version) {
-        let to = directory.join(library.file_name().unwrap_or_default());
-        node.graft(&library, tree, &to, LAYER)?;
-        let Some(soname) = soname(&node.map(&library)?) else {
-            continue;
-        };
-        let named = directory.join(&soname);
+    for library in wanted(node, env) {
+        let to = directory.join(plain(&library.file)?);
+        let named = directory.join(plain(&library.soname)?);
+        write(tree, &to, &stand_in(machine, &library.soname))?;
         if named != to {
-            link(tree, &named, Path::new(to.file_name().unwrap_or_default()))?;
+            link(tree, &named, Path::new(&library.file))?;
         }
-        known.insert(soname, named);
+        known.insert(library.soname.clone(), named);
     }
     if known.contains_key("libcuda.so.1") {
         link(
@@ -104,23 +212,69 @@ pub(super) fn mount(
     write_cache(tree, machine, known)
 }
 
-/// The kernel's files, which are the node's in a container, too, except those of a process. Its `/dev` has nothing of the
-/// image.
-fn kernel(tree: &mut Tree, node: &Host) -> io::Result<()> {
+/// A part of a path, from a description, which anybody may have written.
+fn plain(name: &str) -> io::Result<&str> {
+    if name.is_empty() || name.contains(['/', '\0']) || name == "." || name == ".." {
+        let why = format!(
+            "the node has a file of the name `{}`",
+            crate::text::show(name)
+        );
+        return Err(io::Error::other(why));
+    }
+    Ok(name)
+}
+
+/// The kernel's files that tell of the driver and of NVIDIA's devices. Of all others nothing is known, and those of the image are
+/// none.
+fn kernel(tree: &mut Tree, node: &Node) -> io::Result<()> {
     for directory in ["/proc", "/sys", "/dev"] {
         tree.remove_below(Path::new(directory), LAYER);
     }
-    let files = ["/proc", "/sys"]
-        .iter()
-        .flat_map(|directory| node.walk(Path::new(directory), &|name| name == "self"));
-    files
-        .into_iter()
-        .try_for_each(|file| node.graft(&file, tree, &file, LAYER))
+    if let Some(version) = &node.driver {
+        let text = format!("{version}\n");
+        write(
+            tree,
+            Path::new("/sys/module/nvidia/version"),
+            text.as_bytes(),
+        )?;
+    }
+    let on_bus = |bus: &str| io::Result::Ok(Path::new(PCI).join("devices").join(plain(bus)?));
+    for card in &node.cards {
+        let directory = on_bus(&card.bus)?;
+        for (name, text) in [
+            ("vendor", NVIDIA),
+            ("device", &card.device),
+            ("class", &card.class),
+        ] {
+            write(tree, &directory.join(name), format!("{text}\n").as_bytes())?;
+        }
+        if let Some(driver) = &card.driver {
+            let driver = Path::new(PCI).join("drivers").join(plain(driver)?);
+            link(tree, &directory.join("driver"), &driver)?;
+            put(tree, &driver, 0o755, NewContent::Directory)?;
+        }
+    }
+    for gpu in &node.gpus {
+        let mut text = format!("Model: {}\nBus Location: {}\n", gpu.model, gpu.bus);
+        if let Some(uuid) = &gpu.uuid {
+            text.push_str(&format!("GPU UUID: {uuid}\n"));
+        }
+        if let Some(minor) = gpu.minor {
+            text.push_str(&format!("Device Minor: {minor}\n"));
+        }
+        let directory = Path::new("/proc/driver/nvidia/gpus").join(plain(&gpu.bus)?);
+        write(tree, &directory.join("information"), text.as_bytes())?;
+        if let Some(device) = &gpu.device {
+            let device = format!("{device}\n");
+            write(tree, &on_bus(&gpu.bus)?.join("device"), device.as_bytes())?;
+        }
+    }
+    Ok(())
 }
 
-/// The device nodes that all programs need, and those of the GPUs that are asked for by number or UUID. The name of a MIG
+/// The device files that all programs need, and those of the GPUs that are asked for by number or UUID. The name of a MIG
 /// device does not tell its GPU.
-fn devices(tree: &mut Tree, node: &Host, asked: &[&str]) -> io::Result<()> {
+fn devices(tree: &mut Tree, node: &Node, asked: &[&str]) -> io::Result<()> {
     let is_all = asked
         .iter()
         .any(|one| *one == "all" || one.starts_with("MIG-"));
@@ -130,17 +284,19 @@ fn devices(tree: &mut Tree, node: &Host, asked: &[&str]) -> io::Result<()> {
             .iter()
             .any(|one| one.split(':').next() == Some(&number) || uuid == Some(one))
     };
-    let gpus = inventory::gpus(node).into_iter().enumerate();
+    let gpus = node.gpus.iter().enumerate();
     let named = gpus.filter(|(number, gpu)| is_named(*number, gpu.uuid.as_deref()));
     let minors: Vec<u32> = named.filter_map(|(_, gpu)| gpu.minor).collect();
-    for device in node.walk(Path::new("/dev"), &|_| false) {
-        let name = device
-            .to_str()
-            .and_then(|path| path.strip_prefix("/dev/nvidia"));
-        if name.is_some_and(|name| {
-            is_all || name.parse().map_or(true, |minor| minors.contains(&minor))
-        }) {
-            node.graft(&device, tree, &device, LAYER)?;
+    for device in &node.devices {
+        let Some(name) = device.name.strip_prefix("nvidia") else {
+            continue;
+        };
+        if is_all || name.parse().map_or(true, |minor| minors.contains(&minor)) {
+            let mut path = PathBuf::from("/dev");
+            for part in device.name.split('/') {
+                path.push(plain(part)?);
+            }
+            put(tree, &path, device.mode & 0o777, NewContent::Other)?;
         }
     }
     Ok(())
@@ -161,24 +317,29 @@ fn libraries_of(tree: &Tree, machine: u16) -> PathBuf {
 }
 
 /// The files of the node's driver that the image asks for.
-fn libraries(node: &Host, env: &Environment, machine: u16, version: &Version) -> Vec<PathBuf> {
+fn wanted<'n>(node: &'n Node, env: &Environment) -> impl Iterator<Item = &'n DriverLibrary> {
     let given = env
         .get("NVIDIA_DRIVER_CAPABILITIES")
         .map(|value| value.to_string_lossy().into_owned());
     let capabilities = given
         .filter(|given| !given.is_empty())
         .unwrap_or_else(|| "utility,compute".to_owned());
-    let is_wanted = |capability: &str| {
+    let is_wanted = move |capability: &str| {
         capabilities
             .split(',')
             .any(|one| one == "all" || one == capability)
     };
-    let wanted = LIBRARIES
-        .iter()
-        .filter(|(capability, _)| is_wanted(capability))
-        .flat_map(|(_, names)| *names);
-    let names: Vec<String> = wanted.map(|name| format!("{name}.{version}")).collect();
-    let cached = node
+    node.libraries.iter().filter(move |library| {
+        let is_it = |name: &&str| library.file.starts_with(&format!("{name}."));
+        LIBRARIES
+            .iter()
+            .any(|(capability, names)| is_wanted(capability) && names.iter().any(is_it))
+    })
+}
+
+/// The files of the driver that NVIDIA's container toolkit knows.
+fn libraries(host: &Host, machine: u16, version: &Version) -> Vec<DriverLibrary> {
+    let cached = host
         .read(Path::new(CACHE))
         .ok()
         .and_then(|bytes| LdCache::parse(&bytes, machine).ok());
@@ -190,13 +351,24 @@ fn libraries(node: &Host, env: &Environment, machine: u16, version: &Version) ->
     directories.sort();
     directories.dedup();
     directories.extend(ELSEWHERE.map(PathBuf::from));
-    let find = |name: &String| {
-        let mut places = directories.iter().map(|directory| directory.join(name));
-        places
-            .find(|place| node.is_file(place))
-            .and_then(|place| node.canonical(&place).ok())
+    let find = |name: &&str| {
+        let name = format!("{name}.{version}");
+        let mut places = directories.iter().map(|directory| directory.join(&name));
+        let place = places.find(|place| host.is_file(place))?;
+        let file = host
+            .canonical(&place)
+            .ok()?
+            .file_name()?
+            .to_str()?
+            .to_owned();
+        let soname = soname(&host.map(&place).ok()?)?;
+        Some(DriverLibrary { file, soname })
     };
-    names.iter().filter_map(find).collect()
+    LIBRARIES
+        .iter()
+        .flat_map(|(_, names)| *names)
+        .filter_map(find)
+        .collect()
 }
 
 fn soname(bytes: &[u8]) -> Option<String> {
@@ -205,10 +377,48 @@ fn soname(bytes: &[u8]) -> Option<String> {
         .map(|soname| String::from_utf8_lossy(soname).into_owned())
 }
 
+/// A library of which only the SONAME is known: the headers of ELF, and a dynamic section.
+fn stand_in(machine: u16, soname: &str) -> Vec<u8> {
+    const HEADERS: u64 = 64 + 2 * 56;
+    let strings = format!("\0{soname}\0");
+    let at_strings = HEADERS + 4 * 16;
+    let end = at_strings + strings.len() as u64;
+    let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+    file.resize(16, 0);
+    let halves = |file: &mut Vec<u8>, numbers: &[u16]| {
+        file.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+    };
+    let longs = |file: &mut Vec<u8>, numbers: &[u64]| {
+        file.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+    };
+    // A shared object of version 1, without an entry; the program headers follow at once.
+    halves(&mut file, &[3, machine, 1, 0]);
+    longs(&mut file, &[0, 64, 0]);
+    halves(&mut file, &[0, 0, 64, 56, 2, 64, 0, 0]);
+    // A readable segment with all of it, and one with the dynamic section.
+    for (kind, begin, end) in [(1, 0, end), (2, HEADERS, at_strings)] {
+        halves(&mut file, &[kind, 0, 4, 0]);
+        longs(
+            &mut file,
+            &[begin, begin, begin, end - begin, end - begin, 8],
+        );
+    }
+    // DT_SONAME, DT_STRTAB, DT_STRSZ, DT_NULL.
+    longs(
+        &mut file,
+        &[14, 1, 5, at_strings, 10, strings.len() as u64, 0, 0],
+    );
+    file.extend(strings.into_bytes());
+    file
+}
+
 fn link(tree: &mut Tree, path: &Path, target: &Path) -> io::Result<()> {
-    let content = NewContent::Link(target.to_owned());
+    put(tree, path, 0o777, NewContent::Link(target.to_owned()))
+}
+
+fn put(tree: &mut Tree, path: &Path, mode: u32, content: NewContent) -> io::Result<()> {
     let new = NewFile {
-        mode: 0o777,
+        mode,
         uid: 0,
         gid: 0,
         modified: 0,
@@ -281,13 +491,5 @@ fn write(tree: &mut Tree, path: &Path, bytes: &[u8]) -> io::Result<()> {
         offset: Some(0),
         size: bytes.len() as u64,
     };
-    let new = NewFile {
-        mode: 0o644,
-        uid: 0,
-        gid: 0,
-        modified: 0,
-        has_capabilities: false,
-        content,
-    };
-    tree.put(path, new, LAYER)
+    put(tree, path, 0o644, content)
 }

@@ -65,12 +65,6 @@ impl File {
         families.get(self.family).unwrap_or(&families[0])
     }
 
-    /// True if both files have equal facts.
-    pub fn reads_like(&self, other: &File) -> bool {
-        let bytes = |file: &File| postcard::to_stdvec(file).ok();
-        bytes(self) == bytes(other)
-    }
-
     /// True if its facts hold under this name as well.
     pub(super) fn holds_under(&self, name: &str) -> bool {
         !self.is_known_by_name

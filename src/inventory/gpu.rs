@@ -29,15 +29,6 @@ pub(super) fn list(look: &mut ScanContext<'_>) -> Vec<Gpu> {
         .collect()
 }
 
-/// The GPUs in the order of their buses, by which NVIDIA's tools number them.
-pub fn gpus(host: &Host) -> Vec<Gpu> {
-    let entries = host.list(Path::new(GPUS)).unwrap_or_default();
-    entries
-        .iter()
-        .filter_map(|entry| read(host, &Path::new(GPUS).join(&entry.name)))
-        .collect()
-}
-
 /// [`nodes`], which are watched from now on.
 pub(super) fn devices(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
     let control = [Path::new("/dev/nvidiactl"), Path::new("/dev/dxg")];

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 
 use crate::catalog::catalog;
 use crate::host::Host;
-use crate::version::Version;
 
 mod conda;
 mod debian;
@@ -40,7 +39,6 @@ mod wheel;
 pub use debian::is_wanted as is_wanted_package;
 pub use evidence::{File as LibraryFacts, RUNTIMES, facts, hexadecimal};
 pub use extensions::is_built_against;
-pub use gpu::gpus;
 pub use machine::{Element, Gpu, Inventory, KernelDriver, Preload, Scope, SearchPath, Visible};
 pub use model::{
     Code, Extension, Finder, ForwardCompatibility, GpuCode, Installation, Member, Origin, Problem,
@@ -184,11 +182,6 @@ pub fn scan(host: &Host, scope: &Scope, known: &mut ScanCache) -> Inventory {
     };
     problems::add(&mut inventory);
     inventory
-}
-
-/// The version of the kernel's driver. Needs no scan.
-pub fn kernel_driver(host: &Host) -> Option<Version> {
-    driver::version(host).map(|(version, _)| version)
 }
 
 /// True if the kernel's driver and a GPU are present. Needs no scan.

@@ -125,6 +125,9 @@ impl Diagnosis<'_> {
                 add(remedy, "");
             }
         }
+        for remedy in &cause.remedies {
+            add(remedy.clone(), "");
+        }
         for evidence in &cause.evidence {
             // A name without a number may be a script for the linker.
             if let Evidence::Fault {
@@ -249,7 +252,7 @@ fn remarks(diagnosis: &Diagnosis<'_>) -> String {
         ));
     }
     if diagnosis.is_elsewhere {
-        text.push_str("\nthe message is from another machine: run this command there, or `cudarun doctor --save FILE` there and this command with `--machine FILE` here\n");
+        text.push_str("\nthe message is from another machine: run this command there, or `cudarun doctor --save FILE` there and this command with `--node FILE` here\n");
     }
     if diagnosis.left_out > 0 {
         let size = size(diagnosis.left_out);

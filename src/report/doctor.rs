@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::Style;
 use super::builds::compiler_lines;
@@ -13,14 +13,18 @@ use super::pinned::{given_fault, places};
 use super::settings;
 use super::words::{self, at, counted, quoted_to_show};
 use crate::builds::Compilers;
-use crate::catalog::{Section, Severity, Text, display_name, filled};
-use crate::doctor::{Detail, Element, Evidence, Examination, Finding, Stops, named, titled};
+use crate::catalog::{Section, Text, display_name, filled};
+use crate::doctor::{Detail, Element, Evidence, Examination, Finding, Line, Stops, named};
+use crate::fleet::{
+    DoctorPage, ExaminedProgram, SectionSummary, ShownCache, ShownElement, ShownEvidence,
+    ShownFinding, ShownLibrary,
+};
 use crate::inventory::{Installation, Inventory, Problem};
 use crate::pin::Decision;
 use crate::predict::Prediction;
 use crate::predict::supply::{Supply, given};
 use crate::program::Program;
-use crate::solve::{Absent, Outcome, Pick};
+use crate::solve::{Absent, Outcome, Pick, Summary};
 use crate::text::{list, show, size};
 use crate::variables;
 
@@ -57,57 +61,25 @@ pub(super) fn verdict(examination: &Examination) -> String {
     }
 }
 
-/// A program that was examined.
-pub struct ExaminedProgram {
-    pub command: String,
-    /// The versions that cudarun would give it.
-    pub uses: Vec<String>,
-    /// Installations that the loader would mix or prefer without cudarun, and the reason for a refusal.
-    pub faults: Vec<String>,
-    pub is_refused: bool,
-    /// The reason why it cannot use a GPU, although cudarun starts it.
-    pub fails: Option<String>,
-    pub mode: String,
-    /// Wheels of what it lacks are on offer.
-    pub can_fetch: bool,
-    /// Its script is not there.
-    pub is_missing: bool,
-}
-
-impl ExaminedProgram {
-    /// A program that is not there.
-    pub fn missing(command: &str, faults: Vec<String>) -> ExaminedProgram {
-        ExaminedProgram {
-            command: command.to_owned(),
-            uses: Vec::new(),
-            faults,
-            is_refused: true,
-            fails: None,
-            mode: String::new(),
-            can_fetch: false,
-            is_missing: true,
-        }
-    }
-
-    /// Adds a warning about libraries that the program asks for and that are not installed.
-    pub fn with_absent<'a>(
-        mut self,
-        absent: impl Iterator<Item = &'a Absent>,
-        can_fetch: bool,
-    ) -> ExaminedProgram {
-        let names: BTreeSet<String> = absent.flat_map(|absent| &absent.names).map(show).collect();
-        let names: Vec<String> = names.into_iter().collect();
-        if !names.is_empty() && !self.is_refused {
-            let is = if names.len() == 1 { "is" } else { "are" };
-            self.faults
-                .push(format!("{} {is} not installed", list(&names)));
-        }
-        self.can_fetch = can_fetch;
-        self
+/// A program that is not there.
+pub fn missing_program(command: &str, faults: Vec<String>) -> ExaminedProgram {
+    ExaminedProgram {
+        command: command.to_owned(),
+        faults,
+        is_refused: true,
+        is_missing: true,
+        ..ExaminedProgram::default()
     }
 }
 
-/// A program of `--for` whose files are not in the description.
+/// Libraries that a program asks for and that are not installed.
+fn absent_libraries<'a>(absent: impl Iterator<Item = &'a Absent>) -> Option<String> {
+    let names: BTreeSet<String> = absent.flat_map(|absent| &absent.names).map(show).collect();
+    let is = if names.len() == 1 { "is" } else { "are" };
+    (!names.is_empty()).then(|| format!("{} {is} not installed", list(&names)))
+}
+
+/// A program of `--for` that is not there.
 pub fn not_described(program: &ExaminedProgram) -> String {
     let why = program
         .faults
@@ -124,6 +96,7 @@ pub fn examined_program(
     decision: &Decision,
     before: &Prediction,
     compilers: &Compilers,
+    can_fetch: bool,
 ) -> ExaminedProgram {
     let is_refused = decision.is_refused();
     let picks = match &decision.outcome {
@@ -174,6 +147,9 @@ pub fn examined_program(
         )
     }));
     faults.extend(compiler_lines(compilers));
+    if !is_refused {
+        faults.extend(absent_libraries(decision.outcome.wanted()));
+    }
     let mode = decision
         .pinned
         .as_ref()
@@ -187,7 +163,7 @@ pub fn examined_program(
         is_refused,
         fails,
         mode,
-        can_fetch: false,
+        can_fetch,
         is_missing,
     }
 }
@@ -201,7 +177,7 @@ fn list_of(all: &[String], most: usize) -> String {
 }
 
 /// The programs, and the next command to type.
-pub fn programs(programs: &[ExaminedProgram], verbosity: u8, style: Style) -> String {
+fn programs(programs: &[ExaminedProgram], verbosity: u8, style: Style) -> String {
     let mut text = if programs.is_empty() {
         String::new()
     } else {
@@ -242,26 +218,84 @@ pub(super) fn next(programs: &[ExaminedProgram], is_elsewhere: bool) -> String {
     }
 }
 
-pub fn examination(
+/// All that the page and the JSON of `doctor` say.
+pub fn doctor_page(
     examination: &Examination,
     inventory: &Inventory,
+    programs: Vec<ExaminedProgram>,
+) -> DoctorPage {
+    let section = |section| SectionSummary {
+        section: words::word(&section),
+        says: summary(section, examination, inventory),
+    };
+    let kept = &examination.kept;
+    DoctorPage {
+        works: examination.stops(Stops::Programs).next().is_none(),
+        verdict: verdict(examination),
+        driver: serde_json::to_value(&inventory.driver).unwrap_or_default(),
+        gpus: serde_json::to_value(&inventory.gpus).unwrap_or_default(),
+        devices: inventory.devices.iter().map(show).collect(),
+        programs,
+        sections: Section::ALL.into_iter().map(section).collect(),
+        findings: examination.findings.iter().map(shown_finding).collect(),
+        elements: examination.elements.iter().map(shown_element).collect(),
+        settings: examination.project.files.iter().map(show).collect(),
+        lock: examination.project.lock.as_ref().map(show),
+        cache: ShownCache {
+            directory: kept.directory.as_ref().map(show),
+            starts: kept.starts,
+            views: kept.views,
+            bytes: kept.bytes,
+        },
+    }
+}
+
+pub(super) fn shown_finding(finding: &Finding) -> ShownFinding {
+    ShownFinding {
+        severity: words::word(&finding.severity),
+        section: words::word(&finding.section()),
+        code: words::word(&finding.fault),
+        what: sentence(finding),
+        evidence: finding.evidence.iter().map(shown_evidence).collect(),
+        remedy: remedy(finding),
+    }
+}
+
+pub(super) fn shown_evidence(evidence: &Evidence) -> ShownEvidence {
+    let (at, says) = self::evidence(evidence);
+    ShownEvidence { at, says }
+}
+
+fn shown_element(element: &Element) -> ShownElement {
+    let library = |one: &Summary| ShownLibrary {
+        family: one.family.clone(),
+        version: one.version.map(|version| version.to_string()),
+        origin: words::word(&one.origin),
+    };
+    let line = |line: &Line| at(&line.path, Some(line.number));
+    ShownElement {
+        variable: element.variable.to_owned(),
+        position: element.position,
+        text: show(&element.text),
+        leads_to: element.leads_to.as_ref().map(show),
+        holds: element.holds.iter().map(library).collect(),
+        set_by: element.set_by.iter().map(line).collect(),
+    }
+}
+
+/// `tables` are those of `-v`, which a description does not have.
+pub fn examination(
+    page: &DoctorPage,
+    tables: Option<(&Examination, &Inventory)>,
     verbosity: u8,
     style: Style,
 ) -> String {
-    let verdict = verdict(examination);
-    let mut text = if examination.has_error() {
-        style.error(&verdict)
+    let mut text = if page.count("error") > 0 {
+        style.error(&page.verdict)
     } else {
-        style.good(&verdict)
+        style.good(&page.verdict)
     };
-    let count = |severity| {
-        examination
-            .findings
-            .iter()
-            .filter(|finding| finding.severity == severity)
-            .count()
-    };
-    let warnings = count(Severity::Warning);
+    let warnings = page.count("warning");
     if warnings > 0 {
         text.push_str(&format!(" ({})", counted(warnings, "warning")));
     }
@@ -271,11 +305,25 @@ pub fn examination(
     for section in Section::ALL {
         let name = section_title(section);
         let blanks = " ".repeat(width - name.chars().count());
-        let summary = summary(section, examination, inventory);
-        text.push_str(&format!("{}{blanks}  {summary}\n", style.strong(name)));
-        text.push_str(&details(section, examination, inventory, verbosity, style));
+        let word = words::word(&section);
+        let mut summaries = page.sections.iter();
+        let summary = summaries.find(|one| one.section == word);
+        let says = summary.map_or("", |one| &one.says);
+        text.push_str(&format!("{}{blanks}  {says}\n", style.strong(name)));
+        let findings = page.findings.iter();
+        let findings: Vec<_> = findings.filter(|one| one.section == word).collect();
+        text.push_str(&self::findings(&findings, verbosity, style));
+        if section == Section::Environment {
+            let is_wrong = findings.iter().any(|one| one.severity != "note");
+            if is_wrong || verbosity > 0 {
+                text.push_str(&elements(&page.elements, style));
+            }
+        }
+        if let Some((examination, inventory)) = tables.filter(|_| verbosity > 0) {
+            text.push_str(&table(section, examination, inventory, style));
+        }
     }
-    text
+    text + &programs(&page.programs, verbosity, style)
 }
 
 fn section_title(section: Section) -> &'static str {
@@ -399,22 +447,11 @@ pub(super) fn gpus(examination: &Examination, inventory: &Inventory) -> String {
     }
 }
 
-fn details(
-    section: Section,
-    examination: &Examination,
-    inventory: &Inventory,
-    verbosity: u8,
-    style: Style,
-) -> String {
-    let all: Vec<&Finding> = examination
-        .findings
-        .iter()
-        .filter(|finding| finding.section() == section)
-        .collect();
+fn findings(all: &[&ShownFinding], verbosity: u8, style: Style) -> String {
     let mut text = String::new();
     let mut notes = 0;
-    for finding in &all {
-        let is_note = finding.severity == Severity::Note;
+    for finding in all {
+        let is_note = finding.severity == "note";
         notes += usize::from(is_note);
         if !is_note || notes <= NOTES || verbosity > 0 {
             text.push_str(&self::finding(finding, verbosity, style));
@@ -427,55 +464,55 @@ fn details(
             style.dim(&format!("{more}: `cudarun doctor -v` shows all"))
         ));
     }
-    match section {
-        Section::Environment => {
-            let is_wrong = all.iter().any(|finding| finding.severity != Severity::Note);
-            if is_wrong || verbosity > 0 {
-                text.push_str(&elements(&examination.elements, style));
-            }
-        }
-        Section::Libraries if verbosity > 0 => {
-            let row = |installation: &Installation| {
-                let mark = if installation.loader_gives { "*" } else { " " };
-                let version = words::version(installation.version.as_ref());
-                let family = format!("{mark} {}", display_name(&installation.family));
-                vec![
-                    family,
-                    version,
-                    installation.origin.word().to_owned(),
-                    show(&installation.directory),
-                ]
-            };
-            let rows: Vec<Vec<String>> = inventory.installations.iter().map(row).collect();
-            text.push_str(&style.columns("  ", &rows));
-        }
-        Section::StartUp if verbosity > 0 => {
-            let lines = examination.lines.of_loader.iter();
-            let rows: Vec<Vec<String>> = lines
-                .map(|(line, directory)| vec![at(&line.path, Some(line.number)), show(directory)])
-                .collect();
-            text.push_str(&style.columns("  ", &rows));
-        }
-        _ => {}
-    }
     text
 }
 
-fn finding(finding: &Finding, verbosity: u8, style: Style) -> String {
-    let label = match finding.severity {
-        Severity::Error => style.error("error:"),
-        Severity::Warning => style.warning("warning:"),
-        Severity::Note => style.dim("note:"),
+/// The installations, or the directories of the loader's configuration.
+fn table(
+    section: Section,
+    examination: &Examination,
+    inventory: &Inventory,
+    style: Style,
+) -> String {
+    let installation = |installation: &Installation| {
+        let mark = if installation.loader_gives { "*" } else { " " };
+        let version = words::version(installation.version.as_ref());
+        let family = format!("{mark} {}", display_name(&installation.family));
+        vec![
+            family,
+            version,
+            installation.origin.word().to_owned(),
+            show(&installation.directory),
+        ]
     };
-    let code = style.dim(&format!("[{}]", words::word(&finding.fault)));
-    let mut text = format!("  {label} {} {code}\n", sentence(finding));
-    let is_note = finding.severity == Severity::Note;
+    let rows: Vec<Vec<String>> = match section {
+        Section::Libraries => inventory.installations.iter().map(installation).collect(),
+        Section::StartUp => {
+            let lines = examination.lines.of_loader.iter();
+            lines
+                .map(|(line, directory)| vec![at(&line.path, Some(line.number)), show(directory)])
+                .collect()
+        }
+        _ => Vec::new(),
+    };
+    style.columns("  ", &rows)
+}
+
+fn finding(finding: &ShownFinding, verbosity: u8, style: Style) -> String {
+    let is_note = finding.severity == "note";
+    let label = match finding.severity.as_str() {
+        "error" => style.error("error:"),
+        "warning" => style.warning("warning:"),
+        _ => style.dim("note:"),
+    };
+    let code = style.dim(&format!("[{}]", finding.code));
+    let mut text = format!("  {label} {} {code}\n", finding.what);
     let shown = match (verbosity, is_note) {
         (0, true) => 2.min(finding.evidence.len()),
         (0, false) => FEW.min(finding.evidence.len()),
         _ => finding.evidence.len(),
     };
-    let row = |evidence: &Evidence| <[String; 2]>::from(self::evidence(evidence)).to_vec();
+    let row = |evidence: &ShownEvidence| vec![evidence.at.clone(), evidence.says.clone()];
     let rows: Vec<Vec<String>> = finding.evidence[..shown].iter().map(row).collect();
     text.push_str(&style.columns("    ", &rows));
     if shown < finding.evidence.len() {
@@ -484,7 +521,7 @@ fn finding(finding: &Finding, verbosity: u8, style: Style) -> String {
             finding.evidence.len() - shown
         ));
     }
-    if let Some(remedy) = remedy(finding) {
+    if let Some(remedy) = &finding.remedy {
         text.push_str(&format!("    {} {remedy}\n", style.hint("do:")));
     }
     text
@@ -499,32 +536,27 @@ fn element_text(text: &OsStr) -> String {
 }
 
 /// The elements, each with its libraries and the lines that may have set it.
-fn elements(elements: &[Element], style: Style) -> String {
+fn elements(elements: &[ShownElement], style: Style) -> String {
     let mut rows = Vec::new();
     for element in elements {
-        let holds: Vec<String> = element
-            .holds
-            .iter()
-            .map(|one| titled(&one.family, one.version))
-            .collect();
-        let by: Vec<String> = element
-            .set_by
-            .iter()
-            .map(|line| at(&line.path, Some(line.number)))
-            .collect();
+        let library = |one: &ShownLibrary| {
+            let version = one.version.as_ref().map(|version| format!(" {version}"));
+            display_name(&one.family).to_owned() + &version.unwrap_or_default()
+        };
+        let holds: Vec<String> = element.holds.iter().map(library).collect();
         let holds = match (holds.is_empty(), &element.leads_to) {
             (false, _) => holds.join(", "),
             (true, None) => "does not exist".to_owned(),
             (true, Some(_)) => "no NVIDIA library".to_owned(),
         };
-        let by = if by.is_empty() {
+        let by = if element.set_by.is_empty() {
             String::new()
         } else {
-            format!("set by {}", by.join(", "))
+            format!("set by {}", element.set_by.join(", "))
         };
         rows.push(vec![
             style.dim(&format!("{}[{}]", element.variable, element.position)),
-            element_text(&element.text),
+            element_text(element.text.as_ref()),
             holds,
             by,
         ]);
@@ -533,15 +565,9 @@ fn elements(elements: &[Element], style: Style) -> String {
 }
 
 /// The file of `--save`, and advice before a person sends it.
-pub fn saved(file: &Path, files: usize, lost: &[PathBuf]) -> String {
-    let lost = match lost {
-        [] => String::new(),
-        [first] => format!("; not in it: {}", show(first)),
-        [first, rest @ ..] => format!("; not in it: {} and {} more", show(first), rest.len()),
-    };
-    let files = counted(files, "file");
+pub fn saved(file: &Path) -> String {
     format!(
-        "{} describes {files} of this machine{lost}; read it before you send it: paths may contain private names",
+        "{} describes this machine; read it before you send it: paths may contain private names",
         show(file)
     )
 }
@@ -648,6 +674,7 @@ pub(super) fn evidence(evidence: &Evidence) -> (String, String) {
             (show(path), format!("{has} {}", show(symbol)))
         }
         Evidence::Place { path, why } => (show(path), why.at(path)),
+        Evidence::Told { at, says } => (at.clone(), says.clone()),
     }
 }
 
@@ -698,13 +725,12 @@ mod tests {
 
     fn program(command: &str, uses: usize, faults: &[&str]) -> ExaminedProgram {
         ExaminedProgram {
+            command: command.to_owned(),
             uses: (0..uses)
                 .map(|number| format!("library {number}"))
                 .collect(),
-            is_refused: false,
-            can_fetch: false,
-            is_missing: false,
-            ..ExaminedProgram::missing(command, faults.iter().map(ToString::to_string).collect())
+            faults: faults.iter().map(ToString::to_string).collect(),
+            ..ExaminedProgram::default()
         }
     }
 

@@ -157,8 +157,12 @@ pub fn error_hint(error: &Error) -> Option<String> {
             })
         }),
         Error::Usage { hint, .. } => hint.clone(),
-        Error::Unusable { option: "--machine", .. } => {
+        Error::Unusable { option: "--node", .. } => {
             Some("write a description of a machine with `cudarun doctor --save FILE`".to_owned())
+        }
+        Error::OnlyOnNode { file } => {
+            let name = argument(file.file_stem().unwrap_or_default());
+            Some(format!("ssh {name} cudarun …"))
         }
         Error::Unwritten { path, error } if error.kind() == ErrorKind::NotFound => {
             path.parent().map(|parent| format!("mkdir -p {}", argument(parent.as_os_str())))

@@ -8,17 +8,17 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Style;
-use super::doctor::{ExaminedProgram, gpus, sentence};
+use super::doctor::{gpus, sentence};
 use super::hints::{argument, shell_words};
 use super::words::{counted, version, word};
 use crate::catalog::{Family, catalog, display_name};
 use crate::doctor::{Examination, Section, Severity, Stops};
 use crate::environment::Environment;
-use crate::fleet::{Group, Unread, host_list};
+use crate::fleet::{Answers, ExaminedProgram, Fact, FactKind, Group, Unread, host_list, is_kept};
 use crate::inventory::Inventory;
-use crate::machine::save::is_shown;
-use crate::settings::start_key::{decides, reaches_libraries};
+use crate::storage;
 use crate::text::{list, short, show};
+use crate::version::Version;
 
 /// Further differences of a group are only counted. Two that are compared are all that a page is about.
 const SHOWN: usize = 4;
@@ -28,10 +28,12 @@ const AS_IT_IS: &str = "none";
 /// Versions of this family come first in a cell.
 const FIRST: &str = "cuDNN";
 
-/// Equal machines, of which the first was examined.
+/// Equal machines, and the answers of the first.
 pub struct ExaminedGroup {
     pub group: Group,
-    pub side: ComparedSide,
+    /// The beginning of commands that look at it.
+    pub cudarun: String,
+    pub answers: Answers,
 }
 
 /// The largest group first.
@@ -52,16 +54,13 @@ impl ExaminedGroup {
     }
 
     fn program(&self, command: &str) -> Option<&ExaminedProgram> {
-        self.side
-            .programs
-            .iter()
-            .find(|program| program.command == command)
+        Some(&self.answers.program(command)?.program)
     }
 
     /// Why GPU programs, or this one, cannot work there.
     fn trouble(&self, command: Option<&str>) -> Option<String> {
-        if let Some(finding) = self.side.examination.stops(Stops::Programs).next() {
-            return Some(sentence(finding));
+        if let Some(why) = &self.answers.stops {
+            return Some(why.clone());
         }
         let program = self.program(command?);
         let why = |program: &ExaminedProgram| {
@@ -74,19 +73,6 @@ impl ExaminedGroup {
             Some(program) if program.is_refused => Some(why(program)),
             Some(program) => program.fails.clone(),
         }
-    }
-
-    /// The build-ids of each library family.
-    fn builds(&self) -> BTreeMap<&str, BTreeSet<&str>> {
-        let mut builds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for one in &self.side.inventory.installations {
-            let ids = one.files.iter().filter_map(|file| file.build_id.as_deref());
-            builds
-                .entry(display_name(&one.family))
-                .or_default()
-                .extend(ids);
-        }
-        builds
     }
 
     fn cell(&self, command: &str) -> String {
@@ -122,9 +108,9 @@ impl FleetReport {
         mut programs: Vec<String>,
         image: Option<PathBuf>,
     ) -> FleetReport {
-        for program in groups.iter().flat_map(|group| &group.side.programs) {
-            if !programs.contains(&program.command) {
-                programs.push(program.command.clone());
+        for one in groups.iter().flat_map(|group| &group.answers.programs) {
+            if !programs.contains(&one.program.command) {
+                programs.push(one.program.command.clone());
             }
         }
         FleetReport {
@@ -146,8 +132,8 @@ impl FleetReport {
         self.groups.iter().filter_map(of).collect()
     }
 
-    pub fn groups(&self) -> impl Iterator<Item = &Group> {
-        self.groups.iter().map(|group| &group.group)
+    pub fn groups(&self) -> &[ExaminedGroup] {
+        &self.groups
     }
 
     fn trouble(&self, group: &ExaminedGroup) -> Option<String> {
@@ -216,7 +202,7 @@ impl FleetReport {
     /// The differences of a group from the largest one.
     fn differences(&self, group: &ExaminedGroup) -> Vec<Difference> {
         let usual = &self.groups[0];
-        differences([&group.side, &usual.side])
+        differences([&group.answers, &usual.answers])
     }
 
     /// False if fewer machines are equal than there are other kinds: none of them is the usual one.
@@ -269,11 +255,11 @@ impl FleetReport {
             ));
         }
         if lines.is_empty() {
-            let (own, usual) = (group.builds(), self.groups[0].builds());
+            let (own, usual) = (&group.answers.builds, &self.groups[0].answers.builds);
             let others = own
                 .iter()
                 .filter(|(family, builds)| usual.get(*family) != Some(builds));
-            let others: Vec<String> = others.map(|(family, _)| (*family).to_owned()).collect();
+            let others: Vec<&String> = others.map(|(family, _)| family).collect();
             let builds = format!("other builds of {} than {of}", list(&others));
             let files = || "no difference for GPU programs".to_owned();
             lines.push(if others.is_empty() { files() } else { builds });
@@ -322,6 +308,18 @@ pub fn no_common_lock(none: &NoCommonLock, program: &str) -> String {
         .iter()
         .map(|(hosts, word)| format!("\n  {hosts}: {word}"));
     format!("{about}{}", lines.collect::<String>())
+}
+
+/// A lock was made of descriptions alone.
+pub fn unverified(cudarun: &str, program: &str) -> String {
+    format!(
+        "no machine has tried it: verify it on a node with `{cudarun} explain --locked {}`",
+        show(program)
+    )
+}
+
+pub fn older_driver(own: &Version, needed: &Version) -> String {
+    format!("its driver {own} is older than {needed}, which the lock needs")
 }
 
 /// A line for each description that cannot be used.
@@ -381,7 +379,7 @@ impl FleetReport {
                 host_list(group.names()),
                 group.group.machines.len().to_string(),
             ];
-            row.extend(group.side.machine());
+            row.extend(group.answers.machine.clone());
             row.extend(self.programs.iter().map(|command| group.cell(command)));
             row
         };
@@ -451,7 +449,7 @@ impl FleetReport {
             [] => "doctor".to_owned(),
             words => format!("explain {}", shell_words(words)),
         };
-        Some(format!("{} {verb}", refused.side.cudarun))
+        Some(format!("{} {verb}", refused.cudarun))
     }
 
     pub(super) fn json(&self) -> Value {
@@ -466,7 +464,7 @@ impl FleetReport {
             })
         };
         let group = |group: &ExaminedGroup| {
-            let [driver, gpus, glibc] = group.side.machine();
+            let [driver, gpus, glibc] = &group.answers.machine;
             json!({
                 "machines": group.names().collect::<Vec<_>>(),
                 "hosts": host_list(group.names()),
@@ -490,91 +488,74 @@ impl FleetReport {
     }
 }
 
-/// One of the two that are compared.
-pub struct ComparedSide {
-    /// The beginning of commands that look at it.
-    pub cudarun: String,
-    pub env: Environment,
-    pub examination: Examination,
-    pub inventory: Inventory,
-    /// The programs that it holds.
-    pub programs: Vec<ExaminedProgram>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum FactKind {
-    Machine,
-    Library,
-    Variable,
-    Finding,
-}
-
-impl ComparedSide {
-    /// The driver, the GPUs and the C library.
-    fn machine(&self) -> [String; 3] {
-        let inventory = &self.inventory;
-        let driver = inventory.driver.as_ref();
-        [
-            driver.map_or("none".to_owned(), |driver| driver.version.to_string()),
-            gpus(&self.examination, inventory),
-            version(inventory.glibc.as_ref()),
-        ]
-    }
-
-    fn facts(&self) -> BTreeMap<(FactKind, String), String> {
-        let ComparedSide {
-            env,
-            examination,
-            inventory,
-            ..
-        } = self;
-        let machine = ["driver", "GPUs", "glibc"].map(|name| (FactKind::Machine, name.to_owned()));
-        let machine = machine.into_iter().zip(self.machine());
-        let mut versions: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-        for one in inventory
-            .installations
-            .iter()
-            .filter(|one| one.family != "driver")
-        {
+/// What machines are compared by, without the programs.
+pub fn answers(env: &Environment, examination: &Examination, inventory: &Inventory) -> Answers {
+    let driver = inventory.driver.as_ref();
+    let machine = [
+        driver.map_or("none".to_owned(), |driver| driver.version.to_string()),
+        gpus(examination, inventory),
+        version(inventory.glibc.as_ref()),
+    ];
+    let fact = |kind, name: &str, value| Fact {
+        kind,
+        name: name.to_owned(),
+        value,
+    };
+    let of_machine = ["driver", "GPUs", "glibc"].into_iter().zip(&machine);
+    let of_machine = of_machine.map(|(name, value)| fact(FactKind::Machine, name, value.clone()));
+    let mut versions: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    let mut builds: BTreeMap<&str, BTreeSet<&[u8]>> = BTreeMap::new();
+    for one in &inventory.installations {
+        let family = display_name(&one.family);
+        if one.family != "driver" {
             let text = format!("{} ({})", version(one.version.as_ref()), one.origin.word());
-            versions
-                .entry(display_name(&one.family))
-                .or_default()
-                .insert(text);
+            versions.entry(family).or_default().insert(text);
         }
-        let libraries = versions.into_iter().map(|(name, versions)| {
-            (
-                (FactKind::Library, name.to_owned()),
-                versions.into_iter().collect::<Vec<_>>().join(", "),
-            )
-        });
-        let is_known = |name: &str| is_shown(name) || decides(name);
-        let variables = env
-            .iter()
-            .filter(|(name, _)| reaches_libraries(name) && name.to_str().is_some_and(is_known));
-        let variables = variables.map(|(name, value)| {
-            (
-                (FactKind::Variable, show(name)),
-                short(&value.to_string_lossy()),
-            )
-        });
-        // Each machine has its own cache.
-        let counts = examination.findings.iter().filter(|finding| {
-            finding.severity != Severity::Note && finding.section() != Section::Cache
-        });
-        let findings =
-            counts.map(|finding| ((FactKind::Finding, word(&finding.fault)), sentence(finding)));
-        machine
-            .chain(libraries)
-            .chain(variables)
-            .chain(findings)
-            .collect()
+        let ids = one.files.iter().filter_map(|file| file.build_id.as_deref());
+        builds
+            .entry(family)
+            .or_default()
+            .extend(ids.map(str::as_bytes));
+    }
+    let libraries = versions.into_iter().map(|(name, versions)| {
+        let versions: Vec<String> = versions.into_iter().collect();
+        fact(FactKind::Library, name, versions.join(", "))
+    });
+    let variables = env.iter().filter_map(|(name, value)| {
+        let (name, value) = (name.to_str()?, value.to_str()?);
+        is_kept(name, value).then(|| fact(FactKind::Variable, name, short(value)))
+    });
+    // Each machine has its own cache.
+    let counts = examination.findings.iter().filter(|finding| {
+        finding.severity != Severity::Note && finding.section() != Section::Cache
+    });
+    let findings =
+        counts.map(|finding| fact(FactKind::Finding, &word(&finding.fault), sentence(finding)));
+    let mut facts: Vec<Fact> = of_machine
+        .chain(libraries)
+        .chain(variables)
+        .chain(findings)
+        .collect();
+    facts.sort();
+    let digest = |ids: BTreeSet<&[u8]>| storage::digest(ids);
+    let gpus = inventory.gpus.iter();
+    Answers {
+        machine,
+        facts,
+        stops: examination.stops(Stops::Programs).next().map(sentence),
+        programs: Vec::new(),
+        libraries: Vec::new(),
+        builds: builds
+            .into_iter()
+            .map(|(family, ids)| (family.to_owned(), digest(ids)))
+            .collect(),
+        capabilities: gpus.filter_map(|gpu| gpu.capability).collect(),
     }
 }
 
 /// A fact in which two sides differ.
 #[derive(Serialize)]
-pub(super) struct Difference {
+struct Difference {
     pub name: String,
     /// In the order of the sides.
     pub values: [Option<String>; 2],
@@ -583,14 +564,20 @@ pub(super) struct Difference {
 
 /// All in which two sides differ but programs. The libraries that decide most come before others, because a page shows only
 /// the first differences.
-pub(super) fn differences(sides: [&ComparedSide; 2]) -> Vec<Difference> {
-    let facts = sides.map(ComparedSide::facts);
+fn differences(sides: [&Answers; 2]) -> Vec<Difference> {
+    let facts = sides.map(|side| {
+        let facts = side.facts.iter();
+        let facts = facts.map(|fact| ((fact.kind, &fact.name), &fact.value));
+        facts.collect::<BTreeMap<_, _>>()
+    });
     let mut keys: Vec<_> = facts.iter().flat_map(BTreeMap::keys).collect();
     keys.sort_by_key(|(kind, name)| (kind, place(*kind, name), name));
     keys.dedup();
-    let difference = |key: &(FactKind, String)| Difference {
+    let difference = |key: &(FactKind, &String)| Difference {
         name: key.1.clone(),
-        values: facts.each_ref().map(|facts| facts.get(key).cloned()),
+        values: facts
+            .each_ref()
+            .map(|facts| facts.get(key).map(|value| (*value).clone())),
         is_finding: key.0 == FactKind::Finding,
     };
     let all = keys.into_iter().map(difference);

@@ -15,10 +15,10 @@ use super::pinned::{self, given_fault};
 use super::traced;
 use super::traced::is_of_interest;
 use super::words;
-use crate::doctor::{Element, Evidence, Examination, Finding, Stops};
 use crate::environment::Diff;
 use crate::error::{Error, Form};
 use crate::fetch::Entry;
+use crate::fleet::DoctorPage;
 use crate::inventory::Inventory;
 use crate::pin::Decision;
 use crate::predict::observe::Observation;
@@ -125,57 +125,10 @@ pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool) -> String 
 }
 
 /// `doctor`
-pub fn examination(
-    examination: &Examination,
-    inventory: &Inventory,
-    programs: &[doctor::ExaminedProgram],
-) -> String {
-    let program = |program: &doctor::ExaminedProgram| json!({ "command": program.command, "uses": program.uses, "faults": program.faults, "refused": program.is_refused });
-    let evidence = |evidence: &Evidence| {
-        let (at, says) = doctor::evidence(evidence);
-        json!({ "at": at, "says": says })
-    };
-    let finding = |finding: &Finding| {
-        json!({
-            "severity": finding.severity,
-            "section": finding.section(),
-            "code": finding.fault,
-            "what": doctor::sentence(finding),
-            "evidence": finding.evidence.iter().map(evidence).collect::<Vec<_>>(),
-            "remedy": doctor::remedy(finding),
-        })
-    };
-    let holds = |installation: &Summary| json!({ "family": installation.family, "version": installation.version, "origin": installation.origin });
-    let element = |element: &Element| {
-        json!({
-            "variable": element.variable,
-            "position": element.position,
-            "text": show(&element.text),
-            "leads_to": element.leads_to.as_ref().map(show),
-            "holds": element.holds.iter().map(holds).collect::<Vec<_>>(),
-            "set_by": element.set_by.iter().map(|line| words::at(&line.path, Some(line.number))).collect::<Vec<_>>(),
-        })
-    };
-    let kept = &examination.kept;
-    finish(json!({
-        "works": examination.stops(Stops::Programs).next().is_none(),
-        "verdict": doctor::verdict(examination),
-        "driver": inventory.driver,
-        "gpus": inventory.gpus,
-        "devices": inventory.devices.iter().map(show).collect::<Vec<_>>(),
-        "programs": programs.iter().map(program).collect::<Vec<_>>(),
-        "next": doctor::next(programs, false),
-        "findings": examination.findings.iter().map(finding).collect::<Vec<_>>(),
-        "elements": examination.elements.iter().map(element).collect::<Vec<_>>(),
-        "settings": examination.project.files.iter().map(show).collect::<Vec<_>>(),
-        "lock": examination.project.lock.as_ref().map(show),
-        "cache": {
-            "directory": kept.directory.as_ref().map(show),
-            "starts": kept.starts,
-            "views": kept.views,
-            "bytes": kept.bytes,
-        },
-    }))
+pub fn examination(page: &DoctorPage) -> String {
+    let mut object = value(page);
+    object["next"] = doctor::next(&page.programs, false).into();
+    finish(object)
 }
 
 /// `fleet`

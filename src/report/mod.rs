@@ -33,7 +33,9 @@ pub use diagnosed::{
     Diagnosis, diagnosis, diagnosis_json, ended, not_started, on_the_cpu, possible_cause,
     silent_input, unknown_failure,
 };
-pub use doctor::{ExaminedProgram, examination, examined_program, not_described, programs, saved};
+pub use doctor::{
+    doctor_page, examination, examined_program, missing_program, not_described, saved,
+};
 pub use errors::{ABORTED, AfterFault, after_fault, cut_short, error_hint, panicked};
 pub use explained::{
     Explanation, does_not_start, explained, followed, left, no_need, starts_as_called, summary,
@@ -45,8 +47,8 @@ pub use fetched::{
     stored, to_fetch,
 };
 pub use fleet::{
-    ComparedSide, ExaminedGroup, FleetReport, NoCommonLock, fleet, no_common_lock,
-    unread_descriptions,
+    ExaminedGroup, FleetReport, NoCommonLock, answers, fleet, no_common_lock, older_driver,
+    unread_descriptions, unverified,
 };
 pub use hints::{first_contact, option_of, own_command_line, shell_words};
 pub use listed::listed;

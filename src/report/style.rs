@@ -31,6 +31,9 @@ const SHOWN_DIGITS: usize = 8;
 /// The words before a command to type.
 const ACTIONS: [&str; 4] = ["next:", "hint:", "do:", "or:"];
 
+/// The command for this machine.
+const HERE: &str = "cudarun";
+
 /// The looks of text: coloured or plain, its width, and the directories whose paths are shortened.
 #[derive(Clone, Copy, Debug)]
 pub struct Style<'h> {
@@ -39,7 +42,8 @@ pub struct Style<'h> {
     width: usize,
     home: Option<&'h Path>,
     cwd: Option<&'h Path>,
-    named_by: &'h str,
+    /// The beginning of a command for the machine of the page.
+    command: &'h str,
 }
 
 impl Default for Style<'_> {
@@ -50,7 +54,7 @@ impl Default for Style<'_> {
             width: UNLIMITED,
             home: None,
             cwd: None,
-            named_by: "",
+            command: HERE,
         }
     }
 }
@@ -106,7 +110,20 @@ impl<'h> Style<'h> {
         Style {
             home,
             cwd: Some(&host.cwd),
-            named_by: &host.named_by,
+            command: if host.named_by.is_empty() {
+                HERE
+            } else {
+                &host.named_by
+            },
+            ..self
+        }
+    }
+
+    /// For the page of a description, which has one name for every home.
+    pub fn described(self, command: &'h str, home: &'h str) -> Style<'h> {
+        Style {
+            home: Some(Path::new(home)),
+            command,
             ..self
         }
     }
@@ -151,13 +168,12 @@ impl<'h> Style<'h> {
 
     /// A command of cudarun's, for the machine of the page.
     pub(super) fn there(self, command: &str) -> String {
-        let blank = if self.is_elsewhere() { " " } else { "" };
-        command.replacen("cudarun", &format!("cudarun{blank}{}", self.named_by), 1)
+        command.replacen(HERE, self.command, 1)
     }
 
     /// True for a page about another machine, where nothing can be started.
     pub(super) fn is_elsewhere(self) -> bool {
-        !self.named_by.is_empty()
+        self.command != HERE
     }
 
     fn paint(self, style: anstyle::Style, text: &str) -> String {

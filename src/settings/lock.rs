@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::model::{FaultKind, SettingFault, SettingPlace};
@@ -31,7 +31,7 @@ pub struct Lock {
 }
 
 /// A family as it was mapped.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Family {
     pub name: String,
     pub version: Option<Version>,
@@ -41,6 +41,7 @@ pub struct Family {
     /// The sha256 of the wheel that brings it, where that is known.
     pub wheel: Option<String>,
     /// The line in the file, from 1 on.
+    #[serde(skip)]
     pub line: usize,
 }
 

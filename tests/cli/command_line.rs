@@ -2,7 +2,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 use cudarun::cli::{Cli, Export, Verb, When};
 
@@ -397,36 +396,37 @@ fn a_directory_that_is_no_root_is_refused() {
         .check();
 }
 
-/// The control is the same machine without an option: `next` starts the program.
+/// The control is this machine, without an option: `next` starts the program.
 #[test]
 fn the_next_command_is_for_the_machine_of_the_page() {
     let workshop = Workshop::new();
-    let torch = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines/torch.toml");
-    std::fs::copy(torch, workshop.path("a machine.toml")).unwrap();
+    let machine = Machine::load("torch");
+    std::os::unix::fs::symlink(machine.root(), workshop.path("a machine")).unwrap();
     let page = |words: &[&str]| {
-        let all = ["--machine", "a machine.toml"].iter().chain(words);
-        Run::new(all)
-            .in_directory(workshop.path(""))
-            .any_stdout()
-            .check()
+        let all = ["--root", "a machine"].iter().chain(words);
+        let run = Run::new(all).in_directory(workshop.path(""));
+        let run = machine
+            .env
+            .iter()
+            .fold(run, |run, (name, value)| run.env(name, value));
+        run.any_stdout().check()
     };
+    let train = "/home/user/project/train.py";
     for (words, next) in [
         (&["list"][..], "explain PROGRAM"),
         (&["doctor"], "explain python3 -c 'import torch'"),
         (
-            &["trace", "--predict", "python3", "train.py"],
-            "explain python3 train.py",
+            &["trace", "--predict", "python3", train],
+            "explain python3 ~/project/train.py",
         ),
     ] {
         let text = page(words);
         assert!(
-            text.ends_with(&format!(
-                "next: cudarun --machine 'a machine.toml' {next}\n"
-            )),
+            text.ends_with(&format!("next: cudarun --root 'a machine' {next}\n")),
             "{text}"
         );
     }
-    let explained = page(&["explain", "python3", "train.py"]);
+    let explained = page(&["explain", "python3", train]);
     assert!(
         explained.contains(" starts with ") && !explained.contains("next:"),
         "{explained}"
@@ -562,7 +562,7 @@ fn variables_and_the_option_decide_about_colour() {
         help,
         "list --bad",
         "list --jsn",
-        "--machine x list",
+        "--node x list",
     ] {
         assert!(
             is_coloured(true, &[], verb) && !is_coloured(false, &[], verb),

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use cudarun::catalog::{ErrorKind, ErrorRow, Fault, PossibleCause, errors};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::fleet::Nodes;
 use crate::support::Run;
 use crate::support::machine::Machine;
 use crate::support::parts::{
@@ -291,30 +292,22 @@ fn a_cause_that_the_message_states_is_not_ruled_out() {
     assert!(ruled_out > 0, "the control: other causes are ruled out");
 }
 
-/// Nobody looked for these files when the machine was described; on the machine itself their absence tells.
+/// The first cause of a message on a machine, and by its description.
+fn on_both(message: &str, files: &str) -> [Value; 2] {
+    let text = format!("about = 'a host'\n{files}");
+    let machine = Machine::describe(&text);
+    let nodes = Nodes::new(&[("host", text)]);
+    let file = nodes.path("host.json").display().to_string();
+    let words = ["diagnose", "--json", "--text", message];
+    let there = Run::on(&machine, &[&words[..], &["app"]].concat());
+    let described = Run::new([&["--node", &file][..], &words].concat());
+    [there, described].map(|run| run.any_stderr().json()["causes"][0].clone())
+}
+
+/// A description has only what `doctor` found. Nobody looked for these files when it was saved; on the machine itself they
+/// tell.
 #[test]
 fn a_description_says_nothing_about_files_that_it_lacks() {
-    let certainty = |message: &str, files: &str, is_described: bool| {
-        let text = format!("about = 'a host'\n{files}");
-        let words = ["diagnose", "--json", "--text", message, "app"];
-        let found = if is_described {
-            let file = tempfile::NamedTempFile::new().unwrap();
-            std::fs::write(&file, &text).unwrap();
-            let described = ["--machine", file.path().to_str().unwrap()];
-            Run::new([&described[..], &words].concat())
-                .any_stderr()
-                .json()
-        } else {
-            Run::on(&Machine::describe(&text), &words)
-                .any_stderr()
-                .json()
-        };
-        let first = found["causes"][0].clone();
-        (
-            first["certainty"].as_str().unwrap().to_owned(),
-            first["evidence"].clone(),
-        )
-    };
     let toolkit = "docker: Error response from daemon: could not select device driver \"\" with capabilities: [[gpu]].";
     let compiler = "gcc: fatal error: cannot execute 'cc1plus': execvp: No such file or directory";
     let header = "fatal error: cuda_runtime.h: No such file or directory";
@@ -326,21 +319,34 @@ fn a_description_says_nothing_about_files_that_it_lacks() {
     let gcc = text("/usr/bin/g++", "") + "mode = 0o755\n";
     let own = text("/usr/include/cuda_runtime.h", "");
     for (message, file) in [(toolkit, tool), (compiler, gcc), (header, own)] {
-        let (there, absent) = certainty(message, &base, false);
-        assert_eq!(there, "is", "{message} {absent:#}");
-        assert_ne!(absent, Value::Array(Vec::new()), "{message}");
-        let (described, nothing) = certainty(message, &base, true);
-        assert_eq!(
-            (described.as_str(), nothing),
-            ("may-be", Value::Array(Vec::new())),
-            "{message}"
-        );
-        let both = base.clone() + &file;
-        for is_described in [false, true] {
-            let (found, _) = certainty(message, &both, is_described);
-            assert_eq!(found, "is-not", "{message}");
+        for (files, certainty) in [(base.clone(), "is"), (base.clone() + &file, "is-not")] {
+            let [there, described] = on_both(message, &files);
+            assert_eq!(there["certainty"], certainty, "{message} {there:#}");
+            assert_eq!(described["certainty"], "may-be", "{message}");
+            assert_eq!(described["evidence"], json!([]), "{message}");
         }
     }
+}
+
+#[test]
+fn what_doctor_found_on_a_node_is_a_cause_of_messages_from_there() {
+    let message = "RuntimeError: No CUDA GPUs are available";
+    let hidden = "[env]\nCUDA_VISIBLE_DEVICES = ''\n";
+    let files = [
+        kernel(DRIVER),
+        text("/dev/nvidia-uvm", ""),
+        driver(SYSTEM, DRIVER),
+        program("app", &["libc.so.6"], ""),
+    ]
+    .concat();
+    let [there, described] = on_both(message, &format!("{hidden}{files}"));
+    for key in ["cause", "certainty", "what", "evidence", "cures"] {
+        assert_eq!(there[key], described[key], "{key}: {there:#}");
+    }
+    assert_eq!(described["certainty"], "is");
+    // The control: no GPU is hidden, which rules nothing out.
+    let [_, described] = on_both(message, &files);
+    assert_eq!(described["certainty"], "may-be", "{described:#}");
 }
 
 /// PATH is split at colons alone, and has a default.

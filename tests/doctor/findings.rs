@@ -2,15 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{comparable, same_when_saved};
+use super::same_when_saved;
+use crate::support::Run;
 use crate::support::machine::Machine;
 use crate::support::parts::{SHIELDED, SITE, cudnn, elf, link, program, text};
-use crate::support::{Run, Workshop};
 
 /// A machine with an H200, a driver, a cuDNN and a toolkit, on which all is well, with more files.
 fn healthy(more: &str) -> Machine {
@@ -626,95 +625,24 @@ fn file(path: &str, text: &str) -> String {
     format!("\n[[file]]\npath = \"{path}\"\ntext = '''\n{text}'''\n")
 }
 
-fn json(arguments: &[&str], machine: &Path) -> Value {
-    let machine = ["--machine", machine.to_str().unwrap()];
-    let run = Run::new([&machine, arguments].concat())
-        .any_stderr()
-        .any_stdout();
-    let (text, _) = run.output();
-    comparable(serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}")))
-}
-
-fn saved(machine: &Path, to: &Path) -> String {
-    let (from, to_text) = (machine.to_str().unwrap(), to.to_str().unwrap());
-    let run = Run::new(["--machine", from, "doctor", "--save", to_text])
-        .any_stderr()
-        .any_stdout();
-    let (page, status) = run.output();
-    assert!([0, 1].contains(&status), "{page}");
-    fs::read_to_string(to).unwrap()
-}
-
 #[test]
-fn a_saved_machine_gives_the_same_answers() {
+fn the_machines_of_the_tests_answer_alike_when_they_are_saved() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines");
-    let scratch = tempfile::tempdir().unwrap();
-    let mut names: Vec<_> = fs::read_dir(&directory)
+    let names = fs::read_dir(&directory)
         .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    names.retain(|path| {
-        path.extension()
-            .is_some_and(|extension| extension == "toml")
-    });
-    names.sort();
+        .map(|entry| entry.unwrap().path());
+    let is_machine = |path: &PathBuf| path.extension().is_some_and(|end| end == "toml");
+    let names: Vec<PathBuf> = names.filter(is_machine).collect();
     assert!(names.len() >= 18, "{names:?}");
-    for machine in names {
-        let installation = scratch.path().join(machine.file_name().unwrap());
-        saved(&machine, &installation);
-        for verb in [&["doctor", "--json"][..], &["list", "--json"]] {
-            assert_eq!(
-                json(verb, &machine),
-                json(verb, &installation),
-                "{} {verb:?}",
-                machine.display()
-            );
-        }
+    for path in names {
+        let machine = Machine::load(path.file_stem().unwrap().to_str().unwrap());
+        doctor(&machine, &[]);
     }
-}
-
-/// Files that a compiler and a linker made contain more than any description says.
-#[test]
-fn real_libraries_are_described_as_they_are_read() {
-    let shop = Workshop::new();
-    let source = "const char version[] = \"NCCL version 2.21.5+cuda12.4\";\n\
-        int ncclGetVersion(int *v) { *v = 22105; return 0; }";
-    shop.library(
-        "usr/lib64/libnccl.so.2.21.5",
-        "libnccl.so.2",
-        source,
-        &["-Wl,--build-id", "-Wl,-rpath,$ORIGIN"],
-    );
-    std::os::unix::fs::symlink("libnccl.so.2.21.5", shop.path("usr/lib64/libnccl.so.2")).unwrap();
-    std::os::unix::fs::symlink("usr/lib64", shop.path("lib64")).unwrap();
-    let installation = shop.path("installation.toml");
-    let root = shop.directory.path().to_str().unwrap();
-    let save = [
-        "--root",
-        root,
-        "doctor",
-        "--save",
-        installation.to_str().unwrap(),
-    ];
-    Run::new(save).any_stdout().any_stderr().status(1).check();
-    let run = Run::new(["--root", root, "list", "--json"]).env("HOME", "/home/user");
-    let (before, after) = (
-        comparable(run.json()),
-        json(&["list", "--json"], &installation),
-    );
-    assert_eq!(before["installations"], after["installations"]);
-    assert_eq!(before["installations"][0]["version"], "2.21.5");
-    let file = &before["installations"][0]["files"][0];
-    assert!(
-        file["build_id"].is_string() && file["runpath"] == "$ORIGIN",
-        "{file:#}"
-    );
 }
 
 #[test]
 fn nothing_that_is_saved_names_anybody() {
     let scratch = tempfile::tempdir().unwrap();
-    let machine = scratch.path().join("machine.toml");
     let env = HEALTHY.replace("/home/user", "/home/alice-secret").replace(
         "PATH = ",
         "API_TOKEN = \"hunter2\"\nCUDA_API_KEY = \"hunter2\"\nUSER = \"alice-secret\"\n\
@@ -732,262 +660,36 @@ fn nothing_that_is_saved_names_anybody() {
             "export OPENAI_KEY=hunter2\nexport API_TOKEN=hunter2 LD_LIBRARY_PATH=/home/alice-secret/lib\n# hunter2\n"
         ),
         file(
-            "/home/alice-secret/work/.cudarun.toml",
+            "/.cudarun.toml",
             "# alice-secret\n[env]\nAPI = \"hunter2\"\n"
         ),
         nccl("/home/alice-secret/lib"),
         nccl("/home/bob-other/lib"),
         nccl("/scratch/alice-secret/lib"),
     );
-    let text = text.replacen("\n[env]", "\ncwd = \"/home/alice-secret/work\"\n\n[env]", 1);
-    fs::write(&machine, text).unwrap();
-    let installation = scratch.path().join("installation.toml");
-    let written = saved(&machine, &installation);
+    let machine = Machine::describe(&text);
+    let file = scratch.path().join("saved.json");
+    let save = ["doctor", "--json", "--save", file.to_str().unwrap()];
+    let run = || Run::on(&machine, &save).in_directory("/");
+    let before: Value = serde_json::from_str(&run().any_stderr().output().0).unwrap();
+    let written = fs::read_to_string(&file).unwrap();
     for word in ["alice", "bob-other", "hunter2"] {
         assert!(!written.contains(word), "{word}\n{written}");
     }
-    let before = json(&["doctor", "--json"], &machine);
     assert!(
         codes(&before).contains("!not-allowed") && codes(&before).len() > 1,
         "{before:#}"
     );
-    assert_eq!(
-        codes(&before),
-        codes(&json(&["doctor", "--json"], &installation))
-    );
-    let installations = |value: Value| value["installations"].as_array().unwrap().len();
-    let list = &["list", "--json"][..];
-    assert_eq!(
-        installations(json(list, &machine)),
-        installations(json(list, &installation))
-    );
+    let described = Run::new(["--node", file.to_str().unwrap(), "doctor", "--json"]);
+    let described: Value = serde_json::from_str(&described.output().0).unwrap();
+    assert_eq!(codes(&before), codes(&described));
     // A file that exists is never overwritten.
-    let again = [
-        "--machine",
-        machine.to_str().unwrap(),
-        "doctor",
-        "--save",
-        installation.to_str().unwrap(),
-    ];
-    Run::new(again)
+    run()
         .any_stdout()
         .status(2)
         .stderr_contains(&["exists, and cudarun does not overwrite it"])
         .check();
-    assert_eq!(fs::read_to_string(&installation).unwrap(), written);
-}
-
-#[test]
-fn a_description_makes_nothing_outside_its_directory() {
-    let scratch = tempfile::tempdir().unwrap();
-    let outside = scratch.path().join("outside");
-    fs::create_dir(&outside).unwrap();
-    let out = outside.to_str().unwrap();
-    let refused = |text: &str, why: &str| {
-        let path = scratch.path().join("bad.toml");
-        fs::write(&path, text).unwrap();
-        let run = Run::new(["--machine", path.to_str().unwrap(), "list"]).status(2);
-        run.stderr_contains(&["--machine `", "cannot be used: ", why])
-            .check();
-        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0, "{text}");
-    };
-    let files = |files: &str| format!("about = \"x\"\n{files}");
-    refused("about = 1", "line 1: ");
-    refused("about = \"\"", "`about` says nothing");
-    refused(&files("cwd = \"x\""), "`cwd`: does not begin with /");
-    refused(
-        &files("[[file]]\npath = \"/../x\""),
-        "file `/../x`: has `..` in it",
-    );
-    refused(&files("[[file]]\npath = \"x\""), "does not begin with /");
-    refused(
-        &files("[[file]]\npath = \"/x\"\nunknown = 1"),
-        "unknown field",
-    );
-    refused(
-        &files(&format!(
-            "[[file]]\npath = \"/d\"\nlink = \"{out}\"\n\n[[file]]\npath = \"/d/x\"\ntext = \"x\""
-        )),
-        "file `/d`: ",
-    );
-    refused(
-        &files(&format!(
-            "[[file]]\npath = \"/d\"\nlink = \"{out}\"\n\n[[file]]\npath = \"/d/x\"\nlink = \"y\""
-        )),
-        "is no directory",
-    );
-    refused(
-        &files("[[file]]\npath = \"/x\"\nhard_link = \"/etc/passwd\""),
-        "there is no such file",
-    );
-    refused(
-        &files("[[file]]\npath = \"/x\"\nelf = { build_id = \"xyz\" }"),
-        "elf: build_id: ",
-    );
-    refused(
-        &files("[[file]]\npath = \"/x\"\nelf = { code = [\"sm_90 x 99999999\"] }"),
-        "elf: code: ",
-    );
-    let many: Vec<String> = (0..300_000).map(|index| format!("\"{index}\"")).collect();
-    let many = many.join(",");
-    refused(
-        &files(&format!(
-            "[[file]]\npath = \"/l{{name}}\"\neach = [{many}]\nlink = \"x\""
-        )),
-        "more than 200000 files",
-    );
-    // The control: what is as it should be.
-    let good = scratch.path().join("good.toml");
-    fs::write(&good, files("[[file]]\npath = \"/d\"\nlink = \"/etc\"")).unwrap();
-    let run = Run::new(["--machine", good.to_str().unwrap(), "list"]).status(1);
-    let next = format!("next: cudarun --machine {} doctor\n", good.display());
-    run.stdout(format!("no NVIDIA library is installed\n\n{next}"))
-        .check();
-    for verb in ["run", "verify", "trace", "record"] {
-        let run = Run::new(["--machine", good.to_str().unwrap(), verb, "true"]);
-        let status = if verb == "verify" { 2 } else { 125 };
-        let hint = format!(
-            "hint: cudarun --machine {} explain PROGRAM\n",
-            good.display()
-        );
-        run.status(status)
-            .stderr_contains(&["which is not possible with --machine", &hint])
-            .any_stdout()
-            .check();
-    }
-}
-
-/// One way to refuse a description, which must not have made anything.
-fn refused(text: &str, parts: &[&str]) {
-    let scratch = tempfile::tempdir().unwrap();
-    let path = scratch.path().join("bad.toml");
-    fs::write(&path, format!("about = \"x\"\n{text}")).unwrap();
-    let temporary = scratch.path().join("temporary");
-    fs::create_dir(&temporary).unwrap();
-    let run = Run::new(["--machine", path.to_str().unwrap(), "list"])
-        .env("TMPDIR", &temporary)
-        .status(2);
-    run.stderr_contains(&["--machine `", "cannot be used: "])
-        .stderr_contains(parts)
-        .check();
-    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "{text}");
-}
-
-#[test]
-fn a_file_that_a_description_says_two_things_of_is_refused() {
-    let victim = tempfile::tempdir().unwrap();
-    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
-    let file = victim.path().join("file");
-    fs::write(&file, "x").unwrap();
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-    let (directory, file_path) = (victim.path().to_str().unwrap(), file.to_str().unwrap());
-    refused(
-        &format!(
-            "[[file]]\npath = \"/x\"\ndirectory = true\nlink = \"{file_path}\"\nmode = 0o777\n\
-             [[file]]\npath = \"/a\"\ndirectory = true\nlink = \"{directory}\"\n\
-             [[file]]\npath = \"/a/evil\"\nlink = \"/tmp/whatever\"\n\
-             [[file]]\npath = \"/a/newdir/evil2\"\nlink = \"/tmp/whatever\"\n"
-        ),
-        &["file `/x`: says both `directory` and `link`"],
-    );
-    refused(
-        &format!(
-            "[[file]]\npath = \"/a\"\nlink = \"{directory}\"\n\
-             [[file]]\npath = \"/a/newdir/evil2\"\nlink = \"/tmp/whatever\"\n"
-        ),
-        &["file `/a/newdir/evil2`: `/a` is no directory"],
-    );
-    // A directory that is a link by then is not one whose mode is set.
-    refused(
-        &format!(
-            "[[file]]\npath = \"/x\"\nlink = \"{file_path}\"\n\
-             [[file]]\npath = \"/x\"\ndirectory = true\nmode = 0o777\n"
-        ),
-        &["file `/x`: is there twice"],
-    );
-    assert_eq!(mode(&file), 0o600);
-    assert_eq!(fs::read_dir(victim.path()).unwrap().count(), 1);
-
-    let kinds = [
-        ("elf", "{}"),
-        ("rpm", "[]"),
-        ("ld_cache", "[]"),
-        ("text", "\"\""),
-        ("directory", "true"),
-        ("fifo", "true"),
-        ("hard_link", "\"/y\""),
-        ("link", "\"y\""),
-    ];
-    for (at, (first, one)) in kinds.iter().enumerate() {
-        for (second, other) in &kinds[at + 1..] {
-            let text =
-                format!("file = [{{ path = \"/d/x\", {first} = {one}, {second} = {other} }}]");
-            let why = format!("file `/d/x`: says both `{first}` and `{second}`");
-            let fault = cudarun::machine::Machine::make(&format!("about = \"x\"\n{text}"))
-                .err()
-                .unwrap();
-            assert!(fault.0.contains(&why), "{}", fault.0);
-        }
-    }
-    refused(
-        "[[file]]\npath = \"/x\"\nmode = 0o600",
-        &["file `/x`: nothing says what it is"],
-    );
-    // The control: each once, and a directory in whatever order.
-    let text = "[[file]]\npath = \"/p/q/r\"\ntext = \"\"\n\
-                [[file]]\npath = \"/p/q\"\ndirectory = true\nmode = 0o500";
-    let machine = healthy(text);
-    assert_eq!(mode(&machine.real("/p/q")), 0o700);
-    assert_eq!(mode(&machine.real("/p")), 0o755);
-}
-
-#[test]
-fn a_description_makes_no_more_than_there_is_room_for() {
-    let sections: Vec<String> = (0..40)
-        .map(|at| format!("s{at} = [\"sm_90 x 1048576\"]"))
-        .collect();
-    refused(
-        &format!(
-            "[[file]]\npath = \"/x\"\nelf = {{ code_in = {{ {} }} }}",
-            sections.join(", ")
-        ),
-        &["file `/x`: elf: code: more than 1048576 entries"],
-    );
-    let names: Vec<String> = (0..199_000).map(|at| format!("\"{at}\"")).collect();
-    let (names, below) = (names.join(","), "/d".repeat(60));
-    refused(
-        &format!("[[file]]\npath = \"/{{name}}{below}/x\"\neach = [{names}]\ntext = \"\""),
-        &["more than 200000 files"],
-    );
-    refused(
-        &format!("[[file]]\npath = \"{}/x\"\ntext = \"\"", "/d".repeat(64)),
-        &["has more than 64 parts"],
-    );
-    let many: Vec<String> = (0..70_000).map(|at| format!("\"v{at}\"")).collect();
-    let many = many.join(",");
-    for elf in [
-        format!("versions = [{many}]"),
-        format!("imports = {{ \"libx.so\" = [{many}] }}"),
-    ] {
-        refused(
-            &format!("[[file]]\npath = \"/x\"\nelf = {{ soname = \"x\", {elf} }}"),
-            &["elf: versions and imports: more than 60000 names"],
-        );
-    }
-    let many: Vec<String> = (0..70_000).map(|at| format!("s{at} = []")).collect();
-    refused(
-        &format!(
-            "[[file]]\npath = \"/x\"\nelf = {{ code_in = {{ {} }} }}",
-            many.join(", ")
-        ),
-        &["elf: code_in: more than 60000 sections"],
-    );
-    // The control: as much as is allowed.
-    let half = "[\"sm_90 x 524288\"]";
-    healthy(&format!(
-        "[[file]]\npath = \"{}/x\"\nelf = {{ code = {half}, code_in = {{ s = {half} }} }}",
-        "/d".repeat(63)
-    ));
+    assert_eq!(fs::read_to_string(&file).unwrap(), written);
 }
 
 #[test]
@@ -1012,82 +714,6 @@ fn each_loader_configuration_file_is_read_once() {
         .recv_timeout(std::time::Duration::from_mins(1))
         .expect("it ends");
     assert_eq!(found[0], "/etc/ld.so.conf.d/0.conf:1");
-}
-
-#[test]
-fn files_of_an_interrupted_run_are_removed_by_the_next() {
-    let scratch = tempfile::tempdir().unwrap();
-    let (temporary, good) = (
-        scratch.path().join("temporary"),
-        scratch.path().join("good.toml"),
-    );
-    fs::create_dir(&temporary).unwrap();
-    // So much that there is time to interrupt it.
-    let names: Vec<String> = (0..100_000).map(|at| format!("\"{at}\"")).collect();
-    let slow = scratch.path().join("slow.toml");
-    let text = format!(
-        "about = \"x\"\n[[file]]\npath = \"/d/{{name}}\"\neach = [{}]\ntext = \"\"",
-        names.join(",")
-    );
-    fs::write(&slow, text).unwrap();
-    fs::write(&good, "about = \"x\"").unwrap();
-    let there = || -> BTreeSet<String> {
-        let entries = fs::read_dir(&temporary).unwrap();
-        entries
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect()
-    };
-    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_cudarun"))
-        .args(["--machine", slow.to_str().unwrap(), "list"])
-        .env("TMPDIR", &temporary)
-        .spawn()
-        .unwrap();
-    while there().is_empty() {
-        assert!(child.try_wait().unwrap().is_none(), "it makes a directory");
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
-    let list = || {
-        let run = Run::new(["--machine", good.to_str().unwrap(), "list"]).env("TMPDIR", &temporary);
-        run.status(1).any_stdout().check();
-    };
-    // While its maker lives, it belongs to the maker alone.
-    list();
-    let left = there();
-    assert_eq!(left.len(), 1);
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let left = left.first().unwrap().clone();
-    assert_eq!(there(), only(&[&left]));
-
-    // What only looks like the file of an earlier run stays: a link, another form, open to others, of another container or start.
-    let (begin, _) = left.rsplit_once('-').unwrap();
-    let (before, id) = begin.rsplit_once('-').unwrap();
-    let victim = scratch.path().join("victim");
-    let make = |path: &Path, mode| {
-        fs::create_dir(path).unwrap();
-        fs::write(path.join("x"), "x").unwrap();
-        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-    };
-    make(&victim, 0o700);
-    let link = format!("{begin}-aaaaaa");
-    std::os::unix::fs::symlink(&victim, temporary.join(&link)).unwrap();
-    let other = format!("cudarun-machine-00000000-1-{id}-aaaaaa");
-    let (long, open) = (format!("{begin}-aaaaaaa"), format!("{begin}-bbbbbb"));
-    let zero = format!("{before}-0-aaaaaa");
-    let others = [
-        (&other, 0o700),
-        (&long, 0o700),
-        (&open, 0o755),
-        (&zero, 0o700),
-    ];
-    for (name, mode) in others {
-        make(&temporary.join(name), mode);
-    }
-    // And a link in what is removed is not followed.
-    std::os::unix::fs::symlink(&victim, temporary.join(&left).join("out")).unwrap();
-    list();
-    assert_eq!(there(), only(&[&link, &other, &long, &open, &zero]));
-    assert!(victim.join("x").exists());
 }
 
 /// torch with its own cuDNN 9.10.2 and a DT_RPATH to it, and ctranslate2 with a bundled shim.

@@ -5,11 +5,11 @@ use std::fs;
 use serde_json::Value;
 
 use crate::support::Run;
+use crate::support::machine::Machine;
 
 const WORD: &str = "LEAK";
 const BEGIN: &str = r#"
 about = "A machine with secrets"
-cwd = "/home/user/work"
 
 [env]
 HOME = "/home/user"
@@ -25,7 +25,7 @@ path = "/sys/module/nvidia/version"
 text = "580.159.04\n"
 
 [[file]]
-path = "/home/user/work/x"
+path = "/usr/x"
 text = ""
 "#;
 
@@ -39,22 +39,15 @@ fn file(path: &str, text: &str) -> String {
 /// The page, the same as JSON, and the file.
 fn all(begin: &str, env: &str, files: &str) -> [String; 3] {
     let scratch = tempfile::tempdir().unwrap();
-    let (machine, installation) = (
-        scratch.path().join("machine.toml"),
-        scratch.path().join("installation.toml"),
-    );
-    fs::write(&machine, begin.replace("MORE", env) + files).unwrap();
-    let machine = ["--machine", machine.to_str().unwrap()];
+    let file = scratch.path().join("saved.json");
+    let machine = Machine::describe(&(begin.replace("MORE", env) + files));
     let said = |more: &[&str]| {
-        Run::new([&machine, more].concat())
-            .any_stderr()
-            .any_stdout()
-            .output()
-            .0
+        let run = Run::on(&machine, more).any_stderr().any_stdout();
+        run.in_directory("/").output().0
     };
     let (page, json) = (said(&["doctor", "-v"]), said(&["doctor", "--json"]));
-    said(&["doctor", "--save", installation.to_str().unwrap()]);
-    [page, json, fs::read_to_string(&installation).unwrap()]
+    said(&["doctor", "--save", file.to_str().unwrap()]);
+    [page, json, fs::read_to_string(&file).unwrap()]
 }
 
 fn saved(env: &str, files: &str) -> String {
@@ -78,7 +71,7 @@ export PW=LEAK
     let files = [
         file("/home/user/.bashrc", bash),
         file("/home/user/.config/fish/config.fish", fish),
-        file("/home/user/work/.vscode/settings.json", code),
+        file("/.vscode/settings.json", code),
     ];
     let kept =
         ["one", "two", "three", "four", "five", "six", "seven"].map(|name| format!("/kept/{name}"));
@@ -94,59 +87,26 @@ export PW=LEAK
             "{number}: {page}"
         );
     }
-    let lines = ["one", "two", "three", "four", "five"]
-        .map(|name| format!("LD_LIBRARY_PATH=/kept/{name}\\n"));
-    let bashrc = format!("text = \"{}LD_LIBRARY_PATH=\\n\"", lines.concat());
-    assert!(saved.contains(&bashrc), "{bashrc}: {saved}");
-    // The file leads to the same elements and findings.
-    let installation = tempfile::NamedTempFile::new().unwrap();
-    fs::write(installation.path(), &saved).unwrap();
-    let again = [
-        "--machine",
-        installation.path().to_str().unwrap(),
-        "doctor",
-        "--json",
-    ];
-    let again = Run::new(again).any_stderr().any_stdout().output().0;
-    let start_up = |json: &str| -> (Value, Value) {
+    let said = |json: &str| -> Value {
         let page: Value = serde_json::from_str(json).unwrap();
-        let findings = page["findings"].as_array().unwrap().iter();
-        let found = findings
-            .filter(|finding| finding["section"] == "start-up")
-            .cloned()
-            .collect();
-        (page["elements"].clone(), found)
+        page["elements"].clone()
     };
-    assert_eq!(start_up(&json), start_up(&again));
+    let saved: Value = serde_json::from_str(&saved).unwrap();
+    assert_eq!(said(&json), saved["examination"]["elements"]);
 }
 
 #[test]
-fn a_file_that_speaks_of_prepend_path_is_no_module() {
-    let text = "# prepend-path\nappend_path() { :; }\nexport DB_PWD=LEAK\nLD_LIBRARY_PATH=/kept\n";
-    let kept = saved(
-        "LD_LIBRARY_PATH = \"/kept\"",
-        &file("/home/user/.bashrc", text),
-    );
-    assert!(kept.contains("\\nLD_LIBRARY_PATH=/kept\\n"), "{kept}");
-}
-
-#[test]
-fn only_the_paths_of_a_module_file_are_saved() {
+fn no_line_of_a_module_file_is_saved() {
     let tcl = "#%Module\nset root /opt/cudnn\nset pw LEAK\nsetenv DB_PWD LEAK\nsetenv CUDNN_ROOT $root\n\
         prepend-path LD_LIBRARY_PATH $root/lib ;# LEAK\nputs LEAK\n";
     let lua = "local pw = \"LEAK\"\nsetenv(\"DB_PWD\", \"LEAK\")\nprepend_path(\"LD_LIBRARY_PATH\", \"/opt/nccl/lib\")\n";
-    let env = "MODULEPATH = \"/modules\"\n_LMFILES_ = \"/modules/cudnn/9:/modules/nccl/2.lua\"";
+    let env = "MODULEPATH = \"/modules\"\n_LMFILES_ = \"/modules/cudnn/9:/modules/nccl/2.lua\"\n\
+        LD_LIBRARY_PATH = \"/opt/cudnn/lib\"";
     let kept = saved(
         env,
         &(file("/modules/cudnn/9", tcl) + &file("/modules/nccl/2.lua", lua)),
     );
-    for word in [
-        "/opt/cudnn/lib",
-        "setenv CUDNN_ROOT {/opt/cudnn}",
-        "/opt/nccl/lib",
-    ] {
-        assert!(kept.contains(word), "{word}: {kept}");
-    }
+    assert!(kept.contains("/modules/cudnn/9:6"), "the control: {kept}");
 }
 
 #[test]
@@ -165,14 +125,9 @@ fn values_of_variables_in_settings_are_not_kept_however_they_are_written() {
     ];
     for case in cases {
         let text = format!("{case}\n[requires]\ndriver = \">=550\"\n");
-        for path in [
-            "/home/user/work/.cudarun.toml",
-            "/home/user/.config/cudarun/config.toml",
-        ] {
+        for path in ["/.cudarun.toml", "/home/user/.config/cudarun/config.toml"] {
             let kept = saved("", &file(path, &text));
-            let is_toml = !case.starts_with("[env\n");
-            assert_eq!(kept.contains(">=550"), is_toml, "{case}: {kept}");
-            assert!(is_toml || kept.contains("no TOML"), "{kept}");
+            assert!(kept.contains(&format!("\"{path}")), "the control: {kept}");
         }
     }
 }
@@ -182,8 +137,9 @@ fn only_relevant_variables_are_saved() {
     let env = "NCCL_COMM_ID = \"LEAK:1\"\nNVIDIA_AUTH = \"LEAK\"\nNCCL_X = \"LEAK\"\nLD_X = \"LEAK\"\n\
         CUDA_VISIBLE_DEVICES = \"0\"";
     let kept = saved(env, "");
-    let shown = ["\"NCCL_X\" = \"yes\"", "\"CUDA_VISIBLE_DEVICES\" = \"0\""];
-    assert!(shown.iter().all(|it| kept.contains(it)), "{kept}");
+    let shown = r#"{"kind":"variable","name":"CUDA_VISIBLE_DEVICES","value":"0"}"#;
+    assert!(kept.contains(shown), "the control: {kept}");
+    assert!(!kept.contains("NCCL_X"), "{kept}");
 }
 
 #[test]
@@ -209,14 +165,7 @@ fn comments_and_names_of_other_users_are_not_saved() {
         &files.concat(),
     );
     assert!(!kept.contains(WORD), "{kept}");
-    for word in [
-        "/opt/kept",
-        "/opt/more",
-        "/opt/preload.so",
-        "NVIDIA H200",
-        "libx.so",
-        "Device Minor",
-    ] {
+    for word in ["/nfs/users/someone/lib", "NVIDIA H200", "NCCL"] {
         assert!(kept.contains(word), "{word}: {kept}");
     }
 }
@@ -229,13 +178,47 @@ fn a_home_that_contains_all_homes_changes_no_path() {
         !kept.contains(WORD) && !kept.contains("/home/user/user"),
         "{kept}"
     );
-    assert!(kept.contains("\"HOME\" = \"/home\""), "{kept}");
+    assert!(kept.contains("/home/someone/lib"), "the control: {kept}");
+}
+
+/// Each secret in every place that a description could take it from.
+#[test]
+fn no_secret_is_saved_wherever_it_is() {
+    let secrets = [
+        "hf_aBcDeFgHiJkLmNoPqRsTuVw1LEAK",
+        "ghp_Zz0123456789Zz0123456789LEAK",
+        "AKIAIOSFODNN7EXAMPLELEAK",
+        "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9LEAK",
+        "https://LEAK@host.example/simple",
+    ];
+    for secret in secrets {
+        // An address is no element of a path.
+        let word = if secret.contains("://") { "x" } else { secret };
+        let path = format!("/opt/{word}/lib");
+        let env = format!(
+            "HF_TOKEN = \"{secret}\"\nLD_LIBRARY_PATH = \"{path}\"\nNVIDIA_REQUIRE_X = \"{secret}\"\n\
+             CUDA_HOME = \"{path}\"\nCUDARUN_VERIFY = \"{secret}\"\nCUDARUN_PIN = \"cudnn={secret}\""
+        );
+        let files = [
+            file(
+                "/home/user/.bashrc",
+                &format!("export LD_LIBRARY_PATH={path}\nexport T={secret}\n"),
+            ),
+            file(
+                "/.cudarun.toml",
+                &format!("gpu = \"{secret}\"\n[{secret}]\n"),
+            ),
+            file("/etc/ld.so.preload", &format!("{path}/x.so\n")),
+        ];
+        let kept = saved(&env, &files.concat());
+        assert!(kept.contains("LD_LIBRARY_PATH"), "the control: {kept}");
+    }
 }
 
 #[test]
 fn a_start_that_can_go_on_reports_no_error() {
     let findings = |env: &str, text: &str| {
-        let [_, json, _] = all(BEGIN, env, &file("/home/user/work/.cudarun.toml", text));
+        let [_, json, _] = all(BEGIN, env, &file("/.cudarun.toml", text));
         let value: serde_json::Value = serde_json::from_str(&json).unwrap();
         let of_project = ["lock-fault", "not-allowed"];
         let findings = value["findings"].as_array().unwrap().iter();

@@ -1,29 +1,37 @@
 //! `fleet` on pairs of machines and environments. Each difference has its control: a side and itself.
 
 use std::fs;
-use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::{APP, Nodes, node, with_cudnn};
 use crate::pin::children::{ENVIRONMENTS, SHOW};
+use crate::support::machine::Machine;
 use crate::support::parts::program;
 use crate::support::{Run, skipped};
 
-fn machine(name: &str) -> String {
-    format!("{}/tests/machines/{name}.toml", env!("CARGO_MANIFEST_DIR"))
+/// The descriptions of `tests/machines`, by their names.
+fn described(names: &[&str]) -> Nodes {
+    let nodes = Nodes::new(&[]);
+    for name in names {
+        nodes.save(&Machine::load(name), name, &[]);
+    }
+    nodes
 }
 
 /// The page of two machines, in their directory.
-fn page(a: &str, b: &str) -> String {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines");
-    let (page, status) = Run::new(["fleet", &format!("{a}.toml"), &format!("{b}.toml")])
+fn page(nodes: &Nodes, a: &str, b: &str) -> String {
+    let (page, status) = Run::new(["fleet", &format!("{a}.json"), &format!("{b}.json")])
         .env("COLUMNS", "200")
-        .in_directory(directory)
+        .in_directory(nodes.path(""))
         .any_stdout()
         .output();
     assert!(status <= 1, "{page}");
     page
+}
+
+fn file(nodes: &Nodes, name: &str) -> String {
+    nodes.path(&format!("{name}.json")).display().to_string()
 }
 
 fn json_of(sides: [&str; 2], words: &[&str]) -> Value {
@@ -45,16 +53,10 @@ fn differences(fleet: &Value) -> Value {
     each.collect()
 }
 
-/// A description of a machine that holds these programs.
-fn holding(directory: &Path, name: &str, text: &str, programs: &[&str]) -> String {
-    let file = directory.join(name);
-    fs::write(&file, format!("programs = {programs:?}\n{text}")).unwrap();
-    file.to_str().unwrap().to_owned()
-}
-
 #[test]
 fn two_machines_differ_in_driver_and_libraries() {
-    let page = page("old-driver", "ubuntu-apt");
+    let nodes = described(&["old-driver", "ubuntu-apt"]);
+    let page = page(&nodes, "old-driver", "ubuntu-apt");
     let wanted = "
 differences
   ubuntu-apt  driver 550.54.15, where old-driver has 535.261.03
@@ -67,15 +69,18 @@ differences
 
 #[test]
 fn a_machine_does_not_differ_from_itself() {
-    let scratch = tempfile::tempdir().unwrap();
-    let text = fs::read_to_string(machine("ubuntu-apt")).unwrap();
-    let same = holding(scratch.path(), "same.toml", &text, &[]);
-    let fleet = json_of([&machine("ubuntu-apt"), &same], &[]);
+    let path = format!(
+        "{}/tests/machines/ubuntu-apt.toml",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let text = fs::read_to_string(path).unwrap();
+    let nodes = Nodes::new(&[("one", text.clone()), ("same", text.clone())]);
+    let fleet = json_of([&file(&nodes, "one"), &file(&nodes, "same")], &[]);
     assert_eq!(differences(&fleet), json!({}));
+    assert_eq!(fleet["groups"][0]["hosts"], "one,same");
     // The control: another driver.
-    let other = text.replace("550.54.15", "550.90.07");
-    let other = holding(scratch.path(), "other.toml", &other, &[]);
-    let fleet = json_of([&same, &other], &[]);
+    nodes.put("other", &text.replace("550.54.15", "550.90.07"));
+    let fleet = json_of([&file(&nodes, "same"), &file(&nodes, "other")], &[]);
     assert_eq!(
         differences(&fleet),
         json!({ "driver": ["550.54.15", "550.90.07"] })
@@ -93,9 +98,10 @@ fn every_pair_has_a_page_of_at_most_24_lines() {
         "hostile",
         "toolkits",
     ];
+    let nodes = described(&names);
     for a in names {
         for b in names.into_iter().filter(|b| *b != a) {
-            let page = page(a, b);
+            let page = page(&nodes, a, b);
             assert!(page.contains("\ndifferences\n"), "{page}");
             assert!(page.lines().count() <= 24, "{page}");
         }
@@ -107,7 +113,7 @@ fn a_program_that_one_machine_lacks_is_named() {
     let text = node("580.95.05", "", &with_cudnn("9.19.0")).replace(APP, "other");
     let other = program("other", &["libcudnn.so.9", "libc.so.6"], "");
     let nodes = Nodes::new(&[("a", text.clone()), ("b", text + &other)]);
-    let [a, b] = ["a.toml", "b.toml"].map(|file| nodes.path(file).display().to_string());
+    let [a, b] = ["a", "b"].map(|name| file(&nodes, name));
     let fleet = json_of([&a, &b], &[]);
     let group = |at: usize| &fleet["groups"][at]["programs"][0];
     assert_eq!(group(0)["why_not"], "the program is not there");
@@ -123,7 +129,7 @@ fn a_refusal_on_one_machine_is_a_difference() {
     let nodes = ["470.57.02", "580.95.05"].map(|driver| node(driver, "", &with_cudnn("9.19.0")));
     let [old, new] = nodes;
     let nodes = Nodes::new(&[("new", new), ("old", old)]);
-    let [old, new] = ["old.toml", "new.toml"].map(|file| nodes.path(file).display().to_string());
+    let [old, new] = ["old", "new"].map(|name| file(&nodes, name));
     let fleet = json_of([&old, &new], &[]);
     assert_eq!(
         differences(&fleet)["driver"],
@@ -139,7 +145,8 @@ fn a_refusal_on_one_machine_is_a_difference() {
 
 #[test]
 fn the_libraries_that_decide_most_are_told_first() {
-    let fleet = json_of([&machine("nothing"), &machine("torch")], &[]);
+    let nodes = described(&["nothing", "torch"]);
+    let fleet = json_of([&file(&nodes, "nothing"), &file(&nodes, "torch")], &[]);
     let facts = fleet["groups"][1]["differences"].as_array().unwrap();
     let place = |name: &str| facts.iter().position(|fact| fact["name"] == name).unwrap();
     assert!(place("CUDA runtime") < place("cuDNN"), "{facts:?}");
@@ -170,7 +177,7 @@ fn two_environments_give_a_program_different_libraries() {
 #[test]
 fn a_saved_description_of_this_machine_does_not_differ_from_it() {
     let scratch = tempfile::tempdir().unwrap();
-    let file = scratch.path().join("saved.toml");
+    let file = scratch.path().join("saved.json");
     let file = file.to_str().unwrap();
     let (_, saved) = Run::new(["doctor", "--save", file])
         .any_stderr()
@@ -195,8 +202,8 @@ fn a_saved_description_of_this_machine_does_not_differ_from_it() {
 #[test]
 fn sides_that_cannot_be_compared_are_named() {
     for (side, why) in [
-        ("/no/such.toml", "no such file or directory"),
-        ("/etc/passwd", "line 1: "),
+        ("/no/such.json", "no such file or directory"),
+        ("/etc/passwd", "expected value at line 1"),
     ] {
         Run::new(["fleet", side, "here"])
             .status(2)

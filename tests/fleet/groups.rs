@@ -2,6 +2,7 @@
 
 use super::{APP, Nodes, node, with_cudnn};
 use crate::support::Run;
+use crate::support::machine::Machine;
 use crate::support::parts::{elf, text};
 
 fn good(version: &str) -> String {
@@ -10,17 +11,14 @@ fn good(version: &str) -> String {
 
 #[test]
 fn equal_nodes_are_one_row_and_others_are_told_apart() {
-    let of_slurm = |name: &str| {
-        let env = format!("SLURMD_NODENAME = 'yes'\n\"SLURM_LOCALID\" = '{name}'");
-        node("580.95.05", &env, &with_cudnn("9.19.0"))
-    };
-    let nodes = Nodes::new(&[
-        ("gpu01", of_slurm("1")),
-        ("gpu02", of_slurm("2")),
-        ("gpu03", of_slurm("3")),
-        ("gpu07", node("550.90.07", "", &with_cudnn("9.19.0"))),
-        ("gpu08", node("580.95.05", "", &[])),
-    ]);
+    // What a batch system sets for each process does not tell nodes apart.
+    let nodes = Nodes::new(&[]);
+    let equal = Machine::describe(&good("9.19.0"));
+    for (name, number) in [("gpu01", "1"), ("gpu02", "2"), ("gpu03", "3")] {
+        nodes.save(&equal, name, &[("SLURM_LOCALID", number)]);
+    }
+    nodes.put("gpu07", &node("550.90.07", "", &with_cudnn("9.19.0")));
+    nodes.put("gpu08", &node("580.95.05", "", &[]));
     let page = nodes.fleet(&[]).status(1).any_stdout().check();
     for part in [
         "`app --serve` works on 4 of 5 machines",
@@ -30,7 +28,7 @@ fn equal_nodes_are_one_row_and_others_are_told_apart() {
         "2.35",
         "gpu07  driver 550.90.07, where 3 of 5 have 580.95.05",
         "gpu08  cuDNN none, where 3 of 5 have 9.19.0 (loose)",
-        "gpu08.toml explain app --serve",
+        "next: ssh gpu08 cudarun explain app --serve",
     ] {
         assert!(page.contains(part), "{part}\n{page}");
     }
@@ -67,7 +65,7 @@ fn differences_are_told_only_from_a_usual_machine() {
     let four = kinds(&["n1", "n2", "n3", "n4"]);
     assert!(four.starts_with("  4 kinds  `cudarun fleet "), "{four}");
     assert!(
-        four.contains("n1.toml ") && four.contains("n2.toml` shows how two differ"),
+        four.contains("n1.json ") && four.contains("n2.json` shows how two differ"),
         "{four}"
     );
     assert!(!four.contains(" have "), "{four}");
@@ -105,24 +103,24 @@ fn one_gpu_of_many_does_not_tell_nodes_apart() {
             &format!("[env]\nCUDA_VISIBLE_DEVICES = 'GPU-{}'", &uuid[..13]),
         )
     };
-    nodes.put("a1.toml", &env(one));
-    nodes.put("a2.toml", &env(other));
+    nodes.put("a1", &env(one));
+    nodes.put("a2", &env(other));
     nodes
         .fleet(&[])
         .stdout_contains(&["works on all of 2 machines", "a[1-2]"])
         .check();
     // It does where it names the GPU of another node, which hides the own one.
     nodes.put(
-        "a2.toml",
+        "a2",
         &gpu(other).replace(
             "[env]",
             &format!("[env]\nCUDA_VISIBLE_DEVICES = 'GPU-{one}'"),
         ),
     );
     nodes.fleet(&["--bad"]).status(1).stdout("a2\n").check();
-    nodes.put("a1.toml", &gpu(one));
+    nodes.put("a1", &gpu(one));
     // The control: another model is another group.
-    nodes.put("a2.toml", &gpu(other).replace("H100", "A100"));
+    nodes.put("a2", &gpu(other).replace("H100", "A100"));
     let json = nodes.fleet(&["--json"]).json();
     assert_eq!(json["groups"].as_array().unwrap().len(), 2, "{json:#}");
 }
@@ -188,37 +186,52 @@ fn a_node_without_a_gpu_is_bad_whatever_its_programs_need() {
 #[test]
 fn descriptions_that_cannot_be_used_are_named_and_count_as_bad() {
     let nodes = Nodes::new(&[("n1", good("9.19.0"))]);
+    let whole = nodes.read("n1.json");
+    let deep = format!("{}{}", "[".repeat(1000), "]".repeat(1000));
     let hostile = [
         (
-            "n2",
-            "about = 'x'\n[[file]]\npath = '/../../escaped'\ntext = 'x'\n",
-            "`..`",
+            "n2.json",
+            "{}".to_owned(),
+            "it is not a description of a machine",
         ),
-        ("n3", "not toml", "line 1"),
+        ("n3.json", "not json".to_owned(), "line 1"),
         (
-            "n4",
-            "about = 'x'\nformat = 99\nmore = 1\n",
-            "newer cudarun",
+            "n4.json",
+            whole.replace("\"format\":2", "\"format\":99"),
+            "a newer cudarun wrote it, in format 99",
         ),
-        ("n5", "", "about"),
+        ("n5.json", String::new(), "EOF"),
+        ("n6.json", deep, "recursion limit exceeded"),
         (
-            "n6",
-            "about = 'x'\n[[file]]\npath = '/a'\nlink = '/etc'\n[[file]]\npath = '/a/passwd'\ntext = 'x'\n",
-            "/a",
+            "n7.json",
+            whole.replace("\"refused\":false", "\"refused\":\"\\u001b[31m\""),
+            "expected a boolean",
+        ),
+        (
+            "n8.json",
+            format!("{whole}{}", " ".repeat(1 << 20)),
+            "it is too large for a description",
+        ),
+        (
+            "n9.toml",
+            "about = \"A machine as `cudarun doctor --save` of 0.2.0 saw it\"\nformat = 1\n"
+                .to_owned(),
+            "version 0.2 wrote it: type `cudarun doctor --save FILE` again on that machine",
         ),
     ];
-    for (name, text, _) in &hostile {
-        nodes.put(&format!("{name}.toml"), text);
+    for (file, text, _) in &hostile {
+        nodes.write(file, text);
     }
-    nodes.put("note.txt", "no description");
+    // It has a new description.
+    nodes.write("n1.toml", "about = \"old\"\n");
+    nodes.write("note.txt", "no description");
     let page = nodes.fleet(&[]).status(2).any_stdout().check();
-    for (name, _, why) in &hostile {
-        let line = page
-            .lines()
-            .find(|line| line.contains(&format!("{name}.toml:")));
+    for (file, _, why) in &hostile {
+        let mut lines = page.lines();
+        let line = lines.find(|line| line.contains(&format!("{file}: ")));
         assert!(
             line.is_some_and(|line| line.contains(why)),
-            "{name}: {why}\n{page}"
+            "{file}: {why}\n{page}"
         );
     }
     assert!(
@@ -228,7 +241,7 @@ fn descriptions_that_cannot_be_used_are_named_and_count_as_bad() {
     nodes
         .fleet(&["--bad"])
         .status(2)
-        .stdout("n[2-6]\n")
+        .stdout("n[2-9]\n")
         .any_stderr()
         .check();
     nodes
@@ -237,14 +250,13 @@ fn descriptions_that_cannot_be_used_are_named_and_count_as_bad() {
         .stdout("n1\n")
         .any_stderr()
         .check();
-    assert!(!nodes.path("../escaped").exists());
     let absent = nodes.path("absent");
     let absent = absent.to_str().unwrap();
     Run::new(["fleet", absent])
         .status(2)
         .stdout_contains(&["no description", absent])
         .check();
-    let file = nodes.path("n1.toml");
+    let file = nodes.path("n1.json");
     Run::new(["fleet", file.to_str().unwrap()])
         .stdout_contains(&["works on 1 of 1 machine"])
         .check();
@@ -292,7 +304,7 @@ fn a_program_of_another_c_library_than_nvidias_does_not_work() {
         .stdout_contains(&["NVIDIA has no libraries for that C library"])
         .check();
     // The control: it needs none.
-    nodes.put("n1.toml", &musl("['libz.so.1']"));
+    nodes.put("n1", &musl("['libz.so.1']"));
     nodes
         .fleet(&[])
         .stdout_contains(&["works on 1 of 1 machine"])
@@ -323,18 +335,18 @@ fn text_of_a_description_is_shown_and_is_no_command() {
     }
     // The control: a usual command line is not changed.
     nodes.put(
-        "n1.toml",
+        "n1",
         &good("9.19.0").replace("/usr/bin/app", "/usr/bin/other"),
     );
-    nodes.put("n2.toml", &good("9.19.0"));
+    nodes.put("n2", &good("9.19.0"));
     nodes
         .fleet(&[])
         .status(1)
-        .stdout_contains(&["n1.toml explain app --serve\n"])
+        .stdout_contains(&["next: ssh n1 cudarun explain app --serve\n"])
         .check();
     // No machine can have such a name.
     for name in ["n\u{1b}[31m3", "n4\n", "n 5", "ä"] {
-        nodes.put(&format!("{name}.toml"), &good("9.19.0"));
+        nodes.write(&format!("{name}.json"), &nodes.read("n2.json"));
     }
     let page = nodes.fleet(&[]).status(2).any_stdout().check();
     assert!(
@@ -365,10 +377,11 @@ fn groups_that_differ_in_builds_alone_are_told_apart() {
         .fleet(&[])
         .stdout_contains(&["n3  other builds of cuDNN than 2 of 3 have"])
         .check();
-    nodes.put("n3.toml", &(built("aa") + &text("/etc/other", "x")));
+    nodes.put("n3", &(built("aa") + &text("/etc/other", "x")));
+    // The control: a file that no program uses.
     nodes
         .fleet(&[])
-        .stdout_contains(&["n3  no difference for GPU programs"])
+        .stdout_contains(&["works on all of 3 machines", "n[1-3]"])
         .check();
 }
 
@@ -390,7 +403,7 @@ fn a_place_without_descriptions_leads_to_the_command_that_writes_them() {
         .status(2)
         .stderr_contains(&[&hint])
         .check();
-    nodes.put("n1.toml", &good("9.19.0").replace(&format!("'{APP}'"), ""));
+    nodes.put("n1", &good("9.19.0").replace(&format!("'{APP}'"), ""));
     let lock = nodes.path("x.lock");
     let run = nodes.fleet(&["--lock", lock.to_str().unwrap()]).status(2);
     run.stderr_contains(&["--lock needs exactly one program, and the descriptions name none"])
@@ -398,43 +411,33 @@ fn a_place_without_descriptions_leads_to_the_command_that_writes_them() {
 }
 
 #[test]
-fn a_description_that_grows_without_bounds_is_not_made() {
-    let many = |text: &str, count: usize| text.repeat(count);
-    let file = |path: &str, content: &str, each: &str| {
-        good("9.19.0") + &format!("[[file]]\npath = '{path}'\n{content}\neach = ['{each}']\n")
+fn a_node_with_nvswitches_works_with_its_fabric_manager() {
+    let switch = "/sys/bus/pci/devices/0000:05:00.0";
+    let status = "Package: nvidia-fabricmanager-580\nStatus: install ok installed\nArchitecture: amd64\n\
+        Version: 580.95.05-1\n\n";
+    let switches = || {
+        good("9.19.0")
+            + &text(&format!("{switch}/vendor"), "0x10de\n")
+            + &text(&format!("{switch}/class"), "0x068000\n")
     };
-    let long = many("a", 1_000_000);
-    let nodes = Nodes::new(&[
-        (
-            "n1",
-            file(&format!("/{}", many("{name}", 20_000)), "text = ''", &long),
-        ),
-        (
-            "n2",
-            file("/a", &format!("link = '{}'", many("{name}", 20_000)), &long),
-        ),
-        (
-            "n3",
-            file(
-                "/a",
-                &format!("elf = {{ soname = '{}' }}", many("{name}", 20_000)),
-                &long,
-            ),
-        ),
-        // The control.
-        ("n4", file("/a/{name}{name}", "text = ''", &many("a", 100))),
-    ]);
-    let page = nodes.fleet(&[]).status(2).any_stdout().check();
-    for key in ["path", "link", "soname"] {
-        assert!(
-            page.contains(&format!("`{key}` is longer than 4096 bytes")),
-            "{page}"
-        );
+    let healthy =
+        switches() + &text("/usr/bin/nv-fabricmanager", "") + &text("/var/lib/dpkg/status", status);
+    let nodes = Nodes::new(&[("hgx1", healthy), ("hgx2", switches())]);
+    let page = nodes.fleet(&[]).status(1).any_stdout().check();
+    assert!(page.contains("works on 1 of 2 machines"), "{page}");
+    nodes.fleet(&["--good"]).status(1).stdout("hgx1\n").check();
+    nodes.fleet(&["--bad"]).status(1).stdout("hgx2\n").check();
+}
+
+/// All of a description is small, on the largest machine of the tests too.
+#[test]
+fn a_description_has_at_most_30_kilobytes() {
+    for name in ["torch", "h200-container", "hostile", "toolkits"] {
+        let nodes = Nodes::new(&[]);
+        let mut machine = Machine::load(name);
+        machine.programs = vec!["python3 -c 'import torch'".to_owned()];
+        nodes.save(&machine, "n1", &[]);
+        let size = nodes.read("n1.json").len();
+        assert!((1_000..=30_000).contains(&size), "{name}: {size}");
     }
-    nodes
-        .fleet(&["--good"])
-        .status(2)
-        .stdout("n4\n")
-        .any_stderr()
-        .check();
 }

@@ -49,7 +49,10 @@ fn a_lock_has_the_version_that_every_node_has() {
     nodes
         .fleet(&["--lock", text])
         .stdout("")
-        .stderr_contains(&["serve.lock"])
+        .stderr_contains(&[
+            "serve.lock",
+            "verify it on a node with `ssh gpu01 cudarun explain --locked app --serve`",
+        ])
         .check();
     let lock = fs::read_to_string(&file).unwrap();
     assert!(
@@ -110,11 +113,11 @@ fn without_a_common_version_the_library_is_named_with_its_nodes() {
             "hint:",
         ])
         .check();
-    nodes.put("gpu03.toml", "no description");
+    nodes.write("gpu03.json", "no description");
     nodes
         .fleet(&["--lock", text])
         .status(2)
-        .stderr_contains(&["gpu03.toml"])
+        .stderr_contains(&["gpu03.json"])
         .check();
     nodes
         .fleet(&["--lock", text, "--json"])
@@ -147,7 +150,7 @@ fn a_lock_has_the_build_that_every_node_has() {
     );
     // The control: no build is on both.
     nodes.put(
-        "gpu02.toml",
+        "gpu02",
         &built(&[("9.19.0", "build_id = 'bb'"), ("9.10.2", "build_id = 'dd'")]),
     );
     let said = [
@@ -163,7 +166,7 @@ fn no_lock_is_written_that_a_node_would_not_obey() {
     let nodes = Nodes::new(&[("gpu01", good())]);
     let file = nodes.path("x.lock");
     let refused = |other: String, said: &[&str]| {
-        nodes.put("gpu02.toml", &other);
+        nodes.put("gpu02", &other);
         let run = nodes.fleet(&["--lock", file.to_str().unwrap()]).status(1);
         run.stderr_contains(
             &[&["no set for `app --serve` works on all machines\n"], said].concat(),
@@ -181,22 +184,19 @@ fn no_lock_is_written_that_a_node_would_not_obey() {
         ]
         .concat(),
     );
-    nodes.put("gpu02.toml", &old);
+    nodes.put("gpu02", &old);
     nodes
         .fleet(&[])
         .stdout_contains(&["works on all of 2 machines"])
         .check();
-    refused(
-        old,
-        &["gpu02: the driver does not meet the requirement of `.cudarun.lock:1`"],
-    );
+    refused(old, &["gpu02: its driver 470.82.01 is older than "]);
     refused(
         good().replace("/usr/bin/app", "/usr/bin/other"),
         &["gpu02: the program is not there"],
     );
     refused(good().replace("/dev/nvidia0", "/dev/x"), &["gpu02: "]);
     // The control.
-    nodes.put("gpu02.toml", &good());
+    nodes.put("gpu02", &good());
     nodes
         .fleet(&["--lock", file.to_str().unwrap(), "-q"])
         .check();

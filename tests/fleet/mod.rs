@@ -9,6 +9,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::support::Run;
+use crate::support::machine::Machine;
 use crate::support::parts::{cudnn, driver, elf, kernel, library, link, program, text};
 
 pub const SYSTEM: &str = "/usr/lib/x86_64-linux-gnu";
@@ -19,7 +20,7 @@ pub struct Nodes {
     directory: tempfile::TempDir,
 }
 
-/// The text of a description: a node with a GPU, this driver, a program that needs cuDNN 9, and these files.
+/// A machine made of text: a node with a GPU, this driver, a program that needs cuDNN 9, and these files.
 pub fn node(version: &str, env: &str, files: &[String]) -> String {
     let base = [
         elf(
@@ -38,7 +39,7 @@ pub fn node(version: &str, env: &str, files: &[String]) -> String {
         program("app", &["libcudnn.so.9", "libc.so.6"], ""),
     ];
     format!(
-        "about = 'a node'\nformat = 1\nprograms = ['{APP}']\n\n[env]\nPATH = '/usr/bin'\n{env}\n{}{}",
+        "about = 'a node'\nprograms = ['{APP}']\n\n[env]\nPATH = '/usr/bin'\n{env}\n{}{}",
         base.concat(),
         files.concat()
     )
@@ -55,13 +56,37 @@ impl Nodes {
             directory: tempfile::tempdir().unwrap(),
         };
         for (name, text) in nodes {
-            made.put(&format!("{name}.toml"), text);
+            made.put(name, text);
         }
         made
     }
 
-    pub fn put(&self, file: &str, text: &str) {
+    /// Describes the machine that the text makes, as `doctor` does there.
+    pub fn put(&self, name: &str, text: &str) {
+        self.save(&Machine::describe(text), name, &[]);
+    }
+
+    /// Describes a machine and its programs, in an environment with more variables.
+    pub fn save(&self, machine: &Machine, name: &str, variables: &[(&str, &str)]) {
+        let directory = self.path("");
+        let mut words = vec!["-q", "doctor", "--save-in", directory.to_str().unwrap()];
+        words.extend(["--name", name]);
+        for line in &machine.programs {
+            words.extend(["--for", line]);
+        }
+        let run = Run::on(machine, &words).any_stderr();
+        let run = variables
+            .iter()
+            .fold(run, |run, (name, value)| run.env(name, value));
+        run.check();
+    }
+
+    pub fn write(&self, file: &str, text: &str) {
         fs::write(self.path(file), text).unwrap();
+    }
+
+    pub fn read(&self, file: &str) -> String {
+        fs::read_to_string(self.path(file)).unwrap()
     }
 
     pub fn path(&self, file: &str) -> PathBuf {

@@ -6,7 +6,7 @@ use cudarun::formats::fatbin;
 use cudarun::formats::symbols::{Exports, imports};
 use cudarun::formats::{audit_log, conda, dpkg, manifest, names, store};
 
-use cudarun::machine::elf;
+use crate::support::machine::elf;
 
 fn sample() -> Vec<u8> {
     let library = elf::Elf {

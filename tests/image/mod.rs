@@ -166,12 +166,12 @@ pub fn gzip(bytes: &[u8]) -> Vec<u8> {
     through("gzip", &["-c"], bytes)
 }
 
-/// Opens an image that is a file with these bytes.
+/// Opens an image that is a file with these bytes. Its files stay open when the directory is gone.
 pub fn open(bytes: &[u8]) -> Result<Host, String> {
     let place = tempfile::tempdir().unwrap();
     let file: PathBuf = place.path().join("image.tar");
     fs::write(&file, bytes).unwrap();
-    Ok(open_in(place.path(), &file)?.keeping(std::sync::Arc::new(place)))
+    open_in(place.path(), &file)
 }
 
 /// Opens an image with a cache in a directory.

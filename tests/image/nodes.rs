@@ -1,11 +1,9 @@
-//! An image as it would run on a node: `--root IMAGE --machine NODE`.
-
-use std::fs;
+//! An image as it would run on a node: `--root IMAGE --node NODE`.
 
 use serde_json::Value;
 
 use super::{docker, write};
-use crate::fleet::node;
+use crate::fleet::{Nodes, node};
 use crate::support::machine::Machine;
 use crate::support::parts::{cudnn, elf, library, link, program, text};
 use crate::support::{Run, Workshop};
@@ -52,35 +50,24 @@ fn image(place: &Workshop, env: &[&str], files: &[String]) -> String {
     place.path("image.tar").display().to_string()
 }
 
-fn explained(place: &Workshop, image: &str, node: &str, status: i32) -> Value {
-    fs::write(place.path("node.toml"), node).unwrap();
-    let node = place.path("node.toml").display().to_string();
-    Run::new([
-        "--root",
-        image,
-        "--machine",
-        &node,
-        "explain",
-        "--json",
-        "app",
-    ])
-    .status(status)
-    .json()
+/// A description of the machine that the text makes.
+fn saved(text: &str) -> (Nodes, String) {
+    let nodes = Nodes::new(&[("node", text.to_owned())]);
+    let file = nodes.path("node.json").display().to_string();
+    (nodes, file)
+}
+
+fn explained(image: &str, node: &str, status: i32) -> Value {
+    let (_nodes, node) = saved(node);
+    Run::new(["--root", image, "--node", &node, "explain", "--json", "app"])
+        .status(status)
+        .json()
 }
 
 /// The driver in an image on a node.
-fn listed(place: &Workshop, image: &str, node: &str) -> Value {
-    fs::write(place.path("node.toml"), node).unwrap();
-    let node = place.path("node.toml").display().to_string();
-    let all = [
-        "--root",
-        image,
-        "--machine",
-        &node,
-        "list",
-        "--json",
-        "driver",
-    ];
+fn listed(image: &str, node: &str) -> Value {
+    let (_nodes, node) = saved(node);
+    let all = ["--root", image, "--node", &node, "list", "--json", "driver"];
     serde_json::from_str(&Run::new(all).any_stderr().output().0).unwrap()
 }
 
@@ -96,8 +83,8 @@ fn found(listed: &Value) -> Vec<String> {
         .collect()
 }
 
-fn drivers(place: &Workshop, image: &str, version: &str) -> Vec<String> {
-    found(&listed(place, image, &node(version, "", &[])))
+fn drivers(image: &str, version: &str) -> Vec<String> {
+    found(&listed(image, &node(version, "", &[])))
 }
 
 #[test]
@@ -112,7 +99,7 @@ fn the_driver_of_the_node_is_mounted() {
         Value::Null,
         "the control: the image has no driver"
     );
-    let there = explained(&place, &image, &node("550.127.05", "", &[]), 0);
+    let there = explained(&image, &node("550.127.05", "", &[]), 0);
     assert_eq!(
         there["driver"]["version"], "550.127.05",
         "{}",
@@ -121,7 +108,7 @@ fn the_driver_of_the_node_is_mounted() {
     assert_eq!(there["decision"], "plan", "{there}");
     // The node's own libraries are not in the container.
     let with_cudnn = node("550.127.05", "", &[cudnn("/opt/other", "9.10.2", "")]);
-    let other = explained(&place, &image, &with_cudnn, 0);
+    let other = explained(&image, &with_cudnn, 0);
     assert!(!other.to_string().contains("9.10.2"), "{other}");
 }
 
@@ -129,8 +116,8 @@ fn the_driver_of_the_node_is_mounted() {
 fn conditions_of_the_image_are_tried_on_the_driver_of_the_node() {
     let place = Workshop::new();
     let image = image(&place, &["NVIDIA_REQUIRE_CUDA=cuda>=12.8"], &[]);
-    explained(&place, &image, &node("550.127.05", "", &[]), 1);
-    let met = explained(&place, &image, &node("570.86.15", "", &[]), 0);
+    explained(&image, &node("550.127.05", "", &[]), 1);
+    let met = explained(&image, &node("570.86.15", "", &[]), 0);
     assert_eq!(met["decision"], "plan");
 }
 
@@ -142,9 +129,8 @@ fn a_condition_with_many_alternatives_is_one_line_that_says_if_it_is_met() {
     let line = |cuda: &str, more: &[&str]| {
         let variable = format!("NVIDIA_REQUIRE_CUDA=cuda>={cuda}{}", brands.concat());
         let image = image(&place, &[&[variable.as_str()], more].concat(), &[]);
-        fs::write(place.path("node.toml"), node("550.127.05", "", &[])).unwrap();
-        let node = place.path("node.toml").display().to_string();
-        let words = ["--root", &image, "--machine", &node, "explain", "app"];
+        let (_nodes, node) = saved(&node("550.127.05", "", &[]));
+        let words = ["--root", &image, "--node", &node, "explain", "app"];
         let (page, _) = Run::new(words).env("COLUMNS", "200").any_stderr().output();
         let mut lines = page.lines().filter(|line| line.starts_with("machine"));
         let line = lines.next().unwrap_or_else(|| panic!("{page}"));
@@ -169,7 +155,7 @@ fn only_the_capabilities_that_the_image_asks_for_are_mounted() {
     let place = Workshop::new();
     let directories = |capabilities: &str| {
         let variable = format!("NVIDIA_DRIVER_CAPABILITIES={capabilities}");
-        drivers(&place, &image(&place, &[&variable], &[]), "550.127.05")
+        drivers(&image(&place, &[&variable], &[]), "550.127.05")
     };
     assert_eq!(directories("utility"), [""; 0]);
     for capabilities in ["compute", "utility,compute", "all", ""] {
@@ -193,7 +179,7 @@ fn only_the_gpus_that_the_image_asks_for_are_mounted() {
     let files = [gpu("0a", 1), gpu("0b", 0), text("/dev/nvidia1", "")];
     let mounted = |variables: &[&str]| {
         let image = image(&place, variables, &[text("/dev/nvidia7", "")]);
-        let listed = listed(&place, &image, &node("550.127.05", "", &files));
+        let listed = listed(&image, &node("550.127.05", "", &files));
         (found(&listed), listed["devices"].clone())
     };
     for (asked, devices) in [
@@ -235,29 +221,18 @@ fn an_image_is_for_the_processor_of_the_node() {
             config,
         )
         .end();
-        write(
-            &place.path(""),
-            &[
-                ("image.tar".to_owned(), bytes),
-                ("node.toml".to_owned(), node.as_bytes().to_vec()),
-            ],
-        );
-        let (image, node) = (place.path("image.tar"), place.path("node.toml"));
-        let words = [
-            "--root".as_ref(),
-            image.as_os_str(),
-            "--machine".as_ref(),
-            node.as_os_str(),
-            "list".as_ref(),
-        ];
-        Run::new(words).any_stderr().any_stdout()
+        write(&place.path(""), &[("image.tar".to_owned(), bytes)]);
+        let image = place.path("image.tar").display().to_string();
+        Run::new(["--root", &image, "--node", node, "list"])
+            .any_stderr()
+            .any_stdout()
     };
-    let x86 = node("550.127.05", "", &[]);
+    let (_x86, x86) = saved(&node("550.127.05", "", &[]));
     let loader = elf(
         "/lib/ld-linux-aarch64.so.1",
         "soname = 'ld-linux-aarch64.so.1', machine = 183",
     );
-    let grace = format!("about = 'a node'\n{loader}");
+    let (_grace, grace) = saved(&format!("about = 'a node'\n{loader}"));
     let arm = r#"{"architecture":"arm64","os":"linux"}"#;
     run(arm, &x86)
         .status(2)
@@ -288,7 +263,7 @@ fn compat_libraries_of_the_image_come_first_where_they_are_for_the_kernel() {
     let files = [compat, link("/usr/local/cuda", "cuda-13.0")];
     let place = Workshop::new();
     let image = image(&place, &[], &files);
-    let driver_of = |version: &str| drivers(&place, &image, version);
+    let driver_of = |version: &str| drivers(&image, version);
     assert_eq!(
         driver_of("550.127.05"),
         ["/usr/local/cuda-13.0/compat"],
@@ -317,7 +292,7 @@ fn of_two_compat_drivers_in_one_directory_none_counts() {
             .collect();
         let place = Workshop::new();
         let image = image(&place, &[], &files);
-        drivers(&place, &image, "550.127.05")
+        drivers(&image, "550.127.05")
     };
     assert_eq!(driver_of(&["580.65.06"]), [directory], "the control");
     assert_eq!(driver_of(&["580.65.06", "570.86.15"]), [SYSTEM]);
@@ -336,10 +311,9 @@ fn an_image_is_a_container_and_has_its_own_mounts() {
             "shm /dev/shm tmpfs rw,size=65536k 0 0\n",
         ),
     ];
-    fs::write(place.path("node.toml"), node("550.127.05", "", &files)).unwrap();
-    let node = place.path("node.toml").display().to_string();
+    let (_nodes, node) = saved(&node("550.127.05", "", &files));
     let codes = |root: &[&str]| {
-        let words = [root, &["--machine", &node, "doctor", "--json"]].concat();
+        let words = [root, &["--node", &node, "doctor", "--json"]].concat();
         let page = Run::new(words).any_stderr().output().0;
         let page: Value = serde_json::from_str(&page).unwrap();
         let findings = page["findings"].as_array().unwrap().iter();
@@ -359,30 +333,43 @@ fn an_image_is_a_container_and_has_its_own_mounts() {
 
 #[test]
 fn a_node_needs_an_image() {
-    let place = Workshop::new();
-    fs::write(place.path("node.toml"), node("550.127.05", "", &[])).unwrap();
-    let node = place.path("node.toml").display().to_string();
-    Run::new(["--root", "/", "--machine", &node, "list"])
+    let (_nodes, node) = saved(&node("550.127.05", "", &[]));
+    Run::new(["--root", "/", "--node", &node, "list"])
         .status(2)
         .stderr_contains(&["it must be an image"])
         .check();
+    // Without an image, a description answers only what it was asked when it was saved.
+    for words in [
+        &["list"][..],
+        &["explain", "app"],
+        &["allow"],
+        &["fetch", "--dry-run", "cudnn"],
+        &["run", "true"],
+        &["diagnose", "--as-is", "true"],
+        &["doctor", "true"],
+        &["doctor", "--save", "/tmp/no-such.json"],
+    ] {
+        let starts = ["run", "diagnose"].contains(&words[0]);
+        Run::new([&["--node", &node], words].concat())
+            .status(if starts { 125 } else { 2 })
+            .stderr_contains(&[
+                "node.json` has only what `doctor` found on that machine",
+                "hint: ssh node cudarun …",
+            ])
+            .check();
+    }
 }
 
 #[test]
 fn a_fleet_tells_on_which_nodes_an_image_works() {
     let place = Workshop::new();
     let image = image(&place, &["NVIDIA_REQUIRE_CUDA=cuda>=12.8"], &[]);
-    for (name, driver) in [
-        ("old", "550.127.05"),
-        ("new1", "570.86.15"),
-        ("new2", "570.86.15"),
-    ] {
-        write(
-            &place.path("nodes"),
-            &[(format!("{name}.toml"), node(driver, "", &[]).into_bytes())],
-        );
-    }
-    let nodes = place.path("nodes").display().to_string();
+    let made = Nodes::new(&[
+        ("old", node("550.127.05", "", &[])),
+        ("new1", node("570.86.15", "", &[])),
+        ("new2", node("570.86.15", "", &[])),
+    ]);
+    let nodes = made.path("").display().to_string();
     let fleet = |options: &[&str]| {
         let all = ["--root", &image, "fleet", "--program", "app"];
         Run::new(all.iter().chain(options).chain(&[nodes.as_str()]))

@@ -195,11 +195,3 @@ fn an_origin_that_a_person_prefers_is_picked() {
     };
     assert_eq!([picked("loose"), picked("toolkit")], ["loose", "toolkit"]);
 }
-
-/// Descriptions that version 0.1 saved hold packages of RPM.
-#[test]
-fn descriptions_with_packages_of_rpm_are_still_read() {
-    let rpm = r#"rpm = [{ name = "libnccl", version = "2.21.5", release = "1", files = ["/opt/nccl/lib/libnccl.so.2"] }]"#;
-    let text = format!("about = \"x\"\n[[file]]\npath = \"/var/lib/rpm/rpmdb.sqlite\"\n{rpm}\n");
-    assert!(cudarun::machine::Machine::make(&text).is_ok());
-}

@@ -259,10 +259,10 @@ fn a_source_can_be_switched_off_and_a_directory_added() {
         .check();
     // A program can gain libraries too: the new ones can be picked.
     let program = machine.real("/usr/bin/app");
-    let app = cudarun::machine::elf::Elf {
+    let app = crate::support::machine::elf::Elf {
         needed: vec!["libnccl.so.2".into()],
         interpreter: Some("/lib64/ld-linux-x86-64.so.2".into()),
-        ..cudarun::machine::elf::Elf::default()
+        ..crate::support::machine::elf::Elf::default()
     };
     fs::create_dir_all(program.parent().unwrap()).unwrap();
     fs::write(&program, app.build().unwrap()).unwrap();
@@ -327,16 +327,16 @@ fn a_second_scan_reads_only_changed_files() {
     assert_eq!(said(&first), said(&second));
     assert!(!known.has_changed() && warm < cold, "{warm} of {cold}");
     // Replaced, as a package manager does it: another file under the same name.
-    let replace = |name: &str, elf: &cudarun::machine::elf::Elf| {
+    let replace = |name: &str, elf: &crate::support::machine::elf::Elf| {
         let path = machine.real(name);
         let beside = PathBuf::from(format!("{}.new", path.display()));
         fs::write(&beside, elf.build().unwrap()).unwrap();
         fs::rename(beside, path).unwrap();
     };
-    let graph = cudarun::machine::elf::Elf {
+    let graph = crate::support::machine::elf::Elf {
         soname: Some("libcudnn_graph.so.9".into()),
         constants: vec!["cudnn_version_9_8_0_87_".into()],
-        ..cudarun::machine::elf::Elf::default()
+        ..crate::support::machine::elf::Elf::default()
     };
     replace("/opt/cuda/libcudnn_graph.so.9", &graph);
     let (third, _) = look(&machine, &mut known);

@@ -1,15 +1,16 @@
-//! Screens of every verb that answers about a described machine: `tests/report/screens/MACHINE.txt`, for a person to look
+//! Screens of every verb that answers about a machine made of text: `tests/report/screens/MACHINE.txt`, for a person to look
 //! at. The first half is plain and 80 columns wide, the second half is 120 columns wide and has its colours written as marks.
 //! With `CUDARUN_SNAPSHOTS=overwrite` in the environment, they are written anew.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::support::CUDARUN;
+use crate::support::machine::Machine;
+use crate::support::{CUDARUN, without_root};
 
 /// A machine, and a program there, if it has one.
 const MACHINES: [(&str, &[&str]); 12] = [
@@ -22,7 +23,7 @@ const MACHINES: [(&str, &[&str]); 12] = [
     ("old-driver", &["for-13"]),
     ("python", &["/home/user/bin/long"]),
     ("rhel-modules", &[]),
-    ("torch", &["python3", "train.py"]),
+    ("torch", &["python3", "/home/user/project/train.py"]),
     ("uv-venv", &["python3", "-c", "import torch"]),
     ("wsl", &[]),
 ];
@@ -68,28 +69,24 @@ struct Screen {
     width: usize,
 }
 
-fn described(machine: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/machines/{machine}.toml"))
-}
-
 /// Standard error comes first, as on a terminal.
-fn run(machine: &str, words: &[&str], width: usize, color: &str) -> String {
-    let home = tempfile::tempdir().unwrap();
-    let file = format!("{machine}.toml");
-    fs::copy(described(machine), home.path().join(&file)).unwrap();
+fn run(machine: &Machine, words: &[&str], width: usize, color: &str) -> String {
     let output = Command::new(CUDARUN)
-        .args(["--machine", &file, "--color", color])
+        .arg("--root")
+        .arg(machine.root())
+        .args(["--color", color])
         .args(words)
         .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("HOME", "/home/user")
+        .envs(&machine.env)
         .env("COLUMNS", width.to_string())
-        .env("PATH", "/usr/bin:/bin")
-        .env("HOME", home.path())
-        .current_dir(home.path())
+        .current_dir("/")
         .stdin(Stdio::null())
         .output()
         .unwrap();
     let text = String::from_utf8([output.stderr, output.stdout].concat()).unwrap();
-    without_digests(text)
+    without_digests(without_root(&text, machine.root()))
 }
 
 /// The names of views depend on the directory of the machine, those of modules on the compiler.
@@ -106,7 +103,7 @@ fn without_digests(mut text: String) -> String {
     text
 }
 
-fn screens(machine: &str, program: &[&str], width: usize) -> Vec<Screen> {
+fn screens(machine: &Machine, program: &[&str], width: usize) -> Vec<Screen> {
     let screen = |(verb, takes_program): &(&[&str], bool)| {
         let words: Vec<&str> = verb
             .iter()
@@ -146,8 +143,9 @@ fn every_screen_is_as_it_was_and_fits() {
     let overwrites = std::env::var("CUDARUN_SNAPSHOTS").is_ok_and(|value| value == "overwrite");
     let of_machine = |(machine, program): (&str, &[&str])| {
         let mut faults = Vec::new();
-        let narrow = screens(machine, program, 80);
-        let wide = screens(machine, program, 120);
+        let made = Machine::load(machine);
+        let narrow = screens(&made, program, 80);
+        let wide = screens(&made, program, 120);
         for screen in narrow.iter().chain(&wide) {
             assert!(
                 !screen.marked.contains('\x1b'),
@@ -220,23 +218,27 @@ fn explanations_of_plans_that_are_fine_are_short() {
         .iter()
         .filter(|(machine, _)| ["h200-container", "torch"].contains(machine))
     {
+        let made = Machine::load(machine);
         for width in [80, 120] {
             let words: Vec<&str> = ["explain"].iter().chain(*program).copied().collect();
-            let text = run(machine, &words, width, "never");
+            let text = run(&made, &words, width, "never");
             assert!(text.lines().count() <= 25, "{machine}\n{text}");
             assert!(
                 text.lines().next().unwrap().contains(" starts with "),
                 "{text}"
             );
-            // Nothing can be started on the described machine.
+            // Nothing can be started on another machine.
             assert!(!text.contains("next:"), "{text}");
-            let text = run(machine, &["doctor"], width, "never");
+            let text = run(&made, &["doctor"], width, "never");
             assert!(text.lines().count() <= 24, "{machine}\n{text}");
         }
     }
-    let words = ["explain", "-v", "python3", "train.py"];
+    let words = ["explain", "-v", "python3", "/home/user/project/train.py"];
     assert!(
-        run("torch", &words, 80, "never").lines().count() > 25,
+        run(&Machine::load("torch"), &words, 80, "never")
+            .lines()
+            .count()
+            > 25,
         "the control: -v shows what was left out"
     );
 }
@@ -244,8 +246,9 @@ fn explanations_of_plans_that_are_fine_are_short() {
 /// Standard output and standard error on a terminal that is so wide.
 fn at_terminal(columns: usize, words: &str) -> String {
     let home = tempfile::tempdir().unwrap();
-    fs::copy(described("torch"), home.path().join("torch")).unwrap();
-    let line = format!("stty cols {columns} rows 24; '{CUDARUN}' {words}");
+    let machine = Machine::load("torch");
+    let root = machine.root().display();
+    let line = format!("stty cols {columns} rows 24; '{CUDARUN}' --root '{root}' {words}");
     let mut command = Command::new("script");
     command
         .args(["-qec", &line, "/dev/null"])
@@ -257,6 +260,7 @@ fn at_terminal(columns: usize, words: &str) -> String {
         .env("SHELL", "/bin/sh");
     let output = command
         .env("HOME", home.path())
+        .envs(&machine.env)
         .current_dir(home.path())
         .output()
         .unwrap();
@@ -275,7 +279,7 @@ fn a_terminal_gets_its_width_and_its_colours() {
             .max()
             .unwrap()
     };
-    let doctor = "--machine torch doctor";
+    let doctor = "doctor";
     for columns in [70, 80, 120] {
         let page = at_terminal(columns, doctor);
         assert!(

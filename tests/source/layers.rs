@@ -35,7 +35,6 @@ const ROOMS: &[&str] = &[
     "doctor",
     "diagnose",
     "causes",
-    "machine",
     "image",
     "fleet",
     "report",

@@ -10,7 +10,6 @@ use cudarun::environment::{Diff, Environment};
 use cudarun::host::Host;
 use cudarun::image::Image;
 use cudarun::inventory::{self, Inventory, ScanCache, Scope};
-use cudarun::machine::Machine;
 use cudarun::program::{self, Command};
 use cudarun::cli::{Common, Wishes};
 use cudarun::settings::resolve::{Purpose, Settings};
@@ -185,16 +184,4 @@ pub fn system(bytes: &[u8]) {
         };
         let _ = inventory::scan(&place.host, &scope, &mut ScanCache::default());
     });
-}
-
-/// A description of a machine. Its files are made below a temporary directory.
-pub fn machine(bytes: &[u8]) {
-    let Ok(text) = std::str::from_utf8(bytes) else {
-        return;
-    };
-    let Ok(machine) = Machine::make(text) else {
-        return;
-    };
-    let Ok(host) = machine.host() else { return };
-    let _ = inventory::scan(&host, &Scope::default(), &mut ScanCache::default());
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use cudarun::diagnose::{Chain, LogReader};
 use cudarun::environment::Environment;
+use cudarun::fleet::Description;
 use cudarun::formats::elf::{self, AARCH64, Elf, X86_64, loading};
 use cudarun::formats::ldcache::LdCache;
 use cudarun::formats::project::{self, Project};
@@ -36,6 +37,7 @@ pub const ALL: &[(&str, fn(&[u8]))] = &[
     }),
     ("conda", conda),
     ("container", container),
+    ("description", |bytes| drop(Description::parse(bytes))),
     ("dpkg-list", |bytes| drop(dpkg::list(bytes, &|_| true))),
     ("dpkg-status", dpkg_status),
     ("elf", elf),
@@ -49,7 +51,6 @@ pub const ALL: &[(&str, fn(&[u8]))] = &[
         drop(lock::lock(bytes, Path::new("/a/.cudarun.lock")).map(|lock| lock.text()))
     }),
     ("log", log),
-    ("machine", places::machine),
     ("manifest", |bytes| drop(manifest::manifest(bytes))),
     ("metadata", metadata),
     ("module-lua", |bytes| {

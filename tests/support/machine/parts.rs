@@ -114,13 +114,6 @@ fn code_entries(text: &str) -> Result<CodeEntries<'_>, String> {
     })
 }
 
-/// Returns the number of all entries.
-pub(super) fn count<'t>(code: impl IntoIterator<Item = &'t String>) -> Result<usize, String> {
-    code.into_iter().try_fold(0_usize, |sum, text| {
-        Ok(sum.saturating_add(code_entries(text)?.count))
-    })
-}
-
 /// Returns a container of entries without code, each for its architecture.
 pub(super) fn fat_binary(code: &[String]) -> Result<Vec<u8>, String> {
     let mut entries = Bytes::default();

@@ -1,7 +1,8 @@
 //! Removes private data from a description: names of users, tokens, values of variables.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
 use std::sync::LazyLock;
 
 use regex::bytes::Regex;
@@ -9,9 +10,13 @@ use regex::bytes::Regex;
 use crate::catalog::catalog;
 use crate::environment::Environment;
 use crate::host::Host;
+use crate::settings::start_key::{decides, reaches_libraries};
 use crate::storage;
 use crate::text::{SECRET_NAME, SECRET_OPTION};
 
+/// The home of the user in a description, and the name of any other user.
+pub const HOME: &str = "/home/user";
+const OTHER: &str = "someone";
 /// Below these, the next part of a path is a user's name.
 const HOMES: [&str; 3] = ["/home/", "/Users/", "/export/home/"];
 /// Words in the paths of every machine, which are kept even if a user has such a name.
@@ -90,16 +95,16 @@ static SECRET_VALUE: LazyLock<Regex> = LazyLock::new(|| {
 const KEY_LENGTH: usize = 20;
 
 /// Names to replace, each by one other name everywhere.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Names {
     /// Each with its replacement, longest first.
-    users: Vec<(String, String)>,
-    home: Option<(String, String)>,
+    users: Vec<(String, &'static str)>,
+    home: Option<String>,
     /// The parents of home directories.
     homes: Vec<String>,
 }
 
-/// Variables of libraries whose values are never private. A description keeps the names of the others.
+/// Variables of libraries whose values are never private.
 const SHOWN: &[&str] = &[
     "CUDA_CACHE_DISABLE",
     "CUDA_CACHE_PATH",
@@ -117,77 +122,59 @@ const SHOWN: &[&str] = &[
 ];
 
 impl Names {
-    /// Collects the name of this user, and the names of users with home directories among the paths.
-    pub(super) fn collect<'p>(
-        home: Option<&Path>,
-        env: &'p Environment,
-        paths: impl Iterator<Item = &'p Path>,
+    /// Collects the name of this user, and the names of others whose home directories are in the texts.
+    pub(super) fn collect<'t>(host: &Host, texts: impl Iterator<Item = &'t str>) -> Names {
+        let home = host.home().and_then(|home| Some(home.to_str()?.to_owned()));
+        Names::of(home.as_deref(), &host.env, texts)
+    }
+
+    fn of<'t>(
+        home: Option<&str>,
+        env: &Environment,
+        texts: impl Iterator<Item = &'t str>,
     ) -> Names {
-        let mut names = Names::default();
-        let mut found: BTreeMap<String, String> = BTreeMap::new();
-        let is_own = |home: &&str| {
-            home.starts_with('/') && home.matches('/').count() > 1
-                || !COMMON.contains(&home.trim_matches('/'))
-        };
+        let is_common = |path: &str| COMMON.contains(&path.trim_matches('/'));
         let home = home
-            .and_then(Path::to_str)
-            .map(|home| home.trim_end_matches('/'));
-        let home = home.filter(|home| home.len() > 1).filter(is_own);
-        let homes = HOMES.map(str::to_owned).into_iter();
+            .map(|home| home.trim_end_matches('/'))
+            .filter(|home| home.len() > 1 && !is_common(home));
+        // A shared directory is no parent of home directories.
         let above = home
             .and_then(|home| home.rsplit_once('/'))
-            .map(|(above, _)| format!("{above}/"));
-        // A shared directory is no parent of home directories.
-        let above = above.filter(|above| {
-            above.matches('/').count() > 2
-                || above.len() > 1 && !COMMON.contains(&above.trim_matches('/'))
-        });
-        let above = above.filter(|above| !HOMES.contains(&above.as_str()));
-        names.homes = homes.chain(above).collect();
-        let last = home
-            .and_then(|home| home.rsplit('/').next())
-            .map(str::to_owned);
-        let user = ["USER", "LOGNAME"]
-            .into_iter()
-            .filter_map(|name| env.non_empty(name)?.to_str().map(str::to_owned));
-        for own in last
-            .into_iter()
-            .chain(user)
-            .filter(|name| !COMMON.contains(&name.as_str()))
-        {
-            found.insert(own, "user".to_owned());
-        }
-        let mut count = 1;
-        let of_env = env
-            .iter()
-            .filter_map(|(_, value)| value.to_str())
-            .flat_map(|value| value.split([':', ' ', ';']));
-        for path in paths.filter_map(Path::to_str).chain(of_env) {
-            for above in &names.homes {
-                let Some(name) = path
+            .map(|(above, _)| format!("{above}/"))
+            .filter(|above| above.len() > 1 && !is_common(above));
+        let mut homes = HOMES.map(str::to_owned).to_vec();
+        homes.extend(above.filter(|above| !HOMES.contains(&above.as_str())));
+        let set = |name| Some(env.non_empty(name)?.to_str()?.to_owned());
+        let last = home.and_then(|home| home.rsplit('/').next().map(str::to_owned));
+        let own = [last, set("USER"), set("LOGNAME")].into_iter().flatten();
+        let mut found: BTreeMap<String, &str> = own
+            .filter(|name| !is_common(name))
+            .map(|name| (name, "user"))
+            .collect();
+        let ends = |c: char| c.is_whitespace() || ":;,=`'\"()".contains(c);
+        for path in texts.flat_map(|text| text.split(ends)) {
+            for above in &homes {
+                let name = path
                     .strip_prefix(above.as_str())
-                    .and_then(|rest| rest.split('/').next())
-                else {
-                    continue;
-                };
-                if !name.is_empty() && name != "user" && !found.contains_key(name) {
-                    count += 1;
-                    found.insert(name.to_owned(), format!("user{count}"));
+                    .and_then(|rest| rest.split('/').next());
+                if let Some(name) = name.filter(|name| !name.is_empty() && *name != "user") {
+                    found.entry(name.to_owned()).or_insert(OTHER);
                 }
             }
         }
-        names.home = home.map(|home| (home.to_owned(), "/home/user".to_owned()));
-        names.users = found.into_iter().collect();
-        names
-            .users
-            .sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
-        names
+        let mut users: Vec<_> = found.into_iter().collect();
+        users.sort_by_key(|(name, _)| Reverse(name.len()));
+        Names {
+            users,
+            home: home.map(str::to_owned),
+            homes,
+        }
     }
 
     /// Returns the text with all names replaced, and without logins in URLs.
-    pub(super) fn hide(&self, text: &str) -> String {
+    fn hide(&self, text: &str) -> String {
         let mut text = match &self.home {
-            Some((home, other)) => replace(text, home, other, |c| {
+            Some(home) => replace(text, home, HOME, |c| {
                 c.is_alphanumeric() || "_-.".contains(c)
             }),
             None => text.to_owned(),
@@ -219,34 +206,6 @@ impl Names {
             SECRET_VALUE.replace_all(line.as_bytes(), "${name}${before}…${after}".as_bytes());
         self.hide(&String::from_utf8_lossy(&hidden))
     }
-
-    pub(super) fn hide_path(&self, path: &Path) -> Option<String> {
-        path.to_str().map(|path| self.hide(path))
-    }
-
-    /// Returns the known variables, with values that are shown and plain; `yes` for variables that are not shown.
-    pub(super) fn environment(
-        &self,
-        env: &Environment,
-        is_known: &dyn Fn(&str) -> bool,
-        is_shown: &dyn Fn(&str) -> bool,
-    ) -> BTreeMap<String, String> {
-        let mut kept = BTreeMap::new();
-        for (name, value) in env.iter() {
-            let (Some(name), Some(value)) = (name.to_str(), value.to_str()) else {
-                continue;
-            };
-            if is_secret(name) || !is_known(name) {
-                continue;
-            }
-            if is_shown(name) && is_plain(value) {
-                kept.insert(name.to_owned(), self.hide(value));
-            } else if !is_shown(name) {
-                kept.insert(name.to_owned(), "yes".to_owned());
-            }
-        }
-        kept
-    }
 }
 
 /// True for a word in the names of systems, libraries and frameworks. Replaced there, it would make another machine.
@@ -267,17 +226,15 @@ fn is_known(word: &str) -> bool {
 
 /// Returns a command line as a description of this user's machine has it.
 pub fn hidden(host: &Host, line: &str) -> String {
-    Names::collect(host.home().as_deref(), &host.env, std::iter::empty()).hide_line(line)
+    Names::collect(host, std::iter::empty()).hide_line(line)
 }
 
-/// True if a description keeps the value of the variable.
-pub fn is_shown(name: &str) -> bool {
-    SHOWN.contains(&name) || name.starts_with("NVIDIA_REQUIRE_")
-}
-
-pub(super) fn is_secret(name: &str) -> bool {
-    let name = name.to_lowercase();
-    SECRETS.iter().any(|word| name.contains(word))
+/// True if a description keeps the variable: its value is neither private nor a key, and decides which libraries are used.
+pub fn is_kept(name: &str, value: &str) -> bool {
+    let lower = name.to_lowercase();
+    let is_secret = SECRETS.iter().any(|word| lower.contains(word));
+    let is_shown = SHOWN.contains(&name) || name.starts_with("NVIDIA_REQUIRE_") || decides(name);
+    is_shown && !is_secret && is_plain(value) && reaches_libraries(OsStr::new(name))
 }
 
 /// True for paths, numbers and words, unlike keys.
@@ -303,7 +260,7 @@ fn replace(text: &str, name: &str, by: &str, goes_on: impl Fn(char) -> bool) -> 
     out + &text[last..]
 }
 
-/// Replaces unknown users with home directories below `above` by `someone`.
+/// Replaces other users with home directories below `above`.
 fn without_others(text: &str, above: &str) -> String {
     let is_part = |c: char| c.is_alphanumeric() || "_-.".contains(c);
     let (mut out, mut last) = (String::new(), 0);
@@ -315,13 +272,12 @@ fn without_others(text: &str, above: &str) -> String {
         let end = text[start..]
             .find(|c| !is_part(c))
             .map_or(text.len(), |length| start + length);
-        let number = text[start..end].strip_prefix("user");
-        let is_known = number.is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit()));
+        let name = &text[start..end];
         out.push_str(&text[last..start]);
-        out.push_str(if is_known || start == end {
-            &text[start..end]
+        out.push_str(if name.is_empty() || name == "user" {
+            name
         } else {
-            "someone"
+            OTHER
         });
         last = end;
     }
@@ -350,7 +306,9 @@ fn without_keys(text: &str) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let is_key = |word: &str| {
         let has = |is: fn(&u8) -> bool| word.as_bytes().iter().any(is);
+        // The names of C++ symbols are as long.
         word.len() >= KEY_LENGTH
+            && !word.starts_with("_Z")
             && has(u8::is_ascii_digit)
             && has(u8::is_ascii_uppercase)
             && (has(u8::is_ascii_lowercase) || !word.contains('_'))
@@ -371,19 +329,6 @@ fn without_keys(text: &str) -> String {
     out
 }
 
-/// Returns the path without `.` and `..`.
-pub(super) fn normal(path: &Path) -> PathBuf {
-    let mut out = PathBuf::from("/");
-    for component in path.components() {
-        match component {
-            std::path::Component::ParentDir => _ = out.pop(),
-            std::path::Component::Normal(name) => out.push(name),
-            _ => {}
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -391,19 +336,12 @@ mod tests {
     #[test]
     fn saved_descriptions_name_no_user() {
         let env = [("USER", "alice-secret")].into_iter().collect();
-        let paths = [
-            Path::new("/home/bob/x"),
-            Path::new("/scratch/alice-secret/y"),
-        ];
-        let names = Names::collect(
-            Some(Path::new("/home/alice-secret")),
-            &env,
-            paths.into_iter(),
-        );
+        let texts = ["in `/home/bobby/x`, /scratch/alice-secret/y"];
+        let names = Names::of(Some("/home/alice-secret"), &env, texts.into_iter());
         assert_eq!(names.hide("/home/alice-secret/lib"), "/home/user/lib");
         assert_eq!(
-            names.hide("/scratch/alice-secret/lib:/home/bob/l"),
-            "/scratch/user/lib:/home/user2/l"
+            names.hide("/scratch/alice-secret/lib:/home/bobby/l:/scratch/bobby/l"),
+            "/scratch/user/lib:/home/someone/l:/scratch/someone/l"
         );
         assert_eq!(
             names.hide("/home/alice-secrets"),
@@ -430,6 +368,7 @@ mod tests {
             "/nix/store/0123456789abcdfghijklmnpqrsvwxyz-cudnn-9.1.0/lib",
             "glibc.malloc.arena_max=1:CUDA_DEVICE_MAX_CONNECTIONS_2",
             "GPU-6d1cba10-9bd4-4b3c-8f3a-0123456789ab",
+            "_ZN3c1010TensorImpl17set_autograd_metaE",
         ] {
             assert_eq!(names.hide(kept), kept);
         }
@@ -440,7 +379,7 @@ mod tests {
             ("cudnn", "/opt/libcudnn.so.9"),
         ] {
             let home = format!("/home/{name}");
-            let names = Names::collect(Some(Path::new(&home)), &env, std::iter::empty());
+            let names = Names::of(Some(&home), &env, std::iter::empty());
             assert_eq!(names.hide(path), path);
             assert_eq!(
                 names.hide(&format!("{home}/x")),
@@ -448,18 +387,15 @@ mod tests {
                 "the control"
             );
         }
-        let env: Environment = [
-            ("API_TOKEN", "x"),
-            ("LD_LIBRARY_PATH", "/home/bob/l"),
-            ("CUDA_SECRET", "y"),
-            ("OTHER", "z"),
-        ]
-        .into_iter()
-        .collect();
-        let kept = names.environment(&env, &|name| name != "OTHER", &|_| true);
-        assert_eq!(
-            kept.into_iter().collect::<Vec<_>>(),
-            [("LD_LIBRARY_PATH".into(), "/home/user2/l".into())]
-        );
+        for (name, value, is_kept) in [
+            ("LD_LIBRARY_PATH", "/home/bob/l", true),
+            ("CUDA_VISIBLE_DEVICES", "0", true),
+            ("LD_LIBRARY_PATH", "two\nlines", false),
+            ("NCCL_COMM_ID", "10.0.0.1:7", false),
+            ("CUDA_SECRET", "y", false),
+            ("HOME", "/home/bob", false),
+        ] {
+            assert_eq!(super::is_kept(name, value), is_kept, "{name}");
+        }
     }
 }

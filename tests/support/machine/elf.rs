@@ -7,22 +7,14 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
+#[path = "parts.rs"]
 mod parts;
 
-use parts::{
-    Bytes, Section, Strings, count, fat_binary, note_of_build, note_section, section_table,
-};
+use parts::{Bytes, Section, Strings, fat_binary, note_of_build, note_section, section_table};
 
-/// The size in bytes of an entry of GPU code.
-pub(super) const ENTRY: usize = parts::ENTRY;
-/// More entries of GPU code than any library has.
-const ENTRIES: usize = 1 << 20;
-/// More sections and versions than any library has; their numbers have 16 bits.
-const NUMBERED: usize = 60_000;
-
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Elf {
     pub soname: Option<String>,
@@ -81,35 +73,8 @@ struct Tables {
 }
 
 impl Elf {
-    /// Returns the number of entries of GPU code. Fails if there is too much of something.
-    pub(super) fn entries(&self) -> Result<usize, String> {
-        let entries = count(self.code.iter().chain(self.code_in.values().flatten()))?;
-        // Defined and imported versions share one numbering.
-        let versions = self.versions.len() + self.imports.values().map(Vec::len).sum::<usize>();
-        let lists = [
-            ("code: more than", entries, ENTRIES, "entries"),
-            (
-                "code_in: more than",
-                self.code_in.len(),
-                NUMBERED,
-                "sections",
-            ),
-            (
-                "versions and imports: more than",
-                versions,
-                NUMBERED,
-                "names",
-            ),
-        ];
-        match lists.into_iter().find(|(_, length, most, _)| length > most) {
-            Some((key, _, most, unit)) => Err(format!("{key} {most} {unit}")),
-            None => Ok(entries),
-        }
-    }
-
     /// Returns the bytes of the file. Fails on a bad description.
     pub fn build(&self) -> Result<Vec<u8>, String> {
-        self.entries()?;
         let mut strings = Strings::default();
         let header = 64 + 56 * (4 + usize::from(self.truncated));
         let mut body = Bytes(vec![0; header]);

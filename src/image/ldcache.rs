@@ -1,7 +1,7 @@
-//! Writes `/etc/ld.so.cache`, as glibc does since 2.32, for the entries of a description.
+//! Writes `/etc/ld.so.cache`, as glibc does since 2.32, for given entries.
 #![allow(
     clippy::cast_possible_truncation,
-    reason = "nothing that is written is longer than a description"
+    reason = "nothing that is written is so long"
 )]
 
 use serde::Deserialize;
