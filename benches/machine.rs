@@ -13,10 +13,7 @@ use serde::Deserialize;
 #[path = "code.rs"]
 mod code;
 
-#[path = "../tests/support/machine/elf.rs"]
-mod elf;
-
-use elf::Elf;
+use crate::files::elf::Elf;
 
 const MEGABYTE: u64 = 1_000_000;
 

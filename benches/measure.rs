@@ -1,4 +1,4 @@
-//! What the scripts of `benches/` and `tests/real/` call of the library: measure closures|machine|requires|solve …
+//! What the scripts of `benches/` and `tests/real/` call of the library: measure closures|files|machine|requires|solve …
 //!
 //! One program, since each is linked anew with every optimisation of a release.
 #![allow(
@@ -11,6 +11,8 @@
 )]
 
 mod closures;
+#[path = "../tests/support/machine/mod.rs"]
+mod files;
 mod machine;
 mod requires;
 mod solve;
@@ -20,10 +22,15 @@ fn main() -> std::io::Result<()> {
     let (name, rest) = arguments.split_first().expect("a name");
     match name.as_str() {
         "closures" => closures::run(rest)?,
+        // The files of a machine in `tests/machines`: FILE DIRECTORY
+        "files" => {
+            let text = std::fs::read_to_string(&rest[0])?;
+            files::Machine::keep(&text, rest[1].as_ref());
+        }
         "machine" => machine::run(rest),
         "requires" => requires::run()?,
         "solve" => solve::run(rest),
-        _ => panic!("closures, machine, requires or solve"),
+        _ => panic!("closures, files, machine, requires or solve"),
     }
     Ok(())
 }

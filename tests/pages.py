@@ -3,18 +3,20 @@
 
 Opens the page of each verb in headless Chromium at three widths, light and dark: nothing but the text, which scrolls in its own
 box, is wider than the window, no message is on the console, nothing is requested but the page itself, and each picture has a title
-and a description. Words of a hostile machine stay words. With DIRECTORY, screenshots are left there.
+and a description. Words of a hostile machine stay words. Needs cargo, which makes the machines. With DIRECTORY, screenshots are left there.
 """
 
 import base64
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
 CUDARUN = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else HERE.parent / "target" / "release" / "cudarun").resolve()
@@ -132,6 +134,15 @@ def contrast(one, other):
     return (light + 0.05) / (dark + 0.05)
 
 
+def machine(work, name, text):
+    """The options that look at a machine made of text, and its environment."""
+    (work / f"{name}.toml").write_text(text)
+    build = ["cargo", "run", "--quiet", "--locked", "--manifest-path", HERE.parent / "Cargo.toml", "--example", "measure", "--"]
+    subprocess.run([*build, "files", work / f"{name}.toml", work / name], check=True)
+    environment = {"HOME": "/home/user", "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", **tomllib.loads(text)["env"]}
+    return ["--root", work / name], environment
+
+
 def pages(work):
     """A page of each verb, with the number of its pictures."""
     nodes = work / "nodes"
@@ -139,24 +150,28 @@ def pages(work):
     torch = (HERE / "machines" / "torch.toml").read_text()
     # Half of a cuDNN and of a cuBLAS comes before the ones of the wheels.
     mixed = torch.replace("[env]", '[env]\nLD_LIBRARY_PATH = "/opt/old/lib"', 1) + MIXED
-    (nodes / "gpu01.toml").write_text(torch)
-    (nodes / "gpu02.toml").write_text(mixed)
-    (nodes / "gpu03.toml").write_text("no description " + HOSTILE)
     hostile = torch.replace("[env]", f"[env]\nLD_LIBRARY_PATH = {json.dumps('/opt/' + HOSTILE)}", 1)
-    (work / "hostile.toml").write_text(hostile)
-    of = lambda file: ["--machine", str(file)]
+    machines = {name: machine(work, name, text) for name, text in [("gpu01", torch), ("gpu02", mixed), ("hostile", hostile)]}
     torch_program = ["python3", "-c", "import torch"]
+    for name in ["gpu01", "gpu02"]:
+        before, environment = machines[name]
+        save = ["-q", "doctor", "--save-in", nodes, "--name", name, "--for", shlex.join(torch_program)]
+        subprocess.run([CUDARUN, *before, *save], env=environment, check=True)
+    (nodes / "gpu03.json").write_text("no description " + HOSTILE)
+    here = ([], {"HOME": str(work), "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"})
+    message = f"ImportError: libcudart.so.12: cannot open shared object file: {HOSTILE}"
     made = {
-        "explain": ([*of(nodes / "gpu01.toml"), "explain"], torch_program, 2),
-        "mixed": ([*of(nodes / "gpu02.toml"), "explain"], torch_program, 2),
-        "refused": ([*of(nodes / "gpu01.toml"), "explain", "--require", "cudnn>=99"], torch_program, 1),
-        "doctor": ([*of(nodes / "gpu02.toml"), "doctor"], [], 0),
-        "diagnose": (["diagnose", "--text", f"ImportError: libcudart.so.12: cannot open shared object file: {HOSTILE}"], [], 0),
-        "hostile": ([*of(work / "hostile.toml"), "doctor"], [], 0),
+        "explain": (machines["gpu01"], ["explain"], torch_program, 2),
+        "mixed": (machines["gpu02"], ["explain"], torch_program, 2),
+        "refused": (machines["gpu01"], ["explain", "--require", "cudnn>=99"], torch_program, 1),
+        "doctor": (machines["gpu02"], ["doctor"], [], 0),
+        "described": (([*here[0], "--node", nodes / "gpu02.json"], here[1]), ["doctor"], [], 0),
+        "diagnose": (here, ["diagnose", "--text", message], [], 0),
+        "hostile": (machines["hostile"], ["doctor"], [], 0),
+        "fleet": (here, ["fleet", "--program", shlex.join(torch_program), nodes], [], 0),
     }
-    made["fleet"] = (["fleet", "--program", "python3 -c 'import torch'", str(nodes)], [], 0)
-    environment = {"HOME": str(work), "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
-    for name, (before, after, pictures) in made.items():
+    for name, ((root, environment), before, after, pictures) in made.items():
+        before = [*root, *before]
         file = work / f"{name}.html"
         words = [CUDARUN, *before, "--html", file, *after]
         run = subprocess.run(words, env=environment, capture_output=True, text=True)

@@ -175,8 +175,7 @@ pub struct Common {
     /// Look at the machine whose root directory is DIR, or at a container image: `oci:DIR[:TAG]`, an archive
     #[arg(long, hide_short_help = true, global = true, help_heading = EVERYWHERE, value_name = "DIR|IMAGE")]
     pub root: Option<PathBuf>,
-    /// With an image: as it would run on the node that `doctor --save` described in FILE. For doctor and diagnose alone: what
-    /// was found there
+    /// Ask what `doctor --save FILE` found on a machine; with an image: as it would run there
     #[arg(long, hide_short_help = true, global = true, help_heading = EVERYWHERE, value_name = "FILE")]
     pub node: Option<PathBuf>,
 }

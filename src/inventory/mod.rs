@@ -44,7 +44,7 @@ pub use model::{
     Code, Extension, Finder, ForwardCompatibility, GpuCode, Installation, Member, Origin, Problem,
     RpathDirectory, VersionEvidence, VersionSource,
 };
-pub use modules::{MODULE_DIRECTORIES, named as named_by_module};
+pub use modules::named as named_by_module;
 pub use owners::{ChangedBy, WritablePath};
 pub use records::is_library;
 pub use scan_cache::ScanCache;

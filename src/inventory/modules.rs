@@ -35,7 +35,7 @@ const SEARCHED: [&str; 2] = [variables::LIBRARY_PATH, "LIBRARY_PATH"];
 /// Directories that a module may name, but that do not belong to it.
 const SYSTEM: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
 /// The usual directories of modules.
-pub const MODULE_DIRECTORIES: [&str; 3] = [
+const MODULE_DIRECTORIES: [&str; 3] = [
     "/etc/modulefiles",
     "/usr/share/modulefiles",
     "/usr/share/modules/modulefiles",

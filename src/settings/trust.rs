@@ -34,7 +34,7 @@ fn real(host: &Host, path: &Path) -> Result<PathBuf> {
 }
 
 /// Returns the name of the file that allows this content at this real path.
-pub fn name(real: &Path, bytes: &[u8]) -> String {
+fn name(real: &Path, bytes: &[u8]) -> String {
     storage::full_digest([real.as_os_str().as_bytes(), bytes])
 }
 

@@ -8,6 +8,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use crate::fetch::wheelhouse::{Wheelhouse, app, cudart, curand};
+use crate::fleet::Nodes;
 use crate::support::Run;
 use crate::support::machine::Machine;
 
@@ -226,24 +227,26 @@ fn outputs() -> BTreeMap<&'static str, Vec<Value>> {
             );
         }
     }
-    let nodes = tempfile::tempdir().unwrap();
-    fs::write(nodes.path().join("bad.toml"), "no description").unwrap();
+    let nodes = Nodes::new(&[]);
+    nodes.write("bad.json", "no description");
     let programs = ["python3 /home/user/train.py", "/opt/app/for-13"];
-    for machine in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/machines")).unwrap() {
-        let machine = machine.unwrap();
-        let described = format!(
-            "programs = {programs:?}\n{}",
-            fs::read_to_string(machine.path()).unwrap()
-        );
-        fs::write(nodes.path().join(machine.file_name()), described).unwrap();
+    for file in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/machines")).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_some_and(|end| end == "toml") {
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            let mut machine = Machine::load(name);
+            machine.programs = programs.map(str::to_owned).to_vec();
+            nodes.save(&machine, name, &[]);
+        }
     }
+    let directory = nodes.path("");
     for program in programs {
         let words = [
             "fleet",
             "--json",
             "--program",
             program,
-            nodes.path().to_str().unwrap(),
+            directory.to_str().unwrap(),
         ];
         keep("fleet", &Run::new(words).output().0);
     }

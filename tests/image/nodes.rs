@@ -393,3 +393,28 @@ fn a_fleet_tells_on_which_nodes_an_image_works() {
         .stderr_contains(&["--root `oci:/nowhere` cannot be used"])
         .check();
 }
+
+/// Of a node's driver, an image gets only the names of the files.
+#[test]
+fn the_symbols_of_a_drivers_stand_in_are_unknown() {
+    let message = "undefined symbol: cuLibraryGetKernel";
+    let node = node("550.127.05", "", &[]);
+    let diagnose = ["diagnose", "--json", "--text", message, "app"];
+    let certainty = |run: Run| {
+        let found = run.any_stderr().json();
+        let causes = found["causes"].as_array().unwrap().clone();
+        let cause = causes.iter().find(|one| one["cause"] == "driver-too-old");
+        cause.unwrap()["certainty"].clone()
+    };
+    let place = Workshop::new();
+    let image = image(&place, &[], &[]);
+    let (_nodes, file) = saved(&node);
+    let root = ["--root", &image, "--node", &file];
+    assert_eq!(
+        certainty(Run::new([&root[..], &diagnose].concat())),
+        "may-be"
+    );
+    // The control: the driver's own files.
+    let there = Machine::describe(&node.replace("libcudnn.so.9", "libcuda.so.1"));
+    assert_eq!(certainty(Run::on(&there, &diagnose)), "is");
+}

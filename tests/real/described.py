@@ -1,7 +1,7 @@
 """A description of real wheels answers as the machine does: tests/real/described.py PATH-TO-cudarun
 
-`doctor --save-in DIR --for 'COMMAND LINE'` describes an environment; `explain --json` of the description must decide as that
-of the machine. Its words must be those that are used: no text of the program is in it.
+`doctor --save-in DIR --for 'COMMAND LINE'` saves what a program gets in an environment: the libraries, their build-ids and the mode must
+be those of `explain --json`. No text of the program is in it.
 """
 
 import json
@@ -30,24 +30,19 @@ ctypes.CDLL("libcudnn.so.9")
 """
 
 
-def decided(answer):
-    """All that is decided, without the names of those that ask first among equals."""
+def explained(answer):
+    """The libraries of a program, without those that only this machine has."""
     picked = [one["picked"] for one in answer["families"]]
-    files = lambda when: sorted((str(one["family"]), one["rule"], os.path.basename(one["path"])) for one in answer[when] or [])
-    return {
-        "decision": answer["decision"],
-        "mode": answer["mode"],
-        "picks": [(one["family"], one["version"], one["directory"], one["cuda"]) for one in picked],
-        "build-ids": [[file["build_id"] for file in one["files"]] for one in picked],
-        "before": files("before"),
-        "after": files("after"),
-        "faults": answer.get("faults"),
-        "cautions": answer.get("cautions"),
-        "absent": [one["family"] for one in answer.get("absent") or []],
-        "conditions": answer["program"]["conditions"],
-        "packages": answer["program"]["packages"],
-        "passed over": answer.get("passed_over"),
-    }
+    shared = [one for one in picked if one["family"] != "driver" and one["origin"] != "bundled"]
+    ids = lambda one: {file["soname"]: file["build_id"] for file in one["files"] if file["build_id"]}
+    return {"mode": answer["mode"], "picks": [(one["family"], one["version"], one["cuda"], ids(one)) for one in shared]}
+
+
+def saved_answer(description, line):
+    answers = description["answers"]
+    [program] = [one for one in answers["programs"] if one["command"] == line]
+    picks = [answers["libraries"][place] for place in program["picks"]]
+    return {"mode": program["mode"], "picks": [(one["name"], one["version"], one["cuda"], one["build_ids"]) for one in picks]}
 
 
 def main():
@@ -66,17 +61,18 @@ def main():
             def run(*words):
                 return subprocess.run([CUDARUN, *map(str, words)], env=env, cwd=work, capture_output=True, text=True)
 
-            saved = run("doctor", "--save-in", work / "nodes", "--node", name, "--for", line)
-            file = work / "nodes" / f"{name}.toml"
+            saved = run("doctor", "--save-in", work / "nodes", "--name", name, "--for", line)
+            file = work / "nodes" / f"{name}.json"
             text = file.read_text() if file.exists() else saved.stderr
-            explain = ["explain", "--json", python, "train.py"]
-            answers = [json.loads(run(*words).stdout) for words in (explain, ["--machine", file, *explain])]
-            one, other_one = map(decided, answers)
+            answer = json.loads(run("explain", "--json", python, "train.py").stdout)
+            one, other_one = explained(answer), saved_answer(json.loads(text), line)
             wrong = [f"{key}: {one[key]} and {other_one[key]}" for key in one if one[key] != other_one[key]]
             wrong += [f"it has the word {word}" for word in ("sesame", "PASSWORD") if word in text]
-            if not answers[0]["families"]:
+            if not one["picks"]:
                 wrong.append("the control: nothing is decided")
-            print(f"{'ok' if not wrong else 'FAULT'}  {name}: {len(text)} bytes, {len(answers[0]['families'])} families")
+            if len(text) > 30_000:
+                wrong.append("it is larger than 30 kB")
+            print(f"{'ok' if not wrong else 'FAULT'}  {name}: {len(text)} bytes, {len(one['picks'])} families")
             for fault in wrong[:10]:
                 print(f"    {fault}")
             failures += bool(wrong)

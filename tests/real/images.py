@@ -3,7 +3,7 @@
 The image has Python, ctranslate2 and NVIDIA's wheels, and a second layer that removes one of two cuDNNs. It is made with
 umoci and copied by skopeo into each form; another is built by buildah. Every verb must give the same JSON for each of them
 as for the tree that umoci unpacks. Then the driver of a node is mounted by hand into that tree, and the JSON from inside
-must be that of `--root IMAGE --machine NODE`. Needs root, umoci, skopeo, buildah and gcc.
+must be that of `--root IMAGE --node NODE`. Needs root, umoci, skopeo, buildah and gcc.
 """
 
 import json
@@ -123,7 +123,7 @@ def node(work):
         code = f"int {symbol}(void) {{ return 0; }}"
         sh("gcc", "-shared", "-fPIC", "-o", file, f"-Wl,-soname,{stem}.so.1", "-x", "c", "-", input=code)
     sh("/sbin/ldconfig", "-r", root)
-    file = work / "node.toml"
+    file = work / "node.json"
     sh(CUDARUN, "--root", root, "-q", "doctor", "--save", file, env={"PATH": "/usr/bin", "HOME": "/root"})
     return root, file
 
@@ -179,7 +179,7 @@ def blocks(work, image, description, env):
     place = work / "blocks"
     (place / "machines").mkdir(parents=True)
     (place / "train.tar").symlink_to(image)
-    shutil.copy(description, place / "machines/gpu07.toml")
+    shutil.copy(description, place / "machines/gpu07.json")
     (place / "cudarun").symlink_to(CUDARUN)
     env = {**env, "PATH": f"{place}:/usr/bin:/bin"}
     document = pathlib.Path(__file__).resolve().parents[2] / "docs/images.md"
@@ -233,10 +233,10 @@ def main():
 
         root, description = node(work)
         image = forms["a Docker archive"]
-        on_node = answer(["--root", image, "--machine", str(description)], EXPLAIN, person)
-        # A description has stand-ins for the driver's files, with the same facts and other sizes. The module's name is made of its
+        on_node = answer(["--root", image, "--node", str(description)], EXPLAIN, person)
+        # The image gets stand-ins for the driver's files, of which only the names are known. The module's name is made of its
         # content, which names the cudarun that it starts: in the container, that is another file.
-        differing = (".size: ", ".environment.LD_AUDIT: ")
+        differing = (".size: ", ".build_id: ", ".environment.LD_AUDIT: ")
         faults = [line for line in different(inside(tree, root), on_node) if not any(word in line for word in differing)]
         row(not faults, "on the node", "; ".join(faults[:6]) or "as in a container there")
         alone = answer(["--root", image], EXPLAIN, person)

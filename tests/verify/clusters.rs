@@ -344,8 +344,8 @@ fn a_job_starts_only_where_its_program_works() {
     };
     let collect = block("fleet-collect").replace("--nodes=9", "--nodes=3");
     let exclude = block("fleet-exclude");
-    // A node that lacks a device.
-    let damage = "sed -i s,/dev/nvidia-uvm,/dev/other, machines/gpu02.toml";
+    // A node on which nothing works.
+    let damage = r#"sed -i 's/"stops":null/"stops":"no"/' machines/gpu02.json"#;
     let ask = "cudarun fleet machines; echo bad \"$(cudarun fleet --bad machines)\"";
     let show = |code: &str| code.replace("cudarun python3 train.py", "printenv SLURMD_NODENAME");
     let without = "echo all; srun --nodes=3 printenv SLURMD_NODENAME";
