@@ -70,20 +70,9 @@ impl Machine {
 
     #[track_caller]
     pub fn describe(text: &str) -> Machine {
-        Machine::below(tempfile::tempdir().unwrap(), text)
-    }
-
-    /// The machine in a directory that stays.
-    pub fn keep(text: &str, directory: &Path) {
-        let parent = directory.parent().unwrap();
-        let root = tempfile::tempdir_in(parent).unwrap();
-        let machine = Machine::below(root, text);
-        fs::rename(machine.root.keep(), directory).unwrap();
-    }
-
-    fn below(root: tempfile::TempDir, text: &str) -> Machine {
         let description: Description =
             toml::from_str(text).unwrap_or_else(|error| panic!("{error}"));
+        let root = tempfile::tempdir().unwrap();
         // Below it, other users must not be able to replace anything.
         set_mode(root.path(), 0o700);
         let machine = Machine {
