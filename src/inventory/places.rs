@@ -88,11 +88,14 @@ fn expand(scan: &mut ScanContext<'_>, pattern: &str) -> Vec<PathBuf> {
     let host = scan.host;
     let (first, rest) = pattern.split_once('/').unwrap_or((pattern, ""));
     let from = match (first, first.strip_prefix('$')) {
-        (_, Some(variable)) => {
-            let value = host.env.non_empty(variable).unwrap_or_default();
-            let paths = std::env::split_paths(value).filter(|path| path != Path::new(""));
-            paths.map(|path| host.absolute(&path)).collect()
-        }
+        (_, Some(variable)) => match variable.strip_suffix(':') {
+            Some(list) => {
+                let list = host.env.non_empty(list).unwrap_or_default();
+                let paths = std::env::split_paths(list);
+                paths.filter(|path| path.is_absolute()).collect()
+            }
+            None => scan.named(variable).into_iter().collect(),
+        },
         ("~", _) => host.home().into_iter().collect(),
         (".", _) => python::project_directories(host),
         _ => vec![PathBuf::from("/")],

@@ -308,6 +308,7 @@ fn environments_of_conda_elsewhere() {
     let env = [
         ("CONDA_EXE", "/srv/conda/bin/conda"),
         ("MAMBA_ROOT_PREFIX", "/srv/mamba"),
+        ("CONDA_ENVS_PATH", "/srv/none:/srv/environments"),
     ];
     let named = text(
         "/home/user/.conda/environments.txt",
@@ -321,6 +322,7 @@ fn environments_of_conda_elsewhere() {
         "/srv/conda",
         "/srv/conda/envs/a",
         "/srv/mamba/envs/a",
+        "/srv/environments/a",
         "/srv/named",
     ] {
         let mut files = conda(root).to_vec();
