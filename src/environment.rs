@@ -115,28 +115,31 @@ pub fn library_path_elements(value: &OsStr) -> Vec<OsString> {
     if value.is_empty() {
         return Vec::new();
     }
-    let elements = value.as_bytes().split(|byte| matches!(byte, b':' | b';'));
-    elements
+    value
+        .as_bytes()
+        .split(|byte| matches!(byte, b':' | b';'))
         .map(|element| OsString::from_vec(element.to_vec()))
         .collect()
 }
 
 /// Splits an `LD_PRELOAD` as the loader does: at `:` and at blanks, without empty elements.
 pub fn preload_elements(value: &OsStr) -> Vec<OsString> {
-    let elements = value.as_bytes().split(|byte| matches!(byte, b':' | b' '));
-    let elements = elements.filter(|element| !element.is_empty());
-    elements
+    value
+        .as_bytes()
+        .split(|byte| matches!(byte, b':' | b' '))
+        .filter(|element| !element.is_empty())
         .map(|element| OsString::from_vec(element.to_vec()))
         .collect()
 }
 
 /// Splits an `LD_AUDIT` as the loader does: at `:`, without empty elements.
 pub fn audit_elements(value: &OsStr) -> Vec<&OsStr> {
-    let elements = value
+    value
         .as_bytes()
         .split(|byte| *byte == b':')
-        .filter(|element| !element.is_empty());
-    elements.map(OsStr::from_bytes).collect()
+        .filter(|element| !element.is_empty())
+        .map(OsStr::from_bytes)
+        .collect()
 }
 
 /// Joins elements with `:`.

@@ -58,10 +58,9 @@ pub fn is_required_for_build(host: &Host, project: &Path, package: &str) -> bool
         .read_text(&project.join("pyproject.toml"))
         .unwrap_or_default();
     let table: Option<toml::Table> = toml::from_str(&text).ok();
-    let requires = table
+    let mut names = table
         .as_ref()
-        .and_then(|table| table.get("build-system")?.get("requires")?.as_array());
-    let mut names = requires
+        .and_then(|table| table.get("build-system")?.get("requires")?.as_array())
         .into_iter()
         .flatten()
         .filter_map(|name| name.as_str());

@@ -197,11 +197,11 @@ impl Candidates<'_> {
 
     /// True if a directory of the framework is there. A module of its name alone may be another package.
     fn is_there(&self, framework: &Framework) -> bool {
-        let mut parts = framework
+        framework
             .packages
             .iter()
-            .flat_map(|pattern| framework::expand(self.host, self.sites, pattern));
-        parts.any(|part| self.is_part(&part))
+            .flat_map(|pattern| framework::expand(self.host, self.sites, pattern))
+            .any(|part| self.is_part(&part))
     }
 
     /// True for the directory that NVIDIA's wheels share, because it holds installations, and for one that several

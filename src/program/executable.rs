@@ -127,11 +127,9 @@ pub(super) fn own_library(host: &Host, real: &Path) -> Option<String> {
     let data = host.map(real).ok()?;
     let elf = Elf::parse(&data).ok()?;
     elf.interpreter()?;
-    let linked = elf
-        .needed()
+    elf.needed()
         .filter_map(|name| std::str::from_utf8(name).ok())
-        .find(|name| is_library(name));
-    linked
+        .find(|name| is_library(name))
         .map(|name| file_name(name).to_owned())
         .or_else(|| first_library(&elf))
 }
@@ -165,8 +163,10 @@ fn packer(host: &Host, real: &Path, data: &[u8], program: &mut Program) -> Optio
         .map(PathBuf::from)
         .chain(host.walk(&beside, &|_| false));
     program.watched.insert(beside.clone());
-    let names = carried.filter_map(|path| path.file_name()?.to_str().map(str::to_owned));
-    let libraries: BTreeSet<String> = names.filter(|name| is_library(name)).collect();
+    let libraries: BTreeSet<String> = carried
+        .filter_map(|path| path.file_name()?.to_str().map(str::to_owned))
+        .filter(|name| is_library(name))
+        .collect();
     Some(Packer::PyInstaller {
         libraries: libraries.into_iter().collect(),
     })
@@ -261,10 +261,10 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program:
         program.depends_on_directory |= is_relative;
         if !written.is_empty() && imports(&consumer, &["dlmopen"]) {
             program.opens_namespaces = true;
-            let mut paths = written
+            let path = written
                 .iter()
-                .flat_map(|requirement| &requirement.search_first);
-            let path = paths.find(|first| first.rule == Before::AbsolutePath);
+                .flat_map(|requirement| &requirement.search_first)
+                .find(|first| first.rule == Before::AbsolutePath);
             program.notes.extend(path.map(|first| Note::Namespace {
                 directory: first.directory.clone(),
             }));
@@ -369,8 +369,11 @@ fn has_relative_paths(consumer: &Consumer) -> bool {
         needed,
         ..
     } = &*consumer.object;
-    let elements = rpath.iter().chain(runpath).filter(|list| !list.is_empty());
-    let elements = elements.flat_map(|list| list.split(|byte| *byte == b':'));
+    let elements = rpath
+        .iter()
+        .chain(runpath)
+        .filter(|list| !list.is_empty())
+        .flat_map(|list| list.split(|byte| *byte == b':'));
     let paths = needed
         .iter()
         .filter(|name| name.contains('/'))
@@ -429,8 +432,10 @@ pub(super) fn linked(host: &Host, consumer: &Consumer, by: &Asker, need: Need) -
     };
     if need != Need::Linked {
         // A build that removes libraries from DT_NEEDED loads them before the object, which requires their symbol versions.
-        let files = elf.required_versions().into_iter().map(|(file, _)| file);
-        let files: BTreeSet<&[u8]> = files
+        let files: BTreeSet<&[u8]> = elf
+            .required_versions()
+            .into_iter()
+            .map(|(file, _)| file)
             .filter(|file| elf.needed().all(|needed| needed != *file))
             .collect();
         let names: Vec<String> = files
@@ -465,17 +470,19 @@ pub(super) fn opened_names<'n>(
     search_first: &[First],
     need: Need,
 ) -> Vec<Requirement> {
-    let found = names.into_iter().filter_map(|name| {
-        let (family, _) = catalog().family_of(name)?;
-        Some(Requirement {
-            family: family.name.clone(),
-            want: Want::Name(name.clone()),
-            need,
-            by: by.clone(),
-            search_first: search_first.to_vec(),
+    names
+        .into_iter()
+        .filter_map(|name| {
+            let (family, _) = catalog().family_of(name)?;
+            Some(Requirement {
+                family: family.name.clone(),
+                want: Want::Name(name.clone()),
+                need,
+                by: by.clone(),
+                search_first: search_first.to_vec(),
+            })
         })
-    });
-    found.collect()
+        .collect()
 }
 
 /// Returns the requirement of a library that is opened by its path, if the file exists.

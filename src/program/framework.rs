@@ -73,11 +73,10 @@ impl FrameworkReader<'_> {
             };
             let is_written = !matches!(record, CodeRecord::FatBinaries { .. });
             // Python imports the first of two installed frameworks, so its record counts; all objects of one count.
-            let found = files
+            let found: Vec<_> = files
                 .iter()
                 .map(|path| (code_of(path), path))
-                .filter(|(code, _)| !code.is_empty());
-            let found: Vec<_> = found
+                .filter(|(code, _)| !code.is_empty())
                 .take(if is_written { 1 } else { usize::MAX })
                 .collect();
             let file = found.first()?.1.clone();
@@ -96,8 +95,8 @@ impl FrameworkReader<'_> {
                     == Some(value)
             }),
             Sign::Pair { file, name, value } => self.files(file).into_iter().find(|path| {
-                let found = self.text(path, |bytes| build_info::pair(bytes, name));
-                found.is_some_and(|values| values == std::slice::from_ref(value))
+                self.text(path, |bytes| build_info::pair(bytes, name))
+                    .is_some_and(|values| values == std::slice::from_ref(value))
             }),
             Sign::Lacks { files } => (!files.iter().any(|pattern| {
                 self.files(pattern)
@@ -244,8 +243,7 @@ pub fn gpu_code(host: &Host, path: &Path) -> BTreeSet<Architecture> {
     let Ok(elf) = Elf::parse(&data) else {
         return BTreeSet::new();
     };
-    let sections = fatbin::code_of(&elf, &|| data.release());
-    sections
+    fatbin::code_of(&elf, &|| data.release())
         .into_values()
         .flat_map(BTreeMap::into_keys)
         .collect()
@@ -279,10 +277,10 @@ fn version(answer: Answer) -> Option<Version> {
 /// Returns a text in a JSON file, by its path: `key.key`.
 fn json(bytes: &[u8], key: &str) -> Option<String> {
     let whole: serde_json::Value = serde_json::from_slice(bytes).ok()?;
-    let inward = key
-        .split('.')
-        .try_fold(&whole, |value, name| value.get(name))?;
-    inward.as_str().map(str::to_owned)
+    key.split('.')
+        .try_fold(&whole, |value, name| value.get(name))?
+        .as_str()
+        .map(str::to_owned)
 }
 
 /// Returns the constants that are passed to one function, in address order: `mov $imm32,%edi; call`. This function is the

@@ -194,11 +194,10 @@ pub(super) fn trace(
 /// True for the script of a debugger, or for its directory, started as a program.
 fn is_debugger(script: &Path) -> bool {
     let is_directory = script.file_name() == Some(OsStr::new("__main__.py"));
-    let directories = script
+    let names = script
         .ancestors()
         .skip(1)
-        .take(if is_directory { 2 } else { 0 });
-    let names = directories
+        .take(if is_directory { 2 } else { 0 })
         .filter_map(Path::file_name)
         .chain(script.file_stem());
     names
@@ -436,12 +435,12 @@ impl<'a> ImportReader<'a> {
             Some((EntryKind::Standard, _)) => {}
             Some((EntryKind::Site, found)) => {
                 // Several of NVIDIA's packages share one directory, so the module below it decides.
-                let below = rest
+                let mut modules: Vec<String> = rest
                     .iter()
                     .copied()
-                    .chain(import.names.iter().map(String::as_str));
-                let mut modules: Vec<String> =
-                    below.map(|module| format!("{top}.{module}")).collect();
+                    .chain(import.names.iter().map(String::as_str))
+                    .map(|module| format!("{top}.{module}"))
+                    .collect();
                 modules.retain(|module| catalog().framework_of(module).is_some());
                 if modules.is_empty() {
                     modules.push((*top).to_owned());
@@ -560,8 +559,10 @@ impl<'a> ImportReader<'a> {
         }
         let dotted = format!("{name}.");
         let first = listing.partition_point(|entry| entry.name.as_os_str() < OsStr::new(&dotted));
-        let files = listing[first..].iter().map(|entry| &entry.name);
-        let mut files = files.take_while(|file| file.as_bytes().starts_with(dotted.as_bytes()));
+        let mut files = listing[first..]
+            .iter()
+            .map(|entry| &entry.name)
+            .take_while(|file| file.as_bytes().starts_with(dotted.as_bytes()));
         if let Some(file) = files.find(|file| self.is_extension(&file.as_bytes()[dotted.len()..])) {
             return Some(ModuleFile::Extension(directory.join(file)));
         }

@@ -50,8 +50,10 @@ impl<'h> Installed<'h> {
         if let Some((name, _)) = self.distributions.get_key_value(&normalised) {
             return Some(name);
         }
-        let recorded = self.by_module().iter().find(|((_, top), _)| top == module);
-        recorded.map(|(_, distribution)| distribution.as_str())
+        self.by_module()
+            .iter()
+            .find(|((_, top), _)| top == module)
+            .map(|(_, distribution)| distribution.as_str())
     }
 
     /// True if a distribution has installed this top-level module in this directory.

@@ -150,8 +150,9 @@ fn by_absolute_path(
         directories.extend(in_order.clone().map(|first| first.directory.as_path()));
         // NVVM has no version in its file's name.
         let bare = names::split(name).map_or(name.to_owned(), |(stem, _)| format!("{stem}.so"));
-        let files = in_order.flat_map(|first| [name, &bare].map(|name| first.directory.join(name)));
-        let file = files.into_iter().find(|file| host.is_file(file));
+        let file = in_order
+            .flat_map(|first| [name, &bare].map(|name| first.directory.join(name)))
+            .find(|file| host.is_file(file));
         found.extend(
             position(&requirement.family)
                 .zip(file)
@@ -195,11 +196,10 @@ fn numbered(host: &Host, directory: &Path, stem: &str) -> Option<PathBuf> {
 /// Returns the load of a requirement by one of the package's own objects: by path if the object names an existing file.
 fn opened(host: &Host, requirement: &Requirement, by: Option<&Path>) -> Load {
     let name = requirement.named().unwrap_or_default();
-    let paths = requirement
+    let path = requirement
         .search_first
         .iter()
-        .filter(|first| first.rule == Before::AbsolutePath);
-    let path = paths
+        .filter(|first| first.rule == Before::AbsolutePath)
         .map(|first| first.directory.join(name))
         .find(|path| host.is_file(path));
     let opened = path.unwrap_or_else(|| PathBuf::from(name));

@@ -214,11 +214,10 @@ impl Program {
 
     /// True if a directory is in its Python environment by more than the directory that Python starts in.
     pub fn is_installed_in(&self, directory: &Path) -> bool {
-        let mut sites = self
-            .site_packages
+        self.site_packages
             .iter()
-            .filter(|site| self.start_directory.as_ref() != Some(site));
-        sites.any(|site| directory.starts_with(site))
+            .filter(|site| self.start_directory.as_ref() != Some(site))
+            .any(|site| directory.starts_with(site))
     }
 
     /// True if those who can change a file can change the program as well.

@@ -205,8 +205,8 @@ impl OptionReader<'_> {
             Meaning::Elsewhere => return Err(Ending::Elsewhere),
             Meaning::Sets => self.start.set.extend(assignment(&value)),
             Meaning::Splits => {
-                let words = plain_words(value.as_bytes()).ok_or(Ending::Unknown)?;
-                words
+                plain_words(value.as_bytes())
+                    .ok_or(Ending::Unknown)?
                     .into_iter()
                     .rev()
                     .for_each(|word| self.rest.push_front(word));
@@ -284,16 +284,15 @@ pub(super) fn starts_nothing(code: &OsStr) -> bool {
     else {
         return false;
     };
-    let mut commands = code
-        .split([';', '&', '|', '\n'])
+    code.split([';', '&', '|', '\n'])
         .map(str::trim)
-        .filter(|command| !command.is_empty());
-    commands.all(|command| {
-        command
-            .split_whitespace()
-            .next()
-            .is_some_and(|first| HARMLESS.contains(&first))
-    })
+        .filter(|command| !command.is_empty())
+        .all(|command| {
+            command
+                .split_whitespace()
+                .next()
+                .is_some_and(|first| HARMLESS.contains(&first))
+        })
 }
 
 #[cfg(test)]

@@ -260,8 +260,10 @@ impl<'a> PackageReader<'a> {
                 program.own_directories.extend(consumer.search_later);
             }
             if candidate.is_imported() {
-                let askers = requirements.iter().map(|requirement| &requirement.by);
-                let askers = askers.chain(condition.iter().map(|condition| &condition.by));
+                let askers = requirements
+                    .iter()
+                    .map(|requirement| &requirement.by)
+                    .chain(condition.iter().map(|condition| &condition.by));
                 program.watched.extend(askers.map(|by| by.file.clone()));
                 program.watched.extend(read_from);
             }
@@ -275,11 +277,10 @@ impl<'a> PackageReader<'a> {
 
     /// Returns a note for each variable that is set and that an imported framework reads.
     fn moved(&self, candidate: &Candidate) -> Vec<Note> {
-        let variables = candidate
+        let set = candidate
             .framework
             .filter(|_| candidate.is_imported())
-            .map_or(&[][..], |framework| &framework.variable);
-        let set = variables
+            .map_or(&[][..], |framework| &framework.variable)
             .iter()
             .filter(|variable| self.host.env.non_empty(&variable.name).is_some());
         set.map(|variable| Note::Moved {
@@ -318,10 +319,12 @@ impl<'a> PackageReader<'a> {
         let cuda_major = cuda.as_ref().map(|cuda| cuda.value.major);
         let by = asker(&title, &candidate.place, cuda_major, candidate.standing);
 
-        let asked = parallel::map(consumers, |consumer| {
+        let mut requirements: Vec<Requirement> = parallel::map(consumers, |consumer| {
             asked_by(self.host, consumer, candidate, &by)
-        });
-        let mut requirements: Vec<Requirement> = asked.into_iter().flatten().collect();
+        })
+        .into_iter()
+        .flatten()
+        .collect();
         let asks = requirements.iter().any(Requirement::is_wish);
         if let Some(file) =
             reader.and_then(|reader| reader.cpu_only(package.version.as_deref(), asks))
@@ -406,13 +409,12 @@ impl<'a> PackageReader<'a> {
         let (found, is_written) = match reader {
             Some(reader) => reader.code()?,
             None => {
-                let files = consumers
+                let value = consumers
                     .iter()
                     .filter(|consumer| {
                         !consumer.needed.is_empty() && candidate.holds(&consumer.object.path)
                     })
-                    .map(|consumer| consumer.object.path.as_path());
-                let value = files
+                    .map(|consumer| consumer.object.path.as_path())
                     .flat_map(|file| framework::gpu_code(self.host, file))
                     .collect();
                 (
@@ -445,18 +447,21 @@ impl<'a> PackageReader<'a> {
             .framework
             .map_or(&[][..], |framework| &framework.distributions);
         let own = self.candidates.installed.of_module(&candidate.name);
-        let named = names.iter().map(String::as_str).chain(own);
-        named.into_iter().find_map(|name| {
-            let (name, distribution) = self
-                .candidates
-                .installed
-                .distributions
-                .get_key_value(name)?;
-            candidate
-                .sites
-                .contains(&distribution.site)
-                .then_some(name.as_str())
-        })
+        names
+            .iter()
+            .map(String::as_str)
+            .chain(own)
+            .find_map(|name| {
+                let (name, distribution) = self
+                    .candidates
+                    .installed
+                    .distributions
+                    .get_key_value(name)?;
+                candidate
+                    .sites
+                    .contains(&distribution.site)
+                    .then_some(name.as_str())
+            })
     }
 
     /// Treats the other libraries that the program opens like extension modules: they add the requirements of their files. A
@@ -493,8 +498,9 @@ impl<'a> PackageReader<'a> {
                 ..by
             }
         };
-        let named = imports.libraries.iter();
-        let named = named
+        let named = imports
+            .libraries
+            .iter()
             .flat_map(|(name, place)| opened_names([name], &by(place), &search_first, Need::Named));
         let paths = imports
             .library_paths
@@ -545,10 +551,11 @@ fn asked_by(
         file: path.clone(),
         ..by.clone()
     };
-    let loaded = candidate
+    let is_loaded = candidate
         .framework
-        .map_or(&[][..], |framework| &framework.core_objects);
-    let is_loaded = loaded.iter().any(|file| path.ends_with(file));
+        .map_or(&[][..], |framework| &framework.core_objects)
+        .iter()
+        .any(|file| path.ends_with(file));
     let need = if is_loaded {
         Need::Essential
     } else {

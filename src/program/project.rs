@@ -171,8 +171,8 @@ impl Search<'_> {
         }
         let bases = self.conda_bases(wrapper);
         let Some(name) = self.start.option(&["-n", "--name"]) else {
-            let active = self.path("CONDA_PREFIX");
-            return active
+            return self
+                .path("CONDA_PREFIX")
                 .into_iter()
                 .chain(bases)
                 .find(|prefix| self.is_conda(prefix));
@@ -288,11 +288,10 @@ impl Search<'_> {
 
     /// Returns the path in an option, or else in a variable.
     fn given(&self, options: &[&str], variable: &str) -> Option<PathBuf> {
-        let option = self
-            .start
+        self.start
             .option(options)
-            .or_else(|| self.host.env.non_empty(variable));
-        option.map(|path| self.host.absolute(Path::new(path)))
+            .or_else(|| self.host.env.non_empty(variable))
+            .map(|path| self.host.absolute(Path::new(path)))
     }
 
     fn path(&self, variable: &str) -> Option<PathBuf> {

@@ -195,8 +195,11 @@ impl Python {
         {
             if !user_off {
                 // `site` reads this variable even with `-E`.
-                let given = host.env.non_empty("PYTHONUSERBASE").map(PathBuf::from);
-                let user = given.or_else(|| host.home().map(|home| home.join(".local")));
+                let user = host
+                    .env
+                    .non_empty("PYTHONUSERBASE")
+                    .map(PathBuf::from)
+                    .or_else(|| host.home().map(|home| home.join(".local")));
                 sites.extend(user.map(|user| library(&user, "lib").join("site-packages")));
             }
             let local = Some(Path::new("/usr/local")).filter(|_| base == Path::new("/usr"));
@@ -374,12 +377,17 @@ fn version_in_name(real: &Path, kind: &str) -> Option<String> {
 fn newest_version(host: &Host, prefix: &Path, kind: &str) -> Option<String> {
     let entries = host.list(&prefix.join("lib")).ok()?;
     let minor = |name: &str| {
-        let rest = name.strip_prefix(kind)?.strip_prefix("3.")?;
-        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        let digits: String = name
+            .strip_prefix(kind)?
+            .strip_prefix("3.")?
+            .chars()
+            .take_while(char::is_ascii_digit)
+            .collect();
         digits.parse::<u32>().ok()
     };
-    let names = entries.iter().filter_map(|entry| entry.name.to_str());
-    names
+    entries
+        .iter()
+        .filter_map(|entry| entry.name.to_str())
         .filter(|name| minor(name).is_some())
         .max_by_key(|name| minor(name))
         .map(str::to_owned)

@@ -28,20 +28,18 @@ pub(super) fn within_reach(
         installed,
     } = *candidates;
     let mut modules = imports::reached(host, python, installed, imports.installed.keys().cloned())?;
-    let frameworks = catalog()
+    let names: Vec<&String> = catalog()
         .frameworks
         .iter()
-        .flat_map(|framework| &framework.modules);
-    let names: Vec<&String> = frameworks
+        .flat_map(|framework| &framework.modules)
         .filter(|name| {
             !modules.contains(*name) && sites.iter().any(|site| host.is_directory(&site.join(name)))
         })
         .collect();
     if !names.is_empty() {
-        let below = modules
+        let files: Vec<PathBuf> = modules
             .iter()
-            .flat_map(|module| sites.iter().map(move |site| site.join(module)));
-        let files: Vec<PathBuf> = below
+            .flat_map(|module| sites.iter().map(move |site| site.join(module)))
             .flat_map(|module| source_files(host, &module))
             .collect();
         let named = parallel::map(&files, |file| named_in(host, file, &names));

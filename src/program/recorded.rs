@@ -188,8 +188,9 @@ pub(super) fn wheels(host: &Host, sites: &[PathBuf], cuda_major: Option<u32>) ->
     let mut found = Vec::new();
     for site in sites {
         let nvidia = site.join("nvidia");
-        let entries = host.list(&nvidia).unwrap_or_default();
-        let names = entries
+        let names = host
+            .list(&nvidia)
+            .unwrap_or_default()
             .into_iter()
             .filter_map(|entry| entry.name.into_string().ok());
         let (of_major, of_library): (Vec<String>, Vec<String>) =

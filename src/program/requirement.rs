@@ -247,13 +247,13 @@ impl Load {
     /// Returns the name or the absolute path that a requirement will open. Only constants of an object tell the object.
     pub(super) fn required(requirement: &Requirement, by: Option<&Path>) -> Option<Load> {
         let name = requirement.named()?;
-        let path = requirement
+        let name = requirement
             .search_first
             .iter()
-            .find(|first| first.rule == Before::AbsolutePath);
-        let name = path.map_or(name.to_owned(), |first| {
-            first.directory.join(name).to_string_lossy().into_owned()
-        });
+            .find(|first| first.rule == Before::AbsolutePath)
+            .map_or(name.to_owned(), |first| {
+                first.directory.join(name).to_string_lossy().into_owned()
+            });
         Some(Load {
             by: by.map(Path::to_owned),
             name,

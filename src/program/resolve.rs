@@ -141,15 +141,16 @@ fn python_of_script(host: &Host, script: &Path, start: &[u8]) -> Option<PathBuf>
         return None;
     }
     let text = host.read_start(script, SCRIPT_LIMIT).ok()?;
-    let second = std::str::from_utf8(text.split(|byte| *byte == b'\n').nth(1)?).ok()?;
-    let command = second
+    let command = std::str::from_utf8(text.split(|byte| *byte == b'\n').nth(1)?)
+        .ok()?
         .strip_prefix("'''exec' ")?
         .strip_suffix(r#" "$0" "$@""#)?;
     let unquoted = |text: &str| {
-        let inner = ['"', '\'']
+        let plain = ['"', '\'']
             .iter()
-            .find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
-        let plain = inner.unwrap_or(text).to_owned();
+            .find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote))
+            .unwrap_or(text)
+            .to_owned();
         (!plain.contains(['"', '\'', '$', '`', '\\'])).then_some(plain)
     };
     match command.strip_prefix(OWN_DIRECTORY) {
@@ -189,8 +190,10 @@ fn through_env(
 
 /// Returns the command in an argument of env; empty where another environment or directory decides what runs.
 fn words_of_env(argument: &OsStr) -> Vec<OsString> {
-    let env = wrappers().iter().find(|row| row.is_named("env"));
-    let start = env.and_then(|row| options::read(row, &[argument.to_owned()], false).ok());
+    let start = wrappers()
+        .iter()
+        .find(|row| row.is_named("env"))
+        .and_then(|row| options::read(row, &[argument.to_owned()], false).ok());
     let Some(start) = start else {
         return Vec::new();
     };
@@ -233,11 +236,13 @@ pub fn path_of(host: &Host) -> &OsStr {
 
 /// Returns the files of this name in the directories of PATH, in order. An empty element is the current directory.
 pub fn candidates(host: &Host, name: &OsStr) -> impl Iterator<Item = PathBuf> {
-    let directories = path_of(host).as_bytes().split(|byte| *byte == b':');
-    directories.map(move |directory| {
-        host.absolute(Path::new(OsStr::from_bytes(directory)))
-            .join(name)
-    })
+    path_of(host)
+        .as_bytes()
+        .split(|byte| *byte == b':')
+        .map(move |directory| {
+            host.absolute(Path::new(OsStr::from_bytes(directory)))
+                .join(name)
+        })
 }
 
 fn refused(path: &Path, why: Refusal) -> Error {

@@ -38,27 +38,29 @@ pub(super) fn resolve(host: &Host, file: &Path, start: &[u8], program: &mut Prog
     }
     let installed = root.join("versions");
     program.watched.insert(installed.clone());
-    let found = versions(host, root, program).iter().find_map(|version| {
-        let candidate = match version.as_str() {
-            "system" => next_on_path(host, name, shims)?,
-            version => installed
-                .join(exact(host, &installed, version)?)
-                .join("bin")
-                .join(name),
-        };
-        host.is_executable(&candidate).then_some(candidate)
-    });
-    found.map_or(Shim::Unresolved, Shim::Of)
+    versions(host, root, program)
+        .iter()
+        .find_map(|version| {
+            let candidate = match version.as_str() {
+                "system" => next_on_path(host, name, shims)?,
+                version => installed
+                    .join(exact(host, &installed, version)?)
+                    .join("bin")
+                    .join(name),
+            };
+            host.is_executable(&candidate).then_some(candidate)
+        })
+        .map_or(Shim::Unresolved, Shim::Of)
 }
 
 /// Returns the versions in `PYENV_VERSION`, else in the nearest `.python-version` upward, else pyenv's global one, else
 /// `system`.
 fn versions(host: &Host, root: &Path, program: &mut Program) -> Vec<String> {
     let split = |text: &str| -> Vec<String> {
-        let lines = text
+        let versions = text
             .lines()
-            .filter(|line| !line.trim_start().starts_with('#'));
-        let versions = lines.flat_map(|line| line.split([':', ' ', '\t']));
+            .filter(|line| !line.trim_start().starts_with('#'))
+            .flat_map(|line| line.split([':', ' ', '\t']));
         versions
             .filter(|version| !version.is_empty())
             .map(str::to_owned)
@@ -74,13 +76,13 @@ fn versions(host: &Host, root: &Path, program: &mut Program) -> Vec<String> {
     let local = start
         .ancestors()
         .map(|directory| directory.join(".python-version"));
-    let files = local.chain([root.join("version")]);
-    let chosen = files.map(|file| {
-        let text = host.read_text(&file);
-        program.watched.insert(file);
-        split(&text.unwrap_or_default())
-    });
-    chosen
+    local
+        .chain([root.join("version")])
+        .map(|file| {
+            let text = host.read_text(&file);
+            program.watched.insert(file);
+            split(&text.unwrap_or_default())
+        })
         .into_iter()
         .find(|versions| !versions.is_empty())
         .unwrap_or_else(|| vec!["system".to_owned()])
@@ -98,14 +100,14 @@ fn exact(host: &Host, installed: &Path, version: &str) -> Option<String> {
     let entries = host.list(installed).unwrap_or_default();
     let names = entries.iter().filter_map(|entry| entry.name.to_str());
     let number = |name: &str| name.parse::<Version>().ok();
-    let newest = names
+    names
         .filter(|name| {
             name.strip_prefix(plain)
                 .is_some_and(|rest| rest.starts_with('.'))
         })
         .filter(|name| number(name).is_some())
-        .max_by_key(|name| number(name));
-    newest.map(str::to_owned)
+        .max_by_key(|name| number(name))
+        .map(str::to_owned)
 }
 
 fn next_on_path(host: &Host, name: &OsStr, shims: &Path) -> Option<PathBuf> {

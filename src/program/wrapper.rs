@@ -214,10 +214,12 @@ impl<'a> Invocation<'a> {
         let mut changed = self.changed(start);
         let host = changed.as_ref().unwrap_or(self.host);
         if let Some(finder) = self.row.finder {
-            let found = project::find(host, finder, self.program, start, program);
-            let found = found.ok_or_else(|| Note::EnvironmentNotKnown {
-                wrapper: self.name(),
-            })?;
+            let found =
+                project::find(host, finder, self.program, start, program).ok_or_else(|| {
+                    Note::EnvironmentNotKnown {
+                        wrapper: self.name(),
+                    }
+                })?;
             let mut path = found.prefix.join("bin").into_os_string();
             path.push(":");
             path.push(resolve::path_of(host));
@@ -322,11 +324,9 @@ impl<'a> Invocation<'a> {
         }
         let is_module = start.has(Meaning::Module);
         let python = if row.has(&Part::Script) && !start.has(Meaning::Program) {
-            let given = row
-                .interpreter
+            row.interpreter
                 .as_ref()
-                .and_then(|name| host.env.non_empty(name));
-            given
+                .and_then(|name| host.env.non_empty(name))
                 .map(OsStr::to_owned)
                 .or_else(|| self.own_python(host, program))?
         // uv starts a file of Python's with Python.
@@ -383,12 +383,12 @@ fn loss_by(start: &Start) -> Option<EnvironmentLoss> {
     } else if let Some(variable) = set {
         Some(EnvironmentLoss::Sets { variable })
     } else {
-        let unsets = start
+        start
             .values(Meaning::Unsets)
-            .any(|name| name == LIBRARY_PATH);
-        unsets.then_some(EnvironmentLoss::Unsets {
-            variable: LIBRARY_PATH,
-        })
+            .any(|name| name == LIBRARY_PATH)
+            .then_some(EnvironmentLoss::Unsets {
+                variable: LIBRARY_PATH,
+            })
     }
 }
 

@@ -76,19 +76,19 @@ fn older(installation: &Installation, world: &World<'_>) -> Option<Caution> {
     let version = installation
         .version
         .filter(|_| !world.inventory.gpus_hidden)?;
-    let of_family = world
+    let unmet = world
         .requirements
         .iter()
-        .filter(|one| one.family == installation.family);
-    let floors = of_family.filter_map(|one| match one.want {
-        Want::AtLeast(needed) if one.by.standing == ImportCertainty::Imported => {
-            Some((needed, &one.by.name))
-        }
-        _ => None,
-    });
-    let unmet = floors.filter(|(needed, _)| {
-        version.major() == needed.major() && !version.serves_builds_of(needed)
-    });
+        .filter(|one| one.family == installation.family)
+        .filter_map(|one| match one.want {
+            Want::AtLeast(needed) if one.by.standing == ImportCertainty::Imported => {
+                Some((needed, &one.by.name))
+            }
+            _ => None,
+        })
+        .filter(|(needed, _)| {
+            version.major() == needed.major() && !version.serves_builds_of(needed)
+        });
     let (needed, by) = unmet.max()?;
     Some(Caution::Older {
         of: installation.title(),

@@ -46,15 +46,11 @@ pub fn judge<'c>(condition: &'c Condition, inventory: &Inventory) -> Judged<'c> 
     let one = std::slice::from_ref(&condition.demand);
     let holds_all = |demands: &[Demand]| all(demands.iter().map(|demand| holds(demand, inventory)));
     let demands = match &condition.demand {
-        Demand::Any(alternatives) => {
-            let mut holding = alternatives
-                .iter()
-                .filter(|one| holds_all(one) == Some(true));
-            holding
-                .next()
-                .or(alternatives.first())
-                .map_or(one, Vec::as_slice)
-        }
+        Demand::Any(alternatives) => alternatives
+            .iter()
+            .find(|one| holds_all(one) == Some(true))
+            .or(alternatives.first())
+            .map_or(one, Vec::as_slice),
         _ => one,
     };
     Judged {
@@ -124,16 +120,15 @@ fn every_gpu(inventory: &Inventory, holds: impl Fn(&Gpu) -> Option<bool>) -> Opt
 
 /// Returns the brand as NVIDIA's container toolkit spells it, where the name of the product contains it.
 fn brand(model: &str) -> Option<&'static str> {
-    let brands = [
+    [
         ("GeForce", "geforce"),
         ("TITAN", "titan"),
         ("Quadro RTX", "quadrortx"),
         ("Quadro", "quadro"),
         ("Tesla", "tesla"),
         ("GRID", "grid"),
-    ];
-    brands
-        .iter()
-        .find(|(word, _)| model.contains(word))
-        .map(|(_, brand)| *brand)
+    ]
+    .iter()
+    .find(|(word, _)| model.contains(word))
+    .map(|(_, brand)| *brand)
 }

@@ -72,10 +72,10 @@ pub(super) fn judge(
     }
     let is_forced = !forced.is_empty();
     if let Some(open) = open(installation, world.program) {
-        let main = installation
+        let is_mapped = installation
             .member(&slot.family.main)
-            .or_else(|| installation.files.first());
-        let is_mapped = main.is_some_and(|member| world.policy.mapped.contains(&member.id));
+            .or_else(|| installation.files.first())
+            .is_some_and(|member| world.policy.mapped.contains(&member.id));
         if !is_forced && !is_mapped && !is_given(slot, installation, world.inventory) {
             return Some(Reason::Writable { open: open.clone() });
         }
@@ -128,20 +128,20 @@ pub(super) fn searched_first<'s>(
     let own = member
         .searched
         .iter()
-        .filter(|searched| is_forced || !searched.from_origin);
-    let own = own.map(|searched| (searched.directory.as_path(), installation.title()));
+        .filter(|searched| is_forced || !searched.from_origin)
+        .map(|searched| (searched.directory.as_path(), installation.title()));
     // A name that is only tried is opened at run time, which ends the chain of DT_RPATH.
-    let askers = slot
+    let inherited = slot
         .requirements
         .iter()
-        .filter(|r| r.named().is_some() && r.need != Need::Named);
-    let inherited = askers.flat_map(|requirement| {
-        let of_rpath = requirement
-            .search_first
-            .iter()
-            .filter(|first| first.rule == Before::Rpath);
-        of_rpath.map(|first| (first.directory.as_path(), requirement.by.name.clone()))
-    });
+        .filter(|r| r.named().is_some() && r.need != Need::Named)
+        .flat_map(|requirement| {
+            requirement
+                .search_first
+                .iter()
+                .filter(|first| first.rule == Before::Rpath)
+                .map(|first| (first.directory.as_path(), requirement.by.name.clone()))
+        });
     own.chain(inherited).collect()
 }
 
@@ -193,8 +193,10 @@ fn own_names(family: &Family, installation: &Installation, member: &Member) -> B
             .iter()
             .filter(|other| other.id != member.id)
     };
-    let linked = others().filter(|other| member.needed.contains(&other.soname));
-    let mut names: BTreeSet<String> = linked.map(|other| other.soname.clone()).collect();
+    let mut names: BTreeSet<String> = others()
+        .filter(|other| member.needed.contains(&other.soname))
+        .map(|other| other.soname.clone())
+        .collect();
     if family.dlopens_own_members && member.stem == family.main {
         let versions = || [installation.version, installation.shim].into_iter();
         names.extend(
@@ -581,12 +583,12 @@ fn is_given(slot: &Slot<'_>, installation: &Installation, inventory: &Inventory)
         .iter()
         .filter_map(|name| inventory.file_given(name, &inventory.search.library_path))
         .peekable();
-    let mut preloaded = inventory
+    inventory
         .search
         .preload
         .iter()
-        .filter_map(|preload| preload.file);
-    preloaded.any(|file| installation.has_file(file))
+        .filter_map(|preload| preload.file)
+        .any(|file| installation.has_file(file))
         || names.is_empty() && installation.loader_gives
         || given.peek().is_some() && given.all(|file| installation.has_file(file))
 }

@@ -206,8 +206,9 @@ pub(super) fn unloadable(
     depth: usize,
 ) -> Option<Reason> {
     let used = used_stems(installation, names);
-    let members = installation.files.iter();
-    let needed = members
+    let needed = installation
+        .files
+        .iter()
         .filter(|member| used.contains(member.stem.as_str()))
         .flat_map(|member| &member.needed);
     needed.into_iter().find_map(|name| {
@@ -234,9 +235,8 @@ pub(super) fn unloadable(
 
 /// Returns the directories that come first for libraries that a member asks for.
 fn passed_on(pick: &Picked<'_>, member: &Member) -> Vec<First> {
-    let directories =
-        searched_first(&pick.slot, pick.installation, member, pick.is_forced).into_iter();
-    directories
+    searched_first(&pick.slot, pick.installation, member, pick.is_forced)
+        .into_iter()
         .map(|(directory, _)| First {
             directory: directory.to_owned(),
             rule: Before::Rpath,

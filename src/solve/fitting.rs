@@ -47,8 +47,11 @@ pub(super) fn fitting(
                 && missing.is_none_or(|missing| may_have_code(missing, version))
         };
         // Among equals, the first is picked: the one for the CUDA of other libraries of the program, or else for CUDA 12.
-        let cuda = world.agreed_cuda().map(|(cuda, _)| cuda);
-        let cuda = cuda.or_else(|| world.cuda_of_wheels()).unwrap_or(12);
+        let cuda = world
+            .agreed_cuda()
+            .map(|(cuda, _)| cuda)
+            .or_else(|| world.cuda_of_wheels())
+            .unwrap_or(12);
         let rows = wheels()
             .iter()
             .filter(|wheel| lacking.contains(&wheel.family));
@@ -61,13 +64,12 @@ pub(super) fn fitting(
                 )
             })
             .collect();
-        let known = names
+        let offers: Vec<Installation> = names
             .into_iter()
             .flat_map(|(_, _, name)| match world.policy.at_hand {
                 Some(_) => releases(name),
                 None => versions(name, world.program),
-            });
-        let offers: Vec<Installation> = known
+            })
             .filter(|(version, wheel)| may_help(wheel, version))
             .filter_map(|(version, wheel)| {
                 let directory = place(wheel, version)?;
@@ -105,10 +107,9 @@ pub(super) fn fitting(
 
 /// Returns another family that wheels of these are linked against.
 fn needed_by(families: &BTreeSet<String>) -> Option<String> {
-    let rows = wheels()
+    let needed = wheels()
         .iter()
-        .filter(|wheel| families.contains(&wheel.family));
-    let needed = rows
+        .filter(|wheel| families.contains(&wheel.family))
         .flat_map(|wheel| &wheel.needs)
         .filter_map(|name| catalog().family_of(name));
     needed
@@ -141,11 +142,11 @@ fn may_have_code(missing: &Unmet, version: &Version) -> bool {
 
 /// Returns the version of a missing symbol: nvJitLink writes it into each name, `__nvJitLinkCreate_12_4`.
 pub(super) fn of_symbol(missing: &Unmet) -> Option<Version> {
-    let names = reasons(missing).filter_map(|reason| match reason {
-        Reason::LacksSymbols { first, .. } if missing.family == "nvjitlink" => Some(first),
-        _ => None,
-    });
-    names
+    reasons(missing)
+        .filter_map(|reason| match reason {
+            Reason::LacksSymbols { first, .. } if missing.family == "nvjitlink" => Some(first),
+            _ => None,
+        })
         .filter_map(|name| {
             let mut numbers = name.rsplit('_').map(str::parse);
             let (Some(Ok(minor)), Some(Ok(major))) = (numbers.next(), numbers.next()) else {

@@ -34,11 +34,12 @@ pub(super) fn without_code(
     world: &World<'_>,
 ) -> Vec<ComputeCapability> {
     let is_library = installation.family != "driver" && needs_code(installation);
-    let without = world
+    world
         .gpus
         .iter()
-        .filter(|gpu| is_library && !installation.serves.contains_key(gpu));
-    without.copied().collect()
+        .filter(|gpu| is_library && !installation.serves.contains_key(gpu))
+        .copied()
+        .collect()
 }
 
 /// A driver cannot compile PTX that is newer than itself.
@@ -68,11 +69,11 @@ pub(super) fn only_ptx(installation: &Installation, world: &World<'_>) -> Vec<Co
 
 /// Returns the CUDA version of a driver's libraries, from their own note or from the kernel driver's branch.
 pub(super) fn cuda_of_driver(driver: &Installation, inventory: &Inventory) -> Option<CudaVersion> {
-    let noted = driver
+    driver
         .forward_compatibility
         .as_ref()
-        .and_then(|note| note.cuda);
-    noted.or_else(|| inventory.driver.as_ref()?.cuda)
+        .and_then(|note| note.cuda)
+        .or_else(|| inventory.driver.as_ref()?.cuda)
 }
 
 /// True if a required file has code: the library is of no use on a GPU that the code does not serve.

@@ -86,11 +86,12 @@ fn driver_for(demand: &Demand) -> Option<Version> {
 
 /// Returns the visible GPUs that fit, if there are any.
 fn other_gpus(world: &World<'_>, fits: impl Fn(ComputeCapability) -> bool) -> Option<Hint> {
-    let fitting = world
+    let uuids: Vec<String> = world
         .inventory
         .visible_gpus()
-        .filter(|gpu| gpu.capability.is_some_and(&fits));
-    let uuids: Vec<String> = fitting.filter_map(|gpu| gpu.uuid.clone()).collect();
+        .filter(|gpu| gpu.capability.is_some_and(&fits))
+        .filter_map(|gpu| gpu.uuid.clone())
+        .collect();
     (!uuids.is_empty()).then_some(Hint::ChooseGpus { uuids })
 }
 
@@ -223,8 +224,10 @@ fn less_open(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
 /// Removes leftover wheels that packages open by their path although the right wheels are installed.
 fn without_leftovers(unmet: &[Unmet], world: &World<'_>) -> Option<Hint> {
     let pip = world.program.pip.clone()?;
-    let leftovers = unmet.iter().map(|one| leftover(one, world));
-    let packages = leftovers.collect::<Option<_>>()?;
+    let packages = unmet
+        .iter()
+        .map(|one| leftover(one, world))
+        .collect::<Option<_>>()?;
     Some(Hint::PipUninstall { pip, packages })
 }
 
@@ -304,8 +307,7 @@ fn debian_packages(unmet: &[Unmet], world: &World<'_>) -> Option<Hint> {
     let packages = unmet
         .iter()
         .map(|missing| {
-            let family = catalog().family(&missing.family)?;
-            family.apt(
+            catalog().family(&missing.family)?.apt(
                 cuda_major(missing, world).unwrap_or(12),
                 soname(missing).unwrap_or(9),
             )
@@ -417,12 +419,12 @@ fn soname(missing: &Unmet) -> Option<u32> {
 
 /// Returns the newest of the compiled floors.
 fn floor(missing: &Unmet) -> Option<Version> {
-    let floors = missing
+    missing
         .requirements
         .iter()
         .filter_map(|requirement| match requirement.want {
             Want::AtLeast(version) => Some(version),
             _ => None,
-        });
-    floors.max()
+        })
+        .max()
 }

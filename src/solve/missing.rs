@@ -199,11 +199,11 @@ fn with_all(world: &World<'_>, families: &BTreeSet<String>) -> Program {
         program.requirements.retain(|one| {
             one.family != *family || !is_tried || number(one) == best || number(one).is_none()
         });
-        let own = program
+        program
             .requirements
             .iter_mut()
-            .filter(|one| one.family == *family && one.is_wish());
-        own.filter(|one| is_tried || one.need < Need::Named)
+            .filter(|one| one.family == *family && one.is_wish())
+            .filter(|one| is_tried || one.need < Need::Named)
             .for_each(|one| one.need = Need::Linked);
     }
     program
@@ -319,16 +319,15 @@ fn of_major(
         if !done.insert(wish.family) {
             continue;
         }
-        let rows = wheels()
+        let newest = wheels()
             .iter()
-            .filter(|wheel| wheel.family == wish.family && wheel.cuda == major);
-        let files = rows.flat_map(|wheel| {
-            let files = wheel
-                .releases()
-                .filter_map(|version| platform.file(wheel, version));
-            files.map(move |file| (wheel, file))
-        });
-        let newest = files
+            .filter(|wheel| wheel.family == wish.family && wheel.cuda == major)
+            .flat_map(|wheel| {
+                wheel
+                    .releases()
+                    .filter_map(|version| platform.file(wheel, version))
+                    .map(move |file| (wheel, file))
+            })
             .filter(|(_, file)| wish.range.allows(&file.version))
             .max_by_key(|(_, file)| file.version);
         let Some((wheel, file)) = newest else {

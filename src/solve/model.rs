@@ -88,9 +88,8 @@ pub struct Pick {
 impl Pick {
     /// Returns every name by which the program may ask for a file of this installation.
     pub fn view_names(&self, member: &Member) -> BTreeSet<String> {
-        let versions =
-            std::iter::once(self.installation.version).chain(self.shims.iter().copied().map(Some));
-        versions
+        std::iter::once(self.installation.version)
+            .chain(self.shims.iter().copied().map(Some))
             .flat_map(|version| member.view_names(version))
             .collect()
     }
@@ -133,8 +132,9 @@ pub struct Absent {
 impl Absent {
     /// True if a package that the program imports asks for it, and not only one that it perhaps imports.
     pub fn is_certain(&self) -> bool {
-        let mut askers = self.asked_by.iter();
-        askers.any(|asker| asker.standing == ImportCertainty::Imported)
+        self.asked_by
+            .iter()
+            .any(|asker| asker.standing == ImportCertainty::Imported)
     }
 
     /// True if the program's source names it, or if a framework goes without the GPU when it is missing. What a package may
@@ -447,14 +447,16 @@ impl Outcome {
         let mut families: BTreeSet<String> = left.map(|left| left.family.clone()).collect();
         if let Outcome::Plan(plan) = self {
             let is_older = |family: &str| {
-                let mut older = plan.picks.iter().filter(|pick| pick.is_older);
-                older.any(|pick| pick.installation.family == family)
+                plan.picks
+                    .iter()
+                    .filter(|pick| pick.is_older)
+                    .any(|pick| pick.installation.family == family)
             };
             let shadowed = plan
                 .rejected
                 .iter()
-                .filter(|one| one.is_shadowed_by_rpath());
-            let shadowed = shadowed.map(|one| &one.installation.family);
+                .filter(|one| one.is_shadowed_by_rpath())
+                .map(|one| &one.installation.family);
             families.extend(shadowed.filter(|family| is_older(family)).cloned());
         }
         families

@@ -59,8 +59,10 @@ pub(super) fn versions<'p>(name: &str, program: &'p Program) -> BTreeMap<Version
 
 /// Returns every release of a wheel, whether or not the solver usually tries it.
 pub(super) fn releases(name: &str) -> BTreeMap<Version, &'static Wheel> {
-    let rows = wheels().iter().filter(|wheel| wheel.name == name);
-    rows.flat_map(|wheel| wheel.releases().map(move |version| (version, wheel)))
+    wheels()
+        .iter()
+        .filter(|wheel| wheel.name == name)
+        .flat_map(|wheel| wheel.releases().map(move |version| (version, wheel)))
         .collect()
 }
 
@@ -114,12 +116,13 @@ pub(super) fn of_wanted(
         let version = wanted
             .at_least
             .or(wanted.major.map(|major| Version::new(&[major])));
-        let suffix = wanted.major.map(|major| major.to_string());
-        let suffix = suffix
+        let suffix = wanted
+            .major
+            .map(|major| major.to_string())
             .or_else(|| family.suffix(wanted.cuda?).map(str::to_owned))
             .unwrap_or_default();
-        let required = family.required(first_number(&suffix).unwrap_or(0));
-        let sonames: Vec<String> = required
+        let sonames: Vec<String> = family
+            .required(first_number(&suffix).unwrap_or(0))
             .iter()
             .map(|stem| format!("{stem}.so.{suffix}"))
             .collect();

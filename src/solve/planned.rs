@@ -51,8 +51,10 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
         let is_other = |file: FileId| !driver.has_file(file);
         // Without the view.
         let given = |name: &String| {
-            let elements = library_path.iter().zip(&inventory.search.library_path);
-            let kept = elements.filter(|(kept, _)| kept.removed.is_none());
+            let kept = library_path
+                .iter()
+                .zip(&inventory.search.library_path)
+                .filter(|(kept, _)| kept.removed.is_none());
             inventory.file_given(name, kept.map(|(_, element)| element))
         };
         let is_mixed = |name: &String| given(name).is_some_and(is_other);
@@ -75,17 +77,21 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
             .any(|installation| installation.family == *family)
             && preload.file.is_some_and(|file| !is_picked(file))
     };
-    let preload = inventory.search.preload.iter().map(|preload| {
-        let removed = preload
-            .family
-            .clone()
-            .filter(|family| is_foreign(preload, family));
-        KeptPreload {
-            text: preload.text.clone(),
-            removed,
-        }
-    });
-    let preload = preload.collect();
+    let preload = inventory
+        .search
+        .preload
+        .iter()
+        .map(|preload| {
+            let removed = preload
+                .family
+                .clone()
+                .filter(|family| is_foreign(preload, family));
+            KeptPreload {
+                text: preload.text.clone(),
+                removed,
+            }
+        })
+        .collect();
     let cautions = cautions::cautions(&installations, world);
     let tombstones = tombstones(&solution, inventory, program);
     let absent = merged(solution.absent);
@@ -211,13 +217,16 @@ fn tombstones(solution: &Solution<'_>, inventory: &Inventory, program: &Program)
         .filter(|filled| filled.installation.family != "driver")
     {
         let picked = filled.installation;
-        let others = inventory.installations.iter().filter(|other| {
-            other.family == picked.family
-                && other.soname == picked.soname
-                && other.origin != Origin::Bundled
-                && other.directory != picked.directory
-        });
-        let others: Vec<&Installation> = others.collect();
+        let others: Vec<&Installation> = inventory
+            .installations
+            .iter()
+            .filter(|other| {
+                other.family == picked.family
+                    && other.soname == picked.soname
+                    && other.origin != Origin::Bundled
+                    && other.directory != picked.directory
+            })
+            .collect();
         names.extend(missing_members(filled, &others, program));
         names.extend(tried_names(filled, &others));
     }
@@ -245,8 +254,9 @@ fn missing_members(
     program: &Program,
 ) -> BTreeSet<String> {
     let family = filled.slot.family;
-    let members = others.iter().flat_map(|other| &other.files);
-    let missing = members
+    let missing = others
+        .iter()
+        .flat_map(|other| &other.files)
         .filter(|member| family.dlopens_own_members && member.stem != family.main)
         .filter(|member| filled.installation.member(&member.stem).is_none());
     let shims = shims(filled.installation, program);
@@ -263,11 +273,11 @@ fn shims(installation: &Installation, program: &Program) -> BTreeSet<Version> {
     let brought = program
         .requirements
         .iter()
-        .filter(|requirement| requirement.family == installation.family);
-    let brought = brought.filter_map(|requirement| match requirement.want {
-        Want::Rest(version) if installation.soname == Some(version.major()) => Some(version),
-        _ => None,
-    });
+        .filter(|requirement| requirement.family == installation.family)
+        .filter_map(|requirement| match requirement.want {
+            Want::Rest(version) if installation.soname == Some(version.major()) => Some(version),
+            _ => None,
+        });
     installation
         .shim
         .into_iter()

@@ -60,8 +60,8 @@ fn columns(
         .filter_map(|requirement| match requirement.want {
             Want::Recorded(version) | Want::Rest(version) => Some(version),
             _ => None,
-        });
-    let recorded = recorded.max();
+        })
+        .max();
     let bad = cautions::bad_with(installation, done, world);
     let version = installation.version.unwrap_or_default();
     let newest = number(&version);
@@ -117,8 +117,10 @@ fn columns(
 /// Returns a version as one number. Each part is limited to its place.
 fn number(version: &Version) -> i64 {
     let places = [(48, 0x7fff), (32, 0xffff), (16, 0xffff), (0, 0xffff)];
-    let numbers = version.numbers().iter().zip(places);
-    numbers
+    version
+        .numbers()
+        .iter()
+        .zip(places)
         .map(|(number, (shift, most))| i64::from((*number).min(most)) << shift)
         .sum()
 }
@@ -216,8 +218,7 @@ fn code(installation: &Installation, world: &World<'_>) -> i64 {
 
 /// Installations score more if they share the directory, or the origin and the CUDA, of picks so far.
 fn neighbours(installation: &Installation, done: &[Picked<'_>]) -> i64 {
-    let near = done
-        .iter()
+    done.iter()
         .filter(|picked| picked.installation.family != "driver")
         .map(|picked| {
             if picked.installation.directory.as_os_str() == installation.directory.as_os_str() {
@@ -228,6 +229,6 @@ fn neighbours(installation: &Installation, done: &[Picked<'_>]) -> i64 {
                 i64::from(picked.installation.origin == installation.origin)
                     + i64::from(is_of_same_cuda)
             }
-        });
-    near.sum()
+        })
+        .sum()
 }

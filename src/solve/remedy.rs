@@ -81,12 +81,16 @@ impl Remedied {
                 directory,
             } => self.install(libraries, directory),
             Hint::MakePrivate { paths } => {
-                let all = self.inventory.installations.iter_mut();
-                all.for_each(|one| one.open.retain(|open| !paths.contains(&open.path)));
+                self.inventory
+                    .installations
+                    .iter_mut()
+                    .for_each(|one| one.open.retain(|open| !paths.contains(&open.path)));
             }
             Hint::Trust { directories } => {
-                let all = self.inventory.installations.iter_mut();
-                all.for_each(|one| one.is_named |= directories.contains(&one.directory));
+                self.inventory
+                    .installations
+                    .iter_mut()
+                    .for_each(|one| one.is_named |= directories.contains(&one.directory));
             }
             Hint::UpdateDriver { floor, .. } => self.set_driver(*floor),
             Hint::InstallDriver => {
@@ -112,8 +116,9 @@ impl Remedied {
                     .requirements
                     .retain(|requirement| requirement.by.name != by.name);
                 // Those of the old one are left behind, and say nothing of the CUDA of the new one.
-                let of_old = self.inventory.installations.iter_mut();
-                of_old
+                self.inventory
+                    .installations
+                    .iter_mut()
                     .filter(|one| one.origin == Origin::Wheel && one.cuda == by.cuda)
                     .for_each(|one| one.origin = Origin::Loose);
                 let is_of_old = |demand: &Demand| matches!(demand, Demand::Code(_));
@@ -213,17 +218,16 @@ impl Remedied {
     fn put(&mut self, make: impl FnOnce(&Inventory) -> Vec<Installation>) {
         for offer in make(&self.inventory) {
             self.remove(|one| one.family == offer.family && one.directory == offer.directory);
-            let names = self
-                .inventory
+            self.inventory
                 .directories
                 .entry(offer.directory.clone())
-                .or_default();
-            names.extend(
-                offer
-                    .files
-                    .iter()
-                    .map(|member| (member.soname.clone(), member.id)),
-            );
+                .or_default()
+                .extend(
+                    offer
+                        .files
+                        .iter()
+                        .map(|member| (member.soname.clone(), member.id)),
+                );
             self.inventory.installations.push(offer);
         }
     }

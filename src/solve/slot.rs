@@ -113,8 +113,12 @@ impl Slot<'_> {
 
     /// Returns the askers, sorted, one of each name. A recorded version asks for nothing.
     pub(super) fn asked_by(&self) -> Vec<Asker> {
-        let asking = self.requirements.iter().filter(|one| !one.is_recorded());
-        let mut askers: Vec<Asker> = asking.map(|requirement| requirement.by.clone()).collect();
+        let mut askers: Vec<Asker> = self
+            .requirements
+            .iter()
+            .filter(|one| !one.is_recorded())
+            .map(|requirement| requirement.by.clone())
+            .collect();
         askers.sort();
         askers.dedup_by(|a, b| a.name == b.name);
         askers

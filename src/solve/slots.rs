@@ -236,10 +236,10 @@ impl<'a> Slot<'a> {
     ) -> Slot<'a> {
         // Search paths of a mere guess decide nothing where an asker is known.
         if has_known_wish(&requirements) {
-            let guesses = requirements
+            requirements
                 .iter_mut()
-                .filter(|requirement| !is_known(requirement));
-            guesses.for_each(|requirement| requirement.search_first.clear());
+                .filter(|requirement| !is_known(requirement))
+                .for_each(|requirement| requirement.search_first.clear());
         }
         let strictness = strictest(&requirements, world).unwrap_or(Strictness::Should);
         let askers = askers(&requirements);
@@ -291,8 +291,11 @@ impl<'a> Slot<'a> {
     /// The requirements that may be looked at alone if nothing fits all: those of known askers; and where the lack of a GPU
     /// excuses the rest, those of packages that do more than try the name.
     fn ways_to_split(&self) -> Vec<fn(&Requirement) -> bool> {
-        let mut of_packages = self.requirements.iter().filter(|one| !one.is_by_person());
-        let has_certain = of_packages.any(|one| one.is_wish() && is_certain(one));
+        let has_certain = self
+            .requirements
+            .iter()
+            .filter(|one| !one.is_by_person())
+            .any(|one| one.is_wish() && is_certain(one));
         if self.strictness == Strictness::Try && has_certain {
             vec![is_known, is_certain]
         } else {
@@ -345,8 +348,9 @@ impl<'a> Slot<'a> {
     }
 
     pub(super) fn has_certain_wish(&self) -> bool {
-        let mut requirements = self.requirements.iter();
-        requirements.any(|requirement| requirement.is_wish() && is_certain(requirement))
+        self.requirements
+            .iter()
+            .any(|requirement| requirement.is_wish() && is_certain(requirement))
     }
 
     /// True if packages would use a GPU with the library, and there is none that they can use.
@@ -363,8 +367,7 @@ impl<'a> Slot<'a> {
         'a: 's,
     {
         let asks = |slot: &Slot<'_>, one: &Requirement| {
-            let mut same = slot.requirements.iter();
-            same.any(|other| {
+            slot.requirements.iter().any(|other| {
                 (&other.family, &other.want, &other.by) == (&one.family, &one.want, &one.by)
             })
         };
@@ -471,10 +474,9 @@ fn is_for_missing_gpu(requirements: &[Requirement], world: &World<'_>) -> bool {
 /// Returns the names of the askers, each once. Guesses count only where no asker is known, recorded versions never.
 fn askers(requirements: &[Requirement]) -> BTreeSet<String> {
     let has_known = has_known_wish(requirements);
-    let asking = requirements
+    requirements
         .iter()
-        .filter(|r| (!has_known || is_known(r)) && !r.is_by_person() && !r.is_recorded());
-    asking
+        .filter(|r| (!has_known || is_known(r)) && !r.is_by_person() && !r.is_recorded())
         .map(|requirement| requirement.by.name.clone())
         .collect()
 }

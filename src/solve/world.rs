@@ -85,8 +85,11 @@ impl<'a> World<'a> {
         &self,
         family: &Family,
     ) -> impl Iterator<Item = &'a Installation> {
-        let installations = self.installations.get(family.name.as_str());
-        installations.into_iter().flatten().copied()
+        self.installations
+            .get(family.name.as_str())
+            .into_iter()
+            .flatten()
+            .copied()
     }
 
     pub(super) fn requirements_of(&self, family: &Family) -> impl Iterator<Item = &'a Requirement> {
@@ -107,8 +110,10 @@ impl<'a> World<'a> {
             &|_| true,
         ];
         kinds.into_iter().find_map(|is_of_kind| {
-            let of_kind = self.requirements.iter().filter(|one| is_of_kind(one));
-            let cudas: BTreeMap<u32, &Asker> = of_kind
+            let cudas: BTreeMap<u32, &Asker> = self
+                .requirements
+                .iter()
+                .filter(|one| is_of_kind(one))
                 .filter_map(|one| Some((one.by.cuda.or_else(|| one.cuda_of_name())?, &one.by)))
                 .collect();
             (cudas.len() == 1).then(|| cudas.into_iter().next())?
