@@ -1,16 +1,13 @@
 //! The parts of an image: OCI's layout in a directory or an archive, and Docker's archive.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io;
-use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
+use std::io::{self, ErrorKind};
+use std::path::Path;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::index::{Blob, Index};
-use super::members::{Content, path_of};
+use super::index::Blob;
 use crate::host::{Host, Part};
 use crate::storage;
 
@@ -52,20 +49,11 @@ pub(super) struct Execution {
     pub working_dir: Option<String>,
 }
 
-/// The files that an image consists of.
-pub(super) enum Files {
-    /// Without links in its path.
-    Directory(PathBuf),
-    Archive {
-        file: Arc<File>,
-        name: String,
-        members: BTreeMap<PathBuf, Member>,
-    },
-}
-
-pub(super) enum Member {
-    File { offset: u64, size: u64 },
-    Link(PathBuf),
+/// The files that an image consists of, as those of a machine: no link leads out.
+pub(super) struct Layout {
+    pub host: Host,
+    /// The name of the archive in the cache; empty for a directory.
+    pub archive: String,
 }
 
 #[derive(Deserialize)]
@@ -106,75 +94,37 @@ struct DockerImage {
     layers: Vec<String>,
 }
 
-impl Files {
-    pub(super) fn of_archive(index: &Index, name: String) -> Files {
-        let member = |content: &Content| match content {
-            Content::File {
-                offset: Some(offset),
-                size,
-            } => Some(Member::File {
-                offset: *offset,
-                size: *size,
-            }),
-            Content::Link(target) => Some(Member::Link(path_of(target))),
-            Content::HardLink(target) => Some(Member::Link(Path::new("/").join(path_of(target)))),
-            _ => None,
-        };
-        let plain = |path: &[u8]| plain(&path_of(path));
-        let members = index.members.iter();
-        let members = members.filter_map(|one| Some((plain(&one.path)?, member(&one.content)?)));
-        Files::Archive {
-            file: index.file.clone(),
-            name,
-            members: members.collect(),
-        }
-    }
-
-    pub(super) fn has(&self, host: &Host, name: &str) -> bool {
-        self.blob(host, name).is_ok()
+impl Layout {
+    fn has(&self, name: &str) -> bool {
+        self.host.is_file(Path::new(name))
     }
 
     /// Opens a file. An error follows its name in a sentence.
-    fn blob(&self, host: &Host, name: &str) -> Result<Blob, String> {
-        let missing = || "is missing".to_owned();
-        let path = plain(Path::new(name)).ok_or_else(missing)?;
-        let (part, archive) = match self {
-            Files::Directory(directory) => {
-                let file = host
-                    .canonical(&directory.join(path))
-                    .map_err(|_| missing())?;
-                if !file.starts_with(directory) {
-                    return Err("is a link that leads out of the image".to_owned());
-                }
-                let (part, end) = host
-                    .open(&file)
-                    .map_err(|error| format!("cannot be read: {error}"))?;
-                (Part { end, ..part }, "")
-            }
-            Files::Archive {
-                file,
-                name,
-                members,
-            } => (
-                part_of(file, members, path).ok_or_else(missing)?,
-                name.as_str(),
-            ),
-        };
+    fn blob(&self, name: &str) -> Result<Blob, String> {
+        let (part, size) = self
+            .host
+            .open(Path::new(name))
+            .map_err(|error| match error.kind() {
+                ErrorKind::NotFound => "is missing".to_owned(),
+                _ => format!("cannot be read: {error}"),
+            })?;
         let digits = name
             .strip_prefix("blobs/sha256/")
             .filter(|digits| is_sha256(digits));
-        let place = || storage::full_digest([archive.as_bytes(), &part.at.to_le_bytes()]);
-        let name = digits.map_or_else(place, str::to_owned);
+        let place = || storage::full_digest([self.archive.as_bytes(), &part.at.to_le_bytes()]);
         Ok(Blob {
-            part,
-            name,
+            name: digits.map_or_else(place, str::to_owned),
             is_digest: digits.is_some(),
+            part: Part {
+                end: part.at + size,
+                ..part
+            },
         })
     }
 
-    fn document<T: DeserializeOwned>(&self, host: &Host, name: &str) -> io::Result<T> {
+    fn document<T: DeserializeOwned>(&self, name: &str) -> io::Result<T> {
         let blob = self
-            .blob(host, name)
+            .blob(name)
             .map_err(|why| io::Error::other(format!("`{name}` {why}")))?;
         if blob.part.size() > DOCUMENT {
             return Err(io::Error::other(format!("`{name}` is too large")));
@@ -186,17 +136,17 @@ impl Files {
     }
 
     /// Finds the image with a tag, or the only one.
-    pub(super) fn parts(&self, host: &Host, tag: Option<&str>) -> io::Result<Parts> {
-        let is_oci = matches!(self, Files::Directory(_)) || self.has(host, "index.json");
-        if is_oci {
-            self.oci(host, tag)
+    pub(super) fn parts(&self, tag: Option<&str>) -> io::Result<Parts> {
+        // Docker's own archives have both.
+        if self.archive.is_empty() || self.has("index.json") {
+            self.oci(tag)
         } else {
-            self.docker(host, tag)
+            self.docker(tag)
         }
     }
 
-    fn oci(&self, host: &Host, tag: Option<&str>) -> io::Result<Parts> {
-        let index: OciIndex = self.document(host, "index.json")?;
+    fn oci(&self, tag: Option<&str>) -> io::Result<Parts> {
+        let index: OciIndex = self.document("index.json")?;
         let names = |one: &Descriptor| -> Vec<String> {
             NAMES
                 .iter()
@@ -205,29 +155,28 @@ impl Files {
         };
         let named: Vec<Vec<String>> = index.manifests.iter().map(names).collect();
         let chosen = choose(&index.manifests, &named, tag, Descriptor::is_own)?;
-        let manifest = self.manifest(host, chosen, DEPTH)?;
+        let manifest = self.manifest(chosen, DEPTH)?;
         let config = manifest
             .config
             .ok_or_else(|| io::Error::other("its manifest names no configuration"))?;
         let layers: io::Result<Vec<Layer>> = manifest
             .layers
             .iter()
-            .map(|one| self.layer(host, &one.digest, &file_of(&one.digest)?))
+            .map(|one| self.layer(&one.digest, &file_of(&one.digest)?))
             .collect();
         Ok(Parts {
             layers: layers?,
-            config: self.document(host, &file_of(&config.digest)?)?,
+            config: self.document(&file_of(&config.digest)?)?,
         })
     }
 
     /// Follows lists to the manifest for this processor, or the only one.
-    fn manifest(&self, host: &Host, of: &Descriptor, depth: usize) -> io::Result<Manifest> {
-        let manifest: Manifest = self.document(host, &file_of(&of.digest)?)?;
+    fn manifest(&self, of: &Descriptor, depth: usize) -> io::Result<Manifest> {
+        let manifest: Manifest = self.document(&file_of(&of.digest)?)?;
         if manifest.manifests.is_empty() || depth == 0 {
             return Ok(manifest);
         }
-        let is_here =
-            |one: &&Descriptor| file_of(&one.digest).is_ok_and(|file| self.has(host, &file));
+        let is_here = |one: &&Descriptor| file_of(&one.digest).is_ok_and(|file| self.has(&file));
         // Beside images, lists have attestations, for an unknown platform.
         let is_known = |one: &&Descriptor| {
             one.platform
@@ -243,11 +192,11 @@ impl Files {
         let next = here.iter().find(|one| one.is_own()).or(here.first());
         let next =
             next.ok_or_else(|| io::Error::other("none of the images in its list is here"))?;
-        self.manifest(host, next, depth - 1)
+        self.manifest(next, depth - 1)
     }
 
-    fn layer(&self, host: &Host, name: &str, file: &str) -> io::Result<Layer> {
-        let blob = self.blob(host, file);
+    fn layer(&self, name: &str, file: &str) -> io::Result<Layer> {
+        let blob = self.blob(file);
         let blob = blob.map_err(|why| io::Error::other(format!("its layer {name} {why}")))?;
         Ok(Layer {
             blob,
@@ -255,8 +204,8 @@ impl Files {
         })
     }
 
-    fn docker(&self, host: &Host, tag: Option<&str>) -> io::Result<Parts> {
-        let images: Vec<DockerImage> = self.document(host, "manifest.json")?;
+    fn docker(&self, tag: Option<&str>) -> io::Result<Parts> {
+        let images: Vec<DockerImage> = self.document("manifest.json")?;
         let named: Vec<Vec<String>> = images
             .iter()
             .map(|image| image.repo_tags.clone().unwrap_or_default())
@@ -265,11 +214,11 @@ impl Files {
         let layers: io::Result<Vec<Layer>> = chosen
             .layers
             .iter()
-            .map(|name| self.layer(host, &format!("`{name}`"), name))
+            .map(|name| self.layer(&format!("`{name}`"), name))
             .collect();
         Ok(Parts {
             layers: layers?,
-            config: self.document(host, &chosen.config)?,
+            config: self.document(&chosen.config)?,
         })
     }
 }
@@ -347,41 +296,4 @@ fn is_sha256(text: &str) -> bool {
         && text
             .bytes()
             .all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'))
-}
-
-/// A file of an archive. Docker's older archives have equal layers once.
-fn part_of(
-    file: &Arc<File>,
-    members: &BTreeMap<PathBuf, Member>,
-    mut path: PathBuf,
-) -> Option<Part> {
-    for _ in 0..DEPTH {
-        match members.get(&path)? {
-            Member::File { offset, size } => {
-                return Some(Part {
-                    file: file.clone(),
-                    at: *offset,
-                    end: offset + size,
-                });
-            }
-            Member::Link(target) => {
-                path = plain(&path.parent().unwrap_or(Path::new("")).join(target))?;
-            }
-        }
-    }
-    None
-}
-
-/// A path below the archive without `.` and `..`; none if it leads out.
-fn plain(path: &Path) -> Option<PathBuf> {
-    let mut plain = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::Normal(name) => plain.push(name),
-            Component::ParentDir if !plain.pop() => return None,
-            Component::RootDir => plain = PathBuf::new(),
-            _ => {}
-        }
-    }
-    (!plain.as_os_str().is_empty()).then_some(plain)
 }

@@ -19,9 +19,10 @@ use crate::environment::Environment;
 use crate::host::{Host, NewContent, NewFile, Part, Tree};
 use crate::parallel;
 use crate::storage;
+use crate::text::{plain, show};
 
 use index::{Blob, Cache, Index};
-use manifest::{Config, Files, Layer, Parts};
+use manifest::{Config, Layer, Layout, Parts};
 use members::{Content, MEMBERS, Member, path_of};
 pub use node::Node;
 
@@ -54,6 +55,12 @@ pub struct Image {
 /// The reason why an image cannot be used.
 #[derive(Debug)]
 pub struct ImageError(pub String);
+
+impl From<io::Error> for ImageError {
+    fn from(error: io::Error) -> ImageError {
+        ImageError(plain(&error.to_string()).to_owned())
+    }
+}
 
 /// True if `--root` names an image: neither a root directory nor something that is missing.
 pub fn is_image(host: &Host, root: &Path) -> bool {
@@ -90,17 +97,15 @@ impl Image {
         let Some((place, tag)) = named(host, root) else {
             return Err(ImageError("there is no such image".to_owned()));
         };
-        let plain = |error: io::Error| ImageError(in_words(&error));
-        let (directory, _kept) = directory(host).map_err(plain)?;
+        let (directory, _kept) = directory(host)?;
         let cache = Cache::new(host, directory);
-        let parts = parts(&cache, &place, tag.as_deref()).map_err(plain)?;
-        let tree = tree(&cache, &parts.layers)?;
+        let (tree, config) = files(&cache, &place, tag.as_deref())?;
         storage::prune(host, &cache.directory);
         let Config {
             os,
             architecture,
             start,
-        } = parts.config;
+        } = config;
         if let Some(os) = os.filter(|os| os != "linux") {
             return Err(ImageError(format!("it is for {os}")));
         }
@@ -131,7 +136,7 @@ impl Image {
                 node.architecture
             )));
         }
-        node::mount(&mut self.tree, &self.env, node).map_err(|error| ImageError(in_words(&error)))
+        Ok(node::mount(&mut self.tree, &self.env, node)?)
     }
 
     pub fn host(self) -> Host {
@@ -152,20 +157,17 @@ fn directory(host: &Host) -> io::Result<(PathBuf, Option<tempfile::TempDir>)> {
     Ok((kept.path().to_owned(), Some(kept)))
 }
 
-fn parts(cache: &Cache<'_>, place: &Path, tag: Option<&str>) -> io::Result<Parts> {
-    let host = cache.host;
-    if host.is_directory(place) {
-        let parts = Files::Directory(host.canonical(place)?).parts(host, tag)?;
-        cache.allow(
-            parts
-                .layers
-                .iter()
-                .map(|layer| layer.blob.part.size())
-                .sum(),
-        );
-        return Ok(parts);
+/// The files of an image and its configuration, or those of a root directory in an archive.
+fn files(cache: &Cache<'_>, place: &Path, tag: Option<&str>) -> Result<(Tree, Config), ImageError> {
+    let (env, cwd) = (Environment::default(), PathBuf::from("/"));
+    if cache.host.is_directory(place) {
+        let host = Host::at(place, env, cwd)?;
+        let archive = String::new();
+        let Parts { layers, config } = Layout { host, archive }.parts(tag)?;
+        cache.allow(layers.iter().map(|layer| layer.blob.part.size()).sum());
+        return Ok((tree(cache, &layers)?, config));
     }
-    let (part, end) = host.open(place)?;
+    let (part, end) = cache.host.open(place)?;
     cache.allow(end);
     let seen = part.file.metadata()?;
     let times = (
@@ -174,45 +176,28 @@ fn parts(cache: &Cache<'_>, place: &Path, tag: Option<&str>) -> io::Result<Parts
         seen.ctime(),
         seen.ctime_nsec(),
     );
-    let name =
+    let archive =
         storage::full_digest([format!("{:?}", (seen.dev(), seen.ino(), end, times)).as_bytes()]);
     let blob = Blob {
         part: Part { end, ..part },
-        name: name.clone(),
+        name: archive.clone(),
         is_digest: false,
     };
-    let index = cache.index(&blob, true)?;
-    let files = Files::of_archive(&index, name);
-    if ["index.json", "manifest.json"]
-        .iter()
-        .any(|name| files.has(host, name))
-    {
-        return files.parts(host, tag);
+    let mut outer = Tree::new();
+    apply(&mut outer, &cache.index(&blob, true)?, 0)?;
+    let has_one = |names: &[&str]| names.iter().any(|name| outer.has(Path::new(name)));
+    if has_one(&["index.json", "manifest.json"]) {
+        let host = Host::of_tree(outer, env, cwd);
+        let Parts { layers, config } = Layout { host, archive }.parts(tag)?;
+        return Ok((tree(cache, &layers)?, config));
     }
     // `docker export` writes the files of a container.
-    let is_root = |member: &Member| {
-        let path = path_of(&member.path);
-        let mut names = path
-            .components()
-            .filter(|one| matches!(one, Component::Normal(_)));
-        names.next().is_some_and(|first| {
-            ["usr", "etc", "bin"]
-                .iter()
-                .any(|name| first.as_os_str() == *name)
-        })
-    };
-    if !index.members.iter().any(is_root) {
-        let why = "it has no `manifest.json`, no `index.json` and no directory `usr`: it is neither an image nor an \
-                   archive of a root directory";
-        return Err(io::Error::other(why));
+    if has_one(&["usr", "etc", "bin"]) {
+        return Ok((outer, Config::default()));
     }
-    Ok(Parts {
-        layers: vec![Layer {
-            blob,
-            name: "of the archive".to_owned(),
-        }],
-        config: Config::default(),
-    })
+    let why = "it has no `manifest.json`, no `index.json` and no directory `usr`: it is neither an image nor an \
+               archive of a root directory";
+    Err(ImageError(why.to_owned()))
 }
 
 /// The files of all layers. Equal layers are read once.
@@ -234,7 +219,7 @@ fn tree(cache: &Cache<'_>, layers: &[Layer]) -> Result<Tree, ImageError> {
         let failed = |why: &str| ImageError(format!("layer {}: {why}", layer.name));
         let index = indexed[layer.blob.name.as_str()]
             .as_ref()
-            .map_err(|error| failed(&in_words(error)))?;
+            .map_err(|error| failed(plain(&error.to_string())))?;
         members += index.members.len();
         if members > MEMBERS {
             return Err(ImageError("it has too many files".to_owned()));
@@ -249,7 +234,6 @@ fn apply(tree: &mut Tree, index: &Index, layer: usize) -> Result<(), ImageError>
     let archive = tree.add_archive(index.file.clone());
     for member in &index.members {
         let path = inside(&member.path)?;
-        let shown = || crate::text::show(&path);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let parent = path.parent().unwrap_or(Path::new("/"));
         if name == OPAQUE {
@@ -274,11 +258,8 @@ fn apply(tree: &mut Tree, index: &Index, layer: usize) -> Result<(), ImageError>
             Content::HardLink(same) => {
                 let same = inside(same)?;
                 tree.put_hard_link(&path, &same, layer).map_err(|error| {
-                    ImageError(format!(
-                        "`{}`: its hard link: {}",
-                        shown(),
-                        in_words(&error)
-                    ))
+                    let ImageError(why) = error.into();
+                    ImageError(format!("`{}`: its hard link: {why}", show(&path)))
                 })?;
                 continue;
             }
@@ -299,8 +280,10 @@ fn apply(tree: &mut Tree, index: &Index, layer: usize) -> Result<(), ImageError>
             has_capabilities,
             content,
         };
-        tree.put(&path, new, layer)
-            .map_err(|error| ImageError(format!("`{}`: {}", shown(), in_words(&error))))?;
+        tree.put(&path, new, layer).map_err(|error| {
+            let ImageError(why) = error.into();
+            ImageError(format!("`{}`: {why}", show(&path)))
+        })?;
     }
     Ok(())
 }
@@ -308,7 +291,7 @@ fn apply(tree: &mut Tree, index: &Index, layer: usize) -> Result<(), ImageError>
 /// The path of a file of an archive, from the root on. Fails if it leads out.
 fn inside(bytes: &[u8]) -> Result<PathBuf, ImageError> {
     let given = path_of(bytes);
-    let refused = |why: &str| Err(ImageError(format!("`{}` {why}", crate::text::show(&given))));
+    let refused = |why: &str| Err(ImageError(format!("`{}` {why}", show(&given))));
     let mut inside = PathBuf::from("/");
     if bytes.contains(&0) {
         return refused("has a NUL in its name");
@@ -324,12 +307,4 @@ fn inside(bytes: &[u8]) -> Result<PathBuf, ImageError> {
         return refused("has too many parts");
     }
     Ok(inside)
-}
-
-fn in_words(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error ")
-        .next()
-        .unwrap_or_default()
-        .to_owned()
 }
