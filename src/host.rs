@@ -138,22 +138,19 @@ impl Host {
 
     /// The user's cache directory, as XDG and the user database define it; none without a home.
     pub fn user_cache(&self) -> Option<PathBuf> {
-        let given = self
-            .env
-            .non_empty("XDG_CACHE_HOME")
-            .map(PathBuf::from)
-            .filter(|dir| dir.is_absolute());
-        given.or_else(|| self.home().map(|home| home.join(".cache")))
+        self.of_user("XDG_CACHE_HOME", ".cache")
     }
 
     /// The user's directory for data of programs, like [`Self::user_cache`].
     pub fn user_data(&self) -> Option<PathBuf> {
-        let given = self
-            .env
-            .non_empty("XDG_DATA_HOME")
-            .map(PathBuf::from)
-            .filter(|dir| dir.is_absolute());
-        given.or_else(|| self.home().map(|home| home.join(".local/share")))
+        self.of_user("XDG_DATA_HOME", ".local/share")
+    }
+
+    fn of_user(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
+        let given = self.env.non_empty(variable).map(PathBuf::from);
+        given
+            .filter(|directory| directory.is_absolute())
+            .or_else(|| Some(self.home()?.join(below_home)))
     }
 
     pub fn home(&self) -> Option<PathBuf> {
@@ -179,13 +176,27 @@ impl Host {
 
     /// Follows links.
     pub fn stat(&self, path: &Path) -> io::Result<Stat> {
+        self.status(path, true)
+    }
+
+    /// Does not follow a link in the last component.
+    pub fn lstat(&self, path: &Path) -> io::Result<Stat> {
+        self.status(path, false)
+    }
+
+    fn status(&self, path: &Path, follow_last: bool) -> io::Result<Stat> {
         self.count();
+        let ask = if follow_last {
+            stat::<Path>
+        } else {
+            lstat::<Path>
+        };
         // A warm start mostly does this. It copies no path and asks for no time of creation.
         if self.root.is_none() {
-            return noted(path, stat(path)).map(Stat::from);
+            return noted(path, ask(path)).map(Stat::from);
         }
-        match self.place(path, true)? {
-            Place::Real(real) => noted(path, stat(&real)).map(Stat::from),
+        match self.place(path, follow_last)? {
+            Place::Real(real) => noted(path, ask(&real)).map(Stat::from),
             Place::Tree(tree, resolved) => tree.lstat(&resolved),
         }
     }
@@ -215,18 +226,6 @@ impl Host {
             noted(directory, fstatat(&opened, *name, AtFlags::empty())).map(Stat::from)
         };
         names.iter().map(one).collect()
-    }
-
-    /// Does not follow a link in the last component.
-    pub fn lstat(&self, path: &Path) -> io::Result<Stat> {
-        self.count();
-        if self.root.is_none() {
-            return noted(path, lstat(path)).map(Stat::from);
-        }
-        match self.place(path, false)? {
-            Place::Real(real) => noted(path, lstat(&real)).map(Stat::from),
-            Place::Tree(tree, resolved) => tree.lstat(&resolved),
-        }
     }
 
     pub fn is_file(&self, path: &Path) -> bool {

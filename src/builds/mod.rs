@@ -31,19 +31,13 @@ const HOMES: [&str; 4] = ["CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDAToolkit_RO
 const COMPILER: &str = "CUDACXX";
 /// Architectures to make code for, as torch and as CMake read them.
 const ARCHITECTURES: [&str; 2] = ["TORCH_CUDA_ARCH_LIST", "CUDAARCHS"];
-/// Variables that name a library's directory, or that of its headers, with a header by which it is known.
-const LIBRARIES: [(&str, &str, Directory); 4] = [
-    ("CUDNN_HOME", "cudnn.h", Directory::Root),
-    ("CUDNN_PATH", "cudnn.h", Directory::Root),
-    ("CUDNN_INCLUDE_DIR", "cudnn.h", Directory::Include),
-    ("NCCL_HOME", "nccl.h", Directory::Root),
+/// Variables that name a library's directory, with a header by which it is known, and if it is the directory of its headers.
+const LIBRARIES: [(&str, &str, bool); 4] = [
+    ("CUDNN_HOME", "cudnn.h", false),
+    ("CUDNN_PATH", "cudnn.h", false),
+    ("CUDNN_INCLUDE_DIR", "cudnn.h", true),
+    ("NCCL_HOME", "nccl.h", false),
 ];
-
-#[derive(PartialEq)]
-enum Directory {
-    Root,
-    Include,
-}
 
 /// The variables that a build plan depends on, besides those of every plan.
 pub const VARIABLES: [&str; 13] = [
@@ -141,19 +135,15 @@ pub fn decide(
             .map(|(name, ..)| *name);
         names.any(|name| host.env.non_empty(name).is_some())
     };
-    let library = |(name, header, directory): &(&'static str, &str, Directory)| {
-        let include = includes
-            .iter()
-            .find(|include| host.is_file(&include.join(header)))?;
-        Some((
-            *name,
-            if *directory == Directory::Root {
-                include.parent()?
-            } else {
-                include
-            }
-            .to_owned(),
-        ))
+    let library = |(name, header, is_of_headers): &(&'static str, &str, bool)| {
+        let mut includes = includes.iter();
+        let include = includes.find(|include| host.is_file(&include.join(header)))?;
+        let directory = if *is_of_headers {
+            include
+        } else {
+            include.parent()?
+        };
+        Some((*name, directory.to_owned()))
     };
     Ok(BuildPlan {
         libraries: LIBRARIES

@@ -1,11 +1,10 @@
 //! Judges if users other than root and this user can replace a directory or a file: as its owner, in its group, or by
 //! renaming a directory above it or a link on the way.
 
-use std::ffi::OsString;
 use std::io::ErrorKind;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
-use super::directory::LINK_LIMIT;
+use super::directory::{LINK_LIMIT, components};
 use super::{Host, Kind, Stat, UNMAPPED, is_own_group, maps_everybody};
 use crate::text::show;
 
@@ -90,12 +89,12 @@ fn walk(host: &Host, path: &Path, last: Last) -> Result<Option<Stat>, Unsafe> {
     if !path.is_absolute() {
         return Err(unreadable(&path, ErrorKind::NotFound));
     }
-    let mut rest = backwards(&path);
+    let mut rest = components(&path);
     let mut at = PathBuf::from("/");
     let root = examine(host, &at, Last::Directory)?;
     let mut seen = root;
     let mut links = 0;
-    while let Some(name) = rest.pop() {
+    while let Some(name) = rest.pop_front() {
         if name == ".." {
             at.pop();
         } else {
@@ -129,7 +128,9 @@ fn walk(host: &Host, path: &Path, last: Last) -> Result<Option<Stat>, Unsafe> {
             at = PathBuf::from("/");
             seen = root;
         }
-        rest.extend(backwards(&target));
+        for name in components(&target).into_iter().rev() {
+            rest.push_front(name);
+        }
     }
     Ok(seen)
 }
@@ -152,18 +153,6 @@ pub fn judge_own(host: &Host, directory: &Path) -> Result<(), Unsafe> {
         path: directory.to_owned(),
         fault,
     })
-}
-
-/// The components after the root, the last first, `..` kept.
-fn backwards(path: &Path) -> Vec<OsString> {
-    let is_step = |component: &Component<'_>| {
-        matches!(component, Component::Normal(_) | Component::ParentDir)
-    };
-    path.components()
-        .rev()
-        .filter(is_step)
-        .map(|component| component.as_os_str().to_owned())
-        .collect()
 }
 
 fn examine(host: &Host, path: &Path, last: Last) -> Result<Option<Stat>, Unsafe> {

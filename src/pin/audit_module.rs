@@ -16,8 +16,6 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use rustix::fs::StatVfsMountFlags;
-
 use crate::environment::fits_library_path;
 use crate::host::{Host, judge_file};
 use crate::storage;
@@ -162,10 +160,7 @@ pub fn publish(host: &Host, directory: &Path) -> io::Result<PathBuf> {
             return Err(io::Error::other("it could not be written"));
         }
     }
-    if rustix::fs::statvfs(&path)?
-        .f_flag
-        .contains(StatVfsMountFlags::NOEXEC)
-    {
+    if host.room(&path).is_some_and(|room| room.is_noexec) {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             "nothing may be executed there (noexec)",
