@@ -454,7 +454,7 @@ fn small_limits_stop_cudarun_with_a_reason_or_not_at_all() {
         assert_eq!(run("-s 64", words).0, alone, "{words}");
     }
     let text = "diagnose --text 'cuDNN error: CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED'";
-    let (code, said) = run("-v 32768", text);
+    let (code, said) = run("-v 31500", text);
     assert_eq!(code, Some(2), "{said}");
     assert!(
         said.ends_with("cudarun: out of memory\n\nhint: raise the limit: `ulimit -v unlimited`\n"),

@@ -236,7 +236,7 @@ def main():
         on_node = answer(["--root", image, "--node", str(description)], EXPLAIN, person)
         # The image gets stand-ins for the driver's files, of which only the names are known. The module's name is made of its
         # content, which names the cudarun that it starts: in the container, that is another file.
-        differing = (".size: ", ".build_id: ", ".environment.LD_AUDIT: ")
+        differing = (".size: ", ".mode: ", ".build_id: ", ".environment.LD_AUDIT: ")
         faults = [line for line in different(inside(tree, root), on_node) if not any(word in line for word in differing)]
         row(not faults, "on the node", "; ".join(faults[:6]) or "as in a container there")
         alone = answer(["--root", image], EXPLAIN, person)
