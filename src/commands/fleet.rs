@@ -39,11 +39,13 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
     }
     let is_here = |path: &PathBuf| here(host, path).is_some();
     let (here, paths): (Vec<PathBuf>, _) = options.paths.iter().cloned().partition(is_here);
-    let (mut groups, mut unread) = match &common.root {
-        // An image is told apart by what a container gets of the node.
-        Some(_) => fleet::find(host, &paths, |one| one.node),
-        None => fleet::find(host, &paths, |one| one.answers),
+    // For an image, what a container gets of the node counts.
+    let compared = if common.root.is_some() {
+        "node"
+    } else {
+        "answers"
     };
+    let (mut groups, mut unread) = fleet::find(host, &paths, compared);
     groups.extend(here.into_iter().map(|path| {
         let name = show(&path);
         let machines = vec![Described { name, path }];

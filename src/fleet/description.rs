@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::privacy::Names;
@@ -229,26 +230,12 @@ impl Description {
     }
 
     pub fn read(host: &Host, path: &Path) -> Result<Description, UnreadReason> {
-        let bytes = host
-            .read_start(&host.absolute(path), MAX_BYTES + 1)
-            .map_err(UnreadReason::Io)?;
-        if bytes.len() as u64 > MAX_BYTES {
-            return Err(UnreadReason::TooLarge);
-        }
-        Description::parse(&bytes)
+        Description::parse(&bytes(host, path)?)
     }
 
     pub fn parse(bytes: &[u8]) -> Result<Description, UnreadReason> {
-        if bytes.starts_with(OLD_BEGIN) {
-            return Err(UnreadReason::Old);
-        }
-        let wrong = |error: serde_json::Error| UnreadReason::Unusable(error.to_string());
+        part(bytes, "format")?;
         let mut value: Value = serde_json::from_slice(bytes).map_err(wrong)?;
-        match value["format"].as_u64() {
-            Some(FORMAT) => {}
-            Some(format) if format > FORMAT => return Err(UnreadReason::Newer(format)),
-            _ => return Err(UnreadReason::NoDescription),
-        }
         each_text(&mut value, &mut |text| {
             if text.contains(is_hostile) {
                 *text = show(text);
@@ -256,6 +243,34 @@ impl Description {
         });
         serde_json::from_value(value).map_err(wrong)
     }
+}
+
+pub(super) fn bytes(host: &Host, path: &Path) -> Result<Vec<u8>, UnreadReason> {
+    let bytes = host
+        .read_start(&host.absolute(path), MAX_BYTES + 1)
+        .map_err(UnreadReason::Io)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(UnreadReason::TooLarge);
+    }
+    Ok(bytes)
+}
+
+/// Returns the JSON of one key, if the format is this one.
+pub(super) fn part<'b>(bytes: &'b [u8], key: &str) -> Result<&'b str, UnreadReason> {
+    if bytes.starts_with(OLD_BEGIN) {
+        return Err(UnreadReason::Old);
+    }
+    let all: BTreeMap<String, &RawValue> = serde_json::from_slice(bytes).map_err(wrong)?;
+    let of = |key: &str| all.get(key).map(|value| value.get());
+    match of("format").and_then(|format| format.parse().ok()) {
+        Some(FORMAT) => of(key).ok_or(UnreadReason::NoDescription),
+        Some(format) if format > FORMAT => Err(UnreadReason::Newer(format)),
+        _ => Err(UnreadReason::NoDescription),
+    }
+}
+
+fn wrong(error: serde_json::Error) -> UnreadReason {
+    UnreadReason::Unusable(error.to_string())
 }
 
 /// Passes every text to `change`; the keys of objects as well.

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use regex::Regex;
-use serde::Serialize;
 
-use super::description::{Description, UnreadReason};
+use super::description::{self, UnreadReason};
 use super::hosts::is_host;
 use crate::host::Host;
 use crate::parallel;
@@ -52,13 +51,9 @@ fn is_description(path: &Path) -> bool {
         .is_some_and(|ending| ending == "json" || ending == "toml")
 }
 
-/// Finds the descriptions that are named, or that lie in directories that are named. Machines are equal if `part` of their
+/// Finds the descriptions that are named, or that lie in directories that are named. Machines are equal if this key of their
 /// descriptions is. The largest group comes first.
-pub fn find<T: Serialize>(
-    host: &Host,
-    paths: &[PathBuf],
-    part: impl Fn(Description) -> T + Sync,
-) -> (Vec<Group>, Vec<Unread>) {
+pub fn find(host: &Host, paths: &[PathBuf], key: &str) -> (Vec<Group>, Vec<Unread>) {
     let mut unread = Vec::new();
     let mut named: BTreeMap<String, PathBuf> = BTreeMap::new();
     for path in paths.iter().map(|path| host.absolute(path)) {
@@ -103,10 +98,10 @@ pub fn find<T: Serialize>(
         .map(|(name, path)| Described { name, path })
         .collect();
     let digest = |one: &Described| {
-        let part = part(Description::read(host, &one.path)?);
-        let text = serde_json::to_string(&part).unwrap_or_default();
+        let bytes = description::bytes(host, &one.path)?;
+        let text = description::part(&bytes, key)?;
         Ok(storage::full_digest([UUIDS
-            .replace_all(&text, "$1")
+            .replace_all(text, "$1")
             .as_bytes()]))
     };
     let digests = parallel::map_each(&all, digest);

@@ -187,7 +187,11 @@ fn a_node_without_a_gpu_is_bad_whatever_its_programs_need() {
 fn descriptions_that_cannot_be_used_are_named_and_count_as_bad() {
     let nodes = Nodes::new(&[("n1", good("9.19.0"))]);
     let whole = nodes.read("n1.json");
-    let deep = format!("{}{}", "[".repeat(1000), "]".repeat(1000));
+    let deep = format!(
+        r#"{{"format":2,"answers":{}{}}}"#,
+        "[".repeat(1000),
+        "]".repeat(1000)
+    );
     let hostile = [
         (
             "n2.json",
