@@ -32,7 +32,7 @@ impl Range {
         Range(Vec::new())
     }
 
-    /// Returns the range of versions that begin with this one.
+    /// Returns the range of versions that agree with this one.
     pub fn exactly(version: Version) -> Range {
         Range(vec![Comparator::new("=", version)])
     }
@@ -57,7 +57,7 @@ impl Range {
         let ends = self.0.iter().flat_map(|one| [Some(one.from), one.end]);
         ends.chain([Some(least)])
             .flatten()
-            .filter(|version| *version >= least && self.allows(version))
+            .filter(|version| *version >= least && self.0.iter().all(|one| one.covers(version)))
             .min()
     }
 
@@ -142,7 +142,16 @@ impl Comparator {
         }
     }
 
+    /// As `covers`, but an equal version may have fewer numbers: the contents of a file tell fewer than the name of its wheel.
     fn allows(&self, version: &Version) -> bool {
+        match self.sign {
+            "=" | "==" => version.agrees_with(&self.version),
+            "!=" => !version.agrees_with(&self.version),
+            _ => self.covers(version),
+        }
+    }
+
+    fn covers(&self, version: &Version) -> bool {
         let is_between = *version >= self.from && self.end.is_none_or(|end| *version < end);
         is_between != (self.sign == "!=")
     }
@@ -228,10 +237,10 @@ mod tests {
         ),
         ("~=9.1.0.70", "9.1.0.70 9.1.0.71", "9.1.0.69 9.1.1 9.1.1.0"),
         ("=9.1.0", "9.1.0 9.1.0.70", "9.1.1 9.10.0"),
-        ("==9.1.0.70", "9.1.0.70", "9.1.0.71 9.1.1.70"),
+        ("==9.1.0.70", "9.1.0.70 9.1.0", "9.1.0.71 9.1.1.70 9.1.1"),
         ("9.1.*", "9.1.0 9.1.1.17", "9.10 9.2"),
         ("!=9.10.0", "9.10.1 9.9", "9.10.0 9.10.0.56"),
-        ("!=9.10.0.56", "9.10.0.57 9.10.1", "9.10.0.56"),
+        ("!=9.10.0.56", "9.10.0.57 9.10.1", "9.10.0.56 9.10.0"),
         (">=8.7, <9", "8.7 8.9.7", "8.6.9 9.0"),
         (">=9.1.0.70", "9.1.0.70 9.1.1", "9.1.0.69 9.1.0"),
         (">9.1.0", "9.1.1 9.1.1.17", "9.1.0 9.1.0.70"),

@@ -540,6 +540,12 @@ fn a_hint_leads_to_a_toolkit_that_fits() {
         &["--require", "cuda-toolkit>12"],
         "cudarun fetch toolkit=13.5",
     );
+    // A release is known with fewer numbers than its name may have.
+    hint(
+        &[],
+        &["--require", "cuda-toolkit==12.4.1"],
+        "conda install -c nvidia cuda-toolkit=12.4",
+    );
     hint(
         &[],
         &["--require", "cuda-toolkit=13.4"],
@@ -553,6 +559,7 @@ fn a_hint_leads_to_a_toolkit_that_fits() {
             "cuda-toolkit=13.0",
         ),
         (installed(&["12.4.131"]), "cuda-toolkit=12.4,>12.4.200"),
+        (installed(&["12.4.131"]), "cuda-toolkit==12.4.1"),
     ] {
         let machine = python(&[files]);
         let words = ["explain", "--build", "--require", range, "python3"];

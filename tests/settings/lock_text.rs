@@ -64,6 +64,16 @@ fn a_lock_requires_the_recorded_versions() {
             .iter()
             .all(|requirement| requirement.by.name.starts_with(".cudarun.lock:"))
     );
+    // The contents of a file may tell fewer numbers than its wheel, never others.
+    let allows = |version: &str| {
+        requirements.iter().any(|requirement| {
+            let Want::Within(range) = &requirement.want else {
+                return false;
+            };
+            range.to_string().starts_with("=9.10") && range.allows(&version.parse().unwrap())
+        })
+    };
+    assert!(allows("9.10.2.21") && allows("9.10.2") && !allows("9.10.1"));
     let mut twice = example();
     twice.families[0].name = "cudnn".to_owned();
     let wants = twice.asks(path).0;
