@@ -148,6 +148,10 @@ fn the_head_of_each_profile_explains_every_field() {
             ],
         ),
         ("packages.toml", &[fields::<rows::Packages>()]),
+        (
+            "places.toml",
+            &[fields::<rows::Place>(), fields::<rows::Layout>()],
+        ),
         ("python.toml", &[fields::<rows::PythonFacts>()]),
         (
             "statuses.toml",
