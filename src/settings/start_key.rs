@@ -43,14 +43,6 @@ const PATHS: &[&str] = &[
     "TRITON_PTXAS_PATH",
     "VIRTUAL_ENV",
 ];
-/// Those of them that hold several paths.
-const LISTS: [&str; 5] = [
-    variables::ALSO,
-    variables::LIBRARY_PATH,
-    variables::PRELOAD,
-    "PATH",
-    "PYTHONPATH",
-];
 /// Variables of settings that may hold relative paths, or mean the lock of the current directory.
 const PATHS_OF_SETTINGS: [&str; 3] = [variables::ALSO, variables::LOCKED, variables::PIN];
 /// The other variables that a plan depends on, beside those of settings.
@@ -190,7 +182,12 @@ pub fn reaches_libraries(name: &OsStr) -> bool {
 fn has_relative_paths(host: &Host) -> bool {
     PATHS.iter().chain(&PATHS_OF_SETTINGS).any(|name| {
         let value = host.env.get(name).unwrap_or(OsStr::new("/"));
-        let separators: &[u8] = if LISTS.contains(name) { b":; " } else { b"" };
+        let separators: &[u8] = match *name {
+            variables::ALSO | "PATH" | "PYTHONPATH" => b":",
+            variables::LIBRARY_PATH => b":;",
+            variables::PRELOAD => b": ",
+            _ => b"",
+        };
         let mut parts = value.as_bytes().split(|byte| separators.contains(byte));
         (*name == "PATH" || !value.is_empty()) && parts.any(depends_on_directory)
     })

@@ -52,3 +52,31 @@ fn a_key_knows_every_variable_that_a_plan_depends_on() {
         assert!(one != other && one != key(None), "{name}");
     }
 }
+
+#[test]
+fn only_relative_paths_make_the_directory_part_of_a_key() {
+    let root = tempfile::tempdir().unwrap();
+    fs::create_dir_all(root.path().join("proc/self")).unwrap();
+    fs::write(root.path().join("proc/self/exe"), b"").unwrap();
+    let key = |name: &str, value: &str, directory: &str| {
+        let env = [(name, value)].into_iter().collect();
+        let host = Host::at(root.path(), env, directory.into()).unwrap();
+        let command = Command {
+            program: "true".into(),
+            arguments: Vec::new(),
+        };
+        start_key(&host, Path::new("/bin/true"), &command, false).unwrap()
+    };
+    for (name, absolute, relative) in [
+        ("PATH", "/my tools/bin:/a;b", "/a:my tools"),
+        ("PYTHONPATH", "/my code:/a;b", "/a:b"),
+        ("CUDARUN_ALSO", "/my libraries:/a;b", "/a:b"),
+        ("LD_LIBRARY_PATH", "/my libraries:/a;/b", "/a;b"),
+        ("LD_PRELOAD", "/a;b.so /c.so:/d.so", "/a.so b.so"),
+        ("CUDA_HOME", "/my cuda:12;a", "cuda"),
+    ] {
+        let differs = |value| key(name, value, "/one") != key(name, value, "/two");
+        assert!(!differs(absolute), "{name}={absolute}");
+        assert!(differs(relative), "{name}={relative}");
+    }
+}
