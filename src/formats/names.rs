@@ -21,8 +21,12 @@ pub fn soname_number(name: &str) -> Option<u32> {
     split(name).and_then(|(_, suffix)| first_number(suffix))
 }
 
-/// True if the text matches the pattern, in which one `*` may mean any text.
+/// True if the text matches the pattern, in which one `*` may mean any text, and a `[0-9]` at the beginning a digit.
 pub fn matches_pattern(pattern: &str, text: &str) -> bool {
+    if let Some(rest) = pattern.strip_prefix("[0-9]") {
+        let text = text.strip_prefix(|first: char| first.is_ascii_digit());
+        return text.is_some_and(|text| matches_pattern(rest, text));
+    }
     match pattern.split_once('*') {
         None => pattern == text,
         Some((start, end)) => {

@@ -495,6 +495,55 @@ fn the_hpc_sdk() {
         "",
     )];
     finds("hpc-sdk", &elsewhere, &[("NVHPC", "/apps/sdk")], &expected);
+    for cuda in ["9.2", "20.0"] {
+        let library = at(&format!("math_libs/{cuda}/lib64"));
+        let expected = [(library.as_str(), "toolkit", "", "")];
+        finds("hpc-sdk", &[unnamed(&library)], &[], &expected);
+    }
+}
+
+#[test]
+fn compatibility_libraries_are_beside_every_toolkit() {
+    let env = [("CUTENSOR_ROOT", "/srv/cutensor")];
+    for root in [
+        "/usr/local/cuda",
+        "/opt/cuda-12.4",
+        "/usr/lib/cuda",
+        "/srv/cutensor",
+    ] {
+        let compat = format!("{root}/compat");
+        let files = [driver(&compat, "550.54.15")];
+        finds(
+            "compat",
+            &files,
+            &env,
+            &[(&compat, "compat", "550.54.15", "")],
+        );
+    }
+    let spack = "/opt/spack/linux-x86_64_v3/cuda-12.4.1-0123456789abcdfghijklmnpqrsvwxyz/compat";
+    let files = [driver(spack, "550.54.15")];
+    finds("spack", &files, &[], &[(spack, "compat", "550.54.15", "")]);
+}
+
+/// A directory that somebody has moved out of the way is no toolkit.
+#[test]
+fn a_backup_of_a_toolkit_is_not_searched() {
+    let backups = ["/opt/cuda_backup", "/usr/local/cuda.old"];
+    let files = [
+        unnamed("/usr/local/cuda-12.4/lib64"),
+        unnamed("/opt/cuda_backup/lib64"),
+        driver("/usr/local/cuda.old/compat", "550.54.15"),
+    ];
+    let listed = list(&machine(&files), &[], &[]);
+    let directories: Vec<&str> = listed["installations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|installation| installation["directory"].as_str())
+        .collect();
+    assert!(directories.contains(&"/usr/local/cuda-12.4/lib64"));
+    let is_backup = |directory: &&str| backups.iter().any(|backup| directory.starts_with(backup));
+    assert_eq!(directories.iter().copied().find(|d| is_backup(d)), None);
 }
 
 #[test]
