@@ -30,7 +30,7 @@ pub struct Fetch {
     /// For named families: the CUDA major [default: the newest that the driver runs]
     #[arg(long, value_name = "MAJOR", value_parser = major)]
     pub cuda: Option<u32>,
-    /// For `prune`: remove wheels that no program has used for DAYS [default: 90]
+    /// For `prune`: remove wheels of which no use was noted for DAYS [default: 90]; daily use is noted every 30 days
     #[arg(long, value_name = "DAYS")]
     pub older: Option<u32>,
     /// For `prune`: remove all wheels that no program uses now

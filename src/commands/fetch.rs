@@ -393,17 +393,22 @@ fn prune(
         i64::from(options.older.unwrap_or(90)) * DAY
     };
     let is_unused = |entry: &&Entry| now - entry.last_use >= age && !store.is_mapped(entry);
-    let unused: Vec<&Entry> = entries.iter().filter(is_unused).collect();
+    let mut unused: Vec<&Entry> = entries.iter().filter(is_unused).collect();
+    let mut failed = None;
     if !options.dry_run && (!unused.is_empty() || store.has_unfinished()) {
         let turn = store.take_turn(|| ())?;
-        for entry in &unused {
-            store.remove(&turn, entry)?;
-        }
+        unused.retain(|entry| match store.remove(&turn, entry) {
+            Ok(()) => true,
+            Err(error) => {
+                failed.get_or_insert(error);
+                false
+            }
+        });
     }
     print(&if options.json {
         report::json::stored(unused, &store.directory)
     } else {
         style.page(&report::pruned(&unused, options.dry_run))
     })?;
-    Ok(Exit::Yes)
+    failed.map_or(Ok(Exit::Yes), Err)
 }

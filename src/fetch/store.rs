@@ -115,7 +115,7 @@ impl<'h> Store<'h> {
         };
         for name in self.names().filter(|name| name.starts_with(STAGE)) {
             // The client of a killed one may still write there.
-            let _ = fs::remove_dir_all(self.directory.join(name));
+            let _ = remove_tree(&self.directory.join(name));
         }
         Ok(Turn { _lock: lock })
     }
@@ -180,7 +180,7 @@ impl<'h> Store<'h> {
 
     /// Removes an unfinished directory.
     pub fn clear(&self, _: &Turn, stage: &Path) -> Result<(), Error> {
-        fs::remove_dir_all(stage).map_err(Error::at(stage))
+        remove_tree(stage).map_err(Error::at(stage))
     }
 
     pub fn entries(&self) -> Vec<Entry> {
@@ -211,7 +211,7 @@ impl<'h> Store<'h> {
         let sha256 = &entry.about.sha256;
         let gone = self.directory.join(format!("{STAGE}{sha256}"));
         fs::rename(&entry.directory, &gone)
-            .and_then(|()| fs::remove_dir_all(&gone))
+            .and_then(|()| remove_tree(&gone))
             .map_err(Error::at(&entry.directory))
     }
 
@@ -226,7 +226,10 @@ impl<'h> Store<'h> {
 
     /// True if a process of this user maps a file of an entry.
     pub fn is_mapped(&self, entry: &Entry) -> bool {
-        let place = entry.directory.as_os_str().as_bytes();
+        // The kernel shows real paths.
+        let place = self.host.canonical(&entry.directory);
+        let place = place.as_ref().unwrap_or(&entry.directory);
+        let place = place.as_os_str().as_bytes();
         let processes = self.host.list(Path::new("/proc")).unwrap_or_default();
         processes.iter().any(|process| {
             let maps = Path::new("/proc").join(&process.name).join("maps");
@@ -269,4 +272,26 @@ fn close(directory: &Path) -> io::Result<()> {
     }
     fs::set_permissions(directory, fs::Permissions::from_mode(0o755))?;
     File::open(directory)?.sync_all()
+}
+
+/// Removes a tree, also one in whose directories an earlier cudarun has taken the right to write away.
+fn remove_tree(tree: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(tree) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let _ = open(tree);
+            fs::remove_dir_all(tree)
+        }
+        removed => removed,
+    }
+}
+
+fn open(directory: &Path) -> io::Result<()> {
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o755))?;
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            open(&entry.path())?;
+        }
+    }
+    Ok(())
 }

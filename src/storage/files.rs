@@ -94,9 +94,23 @@ pub fn full_digest<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String {
 /// directory above could lead us to another file of ours by a link. Root, for example, owns the repositories that it has
 /// cloned, with content by others.
 pub fn read(host: &Host, directory: &Path, name: &str) -> Option<Vec<u8>> {
+    Some(read_with_stat(host, directory, name)?.0)
+}
+
+/// Like [`read`], of a file that is not old.
+pub(super) fn read_recent(host: &Host, directory: &Path, name: &str) -> Option<Vec<u8>> {
+    let (bytes, stat) = read_with_stat(host, directory, name)?;
+    (!is_old(host, &stat)).then_some(bytes)
+}
+
+fn read_with_stat(host: &Host, directory: &Path, name: &str) -> Option<(Vec<u8>, Stat)> {
     own_directory(host, directory).ok()?;
     let (bytes, stat) = host.read_own(&directory.join(name)).ok()?;
-    is_ours(host, &stat).then_some(bytes)
+    is_ours(host, &stat).then_some((bytes, stat))
+}
+
+fn is_old(host: &Host, stat: &Stat) -> bool {
+    stamp(host.started).0 - stat.modified.0 > KEPT_FOR
 }
 
 /// Writes a file for us alone, whole or not at all, and removes old files. Returns true if it was written.
@@ -241,12 +255,10 @@ pub fn prune(host: &Host, directory: &Path) {
     {
         return;
     }
-    let now = stamp(host.started).0;
-    let is_old =
-        |stat: Stat| stat.is_file() && is_ours(host, &stat) && now - stat.modified.0 > KEPT_FOR;
+    let may_go = |stat: Stat| stat.is_file() && is_ours(host, &stat) && is_old(host, &stat);
     for entry in host.list(directory).unwrap_or_default() {
         let path = directory.join(&entry.name);
-        if is_own_name(entry.name.as_bytes()) && host.lstat(&path).is_ok_and(is_old) {
+        if is_own_name(entry.name.as_bytes()) && host.lstat(&path).is_ok_and(may_go) {
             let _ = fs::remove_file(path);
         }
     }

@@ -30,7 +30,8 @@ struct KeptEntry<'b, T> {
 }
 
 /// Returns the environment changes of the start that was kept for this key, if none of its sources has changed. The
-/// directories must be safe, since a kept start can point the loader anywhere.
+/// directories must be safe, since a kept start can point the loader anywhere. An old one does not count: a start that is
+/// worked out again notes that it uses fetched wheels.
 pub fn find_start(
     host: &Host,
     directories: impl IntoIterator<Item = PathBuf>,
@@ -39,7 +40,7 @@ pub fn find_start(
     let name = key.file_name();
     let bytes = directories
         .into_iter()
-        .find_map(|above| files::read(host, &above.join(STARTS), &name))?;
+        .find_map(|above| files::read_recent(host, &above.join(STARTS), &name))?;
     let changes: Vec<(&[u8], Option<&[u8]>)> = content(host, key, &bytes)?;
     let owned = |bytes| OsStr::from_bytes(bytes).to_owned();
     let changes = changes.into_iter();

@@ -2,10 +2,16 @@
 
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
+use nix::unistd::geteuid;
+
 use super::wheelhouse::{Wheelhouse, app, cudart, curand, names, sum};
+use crate::support::{CUDARUN, copy_program};
 
 /// A house whose store has these two wheels.
 fn filled() -> Wheelhouse {
@@ -156,7 +162,15 @@ fn prune_prints_json() {
 
 #[test]
 fn prune_keeps_a_wheel_that_a_process_maps() {
+    keeps_a_mapped_wheel(&filled());
+    // The kernel shows the real path of a store that a link leads to.
     let house = filled();
+    fs::rename(house.path("home/.local"), house.path("disk")).unwrap();
+    symlink(house.path("disk"), house.path("home/.local")).unwrap();
+    keeps_a_mapped_wheel(&house);
+}
+
+fn keeps_a_mapped_wheel(house: &Wheelhouse) {
     let program = app("opens-cudart");
     house.run(&[&program]).stdout("opened 12040\n").check();
     let mut child = house.command(&[&program, "60"]).spawn().unwrap();
@@ -175,6 +189,53 @@ fn prune_keeps_a_wheel_that_a_process_maps() {
             .iter()
             .any(|name| name.starts_with(".stage-"))
     );
+}
+
+/// Root may write everywhere, so another user removes them.
+#[test]
+fn prune_removes_what_it_can() {
+    const HER: u32 = 65534;
+    let house = filled();
+    let own = house.path("cudarun");
+    copy_program(CUDARUN, &own);
+    let prune = || {
+        let mut command = Command::new(&own);
+        command
+            .args(["fetch", "prune", "--all"])
+            .env_clear()
+            .envs(house.environment())
+            .current_dir(house.path("home"));
+        if geteuid().is_root() {
+            command.uid(HER).gid(HER);
+        }
+        command.output().unwrap()
+    };
+    if geteuid().is_root() {
+        let all = Command::new("chown")
+            .args(["-R", &HER.to_string()])
+            .arg(house.path(""))
+            .status();
+        assert!(all.unwrap().success());
+        // Its files are another user's.
+        for below in ["nvidia", "nvidia/curand"] {
+            let other = house.store().join(sum(&curand().bytes())).join(below);
+            chown(other, Some(0), None).unwrap();
+        }
+    }
+    // As earlier versions have left them.
+    let nvidia = entry(&house).join("nvidia");
+    for directory in [nvidia.join("cuda_runtime/lib"), nvidia, entry(&house)] {
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o555)).unwrap();
+    }
+    let output = prune();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains(&format!("removed {CUDART}\n")), "{text}");
+    if geteuid().is_root() {
+        assert!(!text.contains(CURAND), "{text}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains("ermission denied"), "{error}");
+    }
+    assert!(!entry(&house).exists());
 }
 
 #[test]

@@ -122,6 +122,21 @@ fn a_start_is_found_as_it_was_kept() {
     );
 }
 
+/// So that a start which is worked out notes the wheels that it uses once in 30 days.
+#[test]
+fn an_old_start_is_worked_out_again() {
+    let kept = Kept::new();
+    let age = |days: u64| {
+        let then = SystemTime::now() - Duration::from_hours(24 * days);
+        let file = fs::File::open(kept.file()).unwrap();
+        file.set_modified(then).unwrap();
+    };
+    age(29);
+    assert_eq!(kept.find(), Some(kept.exec.diff.clone()), "the control");
+    age(31);
+    assert_eq!(kept.find(), None);
+}
+
 #[test]
 fn any_change_falsifies_a_kept_start() {
     let kept = Kept::new();
