@@ -184,15 +184,17 @@ fn files(cache: &Cache<'_>, place: &Path, tag: Option<&str>) -> Result<(Tree, Co
         is_digest: false,
     };
     let mut outer = Tree::new();
-    apply(&mut outer, &cache.index(&blob, true)?, 0)?;
+    let applied = apply(&mut outer, &cache.index(&blob, true)?, 0);
     let has_one = |names: &[&str]| names.iter().any(|name| outer.has(Path::new(name)));
     if has_one(&["index.json", "manifest.json"]) {
+        // What could not be put is no part of the image, or is missed when it is read.
         let host = Host::of_tree(outer, env, cwd);
         let Parts { layers, config } = Layout { host, archive }.parts(tag)?;
         return Ok((tree(cache, &layers)?, config));
     }
     // `docker export` writes the files of a container.
     if has_one(&["usr", "etc", "bin"]) {
+        applied?;
         return Ok((outer, Config::default()));
     }
     let why = "it has no `manifest.json`, no `index.json` and no directory `usr`: it is neither an image nor an \
@@ -229,63 +231,67 @@ fn tree(cache: &Cache<'_>, layers: &[Layer]) -> Result<Tree, ImageError> {
     Ok(tree)
 }
 
-/// Puts the files of a layer over those of the layers below it.
+/// Puts the files of a layer over those of the layers below it. Returns the first failure, after all others are there.
 fn apply(tree: &mut Tree, index: &Index, layer: usize) -> Result<(), ImageError> {
     let archive = tree.add_archive(index.file.clone());
+    let mut applied = Ok(());
     for member in &index.members {
-        let path = inside(&member.path)?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let parent = path.parent().unwrap_or(Path::new("/"));
-        if name == OPAQUE {
-            tree.remove_below(parent, layer);
-            continue;
-        }
-        if let Some(hidden) = name.strip_prefix(WHITEOUT) {
-            if !hidden.is_empty() {
-                tree.remove_lower(&parent.join(hidden), layer);
-            }
-            continue;
-        }
-        let content = match &member.content {
-            Content::Directory => NewContent::Directory,
-            Content::File { offset, size } => NewContent::File {
-                archive,
-                offset: *offset,
-                size: *size,
-            },
-            Content::Link(target) => NewContent::Link(path_of(target)),
-            Content::Other => NewContent::Other,
-            Content::HardLink(same) => {
-                let same = inside(same)?;
-                tree.put_hard_link(&path, &same, layer).map_err(|error| {
-                    let ImageError(why) = error.into();
-                    ImageError(format!("`{}`: its hard link: {why}", show(&path)))
-                })?;
-                continue;
-            }
-        };
-        let &Member {
-            mode,
-            uid,
-            gid,
-            modified,
-            has_capabilities,
-            ..
-        } = member;
-        let new = NewFile {
-            mode,
-            uid,
-            gid,
-            modified,
-            has_capabilities,
-            content,
-        };
-        tree.put(&path, new, layer).map_err(|error| {
-            let ImageError(why) = error.into();
-            ImageError(format!("`{}`: {why}", show(&path)))
-        })?;
+        applied = applied.and(put(tree, archive, member, layer));
     }
-    Ok(())
+    applied
+}
+
+fn put(tree: &mut Tree, archive: usize, member: &Member, layer: usize) -> Result<(), ImageError> {
+    let path = inside(&member.path)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let parent = path.parent().unwrap_or(Path::new("/"));
+    if name == OPAQUE {
+        tree.remove_below(parent, layer);
+        return Ok(());
+    }
+    if let Some(hidden) = name.strip_prefix(WHITEOUT) {
+        if !hidden.is_empty() {
+            tree.remove_lower(&parent.join(hidden), layer);
+        }
+        return Ok(());
+    }
+    let content = match &member.content {
+        Content::Directory => NewContent::Directory,
+        Content::File { offset, size } => NewContent::File {
+            archive,
+            offset: *offset,
+            size: *size,
+        },
+        Content::Link(target) => NewContent::Link(path_of(target)),
+        Content::Other => NewContent::Other,
+        Content::HardLink(same) => {
+            let same = inside(same)?;
+            return tree.put_hard_link(&path, &same, layer).map_err(|error| {
+                let ImageError(why) = error.into();
+                ImageError(format!("`{}`: its hard link: {why}", show(&path)))
+            });
+        }
+    };
+    let &Member {
+        mode,
+        uid,
+        gid,
+        modified,
+        has_capabilities,
+        ..
+    } = member;
+    let new = NewFile {
+        mode,
+        uid,
+        gid,
+        modified,
+        has_capabilities,
+        content,
+    };
+    tree.put(&path, new, layer).map_err(|error| {
+        let ImageError(why) = error.into();
+        ImageError(format!("`{}`: {why}", show(&path)))
+    })
 }
 
 /// The path of a file of an archive, from the root on. Fails if it leads out.

@@ -191,8 +191,13 @@ pub fn can_publish(host: &Host, file: &Path) -> io::Result<()> {
 
 /// Writes a file, whole or not at all. Fails if it exists.
 pub fn publish_new(file: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
-    written(file, mode, bytes)?.persist_noclobber(file)?;
-    Ok(())
+    match written(file, mode, bytes)?.persist_noclobber(file) {
+        // Some file systems have neither hard links nor a rename that leaves an existing file alone.
+        Err(refused) if refused.error.kind() != ErrorKind::AlreadyExists => new_file(file, mode)?
+            .write_all(bytes)
+            .inspect_err(|_| _ = fs::remove_file(file)),
+        published => Ok(_ = published?),
+    }
 }
 
 pub fn remove(file: &Path) -> io::Result<()> {

@@ -1,11 +1,12 @@
 //! What must not be in a file of `doctor --save`: each test plants a word and looks for it.
 
 use std::fs;
+use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::Run;
 use crate::support::machine::Machine;
+use crate::support::{CUDARUN, Run, Workshop};
 
 const WORD: &str = "LEAK";
 const BEGIN: &str = r#"
@@ -244,4 +245,63 @@ fn a_start_that_can_go_on_reports_no_error() {
         ["error not-allowed"],
         "the control"
     );
+}
+
+/// Becomes a program on a file system that can neither link nor rename without replacing.
+const POOR: &str = r"
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int count, char **words)
+{
+    struct sock_filter filter[] = {
+        {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr)},
+        {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_renameat2},
+        {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | EINVAL},
+        {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_linkat},
+        {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | EPERM},
+        {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW},
+    };
+    struct sock_fprog program = {6, filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) return 99;
+    execv(words[1], words + 1);
+    return 98;
+}
+";
+
+#[test]
+fn a_new_file_is_written_where_nothing_can_be_linked() {
+    let workshop = Workshop::new();
+    let poor = workshop.compile("poor", POOR, &[]);
+    let machine = Machine::describe(&BEGIN.replace("MORE", ""));
+    let (file, link) = (workshop.path("saved.json"), workshop.path("link"));
+    let hard_link = Command::new(&poor)
+        .args(["/bin/ln", "-T"])
+        .args([&poor, &link])
+        .output()
+        .unwrap();
+    assert!(!hard_link.status.success(), "the control");
+    let save = || {
+        let doctor = Command::new(&poor)
+            .args([
+                CUDARUN.as_ref(),
+                "--root".as_ref(),
+                machine.root().as_os_str(),
+            ])
+            .args(["doctor", "--save"])
+            .arg(&file)
+            .env_clear()
+            .output();
+        String::from_utf8(doctor.unwrap().stderr).unwrap()
+    };
+    let said = save();
+    let saved = fs::read_to_string(&file).unwrap_or_else(|_| panic!("{said}"));
+    assert!(serde_json::from_str::<Value>(&saved).is_ok(), "{saved}");
+    fs::write(&file, "mine").unwrap();
+    let said = save();
+    assert_eq!(fs::read_to_string(&file).unwrap(), "mine", "{said}");
 }

@@ -59,6 +59,21 @@ fn names_that_lead_out_are_refused() {
     }
 }
 
+/// What is beside the layers of an image is no part of it.
+#[test]
+fn a_strange_member_beside_the_layers_is_skipped() {
+    let layer = Archive::default().file("etc/a", "inside").end();
+    let image = docker(&[layer], "{}")
+        .hard_link("b", "missing")
+        .file("../x", "x")
+        .file("c.json/x", "x");
+    let host = open(&image.end()).unwrap();
+    assert_eq!(host.read_text(Path::new("/etc/a")).unwrap(), "inside");
+    // The files of a container are all parts of it.
+    let container = Archive::default().file("etc/a", "a").file("../x", "x");
+    refused(&container.end(), "leads out of the image");
+}
+
 #[test]
 fn links_in_circles_end() {
     let host = open(&layer(
