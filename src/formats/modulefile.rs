@@ -11,8 +11,9 @@ use regex::Regex;
 const LENGTH: usize = 4096;
 /// Limits the number of added directories, of set variables and of constants.
 const COUNT: usize = 1000;
-/// The commands that count. `set` is also Lua's `=`.
+/// The commands that count. `set` is also Lua's `=`; `append` leaves a value that is not known.
 const COMMANDS: &[&str] = &[
+    "append",
     "append-path",
     "append_path",
     "prepend-path",
@@ -22,9 +23,9 @@ const COMMANDS: &[&str] = &[
     "setenv",
 ];
 /// `set NAME VALUE`, `[file join PART PART]`, `"text with $name"`
-const TCL: &str = r#"(?m)^[ \t]*#.*|(?<end>[\n;])|\[file (?<join>join)[ \t]|(?<close>\])|"(?<text>[^"\n]*)"|(?<word>(?:\$\{[A-Za-z0-9_:]+\}|[^ \t\r\n;{}"\]])+)"#;
-/// `NAME = VALUE`, `pathJoin(PART, PART)`, `"text" .. name`
-const LUA: &str = r#"--[^\n]*|(?<join>pathJoin)[ \t]*\(|(?<close>\))|"(?<text>[^"\n]*)"|'(?<single>[^'\n]*)'|(?<set>=+)|(?<glue>\.\.)|(?<word>[A-Za-z_][A-Za-z0-9_.:]*)"#;
+const TCL: &str = r#"(?m)(?:^|;)[ \t]*#.*|(?<end>[\n;])|(?<open>\[(?<join>file join[ \t])?)|(?<close>\])|"(?<text>[^"\n]*)"|(?<word>(?:\$\{[A-Za-z0-9_:]+\}|[^ \t\r\n;{}"\[\]])+)"#;
+/// `NAME = VALUE`, `pathJoin(PART, PART)`, `"text" .. name`; none in comments and `[[long texts]]`
+const LUA: &str = r#"(?:--)?\[=*\[(?s:.*?)(?:\]=*\]|\z)|--[^\n]*|[~<>]=|(?<open>(?<join>pathJoin)?[ \t]*\()|(?<close>\))|"(?<text>[^"\n]*)"|'(?<single>[^'\n]*)'|(?<set>=+)|(?<glue>\.\.)|(?<word>[A-Za-z_][A-Za-z0-9_.:]*)"#;
 
 #[derive(Debug, Default)]
 pub struct Modulefile {
@@ -53,25 +54,51 @@ fn read(text: &str, tokens: &Regex, is_lua: bool) -> Modulefile {
     let mut words: Vec<Option<String>> = Vec::new();
     // What is between the last word and the next one, if they are one.
     let mut between = None;
-    let mut is_joining = false;
+    // The open brackets; true for those whose words are joined.
+    let mut joining: Vec<bool> = Vec::new();
     let mut last = "";
     for token in tokens.captures_iter(text) {
         let part = |name| token.name(name).map(|part| part.as_str());
         let word = part("word").unwrap_or_default();
-        if part("end").is_some() || COMMANDS.contains(&word) {
+        let all = token.get(0).map_or(0..0, |all| all.range());
+        let before = text[..all.start].trim_end_matches([' ', '\t']);
+        let is_first = is_lua || before.is_empty() || before.ends_with(['\n', ';', '{']);
+        if part("end").is_some() || is_first && COMMANDS.contains(&word) {
             found.take(command, mem::take(&mut words));
             command = word;
+            between = None;
+            joining.clear();
         } else if part("set") == Some("=") {
             found.take(command, mem::take(&mut words));
-            command = "set";
+            // Of several names the last has not the first value.
+            let names = before.trim_end_matches(last).trim_end();
+            command = if names.ends_with(',') {
+                "append"
+            } else {
+                "set"
+            };
             words.push(Some(last.to_owned()));
         } else if part("glue").is_some() {
             between = Some("");
-        } else if part("join").is_some() {
-            is_joining = true;
+        } else if part("open").is_some() {
+            joining.push(part("join").is_some());
+            if !is_lua && part("join").is_none() {
+                if between.is_some() {
+                    words.pop();
+                }
+                words.push(None);
+                between = Some("");
+            }
         } else if part("close").is_some() {
-            is_joining = false;
-            between = None;
+            joining.pop();
+            if is_lua && joining.is_empty() && command != "set" {
+                found.take(mem::take(&mut command), mem::take(&mut words));
+            }
+            let is_glued = !is_lua && text[all.end..].starts_with(|c: char| !c.is_whitespace());
+            between = match joining.last() {
+                Some(true) => Some("/"),
+                _ => is_glued.then_some(""),
+            };
         } else if let Some(text) = part("text").or(part("single")).or(part("word")) {
             last = text;
             let mut value = if is_lua && !word.is_empty() {
@@ -87,7 +114,12 @@ fn read(text: &str, tokens: &Regex, is_lua: bool) -> Modulefile {
                 });
             }
             words.push(value.filter(|value| value.len() <= LENGTH));
-            between = is_joining.then_some("/");
+            between = match joining.last() {
+                Some(true) => Some("/"),
+                // The result of another command is not known.
+                Some(false) if !is_lua => Some(""),
+                _ => None,
+            };
         }
     }
     found.take(command, words);
@@ -104,6 +136,9 @@ impl Modulefile {
             let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
             let (name, after) = name.split_at(end.unwrap_or(name.len()));
             value = value + before + self.constants.get(name)?;
+            if value.len() > LENGTH {
+                return None;
+            }
             rest = after.strip_prefix('}').unwrap_or(after);
         }
         value += rest;
@@ -116,7 +151,7 @@ impl Modulefile {
         if command.ends_with("path") {
             // `--delim : VARIABLE DIRECTORY…`
             let is_option = |word: &String| !word.starts_with(char::is_alphabetic);
-            let mut words = words.map_while(|word| word).skip_while(is_option);
+            let mut words = words.flatten().skip_while(is_option);
             let Some(variable) = words.next() else { return };
             for directories in words {
                 let new = directories.split(':').filter(|part| part.starts_with('/'));
@@ -125,7 +160,8 @@ impl Modulefile {
                     .extend(new.map(|new| (variable.clone(), new.to_owned())));
             }
         } else if let (Some(Some(name)), Some(value)) = (words.next(), words.next()) {
-            if command == "set" {
+            let name = name.trim_start_matches("::").to_owned();
+            if matches!(command, "append" | "set") {
                 self.constants.remove(&name);
             }
             match (command, value) {

@@ -1,6 +1,7 @@
 //! Environment modules, in Tcl and in Lua: the directories of loaded modules and, if the whole machine is scanned, of
 //! available ones. No module is executed.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -61,11 +62,14 @@ pub(super) fn loaded(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
 pub(super) fn available(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let mut tops = list(look, "MODULEPATH");
     tops.extend(MODULE_DIRECTORIES.iter().map(PathBuf::from));
+    let mut known = HashSet::new();
+    tops.retain(|top| known.insert(top.clone()));
     look.watched.extend(tops.iter().cloned());
     let is_hidden = |name: &OsStr| name.as_bytes().starts_with(b".");
     let is_wanted = |top: &Path, file: &Path| {
         let below = file.strip_prefix(top).unwrap_or(file);
-        below.iter().filter_map(OsStr::to_str).any(is_name)
+        let is_file_hidden = below.file_name().is_some_and(is_hidden);
+        !is_file_hidden && below.iter().filter_map(OsStr::to_str).any(is_name)
     };
     let mut places = Vec::new();
     for top in tops {

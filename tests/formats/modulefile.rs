@@ -15,7 +15,8 @@ fn check(found: &Modulefile, added: &[&str], set: &[&str]) {
 
 const TCL: &str = r#"#%Module1.0
 proc ModulesHelp { } { puts stderr "prepend-path LD_LIBRARY_PATH /help" }
-set version 12.4 ; set root    /opt/cuda-${version}
+proc More { } { puts stderr { To set root, or to setenv CUDA_HOME /help } } ;# setenv CUDA_HOME /c
+set version 12.4 ; set ::root    /opt/cuda-${version}
 conflict cuda
 if { [file isdirectory $root/compat] } {
 prepend-path LD_LIBRARY_PATH $root/compat
@@ -26,29 +27,40 @@ prepend-path --delim : LD_LIBRARY_PATH "$root/lib64:$::root/extras"
 append-path -d ; X \
 /y
 append-path LIBRARY_PATH [file join $root lib64 stubs] {/a}
+append-path LIBRARY_PATH [file join $root [file join a b] c]/d $unknown /e
 prepend-path LD_LIBRARY_PATH $::env(HOME)/lib
 prepend-path LD_LIBRARY_PATH [exec find /]/lib
+set name [exec uname] ; prepend-path LD_LIBRARY_PATH /opt/$name
 if {1} { set arch a
 } else {
   set arch b
 }
 prepend-path LD_LIBRARY_PATH /opt/$arch/lib
+append root /x
+prepend-path LD_LIBRARY_PATH $root/lib
 prepend-path LD_LIBRARY_PATH relative/lib
 "#;
 
 const LUA: &str = r#"-- -*- lua -*-
 help([==[
 CUDA's "toolkit", for programs that don't bring one
+prepend_path("LD_LIBRARY_PATH", "/help")
 ]==])
+--[[
+prepend_path("LD_LIBRARY_PATH", "/block")
+]]
 -- prepend_path("LD_LIBRARY_PATH", "/comment")
 local version = "12.4"
 local root = pathJoin("/opt", "cuda-" .. version)
 local home = os.getenv("CUDA") or "/opt/guess"
-setenv("CUDA_HOME", root)
+local a, b = "/a", "/b"
+if root ~= "/x" then setenv("CUDA_HOME", root) end
 pushenv("CUDA_ROOT", (root))
 prepend_path("LD_LIBRARY_PATH", pathJoin(root, "lib64") .. ":" .. root .. '/extras')
 append_path{"LIBRARY_PATH", root .. "/stubs", delim=":", priority=10}
 prepend_path("LD_LIBRARY_PATH", home)
+prepend_path("LD_LIBRARY_PATH", b)
+prepend_path("LD_LIBRARY_PATH", pathJoin(pathJoin(root, "a"), "b"))
 prepend_path("LD_LIBRARY_PATH", pathJoin(root, myModuleVersion()))
 if version == "11" then arch = "/x" else arch = "/y" end
 prepend_path("LD_LIBRARY_PATH", arch)
@@ -64,6 +76,8 @@ fn tcl_constants_and_joined_paths_are_read() {
         "LD_LIBRARY_PATH /opt/cuda-12.4/extras",
         "LIBRARY_PATH /opt/cuda-12.4/lib64/stubs",
         "LIBRARY_PATH /a",
+        "LIBRARY_PATH /opt/cuda-12.4/a/b/c/d",
+        "LIBRARY_PATH /e",
         "LD_LIBRARY_PATH /opt/b/lib",
     ];
     check(&tcl(TCL), &added, &["CUDA_HOME /opt/cuda-12.4"]);
@@ -77,6 +91,7 @@ fn lua_constants_and_joined_paths_are_read() {
         "LD_LIBRARY_PATH /opt/cuda-12.4/lib64",
         "LD_LIBRARY_PATH /opt/cuda-12.4/extras",
         "LIBRARY_PATH /opt/cuda-12.4/stubs",
+        "LD_LIBRARY_PATH /opt/cuda-12.4/a/b",
         "LD_LIBRARY_PATH /y",
     ];
     check(
@@ -128,6 +143,8 @@ fn any_text_gives_a_result() {
         "a=pathJoin(",
         "a=\"\"..",
         "[=",
+        "[=[",
+        "--[[",
         "--",
     ];
     for text in short

@@ -370,13 +370,19 @@ fn modules_that_could_be_loaded() {
             "/apps/modules/compiler/other/1",
             &TCL.replace("cuda", "other"),
         ),
+        // A hidden file is no module.
+        text(
+            "/apps/modules/compiler/cuda/.12.5",
+            &TCL.replace("cuda", "hidden"),
+        ),
         cufft("/apps/cuda/libraries"),
         cufft("/apps/other/libraries"),
+        cufft("/apps/hidden/libraries"),
         // Round in a circle, and out of it.
         link("/apps/modules/loop", "/apps/modules"),
         link("/apps/modules/cuda", "nowhere"),
     ];
-    let env = [("MODULEPATH", "/apps/modules:relative:")];
+    let env = [("MODULEPATH", "/apps/modules:relative::/apps/modules")];
     finds_elsewhere(
         "modules",
         &files,
@@ -389,6 +395,7 @@ fn modules_that_could_be_loaded() {
         None,
         "a module of another kind"
     );
+    assert_eq!(installation(&listed, "/apps/hidden/libraries"), None);
 }
 
 #[test]
