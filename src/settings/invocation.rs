@@ -97,9 +97,12 @@ fn add(
             let known = row.names().into_iter().map(str::to_owned).collect();
             place.fault(FaultKind::unknown("", &name, "library family", known))
         })?;
-        let value = row
-            .read(&name, &of, &[which])
-            .map_err(|wrong| place.fault(wrong))?;
+        let value = row.read("", &of, &[which]).map_err(|mut wrong| {
+            if let FaultKind::Invalid { text, .. } = &mut wrong {
+                *text = item.to_string_lossy().into_owned();
+            }
+            place.fault(wrong)
+        })?;
         push(of, value);
     }
     Ok(())

@@ -124,6 +124,9 @@ pub(super) fn find(table: &str, name: &str) -> Option<(&'static Row, String)> {
 
 /// Returns the table that a key belongs to, empty for the top of a file.
 pub(super) fn home(name: &str) -> Option<&'static str> {
+    if name.is_empty() || name == ANY {
+        return None;
+    }
     if TOP.contains(&name) || KEYS.iter().any(|row| row.table == name) {
         return Some("");
     }
@@ -180,7 +183,7 @@ impl Row {
         }
     }
 
-    /// Reads the items of a list, or the one text of any other kind. `key` is the name for messages.
+    /// Reads the items of a list, or the one text of any other kind; none unsets a variable. `key` is the name for messages.
     pub(super) fn read(&self, key: &str, of: &str, items: &[&OsStr]) -> Result<Value, FaultKind> {
         let first = items.first().copied().unwrap_or_default();
         let text = first.to_string_lossy();
@@ -223,10 +226,11 @@ impl Row {
                     Err(FaultKind::unknown(key, &text, "value", known.into()))
                 }
             },
-            Kind::Variable if of.is_empty() || of.contains(['=', '\0']) || text.contains('\0') => {
-                wants("the value of a variable: its name has no `=`, and neither has a NUL")
+            Kind::Variable if of.is_empty() || of.contains(['=', '\0']) => {
+                wants("the name of a variable, which has no `=` and no NUL")
             }
-            Kind::Variable => Ok(Value::Variable(Some(text.into_owned()))),
+            Kind::Variable if text.contains('\0') => wants("a text without NUL"),
+            Kind::Variable => Ok(Value::Variable(items.first().map(|_| text.into_owned()))),
         }
     }
 }

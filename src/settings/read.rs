@@ -49,8 +49,7 @@ pub fn file(bytes: &[u8], path: &Path) -> Result<File, SettingFault> {
         let what = first_line(error.message());
         let mut fault = reader.place(0).fault(FaultKind::NotToml { what });
         if let Some(span) = error.span() {
-            (fault.place, fault.excerpt) =
-                (reader.place(span.start), Excerpt::at(text, span.start));
+            (fault.place, fault.excerpt) = (reader.place(span.start), excerpt(text, span.start));
         }
         fault
     })?;
@@ -83,6 +82,14 @@ pub(super) fn line(bytes: &[u8], at: usize) -> usize {
     1 + memchr::memchr_iter(b'\n', &bytes[..at.min(bytes.len())]).count()
 }
 
+/// Returns the line of a fault; none where it may contain the value of a variable.
+fn excerpt(text: &str, at: usize) -> Option<Box<Excerpt>> {
+    let excerpt = Excerpt::at(text, at)?;
+    let table = text[..at].rfind("\n[").unwrap_or(0);
+    let is_of_env = text[table..at].contains("env") || excerpt.text.contains("env");
+    (!is_of_env).then_some(excerpt)
+}
+
 /// Returns the entries in the order of the file, so that the first fault in the file is reported.
 fn entries<'t, 'i>(table: &'t DeTable<'i>) -> Vec<Entry<'t, 'i>> {
     let mut entries: Vec<Entry<'t, 'i>> = table.iter().collect();
@@ -107,11 +114,20 @@ impl Reader<'_> {
 
     fn fault<T>(&self, value: &Spanned<DeValue<'_>>, wrong: FaultKind) -> Result<T, SettingFault> {
         let at = value.span().start;
-        let excerpt = Excerpt::at(self.text, at);
-        Err(SettingFault {
-            excerpt,
-            ..self.place(at).fault(wrong)
-        })
+        let mut fault = self.place(at).fault(wrong);
+        // The value of a variable may be secret.
+        match &mut fault.wrong {
+            FaultKind::Invalid {
+                key, text, wants, ..
+            } if **key == *"env"
+                || key.starts_with("env.")
+                || *wants == "a table" && text.contains("env") =>
+            {
+                *text = std::mem::take(key).into();
+            }
+            _ => fault.excerpt = excerpt(self.text, at),
+        }
+        Err(fault)
     }
 
     /// The fault of a value of another type.
@@ -132,18 +148,22 @@ impl Reader<'_> {
             .expect("Cargo reads it as well");
         for (key, value) in table {
             let key = key.get_ref().as_ref();
-            let text = match key {
-                "cudarun" => self.string(key, value)?.to_owned(),
-                "min-version" => format!(">={}", self.string(key, value)?),
+            let (least, wants) = match key {
+                "cudarun" => ("", "a range of cudarun versions such as \">=0.2\""),
+                "min-version" => (">=", "a version of cudarun such as \"0.2\""),
                 _ => continue,
             };
-            match VersionReq::parse(&text) {
-                Ok(needed) if needed.matches(&own) => {}
-                Ok(needed) => return self.fault(value, FaultKind::OtherCudarun { needed }),
-                Err(_) => {
-                    let wants = "a range of cudarun versions such as \">=0.2\"";
-                    return self.fault(value, FaultKind::invalid(key, &text, wants));
+            let text = self.string(key, value)?;
+            let is_version = text
+                .bytes()
+                .all(|byte| byte.is_ascii_digit() || byte == b'.');
+            match VersionReq::parse(&format!("{least}{text}")) {
+                Ok(needed) if least.is_empty() || is_version => {
+                    if !needed.matches(&own) {
+                        return self.fault(value, FaultKind::OtherCudarun { needed });
+                    }
                 }
+                _ => return self.fault(value, FaultKind::invalid(key, text, wants)),
             }
         }
         Ok(())
@@ -239,7 +259,7 @@ impl Reader<'_> {
         let texts = match (row.takes, value.get_ref()) {
             (Kind::Flag, DeValue::Boolean(flag)) => return Ok(Value::Flag(*flag)),
             (Kind::Flag, _) => return self.is_not("true or false", full, value),
-            (Kind::Variable, DeValue::Boolean(false)) => return Ok(Value::Variable(None)),
+            (Kind::Variable, DeValue::Boolean(false)) => Vec::new(),
             (Kind::Variable, DeValue::String(text)) => vec![text.as_ref()],
             (Kind::Variable, _) => {
                 return self.is_not("a string, or false to unset the variable", full, value);

@@ -419,18 +419,13 @@ fn an_invalid_value_is_an_error_with_its_line() {
             2,
             "`search.without`: unknown value `all`",
         ),
-        (
-            "[env]\nA = 1\n",
-            2,
-            "`env.A`: `1` is not a string, or false",
-        ),
-        (
-            "[env]\nA = true\n",
-            2,
-            "`env.A`: `true` is not a string, or false",
-        ),
-        ("[env]\n\"A=B\" = \"c\"\n", 2, "`env.A=B`"),
-        ("[env]\nA = \"b\\u0000\"\n", 2, "`env.A`"),
+        ("[env]\nA = 1\n", 2, "`env.A` is not a string, or false"),
+        ("[env]\nA = true\n", 2, "`env.A` is not a string, or false"),
+        ("[env]\n\"A=B\" = \"c\"\n", 2, "`env.A=B` is not the name"),
+        ("[env]\n\"A=B\" = false\n", 2, "`env.A=B` is not the name"),
+        ("[env]\n\"\" = false\n", 2, "`env.` is not the name"),
+        ("[env]\n\"A\\u0000\" = false\n", 2, "is not the name"),
+        ("[env]\nA = \"b\\u0000\"\n", 2, "`env.A` is not a text"),
         ("locked = 1\n", 1, "`locked`: `1` is not true or false"),
         ("program = 1\n", 1, "`program`: `1` is not a table"),
         (
@@ -446,12 +441,17 @@ fn an_invalid_value_is_an_error_with_its_line() {
         (
             "min-version = \">=0.1\"\n",
             1,
-            "`min-version`: `>=>=0.1` is not a range of cudarun versions",
+            "`min-version`: `>=0.1` is not a version of cudarun",
         ),
         (
-            "min-version = \"0.1, <0.2\"\n",
+            "min-version = \"0.1, <9\"\n",
             1,
-            "needs cudarun >=0.1, <0.2, but this is cudarun ",
+            "`min-version`: `0.1, <9` is not a version of cudarun",
+        ),
+        (
+            "min-version = \"\"\n",
+            1,
+            "`min-version`: `` is not a version of cudarun",
         ),
         (
             "\ncudarun = \">=99\"\n",
@@ -547,6 +547,66 @@ fn an_invalid_value_is_an_error_with_its_line() {
         .check();
     project.says("min-version = \"0.1\"\n");
     project.plain(&[]).any_stdout().check();
+}
+
+/// The control is the same mistake in another table, whose line is shown.
+#[test]
+fn no_fault_shows_the_value_of_a_variable() {
+    let said = |text: &str| {
+        let (_, status, said) = Project::with(text).plain(&[]).any_stderr().streams();
+        assert_eq!(status, 125, "{text}{said}");
+        said
+    };
+    for (text, says) in [
+        ("[env]\nA = [\"LEAK\"]\n", "`env.A`"),
+        ("[env]\nA = { B = \"LEAK\" }\n", "`env.A`"),
+        ("[env]\n\"A=\" = \"LEAK\"\n", "`env.A=`"),
+        ("[env]\n\"\" = \"LEAK\"\n", "`env.`"),
+        ("[env]\nA = \"LEAK\\u0000\"\n", "`env.A`"),
+        ("env = \"LEAK\"\n", "`env`"),
+        ("program.x.env.A = [\"LEAK\"]\n", "`env.A`"),
+        ("[program.x]\nlocked = 1\nenv = [\"LEAK\"]\n", "`locked`"),
+        (
+            "[program]\nx = { env = { A = \"LEAK\" }, locked = 1 }\n",
+            "`locked`",
+        ),
+        ("program.x = [{ env = { A = \"LEAK\" } }]\n", "`program.x`"),
+        ("[env]\nA = LEAK\n", "quoted"),
+        ("[env]\nA = \"LEAK\n", "string"),
+    ] {
+        let said = said(text);
+        assert!(
+            said.contains(says) && !said.contains("LEAK"),
+            "{text}{said}"
+        );
+    }
+    for text in [
+        "[requires]\ncuda = [\"LEAK\"]\n",
+        "[env]\nA = \"1\"\n[requires]\ncuda = LEAK\n",
+    ] {
+        let said = said(text);
+        assert!(said.contains("LEAK") && said.contains("\n  |"), "{said}");
+    }
+}
+
+/// The control is a key with a name.
+#[test]
+fn an_empty_key_is_unknown_everywhere() {
+    for table in ["", "[requires]\n", "[pin]\n", "[search]\n", "[program.x]\n"] {
+        let said = |key: &str| {
+            let project = Project::with(&format!("{table}\"{key}\" = \"9\"\n"));
+            let run = project.plain(&[]).any_stdout().any_stderr();
+            run.streams().2
+        };
+        for key in ["", "*"] {
+            let said = said(key);
+            assert!(said.contains("unknown key `"), "{table}{key}: {said}");
+            assert!(!said.contains("it belongs"), "{table}{key}: {said}");
+        }
+        let control = said("cuda");
+        let is_known = table == "[requires]\n";
+        assert_eq!(control.is_empty(), is_known, "{table}{control}");
+    }
 }
 
 #[test]
@@ -1604,7 +1664,7 @@ fn machine_requirements_are_compared_with_the_machine() {
             .env("LD_LIBRARY_PATH", "/opt/lib")
             .status(status)
             .output_of_both();
-        let is_refused = said.contains("--require: `gpu`: `>=90` is not a compute capability");
+        let is_refused = said.contains("--require: `gpu>=90` is not a compute capability");
         assert_eq!(is_refused, status == 2, "{said}");
     }
     let too_old = explain("CUDARUN_REQUIRE", "driver>=560.35.05", "app", 1);
