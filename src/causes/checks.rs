@@ -110,6 +110,7 @@ impl AskedIn<'_, '_, '_> {
                 Some(version) => self.ptx_version_newer_than_driver(version),
                 None => self.ptx_newer_than_driver(&library?),
             },
+            F::ExtensionMismatch if of.is_some() => self.extension_mismatch(of?),
             F::EnvironmentDropped => self.environment_dropped(),
             F::ProfilingRestricted => self.profiling_restricted(),
             fault => self.by_doctor(fault),
@@ -132,6 +133,19 @@ impl AskedIn<'_, '_, '_> {
             findings: found.into_iter().cloned().collect(),
             is_by_doctor: true,
         })
+    }
+
+    /// Of a file that `doctor` does not report, nothing is known.
+    fn extension_mismatch(&self, file: &str) -> Option<Answer> {
+        let mut answer = self.by_doctor(F::ExtensionMismatch)?;
+        let is_it =
+            |one: &Evidence| matches!(one, Evidence::File { path, .. } if path.ends_with(file));
+        answer
+            .findings
+            .retain(|finding| finding.evidence.iter().any(is_it));
+        let evidence = answer.findings.iter().flat_map(|finding| &finding.evidence);
+        answer.evidence = evidence.cloned().collect();
+        Some(answer).filter(|answer| !answer.findings.is_empty())
     }
 
     /// The records of these distributions in the program's site-packages.

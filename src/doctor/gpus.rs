@@ -229,7 +229,13 @@ fn hidden(subject: &Subject<'_>) -> Option<Finding> {
         .map(str::trim)
         .find(|word| is_unknown(word))?
         .to_owned();
+    // The first unknown GPU ends the list.
     let leaves_some = inventory.gpus.iter().any(|gpu| gpu.visible != Visible::No);
     let unknown = Finding::new(Fault::NoSuchGpu, evidence).milder(leaves_some);
-    Some(unknown.with("word", show(&word)))
+    let hidden = if leaves_some {
+        "every GPU named after it"
+    } else {
+        "every GPU"
+    };
+    Some(unknown.with("word", show(&word)).with("hidden", hidden))
 }

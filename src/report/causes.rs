@@ -51,7 +51,9 @@ pub(super) fn remedy(cause: &Cause) -> String {
         ]),
         None => reinstall(&[]),
     };
-    filled(&cause.fault.row().cure, &[("reinstall", again)]).0
+    // The proof was one of cudarun's plan.
+    let texts = [("reinstall", again), ("cudarun", String::new())];
+    filled(&cause.fault.row().cure, &texts).0
 }
 
 /// The sentence with place and name, for a line of its own.

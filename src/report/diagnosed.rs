@@ -142,7 +142,8 @@ impl Diagnosis<'_> {
                 );
             }
         }
-        let usual = usual_cure(cause.fault);
+        // A plan that helps is a cure already.
+        let usual = usual_cure(cause.fault, "");
         if cures.is_empty() && !usual.is_empty() {
             cures.push(Cure {
                 command: usual,
@@ -424,12 +425,16 @@ fn sentence(cause: &Cause<'_>) -> String {
 pub fn possible_cause(message: &Message, possible: &PossibleCause) -> (String, String) {
     (
         sentence_about(possible.cause, causes::subject(message, possible)),
-        usual_cure(possible.cause),
+        usual_cure(possible.cause, "start with cudarun, or "),
     )
 }
 
-fn usual_cure(fault: Fault) -> String {
-    filled(&fault.row().cure, &[("reinstall", doctor::reinstall(&[]))]).0
+fn usual_cure(fault: Fault, cudarun: &str) -> String {
+    let texts = [
+        ("reinstall", doctor::reinstall(&[])),
+        ("cudarun", cudarun.to_owned()),
+    ];
+    filled(&fault.row().cure, &texts).0
 }
 
 fn sentence_about(fault: Fault, subject: Option<&str>) -> String {

@@ -615,6 +615,7 @@ pub(super) fn remedy(finding: &Finding) -> Option<String> {
                 ("setter", setter(finding)),
                 ("mend", mend(finding)),
                 ("reinstall", reinstall(&finding.texts)),
+                ("cudarun", String::new()),
             ];
             filled(cure, &own).0
         }

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::answers::{Place, app, diagnose, gpu, packages, posted, venv, with};
-use crate::support::parts::{SITE, cudnn, elf, library, python, text};
+use crate::support::parts::{SITE, SYSTEM, cudnn, driver, elf, kernel, library, python, text};
 
 fn first(place: &Place, message: &str) -> Value {
     diagnose(place, message)["causes"][0].clone()
@@ -26,6 +26,26 @@ fn cure(place: &Place, message: &str, cause: &str) -> String {
 
 const LINKER: &str = "libcusparse.so.12: undefined symbol: __nvJitLinkAddData_12_1";
 const OLD_FIRST: &str = "/opt/old/lib:/opt/new/lib";
+
+/// The control is a machine with a driver that the plan can take.
+#[test]
+fn cudarun_is_a_cure_only_where_its_plan_helps() {
+    let stub = elf(
+        "/opt/stubs/libcuda.so.1",
+        "soname = 'libcuda.so.1', exports = ['cuInit']",
+    );
+    let first = ("LD_LIBRARY_PATH", "/opt/stubs");
+    let cure = |files: &[String]| {
+        let place = app(files, &["libcuda.so.1"], &[first]);
+        cure(&place, &posted("stub-34").text, "stub")
+    };
+    let files = [kernel("580.65.06"), stub, driver(SYSTEM, "580.65.06")];
+    assert_eq!(cure(&files), "cudarun app");
+    assert_eq!(
+        cure(&files[..2]),
+        "remove the directory of stubs from LD_LIBRARY_PATH"
+    );
+}
 
 /// The plan's view does not exist yet, and its symbols are those of the installed files.
 #[test]

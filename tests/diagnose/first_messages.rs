@@ -235,7 +235,17 @@ fn extensions_of_another_torch() {
         with(python(&files), &["python3", "-c", "import vllm"], &[])
     };
     let ids = ["vllm-abi3-symbol", "torchaudio-cuda-cpp"];
-    check(&ids, &place("'other'"), &place(&format!("'{error}'")));
+    let unfit = place("'other'");
+    check(&ids, &unfit, &place(&format!("'{error}'")));
+    // A message about the C library names the file that needs a newer one.
+    let certainty = |file: &str| {
+        let message = format!("libc.so.6: version `GLIBC_2.38' not found{file}");
+        diagnose(&unfit, &message)["causes"][0]["certainty"].clone()
+    };
+    let required_by = |package: &str| format!(" (required by {SITE}/{package}/_C.abi3.so)");
+    assert_eq!(certainty(&required_by("vllm")), "is", "the control");
+    assert_eq!(certainty(&required_by("other")), "may-be");
+    assert_eq!(certainty(""), "may-be");
 }
 
 #[test]

@@ -281,6 +281,21 @@ fn a_libcuda_that_no_program_gets_or_that_is_in_front_of_it_is_an_error() {
     );
 }
 
+#[test]
+fn the_cure_of_mixed_files_names_the_library_and_its_directory() {
+    let found = doctor(&Machine::load("toolkits"), &[]);
+    let mut findings = found["findings"].as_array().unwrap().iter();
+    let mixed = findings.find(|one| one["code"] == "mixed").unwrap();
+    let directory = mixed["evidence"][0]["at"].as_str().unwrap();
+    let remedy = mixed["remedy"].as_str().unwrap();
+    assert!(
+        remedy.starts_with(&format!(
+            "reinstall the package of cuDNN 9.14.0.64 in {directory}: "
+        )),
+        "{remedy}"
+    );
+}
+
 /// The faults that the machines of the other tests have; a healthy machine has none of them.
 #[test]
 fn each_bad_installation_is_reported_with_its_problem() {
@@ -359,6 +374,33 @@ fn settings_that_hide_gpus_are_named() {
     assert_eq!(chosen("1"), only(&["!no-such-gpu"]));
     assert_eq!(chosen("0,7"), only(&["?no-such-gpu"]));
     assert_eq!(chosen("zero"), only(&["!no-such-gpu"]));
+    // The list ends at the first unknown GPU.
+    for (value, hidden) in [("7,0", "every GPU"), ("0,7,0", "every GPU named after it")] {
+        let found = doctor(&machine, &[("CUDA_VISIBLE_DEVICES", value)]);
+        let sentence =
+            format!("CUDA_VISIBLE_DEVICES names `7`, an unknown GPU, and so hides {hidden}");
+        assert_eq!(found["findings"][0]["what"], sentence);
+        let certainty = |message: &str| {
+            let words = ["diagnose", "--json", "--text", message];
+            let run = Run::on(&machine, &words).env("CUDA_VISIBLE_DEVICES", value);
+            run.any_stderr().json()["causes"].clone()
+        };
+        let is = |causes: &Value| {
+            let mut causes = causes.as_array().unwrap().iter();
+            let cause = causes.find(|one| one["cause"] == "no-such-gpu");
+            cause.is_some_and(|one| one["certainty"] == "is")
+        };
+        let ordinal = certainty("CUDA error: invalid device ordinal");
+        assert!(is(&ordinal), "{ordinal:#}");
+        for unsure in [
+            "nvidia-container-cli: device error: 3: unknown device: unknown",
+            "NCCL error in: ProcessGroupNCCL.cpp:957, invalid usage, NCCL version 21.0.3",
+        ] {
+            let causes = certainty(unsure);
+            assert!(!is(&causes), "{causes:#}");
+            assert!(causes.to_string().contains("no-such-gpu"), "{causes:#}");
+        }
+    }
 }
 
 #[test]
