@@ -67,14 +67,15 @@ pub fn examine(subject: &Subject<'_>) -> Examination {
 }
 
 impl Examination {
-    /// The findings of this fault and of its cases; if none is reported, what holds of them all the same.
+    /// The findings of this fault and of its cases, unless a case is a milder one here; if none is reported, what holds of them all
+    /// the same.
     pub fn about(&self, fault: Fault) -> Vec<&Finding> {
         let is_asked = |of: Fault| of == fault || fault.row().cases.contains(&of);
-        let mut found: Vec<&Finding> = self
-            .findings
-            .iter()
-            .filter(|finding| is_asked(finding.fault))
-            .collect();
+        let is_about = |finding: &&Finding| {
+            let severest = finding.fault.row().severity.first();
+            finding.fault == fault || is_asked(finding.fault) && severest == Some(&finding.severity)
+        };
+        let mut found: Vec<&Finding> = self.findings.iter().filter(is_about).collect();
         if found.is_empty() {
             let hidden = self.hidden.iter().filter(|(of, _)| is_asked(*of));
             found.extend(hidden.map(|(_, finding)| finding));

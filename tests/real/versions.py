@@ -29,8 +29,8 @@ READERS = [
     "src/inventory/evidence.rs",
     "src/inventory/versions.rs",
 ]
-# So many are read from what is always downloaded, on 2026-11-21.
-AT_LEAST = 60
+# So many are read from what is always downloaded, on 2026-11-27.
+AT_LEAST = 59
 
 
 def main():
