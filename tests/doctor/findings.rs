@@ -385,13 +385,17 @@ fn settings_that_hide_gpus_are_named() {
             let run = Run::on(&machine, &words).env("CUDA_VISIBLE_DEVICES", value);
             run.any_stderr().json()["causes"].clone()
         };
-        let is = |causes: &Value| {
+        let is_it = |causes: &Value, fault: &str| {
             let mut causes = causes.as_array().unwrap().iter();
-            let cause = causes.find(|one| one["cause"] == "no-such-gpu");
+            let cause = causes.find(|one| one["cause"] == fault);
             cause.is_some_and(|one| one["certainty"] == "is")
         };
+        let is = |causes: &Value| is_it(causes, "no-such-gpu");
         let ordinal = certainty("CUDA error: invalid device ordinal");
         assert!(is(&ordinal), "{ordinal:#}");
+        let none = certainty("RuntimeError: No CUDA GPUs are available");
+        let hides_all = hidden == "every GPU";
+        assert_eq!(is_it(&none, "gpus-hidden"), hides_all, "{none:#}");
         for unsure in [
             "nvidia-container-cli: device error: 3: unknown device: unknown",
             "NCCL error in: ProcessGroupNCCL.cpp:957, invalid usage, NCCL version 21.0.3",
