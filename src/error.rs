@@ -75,6 +75,12 @@ pub enum Error {
     /// `--node` without an image, with a verb that a description does not answer.
     #[error("--node `{}` has only what `doctor` found on that machine", show(.file))]
     OnlyOnNode { file: PathBuf },
+    /// A container on the node of `--node` gets the driver in a way that cudarun does not know.
+    #[error("--node `{}` describes {machine}, where a container gets the driver in another way", show(.file))]
+    OtherDriverWay {
+        file: PathBuf,
+        machine: &'static str,
+    },
     /// A description of a machine or an image cannot be used.
     #[error("{option} `{}` cannot be used: {}", show(.value), show(.why))]
     Unusable {

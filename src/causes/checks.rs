@@ -12,6 +12,21 @@ use crate::inventory::{Origin, Part, distribution};
 use crate::program::{Note, Package};
 use crate::variables;
 
+/// Faults that a message has of the program's own libraries and tools, of which findings of `doctor` say nothing.
+const OF_PROGRAM: [F; 5] = [
+    F::ClaimedTwice,
+    F::Damaged,
+    F::Incomplete,
+    F::Mixed,
+    F::ToolkitMixed,
+];
+
+/// True if what `doctor` finds decides about the fault, whichever program fails.
+pub(super) fn is_of_doctor(fault: F) -> bool {
+    let row = fault.row();
+    (row.section.is_some() || !row.cases.is_empty()) && !OF_PROGRAM.contains(&fault)
+}
+
 impl AskedIn<'_, '_, '_> {
     /// Checks a possible cause of a message with these facts; `None` if nothing tells.
     pub(super) fn ask(&self, possible: &PossibleCause, said: &Captures) -> Option<Answer> {
@@ -119,8 +134,7 @@ impl AskedIn<'_, '_, '_> {
 
     /// Does `doctor` report the fault or one of its cases? `None` if it never does.
     fn by_doctor(&self, fault: F) -> Option<Answer> {
-        let row = fault.row();
-        if row.section.is_none() && row.cases.is_empty() {
+        if !is_of_doctor(fault) {
             return None;
         }
         let found = self.facts.examination.about(fault);

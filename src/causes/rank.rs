@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use super::checks::is_of_doctor;
 use super::facts::{AskedIn, Facts, Library, Start};
 use super::libraries;
 use super::model::{Cause, Certainty};
@@ -65,6 +66,8 @@ pub fn causes<'m, 'h>(facts: &Facts<'_, 'h>, chain: &'m Chain) -> Vec<Cause<'m>>
 
 /// A finding of `doctor` on another machine.
 pub struct Found {
+    /// What holds there: the fault of the finding, or one that it is reported in place of.
+    pub of: Fault,
     pub fault: Fault,
     pub evidence: Vec<Evidence>,
     pub remedy: Option<String>,
@@ -76,23 +79,13 @@ pub fn causes_found<'m>(found: &[Found], chain: &'m Chain) -> Vec<Cause<'m>> {
         let fault = possible.cause;
         let mut cause = Cause::unknown(message, possible);
         let mut is_found = possible.certain;
-        // About a library that the message names, a finding about some library says nothing.
-        let is_about_all = [
-            &possible.of,
-            &possible.wanted,
-            &possible.symbol,
-            &possible.and,
-        ]
-        .into_iter()
-        .all(Option::is_none);
-        for one in found.iter().filter(|_| is_about_all) {
-            if one.fault == fault || fault.row().cases.contains(&one.fault) {
-                is_found |= !possible.unsure && message.row.kind != ErrorKind::Clue;
-                cause.evidence.extend(one.evidence.iter().cloned());
-                cause.remedies.extend(one.remedy.clone());
-                if one.fault == Fault::NoGpu {
-                    cause.fault = Fault::NoGpu;
-                }
+        let answers = |one: &&Found| one.of == fault || fault.row().cases.contains(&one.of);
+        for one in found.iter().filter(|one| is_of_doctor(fault) && answers(one)) {
+            is_found |= !possible.unsure && message.row.kind != ErrorKind::Clue;
+            cause.evidence.extend(one.evidence.iter().cloned());
+            cause.remedies.extend(one.remedy.clone());
+            if one.fault == Fault::NoGpu {
+                cause.fault = Fault::NoGpu;
             }
         }
         if is_found {

@@ -19,7 +19,7 @@ use crate::diagnose::{Log, LogReader, NamedPaths, Worth};
 use crate::doctor::Evidence;
 use crate::environment::Diff;
 use crate::error::Error;
-use crate::fleet::{self, ShownEvidence};
+use crate::fleet::{self, Description, ShownEvidence};
 use crate::host::{self, Host, PipedInput};
 use crate::launch::{self, Exec};
 use crate::pin::Decision;
@@ -138,14 +138,22 @@ fn on_described_node(
     file: &Path,
     log: &Log,
 ) -> Result<Exit, Error> {
-    let findings = described(host, file)?.examination.findings.into_iter();
+    let Description {
+        examination,
+        hidden,
+        ..
+    } = described(host, file)?;
+    let findings = examination.findings.into_iter();
+    let findings = findings.map(|finding| (finding.code.clone(), finding));
     let told = |one: ShownEvidence| Evidence::Told {
         at: one.at,
         says: one.says,
     };
     let found: Vec<Found> = findings
-        .filter_map(|finding| {
+        .chain(hidden)
+        .filter_map(|(of, finding)| {
             Some(Found {
+                of: Fault::named(&of)?,
                 fault: Fault::named(&finding.code)?,
                 evidence: finding.evidence.into_iter().map(told).collect(),
                 remedy: finding.remedy,

@@ -15,14 +15,14 @@ use crate::fleet::{
 };
 use crate::host::Host;
 use crate::image::Node;
-use crate::inventory::{self, Installation, Inventory, Origin, Scope};
+use crate::inventory::{Installation, Inventory, Origin, Scope};
 use crate::launch;
 use crate::pipeline::{self, Reached, Request, Stop, Subject, any_program, own_views};
 use crate::program::{self, Command, Program};
 use crate::report::{self, Style};
 use crate::settings::lock::Family;
 use crate::settings::resolve::{Purpose, Settings};
-use crate::solve::Outcome;
+use crate::solve::{Outcome, Pick, Plan, Reason, Rejection, Summary};
 use crate::storage;
 use crate::text::show;
 
@@ -84,7 +84,9 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
         }
         program.add_to(&mut answers);
     }
-    let description = Description::new(answers, page, Node::of(&host, &inventory));
+    let node = Node::of(&host, &inventory, examination.surroundings);
+    let hidden = report::hidden_findings(&examination);
+    let description = Description::new(answers, page, hidden, node);
     let text = description.text(&host);
     let written = if is_new {
         storage::publish_new(file, 0o600, text.as_bytes())
@@ -144,8 +146,8 @@ fn on_described_node(
 pub(super) struct Examined {
     pub program: ExaminedProgram,
     picks: Vec<Family>,
-    /// All of the families of the picks.
-    candidates: Vec<Family>,
+    /// For each pick, all that fits in its place.
+    candidates: Vec<Vec<Family>>,
 }
 
 impl Examined {
@@ -161,7 +163,11 @@ impl Examined {
         };
         let answer = ProgramAnswer {
             picks: self.picks.into_iter().map(&mut place).collect(),
-            candidates: self.candidates.into_iter().map(&mut place).collect(),
+            candidates: self
+                .candidates
+                .into_iter()
+                .map(|fitting| fitting.into_iter().map(&mut place).collect())
+                .collect(),
             program: self.program,
         };
         answers.programs.push(answer);
@@ -206,7 +212,7 @@ pub(super) fn programs(
         return match examine_program(host, common, words) {
             // It is a finding of the page.
             Err(error @ Error::Setting(_)) => {
-                let why = vec![error.to_string()];
+                let why = vec![in_words(&error)];
                 let words = report::shell_words(words);
                 Ok(vec![report::missing_program(&words, why)])
             }
@@ -256,7 +262,7 @@ pub(super) fn examine_line(host: &Host, common: &Common, line: &str) -> Examined
     let words: Option<Vec<OsString>> =
         shlex::split(line).map(|words| words.into_iter().map(OsString::from).collect());
     let examined = match words.filter(|words| !words.is_empty()) {
-        Some(words) => examine_program(host, common, &words).map_err(|error| error.to_string()),
+        Some(words) => examine_program(host, common, &words).map_err(|error| in_words(&error)),
         None => Err("it is not a command line".to_owned()),
     };
     let missing = |why| Examined {
@@ -270,6 +276,15 @@ pub(super) fn examine_line(host: &Host, common: &Common, line: &str) -> Examined
     };
     line.clone_into(&mut examined.program.command);
     examined
+}
+
+/// An error of a program, without the excerpt of a person's file that follows a fault of settings.
+fn in_words(error: &Error) -> String {
+    let text = error.to_string();
+    match error {
+        Error::Setting(_) => text.lines().next().unwrap_or_default().to_owned(),
+        _ => text,
+    }
 }
 
 fn examine_program(
@@ -300,18 +315,21 @@ fn examine_program(
                 compilers,
                 facts.can_fetch(outcome),
             );
-            let picks = match outcome {
-                Outcome::Plan(plan) if !program.is_refused => plan.picks.as_slice(),
-                _ => &[],
+            let fitting: Vec<Vec<Family>> = match outcome {
+                Outcome::Plan(plan) if !program.is_refused => plan
+                    .picks
+                    .iter()
+                    .filter(|pick| is_shared(&pick.installation))
+                    .map(|pick| {
+                        let fitting = fitting(plan, pick, inventory);
+                        libraries(facts.program.machine, inventory, fitting)
+                    })
+                    .collect(),
+                _ => Vec::new(),
             };
-            let picks = picks.iter().map(|pick| &pick.installation);
-            let picks = families(host, inventory, picks);
-            let is_of_picks =
-                |one: &&Installation| picks.iter().any(|pick| pick.name == one.family);
-            let candidates = inventory.installations.iter().filter(is_of_picks);
             found = Some(Examined {
-                candidates: families(host, inventory, candidates),
-                picks,
+                picks: fitting.iter().map(|all| all[0].clone()).collect(),
+                candidates: fitting,
                 program,
             });
             Err(Stop::Exit(Exit::Yes))
@@ -321,20 +339,29 @@ fn examine_program(
     Ok(found)
 }
 
-/// Names those installations that a program may get elsewhere too: the driver belongs to the machine, and a package's own
-/// library cannot be picked elsewhere.
-fn families<'i>(
-    host: &Host,
-    inventory: &Inventory,
-    installations: impl Iterator<Item = &'i Installation>,
-) -> Vec<Family> {
-    let shared =
-        installations.filter(|one| one.family != "driver" && one.origin != Origin::Bundled);
-    libraries(
-        inventory::machine(host).unwrap_or_default(),
-        inventory,
-        shared,
-    )
+/// True if a program may get the installation elsewhere too: the driver belongs to the machine, and a package's own library
+/// cannot be picked elsewhere.
+fn is_shared(one: &Installation) -> bool {
+    one.family != "driver" && one.origin != Origin::Bundled
+}
+
+/// The pick, and what the solver admits in its place.
+fn fitting<'i>(
+    plan: &'i Plan,
+    pick: &'i Pick,
+    inventory: &'i Inventory,
+) -> impl Iterator<Item = &'i Installation> {
+    let admitted = move |one: &&Installation| {
+        let own = Summary::of(one);
+        let only_less = |rejected: &Rejection| {
+            matches!(rejected.reason, Reason::LessPreferred { .. }) && rejected.installation == own
+        };
+        one.family == pick.installation.family
+            && pick.is_of_soname(one.soname)
+            && is_shared(one)
+            && plan.rejected.iter().any(only_less)
+    };
+    std::iter::once(&pick.installation).chain(inventory.installations.iter().filter(admitted))
 }
 
 pub(super) fn examine(host: &Host, common: &Common) -> Result<(Examination, Inventory), Error> {

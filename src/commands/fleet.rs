@@ -39,13 +39,7 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
     }
     let is_here = |path: &PathBuf| here(host, path).is_some();
     let (here, paths): (Vec<PathBuf>, _) = options.paths.iter().cloned().partition(is_here);
-    // For an image, what a container gets of the node counts.
-    let compared = if common.root.is_some() {
-        "node"
-    } else {
-        "answers"
-    };
-    let (mut groups, mut unread) = fleet::find(host, &paths, compared);
+    let (mut groups, mut unread) = fleet::find(host, &paths, common.root.is_some());
     groups.extend(here.into_iter().map(|path| {
         let name = show(&path);
         let machines = vec![Described { name, path }];
@@ -134,7 +128,11 @@ fn examine_group(
     group: &Group,
 ) -> Result<(String, Answers), String> {
     let path = &group.machines[0].path;
-    let in_words = |error: Error| error.to_string();
+    // The machine is named beside it.
+    let in_words = |error| match error {
+        Error::Unusable { why, .. } => why,
+        error => error.to_string(),
+    };
     let (there, cudarun, lines) = if let Some(here) = here(host, path) {
         let mut cudarun = "cudarun".to_owned();
         if path != Path::new(HERE) {
@@ -170,7 +168,7 @@ fn examine_group(
         };
         let words = ["--root".into(), root.into(), "--node".into(), path.into()];
         let cudarun = format!("cudarun {}", shell_words(&words));
-        let there = in_image(host, common, root, &node).map_err(in_words)?;
+        let there = in_image(host, common, root, path, &node).map_err(in_words)?;
         let programs = answers.programs.into_iter();
         let lines = programs.map(|one| one.program.command).collect();
         (there, cudarun, lines)
@@ -238,39 +236,47 @@ fn write_lock(
 struct Place<'g> {
     hosts: String,
     answers: &'g Answers,
-    picks: Vec<&'g Family>,
-    candidates: Vec<&'g Family>,
+    /// Each pick, and what fits in its place.
+    picks: Vec<(&'g Family, Vec<&'g Family>)>,
 }
 
 impl<'g> Place<'g> {
     fn of(group: &'g ExaminedGroup, program: &str) -> Place<'g> {
         let answers = &group.answers;
         let own = answers.program(program);
-        let at = |places: &'g [usize]| answers.at(places).collect();
+        let at = |places: &'g [usize]| answers.at(places).collect::<Vec<_>>();
+        let picks = own.into_iter().flat_map(|own| {
+            let fitting = own.candidates.iter().map(|places| at(places));
+            std::iter::zip(at(&own.picks), fitting)
+        });
         Place {
             hosts: host_list(group.group.machines.iter().map(|one| one.name.as_str())),
             answers,
-            picks: own.map(|own| at(&own.picks)).unwrap_or_default(),
-            candidates: own.map(|own| at(&own.candidates)).unwrap_or_default(),
+            picks: picks.collect(),
         }
     }
 
+    fn candidates(&self) -> impl Iterator<Item = &'g Family> {
+        self.picks.iter().flat_map(|(_, fitting)| fitting).copied()
+    }
+
     fn has(&self, family: &Family) -> bool {
-        self.candidates.iter().any(|own| is_same_build(own, family))
+        self.candidates().any(|own| is_same_build(own, family))
     }
 }
 
-/// Finds a lock for a program that every machine can obey: the picks of the first one, in which the newest build that is
-/// everywhere replaces each that is not.
+/// Finds a lock for a program that every machine can obey: the picks of all of them, in which the newest build that is everywhere
+/// replaces each that is not. The picks of the first machine count before others.
 fn common_lock(groups: &[ExaminedGroup], program: &str) -> Result<Lock, NoCommonLock> {
     let place = |group| Place::of(group, program);
     let places: Vec<Place<'_>> = groups.iter().map(place).collect();
-    let mut families = Vec::new();
-    for &pick in places.first().map_or(&[][..], |first| &first.picks) {
-        let others = places[0].candidates.iter();
-        let everywhere = std::iter::once(&pick)
-            .chain(others)
-            .filter(|one| one.name == pick.name && places.iter().all(|place| place.has(one)));
+    let mut families: Vec<Family> = Vec::new();
+    for (pick, fitting) in places.iter().flat_map(|place| &place.picks) {
+        let is_chosen = |one: &&Family| families.iter().any(|known| is_same_build(known, one));
+        if fitting.iter().any(is_chosen) {
+            continue;
+        }
+        let everywhere = fitting.iter().filter(|one| places.iter().all(|place| place.has(one)));
         // The pick itself is the best, wherever it is.
         let is_pick = |one: &&&Family| is_same_build(one, pick);
         match everywhere.max_by_key(|one| (is_pick(one), one.version)) {
@@ -298,9 +304,9 @@ fn common_lock(groups: &[ExaminedGroup], program: &str) -> Result<Lock, NoCommon
 /// The versions of a library on all machines.
 fn nowhere(family: &Family, places: &[Place<'_>]) -> NoCommonLock {
     let versions = |place: &Place<'_>| -> BTreeSet<String> {
-        let own = place.candidates.iter();
+        let own = place.candidates();
         let own = own.filter(|one| one.name == family.name);
-        let version = |one: &&Family| one.version.map(|version| version.to_string());
+        let version = |one: &Family| one.version.map(|version| version.to_string());
         own.map(|one| version(one).unwrap_or_else(|| "?".to_owned()))
             .collect()
     };

@@ -9,7 +9,7 @@ use crate::cli::{Common, Paper, TOOLKIT, is_toolkit};
 use crate::error::Error;
 use crate::fleet::Description;
 use crate::host::{self, Host};
-use crate::image::{self, Image, Node};
+use crate::image::{self, Image, MountError, Node};
 use crate::launch;
 use crate::pin::Decision;
 use crate::pipeline::{self, Facts, Reached, Request, Stop, progress};
@@ -212,7 +212,7 @@ fn looked_at(host: Host, common: &Common) -> Result<Host, Error> {
     if let Some(file) = &common.node {
         must_be_image(&host, common)?;
         let node = described(&host, file)?.node;
-        return in_image(&host, common, root, &node);
+        return in_image(&host, common, root, file, &node);
     }
     if image::is_image(&host, root) {
         return Ok(open_image(&host, common, root)?.host());
@@ -264,14 +264,27 @@ fn open_image(host: &Host, common: &Common, root: &Path) -> Result<Image, Error>
     })
 }
 
-/// The image of `--root` as it would run on a node.
-fn in_image(host: &Host, common: &Common, root: &Path, node: &Node) -> Result<Host, Error> {
+/// The image of `--root` as it would run on the node of a description.
+fn in_image(
+    host: &Host,
+    common: &Common,
+    root: &Path,
+    file: &Path,
+    node: &Node,
+) -> Result<Host, Error> {
     let mut image = open_image(host, common, root)?;
-    let mounted = image.mount_driver_of(node);
-    mounted.map_err(|fault| Error::Unusable {
-        option: "--root",
-        value: root.to_owned(),
-        why: fault.0,
+    let unusable = |option, value: &Path, why| Error::Unusable {
+        option,
+        value: value.to_owned(),
+        why,
+    };
+    image.mount_driver_of(node).map_err(|error| match error {
+        MountError::Image(why) => unusable("--root", root, why),
+        MountError::Node(why) => unusable("--node", file, why),
+        MountError::OtherWay(machine) => Error::OtherDriverWay {
+            file: file.to_owned(),
+            machine,
+        },
     })?;
     Ok(image.host())
 }

@@ -83,6 +83,11 @@ impl Examination {
         found
     }
 
+    /// The faults that hold too, each with the finding that is reported in its place.
+    pub fn hidden(&self) -> &[(Fault, Finding)] {
+        &self.hidden
+    }
+
     /// The errors that stop these programs.
     pub fn stops(&self, stops: Stops) -> impl Iterator<Item = &Finding> {
         self.findings

@@ -1,5 +1,5 @@
 //! A description of a machine: what `doctor --save` has found out there, as JSON. Its texts name no user when it is written,
-//! and have no control characters when it is read.
+//! and have no control characters when it is read. Keys, words and numbers stay as they are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::privacy::Names;
 use crate::host::Host;
@@ -22,6 +22,30 @@ const FORMAT: u64 = 2;
 const MAX_BYTES: u64 = 1 << 20;
 /// Version 0.2 wrote TOML, which began with this key.
 const OLD_BEGIN: &[u8] = b"about = ";
+/// Of each code, further findings are only counted, and so is further evidence of a finding.
+const MAX_FINDINGS: usize = 12;
+const MAX_EVIDENCE: usize = 12;
+/// The keys of words and numbers, and kinds of facts with such values. Nothing of them is private.
+const WORDS: [&str; 18] = [
+    "builds",
+    "capabilities",
+    "code",
+    "cudarun",
+    "devices",
+    "driver",
+    "gpus",
+    "holds",
+    "kind",
+    "libraries",
+    "library",
+    "machine",
+    "mode",
+    "name",
+    "node",
+    "section",
+    "severity",
+    "variable",
+];
 
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Description {
@@ -30,6 +54,8 @@ pub struct Description {
     pub cudarun: String,
     pub answers: Answers,
     pub examination: DoctorPage,
+    /// By code, what holds although another finding is reported in its place: that one.
+    pub hidden: BTreeMap<String, ShownFinding>,
     pub node: Node,
 }
 
@@ -91,9 +117,9 @@ pub struct Fact {
 pub struct ProgramAnswer {
     #[serde(flatten)]
     pub program: ExaminedProgram,
-    /// Places in [`Answers::libraries`]: what it gets, and all that is there of these families.
+    /// Places in [`Answers::libraries`]: what it gets, and for each of these all that fits in its place, itself among them.
     pub picks: Vec<usize>,
-    pub candidates: Vec<usize>,
+    pub candidates: Vec<Vec<usize>>,
 }
 
 /// A program that was examined.
@@ -150,6 +176,11 @@ pub struct ShownFinding {
     pub what: String,
     pub evidence: Vec<ShownEvidence>,
     pub remedy: Option<String>,
+    /// Evidence, and findings of this code, that a description leaves out.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more_evidence: usize,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more: usize,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -185,10 +216,35 @@ pub struct ShownCache {
     pub bytes: u64,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
 impl DoctorPage {
     pub fn count(&self, severity: &str) -> usize {
         let is_it = |finding: &&ShownFinding| finding.severity == severity;
-        self.findings.iter().filter(is_it).count()
+        let of = self.findings.iter().filter(is_it);
+        of.map(|finding| 1 + finding.more).sum()
+    }
+
+    /// The last finding that is kept of a code tells how many are not.
+    fn shorten(&mut self) {
+        let mut kept: Vec<ShownFinding> = Vec::new();
+        for mut finding in std::mem::take(&mut self.findings) {
+            let is_same = |one: &&mut ShownFinding| {
+                (&one.code, &one.severity) == (&finding.code, &finding.severity)
+            };
+            let mut same: Vec<_> = kept.iter_mut().filter(is_same).collect();
+            if same.len() == MAX_FINDINGS {
+                same[MAX_FINDINGS - 1].more += 1;
+                continue;
+            }
+            finding.more_evidence = finding.evidence.len().saturating_sub(MAX_EVIDENCE);
+            finding.evidence.truncate(MAX_EVIDENCE);
+            kept.push(finding);
+        }
+        self.findings = kept;
     }
 }
 
@@ -201,31 +257,35 @@ impl Answers {
 
     /// The libraries at these places.
     pub fn at<'a>(&'a self, places: &'a [usize]) -> impl Iterator<Item = &'a Family> {
-        places.iter().filter_map(|place| self.libraries.get(*place))
+        places.iter().map(|place| &self.libraries[*place])
     }
 }
 
 impl Description {
-    pub fn new(answers: Answers, examination: DoctorPage, node: Node) -> Description {
+    pub fn new(
+        answers: Answers,
+        mut examination: DoctorPage,
+        hidden: BTreeMap<String, ShownFinding>,
+        node: Node,
+    ) -> Description {
+        examination.shorten();
         Description {
             format: FORMAT,
             cudarun: env!("CARGO_PKG_VERSION").to_owned(),
             answers,
             examination,
+            hidden,
             node,
         }
     }
 
-    /// The text of the file, without names and secrets of the user of this machine. A fault of settings has an excerpt of a
-    /// person's file after its first line.
+    /// The text of the file, without names and secrets of the user of this machine.
     pub fn text(&self, host: &Host) -> String {
         let mut value = serde_json::to_value(self).unwrap_or_default();
         let mut texts = Vec::new();
-        each_text(&mut value, &mut |text| texts.push(text.clone()));
+        each_text(&mut value, &WORDS, &mut |text| texts.push(text.clone()));
         let names = Names::collect(host, texts.iter().map(String::as_str));
-        each_text(&mut value, &mut |text| {
-            *text = names.hide_line(text.lines().next().unwrap_or_default());
-        });
+        each_text(&mut value, &WORDS, &mut |text| *text = names.hide_line(text));
         value.to_string() + "\n"
     }
 
@@ -235,13 +295,23 @@ impl Description {
 
     pub fn parse(bytes: &[u8]) -> Result<Description, UnreadReason> {
         part(bytes, "format")?;
-        let mut value: Value = serde_json::from_slice(bytes).map_err(wrong)?;
-        each_text(&mut value, &mut |text| {
+        let mut value: Value = serde_json::from_slice(bytes).map_err(|error| wrong(&error))?;
+        // A command is compared as it is, and shown wherever it is printed.
+        each_text(&mut value, &["command"], &mut |text| {
             if text.contains(is_hostile) {
                 *text = show(text);
             }
         });
-        serde_json::from_value(value).map_err(wrong)
+        let read: Description = serde_json::from_value(value).map_err(|error| wrong(&error))?;
+        let programs = read.answers.programs.iter();
+        let mut places = programs.flat_map(|one| one.picks.iter().chain(one.candidates.iter().flatten()));
+        let count = read.answers.libraries.len();
+        match places.find(|place| **place >= count) {
+            Some(place) => Err(UnreadReason::Unusable(format!(
+                "a program has library {place}, and there are {count}"
+            ))),
+            None => Ok(read),
+        }
     }
 }
 
@@ -260,7 +330,7 @@ pub(super) fn part<'b>(bytes: &'b [u8], key: &str) -> Result<&'b str, UnreadReas
     if bytes.starts_with(OLD_BEGIN) {
         return Err(UnreadReason::Old);
     }
-    let all: BTreeMap<String, &RawValue> = serde_json::from_slice(bytes).map_err(wrong)?;
+    let all: BTreeMap<String, &RawValue> = serde_json::from_slice(bytes).map_err(|error| wrong(&error))?;
     let of = |key: &str| all.get(key).map(|value| value.get());
     match of("format").and_then(|format| format.parse().ok()) {
         Some(FORMAT) => of(key).ok_or(UnreadReason::NoDescription),
@@ -269,23 +339,33 @@ pub(super) fn part<'b>(bytes: &'b [u8], key: &str) -> Result<&'b str, UnreadReas
     }
 }
 
-fn wrong(error: serde_json::Error) -> UnreadReason {
+/// The commands of the programs, as one text.
+pub(super) fn commands(bytes: &[u8]) -> Result<String, UnreadReason> {
+    let answers: Value =
+        serde_json::from_str(part(bytes, "answers")?).map_err(|error| wrong(&error))?;
+    let programs = answers["programs"].as_array().into_iter().flatten();
+    Ok(programs.map(|one| one["command"].to_string()).collect())
+}
+
+fn wrong(error: &serde_json::Error) -> UnreadReason {
     UnreadReason::Unusable(error.to_string())
 }
 
-/// Passes every text to `change`; the keys of objects as well.
-fn each_text(value: &mut Value, change: &mut dyn FnMut(&mut String)) {
+/// Passes every text to `change` but those below these keys, or beside these kinds. Keys are ours: names of fields, families
+/// and libraries.
+fn each_text(value: &mut Value, without: &[&str], change: &mut dyn FnMut(&mut String)) {
+    let is_left_out = |word: &str| without.contains(&word);
     match value {
         Value::String(text) => change(text),
-        Value::Array(values) => values.iter_mut().for_each(|one| each_text(one, change)),
+        Value::Array(values) => values
+            .iter_mut()
+            .for_each(|one| each_text(one, without, change)),
         Value::Object(object) => {
-            let entries = std::mem::take(object).into_iter();
-            let changed = entries.map(|(mut key, mut one)| {
-                change(&mut key);
-                each_text(&mut one, change);
-                (key, one)
-            });
-            *object = changed.collect::<Map<_, _>>();
+            let kind = object.get("kind").and_then(Value::as_str);
+            if !kind.is_some_and(is_left_out) {
+                let all = object.iter_mut().filter(|(key, _)| !is_left_out(key));
+                all.for_each(|(_, one)| each_text(one, without, change));
+            }
         }
         _ => {}
     }

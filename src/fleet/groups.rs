@@ -51,9 +51,9 @@ fn is_description(path: &Path) -> bool {
         .is_some_and(|ending| ending == "json" || ending == "toml")
 }
 
-/// Finds the descriptions that are named, or that lie in directories that are named. Machines are equal if this key of their
-/// descriptions is. The largest group comes first.
-pub fn find(host: &Host, paths: &[PathBuf], key: &str) -> (Vec<Group>, Vec<Unread>) {
+/// Finds the descriptions that are named, or that lie in directories that are named. Machines are equal if their answers are, or
+/// for an image their nodes and commands. The largest group comes first.
+pub fn find(host: &Host, paths: &[PathBuf], is_for_image: bool) -> (Vec<Group>, Vec<Unread>) {
     let mut unread = Vec::new();
     let mut named: BTreeMap<String, PathBuf> = BTreeMap::new();
     for path in paths.iter().map(|path| host.absolute(path)) {
@@ -99,9 +99,14 @@ pub fn find(host: &Host, paths: &[PathBuf], key: &str) -> (Vec<Group>, Vec<Unrea
         .collect();
     let digest = |one: &Described| {
         let bytes = description::bytes(host, &one.path)?;
-        let text = description::part(&bytes, key)?;
+        let text = if is_for_image {
+            let commands = description::commands(&bytes)?;
+            commands + description::part(&bytes, "node")?
+        } else {
+            description::part(&bytes, "answers")?.to_owned()
+        };
         Ok(storage::full_digest([UUIDS
-            .replace_all(text, "$1")
+            .replace_all(&text, "$1")
             .as_bytes()]))
     };
     let digests = parallel::map_each(&all, digest);

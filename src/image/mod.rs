@@ -62,6 +62,21 @@ impl From<io::Error> for ImageError {
     }
 }
 
+/// The reason why a container of an image cannot be on a node, and which of both is at fault.
+#[derive(Debug)]
+pub enum MountError {
+    Image(String),
+    Node(String),
+    /// A container gets its driver in another way on such a machine.
+    OtherWay(&'static str),
+}
+
+impl From<io::Error> for MountError {
+    fn from(error: io::Error) -> MountError {
+        MountError::Image(ImageError::from(error).0)
+    }
+}
+
 /// True if `--root` names an image: neither a root directory nor something that is missing.
 pub fn is_image(host: &Host, root: &Path) -> bool {
     named(host, root).is_some()
@@ -128,15 +143,15 @@ impl Image {
     }
 
     /// Mounts the driver of a node into the image, as a container there would have it.
-    pub fn mount_driver_of(&mut self, node: &Node) -> Result<(), ImageError> {
+    pub fn mount_driver_of(&mut self, node: &Node) -> Result<(), MountError> {
         let is_other = |own: &&String| **own != node.architecture;
         if let Some(own) = self.architecture.as_ref().filter(is_other) {
-            return Err(ImageError(format!(
-                "it is for {own}, and the node is {}",
-                node.architecture
+            return Err(MountError::Image(format!(
+                "the image is for {own}, and the node is {}",
+                show(&node.architecture)
             )));
         }
-        Ok(node::mount(&mut self.tree, &self.env, node)?)
+        node::mount(&mut self.tree, &self.env, node)
     }
 
     pub fn host(self) -> Host {

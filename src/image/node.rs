@@ -10,12 +10,15 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::MountError;
 use super::ldcache::{CacheEntry, cache};
+use crate::doctor::Surroundings;
 use crate::environment::Environment;
 use crate::formats::elf::{AARCH64, Elf, X86_64};
 use crate::formats::ldcache::LdCache;
 use crate::host::{Entry, Host, Kind, NewContent, NewFile, Tree};
 use crate::inventory::{self, Gpu, Inventory};
+use crate::text::show;
 use crate::version::Version;
 
 /// What a container on a machine gets of it. Anything else about the machine is unknown.
@@ -23,6 +26,9 @@ use crate::version::Version;
 pub struct Node {
     /// As images name it.
     pub architecture: String,
+    /// There, a container gets its driver in another way.
+    pub is_wsl: bool,
+    pub is_tegra: bool,
     pub driver: Option<Version>,
     pub gpus: Vec<NodeGpu>,
     pub devices: Vec<DeviceFile>,
@@ -39,13 +45,15 @@ pub struct NodeGpu {
     pub uuid: Option<String>,
     /// The number of its device file.
     pub minor: Option<u32>,
+    /// The driver's settings keep every program from it.
+    pub is_excluded: bool,
     /// Its PCI id, `0x2335`.
     pub device: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct DeviceFile {
-    /// Below `/dev`.
+    /// In `/dev`. Those of MIG are in directories there, and are left out.
     pub name: String,
     /// Open to others if the user who saved it may use it.
     pub mode: u32,
@@ -104,31 +112,38 @@ const LAYER: usize = usize::MAX;
 const COMPAT: &str = "/usr/local/cuda/compat";
 const CACHE: &str = "/etc/ld.so.cache";
 const PCI: &str = "/sys/bus/pci";
+const GPUS: &str = "/proc/driver/nvidia/gpus";
 const NVIDIA: &str = "0x10de";
 /// The mark of a container that Docker makes.
 const MARK: &str = "/.dockerenv";
 
 impl Node {
     /// Reads what a container on this machine would get.
-    pub fn of(host: &Host, inventory: &Inventory) -> Node {
+    pub fn of(host: &Host, inventory: &Inventory, surroundings: Surroundings) -> Node {
         let machine = inventory::machine(host).unwrap_or(X86_64);
         let driver = inventory.driver.as_ref().map(|driver| driver.version);
         let text = |path: PathBuf| Some(host.read_text(&path).ok()?.trim().to_owned());
         let on_bus = |bus: &str| Path::new(PCI).join("devices").join(bus);
+        let is_excluded = |gpu: &Gpu| {
+            let text = text(Path::new(GPUS).join(&gpu.bus).join("information"));
+            text.is_some_and(|text| inventory::is_excluded(&text))
+        };
         let gpu = |gpu: &Gpu| NodeGpu {
+            is_excluded: is_excluded(gpu),
             device: text(on_bus(&gpu.bus).join("device")),
             bus: gpu.bus.clone(),
             model: gpu.model.clone(),
             uuid: gpu.uuid.clone(),
             minor: gpu.minor,
         };
-        let device = |path: PathBuf| {
-            let name = path.strip_prefix("/dev").ok()?.to_str()?.to_owned();
+        let device = |entry: &Entry| {
+            let name = entry.name.to_str()?.to_owned();
+            let path = Path::new("/dev").join(&name);
             let mode = host.stat(&path).ok()?.mode & 0o773;
             let others = if host.may_use(&path) { 0o004 } else { 0 };
             let mode = mode | others;
-            name.starts_with("nvidia")
-                .then_some(DeviceFile { name, mode })
+            let is_ours = name.starts_with("nvidia") && entry.kind != Kind::Directory;
+            is_ours.then_some(DeviceFile { name, mode })
         };
         let card = |entry: &Entry| {
             let bus = entry.name.to_str()?.to_owned();
@@ -142,21 +157,23 @@ impl Node {
                 bus,
             })
         };
-        let on_pci = host
-            .list(&Path::new(PCI).join("devices"))
-            .unwrap_or_default();
+        let listed = |path: &Path| host.list(path).unwrap_or_default();
         let files = driver.map(|version| libraries(host, machine, &version));
         Node {
             architecture: architecture(machine).to_owned(),
+            is_wsl: surroundings.is_wsl,
+            is_tegra: surroundings.is_tegra,
             driver,
             gpus: inventory.gpus.iter().map(gpu).collect(),
-            devices: host
-                .walk(Path::new("/dev"), &|_| false)
-                .into_iter()
+            devices: listed(Path::new("/dev"))
+                .iter()
                 .filter_map(device)
                 .collect(),
             libraries: files.unwrap_or_default(),
-            cards: on_pci.iter().filter_map(card).collect(),
+            cards: listed(&Path::new(PCI).join("devices"))
+                .iter()
+                .filter_map(card)
+                .collect(),
         }
     }
 }
@@ -167,7 +184,12 @@ fn architecture(machine: u16) -> &'static str {
 }
 
 /// Mounts what a container on the node has of it.
-pub(super) fn mount(tree: &mut Tree, env: &Environment, node: &Node) -> io::Result<()> {
+pub(super) fn mount(tree: &mut Tree, env: &Environment, node: &Node) -> Result<(), MountError> {
+    match (node.is_wsl, node.is_tegra) {
+        (true, _) => return Err(MountError::OtherWay("WSL")),
+        (_, true) => return Err(MountError::OtherWay("a Jetson")),
+        _ => {}
+    }
     let asked = env
         .get("NVIDIA_VISIBLE_DEVICES")
         .map_or("all".into(), |value| value.to_string_lossy());
@@ -209,24 +231,21 @@ pub(super) fn mount(tree: &mut Tree, env: &Environment, node: &Node) -> io::Resu
         )?;
     }
     known.extend(compat(tree, machine, &version));
-    write_cache(tree, machine, known)
+    Ok(write_cache(tree, machine, known)?)
 }
 
 /// A part of a path, from a description, which anybody may have written.
-fn plain(name: &str) -> io::Result<&str> {
+fn plain(name: &str) -> Result<&str, MountError> {
     if name.is_empty() || name.contains(['/', '\0']) || name == "." || name == ".." {
-        let why = format!(
-            "the node has a file of the name `{}`",
-            crate::text::show(name)
-        );
-        return Err(io::Error::other(why));
+        let why = format!("it has a file of the name `{}`", show(name));
+        return Err(MountError::Node(why));
     }
     Ok(name)
 }
 
 /// The kernel's files that tell of the driver and of NVIDIA's devices. Of all others nothing is known, and those of the image are
 /// none.
-fn kernel(tree: &mut Tree, node: &Node) -> io::Result<()> {
+fn kernel(tree: &mut Tree, node: &Node) -> Result<(), MountError> {
     for directory in ["/proc", "/sys", "/dev"] {
         tree.remove_below(Path::new(directory), LAYER);
     }
@@ -238,7 +257,9 @@ fn kernel(tree: &mut Tree, node: &Node) -> io::Result<()> {
             text.as_bytes(),
         )?;
     }
-    let on_bus = |bus: &str| io::Result::Ok(Path::new(PCI).join("devices").join(plain(bus)?));
+    let on_bus = |bus: &str| -> Result<PathBuf, MountError> {
+        Ok(Path::new(PCI).join("devices").join(plain(bus)?))
+    };
     for card in &node.cards {
         let directory = on_bus(&card.bus)?;
         for (name, text) in [
@@ -262,7 +283,10 @@ fn kernel(tree: &mut Tree, node: &Node) -> io::Result<()> {
         if let Some(minor) = gpu.minor {
             text.push_str(&format!("Device Minor: {minor}\n"));
         }
-        let directory = Path::new("/proc/driver/nvidia/gpus").join(plain(&gpu.bus)?);
+        if gpu.is_excluded {
+            text.push_str("GPU Excluded: Yes\n");
+        }
+        let directory = Path::new(GPUS).join(plain(&gpu.bus)?);
         write(tree, &directory.join("information"), text.as_bytes())?;
         if let Some(device) = &gpu.device {
             let device = format!("{device}\n");
@@ -274,7 +298,7 @@ fn kernel(tree: &mut Tree, node: &Node) -> io::Result<()> {
 
 /// The device files that all programs need, and those of the GPUs that are asked for by number or UUID. The name of a MIG
 /// device does not tell its GPU.
-fn devices(tree: &mut Tree, node: &Node, asked: &[&str]) -> io::Result<()> {
+fn devices(tree: &mut Tree, node: &Node, asked: &[&str]) -> Result<(), MountError> {
     let is_all = asked
         .iter()
         .any(|one| *one == "all" || one.starts_with("MIG-"));
@@ -292,10 +316,7 @@ fn devices(tree: &mut Tree, node: &Node, asked: &[&str]) -> io::Result<()> {
             continue;
         };
         if is_all || name.parse().map_or(true, |minor| minors.contains(&minor)) {
-            let mut path = PathBuf::from("/dev");
-            for part in device.name.split('/') {
-                path.push(plain(part)?);
-            }
+            let path = Path::new("/dev").join(plain(&device.name)?);
             put(tree, &path, device.mode & 0o777, NewContent::Other)?;
         }
     }

@@ -54,14 +54,20 @@ pub(super) fn nodes(host: &Host) -> Vec<PathBuf> {
         .collect()
 }
 
+fn field(information: &str, name: &str) -> Option<String> {
+    let mut lines = information.lines();
+    let value = lines.find_map(|line| line.strip_prefix(name))?;
+    Some(value.trim_start_matches(':').trim().to_owned())
+}
+
+/// True if the driver keeps every program from the GPU, by its file `information`.
+pub fn is_excluded(information: &str) -> bool {
+    field(information, "GPU Excluded").is_some_and(|excluded| excluded == "Yes")
+}
+
 fn read(host: &Host, directory: &Path) -> Option<Gpu> {
     let information = host.read_text(&directory.join("information")).ok()?;
-    let field = |name: &str| {
-        let value = information
-            .lines()
-            .find_map(|line| line.strip_prefix(name))?;
-        Some(value.trim_start_matches(':').trim().to_owned())
-    };
+    let field = |name: &str| field(&information, name);
     let bus =
         field("Bus Location").or_else(|| Some(directory.file_name()?.to_str()?.to_owned()))?;
     let device = host
@@ -69,7 +75,6 @@ fn read(host: &Host, directory: &Path) -> Option<Gpu> {
         .ok();
     // Before a process has used the GPU its UUID is all question marks.
     let uuid = field("GPU UUID").filter(|uuid| uuid.starts_with("GPU-") && !uuid.contains('?'));
-    let is_excluded = field("GPU Excluded").is_some_and(|excluded| excluded == "Yes");
     let id =
         device.and_then(|text| u16::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok());
     let known = id.and_then(catalog::gpu);
@@ -84,7 +89,7 @@ fn read(host: &Host, directory: &Path) -> Option<Gpu> {
         bus,
         uuid,
         minor: field("Device Minor").and_then(|minor| minor.parse().ok()),
-        visible: if is_excluded {
+        visible: if is_excluded(&information) {
             Visible::No
         } else {
             Visible::Yes

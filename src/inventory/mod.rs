@@ -39,6 +39,7 @@ mod wheel;
 pub use debian::is_wanted as is_wanted_package;
 pub use evidence::{File as LibraryFacts, RUNTIMES, facts, hexadecimal};
 pub use extensions::is_built_against;
+pub use gpu::is_excluded;
 pub use machine::{Element, Gpu, Inventory, KernelDriver, Preload, Scope, SearchPath, Visible};
 pub use model::{
     Code, Extension, Finder, ForwardCompatibility, GpuCode, Installation, Member, Origin, Problem,

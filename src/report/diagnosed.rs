@@ -309,7 +309,8 @@ fn cause(
         } else {
             format!("  ({})", cure.why)
         };
-        text.push_str(&format!("  {} {}{why}\n", style.hint(label), cure.command));
+        let command = style.on_node(&cure.command);
+        text.push_str(&format!("  {} {command}{why}\n", style.hint(label)));
     }
     text + "\n"
 }

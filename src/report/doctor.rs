@@ -1,7 +1,7 @@
 //! The page of `doctor`: the verdict, then each section with its facts and findings, each with a sentence, the evidence, and
 //! the command to type.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
@@ -195,7 +195,7 @@ fn programs(programs: &[ExaminedProgram], verbosity: u8, style: Style) -> String
         } else {
             uses
         };
-        text.push_str(&format!("{}  {uses}\n", style.strong(&program.command)));
+        text.push_str(&format!("{}  {uses}\n", style.strong(&show(&program.command))));
         for fault in &program.faults {
             text.push_str(&format!("  {} {fault}\n", style.warning("warning:")));
         }
@@ -210,10 +210,10 @@ pub(super) fn next(programs: &[ExaminedProgram], is_elsewhere: bool) -> String {
     let warned = || programs.iter().find(|program| !program.faults.is_empty());
     match troubled.or_else(warned).or(programs.first()) {
         Some(program) if program.is_refused || is_elsewhere => {
-            format!("cudarun explain {}", program.command)
+            format!("cudarun explain {}", show(&program.command))
         }
-        Some(program) if program.can_fetch => format!("cudarun fetch {}", program.command),
-        Some(program) => format!("cudarun {}", program.command),
+        Some(program) if program.can_fetch => format!("cudarun fetch {}", show(&program.command)),
+        Some(program) => format!("cudarun {}", show(&program.command)),
         None => "cudarun explain PROGRAM".to_owned(),
     }
 }
@@ -250,7 +250,14 @@ pub fn doctor_page(
     }
 }
 
-pub(super) fn shown_finding(finding: &Finding) -> ShownFinding {
+/// What holds too, by its code, with the finding that is reported in its place.
+pub fn hidden_findings(examination: &Examination) -> BTreeMap<String, ShownFinding> {
+    let all = examination.hidden().iter();
+    all.map(|(of, finding)| (words::word(of), shown_finding(finding)))
+        .collect()
+}
+
+fn shown_finding(finding: &Finding) -> ShownFinding {
     ShownFinding {
         severity: words::word(&finding.severity),
         section: words::word(&finding.section()),
@@ -258,6 +265,8 @@ pub(super) fn shown_finding(finding: &Finding) -> ShownFinding {
         what: sentence(finding),
         evidence: finding.evidence.iter().map(shown_evidence).collect(),
         remedy: remedy(finding),
+        more_evidence: 0,
+        more: 0,
     }
 }
 
@@ -453,15 +462,22 @@ fn findings(all: &[&ShownFinding], verbosity: u8, style: Style) -> String {
     for finding in all {
         let is_note = finding.severity == "note";
         notes += usize::from(is_note);
-        if !is_note || notes <= NOTES || verbosity > 0 {
+        let is_shown = !is_note || notes <= NOTES || verbosity > 0;
+        if is_shown {
             text.push_str(&self::finding(finding, verbosity, style));
+        }
+        if is_shown && finding.more > 0 {
+            let more = format!("and {} more [{}]", finding.more, finding.code);
+            text.push_str(&format!("  {}\n", style.dim(&more)));
+        } else if is_note {
+            notes += finding.more;
         }
     }
     if notes > NOTES && verbosity == 0 {
         let more = counted(notes - NOTES, "more note");
         text.push_str(&format!(
             "  {}\n",
-            style.dim(&format!("{more}: `cudarun doctor -v` shows all"))
+            style.dim(&style.on_node(&format!("{more}: `cudarun doctor -v` shows all")))
         ));
     }
     text
@@ -515,13 +531,12 @@ fn finding(finding: &ShownFinding, verbosity: u8, style: Style) -> String {
     let row = |evidence: &ShownEvidence| vec![evidence.at.clone(), evidence.says.clone()];
     let rows: Vec<Vec<String>> = finding.evidence[..shown].iter().map(row).collect();
     text.push_str(&style.columns("    ", &rows));
-    if shown < finding.evidence.len() {
-        text.push_str(&format!(
-            "    and {} more\n",
-            finding.evidence.len() - shown
-        ));
+    let more = finding.evidence.len() - shown + finding.more_evidence;
+    if more > 0 {
+        text.push_str(&format!("    and {more} more\n"));
     }
     if let Some(remedy) = &finding.remedy {
+        let remedy = style.on_node(remedy);
         text.push_str(&format!("    {} {remedy}\n", style.hint("do:")));
     }
     text

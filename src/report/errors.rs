@@ -160,6 +160,9 @@ pub fn error_hint(error: &Error) -> Option<String> {
         Error::Unusable { option: "--node", .. } => {
             Some("write a description of a machine with `cudarun doctor --save FILE`".to_owned())
         }
+        Error::OtherDriverWay { .. } => {
+            Some("start a container there, and type in it: cudarun doctor".to_owned())
+        }
         Error::OnlyOnNode { file } => {
             let name = argument(file.file_stem().unwrap_or_default());
             Some(format!("ssh {name} cudarun …"))

@@ -8,13 +8,16 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Style;
+use super::style::SSH;
 use super::doctor::{gpus, sentence};
 use super::hints::{argument, shell_words};
 use super::words::{counted, version, word};
 use crate::catalog::{Family, catalog, display_name};
 use crate::doctor::{Examination, Section, Severity, Stops};
 use crate::environment::Environment;
-use crate::fleet::{Answers, ExaminedProgram, Fact, FactKind, Group, Unread, host_list, is_kept};
+use crate::fleet::{
+    self, Answers, ExaminedProgram, Fact, FactKind, Group, Unread, host_list, is_kept,
+};
 use crate::inventory::Inventory;
 use crate::storage;
 use crate::text::{list, short, show};
@@ -229,12 +232,10 @@ impl FleetReport {
                     one.values[1].as_deref().unwrap_or_default()
                 )
             }
-            ([own, usual], false) => {
-                let none = || "none".to_owned();
-                let (own, usual) = (
-                    own.clone().unwrap_or_else(none),
-                    usual.clone().unwrap_or_else(none),
-                );
+            (values, false) => {
+                let [own, usual] = values
+                    .each_ref()
+                    .map(|value| value.as_deref().map_or("none".to_owned(), short));
                 format!("{} {own}, where {of} {usual}", one.name)
             }
         };
@@ -259,7 +260,7 @@ impl FleetReport {
             let others = own
                 .iter()
                 .filter(|(family, builds)| usual.get(*family) != Some(builds));
-            let others: Vec<&String> = others.map(|(family, _)| family).collect();
+            let others: Vec<String> = others.map(|(family, _)| show(family)).collect();
             let builds = format!("other builds of {} than {of}", list(&others));
             let files = || "no difference for GPU programs".to_owned();
             lines.push(if others.is_empty() { files() } else { builds });
@@ -312,10 +313,19 @@ pub fn no_common_lock(none: &NoCommonLock, program: &str) -> String {
 
 /// A lock was made of descriptions alone.
 pub fn unverified(cudarun: &str, program: &str) -> String {
-    format!(
-        "no machine has tried it: verify it on a node with `{cudarun} explain --locked {}`",
-        show(program)
-    )
+    let command = typed(cudarun, &format!("explain --locked {}", show(program)));
+    format!("no machine has tried it: verify it on a node with `{command}`")
+}
+
+/// A command for a machine. That of a description has a home of another name.
+fn typed(cudarun: &str, command: &str) -> String {
+    let home = format!(" {}/", fleet::HOME);
+    let whole = format!("{cudarun} {command}");
+    if cudarun.starts_with(SSH) {
+        whole.replace(&home, " ~/")
+    } else {
+        whole
+    }
 }
 
 pub fn older_driver(own: &Version, needed: &Version) -> String {
@@ -435,7 +445,8 @@ impl FleetReport {
             .find(is_bad)
             .filter(|_| refused.trouble(None).is_none());
         if let Some(command) = command.filter(|command| refused.program(command).is_none()) {
-            let line = argument(command.as_ref());
+            // A shell expands no `~` between quotes.
+            let line = argument(command.as_ref()).replace(fleet::HOME, r#"'"$HOME"'"#);
             return Some(format!(
                 "cudarun doctor --save-in DIR --for {line}, on {}",
                 machine.name
@@ -449,7 +460,7 @@ impl FleetReport {
             [] => "doctor".to_owned(),
             words => format!("explain {}", shell_words(words)),
         };
-        Some(format!("{} {verb}", refused.cudarun))
+        Some(typed(&refused.cudarun, &verb))
     }
 
     pub(super) fn json(&self) -> Value {
@@ -523,7 +534,7 @@ pub fn answers(env: &Environment, examination: &Examination, inventory: &Invento
     });
     let variables = env.iter().filter_map(|(name, value)| {
         let (name, value) = (name.to_str()?, value.to_str()?);
-        is_kept(name, value).then(|| fact(FactKind::Variable, name, short(value)))
+        is_kept(name, value).then(|| fact(FactKind::Variable, name, show(value)))
     });
     // Each machine has its own cache.
     let counts = examination.findings.iter().filter(|finding| {
@@ -538,7 +549,6 @@ pub fn answers(env: &Environment, examination: &Examination, inventory: &Invento
         .collect();
     facts.sort();
     let digest = |ids: BTreeSet<&[u8]>| storage::digest(ids);
-    let gpus = inventory.gpus.iter();
     Answers {
         machine,
         facts,
@@ -549,7 +559,7 @@ pub fn answers(env: &Environment, examination: &Examination, inventory: &Invento
             .into_iter()
             .map(|(family, ids)| (family.to_owned(), digest(ids)))
             .collect(),
-        capabilities: gpus.filter_map(|gpu| gpu.capability).collect(),
+        capabilities: inventory.capabilities().collect(),
     }
 }
 
@@ -557,7 +567,7 @@ pub fn answers(env: &Environment, examination: &Examination, inventory: &Invento
 #[derive(Serialize)]
 struct Difference {
     pub name: String,
-    /// In the order of the sides.
+    /// In the order of the sides, what the other one has not.
     pub values: [Option<String>; 2],
     pub is_finding: bool,
 }
@@ -566,22 +576,30 @@ struct Difference {
 /// the first differences.
 fn differences(sides: [&Answers; 2]) -> Vec<Difference> {
     let facts = sides.map(|side| {
-        let facts = side.facts.iter();
-        let facts = facts.map(|fact| ((fact.kind, &fact.name), &fact.value));
-        facts.collect::<BTreeMap<_, _>>()
+        let mut facts: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
+        for fact in &side.facts {
+            let values = facts.entry((fact.kind, &fact.name)).or_default();
+            values.insert(&fact.value);
+        }
+        facts
     });
     let mut keys: Vec<_> = facts.iter().flat_map(BTreeMap::keys).collect();
     keys.sort_by_key(|(kind, name)| (kind, place(*kind, name), name));
     keys.dedup();
-    let difference = |key: &(FactKind, &String)| Difference {
-        name: key.1.clone(),
-        values: facts
+    let difference = |key: &(FactKind, &String)| {
+        let [own, other] = facts
             .each_ref()
-            .map(|facts| facts.get(key).map(|value| (*value).clone())),
-        is_finding: key.0 == FactKind::Finding,
+            .map(|facts| facts.get(key).cloned().unwrap_or_default());
+        let values = [&own - &other, &other - &own];
+        let joined = |all: BTreeSet<&str>| Vec::from_iter(all).join("; ");
+        Difference {
+            name: key.1.clone(),
+            values: values.map(|all| (!all.is_empty()).then(|| joined(all))),
+            is_finding: key.0 == FactKind::Finding,
+        }
     };
     let all = keys.into_iter().map(difference);
-    all.filter(|one| one.values[0] != one.values[1]).collect()
+    all.filter(|one| one.values != [None, None]).collect()
 }
 
 /// The place of a library among all, in the order in which they are decided; that of other facts is one.

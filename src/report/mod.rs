@@ -34,7 +34,8 @@ pub use diagnosed::{
     silent_input, unknown_failure,
 };
 pub use doctor::{
-    doctor_page, examination, examined_program, missing_program, not_described, saved,
+    doctor_page, examination, examined_program, hidden_findings, missing_program, not_described,
+    saved,
 };
 pub use errors::{ABORTED, AfterFault, after_fault, cut_short, error_hint, panicked};
 pub use explained::{

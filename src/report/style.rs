@@ -33,6 +33,8 @@ const ACTIONS: [&str; 4] = ["next:", "hint:", "do:", "or:"];
 
 /// The command for this machine.
 const HERE: &str = "cudarun";
+/// The beginning of commands for the machine of a description.
+pub(super) const SSH: &str = "ssh ";
 
 /// The looks of text: coloured or plain, its width, and the directories whose paths are shortened.
 #[derive(Clone, Copy, Debug)]
@@ -169,6 +171,20 @@ impl<'h> Style<'h> {
     /// A command of cudarun's, for the machine of the page.
     pub(super) fn there(self, command: &str) -> String {
         command.replacen(HERE, self.command, 1)
+    }
+
+    /// A remedy or a remark with commands. Those for the machine of a description are typed there.
+    pub(super) fn on_node(self, text: &str) -> String {
+        let Some((node, _)) = self.command.strip_prefix(SSH).and_then(|rest| rest.split_once(' '))
+        else {
+            return text.to_owned();
+        };
+        let quoted = text.replace("`cudarun ", &format!("`{} ", self.command));
+        match text.strip_prefix("cudarun ") {
+            Some(rest) => format!("{} {rest}", self.command),
+            None if quoted != text => quoted,
+            None => format!("on {node}: {text}"),
+        }
     }
 
     /// True for a page about another machine, where nothing can be started.

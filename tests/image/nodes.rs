@@ -236,11 +236,11 @@ fn an_image_is_for_the_processor_of_the_node() {
     let arm = r#"{"architecture":"arm64","os":"linux"}"#;
     run(arm, &x86)
         .status(2)
-        .stderr_contains(&["it is for arm64, and the node is amd64"])
+        .stderr_contains(&["image.tar` cannot be used: the image is for arm64, and the node is amd64"])
         .check();
     run(&arm.replace("arm", "amd"), &grace)
         .status(2)
-        .stderr_contains(&["it is for amd64, and the node is arm64"])
+        .stderr_contains(&["the image is for amd64, and the node is arm64"])
         .check();
     run(&arm.replace("linux", "windows"), &x86)
         .status(2)
