@@ -80,7 +80,10 @@ pub fn causes_found<'m>(found: &[Found], chain: &'m Chain) -> Vec<Cause<'m>> {
         let mut cause = Cause::unknown(message, possible);
         let mut is_found = possible.certain;
         let answers = |one: &&Found| one.of == fault || fault.row().cases.contains(&one.of);
-        for one in found.iter().filter(|one| is_of_doctor(fault) && answers(one)) {
+        for one in found
+            .iter()
+            .filter(|one| is_of_doctor(fault) && answers(one))
+        {
             is_found |= !possible.unsure && message.row.kind != ErrorKind::Clue;
             cause.evidence.extend(one.evidence.iter().cloned());
             cause.remedies.extend(one.remedy.clone());

@@ -276,7 +276,9 @@ fn common_lock(groups: &[ExaminedGroup], program: &str) -> Result<Lock, NoCommon
         if fitting.iter().any(is_chosen) {
             continue;
         }
-        let everywhere = fitting.iter().filter(|one| places.iter().all(|place| place.has(one)));
+        let everywhere = fitting
+            .iter()
+            .filter(|one| places.iter().all(|place| place.has(one)));
         // The pick itself is the best, wherever it is.
         let is_pick = |one: &&&Family| is_same_build(one, pick);
         match everywhere.max_by_key(|one| (is_pick(one), one.version)) {

@@ -6,8 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::privacy::Names;
 use crate::host::Host;
@@ -25,8 +25,8 @@ const OLD_BEGIN: &[u8] = b"about = ";
 /// Of each code, further findings are only counted, and so is further evidence of a finding.
 const MAX_FINDINGS: usize = 12;
 const MAX_EVIDENCE: usize = 12;
-/// The keys of words and numbers, and kinds of facts with such values. Nothing of them is private.
-const WORDS: [&str; 18] = [
+/// The keys of words and numbers, which hold nothing private.
+const WORDS: [&str; 17] = [
     "builds",
     "capabilities",
     "code",
@@ -37,7 +37,6 @@ const WORDS: [&str; 18] = [
     "holds",
     "kind",
     "libraries",
-    "library",
     "machine",
     "mode",
     "name",
@@ -285,7 +284,18 @@ impl Description {
         let mut texts = Vec::new();
         each_text(&mut value, &WORDS, &mut |text| texts.push(text.clone()));
         let names = Names::collect(host, texts.iter().map(String::as_str));
-        each_text(&mut value, &WORDS, &mut |text| *text = names.hide_line(text));
+        each_text(&mut value, &WORDS, &mut |text| {
+            *text = names.hide_line(text)
+        });
+        // Versions and origins are no texts. Equal machines have equal facts in an equal order.
+        let mut facts = self.answers.facts.clone();
+        for fact in &mut facts {
+            if [FactKind::Variable, FactKind::Finding].contains(&fact.kind) {
+                fact.value = names.hide_line(&fact.value);
+            }
+        }
+        facts.sort();
+        value["answers"]["facts"] = serde_json::to_value(facts).unwrap_or_default();
         value.to_string() + "\n"
     }
 
@@ -304,7 +314,8 @@ impl Description {
         });
         let read: Description = serde_json::from_value(value).map_err(|error| wrong(&error))?;
         let programs = read.answers.programs.iter();
-        let mut places = programs.flat_map(|one| one.picks.iter().chain(one.candidates.iter().flatten()));
+        let mut places =
+            programs.flat_map(|one| one.picks.iter().chain(one.candidates.iter().flatten()));
         let count = read.answers.libraries.len();
         match places.find(|place| **place >= count) {
             Some(place) => Err(UnreadReason::Unusable(format!(
@@ -330,7 +341,8 @@ pub(super) fn part<'b>(bytes: &'b [u8], key: &str) -> Result<&'b str, UnreadReas
     if bytes.starts_with(OLD_BEGIN) {
         return Err(UnreadReason::Old);
     }
-    let all: BTreeMap<String, &RawValue> = serde_json::from_slice(bytes).map_err(|error| wrong(&error))?;
+    let all: BTreeMap<String, &RawValue> =
+        serde_json::from_slice(bytes).map_err(|error| wrong(&error))?;
     let of = |key: &str| all.get(key).map(|value| value.get());
     match of("format").and_then(|format| format.parse().ok()) {
         Some(FORMAT) => of(key).ok_or(UnreadReason::NoDescription),
@@ -351,22 +363,17 @@ fn wrong(error: &serde_json::Error) -> UnreadReason {
     UnreadReason::Unusable(error.to_string())
 }
 
-/// Passes every text to `change` but those below these keys, or beside these kinds. Keys are ours: names of fields, families
-/// and libraries.
+/// Passes every text to `change` but those below these keys. Keys are ours: names of fields, families and libraries.
 fn each_text(value: &mut Value, without: &[&str], change: &mut dyn FnMut(&mut String)) {
-    let is_left_out = |word: &str| without.contains(&word);
     match value {
         Value::String(text) => change(text),
         Value::Array(values) => values
             .iter_mut()
             .for_each(|one| each_text(one, without, change)),
-        Value::Object(object) => {
-            let kind = object.get("kind").and_then(Value::as_str);
-            if !kind.is_some_and(is_left_out) {
-                let all = object.iter_mut().filter(|(key, _)| !is_left_out(key));
-                all.for_each(|(_, one)| each_text(one, without, change));
-            }
-        }
+        Value::Object(object) => object
+            .iter_mut()
+            .filter(|(key, _)| !without.contains(&key.as_str()))
+            .for_each(|(_, one)| each_text(one, without, change)),
         _ => {}
     }
 }

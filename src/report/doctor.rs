@@ -195,7 +195,10 @@ fn programs(programs: &[ExaminedProgram], verbosity: u8, style: Style) -> String
         } else {
             uses
         };
-        text.push_str(&format!("{}  {uses}\n", style.strong(&show(&program.command))));
+        text.push_str(&format!(
+            "{}  {uses}\n",
+            style.strong(&show(&program.command))
+        ));
         for fault in &program.faults {
             text.push_str(&format!("  {} {fault}\n", style.warning("warning:")));
         }

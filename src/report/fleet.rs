@@ -8,9 +8,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Style;
-use super::style::SSH;
 use super::doctor::{gpus, sentence};
 use super::hints::{argument, shell_words};
+use super::style::SSH;
 use super::words::{counted, version, word};
 use crate::catalog::{Family, catalog, display_name};
 use crate::doctor::{Examination, Section, Severity, Stops};

@@ -175,7 +175,10 @@ impl<'h> Style<'h> {
 
     /// A remedy or a remark with commands. Those for the machine of a description are typed there.
     pub(super) fn on_node(self, text: &str) -> String {
-        let Some((node, _)) = self.command.strip_prefix(SSH).and_then(|rest| rest.split_once(' '))
+        let Some((node, _)) = self
+            .command
+            .strip_prefix(SSH)
+            .and_then(|rest| rest.split_once(' '))
         else {
             return text.to_owned();
         };

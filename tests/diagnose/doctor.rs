@@ -377,3 +377,70 @@ fn a_compiler_is_looked_up_in_path() {
         .collect();
     assert_eq!(looked_at, ["/opt/x;y/g++", "/sbin/g++"]);
 }
+
+/// A machine without a GPU lacks a driver too, and a container on it has no GPU: messages say so, and so does a description.
+#[test]
+fn a_description_names_the_cause_that_the_machine_names() {
+    let is_about = |row: &&ErrorRow| {
+        let mut causes = row.cause.iter();
+        causes.any(|one| [Fault::ContainerWithoutGpus, Fault::NoDriver].contains(&one.cause))
+    };
+    let (mut certain, mut others) = (0, 0);
+    for (name, machine, _) in without_gpu() {
+        let nodes = Nodes::new(&[]);
+        nodes.save(&machine, "host", &[]);
+        let file = nodes.path("host.json").display().to_string();
+        for row in errors().iter().filter(is_about).step_by(5) {
+            let there = diagnosed(&machine, &row.sample[0]);
+            if there["elsewhere"] == true {
+                continue;
+            }
+            let words = [
+                "--node",
+                &file,
+                "diagnose",
+                "--json",
+                "--text",
+                &row.sample[0],
+            ];
+            let described = Run::new(words).any_stderr().json();
+            let is = |found: &Value| -> BTreeSet<String> {
+                let causes = found["causes"].as_array().unwrap().iter();
+                let is_of_doctor = |cause: &&Value| {
+                    let fault = Fault::named(cause["cause"].as_str().unwrap());
+                    fault.is_some_and(|fault| fault.row().section.is_some())
+                };
+                let causes = causes
+                    .filter(|cause| cause["certainty"] == "is")
+                    .filter(is_of_doctor);
+                causes.map(|cause| cause["cause"].to_string()).collect()
+            };
+            assert_eq!(is(&there), is(&described), "{name}: {}", row.id);
+            let count = if is(&there).is_empty() {
+                &mut others
+            } else {
+                &mut certain
+            };
+            *count += 1;
+        }
+    }
+    assert!(certain > 10 && others > 0, "{certain} {others}");
+}
+
+/// A damaged library somewhere is not the one that a message is about.
+#[test]
+fn findings_about_libraries_answer_no_message() {
+    let message = "nvidia-container-cli: mount error: file creation failed: /x/libnvidia-ml.so.1: file exists: unknown.";
+    let machine = Machine::load("hostile");
+    let (page, _) = Run::on(&machine, &["doctor", "--json"])
+        .any_stderr()
+        .output();
+    assert!(page.contains("\"damaged\""), "the control: {page}");
+    let nodes = Nodes::new(&[]);
+    nodes.save(&machine, "host", &[]);
+    let file = nodes.path("host.json").display().to_string();
+    let words = ["--node", &file, "diagnose", "--json", "--text", message];
+    let described = Run::new(words).any_stderr().json()["causes"][0].clone();
+    assert_eq!(described["cause"], "damaged");
+    assert_eq!(described["certainty"], "may-be", "{described:#}");
+}

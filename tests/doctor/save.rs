@@ -305,3 +305,78 @@ fn a_new_file_is_written_where_nothing_can_be_linked() {
     let said = save();
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine", "{said}");
 }
+
+/// A user's name is hidden in texts, and in no word that cudarun reads again.
+#[test]
+fn names_that_are_words_of_a_description_change_none_of_them() {
+    for user in [
+        "node",
+        "error",
+        "finding",
+        "note",
+        "library",
+        "580",
+        "libraries",
+    ] {
+        let home = format!("/home/{user}");
+        let begin = BEGIN.replace("/home/user", &home);
+        let env = format!("USER = \"{user}\"\nLD_LIBRARY_PATH = \"{home}/lib:relative\"");
+        let [_, json, saved] = all(&begin, &env, "");
+        assert!(!saved.contains(&home), "{saved}");
+        assert!(saved.contains("/home/user/lib"), "the control: {saved}");
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("saved.json");
+        fs::write(&file, saved).unwrap();
+        let file = file.to_str().unwrap();
+        let again = Run::new(["--node", file, "doctor", "--json"]).output().0;
+        let words = |json: &str| -> Vec<[Value; 3]> {
+            let page: Value = serde_json::from_str(json).unwrap();
+            let findings = page["findings"].as_array().unwrap().iter();
+            findings
+                .map(|one| ["severity", "section", "code"].map(|key| one[key].clone()))
+                .collect()
+        };
+        assert!(words(&json).len() > 1, "{json}");
+        assert_eq!(words(&json), words(&again), "{user}");
+    }
+}
+
+/// A fault of settings ends with lines of the file, and a command may have lines of its own.
+#[test]
+fn only_the_first_line_of_a_fault_of_settings_is_saved() {
+    let saved = |settings: &str, line: &str| {
+        let scratch = tempfile::tempdir().unwrap();
+        let machine =
+            Machine::describe(&(BEGIN.replace("MORE", "") + &file("/.cudarun.toml", settings)));
+        let directory = scratch.path().to_str().unwrap();
+        let words = [
+            "doctor",
+            "--save-in",
+            directory,
+            "--name",
+            "n",
+            "--for",
+            line,
+        ];
+        let run = Run::on(&machine, &words).any_stderr().in_directory("/");
+        run.output();
+        let text = fs::read_to_string(scratch.path().join("n.json")).unwrap();
+        let value: Value = serde_json::from_str(&text).unwrap();
+        value["answers"]["programs"][0].clone()
+    };
+    let program = saved("locked = 3 # LEAK\n", "app");
+    let fault = program["faults"][0].as_str().unwrap();
+    assert!(fault.starts_with("/.cudarun.toml:1: "), "{program}");
+    assert!(!program.to_string().contains(WORD), "{program}");
+    let code = "python3 -c 'import torch\nprint(1)'";
+    assert_eq!(saved("", code)["command"], code);
+}
+
+/// The beginning of a word that is hidden must not be left of a long value.
+#[test]
+fn a_long_value_is_saved_whole_and_hidden() {
+    let path = format!("/opt/{}/", "x".repeat(60));
+    let value = format!("{path}hf_aBcDeFgHiJkLmNoPqRsTuVw1LEAK/lib");
+    let kept = saved(&format!("LD_LIBRARY_PATH = \"{value}\""), "");
+    assert!(kept.contains(&path) && !kept.contains("hf_"), "{kept}");
+}

@@ -222,3 +222,54 @@ fn sides_that_cannot_be_compared_are_named() {
         .stderr_contains(&["unexpected argument '--compare'"])
         .check();
 }
+
+#[test]
+fn values_differ_behind_what_a_page_shows() {
+    let with = |last: &str| {
+        let path = format!("LD_LIBRARY_PATH = '/opt/{}/{last}'", "x".repeat(100));
+        node("580.95.05", &path, &with_cudnn("9.19.0"))
+    };
+    let nodes = Nodes::new(&[("a", with("one")), ("b", with("two")), ("c", with("one"))]);
+    let json = nodes.fleet(&["--json"]).json();
+    let groups = json["groups"].as_array().unwrap();
+    let hosts: Vec<_> = groups.iter().map(|group| &group["hosts"]).collect();
+    assert_eq!(hosts, ["a,c", "b"]);
+    let whole = differences(&json)["LD_LIBRARY_PATH"].to_string();
+    assert!(whole.contains("/two") && whole.contains("/one"), "{whole}");
+    let page = nodes.fleet(&[]).any_stdout().check();
+    assert!(page.contains("x…, where 2 of 3 have"), "{page}");
+}
+
+/// Two findings of one code are two facts.
+#[test]
+fn findings_of_one_code_are_compared_as_a_set() {
+    let with = |env: &str| node("580.95.05", env, &with_cudnn("9.19.0"));
+    let path = "CUDA_PATH = '/no/path'\n";
+    let both = format!("CUDA_HOME = '/no/home'\n{path}");
+    let nodes = Nodes::new(&[("a", with(&both)), ("b", with(path)), ("c", with(path))]);
+    let json = nodes.fleet(&["--json"]).json();
+    let values = &differences(&json)["toolkit-variable"];
+    let own = values[0].as_str().unwrap();
+    assert!(
+        own.contains("CUDA_HOME") && !own.contains("CUDA_PATH"),
+        "{values}"
+    );
+    assert_eq!(values[1], Value::Null);
+}
+
+#[test]
+fn a_next_step_has_no_home_of_another_name() {
+    let text = node("580.95.05", "HOME = '/home/alice'", &[]);
+    let refused = "/home/alice/bin/app --config /home/alice/x";
+    let text = text
+        .replace(&format!("'{APP}'"), &format!("'{refused}'"))
+        .replace("/usr/bin/app'", "/home/alice/bin/app'");
+    let nodes = Nodes::new(&[("n1", text)]);
+    let page = nodes.fleet(&[]).status(1).any_stdout().check();
+    let next = "next: ssh n1 cudarun explain ~/bin/app --config ~/x\n";
+    assert!(page.ends_with(next), "{page}");
+    let other = nodes.fleet(&["--program", "/home/user/other x"]).status(1);
+    let page = other.any_stdout().check();
+    let next = r#"--for ''"$HOME"'/other x', on n1"#;
+    assert!(page.contains(next), "{page}");
+}

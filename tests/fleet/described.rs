@@ -337,3 +337,27 @@ fn homes_are_hidden_in_options_as_in_descriptions() {
         .any_stdout()
         .check();
 }
+
+/// A remedy that `doctor` found on a node is for the node.
+#[test]
+fn remedies_of_a_description_are_typed_on_its_node() {
+    let env = "LD_LIBRARY_PATH = 'relative:/a:/b:/c:/d:/e'";
+    let text = node("580.95.05", env, &with_cudnn("9.19.0")).replace("/dev/nvidia-uvm", "/dev/x");
+    let nodes = Nodes::new(&[("gpu01", text.clone())]);
+    let file = nodes.path("gpu01.json");
+    let page = |run: Run| run.env("COLUMNS", "300").any_stdout().output().0;
+    let described = page(Run::new(["--node", file.to_str().unwrap(), "doctor"]));
+    let own = page(Run::on(&Machine::describe(&text), &["doctor"]));
+    let remedies = |page: &str| -> Vec<String> {
+        let lines = page.lines().map(str::trim_start);
+        let remedies = lines.filter(|line| line.starts_with("do: "));
+        remedies.map(str::to_owned).collect()
+    };
+    assert!(!remedies(&own).is_empty(), "{own}");
+    for (own, there) in std::iter::zip(remedies(&own), remedies(&described)) {
+        assert_eq!(own.replace("do: ", "do: on gpu01: "), there);
+    }
+    assert!(own.contains(": `cudarun doctor -v` shows all"), "{own}");
+    let all = ": `ssh gpu01 cudarun doctor -v` shows all";
+    assert!(described.contains(all), "{described}");
+}

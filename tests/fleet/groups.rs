@@ -433,7 +433,7 @@ fn a_node_with_nvswitches_works_with_its_fabric_manager() {
     nodes.fleet(&["--bad"]).status(1).stdout("hgx2\n").check();
 }
 
-/// All of a description is small, on the largest machine of the tests too.
+/// All of a description is small, on the largest machine of the tests too, and what it leaves out is counted.
 #[test]
 fn a_description_has_at_most_30_kilobytes() {
     for name in ["torch", "h200-container", "hostile", "toolkits"] {
@@ -444,4 +444,49 @@ fn a_description_has_at_most_30_kilobytes() {
         let size = nodes.read("n1.json").len();
         assert!((1_000..=30_000).contains(&size), "{name}: {size}");
     }
+    let nodes = Nodes::new(&[]);
+    let gpu = |number: usize| {
+        let bus = format!("0000:{number:02x}:00.0");
+        let lines = format!(
+            "Model: NVIDIA H100 80GB HBM3\nGPU UUID: GPU-6d1cba10-9bd4-4b3c-8f3a-0123456789{number:02x}\n\
+             Bus Location: {bus}\nDevice Minor: {number}\n"
+        );
+        let device = format!("/sys/bus/pci/devices/{bus}");
+        text(
+            &format!("/proc/driver/nvidia/gpus/{bus}/information"),
+            &lines,
+        ) + &text(&format!("{device}/vendor"), "0x10de\n")
+            + &text(&format!("{device}/class"), "0x030200\n")
+            + &text(&format!("{device}/device"), "0x2330\n")
+            + &text(&format!("/dev/nvidia1{number}"), "")
+    };
+    let caps = (0..129).map(|number| text(&format!("/dev/nvidia-caps/nvidia-cap{number}"), ""));
+    let mut files = with_cudnn("9.19.0");
+    files.extend((0..16).map(gpu).chain(caps));
+    let missing: Vec<String> = (0..60)
+        .map(|number| format!("/opt/software/modules/library-{number}/lib64"))
+        .collect();
+    let path = format!("LD_LIBRARY_PATH = '{}'", missing.join(":"));
+    let machine = Machine::describe(&node("580.95.05", &path, &files));
+    nodes.save(&machine, "n1", &[]);
+    let saved = nodes.read("n1.json");
+    assert!(saved.len() <= 30_000, "{}", saved.len());
+    assert!(!saved.contains("nvidia-caps"), "{saved}");
+    let more = "more notes: `cudarun doctor -v` shows all";
+    let page = Run::on(&machine, &["doctor"]).any_stdout().output().0;
+    let file = nodes.path("n1.json");
+    let file = file.to_str().unwrap();
+    let again = Run::new(["--node", file, "doctor"]).any_stdout().output().0;
+    assert!(page.contains(more), "{page}");
+    let notes = |page: &str| {
+        let mut lines = page.lines().filter(|line| line.contains(" more notes: "));
+        let line = lines.next().unwrap_or_else(|| panic!("{page}"));
+        line.split(": ").next().unwrap().to_owned()
+    };
+    assert_eq!(notes(&page), notes(&again));
+    let all = Run::new(["--node", file, "doctor", "-v"])
+        .any_stdout()
+        .output()
+        .0;
+    assert!(all.contains("and 48 more [path-missing]"), "{all}");
 }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::{APP, Nodes, node, with_cudnn};
-use crate::support::parts::{compat, cudnn, library};
+use crate::support::parts::{compat, cudnn, library, text};
 
 const SYSTEM: &str = super::SYSTEM;
 
@@ -215,4 +215,83 @@ fn a_program_without_libraries_has_no_lock() {
     )])
     .check();
     assert!(!file.exists());
+}
+
+/// The settings of a machine keep its programs from some of its libraries.
+#[test]
+fn a_lock_has_only_what_the_settings_of_every_node_allow() {
+    let versions = ["9.19.0", "9.10.2"];
+    let limit = text(
+        "/home/user/.config/cudarun/config.toml",
+        "[requires]\ncudnn = '<9.15'\n",
+    );
+    let nodes = Nodes::new(&[
+        ("gpu01", with(&versions) + &limit),
+        ("gpu02", with(&versions[..1])),
+    ]);
+    let file = nodes.path("x.lock");
+    let lock = || nodes.fleet(&["--lock", file.to_str().unwrap(), "-q"]);
+    let said = ["no version of cuDNN", "gpu01: 9.10.2", "gpu02: 9.19.0"];
+    lock().status(1).stderr_contains(&said).check();
+    // The control: without the limit.
+    nodes.put("gpu01", &with(&versions));
+    lock().check();
+    assert!(fs::read_to_string(&file).unwrap().contains("9.19.0"));
+}
+
+#[test]
+fn a_library_that_only_one_node_needs_is_no_lock_without_libraries() {
+    let without = || with(&["9.19.0"]).replace("\"libcudnn.so.9\", ", "");
+    let nodes = Nodes::new(&[("gpu01", without()), ("gpu02", with(&["9.19.0"]))]);
+    let file = nodes.path("x.lock");
+    let lock = || nodes.fleet(&["--lock", file.to_str().unwrap()]).status(1);
+    let said = ["no version of cuDNN", "gpu01: none", "gpu02: 9.19.0"];
+    lock().stderr_contains(&said).check();
+    // The control: no node needs one.
+    nodes.put("gpu02", &without());
+    lock().stderr_contains(&["needs no NVIDIA library"]).check();
+}
+
+#[test]
+fn a_place_that_no_library_has_is_a_fault_of_the_description() {
+    let nodes = Nodes::new(&[("gpu01", with(&["9.19.0"]))]);
+    let text = nodes.read("gpu01.json");
+    for (own, other) in [
+        ("\"picks\":[0", "\"picks\":[77"),
+        ("\"candidates\":[[0", "\"candidates\":[[77"),
+    ] {
+        assert!(text.contains(own), "{text}");
+        nodes.write("gpu01.json", &text.replace(own, other));
+        let run = nodes.fleet(&[]).status(2);
+        run.stdout_contains(&["gpu01.json: a program has library 77, and there are "])
+            .check();
+    }
+}
+
+#[test]
+fn a_lock_names_no_gpu_that_the_node_hides() {
+    let gpu = |bus: &str, minor: u8, device: &str| {
+        let lines = format!("Model: X\nBus Location: 0000:{bus}:00.0\nDevice Minor: {minor}\n");
+        text(
+            &format!("/proc/driver/nvidia/gpus/0000:{bus}:00.0/information"),
+            &lines,
+        ) + &text(
+            &format!("/sys/bus/pci/devices/0000:{bus}:00.0/device"),
+            device,
+        ) + &text(&format!("/dev/nvidia{minor}"), "")
+    };
+    let files = [
+        &with_cudnn("9.19.0")[..],
+        &[gpu("0a", 0, "0x2335\n"), gpu("0b", 1, "0x20b2\n")],
+    ];
+    let capabilities = |env: &str| {
+        let order = format!("CUDA_DEVICE_ORDER = 'PCI_BUS_ID'\n{env}");
+        let text = node("580.95.05", &order, &files.concat());
+        let text = text.replacen(&crate::support::parts::text("/dev/nvidia0", ""), "", 1);
+        let saved = Nodes::new(&[("n", text)]).read("n.json");
+        let value: serde_json::Value = serde_json::from_str(&saved).unwrap();
+        value["answers"]["capabilities"].to_string()
+    };
+    assert_eq!(capabilities(""), r#"["8.0","9.0"]"#);
+    assert_eq!(capabilities("CUDA_VISIBLE_DEVICES = '0'"), r#"["9.0"]"#);
 }

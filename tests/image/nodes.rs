@@ -236,7 +236,9 @@ fn an_image_is_for_the_processor_of_the_node() {
     let arm = r#"{"architecture":"arm64","os":"linux"}"#;
     run(arm, &x86)
         .status(2)
-        .stderr_contains(&["image.tar` cannot be used: the image is for arm64, and the node is amd64"])
+        .stderr_contains(&[
+            "image.tar` cannot be used: the image is for arm64, and the node is amd64",
+        ])
         .check();
     run(&arm.replace("arm", "amd"), &grace)
         .status(2)
@@ -417,4 +419,94 @@ fn the_symbols_of_a_drivers_stand_in_are_unknown() {
     // The control: the driver's own files.
     let there = Machine::describe(&node.replace("libcudnn.so.9", "libcuda.so.1"));
     assert_eq!(certainty(Run::on(&there, &diagnose)), "is");
+}
+
+#[test]
+fn a_container_on_wsl_or_a_jetson_gets_its_driver_in_another_way() {
+    let place = Workshop::new();
+    let image = image(&place, &[], &[]);
+    let listed = |more: &[String]| {
+        let (_nodes, file) = saved(&node("550.127.05", "", more));
+        let run = Run::new(["--root", &image, "--node", &file, "list"]);
+        let (_, status, said) = run.streams();
+        (status, said)
+    };
+    for (path, machine) in [("/dev/dxg", "WSL"), ("/etc/nv_tegra_release", "a Jetson")] {
+        let (status, said) = listed(&[text(path, "")]);
+        let why = format!(
+            "node.json` describes {machine}, where a container gets the driver in another way\n\n\
+             hint: start a container there, and type in it: cudarun doctor\n"
+        );
+        assert!(status == 2 && said.ends_with(&why), "{said}");
+    }
+    // The control: an ordinary node.
+    assert_eq!(listed(&[]).0, 0);
+}
+
+#[test]
+fn a_fault_names_the_option_that_has_it() {
+    let place = Workshop::new();
+    let image = image(&place, &[], &[]);
+    let (nodes, file) = saved(&node("550.127.05", "", &[]));
+    let list = || Run::new(["--root", &image, "--node", &file, "list"]).status(2);
+    let text = nodes.read("node.json");
+    let own = "\"name\":\"nvidia0\"";
+    assert!(text.contains(own), "{text}");
+    nodes.write(
+        "node.json",
+        &text.replace(own, "\"name\":\"nvidia0/a (os error 2) b\""),
+    );
+    let why = "it has a file of the name `nvidia0/a (os error 2) b`";
+    list()
+        .stderr_contains(&["--node", &format!("node.json` cannot be used: {why}\n")])
+        .check();
+    // In a fleet, the machine is named once.
+    let fleet = Run::new(["--root", &image, "fleet", "--program", "app", &file]).status(2);
+    fleet
+        .stdout_contains(&[&format!("node.json: {why}\n")])
+        .any_stderr()
+        .check();
+    // The control: a fault of the image.
+    nodes.write("node.json", &text);
+    std::fs::write(&image, "no image").unwrap();
+    list()
+        .stderr_contains(&["--root", "image.tar` cannot be used: "])
+        .check();
+}
+
+#[test]
+fn equal_nodes_with_other_programs_are_two_groups() {
+    let place = Workshop::new();
+    let image = image(&place, &[], &[program("other", &["libc.so.6"], "")]);
+    let text = node("550.127.05", "", &[]);
+    let made = Nodes::new(&[
+        ("n1", text.replace("app --serve", "app")),
+        ("n2", text.replace("app --serve", "other")),
+        ("n3", text.replace("app --serve", "other")),
+    ]);
+    let nodes = made.path("").display().to_string();
+    let fleet = Run::new(["--root", &image, "fleet", "--json", &nodes]);
+    let (json, _, _) = fleet.streams();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let groups = json["groups"].as_array().unwrap().iter();
+    let hosts: Vec<_> = groups.map(|group| group["hosts"].clone()).collect();
+    assert_eq!(hosts, ["n[2-3]", "n1"]);
+}
+
+#[test]
+fn a_gpu_that_the_driver_excludes_is_excluded_in_a_container() {
+    let place = Workshop::new();
+    let image = image(&place, &[], &[]);
+    let visible = |excluded: &str| {
+        let lines = format!(
+            "Model: H100\nBus Location: 0000:0a:00.0\nDevice Minor: 0\nGPU Excluded:\t {excluded}\n"
+        );
+        let path = "/proc/driver/nvidia/gpus/0000:0a:00.0/information";
+        let (_nodes, file) = saved(&node("550.127.05", "", &[text(path, &lines)]));
+        let words = ["--root", &image, "--node", &file, "list", "--json"];
+        let listed: Value = serde_json::from_str(&Run::new(words).any_stderr().output().0).unwrap();
+        listed["gpus"][0]["visible"].clone()
+    };
+    assert_eq!(visible("Yes"), "no");
+    assert_eq!(visible("No"), "yes", "the control");
 }
