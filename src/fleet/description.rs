@@ -285,7 +285,7 @@ impl Description {
         each_text(&mut value, &WORDS, &mut |text| texts.push(text.clone()));
         let names = Names::collect(host, texts.iter().map(String::as_str));
         each_text(&mut value, &WORDS, &mut |text| {
-            *text = names.hide_line(text)
+            *text = names.hide_line(text);
         });
         // Versions and origins are no texts. Equal machines have equal facts in an equal order.
         let mut facts = self.answers.facts.clone();

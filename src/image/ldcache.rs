@@ -14,11 +14,11 @@ const ENTRY: usize = 24;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheEntry {
-    pub name: String,
-    pub path: String,
+    pub(super) name: String,
+    pub(super) path: String,
     /// The processor that it is for: 62 is x86-64, 183 is aarch64.
     #[serde(default = "x86_64")]
-    pub machine: u16,
+    pub(super) machine: u16,
 }
 
 fn x86_64() -> u16 {
