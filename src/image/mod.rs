@@ -24,7 +24,7 @@ use crate::text::{plain, show};
 use index::{Blob, Cache, Index};
 use manifest::{Config, Layer, Layout, Parts};
 use members::{Content, MEMBERS, Member, path_of};
-pub use node::Node;
+pub use node::{MountError, Node};
 
 /// Marks an image in a directory.
 const OCI: &str = "oci:";
@@ -59,21 +59,6 @@ pub struct ImageError(pub String);
 impl From<io::Error> for ImageError {
     fn from(error: io::Error) -> ImageError {
         ImageError(plain(&error.to_string()).to_owned())
-    }
-}
-
-/// The reason why a container of an image cannot be on a node, and which of both is at fault.
-#[derive(Debug)]
-pub enum MountError {
-    Image(String),
-    Node(String),
-    /// A container gets its driver in another way on such a machine.
-    OtherWay(&'static str),
-}
-
-impl From<io::Error> for MountError {
-    fn from(error: io::Error) -> MountError {
-        MountError::Image(ImageError::from(error).0)
     }
 }
 

@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::MountError;
 use super::ldcache::{CacheEntry, cache};
 use crate::doctor::Surroundings;
 use crate::environment::Environment;
@@ -18,7 +17,7 @@ use crate::formats::elf::{AARCH64, Elf, X86_64};
 use crate::formats::ldcache::LdCache;
 use crate::host::{Entry, Host, Kind, NewContent, NewFile, Tree};
 use crate::inventory::{self, Gpu, Inventory};
-use crate::text::show;
+use crate::text::{self, show};
 use crate::version::Version;
 
 /// What a container on a machine gets of it. Anything else about the machine is unknown.
@@ -72,6 +71,21 @@ pub struct PciCard {
     pub class: String,
     /// The driver of the kernel that has it.
     pub driver: Option<String>,
+}
+
+/// The reason why a container of an image cannot be on a node, and which of both is at fault.
+#[derive(Debug)]
+pub enum MountError {
+    Image(String),
+    Node(String),
+    /// A container gets its driver in another way on such a machine.
+    OtherWay(&'static str),
+}
+
+impl From<io::Error> for MountError {
+    fn from(error: io::Error) -> MountError {
+        MountError::Image(text::plain(&error.to_string()).to_owned())
+    }
 }
 
 /// Libraries of the driver by capability, for those that programs of the families in `profiles/` use.
