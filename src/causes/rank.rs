@@ -69,6 +69,8 @@ pub struct Found {
     /// What holds there: the fault of the finding, or one that it is reported in place of.
     pub of: Fault,
     pub fault: Fault,
+    /// It has not the usual severity of the fault.
+    pub is_milder: bool,
     pub evidence: Vec<Evidence>,
     pub remedy: Option<String>,
 }
@@ -79,7 +81,8 @@ pub fn causes_found<'m>(found: &[Found], chain: &'m Chain) -> Vec<Cause<'m>> {
         let fault = possible.cause;
         let mut cause = Cause::unknown(message, possible);
         let mut is_found = possible.certain;
-        let answers = |one: &&Found| one.of == fault || fault.row().cases.contains(&one.of);
+        let answers =
+            |one: &&Found| one.of == fault || !one.is_milder && fault.row().cases.contains(&one.of);
         for one in found
             .iter()
             .filter(|one| is_of_doctor(fault) && answers(one))

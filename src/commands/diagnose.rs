@@ -152,9 +152,12 @@ fn on_described_node(
     let found: Vec<Found> = findings
         .chain(hidden)
         .filter_map(|(of, finding)| {
+            let fault = Fault::named(&finding.code)?;
+            let usual = serde_json::to_value(fault.row().severity[0]);
             Some(Found {
                 of: Fault::named(&of)?,
-                fault: Fault::named(&finding.code)?,
+                fault,
+                is_milder: usual.is_ok_and(|usual| usual != finding.severity),
                 evidence: finding.evidence.into_iter().map(told).collect(),
                 remedy: finding.remedy,
             })

@@ -347,6 +347,16 @@ fn what_doctor_found_on_a_node_is_a_cause_of_messages_from_there() {
     // The control: no GPU is hidden, which rules nothing out.
     let [_, described] = on_both(message, &files);
     assert_eq!(described["certainty"], "may-be", "{described:#}");
+    // A GPU that is not there hides those after it.
+    let card = text(
+        "/proc/driver/nvidia/gpus/0000:01:00.0/information",
+        "Model: NVIDIA H100 PCIe\nBus Location: 0000:01:00.0\nDevice Minor: 0\n",
+    ) + &text("/dev/nvidia0", "");
+    for (value, certainty) in [("7,0", "is"), ("0,7", "may-be")] {
+        let hidden = format!("[env]\nCUDA_VISIBLE_DEVICES = '{value}'\n{files}{card}");
+        let [_, described] = on_both(message, &hidden);
+        assert_eq!(described["certainty"], certainty, "{described:#}");
+    }
 }
 
 /// PATH is split at colons alone, and has a default.

@@ -163,7 +163,7 @@ fn a_wish_that_makes_no_sense_is_an_error_and_one_that_fits_nothing_a_refusal() 
     );
     error(
         "--pin=cudnn=",
-        "--pin: `cudnn`: `` is not a version or a directory",
+        "--pin: `cudnn=` is not a version or a directory",
     );
     error("--pin=cudn=9", "hint: did you mean cudnn?");
     error(
