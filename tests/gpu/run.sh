@@ -260,7 +260,7 @@ if [ -x "$work/linked" ]; then
 fi
 
 if has_module torch; then
-    at_once demanded torch "CUDARUN_REQUIRE=gpu>=5.0;driver>=400;cuda>=11" "CUDARUN_REQUIRE=gpu>=99.0" $torch
+    at_once demanded torch "CUDARUN_REQUIRE=gpu>=5.0;driver>=400;cuda>=11" "CUDARUN_REQUIRE=gpu>=20.0" $torch
     at_once demanded torch "NVIDIA_REQUIRE_CUDA=cuda>=11.0 brand=tesla,driver>=1" "NVIDIA_REQUIRE_CUDA=cuda>=99.0 brand=tesla,driver<2" $torch
     at_once locked torch $torch
     at_once other_gpus "a torch for Maxwell"

@@ -23,7 +23,7 @@ s# at [a-z-]+ [^ |)]+\)#)#g
 s#; with a lock of driver 999: [^|]*#; refused with a lock of driver 999 #g
 s#; found ([^|;]*; )?[^|;]*compute capability [0-9.]+##g
 s#status 0; (cuDNN [0-9]+, shim)#\1#g
-s#(sublibrary-(foreign|missing)) \([^|)]*\)#\1#g
+s#(mixed|incomplete) \([^|)]*\)#\1#g
 s#shim from (DEBIAN|WHEEL) and parts from \1#all from \1#g
 s#breaks; , shim from nowhere and parts from nowhere#breaks#g
 # The beginning of a long message
