@@ -45,7 +45,7 @@ impl Fault {
     }
 }
 
-/// Puts facts in the places of their names in braces, and `…` for others. True if there are none.
+/// Puts facts in the places of their names in braces, and `…` for others. True if each name had a fact.
 pub fn filled(text: &str, texts: &[Text]) -> (String, bool) {
     let (mut out, mut rest, mut is_whole) = (String::new(), text, true);
     while let Some((before, (name, after))) = rest

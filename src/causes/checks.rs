@@ -12,7 +12,7 @@ use crate::inventory::{Origin, Part, distribution};
 use crate::program::{Note, Package};
 use crate::variables;
 
-/// Faults that a message has of the program's own libraries and tools, of which findings of `doctor` say nothing.
+/// Faults of the program's own libraries and tools. `doctor` looks at those of the machine: its findings do not answer for these.
 const OF_PROGRAM: [F; 5] = [
     F::ClaimedTwice,
     F::Damaged,
@@ -30,9 +30,10 @@ pub(super) fn is_of_doctor(fault: F) -> bool {
 impl AskedIn<'_, '_, '_> {
     /// Checks a possible cause of a message with these facts; `None` if nothing tells.
     pub(super) fn ask(&self, possible: &PossibleCause, said: &Captures) -> Option<Answer> {
-        let answer = self
-            .check(possible, said)
-            .filter(|_| !self.facts.is_elsewhere)?;
+        if self.facts.is_elsewhere {
+            return None;
+        }
+        let answer = self.check(possible, said)?;
         // Another program than the guessed one may have the fault. A copy that is here is here for all of them.
         let is_of_machine = answer.is_by_doctor
             || matches!(possible.cause, F::NotInstalled | F::HostCompilerMissing);
@@ -49,7 +50,7 @@ impl AskedIn<'_, '_, '_> {
         } = possible;
         let said_of = |argument: &'a Option<Argument>| Some(said.argument(argument.as_ref()?));
         let arguments = [of, wanted, symbol, and].map(said_of);
-        // The message may leave out what the check is about.
+        // Of each: not asked for; asked for, and left out by this message; its text.
         if arguments.contains(&Some(None)) {
             return None;
         }

@@ -22,8 +22,8 @@ use crate::variables;
 /// Judges the causes of the messages that explain a failure best; of harmless ones where there are no others. Equal causes
 /// are one.
 pub fn causes<'m, 'h>(facts: &Facts<'_, 'h>, chain: &'m Chain) -> Vec<Cause<'m>> {
-    let planned = planned(facts);
-    let unset = if facts.is_pinned { None } else { unset(facts) };
+    let with_plan = planned(facts);
+    let without_path = if facts.is_pinned { None } else { unset(facts) };
     let judged = |message: &'m Message, possible: &PossibleCause| {
         let mut cause = judge(facts, message, possible);
         if cause.certainty == Certainty::IsNot {
@@ -43,9 +43,9 @@ pub fn causes<'m, 'h>(facts: &Facts<'_, 'h>, chain: &'m Chain) -> Vec<Cause<'m>>
                 possible,
             )
         };
-        cause.plan_helps = planned.as_ref().is_some_and(|start| helps(start, true));
+        cause.plan_helps = with_plan.as_ref().is_some_and(|start| helps(start, true));
         let is_path = cause.fault == Fault::PathPoisons;
-        cause.unset_helps = unset
+        cause.unset_helps = without_path
             .as_ref()
             .is_some_and(|start| is_path || helps(start, false));
         if cause.fault == Fault::NotOnPath && !cause.plan_helps {
@@ -66,10 +66,10 @@ pub fn causes<'m, 'h>(facts: &Facts<'_, 'h>, chain: &'m Chain) -> Vec<Cause<'m>>
 
 /// A finding of `doctor` on another machine.
 pub struct Found {
-    /// What holds there: the fault of the finding, or one that it is reported in place of.
-    pub of: Fault,
-    pub fault: Fault,
-    /// It has not the usual severity of the fault.
+    pub reported: Fault,
+    /// The same, or one that `doctor` does not report beside it.
+    pub holds: Fault,
+    /// With another than its usual severity it confirms itself, but nothing of which it is a case.
     pub is_milder: bool,
     pub evidence: Vec<Evidence>,
     pub remedy: Option<String>,
@@ -81,16 +81,16 @@ pub fn causes_found<'m>(found: &[Found], chain: &'m Chain) -> Vec<Cause<'m>> {
         let fault = possible.cause;
         let mut cause = Cause::unknown(message, possible);
         let mut is_found = possible.certain;
-        let answers =
-            |one: &&Found| one.of == fault || !one.is_milder && fault.row().cases.contains(&one.of);
-        for one in found
-            .iter()
-            .filter(|one| is_of_doctor(fault) && answers(one))
-        {
+        for one in found {
+            let is_case = !one.is_milder && fault.row().cases.contains(&one.holds);
+            if !is_of_doctor(fault) || (one.holds != fault && !is_case) {
+                continue;
+            }
             is_found |= !possible.unsure && message.row.kind != ErrorKind::Clue;
             cause.evidence.extend(one.evidence.iter().cloned());
             cause.remedies.extend(one.remedy.clone());
-            if one.fault == Fault::NoGpu {
+            // As in `judge`.
+            if one.reported == Fault::NoGpu {
                 cause.fault = Fault::NoGpu;
             }
         }
@@ -323,8 +323,8 @@ fn to_fetch(facts: &Facts<'_, '_>, library: &Library<'_>) -> Vec<MissingWheel> {
     }
 }
 
-/// Returns the installation that removes a cause, checked by the solver: for the program's own requirements, or for one of the library that
-/// the message names.
+/// Returns the solver's hint: of the program's own requirements if they conflict, else of a requirement of the library that the
+/// message names.
 fn hint(facts: &Facts<'_, '_>, cause: &Cause<'_>, library: &Library<'_>) -> Option<Hint> {
     let family = library.family()?;
     if let Outcome::Conflict(conflict) = &facts.decision.outcome {

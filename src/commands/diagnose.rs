@@ -155,8 +155,8 @@ fn on_described_node(
             let fault = Fault::named(&finding.code)?;
             let usual = serde_json::to_value(fault.row().severity[0]);
             Some(Found {
-                of: Fault::named(&of)?,
-                fault,
+                reported: fault,
+                holds: Fault::named(&of)?,
                 is_milder: usual.is_ok_and(|usual| usual != finding.severity),
                 evidence: finding.evidence.into_iter().map(told).collect(),
                 remedy: finding.remedy,

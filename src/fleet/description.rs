@@ -22,10 +22,11 @@ const FORMAT: u64 = 2;
 const MAX_BYTES: u64 = 1 << 20;
 /// Version 0.2 wrote TOML, which began with this key.
 const OLD_BEGIN: &[u8] = b"about = ";
-/// Of each code, further findings are only counted, and so is further evidence of a finding.
+/// Of each code and severity, further findings are only counted, and so is further evidence of a finding.
 const MAX_FINDINGS: usize = 12;
 const MAX_EVIDENCE: usize = 12;
-/// The keys of words and numbers, which hold nothing private.
+/// Keys whose values stay as they are, with everything below them and wherever they are: words and numbers that hold nothing
+/// private.
 const WORDS: [&str; 17] = [
     "builds",
     "capabilities",
@@ -287,7 +288,8 @@ impl Description {
         each_text(&mut value, &WORDS, &mut |text| {
             *text = names.hide_line(text);
         });
-        // Versions and origins are no texts. Equal machines have equal facts in an equal order.
+        // Only values of variables and findings hold names; versions and origins stay as they were. Hidden names may change the
+        // order, and equal machines are to be equal.
         let mut facts = self.answers.facts.clone();
         for fact in &mut facts {
             if [FactKind::Variable, FactKind::Finding].contains(&fact.kind) {

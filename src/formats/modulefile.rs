@@ -22,10 +22,26 @@ const COMMANDS: &[&str] = &[
     "set",
     "setenv",
 ];
-/// `set NAME VALUE`, `[file join PART PART]`, `"text with $name"`
-const TCL: &str = r#"(?m)(?:^|;)[ \t]*#.*|(?<end>[\n;])|(?<open>\[(?<join>file join[ \t])?)|(?<close>\])|"(?<text>[^"\n]*)"|(?<word>(?:\$\{[A-Za-z0-9_:]+\}|[^ \t\r\n;{}"\[\]])+)"#;
-/// `NAME = VALUE`, `pathJoin(PART, PART)`, `"text" .. name`; none in comments and `[[long texts]]`
-const LUA: &str = r#"(?:--)?\[=*\[(?s:.*?)(?:\]=*\]|\z)|--[^\n]*|[~<>]=|(?<open>(?<join>pathJoin)?[ \t]*\()|(?<close>\))|"(?<text>[^"\n]*)"|'(?<single>[^'\n]*)'|(?<set>=+)|(?<glue>\.\.)|(?<word>[A-Za-z_][A-Za-z0-9_.:]*)"#;
+/// `set NAME VALUE`, `[file join PART PART]`, `"text with $name"`; braces only separate.
+const TCL: &str = r#"(?xm)
+    (?:^|;) [\x20\t]* \#.*
+    | (?<end> [\n;])
+    | (?<open> \[ (?<join> file\x20join[\x20\t])?)
+    | (?<close> \])
+    | "(?<text> [^"\n]*)"
+    | (?<word> (?: \$\{[A-Za-z0-9_:]+\} | [^\x20\t\r\n;{}"\[\]])+)"#;
+/// `NAME = VALUE`, `pathJoin(PART, PART)`, `"text" .. name`; comments and `[[long texts]]` have none of it.
+const LUA: &str = r#"(?x)
+    (?:--)? \[=*\[ (?s:.*?) (?: \]=*\] | \z)
+    | --[^\n]*
+    | [~<>]=
+    | (?<open> (?<join> pathJoin)? [\x20\t]* \()
+    | (?<close> \))
+    | "(?<text> [^"\n]*)"
+    | '(?<single> [^'\n]*)'
+    | (?<set> =+)
+    | (?<glue> \.\.)
+    | (?<word> [A-Za-z_][A-Za-z0-9_.:]*)"#;
 
 #[derive(Debug, Default)]
 pub struct Modulefile {
@@ -47,6 +63,8 @@ pub fn lua(text: &str) -> Modulefile {
     read(text, &TOKENS, true)
 }
 
+/// Collects the words of each command, and takes its effect where the next one begins. In Lua, `lib = pathJoin(root, "lib")` has
+/// the words `lib` and `/opt/cuda/lib` of the command `set`.
 fn read(text: &str, tokens: &Regex, is_lua: bool) -> Modulefile {
     let mut found = Modulefile::default();
     let mut command = "";
@@ -70,7 +88,7 @@ fn read(text: &str, tokens: &Regex, is_lua: bool) -> Modulefile {
             joining.clear();
         } else if part("set") == Some("=") {
             found.take(command, mem::take(&mut words));
-            // Of several names the last has not the first value.
+            // The first value is not the last name's: forget that name, as `append` does.
             let names = before.trim_end_matches(last).trim_end();
             command = if names.ends_with(',') {
                 "append"

@@ -154,6 +154,7 @@ impl Node {
             let name = entry.name.to_str()?.to_owned();
             let path = Path::new("/dev").join(&name);
             let mode = host.stat(&path).ok()?.mode & 0o773;
+            // The bit for others tells if this user may use it.
             let others = if host.may_use(&path) { 0o004 } else { 0 };
             let mode = mode | others;
             let is_ours = name.starts_with("nvidia") && entry.kind != Kind::Directory;
@@ -214,6 +215,7 @@ pub(super) fn mount(tree: &mut Tree, env: &Environment, node: &Node) -> Result<(
         .collect();
     kernel(tree, node)?;
     write(tree, Path::new(MARK), b"")?;
+    // `none` gives the driver without a GPU, as NVIDIA's toolkit does.
     if asked.is_empty() || asked.contains(&"void") {
         return Ok(());
     }
@@ -463,7 +465,8 @@ fn put(tree: &mut Tree, path: &Path, mode: u32, content: NewContent) -> io::Resu
     tree.put(path, new, LAYER)
 }
 
-/// The image's own libraries of one newer driver, if they are for the kernel's. The loader's cache then names them first.
+/// The libraries in the image's own compat directory, if they are of one driver, newer than the kernel's, that this one admits. The
+/// loader's cache then names them first.
 fn compat(tree: &Tree, machine: u16, kernel: &Version) -> Vec<(String, PathBuf)> {
     let directory = Path::new(COMPAT);
     let entries = tree.list(directory).unwrap_or_default();

@@ -32,7 +32,7 @@ pub struct Row {
     of: &'static str,
     pub takes: Kind,
     pub option: &'static str,
-    /// A kept start counts for one value of each.
+    /// A kept start holds only while this variable has the value that it had.
     pub variable: &'static str,
     pub trust: Trust,
 }

@@ -82,12 +82,17 @@ pub(super) fn line(bytes: &[u8], at: usize) -> usize {
     1 + memchr::memchr_iter(b'\n', &bytes[..at.min(bytes.len())]).count()
 }
 
+/// True if a word of the text is `env`.
+fn names_env(text: &str) -> bool {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_')
+        .any(|word| word == "env")
+}
+
 /// Returns the line of a fault; none where it may contain the value of a variable.
 fn excerpt(text: &str, at: usize) -> Option<Box<Excerpt>> {
     let excerpt = Excerpt::at(text, at)?;
     let table = text[..at].rfind("\n[").unwrap_or(0);
-    let is_of_env = text[table..at].contains("env") || excerpt.text.contains("env");
-    (!is_of_env).then_some(excerpt)
+    (!names_env(&text[table..at]) && !names_env(&excerpt.text)).then_some(excerpt)
 }
 
 /// Returns the entries in the order of the file, so that the first fault in the file is reported.
@@ -121,7 +126,7 @@ impl Reader<'_> {
                 key, text, wants, ..
             } if **key == *"env"
                 || key.starts_with("env.")
-                || *wants == "a table" && text.contains("env") =>
+                || *wants == "a table" && names_env(text) =>
             {
                 *text = std::mem::take(key).into();
             }
