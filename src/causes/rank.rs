@@ -233,8 +233,10 @@ fn is_removed(
 
 /// The program's start with what cudarun would give to it; none if it had that, or if there is no such thing.
 fn planned<'h>(facts: &Facts<'_, 'h>) -> Option<Start<'h>> {
+    if facts.is_pinned {
+        return None;
+    }
     let prediction = match &facts.decision.pinned {
-        _ if facts.is_pinned => return None,
         Some(pinned) => &pinned.after,
         None if facts.compilers.supplied.is_empty() => return None,
         None => &facts.failed.prediction,

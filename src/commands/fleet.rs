@@ -13,6 +13,7 @@ use crate::environment::join_elements;
 use crate::error::Error;
 use crate::fleet::{self, Answers, Described, Description, Group, Unread, UnreadReason, host_list};
 use crate::host::Host;
+use crate::image::Image;
 use crate::report::{
     self, ExaminedGroup, FleetReport, NoCommonLock, Style, quoted_to_show, shell_words,
 };
@@ -33,27 +34,37 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
         });
     }
     must_be_image(host, common)?;
-    if let Some(root) = &common.root {
-        // Its fault is not one of the descriptions.
-        open_image(host, common, root)?;
-    }
-    let is_here = |path: &PathBuf| here(host, path).is_some();
-    let (here, paths): (Vec<PathBuf>, _) = options.paths.iter().cloned().partition(is_here);
-    let (mut groups, mut unread) = fleet::find(host, &paths, common.root.is_some());
+    let image = match &common.root {
+        Some(root) => Some(open_image(host, common, root)?),
+        None => None,
+    };
+    let (here, paths): (Vec<PathBuf>, _) = options
+        .paths
+        .iter()
+        .cloned()
+        .partition(|path| is_here(host, path));
+    let (mut groups, mut unread) = fleet::find(host, &paths, image.is_some());
     groups.extend(here.into_iter().map(|path| {
         let name = show(&path);
         let machines = vec![Described { name, path }];
         Group { machines }
     }));
-    let asked = options
+    let asked: Vec<String> = options
         .program
         .iter()
-        .map(|line| hidden(host, common, line));
-    let asked: Vec<String> = asked.collect();
+        .map(|line| as_described(host, common, line))
+        .collect();
+    let mut questions = Questions {
+        host,
+        common,
+        image,
+        lines: &options.program,
+        asked: &asked,
+        known: BTreeSet::new(),
+    };
     let mut examined = Vec::new();
-    let mut known = BTreeSet::new();
     for group in groups {
-        match examine_group(host, common, options, &mut known, &group) {
+        match questions.answers(&group.machines[0].path) {
             Ok((cudarun, answers)) => examined.push(ExaminedGroup {
                 group,
                 cudarun,
@@ -86,15 +97,17 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
         let style = Style::stdout(common.color).of(host);
         deliver(style, common, &options.paper, page, String::new, print)?;
     }
-    Ok(match fleet.is_good() {
-        _ if fleet.has_unread() => Exit::Unknown,
-        true => Exit::Yes,
-        false => Exit::No,
+    Ok(if fleet.has_unread() {
+        Exit::Unknown
+    } else if fleet.is_good() {
+        Exit::Yes
+    } else {
+        Exit::No
     })
 }
 
 /// A command line as descriptions have it. An image has the paths that the options name.
-fn hidden(host: &Host, common: &Common, line: &str) -> String {
+fn as_described(host: &Host, common: &Common, line: &str) -> String {
     if common.root.is_some() {
         line.to_owned()
     } else {
@@ -102,90 +115,103 @@ fn hidden(host: &Host, common: &Common, line: &str) -> String {
     }
 }
 
-/// This machine as it is, or with an environment first in PATH, if the path means one of them.
-fn here(host: &Host, path: &Path) -> Option<Host> {
-    let mut env = host.env.clone();
-    if path != Path::new(HERE) {
-        let bin = host.absolute(path).join("bin");
-        if !host.is_executable(&bin.join("python3")) {
-            return None;
-        }
-        let rest = host.env.get("PATH").map(OsStr::to_owned);
-        let elements = std::iter::once(bin.as_os_str()).chain(rest.as_deref());
-        env.set("PATH", join_elements(elements));
-    }
-    Some(host.inside(env, host.cwd.clone()))
+/// True if the path means this machine: as it is, or with an environment first in PATH.
+fn is_here(host: &Host, path: &Path) -> bool {
+    path == Path::new(HERE) || host.is_executable(&bin(host, path).join("python3"))
 }
 
-/// Answers for the first machine of a group, with the programs that were asked about, or else all that its description has.
-/// Returns the beginning of commands for it as well. An image and this machine can be asked about any program, which are those
-/// that are `known` from descriptions where none is asked about.
-fn examine_group(
-    host: &Host,
-    common: &Common,
-    options: &Fleet,
-    known: &mut BTreeSet<String>,
-    group: &Group,
-) -> Result<(String, Answers), String> {
-    let path = &group.machines[0].path;
-    // The machine is named beside it.
-    let in_words = |error| match error {
-        Error::Unusable { why, .. } => why,
-        error => error.to_string(),
-    };
-    let (there, cudarun, lines) = if let Some(here) = here(host, path) {
-        let mut cudarun = "cudarun".to_owned();
-        if path != Path::new(HERE) {
-            let bin = quoted_to_show(path.join("bin").as_os_str());
-            cudarun = format!("PATH={bin}:$PATH cudarun");
+fn bin(host: &Host, environment: &Path) -> PathBuf {
+    host.absolute(environment).join("bin")
+}
+
+/// What is asked about each group of machines.
+struct Questions<'q> {
+    host: &'q Host,
+    common: &'q Common,
+    image: Option<Image>,
+    /// The command lines of `--program`, as they were typed and as descriptions have them. Without any, all that a description
+    /// has.
+    lines: &'q [String],
+    asked: &'q [String],
+    /// The command lines of all descriptions so far. This machine, which comes after them, is asked about these.
+    known: BTreeSet<String>,
+}
+
+impl Questions<'_> {
+    /// Returns the answers of the machine at a path, after the beginning of commands that look at it.
+    fn answers(&mut self, path: &Path) -> Result<(String, Answers), String> {
+        if is_here(self.host, path) {
+            return self.of_this_machine(path);
         }
-        (here, cudarun, known.iter().cloned().collect())
-    } else {
-        let Description {
-            mut answers, node, ..
-        } = Description::read(host, path).map_err(|why| why.to_string())?;
-        let Some(root) = &common.root else {
-            let asked: Vec<String> = options
-                .program
-                .iter()
-                .map(|line| hidden(host, common, line))
-                .collect();
-            answers.programs.retain_mut(|one| {
-                // Other quotes make the same command line.
-                let own = shlex::split(&one.program.command);
-                let same = asked.iter().find(|line| shlex::split(line) == own);
-                if let Some(same) = same {
-                    one.program.command.clone_from(same);
-                }
-                asked.is_empty() || same.is_some()
-            });
-            let commands = answers
-                .programs
-                .iter()
-                .map(|one| one.program.command.clone());
-            known.extend(commands);
-            return Ok((on_node(path), answers));
+        let description = Description::read(self.host, path).map_err(|why| why.to_string())?;
+        let (Some(image), Some(root)) = (&self.image, &self.common.root) else {
+            return Ok((on_node(path), self.of_description(description)));
         };
         let words = ["--root".into(), root.into(), "--node".into(), path.into()];
         let cudarun = format!("cudarun {}", shell_words(&words));
-        let there = in_image(host, common, root, path, &node).map_err(in_words)?;
-        let programs = answers.programs.into_iter();
-        let lines = programs.map(|one| one.program.command).collect();
-        (there, cudarun, lines)
-    };
-    let lines: Vec<String> = if options.program.is_empty() {
-        lines
-    } else {
-        options.program.clone()
-    };
-    let (examination, inventory) = examine(&there, common).map_err(in_words)?;
-    let mut answers = report::answers(&there.env, &examination, &inventory);
-    for line in &lines {
-        let mut examined = examine_line(&there, common, line);
-        examined.program.command = hidden(host, common, line);
-        examined.add_to(&mut answers);
+        let there = in_image(image.clone(), root, path, &description.node).map_err(in_words)?;
+        let programs = description.answers.programs.into_iter();
+        let lines: Vec<String> = programs.map(|one| one.program.command).collect();
+        Ok((cudarun, self.examined(&there, &lines)?))
     }
-    Ok((cudarun, answers))
+
+    fn of_this_machine(&self, path: &Path) -> Result<(String, Answers), String> {
+        let mut env = self.host.env.clone();
+        let mut cudarun = "cudarun".to_owned();
+        if path != Path::new(HERE) {
+            let bin = bin(self.host, path);
+            let rest = self.host.env.get("PATH").map(OsStr::to_owned);
+            let elements = std::iter::once(bin.as_os_str()).chain(rest.as_deref());
+            env.set("PATH", join_elements(elements));
+            let shown = quoted_to_show(path.join("bin").as_os_str());
+            cudarun = format!("PATH={shown}:$PATH cudarun");
+        }
+        let there = self.host.inside(env, self.host.cwd.clone());
+        let known: Vec<String> = self.known.iter().cloned().collect();
+        Ok((cudarun, self.examined(&there, &known)?))
+    }
+
+    fn of_description(&mut self, description: Description) -> Answers {
+        let mut answers = description.answers;
+        answers.programs.retain_mut(|one| {
+            // Other quotes make the same command line.
+            let own = shlex::split(&one.program.command);
+            let same = self.asked.iter().find(|line| shlex::split(line) == own);
+            if let Some(same) = same {
+                one.program.command.clone_from(same);
+            }
+            self.asked.is_empty() || same.is_some()
+        });
+        for one in &answers.programs {
+            self.known.insert(one.program.command.clone());
+        }
+        answers
+    }
+
+    /// Answers for a machine that can be asked about any program: those of `--program`, or else these.
+    fn examined(&self, there: &Host, lines: &[String]) -> Result<Answers, String> {
+        let lines = if self.lines.is_empty() {
+            lines
+        } else {
+            self.lines
+        };
+        let (examination, inventory) = examine(there, self.common).map_err(in_words)?;
+        let mut answers = report::answers(&there.env, &examination, &inventory);
+        for line in lines {
+            let mut examined = examine_line(there, self.common, line);
+            examined.program.command = as_described(self.host, self.common, line);
+            examined.add_to(&mut answers);
+        }
+        Ok(answers)
+    }
+}
+
+/// An error without the machine, which is named beside it.
+fn in_words(error: Error) -> String {
+    match error {
+        Error::Unusable { why, .. } => why,
+        error => error.to_string(),
+    }
 }
 
 /// Writes the lock of the only program, or says why there is none.

@@ -212,7 +212,7 @@ fn looked_at(host: Host, common: &Common) -> Result<Host, Error> {
     if let Some(file) = &common.node {
         must_be_image(&host, common)?;
         let node = described(&host, file)?.node;
-        return in_image(&host, common, root, file, &node);
+        return in_image(open_image(&host, common, root)?, root, file, &node);
     }
     if image::is_image(&host, root) {
         return Ok(open_image(&host, common, root)?.host());
@@ -265,14 +265,7 @@ fn open_image(host: &Host, common: &Common, root: &Path) -> Result<Image, Error>
 }
 
 /// The image of `--root` as it would run on the node of a description.
-fn in_image(
-    host: &Host,
-    common: &Common,
-    root: &Path,
-    file: &Path,
-    node: &Node,
-) -> Result<Host, Error> {
-    let mut image = open_image(host, common, root)?;
+fn in_image(mut image: Image, root: &Path, file: &Path, node: &Node) -> Result<Host, Error> {
     let unusable = |option, value: &Path, why| Error::Unusable {
         option,
         value: value.to_owned(),

@@ -80,6 +80,12 @@ pub enum UnreadReason {
     Unusable(String),
 }
 
+impl From<serde_json::Error> for UnreadReason {
+    fn from(error: serde_json::Error) -> UnreadReason {
+        UnreadReason::Unusable(error.to_string())
+    }
+}
+
 /// What machines are compared by.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Answers {
@@ -307,14 +313,14 @@ impl Description {
 
     pub fn parse(bytes: &[u8]) -> Result<Description, UnreadReason> {
         part(bytes, "format")?;
-        let mut value: Value = serde_json::from_slice(bytes).map_err(|error| wrong(&error))?;
+        let mut value: Value = serde_json::from_slice(bytes)?;
         // A command is compared as it is, and shown wherever it is printed.
         each_text(&mut value, &["command"], &mut |text| {
             if text.contains(is_hostile) {
                 *text = show(text);
             }
         });
-        let read: Description = serde_json::from_value(value).map_err(|error| wrong(&error))?;
+        let read: Description = serde_json::from_value(value)?;
         let programs = read.answers.programs.iter();
         let mut places =
             programs.flat_map(|one| one.picks.iter().chain(one.candidates.iter().flatten()));
@@ -343,8 +349,7 @@ pub(super) fn part<'b>(bytes: &'b [u8], key: &str) -> Result<&'b str, UnreadReas
     if bytes.starts_with(OLD_BEGIN) {
         return Err(UnreadReason::Old);
     }
-    let all: BTreeMap<String, &RawValue> =
-        serde_json::from_slice(bytes).map_err(|error| wrong(&error))?;
+    let all: BTreeMap<String, &RawValue> = serde_json::from_slice(bytes)?;
     let of = |key: &str| all.get(key).map(|value| value.get());
     match of("format").and_then(|format| format.parse().ok()) {
         Some(FORMAT) => of(key).ok_or(UnreadReason::NoDescription),
@@ -355,14 +360,9 @@ pub(super) fn part<'b>(bytes: &'b [u8], key: &str) -> Result<&'b str, UnreadReas
 
 /// The commands of the programs, as one text.
 pub(super) fn commands(bytes: &[u8]) -> Result<String, UnreadReason> {
-    let answers: Value =
-        serde_json::from_str(part(bytes, "answers")?).map_err(|error| wrong(&error))?;
+    let answers: Value = serde_json::from_str(part(bytes, "answers")?)?;
     let programs = answers["programs"].as_array().into_iter().flatten();
     Ok(programs.map(|one| one["command"].to_string()).collect())
-}
-
-fn wrong(error: &serde_json::Error) -> UnreadReason {
-    UnreadReason::Unusable(error.to_string())
 }
 
 /// Passes every text to `change` but those below these keys. Keys are ours: names of fields, families and libraries.

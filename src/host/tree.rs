@@ -18,13 +18,14 @@ const DEVICE: u64 = u64::MAX;
 const ROOT: usize = 0;
 
 /// A tree of files. Several names can be one file.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Tree {
     nodes: Vec<Node>,
     /// The files that hold the contents. One that stays open stays as it is, even if another one gets its name.
     archives: Vec<Arc<File>>,
 }
 
+#[derive(Clone)]
 struct Node {
     stat: Stat,
     /// True if a program gets capabilities from the file.
@@ -66,6 +67,7 @@ pub enum NewContent {
     Other,
 }
 
+#[derive(Clone)]
 enum Content {
     Directory(BTreeMap<OsString, Child>),
     Link(PathBuf),

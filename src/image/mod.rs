@@ -45,6 +45,7 @@ const DEPTH: usize = 256;
 const LAYERS: usize = 256;
 
 /// The files of an image, and how its programs start.
+#[derive(Clone)]
 pub struct Image {
     tree: Tree,
     env: Environment,
