@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::facts::{AskedIn, Library};
+use super::facts::{AskedIn, Library, installation};
 use super::libraries;
 use super::model::Answer;
 use crate::catalog::{Argument, Capture, Fault as F, PossibleCause};
@@ -11,6 +11,7 @@ use crate::doctor::Evidence;
 use crate::inventory::{Origin, Part, distribution};
 use crate::program::{Note, Package};
 use crate::variables;
+use crate::version::Version;
 
 /// Faults of the program's own libraries and tools. `doctor` looks at those of the machine: its findings do not answer for these.
 const OF_PROGRAM: [F; 5] = [
@@ -271,7 +272,7 @@ impl AskedIn<'_, '_, '_> {
     }
 
     /// The version that a text states, or that of the library that it names.
-    pub(super) fn cuda_of(&self, of: &str) -> Option<(crate::version::Version, Vec<Evidence>)> {
+    pub(super) fn cuda_of(&self, of: &str) -> Option<(Version, Vec<Evidence>)> {
         let library = Library::named(of);
         match library.family() {
             Some(family) => {
@@ -279,10 +280,7 @@ impl AskedIn<'_, '_, '_> {
                 let cuda = first
                     .cuda
                     .or(first.version.map(|version| version.major()))?;
-                Some((
-                    crate::version::Version::new(&[cuda]),
-                    vec![super::facts::installation(first)],
-                ))
+                Some((Version::new(&[cuda]), vec![installation(first)]))
             }
             None => Some((libraries::version(of, None)?, Vec::new())),
         }

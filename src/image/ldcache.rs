@@ -6,6 +6,8 @@
 
 use serde::Deserialize;
 
+use crate::formats::elf::{AARCH64, X86_64};
+
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 const HEADER: usize = 48;
 const ENTRY: usize = 24;
@@ -16,13 +18,13 @@ const ENTRY: usize = 24;
 pub struct CacheEntry {
     pub(super) name: String,
     pub(super) path: String,
-    /// The processor that it is for: 62 is x86-64, 183 is aarch64.
+    /// The processor that it is for.
     #[serde(default = "x86_64")]
     pub(super) machine: u16,
 }
 
 fn x86_64() -> u16 {
-    62
+    X86_64
 }
 
 pub fn cache(entries: &[CacheEntry]) -> Vec<u8> {
@@ -35,7 +37,11 @@ pub fn cache(entries: &[CacheEntry]) -> Vec<u8> {
         at as u32
     };
     for entry in entries {
-        let flags = if entry.machine == 183 { 0x0a03 } else { 0x0303 };
+        let flags = if entry.machine == AARCH64 {
+            0x0a03
+        } else {
+            0x0303
+        };
         for number in [flags, add(&entry.name), add(&entry.path), 0, 0, 0] {
             table.extend_from_slice(&u32::to_le_bytes(number));
         }

@@ -256,6 +256,10 @@ fn put(tree: &mut Tree, archive: usize, member: &Member, layer: usize) -> Result
         }
         return Ok(());
     }
+    let failed = |what: &str, error: &io::Error| {
+        let why = error.to_string();
+        ImageError(format!("`{}`: {what}{}", show(&path), plain(&why)))
+    };
     let content = match &member.content {
         Content::Directory => NewContent::Directory,
         Content::File { offset, size } => NewContent::File {
@@ -267,10 +271,8 @@ fn put(tree: &mut Tree, archive: usize, member: &Member, layer: usize) -> Result
         Content::Other => NewContent::Other,
         Content::HardLink(same) => {
             let same = inside(same)?;
-            return tree.put_hard_link(&path, &same, layer).map_err(|error| {
-                let ImageError(why) = error.into();
-                ImageError(format!("`{}`: its hard link: {why}", show(&path)))
-            });
+            let linked = tree.put_hard_link(&path, &same, layer);
+            return linked.map_err(|error| failed("its hard link: ", &error));
         }
     };
     let &Member {
@@ -289,10 +291,8 @@ fn put(tree: &mut Tree, archive: usize, member: &Member, layer: usize) -> Result
         has_capabilities,
         content,
     };
-    tree.put(&path, new, layer).map_err(|error| {
-        let ImageError(why) = error.into();
-        ImageError(format!("`{}`: {why}", show(&path)))
-    })
+    tree.put(&path, new, layer)
+        .map_err(|error| failed("", &error))
 }
 
 /// The path of a file of an archive, from the root on. Fails if it leads out.
