@@ -285,6 +285,15 @@ impl Error {
         move |error| Error::Io { what, error }
     }
 
+    /// The error of a description or an image that an option names.
+    pub fn unusable(option: &'static str, value: &Path, why: impl Into<String>) -> Error {
+        Error::Unusable {
+            option,
+            value: value.to_owned(),
+            why: why.into(),
+        }
+    }
+
     /// The error of a step with a file.
     pub fn at(path: &Path) -> impl FnOnce(io::Error) -> Error {
         Error::io(format!("`{}`", show(path)))

@@ -27,11 +27,8 @@ const HERE: &str = "here";
 
 pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Error> {
     if let Some(file) = &common.node {
-        return Err(Error::Unusable {
-            option: "--node",
-            value: file.clone(),
-            why: "`fleet` takes descriptions as arguments".to_owned(),
-        });
+        let why = "`fleet` takes descriptions as arguments";
+        return Err(Error::unusable("--node", file, why));
     }
     must_be_image(host, common)?;
     let image = match &common.root {

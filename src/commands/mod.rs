@@ -165,11 +165,14 @@ fn say(text: &str) {
 
 /// Refuses `--root` and `--node` for a verb that runs something.
 fn only_here(common: &Common, verb: &'static str) -> Result<(), Error> {
+    if let (Some(file), None) = (&common.node, &common.root) {
+        return Err(Error::OnlyOnNode { file: file.clone() });
+    }
     let there = common.elsewhere();
-    match &common.node {
-        Some(file) if common.root.is_none() => Err(Error::OnlyOnNode { file: file.clone() }),
-        _ if there.is_empty() => Ok(()),
-        _ => Err(Error::NothingRunsUnderRoot { verb, there }),
+    if there.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::NothingRunsUnderRoot { verb, there })
     }
 }
 
@@ -231,22 +234,18 @@ fn looked_at(host: Host, common: &Common) -> Result<Host, Error> {
         .iter()
         .all(|name| there.lstat(name.as_ref()).is_err())
     {
-        return Err(Error::Unusable {
-            option: "--root",
-            value: root.clone(),
-            why: "it has no /usr and no /etc".to_owned(),
-        });
+        return Err(Error::unusable(
+            "--root",
+            root,
+            "it has no /usr and no /etc",
+        ));
     }
     Ok(there)
 }
 
 /// The description of `--node`.
 fn described(host: &Host, file: &Path) -> Result<Description, Error> {
-    Description::read(host, file).map_err(|why| Error::Unusable {
-        option: "--node",
-        value: file.to_owned(),
-        why: why.to_string(),
-    })
+    Description::read(host, file).map_err(|why| Error::unusable("--node", file, why.to_string()))
 }
 
 /// The beginning of a command for the machine of a description, which has its name.
@@ -257,23 +256,14 @@ fn on_node(file: &Path) -> String {
 
 fn open_image(host: &Host, common: &Common, root: &Path) -> Result<Image, Error> {
     let _progress = progress::begin(host, common.quiet, report::UNPACKING);
-    Image::open(host, root).map_err(|fault| Error::Unusable {
-        option: "--root",
-        value: root.to_owned(),
-        why: fault.0,
-    })
+    Image::open(host, root).map_err(|fault| Error::unusable("--root", root, fault.0))
 }
 
 /// The image of `--root` as it would run on the node of a description.
 fn in_image(mut image: Image, root: &Path, file: &Path, node: &Node) -> Result<Host, Error> {
-    let unusable = |option, value: &Path, why| Error::Unusable {
-        option,
-        value: value.to_owned(),
-        why,
-    };
     image.mount_driver_of(node).map_err(|error| match error {
-        MountError::Image(why) => unusable("--root", root, why),
-        MountError::Node(why) => unusable("--node", file, why),
+        MountError::Image(why) => Error::unusable("--root", root, why),
+        MountError::Node(why) => Error::unusable("--node", file, why),
         MountError::OtherWay(machine) => Error::OtherDriverWay {
             file: file.to_owned(),
             machine,
@@ -291,12 +281,8 @@ fn must_be_image(host: &Host, common: &Common) -> Result<(), Error> {
     else {
         return Ok(());
     };
-    let why = "for a node, it must be an image: oci:DIR[:TAG] or an archive".to_owned();
-    Err(Error::Unusable {
-        option: "--root",
-        value: root.clone(),
-        why,
-    })
+    let why = "for a node, it must be an image: oci:DIR[:TAG] or an archive";
+    Err(Error::unusable("--root", root, why))
 }
 
 /// Text for standard output, where there is one.
