@@ -32,6 +32,7 @@ pub(super) fn roots(scan: &mut ScanContext<'_>, row: &Place) -> BTreeMap<PathBuf
                     }
                     *roots.entry(real).or_default() |= is_named;
                 }
+                // It may appear: by itself where the user names it, with directories above it where we look.
                 Err(_) if is_named => scan.watch(path),
                 // No result of `list` is kept.
                 Err(_) if row.elsewhere => {}
@@ -42,7 +43,7 @@ pub(super) fn roots(scan: &mut ScanContext<'_>, row: &Place) -> BTreeMap<PathBuf
     roots
 }
 
-/// Returns the toolkits of the rows, as `roots` does.
+/// Returns the toolkits of the one row that lists them, as `roots` does.
 pub(super) fn toolkits(scan: &mut ScanContext<'_>) -> BTreeMap<PathBuf, bool> {
     let mut rows = catalog().places.place.iter();
     let row = rows.find(|row| row.holds == Holds::ToolkitRoot);

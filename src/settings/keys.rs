@@ -31,6 +31,7 @@ pub struct Row {
     /// What it is about, if its name does not say that.
     of: &'static str,
     pub takes: Kind,
+    /// `--no-follow` says no to its key, each other one says the same.
     pub option: &'static str,
     /// A kept start holds only while this variable has the value that it had.
     pub variable: &'static str,
@@ -57,32 +58,31 @@ type Spell = fn(&str) -> Result<String, Vec<String>>;
 /// The values that a project's file may have only after `cudarun allow`, because programs then read other files or variables, or a
 /// check is weakened. Directories always need it.
 pub enum Trust {
+    Never,
     Always,
     For(&'static [&'static str]),
 }
 
-const FREE: Trust = Trust::For(&[]);
-
 #[rustfmt::skip]
 pub const KEYS: [Row; 18] = [
-    row(Key::Requires, "requires", ANY, Kind::Range, "--require", variables::REQUIRE, FREE),
-    row(Key::Pin, "pin", ANY, Kind::VersionOrDirectory, "--pin", variables::PIN, FREE),
-    row(Key::Prefer, "prefer", ANY, Kind::Range, "", "", FREE),
-    row(Key::PreferOrigin, "prefer", "origin", Kind::Words(origin), "", "", FREE),
-    row(Key::SearchAlso, "search", "also", Kind::Directories, "--also", variables::ALSO, FREE),
+    row(Key::Requires, "requires", ANY, Kind::Range, "--require", variables::REQUIRE, Trust::Never),
+    row(Key::Pin, "pin", ANY, Kind::VersionOrDirectory, "--pin", variables::PIN, Trust::Never),
+    row(Key::Prefer, "prefer", ANY, Kind::Range, "", "", Trust::Never),
+    row(Key::PreferOrigin, "prefer", "origin", Kind::Words(origin), "", "", Trust::Never),
+    row(Key::SearchAlso, "search", "also", Kind::Directories, "--also", variables::ALSO, Trust::Never),
     row(Key::SearchWithout, "search", "without", Kind::Words(source), "--without", variables::WITHOUT, Trust::Always),
     row(Key::Verify, "verify", "when", Kind::Word(choice::<When>), "", variables::VERIFY, Trust::For(&["never"])),
     row(Key::VerifyLevel, "verify", "level", Kind::Word(choice::<Level>), "", variables::VERIFY_LEVEL, Trust::For(&["load", "handle"])),
     row(Key::Variable, "env", ANY, Kind::Variable, "", "", Trust::Always),
-    row(Key::Uses, "", "uses", Kind::Words(|word| Ok(word.to_owned())), "--uses", variables::USES, FREE),
+    row(Key::Uses, "", "uses", Kind::Words(|word| Ok(word.to_owned())), "--uses", variables::USES, Trust::Never),
     row(Key::PinMode, "", "pin-mode", Kind::Word(choice::<Mode>), "--pin-mode", variables::PIN_MODE, Trust::Always),
-    row(Key::Locked, "", "locked", Kind::Flag, "--locked", variables::LOCKED, FREE),
+    row(Key::Locked, "", "locked", Kind::Flag, "--locked", variables::LOCKED, Trust::Never),
     row(Key::Follow, "", "follow", Kind::Flag, "--no-follow", variables::FOLLOW, Trust::Always),
-    row(Key::OnFailure, "run", "on-failure", Kind::Word(choice::<OnFailure>), "", variables::ON_FAILURE, FREE),
+    row(Key::OnFailure, "run", "on-failure", Kind::Word(choice::<OnFailure>), "", variables::ON_FAILURE, Trust::Never),
     row(Key::FetchWhen, "fetch", "when", Kind::Word(choice::<FetchWhen>), "", variables::FETCH, Trust::For(&["always"])),
-    row(Key::FetchFrom, "fetch", "from", Kind::Directories, "", "", FREE),
-    row(Key::FetchStore, "fetch", "store", Kind::Directory, "", "", FREE),
-    Row { of: TOOLKIT, ..row(Key::Requires, "build", "toolkit", Kind::Range, "", "", FREE) },
+    row(Key::FetchFrom, "fetch", "from", Kind::Directories, "", "", Trust::Never),
+    row(Key::FetchStore, "fetch", "store", Kind::Directory, "", "", Trust::Never),
+    Row { of: TOOLKIT, ..row(Key::Requires, "build", "toolkit", Kind::Range, "", "", Trust::Never) },
 ];
 
 const fn row(
@@ -123,7 +123,7 @@ pub(super) fn find(table: &str, name: &str) -> Option<(&'static Row, String)> {
 }
 
 /// Returns the table that a key belongs to, empty for the top of a file.
-pub(super) fn home(name: &str) -> Option<&'static str> {
+pub(super) fn table_of(name: &str) -> Option<&'static str> {
     if name.is_empty() || name == ANY {
         return None;
     }
@@ -159,8 +159,10 @@ impl Row {
         let of_machine = OF_MACHINE.into_iter().find(|known| {
             name.eq_ignore_ascii_case(known) || *known == TOOLKIT && is_toolkit(name)
         });
+        if self.name != ANY {
+            return Some(self.of.to_owned());
+        }
         let found = match self.key {
-            _ if self.name != ANY => Some(self.of),
             Key::Variable => Some(name),
             Key::Requires => of_machine.or_else(|| family(name)),
             _ => family(name),
@@ -170,17 +172,19 @@ impl Row {
 
     /// Returns the names that `about` knows.
     pub(super) fn names(&self) -> Vec<&'static str> {
-        let of_machine: &[&str] = if self.key == Key::Requires {
-            &OF_MACHINE
-        } else {
-            &[]
-        };
-        let others = families().filter(|name| !of_machine.contains(name));
-        match self.key {
-            _ if self.name != ANY => vec![self.name],
-            Key::Variable => Vec::new(),
-            _ => others.chain(of_machine.iter().copied()).collect(),
+        if self.name != ANY {
+            return vec![self.name];
         }
+        let mut names: Vec<&str> = families().collect();
+        match self.key {
+            Key::Variable => names.clear(),
+            Key::Requires => {
+                names.retain(|name| !OF_MACHINE.contains(name));
+                names.extend(OF_MACHINE);
+            }
+            _ => {}
+        }
+        names
     }
 
     /// Reads the items of a list, or the one text of any other kind; none unsets a variable. `key` is the name for messages.
@@ -218,8 +222,8 @@ impl Row {
                 Ok(Value::Directories(items.iter().map(Into::into).collect()))
             }
             // Any other text is a fault, so that a typo does not disable a lock.
+            Kind::Flag if is_true(&text) => Ok(Value::Flag(true)),
             Kind::Flag => match text.trim().to_ascii_lowercase().as_str() {
-                _ if is_true(&text) => Ok(Value::Flag(true)),
                 "0" | "f" | "false" | "n" | "no" | "off" => Ok(Value::Flag(false)),
                 _ => {
                     let known = ["1", "0", "true", "false"].map(str::to_owned);

@@ -248,7 +248,7 @@ impl Reader<'_> {
                 place: self.place(key.span().start),
                 key: format!("{before}{name}"),
                 known: known.iter().map(|name| format!("{before}{name}")).collect(),
-                belongs: keys::home(name).filter(|home| *home != table && before != "program."),
+                belongs: keys::table_of(name).filter(|own| *own != table && before != "program."),
             });
         }
         Ok(())
