@@ -10,7 +10,7 @@ use crate::inventory::{KernelDriver, Visible};
 use crate::text::show;
 
 pub(super) const BUS: &str = "/sys/bus/pci/devices";
-const VENDOR: &str = "0x10de";
+pub(super) const VENDOR: &str = "0x10de";
 /// The first byte of the class of display controllers; sound and USB of a card have other classes.
 const DISPLAY: &str = "0x03";
 const FIRST: &str = "/dev/nvidia0";

@@ -4,14 +4,13 @@
 use std::path::Path;
 
 use super::finding::{Evidence, Finding};
+use super::gpus::{BUS, VENDOR};
 use super::subject::{Subject, Surroundings};
 use crate::catalog::{Fault, catalog};
 use crate::formats::dpkg;
 use crate::host::Host;
 use crate::text::binary_size;
 
-const BUS: &str = "/sys/bus/pci/devices";
-const VENDOR: &str = "0x10de";
 /// The PCI class of bridges. An NVIDIA device of this class is an NVSwitch.
 const BRIDGE: &str = "0x0680";
 const PACKAGES: &str = "/var/lib/dpkg/status";

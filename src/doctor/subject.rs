@@ -1,5 +1,6 @@
 //! The subject of an examination, and the kind of place that it is.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use super::finding::Evidence;
@@ -81,7 +82,7 @@ pub(super) fn held<'i>(
 }
 
 /// `cuDNN 9.1.0`, without the version if it is unknown.
-pub fn titled(family: &str, version: Option<Version>) -> String {
+pub fn titled(family: &str, version: Option<impl Display>) -> String {
     let version = version.map(|version| format!(" {version}"));
     display_name(family).to_owned() + &version.unwrap_or_default()
 }

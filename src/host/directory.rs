@@ -194,11 +194,11 @@ pub(super) fn join_root(root: &Path, guest: &Path) -> PathBuf {
 }
 
 /// Resolves a path as the kernel does after `chroot`: absolute links start at the root again, and `..` stays there. `link`
-/// is asked for the target of each component, with whether it is the last.
+/// is asked for the target of each component.
 pub(super) fn resolve(
     path: &Path,
     follow_last: bool,
-    link: &mut dyn FnMut(&Path, bool) -> io::Result<Option<PathBuf>>,
+    link: &mut dyn FnMut(&Path) -> io::Result<Option<PathBuf>>,
 ) -> io::Result<PathBuf> {
     let mut pending = components(path);
     let mut resolved = PathBuf::from("/");
@@ -212,7 +212,7 @@ pub(super) fn resolve(
         if pending.is_empty() && !follow_last {
             return Ok(candidate);
         }
-        let Some(target) = link(&candidate, pending.is_empty())? else {
+        let Some(target) = link(&candidate)? else {
             resolved = candidate;
             continue;
         };

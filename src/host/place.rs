@@ -37,7 +37,7 @@ impl Root {
 
     /// Resolves an absolute path as the kernel does after `chroot`.
     pub(super) fn resolve(&self, path: &Path, follow_last: bool) -> io::Result<PathBuf> {
-        resolve(path, follow_last, &mut |candidate, _| match self {
+        resolve(path, follow_last, &mut |candidate| match self {
             Root::Directory(root) => target(&join_root(root, candidate)),
             Root::Tree(tree) => tree.target(candidate),
         })

@@ -283,18 +283,12 @@ impl Tree {
     }
 
     fn follow(&self, path: &Path, missing: Missing) -> io::Result<PathBuf> {
-        resolve(
-            path,
-            true,
-            &mut |candidate, _| match self.target(candidate) {
-                Err(error)
-                    if error.kind() == io::ErrorKind::NotFound && missing == Missing::Kept =>
-                {
-                    Ok(None)
-                }
-                target => target,
-            },
-        )
+        resolve(path, true, &mut |candidate| match self.target(candidate) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && missing == Missing::Kept => {
+                Ok(None)
+            }
+            target => target,
+        })
     }
 
     /// The file at a path without links.

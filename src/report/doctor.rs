@@ -14,7 +14,7 @@ use super::settings;
 use super::words::{self, at, counted, quoted_to_show};
 use crate::builds::Compilers;
 use crate::catalog::{Section, Text, display_name, filled};
-use crate::doctor::{Detail, Element, Evidence, Examination, Finding, Line, Stops, named};
+use crate::doctor::{Detail, Element, Evidence, Examination, Finding, Line, Stops, named, titled};
 use crate::fleet::{
     DoctorPage, ExaminedProgram, SectionSummary, ShownCache, ShownElement, ShownEvidence,
     ShownFinding, ShownLibrary,
@@ -557,10 +557,7 @@ fn element_text(text: &OsStr) -> String {
 fn elements(elements: &[ShownElement], style: Style) -> String {
     let mut rows = Vec::new();
     for element in elements {
-        let library = |one: &ShownLibrary| {
-            let version = one.version.as_ref().map(|version| format!(" {version}"));
-            display_name(&one.family).to_owned() + &version.unwrap_or_default()
-        };
+        let library = |one: &ShownLibrary| titled(&one.family, one.version.as_ref());
         let holds: Vec<String> = element.holds.iter().map(library).collect();
         let holds = match (holds.is_empty(), &element.leads_to) {
             (false, _) => holds.join(", "),

@@ -548,7 +548,6 @@ pub fn answers(env: &Environment, examination: &Examination, inventory: &Invento
         .chain(findings)
         .collect();
     facts.sort();
-    let digest = |ids: BTreeSet<&[u8]>| storage::digest(ids);
     Answers {
         machine,
         facts,
@@ -557,7 +556,7 @@ pub fn answers(env: &Environment, examination: &Examination, inventory: &Invento
         libraries: Vec::new(),
         builds: builds
             .into_iter()
-            .map(|(family, ids)| (family.to_owned(), digest(ids)))
+            .map(|(family, ids)| (family.to_owned(), storage::digest(ids)))
             .collect(),
         capabilities: inventory.capabilities().collect(),
     }

@@ -196,7 +196,8 @@ pub fn publish_new(file: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
         Err(refused) if refused.error.kind() != ErrorKind::AlreadyExists => new_file(file, mode)?
             .write_all(bytes)
             .inspect_err(|_| _ = fs::remove_file(file)),
-        published => Ok(_ = published?),
+        Err(refused) => Err(refused.error),
+        Ok(_) => Ok(()),
     }
 }
 

@@ -256,10 +256,10 @@ impl Scene<'_> {
             name: name.to_owned(),
             value,
         });
-        let nodes = match kind {
-            _ if count == 0 => Some(Evidence::NoDeviceNodes),
-            Fault::GpusHidden => Some(Evidence::Gpus { count }),
-            _ => None,
+        let nodes = if count == 0 {
+            Some(Evidence::NoDeviceNodes)
+        } else {
+            (kind == Fault::GpusHidden).then_some(Evidence::Gpus { count })
         };
         Cause::new(kind).with(variable).with(nodes)
     }

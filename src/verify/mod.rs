@@ -14,8 +14,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::catalog::Fault;
-use crate::catalog::catalog;
+use crate::catalog::{Fault, catalog};
 use crate::environment::{Environment, preload_elements};
 use crate::error::Error;
 use crate::host::Host;

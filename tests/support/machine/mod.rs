@@ -62,7 +62,8 @@ pub struct Machine {
 impl Machine {
     /// The machine that `tests/machines/NAME.toml` describes.
     pub fn load(name: &str) -> Machine {
-        let path = described(name);
+        let path =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/machines/{name}.toml"));
         let text =
             fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         Machine::describe(&text)
@@ -165,10 +166,6 @@ fn make_directory(real: &Path) {
     make_directory(real.parent().unwrap());
     fs::create_dir(real).unwrap_or_else(|error| panic!("{}: {error}", real.display()));
     set_mode(real, 0o755);
-}
-
-fn described(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/machines/{name}.toml"))
 }
 
 fn set_mode(path: &Path, mode: u32) {
