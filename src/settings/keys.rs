@@ -69,7 +69,7 @@ pub const KEYS: [Row; 18] = [
     row(Key::Pin, "pin", ANY, Kind::VersionOrDirectory, "--pin", variables::PIN, Trust::Never),
     row(Key::Prefer, "prefer", ANY, Kind::Range, "", "", Trust::Never),
     row(Key::PreferOrigin, "prefer", "origin", Kind::Words(origin), "", "", Trust::Never),
-    row(Key::SearchAlso, "search", "also", Kind::Directories, "--also", variables::ALSO, Trust::Never),
+    row(Key::SearchAlso, "search", "also", Kind::Directories, "--also", variables::ALSO, Trust::Always),
     row(Key::SearchWithout, "search", "without", Kind::Words(source), "--without", variables::WITHOUT, Trust::Always),
     row(Key::Verify, "verify", "when", Kind::Word(choice::<When>), "", variables::VERIFY, Trust::For(&["never"])),
     row(Key::VerifyLevel, "verify", "level", Kind::Word(choice::<Level>), "", variables::VERIFY_LEVEL, Trust::For(&["load", "handle"])),
@@ -80,8 +80,8 @@ pub const KEYS: [Row; 18] = [
     row(Key::Follow, "", "follow", Kind::Flag, "--no-follow", variables::FOLLOW, Trust::Always),
     row(Key::OnFailure, "run", "on-failure", Kind::Word(choice::<OnFailure>), "", variables::ON_FAILURE, Trust::Never),
     row(Key::FetchWhen, "fetch", "when", Kind::Word(choice::<FetchWhen>), "", variables::FETCH, Trust::For(&["always"])),
-    row(Key::FetchFrom, "fetch", "from", Kind::Directories, "", "", Trust::Never),
-    row(Key::FetchStore, "fetch", "store", Kind::Directory, "", "", Trust::Never),
+    row(Key::FetchFrom, "fetch", "from", Kind::Directories, "", "", Trust::Always),
+    row(Key::FetchStore, "fetch", "store", Kind::Directory, "", "", Trust::Always),
     Row { of: TOOLKIT, ..row(Key::Requires, "build", "toolkit", Kind::Range, "", "", Trust::Never) },
 ];
 
@@ -156,12 +156,12 @@ pub fn families() -> impl Iterator<Item = &'static str> {
 impl Row {
     /// Returns the family, the variable or the part of the machine that a name of this row means.
     pub(super) fn about(&self, name: &str) -> Option<String> {
-        let of_machine = OF_MACHINE.into_iter().find(|known| {
-            name.eq_ignore_ascii_case(known) || *known == TOOLKIT && is_toolkit(name)
-        });
         if self.name != ANY {
             return Some(self.of.to_owned());
         }
+        let of_machine = OF_MACHINE.into_iter().find(|known| {
+            name.eq_ignore_ascii_case(known) || *known == TOOLKIT && is_toolkit(name)
+        });
         let found = match self.key {
             Key::Variable => Some(name),
             Key::Requires => of_machine.or_else(|| family(name)),

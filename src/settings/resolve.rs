@@ -420,8 +420,10 @@ impl Settings {
             }
             _ => is_option || !sites.is_empty(),
         };
+        if !counts {
+            return Ok((program, searcher));
+        }
         match read {
-            _ if !counts => Ok((program, searcher)),
             Err(error) if !is_option => Err(Error::Setting(Box::new(BadPackage {
                 place: setting.from.clone(),
                 error,
