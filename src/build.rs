@@ -40,6 +40,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
+use FaultName as Fault;
 use serde::Deserialize;
 
 /// The variable by which the module and the crate get the names of all libraries.
@@ -48,14 +49,14 @@ const LIBRARIES: &str = "CUDARUN_LIBRARIES";
 /// The name of a row of `faults.toml`, of which the crate has an enum.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "String")]
-struct Fault;
+struct FaultName;
 
-impl TryFrom<String> for Fault {
+impl TryFrom<String> for FaultName {
     type Error = String;
 
-    fn try_from(name: String) -> Result<Fault, String> {
+    fn try_from(name: String) -> Result<FaultName, String> {
         if FAULTS.contains(&name) {
-            Ok(Fault)
+            Ok(FaultName)
         } else {
             Err(format!("profiles/faults.toml has no row `{name}`"))
         }

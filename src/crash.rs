@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use nix::libc::{self, SIGABRT, SIGBUS};
 use nix::sys::signal::{SigSet, Signal};
 
-use crate::cli::{Common, Start, When};
+use crate::cli::{Common, StartOptions, VerifyWhen};
 use crate::error::Form;
 use crate::host::Host;
 use crate::launch;
 use crate::program::Command;
 use crate::report::{self, AfterFault};
-use crate::settings::{Key, Layers, files};
+use crate::settings::{Layers, SettingKey, files};
 use crate::signals;
 use crate::variables;
 use crate::verify;
@@ -88,10 +88,11 @@ pub fn has_started() {
 }
 
 /// Called as soon as options are known. Without a demand among them, variables and files may hold one.
-pub fn has_options(common: &Common, start: &Start) {
+pub fn has_options(common: &Common, start: &StartOptions) {
     let wishes = &start.wishes;
     let wants = !wishes.pin.is_empty() || !wishes.require.is_empty() || wishes.locked;
-    let is_demanded = wants || wishes.pin_mode.is_some() || start.verify == Some(When::Always);
+    let is_demanded =
+        wants || wishes.pin_mode.is_some() || start.verify == Some(VerifyWhen::Always);
     if is_demanded || !common.elsewhere().is_empty() {
         MUST_PIN.store(YES, Ordering::Relaxed);
     } else if common.config.is_some() {
@@ -103,7 +104,7 @@ pub fn has_options(common: &Common, start: &Start) {
 pub fn has_settings(layers: &Layers) {
     let is_demanded = layers.iter().any(|setting| setting.key.is_demand())
         || layers.is_locked()
-        || layers.choice(Key::Verify) == Some(When::Always);
+        || layers.choice(SettingKey::Verify) == Some(VerifyWhen::Always);
     MUST_PIN.fetch_max(if is_demanded { YES } else { NO }, Ordering::Relaxed);
 }
 

@@ -8,12 +8,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::catalog::{Wheel, display_name, toolkits, wheels};
-use crate::storage::{NoPlace, Unfit};
+use crate::storage::{NoPlace, UnusablePlace};
 use crate::text::{list, os, plain, short, show};
 use crate::version::Version;
 
 /// A typed reason that a later room defines. `report` implements the words, so a type without words does not compile.
-pub trait Reason: Debug {
+pub trait TypedReason: Debug {
     fn sentence(&self) -> String;
 
     /// Returns the command to type, if one is known.
@@ -36,7 +36,7 @@ pub enum Error {
     NotFound { name: PathBuf },
     /// The file exists, but cannot be run.
     #[error("`{}` cannot be run: {why}{}", show(.path), name_of_program(.path))]
-    NotExecutable { path: PathBuf, why: Refusal },
+    NotExecutable { path: PathBuf, why: ExecRefusal },
     /// The operating system refused at the last moment.
     #[error("`{}` cannot be run: {}", show(.path), os(.error))]
     Exec { path: PathBuf, error: io::Error },
@@ -57,10 +57,10 @@ pub enum Error {
     NoSuchDirectory { option: &'static str, path: PathBuf },
     /// No toolkit fits a build.
     #[error("{}", .0.sentence())]
-    NoToolkit(Box<dyn Reason>),
+    NoToolkit(Box<dyn TypedReason>),
     /// A setting cannot be used.
     #[error("{}", .0.sentence())]
-    Setting(Box<dyn Reason>),
+    Setting(Box<dyn TypedReason>),
     /// This process has more rights than its user.
     #[error(
         "cudarun has more rights than its user (set-user-ID, set-group-ID or file capabilities)"
@@ -100,16 +100,18 @@ pub enum Error {
     /// Other users can write to every directory that could hold the cache, or it cannot be written.
     #[error("no safe directory for cudarun's cache; tried:{}", .tried.iter().map(
         |(path, why)| format!("\n  {}  {}", show(path), why.at(path))).collect::<String>())]
-    NoCache { tried: Vec<(PathBuf, Unfit)> },
+    NoCache {
+        tried: Vec<(PathBuf, UnusablePlace)>,
+    },
     /// An option of the command line pins libraries, and this program cannot be pinned.
     #[error("{option} has no effect here: {}", .why.sentence())]
     NotPinned {
         option: &'static str,
-        why: Box<dyn Reason>,
+        why: Box<dyn TypedReason>,
     },
     /// The program does not load the audit module of `trace`.
     #[error("the program cannot be traced: {}", .0.sentence())]
-    NotTraced(Box<dyn Reason>),
+    NotTraced(Box<dyn TypedReason>),
     /// `diagnose` got the name of a text in the place of a program.
     #[error("`{}` is a text, not a program", show(.text))]
     NoProgram { text: OsString },
@@ -138,7 +140,7 @@ pub enum Error {
 
 /// The reason why a file is not run.
 #[derive(Debug, thiserror::Error)]
-pub enum Refusal {
+pub enum ExecRefusal {
     /// The permissions of a directory above it do not allow it.
     #[error("permission denied")]
     PermissionDenied,

@@ -32,20 +32,20 @@ mod tree;
 mod trouble;
 mod way;
 
-pub use directory::Entry;
+pub use directory::DirectoryEntry;
 use directory::{Known, entries, join_root};
 pub use fault::wheels_of_test;
-pub use mapped::{Mapped, Part};
+pub use mapped::{FilePart, MappedBytes};
 pub use owners::{LISTS, UID_MAP, UNMAPPED, is_own_group, maps_everybody};
-use place::{Place, Root};
+use place::{GuestPlace, Root};
 pub use process::{
     PipedInput, arguments, change_environment, environment, first_line, open_named, piped_input,
     set_arguments, standard_input, variable,
 };
 pub use standing::Room;
-pub use stat::{FileId, Kind, Stat};
+pub use stat::{FileId, FileKind, Stat};
 use stat::{READ_LIMIT, not_regular};
-pub use tree::{NewContent, NewFile, Tree};
+pub use tree::{FileTree, NewContent, NewFile};
 use trouble::noted;
 pub use trouble::unanswered;
 pub use way::{Unsafe, UnsafeFault, judge, judge_file, judge_own};
@@ -102,7 +102,7 @@ impl Host {
     }
 
     /// The machine with these files, entered at `cwd` with `env`.
-    pub fn of_tree(tree: Tree, env: Environment, cwd: PathBuf) -> Host {
+    pub fn of_tree(tree: FileTree, env: Environment, cwd: PathBuf) -> Host {
         Host::of(Root::Tree(Arc::new(tree)), env, cwd)
     }
 
@@ -196,8 +196,8 @@ impl Host {
             return noted(path, ask(path)).map(Stat::from);
         }
         match self.place(path, follow_last)? {
-            Place::Real(real) => noted(path, ask(&real)).map(Stat::from),
-            Place::Tree(tree, resolved) => tree.lstat(&resolved),
+            GuestPlace::Real(real) => noted(path, ask(&real)).map(Stat::from),
+            GuestPlace::Tree(tree, resolved) => tree.lstat(&resolved),
         }
     }
 
@@ -261,16 +261,18 @@ impl Host {
         // Without room for the value, the kernel answers with its size.
         let value: &mut [u8] = &mut [];
         self.place(path, true).is_ok_and(|place| match place {
-            Place::Real(real) => rustix::fs::getxattr(real, name, value).is_ok(),
-            Place::Tree(tree, resolved) => name == CAPABILITIES && tree.has_capabilities(&resolved),
+            GuestPlace::Real(real) => rustix::fs::getxattr(real, name, value).is_ok(),
+            GuestPlace::Tree(tree, resolved) => {
+                name == CAPABILITIES && tree.has_capabilities(&resolved)
+            }
         })
     }
 
     pub fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
         self.count();
         match self.place(path, false)? {
-            Place::Real(real) => noted(path, fs::read_link(real)),
-            Place::Tree(tree, resolved) => tree.read_link(&resolved),
+            GuestPlace::Real(real) => noted(path, fs::read_link(real)),
+            GuestPlace::Tree(tree, resolved) => tree.read_link(&resolved),
         }
     }
 
@@ -307,7 +309,7 @@ impl Host {
         self.count();
         let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
         let mut options = OpenOptions::new();
-        let Place::Real(real) = self.place(path, false)? else {
+        let GuestPlace::Real(real) = self.place(path, false)? else {
             return Err(not_regular());
         };
         let mut file = options.read(true).custom_flags(flags.bits()).open(real)?;
@@ -335,32 +337,32 @@ impl Host {
     }
 
     /// A file of any size, mapped.
-    pub fn map(&self, path: &Path) -> io::Result<Mapped> {
+    pub fn map(&self, path: &Path) -> io::Result<MappedBytes> {
         self.stat_and_map(path)?.1.ok_or_else(not_regular)
     }
 
     /// The metadata of a path, and its bytes if it is a regular file.
-    pub fn stat_and_map(&self, path: &Path) -> io::Result<(Stat, Option<Mapped>)> {
+    pub fn stat_and_map(&self, path: &Path) -> io::Result<(Stat, Option<MappedBytes>)> {
         let stat = self.stat(path)?;
         if !stat.is_file() {
             return Ok((stat, None));
         }
         let map = match self.place(path, true)? {
-            Place::Tree(tree, resolved) => tree.map(&resolved),
-            Place::Real(real) => {
+            GuestPlace::Tree(tree, resolved) => tree.map(&resolved),
+            GuestPlace::Real(real) => {
                 let (file, size) = open_regular(path, real)?;
-                noted(path, Mapped::part(&file, 0, size))
+                noted(path, MappedBytes::part(&file, 0, size))
             }
         };
         Ok((stat, Some(map?)))
     }
 
     /// The entries of a directory, sorted by name.
-    pub fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+    pub fn list(&self, path: &Path) -> io::Result<Vec<DirectoryEntry>> {
         self.count();
         let mut entries = match self.place(path, true)? {
-            Place::Real(real) => noted(path, entries(&real))?,
-            Place::Tree(tree, resolved) => tree.entries(&resolved)?,
+            GuestPlace::Real(real) => noted(path, entries(&real))?,
+            GuestPlace::Tree(tree, resolved) => tree.entries(&resolved)?,
         };
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
@@ -368,7 +370,7 @@ impl Host {
 
     /// The entries of a directory of packages or libraries, as they were when this run first asked. None where it cannot be
     /// listed.
-    pub fn listing(&self, path: &Path) -> Option<Arc<[Entry]>> {
+    pub fn listing(&self, path: &Path) -> Option<Arc<[DirectoryEntry]>> {
         self.known
             .listing(path, self.root.is_none(), |real| self.list(real).ok())
     }
@@ -384,10 +386,10 @@ impl Host {
         self.count();
         let below = match self.place(directory, true) {
             Err(_) => Vec::new(),
-            Ok(Place::Tree(tree, resolved)) => {
+            Ok(GuestPlace::Tree(tree, resolved)) => {
                 directory::walk(&|below| tree.entries(&resolved.join(below)), prune)
             }
-            Ok(Place::Real(real)) => {
+            Ok(GuestPlace::Real(real)) => {
                 let listed = |below: &Path| {
                     let directory = real.join(below);
                     noted(&directory, entries(&directory))
@@ -402,15 +404,15 @@ impl Host {
     }
 
     /// The contents of a regular file, and their size. Files of `/proc` have more than their size says.
-    pub fn open(&self, path: &Path) -> io::Result<(Part, u64)> {
+    pub fn open(&self, path: &Path) -> io::Result<(FilePart, u64)> {
         // To open a fifo or a device has effects.
         if !self.stat(path)?.is_file() {
             return Err(not_regular());
         }
         match self.place(path, true)? {
-            Place::Real(real) => open_regular(path, real).map(|(file, size)| {
+            GuestPlace::Real(real) => open_regular(path, real).map(|(file, size)| {
                 (
-                    Part {
+                    FilePart {
                         file: Arc::new(file),
                         at: 0,
                         end: u64::MAX,
@@ -418,16 +420,16 @@ impl Host {
                     size,
                 )
             }),
-            Place::Tree(tree, resolved) => {
+            GuestPlace::Tree(tree, resolved) => {
                 tree.open(&resolved).map(|part| (part.clone(), part.size()))
             }
         }
     }
 
     /// The place of a file of this machine. Without `--root` the kernel resolves its links.
-    fn place(&self, path: &Path, follow_last: bool) -> io::Result<Place<'_>> {
+    fn place(&self, path: &Path, follow_last: bool) -> io::Result<GuestPlace<'_>> {
         match &self.root {
-            None => Ok(Place::Real(path.to_owned())),
+            None => Ok(GuestPlace::Real(path.to_owned())),
             Some(root) => root.place(&self.cwd.join(path), follow_last),
         }
     }

@@ -252,8 +252,8 @@ fn form(cli: &Cli, has_text: bool) -> Form {
 fn start_program(
     host: &Host,
     common: &cli::Common,
-    start: &cli::Start,
-    first: cli::First,
+    start: &cli::StartOptions,
+    first: cli::FetchFirst,
     words: &[OsString],
 ) -> Result<Exit, Error> {
     commands::run::run(host, common, start, first, &commands::command_of(words))

@@ -3,7 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use cudarun::catalog::{CodeRecord, Record, catalog, knowledge, soname_number, toolkits, wheels};
+use cudarun::catalog::{
+    CodeRecord, VersionRecord, catalog, knowledge, soname_number, toolkits, wheels,
+};
 use cudarun::version::{ComputeCapability, CudaVersion};
 
 #[test]
@@ -152,7 +154,7 @@ fn every_profile_names_what_there_is() {
             .chain(framework.floor.values().flatten());
         let patterns = records
             .chain(framework.major.values().flatten())
-            .filter_map(Record::file);
+            .filter_map(VersionRecord::file);
         let patterns = patterns.chain(framework.code.iter().map(CodeRecord::file));
         let mut parts = patterns
             .chain(framework.dlopened_by.iter().flatten().map(String::as_str))

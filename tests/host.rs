@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use cudarun::environment::Environment;
-use cudarun::host::{Host, Kind};
+use cudarun::host::{FileKind, Host};
 use nix::errno::Errno;
 
 fn machine() -> (tempfile::TempDir, Host) {
@@ -49,7 +49,10 @@ fn every_component_of_every_link_stays_inside_the_root() {
         host.stat(Path::new("/loop-a")).unwrap_err().raw_os_error(),
         Some(Errno::ELOOP as i32)
     );
-    assert_eq!(host.lstat(Path::new("/loop-a")).unwrap().kind, Kind::Link);
+    assert_eq!(
+        host.lstat(Path::new("/loop-a")).unwrap().kind,
+        FileKind::Link
+    );
 }
 
 #[test]

@@ -46,12 +46,12 @@ mod auxiliary {
 
 /// A new process, as the loader hands it on.
 #[derive(Clone, Copy)]
-pub(crate) struct Process {
+pub(crate) struct NewProcess {
     pub arguments: *const *const u8,
     pub environment: *const *const u8,
 }
 
-impl Process {
+impl NewProcess {
     /// True if the pins are for this process: cudarun has just decided about it, or it is a proof, which has no tree. Replaces it by
     /// cudarun if it should be decided for itself: then this does not return.
     pub(crate) fn follow(self, buffer: &mut [u8; PATH_LIMIT]) -> bool {
@@ -131,7 +131,7 @@ impl Process {
             return false;
         };
         // SAFETY: the kernel has mapped the program and tells where its headers are.
-        unsafe { Image::new(headers, count) }.is_some_and(|image| image.uses_libraries())
+        unsafe { MappedProgram::new(headers, count) }.is_some_and(|image| image.uses_libraries())
     }
 
     /// Becomes cudarun, in place of the executable `file`. Returns if it cannot: then nothing has changed.
@@ -271,7 +271,7 @@ fn is_trusted(path: &mut [u8], user: u32) -> bool {
 }
 
 /// The mapped program.
-struct Image {
+struct MappedProgram {
     /// The difference between its addresses and those in its file.
     bias: usize,
     dynamic: *const [usize; 2],
@@ -289,10 +289,10 @@ struct Header {
     alignment: usize,
 }
 
-impl Image {
+impl MappedProgram {
     /// # Safety
     /// There are so many program headers of a mapped program.
-    unsafe fn new(headers: usize, count: usize) -> Option<Image> {
+    unsafe fn new(headers: usize, count: usize) -> Option<MappedProgram> {
         const DYNAMIC: u32 = 2;
         const HEADERS: u32 = 6;
         let (mut bias, mut dynamic) = (None, None);
@@ -307,7 +307,7 @@ impl Image {
             }
         }
         let bias = bias?;
-        Some(Image {
+        Some(MappedProgram {
             bias,
             dynamic: core::ptr::with_exposed_provenance(bias.wrapping_add(dynamic?)),
         })

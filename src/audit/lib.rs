@@ -17,7 +17,7 @@ use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_uint};
 use core::panic::PanicInfo;
 
-use follow::Process;
+use follow::NewProcess;
 use pins::{PATH_LIMIT, Pins};
 use texts::{text, variable};
 use tree::hash;
@@ -38,7 +38,7 @@ const RULES: [(c_uint, &[u8]); 5] = [
 
 /// The public part of the loader's `struct link_map`.
 #[repr(C)]
-pub struct Object {
+pub struct LinkMap {
     address: usize,
     path: *const u8,
 }
@@ -55,7 +55,7 @@ static STATE: Shared = Shared(UnsafeCell::new(State {
     pins: None,
     log: None,
     answer: [0; PATH_LIMIT],
-    search: Search {
+    search: CurrentSearch {
         rule: None,
         name: [0; PATH_LIMIT],
         length: 0,
@@ -72,11 +72,11 @@ struct State {
     log: Option<&'static [u8]>,
     /// The last answer; the loader copies it before it asks again.
     answer: [u8; PATH_LIMIT],
-    search: Search,
+    search: CurrentSearch,
 }
 
 /// The current search of the loader, for the log.
-struct Search {
+struct CurrentSearch {
     rule: Option<&'static [u8]>,
     name: [u8; PATH_LIMIT],
     length: usize,
@@ -102,7 +102,7 @@ extern "C" fn start(_: c_int, arguments: *const *const u8, environment: *const *
 pub extern "C" fn la_version(offered: c_uint) -> c_uint {
     // SAFETY: one call at a time.
     let state = unsafe { &mut *STATE.0.get() };
-    let process = Process {
+    let process = NewProcess {
         arguments: state.arguments,
         environment: state.environment,
     };
@@ -130,7 +130,7 @@ pub extern "C" fn la_version(offered: c_uint) -> c_uint {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn la_objsearch(
     name: *const u8,
-    requester: *const *const Object,
+    requester: *const *const LinkMap,
     why: c_uint,
 ) -> *const u8 {
     // SAFETY: one call at a time.
@@ -177,7 +177,7 @@ pub unsafe extern "C" fn la_objsearch(
 /// # Safety
 /// For the loader.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn la_objopen(object: *const Object, _: isize, _: *mut usize) -> c_uint {
+pub unsafe extern "C" fn la_objopen(object: *const LinkMap, _: isize, _: *mut usize) -> c_uint {
     // SAFETY: one call at a time.
     let state = unsafe { &mut *STATE.0.get() };
     if let Some(log) = state.log {
@@ -189,7 +189,7 @@ pub unsafe extern "C" fn la_objopen(object: *const Object, _: isize, _: *mut usi
     0
 }
 
-impl Search {
+impl CurrentSearch {
     fn found(&self, log: &[u8], path: &[u8], buffer: &mut [u8]) {
         if path.is_empty() {
             let program = system::read_link(b"/proc/self/exe\0", buffer);
@@ -210,7 +210,7 @@ impl Search {
 }
 
 /// Returns the path of the object that asks. Its cookie points to its link map, because the module never changes it.
-unsafe fn requester_path(requester: *const *const Object) -> *const u8 {
+unsafe fn requester_path(requester: *const *const LinkMap) -> *const u8 {
     // SAFETY: the pointers are the loader's own.
     unsafe { requester.as_ref().and_then(|object| object.as_ref()) }
         .map_or(core::ptr::null(), |object| object.path)

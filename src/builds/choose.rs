@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use super::model::{BuildWish, HostCompiler, RejectedToolkit, ToolkitReason};
 use crate::catalog::{architectures, knowledge, toolkits};
-use crate::inventory::{Part, Toolkit, ToolkitProblem};
+use crate::inventory::{PartKind, Toolkit, ToolkitProblem};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
 /// The machine, as far as it matters for a build.
-pub(super) struct Machine<'m> {
+pub(super) struct BuildMachine<'m> {
     /// The newest CUDA that the driver runs.
     pub cuda: Option<CudaVersion>,
     /// The visible GPUs.
@@ -26,7 +26,7 @@ pub(super) struct Machine<'m> {
 pub(super) fn choose(
     toolkits: &[Toolkit],
     wish: &BuildWish,
-    machine: &Machine<'_>,
+    machine: &BuildMachine<'_>,
 ) -> (Vec<Toolkit>, Vec<RejectedToolkit>) {
     let mut fitting = Vec::new();
     let mut rejected = Vec::new();
@@ -84,8 +84,12 @@ pub(super) fn is_older(cuda: CudaVersion, gpu: ComputeCapability) -> bool {
     known.any(|known| known.cuda.first().is_some_and(|first| cuda < *first))
 }
 
-fn obstacle(toolkit: &Toolkit, wish: &BuildWish, machine: &Machine<'_>) -> Option<ToolkitReason> {
-    if toolkit.part(Part::Nvcc).is_none() {
+fn obstacle(
+    toolkit: &Toolkit,
+    wish: &BuildWish,
+    machine: &BuildMachine<'_>,
+) -> Option<ToolkitReason> {
+    if toolkit.part(PartKind::Nvcc).is_none() {
         return Some(ToolkitReason::NoNvcc);
     }
     let cannot_build = |problem: &&ToolkitProblem| match problem {
@@ -166,7 +170,7 @@ pub(super) fn host_compiler<'c>(
 
 /// The smaller, the better. The rank is: the framework's minor, the nearest newer one that the driver runs in full, the nearest
 /// older one, the nearest newer one. Without a framework, the newest one of a major that the driver runs is the best.
-fn order(cuda: CudaVersion, wish: &BuildWish, machine: &Machine<'_>) -> impl Ord + use<> {
+fn order(cuda: CudaVersion, wish: &BuildWish, machine: &BuildMachine<'_>) -> impl Ord + use<> {
     // Minor-version compatibility: a driver runs all code of its major.
     let is_run = machine.cuda.is_none_or(|driver| cuda.major <= driver.major);
     let is_run_in_full = machine.cuda.is_none_or(|driver| cuda <= driver);
@@ -187,7 +191,7 @@ fn order(cuda: CudaVersion, wish: &BuildWish, machine: &Machine<'_>) -> impl Ord
 pub(super) fn to_install(
     rejected: &[RejectedToolkit],
     wish: &BuildWish,
-    machine: &Machine<'_>,
+    machine: &BuildMachine<'_>,
 ) -> Option<CudaVersion> {
     let fits = |cuda: CudaVersion| {
         let last = Version::new(&[cuda.major, cuda.minor, u32::MAX]);

@@ -13,7 +13,7 @@ use crate::catalog::{Framework, FrameworkCompiler, catalog};
 use crate::environment::Diff;
 use crate::formats::toolchain;
 use crate::host::Host;
-use crate::inventory::{Gpu, Inventory, Part, Toolkit, Visible};
+use crate::inventory::{Gpu, Inventory, PartKind, Toolkit, Visible};
 use crate::program::{ImportCertainty, Package, Program};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
@@ -59,7 +59,9 @@ pub fn lacking<'p>(
             gpus(inventory, row).any(|gpu| is_older(CudaVersion::of(*release), gpu))
         };
         let old = releases.max().filter(is_old);
-        if let Some(part) = Part::of_file(&row.part).filter(|_| files.is_empty() || old.is_some()) {
+        if let Some(part) =
+            PartKind::of_file(&row.part).filter(|_| files.is_empty() || old.is_some())
+        {
             let version = package.version.iter().map(|version| format!(" {version}"));
             let name = std::iter::once(package.name.clone())
                 .chain(version)
@@ -142,13 +144,17 @@ fn gpus(inventory: &Inventory, row: &FrameworkCompiler) -> impl Iterator<Item = 
 }
 
 /// Returns the variable by which a framework of the program is told another file for this part.
-pub fn variable_for(program: &Program, inventory: &Inventory, part: Part) -> Option<&'static str> {
+pub fn variable_for(
+    program: &Program,
+    inventory: &Inventory,
+    part: PartKind,
+) -> Option<&'static str> {
     let mut rows = program.packages.iter().flat_map(|package| {
         let rows = framework(package).map(|framework| framework.compiler.iter());
         rows.into_iter().flatten().map(move |row| (package, row))
     });
     let is_it = |(package, row): &(&Package, &'static FrameworkCompiler)| {
-        Part::of_file(&row.part) == Some(part) && is_used(package, row, inventory)
+        PartKind::of_file(&row.part) == Some(part) && is_used(package, row, inventory)
     };
     rows.find(is_it).map(|(_, row)| row.variable.as_str())
 }
@@ -189,13 +195,13 @@ fn best<'t>(
     toolkits: &'t [Toolkit],
     package: &Package,
     row: &FrameworkCompiler,
-    part: Part,
+    part: PartKind,
 ) -> Option<&'t Toolkit> {
     let driver = inventory.driver.as_ref().and_then(|driver| driver.cuda);
     // An assembler takes no PTX that is newer than itself, and a driver none that is newer than its CUDA: libNVVM makes PTX.
-    let is_assembler = part == Part::Ptxas;
+    let is_assembler = part == PartKind::Ptxas;
     let is_run = |cuda: CudaVersion, driver: CudaVersion| match part {
-        Part::Nvvm => cuda <= driver,
+        PartKind::Nvvm => cuda <= driver,
         _ => cuda.major <= driver.major,
     };
     let fits = |toolkit: &&Toolkit| {
@@ -222,12 +228,13 @@ fn best<'t>(
 }
 
 /// True if a part, ptxas and libdevice are where frameworks look for them below a toolkit's root.
-fn has_layout(toolkit: &Toolkit, part: Part) -> bool {
-    let is_at =
-        |part: Part, below: &str| toolkit.part(part) == Some(toolkit.root.join(below).as_path());
-    is_at(Part::Ptxas, "bin/ptxas")
-        && is_at(Part::Libdevice, view::LIBDEVICE)
-        && (part != Part::Nvvm || is_at(part, "nvvm/lib64/libnvvm.so"))
+fn has_layout(toolkit: &Toolkit, part: PartKind) -> bool {
+    let is_at = |part: PartKind, below: &str| {
+        toolkit.part(part) == Some(toolkit.root.join(below).as_path())
+    };
+    is_at(PartKind::Ptxas, "bin/ptxas")
+        && is_at(PartKind::Libdevice, view::LIBDEVICE)
+        && (part != PartKind::Nvvm || is_at(part, "nvvm/lib64/libnvvm.so"))
 }
 
 /// Returns the value of a row's variable, and why the program does not get it.
@@ -235,7 +242,7 @@ fn value(
     host: &Host,
     toolkit: &Toolkit,
     row: &FrameworkCompiler,
-    part: Part,
+    part: PartKind,
 ) -> (OsString, Option<Withheld>) {
     let file = toolkit.part(part).unwrap_or(&toolkit.root);
     let (option, path): (&str, &Path) =

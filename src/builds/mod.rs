@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::environment::Diff;
 use crate::error::Error;
 use crate::host::Host;
-use crate::inventory::{Inventory, Part, Toolkit};
+use crate::inventory::{Inventory, PartKind, Toolkit};
 use crate::pin::view as links;
 use crate::program;
 use crate::version::ComputeCapability;
@@ -19,7 +19,7 @@ mod host_compiler;
 mod model;
 mod view;
 
-use choose::{Machine, choose, makes_code};
+use choose::{BuildMachine, choose, makes_code};
 pub use model::{
     Build, BuildPlan, BuildWish, CompilerLack, CompilerSupply, Compilers, HostCompiler, NoToolkit,
     Overridden, PublishedBuild, RejectedToolkit, ToolkitReason, Withheld,
@@ -79,7 +79,7 @@ pub fn decide(
                 .iter()
                 .any(|include| host.is_file(&include.join(header)))
     };
-    let machine = Machine {
+    let machine = BuildMachine {
         cuda: inventory.driver.as_ref().and_then(|driver| driver.cuda),
         gpus: &gpus,
         compilers: &compilers,
@@ -193,7 +193,7 @@ fn of_nvcc(host: &Host, toolkits: &[Toolkit], nvcc: &Path) -> Option<PathBuf> {
     let real = host.canonical(nvcc).ok()?;
     let is_its = |toolkit: &&Toolkit| {
         toolkit
-            .part(Part::Nvcc)
+            .part(PartKind::Nvcc)
             .is_some_and(|own| host.canonical(own).is_ok_and(|own| own == real))
     };
     toolkits
@@ -204,7 +204,7 @@ fn of_nvcc(host: &Host, toolkits: &[Toolkit], nvcc: &Path) -> Option<PathBuf> {
 
 /// A person may compile with another compiler, such as clang.
 pub fn is_nvcc(compiler: &OsStr) -> bool {
-    Path::new(compiler).file_name() == Some(OsStr::new(Part::Nvcc.file_name()))
+    Path::new(compiler).file_name() == Some(OsStr::new(PartKind::Nvcc.file_name()))
 }
 
 impl BuildPlan {

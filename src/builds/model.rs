@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::environment::Diff;
-use crate::inventory::{Part, Toolkit, ToolkitProblem, WritablePath};
+use crate::inventory::{PartKind, Toolkit, ToolkitProblem, WritablePath};
 use crate::pin::view::ViewSpec;
 use crate::program::{Asker, BuiltFramework};
 use crate::range::Range;
@@ -187,7 +187,7 @@ pub enum Withheld {
 pub struct CompilerLack {
     /// `jax 0.8.3`
     pub package: String,
-    pub part: Part,
+    pub part: PartKind,
     /// The release of the part that it finds, which is too old for a GPU here.
     #[serde(skip)]
     pub old: Option<Version>,

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::catalog::catalog;
 use crate::formats::names;
-use crate::host::{Host, Kind};
-use crate::inventory::{Part, Toolkit, ToolkitProblem};
+use crate::host::{FileKind, Host};
+use crate::inventory::{PartKind, Toolkit, ToolkitProblem};
 use crate::pin::view::{ViewSpec, identity};
 use crate::version::Version;
 
@@ -52,8 +52,8 @@ pub(super) fn is_usable_in_place(toolkit: &Toolkit) -> bool {
             .problems
             .iter()
             .any(|problem| matches!(problem, ToolkitProblem::NoLinkerNames { .. }))
-        && is_below(toolkit.part(Part::Nvcc), "bin/nvcc")
-        && is_below(toolkit.part(Part::Cicc), "nvvm/bin/cicc")
+        && is_below(toolkit.part(PartKind::Nvcc), "bin/nvcc")
+        && is_below(toolkit.part(PartKind::Cicc), "nvvm/bin/cicc")
         && is_below(toolkit.include.as_deref(), "include")
         && is_below(toolkit.libraries.as_deref(), "lib64")
 }
@@ -80,13 +80,13 @@ pub(super) fn spec(
             });
         }
     }
-    if let Some(cicc) = toolkit.part(Part::Cicc) {
+    if let Some(cicc) = toolkit.part(PartKind::Cicc) {
         links.one("nvvm/bin/cicc", cicc);
     }
-    if let Some(libdevice) = toolkit.part(Part::Libdevice) {
+    if let Some(libdevice) = toolkit.part(PartKind::Libdevice) {
         links.one(LIBDEVICE, libdevice);
     }
-    if let Some(directory) = toolkit.part(Part::Nvvm).and_then(Path::parent) {
+    if let Some(directory) = toolkit.part(PartKind::Nvvm).and_then(Path::parent) {
         links.all("nvvm/lib64", directory, &|name| {
             name.starts_with("libnvvm.so")
         });
@@ -148,9 +148,12 @@ fn profile(host: &Host, toolkit: &Toolkit, borrowed: &[PathBuf]) -> String {
     };
     let include = place(toolkit.include.as_deref(), "include");
     let libraries = place(toolkit.libraries.as_deref(), "lib64");
-    let cicc = place(toolkit.part(Part::Cicc).and_then(Path::parent), "nvvm/bin");
+    let cicc = place(
+        toolkit.part(PartKind::Cicc).and_then(Path::parent),
+        "nvvm/bin",
+    );
     let libdevice = place(
-        toolkit.part(Part::Libdevice).and_then(Path::parent),
+        toolkit.part(PartKind::Libdevice).and_then(Path::parent),
         "nvvm/libdevice",
     );
     let has_cccl = toolkit
@@ -206,7 +209,10 @@ impl Links<'_> {
             let Some(name) = entry.name.to_str().filter(|name| is_its(name)) else {
                 continue;
             };
-            if matches!(entry.kind, Kind::File | Kind::Link | Kind::Directory) {
+            if matches!(
+                entry.kind,
+                FileKind::File | FileKind::Link | FileKind::Directory
+            ) {
                 let link = format!("{below}/{name}").trim_start_matches('/').to_owned();
                 self.links
                     .entry(link)

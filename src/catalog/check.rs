@@ -8,8 +8,8 @@ use super::fault_rows::Faults;
 use super::framework_rows::Framework;
 use super::literals;
 use super::rows::{
-    Architectures, Builds, Cudnn, Drivers, KnownBad, Libraries, PackageTable, Places, PythonFacts,
-    Statuses,
+    Architectures, Builds, Cudnn, Drivers, KnownBad, LibrariesTable, PackageTable, Places,
+    PythonFacts, Statuses,
 };
 use super::wheel_rows::Wheels;
 use super::wrapper_rows::WrapperTable;
@@ -25,7 +25,7 @@ pub(super) fn checked(path: &str, text: &str) -> Result<Value, String> {
         "errors.toml" => read_errors,
         "faults.toml" => read::<Faults>,
         "known-bad.toml" => read::<KnownBad>,
-        "libraries.toml" => read::<Libraries>,
+        "libraries.toml" => read::<LibrariesTable>,
         "packages.toml" => read::<PackageTable>,
         "places.toml" => read::<Places>,
         "python.toml" => read::<PythonFacts>,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::rows::{Family, Shim};
+use super::rows::{Family, FamilyShim};
 use crate::formats::names::{first_number, matches_pattern};
 use crate::version::Version;
 
@@ -76,7 +76,7 @@ impl Family {
         shim: Option<Version>,
         rest: Option<Version>,
     ) -> bool {
-        let Some(Shim { since, .. }) = self.shim(soname_major) else {
+        let Some(FamilyShim { since, .. }) = self.shim(soname_major) else {
             return false;
         };
         shim.is_some_and(|shim| shim < *since) || rest.is_some_and(|rest| rest >= *since)
@@ -88,7 +88,7 @@ impl Family {
         self.dlopens_own_members && self.minor_in_soname.is_empty()
     }
 
-    fn shim(&self, soname_major: Option<u32>) -> Option<&Shim> {
+    fn shim(&self, soname_major: Option<u32>) -> Option<&FamilyShim> {
         self.shim.get(&soname_major?.to_string())
     }
 

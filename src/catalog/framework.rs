@@ -2,14 +2,18 @@
 
 use std::path::Path;
 
-use super::framework_rows::{CodeRecord, Framework, Record, Sign};
+use super::framework_rows::{CodeRecord, Framework, Sign, VersionRecord};
 use crate::formats::names::matches_pattern;
 
 impl Framework {
     /// True if it may hold a record in this file, in whichever directory of packages.
     pub fn reads(&self, file: &Path) -> bool {
         let of_families = self.floor.values().chain(self.major.values()).flatten();
-        let records = self.cuda.iter().chain(of_families).filter_map(Record::file);
+        let records = self
+            .cuda
+            .iter()
+            .chain(of_families)
+            .filter_map(VersionRecord::file);
         let signs = self.cpu_only.iter().filter_map(|sign| match sign {
             Sign::Assignment { file, .. } | Sign::Pair { file, .. } => Some(file.as_str()),
             _ => None,
@@ -41,19 +45,19 @@ impl CodeRecord {
     }
 }
 
-impl Record {
+impl VersionRecord {
     /// Returns the framework's file that holds it, if one does.
     pub fn file(&self) -> Option<&str> {
         match self {
-            Record::Assignment { file, .. }
-            | Record::Pair { file, .. }
-            | Record::Json { file, .. }
-            | Record::Define { file, .. }
-            | Record::FileName { file }
-            | Record::Local { file, .. }
-            | Record::Constants { file, .. }
-            | Record::CompileVersion { file, .. } => Some(file),
-            Record::Installed { .. } | Record::VersionOf { .. } => None,
+            VersionRecord::Assignment { file, .. }
+            | VersionRecord::Pair { file, .. }
+            | VersionRecord::Json { file, .. }
+            | VersionRecord::Define { file, .. }
+            | VersionRecord::FileName { file }
+            | VersionRecord::Local { file, .. }
+            | VersionRecord::Constants { file, .. }
+            | VersionRecord::CompileVersion { file, .. } => Some(file),
+            VersionRecord::Installed { .. } | VersionRecord::VersionOf { .. } => None,
         }
     }
 }

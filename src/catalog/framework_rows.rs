@@ -38,11 +38,11 @@ pub struct Framework {
     #[serde(default)]
     pub cpu_only: Vec<Sign>,
     #[serde(default)]
-    pub cuda: Vec<Record>,
+    pub cuda: Vec<VersionRecord>,
     #[serde(default)]
-    pub floor: BTreeMap<String, Vec<Record>>,
+    pub floor: BTreeMap<String, Vec<VersionRecord>>,
     #[serde(default)]
-    pub major: BTreeMap<String, Vec<Record>>,
+    pub major: BTreeMap<String, Vec<VersionRecord>>,
     #[serde(default)]
     pub code: Vec<CodeRecord>,
     #[serde(default)]
@@ -60,7 +60,7 @@ fn yes() -> bool {
 /// How a framework records a version.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "by", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Record {
+pub enum VersionRecord {
     /// `name = '12.4'`, with or without a type, in a Python file.
     Assignment { file: String, name: String },
     /// `('name', '12.4')` in a Python file.

@@ -2,13 +2,13 @@
 
 use std::sync::LazyLock;
 
-use super::rows::{Architecture, Architectures};
+use super::rows::{Architectures, GpuArchitecture};
 use crate::version::ComputeCapability;
 
 const GPUS: &str = include_str!("../../profiles/gpus.tsv");
 
 /// Returns every compute capability, in order.
-pub fn architectures() -> &'static [Architecture] {
+pub fn architectures() -> &'static [GpuArchitecture] {
     static TABLE: LazyLock<Architectures> = LazyLock::new(|| profile!("architectures"));
     &TABLE.architecture
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use super::rows::{Build, Builds, Combination, Cudnn, Drivers, KnownBad};
+use super::rows::{Builds, Combination, Cudnn, Drivers, GpuBuild, KnownBad};
 use crate::range::Range;
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
@@ -90,10 +90,10 @@ impl Knowledge {
         framework: &str,
         gpu: ComputeCapability,
         without: Option<Version>,
-    ) -> Option<&Build> {
+    ) -> Option<&GpuBuild> {
         let gpu = gpu.version();
         let is_other =
-            |build: &&Build| without.is_none_or(|version| !build.versions.allows(&version));
+            |build: &&GpuBuild| without.is_none_or(|version| !build.versions.allows(&version));
         let of_framework = self
             .builds
             .build

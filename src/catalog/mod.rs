@@ -41,22 +41,22 @@ use error_rows::Errors;
 pub use error_rows::{Argument, Capture, ErrorKind, ErrorRow, PossibleCause, States};
 pub use fault_rows::{AfterProof, FaultRow, Section, Severity};
 pub use faults::{Fault, Text, faults, filled};
-pub use framework_rows::{CodeRecord, Framework, FrameworkCompiler, Record, Sign, Variable};
+pub use framework_rows::{CodeRecord, Framework, FrameworkCompiler, Sign, Variable, VersionRecord};
 pub use gpus::{architectures, gpu};
 pub use knowledge::{Knowledge, knowledge};
 pub use packages::packages_of;
 pub use platform::Platform;
 pub use rows::{
-    Architecture, Build, Combination, Evidence, Family, Group, Header, Holds, Place, Places,
-    PythonFacts, Status, Statuses,
+    Combination, Family, GpuArchitecture, GpuBuild, GroupedBy, Holds, Place, Places, PythonFacts,
+    Status, Statuses, VersionHeader, VersionNumber,
 };
 pub use statuses::{is_driver_call, statuses};
 use wheel_rows::Wheels;
 pub use wheel_rows::{ToolkitRow, Wheel, WheelFile};
-pub use wrapper_rows::{Finder, Inheritance, Meaning, Part, Switch, Takes, Wrapper};
+pub use wrapper_rows::{EnvironmentTool, Inheritance, Meaning, Switch, Takes, UsagePart, Wrapper};
 pub use wrappers::{may_be_wrapper, wrapper_variables, wrappers};
 
-use rows::Libraries;
+use rows::LibrariesTable;
 
 #[derive(Debug)]
 pub struct Catalog {
@@ -69,7 +69,7 @@ pub struct Catalog {
 /// Returns the embedded catalog.
 pub fn catalog() -> &'static Catalog {
     static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
-        let Libraries { family: families } = profile!("libraries");
+        let LibrariesTable { family: families } = profile!("libraries");
         Catalog {
             families,
             frameworks: profile!("frameworks"),

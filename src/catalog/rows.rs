@@ -12,7 +12,7 @@ use crate::version::{ComputeCapability, CudaVersion, Version};
 /// `libraries.toml`
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Libraries {
+pub struct LibrariesTable {
     pub family: Vec<Family>,
 }
 
@@ -25,7 +25,7 @@ pub struct Family {
     pub display: String,
     pub members: Vec<String>,
     pub main: String,
-    pub group: Group,
+    pub group: GroupedBy,
     #[serde(default)]
     pub suffix: BTreeMap<String, String>,
     #[serde(default)]
@@ -47,18 +47,18 @@ pub struct Family {
     #[serde(default)]
     pub dlopens_own_members: bool,
     #[serde(default)]
-    pub shim: BTreeMap<String, Shim>,
+    pub shim: BTreeMap<String, FamilyShim>,
     #[serde(default)]
     pub minor_in_soname: Vec<String>,
     #[serde(default)]
-    pub version: Vec<Evidence>,
+    pub version: Vec<VersionNumber>,
     #[serde(default)]
-    pub cuda: Vec<Evidence>,
+    pub cuda: Vec<VersionNumber>,
     #[serde(default)]
     pub wraps: Vec<String>,
     #[serde(default)]
     pub numbered_otherwise: bool,
-    pub header: Option<Header>,
+    pub header: Option<VersionHeader>,
     pub wheel: Option<String>,
     #[serde(default)]
     pub wheel_always_suffixed: bool,
@@ -74,14 +74,14 @@ pub type Opens = BTreeMap<String, Vec<String>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Group {
+pub enum GroupedBy {
     Soname,
     Place,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Header {
+pub struct VersionHeader {
     pub file: String,
     /// The macros that hold the numbers of the version, in order.
     pub defines: Vec<String>,
@@ -90,7 +90,7 @@ pub struct Header {
 /// The file of a family that opens the others.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Shim {
+pub struct FamilyShim {
     pub stem: String,
     pub since: Version,
 }
@@ -98,7 +98,7 @@ pub struct Shim {
 /// A number in a library's own bytes.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "by", rename_all = "lowercase", deny_unknown_fields)]
-pub enum Evidence {
+pub enum VersionNumber {
     /// A text in the constants: the number right after `after`, or after the `then` that follows it.
     Text {
         file: String,
@@ -150,12 +150,12 @@ pub struct PythonFacts {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Architectures {
-    pub architecture: Vec<Architecture>,
+    pub architecture: Vec<GpuArchitecture>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Architecture {
+pub struct GpuArchitecture {
     pub capability: ComputeCapability,
     pub name: String,
     pub chips: String,
@@ -214,13 +214,13 @@ pub struct Support {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Builds {
-    pub build: Vec<Build>,
+    pub build: Vec<GpuBuild>,
 }
 
 /// The GPUs that the builds of a framework have code for.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Build {
+pub struct GpuBuild {
     pub framework: String,
     pub distribution: String,
     pub versions: Range,
@@ -286,7 +286,7 @@ pub struct Packages {
 pub struct Statuses {
     pub cudnn: Vec<Status>,
     pub cuda: Vec<Status>,
-    pub message: Vec<Message>,
+    pub message: Vec<LibraryMessage>,
 }
 
 /// A `cudnnStatus_t`, a `CUresult`, or a `cudaError_t` that is no `CUresult`.
@@ -303,7 +303,7 @@ pub struct Status {
 /// A line that a library prints before it gives up.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Message {
+pub struct LibraryMessage {
     pub text: String,
     pub cause: Fault,
     pub source: String,
@@ -315,7 +315,7 @@ pub struct Message {
 #[serde(deny_unknown_fields)]
 pub struct Places {
     pub place: Vec<Place>,
-    pub layout: Vec<Layout>,
+    pub layout: Vec<PlaceLayout>,
 }
 
 /// Paths with libraries.
@@ -332,7 +332,7 @@ pub struct Place {
 /// Paths below a root of one kind.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Layout {
+pub struct PlaceLayout {
     pub of: Holds,
     pub holds: Holds,
     pub paths: Vec<String>,

@@ -19,12 +19,12 @@ pub struct WrapperTable {
 pub struct Wrapper {
     pub names: Vec<String>,
     #[serde(deserialize_with = "usage")]
-    pub usage: Vec<Part>,
+    pub usage: Vec<UsagePart>,
     #[serde(deserialize_with = "options")]
     pub options: Vec<Switch>,
-    pub style: Style,
+    pub style: OptionStyle,
     pub environment: Inheritance,
-    pub finder: Option<Finder>,
+    pub finder: Option<EnvironmentTool>,
     pub uses_gpu: bool,
     pub interpreter: Option<String>,
     pub reads: Vec<String>,
@@ -35,7 +35,7 @@ pub struct Wrapper {
 
 /// A word of `usage`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum UsagePart {
     Commands(Vec<String>),
     Root,
     Assignments,
@@ -93,7 +93,7 @@ pub enum Meaning {
 /// How options are spelled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Style {
+pub enum OptionStyle {
     /// As getopt_long reads them; not written in the table.
     #[default]
     #[serde(skip)]
@@ -116,27 +116,27 @@ pub enum Inheritance {
 /// The tool whose environment a program is looked for in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Finder {
+pub enum EnvironmentTool {
     Uv,
     /// It makes one, or keeps them where only it knows.
     Own,
     Conda,
 }
 
-fn usage<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Part>, D::Error> {
+fn usage<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<UsagePart>, D::Error> {
     let part = |word: &str| match word {
-        "PROGRAM" => Part::Program,
-        "SCRIPT" => Part::Script,
-        "SHELL" => Part::Shell,
-        "IMAGE" => Part::Image,
-        "NOTHING" => Part::Nothing,
-        "..." => Part::Unknown,
-        "NAME=VALUE..." => Part::Assignments,
-        "/" => Part::Root,
-        "STDIN" => Part::StandardInput,
-        ":" => Part::Separator,
-        word if word.bytes().all(|byte| byte.is_ascii_uppercase()) => Part::Skipped,
-        words => Part::Commands(words.split('|').map(str::to_owned).collect()),
+        "PROGRAM" => UsagePart::Program,
+        "SCRIPT" => UsagePart::Script,
+        "SHELL" => UsagePart::Shell,
+        "IMAGE" => UsagePart::Image,
+        "NOTHING" => UsagePart::Nothing,
+        "..." => UsagePart::Unknown,
+        "NAME=VALUE..." => UsagePart::Assignments,
+        "/" => UsagePart::Root,
+        "STDIN" => UsagePart::StandardInput,
+        ":" => UsagePart::Separator,
+        word if word.bytes().all(|byte| byte.is_ascii_uppercase()) => UsagePart::Skipped,
+        words => UsagePart::Commands(words.split('|').map(str::to_owned).collect()),
     };
     Ok(String::deserialize(deserializer)?
         .split(' ')

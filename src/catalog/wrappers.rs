@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use super::wrapper_rows::{Meaning, Part, Style, Switch, Takes, Wrapper, WrapperTable};
+use super::wrapper_rows::{Meaning, OptionStyle, Switch, Takes, UsagePart, Wrapper, WrapperTable};
 
 /// Sorted; the build script takes names and variables from the table.
 const NAMES: &[&str] = include!(concat!(env!("OUT_DIR"), "/wrapper-names.rs"));
@@ -32,7 +32,7 @@ fn table() -> Vec<Wrapper> {
     } = profile!("wrappers");
     for row in &mut rows {
         if row.usage.is_empty() {
-            row.usage.push(Part::Program);
+            row.usage.push(UsagePart::Program);
         }
         for name in ["--help", "--version"] {
             if row.options.iter().all(|option| option.name != name) {
@@ -50,10 +50,10 @@ fn table() -> Vec<Wrapper> {
 
 impl Wrapper {
     pub fn is_one_dash(&self) -> bool {
-        self.style == Style::OneDash
+        self.style == OptionStyle::OneDash
     }
 
-    pub fn has(&self, part: &Part) -> bool {
+    pub fn has(&self, part: &UsagePart) -> bool {
         self.usage.contains(part)
     }
 
@@ -64,7 +64,7 @@ impl Wrapper {
     /// Returns the words one of which it needs to start a program.
     pub fn commands(&self) -> &[String] {
         let commands = self.usage.iter().find_map(|part| match part {
-            Part::Commands(commands) => Some(commands.as_slice()),
+            UsagePart::Commands(commands) => Some(commands.as_slice()),
             _ => None,
         });
         commands.unwrap_or_default()
@@ -73,8 +73,8 @@ impl Wrapper {
     /// Returns an option by its name with its dashes; nothing if the row does not list it.
     pub fn option(&self, name: &str) -> Option<Switch> {
         let plain = |name: &str| match self.style {
-            Style::OneDash => name.trim_start_matches('-').to_owned(),
-            Style::Underscores if name.starts_with("--") => name.replace('_', "-"),
+            OptionStyle::OneDash => name.trim_start_matches('-').to_owned(),
+            OptionStyle::Underscores if name.starts_with("--") => name.replace('_', "-"),
             _ => name.to_owned(),
         };
         let wanted = plain(name);
@@ -84,14 +84,14 @@ impl Wrapper {
             .find(|option| plain(&option.name) == wanted);
         let is_long = name.starts_with("--");
         match self.style {
-            Style::Usual if listed.is_none() && is_long => {
+            OptionStyle::Usual if listed.is_none() && is_long => {
                 let mut fitting = self
                     .options
                     .iter()
                     .filter(|option| option.name.starts_with(name));
                 fitting.next().filter(|_| fitting.next().is_none()).cloned()
             }
-            Style::Attached if listed.is_none() && is_long => Some(Switch {
+            OptionStyle::Attached if listed.is_none() && is_long => Some(Switch {
                 name: wanted,
                 takes: Takes::Attached,
                 meaning: Meaning::Other,

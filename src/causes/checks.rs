@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::facts::{AskedIn, Library, installation};
+use super::facts::{AskedIn, NamedLibrary, installation};
 use super::libraries;
-use super::model::Answer;
+use super::model::CheckAnswer;
 use crate::catalog::{Argument, Capture, Fault as F, PossibleCause};
 use crate::diagnose::Captures;
-use crate::doctor::Evidence;
-use crate::inventory::{Origin, Part, distribution};
+use crate::doctor::FindingEvidence;
+use crate::inventory::{Origin, PartKind, distribution};
 use crate::program::{Note, Package};
 use crate::variables;
 use crate::version::Version;
@@ -30,7 +30,7 @@ pub(super) fn is_of_doctor(fault: F) -> bool {
 
 impl AskedIn<'_, '_, '_> {
     /// Checks a possible cause of a message with these facts; `None` if nothing tells.
-    pub(super) fn ask(&self, possible: &PossibleCause, said: &Captures) -> Option<Answer> {
+    pub(super) fn ask(&self, possible: &PossibleCause, said: &Captures) -> Option<CheckAnswer> {
         if self.facts.is_elsewhere {
             return None;
         }
@@ -41,7 +41,7 @@ impl AskedIn<'_, '_, '_> {
         (answer.is || is_of_machine || self.facts.is_program_known).then_some(answer)
     }
 
-    fn check<'a>(&self, possible: &'a PossibleCause, said: &'a Captures) -> Option<Answer> {
+    fn check<'a>(&self, possible: &'a PossibleCause, said: &'a Captures) -> Option<CheckAnswer> {
         let PossibleCause {
             of,
             wanted,
@@ -56,13 +56,13 @@ impl AskedIn<'_, '_, '_> {
             return None;
         }
         let [of, wanted, symbol, and] = arguments.map(Option::flatten);
-        let library = of.map(Library::named);
+        let library = of.map(NamedLibrary::named);
         match possible.cause {
             F::NotInstalled => self.no_copy(&library?),
             F::NotOnPath => match of? {
-                "nvcc" => self.part_not_on_path(Part::Nvcc),
-                "ptxas" => self.not_found_by_framework(Part::Ptxas),
-                "libdevice" => self.not_found_by_framework(Part::Libdevice),
+                "nvcc" => self.part_not_on_path(PartKind::Nvcc),
+                "ptxas" => self.not_found_by_framework(PartKind::Ptxas),
+                "libdevice" => self.not_found_by_framework(PartKind::Libdevice),
                 _ => self.not_on_path(&library?),
             },
             F::OtherMajor => {
@@ -74,7 +74,7 @@ impl AskedIn<'_, '_, '_> {
                 _ => self.mixed(&library?),
             },
             F::Mixed => match wanted {
-                Some(wanted) => self.built_for_other_cuda(&library?, &Library::named(wanted)),
+                Some(wanted) => self.built_for_other_cuda(&library?, &NamedLibrary::named(wanted)),
                 None => self.mixed(&library?),
             },
             F::Incomplete => self.incomplete(&library?),
@@ -112,17 +112,17 @@ impl AskedIn<'_, '_, '_> {
             F::ContainerToolkitMissing => self.container_toolkit_missing(),
             F::ContainerRequires => self.image_needs_newer_driver(),
             F::ContainerCapability => self.capability_missing(of?),
-            F::ToolkitMissing => self.no_part(Part::Nvcc),
+            F::ToolkitMissing => self.no_part(PartKind::Nvcc),
             F::ToolkitMismatch => self.nvcc_other_cuda(of?),
             F::ToolkitMixed => self.toolkit_mixed(),
-            F::ToolkitTooOldForGpu => self.part_older_than(Part::Nvcc, of?),
-            F::ToolkitTooNewForGpu => self.part_newer_than(Part::Nvcc, of?),
+            F::ToolkitTooOldForGpu => self.part_older_than(PartKind::Nvcc, of?),
+            F::ToolkitTooNewForGpu => self.part_newer_than(PartKind::Nvcc, of?),
             F::HostCompiler => self.compiler_too_new(said.get(Capture::Ceiling)),
             F::HostCompilerMissing => self.no_compiler(),
             F::HeadersMissing => self.header_missing(of?),
-            F::PtxasMissing => self.no_part(Part::Ptxas),
-            F::PtxasOld => self.part_older_than(Part::Ptxas, of?),
-            F::LibdeviceMissing => self.no_part(Part::Libdevice),
+            F::PtxasMissing => self.no_part(PartKind::Ptxas),
+            F::PtxasOld => self.part_older_than(PartKind::Ptxas, of?),
+            F::LibdeviceMissing => self.no_part(PartKind::Libdevice),
             F::PtxNewerThanDriver => match said.get(Capture::Ptx) {
                 Some(version) => self.ptx_version_newer_than_driver(version),
                 None => self.ptx_newer_than_driver(&library?),
@@ -135,12 +135,12 @@ impl AskedIn<'_, '_, '_> {
     }
 
     /// Does `doctor` report the fault or one of its cases? `None` if it never does.
-    fn by_doctor(&self, fault: F) -> Option<Answer> {
+    fn by_doctor(&self, fault: F) -> Option<CheckAnswer> {
         if !is_of_doctor(fault) {
             return None;
         }
         let found = self.facts.examination.about(fault);
-        Some(Answer {
+        Some(CheckAnswer {
             is: !found.is_empty(),
             evidence: found
                 .iter()
@@ -152,10 +152,9 @@ impl AskedIn<'_, '_, '_> {
     }
 
     /// Of a file that `doctor` does not report, nothing is known.
-    fn extension_mismatch(&self, file: &str) -> Option<Answer> {
+    fn extension_mismatch(&self, file: &str) -> Option<CheckAnswer> {
         let mut answer = self.by_doctor(F::ExtensionMismatch)?;
-        let is_it =
-            |one: &Evidence| matches!(one, Evidence::File { path, .. } if path.ends_with(file));
+        let is_it = |one: &FindingEvidence| matches!(one, FindingEvidence::File { path, .. } if path.ends_with(file));
         answer
             .findings
             .retain(|finding| finding.evidence.iter().any(is_it));
@@ -180,17 +179,17 @@ impl AskedIn<'_, '_, '_> {
         found
     }
 
-    fn both_installed(&self, first: &str, second: &str) -> Option<Answer> {
+    fn both_installed(&self, first: &str, second: &str) -> Option<CheckAnswer> {
         if self.facts.program.site_packages.is_empty() {
             return None;
         }
         let (first, second) = (self.distributions(&[first]), self.distributions(&[second]));
         let is = !first.is_empty() && !second.is_empty();
-        let record = |(version, path)| Evidence::file(path, version);
-        Answer::new(is, first.into_iter().chain(second).map(record).collect())
+        let record = |(version, path)| FindingEvidence::file(path, version);
+        CheckAnswer::new(is, first.into_iter().chain(second).map(record).collect())
     }
 
-    fn cpu_build(&self, framework: &str) -> Option<Answer> {
+    fn cpu_build(&self, framework: &str) -> Option<CheckAnswer> {
         let packages = self.facts.program.packages.iter();
         let packages: Vec<_> = packages
             .filter(|one| framework == "framework" || one.name == framework)
@@ -207,15 +206,15 @@ impl AskedIn<'_, '_, '_> {
             let is_note = |note: &Note| matches!(note, Note::CpuOnly { package, .. } if *package == title(one).trim_end());
             one.cpu_only && self.facts.program.notes.iter().any(is_note)
         };
-        let record = |one: &&Package| Evidence::file(one.directory.clone(), title(one));
+        let record = |one: &&Package| FindingEvidence::file(one.directory.clone(), title(one));
         let is = (!packages.is_empty()).then(|| packages.iter().any(|one| is_cpu(one)));
         let shown = packages
             .iter()
             .filter(|one| is != Some(true) || is_cpu(one));
-        Answer::new(is, shown.map(record).collect())
+        CheckAnswer::new(is, shown.map(record).collect())
     }
 
-    fn path_names_environment(&self, name: &str) -> Option<Answer> {
+    fn path_names_environment(&self, name: &str) -> Option<CheckAnswer> {
         let host = self.facts.host;
         let is_environment = |directory: &Path| {
             let up = directory.parent().unwrap_or(directory);
@@ -229,30 +228,30 @@ impl AskedIn<'_, '_, '_> {
                 .filter(|_| element.variable == variables::LIBRARY_PATH);
             to.is_some_and(|to| is_environment(to) && host.is_file(&to.join(name)))
         });
-        let evidence: Vec<Evidence> = guilty
-            .map(|element| Evidence::Element {
+        let evidence: Vec<FindingEvidence> = guilty
+            .map(|element| FindingEvidence::Element {
                 variable: element.variable,
                 position: element.position,
                 text: element.text.clone(),
             })
             .collect();
-        Answer::new(!evidence.is_empty(), evidence)
+        CheckAnswer::new(!evidence.is_empty(), evidence)
     }
 
-    fn environment_dropped(&self) -> Option<Answer> {
+    fn environment_dropped(&self) -> Option<CheckAnswer> {
         let env = &self.facts.host.env;
         let is_sudo =
             env.get("SUDO_COMMAND").is_some() && env.get(variables::LIBRARY_PATH).is_none();
         let program = self.facts.program;
         let is_secure = |note: &Note| matches!(note, Note::SecureExecution { .. });
         let lost = program.loss.is_some() || program.notes.iter().any(is_secure);
-        let evidence = is_sudo.then(|| Evidence::Set {
+        let evidence = is_sudo.then(|| FindingEvidence::Set {
             name: "SUDO_COMMAND".to_owned(),
         });
-        Answer::new(is_sudo || lost, evidence.into_iter().collect())
+        CheckAnswer::new(is_sudo || lost, evidence.into_iter().collect())
     }
 
-    fn profiling_restricted(&self) -> Option<Answer> {
+    fn profiling_restricted(&self) -> Option<CheckAnswer> {
         let path = "/proc/driver/nvidia/params";
         let all = self
             .facts
@@ -263,17 +262,17 @@ impl AskedIn<'_, '_, '_> {
             .lines()
             .find(|line| line.starts_with("RmProfilingAdminOnly:"));
         let is = set.map(|set| !set.ends_with(" 0"));
-        Answer::new(
+        CheckAnswer::new(
             is,
-            set.map(|set| Evidence::file(path, set))
+            set.map(|set| FindingEvidence::file(path, set))
                 .into_iter()
                 .collect(),
         )
     }
 
     /// The version that a text states, or that of the library that it names.
-    pub(super) fn cuda_of(&self, of: &str) -> Option<(Version, Vec<Evidence>)> {
-        let library = Library::named(of);
+    pub(super) fn cuda_of(&self, of: &str) -> Option<(Version, Vec<FindingEvidence>)> {
+        let library = NamedLibrary::named(of);
         match library.family() {
             Some(family) => {
                 let first = self.first(family)?;

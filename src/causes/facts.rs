@@ -3,10 +3,10 @@
 use std::cell::LazyCell;
 use std::path::{Path, PathBuf};
 
-use super::model::Answer;
+use super::model::CheckAnswer;
 use crate::builds::Compilers;
 use crate::catalog::{Family, catalog, first_number};
-use crate::doctor::{Evidence, Examination};
+use crate::doctor::{Examination, FindingEvidence};
 use crate::formats::names;
 use crate::host::{FileId, Host};
 use crate::inventory::{Installation, Inventory, Member, Origin, Problem, Toolkit};
@@ -14,7 +14,7 @@ use crate::loader::search::Searcher;
 use crate::modes::Mode;
 use crate::pin::{Decision, Pinned};
 use crate::predict::Prediction;
-use crate::predict::supply::{Supply, given};
+use crate::predict::supply::{FamilySupply, given};
 use crate::program::Program;
 use crate::solve::{Outcome, Policy, Summary};
 
@@ -34,12 +34,12 @@ pub struct Facts<'f, 'h> {
     /// The text is from another machine, so no check of this one says anything.
     pub is_elsewhere: bool,
     /// The start that failed: as without cudarun, or with the plan.
-    pub failed: Start<'h>,
+    pub failed: LoaderStart<'h>,
     pub is_pinned: bool,
 }
 
 /// The program's start in an environment: the search of the loader, and the files that it maps.
-pub struct Start<'h> {
+pub struct LoaderStart<'h> {
     pub searcher: Searcher<'h>,
     pub prediction: Prediction,
 }
@@ -48,14 +48,14 @@ pub struct Start<'h> {
 #[derive(Clone, Copy)]
 pub(super) struct AskedIn<'v, 'f, 'h> {
     pub facts: &'v Facts<'f, 'h>,
-    pub start: &'v Start<'h>,
+    pub start: &'v LoaderStart<'h>,
     pub plan: Option<&'v Pinned>,
     /// The program gets what cudarun gives to it, compilers included.
     pub is_planned: bool,
 }
 
 /// A library as a cause names it.
-pub(super) enum Library<'t> {
+pub(super) enum NamedLibrary<'t> {
     File {
         name: &'t str,
         family: Option<&'static Family>,
@@ -64,11 +64,11 @@ pub(super) enum Library<'t> {
     Other(&'t str),
 }
 
-impl<'t> Library<'t> {
-    pub(super) fn named(text: &'t str) -> Library<'t> {
+impl<'t> NamedLibrary<'t> {
+    pub(super) fn named(text: &'t str) -> NamedLibrary<'t> {
         let name = text.rsplit('/').next().unwrap_or(text);
         if names::split(name).is_some() {
-            return Library::File {
+            return NamedLibrary::File {
                 name,
                 family: catalog().family_of(name).map(|(family, _)| family),
             };
@@ -80,14 +80,14 @@ impl<'t> Library<'t> {
         };
         catalog()
             .family(&lower)
-            .map_or(Library::Other(text), Library::Family)
+            .map_or(NamedLibrary::Other(text), NamedLibrary::Family)
     }
 
     pub(super) fn family(&self) -> Option<&'static Family> {
         match self {
-            Library::File { family, .. } => *family,
-            Library::Family(family) => Some(family),
-            Library::Other(_) => None,
+            NamedLibrary::File { family, .. } => *family,
+            NamedLibrary::Family(family) => Some(family),
+            NamedLibrary::Other(_) => None,
         }
     }
 }
@@ -116,8 +116,8 @@ pub(super) fn is_shim(installation: &Installation) -> bool {
     installation.origin == Origin::Bundled && is_alone
 }
 
-pub(super) fn installation(installation: &Installation) -> Evidence {
-    Evidence::Installation(Summary::of(installation))
+pub(super) fn installation(installation: &Installation) -> FindingEvidence {
+    FindingEvidence::Installation(Summary::of(installation))
 }
 
 impl<'f, 'h> Facts<'f, 'h> {
@@ -139,13 +139,18 @@ impl<'v> AskedIn<'v, '_, '_> {
         &self,
         files: Vec<PathBuf>,
         is_right: impl Fn(&Host, &Path) -> bool,
-    ) -> Option<Answer> {
+    ) -> Option<CheckAnswer> {
         let host = self.facts.host;
         if files.iter().any(|file| is_right(host, file)) {
-            return Answer::new(false, Vec::new());
+            return CheckAnswer::new(false, Vec::new());
         }
         let absent = files.into_iter().filter(|file| host.stat(file).is_err());
-        Answer::new(true, absent.map(|path| Evidence::Absent { path }).collect())
+        CheckAnswer::new(
+            true,
+            absent
+                .map(|path| FindingEvidence::Absent { path })
+                .collect(),
+        )
     }
 
     /// The installations of a family that a program can use.
@@ -250,7 +255,9 @@ impl<'v> AskedIn<'v, '_, '_> {
     pub(super) fn first(&self, family: &Family) -> Option<&'v Installation> {
         let inventory = self.facts.inventory;
         let supplies = given(&self.start.prediction, inventory);
-        let deciding = supplies.get(family.name.as_str()).map(Supply::deciding);
+        let deciding = supplies
+            .get(family.name.as_str())
+            .map(FamilySupply::deciding);
         let of = |id: FileId| {
             let place = inventory
                 .installations

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::facts::{AskedIn, Library, installation};
-use super::model::Answer;
+use super::facts::{AskedIn, NamedLibrary, installation};
+use super::model::CheckAnswer;
 use crate::catalog::{architectures, knowledge};
-use crate::doctor::Evidence;
+use crate::doctor::FindingEvidence;
 use crate::host::Host;
 use crate::inventory::KernelDriver;
 use crate::program::{Condition, Demand, gpu_code};
@@ -38,24 +38,24 @@ pub(super) fn capability(text: &str) -> Option<ComputeCapability> {
     })
 }
 
-fn said(driver: &KernelDriver) -> Evidence {
-    Evidence::file(driver.from.clone(), driver.version.to_string())
+fn said(driver: &KernelDriver) -> FindingEvidence {
+    FindingEvidence::file(driver.from.clone(), driver.version.to_string())
 }
 
 impl AskedIn<'_, '_, '_> {
-    pub(super) fn driver_older(&self, of: &str) -> Option<Answer> {
+    pub(super) fn driver_older(&self, of: &str) -> Option<CheckAnswer> {
         let Some(driver) = &self.facts.inventory.driver else {
-            return Answer::new(false, Vec::new());
+            return CheckAnswer::new(false, Vec::new());
         };
         let (cuda, mut evidence) = self.cuda_of(of)?;
         let minor = cuda.numbers().get(1).copied();
         let floor = knowledge().driver_floor(cuda.major(), minor)?;
         evidence.insert(0, said(driver));
-        Answer::new(driver.version < floor, evidence)
+        CheckAnswer::new(driver.version < floor, evidence)
     }
 
     /// A driver compiles the PTX of its own CUDA and of older ones.
-    pub(super) fn ptx_newer_than_driver(&self, library: &Library<'_>) -> Option<Answer> {
+    pub(super) fn ptx_newer_than_driver(&self, library: &NamedLibrary<'_>) -> Option<CheckAnswer> {
         let first = library.family().and_then(|family| self.first(family));
         let supported = self
             .facts
@@ -68,10 +68,10 @@ impl AskedIn<'_, '_, '_> {
         };
         let version = first.version?;
         let is_newer = version.truncated(2) > supported.version();
-        Answer::new(is_newer, vec![said(driver), installation(first)])
+        CheckAnswer::new(is_newer, vec![said(driver), installation(first)])
     }
 
-    pub(super) fn ptx_version_newer_than_driver(&self, version: &str) -> Option<Answer> {
+    pub(super) fn ptx_version_newer_than_driver(&self, version: &str) -> Option<CheckAnswer> {
         let supported = self
             .facts
             .inventory
@@ -80,10 +80,10 @@ impl AskedIn<'_, '_, '_> {
             .and_then(|driver| Some((driver, driver.cuda?)));
         let needed = knowledge().cuda_of_ptx(version).zip(supported);
         let (needed, (driver, supported)) = needed?;
-        Answer::new(needed > supported, vec![said(driver)])
+        CheckAnswer::new(needed > supported, vec![said(driver)])
     }
 
-    pub(super) fn more_ranks_than_gpus(&self) -> Option<Answer> {
+    pub(super) fn more_ranks_than_gpus(&self) -> Option<CheckAnswer> {
         let inventory = self.facts.inventory;
         let set = LOCAL_RANKS.iter().find_map(|name| {
             let value = self.facts.host.env.get(name)?.to_str()?;
@@ -95,15 +95,15 @@ impl AskedIn<'_, '_, '_> {
             .iter()
             .any(|gpu| gpu.visible == crate::inventory::Visible::Perhaps);
         let gpus = inventory.visible_gpus().count();
-        let evidence = vec![Evidence::variable(name, value.as_ref())];
-        Answer::new((!is_hidden).then_some(ranks > gpus), evidence)
+        let evidence = vec![FindingEvidence::variable(name, value.as_ref())];
+        CheckAnswer::new((!is_hidden).then_some(ranks > gpus), evidence)
     }
 
     pub(super) fn gpus_that(
         &self,
         text: &str,
         is_so: impl Fn(ComputeCapability, ComputeCapability) -> bool,
-    ) -> Option<Answer> {
+    ) -> Option<CheckAnswer> {
         let wanted = capability(text)?;
         let gpus = self.facts.inventory.visible_gpus();
         let known: Vec<_> = gpus
@@ -113,13 +113,13 @@ impl AskedIn<'_, '_, '_> {
             let path = Path::new("/proc/driver/nvidia/gpus")
                 .join(&gpu.bus)
                 .join("information");
-            Evidence::file(path, format!("{} ({capability})", gpu.model))
+            FindingEvidence::file(path, format!("{} ({capability})", gpu.model))
         };
         let is = (!known.is_empty()).then(|| known.iter().any(|(_, gpu)| is_so(*gpu, wanted)));
-        Answer::new(is, known.iter().map(card).collect())
+        CheckAnswer::new(is, known.iter().map(card).collect())
     }
 
-    pub(super) fn gpu_newer_than(&self, library: &Library<'_>) -> Option<Answer> {
+    pub(super) fn gpu_newer_than(&self, library: &NamedLibrary<'_>) -> Option<CheckAnswer> {
         let first = library.family().and_then(|family| self.first(family));
         let (first, version) = first.and_then(|one| Some((one, one.version?)))?;
         let is_unknown_to = |gpu: ComputeCapability| {
@@ -133,7 +133,7 @@ impl AskedIn<'_, '_, '_> {
             .filter_map(is_unknown_to)
             .peekable();
         let is = gpus.peek().is_some().then(|| gpus.any(|is_newer| is_newer));
-        Answer::new(is, vec![installation(first)])
+        CheckAnswer::new(is, vec![installation(first)])
     }
 
     fn broken(&self, is_meant: impl Fn(&Condition) -> bool) -> bool {
@@ -146,7 +146,7 @@ impl AskedIn<'_, '_, '_> {
             .any(|broken| is_meant(&broken.condition))
     }
 
-    pub(super) fn framework_without_code(&self) -> Option<Answer> {
+    pub(super) fn framework_without_code(&self) -> Option<CheckAnswer> {
         let is_code = |condition: &Condition| matches!(condition.demand, Demand::Code(_));
         let mut known = self
             .facts
@@ -159,16 +159,16 @@ impl AskedIn<'_, '_, '_> {
         if known.peek().is_none() {
             return self.program_without_code();
         }
-        let place = |condition: &Condition| Evidence::File {
+        let place = |condition: &Condition| FindingEvidence::File {
             path: condition.by.file.clone(),
             line: condition.by.line,
             text: condition.by.name.clone(),
         };
-        Answer::new(self.broken(is_code), known.map(place).collect())
+        CheckAnswer::new(self.broken(is_code), known.map(place).collect())
     }
 
     /// A program of no framework may have code for GPUs in its own file. If that fits, its libraries may still lack code.
-    fn program_without_code(&self) -> Option<Answer> {
+    fn program_without_code(&self) -> Option<CheckAnswer> {
         let path = &self.facts.program.path;
         let code = gpu_code(self.facts.host, path);
         let has_code = |gpu| code.iter().any(|one| one.serves(gpu));
@@ -179,10 +179,10 @@ impl AskedIn<'_, '_, '_> {
             .map(ToString::to_string)
             .collect::<Vec<_>>()
             .join(", ");
-        Answer::new(is, vec![Evidence::file(path.clone(), text)])
+        CheckAnswer::new(is, vec![FindingEvidence::file(path.clone(), text)])
     }
 
-    pub(super) fn image_needs_newer_driver(&self) -> Option<Answer> {
+    pub(super) fn image_needs_newer_driver(&self) -> Option<CheckAnswer> {
         let is_of_image = |condition: &Condition| condition.by.name.starts_with("NVIDIA_REQUIRE_");
         let own = self
             .facts
@@ -191,24 +191,24 @@ impl AskedIn<'_, '_, '_> {
             .iter()
             .find(|condition| is_of_image(condition));
         let own = own?;
-        Answer::new(
+        CheckAnswer::new(
             self.broken(is_of_image),
-            vec![Evidence::Set {
+            vec![FindingEvidence::Set {
                 name: own.by.name.clone(),
             }],
         )
     }
 
-    pub(super) fn container_toolkit_missing(&self) -> Option<Answer> {
+    pub(super) fn container_toolkit_missing(&self) -> Option<CheckAnswer> {
         if self.facts.examination.surroundings.is_container {
             return None;
         }
         self.is_none_here(CONTAINER_TOOLS.map(PathBuf::from).to_vec(), Host::is_file)
     }
 
-    pub(super) fn capability_missing(&self, word: &str) -> Option<Answer> {
+    pub(super) fn capability_missing(&self, word: &str) -> Option<CheckAnswer> {
         if !self.facts.examination.surroundings.is_container {
-            return Answer::new(false, Vec::new());
+            return CheckAnswer::new(false, Vec::new());
         }
         let value = self
             .facts
@@ -217,7 +217,7 @@ impl AskedIn<'_, '_, '_> {
             .get(CAPABILITIES)
             .and_then(|value| value.to_str())?;
         let has = value.split(',').any(|one| one == word || one == "all");
-        let evidence = vec![Evidence::variable(CAPABILITIES, value.as_ref())];
-        Answer::new(!has, evidence)
+        let evidence = vec![FindingEvidence::variable(CAPABILITIES, value.as_ref())];
+        CheckAnswer::new(!has, evidence)
     }
 }

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::facts::{AskedIn, Library, installation, is_shim, serves};
-use super::model::Answer;
+use super::facts::{AskedIn, NamedLibrary, installation, is_shim, serves};
+use super::model::CheckAnswer;
 use crate::catalog::{Family, Fault, catalog, first_number};
-use crate::doctor::{Evidence, Finding};
+use crate::doctor::{Finding, FindingEvidence};
 use crate::formats::elf::Elf;
 use crate::formats::{names, symbols};
 use crate::inventory::{Installation, Origin, Problem};
@@ -33,7 +33,7 @@ pub(super) fn version(text: &str, family: Option<&Family>) -> Option<Version> {
     }
 }
 
-fn listed<'i>(installations: impl IntoIterator<Item = &'i Installation>) -> Vec<Evidence> {
+fn listed<'i>(installations: impl IntoIterator<Item = &'i Installation>) -> Vec<FindingEvidence> {
     installations
         .into_iter()
         .take(FEW)
@@ -55,12 +55,12 @@ fn exports(asked: &AskedIn<'_, '_, '_>, path: &Path) -> Option<Vec<String>> {
 
 impl AskedIn<'_, '_, '_> {
     /// The installations that could answer for a library, those with other numbers in their SONAMEs included.
-    fn related(&self, library: &Library<'_>) -> Vec<&Installation> {
+    fn related(&self, library: &NamedLibrary<'_>) -> Vec<&Installation> {
         let Some(family) = library.family() else {
             return Vec::new();
         };
         let has_stem = |one: &&Installation| match library {
-            Library::File { name, .. } => {
+            NamedLibrary::File { name, .. } => {
                 family.soname_is_version
                     || names::split(name).is_some_and(|(stem, _)| one.member(stem).is_some())
             }
@@ -69,45 +69,45 @@ impl AskedIn<'_, '_, '_> {
         self.copies(&family.name).filter(has_stem).collect()
     }
 
-    pub(super) fn no_copy(&self, library: &Library<'_>) -> Option<Answer> {
+    pub(super) fn no_copy(&self, library: &NamedLibrary<'_>) -> Option<CheckAnswer> {
         match library {
-            Library::Other(name) => self.missing_of_framework(name, false),
-            Library::File { name, family: None } => match self.given(name) {
-                Some(_) => Answer::new(false, Vec::new()),
+            NamedLibrary::Other(name) => self.missing_of_framework(name, false),
+            NamedLibrary::File { name, family: None } => match self.given(name) {
+                Some(_) => CheckAnswer::new(false, Vec::new()),
                 None => None,
             },
             _ => {
                 let copies = self.related(library);
-                Answer::new(copies.is_empty(), listed(copies))
+                CheckAnswer::new(copies.is_empty(), listed(copies))
             }
         }
     }
 
-    pub(super) fn not_on_path(&self, library: &Library<'_>) -> Option<Answer> {
+    pub(super) fn not_on_path(&self, library: &NamedLibrary<'_>) -> Option<CheckAnswer> {
         let found = |name: &str| self.given(name).is_some();
         match library {
-            Library::Other(name) => self.missing_of_framework(name, true),
-            Library::File { name, family: None } => {
-                Answer::new(found(name).then_some(false), Vec::new())
+            NamedLibrary::Other(name) => self.missing_of_framework(name, true),
+            NamedLibrary::File { name, family: None } => {
+                CheckAnswer::new(found(name).then_some(false), Vec::new())
             }
-            Library::File {
+            NamedLibrary::File {
                 name,
                 family: Some(family),
             } => {
                 let copies = self.offering(&family.name, name);
-                Answer::new(!copies.is_empty() && !found(name), listed(copies))
+                CheckAnswer::new(!copies.is_empty() && !found(name), listed(copies))
             }
-            Library::Family(family) => {
+            NamedLibrary::Family(family) => {
                 let copies: Vec<_> = self.copies(&family.name).collect();
                 let mut mains = copies.iter().filter_map(|one| one.member(&family.main));
                 let is_lost = !copies.is_empty() && !mains.any(|main| found(&main.soname));
-                Answer::new(is_lost, listed(copies))
+                CheckAnswer::new(is_lost, listed(copies))
             }
         }
     }
 
     /// Is a library missing that a framework needs, and is a copy of it here?
-    fn missing_of_framework(&self, framework: &str, is_here: bool) -> Option<Answer> {
+    fn missing_of_framework(&self, framework: &str, is_here: bool) -> Option<CheckAnswer> {
         if self
             .facts
             .program
@@ -139,26 +139,29 @@ impl AskedIn<'_, '_, '_> {
         let missing = missing
             .into_iter()
             .filter(|(name, (family, _))| self.offering(family, name).is_empty() != is_here);
-        let asked = missing.map(|(name, (_, by))| Evidence::file(by.clone(), name.to_owned()));
-        let evidence: Vec<Evidence> = asked.take(FEW).collect();
-        Answer::new(!evidence.is_empty(), evidence)
+        let asked =
+            missing.map(|(name, (_, by))| FindingEvidence::file(by.clone(), name.to_owned()));
+        let evidence: Vec<FindingEvidence> = asked.take(FEW).collect();
+        CheckAnswer::new(!evidence.is_empty(), evidence)
     }
 
     /// `wanted` is the number of the SONAME, where only the message states it.
     pub(super) fn only_other_major(
         &self,
-        library: &Library<'_>,
+        library: &NamedLibrary<'_>,
         wanted: Option<u32>,
-    ) -> Option<Answer> {
+    ) -> Option<CheckAnswer> {
         let copies = self.related(library);
         let fits = |one: &&Installation| match library {
-            Library::File { name, .. } => one.files.iter().any(|member| serves(one, member, name)),
+            NamedLibrary::File { name, .. } => {
+                one.files.iter().any(|member| serves(one, member, name))
+            }
             _ => wanted.is_none_or(|wanted| one.soname == Some(wanted)),
         };
         let is_known = library.family().is_some() && !copies.is_empty();
         let is = is_known.then(|| !copies.iter().any(fits));
         // Without any copy, another cause fits.
-        Answer::new(is.or(library.family().map(|_| false)), listed(copies))
+        CheckAnswer::new(is.or(library.family().map(|_| false)), listed(copies))
     }
 
     fn wanted(&self, family: &Family, wanted: &str) -> Option<Version> {
@@ -184,7 +187,11 @@ impl AskedIn<'_, '_, '_> {
         }
     }
 
-    pub(super) fn first_copy_older(&self, library: &Library<'_>, wanted: &str) -> Option<Answer> {
+    pub(super) fn first_copy_older(
+        &self,
+        library: &NamedLibrary<'_>,
+        wanted: &str,
+    ) -> Option<CheckAnswer> {
         let family = library.family()?;
         let wanted = self.wanted(family, wanted)?;
         let (first, version) = self
@@ -196,13 +203,13 @@ impl AskedIn<'_, '_, '_> {
             .filter(is_newer)
             .take(FEW - 1)
             .collect();
-        Answer::new(version < wanted, self.reached(first, newer))
+        CheckAnswer::new(version < wanted, self.reached(first, newer))
     }
 
     /// The element of `LD_LIBRARY_PATH` that leads to the first copy, that copy, and others.
-    fn reached(&self, first: &Installation, others: Vec<&Installation>) -> Vec<Evidence> {
+    fn reached(&self, first: &Installation, others: Vec<&Installation>) -> Vec<FindingEvidence> {
         let elements = &self.facts.examination.elements;
-        let leads = |element: &&crate::doctor::Element| {
+        let leads = |element: &&crate::doctor::JudgedElement| {
             element
                 .leads_to
                 .as_deref()
@@ -211,7 +218,7 @@ impl AskedIn<'_, '_, '_> {
         let element = elements
             .iter()
             .find(leads)
-            .map(|element| Evidence::Element {
+            .map(|element| FindingEvidence::Element {
                 variable: element.variable,
                 position: element.position,
                 text: element.text.clone(),
@@ -224,8 +231,8 @@ impl AskedIn<'_, '_, '_> {
     }
 
     /// The files in which a symbol of a library must be.
-    fn holders(&self, library: &Library<'_>) -> Vec<PathBuf> {
-        if let Library::File { name, .. } = library {
+    fn holders(&self, library: &NamedLibrary<'_>) -> Vec<PathBuf> {
+        if let NamedLibrary::File { name, .. } = library {
             return self
                 .given(name)
                 .map(|(path, id)| self.installed(path, id))
@@ -249,7 +256,11 @@ impl AskedIn<'_, '_, '_> {
         first.map(|member| member.path.clone()).collect()
     }
 
-    pub(super) fn first_copy_lacks(&self, library: &Library<'_>, symbol: &str) -> Option<Answer> {
+    pub(super) fn first_copy_lacks(
+        &self,
+        library: &NamedLibrary<'_>,
+        symbol: &str,
+    ) -> Option<CheckAnswer> {
         let holders = self.holders(library);
         let read: Option<Vec<Vec<String>>> =
             holders.iter().map(|path| exports(self, path)).collect();
@@ -261,7 +272,7 @@ impl AskedIn<'_, '_, '_> {
         }
         let has = |names: &Vec<String>| names.iter().any(|name| name == symbol);
         let lacks = !read.iter().any(has);
-        let said = |path: &PathBuf| Evidence::Symbol {
+        let said = |path: &PathBuf| FindingEvidence::Symbol {
             path: path.clone(),
             symbol: symbol.to_owned(),
             has: !lacks,
@@ -271,14 +282,14 @@ impl AskedIn<'_, '_, '_> {
         } else {
             &[]
         };
-        let mut evidence: Vec<Evidence> = shown.iter().map(said).collect();
+        let mut evidence: Vec<FindingEvidence> = shown.iter().map(said).collect();
         if let Some(first) = library.family().and_then(|family| self.first(family)) {
             evidence.splice(..0, self.reached(first, Vec::new()));
         }
         // Another file may import it, which the prediction does not know. The plan removes no file but these.
         let is_failed = std::ptr::eq(self.start, &raw const self.facts.failed);
         let is_gone = lacks && self.imports(symbol) == Some(false);
-        Answer::new(
+        CheckAnswer::new(
             if is_gone {
                 (!is_failed).then_some(false)
             } else {
@@ -311,9 +322,9 @@ impl AskedIn<'_, '_, '_> {
     /// Does the first copy lack a symbol? The evidence shows other copies that have it.
     pub(super) fn lacks_what_another_has(
         &self,
-        library: &Library<'_>,
+        library: &NamedLibrary<'_>,
         symbol: &str,
-    ) -> Option<Answer> {
+    ) -> Option<CheckAnswer> {
         let mut answer = self.first_copy_lacks(library, symbol)?;
         if let Some(family) = library.family().filter(|_| answer.is) {
             answer
@@ -323,7 +334,12 @@ impl AskedIn<'_, '_, '_> {
         Some(answer)
     }
 
-    fn others_with(&self, library: &Library<'_>, family: &Family, symbol: &str) -> Vec<Evidence> {
+    fn others_with(
+        &self,
+        library: &NamedLibrary<'_>,
+        family: &Family,
+        symbol: &str,
+    ) -> Vec<FindingEvidence> {
         let holders = self.holders(library);
         let members = self.copies(&family.name).flat_map(|one| &one.files);
         let others = members
@@ -333,7 +349,7 @@ impl AskedIn<'_, '_, '_> {
             exports(self, path).is_some_and(|names| names.iter().any(|name| name == symbol))
         };
         let found = others.filter(has).take(2);
-        let has_it = |path: &PathBuf| Evidence::Symbol {
+        let has_it = |path: &PathBuf| FindingEvidence::Symbol {
             path: path.clone(),
             symbol: symbol.to_owned(),
             has: true,
@@ -341,13 +357,13 @@ impl AskedIn<'_, '_, '_> {
         found.map(has_it).collect()
     }
 
-    pub(super) fn mixed(&self, library: &Library<'_>) -> Option<Answer> {
+    pub(super) fn mixed(&self, library: &NamedLibrary<'_>) -> Option<CheckAnswer> {
         let family = library.family()?;
         let inventory = self.facts.inventory;
         let supplies = crate::predict::supply::given(&self.start.prediction, inventory);
         let Some(supply) = supplies.get(family.name.as_str()) else {
             let count = self.copies(&family.name).count();
-            return Answer::new((count < 2).then_some(false), Vec::new());
+            return CheckAnswer::new((count < 2).then_some(false), Vec::new());
         };
         let is_mixed = |one: &&Installation| {
             one.problems
@@ -360,23 +376,23 @@ impl AskedIn<'_, '_, '_> {
             .filter_map(|(one, _)| *one)
             .collect();
         let has_fault = supply.fault(inventory).is_some() && supply.installations.len() > 1;
-        Answer::new(has_fault || known.iter().any(is_mixed), listed(known))
+        CheckAnswer::new(has_fault || known.iter().any(is_mixed), listed(known))
     }
 
     pub(super) fn built_for_other_cuda(
         &self,
-        library: &Library<'_>,
-        wanted: &Library<'_>,
-    ) -> Option<Answer> {
+        library: &NamedLibrary<'_>,
+        wanted: &NamedLibrary<'_>,
+    ) -> Option<CheckAnswer> {
         let first = library.family().and_then(|family| self.first(family));
         let (first, cuda) = first.and_then(|one| Some((one, one.cuda?)))?;
         let copies = self.related(wanted);
         let of_its_cuda = |one: &&Installation| one.cuda.or(one.soname) == Some(cuda);
         let is_other = !copies.is_empty() && !copies.iter().any(of_its_cuda);
-        Answer::new(is_other, self.reached(first, copies))
+        CheckAnswer::new(is_other, self.reached(first, copies))
     }
 
-    pub(super) fn incomplete(&self, library: &Library<'_>) -> Option<Answer> {
+    pub(super) fn incomplete(&self, library: &NamedLibrary<'_>) -> Option<CheckAnswer> {
         let family = library.family()?;
         let lacks = |one: &&Installation| {
             one.problems
@@ -385,12 +401,12 @@ impl AskedIn<'_, '_, '_> {
         };
         let first = self.first(family).filter(|one| !is_shim(one));
         match first.or_else(|| self.copies(&family.name).find(lacks)) {
-            Some(one) => Answer::new(lacks(&one), vec![installation(one)]),
+            Some(one) => CheckAnswer::new(lacks(&one), vec![installation(one)]),
             None => None,
         }
     }
 
-    pub(super) fn damaged(&self, name: &str) -> Option<Answer> {
+    pub(super) fn damaged(&self, name: &str) -> Option<CheckAnswer> {
         let is_named = |path: &Path| {
             let file = path
                 .file_name()
@@ -404,8 +420,8 @@ impl AskedIn<'_, '_, '_> {
             .warnings
             .iter()
             .filter(|warning| is_named(&warning.path));
-        let mut evidence: Vec<Evidence> = warnings
-            .map(|warning| Evidence::Fault {
+        let mut evidence: Vec<FindingEvidence> = warnings
+            .map(|warning| FindingEvidence::Fault {
                 path: warning.path.clone(),
                 fault: warning.fault.clone(),
             })
@@ -426,29 +442,29 @@ impl AskedIn<'_, '_, '_> {
                 .map(installation),
         );
         let is_known = !evidence.is_empty() || self.given(name).is_some();
-        Answer::new(is_known.then_some(!evidence.is_empty()), evidence)
+        CheckAnswer::new(is_known.then_some(!evidence.is_empty()), evidence)
     }
 
-    pub(super) fn bare_name_missing(&self, library: &Library<'_>) -> Option<Answer> {
+    pub(super) fn bare_name_missing(&self, library: &NamedLibrary<'_>) -> Option<CheckAnswer> {
         let family = library.family()?;
         let stem = match library {
-            Library::File { name, .. } => {
+            NamedLibrary::File { name, .. } => {
                 names::split(name).map_or(family.main.as_str(), |(stem, _)| stem)
             }
             _ => &family.main,
         };
-        if matches!(library, Library::File { name, .. } if !name.ends_with(".so")) {
-            return Answer::new(false, Vec::new());
+        if matches!(library, NamedLibrary::File { name, .. } if !name.ends_with(".so")) {
+            return CheckAnswer::new(false, Vec::new());
         }
         let copies: Vec<_> = self
             .copies(&family.name)
             .filter(|one| one.member(stem).is_some())
             .collect();
         let is_lost = self.given(&format!("{stem}.so")).is_none();
-        Answer::new(is_lost && !copies.is_empty(), listed(copies))
+        CheckAnswer::new(is_lost && !copies.is_empty(), listed(copies))
     }
 
-    pub(super) fn builtins_elsewhere(&self, builtins: Option<&str>) -> Option<Answer> {
+    pub(super) fn builtins_elsewhere(&self, builtins: Option<&str>) -> Option<CheckAnswer> {
         let nvrtc = catalog()
             .family("nvrtc")
             .and_then(|family| self.first(family));
@@ -465,21 +481,21 @@ impl AskedIn<'_, '_, '_> {
             .any(is_right);
         let mut evidence = self.reached(nvrtc, Vec::new());
         let wanted = builtins.unwrap_or("libnvrtc-builtins.so");
-        evidence.push(Evidence::Absent {
+        evidence.push(FindingEvidence::Absent {
             path: nvrtc.directory.join(wanted),
         });
         // They may be elsewhere.
-        let elsewhere = builtins.and_then(|name| self.not_on_path(&Library::named(name)));
+        let elsewhere = builtins.and_then(|name| self.not_on_path(&NamedLibrary::named(name)));
         evidence.extend(
             elsewhere
                 .filter(|answer| answer.is)
                 .into_iter()
                 .flat_map(|answer| answer.evidence),
         );
-        Answer::new(!is_beside, evidence)
+        CheckAnswer::new(!is_beside, evidence)
     }
 
-    pub(super) fn two_packages(&self, library: &Library<'_>) -> Option<Answer> {
+    pub(super) fn two_packages(&self, library: &NamedLibrary<'_>) -> Option<CheckAnswer> {
         let copies = self.related(library);
         let is_claimed = |one: &&&Installation| {
             one.problems
@@ -490,7 +506,7 @@ impl AskedIn<'_, '_, '_> {
         let is_of_these = |directory: &Path| claimed.iter().any(|one| one.directory == directory);
         let is_claim = |finding: &&Finding| {
             finding.fault == Fault::ClaimedTwice
-                && matches!(&finding.evidence[0], Evidence::Installation(one) if is_of_these(&one.directory))
+                && matches!(&finding.evidence[0], FindingEvidence::Installation(one) if is_of_these(&one.directory))
         };
         let findings = self
             .facts
@@ -500,18 +516,18 @@ impl AskedIn<'_, '_, '_> {
             .filter(is_claim)
             .cloned()
             .collect();
-        let answer = Answer::new(!claimed.is_empty(), listed(claimed.iter().copied()))?;
-        Some(Answer { findings, ..answer })
+        let answer = CheckAnswer::new(!claimed.is_empty(), listed(claimed.iter().copied()))?;
+        Some(CheckAnswer { findings, ..answer })
     }
 
-    pub(super) fn libstdcxx_lacks(&self, version: &str) -> Option<Answer> {
+    pub(super) fn libstdcxx_lacks(&self, version: &str) -> Option<CheckAnswer> {
         let (path, _) = self.given("libstdc++.so.6")?;
         let object = self.start.searcher.object(&path)?;
         let defines = object.defines.as_ref()?;
         let has = defines.iter().any(|name| name == version);
-        Answer::new(
+        CheckAnswer::new(
             !has,
-            vec![Evidence::Symbol {
+            vec![FindingEvidence::Symbol {
                 path,
                 symbol: version.to_owned(),
                 has,
@@ -519,14 +535,16 @@ impl AskedIn<'_, '_, '_> {
         )
     }
 
-    pub(super) fn first_is_from(&self, origin: Origin) -> Option<Answer> {
+    pub(super) fn first_is_from(&self, origin: Origin) -> Option<CheckAnswer> {
         let inventory = self.facts.inventory;
         let Some((path, id)) = self.given("libcuda.so.1") else {
-            return Answer::new(false, Vec::new());
+            return CheckAnswer::new(false, Vec::new());
         };
         match inventory.installation_of(id) {
-            Some(first) => Answer::new(first.origin == origin, self.reached(first, Vec::new())),
-            None => Answer::new(
+            Some(first) => {
+                CheckAnswer::new(first.origin == origin, self.reached(first, Vec::new()))
+            }
+            None => CheckAnswer::new(
                 path.components().any(|part| part.as_os_str() == "stubs"),
                 Vec::new(),
             ),
@@ -534,16 +552,16 @@ impl AskedIn<'_, '_, '_> {
     }
 
     /// The driver's library that a program gets, by the beginning of the symbol's name.
-    pub(super) fn driver_lacks(&self, symbol: &str) -> Option<Answer> {
+    pub(super) fn driver_lacks(&self, symbol: &str) -> Option<CheckAnswer> {
         let name = if symbol.starts_with("nvml") {
             "libnvidia-ml.so.1"
         } else {
             "libcuda.so.1"
         };
-        self.first_copy_lacks(&Library::named(name), symbol)
+        self.first_copy_lacks(&NamedLibrary::named(name), symbol)
     }
 
-    pub(super) fn no_code(&self, library: &Library<'_>) -> Option<Answer> {
+    pub(super) fn no_code(&self, library: &NamedLibrary<'_>) -> Option<CheckAnswer> {
         let first = library.family().and_then(|family| self.first(family));
         let reads_code =
             |one: &&Installation| one.files.iter().any(|member| !member.code.is_empty());
@@ -553,7 +571,7 @@ impl AskedIn<'_, '_, '_> {
             .peek()
             .is_some()
             .then(|| gpus.any(|gpu| !first.serves.contains_key(&gpu)));
-        Answer::new(is, vec![installation(first)])
+        CheckAnswer::new(is, vec![installation(first)])
     }
 
     /// The number in the SONAME that a message asks for: `9` of `9`, or of `9.1`.

@@ -9,6 +9,6 @@ mod model;
 mod rank;
 mod tools;
 
-pub use facts::{Facts, Start};
-pub use model::{Answer, Cause, Certainty};
-pub use rank::{Found, causes, causes_found, contradicts, subject};
+pub use facts::{Facts, LoaderStart};
+pub use model::{Cause, Certainty, CheckAnswer};
+pub use rank::{FoundElsewhere, causes, causes_found, contradicts, subject};

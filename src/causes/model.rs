@@ -6,24 +6,27 @@ use serde::Serialize;
 
 use crate::catalog::Fault;
 use crate::diagnose::Message;
-use crate::doctor::{Evidence, Finding};
+use crate::doctor::{Finding, FindingEvidence};
 use crate::program::Pip;
 use crate::solve::{Hint, MissingWheel};
 
 /// The result of a check; where nothing here tells, there is none.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct CheckAnswer {
     pub is: bool,
-    pub evidence: Vec<Evidence>,
+    pub evidence: Vec<FindingEvidence>,
     /// The findings of `doctor` about it.
     pub findings: Vec<Finding>,
     /// It is about the machine, not about the program.
     pub is_by_doctor: bool,
 }
 
-impl Answer {
-    pub(super) fn new(is: impl Into<Option<bool>>, evidence: Vec<Evidence>) -> Option<Answer> {
-        Some(Answer {
+impl CheckAnswer {
+    pub(super) fn new(
+        is: impl Into<Option<bool>>,
+        evidence: Vec<FindingEvidence>,
+    ) -> Option<CheckAnswer> {
+        Some(CheckAnswer {
             is: is.into()?,
             evidence,
             findings: Vec::new(),
@@ -52,7 +55,7 @@ pub struct Cause<'m> {
     pub message: &'m Message,
     /// The library, file, version or tool that it is about.
     pub subject: Option<String>,
-    pub evidence: Vec<Evidence>,
+    pub evidence: Vec<FindingEvidence>,
     pub findings: Vec<Finding>,
     /// Those of the findings of another machine.
     pub remedies: Vec<String>,

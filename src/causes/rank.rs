@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::checks::is_of_doctor;
-use super::facts::{AskedIn, Facts, Library, Start};
+use super::facts::{AskedIn, Facts, LoaderStart, NamedLibrary};
 use super::libraries;
 use super::model::{Cause, Certainty};
 use crate::builds::compilers;
 use crate::catalog::{Capture, ErrorKind, Fault, PossibleCause, States};
 use crate::diagnose::{Chain, Message};
-use crate::doctor::Evidence;
+use crate::doctor::FindingEvidence;
 use crate::environment::{Environment, join_elements, library_path_elements};
 use crate::formats::names;
-use crate::inventory::{Inventory, Origin, Part};
+use crate::inventory::{Inventory, Origin, PartKind};
 use crate::predict::{self, Prediction};
 use crate::program::{Asker, Requirement, Want};
 use crate::solve::{self, Hint, Lack, MissingWheel, Outcome};
@@ -29,7 +29,7 @@ pub fn causes<'m, 'h>(facts: &Facts<'_, 'h>, chain: &'m Chain) -> Vec<Cause<'m>>
         if cause.certainty == Certainty::IsNot {
             return cause;
         }
-        let helps = |start: &Start<'h>, is_planned: bool| {
+        let helps = |start: &LoaderStart<'h>, is_planned: bool| {
             let plan = facts.decision.pinned.as_ref().filter(|_| is_planned);
             is_removed(
                 AskedIn {
@@ -65,18 +65,18 @@ pub fn causes<'m, 'h>(facts: &Facts<'_, 'h>, chain: &'m Chain) -> Vec<Cause<'m>>
 }
 
 /// A finding of `doctor` on another machine.
-pub struct Found {
+pub struct FoundElsewhere {
     pub reported: Fault,
     /// The same, or one that `doctor` does not report beside it.
     pub holds: Fault,
     /// With another than its usual severity it confirms itself, but nothing of which it is a case.
     pub is_milder: bool,
-    pub evidence: Vec<Evidence>,
+    pub evidence: Vec<FindingEvidence>,
     pub remedy: Option<String>,
 }
 
 /// Judges the causes on a machine of which only the findings of `doctor` are known: what they do not answer is unknown.
-pub fn causes_found<'m>(found: &[Found], chain: &'m Chain) -> Vec<Cause<'m>> {
+pub fn causes_found<'m>(found: &[FoundElsewhere], chain: &'m Chain) -> Vec<Cause<'m>> {
     ranked(chain, |message, possible| {
         let fault = possible.cause;
         let mut cause = Cause::unknown(message, possible);
@@ -185,7 +185,7 @@ fn judge<'m>(facts: &Facts<'_, '_>, message: &'m Message, possible: &PossibleCau
         evidence,
         findings,
         tool_variable: (possible.cause == Fault::PtxasOld)
-            .then(|| compilers::variable_for(facts.program, facts.inventory, Part::Ptxas))
+            .then(|| compilers::variable_for(facts.program, facts.inventory, PartKind::Ptxas))
             .flatten(),
         pip: facts.program.pip.clone(),
         ..Cause::unknown(message, possible)
@@ -232,7 +232,7 @@ fn is_removed(
 }
 
 /// The program's start with what cudarun would give to it; none if it had that, or if there is no such thing.
-fn planned<'h>(facts: &Facts<'_, 'h>) -> Option<Start<'h>> {
+fn planned<'h>(facts: &Facts<'_, 'h>) -> Option<LoaderStart<'h>> {
     if facts.is_pinned {
         return None;
     }
@@ -241,14 +241,14 @@ fn planned<'h>(facts: &Facts<'_, 'h>) -> Option<Start<'h>> {
         None if facts.compilers.supplied.is_empty() => return None,
         None => &facts.failed.prediction,
     };
-    Some(Start {
+    Some(LoaderStart {
         searcher: facts.failed.searcher.clone(),
         prediction: prediction.clone(),
     })
 }
 
 /// The program's start without `LD_LIBRARY_PATH`, where that is set; none if it would lack a file that it has now.
-fn unset<'h>(facts: &Facts<'_, 'h>) -> Option<Start<'h>> {
+fn unset<'h>(facts: &Facts<'_, 'h>) -> Option<LoaderStart<'h>> {
     let mut env = facts.host.env.clone();
     env.non_empty(variables::LIBRARY_PATH)?;
     env.remove(variables::LIBRARY_PATH.as_ref());
@@ -263,10 +263,10 @@ fn unset<'h>(facts: &Facts<'_, 'h>) -> Option<Start<'h>> {
 }
 
 /// The program's start with the directory of the first copy before all others, and that directory.
-fn beside<'h>(facts: &Facts<'_, 'h>, cause: &Cause<'_>) -> Option<(Start<'h>, PathBuf)> {
+fn beside<'h>(facts: &Facts<'_, 'h>, cause: &Cause<'_>) -> Option<(LoaderStart<'h>, PathBuf)> {
     let directory = cause.evidence.iter().find_map(|evidence| match evidence {
         // Only cudarun may use its own store.
-        Evidence::Installation(copy) if copy.origin != Origin::Fetched => {
+        FindingEvidence::Installation(copy) if copy.origin != Origin::Fetched => {
             Some(copy.directory.clone())
         }
         _ => None,
@@ -282,17 +282,17 @@ fn beside<'h>(facts: &Facts<'_, 'h>, cause: &Cause<'_>) -> Option<(Start<'h>, Pa
     Some((start(facts, &env), directory))
 }
 
-fn start<'h>(facts: &Facts<'_, 'h>, env: &Environment) -> Start<'h> {
+fn start<'h>(facts: &Facts<'_, 'h>, env: &Environment) -> LoaderStart<'h> {
     let searcher = facts.failed.searcher.within(env, None);
     let prediction = predict::predict(&searcher, facts.program, facts.inventory);
-    Start {
+    LoaderStart {
         searcher,
         prediction,
     }
 }
 
 /// Returns the library that may have to be installed.
-fn lacking<'c>(cause: &'c Cause<'_>) -> Option<Library<'c>> {
+fn lacking<'c>(cause: &'c Cause<'_>) -> Option<NamedLibrary<'c>> {
     let is_of_library = matches!(
         cause.fault,
         Fault::NotInstalled
@@ -302,13 +302,13 @@ fn lacking<'c>(cause: &'c Cause<'_>) -> Option<Library<'c>> {
             | Fault::Builtins
             | Fault::Mixed
     );
-    Some(Library::named(
+    Some(NamedLibrary::named(
         cause.subject.as_deref().filter(|_| is_of_library)?,
     ))
 }
 
 /// Returns the wheels that the program lacks, if the library is of one of them.
-fn to_fetch(facts: &Facts<'_, '_>, library: &Library<'_>) -> Vec<MissingWheel> {
+fn to_fetch(facts: &Facts<'_, '_>, library: &NamedLibrary<'_>) -> Vec<MissingWheel> {
     let Some(family) = library.family() else {
         return Vec::new();
     };
@@ -327,7 +327,7 @@ fn to_fetch(facts: &Facts<'_, '_>, library: &Library<'_>) -> Vec<MissingWheel> {
 
 /// Returns the solver's hint: of the program's own requirements if they conflict, else of a requirement of the library that the
 /// message names.
-fn hint(facts: &Facts<'_, '_>, cause: &Cause<'_>, library: &Library<'_>) -> Option<Hint> {
+fn hint(facts: &Facts<'_, '_>, cause: &Cause<'_>, library: &NamedLibrary<'_>) -> Option<Hint> {
     let family = library.family()?;
     if let Outcome::Conflict(conflict) = &facts.decision.outcome {
         let is_unmet = conflict
@@ -337,12 +337,12 @@ fn hint(facts: &Facts<'_, '_>, cause: &Cause<'_>, library: &Library<'_>) -> Opti
         return conflict.hint.clone().filter(|_| is_unmet);
     }
     let is_same = |name: &&str| {
-        Library::named(name)
+        NamedLibrary::named(name)
             .family()
             .is_some_and(|own| own.name == family.name)
     };
     let name = match library {
-        Library::File { name, .. } => Some(*name),
+        NamedLibrary::File { name, .. } => Some(*name),
         _ => cause.message.captures.get(Capture::Soname).filter(is_same),
     };
     let want = match name {

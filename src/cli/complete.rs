@@ -9,7 +9,7 @@ use super::fetching::{ACTIONS, TOOLKIT, names_program};
 
 /// The source of candidates beside those that are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum CompletionSource {
     /// There is no other source.
     Words,
     Files,
@@ -23,15 +23,15 @@ pub enum Kind {
 /// An answer to a shell.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Completion {
-    pub kind: Kind,
+    pub kind: CompletionSource,
     /// Words that begin like the one at the cursor, each with its meaning.
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<Completable>,
 }
 
-pub type Candidate = (String, String);
+pub type Completable = (String, String);
 
 /// The candidates that the command line does not define, by the name of a value such as `FAMILY`.
-pub type Values<'v> = &'v dyn Fn(&str) -> Vec<Candidate>;
+pub type Values<'v> = &'v dyn Fn(&str) -> Vec<Completable>;
 
 /// Completes the last of these words, which follow `cudarun`.
 pub fn complete(words: &[OsString], values: Values<'_>) -> Completion {
@@ -45,7 +45,7 @@ pub fn complete(words: &[OsString], values: Values<'_>) -> Completion {
         return nothing();
     };
     if before == ["help"] {
-        return beginning(current, Kind::Words, verbs(&command));
+        return beginning(current, CompletionSource::Words, verbs(&command));
     }
     let mut verb: Option<&Command> = None;
     let mut wanting: Option<&Arg> = None;
@@ -97,7 +97,7 @@ pub fn complete(words: &[OsString], values: Values<'_>) -> Completion {
                 .chain(short)
                 .map(move |name| (name, help.clone()))
         });
-        return beginning(current, Kind::Words, options.collect());
+        return beginning(current, CompletionSource::Words, options.collect());
     }
     if verb.is_some() {
         let positional = scope.get_positionals().next();
@@ -105,7 +105,11 @@ pub fn complete(words: &[OsString], values: Values<'_>) -> Completion {
             _ if takes_families(scope) && !current.contains('/') => {
                 let words = ACTIONS.into_iter().chain([TOOLKIT]);
                 let words: Vec<_> = words.map(|word| (word.to_owned(), String::new())).collect();
-                beginning(current, Kind::Commands, [values("FAMILY"), words].concat())
+                beginning(
+                    current,
+                    CompletionSource::Commands,
+                    [values("FAMILY"), words].concat(),
+                )
             }
             _ if takes_program(scope) => program(before.len()),
             Some(argument) => value(argument, "", current, values),
@@ -117,14 +121,14 @@ pub fn complete(words: &[OsString], values: Values<'_>) -> Completion {
     }
     // An empty word offers the verbs first: there are thousands of programs.
     let kind = if current.is_empty() {
-        Kind::Words
+        CompletionSource::Words
     } else {
-        Kind::Commands
+        CompletionSource::Commands
     };
     beginning(current, kind, verbs(&command))
 }
 
-fn verbs(command: &Command) -> Vec<Candidate> {
+fn verbs(command: &Command) -> Vec<Completable> {
     let mut verbs = Vec::new();
     for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
         let about = verb.get_about().map(ToString::to_string);
@@ -135,14 +139,14 @@ fn verbs(command: &Command) -> Vec<Candidate> {
 
 fn nothing() -> Completion {
     Completion {
-        kind: Kind::Words,
+        kind: CompletionSource::Words,
         candidates: Vec::new(),
     }
 }
 
 fn program(index: usize) -> Completion {
     Completion {
-        kind: Kind::Program(index),
+        kind: CompletionSource::Program(index),
         candidates: Vec::new(),
     }
 }
@@ -178,7 +182,7 @@ fn value(argument: &Arg, prefix: &str, current: &str, values: Values<'_>) -> Com
         .map_or("", |name| name.as_str());
     let possible = argument.get_possible_values();
     let possible = possible.iter().filter(|value| !value.is_hide_set());
-    let mut candidates: Vec<Candidate> = possible
+    let mut candidates: Vec<Completable> = possible
         .map(|value| {
             (
                 value.get_name().to_owned(),
@@ -191,10 +195,10 @@ fn value(argument: &Arg, prefix: &str, current: &str, values: Values<'_>) -> Com
         .collect();
     candidates.extend(values(name));
     let kind = match name {
-        "FILE" | "PATH" | "DIR|IMAGE" => Kind::Files,
-        "DIR" => Kind::Directories,
-        "PYTHON" => Kind::Commands,
-        _ => Kind::Words,
+        "FILE" | "PATH" | "DIR|IMAGE" => CompletionSource::Files,
+        "DIR" => CompletionSource::Directories,
+        "PYTHON" => CompletionSource::Commands,
+        _ => CompletionSource::Words,
     };
     // A list of values is completed at its last element.
     let listed = argument
@@ -207,7 +211,11 @@ fn value(argument: &Arg, prefix: &str, current: &str, values: Values<'_>) -> Com
     beginning(&format!("{prefix}{current}"), kind, candidates)
 }
 
-fn beginning(current: &str, kind: Kind, mut candidates: Vec<Candidate>) -> Completion {
+fn beginning(
+    current: &str,
+    kind: CompletionSource,
+    mut candidates: Vec<Completable>,
+) -> Completion {
     candidates.retain(|(word, _)| word.starts_with(current));
     Completion { kind, candidates }
 }

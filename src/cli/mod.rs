@@ -69,9 +69,9 @@ pub struct Cli {
     #[command(flatten)]
     pub common: Common,
     #[command(flatten)]
-    pub start: Start,
+    pub start: StartOptions,
     #[command(flatten)]
-    pub first: First,
+    pub first: FetchFirst,
     #[command(subcommand)]
     pub verb: Option<Verb>,
     /// The program and its arguments, passed on untouched
@@ -207,7 +207,7 @@ impl Common {
 
 /// Options of verbs that start a program.
 #[derive(Args, Debug, Default)]
-pub struct Start {
+pub struct StartOptions {
     #[command(flatten)]
     pub wishes: Wishes,
     #[command(flatten)]
@@ -216,12 +216,12 @@ pub struct Start {
     ///
     /// auto: prove each set once, until something that could falsify the proof changes
     #[arg(long, value_name = "WHEN", hide_possible_values = true)]
-    pub verify: Option<When>,
+    pub verify: Option<VerifyWhen>,
 }
 
 /// Options of a start that may need libraries first.
 #[derive(Args, Clone, Copy, Debug, Default)]
-pub struct First {
+pub struct FetchFirst {
     /// Download missing libraries first, after a question
     #[arg(long)]
     pub fetch: bool,
@@ -231,7 +231,7 @@ pub struct First {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum When {
+pub enum VerifyWhen {
     /// Start without a proof
     Never,
     /// Prove a set once, until something that could falsify the proof changes
@@ -255,7 +255,7 @@ pub enum OnFailure {
 pub enum Verb {
     /// Start a program (the same as without a verb)
     #[command(override_usage = "cudarun run [OPTIONS] [--] PROGRAM [ARGS]...")]
-    Run(Run),
+    Run(RunOptions),
     /// Show every installation of every NVIDIA library
     #[command(override_usage = "cudarun list [OPTIONS] [FAMILY]...")]
     List(List),
@@ -282,7 +282,7 @@ pub enum Verb {
     Trace(Trace),
     /// Start a program and write what it mapped to .cudarun.lock, for --locked
     #[command(mut_arg("locked", |locked| locked.hide(true)), override_usage = "cudarun record [OPTIONS] [--] PROGRAM [ARGS]...")]
-    Record(Record),
+    Record(RecordOptions),
     /// Download NVIDIA's libraries that a program lacks, as wheels, into a store of cudarun's own
     #[command(
         override_usage = "cudarun fetch [OPTIONS] [--] PROGRAM [ARGS]...\n       cudarun fetch [OPTIONS] FAMILY[=RANGE]...\n       cudarun fetch list | prune [OPTIONS]"
@@ -306,11 +306,11 @@ pub enum Verb {
 }
 
 #[derive(Args, Debug)]
-pub struct Run {
+pub struct RunOptions {
     #[command(flatten)]
-    pub start: Start,
+    pub start: StartOptions,
     #[command(flatten)]
-    pub first: First,
+    pub first: FetchFirst,
     /// The program and its arguments
     #[arg(
         value_name = "PROGRAM",
@@ -324,7 +324,7 @@ pub struct Run {
 #[derive(Args, Debug)]
 pub struct Subshell {
     #[command(flatten)]
-    pub start: Start,
+    pub start: StartOptions,
     /// The program and its arguments; without one, the frameworks of the project's environment count, or `[requires]`
     #[arg(value_name = "PROGRAM", trailing_var_arg = true)]
     pub words: Vec<OsString>,
@@ -352,7 +352,7 @@ pub struct List {
 #[derive(Args, Debug)]
 pub struct Explain {
     #[command(flatten)]
-    pub question: Question,
+    pub question: ProgramQuestion,
     #[command(flatten)]
     pub paper: Paper,
 }
@@ -360,7 +360,7 @@ pub struct Explain {
 #[derive(Args, Debug)]
 pub struct Export {
     #[command(flatten)]
-    pub question: Question,
+    pub question: ProgramQuestion,
     /// Print the lines by which whatever is started there gets its own libraries, without typing `cudarun`
     #[arg(long, conflicts_with_all = ["words", "json"])]
     pub follow: bool,
@@ -392,7 +392,7 @@ pub enum Dialect {
 
 /// A question about a program that is not started.
 #[derive(Args, Debug)]
-pub struct Question {
+pub struct ProgramQuestion {
     #[command(flatten)]
     pub wishes: Wishes,
     #[command(flatten)]
@@ -464,7 +464,7 @@ pub struct Trace {
 }
 
 #[derive(Args, Debug)]
-pub struct Record {
+pub struct RecordOptions {
     #[command(flatten)]
     pub wishes: Wishes,
     /// The program and its arguments

@@ -2,7 +2,7 @@
 
 use super::{Exit, doctor, machine, print};
 use crate::catalog::catalog;
-use crate::cli::complete::{Candidate, Kind, complete};
+use crate::cli::complete::{Completable, CompletionSource, complete};
 use crate::cli::{Common, Completions, Shell};
 use crate::error::Error;
 use crate::host::Host;
@@ -20,11 +20,11 @@ pub fn completions(host: Host, common: &Common, options: &Completions) -> Result
     let host = machine(host, common)?;
     let completion = complete(&options.line, &|name| values(&host, name));
     let mut text = match completion.kind {
-        Kind::Words => "words\n".to_owned(),
-        Kind::Files => "files\n".to_owned(),
-        Kind::Directories => "directories\n".to_owned(),
-        Kind::Commands => "commands\n".to_owned(),
-        Kind::Program(index) => format!("program {index}\n"),
+        CompletionSource::Words => "words\n".to_owned(),
+        CompletionSource::Files => "files\n".to_owned(),
+        CompletionSource::Directories => "directories\n".to_owned(),
+        CompletionSource::Commands => "commands\n".to_owned(),
+        CompletionSource::Program(index) => format!("program {index}\n"),
     };
     for (word, meaning) in completion.candidates {
         text.push_str(&format!("{word}\t{meaning}\n"));
@@ -34,7 +34,7 @@ pub fn completions(host: Host, common: &Common, options: &Completions) -> Result
 }
 
 /// The frameworks in the environment of the first Python in PATH.
-fn frameworks(host: &Host) -> Vec<Candidate> {
+fn frameworks(host: &Host) -> Vec<Completable> {
     let Ok(python) = doctor::environment(host, "python3".as_ref()) else {
         return Vec::new();
     };
@@ -44,14 +44,14 @@ fn frameworks(host: &Host) -> Vec<Candidate> {
 }
 
 /// The candidates for a value of this name.
-fn values(host: &Host, name: &str) -> Vec<Candidate> {
-    let families = |end: &str| -> Vec<Candidate> {
+fn values(host: &Host, name: &str) -> Vec<Completable> {
+    let families = |end: &str| -> Vec<Completable> {
         let families = catalog().families.iter();
         families
             .map(|family| (format!("{}{end}", family.name), family.display.clone()))
             .collect()
     };
-    let bare = |names: Vec<&str>| -> Vec<Candidate> {
+    let bare = |names: Vec<&str>| -> Vec<Completable> {
         names
             .into_iter()
             .map(|name| (name.to_owned(), String::new()))

@@ -12,18 +12,20 @@ use super::{
     print, prove::say_proof, say, say_before, say_notes, say_refusal,
 };
 use crate::catalog::Fault;
-use crate::causes::{self, Found};
+use crate::causes::{self, FoundElsewhere};
 use crate::cli::{Common, Diagnose, Paper, Wishes};
 use crate::crash;
 use crate::diagnose::{Log, LogReader, NamedPaths, Worth};
-use crate::doctor::Evidence;
+use crate::doctor::FindingEvidence;
 use crate::environment::Diff;
 use crate::error::Error;
 use crate::fleet::{self, Description, ShownEvidence};
 use crate::host::{self, Host, PipedInput};
 use crate::launch::{self, Exec};
 use crate::pin::Decision;
-use crate::pipeline::{Change, Facts, FailedStart, ProofOptions, Reached, Request, Stop, Subject};
+use crate::pipeline::{
+    Change, FailedStart, ProofOptions, Reached, Request, StartFacts, Stop, Subject,
+};
 use crate::program::Command;
 use crate::report::{self, Diagnosis, Style};
 use crate::settings::resolve::Purpose;
@@ -89,7 +91,7 @@ pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit,
 
 /// Adds the causes to what is known from a text, for `tell`.
 fn explained(
-    facts: &Facts<'_>,
+    facts: &StartFacts<'_>,
     decision: &Decision,
     common: &Common,
     text: Diagnosis<'_>,
@@ -145,16 +147,16 @@ fn on_described_node(
     } = described(host, file)?;
     let findings = examination.findings.into_iter();
     let findings = findings.map(|finding| (finding.code.clone(), finding));
-    let told = |one: ShownEvidence| Evidence::Told {
+    let told = |one: ShownEvidence| FindingEvidence::Told {
         at: one.at,
         says: one.says,
     };
-    let found: Vec<Found> = findings
+    let found: Vec<FoundElsewhere> = findings
         .chain(hidden)
         .filter_map(|(of, finding)| {
             let fault = Fault::named(&finding.code)?;
             let usual = serde_json::to_value(fault.row().severity[0]);
-            Some(Found {
+            Some(FoundElsewhere {
                 reported: fault,
                 holds: Fault::named(&of)?,
                 is_milder: usual.is_ok_and(|usual| usual != finding.severity),
@@ -271,7 +273,7 @@ pub fn watch_program(host: &Host, common: &Common, options: &Diagnose) -> Result
 /// Runs the program, and stops with its status. `change` is none if it runs as it is; `options` are none if a setting asks
 /// for the explanation, so that there is one only of a known failure.
 pub(super) fn watch(
-    facts: &Facts<'_>,
+    facts: &StartFacts<'_>,
     decision: &Decision,
     change: Option<&Change>,
     command: &Command,
@@ -335,7 +337,7 @@ struct Ended<'e> {
 impl Ended<'_> {
     fn explain(
         &self,
-        facts: &Facts<'_>,
+        facts: &StartFacts<'_>,
         decision: &Decision,
         common: &Common,
         options: Option<&Diagnose>,

@@ -14,13 +14,13 @@ use crate::fleet::{
     self, Answers, Description, DoctorPage, ExaminedProgram, ProgramAnswer, is_host,
 };
 use crate::host::Host;
-use crate::image::Node;
+use crate::image::ContainerNode;
 use crate::inventory::{Installation, Inventory, Origin, Scope};
 use crate::launch;
 use crate::pipeline::{self, Reached, Request, Stop, Subject, any_program, own_views};
 use crate::program::{self, Command, Program};
 use crate::report::{self, Style};
-use crate::settings::lock::Family;
+use crate::settings::lock::LockedFamily;
 use crate::settings::resolve::{Purpose, Settings};
 use crate::solve::{Outcome, Pick, Plan, Reason, Rejection, Summary};
 use crate::storage;
@@ -84,7 +84,7 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
         }
         program.add_to(&mut answers);
     }
-    let node = Node::of(&host, &inventory, examination.surroundings);
+    let node = ContainerNode::of(&host, &inventory, examination.surroundings);
     let hidden = report::hidden_findings(&examination);
     let description = Description::new(answers, page, hidden, node);
     let text = description.text(&host);
@@ -145,14 +145,14 @@ fn on_described_node(
 #[derive(Default)]
 pub(super) struct Examined {
     pub program: ExaminedProgram,
-    picks: Vec<Family>,
+    picks: Vec<LockedFamily>,
     /// For each pick, all that fits in its place.
-    candidates: Vec<Vec<Family>>,
+    candidates: Vec<Vec<LockedFamily>>,
 }
 
 impl Examined {
     pub(super) fn add_to(self, answers: &mut Answers) {
-        let mut place = |family: Family| {
+        let mut place = |family: LockedFamily| {
             let all = &mut answers.libraries;
             all.iter()
                 .position(|one| *one == family)
@@ -315,7 +315,7 @@ fn examine_program(
                 compilers,
                 facts.can_fetch(outcome),
             );
-            let fitting: Vec<Vec<Family>> = match outcome {
+            let fitting: Vec<Vec<LockedFamily>> = match outcome {
                 Outcome::Plan(plan) if !program.is_refused => plan
                     .picks
                     .iter()
@@ -377,7 +377,7 @@ pub(super) fn examine_of(
 ) -> Result<Examination, Error> {
     let followed_by = launch::followed_by();
     let settings = Settings::resolve(host, common, &Wishes::default(), None, Purpose::Examine)?;
-    Ok(doctor::examine(&doctor::Subject {
+    Ok(doctor::examine(&doctor::DoctorSubject {
         host,
         inventory,
         views: &own_views(host),

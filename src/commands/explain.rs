@@ -5,7 +5,7 @@ use crate::cli::{Common, Explain};
 use crate::error::Error;
 use crate::host::Host;
 use crate::pin::Decision;
-use crate::pipeline::{self, Facts, Request, Subject};
+use crate::pipeline::{self, Request, StartFacts, Subject};
 use crate::report::{self, Style};
 use crate::settings::resolve::Purpose;
 
@@ -35,7 +35,7 @@ pub fn explain(host: Host, common: &Common, explain: &Explain) -> Result<Exit, E
 }
 
 fn tell(
-    facts: &Facts<'_>,
+    facts: &StartFacts<'_>,
     decision: &Decision,
     common: &Common,
     explain: &Explain,

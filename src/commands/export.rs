@@ -10,7 +10,7 @@ use crate::environment::Diff;
 use crate::error::Error;
 use crate::host::Host;
 use crate::modes::Mode;
-use crate::pipeline::{self, Facts, Reached, Request, Stop, Subject};
+use crate::pipeline::{self, Reached, Request, StartFacts, Stop, Subject};
 use crate::report;
 use crate::settings::PROJECT;
 use crate::settings::resolve::Purpose;
@@ -68,7 +68,12 @@ pub fn export(host: Host, common: &Common, export: &Export) -> Result<Exit, Erro
     })
 }
 
-fn tell(facts: &Facts<'_>, diff: &Diff, common: &Common, export: &Export) -> Result<(), Error> {
+fn tell(
+    facts: &StartFacts<'_>,
+    diff: &Diff,
+    common: &Common,
+    export: &Export,
+) -> Result<(), Error> {
     if export.question.json {
         return print(&report::json::environment(diff));
     }
@@ -97,8 +102,8 @@ fn shell_code(diff: &Diff, dialect: Dialect, common: &Common) -> String {
 
 /// The files that a person changes to get another answer, existing or not: settings and locks, the program, the packages
 /// of its Python.
-fn decisive_files(facts: &Facts<'_>, common: &Common) -> BTreeSet<PathBuf> {
-    let Facts {
+fn decisive_files(facts: &StartFacts<'_>, common: &Common) -> BTreeSet<PathBuf> {
+    let StartFacts {
         host,
         settings,
         program,

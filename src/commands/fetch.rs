@@ -9,13 +9,13 @@ use super::{Exit, command_of, family, follow, machine, only_here, print, say, sa
 use crate::catalog::display_name;
 use crate::cli::{self, Common, Fetch, FetchWhen};
 use crate::error::Error;
-use crate::fetch::{self, DAY, Entry, Step, Store, Supply};
+use crate::fetch::{self, DAY, FetchStep, Store, StoredWheel, WheelSupply};
 use crate::formats::elf;
 use crate::host::{Host, arguments};
 use crate::inventory;
 use crate::pipeline::{self, Reached, Request, Stop, Subject};
 use crate::report::{self, NoConsent, Style};
-use crate::settings::Key;
+use crate::settings::SettingKey;
 use crate::settings::resolve::{Purpose, Settings};
 use crate::solve::{FamilyWish, Lack, MissingWheel, Outcome, wheels_of, wheels_of_toolkit};
 use crate::storage;
@@ -208,7 +208,7 @@ fn of_program(
 pub(super) struct Order {
     wheels: Vec<MissingWheel>,
     store: Option<PathBuf>,
-    supply: Supply,
+    supply: WheelSupply,
     when: FetchWhen,
     into: Option<PathBuf>,
     yes: bool,
@@ -220,7 +220,7 @@ impl Order {
     fn new(settings: &Settings, wheels: Vec<MissingWheel>, options: &Fetch) -> Order {
         Order {
             into: options.into.clone(),
-            supply: Supply {
+            supply: WheelSupply {
                 from: settings.layers.wheels_from(&options.from),
                 client: options.client,
             },
@@ -235,9 +235,12 @@ impl Order {
         let from = settings.layers.wheels_from(&[]);
         Order {
             wheels,
-            store: settings.layers.directories(Key::FetchStore).pop(),
-            supply: Supply { from, client: None },
-            when: settings.layers.choice(Key::FetchWhen).unwrap_or_default(),
+            store: settings.layers.directories(SettingKey::FetchStore).pop(),
+            supply: WheelSupply { from, client: None },
+            when: settings
+                .layers
+                .choice(SettingKey::FetchWhen)
+                .unwrap_or_default(),
             into: None,
             yes,
             dry_run: false,
@@ -325,7 +328,7 @@ pub(super) fn carry_out(host: &Host, common: &Common, order: &Order) -> Result<E
         report::say(&style.page(&report::not_allowed_to_fetch(why, arguments())));
         return ended(Exit::No);
     }
-    let mut say_step = |step: &Step<'_>| {
+    let mut say_step = |step: &FetchStep<'_>| {
         if !common.quiet {
             say(&report::fetch_step(step));
         }
@@ -363,7 +366,7 @@ fn store(host: &Host, common: &Common, options: &Fetch, action: &str) -> Result<
         host,
         settings
             .layers
-            .directories(Key::FetchStore)
+            .directories(SettingKey::FetchStore)
             .pop()
             .as_deref(),
     )?;
@@ -382,7 +385,7 @@ fn store(host: &Host, common: &Common, options: &Fetch, action: &str) -> Result<
 
 fn prune(
     store: &Store<'_>,
-    entries: &[Entry],
+    entries: &[StoredWheel],
     options: &Fetch,
     now: i64,
     style: Style,
@@ -392,8 +395,8 @@ fn prune(
     } else {
         i64::from(options.older.unwrap_or(90)) * DAY
     };
-    let is_unused = |entry: &&Entry| now - entry.last_use >= age && !store.is_mapped(entry);
-    let mut unused: Vec<&Entry> = entries.iter().filter(is_unused).collect();
+    let is_unused = |entry: &&StoredWheel| now - entry.last_use >= age && !store.is_mapped(entry);
+    let mut unused: Vec<&StoredWheel> = entries.iter().filter(is_unused).collect();
     let mut failed = None;
     if !options.dry_run && (!unused.is_empty() || store.has_unfinished()) {
         let turn = store.take_turn(|| ())?;

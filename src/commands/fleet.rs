@@ -11,13 +11,15 @@ use super::{Exit, deliver, in_image, must_be_image, on_node, open_image, print, 
 use crate::cli::{Common, Fleet};
 use crate::environment::join_elements;
 use crate::error::Error;
-use crate::fleet::{self, Answers, Described, Description, Group, Unread, UnreadReason, host_list};
+use crate::fleet::{
+    self, Answers, Described, Description, EqualMachines, Unread, UnreadReason, host_list,
+};
 use crate::host::Host;
 use crate::image::Image;
 use crate::report::{
     self, ExaminedGroup, FleetReport, NoCommonLock, Style, quoted_to_show, shell_words,
 };
-use crate::settings::lock::{self, Family, Lock};
+use crate::settings::lock::{self, Lock, LockedFamily};
 use crate::storage;
 use crate::text::show;
 use crate::version::Version;
@@ -44,7 +46,7 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
     groups.extend(here.into_iter().map(|path| {
         let name = show(&path);
         let machines = vec![Described { name, path }];
-        Group { machines }
+        EqualMachines { machines }
     }));
     let asked: Vec<String> = options
         .program
@@ -256,15 +258,15 @@ fn write_lock(
 }
 
 /// Machines that are equal, and the libraries of the program there.
-struct Place<'g> {
+struct MachinesWithPicks<'g> {
     hosts: String,
     answers: &'g Answers,
     /// Each pick, and what fits in its place.
-    picks: Vec<(&'g Family, Vec<&'g Family>)>,
+    picks: Vec<(&'g LockedFamily, Vec<&'g LockedFamily>)>,
 }
 
-impl<'g> Place<'g> {
-    fn of(group: &'g ExaminedGroup, program: &str) -> Place<'g> {
+impl<'g> MachinesWithPicks<'g> {
+    fn of(group: &'g ExaminedGroup, program: &str) -> MachinesWithPicks<'g> {
         let answers = &group.answers;
         let own = answers.program(program);
         let at = |places: &'g [usize]| answers.at(places).collect::<Vec<_>>();
@@ -272,18 +274,18 @@ impl<'g> Place<'g> {
             let fitting = own.candidates.iter().map(|places| at(places));
             std::iter::zip(at(&own.picks), fitting)
         });
-        Place {
+        MachinesWithPicks {
             hosts: host_list(group.group.machines.iter().map(|one| one.name.as_str())),
             answers,
             picks: picks.collect(),
         }
     }
 
-    fn candidates(&self) -> impl Iterator<Item = &'g Family> {
+    fn candidates(&self) -> impl Iterator<Item = &'g LockedFamily> {
         self.picks.iter().flat_map(|(_, fitting)| fitting).copied()
     }
 
-    fn has(&self, family: &Family) -> bool {
+    fn has(&self, family: &LockedFamily) -> bool {
         self.candidates().any(|own| is_same_build(own, family))
     }
 }
@@ -291,11 +293,12 @@ impl<'g> Place<'g> {
 /// Finds a lock for a program that every machine can obey: the picks of all of them, in which the newest build that is everywhere
 /// replaces each that is not. The picks of the first machine count before others.
 fn common_lock(groups: &[ExaminedGroup], program: &str) -> Result<Lock, NoCommonLock> {
-    let place = |group| Place::of(group, program);
-    let places: Vec<Place<'_>> = groups.iter().map(place).collect();
-    let mut families: Vec<Family> = Vec::new();
+    let place = |group| MachinesWithPicks::of(group, program);
+    let places: Vec<MachinesWithPicks<'_>> = groups.iter().map(place).collect();
+    let mut families: Vec<LockedFamily> = Vec::new();
     for (pick, fitting) in places.iter().flat_map(|place| &place.picks) {
-        let is_chosen = |one: &&Family| families.iter().any(|known| is_same_build(known, one));
+        let is_chosen =
+            |one: &&LockedFamily| families.iter().any(|known| is_same_build(known, one));
         if fitting.iter().any(is_chosen) {
             continue;
         }
@@ -303,7 +306,7 @@ fn common_lock(groups: &[ExaminedGroup], program: &str) -> Result<Lock, NoCommon
             .iter()
             .filter(|one| places.iter().all(|place| place.has(one)));
         // The pick itself is the best, wherever it is.
-        let is_pick = |one: &&&Family| is_same_build(one, pick);
+        let is_pick = |one: &&&LockedFamily| is_same_build(one, pick);
         match everywhere.max_by_key(|one| (is_pick(one), one.version)) {
             Some(found) => families.push((*found).clone()),
             None => return Err(nowhere(pick, &places)),
@@ -314,7 +317,7 @@ fn common_lock(groups: &[ExaminedGroup], program: &str) -> Result<Lock, NoCommon
     }
     let gpus = places.iter().flat_map(|place| &place.answers.capabilities);
     let lock = lock_of(families, gpus.copied());
-    let is_older = |place: &Place<'_>| {
+    let is_older = |place: &MachinesWithPicks<'_>| {
         let needed = lock.driver?;
         let own: Version = place.answers.machine[0].parse().ok()?;
         let why = report::older_driver(&own, &needed);
@@ -327,11 +330,11 @@ fn common_lock(groups: &[ExaminedGroup], program: &str) -> Result<Lock, NoCommon
 }
 
 /// The versions of a library on all machines.
-fn nowhere(family: &Family, places: &[Place<'_>]) -> NoCommonLock {
-    let versions = |place: &Place<'_>| -> BTreeSet<String> {
+fn nowhere(family: &LockedFamily, places: &[MachinesWithPicks<'_>]) -> NoCommonLock {
+    let versions = |place: &MachinesWithPicks<'_>| -> BTreeSet<String> {
         let own = place.candidates();
         let own = own.filter(|one| one.name == family.name);
-        let version = |one: &Family| one.version.map(|version| version.to_string());
+        let version = |one: &LockedFamily| one.version.map(|version| version.to_string());
         own.map(|one| version(one).unwrap_or_else(|| "?".to_owned()))
             .collect()
     };
@@ -358,6 +361,6 @@ fn nowhere(family: &Family, places: &[Place<'_>]) -> NoCommonLock {
     }
 }
 
-fn is_same_build(one: &Family, other: &Family) -> bool {
+fn is_same_build(one: &LockedFamily, other: &LockedFamily) -> bool {
     (&one.name, one.version, &one.build_ids) == (&other.name, other.version, &other.build_ids)
 }

@@ -10,11 +10,11 @@ use crate::catalog::catalog;
 use crate::cli::{Common, Hook, Wishes};
 use crate::error::Error;
 use crate::host::Host;
-use crate::pipeline::{self, Exit, Facts, Reached, Request, Stop, Subject};
+use crate::pipeline::{self, Exit, Reached, Request, StartFacts, Stop, Subject};
 use crate::predict::project;
 use crate::program::{Command, Load};
 use crate::report::{self, Style};
-use crate::settings::{Key, files, resolve::Purpose, start_key::start_key};
+use crate::settings::{SettingKey, files, resolve::Purpose, start_key::start_key};
 use crate::shell;
 use crate::solve::{Outcome, Plan};
 use crate::storage;
@@ -158,7 +158,7 @@ fn trouble(host: &Host, common: &Common, read: &mut Read) -> Result<Option<Strin
     pipeline::run(&request, &mut |reached| match reached {
         Reached::Settings(settings) => {
             read.watched.extend(settings.watched.iter().cloned());
-            read.follows = settings.layers.flag(Key::Follow);
+            read.follows = settings.layers.flag(SettingKey::Follow);
             answer = settings.not_allowed().map(report::setting_remark);
             if answer.is_some() {
                 Err(Stop::Exit(Exit::No))
@@ -177,13 +177,13 @@ fn trouble(host: &Host, common: &Common, read: &mut Read) -> Result<Option<Strin
 
 /// The trouble that programs of the project would have without cudarun, in one line.
 fn examine(
-    facts: &mut Facts<'_>,
+    facts: &mut StartFacts<'_>,
     outcome: &Outcome,
     common: &Common,
     read: &mut Read,
 ) -> Option<String> {
     // Without the Python that it names, a project is represented by any program.
-    let names_packages = !facts.settings.layers.words(Key::Uses).is_empty();
+    let names_packages = !facts.settings.layers.words(SettingKey::Uses).is_empty();
     read.is_partial = names_packages && facts.program.pip.is_none();
     if let Outcome::Plan(plan) = outcome {
         facts.program.loads.extend(loads(plan));

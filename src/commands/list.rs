@@ -4,7 +4,7 @@ use super::{Exit, family, follow, machine, print};
 use crate::cli::{Common, List, Wishes, is_toolkit};
 use crate::error::Error;
 use crate::host::Host;
-use crate::inventory::{Inventory, Part, Scope};
+use crate::inventory::{Inventory, PartKind, Scope};
 use crate::pipeline::{self, Reached, Request, Stop, Subject};
 use crate::report::{self, Style};
 use crate::settings::resolve::{Purpose, Settings};
@@ -59,7 +59,7 @@ fn tell(
         (None, Some(toolkits)) => {
             let has_toolkit = toolkits
                 .iter()
-                .any(|toolkit| toolkit.part(Part::Nvcc).is_some());
+                .any(|toolkit| toolkit.part(PartKind::Nvcc).is_some());
             has_toolkit || !families.is_empty() && has_installation
         }
         (None, None) => has_installation,

@@ -9,10 +9,10 @@ use crate::cli::{Common, Paper, TOOLKIT, is_toolkit};
 use crate::error::Error;
 use crate::fleet::Description;
 use crate::host::{self, Host};
-use crate::image::{self, Image, MountError, Node};
+use crate::image::{self, ContainerNode, Image, MountError};
 use crate::launch;
 use crate::pin::Decision;
-use crate::pipeline::{self, Facts, Reached, Request, Stop, progress};
+use crate::pipeline::{self, Reached, Request, StartFacts, Stop, progress};
 use crate::program::{Command, Note};
 use crate::report::{self, Style};
 use crate::settings;
@@ -40,7 +40,12 @@ pub mod trace;
 pub use crate::pipeline::Exit;
 
 /// Stops the flow if nothing can be started, and reports the reason: as JSON on standard output, or in words.
-fn refuse(facts: &Facts<'_>, decision: &Decision, json: bool, common: &Common) -> Result<(), Stop> {
+fn refuse(
+    facts: &StartFacts<'_>,
+    decision: &Decision,
+    json: bool,
+    common: &Common,
+) -> Result<(), Stop> {
     if !decision.is_refused() {
         return Ok(());
     }
@@ -53,7 +58,7 @@ fn refuse(facts: &Facts<'_>, decision: &Decision, json: bool, common: &Common) -
 }
 
 /// Reports the reason if nothing can be started; all of it with `-v`.
-fn say_refusal(facts: &Facts<'_>, decision: &Decision, common: &Common) {
+fn say_refusal(facts: &StartFacts<'_>, decision: &Decision, common: &Common) {
     if decision.is_refused() {
         let style = Style::stderr(common.color).of(facts.host);
         let is_full = common.verbose > 0;
@@ -84,7 +89,7 @@ fn follow(
 /// Follows the flow to the decision about a program, which is all that the answer needs.
 fn decided(
     request: &Request<'_>,
-    answer: impl Fn(&Facts<'_>, &Decision) -> Result<Exit, Stop>,
+    answer: impl Fn(&StartFacts<'_>, &Decision) -> Result<Exit, Stop>,
 ) -> Result<Exit, Error> {
     follow(request, |reached| match reached {
         Reached::Decision(facts, decision) => Err(Stop::Exit(answer(facts, decision)?)),
@@ -93,7 +98,7 @@ fn decided(
 }
 
 /// Reports what concerns a start before it: a summary where it was asked for, else what every start reports.
-fn say_before(facts: &Facts<'_>, decision: &Decision, common: &Common) {
+fn say_before(facts: &StartFacts<'_>, decision: &Decision, common: &Common) {
     if common.verbose > 0 {
         let style = Style::stderr(common.color).of(facts.host);
         report::say(&style.page(&report::summary(
@@ -113,7 +118,7 @@ fn say_before(facts: &Facts<'_>, decision: &Decision, common: &Common) {
     }
 }
 
-fn say_notes(facts: &Facts<'_>, decision: &Decision, follows: bool) {
+fn say_notes(facts: &StartFacts<'_>, decision: &Decision, follows: bool) {
     for line in reported_at_every_start(facts, decision, follows) {
         say(&line);
     }
@@ -121,8 +126,12 @@ fn say_notes(facts: &Facts<'_>, decision: &Decision, follows: bool) {
 
 /// The lines that are reported unasked. That a program could not be read matters only where there is something that
 /// could be picked for it.
-fn reported_at_every_start(facts: &Facts<'_>, decision: &Decision, follows: bool) -> Vec<String> {
-    let Facts {
+fn reported_at_every_start(
+    facts: &StartFacts<'_>,
+    decision: &Decision,
+    follows: bool,
+) -> Vec<String> {
+    let StartFacts {
         program, inventory, ..
     } = facts;
     let has_installations = !inventory.installations.is_empty();
@@ -260,7 +269,12 @@ fn open_image(host: &Host, common: &Common, root: &Path) -> Result<Image, Error>
 }
 
 /// The image of `--root` as it would run on the node of a description.
-fn in_image(mut image: Image, root: &Path, file: &Path, node: &Node) -> Result<Host, Error> {
+fn in_image(
+    mut image: Image,
+    root: &Path,
+    file: &Path,
+    node: &ContainerNode,
+) -> Result<Host, Error> {
     image.mount_driver_of(node).map_err(|error| match error {
         MountError::Image(why) => Error::unusable("--root", root, why),
         MountError::Node(why) => Error::unusable("--node", file, why),

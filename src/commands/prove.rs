@@ -2,14 +2,16 @@
 //! start.
 
 use super::{Exit, command_of, follow, only_here, print, refuse, say_notes};
-use crate::cli::{Common, Verify, When};
+use crate::cli::{Common, Verify, VerifyWhen};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::Inventory;
 use crate::pin::Decision;
-use crate::pipeline::{self, Change, Facts, ProofOptions, Proven, Reached, Request, Stop, Subject};
+use crate::pipeline::{
+    self, Change, ProofOptions, Proven, Reached, Request, StartFacts, Stop, Subject,
+};
 use crate::report::{self, Style};
-use crate::settings::Key;
+use crate::settings::SettingKey;
 use crate::settings::resolve::{Purpose, Settings};
 use crate::solve::Outcome;
 use crate::verify::{self, Skip, Verdict};
@@ -20,7 +22,7 @@ pub fn prove(host: &Host, common: &Common, verify: &Verify) -> Result<Exit, Erro
     let scope = |settings: &Settings| pipeline::any_program(settings, common);
     let is_fresh = verify.fresh || verify.seed.is_some();
     let proof = ProofOptions {
-        when: is_fresh.then_some(When::Always),
+        when: is_fresh.then_some(VerifyWhen::Always),
         level: verify.level,
         seed: verify.seed,
         is_asked_for: true,
@@ -72,7 +74,7 @@ pub fn prove(host: &Host, common: &Common, verify: &Verify) -> Result<Exit, Erro
 fn prove_unpinned(
     settings: &Settings,
     inventory: &Inventory,
-    subject: &verify::Subject,
+    subject: &verify::ProofSubject,
     proof: &ProofOptions,
 ) -> Result<Proven, Error> {
     let env = &settings.host.env;
@@ -125,14 +127,14 @@ fn tell(common: &Common, json: bool, proven: &Proven) -> Result<Exit, Error> {
 /// Reports a failed proof, which ends the start, or what was found out on the way to a good one. Returns when the set is proved:
 /// as the command line says, or else the settings.
 pub(super) fn say_proof(
-    facts: &Facts<'_>,
+    facts: &StartFacts<'_>,
     decision: &Decision,
     proven: &Proven,
-    asked: Option<When>,
+    asked: Option<VerifyWhen>,
     common: &Common,
-) -> Result<When, Stop> {
+) -> Result<VerifyWhen, Stop> {
     let when = asked
-        .or(facts.settings.layers.choice(Key::Verify))
+        .or(facts.settings.layers.choice(SettingKey::Verify))
         .unwrap_or_default();
     let Proven {
         verdict,
@@ -155,7 +157,7 @@ pub(super) fn say_proof(
     }
     let is_news = match verdict {
         Verdict::Busy { .. } => true,
-        Verdict::Skipped { why } => when == When::Always && *why != Skip::NothingToTry,
+        Verdict::Skipped { why } => when == VerifyWhen::Always && *why != Skip::NothingToTry,
         _ => false,
     };
     let has_plan = matches!(decision.outcome, Outcome::Plan(_));

@@ -7,19 +7,19 @@ use std::process::ExitStatus;
 
 use super::{Exit, command_of, follow, only_here, say, say_before, say_refusal};
 use crate::catalog::{Platform, knowledge};
-use crate::cli::{Common, Record};
+use crate::cli::{Common, RecordOptions};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::{Installation, Inventory, Member, Origin};
-use crate::pipeline::{self, Facts, Reached, Request, Stop, Subject};
-use crate::predict::observe::Observation;
+use crate::pipeline::{self, Reached, Request, StartFacts, Stop, Subject};
+use crate::predict::observe::ObservedProcess;
 use crate::report::{self, NotRecorded};
-use crate::settings::lock::{Family, Lock};
+use crate::settings::lock::{Lock, LockedFamily};
 use crate::settings::resolve::Purpose;
 use crate::storage;
 use crate::version::ComputeCapability;
 
-pub fn record(host: &Host, common: &Common, options: &Record) -> Result<Exit, Error> {
+pub fn record(host: &Host, common: &Common, options: &RecordOptions) -> Result<Exit, Error> {
     only_here(common, "record")?;
     let command = command_of(&options.words);
     let request = Request::new(
@@ -62,14 +62,14 @@ pub fn record(host: &Host, common: &Common, options: &Record) -> Result<Exit, Er
 
 /// The lock for what was mapped, or why it is not worth keeping.
 fn lock(
-    facts: &Facts<'_>,
-    observation: &Observation,
+    facts: &StartFacts<'_>,
+    observation: &ObservedProcess,
     status: ExitStatus,
 ) -> Result<Lock, NotRecorded> {
     if !status.success() {
         return Err(NotRecorded::Failed);
     }
-    let Facts {
+    let StartFacts {
         host, inventory, ..
     } = facts;
     let mapped = observation.images.iter().flat_map(|image| &image.files);
@@ -122,7 +122,7 @@ fn lock(
 
 /// A lock of these libraries.
 pub(super) fn lock_of(
-    families: Vec<Family>,
+    families: Vec<LockedFamily>,
     gpus: impl Iterator<Item = ComputeCapability>,
 ) -> Lock {
     let cuda = families.iter().filter_map(|family| family.cuda).max();
@@ -138,7 +138,7 @@ pub(super) fn libraries<'i>(
     machine: u16,
     inventory: &Inventory,
     installations: impl Iterator<Item = &'i Installation>,
-) -> Vec<Family> {
+) -> Vec<LockedFamily> {
     let platform = Platform {
         machine,
         glibc: inventory.glibc.unwrap_or_default(),
@@ -147,7 +147,7 @@ pub(super) fn libraries<'i>(
     let build_id = |member: &Member| Some((member.soname.clone(), member.build_id.clone()?));
     let wheel = |package: &str| Some(platform.wheel(package)?.1.sha256.clone());
     installations
-        .map(|one| Family {
+        .map(|one| LockedFamily {
             name: one.family.clone(),
             version: one.version,
             cuda: one.cuda,

@@ -9,13 +9,13 @@ use std::path::Path;
 use super::{
     Exit, diagnose, follow, only_here, reported_at_every_start, say, say_before, say_refusal,
 };
-use crate::cli::{Common, FetchWhen, First, OnFailure, Start, When};
+use crate::cli::{Common, FetchFirst, FetchWhen, OnFailure, StartOptions, VerifyWhen};
 use crate::crash;
 use crate::error::Error;
 use crate::host::Host;
 use crate::launch;
 use crate::pin::Decision;
-use crate::pipeline::Facts;
+use crate::pipeline::StartFacts;
 use crate::pipeline::{
     self, ProofOptions, Reached, Request, Stop, Subject, has_deciding_options, kept_start,
 };
@@ -23,7 +23,7 @@ use crate::predict::supply::{SupplyFault, given};
 use crate::program::Command;
 use crate::report::{self, Style};
 use crate::settings::resolve::Purpose;
-use crate::settings::{Key, Layers, Setting, SettingPlace};
+use crate::settings::{Layers, Setting, SettingKey, SettingPlace};
 use crate::solve::Lack;
 use crate::text;
 use crate::variables;
@@ -32,8 +32,8 @@ use crate::verify::Verdict;
 pub fn run(
     host: &Host,
     common: &Common,
-    start: &Start,
-    first: First,
+    start: &StartOptions,
+    first: FetchFirst,
     command: &Command,
 ) -> Result<Exit, Error> {
     let (exit, lacking) = become_program(host, common, start, command, first, true)?;
@@ -51,9 +51,9 @@ pub fn run(
 fn become_program(
     host: &Host,
     common: &Common,
-    start: &Start,
+    start: &StartOptions,
     command: &Command,
-    first: First,
+    first: FetchFirst,
     mut may_fetch: bool,
 ) -> Result<(Exit, Option<Order>), Error> {
     crash::will_start(command);
@@ -64,7 +64,7 @@ fn become_program(
     let proof = ProofOptions {
         when: start
             .verify
-            .or_else(|| is_profiled(host).then_some(When::Never)),
+            .or_else(|| is_profiled(host).then_some(VerifyWhen::Never)),
         is_quiet: common.quiet,
         ..ProofOptions::default()
     };
@@ -99,11 +99,12 @@ fn become_program(
         Reached::Outcome(facts, outcome) => {
             let layers = &facts.settings.layers;
             let ignores_store = layers
-                .words(Key::SearchWithout)
+                .words(SettingKey::SearchWithout)
                 .iter()
                 .any(|source| source == "fetched");
             may_fetch &= first.fetch
-                || layers.choice(Key::FetchWhen) == Some(FetchWhen::Always) && !ignores_store;
+                || layers.choice(SettingKey::FetchWhen) == Some(FetchWhen::Always)
+                    && !ignores_store;
             if may_fetch
                 && let Lack::Wheels(wheels) =
                     facts.lack(outcome, &layers.wheels_from(&[]), first.fetch)
@@ -143,7 +144,7 @@ fn become_program(
         Reached::Proof(facts, decision, proven) => {
             let when = say_proof(facts, decision, proven, start.verify, common)?;
             let is_watched =
-                facts.settings.layers.choice(Key::OnFailure) == Some(OnFailure::Diagnose);
+                facts.settings.layers.choice(SettingKey::OnFailure) == Some(OnFailure::Diagnose);
             // What nobody typed `cudarun` for is watched by what starts it.
             if is_watched && !launch::is_replaced() {
                 return diagnose::watch(
@@ -184,7 +185,7 @@ fn parent(host: &Host) -> String {
 }
 
 /// True for a followed process that would mix, or that breaks what a person demands. Any other one starts as it is.
-fn must_be_refused(facts: &Facts<'_>) -> bool {
+fn must_be_refused(facts: &StartFacts<'_>) -> bool {
     let layers = &facts.settings.layers;
     let before = facts.before();
     layers.is_locked()
@@ -218,7 +219,7 @@ fn is_of_person(host: &Host, setting: &Setting) -> bool {
 }
 
 /// Reports the mix that the start would have had without cudarun.
-fn say_repaired(facts: &Facts<'_>, decision: &Decision, common: &Common) {
+fn say_repaired(facts: &StartFacts<'_>, decision: &Decision, common: &Common) {
     let style = Style::stderr(common.color).of(facts.host);
     let before = facts.before();
     if let Some(line) = report::repaired(decision, &before, &facts.inventory, &facts.program) {

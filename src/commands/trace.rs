@@ -11,7 +11,7 @@ use crate::cli::{Common, Trace};
 use crate::error::{Error, Form};
 use crate::host::Host;
 use crate::pin::Decision;
-use crate::pipeline::{self, Change, Facts, Reached, Request, Stop, Subject};
+use crate::pipeline::{self, Change, Reached, Request, StartFacts, Stop, Subject};
 use crate::program::Command;
 use crate::report::{self, Style};
 use crate::settings::resolve::Purpose;
@@ -114,7 +114,7 @@ fn watch(
 }
 
 fn run(
-    facts: &Facts<'_>,
+    facts: &StartFacts<'_>,
     decision: &Decision,
     change: &Change,
     command: &Command,

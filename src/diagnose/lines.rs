@@ -15,7 +15,7 @@ const OVERLAP: usize = 512;
 
 /// A line, or a part of one that a carriage return or an escaped line break ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Line<'t> {
+pub struct LogLine<'t> {
     /// From 1.
     pub number: usize,
     pub text: &'t [u8],
@@ -23,13 +23,13 @@ pub struct Line<'t> {
 
 /// Splits a log that is fed in pieces of any size.
 #[derive(Debug, Default)]
-pub struct Lines {
+pub struct LogLines {
     ended: usize,
     rest: Vec<u8>,
 }
 
-impl Lines {
-    pub fn feed(&mut self, mut bytes: &[u8], each: &mut impl FnMut(Line<'_>)) {
+impl LogLines {
+    pub fn feed(&mut self, mut bytes: &[u8], each: &mut impl FnMut(LogLine<'_>)) {
         while let Some(end) = memchr(b'\n', bytes) {
             if self.rest.is_empty() {
                 line(self.ended + 1, &bytes[..end], each);
@@ -59,12 +59,12 @@ impl Lines {
     }
 
     /// The last line may end without a line break.
-    pub fn finish(&mut self, each: &mut impl FnMut(Line<'_>)) {
+    pub fn finish(&mut self, each: &mut impl FnMut(LogLine<'_>)) {
         line(self.ended + 1, &take(&mut self.rest), each);
     }
 }
 
-fn line(number: usize, raw: &[u8], each: &mut impl FnMut(Line<'_>)) {
+fn line(number: usize, raw: &[u8], each: &mut impl FnMut(LogLine<'_>)) {
     let mut from = 0;
     while from < raw.len() {
         let end = raw.len().min(from + LONGEST);
@@ -73,13 +73,13 @@ fn line(number: usize, raw: &[u8], each: &mut impl FnMut(Line<'_>)) {
     }
 }
 
-fn piece(number: usize, raw: &[u8], each: &mut impl FnMut(Line<'_>)) {
+fn piece(number: usize, raw: &[u8], each: &mut impl FnMut(LogLine<'_>)) {
     let mut text = Cow::Borrowed(raw);
     if is_json(raw) {
         text = Cow::Owned(unescape(raw));
     }
     if memchr3(b'\x1b', b'\r', b'\n', &text).is_none() {
-        return each(Line {
+        return each(LogLine {
             number,
             text: &text,
         });
@@ -90,7 +90,7 @@ fn piece(number: usize, raw: &[u8], each: &mut impl FnMut(Line<'_>)) {
         .split(|byte| matches!(byte, b'\r' | b'\n'))
         .filter(has_word)
     {
-        each(Line {
+        each(LogLine {
             number,
             text: &strip_bytes(part).into_vec(),
         });

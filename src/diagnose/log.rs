@@ -6,7 +6,7 @@ use std::mem::take;
 use std::sync::Arc;
 
 use super::chain::Chain;
-use super::lines::{Line, Lines, speaker_and_text};
+use super::lines::{LogLine, LogLines, speaker_and_text};
 use super::messages::{Message, deciding};
 use super::paths::NamedPaths;
 use super::signatures::{Captures, Match, Signatures};
@@ -45,7 +45,7 @@ struct Open {
 
 #[derive(Default)]
 pub struct LogReader {
-    lines: Lines,
+    lines: LogLines,
     open: VecDeque<Open>,
     /// By the place of their row and by their facts.
     messages: BTreeMap<(usize, Captures), Message>,
@@ -134,7 +134,7 @@ impl LogReader {
         messages
     }
 
-    fn line(&mut self, line: Line<'_>) {
+    fn line(&mut self, line: LogLine<'_>) {
         let begins = Signatures::embedded().may_go_on(line.text);
         if begins.is_none() && self.open.is_empty() {
             return;

@@ -10,7 +10,7 @@ mod signatures;
 mod worth;
 
 pub use chain::Chain;
-pub use lines::{Line, Lines};
+pub use lines::{LogLine, LogLines};
 pub use log::{Log, LogReader};
 pub use messages::Message;
 pub use paths::NamedPaths;

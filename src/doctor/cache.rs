@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::finding::{Evidence, Finding};
+use super::finding::{Finding, FindingEvidence};
 use crate::catalog::Fault;
 use crate::host::Host;
-use crate::storage::{Unfit, examined_candidates};
+use crate::storage::{UnusablePlace, examined_candidates};
 use crate::text::{show, size};
 
 /// In bytes: a view and a start take a few thousand, the audit module fifty thousand.
@@ -22,14 +22,14 @@ pub struct CacheUse {
 
 pub(super) fn look(host: &Host) -> (CacheUse, Vec<Finding>) {
     let places = examined_candidates(host);
-    let refused = |(path, why): &(PathBuf, Result<(), Unfit>)| {
+    let refused = |(path, why): &(PathBuf, Result<(), UnusablePlace>)| {
         let why = why.as_ref().err()?.clone();
-        Some(Evidence::Place {
+        Some(FindingEvidence::Place {
             path: path.clone(),
             why,
         })
     };
-    let refused: Vec<Evidence> = places.iter().map_while(refused).collect();
+    let refused: Vec<FindingEvidence> = places.iter().map_while(refused).collect();
     let used = places
         .iter()
         .find(|(_, why)| why.is_ok())
@@ -45,7 +45,7 @@ pub(super) fn look(host: &Host) -> (CacheUse, Vec<Finding>) {
         findings.push(Finding::new(Fault::CacheRefused, refused).with("used", show(&used)));
     }
     if let Some(room) = host.room(&used) {
-        let evidence = || vec![Evidence::file(&used, "")];
+        let evidence = || vec![FindingEvidence::file(&used, "")];
         if room.free < ENOUGH || room.free_files == 0 {
             let full = Finding::new(Fault::CacheFull, evidence());
             findings.push(full.with("free", size(room.free)));

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::finding::{Evidence, Finding};
+use super::finding::{Finding, FindingEvidence};
 use super::gpus::{self, Card};
-use super::subject::{OS_RELEASE, Subject, Surroundings, version};
+use super::subject::{DoctorSubject, MachineKind, OS_RELEASE, version};
 use crate::catalog::Fault;
 use crate::inventory::{Installation, Inventory, KernelDriver, Origin, Problem};
 use crate::text::show;
@@ -13,7 +13,7 @@ const NOUVEAU: &str = "/sys/module/nouveau";
 pub(super) const MODULE: &str = "/sys/module/nvidia/version";
 const WSL: &str = "/usr/lib/wsl";
 
-pub(super) fn findings(subject: &Subject<'_>, surroundings: Surroundings) -> Vec<Finding> {
+pub(super) fn findings(subject: &DoctorSubject<'_>, surroundings: MachineKind) -> Vec<Finding> {
     let inventory = subject.inventory;
     let real: Vec<&Installation> = installations(inventory).collect();
     if surroundings.is_wsl {
@@ -60,9 +60,9 @@ fn of_kernel(
     inventory: &Inventory,
     kernel: &KernelDriver,
     real: &[&Installation],
-    surroundings: Surroundings,
+    surroundings: MachineKind,
 ) -> Vec<Finding> {
-    let says = Evidence::file(&kernel.from, kernel.version.to_string());
+    let says = FindingEvidence::file(&kernel.from, kernel.version.to_string());
     let Some(first) = real.first() else {
         let lacking = Finding::new(Fault::NoLibcuda, vec![says]);
         return vec![lacking.other_cure(surroundings.is_container)];
@@ -77,7 +77,7 @@ fn of_kernel(
             let mut evidence = vec![says];
             evidence.extend(
                 real.iter()
-                    .map(|installation| Evidence::installation(installation)),
+                    .map(|installation| FindingEvidence::installation(installation)),
             );
             let mismatch = Finding::new(Fault::DriverMismatch, evidence);
             vec![
@@ -90,8 +90,8 @@ fn of_kernel(
         (Some(right), Some(given)) if is_other(given) && !inventory.is_on_path(given) => {
             let evidence = vec![
                 says,
-                Evidence::installation(given),
-                Evidence::installation(right),
+                FindingEvidence::installation(given),
+                FindingEvidence::installation(right),
             ];
             let shadowed = Finding::new(Fault::LibcudaShadowed, evidence);
             vec![
@@ -103,7 +103,7 @@ fn of_kernel(
         (Some(right), None) => {
             vec![Finding::new(
                 Fault::LibcudaNotFound,
-                vec![Evidence::installation(right)],
+                vec![FindingEvidence::installation(right)],
             )]
         }
         _ => Vec::new(),
@@ -111,20 +111,20 @@ fn of_kernel(
 }
 
 /// A card is present, but no NVIDIA driver runs it.
-fn not_loaded(subject: &Subject<'_>, real: &[&Installation], cards: &[Card]) -> Finding {
+fn not_loaded(subject: &DoctorSubject<'_>, real: &[&Installation], cards: &[Card]) -> Finding {
     let host = subject.host;
-    let mut evidence: Vec<Evidence> = cards.iter().map(Card::evidence).collect();
+    let mut evidence: Vec<FindingEvidence> = cards.iter().map(Card::evidence).collect();
     if host.is_directory(Path::new(NOUVEAU)) {
-        evidence.push(Evidence::file(NOUVEAU, ""));
+        evidence.push(FindingEvidence::file(NOUVEAU, ""));
         return Finding::new(Fault::Nouveau, evidence);
     }
-    evidence.push(Evidence::absent(MODULE));
+    evidence.push(FindingEvidence::absent(MODULE));
     if real.is_empty() {
         return Finding::new(Fault::NoDriver, evidence);
     }
     evidence.extend(
         real.iter()
-            .map(|installation| Evidence::installation(installation)),
+            .map(|installation| FindingEvidence::installation(installation)),
     );
     let release = host
         .read_text(Path::new(OS_RELEASE))
@@ -136,7 +136,7 @@ fn not_loaded(subject: &Subject<'_>, real: &[&Installation], cards: &[Card]) -> 
         Ok(bytes)
             if !release.is_empty() && memchr::memmem::find(&bytes, b"nvidia.ko").is_none() =>
         {
-            evidence.push(Evidence::file(modules, "nvidia.ko is not in it"));
+            evidence.push(FindingEvidence::file(modules, "nvidia.ko is not in it"));
             Finding::new(Fault::NoModuleForKernel, evidence).with("release", show(&release))
         }
         _ => Finding::new(Fault::DriverNotLoaded, evidence),
@@ -156,15 +156,15 @@ fn of_wsl(real: &[&Installation]) -> Vec<Finding> {
         given,
     ) {
         (None, _) => {
-            let evidence = vec![Evidence::absent("/usr/lib/wsl/lib/libcuda.so.1")];
+            let evidence = vec![FindingEvidence::absent("/usr/lib/wsl/lib/libcuda.so.1")];
             vec![Finding::new(Fault::NoLibcuda, evidence)]
         }
         (Some(windows), Some(given)) if !is_windows(given) => {
             vec![Finding::new(
                 Fault::WslLinuxDriver,
                 vec![
-                    Evidence::installation(given),
-                    Evidence::installation(windows),
+                    FindingEvidence::installation(given),
+                    FindingEvidence::installation(windows),
                 ],
             )]
         }

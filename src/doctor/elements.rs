@@ -4,13 +4,13 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::startup::{Line, Lines};
-use super::subject::{Subject, held};
+use super::startup::{StartupLine, StartupLines};
+use super::subject::{DoctorSubject, held};
 use crate::solve::Summary;
 use crate::variables;
 
 #[derive(Clone, Debug)]
-pub struct Element {
+pub struct JudgedElement {
     pub variable: &'static str,
     /// Starts at 1.
     pub position: usize,
@@ -21,10 +21,10 @@ pub struct Element {
     /// The family of a preloaded file.
     pub family: Option<String>,
     /// Lines that may have set it.
-    pub set_by: Vec<Line>,
+    pub set_by: Vec<StartupLine>,
 }
 
-pub(super) fn elements(subject: &Subject<'_>, lines: &Lines) -> Vec<Element> {
+pub(super) fn elements(subject: &DoctorSubject<'_>, lines: &StartupLines) -> Vec<JudgedElement> {
     let inventory = subject.inventory;
     let holds = |directory: &Path| {
         held(inventory, directory)
@@ -36,7 +36,7 @@ pub(super) fn elements(subject: &Subject<'_>, lines: &Lines) -> Vec<Element> {
         .library_path
         .iter()
         .zip(1..)
-        .map(|(element, position)| Element {
+        .map(|(element, position)| JudgedElement {
             variable: variables::LIBRARY_PATH,
             position,
             text: element.text.clone(),
@@ -52,7 +52,7 @@ pub(super) fn elements(subject: &Subject<'_>, lines: &Lines) -> Vec<Element> {
         .zip(1..)
         .map(|(element, position)| {
             let file = subject.host.absolute(Path::new(&element.text));
-            Element {
+            JudgedElement {
                 variable: variables::PRELOAD,
                 position,
                 text: element.text.clone(),
@@ -65,7 +65,7 @@ pub(super) fn elements(subject: &Subject<'_>, lines: &Lines) -> Vec<Element> {
     path.chain(preload).collect()
 }
 
-impl Element {
+impl JudgedElement {
     pub(super) fn is_path(&self) -> bool {
         self.variable == variables::LIBRARY_PATH
     }

@@ -3,10 +3,10 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::elements::Element;
-use super::finding::{Evidence, Finding};
-use super::startup::{Line, Lines};
-use super::subject::{Subject, held, named, version};
+use super::elements::JudgedElement;
+use super::finding::{Finding, FindingEvidence};
+use super::startup::{StartupLine, StartupLines};
+use super::subject::{DoctorSubject, held, named, version};
 use crate::catalog::{Fault, display_name};
 use crate::environment::audit_elements;
 use crate::inventory::{Installation, Inventory, Origin, Problem};
@@ -18,7 +18,7 @@ use crate::variables;
 /// The variables that cudarun sets for the programs that it starts.
 const OF_OURS: [&str; 3] = [variables::VIEW, variables::PINS, variables::TRACE];
 
-pub(super) fn findings(subject: &Subject<'_>, elements: &[Element]) -> Vec<Finding> {
+pub(super) fn findings(subject: &DoctorSubject<'_>, elements: &[JudgedElement]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (index, element) in elements.iter().enumerate() {
         let found = if element.is_path() {
@@ -34,13 +34,16 @@ pub(super) fn findings(subject: &Subject<'_>, elements: &[Element]) -> Vec<Findi
 }
 
 /// Whether this shell follows what it starts, and what does not hold then.
-pub(super) fn following(subject: &Subject<'_>, lines: &Lines) -> Vec<Finding> {
+pub(super) fn following(subject: &DoctorSubject<'_>, lines: &StartupLines) -> Vec<Finding> {
     let Some(module) = subject.followed_by.filter(|_| !subject.host.is_rerooted()) else {
         return Vec::new();
     };
-    let set_by = lines.following.iter().map(Line::evidence);
-    let evidence = std::iter::once(Evidence::variable(variables::AUDIT, module.as_os_str()));
-    let evidence: Vec<Evidence> = evidence.chain(set_by).collect();
+    let set_by = lines.following.iter().map(StartupLine::evidence);
+    let evidence = std::iter::once(FindingEvidence::variable(
+        variables::AUDIT,
+        module.as_os_str(),
+    ));
+    let evidence: Vec<FindingEvidence> = evidence.chain(set_by).collect();
     let bytes = subject.host.read(module);
     let lacks = match &bytes {
         Err(_) => Some(module.to_owned()),
@@ -53,24 +56,28 @@ pub(super) fn following(subject: &Subject<'_>, lines: &Lines) -> Vec<Finding> {
 }
 
 /// The element, and the lines that set it.
-fn evidence(element: &Element) -> Vec<Evidence> {
-    let Element {
+fn evidence(element: &JudgedElement) -> Vec<FindingEvidence> {
+    let JudgedElement {
         variable,
         position,
         text,
         ..
     } = element;
-    let own = Evidence::Element {
+    let own = FindingEvidence::Element {
         variable,
         position: *position,
         text: text.clone(),
     };
     std::iter::once(own)
-        .chain(element.set_by.iter().map(Line::evidence))
+        .chain(element.set_by.iter().map(StartupLine::evidence))
         .collect()
 }
 
-fn of_path(subject: &Subject<'_>, before: &[Element], element: &Element) -> Vec<Finding> {
+fn of_path(
+    subject: &DoctorSubject<'_>,
+    before: &[JudgedElement],
+    element: &JudgedElement,
+) -> Vec<Finding> {
     let new = |fault| Finding::new(fault, evidence(element));
     if element.text.is_empty() {
         return vec![new(Fault::PathEmpty).with("directory", show(&subject.host.cwd))];
@@ -129,7 +136,7 @@ fn of_path(subject: &Subject<'_>, before: &[Element], element: &Element) -> Vec<
     found
 }
 
-fn of_preload(element: &Element) -> Vec<Finding> {
+fn of_preload(element: &JudgedElement) -> Vec<Finding> {
     let new = |fault| Finding::new(fault, evidence(element));
     let mut found = Vec::new();
     if element.leads_to.is_none() && !element.is_bare_name() && !element.has_token() {
@@ -146,8 +153,8 @@ fn of_preload(element: &Element) -> Vec<Finding> {
 
 /// Families of which the search path has two versions of one SONAME: the one that the loader takes, and the files that
 /// come from the other one because the first lacks them.
-fn mixed(inventory: &Inventory, elements: &[Element]) -> Vec<Finding> {
-    let mut directories: Vec<(PathBuf, Option<&Element>)> = Vec::new();
+fn mixed(inventory: &Inventory, elements: &[JudgedElement]) -> Vec<Finding> {
+    let mut directories: Vec<(PathBuf, Option<&JudgedElement>)> = Vec::new();
     for element in elements.iter().filter(|element| element.is_path()) {
         let Some(directory) = &element.leads_to else {
             continue;
@@ -196,9 +203,9 @@ fn mixed(inventory: &Inventory, elements: &[Element]) -> Vec<Finding> {
             }
             let (taken, other) = (Summary::of(first), Summary::of(rival));
             let mut evidence = evidence(element);
-            evidence.push(Evidence::Installation(taken.clone()));
+            evidence.push(FindingEvidence::Installation(taken.clone()));
             evidence.extend(by.iter().flat_map(|by| self::evidence(by)));
-            evidence.push(Evidence::Installation(other.clone()));
+            evidence.push(FindingEvidence::Installation(other.clone()));
             let completed = lacks(first, rival);
             let found = if completed.is_empty() {
                 Finding::new(Fault::VersionsMixed, evidence).milder(by.is_none())
@@ -236,11 +243,11 @@ fn lacks(first: &Installation, other: &Installation) -> Vec<String> {
 }
 
 /// Other variables that the loader, glibc and cudarun read.
-fn others(subject: &Subject<'_>) -> Vec<Finding> {
+fn others(subject: &DoctorSubject<'_>) -> Vec<Finding> {
     let env = &subject.host.env;
     let variable = |name: &str| {
         let value = env.non_empty(name)?;
-        Some(Evidence::variable(name, value))
+        Some(FindingEvidence::variable(name, value))
     };
     let mut findings = Vec::new();
     if let (Some(evidence), Some(value)) = (variable(variables::AUDIT), env.get(variables::AUDIT)) {
@@ -277,7 +284,7 @@ fn others(subject: &Subject<'_>) -> Vec<Finding> {
     if !names.is_empty() {
         let evidence = names
             .iter()
-            .map(|name| Evidence::Set { name: name.clone() })
+            .map(|name| FindingEvidence::Set { name: name.clone() })
             .collect();
         findings.push(Finding::new(Fault::OwnVariables, evidence).with("names", shown(&names)));
     }

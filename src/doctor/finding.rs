@@ -8,7 +8,7 @@ use crate::catalog::{Fault, Section, Severity, Text};
 use crate::inventory::{self, Extension, Installation, Problem};
 use crate::settings::{Remark, SettingFault, container::Malformed};
 use crate::solve::Summary;
-use crate::storage::Unfit;
+use crate::storage::UnusablePlace;
 
 #[derive(Clone, Debug)]
 pub struct Finding {
@@ -17,7 +17,7 @@ pub struct Finding {
     /// The facts in its sentence and in its cure.
     pub texts: Vec<Text>,
     pub detail: Detail,
-    pub evidence: Vec<Evidence>,
+    pub evidence: Vec<FindingEvidence>,
     /// The other cure of its row is the right one.
     pub has_other_cure: bool,
 }
@@ -51,7 +51,7 @@ pub enum Stops {
 
 /// Evidence for a finding.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Evidence {
+pub enum FindingEvidence {
     /// The content of a file, in a line if that is known.
     File {
         path: PathBuf,
@@ -97,14 +97,14 @@ pub enum Evidence {
         has: bool,
     },
     /// A directory that is refused for the cache.
-    Place { path: PathBuf, why: Unfit },
+    Place { path: PathBuf, why: UnusablePlace },
     /// The words of a description.
     Told { at: String, says: String },
 }
 
 impl Finding {
     /// With the usual severity of the fault.
-    pub(super) fn new(fault: Fault, evidence: Vec<Evidence>) -> Finding {
+    pub(super) fn new(fault: Fault, evidence: Vec<FindingEvidence>) -> Finding {
         Finding {
             fault,
             severity: fault.row().severity[0],
@@ -154,27 +154,27 @@ impl Finding {
     }
 }
 
-impl Evidence {
-    pub fn file(path: impl Into<PathBuf>, text: impl Into<String>) -> Evidence {
-        Evidence::File {
+impl FindingEvidence {
+    pub fn file(path: impl Into<PathBuf>, text: impl Into<String>) -> FindingEvidence {
+        FindingEvidence::File {
             path: path.into(),
             line: None,
             text: text.into(),
         }
     }
 
-    pub fn variable(name: &str, value: &OsStr) -> Evidence {
-        Evidence::Variable {
+    pub fn variable(name: &str, value: &OsStr) -> FindingEvidence {
+        FindingEvidence::Variable {
             name: name.to_owned(),
             value: value.to_string_lossy().into_owned(),
         }
     }
 
-    pub(super) fn absent(path: impl Into<PathBuf>) -> Evidence {
-        Evidence::Absent { path: path.into() }
+    pub(super) fn absent(path: impl Into<PathBuf>) -> FindingEvidence {
+        FindingEvidence::Absent { path: path.into() }
     }
 
-    pub(super) fn installation(installation: &Installation) -> Evidence {
-        Evidence::Installation(Summary::of(installation))
+    pub(super) fn installation(installation: &Installation) -> FindingEvidence {
+        FindingEvidence::Installation(Summary::of(installation))
     }
 }

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::finding::{Evidence, Finding};
-use super::subject::{NODE_MAKER, Subject, Surroundings};
+use super::finding::{Finding, FindingEvidence};
+use super::subject::{DoctorSubject, MachineKind, NODE_MAKER};
 use crate::catalog::{self, Fault};
 use crate::host::Host;
 use crate::inventory::{KernelDriver, Visible};
@@ -26,10 +26,10 @@ pub(super) struct Card {
 }
 
 impl Card {
-    pub(super) fn evidence(&self) -> Evidence {
+    pub(super) fn evidence(&self) -> FindingEvidence {
         let number = u16::from_str_radix(self.id.trim_start_matches("0x"), 16).ok();
         let model = number.and_then(catalog::gpu).map(|(_, _, product)| product);
-        Evidence::Card {
+        FindingEvidence::Card {
             bus: self.bus.clone(),
             id: self.id.clone(),
             model,
@@ -64,8 +64,8 @@ pub(super) fn cards(host: &Host) -> Vec<Card> {
 
 /// `before` has the driver's findings: without a driver, there is no more to find here.
 pub(super) fn findings(
-    subject: &Subject<'_>,
-    surroundings: Surroundings,
+    subject: &DoctorSubject<'_>,
+    surroundings: MachineKind,
     before: &[Finding],
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -73,7 +73,7 @@ pub(super) fn findings(
         if subject.host.stat(Path::new(WSL)).is_err() {
             findings.push(Finding::new(
                 Fault::WslWithoutGpu,
-                vec![Evidence::absent(WSL)],
+                vec![FindingEvidence::absent(WSL)],
             ));
         }
     } else if let Some(driver) = &subject.inventory.driver
@@ -81,8 +81,8 @@ pub(super) fn findings(
     {
         findings = nodes(subject, driver, surroundings.is_container);
     } else if before.is_empty() && !surroundings.is_tegra {
-        let no_card = Evidence::file(BUS, "no NVIDIA display controller (0x10de)");
-        let evidence = vec![Evidence::absent("/proc/driver/nvidia"), no_card];
+        let no_card = FindingEvidence::file(BUS, "no NVIDIA display controller (0x10de)");
+        let evidence = vec![FindingEvidence::absent("/proc/driver/nvidia"), no_card];
         findings.push(Finding::new(Fault::NoGpu, evidence));
     }
     if findings.is_empty() {
@@ -92,17 +92,17 @@ pub(super) fn findings(
 }
 
 /// The faults of the device nodes where the kernel runs the driver.
-fn nodes(subject: &Subject<'_>, driver: &KernelDriver, is_container: bool) -> Vec<Finding> {
+fn nodes(subject: &DoctorSubject<'_>, driver: &KernelDriver, is_container: bool) -> Vec<Finding> {
     let (host, inventory) = (subject.host, subject.inventory);
     let is_there = |path: &str| host.stat(Path::new(path)).is_ok();
     let has_none = inventory.devices.is_empty();
-    let kernel = Evidence::file(&driver.from, driver.version.to_string());
+    let kernel = FindingEvidence::file(&driver.from, driver.version.to_string());
     if has_none && is_container {
         let variables = ["NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"];
         let variables = variables
             .into_iter()
             .filter_map(|name| variable(host, name));
-        let evidence = [Evidence::absent(FIRST), kernel]
+        let evidence = [FindingEvidence::absent(FIRST), kernel]
             .into_iter()
             .chain(variables);
         return vec![Finding::new(
@@ -111,12 +111,16 @@ fn nodes(subject: &Subject<'_>, driver: &KernelDriver, is_container: bool) -> Ve
         )];
     }
     if has_none && inventory.gpus.is_empty() && cards(host).is_empty() {
-        let evidence = vec![kernel, Evidence::absent(FIRST), Evidence::absent(BUS)];
+        let evidence = vec![
+            kernel,
+            FindingEvidence::absent(FIRST),
+            FindingEvidence::absent(BUS),
+        ];
         return vec![Finding::new(Fault::NoGpu, evidence)];
     }
     if has_none || !is_there(CONTROL) {
         let missing = [FIRST, CONTROL].into_iter().filter(|path| !is_there(path));
-        let missing = missing.map(Evidence::absent).collect();
+        let missing = missing.map(FindingEvidence::absent).collect();
         return vec![Finding::new(Fault::DeviceNodesMissing, missing)];
     }
     let mut findings = Vec::from_iter(not_permitted(host, &inventory.devices));
@@ -124,9 +128,9 @@ fn nodes(subject: &Subject<'_>, driver: &KernelDriver, is_container: bool) -> Ve
         let maker = host.stat(Path::new(NODE_MAKER));
         let has_maker = maker.is_ok();
         let makes = maker.is_ok_and(|stat| stat.mode & 0o4000 != 0);
-        let mut evidence = vec![Evidence::absent(UVM)];
+        let mut evidence = vec![FindingEvidence::absent(UVM)];
         if !has_maker {
-            evidence.push(Evidence::absent(NODE_MAKER));
+            evidence.push(FindingEvidence::absent(NODE_MAKER));
         }
         let missing = Finding::new(Fault::UvmMissing, evidence).milder(makes);
         findings.push(missing.other_cure(!has_maker));
@@ -134,9 +138,9 @@ fn nodes(subject: &Subject<'_>, driver: &KernelDriver, is_container: bool) -> Ve
     findings
 }
 
-fn variable(host: &Host, name: &str) -> Option<Evidence> {
+fn variable(host: &Host, name: &str) -> Option<FindingEvidence> {
     let value = host.env.get(name)?;
-    Some(Evidence::variable(name, value))
+    Some(FindingEvidence::variable(name, value))
 }
 
 /// One finding for all nodes that this user may not read and write.
@@ -145,12 +149,12 @@ fn not_permitted(host: &Host, devices: &[PathBuf]) -> Option<Finding> {
     let nodes = devices
         .iter()
         .chain(shared.iter().filter(|path| host.stat(path).is_ok()));
-    let closed: Vec<Evidence> = nodes
+    let closed: Vec<FindingEvidence> = nodes
         .filter(|path| !host.may_use(path))
         .filter_map(|path| {
             let stat = host.stat(path).ok()?;
             let owner = (!host.is_rerooted()).then_some((stat.uid, stat.gid));
-            Some(Evidence::Mode {
+            Some(FindingEvidence::Mode {
                 path: path.clone(),
                 mode: stat.mode & 0o777,
                 owner,
@@ -164,7 +168,7 @@ fn not_permitted(host: &Host, devices: &[PathBuf]) -> Option<Finding> {
     let is_error = shared_closed || devices.iter().all(|path| !host.may_use(path));
     let is_lost = closed
         .iter()
-        .all(|evidence| matches!(evidence, Evidence::Mode { mode, .. } if is_open(*mode)));
+        .all(|evidence| matches!(evidence, FindingEvidence::Mode { mode, .. } if is_open(*mode)));
     let fault = if is_lost {
         Fault::DeviceLost
     } else {
@@ -174,7 +178,7 @@ fn not_permitted(host: &Host, devices: &[PathBuf]) -> Option<Finding> {
     let is_of_root = closed.iter().any(|evidence| {
         matches!(
             evidence,
-            Evidence::Mode {
+            FindingEvidence::Mode {
                 owner: Some((_, 0)),
                 ..
             }
@@ -194,7 +198,7 @@ fn is_open(mode: u32) -> bool {
 }
 
 /// The GPUs that `CUDA_VISIBLE_DEVICES` hides.
-fn hidden(subject: &Subject<'_>) -> Option<Finding> {
+fn hidden(subject: &DoctorSubject<'_>) -> Option<Finding> {
     let (host, inventory) = (subject.host, subject.inventory);
     let evidence = vec![variable(host, "CUDA_VISIBLE_DEVICES")?];
     if inventory.gpus_hidden {

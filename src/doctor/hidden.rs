@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use super::finding::{Evidence, Finding};
-use super::subject::{Subject, Surroundings};
+use super::finding::{Finding, FindingEvidence};
+use super::subject::{DoctorSubject, MachineKind};
 use super::{driver, gpus};
 use crate::catalog::Fault;
 
 /// A machine without a card is reported as such. It has no driver either, and a container on it has no GPU: programs say it
 /// in these words. A container's GPU is reported only where a driver runs. Each comes with the finding whose cure helps.
 pub(super) fn look(
-    subject: &Subject<'_>,
-    surroundings: Surroundings,
+    subject: &DoctorSubject<'_>,
+    surroundings: MachineKind,
     found: &[Finding],
 ) -> Vec<(Fault, Finding)> {
     let (host, inventory) = (subject.host, subject.inventory);
@@ -31,7 +31,12 @@ pub(super) fn look(
     } else {
         Fault::NoDriver
     };
-    let with = |fault, path: &str| (fault, Finding::new(better, vec![Evidence::absent(path)]));
+    let with = |fault, path: &str| {
+        (
+            fault,
+            Finding::new(better, vec![FindingEvidence::absent(path)]),
+        )
+    };
     let mut hidden = Vec::new();
     if surroundings.is_container && inventory.devices.is_empty() {
         hidden.push(with(Fault::ContainerWithoutGpus, "/dev/nvidia0"));

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::finding::{Detail, Evidence, Finding};
-use super::subject::{Subject, named};
+use super::finding::{Detail, Finding, FindingEvidence};
+use super::subject::{DoctorSubject, named};
 use crate::catalog::Fault;
-use crate::inventory::{Extension, Finder, Installation, Origin, Problem, ToolkitProblem};
+use crate::inventory::{Extension, Installation, Origin, Problem, SearchStage, ToolkitProblem};
 use crate::solve::Summary;
 use crate::text::show;
 
 /// Further skipped files are only counted.
 const FEW: usize = 5;
 
-pub(super) fn findings(subject: &Subject<'_>) -> Vec<Finding> {
+pub(super) fn findings(subject: &DoctorSubject<'_>) -> Vec<Finding> {
     let inventory = subject.inventory;
     let mut findings = Vec::new();
     for installation in &inventory.installations {
@@ -38,7 +38,7 @@ pub(super) fn findings(subject: &Subject<'_>) -> Vec<Finding> {
     for extensions in by_package.into_values() {
         let named = extensions.iter().take(FEW);
         let evidence = named
-            .map(|extension| Evidence::file(&extension.path, ""))
+            .map(|extension| FindingEvidence::file(&extension.path, ""))
             .collect();
         let (first, more) = (extensions[0].clone(), extensions.len() - 1);
         let mismatch = Finding::new(Fault::ExtensionMismatch, evidence);
@@ -59,14 +59,14 @@ pub(super) fn findings(subject: &Subject<'_>) -> Vec<Finding> {
                 ToolkitProblem::ToolkitMixed { .. } => Fault::ToolkitMixed,
                 _ => Fault::ToolkitBroken,
             };
-            let broken = Finding::new(fault, vec![Evidence::file(&toolkit.root, "")]);
+            let broken = Finding::new(fault, vec![FindingEvidence::file(&toolkit.root, "")]);
             findings.push(broken.with("problem", problem));
         }
     }
     if let Some(first) = inventory.warnings.first() {
         let named = inventory.warnings.iter().take(FEW);
         let evidence = named
-            .map(|warning| Evidence::file(&warning.path, ""))
+            .map(|warning| FindingEvidence::file(&warning.path, ""))
             .collect();
         let more = match inventory.warnings.len() - 1 {
             0 => String::new(),
@@ -97,7 +97,7 @@ fn finding(installation: &Installation, problem: &Problem) -> Option<Finding> {
         Problem::WorldWritable { .. } => Fault::InstallationWorldWritable,
         // The sections of the driver and of the environment report these.
         Problem::StubOnSearchPath {
-            by: Finder::LibraryPath,
+            by: SearchStage::LibraryPath,
         }
         | Problem::CompatOlderThanKernel { .. }
         | Problem::NotTheKernelsDriver { .. } => return None,
@@ -106,7 +106,7 @@ fn finding(installation: &Installation, problem: &Problem) -> Option<Finding> {
     // An installation outside every default search path matters only to programs that name it.
     let is_milder = !installation.loader_gives;
     let installation = Summary::of(installation);
-    let evidence = vec![Evidence::Installation(installation.clone())];
+    let evidence = vec![FindingEvidence::Installation(installation.clone())];
     let found = Finding::new(fault, evidence).milder(is_milder);
     let found = found.detail(Detail::Problem(problem.clone()));
     let found = found.with("of", named(&installation));

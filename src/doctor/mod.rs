@@ -15,11 +15,11 @@ mod startup;
 mod subject;
 
 pub use cache::CacheUse;
-pub use elements::Element;
-pub use finding::{Detail, Evidence, Finding, Stops};
-pub use project::Project;
-pub use startup::{Line, Lines};
-pub use subject::{Subject, Surroundings, named, titled};
+pub use elements::JudgedElement;
+pub use finding::{Detail, Finding, FindingEvidence, Stops};
+pub use project::ProjectFiles;
+pub use startup::{StartupLine, StartupLines};
+pub use subject::{DoctorSubject, MachineKind, named, titled};
 
 use crate::catalog::Fault;
 pub use crate::catalog::{Section, Severity};
@@ -29,17 +29,17 @@ pub struct Examination {
     /// Sorted by section, then by severity, errors first.
     pub findings: Vec<Finding>,
     /// The elements of `LD_LIBRARY_PATH`, then of `LD_PRELOAD`, in order.
-    pub elements: Vec<Element>,
-    pub lines: Lines,
-    pub project: Project,
+    pub elements: Vec<JudgedElement>,
+    pub lines: StartupLines,
+    pub project: ProjectFiles,
     pub kept: CacheUse,
-    pub surroundings: Surroundings,
+    pub surroundings: MachineKind,
     /// What holds here too, though a finding that explains it better is reported in its place: an error message may be about it.
     hidden: Vec<(Fault, Finding)>,
 }
 
-pub fn examine(subject: &Subject<'_>) -> Examination {
-    let surroundings = Surroundings::of(subject.host);
+pub fn examine(subject: &DoctorSubject<'_>) -> Examination {
+    let surroundings = MachineKind::of(subject.host);
     let lines = startup::lines(subject.host);
     let elements = elements::elements(subject, &lines);
     let mut findings = driver::findings(subject, surroundings);

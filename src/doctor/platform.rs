@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use super::finding::{Evidence, Finding};
+use super::finding::{Finding, FindingEvidence};
 use super::gpus::{BUS, VENDOR};
-use super::subject::{Subject, Surroundings};
+use super::subject::{DoctorSubject, MachineKind};
 use crate::catalog::{Fault, catalog};
 use crate::formats::dpkg;
 use crate::host::Host;
@@ -25,7 +25,7 @@ const WSL_DRIVERS: &str = "/usr/lib/wsl/drivers";
 const WSL_MEMORY: &str = "libnvdxgdmal.so.1";
 const TOOLKITS: [&str; 2] = ["CUDA_HOME", "CUDA_PATH"];
 
-pub(super) fn findings(subject: &Subject<'_>, surroundings: Surroundings) -> Vec<Finding> {
+pub(super) fn findings(subject: &DoctorSubject<'_>, surroundings: MachineKind) -> Vec<Finding> {
     let found = [
         fabric_manager(subject, surroundings),
         suspended(subject.host),
@@ -41,7 +41,7 @@ pub(super) fn findings(subject: &Subject<'_>, surroundings: Surroundings) -> Vec
 
 /// The fabric manager of a machine with NVSwitches must have the version of the kernel's driver. It runs on the host, so
 /// nothing is reported in a container.
-fn fabric_manager(subject: &Subject<'_>, surroundings: Surroundings) -> Option<Finding> {
+fn fabric_manager(subject: &DoctorSubject<'_>, surroundings: MachineKind) -> Option<Finding> {
     let host = subject.host;
     let kernel = subject
         .inventory
@@ -64,12 +64,12 @@ fn fabric_manager(subject: &Subject<'_>, surroundings: Surroundings) -> Option<F
     let status = host.read(Path::new(PACKAGES)).unwrap_or_default();
     let package = dpkg::installed(&status, &is_manager).into_iter().next();
     let (version, evidence) = match package {
-        _ if host.stat(Path::new(MANAGER)).is_err() => (None, Evidence::absent(MANAGER)),
+        _ if host.stat(Path::new(MANAGER)).is_err() => (None, FindingEvidence::absent(MANAGER)),
         Some(package) => {
             let text = format!("{} {}", package.name, package.version);
             (
                 Some(package.version.split('-').next()?.parse().ok()?),
-                Evidence::file(PACKAGES, text),
+                FindingEvidence::file(PACKAGES, text),
             )
         }
         // Only the packages of dpkg are read.
@@ -78,7 +78,7 @@ fn fabric_manager(subject: &Subject<'_>, surroundings: Surroundings) -> Option<F
     if version == Some(kernel.version) {
         return None;
     }
-    let evidence = vec![Evidence::file(switch, "an NVSwitch"), evidence];
+    let evidence = vec![FindingEvidence::file(switch, "an NVSwitch"), evidence];
     let found = Finding::new(Fault::FabricManager, evidence);
     Some(match version {
         Some(version) => found
@@ -96,14 +96,14 @@ fn suspended(host: &Host) -> Option<Finding> {
         .lines()
         .find(|line| *line == "PreserveVideoMemoryAllocations: 0")?;
     let evidence = vec![
-        Evidence::file(SUSPENDED, &count),
-        Evidence::file(PARAMETERS, lost),
+        FindingEvidence::file(SUSPENDED, &count),
+        FindingEvidence::file(PARAMETERS, lost),
     ];
     (count != "0").then(|| Finding::new(Fault::Suspended, evidence))
 }
 
 /// A `/dev/shm` that is too small for several GPUs.
-fn shared_memory(subject: &Subject<'_>) -> Option<Finding> {
+fn shared_memory(subject: &DoctorSubject<'_>) -> Option<Finding> {
     if subject.inventory.devices.len() < 2 {
         return None;
     }
@@ -116,13 +116,16 @@ fn shared_memory(subject: &Subject<'_>) -> Option<Finding> {
         .split(',')
         .find_map(|option| option.strip_prefix("size=")?.strip_suffix('k'))?;
     let bytes = size.parse::<u64>().ok()?.saturating_mul(1024);
-    let small = Finding::new(Fault::SharedMemorySmall, vec![Evidence::file(MOUNTS, line)]);
+    let small = Finding::new(
+        Fault::SharedMemorySmall,
+        vec![FindingEvidence::file(MOUNTS, line)],
+    );
     (bytes < ENOUGH_SHARED).then(|| small.with("size", binary_size(bytes)))
 }
 
 /// The container tools give a container in WSL a fixed list of the driver's files. Newer drivers need a file that older
 /// tools leave out.
-fn wsl_memory(host: &Host, surroundings: Surroundings) -> Option<Finding> {
+fn wsl_memory(host: &Host, surroundings: MachineKind) -> Option<Finding> {
     let entries = host.list(Path::new(WSL_DRIVERS)).ok()?;
     let drivers = entries
         .iter()
@@ -133,11 +136,16 @@ fn wsl_memory(host: &Host, surroundings: Surroundings) -> Option<Finding> {
     let library = driver.join(WSL_MEMORY);
     let is_lacking =
         surroundings.is_wsl && surroundings.is_container && host.stat(&library).is_err();
-    is_lacking.then(|| Finding::new(Fault::WslMemoryMissing, vec![Evidence::absent(library)]))
+    is_lacking.then(|| {
+        Finding::new(
+            Fault::WslMemoryMissing,
+            vec![FindingEvidence::absent(library)],
+        )
+    })
 }
 
 /// An image that was made from a running container contains empty files in place of the driver's, which were mounted.
-fn empty_driver_files(subject: &Subject<'_>) -> Option<Finding> {
+fn empty_driver_files(subject: &DoctorSubject<'_>) -> Option<Finding> {
     let is_driver = |path: &Path| {
         catalog()
             .family_of_file(path)
@@ -155,7 +163,9 @@ fn empty_driver_files(subject: &Subject<'_>) -> Option<Finding> {
         .iter()
         .map(|warning| warning.path.as_path());
     let empty = paths.filter(|path| is_driver(path) && is_empty(path));
-    let evidence: Vec<Evidence> = empty.map(|path| Evidence::file(path, "0 bytes")).collect();
+    let evidence: Vec<FindingEvidence> = empty
+        .map(|path| FindingEvidence::file(path, "0 bytes"))
+        .collect();
     (!evidence.is_empty()).then(|| Finding::new(Fault::DriverFileEmpty, evidence))
 }
 
@@ -163,6 +173,6 @@ fn empty_driver_files(subject: &Subject<'_>) -> Option<Finding> {
 fn toolkit(host: &Host, variable: &'static str) -> Option<Finding> {
     let value = host.env.non_empty(variable)?;
     let is_fine = Path::new(value).is_absolute() && host.is_directory(Path::new(value));
-    let evidence = vec![Evidence::variable(variable, value)];
+    let evidence = vec![FindingEvidence::variable(variable, value)];
     (!is_fine).then(|| Finding::new(Fault::ToolkitVariable, evidence).with("variable", variable))
 }

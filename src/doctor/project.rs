@@ -3,23 +3,23 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::finding::{Detail, Evidence, Finding};
-use super::subject::{Subject, evidence};
+use super::finding::{Detail, Finding, FindingEvidence};
+use super::subject::{DoctorSubject, evidence};
 use crate::catalog::Fault;
-use crate::settings::read::File;
+use crate::settings::read::SettingsFile;
 use crate::settings::resolve::SettingRemark;
 use crate::settings::{FaultKind, Setting, SettingFault, files, lock, trust};
 
 /// The files that count here.
 #[derive(Debug, Default)]
-pub struct Project {
+pub struct ProjectFiles {
     /// The files with settings, nearest first.
     pub files: Vec<PathBuf>,
     pub lock: Option<PathBuf>,
 }
 
-pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
-    let Subject { host, settings, .. } = *subject;
+pub(super) fn look(subject: &DoctorSubject<'_>) -> (ProjectFiles, Vec<Finding>) {
+    let DoctorSubject { host, settings, .. } = *subject;
     let mut findings = Vec::new();
     for fault in &settings.faults {
         let found = Finding::new(Fault::SettingFault, evidence(&fault.place, host));
@@ -33,7 +33,7 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
             }
             SettingRemark::Malformed(malformed) => {
                 let name = malformed.variable.clone();
-                let evidence = vec![Evidence::Set { name }];
+                let evidence = vec![FindingEvidence::Set { name }];
                 Finding::new(Fault::ImageConditionMalformed, evidence)
                     .detail(Detail::Malformed(malformed))
             }
@@ -42,7 +42,7 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
         });
     }
     findings.extend(not_allowed(subject));
-    let mut project = Project::default();
+    let mut project = ProjectFiles::default();
     let sources = settings.found.sources.iter();
     project
         .files
@@ -52,10 +52,10 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
 }
 
 /// The keys of the project's file that need `cudarun allow`. Those for one program stop only that program.
-fn not_allowed(subject: &Subject<'_>) -> Option<Finding> {
-    let Subject { host, settings, .. } = *subject;
+fn not_allowed(subject: &DoctorSubject<'_>) -> Option<Finding> {
+    let DoctorSubject { host, settings, .. } = *subject;
     let source = settings.found.project()?;
-    let all = settings.files.iter().flat_map(File::all);
+    let all = settings.files.iter().flat_map(SettingsFile::all);
     let proposed: Vec<&Setting> = all
         .filter(|setting| setting.is_proposed_by(&source.path))
         .collect();
@@ -72,8 +72,8 @@ fn not_allowed(subject: &Subject<'_>) -> Option<Finding> {
 }
 
 /// A fault of a lock is an error only if the settings demand the lock.
-fn of_lock(subject: &Subject<'_>, project: &mut Project) -> Option<Finding> {
-    let Subject { host, settings, .. } = *subject;
+fn of_lock(subject: &DoctorSubject<'_>, project: &mut ProjectFiles) -> Option<Finding> {
+    let DoctorSubject { host, settings, .. } = *subject;
     let is_locked = settings.layers.is_locked();
     let path = settings.lock_file();
     let fault = |fault: SettingFault| {
@@ -92,8 +92,8 @@ fn of_lock(subject: &Subject<'_>, project: &mut Project) -> Option<Finding> {
         Err(wrong) => return fault(wrong),
     };
     let (needs, kernel) = (lock.driver?, subject.inventory.driver.as_ref()?);
-    let says = Evidence::file(&path, format!("driver >= {needs}"));
-    let runs = Evidence::file(&kernel.from, kernel.version.to_string());
+    let says = FindingEvidence::file(&path, format!("driver >= {needs}"));
+    let runs = FindingEvidence::file(&kernel.from, kernel.version.to_string());
     let old = Finding::new(Fault::LockNeedsDriver, vec![says, runs]).milder(!is_locked);
     let old = old.with("needs", needs).with("kernel", kernel.version);
     (kernel.version < needs).then_some(old)

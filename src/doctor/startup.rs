@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::finding::{Evidence, Finding};
-use super::subject::{Subject, held};
+use super::finding::{Finding, FindingEvidence};
+use super::subject::{DoctorSubject, held};
 use crate::catalog::Fault;
 use crate::environment::Environment;
 use crate::formats::names::matches_pattern;
@@ -73,7 +73,7 @@ const LINE_LIMIT: usize = 2000;
 
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct StartupLine {
     pub path: PathBuf,
     /// Starts at 1.
     pub number: usize,
@@ -83,22 +83,22 @@ pub struct Line {
 
 /// The lines that affect the search for libraries.
 #[derive(Debug, Default)]
-pub struct Lines {
+pub struct StartupLines {
     /// Each with the variable that it mentions.
-    pub of_variables: Vec<(&'static str, Line)>,
+    pub of_variables: Vec<(&'static str, StartupLine)>,
     /// The directories that `/etc/ld.so.conf` and its included files name.
-    pub of_loader: Vec<(Line, PathBuf)>,
+    pub of_loader: Vec<(StartupLine, PathBuf)>,
     /// Lines by which whatever a shell starts is followed.
-    pub following: Vec<Line>,
+    pub following: Vec<StartupLine>,
     home: Option<PathBuf>,
     env: Environment,
 }
 
-pub(super) fn lines(host: &Host) -> Lines {
-    let mut lines = Lines {
+pub(super) fn lines(host: &Host) -> StartupLines {
+    let mut lines = StartupLines {
         home: host.home(),
         env: host.env.clone(),
-        ..Lines::default()
+        ..StartupLines::default()
     };
     for path in files(host, lines.home.as_deref()) {
         let Ok(bytes) = host.read_start(&path, LIMIT) else {
@@ -158,9 +158,9 @@ fn files(host: &Host, home: Option<&Path>) -> Vec<PathBuf> {
     files
 }
 
-impl Line {
-    pub(super) fn evidence(&self) -> Evidence {
-        Evidence::File {
+impl StartupLine {
+    pub(super) fn evidence(&self) -> FindingEvidence {
+        FindingEvidence::File {
             path: self.path.clone(),
             line: Some(self.number),
             text: String::new(),
@@ -168,14 +168,14 @@ impl Line {
     }
 }
 
-impl Lines {
+impl StartupLines {
     fn take(&mut self, path: &Path, text: &str) {
         for (number, line) in text.lines().enumerate() {
             let code = line.trim();
             if code.is_empty() || code.starts_with('#') || code.len() > LINE_LIMIT {
                 continue;
             }
-            let line = || Line {
+            let line = || StartupLine {
                 path: path.to_owned(),
                 number: number + 1,
                 code: code.to_owned(),
@@ -192,7 +192,7 @@ impl Lines {
     }
 
     /// The lines that mention this variable and contain this element.
-    pub(super) fn that_name(&self, variable: &str, element: &OsStr) -> Vec<Line> {
+    pub(super) fn that_name(&self, variable: &str, element: &OsStr) -> Vec<StartupLine> {
         let Some(element) = element.to_str().map(|text| text.trim_end_matches('/')) else {
             return Vec::new();
         };
@@ -201,7 +201,7 @@ impl Lines {
             return Vec::new();
         }
         let of_variable = self.of_variables.iter().filter(|(of, _)| *of == variable);
-        let names = |line: &&Line| {
+        let names = |line: &&StartupLine| {
             let is_part = |text: &str| has_path(text, element);
             is_part(&line.code) || is_part(&self.expanded(&line.code))
         };
@@ -298,7 +298,7 @@ fn configured(
     path: &Path,
     depth: usize,
     read: &mut BTreeSet<FileId>,
-    lines: &mut Vec<(Line, PathBuf)>,
+    lines: &mut Vec<(StartupLine, PathBuf)>,
 ) {
     let Ok(stat) = host.stat(path) else { return };
     if !read.insert(stat.id) {
@@ -319,7 +319,7 @@ fn configured(
                 }
             }
             _ if code.starts_with('/') => {
-                let line = Line {
+                let line = StartupLine {
                     path: path.to_owned(),
                     number: number + 1,
                     code: code.to_owned(),
@@ -350,7 +350,7 @@ fn matching(host: &Host, pattern: &Path) -> Vec<PathBuf> {
     meant.map(|entry| directory.join(&entry.name)).collect()
 }
 
-pub(super) fn findings(subject: &Subject<'_>, lines: &Lines) -> Vec<Finding> {
+pub(super) fn findings(subject: &DoctorSubject<'_>, lines: &StartupLines) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !lines.of_variables.is_empty() {
         let variables: BTreeSet<&'static str> =
@@ -370,7 +370,7 @@ pub(super) fn findings(subject: &Subject<'_>, lines: &Lines) -> Vec<Finding> {
         if let Some(library) = code.into_iter().find(|code| !code.is_empty()) {
             findings.push(Finding::new(
                 Fault::SystemPreload,
-                vec![Evidence::file(PRELOAD, library)],
+                vec![FindingEvidence::file(PRELOAD, library)],
             ));
         }
     }
@@ -379,14 +379,17 @@ pub(super) fn findings(subject: &Subject<'_>, lines: &Lines) -> Vec<Finding> {
 }
 
 /// Libraries that the loader's cache lacks although its configuration names their directory.
-fn of_cache(inventory: &Inventory, lines: &Lines) -> Vec<Finding> {
+fn of_cache(inventory: &Inventory, lines: &StartupLines) -> Vec<Finding> {
     let cache = Path::new("/etc/ld.so.cache");
     if let Some(warning) = inventory
         .warnings
         .iter()
         .find(|warning| warning.path == cache)
     {
-        let bad = Finding::new(Fault::CacheOfLoaderBad, vec![Evidence::file(cache, "")]);
+        let bad = Finding::new(
+            Fault::CacheOfLoaderBad,
+            vec![FindingEvidence::file(cache, "")],
+        );
         return vec![bad.with("problem", &warning.fault)];
     }
     if inventory.search.cache.is_empty() {
@@ -399,7 +402,7 @@ fn of_cache(inventory: &Inventory, lines: &Lines) -> Vec<Finding> {
             .map(|member| member.soname.clone())
             .find(|name| !inventory.search.cache.contains_key(name));
         if let Some(name) = unknown {
-            let evidence = vec![line.evidence(), Evidence::file(cache, "")];
+            let evidence = vec![line.evidence(), FindingEvidence::file(cache, "")];
             let stale = Finding::new(Fault::CacheStale, evidence).with("name", show(&name));
             findings.push(stale.with("directory", show(directory)));
         }
@@ -411,17 +414,17 @@ fn of_cache(inventory: &Inventory, lines: &Lines) -> Vec<Finding> {
 mod tests {
     use super::*;
 
-    fn lines(text: &str) -> Lines {
+    fn lines(text: &str) -> StartupLines {
         let env = [
             ("CUDA_HOME", "/opt/cuda"),
             ("LD_LIBRARY_PATH", "/every/thing"),
         ]
         .into_iter()
         .collect();
-        let mut lines = Lines {
+        let mut lines = StartupLines {
             home: Some("/home/user".into()),
             env,
-            ..Lines::default()
+            ..StartupLines::default()
         };
         lines.take(Path::new("/home/user/.bashrc"), text);
         lines

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use super::finding::Evidence;
+use super::finding::FindingEvidence;
 use crate::catalog::display_name;
 use crate::host::Host;
 use crate::inventory::{Installation, Inventory, Origin};
@@ -12,7 +12,7 @@ use crate::solve::Summary;
 use crate::version::Version;
 
 /// The machine to examine, and the means.
-pub struct Subject<'s> {
+pub struct DoctorSubject<'s> {
     pub host: &'s Host,
     pub inventory: &'s Inventory,
     /// Directories whose children are cudarun's views.
@@ -24,7 +24,7 @@ pub struct Subject<'s> {
 
 /// The kind of place.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Surroundings {
+pub struct MachineKind {
     pub is_container: bool,
     pub is_wsl: bool,
     /// Its GPU is part of the processor, and has no card and no node of its own.
@@ -54,14 +54,14 @@ const TEGRA: [&str; 3] = [
     "/usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1.1",
 ];
 
-impl Surroundings {
-    pub(super) fn of(host: &Host) -> Surroundings {
+impl MachineKind {
+    pub(super) fn of(host: &Host) -> MachineKind {
         let exists = |path: &&'static str| host.stat(Path::new(path)).is_ok();
         let release = host
             .read_text(Path::new(OS_RELEASE))
             .unwrap_or_default()
             .to_lowercase();
-        Surroundings {
+        MachineKind {
             is_container: CONTAINER_FILES.iter().any(exists)
                 || CONTAINER_VARIABLES
                     .iter()
@@ -103,10 +103,10 @@ pub(super) fn version(version: Option<Version>) -> String {
 }
 
 /// The place of a setting as evidence.
-pub(super) fn evidence(place: &settings::SettingPlace, host: &Host) -> Vec<Evidence> {
+pub(super) fn evidence(place: &settings::SettingPlace, host: &Host) -> Vec<FindingEvidence> {
     match place {
         settings::SettingPlace::File { path, line } => {
-            vec![Evidence::File {
+            vec![FindingEvidence::File {
                 path: path.clone(),
                 line: *line,
                 text: String::new(),
@@ -114,7 +114,7 @@ pub(super) fn evidence(place: &settings::SettingPlace, host: &Host) -> Vec<Evide
         }
         settings::SettingPlace::Variable(name) => {
             let value = host.env.get(name).unwrap_or_default();
-            vec![Evidence::variable(name, value)]
+            vec![FindingEvidence::variable(name, value)]
         }
         settings::SettingPlace::Option(_) => Vec::new(),
     }

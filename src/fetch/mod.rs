@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::cli::ClientKind;
 use crate::error::Error;
-use crate::host::{Host, Mapped};
+use crate::host::{Host, MappedBytes};
 use crate::inventory::hexadecimal;
 use crate::solve::MissingWheel;
 use crate::storage;
@@ -23,7 +23,7 @@ mod store;
 mod unpack;
 
 use client::Client;
-pub use store::{About, DAY, Entry, Store, Turn, note_uses};
+pub use store::{About, DAY, Store, StoreLock, StoredWheel, note_uses};
 
 /// The room that a wheel of this many bytes needs, unpacked and while it is unpacked.
 pub fn room(size: u64) -> u64 {
@@ -32,14 +32,14 @@ pub fn room(size: u64) -> u64 {
 
 /// The source of the wheels.
 #[derive(Clone, Debug, Default)]
-pub struct Supply {
+pub struct WheelSupply {
     /// Directories of wheels. If there are any, no client is started.
     pub from: Vec<PathBuf>,
     pub client: Option<ClientKind>,
 }
 
 /// A step to report.
-pub enum Step<'s> {
+pub enum FetchStep<'s> {
     /// Another process writes into the store.
     Waits,
     Begins(&'s MissingWheel),
@@ -60,16 +60,16 @@ pub fn at_hand(host: &Host, from: &[PathBuf]) -> Option<BTreeSet<String>> {
 pub fn get(
     store: &Store<'_>,
     wheels: &[MissingWheel],
-    supply: &Supply,
+    supply: &WheelSupply,
     host: &Host,
-    say: &mut dyn FnMut(&Step<'_>),
+    say: &mut dyn FnMut(&FetchStep<'_>),
 ) -> Result<(), Error> {
     let client = if supply.from.is_empty() {
         Some(client::find(host, supply.client)?)
     } else {
         None
     };
-    let turn = store.take_turn(|| say(&Step::Waits))?;
+    let turn = store.take_turn(|| say(&FetchStep::Waits))?;
     // Another process may have fetched them while this one waited.
     let missing: Vec<&MissingWheel> = wheels
         .iter()
@@ -81,10 +81,10 @@ pub fn get(
         let tree = stage.join("tree");
         storage::create_directory(&tree).map_err(Error::at(&tree))?;
         for wheel in wheels {
-            say(&Step::Begins(wheel));
+            say(&FetchStep::Begins(wheel));
             let begun = Instant::now();
             add(wheel, &tree, &stage, client.as_ref(), &supply.from, host)?;
-            say(&Step::Done(wheel, begun.elapsed()));
+            say(&FetchStep::Done(wheel, begun.elapsed()));
         }
         store.publish(&turn, &tree, wheels[0])?;
         store.clear(&turn, &stage)?;
@@ -146,7 +146,7 @@ pub fn download(
     wheels: &[MissingWheel],
     to: &Path,
     host: &Host,
-    say: &mut dyn FnMut(&Step<'_>),
+    say: &mut dyn FnMut(&FetchStep<'_>),
 ) -> Result<(), Error> {
     let to = host.absolute(to);
     let client = client::find(host, Some(ClientKind::Pip))?;
@@ -162,13 +162,13 @@ pub fn download(
         if host.is_file(&file) && map_verified(host, wheel, &file).is_ok() {
             continue;
         }
-        say(&Step::Begins(wheel));
+        say(&FetchStep::Begins(wheel));
         let begun = Instant::now();
         client.download(wheel, scratch.path(), scratch.path())?;
         let new = scratch.path().join(&wheel.file);
         map_verified(host, wheel, &new)?;
         fs::rename(&new, &file).map_err(Error::at(&file))?;
-        say(&Step::Done(wheel, begun.elapsed()));
+        say(&FetchStep::Done(wheel, begun.elapsed()));
     }
     Ok(())
 }
@@ -186,7 +186,7 @@ fn unpack_file(host: &Host, wheel: &MissingWheel, file: &Path, to: &Path) -> Res
 }
 
 /// Returns the bytes of a wheel's file, if they are those of the table.
-fn map_verified(host: &Host, wheel: &MissingWheel, file: &Path) -> Result<Mapped, Error> {
+fn map_verified(host: &Host, wheel: &MissingWheel, file: &Path) -> Result<MappedBytes, Error> {
     let bytes = host.map(file).map_err(Error::at(file))?;
     check_size(wheel, bytes.len() as u64)?;
     let found = hexadecimal(&Sha256::digest(&*bytes));

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::host::{Host, judge_own};
 use crate::inventory::FETCHED as ABOUT;
 use crate::solve::MissingWheel;
-use crate::storage::{self, Lock};
+use crate::storage::{self, FileLock};
 use crate::text::{self, quoted, show, size};
 
 /// The lock of the one process that writes.
@@ -29,7 +29,7 @@ const OTHER_PLACE: &str = "XDG_DATA_HOME=DIR cudarun …, or `store = \"DIR\"` i
 
 /// A wheel in the store.
 #[derive(Debug, Serialize)]
-pub struct Entry {
+pub struct StoredWheel {
     #[serde(serialize_with = "text::path")]
     pub directory: PathBuf,
     #[serde(flatten)]
@@ -60,7 +60,7 @@ pub struct Store<'h> {
 }
 
 /// The right to write into the store.
-pub struct Turn {
+pub struct StoreLock {
     _lock: File,
 }
 
@@ -91,7 +91,7 @@ impl<'h> Store<'h> {
     }
 
     /// Waits until no other process writes. Removes what killed ones have left.
-    pub fn take_turn(&self, mut waits: impl FnMut()) -> Result<Turn, Error> {
+    pub fn take_turn(&self, mut waits: impl FnMut()) -> Result<StoreLock, Error> {
         storage::create_directory(&self.directory).map_err(Error::at(&self.directory))?;
         judge_own(self.host, &self.directory).map_err(|why| {
             let (place, why) = (show(&self.directory), why.at(&self.directory));
@@ -103,8 +103,8 @@ impl<'h> Store<'h> {
         let mut has_waited = false;
         let lock = loop {
             match storage::lock(self.host, &self.directory, TURN) {
-                Ok(Lock::Held(file)) => break file,
-                Ok(Lock::Taken) => {
+                Ok(FileLock::Held(file)) => break file,
+                Ok(FileLock::Taken) => {
                     if !std::mem::replace(&mut has_waited, true) {
                         waits();
                     }
@@ -117,7 +117,7 @@ impl<'h> Store<'h> {
             // The client of a killed one may still write there.
             let _ = remove_tree(&self.directory.join(name));
         }
-        Ok(Turn { _lock: lock })
+        Ok(StoreLock { _lock: lock })
     }
 
     /// Fails where libraries cannot be mapped, or where there is no room for this many bytes.
@@ -143,7 +143,7 @@ impl<'h> Store<'h> {
     }
 
     /// Makes an empty directory for an unfinished wheel, of this process alone.
-    pub fn stage(&self, _: &Turn, sha256: &str) -> Result<PathBuf, Error> {
+    pub fn stage(&self, _: &StoreLock, sha256: &str) -> Result<PathBuf, Error> {
         let stage = self
             .directory
             .join(format!("{STAGE}{sha256}-{}", std::process::id()));
@@ -152,7 +152,7 @@ impl<'h> Store<'h> {
     }
 
     /// Turns an unpacked tree into an entry, which no process changes any more.
-    pub fn publish(&self, _: &Turn, tree: &Path, wheel: &MissingWheel) -> Result<(), Error> {
+    pub fn publish(&self, _: &StoreLock, tree: &Path, wheel: &MissingWheel) -> Result<(), Error> {
         let fetched = storage::stamp(self.host.started).0;
         let MissingWheel {
             distribution,
@@ -179,11 +179,11 @@ impl<'h> Store<'h> {
     }
 
     /// Removes an unfinished directory.
-    pub fn clear(&self, _: &Turn, stage: &Path) -> Result<(), Error> {
+    pub fn clear(&self, _: &StoreLock, stage: &Path) -> Result<(), Error> {
         remove_tree(stage).map_err(Error::at(stage))
     }
 
-    pub fn entries(&self) -> Vec<Entry> {
+    pub fn entries(&self) -> Vec<StoredWheel> {
         let is_hash =
             |name: &String| name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
         let entry = |name: String| {
@@ -196,7 +196,7 @@ impl<'h> Store<'h> {
                 .filter_map(|file| self.host.lstat(file).ok())
                 .map(|stat| stat.size)
                 .sum();
-            Some(Entry {
+            Some(StoredWheel {
                 last_use: self.host.stat(&place).ok()?.modified.0,
                 directory,
                 about,
@@ -207,7 +207,7 @@ impl<'h> Store<'h> {
     }
 
     /// Removes an entry. A process that has mapped its files keeps them until it ends.
-    pub fn remove(&self, _: &Turn, entry: &Entry) -> Result<(), Error> {
+    pub fn remove(&self, _: &StoreLock, entry: &StoredWheel) -> Result<(), Error> {
         let sha256 = &entry.about.sha256;
         let gone = self.directory.join(format!("{STAGE}{sha256}"));
         fs::rename(&entry.directory, &gone)
@@ -225,7 +225,7 @@ impl<'h> Store<'h> {
     }
 
     /// True if a process of this user maps a file of an entry.
-    pub fn is_mapped(&self, entry: &Entry) -> bool {
+    pub fn is_mapped(&self, entry: &StoredWheel) -> bool {
         // The kernel shows real paths.
         let place = self.host.canonical(&entry.directory);
         let place = place.as_ref().unwrap_or(&entry.directory);

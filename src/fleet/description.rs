@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 
 use super::privacy::Names;
 use crate::host::Host;
-use crate::image::Node;
-use crate::settings::lock::Family;
+use crate::image::ContainerNode;
+use crate::settings::lock::LockedFamily;
 use crate::text::{is_hostile, os, show};
 use crate::version::ComputeCapability;
 
@@ -56,7 +56,7 @@ pub struct Description {
     pub examination: DoctorPage,
     /// By code, what holds although another finding is reported in its place: that one.
     pub hidden: BTreeMap<String, ShownFinding>,
-    pub node: Node,
+    pub node: ContainerNode,
 }
 
 /// The reason why a description cannot be used.
@@ -96,7 +96,7 @@ pub struct Answers {
     pub stops: Option<String>,
     pub programs: Vec<ProgramAnswer>,
     /// The libraries that the programs get or could get, as a lock names them.
-    pub libraries: Vec<Family>,
+    pub libraries: Vec<LockedFamily>,
     /// By family, a digest of the build-ids of all its files.
     pub builds: BTreeMap<String, String>,
     pub capabilities: BTreeSet<ComputeCapability>,
@@ -262,7 +262,7 @@ impl Answers {
     }
 
     /// The libraries at these places.
-    pub fn at<'a>(&'a self, places: &'a [usize]) -> impl Iterator<Item = &'a Family> {
+    pub fn at<'a>(&'a self, places: &'a [usize]) -> impl Iterator<Item = &'a LockedFamily> {
         places.iter().map(|place| &self.libraries[*place])
     }
 }
@@ -272,7 +272,7 @@ impl Description {
         answers: Answers,
         mut examination: DoctorPage,
         hidden: BTreeMap<String, ShownFinding>,
-        node: Node,
+        node: ContainerNode,
     ) -> Description {
         examination.shorten();
         Description {

@@ -26,7 +26,7 @@ pub struct Described {
 
 /// Machines whose descriptions are equal. Only the first one counts.
 #[derive(Debug)]
-pub struct Group {
+pub struct EqualMachines {
     pub machines: Vec<Described>,
 }
 
@@ -53,7 +53,11 @@ fn is_description(path: &Path) -> bool {
 
 /// Finds the descriptions that are named, or that lie in directories that are named. Machines are equal if their answers are, or
 /// for an image their nodes and commands. The largest group comes first.
-pub fn find(host: &Host, paths: &[PathBuf], is_for_image: bool) -> (Vec<Group>, Vec<Unread>) {
+pub fn find(
+    host: &Host,
+    paths: &[PathBuf],
+    is_for_image: bool,
+) -> (Vec<EqualMachines>, Vec<Unread>) {
     let mut unread = Vec::new();
     let mut named: BTreeMap<String, PathBuf> = BTreeMap::new();
     for path in paths.iter().map(|path| host.absolute(path)) {
@@ -120,9 +124,9 @@ pub fn find(host: &Host, paths: &[PathBuf], is_for_image: bool) -> (Vec<Group>, 
             }),
         }
     }
-    let mut groups: Vec<Group> = groups
+    let mut groups: Vec<EqualMachines> = groups
         .into_values()
-        .map(|machines| Group { machines })
+        .map(|machines| EqualMachines { machines })
         .collect();
     groups.sort_by(|a, b| {
         b.machines

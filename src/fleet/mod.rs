@@ -11,6 +11,6 @@ pub use description::{
     SectionSummary, ShownCache, ShownElement, ShownEvidence, ShownFinding, ShownLibrary,
     UnreadReason,
 };
-pub use groups::{Described, Group, Unread, find};
+pub use groups::{Described, EqualMachines, Unread, find};
 pub use hosts::{host_list, is_host};
 pub use privacy::{HOME, hidden, is_kept};

@@ -17,14 +17,14 @@ pub fn files(
     is_wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<String>, serde_json::Error> {
     #[derive(Deserialize)]
-    struct Record {
+    struct CondaRecord {
         #[serde(default)]
         files: Vec<String>,
     }
     if memchr::memmem::find(bytes, b".so").is_none() {
         return Ok(Vec::new());
     }
-    let record: Record = serde_json::from_slice(bytes)?;
+    let record: CondaRecord = serde_json::from_slice(bytes)?;
     let is_below = |path: &str| !path.starts_with('/') && path.split('/').all(|part| part != "..");
     Ok(record
         .files

@@ -4,7 +4,7 @@ use crate::version::Version;
 
 /// A package in `/var/lib/dpkg/status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Package {
+pub struct DebianPackage {
     pub name: String,
     pub version: String,
     pub architecture: String,
@@ -13,7 +13,7 @@ pub struct Package {
 }
 
 /// Returns the wanted packages that have files. Only the names of the others are read, since they are most of the file.
-pub fn installed(status: &[u8], is_wanted: &dyn Fn(&str) -> bool) -> Vec<Package> {
+pub fn installed(status: &[u8], is_wanted: &dyn Fn(&str) -> bool) -> Vec<DebianPackage> {
     const FIELD: &[u8] = b"Package: ";
     let mut found = Vec::new();
     let mut end = 0;
@@ -69,8 +69,8 @@ pub fn before_toolkit(version: &str) -> Option<Version> {
         .filter(|_| toolkit.numbers().len() == 3)
 }
 
-fn package(paragraph: &[u8]) -> Option<Package> {
-    let mut package = Package::default();
+fn package(paragraph: &[u8]) -> Option<DebianPackage> {
+    let mut package = DebianPackage::default();
     let mut has_files = false;
     for line in paragraph.split(|byte| *byte == b'\n') {
         let Some((field, value)) = std::str::from_utf8(line)

@@ -20,10 +20,10 @@ use object::{LittleEndian as LE, ReadRef};
 pub mod loading;
 mod versions;
 
-type Header = FileHeader64<LE>;
+type FileHeader = FileHeader64<LE>;
 type Segment = ProgramHeader64<LE>;
 type SectionHeader = object::elf::SectionHeader64<LE>;
-type Symbols<'d> = &'d [Sym64<LE>];
+type SymbolList<'d> = &'d [Sym64<LE>];
 
 /// `EM_X86_64` and `EM_AARCH64`.
 pub const X86_64: u16 = 62;
@@ -67,7 +67,7 @@ impl fmt::Display for ElfError {
 /// A parsed file. Strings and slices borrow from its bytes.
 pub struct Elf<'d> {
     data: &'d [u8],
-    header: &'d Header,
+    header: &'d FileHeader,
     segments: &'d [Segment],
     dynamic: &'d [Dyn64<LE>],
     strings: &'d [u8],
@@ -96,7 +96,7 @@ impl<'d> Elf<'d> {
         if data.get(4..6) != Some(&[2, 1]) {
             return Err(ElfError::WrongClass);
         }
-        let header = Header::parse(data).map_err(|_| ElfError::Malformed("header"))?;
+        let header = FileHeader::parse(data).map_err(|_| ElfError::Malformed("header"))?;
         let segments = header
             .program_headers(LE, data)
             .map_err(|_| ElfError::Malformed("program headers"))?;
@@ -298,7 +298,7 @@ impl<'d> Elf<'d> {
         let headers = self.sections().filter(move |(name, _)| *name == section);
         let notes = headers.filter_map(|(_, header)| {
             let data = header.data(LE, self.data).ok()?;
-            NoteIterator::<Header>::new(LE, header.sh_addralign(LE), data).ok()
+            NoteIterator::<FileHeader>::new(LE, header.sh_addralign(LE), data).ok()
         });
         notes.flat_map(|mut notes| {
             std::iter::from_fn(move || notes.next().ok().flatten().map(|note| note.desc()))
@@ -391,7 +391,7 @@ impl<'d> Elf<'d> {
         Some(&data[..size])
     }
 
-    fn dynamic_symbols(&self) -> Symbols<'d> {
+    fn dynamic_symbols(&self) -> SymbolList<'d> {
         let Some(table) = self.table(DT_SYMTAB) else {
             return &[];
         };
@@ -404,13 +404,13 @@ impl<'d> Elf<'d> {
     fn symbol_count(&self) -> Option<usize> {
         let gnu = self
             .table(DT_GNU_HASH)
-            .and_then(|data| GnuHashTable::<Header>::parse(LE, data).ok());
+            .and_then(|data| GnuHashTable::<FileHeader>::parse(LE, data).ok());
         if let Some(count) = gnu.and_then(|hash| hash.symbol_table_length(LE)) {
             return Some(count as usize);
         }
         if let Some(hash) = self
             .table(DT_HASH)
-            .and_then(|data| HashTable::<Header>::parse(LE, data).ok())
+            .and_then(|data| HashTable::<FileHeader>::parse(LE, data).ok())
         {
             return Some(hash.symbol_table_length() as usize);
         }

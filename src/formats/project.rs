@@ -6,7 +6,7 @@ use super::names::matches_pattern;
 
 /// The declarations of a `pyproject.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Project {
+pub struct PyProject {
     /// True if it describes a project, and not only the settings of tools.
     pub is_project: bool,
     pub workspace: Option<Workspace>,
@@ -21,11 +21,11 @@ pub struct Workspace {
     exclude: Vec<String>,
 }
 
-impl Project {
+impl PyProject {
     /// A malformed file declares nothing.
-    pub fn parse(text: &str) -> Project {
+    pub fn parse(text: &str) -> PyProject {
         let Ok(table) = text.parse::<toml::Table>() else {
-            return Project::default();
+            return PyProject::default();
         };
         let below = |path: &[&str]| {
             let (first, rest) = path.split_first()?;
@@ -45,7 +45,7 @@ impl Project {
                 exclude: texts("exclude"),
             }
         });
-        Project {
+        PyProject {
             is_project: below(&["project"]).is_some_and(toml::Value::is_table),
             workspace,
             is_unmanaged: below(&["tool", "uv", "managed"]).and_then(toml::Value::as_bool)

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 const LIMIT: usize = 4 << 20;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Source {
+pub struct PythonSource {
     pub imports: Vec<Import>,
     /// The contents of string literals, with the line each begins on.
     pub strings: Vec<(usize, String)>,
@@ -51,7 +51,7 @@ pub struct Import {
     pub is_called: bool,
 }
 
-pub fn read(source: &[u8]) -> Source {
+pub fn read(source: &[u8]) -> PythonSource {
     let source = source.strip_prefix(b"\xef\xbb\xbf").unwrap_or(source);
     let is_cut = source.len() > LIMIT;
     let source = &source[..source.len().min(LIMIT)];
@@ -67,9 +67,9 @@ pub fn read(source: &[u8]) -> Source {
         strings: Vec::new(),
     };
     // A file with NULs is compiled or packed, and runs as well.
-    let mut found = Source {
+    let mut found = PythonSource {
         dynamic: is_cut || text.contains('\0'),
-        ..Source::default()
+        ..PythonSource::default()
     };
     let (mut tries, mut functions): (Vec<usize>, Vec<usize>) = Default::default();
     let mut names_of_os = vec!["os".to_owned()];

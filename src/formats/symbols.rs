@@ -11,14 +11,14 @@ use super::elf::Elf;
 
 /// A symbol that must come from a file of this SONAME.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub struct Symbol {
+pub struct RequiredSymbol {
     pub name: String,
     pub version: Option<String>,
     pub file: String,
 }
 
 /// Imports, by the SONAME of the file that must provide them. Copies share them.
-pub type ByFile = Arc<BTreeMap<String, Vec<Symbol>>>;
+pub type ByFile = Arc<BTreeMap<String, Vec<RequiredSymbol>>>;
 
 /// The hashes of the symbols that a file exports; the default is unknown.
 #[derive(Clone, Default)]
@@ -53,7 +53,7 @@ impl Exports {
     }
 
     /// True if the loader would not find this symbol here. Unknown exports lack nothing.
-    pub fn lack(&self, symbol: &Symbol) -> bool {
+    pub fn lack(&self, symbol: &RequiredSymbol) -> bool {
         let Some(known) = &self.known else {
             return false;
         };
@@ -101,7 +101,7 @@ pub fn imports(
     elf: &Elf<'_>,
     is_of_interest: impl Fn(&str) -> bool,
     exports: impl Fn(&str, &str) -> bool,
-) -> Vec<Symbol> {
+) -> Vec<RequiredSymbol> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let needed: Vec<String> = elf
         .needed()
@@ -118,7 +118,7 @@ pub fn imports(
                 Some(file) => Some(text(file)).filter(|file| is_of_interest(file)),
                 None => from(&name),
             };
-            Some(Symbol {
+            Some(RequiredSymbol {
                 name,
                 version: symbol.version.map(text),
                 file: file?,
@@ -127,8 +127,8 @@ pub fn imports(
         .collect()
 }
 
-pub fn by_file(imports: Vec<Symbol>) -> ByFile {
-    let mut by_file: BTreeMap<String, Vec<Symbol>> = BTreeMap::new();
+pub fn by_file(imports: Vec<RequiredSymbol>) -> ByFile {
+    let mut by_file: BTreeMap<String, Vec<RequiredSymbol>> = BTreeMap::new();
     for symbol in imports {
         by_file.entry(symbol.file.clone()).or_default().push(symbol);
     }

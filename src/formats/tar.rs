@@ -6,7 +6,7 @@ pub const BLOCK: usize = 512;
 
 /// One header. Its file's contents follow, filled up to whole blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct TarHeader {
     pub kind: u8,
     pub path: Vec<u8>,
     pub link: Vec<u8>,
@@ -38,9 +38,9 @@ pub mod kind {
     pub const GLOBAL_RECORDS: u8 = b'g';
 }
 
-impl Header {
+impl TarHeader {
     /// Reads a header; none for the block of zeros at the end of an archive.
-    pub fn parse(block: &[u8; BLOCK]) -> Result<Option<Header>, &'static str> {
+    pub fn parse(block: &[u8; BLOCK]) -> Result<Option<TarHeader>, &'static str> {
         if block.iter().all(|byte| *byte == 0) {
             return Ok(None);
         }
@@ -64,7 +64,7 @@ impl Header {
             path = [prefix, b"/", &path].concat();
         }
         let mode = field(100, 108)? & 0o7777;
-        Ok(Some(Header {
+        Ok(Some(TarHeader {
             kind: block[156],
             path,
             link: text(&block[157..257]).to_vec(),
@@ -115,9 +115,9 @@ fn records(mut bytes: &[u8]) -> impl Iterator<Item = Result<(&[u8], &[u8]), &'st
     })
 }
 
-type Record<'r> = ((&'r [u8], &'r [u8]), &'r [u8]);
+type TarRecord<'r> = ((&'r [u8], &'r [u8]), &'r [u8]);
 
-fn one_record(bytes: &[u8]) -> Option<Record<'_>> {
+fn one_record(bytes: &[u8]) -> Option<TarRecord<'_>> {
     let blank = memchr::memchr(b' ', bytes)?;
     let length: usize = std::str::from_utf8(&bytes[..blank]).ok()?.parse().ok()?;
     let record = bytes.get(blank + 1..length)?.strip_suffix(b"\n")?;
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn headers_are_read() {
-        let header = Header::parse(&block(b'0', "usr/lib/a.so", "00000001750\0"))
+        let header = TarHeader::parse(&block(b'0', "usr/lib/a.so", "00000001750\0"))
             .unwrap()
             .unwrap();
         assert_eq!(
@@ -176,10 +176,13 @@ mod tests {
             (b"usr/lib/a.so".as_slice(), 1000)
         );
         assert_eq!((header.mode, header.uid, header.kind), (0o755, 1000, b'0'));
-        assert_eq!(Header::parse(&[0; BLOCK]), Ok(None));
+        assert_eq!(TarHeader::parse(&[0; BLOCK]), Ok(None));
         let mut damaged = block(b'0', "a", "0");
         damaged[0] = b'b';
-        assert_eq!(Header::parse(&damaged), Err("the sum of a header is wrong"));
+        assert_eq!(
+            TarHeader::parse(&damaged),
+            Err("the sum of a header is wrong")
+        );
     }
 
     #[test]
@@ -199,7 +202,9 @@ mod tests {
 
     #[test]
     fn records_replace_what_a_header_says() {
-        let mut header = Header::parse(&block(b'0', "short", "0")).unwrap().unwrap();
+        let mut header = TarHeader::parse(&block(b'0', "short", "0"))
+            .unwrap()
+            .unwrap();
         let records = b"20 path=a long path\n23 size=20000000000000\n41 SCHILY.xattr.security.capability=\x01\n\0\x02\n";
         assert_eq!(header.apply(records), Ok(true));
         assert_eq!(

@@ -12,7 +12,7 @@ use nix::errno::Errno;
 use nix::sys::stat::lstat;
 use rustix::fs::{FileType, Mode, OFlags, RawDir};
 
-use super::stat::{Kind, Stat};
+use super::stat::{FileKind, Stat};
 use crate::parallel;
 
 /// Deeper than any package; stops at what a loop of bind mounts would make.
@@ -25,9 +25,9 @@ pub(super) const LINK_LIMIT: u32 = 40;
 const PATH_DEPTH: usize = 128;
 
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct DirectoryEntry {
     pub name: OsString,
-    pub kind: Kind,
+    pub kind: FileKind,
 }
 
 /// Answers that are given again without another question to the system. A decision is kept only if nothing that it was read
@@ -40,7 +40,7 @@ pub(super) struct Known {
 }
 
 /// None where the directory cannot be listed.
-type Listing = Option<Arc<[Entry]>>;
+type Listing = Option<Arc<[DirectoryEntry]>>;
 
 impl Known {
     /// Like the C library's `realpath`, which reads each component of each path, but resolves a directory once.
@@ -75,7 +75,7 @@ impl Known {
         &self,
         path: &Path,
         is_here: bool,
-        list: impl FnOnce(&Path) -> Option<Vec<Entry>>,
+        list: impl FnOnce(&Path) -> Option<Vec<DirectoryEntry>>,
     ) -> Listing {
         let known = |path: &Path| locked(&self.listings).get(path.as_os_str()).cloned();
         if let Some(known) = known(path) {
@@ -118,28 +118,33 @@ fn locked<T>(table: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Every file and link below a directory, relative to it. `entries` lists what is below it, by such a path.
 pub(super) fn walk(
-    entries: &(dyn Fn(&Path) -> io::Result<Vec<Entry>> + Sync),
+    entries: &(dyn Fn(&Path) -> io::Result<Vec<DirectoryEntry>> + Sync),
     prune: &dyn Fn(&OsStr) -> bool,
 ) -> Vec<PathBuf> {
-    let mut listed: HashMap<PathBuf, Vec<Entry>> = HashMap::new();
+    let mut listed: HashMap<PathBuf, Vec<DirectoryEntry>> = HashMap::new();
     let mut level = vec![PathBuf::new()];
     for _ in 0..WALK_DEPTH {
         let found = parallel::map(&level, |below| entries(below).unwrap_or_default());
         let mut next = Vec::new();
         for (directory, mut entries) in level.into_iter().zip(found) {
-            entries.retain(|entry| entry.kind != Kind::Directory || !prune(&entry.name));
+            entries.retain(|entry| entry.kind != FileKind::Directory || !prune(&entry.name));
             entries.sort_by(|a, b| a.name.cmp(&b.name));
-            let within = entries.iter().filter(|entry| entry.kind == Kind::Directory);
+            let within = entries
+                .iter()
+                .filter(|entry| entry.kind == FileKind::Directory);
             next.extend(within.map(|entry| directory.join(&entry.name)));
             listed.insert(directory, entries);
         }
         level = next;
     }
     let mut found = Vec::new();
-    let mut pending = vec![(PathBuf::new(), Kind::Directory)];
+    let mut pending = vec![(PathBuf::new(), FileKind::Directory)];
     while let Some((below, kind)) = pending.pop() {
-        match listed.remove(&below).filter(|_| kind == Kind::Directory) {
-            None => found.extend((kind != Kind::Directory).then_some(below)),
+        match listed
+            .remove(&below)
+            .filter(|_| kind == FileKind::Directory)
+        {
+            None => found.extend((kind != FileKind::Directory).then_some(below)),
             Some(entries) => {
                 let entries = entries.into_iter().rev();
                 pending.extend(entries.map(|entry| (below.join(&entry.name), entry.kind)));
@@ -150,7 +155,7 @@ pub(super) fn walk(
 }
 
 /// The entries of a directory, in no order. Without the question for its own status, of which the C library makes no use.
-pub(super) fn entries(directory: &Path) -> io::Result<Vec<Entry>> {
+pub(super) fn entries(directory: &Path) -> io::Result<Vec<DirectoryEntry>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(directory, flags, Mode::empty())?;
     let mut buffer = Vec::with_capacity(LISTING);
@@ -160,17 +165,17 @@ pub(super) fn entries(directory: &Path) -> io::Result<Vec<Entry>> {
         let entry = entry?;
         let name = OsStr::from_bytes(entry.file_name().to_bytes());
         let kind = match entry.file_type() {
-            FileType::RegularFile => Kind::File,
-            FileType::Directory => Kind::Directory,
-            FileType::Symlink => Kind::Link,
+            FileType::RegularFile => FileKind::File,
+            FileType::Directory => FileKind::Directory,
+            FileType::Symlink => FileKind::Link,
             // Some file systems do not tell.
             FileType::Unknown => {
-                lstat(&directory.join(name)).map_or(Kind::Other, |stat| Stat::from(stat).kind)
+                lstat(&directory.join(name)).map_or(FileKind::Other, |stat| Stat::from(stat).kind)
             }
-            _ => Kind::Other,
+            _ => FileKind::Other,
         };
         if name != "." && name != ".." {
-            entries.push(Entry {
+            entries.push(DirectoryEntry {
                 name: name.to_owned(),
                 kind,
             });

@@ -14,19 +14,19 @@ use nix::errno::Errno;
 
 /// A part of an open file, with a position of its own.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct FilePart {
     pub file: Arc<File>,
     pub at: u64,
     pub end: u64,
 }
 
-impl Part {
+impl FilePart {
     pub fn size(&self) -> u64 {
         self.end.saturating_sub(self.at)
     }
 }
 
-impl Read for Part {
+impl Read for FilePart {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let left = usize::try_from(self.size())
             .unwrap_or(usize::MAX)
@@ -39,9 +39,9 @@ impl Read for Part {
 
 /// The bytes of a file, mapped.
 #[derive(Debug)]
-pub struct Mapped(pub(super) Option<memmap2::Mmap>);
+pub struct MappedBytes(pub(super) Option<memmap2::Mmap>);
 
-impl Deref for Mapped {
+impl Deref for MappedBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -49,12 +49,12 @@ impl Deref for Mapped {
     }
 }
 
-impl Mapped {
+impl MappedBytes {
     /// Maps `size` bytes of a file, which may lie anywhere in it.
-    pub(super) fn part(file: &File, offset: u64, size: u64) -> io::Result<Mapped> {
+    pub(super) fn part(file: &File, offset: u64, size: u64) -> io::Result<MappedBytes> {
         let length = usize::try_from(size).map_err(|_| io::Error::from(Errno::EFBIG))?;
         if length == 0 {
-            return Ok(Mapped(None));
+            return Ok(MappedBytes(None));
         }
         // SAFETY: the mapping is read only; its bytes are read as plain data, in which any value is valid. A file
         // that another process cuts short while it is mapped would end this process with SIGBUS: package managers
@@ -67,7 +67,7 @@ impl Mapped {
                 .map(file)
         }?;
         let _ = map.advise(memmap2::Advice::Random);
-        Ok(Mapped(Some(map)))
+        Ok(MappedBytes(Some(map)))
     }
 
     /// Gives the memory of all pages back. A later access reads the page again.

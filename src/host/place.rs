@@ -10,28 +10,28 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::directory::{join_root, resolve};
-use super::tree::Tree;
+use super::tree::FileTree;
 
 /// The files of another machine.
 #[derive(Clone)]
 pub(super) enum Root {
     Directory(PathBuf),
-    Tree(Arc<Tree>),
+    Tree(Arc<FileTree>),
 }
 
 /// The place of a guest's file.
-pub(super) enum Place<'h> {
+pub(super) enum GuestPlace<'h> {
     Real(PathBuf),
     /// At this path of the tree, which has no links.
-    Tree(&'h Tree, PathBuf),
+    Tree(&'h FileTree, PathBuf),
 }
 
 impl Root {
-    pub(super) fn place(&self, path: &Path, follow_last: bool) -> io::Result<Place<'_>> {
+    pub(super) fn place(&self, path: &Path, follow_last: bool) -> io::Result<GuestPlace<'_>> {
         let resolved = self.resolve(path, follow_last)?;
         Ok(match self {
-            Root::Directory(root) => Place::Real(join_root(root, &resolved)),
-            Root::Tree(tree) => Place::Tree(tree, resolved),
+            Root::Directory(root) => GuestPlace::Real(join_root(root, &resolved)),
+            Root::Tree(tree) => GuestPlace::Tree(tree, resolved),
         })
     }
 

@@ -18,7 +18,7 @@ pub struct FileId {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FileKind {
     File,
     Directory,
     Link,
@@ -28,7 +28,7 @@ pub enum Kind {
 
 #[derive(Clone, Copy, Debug)]
 pub struct Stat {
-    pub kind: Kind,
+    pub kind: FileKind,
     pub id: FileId,
     pub size: u64,
     pub mode: u32,
@@ -41,11 +41,11 @@ pub struct Stat {
 
 impl Stat {
     pub fn is_file(&self) -> bool {
-        self.kind == Kind::File
+        self.kind == FileKind::File
     }
 
     pub fn is_directory(&self) -> bool {
-        self.kind == Kind::Directory
+        self.kind == FileKind::Directory
     }
 
     /// Writable by everybody, and not a directory whose sticky bit keeps strangers from its files.
@@ -57,10 +57,10 @@ impl Stat {
 impl From<FileStat> for Stat {
     fn from(stat: FileStat) -> Stat {
         let kind = match SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT {
-            SFlag::S_IFREG => Kind::File,
-            SFlag::S_IFDIR => Kind::Directory,
-            SFlag::S_IFLNK => Kind::Link,
-            _ => Kind::Other,
+            SFlag::S_IFREG => FileKind::File,
+            SFlag::S_IFDIR => FileKind::Directory,
+            SFlag::S_IFLNK => FileKind::Link,
+            _ => FileKind::Other,
         };
         Stat {
             kind,

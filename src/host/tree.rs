@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use nix::errno::Errno;
 
-use super::directory::{Entry, components, resolve};
-use super::mapped::{Mapped, Part};
-use super::stat::{FileId, Kind, READ_LIMIT, Stat, not_regular};
+use super::directory::{DirectoryEntry, components, resolve};
+use super::mapped::{FilePart, MappedBytes};
+use super::stat::{FileId, FileKind, READ_LIMIT, Stat, not_regular};
 
 /// No file system has this number, so no file has the identity of one on this machine.
 const DEVICE: u64 = u64::MAX;
@@ -19,20 +19,20 @@ const ROOT: usize = 0;
 
 /// A tree of files. Several names can be one file.
 #[derive(Clone, Default)]
-pub struct Tree {
-    nodes: Vec<Node>,
+pub struct FileTree {
+    nodes: Vec<TreeNode>,
     /// The files that hold the contents. One that stays open stays as it is, even if another one gets its name.
     archives: Vec<Arc<File>>,
 }
 
 #[derive(Clone)]
-struct Node {
+struct TreeNode {
     stat: Stat,
     /// True if a program gets capabilities from the file.
     has_capabilities: bool,
     /// The last layer that hid what lower layers have below this directory.
     cleared_by: Option<usize>,
-    content: Content,
+    content: NodeContent,
 }
 
 /// A name in a directory.
@@ -68,17 +68,17 @@ pub enum NewContent {
 }
 
 #[derive(Clone)]
-enum Content {
+enum NodeContent {
     Directory(BTreeMap<OsString, Child>),
     Link(PathBuf),
     File { archive: usize, offset: Option<u64> },
     Other,
 }
 
-impl Tree {
-    pub fn new() -> Tree {
-        let mut tree = Tree::default();
-        tree.add(Tree::directory());
+impl FileTree {
+    pub fn new() -> FileTree {
+        let mut tree = FileTree::default();
+        tree.add(FileTree::directory());
         tree
     }
 
@@ -106,18 +106,22 @@ impl Tree {
             inode: self.nodes.len() as u64 + 1,
         };
         let (kind, size, content) = match new.content {
-            NewContent::Directory => (Kind::Directory, 0, Content::Directory(BTreeMap::new())),
+            NewContent::Directory => (
+                FileKind::Directory,
+                0,
+                NodeContent::Directory(BTreeMap::new()),
+            ),
             NewContent::Link(target) => (
-                Kind::Link,
+                FileKind::Link,
                 target.as_os_str().len() as u64,
-                Content::Link(target),
+                NodeContent::Link(target),
             ),
             NewContent::File {
                 archive,
                 offset,
                 size,
-            } => (Kind::File, size, Content::File { archive, offset }),
-            NewContent::Other => (Kind::Other, 0, Content::Other),
+            } => (FileKind::File, size, NodeContent::File { archive, offset }),
+            NewContent::Other => (FileKind::Other, 0, NodeContent::Other),
         };
         let (modified, changed) = ((new.modified, 0), (new.modified, 0));
         let stat = Stat {
@@ -131,7 +135,7 @@ impl Tree {
             changed,
         };
         let has_capabilities = new.has_capabilities;
-        self.nodes.push(Node {
+        self.nodes.push(TreeNode {
             stat,
             has_capabilities,
             cleared_by: None,
@@ -187,7 +191,7 @@ impl Tree {
         if found.layer == layer {
             // This layer has it as well: what remains is what the layer brought.
             self.clear_lower(found.node, layer);
-        } else if let Content::Directory(children) = &mut self.nodes[parent].content {
+        } else if let NodeContent::Directory(children) = &mut self.nodes[parent].content {
             children.remove(&name);
         }
     }
@@ -206,7 +210,7 @@ impl Tree {
         let mut pending = vec![directory];
         while let Some(at) = pending.pop() {
             let node = &mut self.nodes[at];
-            let Content::Directory(children) = &mut node.content else {
+            let NodeContent::Directory(children) = &mut node.content else {
                 continue;
             };
             // A layer can repeat a mark, and nothing of lower layers comes back.
@@ -233,7 +237,7 @@ impl Tree {
     }
 
     /// The entries of a directory, sorted by name.
-    pub fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+    pub fn list(&self, path: &Path) -> io::Result<Vec<DirectoryEntry>> {
         self.entries(&self.resolve(path)?)
     }
 
@@ -243,11 +247,11 @@ impl Tree {
             return Ok(None);
         };
         let above = path.parent().unwrap_or(Path::new("/"));
-        let resolved = self.follow(above, Missing::Kept)?;
+        let resolved = self.follow(above, MissingFile::Kept)?;
         let mut at = ROOT;
         for name in components(&resolved) {
             let known = self.children(at)?.get(&name).map(|child| child.node);
-            let node = known.unwrap_or_else(|| self.add(Tree::directory()));
+            let node = known.unwrap_or_else(|| self.add(FileTree::directory()));
             self.set_child(at, name, Child { node, layer })?;
             at = node;
         }
@@ -264,14 +268,14 @@ impl Tree {
 
     fn children(&self, node: usize) -> io::Result<&BTreeMap<OsString, Child>> {
         match &self.nodes[node].content {
-            Content::Directory(children) => Ok(children),
+            NodeContent::Directory(children) => Ok(children),
             _ => Err(Errno::ENOTDIR.into()),
         }
     }
 
     fn set_child(&mut self, parent: usize, name: OsString, child: Child) -> io::Result<()> {
         match &mut self.nodes[parent].content {
-            Content::Directory(children) => _ = children.insert(name, child),
+            NodeContent::Directory(children) => _ = children.insert(name, child),
             _ => return Err(Errno::ENOTDIR.into()),
         }
         Ok(())
@@ -279,12 +283,14 @@ impl Tree {
 
     /// Resolves every link of a path.
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
-        self.follow(path, Missing::Error)
+        self.follow(path, MissingFile::Error)
     }
 
-    fn follow(&self, path: &Path, missing: Missing) -> io::Result<PathBuf> {
+    fn follow(&self, path: &Path, missing: MissingFile) -> io::Result<PathBuf> {
         resolve(path, true, &mut |candidate| match self.target(candidate) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && missing == Missing::Kept => {
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound && missing == MissingFile::Kept =>
+            {
                 Ok(None)
             }
             target => target,
@@ -311,7 +317,7 @@ impl Tree {
     /// The target of a link; none for another file.
     pub(super) fn target(&self, resolved: &Path) -> io::Result<Option<PathBuf>> {
         match &self.nodes[self.find(resolved)?].content {
-            Content::Link(target) => Ok(Some(target.clone())),
+            NodeContent::Link(target) => Ok(Some(target.clone())),
             _ => Ok(None),
         }
     }
@@ -321,9 +327,9 @@ impl Tree {
             .is_ok_and(|node| self.nodes[node].has_capabilities)
     }
 
-    pub(super) fn entries(&self, resolved: &Path) -> io::Result<Vec<Entry>> {
+    pub(super) fn entries(&self, resolved: &Path) -> io::Result<Vec<DirectoryEntry>> {
         let children = self.children(self.find(resolved)?)?;
-        let entry = |(name, child): (&OsString, &Child)| Entry {
+        let entry = |(name, child): (&OsString, &Child)| DirectoryEntry {
             name: name.clone(),
             kind: self.nodes[child.node].stat.kind,
         };
@@ -331,31 +337,31 @@ impl Tree {
     }
 
     /// The contents of a regular file.
-    pub(super) fn open(&self, resolved: &Path) -> io::Result<Part> {
+    pub(super) fn open(&self, resolved: &Path) -> io::Result<FilePart> {
         let node = &self.nodes[self.find(resolved)?];
         let (archive, at) = match node.content {
-            Content::File {
+            NodeContent::File {
                 archive,
                 offset: Some(offset),
             } => (&self.archives[archive], offset),
-            Content::File { offset: None, .. } => return Err(Errno::EFBIG.into()),
+            NodeContent::File { offset: None, .. } => return Err(Errno::EFBIG.into()),
             _ => return Err(not_regular()),
         };
-        Ok(Part {
+        Ok(FilePart {
             file: archive.clone(),
             at,
             end: at.saturating_add(node.stat.size),
         })
     }
 
-    pub(super) fn map(&self, resolved: &Path) -> io::Result<Mapped> {
+    pub(super) fn map(&self, resolved: &Path) -> io::Result<MappedBytes> {
         let part = self.open(resolved)?;
-        Mapped::part(&part.file, part.at, part.size())
+        MappedBytes::part(&part.file, part.at, part.size())
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Missing {
+enum MissingFile {
     Error,
     Kept,
 }

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::directory::{LINK_LIMIT, components};
-use super::{Host, Kind, Stat, UNMAPPED, is_own_group, maps_everybody};
+use super::{FileKind, Host, Stat, UNMAPPED, is_own_group, maps_everybody};
 use crate::text::show;
 
 /// A file on the way to a directory by which another user could replace all that is below it.
@@ -112,7 +112,7 @@ fn walk(host: &Host, path: &Path, last: Last) -> Result<Option<Stat>, Unsafe> {
         else {
             return Ok(None);
         };
-        if stat.kind != Kind::Link {
+        if stat.kind != FileKind::Link {
             seen = Some(stat);
             continue;
         }
@@ -172,7 +172,7 @@ fn examine(host: &Host, path: &Path, last: Last) -> Result<Option<Stat>, Unsafe>
 
 fn fault(host: &Host, path: &Path, stat: &Stat, last: Last) -> Option<UnsafeFault> {
     let Stat { uid, gid, mode, .. } = *stat;
-    let is_link = stat.kind == Kind::Link;
+    let is_link = stat.kind == FileKind::Link;
     // In a sticky directory, only the owner of an entry can replace it.
     let is_sticky = stat.is_directory() && mode & 0o1000 != 0;
     let is_closed = is_link || is_sticky || mode & 0o022 == 0;

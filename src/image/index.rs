@@ -11,8 +11,8 @@ use flate2::bufread::MultiGzDecoder;
 use sha2::{Digest, Sha256};
 
 use super::frames::Frames;
-use super::members::{Content, Input, Member, Stream, fill, read};
-use crate::host::{Host, Part, judge_own};
+use super::members::{ArchiveMember, Input, MemberContent, Stream, fill, read};
+use crate::host::{FilePart, Host, judge_own};
 use crate::inventory::hexadecimal;
 use crate::storage;
 
@@ -23,13 +23,13 @@ const KEPT: u64 = 16 << 20;
 const FACTOR: u64 = 100;
 const SPARE: u64 = 1 << 30;
 const PIECE: usize = 256 << 10;
-/// Ends a file of the cache, after the contents, the list and its length in eight bytes. It changes with [`Member`].
+/// Ends a file of the cache, after the contents, the list and its length in eight bytes. It changes with [`ArchiveMember`].
 const FORMAT: &[u8; 8] = b"layers 1";
 
 /// Bytes of a file: all of it, or the part that is a file in an archive.
 #[derive(Clone)]
 pub(super) struct Blob {
-    pub part: Part,
+    pub part: FilePart,
     /// Its name in the cache, which changes with its contents.
     pub name: String,
     /// True if the name is the SHA-256 of the bytes.
@@ -40,7 +40,7 @@ pub(super) struct Blob {
 pub(super) struct Index {
     /// The file with the contents.
     pub file: Arc<File>,
-    pub members: Vec<Member>,
+    pub members: Vec<ArchiveMember>,
 }
 
 /// The directory for contents of compressed archives, and the bytes that an image may still unpack to.
@@ -196,7 +196,7 @@ fn keep(
     input: &mut impl Input,
     has_layers: bool,
     output: &mut impl Write,
-) -> io::Result<Vec<Member>> {
+) -> io::Result<Vec<ArchiveMember>> {
     let is_layer = |start: &[u8]| {
         has_layers
             && (start.get(257..262) == Some(b"ustar")
@@ -205,7 +205,7 @@ fn keep(
     let (mut members, mut size) = (Vec::new(), 0);
     let mut piece = vec![0; PIECE];
     read(input, |member, contents| {
-        if let Content::File {
+        if let MemberContent::File {
             offset,
             size: bytes,
         } = &mut member.content
@@ -228,7 +228,7 @@ fn keep(
 
 /// Computes the digest of what is read.
 struct Hashed {
-    part: Part,
+    part: FilePart,
     hash: Sha256,
 }
 

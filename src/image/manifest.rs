@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::index::Blob;
-use crate::host::{Host, Part};
+use crate::host::{FilePart, Host};
 use crate::storage;
 
 /// Manifests, lists of manifests and configurations are smaller.
@@ -23,18 +23,18 @@ const NAMES: [&str; 2] = [
 
 /// The layers of an image from the lowest up, and what its configuration says.
 pub(super) struct Parts {
-    pub layers: Vec<Layer>,
-    pub config: Config,
+    pub layers: Vec<ImageLayer>,
+    pub config: ImageConfig,
 }
 
-pub(super) struct Layer {
+pub(super) struct ImageLayer {
     pub blob: Blob,
     /// Its name in the image.
     pub name: String,
 }
 
 #[derive(Default, Deserialize)]
-pub(super) struct Config {
+pub(super) struct ImageConfig {
     pub os: Option<String>,
     pub architecture: Option<String>,
     #[serde(default, rename = "config")]
@@ -50,7 +50,7 @@ pub(super) struct Execution {
 }
 
 /// The files that an image consists of, as those of a machine: no link leads out.
-pub(super) struct Layout {
+pub(super) struct ImageLayout {
     pub host: Host,
     /// The name of the archive in the cache; empty for a directory.
     pub archive: String,
@@ -64,20 +64,20 @@ struct OciIndex {
 #[derive(Clone, Deserialize)]
 struct Descriptor {
     digest: String,
-    platform: Option<Platform>,
+    platform: Option<ImagePlatform>,
     #[serde(default)]
     annotations: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Deserialize)]
-struct Platform {
+struct ImagePlatform {
     architecture: String,
     os: String,
 }
 
 /// A manifest has a configuration and layers, a list has manifests.
 #[derive(Deserialize)]
-struct Manifest {
+struct ImageManifest {
     config: Option<Descriptor>,
     #[serde(default)]
     layers: Vec<Descriptor>,
@@ -94,7 +94,7 @@ struct DockerImage {
     layers: Vec<String>,
 }
 
-impl Layout {
+impl ImageLayout {
     fn has(&self, name: &str) -> bool {
         self.host.is_file(Path::new(name))
     }
@@ -115,7 +115,7 @@ impl Layout {
         Ok(Blob {
             name: digits.map_or_else(place, str::to_owned),
             is_digest: digits.is_some(),
-            part: Part {
+            part: FilePart {
                 end: part.at + size,
                 ..part
             },
@@ -159,7 +159,7 @@ impl Layout {
         let config = manifest
             .config
             .ok_or_else(|| io::Error::other("its manifest names no configuration"))?;
-        let layers: io::Result<Vec<Layer>> = manifest
+        let layers: io::Result<Vec<ImageLayer>> = manifest
             .layers
             .iter()
             .map(|one| self.layer(&one.digest, &file_of(&one.digest)?))
@@ -171,8 +171,8 @@ impl Layout {
     }
 
     /// Follows lists to the manifest for this processor, or the only one.
-    fn manifest(&self, of: &Descriptor, depth: usize) -> io::Result<Manifest> {
-        let manifest: Manifest = self.document(&file_of(&of.digest)?)?;
+    fn manifest(&self, of: &Descriptor, depth: usize) -> io::Result<ImageManifest> {
+        let manifest: ImageManifest = self.document(&file_of(&of.digest)?)?;
         if manifest.manifests.is_empty() || depth == 0 {
             return Ok(manifest);
         }
@@ -195,10 +195,10 @@ impl Layout {
         self.manifest(next, depth - 1)
     }
 
-    fn layer(&self, name: &str, file: &str) -> io::Result<Layer> {
+    fn layer(&self, name: &str, file: &str) -> io::Result<ImageLayer> {
         let blob = self.blob(file);
         let blob = blob.map_err(|why| io::Error::other(format!("its layer {name} {why}")))?;
-        Ok(Layer {
+        Ok(ImageLayer {
             blob,
             name: name.to_owned(),
         })
@@ -211,7 +211,7 @@ impl Layout {
             .map(|image| image.repo_tags.clone().unwrap_or_default())
             .collect();
         let chosen = choose(&images, &named, tag, |_| true)?;
-        let layers: io::Result<Vec<Layer>> = chosen
+        let layers: io::Result<Vec<ImageLayer>> = chosen
             .layers
             .iter()
             .map(|name| self.layer(&format!("`{name}`"), name))

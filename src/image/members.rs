@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use crate::formats::tar::{BLOCK, Header, kind, text};
-use crate::host::Part;
+use crate::formats::tar::{BLOCK, TarHeader, kind, text};
+use crate::host::FilePart;
 
 /// More files than any image has.
 pub(super) const MEMBERS: usize = 4_000_000;
@@ -22,10 +22,10 @@ const PATH: usize = 4096;
 
 /// A file of an archive.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Member {
+pub(super) struct ArchiveMember {
     #[serde(with = "serde_bytes")]
     pub path: Vec<u8>,
-    pub content: Content,
+    pub content: MemberContent,
     pub mode: u32,
     pub uid: u32,
     pub gid: u32,
@@ -34,7 +34,7 @@ pub(super) struct Member {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) enum Content {
+pub(super) enum MemberContent {
     Directory,
     /// `offset` into the file that has the contents; none if they were not kept.
     File {
@@ -53,7 +53,7 @@ pub(super) trait Input: Read {
 }
 
 /// Skipping reads nothing.
-impl Input for Part {
+impl Input for FilePart {
     fn skip(&mut self, bytes: u64) -> io::Result<()> {
         self.at = self
             .at
@@ -107,7 +107,7 @@ impl<R: Read> Input for Stream<'_, R> {
 /// Calls `each` for every file, with the input at its contents. Bytes that `each` leaves are skipped.
 pub(super) fn read<I: Input>(
     input: &mut I,
-    mut each: impl FnMut(&mut Member, &mut io::Take<&mut I>) -> io::Result<()>,
+    mut each: impl FnMut(&mut ArchiveMember, &mut io::Take<&mut I>) -> io::Result<()>,
 ) -> io::Result<()> {
     let broken = |why: &str| io::Error::other(why.to_owned());
     let (mut members, mut names) = (0, 0);
@@ -121,19 +121,19 @@ pub(super) fn read<I: Input>(
         // Version 7 of Unix marked directories by their names.
         let is_directory = header.kind == kind::DIRECTORY || is_file && header.path.ends_with(b"/");
         let content = match header.kind {
-            _ if is_directory => Content::Directory,
-            _ if is_file => Content::File {
+            _ if is_directory => MemberContent::Directory,
+            _ if is_file => MemberContent::File {
                 offset: Some(input.position()),
                 size: header.size,
             },
-            kind::LINK => Content::Link(header.link),
-            kind::HARD_LINK => Content::HardLink(header.link),
+            kind::LINK => MemberContent::Link(header.link),
+            kind::HARD_LINK => MemberContent::HardLink(header.link),
             kind::SPARSE => return Err(broken("it has a file with holes")),
-            _ => Content::Other,
+            _ => MemberContent::Other,
         };
         let size = if is_directory { 0 } else { header.size };
         let id = |id: u64| u32::try_from(id).unwrap_or(u32::MAX);
-        let mut member = Member {
+        let mut member = ArchiveMember {
             path: header.path,
             content,
             mode: header.mode,
@@ -158,14 +158,14 @@ fn filling(size: u64) -> u64 {
 }
 
 /// The next header, with what extended headers before it say. None at the end, which can be that of the bytes.
-fn header<I: Input>(input: &mut I, is_first: bool) -> io::Result<Option<(Header, bool)>> {
+fn header<I: Input>(input: &mut I, is_first: bool) -> io::Result<Option<(TarHeader, bool)>> {
     let broken = |why: &'static str| io::Error::other(why);
     let (mut records, mut path, mut link) = (Vec::new(), None, None);
     loop {
         let mut block = [0; BLOCK];
         let parsed = match fill(input, &mut block)? {
             0 => return Ok(None),
-            BLOCK => Header::parse(&block).map_err(broken),
+            BLOCK => TarHeader::parse(&block).map_err(broken),
             _ => Err(io::ErrorKind::UnexpectedEof.into()),
         };
         let parsed = parsed.map_err(|why| {

@@ -16,15 +16,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use crate::environment::Environment;
-use crate::host::{Host, NewContent, NewFile, Part, Tree};
+use crate::host::{FilePart, FileTree, Host, NewContent, NewFile};
 use crate::parallel;
 use crate::storage;
 use crate::text::{plain, show};
 
 use index::{Blob, Cache, Index};
-use manifest::{Config, Layer, Layout, Parts};
-use members::{Content, MEMBERS, Member, path_of};
-pub use node::{MountError, Node};
+use manifest::{ImageConfig, ImageLayer, ImageLayout, Parts};
+use members::{ArchiveMember, MEMBERS, MemberContent, path_of};
+pub use node::{ContainerNode, MountError};
 
 /// Marks an image in a directory.
 const OCI: &str = "oci:";
@@ -47,7 +47,7 @@ const LAYERS: usize = 256;
 /// The files of an image, and how its programs start.
 #[derive(Clone)]
 pub struct Image {
-    tree: Tree,
+    tree: FileTree,
     env: Environment,
     cwd: PathBuf,
     architecture: Option<String>,
@@ -102,7 +102,7 @@ impl Image {
         let cache = Cache::new(host, directory);
         let (tree, config) = files(&cache, &place, tag.as_deref())?;
         storage::prune(host, &cache.directory);
-        let Config {
+        let ImageConfig {
             os,
             architecture,
             start,
@@ -129,7 +129,7 @@ impl Image {
     }
 
     /// Mounts the driver of a node into the image, as a container there would have it.
-    pub fn mount_driver_of(&mut self, node: &Node) -> Result<(), MountError> {
+    pub fn mount_driver_of(&mut self, node: &ContainerNode) -> Result<(), MountError> {
         let is_other = |own: &&String| **own != node.architecture;
         if let Some(own) = self.architecture.as_ref().filter(is_other) {
             return Err(MountError::Image(format!(
@@ -159,12 +159,16 @@ fn directory(host: &Host) -> io::Result<(PathBuf, Option<tempfile::TempDir>)> {
 }
 
 /// The files of an image and its configuration, or those of a root directory in an archive.
-fn files(cache: &Cache<'_>, place: &Path, tag: Option<&str>) -> Result<(Tree, Config), ImageError> {
+fn files(
+    cache: &Cache<'_>,
+    place: &Path,
+    tag: Option<&str>,
+) -> Result<(FileTree, ImageConfig), ImageError> {
     let (env, cwd) = (Environment::default(), PathBuf::from("/"));
     if cache.host.is_directory(place) {
         let host = Host::at(place, env, cwd)?;
         let archive = String::new();
-        let Parts { layers, config } = Layout { host, archive }.parts(tag)?;
+        let Parts { layers, config } = ImageLayout { host, archive }.parts(tag)?;
         cache.allow(layers.iter().map(|layer| layer.blob.part.size()).sum());
         return Ok((tree(cache, &layers)?, config));
     }
@@ -180,23 +184,23 @@ fn files(cache: &Cache<'_>, place: &Path, tag: Option<&str>) -> Result<(Tree, Co
     let archive =
         storage::full_digest([format!("{:?}", (seen.dev(), seen.ino(), end, times)).as_bytes()]);
     let blob = Blob {
-        part: Part { end, ..part },
+        part: FilePart { end, ..part },
         name: archive.clone(),
         is_digest: false,
     };
-    let mut outer = Tree::new();
+    let mut outer = FileTree::new();
     let applied = apply(&mut outer, &cache.index(&blob, true)?, 0);
     let has_one = |names: &[&str]| names.iter().any(|name| outer.has(Path::new(name)));
     if has_one(&["index.json", "manifest.json"]) {
         // What could not be put is no part of the image, or is missed when it is read.
         let host = Host::of_tree(outer, env, cwd);
-        let Parts { layers, config } = Layout { host, archive }.parts(tag)?;
+        let Parts { layers, config } = ImageLayout { host, archive }.parts(tag)?;
         return Ok((tree(cache, &layers)?, config));
     }
     // `docker export` writes the files of a container.
     if has_one(&["usr", "etc", "bin"]) {
         applied?;
-        return Ok((outer, Config::default()));
+        return Ok((outer, ImageConfig::default()));
     }
     let why = "it has no `manifest.json`, no `index.json` and no directory `usr`: it is neither an image nor an \
                archive of a root directory";
@@ -204,20 +208,20 @@ fn files(cache: &Cache<'_>, place: &Path, tag: Option<&str>) -> Result<(Tree, Co
 }
 
 /// The files of all layers. Equal layers are read once.
-fn tree(cache: &Cache<'_>, layers: &[Layer]) -> Result<Tree, ImageError> {
+fn tree(cache: &Cache<'_>, layers: &[ImageLayer]) -> Result<FileTree, ImageError> {
     if layers.len() > LAYERS {
         return Err(ImageError(format!("it has more than {LAYERS} layers")));
     }
-    let different: BTreeMap<&str, &Layer> = layers
+    let different: BTreeMap<&str, &ImageLayer> = layers
         .iter()
         .map(|layer| (layer.blob.name.as_str(), layer))
         .collect();
-    let different: Vec<(&str, &Layer)> = different.into_iter().collect();
+    let different: Vec<(&str, &ImageLayer)> = different.into_iter().collect();
     let indexed = parallel::map_each(&different, |(name, layer)| {
         (*name, cache.index(&layer.blob, false))
     });
     let indexed: BTreeMap<&str, io::Result<Index>> = indexed.into_iter().collect();
-    let (mut tree, mut members) = (Tree::new(), 0);
+    let (mut tree, mut members) = (FileTree::new(), 0);
     for (number, layer) in layers.iter().enumerate() {
         let failed = |why: &str| ImageError(format!("layer {}: {why}", layer.name));
         let index = indexed[layer.blob.name.as_str()]
@@ -233,7 +237,7 @@ fn tree(cache: &Cache<'_>, layers: &[Layer]) -> Result<Tree, ImageError> {
 }
 
 /// Puts the files of a layer over those of the layers below it. Returns the first failure, after all others are there.
-fn apply(tree: &mut Tree, index: &Index, layer: usize) -> Result<(), ImageError> {
+fn apply(tree: &mut FileTree, index: &Index, layer: usize) -> Result<(), ImageError> {
     let archive = tree.add_archive(index.file.clone());
     let mut applied = Ok(());
     for member in &index.members {
@@ -242,7 +246,12 @@ fn apply(tree: &mut Tree, index: &Index, layer: usize) -> Result<(), ImageError>
     applied
 }
 
-fn put(tree: &mut Tree, archive: usize, member: &Member, layer: usize) -> Result<(), ImageError> {
+fn put(
+    tree: &mut FileTree,
+    archive: usize,
+    member: &ArchiveMember,
+    layer: usize,
+) -> Result<(), ImageError> {
     let path = inside(&member.path)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let parent = path.parent().unwrap_or(Path::new("/"));
@@ -261,21 +270,21 @@ fn put(tree: &mut Tree, archive: usize, member: &Member, layer: usize) -> Result
         ImageError(format!("`{}`: {what}{}", show(&path), plain(&why)))
     };
     let content = match &member.content {
-        Content::Directory => NewContent::Directory,
-        Content::File { offset, size } => NewContent::File {
+        MemberContent::Directory => NewContent::Directory,
+        MemberContent::File { offset, size } => NewContent::File {
             archive,
             offset: *offset,
             size: *size,
         },
-        Content::Link(target) => NewContent::Link(path_of(target)),
-        Content::Other => NewContent::Other,
-        Content::HardLink(same) => {
+        MemberContent::Link(target) => NewContent::Link(path_of(target)),
+        MemberContent::Other => NewContent::Other,
+        MemberContent::HardLink(same) => {
             let same = inside(same)?;
             let linked = tree.put_hard_link(&path, &same, layer);
             return linked.map_err(|error| failed("its hard link: ", &error));
         }
     };
-    let &Member {
+    let &ArchiveMember {
         mode,
         uid,
         gid,

@@ -11,18 +11,18 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::ldcache::{CacheEntry, cache};
-use crate::doctor::Surroundings;
+use crate::doctor::MachineKind;
 use crate::environment::Environment;
 use crate::formats::elf::{AARCH64, Elf, X86_64};
 use crate::formats::ldcache::LdCache;
-use crate::host::{Entry, Host, Kind, NewContent, NewFile, Tree};
+use crate::host::{DirectoryEntry, FileKind, FileTree, Host, NewContent, NewFile};
 use crate::inventory::{self, Gpu, Inventory};
 use crate::text::{self, show};
 use crate::version::Version;
 
 /// What a container on a machine gets of it. Anything else about the machine is unknown.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
-pub struct Node {
+pub struct ContainerNode {
     /// As images name it.
     pub architecture: String,
     /// There, a container gets its driver in another way.
@@ -131,9 +131,9 @@ const NVIDIA: &str = "0x10de";
 /// The mark of a container that Docker makes.
 const MARK: &str = "/.dockerenv";
 
-impl Node {
+impl ContainerNode {
     /// Reads what a container on this machine would get.
-    pub fn of(host: &Host, inventory: &Inventory, surroundings: Surroundings) -> Node {
+    pub fn of(host: &Host, inventory: &Inventory, surroundings: MachineKind) -> ContainerNode {
         let machine = inventory::machine(host).unwrap_or(X86_64);
         let driver = inventory.driver.as_ref().map(|driver| driver.version);
         let text = |path: PathBuf| Some(host.read_text(&path).ok()?.trim().to_owned());
@@ -150,17 +150,17 @@ impl Node {
             uuid: gpu.uuid.clone(),
             minor: gpu.minor,
         };
-        let device = |entry: &Entry| {
+        let device = |entry: &DirectoryEntry| {
             let name = entry.name.to_str()?.to_owned();
             let path = Path::new("/dev").join(&name);
             let mode = host.stat(&path).ok()?.mode & 0o773;
             // The bit for others tells if this user may use it.
             let others = if host.may_use(&path) { 0o004 } else { 0 };
             let mode = mode | others;
-            let is_ours = name.starts_with("nvidia") && entry.kind != Kind::Directory;
+            let is_ours = name.starts_with("nvidia") && entry.kind != FileKind::Directory;
             is_ours.then_some(DeviceFile { name, mode })
         };
-        let card = |entry: &Entry| {
+        let card = |entry: &DirectoryEntry| {
             let bus = entry.name.to_str()?.to_owned();
             let says = |name| text(on_bus(&bus).join(name));
             says("vendor").filter(|vendor| vendor == NVIDIA)?;
@@ -174,7 +174,7 @@ impl Node {
         };
         let listed = |path: &Path| host.list(path).unwrap_or_default();
         let files = driver.map(|version| libraries(host, machine, &version));
-        Node {
+        ContainerNode {
             architecture: architecture(machine).to_owned(),
             is_wsl: surroundings.is_wsl,
             is_tegra: surroundings.is_tegra,
@@ -199,7 +199,11 @@ fn architecture(machine: u16) -> &'static str {
 }
 
 /// Mounts what a container on the node has of it.
-pub(super) fn mount(tree: &mut Tree, env: &Environment, node: &Node) -> Result<(), MountError> {
+pub(super) fn mount(
+    tree: &mut FileTree,
+    env: &Environment,
+    node: &ContainerNode,
+) -> Result<(), MountError> {
     match (node.is_wsl, node.is_tegra) {
         (true, _) => return Err(MountError::OtherWay("WSL")),
         (_, true) => return Err(MountError::OtherWay("a Jetson")),
@@ -261,7 +265,7 @@ fn plain(name: &str) -> Result<&str, MountError> {
 
 /// The kernel's files that tell of the driver and of NVIDIA's devices. Of all others nothing is known, and those of the image are
 /// none.
-fn kernel(tree: &mut Tree, node: &Node) -> Result<(), MountError> {
+fn kernel(tree: &mut FileTree, node: &ContainerNode) -> Result<(), MountError> {
     for directory in ["/proc", "/sys", "/dev"] {
         tree.remove_below(Path::new(directory), LAYER);
     }
@@ -314,7 +318,7 @@ fn kernel(tree: &mut Tree, node: &Node) -> Result<(), MountError> {
 
 /// The device files that all programs need, and those of the GPUs that are asked for by number or UUID. The name of a MIG
 /// device does not tell its GPU.
-fn devices(tree: &mut Tree, node: &Node, asked: &[&str]) -> Result<(), MountError> {
+fn devices(tree: &mut FileTree, node: &ContainerNode, asked: &[&str]) -> Result<(), MountError> {
     let is_all = asked
         .iter()
         .any(|one| *one == "all" || one.starts_with("MIG-"));
@@ -340,7 +344,7 @@ fn devices(tree: &mut Tree, node: &Node, asked: &[&str]) -> Result<(), MountErro
 }
 
 /// Debian's directory, or that of all others.
-fn libraries_of(tree: &Tree, machine: u16) -> PathBuf {
+fn libraries_of(tree: &FileTree, machine: u16) -> PathBuf {
     let name = if machine == AARCH64 {
         "aarch64-linux-gnu"
     } else {
@@ -354,7 +358,10 @@ fn libraries_of(tree: &Tree, machine: u16) -> PathBuf {
 }
 
 /// The files of the node's driver that the image asks for.
-fn wanted<'n>(node: &'n Node, env: &Environment) -> impl Iterator<Item = &'n DriverLibrary> {
+fn wanted<'n>(
+    node: &'n ContainerNode,
+    env: &Environment,
+) -> impl Iterator<Item = &'n DriverLibrary> {
     let given = env
         .get("NVIDIA_DRIVER_CAPABILITIES")
         .map(|value| value.to_string_lossy().into_owned());
@@ -449,11 +456,11 @@ fn stand_in(machine: u16, soname: &str) -> Vec<u8> {
     file
 }
 
-fn link(tree: &mut Tree, path: &Path, target: &Path) -> io::Result<()> {
+fn link(tree: &mut FileTree, path: &Path, target: &Path) -> io::Result<()> {
     put(tree, path, 0o777, NewContent::Link(target.to_owned()))
 }
 
-fn put(tree: &mut Tree, path: &Path, mode: u32, content: NewContent) -> io::Result<()> {
+fn put(tree: &mut FileTree, path: &Path, mode: u32, content: NewContent) -> io::Result<()> {
     let new = NewFile {
         mode,
         uid: 0,
@@ -467,7 +474,7 @@ fn put(tree: &mut Tree, path: &Path, mode: u32, content: NewContent) -> io::Resu
 
 /// The libraries in the image's own compat directory, if they are of one driver, newer than the kernel's, that this one admits. The
 /// loader's cache then names them first.
-fn compat(tree: &Tree, machine: u16, kernel: &Version) -> Vec<(String, PathBuf)> {
+fn compat(tree: &FileTree, machine: u16, kernel: &Version) -> Vec<(String, PathBuf)> {
     let directory = Path::new(COMPAT);
     let entries = tree.list(directory).unwrap_or_default();
     let version = |name: &str| Version::of_driver(name.strip_prefix("libcuda.so.")?);
@@ -492,7 +499,7 @@ fn compat(tree: &Tree, machine: u16, kernel: &Version) -> Vec<(String, PathBuf)>
     };
     let links = entries
         .iter()
-        .filter(|entry| is_for && entry.kind == Kind::Link);
+        .filter(|entry| is_for && entry.kind == FileKind::Link);
     let names = links.filter_map(|entry| entry.name.to_str().filter(|name| !name.ends_with(".so")));
     names
         .map(|name| (name.to_owned(), directory.join(name)))
@@ -500,7 +507,11 @@ fn compat(tree: &Tree, machine: u16, kernel: &Version) -> Vec<(String, PathBuf)>
 }
 
 /// Names the driver's libraries in the loader's cache, as `ldconfig` does in the container.
-fn write_cache(tree: &mut Tree, machine: u16, known: BTreeMap<String, PathBuf>) -> io::Result<()> {
+fn write_cache(
+    tree: &mut FileTree,
+    machine: u16,
+    known: BTreeMap<String, PathBuf>,
+) -> io::Result<()> {
     let before = tree
         .read(Path::new(CACHE))
         .ok()
@@ -520,7 +531,7 @@ fn write_cache(tree: &mut Tree, machine: u16, known: BTreeMap<String, PathBuf>) 
     write(tree, Path::new(CACHE), &bytes)
 }
 
-fn write(tree: &mut Tree, path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write(tree: &mut FileTree, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = tempfile::tempfile()?;
     file.write_all(bytes)?;
     let archive = tree.add_archive(Arc::new(file));

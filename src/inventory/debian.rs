@@ -5,7 +5,7 @@ use std::path::Path;
 use super::location::{Packaged, ScanContext, SearchLocation, SearchLocations};
 use super::model::Origin;
 use super::records;
-use super::scan_cache::Package;
+use super::scan_cache::PackagedLibraries;
 use super::warning::ReadFault;
 use crate::catalog;
 use crate::formats::{dpkg, elf, names};
@@ -54,7 +54,7 @@ pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
 
 /// The packages with libraries. The database is read again only after it changed: every change of the packages is
 /// written to it.
-fn installed(look: &mut ScanContext<'_>) -> Vec<Package> {
+fn installed(look: &mut ScanContext<'_>) -> Vec<PackagedLibraries> {
     let database = Path::new(STATUS);
     look.watch(database);
     let Ok(stat) = look.host.stat(database) else {
@@ -81,7 +81,7 @@ fn installed(look: &mut ScanContext<'_>) -> Vec<Package> {
     let packages = installed
         .into_iter()
         .map(|package| with_libraries(look.host, package));
-    let packages: Vec<Package> = packages
+    let packages: Vec<PackagedLibraries> = packages
         .filter(|package| !package.libraries.is_empty())
         .collect();
     if look.known.is_settled(&stat) {
@@ -90,8 +90,8 @@ fn installed(look: &mut ScanContext<'_>) -> Vec<Package> {
     packages
 }
 
-fn with_libraries(host: &Host, package: dpkg::Package) -> Package {
-    let dpkg::Package {
+fn with_libraries(host: &Host, package: dpkg::DebianPackage) -> PackagedLibraries {
+    let dpkg::DebianPackage {
         name,
         version,
         architecture,
@@ -104,7 +104,7 @@ fn with_libraries(host: &Host, package: dpkg::Package) -> Package {
     };
     let list = format!("{name}{qualifier}.list");
     let list = host.read(&Path::new(LISTS).join(list)).unwrap_or_default();
-    Package {
+    PackagedLibraries {
         name,
         version,
         architecture,
@@ -132,7 +132,7 @@ pub fn is_wanted(package: &str) -> bool {
 }
 
 /// Returns the version of the libraries, if the version of the package contains it.
-fn library_version(package: &Package) -> Option<Version> {
+fn library_version(package: &PackagedLibraries) -> Option<Version> {
     let is_upstream = catalog::packages_of(&package.name).is_some_and(|packages| packages.upstream);
     let upstream = || dpkg::upstream(&package.version).filter(|_| is_upstream);
     dpkg::before_toolkit(&package.version).or_else(upstream)

@@ -6,21 +6,21 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::evidence::{self, File, Symbols};
+use super::evidence::{self, LibraryFile, LibrarySymbols};
 use super::location::ScanContext;
 use super::machine::Scope;
 use super::scan_cache::{Name, ScanCache};
 use super::warning::ReadFault;
 use crate::catalog::catalog;
 use crate::formats::names;
-use crate::host::{FileId, Host, Kind, Stat};
+use crate::host::{FileId, FileKind, Host, Stat};
 use crate::parallel;
 
 /// A file of a directory, with all names that lead to it there.
 #[derive(Clone)]
-pub(super) struct Candidate {
-    pub file: Arc<File>,
-    pub symbols: Arc<Symbols>,
+pub(super) struct NamedFile {
+    pub file: Arc<LibraryFile>,
+    pub symbols: Arc<LibrarySymbols>,
     pub names: Vec<String>,
     pub stat: Stat,
     /// The path of the file itself, not of a link.
@@ -31,7 +31,7 @@ pub(super) struct Candidate {
 pub(super) struct Contents {
     pub directory: PathBuf,
     pub stat: Stat,
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<NamedFile>,
 }
 
 #[derive(Default)]
@@ -43,19 +43,19 @@ pub(super) struct DirectoryScan {
 struct Listed {
     directory: PathBuf,
     stat: Stat,
-    entries: Vec<Entry>,
+    entries: Vec<ScannedName>,
     /// Its names, if they were not in the cache.
     new: Option<Vec<Name>>,
 }
 
-struct Entry {
+struct ScannedName {
     name: String,
     is_link: bool,
     stat: Result<Stat, ReadFault>,
 }
 
 /// The facts of a file; none if it is of no known family.
-type FileFacts = Result<Option<(Arc<File>, Arc<Symbols>)>, ReadFault>;
+type FileFacts = Result<Option<(Arc<LibraryFile>, Arc<LibrarySymbols>)>, ReadFault>;
 
 impl DirectoryScan {
     /// Returns the contents of the directories that were not read before, in the order given.
@@ -122,7 +122,7 @@ impl DirectoryScan {
             if let (Ok(Some((file, _))), true) = (&answer, is_new && look.known.is_settled(&stat)) {
                 look.known
                     .files
-                    .insert(&stat, &(name.to_owned(), File::clone(file)));
+                    .insert(&stat, &(name.to_owned(), LibraryFile::clone(file)));
             }
             self.read.insert(stat.id, answer);
         }
@@ -136,7 +136,7 @@ impl DirectoryScan {
             entries,
             ..
         } = listed;
-        let mut by_id: BTreeMap<FileId, Candidate> = BTreeMap::new();
+        let mut by_id: BTreeMap<FileId, NamedFile> = BTreeMap::new();
         let mut faults: Vec<(PathBuf, ReadFault)> = Vec::new();
         for entry in entries {
             let path = directory.join(&entry.name);
@@ -149,7 +149,7 @@ impl DirectoryScan {
                 Ok((stat, Some((file, symbols)))) => {
                     let candidate = by_id.entry(stat.id).or_insert_with(|| {
                         let path = PathBuf::new();
-                        Candidate {
+                        NamedFile {
                             file,
                             symbols,
                             names: Vec::new(),
@@ -164,7 +164,7 @@ impl DirectoryScan {
                 }
             }
         }
-        let mut candidates: Vec<Candidate> = by_id.into_values().collect();
+        let mut candidates: Vec<NamedFile> = by_id.into_values().collect();
         for candidate in candidates
             .iter_mut()
             .filter(|candidate| candidate.path.as_os_str().is_empty())
@@ -180,7 +180,7 @@ impl DirectoryScan {
             look.warn(path, fault);
         }
         // The file whose name is its SONAME comes first: the loader never opens a second one with this SONAME.
-        let is_other = |candidate: &Candidate| !candidate.names.contains(&candidate.file.soname);
+        let is_other = |candidate: &NamedFile| !candidate.names.contains(&candidate.file.soname);
         candidates.sort_by(|a, b| {
             (&a.file.soname, is_other(a), &a.names).cmp(&(&b.file.soname, is_other(b), &b.names))
         });
@@ -219,17 +219,17 @@ fn names_in(host: &Host, directory: &Path) -> io::Result<Vec<Name>> {
         let name = entry.name.into_string().ok()?;
         is_of_interest(&name).then_some(Name {
             name,
-            is_link: entry.kind == Kind::Link,
+            is_link: entry.kind == FileKind::Link,
         })
     });
     Ok(names.collect())
 }
 
 /// Returns each name with its file's status.
-fn entries(host: &Host, directory: &Path, names: Vec<Name>) -> Vec<Entry> {
+fn entries(host: &Host, directory: &Path, names: Vec<Name>) -> Vec<ScannedName> {
     let all: Vec<&str> = names.iter().map(|name| name.name.as_str()).collect();
     let stats = host.stat_in(directory, &all);
-    let entry = |(Name { name, is_link }, stat): (Name, io::Result<Stat>)| Entry {
+    let entry = |(Name { name, is_link }, stat): (Name, io::Result<Stat>)| ScannedName {
         name,
         is_link,
         stat: stat.map_err(|error| {
@@ -244,7 +244,7 @@ fn entries(host: &Host, directory: &Path, names: Vec<Name>) -> Vec<Entry> {
 }
 
 /// Returns the facts in the cache, if they hold for this name and include all that `scope` asks for.
-fn remembered(scope: &Scope, known: &ScanCache, name: &str, stat: &Stat) -> Option<File> {
+fn remembered(scope: &Scope, known: &ScanCache, name: &str, stat: &Stat) -> Option<LibraryFile> {
     let (under, file) = known.files.get(stat)?;
     let holds = (under == name || file.holds_under(name))
         && file.machine == scope.machine
@@ -262,9 +262,9 @@ fn answer(
     stat: &Stat,
 ) -> (FileFacts, bool) {
     match stat.kind {
-        Kind::File => {}
-        Kind::Directory => return (Ok(None), false),
-        Kind::Link | Kind::Other => return (Err(ReadFault::NotRegular), false),
+        FileKind::File => {}
+        FileKind::Directory => return (Ok(None), false),
+        FileKind::Link | FileKind::Other => return (Err(ReadFault::NotRegular), false),
     }
     let remembered = remembered(scope, known, name, stat);
     let is_new = remembered.is_none();

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::machine::Scope;
 use super::model::{ForwardCompatibility, GpuCode};
 use super::warning::ReadFault;
-use crate::catalog::{self, Evidence, Family};
+use crate::catalog::{self, Family, VersionNumber};
 use crate::formats::elf::{self, Elf};
 use crate::formats::fatbin;
 use crate::formats::instructions;
@@ -24,7 +24,7 @@ pub const RUNTIMES: [(&str, &str); 2] = [("libc.so.6", "GLIBC_"), ("libstdc++.so
 
 /// The facts of a library file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct File {
+pub struct LibraryFile {
     /// Its index in the catalog.
     family: usize,
     pub stem: String,
@@ -54,12 +54,12 @@ pub struct File {
 
 /// The symbols of a library file, as far as the scope asks for them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Symbols {
+pub(super) struct LibrarySymbols {
     pub imports: ByFile,
     pub exports: Exports,
 }
 
-impl File {
+impl LibraryFile {
     pub fn family(&self) -> &'static Family {
         let families = &catalog::catalog().families;
         families.get(self.family).unwrap_or(&families[0])
@@ -81,7 +81,7 @@ pub(super) fn read(
     name: &str,
     scope: &Scope,
     release: &dyn Fn(),
-) -> Result<Option<File>, ReadFault> {
+) -> Result<Option<LibraryFile>, ReadFault> {
     let elf = Elf::parse(data)?;
     if elf.machine() != scope.machine {
         return Err(ReadFault::WrongMachine {
@@ -114,15 +114,19 @@ pub(super) fn read(
     });
     let suffix = names::split(&soname).map_or("", |(_, suffix)| suffix);
     let cuda = evaluate(&family.cuda, &stem, |rule| match rule {
-        Evidence::Suffix => family.cuda_of_suffix(suffix),
-        Evidence::Needed { stem, .. } => needed.iter().find_map(|name| match names::split(name) {
-            Some((found, suffix)) if found == stem => catalog::first_number(suffix),
-            _ => None,
-        }),
-        Evidence::Embedded | Evidence::Function { .. } => {
+        VersionNumber::Suffix => family.cuda_of_suffix(suffix),
+        VersionNumber::Needed { stem, .. } => {
+            needed.iter().find_map(|name| match names::split(name) {
+                Some((found, suffix)) if found == stem => catalog::first_number(suffix),
+                _ => None,
+            })
+        }
+        VersionNumber::Embedded | VersionNumber::Function { .. } => {
             built_for(rule, &elf, release).map(|cuda| cuda.major)
         }
-        Evidence::Text { .. } | Evidence::Object { .. } | Evidence::Printed { .. } => {
+        VersionNumber::Text { .. }
+        | VersionNumber::Object { .. }
+        | VersionNumber::Printed { .. } => {
             version_by(rule, &elf, release).map(|version| version.major())
         }
     });
@@ -140,7 +144,7 @@ pub(super) fn read(
         let newest = nodes.into_iter().filter_map(version).max()?;
         Some(((*prefix).to_owned(), newest))
     });
-    Ok(Some(File {
+    Ok(Some(LibraryFile {
         family: family_index.unwrap_or_default(),
         stem,
         machine: elf.machine(),
@@ -165,7 +169,7 @@ pub(super) fn read(
 }
 
 /// Returns the facts of the library `name`, for a description of it.
-pub fn facts(data: &[u8], name: &str, machine: u16) -> Option<File> {
+pub fn facts(data: &[u8], name: &str, machine: u16) -> Option<LibraryFile> {
     let scope = Scope {
         machine,
         code: true,
@@ -175,10 +179,10 @@ pub fn facts(data: &[u8], name: &str, machine: u16) -> Option<File> {
 }
 
 /// Returns the CUDA version with its minor, if the rule gives one.
-fn built_for(rule: &Evidence, elf: &Elf<'_>, release: &dyn Fn()) -> Option<CudaVersion> {
+fn built_for(rule: &VersionNumber, elf: &Elf<'_>, release: &dyn Fn()) -> Option<CudaVersion> {
     match rule {
-        Evidence::Embedded => embedded_runtime(elf, release),
-        Evidence::Function { .. } => {
+        VersionNumber::Embedded => embedded_runtime(elf, release),
+        VersionNumber::Function { .. } => {
             version_by(rule, elf, release).map(|version| CudaVersion::from_number(version.major()))
         }
         _ => None,
@@ -197,14 +201,14 @@ fn wrapped_by(stem: &str, needed: &[String]) -> Option<&'static Family> {
 }
 
 /// Returns the symbols that the scope asks for.
-pub(super) fn symbols(data: &[u8], scope: &Scope) -> Result<Symbols, ReadFault> {
+pub(super) fn symbols(data: &[u8], scope: &Scope) -> Result<LibrarySymbols, ReadFault> {
     if !scope.symbols {
-        return Ok(Symbols::default());
+        return Ok(LibrarySymbols::default());
     }
     let elf = Elf::parse(data)?;
     let exports = |file: &str, symbol: &str| catalog::catalog().may_export(file, symbol);
     let imports = || symbols::by_file(symbols::imports(&elf, is_library, exports));
-    Ok(Symbols {
+    Ok(LibrarySymbols {
         imports: scope.symbols.then(imports).unwrap_or_default(),
         exports: if scope.symbols {
             Exports::read(&elf)
@@ -245,17 +249,17 @@ fn is_library(name: &str) -> bool {
 }
 
 fn evaluate<T>(
-    rules: &[Evidence],
+    rules: &[VersionNumber],
     stem: &str,
-    answer: impl Fn(&Evidence) -> Option<T>,
+    answer: impl Fn(&VersionNumber) -> Option<T>,
 ) -> Vec<(usize, T)> {
-    let concerns = |rule: &Evidence| match rule {
-        Evidence::Text { file, .. }
-        | Evidence::Function { file, .. }
-        | Evidence::Object { file, .. }
-        | Evidence::Printed { file, .. }
-        | Evidence::Needed { file, .. } => file == stem,
-        Evidence::Suffix | Evidence::Embedded => true,
+    let concerns = |rule: &VersionNumber| match rule {
+        VersionNumber::Text { file, .. }
+        | VersionNumber::Function { file, .. }
+        | VersionNumber::Object { file, .. }
+        | VersionNumber::Printed { file, .. }
+        | VersionNumber::Needed { file, .. } => file == stem,
+        VersionNumber::Suffix | VersionNumber::Embedded => true,
     };
     rules
         .iter()
@@ -265,9 +269,9 @@ fn evaluate<T>(
         .collect()
 }
 
-fn version_by(rule: &Evidence, elf: &Elf<'_>, release: &dyn Fn()) -> Option<Version> {
+fn version_by(rule: &VersionNumber, elf: &Elf<'_>, release: &dyn Fn()) -> Option<Version> {
     match rule {
-        Evidence::Text {
+        VersionNumber::Text {
             after,
             then,
             separator,
@@ -278,7 +282,7 @@ fn version_by(rule: &Evidence, elf: &Elf<'_>, release: &dyn Fn()) -> Option<Vers
                 .iter()
                 .find_map(|range| in_windows(range, release, text))
         }
-        Evidence::Function {
+        VersionNumber::Function {
             name,
             major,
             minor,
@@ -294,7 +298,7 @@ fn version_by(rule: &Evidence, elf: &Elf<'_>, release: &dyn Fn()) -> Option<Vers
                 _ => Some(Version::from_scaled(number, *major, *minor)),
             }
         }
-        Evidence::Object { name, .. } => {
+        VersionNumber::Object { name, .. } => {
             let bytes = elf
                 .bytes_of(&exported(elf, name)?)?
                 .get(..4)?
@@ -307,7 +311,7 @@ fn version_by(rule: &Evidence, elf: &Elf<'_>, release: &dyn Fn()) -> Option<Vers
                 value & 0xff,
             ]))
         }
-        Evidence::Printed { major, .. } => {
+        VersionNumber::Printed { major, .. } => {
             let soname = std::str::from_utf8(elf.soname()?).ok()?;
             let is_own = catalog::soname_number(soname) == Some(*major);
             let mut code = elf.code().into_iter().filter(|_| is_own);
@@ -315,8 +319,8 @@ fn version_by(rule: &Evidence, elf: &Elf<'_>, release: &dyn Fn()) -> Option<Vers
                 code.find_map(|code| instructions::printed_version(code, elf.machine(), *major));
             numbers.map(|numbers| Version::new(&numbers))
         }
-        Evidence::Embedded => embedded_runtime(elf, release).map(|cuda| cuda.version()),
-        Evidence::Suffix | Evidence::Needed { .. } => None,
+        VersionNumber::Embedded => embedded_runtime(elf, release).map(|cuda| cuda.version()),
+        VersionNumber::Suffix | VersionNumber::Needed { .. } => None,
     }
 }
 
@@ -385,13 +389,13 @@ fn in_windows<T>(
 /// `{"format":1,"CUDA version":"13.0","driver":[535,…],"device":[…]}`
 fn forward_compatibility(note: &[u8]) -> Option<ForwardCompatibility> {
     #[derive(Deserialize)]
-    struct Note {
+    struct CompatibilityNote {
         #[serde(rename = "CUDA version")]
         cuda: String,
         driver: Vec<u32>,
     }
     let end = memchr::memchr(0, note).unwrap_or(note.len());
-    let note: Note = serde_json::from_slice(&note[..end]).ok()?;
+    let note: CompatibilityNote = serde_json::from_slice(&note[..end]).ok()?;
     Some(ForwardCompatibility {
         cuda: note.cuda.parse().ok(),
         kernel_branches: note.driver,

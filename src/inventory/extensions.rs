@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use super::location::ScanContext;
 use super::model::Extension;
 use super::records;
-use super::wheel::{self, Distribution};
+use super::wheel::{self, SitePackage};
 use crate::catalog::{Framework, catalog};
 use crate::formats::elf::{self, Elf};
 use crate::formats::metadata::{self, Requires};
 use crate::formats::names::{self, matches_pattern};
-use crate::formats::symbols::{Exports, Symbol};
+use crate::formats::symbols::{Exports, RequiredSymbol};
 use crate::host::{Host, Stat};
 use crate::parallel;
 
@@ -21,7 +21,7 @@ use crate::parallel;
 struct Module<'d> {
     path: PathBuf,
     stat: Stat,
-    by: &'d Distribution,
+    by: &'d SitePackage,
 }
 
 /// Returns the extension modules in the program's site-packages that use a framework, sorted by path. A second call
@@ -29,7 +29,7 @@ struct Module<'d> {
 pub(super) fn find(look: &mut ScanContext<'_>) -> Vec<Extension> {
     let host = look.host;
     let sites = &look.scope.site_packages;
-    let distributions: Vec<Distribution> = sites
+    let distributions: Vec<SitePackage> = sites
         .iter()
         .flat_map(|site| wheel::distributions(host, site))
         .collect();
@@ -81,7 +81,7 @@ pub fn is_built_against(host: &Host, framework: &Framework, object: &Path) -> bo
 fn modules<'d>(
     host: &Host,
     framework: &Framework,
-    distributions: &'d [Distribution],
+    distributions: &'d [SitePackage],
 ) -> Vec<Module<'d>> {
     let recorded = parallel::map(distributions, |by| {
         let is_other = !framework.distributions.contains(&by.name);
@@ -140,7 +140,7 @@ fn compare(
     framework: &Framework,
     libraries: &[PathBuf],
     modules: &[Module<'_>],
-    distributions: &[Distribution],
+    distributions: &[SitePackage],
 ) -> Vec<Extension> {
     let uses = parallel::map(modules, |module| Use::read(host, framework, &module.path));
     let uses: Vec<(&Module<'_>, Use)> = modules
@@ -148,17 +148,17 @@ fn compare(
         .zip(uses)
         .filter_map(|(module, uses)| Some((module, uses?)))
         .collect();
-    let is_its =
-        |distribution: &&Distribution| framework.distributions.contains(&distribution.name);
+    let is_its = |distribution: &&SitePackage| framework.distributions.contains(&distribution.name);
     let version = distributions
         .iter()
         .find(is_its)
         .map_or("", |distribution| &distribution.version);
     let installed = if uses.is_empty() { &[] } else { libraries };
-    let libraries: Vec<Library> = parallel::map(installed, |path| Library::read(host, path))
-        .into_iter()
-        .flatten()
-        .collect();
+    let libraries: Vec<ExtensionLibrary> =
+        parallel::map(installed, |path| ExtensionLibrary::read(host, path))
+            .into_iter()
+            .flatten()
+            .collect();
     let of_framework = installed
         .iter()
         .filter_map(|path| path.file_name()?.to_str());
@@ -180,7 +180,7 @@ fn compare(
             || is_nvidias && linked.iter().any(is_rival)
     };
     let extension = |(module, uses): (&Module<'_>, Use)| {
-        let Distribution {
+        let SitePackage {
             directory,
             name,
             version: own,
@@ -212,20 +212,20 @@ fn compare(
 /// The parts of an extension module that concern a framework.
 struct Use {
     needed: Vec<String>,
-    symbols: Vec<Symbol>,
+    symbols: Vec<RequiredSymbol>,
 }
 
 /// A library of a framework, or one beside an extension module.
-struct Library {
+struct ExtensionLibrary {
     exports: Exports,
     needed: Vec<String>,
 }
 
-impl Library {
-    fn read(host: &Host, path: &Path) -> Option<Library> {
+impl ExtensionLibrary {
+    fn read(host: &Host, path: &Path) -> Option<ExtensionLibrary> {
         let data = host.map(path).ok()?;
         let elf = Elf::parse(&data).ok()?;
-        Some(Library {
+        Some(ExtensionLibrary {
             exports: Exports::read(&elf),
             needed: needed(&elf),
         })
@@ -243,11 +243,13 @@ impl Use {
             .filter(|symbol| !symbol.defined && !symbol.weak);
         let symbol = |symbol: elf::Symbol<'_>| {
             let name = std::str::from_utf8(symbol.name).ok()?.to_owned();
-            is_in(framework.namespaces.as_deref().unwrap_or_default(), &name).then_some(Symbol {
-                name,
-                version: None,
-                file: String::new(),
-            })
+            is_in(framework.namespaces.as_deref().unwrap_or_default(), &name).then_some(
+                RequiredSymbol {
+                    name,
+                    version: None,
+                    file: String::new(),
+                },
+            )
         };
         let uses = Use {
             symbols: imports.filter_map(symbol).collect(),
@@ -261,18 +263,19 @@ impl Use {
     fn lacking_symbols(
         &self,
         host: &Host,
-        libraries: &[Library],
+        libraries: &[ExtensionLibrary],
         beside: &BTreeMap<&str, &PathBuf>,
     ) -> Vec<String> {
         let is_lacked =
-            |symbol: &&Symbol| libraries.iter().all(|library| library.exports.lack(symbol));
-        let mut lacked: Vec<&Symbol> = self.symbols.iter().filter(is_lacked).collect();
+            |symbol: &&RequiredSymbol| libraries.iter().all(|library| library.exports.lack(symbol));
+        let mut lacked: Vec<&RequiredSymbol> = self.symbols.iter().filter(is_lacked).collect();
         for path in self
             .needed
             .iter()
             .filter_map(|name| beside.get(name.as_str()))
         {
-            if let Some(library) = Library::read(host, path).filter(|_| !lacked.is_empty()) {
+            if let Some(library) = ExtensionLibrary::read(host, path).filter(|_| !lacked.is_empty())
+            {
                 lacked.retain(|symbol| library.exports.lack(symbol));
             }
         }

@@ -67,12 +67,12 @@ fn below(look: &mut ScanContext<'_>, root: &Path) -> Vec<SearchLocation> {
 /// `[search] roots = ["/srv/cuda"]`
 fn configured(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
     #[derive(Default, Deserialize)]
-    struct Config {
+    struct ExtraConfig {
         #[serde(default)]
-        search: Search,
+        search: ExtraSearch,
     }
     #[derive(Default, Deserialize)]
-    struct Search {
+    struct ExtraSearch {
         #[serde(default)]
         roots: Vec<PathBuf>,
     }
@@ -83,7 +83,7 @@ fn configured(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
     let Some(text) = look.host.read_text(path).ok().filter(|_| is_closed) else {
         return Vec::new();
     };
-    match toml::from_str::<Config>(&text) {
+    match toml::from_str::<ExtraConfig>(&text) {
         Ok(config) => config
             .search
             .roots

@@ -6,14 +6,14 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::directory_scan::{Candidate, Contents, DirectoryScan};
-use super::evidence::{File, Symbols};
+use super::directory_scan::{Contents, DirectoryScan, NamedFile};
+use super::evidence::{LibraryFile, LibrarySymbols};
 use super::location::{self, Packaged, ScanContext, SearchLocation};
 use super::model::{Installation, Member, Origin, Problem, RpathDirectory};
 use super::owners::{ChangedBy, Owners, WritablePath};
 use super::versions;
 use super::wheel;
-use crate::catalog::{self, Family, Group, catalog};
+use crate::catalog::{self, Family, GroupedBy, catalog};
 use crate::formats::names;
 use crate::host::{FileId, Host, Stat};
 use crate::loader::search::Tokens;
@@ -99,19 +99,19 @@ fn installations_in(
         stat,
         candidates,
     } = contents;
-    let mut groups: BTreeMap<(&str, Option<u32>, bool), Vec<Candidate>> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, Option<u32>, bool), Vec<NamedFile>> = BTreeMap::new();
     for candidate in candidates {
         let family = candidate.file.family();
         let soname = match family.group {
-            Group::Soname => catalog::soname_number(&candidate.file.soname),
-            Group::Place => None,
+            GroupedBy::Soname => catalog::soname_number(&candidate.file.soname),
+            GroupedBy::Place => None,
         };
         groups
             .entry((&family.name, soname, candidate.file.renamed))
             .or_default()
             .push(candidate);
     }
-    let assemble = |((_, soname, renamed), candidates): ((_, _, bool), Vec<Candidate>)| {
+    let assemble = |((_, soname, renamed), candidates): ((_, _, bool), Vec<NamedFile>)| {
         let is_owned = candidates
             .iter()
             .any(|c| c.names.iter().any(|name| place.packaged.contains_key(name)));
@@ -144,7 +144,7 @@ fn assemble(
     directory: &Path,
     origin: Origin,
     soname: Option<u32>,
-    mut candidates: Vec<Candidate>,
+    mut candidates: Vec<NamedFile>,
     place: &SearchLocation,
 ) -> Installation {
     let mut problems = second_of_one_soname(&mut candidates);
@@ -172,7 +172,7 @@ fn assemble(
         .or_else(|| cuda_of_package(record));
     let built_for = strongest(&candidates, |file| &file.built_for).copied();
     let missing = missing_stems(family, soname, versions.version, &candidates);
-    let is_shim = |candidate: &Candidate| family.is_shim(&candidate.file.stem, soname);
+    let is_shim = |candidate: &NamedFile| family.is_shim(&candidate.file.stem, soname);
     // A package that bundles only a shim uses the other files of another installation.
     let is_shim_of_package = origin == Origin::Bundled && candidates.iter().all(is_shim);
     if !missing.is_empty() && !is_shim_of_package {
@@ -230,7 +230,7 @@ fn open(
     owners: &mut Owners<'_>,
     directory: &Path,
     stat: &Stat,
-    candidates: &[Candidate],
+    candidates: &[NamedFile],
 ) -> Vec<WritablePath> {
     let mut open = owners.open(directory, stat);
     let parents: BTreeSet<&Path> = candidates
@@ -261,11 +261,11 @@ fn open(
 
 /// Keeps the first of two files with one SONAME: it has the name that the loader opens. The second is a problem unless
 /// it is an equal build: wheels have these instead of links.
-fn second_of_one_soname(candidates: &mut Vec<Candidate>) -> Vec<Problem> {
+fn second_of_one_soname(candidates: &mut Vec<NamedFile>) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut seen: BTreeMap<String, (u64, Option<String>)> = BTreeMap::new();
     candidates.retain(|candidate| {
-        let File {
+        let LibraryFile {
             soname, build_id, ..
         } = &*candidate.file;
         let build = (candidate.stat.size, build_id.clone());
@@ -285,16 +285,16 @@ fn second_of_one_soname(candidates: &mut Vec<Candidate>) -> Vec<Problem> {
     problems
 }
 
-fn member(paths: &mut Paths<'_>, directory: &Path, candidate: Candidate) -> Member {
+fn member(paths: &mut Paths<'_>, directory: &Path, candidate: NamedFile) -> Member {
     let searched = paths.searched(directory, &candidate.file);
-    let Candidate {
+    let NamedFile {
         file,
         symbols,
         names,
         stat,
         path,
     } = candidate;
-    let File {
+    let LibraryFile {
         stem,
         soname,
         build_id,
@@ -305,7 +305,7 @@ fn member(paths: &mut Paths<'_>, directory: &Path, candidate: Candidate) -> Memb
         code,
         ..
     } = Arc::unwrap_or_clone(file);
-    let Symbols { imports, exports } = Arc::unwrap_or_clone(symbols);
+    let LibrarySymbols { imports, exports } = Arc::unwrap_or_clone(symbols);
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     Member {
         stem,
@@ -342,7 +342,7 @@ impl<'h> Paths<'h> {
     }
 
     /// Returns the directories of its DT_RPATH, for a file that is opened in its own directory.
-    fn searched(&mut self, directory: &Path, file: &File) -> Vec<RpathDirectory> {
+    fn searched(&mut self, directory: &Path, file: &LibraryFile) -> Vec<RpathDirectory> {
         let elements = file
             .rpath
             .iter()
@@ -362,7 +362,7 @@ impl<'h> Paths<'h> {
 }
 
 /// Returns the origin of the place, unless path or files show another one: a link in `/usr/lib` to a stub is a stub.
-fn origin_of(origin: Origin, directory: &Path, candidates: &[Candidate]) -> Origin {
+fn origin_of(origin: Origin, directory: &Path, candidates: &[NamedFile]) -> Origin {
     let first = &candidates[0];
     let family = first.file.family();
     let main = candidates
@@ -383,7 +383,7 @@ fn origin_of(origin: Origin, directory: &Path, candidates: &[Candidate]) -> Orig
 }
 
 /// True if its directory, the directory of its real file, or the parent of one of them has one of these names.
-fn is_below(directory: &Path, main: &Candidate, names: &[&str]) -> bool {
+fn is_below(directory: &Path, main: &NamedFile, names: &[&str]) -> bool {
     let directories = [Some(directory), main.path.parent()].into_iter().flatten();
     let mut last = directories.flat_map(|directory| directory.components().rev().take(2));
     last.any(|component| names.iter().any(|name| component.as_os_str() == *name))
@@ -477,8 +477,8 @@ fn cuda_of_package(record: Option<&Packaged>) -> Option<u32> {
 }
 
 fn strongest<'c, T>(
-    candidates: &'c [Candidate],
-    of: impl Fn(&'c File) -> &'c Vec<(usize, T)>,
+    candidates: &'c [NamedFile],
+    of: impl Fn(&'c LibraryFile) -> &'c Vec<(usize, T)>,
 ) -> Option<&'c T> {
     candidates
         .iter()
@@ -491,9 +491,9 @@ fn missing_stems(
     family: &Family,
     soname: Option<u32>,
     version: Option<Version>,
-    candidates: &[Candidate],
+    candidates: &[NamedFile],
 ) -> Vec<String> {
-    let fits = |candidate: &&Candidate| {
+    let fits = |candidate: &&NamedFile| {
         let said = names::split(&candidate.file.soname)
             .and_then(|(_, suffix)| suffix.parse::<Version>().ok());
         let is_bound = family.minor_in_soname.contains(&candidate.file.stem);

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::location::{ScanContext, SearchLocation};
-use super::machine::{Element, Preload, Scope, SearchPath};
+use super::machine::{LibraryPathElement, Preload, Scope, SearchPath};
 use super::model::Origin;
 use super::owners::{self, ChangedBy, WritablePath};
 use super::system;
@@ -100,7 +100,7 @@ pub(super) fn search(host: &Host, scope: &Scope) -> SearchPath {
         let others = directory
             .as_ref()
             .is_some_and(|directory| holds_others(host, directory));
-        Element {
+        LibraryPathElement {
             text,
             directory,
             others,

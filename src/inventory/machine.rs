@@ -108,7 +108,7 @@ pub struct Gpu {
 /// The loader's search path in the environment as it is, for NVIDIA's names only.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct SearchPath {
-    pub library_path: Vec<Element>,
+    pub library_path: Vec<LibraryPathElement>,
     pub preload: Vec<Preload>,
     #[serde(skip)]
     pub cache: BTreeMap<String, FileId>,
@@ -118,7 +118,7 @@ pub struct SearchPath {
 
 /// An element of `LD_LIBRARY_PATH`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Element {
+pub struct LibraryPathElement {
     #[serde(serialize_with = "text::path")]
     pub text: OsString,
     /// The directory it leads to, links resolved; none if it is missing.
@@ -211,7 +211,7 @@ impl Inventory {
     pub fn file_given<'e>(
         &self,
         name: &str,
-        library_path: impl IntoIterator<Item = &'e Element>,
+        library_path: impl IntoIterator<Item = &'e LibraryPathElement>,
     ) -> Option<FileId> {
         let elements = library_path.into_iter();
         for directory in elements.filter_map(|element| element.directory.as_deref()) {

@@ -37,20 +37,22 @@ mod warning;
 mod wheel;
 
 pub use debian::is_wanted as is_wanted_package;
-pub use evidence::{File as LibraryFacts, RUNTIMES, facts, hexadecimal};
+pub use evidence::{LibraryFile as LibraryFacts, RUNTIMES, facts, hexadecimal};
 pub use extensions::is_built_against;
 pub use gpu::is_excluded;
-pub use machine::{Element, Gpu, Inventory, KernelDriver, Preload, Scope, SearchPath, Visible};
+pub use machine::{
+    Gpu, Inventory, KernelDriver, LibraryPathElement, Preload, Scope, SearchPath, Visible,
+};
 pub use model::{
-    Code, Extension, Finder, ForwardCompatibility, GpuCode, Installation, Member, Origin, Problem,
-    RpathDirectory, VersionEvidence, VersionSource,
+    Code, Extension, ForwardCompatibility, GpuCode, Installation, Member, Origin, Problem,
+    RpathDirectory, SearchStage, VersionEvidence, VersionSource,
 };
 pub use modules::named as named_by_module;
 pub use owners::{ChangedBy, WritablePath};
 pub use records::is_library;
 pub use scan_cache::ScanCache;
 pub use system::machine;
-pub use toolkit_model::{Part, Toolkit, ToolkitPart, ToolkitProblem};
+pub use toolkit_model::{PartFile, PartKind, Toolkit, ToolkitProblem};
 pub use warning::{ReadFault, Warning};
 pub use wheel::{ABOUT as FETCHED, distribution, distributions};
 

@@ -229,7 +229,7 @@ pub enum Problem {
         path: PathBuf,
     },
     #[error("a stub, which fails at run time, is in {by}")]
-    StubOnSearchPath { by: Finder },
+    StubOnSearchPath { by: SearchStage },
     #[error("older than the kernel's driver {kernel}")]
     CompatOlderThanKernel { kernel: Version },
     #[error("the kernel runs driver {kernel}")]
@@ -239,7 +239,7 @@ pub enum Problem {
 /// The part of the loader's search that finds a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
-pub enum Finder {
+pub enum SearchStage {
     #[error("LD_LIBRARY_PATH")]
     LibraryPath,
     #[error("/etc/ld.so.cache")]

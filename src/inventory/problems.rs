@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::machine::{Element, Inventory, SearchPath};
-use super::model::{Finder, Installation, Origin, Problem};
+use super::machine::{Inventory, LibraryPathElement, SearchPath};
+use super::model::{Installation, Origin, Problem, SearchStage};
 use crate::host::FileId;
 
 /// Adds to each installation its place in the loader's search, and the problems that only the whole inventory shows.
@@ -58,7 +58,7 @@ fn search(
     inventory: &Inventory,
     installation: &Installation,
     cached: &BTreeSet<FileId>,
-) -> Option<(usize, Finder)> {
+) -> Option<(usize, SearchStage)> {
     let SearchPath {
         library_path,
         defaults,
@@ -70,17 +70,18 @@ fn search(
             .directories()
             .any(|own| own.as_os_str() == directory.as_os_str())
     };
-    let leads_there = |element: &Element| element.directory.as_deref().is_some_and(is_own);
+    let leads_there =
+        |element: &LibraryPathElement| element.directory.as_deref().is_some_and(is_own);
     if let Some(position) = library_path.iter().position(leads_there) {
-        Some((position, Finder::LibraryPath))
+        Some((position, SearchStage::LibraryPath))
     } else if installation
         .files
         .iter()
         .any(|member| cached.contains(&member.id))
     {
-        Some((library_path.len(), Finder::Cache))
+        Some((library_path.len(), SearchStage::Cache))
     } else if defaults.iter().any(|default| is_own(default)) {
-        Some((library_path.len(), Finder::DefaultDirectory))
+        Some((library_path.len(), SearchStage::DefaultDirectory))
     } else {
         None
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::location::{ScanContext, SearchLocation};
 use super::wheel;
-use crate::host::{Host, Kind};
+use crate::host::{FileKind, Host};
 
 /// Large directories of a project that hold no environment.
 const PRUNED: &[&str] = &[
@@ -108,7 +108,7 @@ fn directories_in(look: &ScanContext<'_>, directory: &Path) -> Vec<PathBuf> {
     let entries = look.host.list(directory).unwrap_or_default();
     let directories = entries
         .into_iter()
-        .filter(|entry| matches!(entry.kind, Kind::Directory | Kind::Link));
+        .filter(|entry| matches!(entry.kind, FileKind::Directory | FileKind::Link));
     let names = directories.filter_map(|entry| entry.name.into_string().ok());
     let names = names
         .filter(|name| !PRUNED.contains(&name.as_str()))

@@ -8,7 +8,7 @@ use super::warning::ReadFault;
 use crate::parallel;
 
 /// The libraries in a list, with their sizes in bytes if it has them.
-pub(super) type Libraries = Vec<(String, Option<u64>)>;
+pub(super) type ListedLibraries = Vec<(String, Option<u64>)>;
 
 /// Returns the libraries of each list; none if the file is missing. Warns of one with more than `limit` bytes, and of one
 /// that `parse` fails on.
@@ -16,8 +16,8 @@ pub(super) fn libraries(
     look: &mut ScanContext<'_>,
     files: &[PathBuf],
     limit: u64,
-    parse: impl Fn(&[u8]) -> Result<Libraries, ReadFault> + Sync,
-) -> Vec<Libraries> {
+    parse: impl Fn(&[u8]) -> Result<ListedLibraries, ReadFault> + Sync,
+) -> Vec<ListedLibraries> {
     let (host, known) = (look.host, &*look.known);
     let read = parallel::map(files, |file| {
         let stat = host.stat(file).ok()?;
@@ -32,7 +32,7 @@ pub(super) fn libraries(
     });
     let mut all = Vec::with_capacity(files.len());
     for (file, read) in files.iter().zip(read) {
-        let (libraries, new) = read.unwrap_or_else(|| (Ok(Libraries::new()), None));
+        let (libraries, new) = read.unwrap_or_else(|| (Ok(ListedLibraries::new()), None));
         let new = new.filter(|stat| look.known.is_settled(stat));
         match (&libraries, new) {
             (Ok(libraries), Some(stat)) => look.known.records.insert(&stat, libraries),

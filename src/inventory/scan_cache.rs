@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::evidence::File;
+use super::evidence::LibraryFile;
 use super::model::Extension;
 use crate::host::{FileId, Stat};
 use crate::version::Version;
@@ -22,13 +22,13 @@ const LIMIT: usize = 100_000;
 
 #[derive(Default, Serialize, Deserialize)]
 pub struct ScanCache {
-    pub(super) files: Table<(String, File)>,
+    pub(super) files: Table<(String, LibraryFile)>,
     /// The names in a directory that may be libraries, in order.
     pub(super) directories: Table<Vec<Name>>,
     /// The libraries in a package's list of files, with their sizes.
     pub(super) records: Table<Vec<(String, Option<u64>)>>,
     /// The packages with libraries in a package manager's database.
-    pub(super) packages: Table<Vec<Package>>,
+    pub(super) packages: Table<Vec<PackagedLibraries>>,
     /// The releases of compilers.
     pub(super) releases: Table<Option<Version>>,
     /// By directory of a framework: the identity of all that was compared, and the result.
@@ -40,7 +40,7 @@ pub struct ScanCache {
 
 /// An installed package that holds libraries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Package {
+pub(super) struct PackagedLibraries {
     pub name: String,
     /// As the package manager writes it.
     pub version: String,
@@ -183,7 +183,7 @@ impl Stamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::Kind;
+    use crate::host::FileKind;
 
     fn stat(seconds: i64) -> Stat {
         let id = FileId {
@@ -192,7 +192,7 @@ mod tests {
         };
         let (modified, changed) = ((seconds, 0), (seconds, 5));
         Stat {
-            kind: Kind::File,
+            kind: FileKind::File,
             id,
             size: 5,
             mode: 0o644,

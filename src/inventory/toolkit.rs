@@ -83,7 +83,7 @@ fn libraries(
     places
 }
 
-fn manifest(look: &mut ScanContext<'_>, root: &Path) -> Option<manifest::Manifest> {
+fn manifest(look: &mut ScanContext<'_>, root: &Path) -> Option<manifest::ToolkitManifest> {
     let path = root.join("version.json");
     look.watch(&path);
     let bytes = look.host.read_start(&path, MANIFEST_LIMIT).ok()?;
@@ -97,7 +97,7 @@ fn manifest(look: &mut ScanContext<'_>, root: &Path) -> Option<manifest::Manifes
 }
 
 /// Returns the manifest's record for the files of a family; none for a library that was added, such as cuDNN.
-fn said(manifest: &manifest::Manifest, family: &Family) -> Option<Packaged> {
+fn said(manifest: &manifest::ToolkitManifest, family: &Family) -> Option<Packaged> {
     let (_, version) = manifest
         .parts
         .iter()

@@ -13,7 +13,7 @@ use crate::version::{CudaVersion, Version};
 /// A program or a file of a toolkit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Part {
+pub enum PartKind {
     Nvcc,
     Cicc,
     #[serde(rename = "cudafe++")]
@@ -27,43 +27,47 @@ pub enum Part {
     Nvvm,
 }
 
-impl Part {
+impl PartKind {
     /// All parts with their file names, and the directories below a toolkit's root in which they may be.
-    pub(super) const ALL: [(Part, &str, &[&str]); 8] = [
-        (Part::Nvcc, "nvcc", &["bin"]),
-        (Part::Cicc, "cicc", &["nvvm/bin", "bin"]),
-        (Part::Cudafe, "cudafe++", &["bin"]),
-        (Part::Ptxas, "ptxas", &["bin"]),
-        (Part::Fatbinary, "fatbinary", &["bin"]),
-        (Part::Nvlink, "nvlink", &["bin"]),
+    pub(super) const ALL: [(PartKind, &str, &[&str]); 8] = [
+        (PartKind::Nvcc, "nvcc", &["bin"]),
+        (PartKind::Cicc, "cicc", &["nvvm/bin", "bin"]),
+        (PartKind::Cudafe, "cudafe++", &["bin"]),
+        (PartKind::Ptxas, "ptxas", &["bin"]),
+        (PartKind::Fatbinary, "fatbinary", &["bin"]),
+        (PartKind::Nvlink, "nvlink", &["bin"]),
         (
-            Part::Libdevice,
+            PartKind::Libdevice,
             "libdevice.10.bc",
             &["nvvm/libdevice", "libdevice"],
         ),
-        (Part::Nvvm, "libnvvm.so", &["nvvm/lib64", "lib64", "lib"]),
+        (
+            PartKind::Nvvm,
+            "libnvvm.so",
+            &["nvvm/lib64", "lib64", "lib"],
+        ),
     ];
 
-    pub fn of_file(name: &str) -> Option<Part> {
-        Part::ALL
+    pub fn of_file(name: &str) -> Option<PartKind> {
+        PartKind::ALL
             .into_iter()
             .find(|(_, known, _)| *known == name)
             .map(|(part, ..)| part)
     }
 
     pub fn file_name(self) -> &'static str {
-        Part::ALL[self as usize].1
+        PartKind::ALL[self as usize].1
     }
 
     /// True if it contains its release, and `nvcc` starts it.
     pub(super) fn is_compiler(self) -> bool {
-        !matches!(self, Part::Libdevice | Part::Nvvm)
+        !matches!(self, PartKind::Libdevice | PartKind::Nvvm)
     }
 }
 
 /// A part, and the release that it contains.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ToolkitPart {
+pub struct PartFile {
     #[serde(serialize_with = "text::path")]
     pub path: PathBuf,
     pub release: Option<Version>,
@@ -78,7 +82,7 @@ pub struct Toolkit {
     pub origin: Origin,
     /// The release of nvcc; in a directory without it, of the newest compiler.
     pub release: Option<Version>,
-    pub parts: BTreeMap<Part, ToolkitPart>,
+    pub parts: BTreeMap<PartKind, PartFile>,
     /// The directories with `cuda_runtime.h` and with libraries for linking.
     #[serde(serialize_with = "text::optional_path")]
     pub include: Option<PathBuf>,
@@ -135,7 +139,7 @@ impl Toolkit {
         self.release.map(CudaVersion::of)
     }
 
-    pub fn part(&self, part: Part) -> Option<&Path> {
+    pub fn part(&self, part: PartKind) -> Option<&Path> {
         self.parts.get(&part).map(|part| part.path.as_path())
     }
 }

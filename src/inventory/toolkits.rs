@@ -8,7 +8,7 @@ use super::location::{ScanContext, SearchLocation};
 use super::model::Origin;
 use super::owners::{self, Owners, WritablePath};
 use super::places;
-use super::toolkit_model::{Part, Toolkit, ToolkitPart, ToolkitProblem};
+use super::toolkit_model::{PartFile, PartKind, Toolkit, ToolkitProblem};
 use super::wheel;
 use crate::formats::{build_info, elf, toolchain};
 use crate::version::{CudaVersion, Version};
@@ -88,7 +88,7 @@ pub(super) fn find(look: &mut ScanContext<'_>, places: &[SearchLocation]) -> Vec
 
 /// Returns the real path of a directory with `nvcc` or `ptxas`.
 fn real_root(look: &mut ScanContext<'_>, root: &Path) -> Option<PathBuf> {
-    let is_there = [Part::Nvcc, Part::Ptxas]
+    let is_there = [PartKind::Nvcc, PartKind::Ptxas]
         .into_iter()
         .any(|part| look.is_file(&root.join("bin").join(part.file_name())));
     if is_there {
@@ -102,7 +102,7 @@ fn of_compilers(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
     let path = look.host.env.get("PATH").unwrap_or_default();
     let directories = std::env::split_paths(path).filter(|directory| directory.is_absolute());
     let in_path = directories.flat_map(|directory| {
-        [Part::Nvcc, Part::Ptxas].map(|part| directory.join(part.file_name()))
+        [PartKind::Nvcc, PartKind::Ptxas].map(|part| directory.join(part.file_name()))
     });
     let files: Vec<PathBuf> = in_path
         .chain(look.named("CUDACXX"))
@@ -142,7 +142,7 @@ fn read(
     };
     let shared_libraries = shared.iter().map(|shared| shared.join(multiarch));
     let mut parts = BTreeMap::new();
-    for (part, name, directories) in Part::ALL {
+    for (part, name, directories) in PartKind::ALL {
         let own = directories.iter().map(|below| root.join(below));
         let shared = shared
             .iter()
@@ -153,12 +153,12 @@ fn read(
             let release = part.is_compiler().then(|| release(look, &path)).flatten();
             // A view has other files of the directory.
             look.watched.extend(path.parent().map(Path::to_owned));
-            parts.insert(part, ToolkitPart { path, release });
+            parts.insert(part, PartFile { path, release });
         }
     }
     let newest = || parts.values().filter_map(|part| part.release).max();
     let release = parts
-        .get(&Part::Nvcc)
+        .get(&PartKind::Nvcc)
         .map_or_else(newest, |nvcc| nvcc.release);
     let mut has = |directory: &Path, names: &[&str]| {
         names.iter().any(|name| look.is_file(&directory.join(name)))
@@ -210,7 +210,7 @@ fn read(
         problems: Vec::new(),
     };
     toolkit.open = open(look, owners, &toolkit);
-    if toolkit.parts.contains_key(&Part::Nvcc) {
+    if toolkit.parts.contains_key(&PartKind::Nvcc) {
         toolkit.problems = problems(look, &toolkit, crt);
     }
     toolkit
@@ -311,7 +311,7 @@ fn problems(
     }
     // In a saved machine, no compiler has a release.
     let has_releases = toolkit.parts.values().any(|found| found.release.is_some());
-    let is_whole = |found: &ToolkitPart| {
+    let is_whole = |found: &PartFile| {
         (found.release.is_some() || !has_releases) && look.host.is_executable(&found.path)
     };
     let damaged = toolkit
@@ -322,11 +322,16 @@ fn problems(
     if !names.is_empty() {
         problems.push(ToolkitProblem::CompilerDamaged { names });
     }
-    let started = [Part::Cicc, Part::Cudafe, Part::Ptxas, Part::Fatbinary];
+    let started = [
+        PartKind::Cicc,
+        PartKind::Cudafe,
+        PartKind::Ptxas,
+        PartKind::Fatbinary,
+    ];
     let missing = started
         .into_iter()
         .filter(|part| !toolkit.parts.contains_key(part));
-    let names: Vec<&'static str> = missing.map(Part::file_name).collect();
+    let names: Vec<&'static str> = missing.map(PartKind::file_name).collect();
     if !names.is_empty() {
         problems.push(ToolkitProblem::CompilerMissing { names });
     }

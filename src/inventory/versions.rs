@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::directory_scan::Candidate;
+use super::directory_scan::NamedFile;
 use super::location::Packaged;
 use super::model::{Problem, VersionEvidence, VersionSource};
 use crate::catalog::Family;
@@ -28,9 +28,9 @@ pub(super) struct Versions {
 pub(super) fn determine(
     host: &Host,
     directory: &Path,
-    main: &Candidate,
+    main: &NamedFile,
     soname: Option<u32>,
-    candidates: &[Candidate],
+    candidates: &[NamedFile],
     record: Option<&Packaged>,
     packaged: &BTreeMap<String, Packaged>,
 ) -> Versions {
@@ -44,11 +44,11 @@ pub(super) fn determine(
             by: by.to_owned(),
         });
     };
-    let is_shim = |candidate: &&Candidate| family.is_shim(&candidate.file.stem, soname);
+    let is_shim = |candidate: &&NamedFile| family.is_shim(&candidate.file.stem, soname);
     let is_shim_alone = candidates.iter().all(|candidate| is_shim(&candidate));
-    let decides = |candidate: &Candidate| is_shim_alone || !is_shim(&candidate);
+    let decides = |candidate: &NamedFile| is_shim_alone || !is_shim(&candidate);
     let by_file = |candidate| {
-        let Candidate { file, names, .. }: &Candidate = candidate;
+        let NamedFile { file, names, .. }: &NamedFile = candidate;
         let decides = decides(candidate);
         file.versions
             .iter()
@@ -78,7 +78,7 @@ pub(super) fn determine(
         // Where every file has the size that the package recorded, it is the vendor who numbers the two otherwise:
         // cuTENSOR 2.8.1 says that it is 2.8.0.
         let is_as_packaged = || {
-            let is_so = |candidate: &Candidate| {
+            let is_so = |candidate: &NamedFile| {
                 let packaged = packaged.get(&candidate.names[0]);
                 packaged.is_some_and(|packaged| packaged.size == Some(candidate.stat.size))
             };
@@ -179,7 +179,7 @@ pub(super) fn determine(
 }
 
 /// Returns the longest version in a file's names, and that name; a link may have a shorter one than its file.
-fn named(family: &Family, candidate: &Candidate) -> Option<(Version, String)> {
+fn named(family: &Family, candidate: &NamedFile) -> Option<(Version, String)> {
     let real = candidate
         .path
         .file_name()

@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::directory_scan::Candidate;
+use super::directory_scan::NamedFile;
 use super::location::{Packaged, ScanContext, SearchLocation, SearchLocations};
 use super::model::{Origin, Problem};
 use super::records;
 use crate::catalog::{Family, catalog};
 use crate::formats::metadata;
-use crate::host::{Entry, Host, Kind};
+use crate::host::{DirectoryEntry, FileKind, Host};
 
 /// It is written last, so an entry of a store that has it is whole.
 pub const ABOUT: &str = "meta.toml";
@@ -66,7 +66,7 @@ fn recorded(look: &mut ScanContext<'_>, site: &Path) -> Vec<SearchLocation> {
     });
     let mut places = SearchLocations::default();
     let mut claims: BTreeMap<PathBuf, Vec<Packaged>> = BTreeMap::new();
-    for (Distribution { name, version, .. }, record) in distributions.iter().zip(&records) {
+    for (SitePackage { name, version, .. }, record) in distributions.iter().zip(&records) {
         let brings = |family: &Family| family.is_wheel(name);
         let is_nvidias = name.starts_with("nvidia-") || catalog().families.iter().any(brings);
         let origin = if is_nvidias {
@@ -112,14 +112,21 @@ fn recorded(look: &mut ScanContext<'_>, site: &Path) -> Vec<SearchLocation> {
 }
 
 /// The usual directories of such libraries, recorded or not.
-fn laid_out(look: &mut ScanContext<'_>, site: &Path, entries: &[Entry]) -> Vec<SearchLocation> {
+fn laid_out(
+    look: &mut ScanContext<'_>,
+    site: &Path,
+    entries: &[DirectoryEntry],
+) -> Vec<SearchLocation> {
     let nvidia = site.join("nvidia");
     let parts = look.children(&nvidia);
     let mut places: Vec<SearchLocation> = parts
         .iter()
         .map(|part| SearchLocation::new(nvidia.join(part).join("lib"), Origin::Wheel))
         .collect();
-    for entry in entries.iter().filter(|entry| entry.kind == Kind::Directory) {
+    for entry in entries
+        .iter()
+        .filter(|entry| entry.kind == FileKind::Directory)
+    {
         if let Some(name) = entry.name.to_str().filter(|name| name.ends_with(".libs")) {
             places.push(SearchLocation::new(site.join(name), Origin::Bundled));
         }
@@ -137,7 +144,7 @@ fn differ(claims: &[Packaged]) -> bool {
 /// packages claim. A file that could be either package's has no record: it is what its bytes say.
 pub(super) fn settle(
     place: &SearchLocation,
-    candidates: &[Candidate],
+    candidates: &[NamedFile],
 ) -> (BTreeMap<String, Packaged>, Vec<Problem>) {
     let mut packaged = place.packaged.clone();
     let mut problems: BTreeMap<Vec<String>, Problem> = BTreeMap::new();
@@ -175,7 +182,7 @@ pub(super) fn settle(
 }
 
 /// A distribution in a site-packages directory.
-pub struct Distribution {
+pub struct SitePackage {
     /// Its `.dist-info` directory.
     pub directory: PathBuf,
     /// Normalised.
@@ -183,11 +190,11 @@ pub struct Distribution {
     pub version: String,
 }
 
-pub fn distributions(host: &Host, site: &Path) -> Vec<Distribution> {
+pub fn distributions(host: &Host, site: &Path) -> Vec<SitePackage> {
     let entries = host.listing(site).unwrap_or_default();
     let described = |directory: &str| {
         let (name, version) = distribution(directory)?;
-        Some(Distribution {
+        Some(SitePackage {
             directory: site.join(directory),
             name,
             version: version.to_owned(),

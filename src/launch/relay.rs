@@ -75,9 +75,9 @@ impl Relay {
         let standard_error = io::stderr();
         loop {
             match self.forward(&mut tee) {
-                Piece::Forwarded => continue,
-                Piece::None => {}
-                Piece::Closed => return false,
+                PieceResult::Forwarded => continue,
+                PieceResult::None => {}
+                PieceResult::Closed => return false,
             }
             let mut ends = [
                 PollFd::new(self.input.as_fd(), PollFlags::POLLIN),
@@ -103,23 +103,23 @@ impl Relay {
         }
     }
 
-    fn forward(&mut self, tee: &mut impl FnMut(&[u8])) -> Piece {
+    fn forward(&mut self, tee: &mut impl FnMut(&[u8])) -> PieceResult {
         match self.input.read(&mut self.piece) {
-            Ok(0) => Piece::Closed,
+            Ok(0) => PieceResult::Closed,
             Ok(length) => {
                 let is_read = write_all(&self.piece[..length]);
                 tee(&self.piece[..length]);
                 if is_read {
-                    Piece::Forwarded
+                    PieceResult::Forwarded
                 } else {
-                    Piece::Closed
+                    PieceResult::Closed
                 }
             }
             Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock => Piece::None,
-                io::ErrorKind::Interrupted => Piece::Forwarded,
+                io::ErrorKind::WouldBlock => PieceResult::None,
+                io::ErrorKind::Interrupted => PieceResult::Forwarded,
                 // A pseudo-terminal that is closed.
-                _ => Piece::Closed,
+                _ => PieceResult::Closed,
             },
         }
     }
@@ -131,7 +131,7 @@ impl Relay {
         unsafe {
             if matches!(fork(), Ok(ForkResult::Child)) {
                 let _ = (close(0), close(1));
-                while !matches!(self.forward(&mut |_| ()), Piece::Closed) {
+                while !matches!(self.forward(&mut |_| ()), PieceResult::Closed) {
                     let mut end = [PollFd::new(self.input.as_fd(), PollFlags::POLLIN)];
                     let _ = poll(&mut end, PollTimeout::NONE);
                 }
@@ -142,7 +142,7 @@ impl Relay {
 }
 
 /// What became of a piece.
-enum Piece {
+enum PieceResult {
     Forwarded,
     None,
     /// The program's end is closed, or nothing reads this process's standard error: the program then gets that error itself.

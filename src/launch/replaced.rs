@@ -12,7 +12,7 @@ use nix::libc;
 use nix::sys::stat::stat;
 
 use super::inherited::restore_before_exec;
-use super::tree::{self, Decided, Seal, Tree, names};
+use super::tree::{self, Decided, ProcessTree, Seal, names};
 use crate::environment::{Diff, Environment};
 use crate::host;
 use crate::pin::audit_module::binary::{REPLACES, RESTORES};
@@ -26,7 +26,7 @@ const DECISIONS: u64 = 16;
 const INTERPRETERS: usize = 4;
 
 /// The tree above this process, before anything of it was taken back.
-static TREE: OnceLock<Tree> = OnceLock::new();
+static TREE: OnceLock<ProcessTree> = OnceLock::new();
 static REPLACED: OnceLock<Replaced> = OnceLock::new();
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
@@ -100,7 +100,7 @@ pub fn enter() {
     if inherited.is_none() && !is_replaced {
         return;
     }
-    let tree = Tree::parse(&inherited.unwrap_or_default());
+    let tree = ProcessTree::parse(&inherited.unwrap_or_default());
     let env = host::environment();
     if let [own, _, file, executed, rest @ ..] = words.as_slice()
         && is_replaced
@@ -129,7 +129,7 @@ fn restore(
     program: &Path,
     words: &[OsString],
     env: &Environment,
-    mut tree: Tree,
+    mut tree: ProcessTree,
 ) -> ! {
     // The name of the file, not of a link to it: the module goes by it.
     let name = file.file_name().unwrap_or_default();
@@ -303,7 +303,7 @@ pub(super) fn tree_for_start(
         Some(replaced) => replaced.question,
         None => seal(id, words(), before.iter().map(|entry| entry.as_bytes())),
     };
-    let mut tree = Tree::parse(diff.get(variables::TREE).unwrap_or_default());
+    let mut tree = ProcessTree::parse(diff.get(variables::TREE).unwrap_or_default());
     let above = TREE.get().into_iter().flat_map(|tree| &tree.planned);
     for file in above {
         if !tree.planned.contains(file) {
@@ -322,16 +322,16 @@ pub fn tree_change(diff: &Diff, env: &Environment, with_plan: Option<&Path>) -> 
         let old = name.to_str().and_then(|name| env.get(name));
         (name.clone(), value.clone(), old.map(OsStr::to_owned))
     });
-    let tree = Tree {
+    let tree = ProcessTree {
         changes: changes.collect(),
         planned: with_plan.map(file_id).into_iter().collect(),
-        ..Tree::default()
+        ..ProcessTree::default()
     };
     tree_variable(&tree)
 }
 
 /// Sets the variable of the tree.
-fn tree_variable(tree: &Tree) -> Diff {
+fn tree_variable(tree: &ProcessTree) -> Diff {
     Diff([(variables::TREE.into(), Some(tree.text()))].into())
 }
 

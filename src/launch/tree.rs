@@ -29,7 +29,7 @@ const PLANNED_LIMIT: usize = 64;
 
 /// The content of the variable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tree {
+pub(super) struct ProcessTree {
     pub decided: Option<Decided>,
     /// Device and inode of the executables that were given a plan.
     pub planned: Vec<(u64, u64)>,
@@ -39,9 +39,9 @@ pub(super) struct Tree {
 /// A variable that cudarun changed: its name, its new value, and the value before.
 type Changed = (OsString, Option<OsString>, Option<OsString>);
 
-impl Tree {
+impl ProcessTree {
     /// Reads the variable. What cannot be read is left out.
-    pub(super) fn parse(text: &OsStr) -> Tree {
+    pub(super) fn parse(text: &OsStr) -> ProcessTree {
         let mut parts = text.as_bytes().splitn(3, |byte| *byte == b'/');
         let decided = parts.next().and_then(Decided::parse);
         let planned = parts.next().unwrap_or_default().split(|byte| *byte == b',');
@@ -64,7 +64,7 @@ impl Tree {
             };
             Some((name, value()?, value()?))
         });
-        Tree {
+        ProcessTree {
             decided,
             planned: planned.collect(),
             changes: changes.collect(),
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back() {
-        let tree = Tree {
+        let tree = ProcessTree {
             decided: Decided::parse(b"1.2.3.4.5"),
             planned: vec![(7, 8), (9, 10)],
             changes: vec![
@@ -245,16 +245,16 @@ mod tests {
                 change("Y", Some("ä\n"), Some("/b")),
             ],
         };
-        assert_eq!(Tree::parse(&tree.text()), tree, "{:?}", tree.text());
+        assert_eq!(ProcessTree::parse(&tree.text()), tree, "{:?}", tree.text());
         // Of too many programs with a plan, the last ones stay.
-        let many = Tree {
+        let many = ProcessTree {
             planned: (0..100).map(|file| (1, file)).collect(),
-            ..Tree::default()
+            ..ProcessTree::default()
         };
         let last = (100 - PLANNED_LIMIT as u64..100).map(|file| (1, file));
-        let kept = Tree::parse(&many.text()).planned;
+        let kept = ProcessTree::parse(&many.text()).planned;
         assert_eq!(kept, last.collect::<Vec<_>>());
-        assert_eq!(Tree::parse(OsStr::new("")), Tree::default());
+        assert_eq!(ProcessTree::parse(OsStr::new("")), ProcessTree::default());
         for bad in [
             "x",
             "/",
@@ -262,7 +262,7 @@ mod tests {
             "1.2.3.4.5/a:b:c,:/A|=%4|-;|=|-;B|x|-;C|-",
             "\u{fffd}/\u{fffd}/\u{fffd}",
         ] {
-            let read = Tree::parse(OsStr::new(bad));
+            let read = ProcessTree::parse(OsStr::new(bad));
             assert!(read.changes.is_empty(), "{bad}: {read:?}");
         }
     }
@@ -270,9 +270,9 @@ mod tests {
     #[test]
     fn only_what_cudarun_added_is_taken_back() {
         let undone = |new, old, now: Option<&str>| {
-            let tree = Tree {
+            let tree = ProcessTree {
                 changes: vec![change("LD_LIBRARY_PATH", new, old)],
-                ..Tree::default()
+                ..ProcessTree::default()
             };
             let env: Environment = now
                 .map(|now| ("LD_LIBRARY_PATH", now))
@@ -300,9 +300,9 @@ mod tests {
             undone(Some("/v:/v"), Some("/v"), Some("/v:/x:/v")),
             some("/x:/v")
         );
-        let tree = Tree {
+        let tree = ProcessTree {
             changes: vec![change("CUDA_HOME", Some("/view"), Some("/mine"))],
-            ..Tree::default()
+            ..ProcessTree::default()
         };
         let env: Environment = [("CUDA_HOME", "/theirs")].into_iter().collect();
         assert_eq!(env.with(&tree.undo(&env)), env);

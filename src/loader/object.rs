@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::formats::elf::Elf;
-use crate::formats::elf::loading::{self, Unfit};
-use crate::host::{FileId, Host, Mapped};
+use crate::formats::elf::loading::{self, Unloadable};
+use crate::host::{FileId, Host, MappedBytes};
 
 /// A file as the loader sees it.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub struct Object {
     pub path: PathBuf,
     pub id: FileId,
     /// Its bytes.
-    pub data: Arc<Mapped>,
+    pub data: Arc<MappedBytes>,
     pub soname: Option<String>,
     pub needed: Vec<String>,
     pub rpath: Option<Vec<u8>>,
@@ -32,7 +32,7 @@ pub struct Object {
 
 /// The reason why the loader does not take a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum PathRefusal {
     /// It cannot be opened; the error number decides if the search goes on in this list of directories.
     Absent(i32),
     /// It is for another kind of machine, so the loader skips it.
@@ -46,22 +46,23 @@ pub(super) const ENOENT: i32 = 2;
 pub(super) const EACCES: i32 = 13;
 pub(super) const ENOTDIR: i32 = 20;
 
-pub(super) fn read(host: &Host, machine: u16, path: &Path) -> Result<Object, Refusal> {
-    let absent = |error: std::io::Error| Refusal::Absent(error.raw_os_error().unwrap_or(ENOENT));
+pub(super) fn read(host: &Host, machine: u16, path: &Path) -> Result<Object, PathRefusal> {
+    let absent =
+        |error: std::io::Error| PathRefusal::Absent(error.raw_os_error().unwrap_or(ENOENT));
     let (stat, data) = host.stat_and_map(path).map_err(absent)?;
-    let not_regular = Refusal::Bad(if stat.is_directory() {
+    let not_regular = PathRefusal::Bad(if stat.is_directory() {
         "a directory"
     } else {
         "not a regular file"
     });
     let data = Arc::new(data.ok_or(not_regular)?);
     loading::check(&data, machine).map_err(|unfit| match unfit {
-        Unfit::Foreign => Refusal::Foreign,
-        Unfit::Broken(why) => Refusal::Bad(why),
+        Unloadable::Foreign => PathRefusal::Foreign,
+        Unloadable::Broken(why) => PathRefusal::Bad(why),
     })?;
-    let elf = Elf::parse(&data).map_err(|_| Refusal::Bad("a damaged ELF file"))?;
+    let elf = Elf::parse(&data).map_err(|_| PathRefusal::Bad("a damaged ELF file"))?;
     if !elf.is_loadable() {
-        return Err(Refusal::Bad("an ELF file with nothing to load"));
+        return Err(PathRefusal::Bad("an ELF file with nothing to load"));
     }
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut asks: Vec<(String, Vec<String>)> = Vec::new();

@@ -16,7 +16,7 @@ use crate::host::Host;
 use crate::variables;
 
 /// Each directory with the element that leads to it.
-pub(super) type SearchPath = Rc<[(Rc<Directory>, OsString)]>;
+pub(super) type OrderedDirectories = Rc<[(Rc<Directory>, OsString)]>;
 
 /// The source of a search path's elements.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -38,7 +38,7 @@ pub(super) struct Directory {
 
 /// A loader and the environment of its programs.
 #[derive(Clone)]
-pub(super) struct Setting {
+pub(super) struct LoaderEnvironment {
     pub(super) rules: Rules,
     pub(super) library_path: Vec<OsString>,
     pub(super) preload: Vec<OsString>,
@@ -50,20 +50,20 @@ pub(super) struct Setting {
 /// The search paths of one setting.
 pub(super) struct SearchPaths<'h> {
     host: &'h Host,
-    pub(super) setting: Setting,
+    pub(super) setting: LoaderEnvironment,
     pub(super) directories: RefCell<HashMap<OsString, Rc<Directory>>>,
-    paths: RefCell<HashMap<(PathKind, OsString), SearchPath>>,
-    nothing: SearchPath,
+    paths: RefCell<HashMap<(PathKind, OsString), OrderedDirectories>>,
+    nothing: OrderedDirectories,
 }
 
-impl Setting {
+impl LoaderEnvironment {
     pub(super) fn new(
         rules: Rules,
         env: &Environment,
         directory: PathBuf,
         overlay: Option<Overlay>,
-    ) -> Setting {
-        Setting {
+    ) -> LoaderEnvironment {
+        LoaderEnvironment {
             rules,
             library_path: env
                 .get(variables::LIBRARY_PATH)
@@ -80,19 +80,19 @@ impl Setting {
 }
 
 impl<'h> SearchPaths<'h> {
-    pub(super) fn new(host: &'h Host, setting: Setting) -> SearchPaths<'h> {
+    pub(super) fn new(host: &'h Host, setting: LoaderEnvironment) -> SearchPaths<'h> {
         let (directories, paths) = (RefCell::default(), RefCell::default());
         SearchPaths {
             host,
             setting,
             directories,
             paths,
-            nothing: SearchPath::default(),
+            nothing: OrderedDirectories::default(),
         }
     }
 
     /// Returns a search path of `object`: its own, or that of a program in this environment.
-    pub(super) fn path(&self, kind: PathKind, object: Option<&Object>) -> SearchPath {
+    pub(super) fn path(&self, kind: PathKind, object: Option<&Object>) -> OrderedDirectories {
         let has_none = match kind {
             PathKind::Rpath => {
                 object.is_none_or(|object| object.rpath.is_none() || object.runpath.is_some())
@@ -122,7 +122,7 @@ impl<'h> SearchPaths<'h> {
                 path.push((directory, element));
             }
         }
-        let path: SearchPath = path.into();
+        let path: OrderedDirectories = path.into();
         self.paths.borrow_mut().insert(key, path.clone());
         path
     }

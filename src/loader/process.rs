@@ -6,9 +6,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::object::{Object, Refusal};
+use super::object::{Object, PathRefusal};
 use super::rules::Release;
-use super::search::{Bad, Rule, Searcher};
+use super::search::{Bad, FoundBy, Searcher};
 use crate::host::FileId;
 
 /// The first release whose `--list` resolves links in the path of a file.
@@ -19,7 +19,7 @@ const LISTS_REAL: Release = (2, 42);
 pub struct Process<'h> {
     searcher: Searcher<'h>,
     /// In load order: the executable, its loader, preloaded ones, the rest.
-    pub loaded: Vec<Loaded>,
+    pub loaded: Vec<LoadedObject>,
     /// The object whose DT_RPATH counts for each one. An opened library has none.
     loaders: Vec<Option<usize>>,
     names: HashMap<String, usize>,
@@ -27,16 +27,16 @@ pub struct Process<'h> {
     pub missing: Vec<Miss>,
     /// The reason why the loader ends the program at its start: a bad file, else the first name that was not found, else a
     /// missing version.
-    pub failure: Option<Failure>,
+    pub failure: Option<LoadFailure>,
 }
 
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedObject {
     pub object: Arc<Object>,
     /// The name in the first request for it.
     pub name: String,
     pub requester: Option<usize>,
-    pub rule: Rule,
+    pub rule: FoundBy,
 }
 
 /// A request that no file answers.
@@ -50,7 +50,7 @@ pub struct Miss {
 
 /// The reason why a program does not start, or a library does not open.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum LoadFailure {
     /// It has no dynamic loader.
     Static,
     /// Its loader is not glibc's, and has other rules.
@@ -80,19 +80,19 @@ pub enum Failure {
 impl<'h> Process<'h> {
     /// Models a program that the kernel starts, with its preloaded objects. Fails where the loader does not run at all; other
     /// reasons why the program ends are its `failure`.
-    pub fn start(searcher: &Searcher<'h>, executable: &Path) -> Result<Process<'h>, Failure> {
-        let unreadable = |_| Failure::Unreadable {
+    pub fn start(searcher: &Searcher<'h>, executable: &Path) -> Result<Process<'h>, LoadFailure> {
+        let unreadable = |_| LoadFailure::Unreadable {
             path: executable.to_owned(),
         };
         let real = searcher.host().canonical(executable).map_err(unreadable)?;
         let object = read(searcher, &real)?;
-        let interpreter = object.interpreter.clone().ok_or(Failure::Static)?;
+        let interpreter = object.interpreter.clone().ok_or(LoadFailure::Static)?;
         if interpreter.to_string_lossy().contains("ld-musl") {
-            return Err(Failure::OtherLoader { interpreter });
+            return Err(LoadFailure::OtherLoader { interpreter });
         }
         let searcher = searcher.of_program(&real);
         let loader = searcher.object(&searcher.absolute(&interpreter));
-        let loader = loader.ok_or_else(|| Failure::NoInterpreter {
+        let loader = loader.ok_or_else(|| LoadFailure::NoInterpreter {
             interpreter: interpreter.clone(),
         })?;
         let mut process = Process::new(searcher, object);
@@ -101,14 +101,14 @@ impl<'h> Process<'h> {
             interpreter.to_string_lossy().into_owned(),
             None,
             None,
-            Rule::Interpreter,
+            FoundBy::Interpreter,
         );
         process.run();
         Ok(process)
     }
 
     /// Models `ld.so --list FILE`, in which the loader loads a library or a program as the main object.
-    pub fn library(searcher: &Searcher<'h>, path: &Path) -> Result<Process<'h>, Failure> {
+    pub fn library(searcher: &Searcher<'h>, path: &Path) -> Result<Process<'h>, LoadFailure> {
         let found = searcher.absolute(path);
         let real = if searcher.is_at_least(LISTS_REAL) {
             searcher.host().canonical(&found).ok()
@@ -125,7 +125,7 @@ impl<'h> Process<'h> {
             .or_insert(0);
         if let Some(loader) = searcher.object(searcher.loader()) {
             let name = searcher.loader().to_string_lossy().into_owned();
-            process.add(loader, name, None, None, Rule::Interpreter);
+            process.add(loader, name, None, None, FoundBy::Interpreter);
         }
         process.run();
         Ok(process)
@@ -133,7 +133,7 @@ impl<'h> Process<'h> {
 
     /// Models dlopen by a loaded object, or by the executable. Returns the index of the opened object. A failure leaves the
     /// process unchanged.
-    pub fn open(&mut self, name: &str, by: Option<usize>) -> Result<usize, Failure> {
+    pub fn open(&mut self, name: &str, by: Option<usize>) -> Result<usize, LoadFailure> {
         let caller = by.filter(|by| *by < self.loaded.len()).unwrap_or(0);
         if name.is_empty() {
             return Ok(0);
@@ -165,7 +165,7 @@ impl<'h> Process<'h> {
             failure: None,
         };
         let name = main.path.to_string_lossy().into_owned();
-        process.add(main, name, None, None, Rule::Executable);
+        process.add(main, name, None, None, FoundBy::Executable);
         process
     }
 
@@ -174,34 +174,34 @@ impl<'h> Process<'h> {
         let preload: Vec<String> = self.searcher.preload().collect();
         for name in preload {
             // The loader only prints a warning if it cannot preload a file.
-            let _ = self.request(&name, 0, Some(0), Some(Rule::Preload));
+            let _ = self.request(&name, 0, Some(0), Some(FoundBy::Preload));
         }
         let ended = self.walk(0);
-        let missing = || self.missing.first().cloned().map(Failure::NotFound);
+        let missing = || self.missing.first().cloned().map(LoadFailure::NotFound);
         self.failure = ended
             .err()
             .or_else(missing)
             .or_else(|| self.missing_version(0..self.loaded.len()));
     }
 
-    fn open_new(&mut self, name: &str, caller: usize) -> Result<usize, Failure> {
+    fn open_new(&mut self, name: &str, caller: usize) -> Result<usize, LoadFailure> {
         let first = self.loaded.len();
         let Some(opened) = self.request(name, caller, None, None)? else {
-            return Err(Failure::NotFound(self.miss(name.to_owned(), caller)));
+            return Err(LoadFailure::NotFound(self.miss(name.to_owned(), caller)));
         };
         let before = self.missing.len();
         self.walk(first)?;
         if let Some(miss) = self.missing.get(before) {
-            return Err(Failure::NotFound(miss.clone()));
+            return Err(LoadFailure::NotFound(miss.clone()));
         }
         self.missing_version(first..self.loaded.len())
             .map_or(Ok(opened), Err)
     }
 
     /// Loads everything that the objects from `first` on need, directly and indirectly.
-    fn walk(&mut self, first: usize) -> Result<(), Failure> {
+    fn walk(&mut self, first: usize) -> Result<(), LoadFailure> {
         let mut at = first;
-        while let Some(Loaded { object, .. }) = self.loaded.get(at) {
+        while let Some(LoadedObject { object, .. }) = self.loaded.get(at) {
             let object = object.clone();
             for name in &object.needed {
                 let expanded = name
@@ -227,12 +227,12 @@ impl<'h> Process<'h> {
         name: &str,
         requester: usize,
         loader: Option<usize>,
-        rule: Option<Rule>,
-    ) -> Result<Option<usize>, Failure> {
+        rule: Option<FoundBy>,
+    ) -> Result<Option<usize>, LoadFailure> {
         if let Some(known) = self.names.get(name) {
             return Ok(Some(*known));
         }
-        let bad = |Bad { path, why }| Failure::Bad {
+        let bad = |Bad { path, why }| LoadFailure::Bad {
             path,
             why,
             requester,
@@ -260,7 +260,7 @@ impl<'h> Process<'h> {
         name: &str,
         requester: usize,
         tried: &mut Vec<PathBuf>,
-    ) -> Result<Option<(Arc<Object>, Rule)>, Bad> {
+    ) -> Result<Option<(Arc<Object>, FoundBy)>, Bad> {
         let mut chain = vec![self.loaded[requester].object.clone()];
         let mut last = requester;
         while let Some(loader) = self.loaders[last] {
@@ -288,14 +288,14 @@ impl<'h> Process<'h> {
         name: String,
         requester: Option<usize>,
         loader: Option<usize>,
-        rule: Rule,
+        rule: FoundBy,
     ) -> usize {
         let index = self.loaded.len();
         // The kernel maps the executable and its loader, so the loader knows them by name only.
-        if !matches!(rule, Rule::Executable | Rule::Interpreter) {
+        if !matches!(rule, FoundBy::Executable | FoundBy::Interpreter) {
             self.ids.entry(object.id).or_insert(index);
         }
-        if rule != Rule::Executable {
+        if rule != FoundBy::Executable {
             self.names.entry(name.clone()).or_insert(index);
             self.names
                 .entry(object.path.to_string_lossy().into_owned())
@@ -304,7 +304,7 @@ impl<'h> Process<'h> {
         if let Some(soname) = &object.soname {
             self.names.entry(soname.clone()).or_insert(index);
         }
-        self.loaded.push(Loaded {
+        self.loaded.push(LoadedObject {
             object,
             name,
             requester,
@@ -315,7 +315,7 @@ impl<'h> Process<'h> {
     }
 
     /// Returns the first version node that one of these objects requires and its file does not define.
-    fn missing_version(&self, objects: Range<usize>) -> Option<Failure> {
+    fn missing_version(&self, objects: Range<usize>) -> Option<LoadFailure> {
         for requester in objects {
             for (name, versions) in &self.loaded[requester].object.asks {
                 let Some(file) = self
@@ -330,7 +330,7 @@ impl<'h> Process<'h> {
                 };
                 if let Some(version) = versions.iter().find(|version| !defines.contains(version)) {
                     let (file, version) = (file.path.clone(), version.clone());
-                    return Some(Failure::Version {
+                    return Some(LoadFailure::Version {
                         file,
                         version,
                         requester,
@@ -342,13 +342,13 @@ impl<'h> Process<'h> {
     }
 }
 
-fn read(searcher: &Searcher<'_>, path: &Path) -> Result<Arc<Object>, Failure> {
+fn read(searcher: &Searcher<'_>, path: &Path) -> Result<Arc<Object>, LoadFailure> {
     searcher.read(path).map_err(|refusal| {
         let path = path.to_owned();
         match refusal {
-            Refusal::Absent(_) => Failure::Unreadable { path },
-            Refusal::Foreign => Failure::OtherMachine { path },
-            Refusal::Bad(why) => Failure::Bad {
+            PathRefusal::Absent(_) => LoadFailure::Unreadable { path },
+            PathRefusal::Foreign => LoadFailure::OtherMachine { path },
+            PathRefusal::Bad(why) => LoadFailure::Bad {
                 path,
                 why,
                 requester: 0,

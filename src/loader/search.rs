@@ -13,10 +13,10 @@ use std::sync::Arc;
 use serde::{Serialize, Serializer};
 
 pub use super::object::Object;
-use super::object::{self, EACCES, ENOENT, ENOTDIR, Refusal};
+use super::object::{self, EACCES, ENOENT, ENOTDIR, PathRefusal};
 pub use super::overlay::Overlay;
 use super::overlay::Position;
-use super::paths::{PathKind, SearchPath, SearchPaths, Setting};
+use super::paths::{LoaderEnvironment, OrderedDirectories, PathKind, SearchPaths};
 use super::rules::{self, Release, Rules};
 pub use super::rules::{Tokens, default_directories};
 use crate::environment::Environment;
@@ -30,7 +30,7 @@ const PASSES_FILES: Release = (2, 39);
 /// The reason why the loader took a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "rule", rename_all = "kebab-case")]
-pub enum Rule {
+pub enum FoundBy {
     Executable,
     Interpreter,
     Preload,
@@ -56,13 +56,13 @@ pub enum Rule {
 /// The loader of one machine in one environment. A clone shares everything that was read.
 #[derive(Clone)]
 pub struct Searcher<'h> {
-    machine: Rc<Machine<'h>>,
+    machine: Rc<SharedState<'h>>,
     paths: Rc<SearchPaths<'h>>,
-    answers: Rc<Answers>,
+    answers: Rc<FoundFiles>,
 }
 
 /// The part that every environment shares.
-struct Machine<'h> {
+struct SharedState<'h> {
     host: &'h Host,
     number: u16,
     cache: LdCache,
@@ -74,15 +74,15 @@ struct Machine<'h> {
 
 /// The files that were found in one environment.
 #[derive(Default)]
-struct Answers {
+struct FoundFiles {
     links: RefCell<HashMap<OsString, Reading>>,
     /// By name, for requesters without search paths of their own.
-    common: RefCell<HashMap<String, (Arc<Object>, Rule)>>,
+    common: RefCell<HashMap<String, (Arc<Object>, FoundBy)>>,
     /// True if `LD_LIBRARY_PATH` has equal directories for every program.
     is_common: bool,
 }
 
-type Reading = Result<Arc<Object>, Refusal>;
+type Reading = Result<Arc<Object>, PathRefusal>;
 
 /// A file at which the loader ends the program.
 #[derive(Debug)]
@@ -95,7 +95,7 @@ impl<'h> Searcher<'h> {
     /// Makes a searcher for programs of this machine in the host's environment.
     pub fn new(host: &'h Host, machine: u16) -> Searcher<'h> {
         let cache = host.read(Path::new("/etc/ld.so.cache")).ok();
-        let shared = Machine {
+        let shared = SharedState {
             host,
             number: machine,
             cache: cache
@@ -105,11 +105,11 @@ impl<'h> Searcher<'h> {
             files: RefCell::default(),
         };
         let rules = Rules::read(host, machine, rules::standard_loader(machine));
-        let setting = Setting::new(rules, &host.env, host.cwd.clone(), None);
+        let setting = LoaderEnvironment::new(rules, &host.env, host.cwd.clone(), None);
         Searcher::of(Rc::new(shared), setting)
     }
 
-    fn of(machine: Rc<Machine<'h>>, setting: Setting) -> Searcher<'h> {
+    fn of(machine: Rc<SharedState<'h>>, setting: LoaderEnvironment) -> Searcher<'h> {
         let is_common = !setting
             .library_path
             .iter()
@@ -118,33 +118,38 @@ impl<'h> Searcher<'h> {
         Searcher {
             machine,
             paths,
-            answers: Rc::new(Answers {
+            answers: Rc::new(FoundFiles {
                 is_common,
-                ..Answers::default()
+                ..FoundFiles::default()
             }),
         }
     }
 
-    fn setting(&self) -> &Setting {
+    fn setting(&self) -> &LoaderEnvironment {
         &self.paths.setting
     }
 
-    fn with(&self, setting: Setting) -> Searcher<'h> {
+    fn with(&self, setting: LoaderEnvironment) -> Searcher<'h> {
         Searcher::of(self.machine.clone(), setting)
     }
 
     /// Returns a searcher for another environment of the machine.
     pub fn within(&self, env: &Environment, overlay: Option<Overlay>) -> Searcher<'h> {
-        let Setting {
+        let LoaderEnvironment {
             rules, directory, ..
         } = self.setting().clone();
-        self.with(Setting::new(rules, env, directory, overlay))
+        self.with(LoaderEnvironment::new(rules, env, directory, overlay))
     }
 
     /// Returns a searcher for a program that starts in another directory.
     pub fn in_directory(&self, env: &Environment, directory: &Path) -> Searcher<'h> {
         let rules = self.setting().rules.clone();
-        self.with(Setting::new(rules, env, directory.to_owned(), None))
+        self.with(LoaderEnvironment::new(
+            rules,
+            env,
+            directory.to_owned(),
+            None,
+        ))
     }
 
     /// Joins a path to the directory that the program starts in. Links are not resolved.
@@ -188,7 +193,7 @@ impl<'h> Searcher<'h> {
         let Some(loader) = loader.filter(|loader| loader != self.loader()) else {
             return self.clone();
         };
-        self.with(Setting {
+        self.with(LoaderEnvironment {
             rules: Rules::read(self.machine.host, self.machine.number, &loader),
             ..self.setting().clone()
         })
@@ -228,7 +233,7 @@ impl<'h> Searcher<'h> {
 
     /// Returns the file that the loader takes for `name`. The first object of `chain` requests it; each one was loaded by the
     /// next, up to the executable.
-    pub fn find(&self, name: &str, chain: &[Arc<Object>]) -> Option<(Arc<Object>, Rule)> {
+    pub fn find(&self, name: &str, chain: &[Arc<Object>]) -> Option<(Arc<Object>, FoundBy)> {
         self.search(name, chain, &mut Vec::new()).ok().flatten()
     }
 
@@ -238,7 +243,7 @@ impl<'h> Searcher<'h> {
         name: &str,
         chain: &[Arc<Object>],
         tried: &mut Vec<PathBuf>,
-    ) -> Result<Option<(Arc<Object>, Rule)>, Bad> {
+    ) -> Result<Option<(Arc<Object>, FoundBy)>, Bad> {
         let [requester, ..] = chain else {
             return Ok(None);
         };
@@ -250,14 +255,16 @@ impl<'h> Searcher<'h> {
         {
             return Ok(self
                 .take(answer, tried)?
-                .map(|object| (object, Rule::Pinned)));
+                .map(|object| (object, FoundBy::Pinned)));
         }
         if name.contains('/') {
             let Some(path) = self.paths.expand(name.as_bytes(), requester) else {
                 return Ok(None);
             };
             let path = self.absolute(&path);
-            return Ok(self.take(path, tried)?.map(|object| (object, Rule::Path)));
+            return Ok(self
+                .take(path, tried)?
+                .map(|object| (object, FoundBy::Path)));
         }
         // Most objects have no search path of their own, so they find equal files.
         let has_no_path = |object: &Arc<Object>| object.rpath.is_none() && object.runpath.is_none();
@@ -283,7 +290,7 @@ impl<'h> Searcher<'h> {
         requester: &Object,
         chain: &[Arc<Object>],
         tried: &mut Vec<PathBuf>,
-    ) -> Result<Option<(Arc<Object>, Rule)>, Bad> {
+    ) -> Result<Option<(Arc<Object>, FoundBy)>, Bad> {
         if requester.runpath.is_none() {
             for object in chain {
                 if let Some((found, _)) =
@@ -291,7 +298,7 @@ impl<'h> Searcher<'h> {
                 {
                     return Ok(Some((
                         found,
-                        Rule::Rpath {
+                        FoundBy::Rpath {
                             of: object.path.clone(),
                         },
                     )));
@@ -304,14 +311,14 @@ impl<'h> Searcher<'h> {
             &self.paths.path(PathKind::LibraryPath, executable),
             tried,
         )? {
-            return Ok(Some((found, Rule::LibraryPath { element })));
+            return Ok(Some((found, FoundBy::LibraryPath { element })));
         }
         if let Some((found, _)) = self.scan(
             name,
             &self.paths.path(PathKind::Runpath, Some(requester)),
             tried,
         )? {
-            return Ok(Some((found, Rule::Runpath)));
+            return Ok(Some((found, FoundBy::Runpath)));
         }
         let rules = &self.setting().rules;
         let is_default = |path: &Path| {
@@ -324,13 +331,13 @@ impl<'h> Searcher<'h> {
         if let Some(path) = cached.filter(|path| !(requester.no_defaults && is_default(path)))
             && let Some(found) = self.take(path.clone(), tried)?
         {
-            return Ok(Some((found, Rule::Cache)));
+            return Ok(Some((found, FoundBy::Cache)));
         }
         if requester.no_defaults {
             return Ok(None);
         }
         let found = self.scan(name, &self.paths.path(PathKind::Default, None), tried)?;
-        Ok(found.map(|(found, _)| (found, Rule::Default)))
+        Ok(found.map(|(found, _)| (found, FoundBy::Default)))
     }
 
     /// Returns the directories that come before `LD_LIBRARY_PATH` for requests of the first object of `chain`. A DT_RUNPATH of
@@ -369,15 +376,15 @@ impl<'h> Searcher<'h> {
         let target = match overlay.position(path) {
             Position::Outside(real) if real == path => return self.read_file(path),
             Position::Outside(real) => real,
-            Position::Itself => return Err(Refusal::Bad("a directory")),
+            Position::Itself => return Err(PathRefusal::Bad("a directory")),
             Position::Name(name) if overlay.empty.contains(name) => {
-                return Err(Refusal::Bad("an empty file"));
+                return Err(PathRefusal::Bad("an empty file"));
             }
             Position::Name(name) => match overlay.links.get(name) {
                 Some(target) => Cow::Owned(overlay.directory.join(target)),
-                None => return Err(Refusal::Absent(ENOENT)),
+                None => return Err(PathRefusal::Absent(ENOENT)),
             },
-            Position::Nowhere => return Err(Refusal::Absent(ENOENT)),
+            Position::Nowhere => return Err(PathRefusal::Absent(ENOENT)),
         };
         if let Some(known) = self.answers.links.borrow().get(path.as_os_str()) {
             return known.clone();
@@ -402,7 +409,7 @@ impl<'h> Searcher<'h> {
         }
         let host = self.machine.host;
         let read = if host.is_unlisted(path) {
-            Err(Refusal::Absent(ENOENT))
+            Err(PathRefusal::Absent(ENOENT))
         } else {
             object::read(host, self.machine.number, path).map(Arc::new)
         };
@@ -417,7 +424,7 @@ impl<'h> Searcher<'h> {
     fn take(&self, path: PathBuf, tried: &mut Vec<PathBuf>) -> Result<Option<Arc<Object>>, Bad> {
         match self.read(&path) {
             Ok(object) => Ok(Some(object)),
-            Err(Refusal::Bad(why)) => Err(Bad { path, why }),
+            Err(PathRefusal::Bad(why)) => Err(Bad { path, why }),
             Err(_) => {
                 tried.push(path);
                 Ok(None)
@@ -429,7 +436,7 @@ impl<'h> Searcher<'h> {
     fn scan(
         &self,
         name: &str,
-        path: &SearchPath,
+        path: &OrderedDirectories,
         tried: &mut Vec<PathBuf>,
     ) -> Result<Option<(Arc<Object>, OsString)>, Bad> {
         for (directory, element) in path.iter() {
@@ -438,9 +445,9 @@ impl<'h> Searcher<'h> {
                 let path = within.join(name);
                 last = match self.read(&path) {
                     Ok(object) => return Ok(Some((object, element.clone()))),
-                    Err(Refusal::Bad(why)) => return Err(Bad { path, why }),
-                    Err(Refusal::Foreign) => ENOENT,
-                    Err(Refusal::Absent(error)) => error,
+                    Err(PathRefusal::Bad(why)) => return Err(Bad { path, why }),
+                    Err(PathRefusal::Foreign) => ENOENT,
+                    Err(PathRefusal::Absent(error)) => error,
                 };
                 tried.push(path);
             }

@@ -14,7 +14,7 @@ use crate::host::Host;
 use crate::inventory::{Installation, Inventory};
 use crate::loader::search::{Overlay, Searcher};
 use crate::modes::Mode;
-use crate::predict::{self, Predicted, Prediction, When};
+use crate::predict::{self, MappedWhen, Predicted, Prediction};
 use crate::program::{Program, Want};
 use crate::solve::{self, Outcome, Pick, Plan, Policy};
 use crate::variables;
@@ -64,7 +64,7 @@ enum Shims {
 }
 
 /// The facts that a decision is made from.
-pub struct Question<'a, 'h> {
+pub struct PinQuestion<'a, 'h> {
     pub host: &'h Host,
     pub searcher: &'a Searcher<'h>,
     pub inventory: &'a Inventory,
@@ -140,13 +140,13 @@ pub fn release(searcher: &Searcher<'_>) -> Option<Version> {
 
 /// Chooses the mode that makes the loader take the set of `outcome`. If only force does, it asks the solver again for a
 /// set without regard to the program's own search paths.
-pub fn decide(mut question: Question<'_, '_>, outcome: Outcome) -> Result<Decision, Error> {
+pub fn decide(mut question: PinQuestion<'_, '_>, outcome: Outcome) -> Result<Decision, Error> {
     let mut decision = question.decide(outcome)?;
     if decision.leaks() && question.program.loads.iter().any(|load| load.is_guess) {
         // A package that is only perhaps imported is no reason to refuse.
         let mut certain = question.program.clone();
         certain.loads.retain(|load| !load.is_guess);
-        let mut without_guesses = Question {
+        let mut without_guesses = PinQuestion {
             program: &certain,
             policy: question.policy.clone(),
             ..question
@@ -173,7 +173,7 @@ pub fn decide(mut question: Question<'_, '_>, outcome: Outcome) -> Result<Decisi
     Ok(decision)
 }
 
-impl Question<'_, '_> {
+impl PinQuestion<'_, '_> {
     fn decide(&mut self, outcome: Outcome) -> Result<Decision, Error> {
         let mut passed_over = Vec::new();
         let families = outcome.shadowed_by_rpath();
@@ -429,7 +429,7 @@ impl Pinned {
         let before = self.spec.tombstones.len();
         for leak in leaks
             .iter()
-            .filter(|leak| leak.when == When::Opened && !leak.is_linked)
+            .filter(|leak| leak.when == MappedWhen::Opened && !leak.is_linked)
         {
             let name = leak.name.rsplit('/').next().unwrap_or_default();
             if !self.spec.links.contains_key(name) {

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::view::ViewSpec;
-use crate::loader::process::Failure;
+use crate::loader::process::LoadFailure;
 use crate::modes::Mode;
-use crate::predict::{Missing, Predicted, Prediction};
+use crate::predict::{MissingLibrary, Predicted, Prediction};
 use crate::solve::Outcome;
 use crate::text;
 use crate::version::Version;
@@ -54,7 +54,7 @@ impl Decision {
 
     /// Returns the names of libraries that the program's own are linked against, and that they do not find in the start that
     /// was decided on.
-    pub fn missing(&self) -> &[Missing] {
+    pub fn missing(&self) -> &[MissingLibrary] {
         self.pinned
             .as_ref()
             .map_or(&[], |pinned| &pinned.after.missing)
@@ -125,7 +125,7 @@ pub enum Why {
     /// The model cannot see the program start.
     NotStarted {
         #[serde(skip)]
-        failure: Failure,
+        failure: LoadFailure,
     },
     /// There is no module for this kind of machine.
     NoModule,

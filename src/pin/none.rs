@@ -4,16 +4,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::view::{self, ViewSpec};
-use super::{Pinned, Question, Why, leaks};
+use super::{PinQuestion, Pinned, Why, leaks};
 use crate::catalog::{catalog, soname_number};
 use crate::environment::depends_on_directory;
 use crate::host::FileId;
-use crate::inventory::Element;
+use crate::inventory::LibraryPathElement;
 use crate::modes::Mode;
 use crate::predict::Prediction;
 use crate::solve::{PathElement, Pick, Plan, Removal};
 
-impl Question<'_, '_> {
+impl PinQuestion<'_, '_> {
     /// Pins the plan without adding anything, if the program gets all of it and nothing else can be reached.
     pub(super) fn none(&self, plan: &Plan) -> Result<Pinned, Why> {
         if self.program.rewrites_library_path() {
@@ -54,7 +54,7 @@ impl Question<'_, '_> {
     fn elements<'q>(
         &'q self,
         plan: &'q Plan,
-    ) -> impl Iterator<Item = (&'q Element, &'q PathElement)> {
+    ) -> impl Iterator<Item = (&'q LibraryPathElement, &'q PathElement)> {
         self.inventory
             .search
             .library_path
@@ -62,7 +62,7 @@ impl Question<'_, '_> {
             .zip(&plan.library_path)
     }
 
-    fn remaining<'q>(&'q self, plan: &'q Plan) -> impl Iterator<Item = &'q Element> {
+    fn remaining<'q>(&'q self, plan: &'q Plan) -> impl Iterator<Item = &'q LibraryPathElement> {
         let kept = self
             .elements(plan)
             .filter(|(_, element)| element.removed.is_none());
@@ -87,7 +87,8 @@ impl Question<'_, '_> {
                 && (element.others || element.directory.as_ref().is_some_and(holds_libraries))
         });
         let needed = needed.map(|(element, _)| element);
-        let is_relative = |element: &&Element| depends_on_directory(element.text.as_bytes());
+        let is_relative =
+            |element: &&LibraryPathElement| depends_on_directory(element.text.as_bytes());
         if let Some(element) = needed.or_else(|| self.remaining(plan).find(is_relative)) {
             return Some(Why::Relative {
                 element: element.text.clone(),

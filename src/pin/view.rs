@@ -8,9 +8,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-use crate::host::{FileId, Host, Kind, judge_own};
+use crate::host::{FileId, FileKind, Host, judge_own};
 use crate::solve::{Pick, Plan};
-use crate::storage::{self, Refusal, Unfit};
+use crate::storage::{self, UnusablePlace, WriteRefusal};
 use crate::text::show;
 
 /// Changes when the meaning of a view changes.
@@ -124,10 +124,10 @@ pub fn publish(host: &Host, spec: &ViewSpec) -> Result<PathBuf, Error> {
         let view = views(host, directory)?.join(spec.name());
         match publish_at(host, &view, spec) {
             Ok(()) => Ok(view),
-            Err(error) if may_succeed_elsewhere(&error) => Err(Refusal::Here(error.into())),
+            Err(error) if may_succeed_elsewhere(&error) => Err(WriteRefusal::Here(error.into())),
             Err(error) => {
                 let what = format!("cannot write the view `{}`", show(&view));
-                Err(Refusal::Everywhere(Error::Io { what, error }))
+                Err(WriteRefusal::Everywhere(Error::Io { what, error }))
             }
         }
     })
@@ -233,22 +233,22 @@ fn is_intact(host: &Host, view: &Path, spec: &ViewSpec) -> bool {
             .iter()
             .all(|(name, kind)| match spec.links.get(name) {
                 Some(target) => {
-                    *kind == Kind::Link
+                    *kind == FileKind::Link
                         && host
                             .read_link(&view.join(name))
                             .is_ok_and(|link| link == *target)
                 }
-                None => *kind == Kind::File && is_file(name),
+                None => *kind == FileKind::File && is_file(name),
             })
 }
 
 /// Returns what a view contains, by name.
-fn content(host: &Host, view: &Path, below: &str) -> Option<Vec<(String, Kind)>> {
+fn content(host: &Host, view: &Path, below: &str) -> Option<Vec<(String, FileKind)>> {
     let mut content = Vec::new();
     for entry in host.list(&view.join(below)).ok()? {
         let name = format!("{below}{}", entry.name.to_str()?);
         match entry.kind {
-            Kind::Directory => content.extend(self::content(host, view, &format!("{name}/"))?),
+            FileKind::Directory => content.extend(self::content(host, view, &format!("{name}/"))?),
             kind => content.push((name, kind)),
         }
     }
@@ -264,8 +264,8 @@ pub fn parents(host: &Host) -> Vec<PathBuf> {
 }
 
 /// Returns the directory of the views below a cache directory, existing or not. Fails where others could write to it.
-fn views(host: &Host, directory: &Path) -> Result<PathBuf, Unfit> {
+fn views(host: &Host, directory: &Path) -> Result<PathBuf, UnusablePlace> {
     let views = directory.join(VIEWS);
-    judge_own(host, &views).map_err(Unfit::Unsafe)?;
+    judge_own(host, &views).map_err(UnusablePlace::Unsafe)?;
     Ok(views)
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use super::facts::Facts;
+use super::facts::StartFacts;
 use super::model::Request;
 use super::scan;
 use crate::builds::{self, Build, BuildWish, Compilers, compilers};
 use crate::cli::Common;
 use crate::error::Error;
 use crate::host::Host;
-use crate::inventory::Part;
+use crate::inventory::PartKind;
 use crate::program::{self, BuiltFramework, Command};
 use crate::settings::Value;
 use crate::settings::resolve::{Purpose, Settings};
@@ -54,7 +54,7 @@ pub(super) fn with_toolkit(settings: &mut Settings, request: &Request<'_>) -> Re
     // A program that is missing is named first, unless a toolkit would bring it.
     let command = request
         .command()
-        .filter(|command| command.program != Part::Nvcc.file_name());
+        .filter(|command| command.program != PartKind::Nvcc.file_name());
     let missing = command.and_then(|command| program::locate(host, &command.program).err());
     let plan = builds::decide(host, &inventory, &wish, &sites)
         .map_err(|none| missing.unwrap_or(Error::NoToolkit(none)))?;
@@ -71,7 +71,7 @@ pub(super) fn with_toolkit(settings: &mut Settings, request: &Request<'_>) -> Re
         .join("bin");
     let own = plan
         .toolkit
-        .part(Part::Nvcc)
+        .part(PartKind::Nvcc)
         .and_then(Path::parent)
         .map(Path::to_owned);
     let mut env = host.env.clone();
@@ -93,8 +93,8 @@ pub(super) fn with_toolkit(settings: &mut Settings, request: &Request<'_>) -> Re
 }
 
 /// Finds compilers for frameworks that would find none while they run.
-pub(super) fn compilers(facts: &Facts<'_>, common: &Common) -> Result<Compilers, Error> {
-    let Facts {
+pub(super) fn compilers(facts: &StartFacts<'_>, common: &Common) -> Result<Compilers, Error> {
+    let StartFacts {
         host,
         settings,
         program,

@@ -17,15 +17,15 @@ use crate::inventory::{self, Inventory, Origin};
 use crate::launch;
 use crate::loader::search::Searcher;
 use crate::modes::Mode;
-use crate::pin::{self, Decision, Question};
+use crate::pin::{self, Decision, PinQuestion};
 use crate::predict::{self, Prediction};
 use crate::program::{self, Command, Program, StepKind};
-use crate::settings::Key;
+use crate::settings::SettingKey;
 use crate::settings::resolve::Settings;
 use crate::solve::{self, FailedProof, Lack, Outcome, Policy};
 
 /// The program and the machine, as far as they matter for it.
-pub struct Facts<'h> {
+pub struct StartFacts<'h> {
     pub host: &'h Host,
     pub settings: &'h Settings,
     pub program: Program,
@@ -68,7 +68,7 @@ pub(super) fn read_program<'h>(
 /// else any program that has no search path of its own.
 fn programs_of_project(settings: &Settings) -> Result<(Program, Searcher<'_>), Error> {
     let host = &settings.host;
-    let uses = settings.layers.words(Key::Uses);
+    let uses = settings.layers.words(SettingKey::Uses);
     for name in ["python3", "python"].iter().filter(|_| !uses.is_empty()) {
         let command = Command {
             program: name.into(),
@@ -89,14 +89,14 @@ fn programs_of_project(settings: &Settings) -> Result<(Program, Searcher<'_>), E
     Ok((program, searcher))
 }
 
-impl<'h> Facts<'h> {
+impl<'h> StartFacts<'h> {
     pub(super) fn new(
         settings: &'h Settings,
         program: Program,
         searcher: Searcher<'h>,
         inventory: Inventory,
         views: Vec<PathBuf>,
-    ) -> Facts<'h> {
+    ) -> StartFacts<'h> {
         let searcher = match &program.executable {
             Some(executable) => searcher.of_program(executable),
             None => searcher,
@@ -105,7 +105,7 @@ impl<'h> Facts<'h> {
             Some(inside) => searcher.in_directory(&inside.environment, &inside.directory),
             None => searcher,
         };
-        Facts {
+        StartFacts {
             host: &settings.host,
             settings,
             program,
@@ -137,16 +137,16 @@ impl<'h> Facts<'h> {
     /// How the solver is to choose, skipping all installations whose proof failed.
     pub(super) fn policy(&self, failed_proofs: &[FailedProof]) -> Policy {
         let layers = &self.settings.layers;
-        let preferred = layers.words(Key::PreferOrigin);
+        let preferred = layers.words(SettingKey::PreferOrigin);
         let origin = |word: &String| Origin::all().find(|origin| origin.word() == word);
         Policy {
             views: self.views.clone(),
             origins: preferred.iter().filter_map(origin).collect(),
             failed_proofs: failed_proofs.to_vec(),
             mapped: self.mapped(),
-            at_hand: fetch::at_hand(self.host, &layers.directories(Key::FetchFrom)),
+            at_hand: fetch::at_hand(self.host, &layers.directories(SettingKey::FetchFrom)),
             can_force: pin::can_force(&self.searcher, &self.program)
-                && matches!(layers.choice(Key::PinMode), None | Some(Mode::Audit)),
+                && matches!(layers.choice(SettingKey::PinMode), None | Some(Mode::Audit)),
             ..Policy::default()
         }
     }
@@ -173,15 +173,19 @@ impl<'h> Facts<'h> {
             && matches!(self.lack(outcome, &[], true), Lack::Wheels(_))
     }
 
-    pub(super) fn question(&self, policy: Policy) -> Question<'_, 'h> {
-        Question {
+    pub(super) fn question(&self, policy: Policy) -> PinQuestion<'_, 'h> {
+        PinQuestion {
             host: self.host,
             searcher: &self.searcher,
             inventory: &self.inventory,
             program: &self.program,
             policy,
-            mode: self.settings.layers.choice(Key::PinMode),
-            asks_all_sources: self.settings.layers.words(Key::SearchWithout).is_empty(),
+            mode: self.settings.layers.choice(SettingKey::PinMode),
+            asks_all_sources: self
+                .settings
+                .layers
+                .words(SettingKey::SearchWithout)
+                .is_empty(),
             knows_process: self.host.is_rerooted()
                 || self.settings.would_follow(&self.program)
                 || self.becomes_program(),
@@ -229,7 +233,7 @@ impl<'h> Facts<'h> {
             })),
             is_program_known: failed.is_program_known,
             is_elsewhere: failed.is_elsewhere,
-            failed: causes::Start {
+            failed: causes::LoaderStart {
                 searcher: self.searcher_before(),
                 prediction,
             },
@@ -250,7 +254,7 @@ impl<'h> Facts<'h> {
 
     /// Every path that a decision was read from, with all installations of the families that were required or picked.
     pub fn watched(&self, outcome: &Outcome, predicted: Option<&Prediction>) -> BTreeSet<PathBuf> {
-        let Facts {
+        let StartFacts {
             program, inventory, ..
         } = self;
         let mut watched = program.watched.clone();

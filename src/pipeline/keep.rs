@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::facts::Facts;
+use super::facts::StartFacts;
 use super::proofs::{BOOT, Proven};
-use crate::cli::{Common, Start, When, Wishes};
+use crate::cli::{Common, StartOptions, VerifyWhen, Wishes};
 use crate::host::Host;
 use crate::launch::{self, Exec};
 use crate::pin::Decision;
@@ -25,7 +25,7 @@ pub fn kept_start(host: &Host, command: &Command, is_build: bool) -> Option<Exec
 }
 
 /// True if options decide something about the start, so that it is neither kept nor taken from the kept ones.
-pub fn has_deciding_options(common: &Common, start: &Start) -> bool {
+pub fn has_deciding_options(common: &Common, start: &StartOptions) -> bool {
     !common.also.is_empty()
         || !common.without.is_empty()
         || common.config.is_some()
@@ -37,9 +37,9 @@ pub fn has_deciding_options(common: &Common, start: &Start) -> bool {
 /// True if a proved start is kept for the next time, which it is not if a GPU could not be tried. Options that decide something are no part of its key; another current
 /// directory may lead to another decision. `reports` is true when something is printed at every such start.
 pub fn is_kept(
-    facts: &Facts<'_>,
+    facts: &StartFacts<'_>,
     proven: &Proven,
-    when: When,
+    when: VerifyWhen,
     has_deciding_options: bool,
     reports: bool,
 ) -> bool {
@@ -47,7 +47,7 @@ pub fn is_kept(
         facts.program.depends_on_directory || facts.settings.depends_on_directory;
     let is_best = proven.given_up.is_empty() && !matches!(proven.verdict, Verdict::Busy { .. });
     !has_deciding_options
-        && when != When::Always
+        && when != VerifyWhen::Always
         && !depends_on_directory
         && is_best
         && !reports
@@ -58,7 +58,7 @@ pub fn is_kept(
 /// that. The key is made from `host`, the machine without the variables that files set.
 pub fn keep(
     host: &Host,
-    facts: &Facts<'_>,
+    facts: &StartFacts<'_>,
     decision: &Decision,
     proven: &Proven,
     command: &Command,

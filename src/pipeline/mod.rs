@@ -21,7 +21,7 @@ use crate::report::LOOKING;
 use crate::settings::resolve::Settings;
 use crate::solve;
 
-pub use facts::{Facts, FailedStart};
+pub use facts::{FailedStart, StartFacts};
 pub use keep::{has_deciding_options, is_kept, keep, kept_start};
 pub use model::{Exit, Reached, Request, Stop, Subject};
 pub use proofs::{ProofOptions, Proven, prove_once};
@@ -76,7 +76,7 @@ pub fn flow(
     // Find out what is installed, if the program needs any of it.
     let scope = scan::scope(&settings, request.common, &program)?;
     let inventory = scan::for_program(&settings, &program, &scope);
-    let mut facts = Facts::new(&settings, program, searcher, inventory, scope.views);
+    let mut facts = StartFacts::new(&settings, program, searcher, inventory, scope.views);
     facts.build = build;
 
     // Find compilers for frameworks that would find none while they run.

@@ -5,7 +5,7 @@ use std::process::ExitStatus;
 
 use clap::ValueEnum;
 
-use super::facts::Facts;
+use super::facts::StartFacts;
 use super::proofs::{ProofOptions, Proven};
 use super::publish::Change;
 use crate::cli::{Common, Wishes};
@@ -17,7 +17,7 @@ use crate::launch;
 use crate::pin::Decision;
 use crate::program::Command;
 use crate::settings::resolve::{Purpose, Settings};
-use crate::settings::{Key, Layers, invocation};
+use crate::settings::{Layers, SettingKey, invocation};
 use crate::solve::Outcome;
 use crate::variables;
 
@@ -51,11 +51,11 @@ pub enum Reached<'f, 'h> {
     Settings(&'f Settings),
     /// Only without a program.
     Inventory(&'f Settings, Box<Inventory>),
-    Outcome(&'f mut Facts<'h>, &'f Outcome),
+    Outcome(&'f mut StartFacts<'h>, &'f Outcome),
     /// The outcome, and the mode that pins it.
-    Decision(&'f Facts<'h>, &'f Decision),
-    Change(&'f Facts<'h>, &'f Decision, &'f Change),
-    Proof(&'f Facts<'h>, &'f Decision, &'f Proven),
+    Decision(&'f StartFacts<'h>, &'f Decision),
+    Change(&'f StartFacts<'h>, &'f Decision, &'f Change),
+    Proof(&'f StartFacts<'h>, &'f Decision, &'f Proven),
 }
 
 /// Why the flow stops before the program starts.
@@ -132,7 +132,7 @@ impl<'r> Request<'r> {
                 flag(
                     self.purpose.starts_later()
                         && layers.is_locked()
-                        && layers.is_of_start(Key::Locked),
+                        && layers.is_of_start(SettingKey::Locked),
                 ),
             ),
             (variables::FETCH, self.fetches.then(|| "always".to_owned())),

@@ -11,12 +11,12 @@ use crate::report;
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Held meanwhile; dropping it clears the line.
-pub struct Progress(Option<(Sender<()>, JoinHandle<bool>)>);
+pub struct ProgressLine(Option<(Sender<()>, JoinHandle<bool>)>);
 
 /// Shows a line on a terminal, unless the verb is to be quiet.
-pub fn begin(host: &Host, is_quiet: bool, line: &'static str) -> Progress {
+pub fn begin(host: &Host, is_quiet: bool, line: &'static str) -> ProgressLine {
     if is_quiet || !host.stderr_is_terminal() {
-        return Progress(None);
+        return ProgressLine(None);
     }
     // A thread of its own: this one may wait for a slow disk.
     let (done, waited) = mpsc::channel();
@@ -28,10 +28,10 @@ pub fn begin(host: &Host, is_quiet: bool, line: &'static str) -> Progress {
         is_late
     };
     let clock = thread::Builder::new().spawn(shown);
-    Progress(clock.ok().map(|clock| (done, clock)))
+    ProgressLine(clock.ok().map(|clock| (done, clock)))
 }
 
-impl Drop for Progress {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         let Some((done, clock)) = self.0.take() else {
             return;

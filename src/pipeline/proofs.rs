@@ -6,10 +6,10 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::facts::Facts;
+use super::facts::StartFacts;
 use super::progress::PATIENCE;
 use super::publish::{Change, change_by};
-use crate::cli::When;
+use crate::cli::VerifyWhen;
 use crate::environment::Environment;
 use crate::error::Error;
 use crate::host::Host;
@@ -18,14 +18,14 @@ use crate::modes::Level;
 use crate::pin::{Decision, audit_module};
 use crate::program::ImportCertainty;
 use crate::report;
-use crate::settings::Key;
+use crate::settings::SettingKey;
 use crate::settings::resolve::Settings;
 use crate::settings::start_key::reaches_libraries;
 use crate::solve::{self, FailedProof, Outcome, Pick};
 use crate::storage;
-use crate::verify::kept::{self, Turn};
+use crate::verify::kept::{self, AwaitedProof};
 use crate::verify::protocol::ProofStep;
-use crate::verify::{self, Ask, Cause, Skip, Subject, Verdict};
+use crate::verify::{self, Ask, ProofCause, ProofSubject, Skip, Verdict};
 
 /// How many sets are tried after the first.
 const MORE: usize = 3;
@@ -33,7 +33,7 @@ const MORE: usize = 3;
 /// The options of a verb that concern the proof.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProofOptions {
-    pub when: Option<When>,
+    pub when: Option<VerifyWhen>,
     pub level: Option<Level>,
     /// The seed of the random numbers.
     pub seed: Option<u32>,
@@ -44,17 +44,17 @@ pub struct ProofOptions {
 }
 
 impl ProofOptions {
-    fn when(&self, settings: &Settings) -> When {
+    fn when(&self, settings: &Settings) -> VerifyWhen {
         let set = settings
             .layers
-            .choice(Key::Verify)
-            .filter(|when| !self.is_asked_for || *when == When::Always);
+            .choice(SettingKey::Verify)
+            .filter(|when| !self.is_asked_for || *when == VerifyWhen::Always);
         self.when.or(set).unwrap_or_default()
     }
 
     fn level(&self, settings: &Settings) -> Level {
         self.level
-            .or(settings.layers.choice(Key::VerifyLevel))
+            .or(settings.layers.choice(SettingKey::VerifyLevel))
             .unwrap_or_default()
     }
 }
@@ -65,7 +65,7 @@ pub struct Proven {
     pub change: Change,
     pub verdict: Verdict,
     /// The causes for which the sets before it were given up.
-    pub given_up: Vec<Cause>,
+    pub given_up: Vec<ProofCause>,
     /// True if an earlier start reached the verdict, which is still valid.
     pub is_known: bool,
 }
@@ -74,7 +74,7 @@ pub struct Proven {
 #[derive(Default)]
 pub(super) struct Attempts {
     failed: Vec<FailedProof>,
-    given_up: Vec<Cause>,
+    given_up: Vec<ProofCause>,
     first: Option<Proven>,
 }
 
@@ -83,7 +83,7 @@ impl Attempts {
     /// decision without the library at fault; if there is none, it breaks with the first failure.
     pub(super) fn next(
         &mut self,
-        facts: &Facts<'_>,
+        facts: &StartFacts<'_>,
         decision: &Decision,
         change: Change,
         (verdict, is_known): (Verdict, bool),
@@ -123,9 +123,9 @@ impl Attempts {
     /// to use the library and would have to do without one: it would load the one at fault all the same.
     fn without(
         &mut self,
-        facts: &Facts<'_>,
+        facts: &StartFacts<'_>,
         decision: &Decision,
-        cause: &Cause,
+        cause: &ProofCause,
     ) -> Result<Option<Decision>, Error> {
         let Some(culprit) = cause.culprit.as_ref().filter(|_| cause.is_of_library()) else {
             return Ok(None);
@@ -159,7 +159,7 @@ impl Attempts {
 
 /// Proves a published plan. Returns the verdict, and true if it is the kept verdict of an earlier start.
 pub(super) fn prove(
-    facts: &Facts<'_>,
+    facts: &StartFacts<'_>,
     decision: &Decision,
     change: &Change,
     options: &ProofOptions,
@@ -169,7 +169,7 @@ pub(super) fn prove(
         return skipped(Skip::NothingToTry);
     };
     let when = options.when(facts.settings);
-    if when == When::Never {
+    if when == VerifyWhen::Never {
         return skipped(Skip::NotAsked);
     }
     // The child has no search paths that lead to the plan, and is not the program that the audit module answers to.
@@ -182,18 +182,18 @@ pub(super) fn prove(
         Some(aided) => facts.host.env.with(&aided?.diff),
         None => facts.host.env.with(&change.diff),
     };
-    let subject = Subject::of_plan(plan);
+    let subject = ProofSubject::of_plan(plan);
     let level = options.level(facts.settings);
     let names = names(facts, &subject, &env, level);
     let places: Vec<PathBuf> = storage::safe_directories(facts.host).collect();
     // A proof that is wanted now waits for no other process.
     let turn = match when {
-        When::Auto => kept::await_turn(facts.host, &places, &names, verify::limit(level)),
-        When::Always | When::Never => Turn::Ours(None),
+        VerifyWhen::Auto => kept::await_turn(facts.host, &places, &names, verify::limit(level)),
+        VerifyWhen::Always | VerifyWhen::Never => AwaitedProof::Ours(None),
     };
     Ok(match turn {
-        Turn::Known(verdict) => (*verdict, true),
-        Turn::Ours(_held) => {
+        AwaitedProof::Known(verdict) => (*verdict, true),
+        AwaitedProof::Ours(_held) => {
             let verdict = prove_once(facts.settings, &facts.inventory, &subject, &env, options)?;
             if let Some(name) = names.first() {
                 kept::keep(facts.host, &places, name, &verdict);
@@ -207,7 +207,7 @@ pub(super) fn prove(
 pub fn prove_once(
     settings: &Settings,
     inventory: &Inventory,
-    subject: &Subject,
+    subject: &ProofSubject,
     env: &Environment,
     options: &ProofOptions,
 ) -> Result<Verdict, Error> {
@@ -249,7 +249,12 @@ pub fn prove_once(
 /// The names under which a proof is kept that shows this level or more. They depend on all that could falsify it:
 /// the files, the environment that reaches libraries, the driver, the GPUs, this binary. Without one of these
 /// there is no name, and nothing is kept.
-fn names(facts: &Facts<'_>, subject: &Subject, env: &Environment, level: Level) -> Vec<String> {
+fn names(
+    facts: &StartFacts<'_>,
+    subject: &ProofSubject,
+    env: &Environment,
+    level: Level,
+) -> Vec<String> {
     let Some(parts) = key(facts, subject, env) else {
         return Vec::new();
     };
@@ -267,8 +272,8 @@ fn names(facts: &Facts<'_>, subject: &Subject, env: &Environment, level: Level) 
     shown_by.iter().map(name).collect()
 }
 
-fn key(facts: &Facts<'_>, subject: &Subject, env: &Environment) -> Option<Vec<String>> {
-    let Facts {
+fn key(facts: &StartFacts<'_>, subject: &ProofSubject, env: &Environment) -> Option<Vec<String>> {
+    let StartFacts {
         host, inventory, ..
     } = facts;
     let driver = match &inventory.driver {

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use super::facts::Facts;
+use super::facts::StartFacts;
 use crate::environment::{Diff, Environment};
 use crate::error::Error;
 use crate::fetch::note_uses;
@@ -13,7 +13,7 @@ use crate::launch;
 use crate::modes::Mode;
 use crate::pin::{self, Decision, Pinned, PublishedPaths, audit_module, view};
 use crate::solve::{Outcome, Plan};
-use crate::storage::{self, Refusal};
+use crate::storage::{self, WriteRefusal};
 use crate::variables;
 
 /// The change of environment that the program gets, and the paths that it leads to.
@@ -39,7 +39,7 @@ impl Change {
 
 /// Publishes the plan of a decision. If no directory can hold the view, the plan is pinned without one, if the program
 /// gets all of it by itself.
-pub fn publish(facts: &Facts<'_>, decision: &mut Decision) -> Result<Change, Error> {
+pub fn publish(facts: &StartFacts<'_>, decision: &mut Decision) -> Result<Change, Error> {
     note_fetched(facts, decision);
     match change(facts, decision, true) {
         Err(error @ Error::NoCache { .. }) => {
@@ -58,7 +58,7 @@ pub fn publish(facts: &Facts<'_>, decision: &mut Decision) -> Result<Change, Err
 }
 
 /// Notes which fetched wheels the program uses, so that they are kept.
-fn note_fetched(facts: &Facts<'_>, decision: &Decision) {
+fn note_fetched(facts: &StartFacts<'_>, decision: &Decision) {
     let picks = if let Outcome::Plan(plan) = &decision.outcome {
         plan.picks.as_slice()
     } else {
@@ -76,7 +76,7 @@ fn note_fetched(facts: &Facts<'_>, decision: &Decision) {
 }
 
 /// The change of environment that pins a decision. What it leads to is published if `writes`.
-pub fn change(facts: &Facts<'_>, decision: &Decision, writes: bool) -> Result<Change, Error> {
+pub fn change(facts: &StartFacts<'_>, decision: &Decision, writes: bool) -> Result<Change, Error> {
     let mut change = match (&decision.outcome, &decision.pinned) {
         (Outcome::Plan(plan), Some(pinned)) => change_by(facts, plan, pinned, writes)?,
         _ => Change {
@@ -111,7 +111,7 @@ pub fn change(facts: &Facts<'_>, decision: &Decision, writes: bool) -> Result<Ch
 
 /// The change of environment in which a program is started by somebody else: pins are known only to a process that cudarun
 /// starts, so it is followed instead, and decided when it starts.
-pub fn started_later(facts: &Facts<'_>, change: &Change) -> Diff {
+pub fn started_later(facts: &StartFacts<'_>, change: &Change) -> Diff {
     let mut diff = change.diff.clone();
     if change.has_pins() && facts.follows() {
         for name in [variables::PINS, variables::VIEW] {
@@ -141,7 +141,7 @@ fn module(host: &Host, writes: bool) -> Result<PathBuf, Error> {
 
 /// The change that pins a plan in one way.
 pub(super) fn change_by(
-    facts: &Facts<'_>,
+    facts: &StartFacts<'_>,
     plan: &Plan,
     pinned: &Pinned,
     writes: bool,
@@ -183,6 +183,6 @@ pub(super) fn publish_module(host: &Host) -> Result<PathBuf, Error> {
         return Ok(installed);
     }
     storage::first_usable(host, |directory| {
-        audit_module::publish(host, directory).map_err(|error| Refusal::Here(error.into()))
+        audit_module::publish(host, directory).map_err(|error| WriteRefusal::Here(error.into()))
     })
 }

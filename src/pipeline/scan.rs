@@ -11,7 +11,7 @@ use crate::inventory::{self, Inventory, ScanCache, Scope};
 use crate::pin::{self, view};
 use crate::program::{self, Command, Program, StepKind};
 use crate::settings::resolve::{Purpose, Settings};
-use crate::settings::{Key, Layers};
+use crate::settings::{Layers, SettingKey};
 use crate::storage::{self, scans};
 use crate::text::show;
 
@@ -96,11 +96,11 @@ fn asked(host: &Host, common: &Common, layers: &Layers) -> Result<Scope, Error> 
             path: path.clone(),
         });
     }
-    let stores = layers.directories(Key::FetchStore).into_iter();
+    let stores = layers.directories(SettingKey::FetchStore).into_iter();
     Ok(Scope {
-        also: layers.directories(Key::SearchAlso),
+        also: layers.directories(SettingKey::SearchAlso),
         stores: stores.chain(storage::user_store(host)).collect(),
-        without: layers.words(Key::SearchWithout),
+        without: layers.words(SettingKey::SearchWithout),
         ..Scope::default()
     })
 }

@@ -4,14 +4,14 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::process::ExitStatus;
 
-use super::facts::Facts;
+use super::facts::StartFacts;
 use super::publish::{Change, publish_module};
 use crate::error::{Error, OldLoader};
 use crate::formats::audit_log;
 use crate::launch::{self, Exec};
 use crate::pin::{self, Decision};
 use crate::predict::Prediction;
-use crate::predict::observe::Observation;
+use crate::predict::observe::ObservedProcess;
 use crate::program::Command;
 use crate::settings::resolve::NotPinnable;
 use crate::solve::Outcome;
@@ -20,13 +20,13 @@ use crate::storage;
 /// Runs the program with the audit module, which records what is mapped. `before_start` runs right before the program, and
 /// can still prevent it. `as_is` is true when the plan is not pinned.
 pub fn watch(
-    facts: &Facts<'_>,
+    facts: &StartFacts<'_>,
     decision: &Decision,
     change: &Change,
     command: &Command,
     as_is: bool,
     before_start: impl FnOnce() -> Result<(), Error>,
-) -> Result<(Result<ExitStatus, Error>, Observation), Error> {
+) -> Result<(Result<ExitStatus, Error>, ObservedProcess), Error> {
     let host = facts.host;
     let directory = storage::cache_directory(host)?;
     let unwritten = |error| Error::unwritten(&directory, error);
@@ -49,12 +49,12 @@ pub fn watch(
     };
     Ok((
         status,
-        Observation::new(host, records, &facts.program, plan),
+        ObservedProcess::new(host, records, &facts.program, plan),
     ))
 }
 
 /// The files that the program is expected to map, pinned or as it is.
-pub fn expected(facts: &Facts<'_>, decision: &Decision, as_is: bool) -> Prediction {
+pub fn expected(facts: &StartFacts<'_>, decision: &Decision, as_is: bool) -> Prediction {
     match &decision.pinned {
         Some(pinned) if !as_is => pinned.after.clone(),
         _ => facts.before(),
@@ -62,7 +62,7 @@ pub fn expected(facts: &Facts<'_>, decision: &Decision, as_is: bool) -> Predicti
 }
 
 /// Fails where the dynamic loader does not ask an audit module.
-pub fn can_be_watched(facts: &Facts<'_>) -> Result<(), Error> {
+pub fn can_be_watched(facts: &StartFacts<'_>) -> Result<(), Error> {
     match facts.program.cannot_be_pinned() {
         Some(note) => Err(Error::NotTraced(NotPinnable::boxed(note, &facts.program))),
         None if !pin::suits_auditors(&facts.searcher) => {

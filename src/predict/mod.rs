@@ -18,8 +18,8 @@ use crate::formats::names;
 use crate::host::FileId;
 use crate::inventory::{Installation, Inventory};
 use crate::loader::object::Object;
-use crate::loader::process::{Failure, Loaded, Process};
-use crate::loader::search::{Rule, Searcher};
+use crate::loader::process::{LoadFailure, LoadedObject, Process};
+use crate::loader::search::{FoundBy, Searcher};
 use crate::program::{Load, Program};
 use crate::text;
 use crate::version::Version;
@@ -32,13 +32,13 @@ pub struct Prediction {
     /// In the order in which they would be mapped.
     pub files: Vec<Predicted>,
     /// Names without a file: of linked libraries, and of parts that a family opens and cannot do without.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingLibrary>,
     /// True if the process maps two shims of one family.
     #[serde(skip)]
     pub has_two_shims: bool,
     /// Why the program would not start.
     #[serde(skip)]
-    pub failure: Option<Failure>,
+    pub failure: Option<LoadFailure>,
     /// The other paths that the prediction depends on, existing or not.
     #[serde(skip)]
     pub watched: BTreeSet<PathBuf>,
@@ -55,8 +55,8 @@ pub struct Predicted {
     #[serde(serialize_with = "text::path")]
     pub requester: PathBuf,
     #[serde(flatten)]
-    pub rule: Rule,
-    pub when: When,
+    pub rule: FoundBy,
+    pub when: MappedWhen,
     /// Its library family, if it has one.
     pub family: Option<String>,
     #[serde(skip)]
@@ -72,7 +72,7 @@ pub struct Predicted {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum When {
+pub enum MappedWhen {
     /// The loader maps it before the program runs.
     Start,
     /// The program, or a library of it, may open it.
@@ -80,7 +80,7 @@ pub enum When {
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub struct Missing {
+pub struct MissingLibrary {
     pub name: String,
     #[serde(serialize_with = "text::path")]
     pub requester: PathBuf,
@@ -161,7 +161,7 @@ fn origins(process: &Process<'_>) -> BTreeSet<(FileId, Option<FileId>)> {
 fn predict_use(opened: &Process<'_>, start: usize, inventory: &Inventory) -> Prediction {
     let used = |first: Option<&(usize, Opened)>| {
         let mut process = opened.clone();
-        let mut missing: Vec<Missing> = Vec::new();
+        let mut missing: Vec<MissingLibrary> = Vec::new();
         if let Some((by, opened)) = first {
             missing.extend(open_first(&mut process, opened, *by));
         }
@@ -178,7 +178,7 @@ fn predict_use(opened: &Process<'_>, start: usize, inventory: &Inventory) -> Pre
 }
 
 /// Opens all that NVIDIA's libraries may open, one after the other.
-fn use_all(process: &mut Process<'_>, inventory: &Inventory, missing: &mut Vec<Missing>) {
+fn use_all(process: &mut Process<'_>, inventory: &Inventory, missing: &mut Vec<MissingLibrary>) {
     let mut next = 0;
     while next < process.loaded.len() && process.loaded.len() < LIMIT {
         let object = process.loaded[next].object.clone();
@@ -193,7 +193,7 @@ fn use_all(process: &mut Process<'_>, inventory: &Inventory, missing: &mut Vec<M
 /// index of the object that opens it.
 fn first_uses(process: &Process<'_>, inventory: &Inventory) -> Vec<(usize, Opened)> {
     let loaded = process.loaded.iter().enumerate();
-    let of_object = |(by, loaded): (usize, &Loaded)| {
+    let of_object = |(by, loaded): (usize, &LoadedObject)| {
         let own = opened_by(&loaded.object, inventory)
             .into_iter()
             .filter(|opened| opened.is_own);
@@ -206,18 +206,18 @@ fn first_uses(process: &Process<'_>, inventory: &Inventory) -> Vec<(usize, Opene
 }
 
 /// Opens the first of the names that is there. Returns a miss where none is there and the family does not work without it.
-fn open_first(process: &mut Process<'_>, opened: &Opened, by: usize) -> Option<Missing> {
+fn open_first(process: &mut Process<'_>, opened: &Opened, by: usize) -> Option<MissingLibrary> {
     let mut tried = Vec::new();
     for name in &opened.names {
         match process.open(name, Some(by)) {
             Ok(_) => return None,
-            Err(Failure::NotFound(miss)) if miss.requester == by => tried.extend(miss.tried),
+            Err(LoadFailure::NotFound(miss)) if miss.requester == by => tried.extend(miss.tried),
             Err(_) => {}
         }
     }
     let name = opened.required.clone()?;
     let family = family_of(&name);
-    Some(Missing {
+    Some(MissingLibrary {
         name,
         requester: process.loaded[by].object.path.clone(),
         tried,
@@ -239,12 +239,12 @@ impl Predicted {
 impl Prediction {
     /// Adds the files that only another order of use would map, and the names that only it would miss.
     fn join(&mut self, other: Prediction) {
-        let is_known = |miss: &Missing| {
+        let is_known = |miss: &MissingLibrary| {
             self.missing
                 .iter()
                 .any(|known| known.name == miss.name && known.requester == miss.requester)
         };
-        let lost: Vec<Missing> = other
+        let lost: Vec<MissingLibrary> = other
             .missing
             .into_iter()
             .filter(|miss| !is_known(miss))
@@ -261,7 +261,7 @@ impl Prediction {
     fn new(process: &Process<'_>, start: usize) -> Prediction {
         let loaded = &process.loaded;
         let path = |index: usize| loaded[index].object.path.clone();
-        let file = |(index, file): (usize, &Loaded)| {
+        let file = |(index, file): (usize, &LoadedObject)| {
             // A file that auditwheel renamed is of no family, unless it kept a SONAME that others ask for.
             let by_soname = || {
                 catalog().family_of_bundled(&file.object.path)?;
@@ -275,9 +275,9 @@ impl Prediction {
                 requester: file.requester.map(path).unwrap_or_default(),
                 rule: file.rule.clone(),
                 when: if index < start {
-                    When::Start
+                    MappedWhen::Start
                 } else {
-                    When::Opened
+                    MappedWhen::Opened
                 },
                 is_linked: file
                     .requester
@@ -288,7 +288,7 @@ impl Prediction {
                 id: file.object.id,
             }
         };
-        let missing = process.missing.iter().map(|miss| Missing {
+        let missing = process.missing.iter().map(|miss| MissingLibrary {
             name: miss.name.clone(),
             requester: path(miss.requester),
             tried: miss.tried.clone(),

@@ -15,27 +15,27 @@ use crate::solve::{Pick, Plan};
 use crate::text;
 
 #[derive(Debug, Serialize)]
-pub struct Observation {
+pub struct ObservedProcess {
     /// In the order of their starts.
-    pub images: Vec<Image>,
+    pub images: Vec<ProcessImage>,
     /// True if there was a plan to compare with.
     pub has_plan: bool,
 }
 
 /// A process from one exec to the next, or from a fork on.
 #[derive(Debug, Serialize)]
-pub struct Image {
+pub struct ProcessImage {
     pub pid: u32,
     /// `None` for a process that was forked and has started no program.
     #[serde(serialize_with = "text::optional_path")]
     pub program: Option<PathBuf>,
     /// True for the first start of the program that was decided about.
     pub is_target: bool,
-    pub files: Vec<Mapped>,
+    pub files: Vec<MappedLibrary>,
 }
 
 #[derive(Debug, Serialize)]
-pub struct Mapped {
+pub struct MappedLibrary {
     #[serde(serialize_with = "text::path")]
     pub name: OsString,
     /// The path that the loader found, links not resolved.
@@ -53,44 +53,46 @@ pub struct Mapped {
     pub in_plan: Option<bool>,
 }
 
-impl Observation {
+impl ObservedProcess {
     pub fn new(
         host: &Host,
         records: Vec<TraceRecord>,
         program: &Program,
         plan: Option<&Plan>,
-    ) -> Observation {
-        let mut images: Vec<Image> = Vec::new();
+    ) -> ObservedProcess {
+        let mut images: Vec<ProcessImage> = Vec::new();
         for record in records {
             if record.rule == TracedRule::Program {
                 let is_target = !images.iter().any(|image| image.is_target)
                     && program.executable == host.canonical(&record.path).ok();
-                images.push(Image {
+                images.push(ProcessImage {
                     is_target,
-                    ..Image::new(record.pid, Some(record.path))
+                    ..ProcessImage::new(record.pid, Some(record.path))
                 });
                 continue;
             }
             let known = images.iter().rposition(|image| image.pid == record.pid);
             let index = known.unwrap_or_else(|| {
-                images.push(Image::new(record.pid, None));
+                images.push(ProcessImage::new(record.pid, None));
                 images.len() - 1
             });
-            images[index].files.push(Mapped::new(host, record, plan));
+            images[index]
+                .files
+                .push(MappedLibrary::new(host, record, plan));
         }
         // cudarun becomes each program that it follows.
         let own = host.own_executable().ok();
         images.retain(|image| image.program.is_none() || image.program != own);
-        Observation {
+        ObservedProcess {
             images,
             has_plan: plan.is_some(),
         }
     }
 }
 
-impl Image {
-    fn new(pid: u32, program: Option<PathBuf>) -> Image {
-        Image {
+impl ProcessImage {
+    fn new(pid: u32, program: Option<PathBuf>) -> ProcessImage {
+        ProcessImage {
             pid,
             program,
             is_target: false,
@@ -99,8 +101,8 @@ impl Image {
     }
 }
 
-impl Mapped {
-    fn new(host: &Host, record: TraceRecord, plan: Option<&Plan>) -> Mapped {
+impl MappedLibrary {
+    fn new(host: &Host, record: TraceRecord, plan: Option<&Plan>) -> MappedLibrary {
         let file = host
             .canonical(&record.path)
             .unwrap_or_else(|_| record.path.clone());
@@ -121,7 +123,7 @@ impl Mapped {
         let is_of_soname = |pick: &&Pick| pick.is_of_soname(number(host, &record.path));
         // A shim from elsewhere opens the picked files.
         let should_be_picked = || !catalog().is_shim(&file) && of_family.iter().any(is_of_soname);
-        Mapped {
+        MappedLibrary {
             in_plan: (is_picked || should_be_picked()).then_some(is_picked),
             name: record.name,
             path: record.path,

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use crate::inventory::{Installation, Inventory};
-use crate::loader::search::Rule;
+use crate::loader::search::FoundBy;
 use crate::predict::Prediction;
-use crate::predict::supply::{Supply, SupplyFault, given};
+use crate::predict::supply::{FamilySupply, SupplyFault, given};
 use crate::solve::{Conflict, Outcome, Pick, Plan, Reason, Rejection};
 
 /// A requirement that is not met.
@@ -58,7 +58,7 @@ pub fn judge<'a>(
 }
 
 fn check_supply<'a>(
-    given: &Supply<'a>,
+    given: &FamilySupply<'a>,
     pick: &'a Pick,
     plan: &'a Plan,
     inventory: &'a Inventory,
@@ -78,7 +78,7 @@ fn check_supply<'a>(
     };
     if let Some(fault) = given.fault(inventory).filter(is_told) {
         let mut files = given.installations.iter().flat_map(|(_, files)| files);
-        let by_library_path = files.any(|file| matches!(file.rule, Rule::LibraryPath { .. }));
+        let by_library_path = files.any(|file| matches!(file.rule, FoundBy::LibraryPath { .. }));
         let (family, instead) = (pick.installation.family.as_str(), &pick.installation);
         return Some(Trouble::Faulty {
             family,

@@ -6,7 +6,7 @@ use crate::inventory::{Installation, Inventory, Origin};
 use crate::predict::{Predicted, Prediction};
 
 /// The files of one family that a program gets in an environment.
-pub struct Supply<'a> {
+pub struct FamilySupply<'a> {
     /// Each installation with its files. Files of no installation are grouped by directory.
     pub installations: Vec<(Option<&'a Installation>, Vec<&'a Predicted>)>,
 }
@@ -22,7 +22,7 @@ pub enum SupplyFault {
     Mixed,
 }
 
-impl<'a> Supply<'a> {
+impl<'a> FamilySupply<'a> {
     /// Returns the first fault of the files.
     pub fn fault(&self, inventory: &Inventory) -> Option<SupplyFault> {
         let kernel = inventory.driver.as_ref().map(|driver| driver.version);
@@ -80,15 +80,15 @@ impl<'a> Supply<'a> {
 pub fn given<'a>(
     prediction: &'a Prediction,
     inventory: &'a Inventory,
-) -> BTreeMap<&'a str, Supply<'a>> {
-    let mut families: BTreeMap<&str, Supply<'a>> = BTreeMap::new();
+) -> BTreeMap<&'a str, FamilySupply<'a>> {
+    let mut families: BTreeMap<&str, FamilySupply<'a>> = BTreeMap::new();
     for file in &prediction.files {
         let Some(family) = &file.family else { continue };
         let installation = inventory
             .installations
             .iter()
             .find(|installation| installation.family == *family && installation.has_file(file.id));
-        let given = families.entry(family).or_insert(Supply {
+        let given = families.entry(family).or_insert(FamilySupply {
             installations: Vec::new(),
         });
         let known =

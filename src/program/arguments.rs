@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// The code that Python will run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Run {
+pub(super) enum PythonCode {
     Script(PathBuf),
     Module(OsString),
     Code(OsString),
@@ -19,7 +19,7 @@ pub(super) enum Run {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct CommandLine {
-    pub run: Run,
+    pub run: PythonCode,
     /// `-I` or `-E`: variables do not count.
     pub ignores_environment: bool,
     /// `-I` or `-s`.
@@ -45,12 +45,12 @@ impl CommandLine {
                     let script = rest.next();
                     parsed.consumed += usize::from(script.is_some());
                     if let Some(script) = script.filter(|script| *script != "-") {
-                        parsed.run = Run::Script(PathBuf::from(script));
+                        parsed.run = PythonCode::Script(PathBuf::from(script));
                     }
                     return parsed;
                 }
                 [b'-', b'-', ..] => {
-                    parsed.run = Run::Nothing;
+                    parsed.run = PythonCode::Nothing;
                     return parsed;
                 }
                 [b'-', flags @ ..] => {
@@ -59,7 +59,7 @@ impl CommandLine {
                     }
                 }
                 _ => {
-                    parsed.run = Run::Script(PathBuf::from(argument));
+                    parsed.run = PythonCode::Script(PathBuf::from(argument));
                     return parsed;
                 }
             }
@@ -86,11 +86,11 @@ impl CommandLine {
             };
             match flag {
                 b'c' => {
-                    self.run = Run::Code(value(self));
+                    self.run = PythonCode::Code(value(self));
                     return true;
                 }
                 b'm' => {
-                    self.run = Run::Module(value(self));
+                    self.run = PythonCode::Module(value(self));
                     return true;
                 }
                 b'W' | b'X' => {
@@ -107,7 +107,7 @@ impl CommandLine {
                 b'S' => self.no_site = true,
                 b'P' => self.safe_path = true,
                 b'V' | b'h' | b'?' => {
-                    self.run = Run::Nothing;
+                    self.run = PythonCode::Nothing;
                     return true;
                 }
                 _ => {}
@@ -123,27 +123,31 @@ mod tests {
 
     #[test]
     fn reads_the_command_line_as_python_does() {
-        let script = |name: &str| Run::Script(name.into());
+        let script = |name: &str| PythonCode::Script(name.into());
         for (words, run, consumed) in [
             (&["-u", "train.py", "--lr", "1"][..], script("train.py"), 2),
             (
                 &["-Ic", "import torch", "x"],
-                Run::Code("import torch".into()),
+                PythonCode::Code("import torch".into()),
                 2,
             ),
-            (&["-cimport torch"], Run::Code("import torch".into()), 1),
+            (
+                &["-cimport torch"],
+                PythonCode::Code("import torch".into()),
+                1,
+            ),
             (
                 &["-X", "utf8", "-W", "ignore", "-m", "pkg.mod", "a"],
-                Run::Module("pkg.mod".into()),
+                PythonCode::Module("pkg.mod".into()),
                 6,
             ),
             (&["-Wignore", "x.py"], script("x.py"), 2),
             (&["--", "x.py", "y"], script("x.py"), 2),
-            (&["--version", "x.py"], Run::Nothing, 1),
-            (&["-V", "x.py"], Run::Nothing, 1),
-            (&["-"], Run::Unknown, 1),
-            (&[], Run::Unknown, 0),
-            (&["-c"], Run::Code("".into()), 1),
+            (&["--version", "x.py"], PythonCode::Nothing, 1),
+            (&["-V", "x.py"], PythonCode::Nothing, 1),
+            (&["-"], PythonCode::Unknown, 1),
+            (&[], PythonCode::Unknown, 0),
+            (&["-c"], PythonCode::Code("".into()), 1),
         ] {
             let parsed = CommandLine::parse(&words.iter().map(OsString::from).collect::<Vec<_>>());
             assert_eq!((parsed.run, parsed.consumed), (run, consumed), "{words:?}");

@@ -13,11 +13,11 @@ use super::requirement::ImportCertainty;
 use crate::catalog::{Framework, catalog};
 use crate::error::Error;
 use crate::formats::metadata;
-use crate::host::{Host, Kind};
+use crate::host::{FileKind, Host};
 
 /// A package that may turn out to use a GPU.
 #[derive(Default)]
-pub(super) struct Candidate {
+pub(super) struct PackageCandidate {
     pub name: String,
     /// A directory, or the one file of an extension module.
     pub place: PathBuf,
@@ -44,7 +44,7 @@ pub(super) struct Candidates<'a> {
 
 impl Candidates<'_> {
     /// Returns the packages that the program imports, those that they depend on, and its own extension modules.
-    pub(super) fn imported(&self, imports: &Imports) -> Vec<Candidate> {
+    pub(super) fn imported(&self, imports: &Imports) -> Vec<PackageCandidate> {
         let mut modules: BTreeMap<String, String> = BTreeMap::new();
         for (module, place) in &imports.installed {
             modules
@@ -86,7 +86,7 @@ impl Candidates<'_> {
     }
 
     /// Returns the packages that the user named. Fails where one is not installed.
-    pub(super) fn named(&self, uses: &[String]) -> Result<Vec<Candidate>, Error> {
+    pub(super) fn named(&self, uses: &[String]) -> Result<Vec<PackageCandidate>, Error> {
         let mut modules = BTreeMap::new();
         for name in uses {
             let mut brought = self.installed.modules_of(&metadata::normalised(name));
@@ -115,7 +115,7 @@ impl Candidates<'_> {
     }
 
     /// Returns every top-level package that is installed, except libraries themselves.
-    pub(super) fn everything(&self) -> Vec<Candidate> {
+    pub(super) fn everything(&self) -> Vec<PackageCandidate> {
         let known = catalog()
             .frameworks
             .iter()
@@ -142,7 +142,7 @@ impl Candidates<'_> {
     }
 
     /// Returns the candidates of modules whose importers are not known.
-    pub(super) fn possible(&self, modules: BTreeSet<String>) -> Vec<Candidate> {
+    pub(super) fn possible(&self, modules: BTreeSet<String>) -> Vec<PackageCandidate> {
         let modules = modules
             .into_iter()
             .map(|module| (module, String::new()))
@@ -156,14 +156,14 @@ impl Candidates<'_> {
         &self,
         modules: BTreeMap<String, String>,
         standing: ImportCertainty,
-    ) -> Vec<Candidate> {
-        let mut found: Vec<Candidate> = Vec::new();
+    ) -> Vec<PackageCandidate> {
+        let mut found: Vec<PackageCandidate> = Vec::new();
         for (module, by) in modules
             .into_iter()
             .filter(|(module, _)| !self.is_shared(module))
         {
             let imported_by = (!by.is_empty()).then_some(by);
-            let with_importer = |candidate| Candidate {
+            let with_importer = |candidate| PackageCandidate {
                 standing,
                 imported_by: imported_by.clone(),
                 ..candidate
@@ -230,7 +230,7 @@ impl Candidates<'_> {
     }
 
     /// Takes each part of a framework from the first directory that has it, as Python does.
-    fn of_framework(&self, framework: &'static Framework) -> Option<Candidate> {
+    fn of_framework(&self, framework: &'static Framework) -> Option<PackageCandidate> {
         let (mut sites, mut directories) = (Vec::new(), Vec::new());
         for pattern in &framework.packages {
             let present = self.sites.iter().find_map(|site| {
@@ -246,25 +246,25 @@ impl Candidates<'_> {
             }
             directories.extend(present);
         }
-        Some(Candidate {
+        Some(PackageCandidate {
             name: framework.name.clone(),
             place: directories.first()?.clone(),
             sites,
             framework: Some(framework),
             directories,
-            ..Candidate::default()
+            ..PackageCandidate::default()
         })
     }
 
-    fn of_module(&self, module: &str) -> Option<Candidate> {
+    fn of_module(&self, module: &str) -> Option<PackageCandidate> {
         let site = self.sites.iter().find(|site| self.is_in(site, module))?;
-        Some(Candidate {
+        Some(PackageCandidate {
             name: module.to_owned(),
             place: site.join(module),
             sites: vec![site.clone()],
             directories: vec![site.join(module)],
             extensions: self.extensions(site, module),
-            ..Candidate::default()
+            ..PackageCandidate::default()
         })
     }
 
@@ -276,7 +276,7 @@ impl Candidates<'_> {
             .iter()
             .filter(|entry| {
                 let name = entry.name.as_bytes();
-                entry.kind != Kind::Directory
+                entry.kind != FileKind::Directory
                     && name.starts_with(prefix.as_bytes())
                     && name.ends_with(b".so")
             })
@@ -285,7 +285,7 @@ impl Candidates<'_> {
     }
 }
 
-impl Candidate {
+impl PackageCandidate {
     pub(super) fn is_imported(&self) -> bool {
         self.standing == ImportCertainty::Imported
     }
@@ -323,13 +323,13 @@ impl Candidate {
     }
 }
 
-fn own_extension(file: &Path, place: &SourceLine) -> Candidate {
+fn own_extension(file: &Path, place: &SourceLine) -> PackageCandidate {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
-    Candidate {
+    PackageCandidate {
         name: name.split('.').next().unwrap_or_default().to_owned(),
         place: file.to_owned(),
         extensions: vec![file.to_owned()],
         imported_by: Some(place.describe()),
-        ..Candidate::default()
+        ..PackageCandidate::default()
     }
 }

@@ -8,10 +8,12 @@ use std::sync::Arc;
 
 use super::model::{Program, StepKind};
 use super::note::{Note, Packer};
-use super::requirement::{Asker, Before, First, ImportCertainty, Load, Need, Requirement, Want};
+use super::requirement::{
+    Asker, Before, EarlierDirectory, ImportCertainty, Load, Need, Requirement, Want,
+};
 use crate::catalog::catalog;
 use crate::environment::depends_on_directory;
-use crate::error::{Error, Refusal};
+use crate::error::{Error, ExecRefusal};
 use crate::formats::elf::{AARCH64, Elf, ElfError, X86_64};
 use crate::formats::symbols;
 use crate::formats::{names, pyinstaller};
@@ -32,7 +34,7 @@ const CHANGES_ENVIRONMENT: [&str; 7] = [
 ];
 
 /// The executable that the kernel will run.
-pub(super) struct Image {
+pub(super) struct ExecutableImage {
     pub path: PathBuf,
     pub machine: u16,
 }
@@ -42,10 +44,10 @@ pub(super) fn inspect(
     host: &Host,
     path: &Path,
     program: &mut Program,
-) -> Result<Option<Image>, Error> {
+) -> Result<Option<ExecutableImage>, Error> {
     let refused = |error| Error::NotExecutable {
         path: path.to_owned(),
-        why: Refusal::System { error },
+        why: ExecRefusal::System { error },
     };
     let real = host.canonical(path).map_err(refused)?;
     program.watched.insert(real.clone());
@@ -115,7 +117,7 @@ pub(super) fn inspect(
                 names: first_library(&elf),
             },
         ),
-        Some(_) => Ok(Some(Image {
+        Some(_) => Ok(Some(ExecutableImage {
             path: path.to_owned(),
             machine: elf.machine(),
         })),
@@ -182,7 +184,12 @@ fn first_library(elf: &Elf<'_>) -> Option<String> {
 }
 
 /// Reads the requirements in the closure and the constants of an executable.
-pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program: &mut Program) {
+pub(super) fn read(
+    host: &Host,
+    searcher: &Searcher<'_>,
+    image: &ExecutableImage,
+    program: &mut Program,
+) {
     let real = host
         .canonical(&image.path)
         .unwrap_or_else(|_| image.path.clone());
@@ -301,7 +308,7 @@ fn drop_paths(host: &Host, program: &mut Program) {
         .collect();
     for requirement in requirements.iter_mut().filter(|r| is_path(r)) {
         if named.contains(&requirement.family) {
-            for First { directory, .. } in requirement.search_first.drain(..) {
+            for EarlierDirectory { directory, .. } in requirement.search_first.drain(..) {
                 tried_directories.extend(host.canonical(&directory));
                 located.insert(directory);
             }
@@ -418,7 +425,12 @@ pub(super) fn is_library(name: &str) -> bool {
 pub(super) fn linked(host: &Host, consumer: &Consumer, by: &Asker, need: Need) -> Vec<Requirement> {
     let (paths, names): (Vec<&String>, Vec<&String>) =
         consumer.needed.iter().partition(|name| name.contains('/'));
-    let mut found = opened_names(names, by, &First::rpath(&consumer.search_first), need);
+    let mut found = opened_names(
+        names,
+        by,
+        &EarlierDirectory::rpath(&consumer.search_first),
+        need,
+    );
     found.extend(
         paths
             .into_iter()
@@ -467,7 +479,7 @@ pub(super) fn linked(host: &Host, consumer: &Consumer, by: &Asker, need: Need) -
 pub(super) fn opened_names<'n>(
     names: impl IntoIterator<Item = &'n String>,
     by: &Asker,
-    search_first: &[First],
+    search_first: &[EarlierDirectory],
     need: Need,
 ) -> Vec<Requirement> {
     names
@@ -489,7 +501,7 @@ pub(super) fn opened_names<'n>(
 pub(super) fn by_path(host: &Host, path: &Path, by: &Asker, need: Need) -> Option<Requirement> {
     let path = host.absolute(path);
     let name = path.file_name()?.to_str()?.to_owned();
-    let first = First {
+    let first = EarlierDirectory {
         directory: path.parent()?.to_owned(),
         rule: Before::AbsolutePath,
     };
@@ -515,7 +527,7 @@ pub(super) fn written_in(host: &Host, consumer: &Consumer, by: &Asker) -> (Vec<R
     let mut opened = opened_names(
         &found,
         by,
-        &First::rpath(&consumer.search_first),
+        &EarlierDirectory::rpath(&consumer.search_first),
         Need::Named,
     );
     let is_relative = paths

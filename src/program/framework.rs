@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::installed::Installed;
-use crate::catalog::{CodeRecord, Framework, Record, Sign};
+use crate::catalog::{CodeRecord, Framework, Sign, VersionRecord};
 use crate::formats::build_info;
 use crate::formats::elf::Elf;
 use crate::formats::fatbin::{self, Architecture};
@@ -37,9 +37,9 @@ impl FrameworkReader<'_> {
     /// Returns the CUDA version that the framework was built for.
     pub(super) fn cuda(&self) -> Option<Sourced<CudaVersion>> {
         self.first(&self.framework.cuda, |answer| match answer {
-            Answer::Text(text) => text.parse().ok(),
-            Answer::Number(number) => Some(CudaVersion::from_number(number)),
-            Answer::Version(version) => Some(CudaVersion::of(version)),
+            RecordedValue::Text(text) => text.parse().ok(),
+            RecordedValue::Number(number) => Some(CudaVersion::from_number(number)),
+            RecordedValue::Version(version) => Some(CudaVersion::of(version)),
         })
     }
 
@@ -138,8 +138,8 @@ impl FrameworkReader<'_> {
     /// Returns the first record that can be read and has a meaning.
     fn first<T>(
         &self,
-        records: &[Record],
-        meaning: impl Fn(Answer) -> Option<T>,
+        records: &[VersionRecord],
+        meaning: impl Fn(RecordedValue) -> Option<T>,
     ) -> Option<Sourced<T>> {
         records.iter().find_map(|record| {
             let Some(file) = record.file() else {
@@ -156,52 +156,52 @@ impl FrameworkReader<'_> {
         })
     }
 
-    fn answer(&self, record: &Record, path: &Path) -> Option<Answer> {
+    fn answer(&self, record: &VersionRecord, path: &Path) -> Option<RecordedValue> {
         let text = match record {
-            Record::Assignment { name, .. } => {
+            VersionRecord::Assignment { name, .. } => {
                 self.text(path, |bytes| build_info::assignment(bytes, name))
             }
-            Record::Pair { name, .. } => self.text(path, |bytes| {
+            VersionRecord::Pair { name, .. } => self.text(path, |bytes| {
                 build_info::pair(bytes, name)?.into_iter().next()
             }),
-            Record::Json { key, .. } => self.text(path, |bytes| json(bytes, key)),
-            Record::Define { names, .. } => self.text(path, |bytes| {
+            VersionRecord::Json { key, .. } => self.text(path, |bytes| json(bytes, key)),
+            VersionRecord::Define { names, .. } => self.text(path, |bytes| {
                 let numbers = names.iter().map(|name| build_info::define(bytes, name));
                 Some(numbers.collect::<Option<Vec<String>>>()?.join("."))
             }),
-            Record::FileName { .. } => {
+            VersionRecord::FileName { .. } => {
                 let (stem, suffix) = names::split(path.file_name()?.to_str()?)?;
                 let is_packed = names::without_hash(stem).is_some() && self.host.is_file(path);
                 is_packed.then(|| suffix.to_owned())
             }
-            Record::Local {
+            VersionRecord::Local {
                 name, word, major, ..
             } => self.text(path, |bytes| {
                 build_info::digits_after(&build_info::assignment(bytes, name)?, word, *major)
             }),
-            Record::Constants { position, .. } => {
-                return Some(Answer::Number(
+            VersionRecord::Constants { position, .. } => {
+                return Some(RecordedValue::Number(
                     *constants(&self.host.map(path).ok()?).get(*position)?,
                 ));
             }
-            Record::CompileVersion { symbol, .. } => {
-                return Some(Answer::Version(compile_version(
+            VersionRecord::CompileVersion { symbol, .. } => {
+                return Some(RecordedValue::Version(compile_version(
                     &self.host.map(path).ok()?,
                     symbol,
                 )?));
             }
-            Record::Installed { .. } | Record::VersionOf { .. } => None,
+            VersionRecord::Installed { .. } | VersionRecord::VersionOf { .. } => None,
         };
-        text.map(Answer::Text)
+        text.map(RecordedValue::Text)
     }
 
     /// Reads the name or the version of an installed distribution.
-    fn of_installed(&self, record: &Record) -> Option<(Answer, PathBuf)> {
-        let (Record::Installed {
+    fn of_installed(&self, record: &VersionRecord) -> Option<(RecordedValue, PathBuf)> {
+        let (VersionRecord::Installed {
             distribution: pattern,
             ..
         }
-        | Record::VersionOf {
+        | VersionRecord::VersionOf {
             distribution: pattern,
         }) = record
         else {
@@ -215,14 +215,17 @@ impl FrameworkReader<'_> {
                     return None;
                 }
                 let text = match record {
-                    Record::Installed { word, major, .. } => build_info::digits_after(
+                    VersionRecord::Installed { word, major, .. } => build_info::digits_after(
                         &format!("{name} {}", distribution.version),
                         word,
                         *major,
                     )?,
                     _ => distribution.version.clone(),
                 };
-                Some((Answer::Text(text), distribution.directory.join("METADATA")))
+                Some((
+                    RecordedValue::Text(text),
+                    distribution.directory.join("METADATA"),
+                ))
             })
     }
 
@@ -258,19 +261,21 @@ pub(super) fn expand(host: &Host, sites: &[PathBuf], pattern: &str) -> Vec<PathB
     })
 }
 
-enum Answer {
+enum RecordedValue {
     Text(String),
     Number(u32),
     Version(Version),
 }
 
-fn version(answer: Answer) -> Option<Version> {
+fn version(answer: RecordedValue) -> Option<Version> {
     match answer {
-        Answer::Text(text) => text.parse().ok(),
+        RecordedValue::Text(text) => text.parse().ok(),
         // cuDNN counts its major in thousands up to 8 and in tens of thousands since.
-        Answer::Number(number) if number < 10_000 => Some(Version::from_scaled(number, 1000, 100)),
-        Answer::Number(number) => Some(Version::from_scaled(number, 10_000, 100)),
-        Answer::Version(version) => Some(version),
+        RecordedValue::Number(number) if number < 10_000 => {
+            Some(Version::from_scaled(number, 1000, 100))
+        }
+        RecordedValue::Number(number) => Some(Version::from_scaled(number, 10_000, 100)),
+        RecordedValue::Version(version) => Some(version),
     }
 }
 

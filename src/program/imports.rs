@@ -7,16 +7,16 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::arguments::Run;
+use super::arguments::PythonCode;
 use super::installed::Installed;
-use super::model::{Program, Step, StepKind};
+use super::model::{Program, ResolveStep, StepKind};
 use super::note::Note;
 use super::python::{EntryKind, Python, main_file};
 use crate::catalog::catalog;
 use crate::formats::elf::machine_name;
 use crate::formats::names;
 use crate::formats::python::{self as source, Import};
-use crate::host::{Entry, Host};
+use crate::host::{DirectoryEntry, Host};
 use crate::inventory;
 use crate::variables::LIBRARY_PATH;
 
@@ -137,15 +137,15 @@ pub(super) fn trace(
     let mut reader = ImportReader::new(host, python, installed, program);
     reader.read_startup();
     match &python.command_line.run {
-        Run::Code(code) => {
+        PythonCode::Code(code) => {
             let file = PathBuf::from("-c");
-            reader.program.steps.push(Step {
+            reader.program.steps.push(ResolveStep {
                 how: StepKind::Code,
                 to: file.clone(),
             });
             reader.read_source(&file, code.as_bytes());
         }
-        Run::Script(script) => {
+        PythonCode::Script(script) => {
             let script = main_file(host, script);
             reader.program.step(StepKind::Script, &script);
             let directory = script.parent().and_then(Path::file_name);
@@ -157,8 +157,8 @@ pub(super) fn trace(
             reader.found.is_open = is_debugger(&script);
             reader.read_file(&script);
         }
-        Run::Module(module) => {
-            reader.program.steps.push(Step {
+        PythonCode::Module(module) => {
+            reader.program.steps.push(ResolveStep {
                 how: StepKind::Module,
                 to: PathBuf::from(module),
             });
@@ -184,8 +184,8 @@ pub(super) fn trace(
                 None,
             );
         }
-        Run::Nothing => {}
-        Run::Unknown => reader.found.is_open = true,
+        PythonCode::Nothing => {}
+        PythonCode::Unknown => reader.found.is_open = true,
     }
     reader.read_all();
     reader.found
@@ -615,7 +615,7 @@ impl<'a> ImportReader<'a> {
 }
 
 /// True if a sorted listing has this name.
-fn has(listing: &[Entry], name: &str) -> bool {
+fn has(listing: &[DirectoryEntry], name: &str) -> bool {
     listing
         .binary_search_by(|entry| entry.name.as_os_str().cmp(OsStr::new(name)))
         .is_ok()

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::candidate::Candidate;
+use super::candidate::PackageCandidate;
 use super::framework;
 use super::recorded;
 use super::requirement::{Before, Load, Requirement, Want};
@@ -17,7 +17,7 @@ use crate::loader::closure::Consumer;
 /// name.
 pub(super) fn loads(
     host: &Host,
-    candidate: &Candidate,
+    candidate: &PackageCandidate,
     version: Option<&str>,
     consumers: &[Consumer],
     requirements: &[Requirement],
@@ -124,7 +124,7 @@ fn packers<'c>(consumers: &'c [Consumer], requirements: &[Requirement]) -> HashS
 /// Returns the libraries that it opens by path before all others, in the order of the families.
 fn by_absolute_path(
     host: &Host,
-    candidate: &Candidate,
+    candidate: &PackageCandidate,
     version: Option<&str>,
     requirements: &[Requirement],
 ) -> Vec<Load> {

@@ -30,13 +30,13 @@ mod wrapper;
 
 pub use built::{BuiltFramework, built_framework, is_required_for_build};
 pub use condition::{Condition, Demand};
-use executable::Image;
+use executable::ExecutableImage;
 pub use framework::gpu_code;
 use model::Running;
-pub use model::{Command, Package, Pip, Program, Step, StepKind, Surroundings};
+pub use model::{Command, Package, Pip, Program, ResolveStep, StepKind, Surroundings};
 pub use note::{EnvironmentLoss, Note, Packer};
 pub use requirement::{
-    Asker, Before, First, ImportCertainty, Load, Need, PinnedTo, Requirement, Want,
+    Asker, Before, EarlierDirectory, ImportCertainty, Load, Need, PinnedTo, Requirement, Want,
 };
 pub use resolve::{candidates, interpreter_line, locate, path_of};
 pub use significant::{Significant, significant, without_numbers};
@@ -105,7 +105,7 @@ struct Started {
     program: Program,
     inside: Inside,
     /// `None` where the executable cannot be read.
-    running: Option<(Running, Image)>,
+    running: Option<(Running, ExecutableImage)>,
 }
 
 fn start(host: &Host, command: &Command) -> Result<Started, Error> {

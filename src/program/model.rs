@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::condition::Condition;
 use super::note::{EnvironmentLoss, Note};
-use super::requirement::{First, ImportCertainty, Load, Requirement};
+use super::requirement::{EarlierDirectory, ImportCertainty, Load, Requirement};
 use crate::catalog::catalog;
 use crate::environment::Environment;
 use crate::formats::elf;
@@ -33,7 +33,7 @@ pub struct Program {
     #[serde(skip)]
     pub words: Vec<OsString>,
     /// The way from `path` to the executable: wrappers, links, `#!` lines, shims.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ResolveStep>,
     #[serde(skip)]
     pub machine: u16,
     pub packages: Vec<Package>,
@@ -126,7 +126,7 @@ pub struct Pip {
 
 /// One step from a name to what runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Step {
+pub struct ResolveStep {
     pub how: StepKind,
     #[serde(serialize_with = "text::path")]
     pub to: PathBuf,
@@ -188,7 +188,7 @@ impl Program {
     }
 
     pub fn new(path: PathBuf) -> Program {
-        let steps = vec![Step {
+        let steps = vec![ResolveStep {
             how: StepKind::Path,
             to: path.clone(),
         }];
@@ -228,7 +228,7 @@ impl Program {
     }
 
     pub(super) fn step(&mut self, how: StepKind, to: &Path) {
-        self.steps.push(Step {
+        self.steps.push(ResolveStep {
             how,
             to: to.to_owned(),
         });
@@ -255,7 +255,7 @@ impl Program {
         for mut requirement in std::mem::take(&mut self.requirements) {
             requirement
                 .search_first
-                .retain_mut(|First { directory, .. }| {
+                .retain_mut(|EarlierDirectory { directory, .. }| {
                     let real = real
                         .entry(directory.clone())
                         .or_insert_with(|| host.canonical(directory).ok());

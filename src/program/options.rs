@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use crate::catalog::{Meaning, Part, Takes, Wrapper};
+use crate::catalog::{Meaning, Takes, UsagePart, Wrapper};
 
 /// The reason why a command line leads to no program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) enum Ending {
 
 /// The command that a wrapper starts, and how.
 #[derive(Debug, Default)]
-pub(super) struct Start {
+pub(super) struct WrappedCommand {
     /// The program and its arguments.
     pub words: Vec<OsString>,
     pub set: Vec<(OsString, OsString)>,
@@ -36,7 +36,7 @@ struct GivenOption {
     value: OsString,
 }
 
-impl Start {
+impl WrappedCommand {
     /// Returns the value of the last of these options; empty where it takes none.
     pub(super) fn option(&self, names: &[&str]) -> Option<&OsStr> {
         self.all(names).last()
@@ -69,45 +69,45 @@ pub(super) fn read(
     row: &Wrapper,
     arguments: &[OsString],
     has_command: bool,
-) -> Result<Start, Ending> {
+) -> Result<WrappedCommand, Ending> {
     let is_command = |word: &OsString| {
         row.commands()
             .iter()
             .any(|command| word == command.as_str())
     };
     let needs_command = !row.commands().is_empty() && !has_command;
-    if row.has(&Part::Nothing) || needs_command && !arguments.iter().any(is_command) {
+    if row.has(&UsagePart::Nothing) || needs_command && !arguments.iter().any(is_command) {
         return Err(Ending::Nothing);
     }
     let rest = arguments.iter().cloned().collect();
     let mut reader = OptionReader {
         row,
         rest,
-        start: Start::default(),
+        start: WrappedCommand::default(),
         has_ended: false,
     };
     for part in &row.usage {
         reader.options()?;
         match part {
-            Part::Commands(_) if has_command => {}
-            Part::Commands(_) => match reader.rest.pop_front() {
+            UsagePart::Commands(_) if has_command => {}
+            UsagePart::Commands(_) => match reader.rest.pop_front() {
                 None => return Err(Ending::Nothing),
                 Some(word) if is_command(&word) => {}
                 // The command of another command: `uv tool run`.
                 Some(_) => return Err(Ending::Unknown),
             },
-            Part::Root => match reader.rest.pop_front() {
+            UsagePart::Root => match reader.rest.pop_front() {
                 None => return Err(Ending::Empty),
                 Some(root) if root == "/" => {}
                 Some(_) => return Err(Ending::Elsewhere),
             },
-            Part::Assignments => {
+            UsagePart::Assignments => {
                 while let Some(pair) = reader.rest.front().and_then(|word| assignment(word)) {
                     reader.start.set.push(pair);
                     reader.rest.pop_front();
                 }
             }
-            Part::Skipped => drop(reader.rest.pop_front()),
+            UsagePart::Skipped => drop(reader.rest.pop_front()),
             _ => break,
         }
     }
@@ -117,7 +117,7 @@ pub(super) fn read(
 struct OptionReader<'r> {
     row: &'r Wrapper,
     rest: VecDeque<OsString>,
-    start: Start,
+    start: WrappedCommand,
     /// `--` ends the options.
     has_ended: bool,
 }
@@ -140,14 +140,14 @@ impl OptionReader<'_> {
     }
 
     /// The rest of the command line.
-    fn words(mut self) -> Result<Start, Ending> {
-        let Start { words, .. } = &mut self.start;
+    fn words(mut self) -> Result<WrappedCommand, Ending> {
+        let WrappedCommand { words, .. } = &mut self.start;
         words.extend(self.rest);
         let (has, start) = (|part| self.row.has(&part), &self.start);
         if start.words.is_empty() && !start.has(Meaning::Code) {
             Err(Ending::Empty)
         } else if start.has(Meaning::Unclear)
-            || has(Part::Separator) && start.words.iter().any(|word| word == ":")
+            || has(UsagePart::Separator) && start.words.iter().any(|word| word == ":")
         {
             Err(Ending::Unknown)
         } else {
@@ -300,7 +300,7 @@ mod tests {
     use super::*;
     use crate::catalog::wrappers;
 
-    fn line(text: &str) -> Result<Start, Ending> {
+    fn line(text: &str) -> Result<WrappedCommand, Ending> {
         let words: Vec<OsString> = text.split(' ').map(OsString::from).collect();
         let row = wrappers()
             .iter()

@@ -6,10 +6,10 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::arguments::Run;
-use super::candidate::{Candidate, Candidates};
+use super::arguments::PythonCode;
+use super::candidate::{Candidates, PackageCandidate};
 use super::condition::{Condition, Demand};
-use super::executable::{self, Image, asker, by_path, linked, opened_names, written_in};
+use super::executable::{self, ExecutableImage, asker, by_path, linked, opened_names, written_in};
 use super::framework::{self, FrameworkReader, GPU_NODE, Sourced};
 use super::imports::{self, Imports, SourceLine};
 use super::installed::Installed;
@@ -19,7 +19,7 @@ use super::note::Note;
 use super::python::Python;
 use super::reach::within_reach;
 use super::recorded;
-use super::requirement::{Asker, First, ImportCertainty, Load, Need, Requirement};
+use super::requirement::{Asker, EarlierDirectory, ImportCertainty, Load, Need, Requirement};
 use crate::catalog::catalog;
 use crate::error::Error;
 use crate::formats::names;
@@ -32,7 +32,7 @@ use crate::parallel;
 pub(super) fn read(
     host: &Host,
     searcher: &Searcher<'_>,
-    image: &Image,
+    image: &ExecutableImage,
     python: &Python,
     uses: &[String],
     program: &mut Program,
@@ -92,7 +92,7 @@ pub(super) fn read(
 pub(super) fn frozen(
     host: &Host,
     searcher: &Searcher<'_>,
-    image: &Image,
+    image: &ExecutableImage,
     directory: &Path,
     program: &mut Program,
 ) {
@@ -115,7 +115,7 @@ pub(super) fn frozen(
 /// no program.
 pub(super) fn environment<'h>(
     host: &'h Host,
-    image: &Image,
+    image: &ExecutableImage,
     python: &Python,
     program: &mut Program,
 ) -> Option<Installed<'h>> {
@@ -125,7 +125,7 @@ pub(super) fn environment<'h>(
         .and_then(|start| host.canonical(&start).ok());
     program.watched.extend(python.read_from.iter().cloned());
     program.located.extend(python.located.iter().cloned());
-    if python.command_line.run == Run::Nothing {
+    if python.command_line.run == PythonCode::Nothing {
         return None;
     }
     let installed = Installed::list(host, &program.site_packages);
@@ -156,7 +156,7 @@ struct PackageReader<'a> {
 impl<'a> PackageReader<'a> {
     fn new(
         searcher: &'a Searcher<'a>,
-        image: &Image,
+        image: &ExecutableImage,
         candidates: Candidates<'a>,
     ) -> PackageReader<'a> {
         let host = candidates.host;
@@ -195,7 +195,7 @@ impl<'a> PackageReader<'a> {
     }
 
     /// Adds the candidates that use a GPU to `program`, with their requirements.
-    fn examine(&self, candidates: Vec<Candidate>, program: &mut Program) {
+    fn examine(&self, candidates: Vec<PackageCandidate>, program: &mut Program) {
         for candidate in candidates {
             let mut walk = Walk::new(
                 self.searcher,
@@ -276,7 +276,7 @@ impl<'a> PackageReader<'a> {
     }
 
     /// Returns a note for each variable that is set and that an imported framework reads.
-    fn moved(&self, candidate: &Candidate) -> Vec<Note> {
+    fn moved(&self, candidate: &PackageCandidate) -> Vec<Note> {
         let set = candidate
             .framework
             .filter(|_| candidate.is_imported())
@@ -291,7 +291,7 @@ impl<'a> PackageReader<'a> {
         .collect()
     }
 
-    fn assess(&self, candidate: &Candidate, consumers: &[Consumer]) -> Option<Assessed> {
+    fn assess(&self, candidate: &PackageCandidate, consumers: &[Consumer]) -> Option<Assessed> {
         let profile = candidate.framework;
         let installed = self.candidates.installed;
         let reader = profile.map(|framework| FrameworkReader {
@@ -401,7 +401,7 @@ impl<'a> PackageReader<'a> {
     /// NVIDIA's libraries.
     fn code(
         &self,
-        candidate: &Candidate,
+        candidate: &PackageCandidate,
         reader: Option<FrameworkReader<'_>>,
         consumers: &[Consumer],
         by: &Asker,
@@ -442,7 +442,7 @@ impl<'a> PackageReader<'a> {
     }
 
     /// Returns the distribution that brings a package.
-    fn distribution(&self, candidate: &Candidate) -> Option<&str> {
+    fn distribution(&self, candidate: &PackageCandidate) -> Option<&str> {
         let names = candidate
             .framework
             .map_or(&[][..], |framework| &framework.distributions);
@@ -490,7 +490,7 @@ impl<'a> PackageReader<'a> {
     /// Adds the library names and paths in the program's own strings: it opens them itself.
     fn written_out(&self, imports: &Imports, program: &mut Program) {
         let chain: Vec<_> = self.executable.clone().into_iter().collect();
-        let search_first = First::rpath(&self.searcher.rpath_directories(&chain));
+        let search_first = EarlierDirectory::rpath(&self.searcher.rpath_directories(&chain));
         let by = |place: &SourceLine| {
             let by = asker(&place.name(), &place.file, None, ImportCertainty::Imported);
             Asker {
@@ -543,7 +543,7 @@ fn drop_other_majors(requirements: &mut Vec<Requirement>, cuda: u32) {
 fn asked_by(
     host: &Host,
     consumer: &Consumer,
-    candidate: &Candidate,
+    candidate: &PackageCandidate,
     by: &Asker,
 ) -> Vec<Requirement> {
     let path = &consumer.object.path;

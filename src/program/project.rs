@@ -6,11 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::model::Program;
-use super::options::Start;
+use super::options::WrappedCommand;
 use super::python;
-use crate::catalog::Finder;
+use crate::catalog::EnvironmentTool;
 use crate::formats::metadata;
-use crate::formats::project::{self, Project};
+use crate::formats::project::{self, PyProject};
 use crate::host::Host;
 
 /// An environment whose programs come first in PATH.
@@ -23,23 +23,23 @@ pub(super) struct ProjectEnvironment {
 /// Finds the environment; `wrapper` is the tool itself. `None` where it does not exist, or is not known.
 pub(super) fn find(
     host: &Host,
-    finder: Finder,
+    finder: EnvironmentTool,
     wrapper: &Path,
-    start: &Start,
+    start: &WrappedCommand,
     program: &mut Program,
 ) -> Option<ProjectEnvironment> {
-    let mut search = Search {
+    let mut search = ProjectSearch {
         host,
         start,
         program,
     };
     match finder {
-        Finder::Own => None,
-        Finder::Conda => Some(ProjectEnvironment {
+        EnvironmentTool::Own => None,
+        EnvironmentTool::Conda => Some(ProjectEnvironment {
             prefix: search.conda(wrapper)?,
             variable: "CONDA_PREFIX",
         }),
-        Finder::Uv => Some(ProjectEnvironment {
+        EnvironmentTool::Uv => Some(ProjectEnvironment {
             prefix: search
                 .uv(wrapper)
                 .filter(|prefix| search.is_environment(prefix))?,
@@ -48,13 +48,13 @@ pub(super) fn find(
     }
 }
 
-struct Search<'a> {
+struct ProjectSearch<'a> {
     host: &'a Host,
-    start: &'a Start,
+    start: &'a WrappedCommand,
     program: &'a mut Program,
 }
 
-impl Search<'_> {
+impl ProjectSearch<'_> {
     fn uv(&mut self, wrapper: &Path) -> Option<PathBuf> {
         let first = self.start.words.first()?;
         let is_elsewhere = first == "-"
@@ -263,8 +263,8 @@ impl Search<'_> {
             && project::has_inline_metadata(&self.text(self.host.absolute(script)))
     }
 
-    fn project(&mut self, directory: &Path) -> Project {
-        Project::parse(&self.text(directory.join("pyproject.toml")))
+    fn project(&mut self, directory: &Path) -> PyProject {
+        PyProject::parse(&self.text(directory.join("pyproject.toml")))
     }
 
     /// Empty where the file cannot be read.

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::arguments::{CommandLine, Run};
+use super::arguments::{CommandLine, PythonCode};
 use super::model::Running;
 use crate::catalog::catalog;
 use crate::formats::elf::Elf;
@@ -224,9 +224,9 @@ impl Python {
     /// Adds the directories that the program itself adds to its search path by a literal path.
     fn add_named_directories(&mut self, host: &Host) {
         let code = match &self.command_line.run {
-            Run::Code(code) => code.as_bytes().to_vec(),
-            Run::Script(script) => host.read(&main_file(host, script)).unwrap_or_default(),
-            Run::Module(_) | Run::Nothing | Run::Unknown => return,
+            PythonCode::Code(code) => code.as_bytes().to_vec(),
+            PythonCode::Script(script) => host.read(&main_file(host, script)).unwrap_or_default(),
+            PythonCode::Module(_) | PythonCode::Nothing | PythonCode::Unknown => return,
         };
         for added in source::read(&code).search {
             let (directory, known) = (PathBuf::from(added.directory), self.search.len());
@@ -246,8 +246,8 @@ impl Python {
     /// Returns the directory that is searched first: the script's, or the current one for code and modules.
     pub(super) fn start_directory(&self, host: &Host) -> Option<PathBuf> {
         match &self.command_line.run {
-            Run::Code(_) | Run::Module(_) => Some(host.cwd.clone()),
-            Run::Script(script) => {
+            PythonCode::Code(_) | PythonCode::Module(_) => Some(host.cwd.clone()),
+            PythonCode::Script(script) => {
                 let script = host.canonical(&host.absolute(script)).ok()?;
                 if host.is_directory(&script) {
                     Some(script)
@@ -255,7 +255,7 @@ impl Python {
                     script.parent().map(Path::to_owned)
                 }
             }
-            Run::Nothing | Run::Unknown => None,
+            PythonCode::Nothing | PythonCode::Unknown => None,
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use memchr::memmem;
 
-use super::candidate::{Candidate, Candidates};
+use super::candidate::{Candidates, PackageCandidate};
 use super::imports::{self, Imports};
 use super::python::Python;
 use crate::catalog::catalog;
@@ -21,7 +21,7 @@ pub(super) fn within_reach(
     candidates: &Candidates<'_>,
     python: &Python,
     imports: &Imports,
-) -> Option<Vec<Candidate>> {
+) -> Option<Vec<PackageCandidate>> {
     let Candidates {
         host,
         sites,

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::candidate::Candidate;
+use super::candidate::PackageCandidate;
 use super::executable::opened_names;
 use super::framework::{FrameworkReader, Sourced};
 use super::installed::Installed;
-use super::requirement::{Asker, Before, First, Need, Requirement, Want};
+use super::requirement::{Asker, Before, EarlierDirectory, Need, Requirement, Want};
 use crate::catalog::catalog;
 use crate::formats::metadata::Requires;
 use crate::formats::names;
@@ -25,10 +25,10 @@ impl FrameworkReader<'_> {
         cuda: Option<&Sourced<CudaVersion>>,
     ) -> Vec<Requirement> {
         let framework = self.framework;
-        let mut search_first: Vec<First> = Vec::new();
+        let mut search_first: Vec<EarlierDirectory> = Vec::new();
         for first in consumers
             .iter()
-            .flat_map(|consumer| First::rpath(&consumer.search_first))
+            .flat_map(|consumer| EarlierDirectory::rpath(&consumer.search_first))
         {
             if !search_first.contains(&first) {
                 search_first.push(first);
@@ -164,7 +164,11 @@ fn requirement(by: &Asker, family: &str, want: Want, file: &Path) -> Requirement
 }
 
 /// True if this version of a package opens a library in NVIDIA's wheels by absolute path, before all others.
-pub(super) fn opens_by_path(candidate: &Candidate, version: Option<&str>, stem: &str) -> bool {
+pub(super) fn opens_by_path(
+    candidate: &PackageCandidate,
+    version: Option<&str>,
+    stem: &str,
+) -> bool {
     let Some(framework) = candidate.framework else {
         return false;
     };
@@ -184,7 +188,11 @@ pub(super) fn opens_by_path(candidate: &Candidate, version: Option<&str>, stem: 
 
 /// Returns the directories of NVIDIA's wheels on a module search path. The directory of a single library comes before the
 /// one that holds all libraries of its CUDA major.
-pub(super) fn wheels(host: &Host, sites: &[PathBuf], cuda_major: Option<u32>) -> Vec<First> {
+pub(super) fn wheels(
+    host: &Host,
+    sites: &[PathBuf],
+    cuda_major: Option<u32>,
+) -> Vec<EarlierDirectory> {
     let mut found = Vec::new();
     for site in sites {
         let nvidia = site.join("nvidia");
@@ -202,7 +210,7 @@ pub(super) fn wheels(host: &Host, sites: &[PathBuf], cuda_major: Option<u32>) ->
         ) {
             for below in ["lib", "nvvm/lib64"] {
                 let directory = nvidia.join(&name).join(below);
-                found.push(First {
+                found.push(EarlierDirectory {
                     directory,
                     rule: Before::AbsolutePath,
                 });
@@ -248,7 +256,7 @@ pub(super) fn bundled(consumer: &Consumer, by: &Asker) -> Option<Requirement> {
         },
         need: Need::Essential,
         by: by.clone(),
-        search_first: First::rpath(&consumer.search_first),
+        search_first: EarlierDirectory::rpath(&consumer.search_first),
     })
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::catalog::{catalog, title};
 use crate::formats::names;
-use crate::formats::symbols::Symbol;
+use crate::formats::symbols::RequiredSymbol;
 use crate::range::Range;
 use crate::text::{self, show};
 use crate::version::Version;
@@ -20,12 +20,12 @@ pub struct Requirement {
     pub need: Need,
     pub by: Asker,
     /// Directories that the loader searches before `LD_LIBRARY_PATH` for it.
-    pub search_first: Vec<First>,
+    pub search_first: Vec<EarlierDirectory>,
 }
 
 /// A directory that is searched before `LD_LIBRARY_PATH`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct First {
+pub struct EarlierDirectory {
     #[serde(serialize_with = "text::path")]
     pub directory: PathBuf,
     pub rule: Before,
@@ -41,12 +41,12 @@ pub enum Before {
     AbsolutePath,
 }
 
-impl First {
+impl EarlierDirectory {
     /// Directories of a DT_RPATH.
-    pub(super) fn rpath(directories: &[PathBuf]) -> Vec<First> {
+    pub(super) fn rpath(directories: &[PathBuf]) -> Vec<EarlierDirectory> {
         directories
             .iter()
-            .map(|directory| First {
+            .map(|directory| EarlierDirectory {
                 directory: directory.clone(),
                 rule: Before::Rpath,
             })
@@ -135,7 +135,7 @@ pub enum Want {
     /// The version that upstream tested with; a preference.
     Recorded(Version),
     /// All of these, exported by the file that they name.
-    Symbols(Vec<Symbol>),
+    Symbols(Vec<RequiredSymbol>),
     /// The installation that the user named.
     Pinned(PinnedTo),
     /// A version in the range that the user gave.

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use super::model::{Program, Running, StepKind};
 use super::note::Note;
 use super::options;
-use super::shim::{self, Shim};
+use super::shim::{self, ToolShim};
 use crate::catalog::{Meaning, wrappers};
-use crate::error::{Error, Refusal};
+use crate::error::{Error, ExecRefusal};
 use crate::host::Host;
 
 /// POSIX `execvp` uses this when PATH is not set.
@@ -32,13 +32,13 @@ pub fn locate(host: &Host, name: &OsStr) -> Result<PathBuf, Error> {
         let path = host.absolute(typed);
         return match host.stat(&path) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                Err(refused(typed, Refusal::PermissionDenied))
+                Err(refused(typed, ExecRefusal::PermissionDenied))
             }
             Err(_) => Err(Error::NotFound {
                 name: typed.to_owned(),
             }),
-            Ok(stat) if stat.is_directory() => Err(refused(typed, Refusal::IsDirectory)),
-            Ok(_) if !host.is_executable(&path) => Err(refused(typed, Refusal::NotExecutable)),
+            Ok(stat) if stat.is_directory() => Err(refused(typed, ExecRefusal::IsDirectory)),
+            Ok(_) if !host.is_executable(&path) => Err(refused(typed, ExecRefusal::NotExecutable)),
             Ok(_) => Ok(typed.to_owned()),
         };
     }
@@ -48,7 +48,7 @@ pub fn locate(host: &Host, name: &OsStr) -> Result<PathBuf, Error> {
     // Like a shell, tells a missing file from one that cannot be run.
     Err(
         match candidates(host, name).find(|file| host.is_file(file)) {
-            Some(file) => refused(&file, Refusal::NotExecutable),
+            Some(file) => refused(&file, ExecRefusal::NotExecutable),
             None => Error::NotFound {
                 name: typed.to_owned(),
             },
@@ -76,13 +76,13 @@ pub(super) fn follow(
             if is_interpreter {
                 refused(
                     path,
-                    Refusal::Interpreter {
+                    ExecRefusal::Interpreter {
                         file: file.clone(),
                         error,
                     },
                 )
             } else {
-                refused(&file, Refusal::System { error })
+                refused(&file, ExecRefusal::System { error })
             }
         };
         let real = host.canonical(&file).map_err(cannot_run)?;
@@ -101,13 +101,13 @@ pub(super) fn follow(
             return Ok(None);
         }
         match shim::resolve(host, &real, &start, program) {
-            Shim::No => {}
-            Shim::Of(actual) => {
+            ToolShim::No => {}
+            ToolShim::Of(actual) => {
                 program.step(StepKind::Shim, &actual);
                 running.executable = actual;
                 continue;
             }
-            Shim::Unresolved => {
+            ToolShim::Unresolved => {
                 program.notes.push(Note::ShimNotResolved);
                 return Ok(None);
             }
@@ -130,7 +130,7 @@ pub(super) fn follow(
             arguments,
         };
     }
-    Err(refused(path, Refusal::Circle))
+    Err(refused(path, ExecRefusal::Circle))
 }
 
 /// Returns the Python of a script that pip wrote for a shell, because a `#!` line would be too long, relative, or would have
@@ -245,7 +245,7 @@ pub fn candidates(host: &Host, name: &OsStr) -> impl Iterator<Item = PathBuf> {
         })
 }
 
-fn refused(path: &Path, why: Refusal) -> Error {
+fn refused(path: &Path, why: ExecRefusal) -> Error {
     Error::NotExecutable {
         path: path.to_owned(),
         why,

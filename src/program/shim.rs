@@ -8,7 +8,7 @@ use super::model::Program;
 use crate::host::Host;
 use crate::version::Version;
 
-pub(super) enum Shim {
+pub(super) enum ToolShim {
     /// The file is no shim.
     No,
     /// The executable that the shim will start.
@@ -23,18 +23,18 @@ pub(super) fn is_of_mise(file: &Path, real: &Path) -> bool {
     is_mise(real) && !is_mise(file)
 }
 
-pub(super) fn resolve(host: &Host, file: &Path, start: &[u8], program: &mut Program) -> Shim {
+pub(super) fn resolve(host: &Host, file: &Path, start: &[u8], program: &mut Program) -> ToolShim {
     let Some((shims, name)) = file.parent().zip(file.file_name()) else {
-        return Shim::No;
+        return ToolShim::No;
     };
     let is_script = start.starts_with(b"#!") && shims.file_name() == Some(OsStr::new("shims"));
     let Some(root) = shims.parent().filter(|_| is_script) else {
-        return Shim::No;
+        return ToolShim::No;
     };
     let mentions_pyenv = |script: Vec<u8>| memchr::memmem::find(&script, b"pyenv\" exec").is_some();
     if memchr::memmem::find(start, b"pyenv").is_none() && !host.read(file).is_ok_and(mentions_pyenv)
     {
-        return Shim::No;
+        return ToolShim::No;
     }
     let installed = root.join("versions");
     program.watched.insert(installed.clone());
@@ -50,7 +50,7 @@ pub(super) fn resolve(host: &Host, file: &Path, start: &[u8], program: &mut Prog
             };
             host.is_executable(&candidate).then_some(candidate)
         })
-        .map_or(Shim::Unresolved, Shim::Of)
+        .map_or(ToolShim::Unresolved, ToolShim::Of)
 }
 
 /// Returns the versions in `PYENV_VERSION`, else in the nearest `.python-version` upward, else pyenv's global one, else

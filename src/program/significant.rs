@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use super::arguments::{CommandLine, Run};
+use super::arguments::{CommandLine, PythonCode};
 use super::model::Command;
 use super::{python, wrapper};
 use crate::host::Host;
@@ -43,10 +43,11 @@ pub fn significant(host: &Host, program: &Path, command: &Command) -> Significan
     }
     if is_python(program) || real.is_some_and(|real| is_python(&real)) {
         let line = CommandLine::parse(&command.arguments);
-        if matches!(&line.run, Run::Module(module) if wrapper::is_possible(Path::new(module))) {
+        if matches!(&line.run, PythonCode::Module(module) if wrapper::is_possible(Path::new(module)))
+        {
             return every();
         }
-        let is_code = matches!(line.run, Run::Code(_));
+        let is_code = matches!(line.run, PythonCode::Code(_));
         return Significant {
             arguments: line.consumed,
             code: line.consumed.checked_sub(1).filter(|_| is_code),

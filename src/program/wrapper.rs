@@ -9,13 +9,14 @@ use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::arguments::{CommandLine, Run};
+use super::arguments::{CommandLine, PythonCode};
 use super::model::{Command, Program, StepKind};
 use super::note::{EnvironmentLoss, Note};
-use super::options::{self, Ending, Start};
+use super::options::{self, Ending, WrappedCommand};
 use super::{executable, project, python, resolve};
 use crate::catalog::{
-    Finder, Inheritance, Meaning, Part, Wrapper, may_be_wrapper, wrapper_variables, wrappers,
+    EnvironmentTool, Inheritance, Meaning, UsagePart, Wrapper, may_be_wrapper, wrapper_variables,
+    wrappers,
 };
 use crate::environment::{Environment, preload_elements};
 use crate::host::Host;
@@ -70,7 +71,7 @@ pub(super) fn open(outer: &Host, path: &Path, command: &Command, program: &mut P
             return inside;
         };
         let followed = invocation.enter(has_more, program);
-        has_more |= invocation.row.has(&Part::StandardInput);
+        has_more |= invocation.row.has(&UsagePart::StandardInput);
         match followed {
             Ok(next) => {
                 program.step(
@@ -118,7 +119,7 @@ impl<'a> Invocation<'a> {
         let name = program.file_name()?.to_str()?;
         if python::is_name(OsStr::new(name)) {
             let line = CommandLine::parse(arguments);
-            let Run::Module(module) = &line.run else {
+            let PythonCode::Module(module) = &line.run else {
                 return None;
             };
             let name = format!("python -m {}", module.to_str()?);
@@ -181,7 +182,7 @@ impl<'a> Invocation<'a> {
         if starts && is_secure && row.environment == Inheritance::Keeps {
             return Err(Some(Note::StartsAnother));
         }
-        let is_shell = row.has(&Part::Shell);
+        let is_shell = row.has(&UsagePart::Shell);
         let start = match line {
             Ok(start) if self.shell_code(&start).is_some_and(options::starts_nothing) => {
                 return Err(None);
@@ -210,7 +211,7 @@ impl<'a> Invocation<'a> {
         self.follow(&start, program)
     }
 
-    fn follow(&self, start: &Start, program: &mut Program) -> Followed {
+    fn follow(&self, start: &WrappedCommand, program: &mut Program) -> Followed {
         let mut changed = self.changed(start);
         let host = changed.as_ref().unwrap_or(self.host);
         if let Some(finder) = self.row.finder {
@@ -259,8 +260,8 @@ impl<'a> Invocation<'a> {
         program.loss.get_or_insert_with(|| (self.name(), loss));
     }
 
-    fn shell_code<'s>(&self, start: &'s Start) -> Option<&'s OsStr> {
-        let is_code = self.row.has(&Part::Shell) && start.option(&["-c"]).is_some();
+    fn shell_code<'s>(&self, start: &'s WrappedCommand) -> Option<&'s OsStr> {
+        let is_code = self.row.has(&UsagePart::Shell) && start.option(&["-c"]).is_some();
         start
             .words
             .first()
@@ -280,9 +281,9 @@ impl<'a> Invocation<'a> {
     }
 
     /// Returns the machine as the command line changes it; `None` where it changes nothing.
-    fn changed(&self, start: &Start) -> Option<Host> {
+    fn changed(&self, start: &WrappedCommand) -> Option<Host> {
         let host = self.host;
-        let root = self.row.has(&Part::Root).then_some(OsStr::new("/"));
+        let root = self.row.has(&UsagePart::Root).then_some(OsStr::new("/"));
         let directory = start.values(Meaning::Directory).last().or(root);
         let (clears, unsets) = (start.has(Meaning::Clears), start.has(Meaning::Unsets));
         if start.set.is_empty() && !unsets && !clears && directory.is_none() {
@@ -306,31 +307,39 @@ impl<'a> Invocation<'a> {
     }
 
     /// Returns the command line that is started; `None` where that is not known.
-    fn words(&self, host: &Host, start: &Start, program: &mut Program) -> Option<Vec<OsString>> {
+    fn words(
+        &self,
+        host: &Host,
+        start: &WrappedCommand,
+        program: &mut Program,
+    ) -> Option<Vec<OsString>> {
         let row = self.row;
         if let Some(code) = start.values(Meaning::Code).last() {
             let shell = host.env.non_empty(SHELL).unwrap_or(OsStr::new("/bin/sh"));
             return Some(vec![shell.to_owned(), "-c".into(), code.to_owned()]);
         }
         let first = start.words.first()?;
-        if row.has(&Part::Unknown) || row.has(&Part::Image) && !first.as_bytes().contains(&b'/') {
+        if row.has(&UsagePart::Unknown)
+            || row.has(&UsagePart::Image) && !first.as_bytes().contains(&b'/')
+        {
             return None;
         }
-        if row.has(&Part::Shell) {
+        if row.has(&UsagePart::Shell) {
             let words = options::plain_command(self.shell_code(start)?)?;
             // bash starts a function of the environment instead.
             let function = format!("BASH_FUNC_{}%%", words.first()?.to_str()?);
             return host.env.get(&function).is_none().then_some(words);
         }
         let is_module = start.has(Meaning::Module);
-        let python = if row.has(&Part::Script) && !start.has(Meaning::Program) {
+        let python = if row.has(&UsagePart::Script) && !start.has(Meaning::Program) {
             row.interpreter
                 .as_ref()
                 .and_then(|name| host.env.non_empty(name))
                 .map(OsStr::to_owned)
                 .or_else(|| self.own_python(host, program))?
         // uv starts a file of Python's with Python.
-        } else if is_module || row.finder == Some(Finder::Uv) && python::is_source(Path::new(first))
+        } else if is_module
+            || row.finder == Some(EnvironmentTool::Uv) && python::is_source(Path::new(first))
         {
             OsString::from("python")
         } else {
@@ -366,7 +375,7 @@ impl<'a> Invocation<'a> {
 }
 
 /// Returns how the command line sets or unsets a library path, or preloads a library.
-fn loss_by(start: &Start) -> Option<EnvironmentLoss> {
+fn loss_by(start: &WrappedCommand) -> Option<EnvironmentLoss> {
     let set = start
         .set
         .iter()

@@ -12,8 +12,8 @@ use crate::builds::{
 };
 use crate::catalog::{catalog, toolkits};
 use crate::cli::Dialect;
-use crate::error::Reason;
-use crate::inventory::{ChangedBy, Inventory, Part, Toolkit, WritablePath};
+use crate::error::TypedReason;
+use crate::inventory::{ChangedBy, Inventory, PartKind, Toolkit, WritablePath};
 use crate::text::show;
 use crate::version::CudaVersion;
 
@@ -25,7 +25,7 @@ pub fn listed_toolkits(
     style: Style,
 ) -> String {
     let toolkits = inventory.toolkits.as_deref().unwrap_or_default();
-    let is_shown = |toolkit: &&Toolkit| verbosity > 0 || toolkit.part(Part::Nvcc).is_some();
+    let is_shown = |toolkit: &&Toolkit| verbosity > 0 || toolkit.part(PartKind::Nvcc).is_some();
     let shown: Vec<&Toolkit> = toolkits.iter().filter(is_shown).collect();
     let mut text = if shown.is_empty() {
         "no CUDA toolkit with nvcc was found\n".to_owned()
@@ -235,7 +235,7 @@ fn is_of_interest(rejected: &RejectedToolkit) -> bool {
     !matches!(rejected.reason, ToolkitReason::NoNvcc)
 }
 
-impl Reason for NoToolkit {
+impl TypedReason for NoToolkit {
     fn sentence(&self) -> String {
         let mut rows = needs(&self.wish);
         let found: Vec<&RejectedToolkit> = self

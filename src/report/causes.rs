@@ -6,21 +6,21 @@ use crate::catalog::{display_name, filled};
 use crate::doctor::titled;
 use crate::formats::names;
 use crate::text::{binary_size, list, show};
-use crate::verify::{Cause, Culprit, Evidence};
+use crate::verify::{Culprit, ProofCause, ProofEvidence};
 use crate::version::CudaVersion;
 
-pub(super) fn sentence(cause: &Cause) -> String {
+pub(super) fn sentence(cause: &ProofCause) -> String {
     hidden(cause).unwrap_or_else(|| cause.fault.sentence_about(&culprit(cause)))
 }
 
 /// `CUDA_VISIBLE_DEVICES=7, but this machine has only GPU 0`
-fn hidden(cause: &Cause) -> Option<String> {
+fn hidden(cause: &ProofCause) -> Option<String> {
     let set = cause.evidence.iter().find_map(|evidence| match evidence {
-        Evidence::Variable { name, value } => Some((name, value)),
+        ProofEvidence::Variable { name, value } => Some((name, value)),
         _ => None,
     });
     let gpus = cause.evidence.iter().find_map(|evidence| match evidence {
-        Evidence::Gpus { count } => Some(*count),
+        ProofEvidence::Gpus { count } => Some(*count),
         _ => None,
     });
     let ((name, value), count) = set.zip(gpus)?;
@@ -36,7 +36,7 @@ fn hidden(cause: &Cause) -> Option<String> {
     Some(format!("{name}={}, but {has}", show(value)))
 }
 
-pub(super) fn remedy(cause: &Cause) -> String {
+pub(super) fn remedy(cause: &ProofCause) -> String {
     let is_bundled = |culprit: &Culprit| {
         names::split(&culprit.soname).is_some_and(|(stem, _)| names::without_hash(stem).is_some())
     };
@@ -57,7 +57,7 @@ pub(super) fn remedy(cause: &Cause) -> String {
 }
 
 /// The sentence with place and name, for a line of its own.
-pub(super) fn in_a_line(cause: &Cause) -> String {
+pub(super) fn in_a_line(cause: &ProofCause) -> String {
     let place = match &cause.culprit {
         Some(culprit) => format!(" ({})", show(&culprit.directory)),
         None => String::new(),
@@ -66,16 +66,16 @@ pub(super) fn in_a_line(cause: &Cause) -> String {
 }
 
 /// `cuDNN 9.14.0`, without the version if it is unknown.
-fn culprit(cause: &Cause) -> String {
+fn culprit(cause: &ProofCause) -> String {
     let named = cause.evidence.iter().find_map(|evidence| match evidence {
-        Evidence::Library {
+        ProofEvidence::Library {
             family: name,
             version,
             ..
         } if name != "driver" => Some(titled(name, *version)),
         _ => None,
     });
-    let is_driver = |evidence: &Evidence| matches!(evidence, Evidence::Library { family, .. } if family == "driver");
+    let is_driver = |evidence: &ProofEvidence| matches!(evidence, ProofEvidence::Library { family, .. } if family == "driver");
     let other = if cause.evidence.iter().any(is_driver) {
         "the driver"
     } else {
@@ -85,13 +85,13 @@ fn culprit(cause: &Cause) -> String {
 }
 
 /// The evidence as rows.
-pub(super) fn evidence(cause: &Cause) -> Vec<Vec<String>> {
+pub(super) fn evidence(cause: &ProofCause) -> Vec<Vec<String>> {
     let row = |label: &str, text: String| vec![label.to_owned(), text];
-    let one = |evidence: &Evidence| match evidence {
-        Evidence::Said { line } => row("said", show(line)),
-        Evidence::Variable { name, value } => row("set", format!("{name}={}", show(value))),
-        Evidence::KernelDriver { version } => row("kernel", format!("driver {version}")),
-        Evidence::Library {
+    let one = |evidence: &ProofEvidence| match evidence {
+        ProofEvidence::Said { line } => row("said", show(line)),
+        ProofEvidence::Variable { name, value } => row("set", format!("{name}={}", show(value))),
+        ProofEvidence::KernelDriver { version } => row("kernel", format!("driver {version}")),
+        ProofEvidence::Library {
             family: name,
             soname,
             version,
@@ -105,18 +105,18 @@ pub(super) fn evidence(cause: &Cause) -> Vec<Vec<String>> {
                 format!("{title}: {soname} in {directory} ({origin})"),
             )
         }
-        Evidence::DriverCuda { number } => {
+        ProofEvidence::DriverCuda { number } => {
             let cuda = CudaVersion::from_number(u32::try_from(*number).unwrap_or(0));
             row("driver", format!("supports CUDA up to {cuda}"))
         }
-        Evidence::Missing { stems, directory } => {
+        ProofEvidence::Missing { stems, directory } => {
             let stems: Vec<String> = stems.iter().map(show).collect();
             row(
                 "missing",
                 format!("{} in {}", list(&stems), show(directory)),
             )
         }
-        Evidence::Foreign {
+        ProofEvidence::Foreign {
             file,
             version,
             rest,
@@ -126,8 +126,8 @@ pub(super) fn evidence(cause: &Cause) -> Vec<Vec<String>> {
                 .unwrap_or_default();
             row("foreign", format!("{} is {version}{rest}", show(file)))
         }
-        Evidence::Truncated { file } => row("short", format!("{} ends too early", show(file))),
-        Evidence::Memory { gpu, free, total } => row(
+        ProofEvidence::Truncated { file } => row("short", format!("{} ends too early", show(file))),
+        ProofEvidence::Memory { gpu, free, total } => row(
             "memory",
             format!(
                 "{} of {} free on GPU {gpu}",
@@ -135,8 +135,8 @@ pub(super) fn evidence(cause: &Cause) -> Vec<Vec<String>> {
                 binary_size(*total)
             ),
         ),
-        Evidence::NoDeviceNodes => row("lacks", "/dev/nvidia0".to_owned()),
-        Evidence::Gpus { count } => row("here", words::counted(*count, "GPU")),
+        ProofEvidence::NoDeviceNodes => row("lacks", "/dev/nvidia0".to_owned()),
+        ProofEvidence::Gpus { count } => row("here", words::counted(*count, "GPU")),
     };
     cause.evidence.iter().map(one).collect()
 }

@@ -18,7 +18,7 @@ use super::words::{at, counted, quoted_to_show, word};
 use crate::catalog::{Fault, PossibleCause, catalog, display_name, filled, knowledge};
 use crate::causes::{self, Cause, Certainty};
 use crate::diagnose::{Chain, Message};
-use crate::doctor::{Element, Evidence, Finding};
+use crate::doctor::{Finding, FindingEvidence, JudgedElement};
 use crate::inventory::{ReadFault, distribution};
 use crate::solve::Hint;
 use crate::text::{show, size};
@@ -34,7 +34,7 @@ pub struct Diagnosis<'d> {
     pub chain: &'d Chain,
     pub causes: &'d [Cause<'d>],
     /// The elements of the search paths, with the lines that set them.
-    pub elements: &'d [Element],
+    pub elements: &'d [JudgedElement],
     /// The program that was looked at.
     pub program: &'d [OsString],
     /// The user did not name the program, and neither does the text.
@@ -84,10 +84,10 @@ impl Diagnosis<'_> {
         }
         if cause.unset_helps {
             let place = cause.evidence.iter().find_map(|one| match one {
-                Evidence::Element {
+                FindingEvidence::Element {
                     variable, position, ..
                 } => {
-                    let is_it = |element: &&Element| {
+                    let is_it = |element: &&JudgedElement| {
                         element.variable == *variable && element.position == *position
                     };
                     self.elements.iter().find(is_it)?.set_by.first()
@@ -130,7 +130,7 @@ impl Diagnosis<'_> {
         }
         for evidence in &cause.evidence {
             // A name without a number may be a script for the linker.
-            if let Evidence::Fault {
+            if let FindingEvidence::Fault {
                 path,
                 fault: ReadFault::NotElf,
             } = evidence
@@ -459,7 +459,7 @@ fn sentence_about(fault: Fault, subject: Option<&str>) -> String {
 /// The commands that install the one right package in place of those that the evidence names, or unset a variable.
 fn replacement(cause: &Cause<'_>) -> Option<String> {
     let mut files = cause.evidence.iter().filter_map(|evidence| match evidence {
-        Evidence::File { path, text, .. } => Some((path.file_name()?.to_str()?, text)),
+        FindingEvidence::File { path, text, .. } => Some((path.file_name()?.to_str()?, text)),
         _ => None,
     });
     match cause.fault {
@@ -472,7 +472,7 @@ fn replacement(cause: &Cause<'_>) -> Option<String> {
             Some(doctor::reinstalled(&packages, packages.last()?))
         }
         Fault::ToolkitVariable => cause.evidence.iter().find_map(|evidence| match evidence {
-            Evidence::Variable { name, .. } => Some(format!("unset {name}")),
+            FindingEvidence::Variable { name, .. } => Some(format!("unset {name}")),
             _ => None,
         }),
         Fault::PtxasOld => cause

@@ -14,7 +14,9 @@ use super::settings;
 use super::words::{self, at, counted, quoted_to_show};
 use crate::builds::Compilers;
 use crate::catalog::{Section, Text, display_name, filled};
-use crate::doctor::{Detail, Element, Evidence, Examination, Finding, Line, Stops, named, titled};
+use crate::doctor::{
+    Detail, Examination, Finding, FindingEvidence, JudgedElement, StartupLine, Stops, named, titled,
+};
 use crate::fleet::{
     DoctorPage, ExaminedProgram, SectionSummary, ShownCache, ShownElement, ShownEvidence,
     ShownFinding, ShownLibrary,
@@ -22,7 +24,7 @@ use crate::fleet::{
 use crate::inventory::{Installation, Inventory, Problem};
 use crate::pin::Decision;
 use crate::predict::Prediction;
-use crate::predict::supply::{Supply, given};
+use crate::predict::supply::{FamilySupply, given};
 use crate::program::Program;
 use crate::solve::{Absent, Outcome, Pick, Summary};
 use crate::text::{list, show, size};
@@ -112,7 +114,7 @@ pub fn examined_program(
         let is_in = |pick: &Pick| pick.installation.directory == installation.directory;
         picks.is_none_or(|picks| picks.iter().any(is_in))
     };
-    let fault = |(family, supply): (&str, Supply<'_>)| {
+    let fault = |(family, supply): (&str, FamilySupply<'_>)| {
         let is_other = !supply.deciding().into_iter().flatten().all(is_picked);
         let fault = supply
             .fault(inventory)
@@ -273,18 +275,18 @@ fn shown_finding(finding: &Finding) -> ShownFinding {
     }
 }
 
-pub(super) fn shown_evidence(evidence: &Evidence) -> ShownEvidence {
+pub(super) fn shown_evidence(evidence: &FindingEvidence) -> ShownEvidence {
     let (at, says) = self::evidence(evidence);
     ShownEvidence { at, says }
 }
 
-fn shown_element(element: &Element) -> ShownElement {
+fn shown_element(element: &JudgedElement) -> ShownElement {
     let library = |one: &Summary| ShownLibrary {
         family: one.family.clone(),
         version: one.version.map(|version| version.to_string()),
         origin: words::word(&one.origin),
     };
-    let line = |line: &Line| at(&line.path, Some(line.number));
+    let line = |line: &StartupLine| at(&line.path, Some(line.number));
     ShownElement {
         variable: element.variable.to_owned(),
         position: element.position,
@@ -650,25 +652,25 @@ pub(super) fn reinstall(texts: &[Text]) -> String {
 }
 
 /// The place of a piece of evidence, and its content.
-pub(super) fn evidence(evidence: &Evidence) -> (String, String) {
+pub(super) fn evidence(evidence: &FindingEvidence) -> (String, String) {
     match evidence {
-        Evidence::File { path, line, text } => (at(path, *line), show(text)),
-        Evidence::Absent { path } => (show(path), "does not exist".to_owned()),
-        Evidence::Mode { path, mode, owner } => {
+        FindingEvidence::File { path, line, text } => (at(path, *line), show(text)),
+        FindingEvidence::Absent { path } => (show(path), "does not exist".to_owned()),
+        FindingEvidence::Mode { path, mode, owner } => {
             let owner = owner.map(|(uid, gid)| format!(", user {uid}, group {gid}"));
             (
                 show(path),
                 format!("mode {mode:04o}{}", owner.unwrap_or_default()),
             )
         }
-        Evidence::Variable { name, value } => (show(name), format!("\"{}\"", show(value))),
-        Evidence::Set { name } => (show(name), "is set".to_owned()),
-        Evidence::Element {
+        FindingEvidence::Variable { name, value } => (show(name), format!("\"{}\"", show(value))),
+        FindingEvidence::Set { name } => (show(name), "is set".to_owned()),
+        FindingEvidence::Element {
             variable,
             position,
             text,
         } => (format!("{variable}[{position}]"), element_text(text)),
-        Evidence::Card {
+        FindingEvidence::Card {
             bus,
             id,
             model,
@@ -680,24 +682,24 @@ pub(super) fn evidence(evidence: &Evidence) -> (String, String) {
             });
             (show(bus), format!("{model}, {driver}"))
         }
-        Evidence::Installation(installation) => (
+        FindingEvidence::Installation(installation) => (
             show(&installation.directory),
             format!("{} ({})", named(installation), installation.origin.word()),
         ),
-        Evidence::Fault { path, fault } => (show(path), fault.to_string()),
-        Evidence::Symbol { path, symbol, has } => {
+        FindingEvidence::Fault { path, fault } => (show(path), fault.to_string()),
+        FindingEvidence::Symbol { path, symbol, has } => {
             let has = if *has { "has" } else { "has no" };
             (show(path), format!("{has} {}", show(symbol)))
         }
-        Evidence::Place { path, why } => (show(path), why.at(path)),
-        Evidence::Told { at, says } => (at.clone(), says.clone()),
+        FindingEvidence::Place { path, why } => (show(path), why.at(path)),
+        FindingEvidence::Told { at, says } => (at.clone(), says.clone()),
     }
 }
 
 /// The line that sets an element, or the word for it.
 fn setter(finding: &Finding) -> String {
     let line = finding.evidence.iter().find_map(|evidence| match evidence {
-        Evidence::File {
+        FindingEvidence::File {
             path,
             line: Some(line),
             ..
@@ -729,7 +731,7 @@ pub(super) fn reinstalled(packages: &[String], kept: &str) -> String {
 /// The command that makes a refused directory safe.
 fn mend(finding: &Finding) -> String {
     let mend = finding.evidence.iter().find_map(|evidence| match evidence {
-        Evidence::Place { why, .. } => Some(mend_or(why)),
+        FindingEvidence::Place { why, .. } => Some(mend_or(why)),
         _ => None,
     });
     mend.unwrap_or_default()

@@ -9,15 +9,15 @@ use super::notes;
 use super::settings;
 use super::words::{one_of, quoted_to_show};
 pub(super) use crate::error::offered;
-use crate::error::{Error, OldLoader, Reason, Refusal, name_of_program, registry_name};
+use crate::error::{Error, ExecRefusal, OldLoader, TypedReason, name_of_program, registry_name};
 use crate::host::Unsafe;
 use crate::settings::SettingFault;
 use crate::settings::resolve::{BadPackage, NotPinnable, SettingRemark};
-use crate::storage::Unfit;
+use crate::storage::UnusablePlace;
 use crate::text::show;
 use crate::version::Version;
 
-impl Reason for SettingFault {
+impl TypedReason for SettingFault {
     fn sentence(&self) -> String {
         format!("{}{}", settings::fault(self), settings::fault_lines(self))
     }
@@ -27,25 +27,25 @@ impl Reason for SettingFault {
     }
 }
 
-impl Reason for SettingRemark {
+impl TypedReason for SettingRemark {
     fn sentence(&self) -> String {
         settings::setting_remark(self)
     }
 }
 
-impl Reason for BadPackage {
+impl TypedReason for BadPackage {
     fn sentence(&self) -> String {
         format!("{}: {}", settings::place(&self.place), self.error)
     }
 }
 
-impl Reason for NotPinnable {
+impl TypedReason for NotPinnable {
     fn sentence(&self) -> String {
         notes::note_of(&self.note, &self.program)
     }
 }
 
-impl Reason for OldLoader {
+impl TypedReason for OldLoader {
     fn sentence(&self) -> String {
         old_loader(self.glibc)
     }
@@ -94,8 +94,8 @@ pub(super) fn old_loader(glibc: Option<Version>) -> String {
     }
 }
 
-fn is_of_root(unfit: &Unfit) -> bool {
-    matches!(unfit, Unfit::Unsafe(Unsafe { path, .. }) if path.as_os_str() == "/")
+fn is_of_root(unfit: &UnusablePlace) -> bool {
+    matches!(unfit, UnusablePlace::Unsafe(Unsafe { path, .. }) if path.as_os_str() == "/")
 }
 
 /// The command for an image that is named as other tools do: with a transport, or as in a registry.
@@ -114,7 +114,7 @@ fn saved(root: &Path) -> Option<String> {
 /// The command to type after an error, if one is known.
 pub fn error_hint(error: &Error) -> Option<String> {
     match error {
-        Error::NotExecutable { path, why: Refusal::NotExecutable }
+        Error::NotExecutable { path, why: ExecRefusal::NotExecutable }
             if name_of_program(path).is_empty() =>
         {
             Some(format!("chmod +x {}", argument(path.as_os_str())))

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::inventory::{Inventory, Origin};
 use crate::pin::{Decision, audit_module};
 use crate::predict::Prediction;
-use crate::program::{ImportCertainty, Package, Program, Step, StepKind, Want};
+use crate::program::{ImportCertainty, Package, Program, ResolveStep, StepKind, Want};
 use crate::settings::Layers;
 use crate::solve::{Absent, Outcome, Pick, Plan, Unpinned};
 use crate::text::{list, plain, show, shown};
@@ -170,7 +170,7 @@ fn overview(
     .concat()
 }
 
-fn step(step: &Step) -> Option<String> {
+fn step(step: &ResolveStep) -> Option<String> {
     let how = match step.how {
         StepKind::Path => return None,
         StepKind::Link => "a link to",
@@ -273,7 +273,7 @@ fn decided(
 }
 
 /// A need of a family, and who has it.
-struct Need<'p> {
+struct NeededFamily<'p> {
     family: &'p str,
     wants: String,
     /// True if libraries are wanted by nothing but their names.
@@ -287,7 +287,7 @@ fn needs(program: &Program, is_full: bool, style: Style) -> String {
     let are_many = !is_full && all.len() > FEW;
     let (names, others): (Vec<_>, Vec<_>) =
         all.into_iter().partition(|need| are_many && need.is_name);
-    let row = |need: Need<'_>| {
+    let row = |need: NeededFamily<'_>| {
         vec![
             display_name(need.family).to_owned(),
             need.wants,
@@ -304,7 +304,7 @@ fn needs(program: &Program, is_full: bool, style: Style) -> String {
 }
 
 /// The distinct needs of each family; requesters with the same need share it.
-fn all_needs(program: &Program, is_full: bool) -> Vec<Need<'_>> {
+fn all_needs(program: &Program, is_full: bool) -> Vec<NeededFamily<'_>> {
     let requirements = program.requirements.iter();
     let of_family = requirements.map(|requirement| (&requirement.family, requirement));
     let mut all = Vec::new();
@@ -336,7 +336,7 @@ fn all_needs(program: &Program, is_full: bool) -> Vec<Need<'_>> {
                 [only] => only.with_place(),
                 several => list(several.iter().map(|by| title(&by.name)).collect::<Vec<_>>()),
             };
-            all.push(Need {
+            all.push(NeededFamily {
                 family,
                 wants,
                 is_name,

@@ -8,7 +8,7 @@ use super::Style;
 use super::hints::own_command_line;
 use super::words;
 use crate::catalog::{display_names, title};
-use crate::fetch::{DAY, Entry, Step, room};
+use crate::fetch::{DAY, FetchStep, StoredWheel, room};
 use crate::solve::{Absent, MissingWheel};
 use crate::text::{list, show, size};
 
@@ -140,10 +140,10 @@ pub fn nothing_on_offer(lacking: &BTreeSet<String>) -> String {
     )
 }
 
-pub fn fetch_step(step: &Step<'_>) -> String {
+pub fn fetch_step(step: &FetchStep<'_>) -> String {
     match step {
-        Step::Waits => "waiting for another cudarun that fetches".to_owned(),
-        Step::Begins(wheel) => {
+        FetchStep::Waits => "waiting for another cudarun that fetches".to_owned(),
+        FetchStep::Begins(wheel) => {
             format!(
                 "fetching {} {}, {}",
                 wheel.distribution,
@@ -151,7 +151,7 @@ pub fn fetch_step(step: &Step<'_>) -> String {
                 size(wheel.size)
             )
         }
-        Step::Done(wheel, time) => {
+        FetchStep::Done(wheel, time) => {
             format!(
                 "fetched {} {} in {:.1} s",
                 wheel.distribution,
@@ -162,11 +162,11 @@ pub fn fetch_step(step: &Step<'_>) -> String {
     }
 }
 
-pub fn stored(entries: &[Entry], store: &Path, now: i64, style: Style) -> String {
+pub fn stored(entries: &[StoredWheel], store: &Path, now: i64, style: Style) -> String {
     if entries.is_empty() {
         return format!("no fetched wheels in {}\n", show(store));
     }
-    let row = |entry: &Entry| {
+    let row = |entry: &StoredWheel| {
         vec![
             format!(
                 "{} {}",
@@ -196,7 +196,7 @@ fn ago(seconds: i64) -> String {
     }
 }
 
-pub fn pruned(entries: &[&Entry], only_shows: bool) -> String {
+pub fn pruned(entries: &[&StoredWheel], only_shows: bool) -> String {
     let freed: u64 = entries.iter().map(|entry| entry.size).sum();
     let verb = if only_shows {
         "would remove"

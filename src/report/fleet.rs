@@ -16,7 +16,7 @@ use crate::catalog::{Family, catalog, display_name};
 use crate::doctor::{Examination, Section, Severity, Stops};
 use crate::environment::Environment;
 use crate::fleet::{
-    self, Answers, ExaminedProgram, Fact, FactKind, Group, Unread, host_list, is_kept,
+    self, Answers, EqualMachines, ExaminedProgram, Fact, FactKind, Unread, host_list, is_kept,
 };
 use crate::inventory::Inventory;
 use crate::storage;
@@ -33,7 +33,7 @@ const FIRST: &str = "cuDNN";
 
 /// Equal machines, and the answers of the first.
 pub struct ExaminedGroup {
-    pub group: Group,
+    pub group: EqualMachines,
     /// The beginning of commands that look at it.
     pub cudarun: String,
     pub answers: Answers,

@@ -9,7 +9,7 @@ use crate::catalog::{display_name, display_names};
 use crate::host::{Unsafe, UnsafeFault};
 use crate::program::{Asker, Pip};
 use crate::solve::{Hint, Wanted};
-use crate::storage::Unfit;
+use crate::storage::UnusablePlace;
 use crate::text::{list, show};
 
 /// `cudarun record` writes it, and `--locked` obeys it.
@@ -155,9 +155,9 @@ fn arguments(names: &BTreeSet<String>) -> String {
 }
 
 /// The command that makes a directory safe, followed by `, or `; empty if there is none.
-pub(super) fn mend_or(unfit: &Unfit) -> String {
+pub(super) fn mend_or(unfit: &UnusablePlace) -> String {
     match unfit {
-        Unfit::Unsafe(Unsafe {
+        UnusablePlace::Unsafe(Unsafe {
             path,
             fault: UnsafeFault::Group { .. } | UnsafeFault::Others { .. },
         }) => {

@@ -17,17 +17,17 @@ use super::traced::is_of_interest;
 use super::words;
 use crate::environment::Diff;
 use crate::error::{Error, Form};
-use crate::fetch::Entry;
+use crate::fetch::StoredWheel;
 use crate::fleet::DoctorPage;
 use crate::inventory::Inventory;
 use crate::pin::Decision;
-use crate::predict::observe::Observation;
+use crate::predict::observe::ObservedProcess;
 use crate::predict::supply::given;
 use crate::predict::{Predicted, Prediction};
 use crate::settings::trust::Allowed;
 use crate::solve::{Conflict, MissingWheel, Outcome, Plan, Rejection, Summary};
 use crate::text::{InWords, is_hostile, show};
-use crate::verify::{Cause, Verdict};
+use crate::verify::{ProofCause, Verdict};
 
 /// Raised when a key goes or changes its meaning.
 const SCHEMA: u32 = 2;
@@ -104,8 +104,8 @@ pub fn to_fetch(wheels: &[MissingWheel], place: &Path) -> String {
 }
 
 /// `fetch list`; `fetch prune` with those that it removes
-pub fn stored<'e>(entries: impl IntoIterator<Item = &'e Entry>, store: &Path) -> String {
-    let entries: Vec<&Entry> = entries.into_iter().collect();
+pub fn stored<'e>(entries: impl IntoIterator<Item = &'e StoredWheel>, store: &Path) -> String {
+    let entries: Vec<&StoredWheel> = entries.into_iter().collect();
     finish(json!({ "store": store.to_string_lossy(), "wheels": entries }))
 }
 
@@ -115,7 +115,7 @@ pub fn environment(diff: &Diff) -> String {
 }
 
 /// `verify`
-pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool) -> String {
+pub fn verdict(verdict: &Verdict, given_up: &[ProofCause], is_known: bool) -> String {
     let mut object = value(verdict);
     object["known"] = is_known.into();
     if !given_up.is_empty() {
@@ -162,7 +162,7 @@ pub fn prediction(prediction: &Prediction) -> String {
 }
 
 /// `trace`
-pub fn observation(observation: &Observation, all: bool) -> String {
+pub fn observation(observation: &ObservedProcess, all: bool) -> String {
     let mut object = value(observation);
     for image in object["images"].as_array_mut().into_iter().flatten() {
         if let Some(files) = image["files"].as_array_mut().filter(|_| !all) {

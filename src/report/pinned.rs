@@ -5,14 +5,14 @@ use super::Style;
 use super::errors;
 use super::fetched;
 use super::hints;
-use super::refused::{self, Fault, Group};
+use super::refused::{self, AlignedRows, RefusalPart};
 use super::traced::{self, rule};
 use super::words;
 use crate::catalog::{display_name, display_names};
 use crate::inventory::{Installation, Inventory};
 use crate::modes::Mode;
 use crate::pin::{Decision, Pinned, Why};
-use crate::predict::supply::{Supply, SupplyFault, given};
+use crate::predict::supply::{FamilySupply, SupplyFault, given};
 use crate::predict::{Predicted, Prediction};
 use crate::program::Program;
 use crate::solve::Outcome;
@@ -63,7 +63,7 @@ pub(super) fn given_fault(fault: SupplyFault) -> &'static str {
 }
 
 /// `9.19.0 site-packages/nvidia/cudnn/lib and 9.14.0 /usr/lib/x86_64-linux-gnu`
-pub(super) fn places(given: &Supply<'_>, program: &Program) -> String {
+pub(super) fn places(given: &FamilySupply<'_>, program: &Program) -> String {
     let place =
         |(installation, files): &(Option<&Installation>, Vec<&Predicted>)| match installation {
             Some(installation) => {
@@ -102,7 +102,7 @@ pub fn repaired(
         };
         let picked = &pick.installation;
         let all = supply.installations.len();
-        let others = Supply {
+        let others = FamilySupply {
             installations: supply
                 .installations
                 .into_iter()
@@ -267,16 +267,16 @@ pub fn refusal(decision: &Decision, program: &Program, is_full: bool, style: Sty
                 faults.first_mut()
             };
             if let Some(fault) = place {
-                fault.groups.push(Group::new(modes));
+                fault.groups.push(AlignedRows::new(modes));
             }
             faults
         }
-        _ => vec![Fault {
+        _ => vec![RefusalPart {
             title: format!(
                 "{} no mode makes the loader use the picked libraries",
                 style.error("error:")
             ),
-            groups: vec![Group::new(not_enough(decision, program, |_| true))],
+            groups: vec![AlignedRows::new(not_enough(decision, program, |_| true))],
         }],
     };
     let mut advice = String::new();

@@ -17,25 +17,25 @@ use crate::text::{list, show};
 const LINES: usize = 8;
 
 /// One fault.
-pub(super) struct Fault {
+pub(super) struct RefusalPart {
     pub(super) title: String,
-    pub(super) groups: Vec<Group>,
+    pub(super) groups: Vec<AlignedRows>,
 }
 
 /// Rows that stand below each other in columns, such as all candidates.
-pub(super) struct Group {
+pub(super) struct AlignedRows {
     pub(super) prefix: &'static str,
     pub(super) rows: Vec<Vec<String>>,
 }
 
-impl Group {
-    pub(super) fn new(rows: Vec<Vec<String>>) -> Group {
-        Group { prefix: "  ", rows }
+impl AlignedRows {
+    pub(super) fn new(rows: Vec<Vec<String>>) -> AlignedRows {
+        AlignedRows { prefix: "  ", rows }
     }
 
     /// One line.
-    pub(super) fn line(text: String) -> Group {
-        Group::new(vec![vec![text]])
+    pub(super) fn line(text: String) -> AlignedRows {
+        AlignedRows::new(vec![vec![text]])
     }
 }
 
@@ -48,10 +48,10 @@ fn labelled(label: &str, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
 }
 
 /// The faults and the advice below them: all of it, or at most [`LINES`] lines.
-pub(super) fn page(faults: &[Fault], advice: &str, is_full: bool, style: Style) -> String {
+pub(super) fn page(faults: &[RefusalPart], advice: &str, is_full: bool, style: Style) -> String {
     let blank = if advice.is_empty() { "" } else { "\n" };
     let room = LINES - 1 - advice.lines().count().min(LINES - 3);
-    let all: usize = faults.iter().map(Fault::lines).sum();
+    let all: usize = faults.iter().map(RefusalPart::lines).sum();
     let limit = if is_full || all <= room {
         all
     } else {
@@ -64,7 +64,7 @@ pub(super) fn page(faults: &[Fault], advice: &str, is_full: bool, style: Style) 
     format!("{text}{blank}{advice}")
 }
 
-impl Fault {
+impl RefusalPart {
     fn lines(&self) -> usize {
         1 + self
             .groups
@@ -75,7 +75,7 @@ impl Fault {
 }
 
 /// As many lines as there is room for: the first fault comes first, and of that the first row of each of its groups.
-fn shown(faults: &[Fault], limit: usize, style: Style) -> String {
+fn shown(faults: &[RefusalPart], limit: usize, style: Style) -> String {
     let mut text = String::new();
     let mut left = limit;
     for fault in faults {
@@ -103,8 +103,8 @@ fn shown(faults: &[Fault], limit: usize, style: Style) -> String {
 }
 
 /// The faults, those of single families first.
-pub(super) fn unmet(conflict: &Conflict, program: &Program, style: Style) -> Vec<Fault> {
-    let mut faults: Vec<Fault> = conflict
+pub(super) fn unmet(conflict: &Conflict, program: &Program, style: Style) -> Vec<RefusalPart> {
+    let mut faults: Vec<RefusalPart> = conflict
         .unmet
         .iter()
         .map(|unmet| of_family(unmet, program, style))
@@ -134,7 +134,7 @@ fn distinct(contradictions: &[Contradiction]) -> impl Iterator<Item = &Contradic
         })
 }
 
-fn of_family(unmet: &Unmet, program: &Program, style: Style) -> Fault {
+fn of_family(unmet: &Unmet, program: &Program, style: Style) -> RefusalPart {
     let askers: BTreeSet<String> = unmet
         .requirements
         .iter()
@@ -182,12 +182,12 @@ fn of_family(unmet: &Unmet, program: &Program, style: Style) -> Fault {
             list(&rules),
         )]);
     }
-    Fault {
+    RefusalPart {
         title: format!("{} no {family} here {fits}", style.error("error:")),
         groups: vec![
-            Group::new(labelled("needs", needs(&unmet.requirements))),
-            Group::new(labelled("found", candidates)),
-            Group::new(forced_lines),
+            AlignedRows::new(labelled("needs", needs(&unmet.requirements))),
+            AlignedRows::new(labelled("found", candidates)),
+            AlignedRows::new(forced_lines),
         ],
     }
 }
@@ -253,7 +253,7 @@ pub(super) fn broken_in_short(broken: &Broken) -> String {
 }
 
 /// A condition that does not hold, in full.
-pub(super) fn broken(broken: &Broken, style: Style) -> Fault {
+pub(super) fn broken(broken: &Broken, style: Style) -> RefusalPart {
     let Condition { demand, by, .. } = &broken.condition;
     let by_name = title(&by.name);
     let wrong = match demand {
@@ -281,9 +281,9 @@ pub(super) fn broken(broken: &Broken, style: Style) -> Fault {
         }
         _ => "no library path can help",
     };
-    Fault {
+    RefusalPart {
         title: format!("{} {wrong}", style.error("error:")),
-        groups: vec![Group::new(rows), Group::line(help.to_owned())],
+        groups: vec![AlignedRows::new(rows), AlignedRows::line(help.to_owned())],
     }
 }
 
@@ -313,7 +313,7 @@ fn has(has: &MachineFacts, demand: &Demand) -> String {
 }
 
 /// Requirements that exclude each other; none if there is only one.
-pub(super) fn contradiction(contradiction: &Contradiction, style: Style) -> Option<Fault> {
+pub(super) fn contradiction(contradiction: &Contradiction, style: Style) -> Option<RefusalPart> {
     if contradiction.members.len() < 2 {
         return None;
     }
@@ -327,9 +327,9 @@ pub(super) fn contradiction(contradiction: &Contradiction, style: Style) -> Opti
     };
     let title = "  these conflict; without any one of them the rest fits:";
     let rows = contradiction.members.iter().map(row).collect();
-    Some(Fault {
+    Some(RefusalPart {
         title: title.to_owned(),
-        groups: vec![Group {
+        groups: vec![AlignedRows {
             prefix: "    ",
             rows,
         }],

@@ -13,7 +13,7 @@ use crate::settings::container::Malformed;
 use crate::settings::resolve::SettingRemark;
 use crate::settings::trust::Allowed;
 use crate::settings::{FaultKind, Layers, Remark, Setting, SettingFault, SettingPlace};
-use crate::storage::Unfit;
+use crate::storage::UnusablePlace;
 use crate::text::{list, nearest, short, show};
 
 /// Further keys are only counted.
@@ -89,7 +89,7 @@ pub(super) fn fault_hint(fault: &SettingFault) -> Option<String> {
         }
         FaultKind::Unsafe(way) => Some(format!(
             "{}--no-config",
-            mend_or(&Unfit::Unsafe(way.clone()))
+            mend_or(&UnusablePlace::Unsafe(way.clone()))
         )),
         FaultKind::OfAStranger { .. } => {
             Some("--no-config, or --config FILE if you trust it".to_owned())

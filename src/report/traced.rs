@@ -8,10 +8,10 @@ use super::hints::shell_words;
 use super::words::counted;
 use crate::catalog::catalog;
 use crate::formats::audit_log::TracedRule;
-use crate::loader::process::Failure;
-use crate::loader::search::Rule;
-use crate::predict::observe::{Image, Mapped, Observation};
-use crate::predict::{Predicted, Prediction, When};
+use crate::loader::process::LoadFailure;
+use crate::loader::search::FoundBy;
+use crate::predict::observe::{MappedLibrary, ObservedProcess, ProcessImage};
+use crate::predict::{MappedWhen, Predicted, Prediction};
 use crate::text::show;
 use crate::variables;
 
@@ -52,7 +52,10 @@ pub fn prediction(prediction: &Prediction, all: bool, words: &[OsString], style:
             )
         }
     };
-    for (when, title) in [(When::Start, "at the start"), (When::Opened, "at run time")] {
+    for (when, title) in [
+        (MappedWhen::Start, "at the start"),
+        (MappedWhen::Opened, "at run time"),
+    ] {
         let files = files.iter().filter(|file| file.when == when);
         let row = |file: &&Predicted| {
             row(
@@ -111,16 +114,17 @@ fn row(
 
 /// `trace`
 pub fn observation(
-    observation: &Observation,
+    observation: &ObservedProcess,
     all: bool,
     words: &[OsString],
     style: Style,
 ) -> String {
     let mut text = String::new();
     for image in &observation.images {
-        let is_shown = |file: &&Mapped| all || is_of_interest(file.family.as_ref(), &file.file);
-        let row = |file: &Mapped| {
-            let Mapped {
+        let is_shown =
+            |file: &&MappedLibrary| all || is_of_interest(file.family.as_ref(), &file.file);
+        let row = |file: &MappedLibrary| {
+            let MappedLibrary {
                 name,
                 file: path,
                 requester,
@@ -163,7 +167,7 @@ pub fn observation(
     text + &style.next(&format!("cudarun explain {}", shell_words(words)))
 }
 
-fn planned(file: &Mapped, style: Style) -> String {
+fn planned(file: &MappedLibrary, style: Style) -> String {
     match file.in_plan {
         Some(true) => "as planned".to_owned(),
         Some(false) => style.error("not in the plan"),
@@ -186,7 +190,7 @@ fn by(rule: TracedRule) -> &'static str {
 }
 
 /// The count of files from the plan, where no others of its families were mapped.
-fn verdict(image: &Image) -> String {
+fn verdict(image: &ProcessImage) -> String {
     let planned = || image.files.iter().filter_map(|file| file.in_plan);
     match planned().count() {
         _ if !image.is_target || planned().any(|is_picked| !is_picked) => String::new(),
@@ -197,21 +201,21 @@ fn verdict(image: &Image) -> String {
 }
 
 /// The rule by which the loader finds a file.
-pub(super) fn rule(rule: &Rule) -> String {
+pub(super) fn rule(rule: &FoundBy) -> String {
     match rule {
-        Rule::Executable => "the program".to_owned(),
-        Rule::Interpreter => "the loader itself".to_owned(),
-        Rule::Preload => variables::PRELOAD.to_owned(),
-        Rule::Path => "by its path".to_owned(),
-        Rule::Rpath { of } => format!("DT_RPATH of {}", file_name(of)),
-        Rule::LibraryPath { element } if element.is_empty() => {
+        FoundBy::Executable => "the program".to_owned(),
+        FoundBy::Interpreter => "the loader itself".to_owned(),
+        FoundBy::Preload => variables::PRELOAD.to_owned(),
+        FoundBy::Path => "by its path".to_owned(),
+        FoundBy::Rpath { of } => format!("DT_RPATH of {}", file_name(of)),
+        FoundBy::LibraryPath { element } if element.is_empty() => {
             "an empty element of LD_LIBRARY_PATH".to_owned()
         }
-        Rule::LibraryPath { element } => format!("LD_LIBRARY_PATH, {}", show(element)),
-        Rule::Runpath => "its requester's DT_RUNPATH".to_owned(),
-        Rule::Cache => "ld.so.cache".to_owned(),
-        Rule::Default => "a default directory".to_owned(),
-        Rule::Pinned => "pinned".to_owned(),
+        FoundBy::LibraryPath { element } => format!("LD_LIBRARY_PATH, {}", show(element)),
+        FoundBy::Runpath => "its requester's DT_RUNPATH".to_owned(),
+        FoundBy::Cache => "ld.so.cache".to_owned(),
+        FoundBy::Default => "a default directory".to_owned(),
+        FoundBy::Pinned => "pinned".to_owned(),
     }
 }
 
@@ -219,20 +223,20 @@ fn file_name(path: &Path) -> String {
     path.file_name().map(show).unwrap_or_default()
 }
 
-pub(super) fn failure(failure: &Failure) -> String {
+pub(super) fn failure(failure: &LoadFailure) -> String {
     match failure {
-        Failure::Static => "it is linked statically, without a dynamic loader".to_owned(),
-        Failure::OtherLoader { interpreter } => {
+        LoadFailure::Static => "it is linked statically, without a dynamic loader".to_owned(),
+        LoadFailure::OtherLoader { interpreter } => {
             format!("its loader is {}, not glibc's", show(interpreter))
         }
-        Failure::NoInterpreter { interpreter } => {
+        LoadFailure::NoInterpreter { interpreter } => {
             format!("its loader {} does not exist", show(interpreter))
         }
-        Failure::Unreadable { path } => format!("{} cannot be read", show(path)),
-        Failure::OtherMachine { path } => format!("{} is for another architecture", show(path)),
-        Failure::NotFound(miss) => format!("{} is not found", show(&miss.name)),
-        Failure::Bad { path, why, .. } => format!("{} is {why}", show(path)),
-        Failure::Version { file, version, .. } => {
+        LoadFailure::Unreadable { path } => format!("{} cannot be read", show(path)),
+        LoadFailure::OtherMachine { path } => format!("{} is for another architecture", show(path)),
+        LoadFailure::NotFound(miss) => format!("{} is not found", show(&miss.name)),
+        LoadFailure::Bad { path, why, .. } => format!("{} is {why}", show(path)),
+        LoadFailure::Version { file, version, .. } => {
             format!("{} has no version {}", show(file), show(version))
         }
     }

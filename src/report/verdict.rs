@@ -4,12 +4,12 @@ use std::path::Path;
 
 use super::Style;
 use super::causes;
-use super::refused::{self, Fault, Group};
+use super::refused::{self, AlignedRows, RefusalPart};
 use super::words::word;
 use crate::modes::Level;
 use crate::text::{binary_size, show};
-use crate::verify::protocol::{Busy, GpuFound, ProofStep, Step, StepResult};
-use crate::verify::{Cause, Failure, Finding, Proof, Skip, StepRecord, Verdict};
+use crate::verify::protocol::{Busy, ChildStep, GpuFound, ProofStep, StepResult};
+use crate::verify::{ChildFacts, Proof, ProofCause, Skip, StepFailure, StepRecord, Verdict};
 use crate::version::{CudaVersion, Version};
 
 /// Removes the line of progress.
@@ -66,8 +66,8 @@ pub fn proof_line(verdict: &Verdict, is_known: bool) -> String {
 }
 
 /// The sets that failed before one passed, a line each.
-pub fn fallback(given_up: &[Cause], style: Style) -> String {
-    let line = |cause: &Cause| {
+pub fn fallback(given_up: &[ProofCause], style: Style) -> String {
+    let line = |cause: &ProofCause| {
         format!(
             "{} {}; trying the next best set\n",
             style.warning("warning:"),
@@ -78,7 +78,7 @@ pub fn fallback(given_up: &[Cause], style: Style) -> String {
 }
 
 /// The full verdict: for `verify`, and for a start that failed its proof.
-pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool, style: Style) -> String {
+pub fn verdict(verdict: &Verdict, given_up: &[ProofCause], is_known: bool, style: Style) -> String {
     match verdict {
         Verdict::Skipped {
             why: Skip::NothingToTry,
@@ -134,7 +134,12 @@ pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool, style: Sty
 }
 
 /// A start that failed its proof: the cause, the evidence, and what to type, without the steps of the proof.
-pub fn failed_start(verdict: &Verdict, given_up: &[Cause], is_known: bool, style: Style) -> String {
+pub fn failed_start(
+    verdict: &Verdict,
+    given_up: &[ProofCause],
+    is_known: bool,
+    style: Style,
+) -> String {
     let Verdict::Failed { failure, cause, .. } = verdict else {
         return String::new();
     };
@@ -142,19 +147,24 @@ pub fn failed_start(verdict: &Verdict, given_up: &[Cause], is_known: bool, style
     // The name of the cause, as docs/proof.md lists it, stands behind what the proof saw.
     let code = style.dim(&format!("[{}]", word(&cause.fault)));
     groups[0].rows[0].push(code);
-    let fault = Fault {
+    let fault = RefusalPart {
         title: format!("{} {}", style.error("error:"), causes::sentence(cause)),
         groups,
     };
     refused::page(&[fault], &cure(cause, style), false, style)
 }
 
-fn cure(cause: &Cause, style: Style) -> String {
+fn cure(cause: &ProofCause, style: Style) -> String {
     format!("{} {}\n", style.hint("hint:"), causes::remedy(cause))
 }
 
 /// What the proof saw, and the sets that failed after the first.
-fn evidence(failure: &Failure, cause: &Cause, given_up: &[Cause], is_known: bool) -> Vec<Group> {
+fn evidence(
+    failure: &StepFailure,
+    cause: &ProofCause,
+    given_up: &[ProofCause],
+    is_known: bool,
+) -> Vec<AlignedRows> {
     let mut rows = vec![vec!["proof".to_owned(), self::failure(failure)]];
     rows.extend(causes::evidence(cause));
     let mut others: Vec<Vec<String>> = Vec::new();
@@ -174,7 +184,7 @@ fn evidence(failure: &Failure, cause: &Cause, given_up: &[Cause], is_known: bool
         let known = "result of less than a minute ago; `cudarun verify --fresh` tries again";
         others.push(vec![known.to_owned()]);
     }
-    vec![Group::new(rows), Group::new(others)]
+    vec![AlignedRows::new(rows), AlignedRows::new(others)]
 }
 
 /// Steps and findings of a proof that reached its end.
@@ -204,7 +214,7 @@ fn found(proof: &Proof, style: Style) -> String {
     let has_computed = proof
         .steps
         .iter()
-        .any(|taken| taken.place.step == Step::Compute);
+        .any(|taken| taken.place.step == ChildStep::Compute);
     if proof.level >= Level::Conv
         && !has_computed
         && finding.gpus.iter().all(|gpu| gpu.busy.is_none())
@@ -239,7 +249,7 @@ fn name(gpu: &GpuFound) -> String {
 }
 
 /// The GPUs that could not be tried, each with the reason.
-fn busy_gpus(finding: &Finding) -> impl Iterator<Item = String> {
+fn busy_gpus(finding: &ChildFacts) -> impl Iterator<Item = String> {
     finding.gpus.iter().filter_map(|gpu| {
         let why = match gpu.busy.as_ref()? {
             Busy::OutOfMemory { call, free, total } => {
@@ -296,15 +306,15 @@ fn result(result: &StepResult) -> String {
 pub(super) fn place(place: &ProofStep) -> String {
     let of = place.of.as_ref().map(show).unwrap_or_default();
     let what = match (place.step, place.computation) {
-        (Step::LoadDriver | Step::Load | Step::LoadFile, _) => format!("load {of}"),
-        (Step::CuInit, _) => "cuInit".to_owned(),
-        (Step::Devices, _) => "find the GPUs".to_owned(),
-        (Step::Context, _) => "create a context".to_owned(),
-        (Step::VersionChecks, _) => format!("check the versions of the parts of {of}"),
-        (Step::Handle, _) => format!("handle of {of}"),
-        (Step::Compute, Some(computation)) => format!("{} by {of}", word(&computation)),
-        (Step::Compute, None) => "compute".to_owned(),
-        (Step::Mapped, _) => "list the mapped files".to_owned(),
+        (ChildStep::LoadDriver | ChildStep::Load | ChildStep::LoadFile, _) => format!("load {of}"),
+        (ChildStep::CuInit, _) => "cuInit".to_owned(),
+        (ChildStep::Devices, _) => "find the GPUs".to_owned(),
+        (ChildStep::Context, _) => "create a context".to_owned(),
+        (ChildStep::VersionChecks, _) => format!("check the versions of the parts of {of}"),
+        (ChildStep::Handle, _) => format!("handle of {of}"),
+        (ChildStep::Compute, Some(computation)) => format!("{} by {of}", word(&computation)),
+        (ChildStep::Compute, None) => "compute".to_owned(),
+        (ChildStep::Mapped, _) => "list the mapped files".to_owned(),
     };
     place
         .gpu
@@ -323,7 +333,7 @@ fn skip(why: Skip) -> &'static str {
 }
 
 /// The observation that failed the proof.
-fn failure(failure: &Failure) -> String {
+fn failure(failure: &StepFailure) -> String {
     let at = |at: Option<&ProofStep>| {
         at.map_or_else(
             || "before the first step".to_owned(),
@@ -331,10 +341,10 @@ fn failure(failure: &Failure) -> String {
         )
     };
     match failure {
-        Failure::Load { name, message, .. } => {
+        StepFailure::Load { name, message, .. } => {
             format!("{} does not load: {}", show(name), show(message))
         }
-        Failure::Status {
+        StepFailure::Status {
             call,
             code,
             name,
@@ -355,7 +365,7 @@ fn failure(failure: &Failure) -> String {
                 at(Some(place))
             )
         }
-        Failure::WrongNumbers {
+        StepFailure::WrongNumbers {
             largest_error: Some(error),
             element,
             allowed,
@@ -366,7 +376,7 @@ fn failure(failure: &Failure) -> String {
                 at(Some(place))
             )
         }
-        Failure::WrongNumbers {
+        StepFailure::WrongNumbers {
             largest_error: None,
             element,
             at: place,
@@ -374,23 +384,23 @@ fn failure(failure: &Failure) -> String {
         } => {
             format!("element {element} is not a number, {}", at(Some(place)))
         }
-        Failure::Foreign { files } => {
+        StepFailure::Foreign { files } => {
             let files: Vec<String> = files.iter().map(show).collect();
             format!("mapped from outside the set: {}", files.join(", "))
         }
-        Failure::Signal { at: place, signal } => {
+        StepFailure::Signal { at: place, signal } => {
             let name = nix::sys::signal::Signal::try_from(*signal)
                 .map_or("a signal", nix::sys::signal::Signal::as_str);
             format!("ended by {name} ({signal}) {}", at(place.as_ref()))
         }
-        Failure::Exited { at: place, code } => {
+        StepFailure::Exited { at: place, code } => {
             let how = code.map_or_else(
                 || "without a report".to_owned(),
                 |code| format!("with status {code} and no report"),
             );
             format!("ended {how} {}", at(place.as_ref()))
         }
-        Failure::TimedOut { at: place, seconds } => {
+        StepFailure::TimedOut { at: place, seconds } => {
             format!("no answer after {seconds} s {}", at(place.as_ref()))
         }
     }

@@ -11,7 +11,7 @@ use crate::catalog::{display_name, title};
 use crate::inventory::{
     ForwardCompatibility, Gpu, Installation, VersionEvidence, VersionSource, Warning,
 };
-use crate::predict::Missing;
+use crate::predict::MissingLibrary;
 use crate::program::{Program, Requirement, Want};
 use crate::solve::{Absent, Plan, Removal};
 use crate::text::{list, nearest, show, shown};
@@ -132,7 +132,7 @@ pub(super) fn removals(plan: &Plan) -> Vec<(String, String)> {
 
 /// The names that are not installed, a line for those that the same requesters may load. `missing` has the names that the
 /// program's libraries are linked against and that the loader does not find: what needs one of these cannot be imported.
-pub(super) fn absent(absent: &[Absent], missing: &[Missing]) -> Vec<String> {
+pub(super) fn absent(absent: &[Absent], missing: &[MissingLibrary]) -> Vec<String> {
     let of_askers = absent.iter().map(|absent| {
         let askers: Vec<&String> = absent.asked_by.iter().map(|asker| &asker.name).collect();
         let is_linked =
@@ -160,7 +160,7 @@ pub(super) fn absent(absent: &[Absent], missing: &[Missing]) -> Vec<String> {
     lines
 }
 
-pub(super) fn is_missing(name: &str, missing: &[Missing]) -> bool {
+pub(super) fn is_missing(name: &str, missing: &[MissingLibrary]) -> bool {
     missing.iter().any(|miss| miss.name == name)
 }
 

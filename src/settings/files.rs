@@ -22,7 +22,7 @@ pub enum Choice {
 }
 
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct SettingsSource {
     pub path: PathBuf,
     pub bytes: Vec<u8>,
     /// It came with a project of unknown origin: some of its settings must be allowed first.
@@ -31,16 +31,16 @@ pub struct Source {
 
 /// The files with settings, in order of precedence.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
-    pub sources: Vec<Source>,
+pub struct SettingsFiles {
+    pub sources: Vec<SettingsSource>,
     /// Files that cannot be used.
     pub faults: Vec<SettingFault>,
     /// All paths that this depends on, existing or not.
     pub watched: BTreeSet<PathBuf>,
 }
 
-pub fn find(host: &Host, choice: &Choice) -> Found {
-    let mut found = Found::default();
+pub fn find(host: &Host, choice: &Choice) -> SettingsFiles {
+    let mut found = SettingsFiles::default();
     let project = match choice {
         Choice::Nothing => return found,
         Choice::Nearest => nearest(host),
@@ -76,7 +76,7 @@ pub fn exist(host: &Host) -> bool {
     nearest(host).is_some() || unapproved(host).any(|file| host.lstat(&file).is_ok())
 }
 
-impl Found {
+impl SettingsFiles {
     fn add(
         &mut self,
         path: PathBuf,
@@ -86,7 +86,7 @@ impl Found {
         match bytes {
             Ok(Some(bytes)) => {
                 self.watched.insert(path.clone());
-                self.sources.push(Source {
+                self.sources.push(SettingsSource {
                     path,
                     bytes,
                     is_project,
@@ -97,7 +97,7 @@ impl Found {
         }
     }
 
-    pub fn project(&self) -> Option<&Source> {
+    pub fn project(&self) -> Option<&SettingsSource> {
         self.sources.iter().find(|source| source.is_project)
     }
 }

@@ -4,29 +4,29 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-use super::keys::{self, ANY, KEYS, Kind, Row};
+use super::keys::{self, ANY, KEYS, KeyRow, ValueKind};
 use super::model::{
-    FaultKind, Key, Layer, Layers, Setting, SettingFault, SettingPlace, Value, word,
+    FaultKind, Layers, Setting, SettingFault, SettingKey, SettingLayer, SettingPlace, Value, word,
 };
 use crate::cli::{Common, Wishes};
 use crate::environment::{Diff, Environment};
 
 /// Returns the settings of the command line.
-pub fn options(common: &Common, wishes: &Wishes) -> Result<Layer, SettingFault> {
+pub fn options(common: &Common, wishes: &Wishes) -> Result<SettingLayer, SettingFault> {
     let mode = wishes.pin_mode.as_ref().map(word);
     let locked = wishes.locked.then_some("1");
     let follow = wishes.no_follow.then_some("0");
     let given = [
-        (Key::Requires, texts(&wishes.require)),
-        (Key::Pin, texts(&wishes.pin)),
-        (Key::Uses, texts(&wishes.uses)),
-        (Key::PinMode, texts(mode.as_slice())),
-        (Key::SearchAlso, texts(&common.also)),
-        (Key::SearchWithout, texts(&common.without)),
-        (Key::Locked, texts(locked.as_slice())),
-        (Key::Follow, texts(follow.as_slice())),
+        (SettingKey::Requires, texts(&wishes.require)),
+        (SettingKey::Pin, texts(&wishes.pin)),
+        (SettingKey::Uses, texts(&wishes.uses)),
+        (SettingKey::PinMode, texts(mode.as_slice())),
+        (SettingKey::SearchAlso, texts(&common.also)),
+        (SettingKey::SearchWithout, texts(&common.without)),
+        (SettingKey::Locked, texts(locked.as_slice())),
+        (SettingKey::Follow, texts(follow.as_slice())),
     ];
-    let mut layer = Layer::new();
+    let mut layer = SettingLayer::new();
     for (key, items) in given.iter().filter(|(_, items)| !items.is_empty()) {
         let row = keys::row_of(*key);
         add(row, &SettingPlace::Option(row.option), items, &mut layer)?;
@@ -40,15 +40,15 @@ fn texts<T: AsRef<OsStr>>(list: &[T]) -> Vec<&OsStr> {
 
 /// Returns the settings of the variables `CUDARUN_*`, and the faults of those that cannot be read. An empty variable counts as
 /// unset.
-pub fn variables(env: &Environment) -> (Layer, Vec<SettingFault>) {
-    let (mut layer, mut faults) = (Layer::new(), Vec::new());
+pub fn variables(env: &Environment) -> (SettingLayer, Vec<SettingFault>) {
+    let (mut layer, mut faults) = (SettingLayer::new(), Vec::new());
     for row in &KEYS {
         let Some(text) = env.non_empty(row.variable) else {
             continue;
         };
         let items = match row.takes {
-            Kind::Words(_) => parts(text, b","),
-            Kind::Directories => parts(text, b":"),
+            ValueKind::Words(_) => parts(text, b","),
+            ValueKind::Directories => parts(text, b":"),
             _ => vec![text],
         };
         let place = SettingPlace::Variable(row.variable.to_owned());
@@ -68,10 +68,10 @@ fn parts<'t>(text: &'t OsStr, separators: &[u8]) -> Vec<&'t OsStr> {
 
 /// Adds the setting of one option or variable: for families, one of each `cudnn>=9.1,<10; driver>=550`.
 fn add(
-    row: &Row,
+    row: &KeyRow,
     place: &SettingPlace,
     items: &[&OsStr],
-    layer: &mut Layer,
+    layer: &mut SettingLayer,
 ) -> Result<(), SettingFault> {
     let mut push = |of: String, value: Value| {
         layer.push(Setting {
@@ -110,9 +110,9 @@ fn add(
 
 /// Returns the family of `cudnn>=9.1`, `cudnn 9.1`, or `cudnn`, and its range; of a pin, such as `cudnn=/opt/cudnn/lib`, its
 /// version or directory.
-fn named(key: Key, item: &OsStr) -> Result<(String, &OsStr), FaultKind> {
+fn named(key: SettingKey, item: &OsStr) -> Result<(String, &OsStr), FaultKind> {
     let bytes = item.as_bytes();
-    let (name, which) = if key == Key::Pin {
+    let (name, which) = if key == SettingKey::Pin {
         let at = memchr::memchr(b'=', bytes).ok_or_else(|| {
             let wants = "a pin such as cudnn=9.10 or cudnn=/opt/cudnn/lib";
             FaultKind::invalid("", &item.to_string_lossy(), wants)
@@ -137,7 +137,7 @@ pub fn for_the_tree(layers: &Layers, cwd: &Path) -> Diff {
     // Flags are about this process alone.
     let rows = KEYS
         .iter()
-        .filter(|row| !row.variable.is_empty() && !matches!(row.takes, Kind::Flag));
+        .filter(|row| !row.variable.is_empty() && !matches!(row.takes, ValueKind::Flag));
     for row in rows {
         let given: Vec<&Setting> = layers
             .get(row.key)
@@ -171,8 +171,8 @@ fn of_variable(setting: &Setting, cwd: &Path) -> Vec<u8> {
         value => value.text().into_bytes(),
     };
     match setting.key {
-        Key::Pin => [setting.of.as_bytes(), b"=", &value].concat(),
-        Key::Requires => [setting.of.as_bytes(), b" ", &value].concat(),
+        SettingKey::Pin => [setting.of.as_bytes(), b"=", &value].concat(),
+        SettingKey::Requires => [setting.of.as_bytes(), b" ", &value].concat(),
         _ => value,
     }
 }

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
-use super::model::{FaultKind, Key, Setting, SettingPlace, TOOLKIT, Value, word};
+use super::model::{FaultKind, Setting, SettingKey, SettingPlace, TOOLKIT, Value, word};
 use crate::catalog::catalog;
-use crate::cli::{FetchWhen, OnFailure, When, is_toolkit};
+use crate::cli::{FetchWhen, OnFailure, VerifyWhen, is_toolkit};
 use crate::inventory::{self, Origin};
 use crate::modes::{Level, Mode};
 use crate::range::Range;
@@ -23,14 +23,14 @@ const ARCHITECTURES: u32 = 30;
 pub const ANY: &str = "*";
 
 /// A key of files.
-pub struct Row {
-    pub key: Key,
+pub struct KeyRow {
+    pub key: SettingKey,
     /// Empty for the top of a file.
     pub table: &'static str,
     pub name: &'static str,
     /// What it is about, if its name does not say that.
     of: &'static str,
-    pub takes: Kind,
+    pub takes: ValueKind,
     /// `--no-follow` says no to its key, each other one says the same.
     pub option: &'static str,
     /// A kept start holds only while this variable has the value that it had.
@@ -40,7 +40,7 @@ pub struct Row {
 
 /// What a key takes.
 #[derive(Clone, Copy)]
-pub enum Kind {
+pub enum ValueKind {
     Range,
     VersionOrDirectory,
     Word(Spell),
@@ -64,37 +64,37 @@ pub enum Trust {
 }
 
 #[rustfmt::skip]
-pub const KEYS: [Row; 18] = [
-    row(Key::Requires, "requires", ANY, Kind::Range, "--require", variables::REQUIRE, Trust::Never),
-    row(Key::Pin, "pin", ANY, Kind::VersionOrDirectory, "--pin", variables::PIN, Trust::Never),
-    row(Key::Prefer, "prefer", ANY, Kind::Range, "", "", Trust::Never),
-    row(Key::PreferOrigin, "prefer", "origin", Kind::Words(origin), "", "", Trust::Never),
-    row(Key::SearchAlso, "search", "also", Kind::Directories, "--also", variables::ALSO, Trust::Always),
-    row(Key::SearchWithout, "search", "without", Kind::Words(source), "--without", variables::WITHOUT, Trust::Always),
-    row(Key::Verify, "verify", "when", Kind::Word(choice::<When>), "", variables::VERIFY, Trust::For(&["never"])),
-    row(Key::VerifyLevel, "verify", "level", Kind::Word(choice::<Level>), "", variables::VERIFY_LEVEL, Trust::For(&["load", "handle"])),
-    row(Key::Variable, "env", ANY, Kind::Variable, "", "", Trust::Always),
-    row(Key::Uses, "", "uses", Kind::Words(|word| Ok(word.to_owned())), "--uses", variables::USES, Trust::Never),
-    row(Key::PinMode, "", "pin-mode", Kind::Word(choice::<Mode>), "--pin-mode", variables::PIN_MODE, Trust::Always),
-    row(Key::Locked, "", "locked", Kind::Flag, "--locked", variables::LOCKED, Trust::Never),
-    row(Key::Follow, "", "follow", Kind::Flag, "--no-follow", variables::FOLLOW, Trust::Always),
-    row(Key::OnFailure, "run", "on-failure", Kind::Word(choice::<OnFailure>), "", variables::ON_FAILURE, Trust::Never),
-    row(Key::FetchWhen, "fetch", "when", Kind::Word(choice::<FetchWhen>), "", variables::FETCH, Trust::For(&["always"])),
-    row(Key::FetchFrom, "fetch", "from", Kind::Directories, "", "", Trust::Always),
-    row(Key::FetchStore, "fetch", "store", Kind::Directory, "", "", Trust::Always),
-    Row { of: TOOLKIT, ..row(Key::Requires, "build", "toolkit", Kind::Range, "", "", Trust::Never) },
+pub const KEYS: [KeyRow; 18] = [
+    row(SettingKey::Requires, "requires", ANY, ValueKind::Range, "--require", variables::REQUIRE, Trust::Never),
+    row(SettingKey::Pin, "pin", ANY, ValueKind::VersionOrDirectory, "--pin", variables::PIN, Trust::Never),
+    row(SettingKey::Prefer, "prefer", ANY, ValueKind::Range, "", "", Trust::Never),
+    row(SettingKey::PreferOrigin, "prefer", "origin", ValueKind::Words(origin), "", "", Trust::Never),
+    row(SettingKey::SearchAlso, "search", "also", ValueKind::Directories, "--also", variables::ALSO, Trust::Always),
+    row(SettingKey::SearchWithout, "search", "without", ValueKind::Words(source), "--without", variables::WITHOUT, Trust::Always),
+    row(SettingKey::Verify, "verify", "when", ValueKind::Word(choice::<VerifyWhen>), "", variables::VERIFY, Trust::For(&["never"])),
+    row(SettingKey::VerifyLevel, "verify", "level", ValueKind::Word(choice::<Level>), "", variables::VERIFY_LEVEL, Trust::For(&["load", "handle"])),
+    row(SettingKey::Variable, "env", ANY, ValueKind::Variable, "", "", Trust::Always),
+    row(SettingKey::Uses, "", "uses", ValueKind::Words(|word| Ok(word.to_owned())), "--uses", variables::USES, Trust::Never),
+    row(SettingKey::PinMode, "", "pin-mode", ValueKind::Word(choice::<Mode>), "--pin-mode", variables::PIN_MODE, Trust::Always),
+    row(SettingKey::Locked, "", "locked", ValueKind::Flag, "--locked", variables::LOCKED, Trust::Never),
+    row(SettingKey::Follow, "", "follow", ValueKind::Flag, "--no-follow", variables::FOLLOW, Trust::Always),
+    row(SettingKey::OnFailure, "run", "on-failure", ValueKind::Word(choice::<OnFailure>), "", variables::ON_FAILURE, Trust::Never),
+    row(SettingKey::FetchWhen, "fetch", "when", ValueKind::Word(choice::<FetchWhen>), "", variables::FETCH, Trust::For(&["always"])),
+    row(SettingKey::FetchFrom, "fetch", "from", ValueKind::Directories, "", "", Trust::Always),
+    row(SettingKey::FetchStore, "fetch", "store", ValueKind::Directory, "", "", Trust::Always),
+    KeyRow { of: TOOLKIT, ..row(SettingKey::Requires, "build", "toolkit", ValueKind::Range, "", "", Trust::Never) },
 ];
 
 const fn row(
-    key: Key,
+    key: SettingKey,
     table: &'static str,
     name: &'static str,
-    takes: Kind,
+    takes: ValueKind,
     option: &'static str,
     variable: &'static str,
     trust: Trust,
-) -> Row {
-    Row {
+) -> KeyRow {
+    KeyRow {
         key,
         table,
         name,
@@ -106,14 +106,14 @@ const fn row(
     }
 }
 
-pub(super) fn row_of(key: Key) -> &'static Row {
+pub(super) fn row_of(key: SettingKey) -> &'static KeyRow {
     let mut rows = KEYS.iter();
     rows.find(|row| row.key == key)
         .expect("every key has a row")
 }
 
 /// Returns the row of a key in a table of a file, and what it is about.
-pub(super) fn find(table: &str, name: &str) -> Option<(&'static Row, String)> {
+pub(super) fn find(table: &str, name: &str) -> Option<(&'static KeyRow, String)> {
     let named = |name: &str| {
         KEYS.iter()
             .find(|row| row.table == table && row.name == name)
@@ -138,7 +138,7 @@ pub(super) fn table_of(name: &str) -> Option<&'static str> {
 /// Returns the keys of a table.
 pub(super) fn names(table: &str) -> impl Iterator<Item = &'static str> {
     let rows = KEYS.iter().filter(move |row| row.table == table);
-    rows.flat_map(Row::names)
+    rows.flat_map(KeyRow::names)
 }
 
 /// Returns the family that a person means: by its name, by its proper name, or by the name of a file.
@@ -153,7 +153,7 @@ pub fn families() -> impl Iterator<Item = &'static str> {
     catalog().families.iter().map(|family| family.name.as_str())
 }
 
-impl Row {
+impl KeyRow {
     /// Returns the family, the variable or the part of the machine that a name of this row means.
     pub(super) fn about(&self, name: &str) -> Option<String> {
         if self.name != ANY {
@@ -163,8 +163,8 @@ impl Row {
             name.eq_ignore_ascii_case(known) || *known == TOOLKIT && is_toolkit(name)
         });
         let found = match self.key {
-            Key::Variable => Some(name),
-            Key::Requires => of_machine.or_else(|| family(name)),
+            SettingKey::Variable => Some(name),
+            SettingKey::Requires => of_machine.or_else(|| family(name)),
             _ => family(name),
         };
         found.map(str::to_owned)
@@ -177,8 +177,8 @@ impl Row {
         }
         let mut names: Vec<&str> = families().collect();
         match self.key {
-            Key::Variable => names.clear(),
-            Key::Requires => {
+            SettingKey::Variable => names.clear(),
+            SettingKey::Requires => {
                 names.retain(|name| !OF_MACHINE.contains(name));
                 names.extend(OF_MACHINE);
             }
@@ -193,7 +193,7 @@ impl Row {
         let text = first.to_string_lossy();
         let wants = |wants| Err(FaultKind::invalid(key, &text, wants));
         match self.takes {
-            Kind::Range => match text.parse::<Range>() {
+            ValueKind::Range => match text.parse::<Range>() {
                 Ok(range) if range.is_empty() => wants("a range of versions: no version is in it"),
                 // `90` is the name of an architecture.
                 Ok(range)
@@ -205,12 +205,12 @@ impl Row {
                 _ if of == "gpu" => wants("a compute capability such as \">=8.0\""),
                 _ => wants("a range of versions such as \">=9.1,<10\""),
             },
-            Kind::VersionOrDirectory => match text.trim_start_matches('v').parse() {
+            ValueKind::VersionOrDirectory => match text.trim_start_matches('v').parse() {
                 Ok(version) => Ok(Value::Version(version)),
                 Err(()) if first.is_empty() => wants("a version or a directory"),
                 Err(()) => Ok(Value::Directories(vec![first.into()])),
             },
-            Kind::Word(spell) | Kind::Words(spell) => {
+            ValueKind::Word(spell) | ValueKind::Words(spell) => {
                 let mut words = Vec::new();
                 for text in items.iter().map(|item| item.to_string_lossy()) {
                     let unknown = |known| FaultKind::unknown(key, &text, "value", known);
@@ -218,23 +218,23 @@ impl Row {
                 }
                 Ok(Value::Words(words))
             }
-            Kind::Directory | Kind::Directories => {
+            ValueKind::Directory | ValueKind::Directories => {
                 Ok(Value::Directories(items.iter().map(Into::into).collect()))
             }
             // Any other text is a fault, so that a typo does not disable a lock.
-            Kind::Flag if is_true(&text) => Ok(Value::Flag(true)),
-            Kind::Flag => match text.trim().to_ascii_lowercase().as_str() {
+            ValueKind::Flag if is_true(&text) => Ok(Value::Flag(true)),
+            ValueKind::Flag => match text.trim().to_ascii_lowercase().as_str() {
                 "0" | "f" | "false" | "n" | "no" | "off" => Ok(Value::Flag(false)),
                 _ => {
                     let known = ["1", "0", "true", "false"].map(str::to_owned);
                     Err(FaultKind::unknown(key, &text, "value", known.into()))
                 }
             },
-            Kind::Variable if of.is_empty() || of.contains(['=', '\0']) => {
+            ValueKind::Variable if of.is_empty() || of.contains(['=', '\0']) => {
                 wants("the name of a variable, which has no `=` and no NUL")
             }
-            Kind::Variable if text.contains('\0') => wants("a text without NUL"),
-            Kind::Variable => Ok(Value::Variable(items.first().map(|_| text.into_owned()))),
+            ValueKind::Variable if text.contains('\0') => wants("a text without NUL"),
+            ValueKind::Variable => Ok(Value::Variable(items.first().map(|_| text.into_owned()))),
         }
     }
 }
@@ -243,13 +243,13 @@ impl Setting {
     /// Returns the key as files spell it.
     pub fn name(&self) -> String {
         match row_of(self.key) {
-            Row {
+            KeyRow {
                 table: "", name, ..
             } => (*name).to_owned(),
-            Row {
+            KeyRow {
                 table, name: ANY, ..
             } => format!("{table}.{}", self.of),
-            Row { table, name, .. } => format!("{table}.{name}"),
+            KeyRow { table, name, .. } => format!("{table}.{name}"),
         }
     }
 

@@ -27,12 +27,12 @@ pub struct Lock {
     /// The oldest driver that runs it.
     pub driver: Option<Version>,
     pub gpus: BTreeSet<ComputeCapability>,
-    pub families: Vec<Family>,
+    pub families: Vec<LockedFamily>,
 }
 
 /// A family as it was mapped.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-pub struct Family {
+pub struct LockedFamily {
     pub name: String,
     pub version: Option<Version>,
     pub cuda: Option<u32>,
@@ -58,7 +58,7 @@ impl Lock {
             let gpus: Vec<String> = self.gpus.iter().map(|gpu| format!("\"{gpu}\"")).collect();
             text.push_str(&format!("gpus = [{}]\n", gpus.join(", ")));
         }
-        let mut families: Vec<&Family> = self.families.iter().collect();
+        let mut families: Vec<&LockedFamily> = self.families.iter().collect();
         families.sort_by(|a, b| {
             (&a.name, a.version, &a.build_ids).cmp(&(&b.name, b.version, &b.build_ids))
         });
@@ -153,19 +153,19 @@ struct Head {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct LockFile {
     #[serde(rename = "format")]
     _format: i64,
     driver: Option<Spanned<String>>,
     #[serde(default)]
     gpus: BTreeSet<ComputeCapability>,
     #[serde(default)]
-    family: Vec<Row>,
+    family: Vec<LockRow>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Row {
+struct LockRow {
     name: Spanned<String>,
     version: Option<Version>,
     cuda: Option<u32>,
@@ -185,7 +185,7 @@ pub fn lock(bytes: &[u8], path: &Path) -> Result<Lock, SettingFault> {
     if toml::from_str(text).is_ok_and(|head: Head| head.format != FORMAT) {
         return Err(bad(0, "it has another format"));
     }
-    let file: File = toml::from_str(text).map_err(|error| {
+    let file: LockFile = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         bad(at, &show(&read::first_line(error.message())))
     })?;
@@ -201,7 +201,7 @@ pub fn lock(bytes: &[u8], path: &Path) -> Result<Lock, SettingFault> {
         floor(text.get_ref())
             .ok_or_else(|| bad(text.span().start, "`driver` must be `>=` and a version"))
     });
-    let family = |row: Row| Family {
+    let family = |row: LockRow| LockedFamily {
         line: line(row.name.span().start),
         name: row.name.into_inner(),
         version: row.version,

@@ -14,6 +14,6 @@ pub mod trust;
 
 pub use keys::{families, family};
 pub use model::{
-    Excerpt, FaultKind, Key, LOCK, Layer, Layers, PROJECT, Remark, Setting, SettingFault,
-    SettingPlace, TOOLKIT, Value,
+    Excerpt, FaultKind, LOCK, Layers, PROJECT, Remark, Setting, SettingFault, SettingKey,
+    SettingLayer, SettingPlace, TOOLKIT, Value,
 };

@@ -23,7 +23,7 @@ pub const TOOLKIT: &str = "cuda-toolkit";
 
 /// One thing that can be set. `keys::KEYS` has a row of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Key {
+pub enum SettingKey {
     Requires,
     Pin,
     Prefer,
@@ -64,7 +64,7 @@ pub enum SettingPlace {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
-    pub key: Key,
+    pub key: SettingKey,
     /// The family, the variable or the part of the machine that it is about.
     pub of: String,
     pub value: Value,
@@ -74,11 +74,11 @@ pub struct Setting {
 }
 
 /// The settings of one place. A key may occur more than once, since options can be repeated.
-pub type Layer = Vec<Setting>;
+pub type SettingLayer = Vec<Setting>;
 
 /// The settings that count: those of the first layer that names a key.
 #[derive(Clone, Debug, Default)]
-pub struct Layers(BTreeMap<(Key, String), Vec<Setting>>);
+pub struct Layers(BTreeMap<(SettingKey, String), Vec<Setting>>);
 
 /// A setting or a file that cannot be used.
 #[derive(Clone, Debug, PartialEq)]
@@ -248,10 +248,13 @@ impl SettingPlace {
     }
 }
 
-impl Key {
+impl SettingKey {
     /// True if a person demands something of the set by it: a program that breaks that must not start.
     pub fn is_demand(self) -> bool {
-        matches!(self, Key::Requires | Key::Pin | Key::PinMode)
+        matches!(
+            self,
+            SettingKey::Requires | SettingKey::Pin | SettingKey::PinMode
+        )
     }
 }
 
@@ -271,7 +274,7 @@ impl Layers {
             new.0.entry(key).or_default().push(setting);
         }
         for (key, settings) in new.0 {
-            let adds_up = key.0 == Key::Requires;
+            let adds_up = key.0 == SettingKey::Requires;
             let known = self.0.entry(key).or_default();
             if known.is_empty() || adds_up && !known.iter().any(Setting::is_of_file) {
                 known.extend(settings);
@@ -283,11 +286,11 @@ impl Layers {
         self.0.values().flatten()
     }
 
-    pub fn get(&self, key: Key) -> impl Iterator<Item = &Setting> {
+    pub fn get(&self, key: SettingKey) -> impl Iterator<Item = &Setting> {
         self.iter().filter(move |setting| setting.key == key)
     }
 
-    pub fn words(&self, key: Key) -> Vec<String> {
+    pub fn words(&self, key: SettingKey) -> Vec<String> {
         let words = self.get(key).filter_map(|setting| match &setting.value {
             Value::Words(words) => Some(words),
             _ => None,
@@ -296,18 +299,18 @@ impl Layers {
     }
 
     /// Returns the word of a key that takes one.
-    pub fn choice<W: ValueEnum>(&self, key: Key) -> Option<W> {
+    pub fn choice<W: ValueEnum>(&self, key: SettingKey) -> Option<W> {
         W::from_str(self.words(key).first()?, false).ok()
     }
 
-    pub fn flag(&self, key: Key) -> Option<bool> {
+    pub fn flag(&self, key: SettingKey) -> Option<bool> {
         let mut settings = self.get(key);
         settings
             .next()
             .map(|setting| setting.value == Value::Flag(true))
     }
 
-    pub fn directories(&self, key: Key) -> Vec<PathBuf> {
+    pub fn directories(&self, key: SettingKey) -> Vec<PathBuf> {
         let directories = self.get(key).filter_map(|setting| match &setting.value {
             Value::Directories(directories) => Some(directories),
             _ => None,
@@ -317,25 +320,25 @@ impl Layers {
 
     /// Returns the demands of people on the toolkit for a build.
     pub fn of_toolkit(&self) -> impl Iterator<Item = &Setting> {
-        self.get(Key::Requires)
+        self.get(SettingKey::Requires)
             .filter(|setting| setting.of == TOOLKIT)
     }
 
     /// The directories that wheels come from: the given ones, or else those of the settings.
     pub fn wheels_from(&self, given: &[PathBuf]) -> Vec<PathBuf> {
         if given.is_empty() {
-            self.directories(Key::FetchFrom)
+            self.directories(SettingKey::FetchFrom)
         } else {
             given.to_vec()
         }
     }
 
     pub fn is_locked(&self) -> bool {
-        self.flag(Key::Locked) == Some(true)
+        self.flag(SettingKey::Locked) == Some(true)
     }
 
     /// True if this start demands it, not all starts that happen here.
-    pub fn is_of_start(&self, key: Key) -> bool {
+    pub fn is_of_start(&self, key: SettingKey) -> bool {
         self.get(key).any(|setting| setting.is_of_start)
     }
 }

@@ -10,24 +10,26 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::files;
-use super::keys::{self, KEYS, Kind, Row, TOP};
-use super::model::{Excerpt, FaultKind, Layer, Remark, Setting, SettingFault, SettingPlace, Value};
+use super::keys::{self, KEYS, KeyRow, TOP, ValueKind};
+use super::model::{
+    Excerpt, FaultKind, Remark, Setting, SettingFault, SettingLayer, SettingPlace, Value,
+};
 
 /// The settings of a file.
 #[derive(Clone, Debug, Default)]
-pub struct File {
-    pub layer: Layer,
+pub struct SettingsFile {
+    pub layer: SettingLayer,
     /// Settings for programs of these names.
-    pub programs: Vec<(String, Layer)>,
+    pub programs: Vec<(String, SettingLayer)>,
     pub remarks: Vec<Remark>,
 }
 
 /// More remarks are dropped, since the file is probably not one of settings.
 const MAX_REMARKS: usize = 20;
 
-type Entry<'t, 'i> = (&'t Spanned<Cow<'i, str>>, &'t Spanned<DeValue<'i>>);
+type KeyValue<'t, 'i> = (&'t Spanned<Cow<'i, str>>, &'t Spanned<DeValue<'i>>);
 
-impl File {
+impl SettingsFile {
     /// Returns the settings for all programs and for single ones.
     pub fn all(&self) -> impl Iterator<Item = &Setting> {
         let of_programs = self.programs.iter().flat_map(|(_, layer)| layer);
@@ -36,14 +38,14 @@ impl File {
 }
 
 /// Parses `bytes`, the content of `path`.
-pub fn file(bytes: &[u8], path: &Path) -> Result<File, SettingFault> {
+pub fn file(bytes: &[u8], path: &Path) -> Result<SettingsFile, SettingFault> {
     let text = text(bytes, path)?;
     let line_ends = memchr::memchr_iter(b'\n', text.as_bytes()).collect();
     let mut reader = Reader {
         text,
         line_ends,
         path,
-        file: File::default(),
+        file: SettingsFile::default(),
     };
     let table = DeTable::parse(text).map_err(|error| {
         let what = first_line(error.message());
@@ -96,8 +98,8 @@ fn excerpt(text: &str, at: usize) -> Option<Box<Excerpt>> {
 }
 
 /// Returns the entries in the order of the file, so that the first fault in the file is reported.
-fn entries<'t, 'i>(table: &'t DeTable<'i>) -> Vec<Entry<'t, 'i>> {
-    let mut entries: Vec<Entry<'t, 'i>> = table.iter().collect();
+fn entries<'t, 'i>(table: &'t DeTable<'i>) -> Vec<KeyValue<'t, 'i>> {
+    let mut entries: Vec<KeyValue<'t, 'i>> = table.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     entries
 }
@@ -106,7 +108,7 @@ struct Reader<'r> {
     text: &'r str,
     line_ends: Vec<usize>,
     path: &'r Path,
-    file: File,
+    file: SettingsFile,
 }
 
 impl Reader<'_> {
@@ -175,8 +177,12 @@ impl Reader<'_> {
     }
 
     /// Reads the top of a file, or the table of a program.
-    fn settings(&mut self, table: &DeTable<'_>, before: &str) -> Result<Layer, SettingFault> {
-        let mut layer = Layer::new();
+    fn settings(
+        &mut self,
+        table: &DeTable<'_>,
+        before: &str,
+    ) -> Result<SettingLayer, SettingFault> {
+        let mut layer = SettingLayer::new();
         for entry in entries(table) {
             let (key, value) = entry;
             match key.get_ref().as_ref() {
@@ -211,8 +217,8 @@ impl Reader<'_> {
         &mut self,
         table: &str,
         before: &str,
-        (key, value): Entry<'_, '_>,
-        layer: &mut Layer,
+        (key, value): KeyValue<'_, '_>,
+        layer: &mut SettingLayer,
     ) -> Result<(), SettingFault> {
         let name = key.get_ref().as_ref();
         let full = if table.is_empty() {
@@ -256,20 +262,20 @@ impl Reader<'_> {
 
     fn value(
         &self,
-        row: &Row,
+        row: &KeyRow,
         of: &str,
         full: &str,
         value: &Spanned<DeValue<'_>>,
     ) -> Result<Value, SettingFault> {
         let texts = match (row.takes, value.get_ref()) {
-            (Kind::Flag, DeValue::Boolean(flag)) => return Ok(Value::Flag(*flag)),
-            (Kind::Flag, _) => return self.is_not("true or false", full, value),
-            (Kind::Variable, DeValue::Boolean(false)) => Vec::new(),
-            (Kind::Variable, DeValue::String(text)) => vec![text.as_ref()],
-            (Kind::Variable, _) => {
+            (ValueKind::Flag, DeValue::Boolean(flag)) => return Ok(Value::Flag(*flag)),
+            (ValueKind::Flag, _) => return self.is_not("true or false", full, value),
+            (ValueKind::Variable, DeValue::Boolean(false)) => Vec::new(),
+            (ValueKind::Variable, DeValue::String(text)) => vec![text.as_ref()],
+            (ValueKind::Variable, _) => {
                 return self.is_not("a string, or false to unset the variable", full, value);
             }
-            (Kind::Words(_) | Kind::Directories, _) => self.strings(full, value)?,
+            (ValueKind::Words(_) | ValueKind::Directories, _) => self.strings(full, value)?,
             _ => vec![self.string(full, value)?],
         };
         let texts: Vec<&OsStr> = texts.into_iter().map(OsStr::new).collect();

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::{Common, Wishes};
 use crate::environment::Diff;
-use crate::error::{Error, Reason};
+use crate::error::{Error, TypedReason};
 use crate::host::Host;
 use crate::loader::search::Searcher;
 use crate::pin;
@@ -19,11 +19,11 @@ use crate::program::{
 };
 use crate::range::Range;
 use crate::settings::container::Malformed;
-use crate::settings::files::{self, Choice, Found};
-use crate::settings::read::{self, File};
+use crate::settings::files::{self, Choice, SettingsFiles};
+use crate::settings::read::{self, SettingsFile};
 use crate::settings::{
-    FaultKind, Key, Layer, Layers, Remark, Setting, SettingFault, SettingPlace, TOOLKIT, Value,
-    container, invocation, keys, lock, trust,
+    FaultKind, Layers, Remark, Setting, SettingFault, SettingKey, SettingLayer, SettingPlace,
+    TOOLKIT, Value, container, invocation, keys, lock, trust,
 };
 use crate::variables;
 
@@ -39,8 +39,8 @@ pub struct Settings {
     pub directories: Vec<PathBuf>,
     pub variables: Diff,
     /// All files with settings, and what those say that can be read.
-    pub found: Found,
-    pub files: Vec<File>,
+    pub found: SettingsFiles,
+    pub files: Vec<SettingsFile>,
     pub watched: BTreeSet<PathBuf>,
     /// The start depends on the lock of the current directory, by a setting of the user's file or of that for all users.
     pub depends_on_directory: bool,
@@ -80,7 +80,7 @@ pub struct NotPinnable {
 }
 
 impl NotPinnable {
-    pub fn boxed(note: &Note, program: &Program) -> Box<dyn Reason> {
+    pub fn boxed(note: &Note, program: &Program) -> Box<dyn TypedReason> {
         Box::new(NotPinnable {
             note: note.clone(),
             program: program.runs().to_owned(),
@@ -141,7 +141,7 @@ impl Settings {
         let (of_variables, mut faults) = invocation::variables(&host.env);
         let mut found = files::find(host, &choice(host, common));
         faults.append(&mut found.faults);
-        let mut files: Vec<File> = Vec::new();
+        let mut files: Vec<SettingsFile> = Vec::new();
         for source in &found.sources {
             match read::file(&source.bytes, &source.path) {
                 Ok(file) => files.push(file),
@@ -159,7 +159,7 @@ impl Settings {
             }
             _ => BTreeSet::new(),
         };
-        let mut in_order: Vec<&Layer> = vec![&options, &of_variables];
+        let mut in_order: Vec<&SettingLayer> = vec![&options, &of_variables];
         for file in &files {
             let programs = file.programs.iter();
             let of_program = programs.filter(|(name, _)| names.contains(name));
@@ -251,7 +251,7 @@ fn names(host: &Host, command: &Command) -> Result<BTreeSet<String>, Error> {
 }
 
 /// Returns the settings that count, of those that `keep` accepts.
-fn layers(in_order: &[&Layer], keep: impl Fn(&Setting) -> bool) -> Layers {
+fn layers(in_order: &[&SettingLayer], keep: impl Fn(&Setting) -> bool) -> Layers {
     let mut layers = Layers::default();
     let all = in_order.iter().copied().flatten();
     layers.add(all.filter(|setting| forbids_to_fetch(setting)).cloned());
@@ -269,17 +269,17 @@ fn forbids_to_fetch(setting: &Setting) -> bool {
         SettingPlace::Option(_) => false,
     };
     let never = Value::Words(vec!["never".to_owned()]);
-    setting.key == Key::FetchWhen && setting.value == never && is_of_administrator
+    setting.key == SettingKey::FetchWhen && setting.value == never && is_of_administrator
 }
 
 /// Returns the project's file and those of its keys that need `cudarun allow` and are not allowed: a file that came with
 /// a project does not decide about search directories and variables by itself.
 fn distrusted<'f>(
     host: &Host,
-    found: &'f Found,
+    found: &'f SettingsFiles,
     settings: &Layers,
     watched: &mut BTreeSet<PathBuf>,
-) -> Option<(&'f files::Source, BTreeSet<String>)> {
+) -> Option<(&'f files::SettingsSource, BTreeSet<String>)> {
     let source = found.project()?;
     let proposed = settings
         .iter()
@@ -328,8 +328,9 @@ impl Settings {
             let by = setting.from.asker();
             let name = &setting.of;
             let want = match (setting.key, &setting.value) {
-                (Key::Requires, _) if name == TOOLKIT => continue,
-                (Key::Requires, Value::Range(range)) => match demand_on_machine(name, range) {
+                (SettingKey::Requires, _) if name == TOOLKIT => continue,
+                (SettingKey::Requires, Value::Range(range)) => match demand_on_machine(name, range)
+                {
                     Some(demand) => {
                         let condition = Condition {
                             demand,
@@ -342,9 +343,11 @@ impl Settings {
                     }
                     None => Want::Within(range.clone()),
                 },
-                (Key::Prefer, Value::Range(range)) => Want::Preferred(range.clone()),
-                (Key::Pin, Value::Version(version)) => Want::Pinned(PinnedTo::Version(*version)),
-                (Key::Pin, Value::Directories(paths)) => {
+                (SettingKey::Prefer, Value::Range(range)) => Want::Preferred(range.clone()),
+                (SettingKey::Pin, Value::Version(version)) => {
+                    Want::Pinned(PinnedTo::Version(*version))
+                }
+                (SettingKey::Pin, Value::Directories(paths)) => {
                     match pinned_directory(&self.host, &paths[0], setting) {
                         Ok(real) => {
                             self.directories.push(real.clone());
@@ -371,7 +374,7 @@ impl Settings {
         let path = self.lock_file();
         let is_there = self.host.lstat(&path).is_ok();
         self.watched.insert(path);
-        self.layers.flag(Key::Locked).unwrap_or(is_there)
+        self.layers.flag(SettingKey::Locked).unwrap_or(is_there)
     }
 
     /// Adds the demands of the lock beside the project's file, or in the current directory. It must exist and be valid.
@@ -387,7 +390,7 @@ impl Settings {
             family.name = keys::family(&family.name).ok_or_else(unknown)?.to_owned();
         }
         let (requirements, conditions) = lock.asks(&path);
-        let demands = if self.layers.is_of_start(Key::Locked) {
+        let demands = if self.layers.is_of_start(SettingKey::Locked) {
             &mut self.demands
         } else {
             &mut self.demands_on_gpu_programs
@@ -396,16 +399,16 @@ impl Settings {
         demands.conditions.extend(conditions);
         self.watched.insert(path);
         // Variables are part of the key of a kept start already.
-        self.depends_on_directory =
-            self.project().is_none() && self.layers.get(Key::Locked).any(Setting::is_of_file);
+        self.depends_on_directory = self.project().is_none()
+            && self.layers.get(SettingKey::Locked).any(Setting::is_of_file);
         Ok(())
     }
 
     /// Reads the program. Packages that a file or a variable names do not count for a program that is not Python.
     pub fn read(&self, command: &Command) -> Result<(Program, Searcher<'_>), Error> {
         let host = &self.host;
-        let uses = self.layers.words(Key::Uses);
-        let from = self.layers.get(Key::Uses).next();
+        let uses = self.layers.words(SettingKey::Uses);
+        let from = self.layers.get(SettingKey::Uses).next();
         let read = program::read(host, command, &uses);
         let (Err(Error::NoSuchPackage { sites, .. }), Some(setting)) = (&read, from) else {
             return read;
@@ -439,7 +442,8 @@ impl Settings {
 
     /// True if a start of the program would be followed.
     pub fn would_follow(&self, program: &Program) -> bool {
-        self.layers.flag(Key::Follow) != Some(false) && pin::can_be_followed(&self.host, program)
+        self.layers.flag(SettingKey::Follow) != Some(false)
+            && pin::can_be_followed(&self.host, program)
     }
 
     /// True if a program that needs nothing itself starts others, which are decided for themselves.
@@ -466,9 +470,10 @@ impl Settings {
                 self.layers
                     .iter()
                     .find_map(|setting| match (setting.key, &setting.from) {
-                        (Key::Pin | Key::Requires | Key::Locked, SettingPlace::Option(name)) => {
-                            Some(*name)
-                        }
+                        (
+                            SettingKey::Pin | SettingKey::Requires | SettingKey::Locked,
+                            SettingPlace::Option(name),
+                        ) => Some(*name),
                         _ => None,
                     });
             return match option {

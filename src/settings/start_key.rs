@@ -10,7 +10,7 @@ use crate::builds;
 use crate::environment::depends_on_directory;
 use crate::host::Host;
 use crate::program::{Command, is_at_terminal, significant, without_numbers, wrapper_variables};
-use crate::storage::Key;
+use crate::storage::StartKey;
 use crate::variables;
 
 /// The variables that a plan depends on and that hold paths, beside those of settings. A start does not look into other people's
@@ -92,13 +92,18 @@ fn of_plan() -> impl Iterator<Item = &'static str> {
 
 /// The key of a start: equal keys may share a kept decision. `program` is the file that PATH gives for the command.
 /// `None` if the file of cudarun itself cannot be found.
-pub fn start_key(host: &Host, program: &Path, command: &Command, is_build: bool) -> Option<Key> {
+pub fn start_key(
+    host: &Host,
+    program: &Path,
+    command: &Command,
+    is_build: bool,
+) -> Option<StartKey> {
     let own = host.stat(Path::new("/proc/self/exe")).ok()?;
     let significant = significant(host, program, command);
     // A build is for the framework in the project's `.venv`.
     let needs_directory =
         is_build || significant.directory || program.is_relative() || has_relative_paths(host);
-    let mut key = Key::new();
+    let mut key = StartKey::new();
     let mut part = |value: Option<&[u8]>| key.push(value);
     for number in [
         own.id.device,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::cli::Shell;
 use crate::environment::Environment;
 use crate::host::Host;
-use crate::storage::{self, NoPlace, Refusal};
+use crate::storage::{self, NoPlace, WriteRefusal};
 
 /// The variable with the plan as code, which the shell removes.
 pub const PLAN: &str = "CUDARUN_SHELL_PLAN";
@@ -60,7 +60,7 @@ fn publish(host: &Host) -> Result<PathBuf, NoPlace> {
         for (name, text) in FILES {
             if storage::read(host, &directory, name).is_none_or(|found| found != text.as_bytes()) {
                 storage::deliver(host, &directory, name, text.as_bytes())
-                    .map_err(|error| Refusal::<NoPlace>::Here(error.into()))?;
+                    .map_err(|error| WriteRefusal::<NoPlace>::Here(error.into()))?;
             }
         }
         Ok(directory)

@@ -9,7 +9,7 @@ use super::gpus;
 use super::slot::Slot;
 use super::world::World;
 use crate::catalog::{Family, knowledge};
-use crate::formats::symbols::Symbol;
+use crate::formats::symbols::RequiredSymbol;
 use crate::host::FileId;
 use crate::inventory::{
     Installation, Inventory, Member, Origin, Problem, RpathDirectory, WritablePath,
@@ -646,7 +646,7 @@ pub(super) fn lacking(importer: &Installation, exporter: &Installation) -> Optio
 
 fn lacks<'s>(
     installation: &Installation,
-    symbols: impl Iterator<Item = &'s Symbol>,
+    symbols: impl Iterator<Item = &'s RequiredSymbol>,
     by: impl FnOnce() -> String,
 ) -> Option<Reason> {
     let mut missing = symbols.filter(|symbol| {

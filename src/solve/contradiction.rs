@@ -11,12 +11,12 @@ use crate::program::{Condition, Requirement};
 
 /// The smallest unit of a contradiction: all requirements of one asker for one family, or one setting of the user.
 #[derive(Clone, Debug)]
-pub(super) enum Part<'a> {
+pub(super) enum ContradictionPart<'a> {
     Requirements(Vec<&'a Requirement>),
     Condition(&'a Condition),
 }
 
-pub(super) fn parts<'a>(world: &World<'a>) -> Vec<Part<'a>> {
+pub(super) fn parts<'a>(world: &World<'a>) -> Vec<ContradictionPart<'a>> {
     let mut requirements: Vec<Vec<&'a Requirement>> = Vec::new();
     for requirement in world.requirements.iter().copied() {
         let is_of_asker = |part: &&mut Vec<&'a Requirement>| {
@@ -33,26 +33,26 @@ pub(super) fn parts<'a>(world: &World<'a>) -> Vec<Part<'a>> {
     let conditions = world
         .of_picks
         .iter()
-        .map(|condition| Part::Condition(condition));
+        .map(|condition| ContradictionPart::Condition(condition));
     requirements
         .into_iter()
-        .map(Part::Requirements)
+        .map(ContradictionPart::Requirements)
         .chain(conditions)
         .collect()
 }
 
-impl Part<'_> {
+impl ContradictionPart<'_> {
     /// True for every condition, and for requirements of such a family.
     pub(super) fn concerns(&self, is_family: impl Fn(&str) -> bool) -> bool {
         match self {
-            Part::Requirements(requirements) => is_family(&requirements[0].family),
-            Part::Condition(_) => true,
+            ContradictionPart::Requirements(requirements) => is_family(&requirements[0].family),
+            ContradictionPart::Condition(_) => true,
         }
     }
 
     pub(super) fn member(&self) -> ContradictionSide {
         match self {
-            Part::Requirements(requirements) => ContradictionSide {
+            ContradictionPart::Requirements(requirements) => ContradictionSide {
                 by: requirements[0].by.clone(),
                 family: Some(requirements[0].family.clone()),
                 wants: requirements
@@ -61,7 +61,7 @@ impl Part<'_> {
                     .collect(),
                 demand: None,
             },
-            Part::Condition(condition) => ContradictionSide {
+            ContradictionPart::Condition(condition) => ContradictionSide {
                 by: condition.by.clone(),
                 family: None,
                 wants: Vec::new(),
@@ -72,20 +72,23 @@ impl Part<'_> {
 }
 
 /// Returns the world with these parts alone.
-pub(super) fn only<'a>(parts: &[Part<'a>], world: &World<'a>) -> World<'a> {
+pub(super) fn only<'a>(parts: &[ContradictionPart<'a>], world: &World<'a>) -> World<'a> {
     let (mut requirements, mut conditions) = (Vec::new(), Vec::new());
     for part in parts {
         match part {
-            Part::Requirements(part) => requirements.extend(part),
-            Part::Condition(condition) => conditions.push(*condition),
+            ContradictionPart::Requirements(part) => requirements.extend(part),
+            ContradictionPart::Condition(condition) => conditions.push(*condition),
         }
     }
     world.with_only(requirements, conditions)
 }
 
 /// Returns the smallest subset of `suspects` that has no solution; of all parts, if the suspects have one.
-pub(super) fn smallest<'a>(suspects: Vec<Part<'a>>, world: &World<'a>) -> Vec<Part<'a>> {
-    let has_none = |parts: &[Part<'a>]| !has_solution(&only(parts, world));
+pub(super) fn smallest<'a>(
+    suspects: Vec<ContradictionPart<'a>>,
+    world: &World<'a>,
+) -> Vec<ContradictionPart<'a>> {
+    let has_none = |parts: &[ContradictionPart<'a>]| !has_solution(&only(parts, world));
     let mut core = if has_none(&suspects) {
         suspects
     } else {

@@ -8,9 +8,9 @@ use super::Reason;
 use super::constraints::{self, searched_first};
 use super::slot::{Blame, Picked, Slot, Strictness};
 use super::world::World;
-use crate::catalog::{Family, Group, catalog};
+use crate::catalog::{Family, GroupedBy, catalog};
 use crate::inventory::{Installation, Member};
-use crate::program::{Before, First};
+use crate::program::{Before, EarlierDirectory};
 
 /// A name that an installation is linked against and that no other can offer, and the picks that this is due to.
 pub(super) struct Obstacle {
@@ -105,14 +105,14 @@ pub(super) fn with<'a>(
 
 /// True if a picked installation excludes another one for the wanted slot.
 fn is_in_its_place(family: &Family, wanted: &Slot<'_>, picked: &Installation) -> bool {
-    let is_same =
-        family.group == Group::Place || wanted.soname.is_some() && picked.soname == wanted.soname;
+    let is_same = family.group == GroupedBy::Place
+        || wanted.soname.is_some() && picked.soname == wanted.soname;
     picked.family == family.name && is_same
 }
 
 /// Returns the names of libraries of other families that an installation is linked against, then of those that it opens at run
 /// time. Each comes with the directories that are searched first for it.
-fn dependencies(pick: &Picked<'_>) -> Vec<(String, Strictness, Vec<First>)> {
+fn dependencies(pick: &Picked<'_>) -> Vec<(String, Strictness, Vec<EarlierDirectory>)> {
     let installation = pick.installation;
     let mut dependencies = Vec::new();
     let used = used_stems(installation, &pick.slot.names());
@@ -234,10 +234,10 @@ pub(super) fn unloadable(
 }
 
 /// Returns the directories that come first for libraries that a member asks for.
-fn passed_on(pick: &Picked<'_>, member: &Member) -> Vec<First> {
+fn passed_on(pick: &Picked<'_>, member: &Member) -> Vec<EarlierDirectory> {
     searched_first(&pick.slot, pick.installation, member, pick.is_forced)
         .into_iter()
-        .map(|(directory, _)| First {
+        .map(|(directory, _)| EarlierDirectory {
             directory: directory.to_owned(),
             rule: Before::Rpath,
         })

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::constraints::forced_by;
-use super::contradiction::{self, Part};
+use super::contradiction::{self, ContradictionPart};
 use super::model::{Broken, Conflict, Contradiction, ForcedCopy, Summary, Unmet};
 use super::search::{self, DeadEnd};
 use super::slots;
@@ -22,7 +22,7 @@ pub(super) fn each_unmet(unmet: Vec<Unmet>, broken: Vec<Broken>, world: &World<'
     contradictions.extend(
         broken
             .iter()
-            .map(|broken| contradiction_of(&[Part::Condition(&broken.condition)])),
+            .map(|broken| contradiction_of(&[ContradictionPart::Condition(&broken.condition)])),
     );
     conflict(unmet, broken, contradictions, world)
 }
@@ -45,9 +45,9 @@ pub(super) fn together_unmet(dead_end: DeadEnd, world: &World<'_>) -> Conflict {
     conflict(unmet, Vec::new(), vec![contradiction_of(&core)], world)
 }
 
-fn contradiction_of(core: &[Part<'_>]) -> Contradiction {
+fn contradiction_of(core: &[ContradictionPart<'_>]) -> Contradiction {
     Contradiction {
-        members: core.iter().map(Part::member).collect(),
+        members: core.iter().map(ContradictionPart::member).collect(),
     }
 }
 

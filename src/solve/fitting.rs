@@ -25,14 +25,14 @@ pub(super) struct Offered {
 }
 
 /// Returns the directory in which the libraries of a wheel would be; `None` if it cannot be had.
-pub(super) type Place<'p> = dyn Fn(&Wheel, Version) -> Option<PathBuf> + 'p;
+pub(super) type WheelPlace<'p> = dyn Fn(&Wheel, Version) -> Option<PathBuf> + 'p;
 
 /// Solves with wheels that could be installed, of the lacking families alone. Returns the picked ones.
 pub(super) fn fitting(
     unmet: &[Unmet],
     mut lacking: BTreeSet<String>,
     world: &World<'_>,
-    place: &Place<'_>,
+    place: &WheelPlace<'_>,
 ) -> Option<Vec<Offered>> {
     loop {
         // Libraries that they are linked against come with them.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::hint::Wanted;
 use crate::catalog::{
-    Family, Group, Wheel, catalog, first_number, knowledge, soname_number, wheels,
+    Family, GroupedBy, Wheel, catalog, first_number, knowledge, soname_number, wheels,
 };
 use crate::formats::names;
 use crate::host::FileId;
@@ -212,7 +212,7 @@ fn installation(
     Installation {
         family: family.name.clone(),
         soname: main
-            .filter(|_| family.group == Group::Soname)
+            .filter(|_| family.group == GroupedBy::Soname)
             .and_then(|main| soname_number(main)),
         version,
         shim: version,

@@ -18,7 +18,7 @@ use super::slot::Slot;
 use super::world::World;
 use crate::catalog::catalog;
 use crate::host::FileId;
-use crate::inventory::{Element, Installation, Inventory, Origin, Preload};
+use crate::inventory::{Installation, Inventory, LibraryPathElement, Origin, Preload};
 use crate::program::{ImportCertainty, Need, Program, Requirement, Want};
 use crate::version::Version;
 
@@ -126,7 +126,7 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
 
 /// Returns the reason to remove an inherited element. An element with other libraries as well stays, after the view.
 fn removal(
-    element: &Element,
+    element: &LibraryPathElement,
     driver: Option<&Installation>,
     inventory: &Inventory,
     program: &Program,

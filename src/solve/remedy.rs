@@ -10,7 +10,9 @@ use super::model::Policy;
 use super::offers;
 use super::world::World;
 use crate::catalog::{catalog, knowledge};
-use crate::inventory::{Element, Installation, Inventory, KernelDriver, Origin, Visible};
+use crate::inventory::{
+    Installation, Inventory, KernelDriver, LibraryPathElement, Origin, Visible,
+};
 use crate::program::{Demand, Program, Requirement};
 use crate::version::Version;
 
@@ -204,7 +206,7 @@ impl Remedied {
         for wanted in libraries {
             self.put(|inventory| offers::of_wanted(wanted, directory, inventory));
         }
-        let element = Element {
+        let element = LibraryPathElement {
             text: directory.into(),
             directory: Some(directory.to_owned()),
             others: false,

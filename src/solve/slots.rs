@@ -8,9 +8,9 @@ use super::derived;
 use super::model::{Absent, Rejection, Unmet};
 use super::slot::{Blame, Candidate, Slot, Strictness};
 use super::world::World;
-use crate::catalog::{Family, Group, catalog, soname_number};
+use crate::catalog::{Family, GroupedBy, catalog, soname_number};
 use crate::inventory::Installation;
-use crate::program::{Asker, First, ImportCertainty, Need, PinnedTo, Requirement, Want};
+use crate::program::{Asker, EarlierDirectory, ImportCertainty, Need, PinnedTo, Requirement, Want};
 use crate::version::Version;
 
 /// The slots of a program, each candidate judged by itself.
@@ -111,7 +111,7 @@ fn group<'a>(world: &World<'a>) -> Vec<Slot<'a>> {
             families[position].group,
             soname_of(&families[position], &requirement.want),
         ) {
-            (Group::Soname, None) => unkeyed.push((position, requirement)),
+            (GroupedBy::Soname, None) => unkeyed.push((position, requirement)),
             (_, soname) => by_key
                 .entry((position, soname))
                 .or_default()
@@ -187,7 +187,7 @@ fn group<'a>(world: &World<'a>) -> Vec<Slot<'a>> {
 /// Returns the number in the SONAME that a requirement means; none in a family that has one installation whatever the
 /// number.
 fn soname_of(family: &Family, want: &Want) -> Option<u32> {
-    if family.group == Group::Place {
+    if family.group == GroupedBy::Place {
         return None;
     }
     let of_version = |version: &Version| family.soname_is_version.then(|| version.major());
@@ -252,7 +252,7 @@ impl<'a> Slot<'a> {
         installation: &Installation,
         askers: &BTreeSet<String>,
         strictness: Strictness,
-        search_first: Vec<First>,
+        search_first: Vec<EarlierDirectory>,
     ) -> Option<Slot<'a>> {
         let (family, _) = catalog().family_of(name)?;
         let by = Asker {

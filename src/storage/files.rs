@@ -120,14 +120,14 @@ pub fn write(host: &Host, directory: &Path, name: &str, bytes: &[u8]) -> bool {
 }
 
 /// A lock that one process holds at a time. The kernel releases it when that process ends or becomes another program.
-pub enum Lock {
+pub enum FileLock {
     Held(fs::File),
     /// By another process.
     Taken,
 }
 
 /// Takes the lock of this name in a directory that is ours alone.
-pub fn lock(host: &Host, directory: &Path, name: &str) -> io::Result<Lock> {
+pub fn lock(host: &Host, directory: &Path, name: &str) -> io::Result<FileLock> {
     make_own_directory(host, directory)?;
     let mut options = fs::OpenOptions::new();
     let file = options
@@ -137,8 +137,8 @@ pub fn lock(host: &Host, directory: &Path, name: &str) -> io::Result<Lock> {
         .mode(0o600)
         .open(directory.join(name))?;
     match file.try_lock() {
-        Ok(()) => Ok(Lock::Held(file)),
-        Err(fs::TryLockError::WouldBlock) => Ok(Lock::Taken),
+        Ok(()) => Ok(FileLock::Held(file)),
+        Err(fs::TryLockError::WouldBlock) => Ok(FileLock::Taken),
         Err(fs::TryLockError::Error(error)) => Err(error),
     }
 }

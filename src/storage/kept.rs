@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::files;
-use super::key::Key;
+use super::key::StartKey;
 use super::seen::{Seen, holds, see};
 use crate::environment::Diff;
 use crate::host::Host;
@@ -35,7 +35,7 @@ struct KeptEntry<'b, T> {
 pub fn find_start(
     host: &Host,
     directories: impl IntoIterator<Item = PathBuf>,
-    key: &Key,
+    key: &StartKey,
 ) -> Option<Diff> {
     let name = key.file_name();
     let bytes = directories
@@ -54,7 +54,7 @@ pub fn find_start(
 pub fn keep_start(
     host: &Host,
     directory: &Path,
-    key: &Key,
+    key: &StartKey,
     diff: &Diff,
     watched: &BTreeSet<PathBuf>,
     located: &BTreeSet<PathBuf>,
@@ -72,7 +72,7 @@ pub fn keep_start(
 }
 
 /// Returns the kept answer for this key, if it still holds.
-pub fn find_answer(host: &Host, directories: &[PathBuf], key: &Key) -> Option<String> {
+pub fn find_answer(host: &Host, directories: &[PathBuf], key: &StartKey) -> Option<String> {
     let name = key.file_name();
     let bytes = directories
         .iter()
@@ -84,7 +84,7 @@ pub fn find_answer(host: &Host, directories: &[PathBuf], key: &Key) -> Option<St
 pub fn keep_answer(
     host: &Host,
     directory: &Path,
-    key: &Key,
+    key: &StartKey,
     text: &str,
     watched: &BTreeSet<PathBuf>,
     located: &BTreeSet<PathBuf>,
@@ -94,7 +94,7 @@ pub fn keep_answer(
     }
 }
 
-fn content<'b, T: Deserialize<'b>>(host: &Host, key: &Key, bytes: &'b [u8]) -> Option<T> {
+fn content<'b, T: Deserialize<'b>>(host: &Host, key: &StartKey, bytes: &'b [u8]) -> Option<T> {
     let entry: KeptEntry<'b, T> = postcard::from_bytes(bytes).ok()?;
     let is_found = entry.format == FORMAT && entry.key == key.0 && holds(host, &entry.watched);
     is_found.then_some(entry.content)
@@ -103,7 +103,7 @@ fn content<'b, T: Deserialize<'b>>(host: &Host, key: &Key, bytes: &'b [u8]) -> O
 fn keep<T: Serialize>(
     host: &Host,
     directory: &Path,
-    key: &Key,
+    key: &StartKey,
     content: T,
     watched: Vec<(&[u8], Seen<'_>)>,
 ) {

@@ -4,11 +4,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Identifies a kept start or answer. Two keys are equal when all their parts are.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Key(pub(super) Vec<u8>);
+pub struct StartKey(pub(super) Vec<u8>);
 
-impl Key {
-    pub fn new() -> Key {
-        Key(Vec::with_capacity(1024))
+impl StartKey {
+    pub fn new() -> StartKey {
+        StartKey(Vec::with_capacity(1024))
     }
 
     /// Adds a part; `None` differs from an empty value.

@@ -9,13 +9,13 @@ pub mod scans;
 mod seen;
 
 pub use files::{
-    Delivery, Lock, can_publish, create_directory, deliver, digest, full_digest, is_ours, lock,
+    Delivery, FileLock, can_publish, create_directory, deliver, digest, full_digest, is_ours, lock,
     new_file, prune, publish, publish_again, publish_new, read, remove, stamp, temporary_file,
     temporary_path, write,
 };
 pub use kept::{find_answer, find_start, keep_answer, keep_start};
-pub use key::Key;
+pub use key::StartKey;
 pub use places::{
-    NoPlace, Refusal, Unfit, cache_directory, candidates, examined_candidates, first_possible,
-    first_usable, planned_cache_directory, safe_directories, user_store,
+    NoPlace, UnusablePlace, WriteRefusal, cache_directory, candidates, examined_candidates,
+    first_possible, first_usable, planned_cache_directory, safe_directories, user_store,
 };

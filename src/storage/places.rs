@@ -13,7 +13,7 @@ use crate::text::plain;
 
 /// The reason why a candidate is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unfit {
+pub enum UnusablePlace {
     /// `LD_LIBRARY_PATH` cannot hold its name.
     Name,
     /// Another user can replace its content.
@@ -22,13 +22,13 @@ pub enum Unfit {
     Unwritable { why: String },
 }
 
-impl Unfit {
+impl UnusablePlace {
     /// The sentence; it names the file or directory at fault if that is not `place`.
     pub fn at(&self, place: &Path) -> String {
         match self {
-            Unfit::Name => "LD_LIBRARY_PATH cannot hold this name".to_owned(),
-            Unfit::Unwritable { why } => plain(why).to_lowercase(),
-            Unfit::Unsafe(fault) => fault.at(place),
+            UnusablePlace::Name => "LD_LIBRARY_PATH cannot hold this name".to_owned(),
+            UnusablePlace::Unwritable { why } => plain(why).to_lowercase(),
+            UnusablePlace::Unsafe(fault) => fault.at(place),
         }
     }
 }
@@ -36,26 +36,26 @@ impl Unfit {
 /// No candidate can be used.
 #[derive(Debug)]
 pub struct NoPlace {
-    pub tried: Vec<(PathBuf, Unfit)>,
+    pub tried: Vec<(PathBuf, UnusablePlace)>,
 }
 
 /// The reason why nothing was written in a candidate.
-pub enum Refusal<E> {
+pub enum WriteRefusal<E> {
     /// The next candidate is tried.
-    Here(Unfit),
+    Here(UnusablePlace),
     /// No candidate can help.
     Everywhere(E),
 }
 
-impl<E> From<Unfit> for Refusal<E> {
-    fn from(unfit: Unfit) -> Refusal<E> {
-        Refusal::Here(unfit)
+impl<E> From<UnusablePlace> for WriteRefusal<E> {
+    fn from(unfit: UnusablePlace) -> WriteRefusal<E> {
+        WriteRefusal::Here(unfit)
     }
 }
 
-impl From<io::Error> for Unfit {
-    fn from(error: io::Error) -> Unfit {
-        Unfit::Unwritable {
+impl From<io::Error> for UnusablePlace {
+    fn from(error: io::Error) -> UnusablePlace {
+        UnusablePlace::Unwritable {
             why: error.to_string(),
         }
     }
@@ -86,7 +86,7 @@ pub fn safe_directories(host: &Host) -> impl Iterator<Item = PathBuf> {
 /// Writes something in the first candidate that can be used and takes it.
 pub fn first_usable<T, E: From<NoPlace>>(
     host: &Host,
-    write: impl Fn(&Path) -> Result<T, Refusal<E>>,
+    write: impl Fn(&Path) -> Result<T, WriteRefusal<E>>,
 ) -> Result<T, E> {
     first(host, |directory| {
         make_usable(host, directory)?;
@@ -97,7 +97,7 @@ pub fn first_usable<T, E: From<NoPlace>>(
 /// Asks the candidates that could be used, in order, and creates nothing.
 pub fn first_possible<T, E: From<NoPlace>>(
     host: &Host,
-    ask: impl Fn(&Path) -> Result<T, Refusal<E>>,
+    ask: impl Fn(&Path) -> Result<T, WriteRefusal<E>>,
 ) -> Result<T, E> {
     first(host, |directory| {
         could_be_used(host, directory)?;
@@ -106,7 +106,7 @@ pub fn first_possible<T, E: From<NoPlace>>(
 }
 
 /// Every candidate in order of preference, and why it cannot be used; creates nothing.
-pub fn examined_candidates(host: &Host) -> Vec<(PathBuf, Result<(), Unfit>)> {
+pub fn examined_candidates(host: &Host) -> Vec<(PathBuf, Result<(), UnusablePlace>)> {
     let fitness = |directory: &PathBuf| could_be_used(host, directory);
     candidates(host)
         .into_iter()
@@ -127,28 +127,28 @@ pub fn candidates(host: &Host) -> Vec<PathBuf> {
 
 fn first<T, E: From<NoPlace>>(
     host: &Host,
-    ask: impl Fn(&Path) -> Result<T, Refusal<E>>,
+    ask: impl Fn(&Path) -> Result<T, WriteRefusal<E>>,
 ) -> Result<T, E> {
     let mut tried = Vec::new();
     for directory in candidates(host) {
         match ask(&directory) {
             Ok(answer) => return Ok(answer),
-            Err(Refusal::Here(why)) => tried.push((directory, why)),
-            Err(Refusal::Everywhere(error)) => return Err(error),
+            Err(WriteRefusal::Here(why)) => tried.push((directory, why)),
+            Err(WriteRefusal::Everywhere(error)) => return Err(error),
         }
     }
     Err(NoPlace { tried }.into())
 }
 
-fn is_suitable(host: &Host, directory: &Path) -> Result<(), Unfit> {
+fn is_suitable(host: &Host, directory: &Path) -> Result<(), UnusablePlace> {
     if !fits_library_path(directory) {
-        return Err(Unfit::Name);
+        return Err(UnusablePlace::Name);
     }
-    judge_own(host, directory).map_err(Unfit::Unsafe)
+    judge_own(host, directory).map_err(UnusablePlace::Unsafe)
 }
 
 /// The nearest directory that exists must be writable; on another machine, it must exist.
-fn could_be_used(host: &Host, directory: &Path) -> Result<(), Unfit> {
+fn could_be_used(host: &Host, directory: &Path) -> Result<(), UnusablePlace> {
     is_suitable(host, directory)?;
     let nearest = directory
         .ancestors()
@@ -164,7 +164,7 @@ fn could_be_used(host: &Host, directory: &Path) -> Result<(), Unfit> {
 }
 
 /// Creates the directory if it is missing, and tries to write in it.
-fn make_usable(host: &Host, directory: &Path) -> Result<(), Unfit> {
+fn make_usable(host: &Host, directory: &Path) -> Result<(), UnusablePlace> {
     is_suitable(host, directory)?;
     files::create_directory(directory)?;
     // Another user may have made it in the meantime.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::files::stamp;
-use crate::host::{Host, Kind, Stat};
+use crate::host::{FileKind, Host, Stat};
 
 /// Files of the kernel have no useful times, so their content is compared.
 const KERNEL: [&str; 2] = ["/proc", "/sys"];
@@ -114,7 +114,8 @@ fn look(host: &Host, path: &Path) -> Seen<'static> {
     match host.stat(path) {
         Err(_) => Seen::Missing,
         Ok(Stat {
-            kind: Kind::Other, ..
+            kind: FileKind::Other,
+            ..
         }) if is_below(path, DEVICES) => Seen::Present,
         Ok(Stat {
             id,

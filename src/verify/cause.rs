@@ -9,17 +9,17 @@ use crate::catalog::{AfterProof, Fault};
 use crate::version::Version;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Cause {
+pub struct ProofCause {
     #[serde(rename = "cause")]
     pub fault: Fault,
-    pub evidence: Vec<Evidence>,
+    pub evidence: Vec<ProofEvidence>,
     /// The library at fault. Another set without it may pass.
     pub culprit: Option<Culprit>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "evidence", rename_all = "kebab-case")]
-pub enum Evidence {
+pub enum ProofEvidence {
     /// A line that a library printed.
     Said { line: String },
     /// A variable of the program's environment.
@@ -98,7 +98,7 @@ mod exactly {
     }
 }
 
-impl Cause {
+impl ProofCause {
     /// True if another set of libraries may pass.
     pub fn is_of_library(&self) -> bool {
         self.fault.row().proof == Some(AfterProof::OtherPlan)
@@ -109,15 +109,15 @@ impl Cause {
         self.fault.row().proof == Some(AfterProof::Transient)
     }
 
-    pub(super) fn new(fault: Fault) -> Cause {
-        Cause {
+    pub(super) fn new(fault: Fault) -> ProofCause {
+        ProofCause {
             fault,
             evidence: Vec::new(),
             culprit: None,
         }
     }
 
-    pub(super) fn with(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Cause {
+    pub(super) fn with(mut self, evidence: impl IntoIterator<Item = ProofEvidence>) -> ProofCause {
         self.evidence.extend(evidence);
         self
     }

@@ -1,9 +1,9 @@
 //! Finds the cause of a failure, from all evidence and not from a status alone.
 
-use super::cause::{Cause, Culprit, Evidence};
-use super::protocol::{Failure, ProofStep, Step};
-use super::subject::{Library, Subject};
-use super::verdict::Finding;
+use super::cause::{Culprit, ProofCause, ProofEvidence};
+use super::protocol::{ChildStep, ProofStep, StepFailure};
+use super::subject::{ProofSubject, TriedLibrary};
+use super::verdict::ChildFacts;
 use crate::catalog::{Fault, is_driver_call, statuses};
 use crate::environment::Environment;
 use crate::formats::names;
@@ -15,19 +15,19 @@ use crate::version::Version;
 /// The evidence besides the failure itself.
 pub(super) struct Scene<'a> {
     pub host: &'a Host,
-    pub subject: &'a Subject,
+    pub subject: &'a ProofSubject,
     pub env: &'a Environment,
     pub inventory: &'a Inventory,
-    pub finding: &'a Finding,
+    pub finding: &'a ChildFacts,
     pub stderr_tail: &'a str,
 }
 
-pub(super) fn diagnose(failure: &Failure, scene: &Scene<'_>) -> Cause {
+pub(super) fn diagnose(failure: &StepFailure, scene: &Scene<'_>) -> ProofCause {
     match failure {
-        Failure::Load { at, name, message } => scene.not_loaded(at, name, message),
-        Failure::Status { at, call, code, .. } => scene.refused(at, call, *code),
-        Failure::WrongNumbers { at, .. } => scene.blame(Fault::WrongNumbers, Some(at)),
-        Failure::Foreign { files } => {
+        StepFailure::Load { at, name, message } => scene.not_loaded(at, name, message),
+        StepFailure::Status { at, call, code, .. } => scene.refused(at, call, *code),
+        StepFailure::WrongNumbers { at, .. } => scene.blame(Fault::WrongNumbers, Some(at)),
+        StepFailure::Foreign { files } => {
             let mixed = files
                 .iter()
                 .find_map(|file| scene.subject.with_foreign(file));
@@ -35,36 +35,36 @@ pub(super) fn diagnose(failure: &Failure, scene: &Scene<'_>) -> Cause {
                 .filter(|_| !scene.subject.is_planned)
                 .and_then(|mixed| integrity(Some(mixed)));
             cause
-                .unwrap_or_else(|| Cause::new(Fault::ForeignFiles))
+                .unwrap_or_else(|| ProofCause::new(Fault::ForeignFiles))
                 .with(named(mixed))
         }
-        Failure::Signal { at, signal } => scene.killed(at.as_ref(), *signal),
-        Failure::Exited { at, .. } => scene.silent(Fault::NoReport, at.as_ref()),
+        StepFailure::Signal { at, signal } => scene.killed(at.as_ref(), *signal),
+        StepFailure::Exited { at, .. } => scene.silent(Fault::NoReport, at.as_ref()),
         // The fault may be the library's, the GPU's or the file server's.
-        Failure::TimedOut { .. } => Cause::new(Fault::TimedOut).with(scene.last_line()),
+        StepFailure::TimedOut { .. } => ProofCause::new(Fault::TimedOut).with(scene.last_line()),
     }
 }
 
 impl Scene<'_> {
-    fn not_loaded(&self, at: &ProofStep, name: &str, message: &str) -> Cause {
+    fn not_loaded(&self, at: &ProofStep, name: &str, message: &str) -> ProofCause {
         let is_missing = message.contains("cannot open shared object file");
         // The loader's message ends with the system's error text.
         let has_no_room = ["failed to map segment", "Cannot allocate memory"];
         if has_no_room.iter().any(|words| message.contains(words)) {
-            return Cause::new(Fault::HostMemory);
+            return ProofCause::new(Fault::HostMemory);
         }
         let is_nowhere = is_missing && message.ends_with("No such file or directory");
-        if at.step == Step::LoadDriver {
+        if at.step == ChildStep::LoadDriver {
             let is_itself = is_nowhere && message.starts_with(name);
             let kind = if is_itself {
                 Fault::NoDriver
             } else {
                 Fault::DriverIncomplete
             };
-            return Cause::new(kind).with(self.library("driver"));
+            return ProofCause::new(kind).with(self.library("driver"));
         }
         if is_nowhere && message.starts_with("libcuda.so.1:") {
-            return Cause::new(Fault::NoDriver);
+            return ProofCause::new(Fault::NoDriver);
         }
         // `undefined symbol: …, version libnvJitLink.so.12` names the library that lacks the symbol.
         let asked = message
@@ -87,12 +87,12 @@ impl Scene<'_> {
         } else {
             Fault::LibraryDoesNotLoad
         };
-        let cause = integrity(library).unwrap_or_else(|| Cause::new(kind));
+        let cause = integrity(library).unwrap_or_else(|| ProofCause::new(kind));
         let culprit = owner.or(library);
         cause.blaming(culprit)
     }
 
-    fn refused(&self, at: &ProofStep, call: &str, code: i64) -> Cause {
+    fn refused(&self, at: &ProofStep, call: &str, code: i64) -> ProofCause {
         let is_of_driver = is_driver_call(call);
         let kind = if call.starts_with("cudnn") {
             statuses().of_cudnn(code)
@@ -107,34 +107,34 @@ impl Scene<'_> {
             (None | Some(Fault::Refused | Fault::NoEngine), Some((_, said))) => Some(*said),
             (kind, _) => kind,
         };
-        let said = said.map(|(line, _)| Evidence::Said { line });
+        let said = said.map(|(line, _)| ProofEvidence::Said { line });
         let library = self.used_at(Some(at));
         let cause = match kind {
             Some(Fault::NoDevice) => self.no_device(),
             Some(kind @ (Fault::Stub | Fault::DriverIncomplete)) => {
-                Cause::new(kind).with(self.library("driver"))
+                ProofCause::new(kind).with(self.library("driver"))
             }
             Some(kind @ (Fault::DriverMismatch | Fault::CompatRefused)) => self.mismatch(kind),
             Some(Fault::DriverUnreachable) => self.unreachable(),
             Some(Fault::DriverTooOld) => self.too_old(library),
-            Some(Fault::GpuBusy) => Cause::new(Fault::GpuBusy).with(self.memory(at)),
+            Some(Fault::GpuBusy) => ProofCause::new(Fault::GpuBusy).with(self.memory(at)),
             Some(Fault::OutOfMemory) if is_of_driver && at.gpu.is_some() => {
-                Cause::new(Fault::OutOfMemory).with(self.memory(at))
+                ProofCause::new(Fault::OutOfMemory).with(self.memory(at))
             }
-            Some(Fault::OutOfMemory) if is_of_driver => Cause::new(Fault::HostMemory),
+            Some(Fault::OutOfMemory) if is_of_driver => ProofCause::new(Fault::HostMemory),
             Some(Fault::Refused) | None if is_of_driver && library.is_none_or(is_driver) => {
-                Cause::new(Fault::DriverUnreachable)
+                ProofCause::new(Fault::DriverUnreachable)
                     .with(self.library("driver"))
                     .with(self.kernel())
             }
             Some(Fault::Incomplete) => self.sublibrary(library, Some((call, code))),
             Some(Fault::NoEngine) => self
                 .closer(library)
-                .unwrap_or_else(|| Cause::new(Fault::NoEngine)),
+                .unwrap_or_else(|| ProofCause::new(Fault::NoEngine)),
             Some(Fault::OutOfMemory | Fault::Refused) | None => {
-                integrity(library).unwrap_or_else(|| Cause::new(Fault::Refused))
+                integrity(library).unwrap_or_else(|| ProofCause::new(Fault::Refused))
             }
-            Some(kind) => Cause::new(kind),
+            Some(kind) => ProofCause::new(kind),
         };
         let culprit = library.filter(|library| cause.is_of_library() && !is_driver(library));
         cause.with(said).blaming(culprit)
@@ -142,7 +142,11 @@ impl Scene<'_> {
 
     /// Tells apart a part that is missing, of another version, or does not load, which cuDNN 9 reports alike. The files
     /// decide first, then the presence of the part in the message, then a mismatch of versions.
-    fn sublibrary(&self, library: Option<&Library>, refused: Option<(&str, i64)>) -> Cause {
+    fn sublibrary(
+        &self,
+        library: Option<&TriedLibrary>,
+        refused: Option<(&str, i64)>,
+    ) -> ProofCause {
         /// `CUDNN_STATUS_VERSION_MISMATCH` of 8, `CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH` of 9.
         const MISMATCH: [i64; 2] = [14, 1002];
         if let Some(cause) = self.closer(library) {
@@ -165,20 +169,20 @@ impl Scene<'_> {
         match named {
             Some(stem) if !is_there(&stem) => {
                 let directory = library.map(|library| show(&library.installation.directory));
-                let evidence = Evidence::Missing {
+                let evidence = ProofEvidence::Missing {
                     stems: vec![stem],
                     directory: directory.unwrap_or_default(),
                 };
-                Cause::new(Fault::Incomplete).with([evidence])
+                ProofCause::new(Fault::Incomplete).with([evidence])
             }
-            _ if is_mismatch => Cause::new(Fault::Mixed),
-            _ => Cause::new(Fault::LibraryDoesNotLoad),
+            _ if is_mismatch => ProofCause::new(Fault::Mixed),
+            _ => ProofCause::new(Fault::LibraryDoesNotLoad),
         }
     }
 
     /// Finds a fault in the files of a library by reading all of them, up to half a gigabyte: the engines of cuDNN 9 state
     /// their version only in the text of an assertion.
-    fn closer(&self, library: Option<&Library>) -> Option<Cause> {
+    fn closer(&self, library: Option<&TriedLibrary>) -> Option<ProofCause> {
         if let Some(cause) = integrity(library) {
             return Some(cause);
         }
@@ -189,7 +193,7 @@ impl Scene<'_> {
             let version =
                 names::asserted_cudnn(&bytes).filter(|version| !version.agrees_with(&own))?;
             let file = file.path.display().to_string();
-            Some(Cause::new(Fault::Mixed).with([Evidence::Foreign {
+            Some(ProofCause::new(Fault::Mixed).with([ProofEvidence::Foreign {
                 file,
                 version,
                 rest: Some(own),
@@ -197,17 +201,17 @@ impl Scene<'_> {
         })
     }
 
-    fn killed(&self, at: Option<&ProofStep>, signal: i32) -> Cause {
+    fn killed(&self, at: Option<&ProofStep>, signal: i32) -> ProofCause {
         const SIGBUS: i32 = 7;
         /// SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGTERM, SIGXCPU: a fault in the running code raises none of these.
         const FROM_OUTSIDE: [i32; 6] = [1, 2, 3, 9, 15, 24];
         if FROM_OUTSIDE.contains(&signal) {
-            return Cause::new(Fault::Killed);
+            return ProofCause::new(Fault::Killed);
         }
         let cause = self.silent(Fault::Crashed, at);
         // SIGBUS reports a read beyond the end of a mapped file.
         if signal == SIGBUS && cause.fault == Fault::Crashed {
-            return Cause {
+            return ProofCause {
                 fault: Fault::Damaged,
                 ..cause
             };
@@ -216,17 +220,17 @@ impl Scene<'_> {
     }
 
     /// The child ended without a report. The evidence is its last step and its standard error.
-    fn silent(&self, kind: Fault, at: Option<&ProofStep>) -> Cause {
+    fn silent(&self, kind: Fault, at: Option<&ProofStep>) -> ProofCause {
         let library = self.used_at(at);
         let told = self.telling_line();
         let cause = match told.as_ref().map(|(_, cause)| *cause) {
             Some(Fault::Incomplete) => self.sublibrary(library, None),
             Some(Fault::DriverTooOld) => self.too_old(library),
-            Some(cause) => Cause::new(cause),
-            None => integrity(library).unwrap_or_else(|| Cause::new(kind)),
+            Some(cause) => ProofCause::new(cause),
+            None => integrity(library).unwrap_or_else(|| ProofCause::new(kind)),
         };
         let said = told
-            .map(|(line, _)| Evidence::Said { line })
+            .map(|(line, _)| ProofEvidence::Said { line })
             .or_else(|| self.last_line());
         let driver = library
             .filter(|library| is_driver(library))
@@ -235,7 +239,7 @@ impl Scene<'_> {
         cause.with(said).blaming(culprit).with(driver)
     }
 
-    fn no_device(&self) -> Cause {
+    fn no_device(&self) -> ProofCause {
         let name = "CUDA_VISIBLE_DEVICES";
         let value = self
             .env
@@ -252,19 +256,19 @@ impl Scene<'_> {
         } else {
             Fault::NoDevice
         };
-        let variable = value.map(|value| Evidence::Variable {
+        let variable = value.map(|value| ProofEvidence::Variable {
             name: name.to_owned(),
             value,
         });
         let nodes = if count == 0 {
-            Some(Evidence::NoDeviceNodes)
+            Some(ProofEvidence::NoDeviceNodes)
         } else {
-            (kind == Fault::GpusHidden).then_some(Evidence::Gpus { count })
+            (kind == Fault::GpusHidden).then_some(ProofEvidence::Gpus { count })
         };
-        Cause::new(kind).with(variable).with(nodes)
+        ProofCause::new(kind).with(variable).with(nodes)
     }
 
-    fn mismatch(&self, told: Fault) -> Cause {
+    fn mismatch(&self, told: Fault) -> ProofCause {
         let library = self.subject.of_family("driver");
         let is_compat =
             library.is_some_and(|library| library.installation.origin == Origin::Compat);
@@ -273,19 +277,19 @@ impl Scene<'_> {
         } else {
             Fault::DriverMismatch
         };
-        Cause::new(kind)
+        ProofCause::new(kind)
             .with(self.library("driver"))
             .with(self.kernel())
     }
 
     /// `CUDA_ERROR_UNKNOWN` (999) means that the kernel driver does not answer.
-    fn unreachable(&self) -> Cause {
+    fn unreachable(&self) -> ProofCause {
         let kind = if self.halves_differ() {
             Fault::DriverMismatch
         } else {
             Fault::DriverUnreachable
         };
-        Cause::new(kind)
+        ProofCause::new(kind)
             .with(self.library("driver"))
             .with(self.kernel())
     }
@@ -300,48 +304,49 @@ impl Scene<'_> {
             .is_some_and(|(kernel, user)| kernel != user)
     }
 
-    fn too_old(&self, library: Option<&Library>) -> Cause {
+    fn too_old(&self, library: Option<&TriedLibrary>) -> ProofCause {
         let cuda = self
             .finding
             .driver_cuda
-            .map(|number| Evidence::DriverCuda { number });
-        Cause::new(Fault::DriverTooOld)
+            .map(|number| ProofEvidence::DriverCuda { number });
+        ProofCause::new(Fault::DriverTooOld)
             .with(named(library))
             .with(cuda)
             .with(self.kernel())
     }
 
-    fn blame(&self, kind: Fault, at: Option<&ProofStep>) -> Cause {
-        Cause::new(kind).blaming(self.used_at(at))
+    fn blame(&self, kind: Fault, at: Option<&ProofStep>) -> ProofCause {
+        ProofCause::new(kind).blaming(self.used_at(at))
     }
 
     /// The library that a step used.
-    fn used_at(&self, at: Option<&ProofStep>) -> Option<&Library> {
+    fn used_at(&self, at: Option<&ProofStep>) -> Option<&TriedLibrary> {
         at.and_then(|at| at.of.as_deref())
             .and_then(|soname| self.subject.of_soname(soname))
     }
 
-    fn library(&self, family: &str) -> Option<Evidence> {
+    fn library(&self, family: &str) -> Option<ProofEvidence> {
         named(self.subject.of_family(family))
     }
 
-    fn kernel(&self) -> Option<Evidence> {
-        self.kernel_driver().map(|driver| Evidence::KernelDriver {
-            version: driver.to_string(),
-        })
+    fn kernel(&self) -> Option<ProofEvidence> {
+        self.kernel_driver()
+            .map(|driver| ProofEvidence::KernelDriver {
+                version: driver.to_string(),
+            })
     }
 
     fn kernel_driver(&self) -> Option<Version> {
         Some(self.inventory.driver.as_ref()?.version)
     }
 
-    fn memory(&self, at: &ProofStep) -> Option<Evidence> {
+    fn memory(&self, at: &ProofStep) -> Option<ProofEvidence> {
         let gpu = self
             .finding
             .gpus
             .iter()
             .find(|known| Some(known.gpu) == at.gpu)?;
-        Some(Evidence::Memory {
+        Some(ProofEvidence::Memory {
             gpu: gpu.gpu,
             free: gpu.free?,
             total: gpu.memory?,
@@ -354,49 +359,49 @@ impl Scene<'_> {
         lines.find_map(|line| Some((line.to_owned(), statuses().of_message(line)?)))
     }
 
-    fn last_line(&self) -> Option<Evidence> {
+    fn last_line(&self) -> Option<ProofEvidence> {
         let line = self
             .stderr_tail
             .lines()
             .rev()
             .map(str::trim)
             .find(|line| !line.is_empty())?;
-        Some(Evidence::Said {
+        Some(ProofEvidence::Said {
             line: line.to_owned(),
         })
     }
 }
 
-impl Cause {
+impl ProofCause {
     /// Adds the library at fault.
-    fn blaming(self, library: Option<&Library>) -> Cause {
+    fn blaming(self, library: Option<&TriedLibrary>) -> ProofCause {
         let culprit = library.map(|library| Culprit {
             family: library.installation.family.clone(),
             soname: library.soname.clone(),
             directory: library.installation.directory.clone(),
         });
-        Cause { culprit, ..self }.with(named(library))
+        ProofCause { culprit, ..self }.with(named(library))
     }
 }
 
 /// The fault that the inventory found in the files of a library.
-fn integrity(library: Option<&Library>) -> Option<Cause> {
+fn integrity(library: Option<&TriedLibrary>) -> Option<ProofCause> {
     let installation = &library?.installation;
     let fault = |problem: &Problem| {
         Some(match problem {
             Problem::Truncated { file } => {
                 let file = file.clone();
-                (0, Fault::Damaged, Evidence::Truncated { file })
+                (0, Fault::Damaged, ProofEvidence::Truncated { file })
             }
             Problem::Missing { stems } => {
-                let evidence = Evidence::Missing {
+                let evidence = ProofEvidence::Missing {
                     stems: stems.clone(),
                     directory: show(&installation.directory),
                 };
                 (1, Fault::Incomplete, evidence)
             }
             Problem::OtherVersionAmongTheRest { file, version } => {
-                let evidence = Evidence::Foreign {
+                let evidence = ProofEvidence::Foreign {
                     file: file.clone(),
                     version: *version,
                     rest: installation.version,
@@ -408,14 +413,14 @@ fn integrity(library: Option<&Library>) -> Option<Cause> {
     };
     let faults = installation.problems.iter().filter_map(fault);
     let (_, kind, evidence) = faults.min_by_key(|(order, ..)| *order)?;
-    Some(Cause::new(kind).with([evidence]))
+    Some(ProofCause::new(kind).with([evidence]))
 }
 
 /// A library as evidence.
-fn named(library: Option<&Library>) -> Option<Evidence> {
+fn named(library: Option<&TriedLibrary>) -> Option<ProofEvidence> {
     let library = library?;
     let installation = Some(&library.installation).filter(|found| !found.files.is_empty())?;
-    Some(Evidence::Library {
+    Some(ProofEvidence::Library {
         family: installation.family.clone(),
         soname: library.soname.clone(),
         version: installation.version,
@@ -424,7 +429,7 @@ fn named(library: Option<&Library>) -> Option<Evidence> {
     })
 }
 
-fn is_driver(library: &Library) -> bool {
+fn is_driver(library: &TriedLibrary) -> bool {
     library.installation.family == "driver"
 }
 

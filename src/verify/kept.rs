@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::verdict::{OtherFile, Verdict};
 use crate::host::Host;
-use crate::storage::{self, Lock};
+use crate::storage::{self, FileLock};
 
 /// The interval between looks for another process's proof.
 const INTERVAL: Duration = Duration::from_millis(10);
@@ -18,7 +18,7 @@ const LONGEST_PROOF: i64 = 600;
 
 /// The result of [`await_turn`].
 #[derive(Debug)]
-pub enum Turn {
+pub enum AwaitedProof {
     /// Another process has made the proof.
     Known(Box<Verdict>),
     /// This process makes the proof, and others wait while it holds the lock. Without a lock no process waits: no place
@@ -84,14 +84,19 @@ pub fn keep(host: &Host, directories: &[PathBuf], name: &str, verdict: &Verdict)
 
 /// Waits until this process holds the lock, another process has kept a verdict under one of these names, or the time is
 /// up. The first name is the proof's own.
-pub fn await_turn(host: &Host, directories: &[PathBuf], names: &[String], limit: Duration) -> Turn {
+pub fn await_turn(
+    host: &Host,
+    directories: &[PathBuf],
+    names: &[String],
+    limit: Duration,
+) -> AwaitedProof {
     let began = Instant::now();
     let Some(name) = names.first() else {
-        return Turn::Ours(None);
+        return AwaitedProof::Ours(None);
     };
     loop {
         if let Some(known) = find(host, directories, names) {
-            return Turn::Known(Box::new(known));
+            return AwaitedProof::Known(Box::new(known));
         }
         // All processes ask in this order, so they ask for the same lock.
         let turn = format!("{name}.turn");
@@ -99,16 +104,16 @@ pub fn await_turn(host: &Host, directories: &[PathBuf], names: &[String], limit:
             .iter()
             .find_map(|above| storage::lock(host, &proofs(above), &turn).ok());
         match lock {
-            Some(Lock::Held(file)) => {
+            Some(FileLock::Held(file)) => {
                 // Another process may have kept its verdict before it released the lock.
                 return match find(host, directories, names) {
-                    Some(known) => Turn::Known(Box::new(known)),
-                    None if has_failed(host, directories, name) => Turn::Ours(None),
-                    None => Turn::Ours(Some(file)),
+                    Some(known) => AwaitedProof::Known(Box::new(known)),
+                    None if has_failed(host, directories, name) => AwaitedProof::Ours(None),
+                    None => AwaitedProof::Ours(Some(file)),
                 };
             }
-            Some(Lock::Taken) if began.elapsed() < limit => std::thread::sleep(INTERVAL),
-            Some(Lock::Taken) | None => return Turn::Ours(None),
+            Some(FileLock::Taken) if began.elapsed() < limit => std::thread::sleep(INTERVAL),
+            Some(FileLock::Taken) | None => return AwaitedProof::Ours(None),
         }
     }
 }

@@ -13,8 +13,8 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
-use super::protocol::{Failure, Line, ProofStep, Step};
-use super::verdict::{Finding, StepRecord};
+use super::protocol::{ChildMessage, ChildStep, ProofStep, StepFailure};
+use super::verdict::{ChildFacts, StepRecord};
 use crate::host::Host;
 
 /// The interval between checks that the child still lives.
@@ -36,15 +36,15 @@ const OUTPUT_LIMIT: u64 = 1 << 20;
 static CHILDREN: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
 /// Called often with the current step and the time since the start of the proof.
-pub type Progress<'p> = &'p mut dyn FnMut(&ProofStep, Duration);
+pub type OnProgress<'p> = &'p mut dyn FnMut(&ProofStep, Duration);
 
 /// The messages of a child, and the way in which it ended.
 pub(super) struct ChildOutput {
     pub steps: Vec<StepRecord>,
     pub current: Option<ProofStep>,
-    pub finding: Finding,
+    pub finding: ChildFacts,
     /// The child's own verdict.
-    pub report: Option<Result<(), Failure>>,
+    pub report: Option<Result<(), StepFailure>>,
     /// The end of its standard error.
     pub stderr_tail: String,
     pub end: End,
@@ -62,12 +62,12 @@ pub(super) fn listen(
     host: &Host,
     mut child: Child,
     limit: Duration,
-    progress: Progress<'_>,
+    progress: OnProgress<'_>,
 ) -> io::Result<ChildOutput> {
     let mut output = ChildOutput {
         steps: Vec::new(),
         current: None,
-        finding: Finding::default(),
+        finding: ChildFacts::default(),
         report: None,
         stderr_tail: String::new(),
         end: End::Code(None),
@@ -92,7 +92,7 @@ impl ChildOutput {
     /// Joins the messages of two children. The first failure counts.
     pub(super) fn merge(mut self, mut other: ChildOutput) -> ChildOutput {
         // In the order in which one child would take the steps.
-        let is_last = |taken: &StepRecord| taken.place.step == Step::Mapped;
+        let is_last = |taken: &StepRecord| taken.place.step == ChildStep::Mapped;
         let mut steps = mem::take(&mut self.steps);
         steps.extend(other.steps.drain(..).filter(|taken| !is_last(taken)));
         steps.sort_by_key(is_last);
@@ -113,7 +113,7 @@ impl ChildOutput {
         child: &Child,
         lines: &Receiver<String>,
         limit: Duration,
-        progress: Progress<'_>,
+        progress: OnProgress<'_>,
     ) -> bool {
         let mut entered = Instant::now();
         // The time in which this process was not stopped.
@@ -150,7 +150,7 @@ impl ChildOutput {
 
     fn take_line(&mut self, host: &Host, line: &str, entered: &mut Instant) {
         let line = match serde_json::from_str(line) {
-            Ok(Line::Found(observation)) => return self.finding.add(host, observation),
+            Ok(ChildMessage::Found(observation)) => return self.finding.add(host, observation),
             Ok(line) => line,
             Err(_) => return,
         };
@@ -165,15 +165,15 @@ impl ChildOutput {
         }
         *entered = Instant::now();
         match line {
-            Line::Entering(place) => self.current = Some(place),
-            Line::Result(result) => {
+            ChildMessage::Entering(place) => self.current = Some(place),
+            ChildMessage::Result(result) => {
                 if let Some(taken) = self.steps.last_mut() {
                     taken.result = Some(result);
                 }
             }
-            Line::Passed => self.report = Some(Ok(())),
-            Line::Failed(failure) => self.report = Some(Err(failure)),
-            Line::Found(_) => {}
+            ChildMessage::Passed => self.report = Some(Ok(())),
+            ChildMessage::Failed(failure) => self.report = Some(Err(failure)),
+            ChildMessage::Found(_) => {}
         }
     }
 }

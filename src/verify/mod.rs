@@ -31,14 +31,14 @@ pub mod protocol;
 pub mod subject;
 mod verdict;
 
-pub use cause::{Cause, Culprit, Evidence};
-pub use listen::{Progress, end_all};
-pub use protocol::Failure;
-pub use subject::{Library, Subject};
-pub use verdict::{Finding, OtherFile, Proof, Skip, StepRecord, Verdict};
+pub use cause::{Culprit, ProofCause, ProofEvidence};
+pub use listen::{OnProgress, end_all};
+pub use protocol::StepFailure;
+pub use subject::{ProofSubject, TriedLibrary};
+pub use verdict::{ChildFacts, OtherFile, Proof, Skip, StepRecord, Verdict};
 
 use listen::{ChildOutput, End, children, listen, pid_of};
-use protocol::{LibraryRequest, MappedFile, Request};
+use protocol::{LibraryRequest, MappedFile, ProofRequest};
 
 /// Longer than a cold file server needs for a gigabyte. A proof takes a second, and a deep one ten.
 const TIME_LIMIT: Duration = Duration::from_mins(2);
@@ -67,11 +67,11 @@ pub fn limit(level: Level) -> Duration {
 pub fn run(
     host: &Host,
     executable: &Path,
-    subject: &Subject,
+    subject: &ProofSubject,
     env: &Environment,
     inventory: &Inventory,
     ask: Ask,
-    progress: Progress<'_>,
+    progress: OnProgress<'_>,
 ) -> Result<Verdict, Error> {
     if subject.libraries.is_empty() {
         return Ok(Verdict::Skipped {
@@ -107,13 +107,13 @@ pub fn run(
             if files.is_empty() {
                 None
             } else {
-                Some(Failure::Foreign { files })
+                Some(StepFailure::Foreign { files })
             }
         }
         (Some(Err(failure)), _) => Some(failure),
-        (None, End::TimedOut(seconds)) => Some(Failure::TimedOut { at, seconds }),
-        (None, End::Signal(signal)) => Some(Failure::Signal { at, signal }),
-        (None, End::Code(code)) => Some(Failure::Exited { at, code }),
+        (None, End::TimedOut(seconds)) => Some(StepFailure::TimedOut { at, seconds }),
+        (None, End::Signal(signal)) => Some(StepFailure::Signal { at, signal }),
+        (None, End::Code(code)) => Some(StepFailure::Exited { at, code }),
     };
     let is_busy = finding.gpus.iter().any(|gpu| gpu.busy.is_some());
     let proof = Proof {
@@ -157,9 +157,9 @@ fn attempt(
     host: &Host,
     executable: &Path,
     env: &Environment,
-    (request, rest): (Request, Option<Request>),
+    (request, rest): (ProofRequest, Option<ProofRequest>),
     limit: Duration,
-    progress: Progress<'_>,
+    progress: OnProgress<'_>,
 ) -> io::Result<ChildOutput> {
     let child = start(executable, env, &request)?;
     host.trip("proof");
@@ -180,7 +180,7 @@ fn attempt(
 
 /// The requests in the order of the plan, the driver first. A second child loads the libraries that are not used, since
 /// that takes as long as the driver needs to wake up.
-fn requests(subject: &Subject, ask: Ask) -> (Request, Option<Request>) {
+fn requests(subject: &ProofSubject, ask: Ask) -> (ProofRequest, Option<ProofRequest>) {
     let with_files = matches!(ask.level, Level::Load | Level::Deep);
     let mut libraries = Vec::new();
     for library in &subject.libraries {
@@ -215,7 +215,7 @@ fn requests(subject: &Subject, ask: Ask) -> (Request, Option<Request>) {
     let (used, rest): (Vec<_>, Vec<_>) = libraries
         .into_iter()
         .partition(|library| with_files || ["driver", "cudnn"].contains(&library.family.as_str()));
-    let request = |level, libraries| Request {
+    let request = |level, libraries| ProofRequest {
         level,
         seed: ask.seed,
         parent: std::process::id(),
@@ -228,7 +228,7 @@ fn requests(subject: &Subject, ask: Ask) -> (Request, Option<Request>) {
     )
 }
 
-fn start(executable: &Path, env: &Environment, request: &Request) -> io::Result<Child> {
+fn start(executable: &Path, env: &Environment, request: &ProofRequest) -> io::Result<Child> {
     #[allow(
         clippy::disallowed_methods,
         reason = "this is where the verifying child is started"
@@ -258,7 +258,7 @@ fn start(executable: &Path, env: &Environment, request: &Request) -> io::Result<
 
 /// With a plan, the mapped NVIDIA files outside it, except for families that only `LD_PRELOAD` loads. In an unchanged
 /// environment, the files of another version than the rest of their library.
-fn foreign_files(subject: &Subject, env: &Environment, mapped: &[MappedFile]) -> Vec<String> {
+fn foreign_files(subject: &ProofSubject, env: &Environment, mapped: &[MappedFile]) -> Vec<String> {
     let family = |path: &Path| {
         catalog()
             .family_of_file(path)

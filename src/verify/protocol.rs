@@ -10,7 +10,7 @@ use crate::modes::Level;
 pub const CHILD: &str = "--verify-child";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Request {
+pub struct ProofRequest {
     pub level: Level,
     /// The seed of the random numbers.
     pub seed: u32,
@@ -35,7 +35,7 @@ pub struct LibraryRequest {
 /// A step of the child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Step {
+pub enum ChildStep {
     LoadDriver,
     CuInit,
     /// Lists the GPUs.
@@ -58,7 +58,7 @@ pub enum Step {
 /// A step, with the library and the GPU that it uses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProofStep {
-    pub step: Step,
+    pub step: ChildStep,
     /// The SONAME of the library.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub of: Option<String>,
@@ -101,14 +101,14 @@ pub enum StepResult {
 /// A message of the child.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Line {
+pub enum ChildMessage {
     Entering(ProofStep),
     /// The result of the step that was entered last.
     Result(StepResult),
     Found(Observation),
     /// The last message of a proof without a failure.
     Passed,
-    Failed(Failure),
+    Failed(StepFailure),
 }
 
 /// A fact that the child observed.
@@ -186,7 +186,7 @@ pub struct MappedFile {
 /// The failure as it was observed. Its meaning is the [`Cause`](super::Cause).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "failure", rename_all = "kebab-case")]
-pub enum Failure {
+pub enum StepFailure {
     /// A library did not load.
     Load {
         at: ProofStep,
@@ -221,7 +221,7 @@ pub enum Failure {
     TimedOut { at: Option<ProofStep>, seconds: u64 },
 }
 
-impl Request {
+impl ProofRequest {
     pub fn of_family<'r>(&'r self, family: &str) -> impl Iterator<Item = &'r LibraryRequest> {
         self.libraries
             .iter()
@@ -230,7 +230,7 @@ impl Request {
 }
 
 impl ProofStep {
-    pub fn at(step: Step) -> ProofStep {
+    pub fn at(step: ChildStep) -> ProofStep {
         ProofStep {
             step,
             of: None,
@@ -265,6 +265,6 @@ impl ProofStep {
 }
 
 /// Formats a line for the parent.
-pub fn format(line: &Line) -> String {
+pub fn format(line: &ChildMessage) -> String {
     serde_json::json!(line).to_string()
 }

@@ -9,15 +9,15 @@ use crate::inventory::{Installation, Problem, ReadFault, Warning};
 use crate::solve::Plan;
 
 #[derive(Clone, Debug, Default)]
-pub struct Subject {
-    pub libraries: Vec<Library>,
+pub struct ProofSubject {
+    pub libraries: Vec<TriedLibrary>,
     /// True if only these files may be mapped. An unchanged environment promises nothing.
     pub is_planned: bool,
 }
 
 /// A library that is tried.
 #[derive(Clone, Debug)]
-pub struct Library {
+pub struct TriedLibrary {
     pub installation: Installation,
     /// The SONAME of the file that programs ask for first.
     pub soname: String,
@@ -25,23 +25,23 @@ pub struct Library {
     pub found_in: Option<PathBuf>,
 }
 
-impl Subject {
-    pub fn of_plan(plan: &Plan) -> Subject {
+impl ProofSubject {
+    pub fn of_plan(plan: &Plan) -> ProofSubject {
         let libraries = plan
             .picks
             .iter()
-            .filter_map(|pick| Library::of(&pick.installation))
+            .filter_map(|pick| TriedLibrary::of(&pick.installation))
             .collect();
-        Subject {
+        ProofSubject {
             libraries,
             is_planned: true,
         }
     }
 
     /// The library to which a SONAME belongs, missing files included.
-    pub fn of_soname(&self, soname: &str) -> Option<&Library> {
+    pub fn of_soname(&self, soname: &str) -> Option<&TriedLibrary> {
         let mut libraries = self.libraries.iter();
-        let has = |library: &&Library| {
+        let has = |library: &&TriedLibrary| {
             let mut files = library.installation.files.iter();
             library.soname == soname || files.any(|file| file.soname == soname)
         };
@@ -51,14 +51,14 @@ impl Subject {
         })
     }
 
-    pub fn of_family(&self, family: &str) -> Option<&Library> {
+    pub fn of_family(&self, family: &str) -> Option<&TriedLibrary> {
         self.libraries
             .iter()
             .find(|library| library.installation.family == family)
     }
 
     /// The library that this file is mixed into.
-    pub(super) fn with_foreign(&self, path: &str) -> Option<&Library> {
+    pub(super) fn with_foreign(&self, path: &str) -> Option<&TriedLibrary> {
         let is_path = |problem: &Problem| matches!(problem, Problem::OtherVersionAmongTheRest { file, .. } if file == path);
         let mut libraries = self.libraries.iter();
         libraries.find(|library| library.installation.problems.iter().any(is_path))
@@ -71,11 +71,11 @@ impl Subject {
     }
 }
 
-impl Library {
+impl TriedLibrary {
     /// `None` if the installation lacks the file that programs ask for.
-    pub fn of(installation: &Installation) -> Option<Library> {
+    pub fn of(installation: &Installation) -> Option<TriedLibrary> {
         let family = catalog().family(&installation.family)?;
-        Some(Library {
+        Some(TriedLibrary {
             installation: installation.clone(),
             soname: installation.member(&family.main)?.soname.clone(),
             found_in: None,
@@ -83,8 +83,8 @@ impl Library {
     }
 
     /// A library without a file that the loader accepts. The proof shows the loader's error.
-    pub fn without_files(family: &str, soname: &str, directory: PathBuf) -> Library {
-        Library {
+    pub fn without_files(family: &str, soname: &str, directory: PathBuf) -> TriedLibrary {
+        TriedLibrary {
             installation: Installation {
                 family: family.to_owned(),
                 directory,
@@ -106,7 +106,7 @@ impl Library {
 
     /// Lists files as damaged instead of missing that are cut so short that the inventory could not read their SONAME.
     #[must_use]
-    pub fn with_damaged(mut self, warnings: &[Warning]) -> Library {
+    pub fn with_damaged(mut self, warnings: &[Warning]) -> TriedLibrary {
         let own = soname_number(&self.soname);
         let cut = warnings
             .iter()

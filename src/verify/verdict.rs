@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::cause::Cause;
-use super::protocol::{Failure, GpuFound, MappedFile, Observation, ProofStep, StepResult};
+use super::cause::ProofCause;
+use super::protocol::{GpuFound, MappedFile, Observation, ProofStep, StepFailure, StepResult};
 use crate::host::{FileId, Host};
 use crate::modes::Level;
 
@@ -25,8 +25,8 @@ pub enum Verdict {
     /// A step failed, or the child ended without a report.
     Failed {
         proof: Proof,
-        failure: Failure,
-        cause: Cause,
+        failure: StepFailure,
+        cause: ProofCause,
     },
 }
 
@@ -55,7 +55,7 @@ pub struct Proof {
     /// From the start of the child to its end.
     pub milliseconds: f64,
     pub steps: Vec<StepRecord>,
-    pub finding: Finding,
+    pub finding: ChildFacts,
 }
 
 /// A step that the child took, its duration and its result.
@@ -69,7 +69,7 @@ pub struct StepRecord {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Finding {
+pub struct ChildFacts {
     /// `cuDriverGetVersion`: 13000 is CUDA 13.0.
     pub driver_cuda: Option<i32>,
     pub gpus: Vec<GpuFound>,
@@ -111,9 +111,9 @@ impl OtherFile {
     }
 }
 
-impl Finding {
+impl ChildFacts {
     /// Adds the observations of another child.
-    pub(super) fn join(&mut self, other: Finding) {
+    pub(super) fn join(&mut self, other: ChildFacts) {
         self.driver_cuda = self.driver_cuda.or(other.driver_cuda);
         self.gpus.extend(other.gpus);
         self.cudnn.extend(other.cudnn);

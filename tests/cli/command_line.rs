@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-use cudarun::cli::{Cli, Export, Verb, When};
+use cudarun::cli::{Cli, Export, Verb, VerifyWhen};
 
 use crate::support::machine::Machine;
 use crate::support::{CUDARUN, Run, Workshop};
@@ -145,16 +145,16 @@ fn options_before_a_verb_apply_to_the_verb() {
     };
     assert_eq!(
         run("--uses torch --verify=never run python"),
-        ("torch".into(), Some(When::Never))
+        ("torch".into(), Some(VerifyWhen::Never))
     );
     assert_eq!(
         run("--verify=never run --verify=always python"),
-        (String::new(), Some(When::Always))
+        (String::new(), Some(VerifyWhen::Always))
     );
     let start = parse("--uses torch --verify never python").unwrap();
     assert_eq!(
         (start.start.wishes.uses, start.start.verify),
-        (vec!["torch".to_owned()], Some(When::Never))
+        (vec!["torch".to_owned()], Some(VerifyWhen::Never))
     );
     for line in [
         "doctor --save a --save b",

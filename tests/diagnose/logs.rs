@@ -1,5 +1,5 @@
 use cudarun::catalog::{Capture, ErrorKind};
-use cudarun::diagnose::{Chain, Line, Lines, LogReader, Message};
+use cudarun::diagnose::{Chain, LogLine, LogLines, LogReader, Message};
 
 use super::{chain, messages};
 
@@ -14,9 +14,10 @@ fn only(log: &[u8]) -> Message {
 
 fn lines(log: &[u8]) -> Vec<(usize, String)> {
     let mut found = Vec::new();
-    let mut each =
-        |line: Line<'_>| found.push((line.number, String::from_utf8_lossy(line.text).into_owned()));
-    let mut lines = Lines::default();
+    let mut each = |line: LogLine<'_>| {
+        found.push((line.number, String::from_utf8_lossy(line.text).into_owned()))
+    };
+    let mut lines = LogLines::default();
     lines.feed(log, &mut each);
     lines.finish(&mut each);
     found

@@ -4,7 +4,7 @@ use cudarun::formats::build_info::digits_after;
 use cudarun::formats::metadata::{
     normalised, pth_directories, pyvenv, record, requirements, top_level,
 };
-use cudarun::formats::python::{Import, Source, read};
+use cudarun::formats::python::{Import, PythonSource, read};
 
 fn modules(source: &str) -> Vec<String> {
     let dots = |import: Import| ".".repeat(import.level) + &import.module;
@@ -264,7 +264,7 @@ fn only_the_beginning_of_a_very_long_source_is_read() {
             "a;".repeat(length)[..length - end.len() - 11].to_owned()
         )
     };
-    let modules = |source: &Source| {
+    let modules = |source: &PythonSource| {
         source
             .imports
             .iter()

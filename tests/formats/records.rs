@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use cudarun::formats::project::Project;
+use cudarun::formats::project::PyProject;
 use cudarun::formats::require::Clause;
 use cudarun::formats::{conda, dpkg, project, pyinstaller, require, store};
 
@@ -158,7 +158,7 @@ fn unknown_conditions_are_skipped_and_nonsense_is_an_error() {
 #[test]
 fn a_project_is_what_it_declares() {
     let text = "[project]\nname = 'a'\n[tool.uv.workspace]\nmembers = ['packages/*', './tool']\nexclude = ['packages/old']\n";
-    let project = Project::parse(text);
+    let project = PyProject::parse(text);
     assert!(project.is_project && !project.is_unmanaged);
     let workspace = project.workspace.unwrap();
     for (below, expected) in [
@@ -170,9 +170,9 @@ fn a_project_is_what_it_declares() {
     ] {
         assert_eq!(workspace.has(Path::new(below)), expected, "{below}");
     }
-    assert!(!Project::parse("[tool.ruff]\n").is_project);
-    assert!(Project::parse("[tool.uv]\nmanaged = false\n").is_unmanaged);
-    assert_eq!(Project::parse("[broken"), Project::default());
+    assert!(!PyProject::parse("[tool.ruff]\n").is_project);
+    assert!(PyProject::parse("[tool.uv]\nmanaged = false\n").is_unmanaged);
+    assert_eq!(PyProject::parse("[broken"), PyProject::default());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use cudarun::host::{Host, Kind};
+use cudarun::host::{FileKind, Host};
 
 use super::{Archive, archive, docker, gzip, oci, open, open_in};
 
@@ -29,8 +29,8 @@ fn image(layers: &[Archive]) -> Host {
 fn files(host: &Host) -> Vec<(String, String)> {
     let paths = host.walk(Path::new("/"), &|_| false);
     let shown = |path: &Path| match host.lstat(path).unwrap().kind {
-        Kind::Link => format!("-> {}", host.read_link(path).unwrap().display()),
-        Kind::File => host.read_text(path).unwrap(),
+        FileKind::Link => format!("-> {}", host.read_link(path).unwrap().display()),
+        FileKind::File => host.read_text(path).unwrap(),
         _ => "other".to_owned(),
     };
     paths
@@ -387,7 +387,7 @@ fn devices_and_fifos_are_there_and_never_read() {
         .file("a", "a");
     let host = image(&[layer]);
     for path in ["/dev/nvidia0", "/tmp/fifo"] {
-        assert_eq!(host.lstat(Path::new(path)).unwrap().kind, Kind::Other);
+        assert_eq!(host.lstat(Path::new(path)).unwrap().kind, FileKind::Other);
         assert!(host.read(Path::new(path)).is_err());
     }
     assert_eq!(text(&host, "/a").as_deref(), Some("a"));

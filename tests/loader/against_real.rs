@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cudarun::environment::Environment;
 use cudarun::host::Host;
-use cudarun::loader::process::{Failure, Loaded, Process};
+use cudarun::loader::process::{LoadFailure, LoadedObject, Process};
 use cudarun::loader::rules::standard_loader;
-use cudarun::loader::search::{Overlay, Rule, Searcher};
+use cudarun::loader::search::{FoundBy, Overlay, Searcher};
 
 use crate::support::loader_cases::{MACHINE, WORLD, World, in_parallel};
 
@@ -68,10 +68,10 @@ fn identity(path: &Path) -> (u64, u64) {
     fs::metadata(path).map_or((0, 0), |metadata| (metadata.dev(), metadata.ino()))
 }
 
-fn modelled(process: Result<Process<'_>, Failure>, case: &Case, is_list: bool) -> Came {
+fn modelled(process: Result<Process<'_>, LoadFailure>, case: &Case, is_list: bool) -> Came {
     let mut process = process.unwrap();
     let dies = match &process.failure {
-        Some(Failure::Bad { .. }) => true,
+        Some(LoadFailure::Bad { .. }) => true,
         Some(_) => !is_list,
         None => false,
     };
@@ -474,20 +474,20 @@ fn every_file_is_known_by_the_rule_that_brought_it() {
             .find(|loaded| loaded.name.ends_with(name))
             .map(|loaded| loaded.rule.clone())
     };
-    let of_program = Some(Rule::Rpath { of: program });
-    assert_eq!(process.loaded[0].rule, Rule::Executable);
-    assert_eq!(process.loaded[1].rule, Rule::Interpreter);
-    assert_eq!(rule(&process, "libw.so.1"), Some(Rule::Preload));
+    let of_program = Some(FoundBy::Rpath { of: program });
+    assert_eq!(process.loaded[0].rule, FoundBy::Executable);
+    assert_eq!(process.loaded[1].rule, FoundBy::Interpreter);
+    assert_eq!(rule(&process, "libw.so.1"), Some(FoundBy::Preload));
     assert_eq!(rule(&process, "libr.so.1"), of_program);
     assert_eq!(
         rule(&process, "liba.so.1"),
         of_program,
         "of the preload's, too"
     );
-    assert_eq!(rule(&process, "libc.so.6"), Some(Rule::Cache));
+    assert_eq!(rule(&process, "libc.so.6"), Some(FoundBy::Cache));
     let runpath = Process::start(&searcher, &world.path("bin/runpath")).unwrap();
-    assert_eq!(rule(&runpath, "libn.so.1"), Some(Rule::Runpath));
-    let from_path = Some(Rule::LibraryPath {
+    assert_eq!(rule(&runpath, "libn.so.1"), Some(FoundBy::Runpath));
+    let from_path = Some(FoundBy::LibraryPath {
         element: OsString::from(format!("{root}/a3/")),
     });
     assert_eq!(
@@ -502,12 +502,12 @@ fn every_file_is_known_by_the_rule_that_brought_it() {
         json,
         format!(r#"{{"rule":"library-path","element":"{root}/a3/"}}"#)
     );
-    let is_libr = |loaded: &&Loaded| loaded.name == "libr.so.1";
+    let is_libr = |loaded: &&LoadedObject| loaded.name == "libr.so.1";
     let libr = process.loaded.iter().find(is_libr).unwrap();
     assert_eq!(libr.requester, Some(0));
     let before = process.loaded.len();
     let failure = process.open("libnone.so.1", None).unwrap_err();
-    let Failure::NotFound(miss) = failure else {
+    let LoadFailure::NotFound(miss) = failure else {
         panic!("{failure:?}")
     };
     assert_eq!(
@@ -559,7 +559,7 @@ fn a_version_that_is_lacking_keeps_a_program_from_starting() {
             let (file, version) = (world.path("v1/libv.so.1"), "V_2".to_owned());
             assert_eq!(
                 process.failure.as_ref(),
-                Some(&Failure::Version {
+                Some(&LoadFailure::Version {
                     file,
                     version,
                     requester: 0
@@ -590,38 +590,38 @@ fn files_that_the_loader_cannot_start_are_recognised() {
     );
     let lost = PathBuf::from("/none/ld-linux.so.9");
     let musl = PathBuf::from("/lib/ld-musl-x86_64.so.1");
-    assert_eq!(fails("bin/static"), Some(Failure::Static));
+    assert_eq!(fails("bin/static"), Some(LoadFailure::Static));
     assert_eq!(
         fails("bin/musl"),
-        Some(Failure::OtherLoader { interpreter: musl })
+        Some(LoadFailure::OtherLoader { interpreter: musl })
     );
     assert_eq!(
         fails("bin/lost"),
-        Some(Failure::NoInterpreter { interpreter: lost })
+        Some(LoadFailure::NoInterpreter { interpreter: lost })
     );
     assert_eq!(
         fails("libs/liba.so.1"),
-        Some(Failure::Static),
+        Some(LoadFailure::Static),
         "a library asks for no loader"
     );
     assert!(matches!(
         fails("none-such"),
-        Some(Failure::Unreadable { .. })
+        Some(LoadFailure::Unreadable { .. })
     ));
     assert!(matches!(
         fails("loop/liba.so.1"),
-        Some(Failure::Unreadable { .. })
+        Some(LoadFailure::Unreadable { .. })
     ));
     assert!(matches!(
         fails("text/liba.so.1"),
-        Some(Failure::Bad {
+        Some(LoadFailure::Bad {
             why: "not a library",
             ..
         })
     ));
     assert!(matches!(
         fails("machine/liba.so.1"),
-        Some(Failure::OtherMachine { .. })
+        Some(LoadFailure::OtherMachine { .. })
     ));
 }
 

@@ -115,8 +115,8 @@ fn keys(value: &toml::Value, found: &mut BTreeSet<String>) {
 #[test]
 fn the_head_of_each_profile_explains_every_field() {
     let all: &[(&str, &[&[&str]])] = &[
-        ("architectures.toml", &[fields::<rows::Architecture>()]),
-        ("builds.toml", &[fields::<rows::Build>()]),
+        ("architectures.toml", &[fields::<rows::GpuArchitecture>()]),
+        ("builds.toml", &[fields::<rows::GpuBuild>()]),
         ("cudnn.toml", &[fields::<rows::Support>()]),
         (
             "drivers.toml",
@@ -143,19 +143,19 @@ fn the_head_of_each_profile_explains_every_field() {
             "libraries.toml",
             &[
                 fields::<rows::Family>(),
-                fields::<rows::Header>(),
-                fields::<rows::Shim>(),
+                fields::<rows::VersionHeader>(),
+                fields::<rows::FamilyShim>(),
             ],
         ),
         ("packages.toml", &[fields::<rows::Packages>()]),
         (
             "places.toml",
-            &[fields::<rows::Place>(), fields::<rows::Layout>()],
+            &[fields::<rows::Place>(), fields::<rows::PlaceLayout>()],
         ),
         ("python.toml", &[fields::<rows::PythonFacts>()]),
         (
             "statuses.toml",
-            &[fields::<rows::Status>(), fields::<rows::Message>()],
+            &[fields::<rows::Status>(), fields::<rows::LibraryMessage>()],
         ),
         (
             "toolkits.toml",

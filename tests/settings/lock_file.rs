@@ -337,7 +337,7 @@ fn a_damaged_lock_is_read_or_refused_with_its_place() {
         let bytes = damaged(&mut dice, text.as_bytes());
         if let Err(fault) = cudarun::settings::lock::lock(&bytes, path) {
             faults += 1;
-            assert!(cudarun::error::Reason::sentence(&fault).starts_with("/x/.cudarun.lock:"));
+            assert!(cudarun::error::TypedReason::sentence(&fault).starts_with("/x/.cudarun.lock:"));
         }
     }
     assert!((1000..3000).contains(&faults), "{faults} of 3000");

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use cudarun::program::{Demand, Want};
 use cudarun::settings::FaultKind;
-use cudarun::settings::lock::{Family, Lock, lock};
+use cudarun::settings::lock::{Lock, LockedFamily, lock};
 
 fn example() -> Lock {
-    let family = |name: &str, version: &str| Family {
+    let family = |name: &str, version: &str| LockedFamily {
         name: name.to_owned(),
         version: version.parse().ok(),
         cuda: Some(12),

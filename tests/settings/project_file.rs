@@ -1517,7 +1517,7 @@ fn a_damaged_file_gives_a_result_or_an_error_with_its_place() {
             Ok(_) => {}
             Err(fault) => {
                 faults += 1;
-                let said = cudarun::error::Reason::sentence(&fault);
+                let said = cudarun::error::TypedReason::sentence(&fault);
                 let line: usize = said
                     .strip_prefix("/x/.cudarun.toml:")
                     .unwrap()

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 
 use cudarun::catalog::{catalog, knowledge};
-use cudarun::formats::symbols::Symbol;
+use cudarun::formats::symbols::RequiredSymbol;
 use cudarun::inventory::{ChangedBy, Code, Installation, Inventory, Origin};
 use cudarun::program::{Demand, Program, Requirement, Want};
 use cudarun::solve::{Contradiction, FailedProof, Outcome, Policy, solve};
@@ -318,7 +318,10 @@ fn faults(picks: &[&Installation], inventory: &Inventory, program: &Program) -> 
     faults
 }
 
-fn lacks<'s>(mut symbols: impl Iterator<Item = &'s Symbol>, picks: &[&Installation]) -> bool {
+fn lacks<'s>(
+    mut symbols: impl Iterator<Item = &'s RequiredSymbol>,
+    picks: &[&Installation],
+) -> bool {
     symbols.any(|symbol| {
         let from = picks
             .iter()

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cudarun::catalog::{Group, catalog};
+use cudarun::catalog::{GroupedBy, catalog};
 use cudarun::formats::fatbin::{Architecture, CodeKind, Suffix};
-use cudarun::formats::symbols::{ByFile, Exports, Symbol, by_file};
+use cudarun::formats::symbols::{ByFile, Exports, RequiredSymbol, by_file};
 use cudarun::host::FileId;
 use cudarun::inventory::{
     ChangedBy, Code, Gpu, Installation, Inventory, KernelDriver, Member, Origin, Problem,
@@ -77,7 +77,7 @@ pub fn installation(
     };
     Installation {
         family: family.to_owned(),
-        soname: (known.group == Group::Soname).then_some(number),
+        soname: (known.group == GroupedBy::Soname).then_some(number),
         version: Some(Version::new(version)),
         version_from: None,
         shim: None,
@@ -183,10 +183,10 @@ pub fn exports(names: &[String]) -> Exports {
     Exports::new(names.iter().map(|name| (name.as_bytes(), None)))
 }
 
-pub fn imports(names: &[String], file: &str) -> Vec<Symbol> {
+pub fn imports(names: &[String], file: &str) -> Vec<RequiredSymbol> {
     names
         .iter()
-        .map(|name| Symbol {
+        .map(|name| RequiredSymbol {
             name: name.clone(),
             version: None,
             file: file.to_owned(),

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, SystemTime};
 use cudarun::catalog::Fault;
 use cudarun::host::Host;
 use cudarun::modes::Level;
-use cudarun::verify::kept::{self, Turn};
-use cudarun::verify::{Cause, Failure, Finding, Proof, Verdict};
+use cudarun::verify::kept::{self, AwaitedProof};
+use cudarun::verify::{ChildFacts, Proof, ProofCause, StepFailure, Verdict};
 
 /// The directory of proofs below a home of its own, as processes of one machine share it.
 fn places() -> (tempfile::TempDir, Vec<PathBuf>) {
@@ -18,9 +18,9 @@ fn places() -> (tempfile::TempDir, Vec<PathBuf>) {
 }
 
 fn proof() -> Proof {
-    let finding = Finding {
+    let finding = ChildFacts {
         cudnn: [("libcudnn.so.9".to_owned(), 91900)].into(),
-        ..Finding::default()
+        ..ChildFacts::default()
     };
     Proof {
         level: Level::Conv,
@@ -36,14 +36,14 @@ fn passed() -> Verdict {
 }
 
 fn failed(fault: Fault) -> Verdict {
-    let cause = Cause {
+    let cause = ProofCause {
         fault,
         evidence: Vec::new(),
         culprit: None,
     };
     Verdict::Failed {
         proof: proof(),
-        failure: Failure::TimedOut {
+        failure: StepFailure::TimedOut {
             at: None,
             seconds: 1,
         },
@@ -63,8 +63,8 @@ fn all_at_once(count: usize, places: &[PathBuf], prove: impl Fn(&Host) + Sync) -
         for _ in 0..count {
             scope.spawn(|| {
                 match kept::await_turn(&host, places, &names("set"), Duration::from_secs(20)) {
-                    Turn::Known(_) => believed.fetch_add(1, Ordering::SeqCst),
-                    Turn::Ours(_turn) => {
+                    AwaitedProof::Known(_) => believed.fetch_add(1, Ordering::SeqCst),
+                    AwaitedProof::Ours(_turn) => {
                         prove(&host);
                         proved.fetch_add(1, Ordering::SeqCst)
                     }
@@ -166,7 +166,8 @@ fn without_a_cache_directory_starts_neither_wait_nor_keep_proofs() {
 fn waiting_for_another_proof_has_a_limit() {
     let (_home, places) = places();
     let host = Host::here();
-    let Turn::Ours(Some(_held)) = kept::await_turn(&host, &places, &names("set"), Duration::ZERO)
+    let AwaitedProof::Ours(Some(_held)) =
+        kept::await_turn(&host, &places, &names("set"), Duration::ZERO)
     else {
         panic!("nobody has it")
     };
@@ -174,11 +175,14 @@ fn waiting_for_another_proof_has_a_limit() {
     let began = Instant::now();
     assert!(matches!(
         kept::await_turn(&host, &places, &names("set"), limit),
-        Turn::Ours(None)
+        AwaitedProof::Ours(None)
     ));
     assert!(began.elapsed() >= limit);
     let another = kept::await_turn(&host, &places, &names("another"), limit);
-    assert!(matches!(another, Turn::Ours(Some(_))), "the control");
+    assert!(
+        matches!(another, AwaitedProof::Ours(Some(_))),
+        "the control"
+    );
 }
 
 #[test]

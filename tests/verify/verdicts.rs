@@ -14,8 +14,10 @@ use cudarun::host::Host;
 use cudarun::inventory::{self, Inventory, KernelDriver, Problem, Scope};
 use cudarun::modes::Level;
 use cudarun::report::{Style, failed_start, possible_cause};
-use cudarun::verify::protocol::{Busy, Step, StepResult};
-use cudarun::verify::{self, Ask, Cause, Evidence, Failure, Library, Skip, Subject, Verdict};
+use cudarun::verify::protocol::{Busy, ChildStep, StepResult};
+use cudarun::verify::{
+    self, Ask, ProofCause, ProofEvidence, ProofSubject, Skip, StepFailure, TriedLibrary, Verdict,
+};
 use nix::sys::signal::Signal;
 
 use crate::support::{CUDARUN, Workshop, stand_in};
@@ -107,7 +109,7 @@ impl World {
     }
 
     /// The libraries in a directory, as the inventory reads them.
-    fn subject(&self, directory: &str) -> Subject {
+    fn subject(&self, directory: &str) -> ProofSubject {
         let host = Host::here();
         let count = if directory == "both" { 7 } else { 3 };
         let directory = self.path(directory);
@@ -121,9 +123,9 @@ impl World {
             .installations
             .iter()
             .filter(|installation| installation.directory == directory);
-        let libraries: Vec<Library> = mine.filter_map(Library::of).collect();
+        let libraries: Vec<TriedLibrary> = mine.filter_map(TriedLibrary::of).collect();
         assert_eq!(libraries.len(), count);
-        let mut subject = Subject {
+        let mut subject = ProofSubject {
             libraries,
             is_planned: true,
         };
@@ -165,7 +167,7 @@ impl<'w> Trial<'w> {
         self.verdict_on(&subject)
     }
 
-    fn verdict_on(self, subject: &Subject) -> Verdict {
+    fn verdict_on(self, subject: &ProofSubject) -> Verdict {
         let world = self.world;
         let mut variables = vec![
             (
@@ -212,7 +214,7 @@ impl<'w> Trial<'w> {
     }
 
     #[track_caller]
-    fn fails(self) -> (Failure, Cause) {
+    fn fails(self) -> (StepFailure, ProofCause) {
         let mode = self.mode.clone();
         match self.verdict() {
             Verdict::Failed { failure, cause, .. } => (failure, cause),
@@ -248,17 +250,17 @@ fn a_set_that_works_is_proved() {
     );
     assert_eq!((gpu.free, gpu.memory), (Some(70 << 30), Some(80 << 30)));
     assert_eq!(finding.mapped.len(), 3);
-    let steps: Vec<Step> = proof.steps.iter().map(|taken| taken.place.step).collect();
+    let steps: Vec<ChildStep> = proof.steps.iter().map(|taken| taken.place.step).collect();
     let expected = [
-        Step::LoadDriver,
-        Step::CuInit,
-        Step::Load,
-        Step::Devices,
-        Step::Context,
-        Step::Handle,
-        Step::Compute,
-        Step::Load,
-        Step::Mapped,
+        ChildStep::LoadDriver,
+        ChildStep::CuInit,
+        ChildStep::Load,
+        ChildStep::Devices,
+        ChildStep::Context,
+        ChildStep::Handle,
+        ChildStep::Compute,
+        ChildStep::Load,
+        ChildStep::Mapped,
     ];
     assert_eq!(steps, expected);
     let result = proof.steps.iter().find_map(|taken| taken.result.clone());
@@ -292,7 +294,7 @@ fn each_level_does_what_it_says() {
         .at(Level::Load)
         .fails();
     assert!(
-        matches!(failure, Failure::Status { code: 3009, .. }),
+        matches!(failure, StepFailure::Status { code: 3009, .. }),
         "{failure:?}"
     );
     assert_eq!(
@@ -307,7 +309,7 @@ fn each_level_does_what_it_says() {
         .at(Level::Deep)
         .fails();
     assert!(
-        matches!(failure, Failure::Status { code: 3009, .. }),
+        matches!(failure, StepFailure::Status { code: 3009, .. }),
         "{failure:?}"
     );
     WORLD.trial("").at(Level::Deep).passes();
@@ -322,7 +324,7 @@ fn a_deep_proof_computes_with_each_library_of_a_family() {
     for name in ["libcublas.so.12", "libcublas.so.13"] {
         let mode = "cublasSgemm:14";
         let (failure, _) = only(mode, name).at(Level::Deep).fails();
-        let Failure::Status { at, call, .. } = &failure else {
+        let StepFailure::Status { at, call, .. } = &failure else {
             panic!("{failure:?}")
         };
         assert_eq!(
@@ -332,7 +334,7 @@ fn a_deep_proof_computes_with_each_library_of_a_family() {
         only(mode, name).passes();
         let (failure, cause) = only("wrong-product", name).at(Level::Deep).fails();
         assert!(
-            matches!(failure, Failure::WrongNumbers { element: 5, .. }),
+            matches!(failure, StepFailure::WrongNumbers { element: 5, .. }),
             "{failure:?}"
         );
         assert_eq!(cause.fault, Fault::WrongNumbers);
@@ -349,7 +351,7 @@ fn a_library_without_a_needed_function_is_the_one_at_fault() {
             Level::Load
         };
         let (failure, cause) = WORLD.trial("").of(directory).at(level).fails();
-        let Failure::Load { name, message, .. } = &failure else {
+        let StepFailure::Load { name, message, .. } = &failure else {
             panic!("{failure:?}")
         };
         let (soname, kind) = match from {
@@ -369,7 +371,7 @@ fn a_handle_is_destroyed_after_success_only() {
         .trial("cudnnConvolutionForward:5000 destroy-crashes")
         .fails();
     assert!(
-        matches!(failure, Failure::Status { code: 5000, .. }),
+        matches!(failure, StepFailure::Status { code: 5000, .. }),
         "{failure:?}"
     );
     let verdict = WORLD.trial("out-of-memory destroy-crashes").verdict();
@@ -378,7 +380,7 @@ fn a_handle_is_destroyed_after_success_only() {
     assert_eq!(cause.fault, Fault::Crashed, "the control");
     let (failure, _) = WORLD.trial("cudnnDestroy:4000").fails();
     assert!(
-        matches!(&failure, Failure::Status { call, code: 4000, .. } if call == "cudnnDestroy"),
+        matches!(&failure, StepFailure::Status { call, code: 4000, .. } if call == "cudnnDestroy"),
         "{failure:?}"
     );
 }
@@ -406,7 +408,7 @@ fn every_code_of_cudnn_has_a_cause() {
                 .trial(&format!("{call}:{}", status.code))
                 .of(directory)
                 .fails();
-            let Failure::Status { call: by, code, .. } = &failure else {
+            let StepFailure::Status { call: by, code, .. } = &failure else {
                 panic!("{failure:?}")
             };
             assert_eq!((by.as_str(), *code), (call, status.code));
@@ -452,13 +454,13 @@ fn every_code_of_the_driver_has_a_cause() {
     for status in table {
         let (failure, cause) = WORLD.trial(&format!("cuInit:{}", status.code)).fails();
         assert!(
-            matches!(&failure, Failure::Status { call, .. } if call == "cuInit"),
+            matches!(&failure, StepFailure::Status { call, .. } if call == "cuInit"),
             "{failure:?}"
         );
         assert_eq!(cause.fault, expected(status.code), "{}", status.name);
     }
     let (failure, _) = WORLD.trial("cuInit:803").fails();
-    let Failure::Status { name, .. } = failure else {
+    let StepFailure::Status { name, .. } = failure else {
         panic!("{failure:?}")
     };
     assert_eq!(
@@ -469,7 +471,7 @@ fn every_code_of_the_driver_has_a_cause() {
     // An unknown code is reported with its number.
     let (failure, cause) = WORLD.trial("synchronize:4711").fails();
     assert!(
-        matches!(failure, Failure::Status { code: 4711, .. }),
+        matches!(failure, StepFailure::Status { code: 4711, .. }),
         "{failure:?}"
     );
     assert_eq!(cause.fault, Fault::Refused);
@@ -478,13 +480,13 @@ fn every_code_of_the_driver_has_a_cause() {
 #[test]
 fn messages_of_cudnn_are_shown() {
     let (failure, _) = WORLD.trial("cudnnCreate:1001").fails();
-    let Failure::Status {
+    let StepFailure::Status {
         at, name, message, ..
     } = failure
     else {
         panic!("{failure:?}")
     };
-    assert_eq!((at.step, at.gpu), (Step::Handle, Some(0)));
+    assert_eq!((at.step, at.gpu), (ChildStep::Handle, Some(0)));
     assert_eq!(name.as_deref(), Some("CUDNN_STATUS_NOT_INITIALIZED"));
     assert_eq!(message.as_deref(), Some("a reason"));
 }
@@ -494,7 +496,7 @@ fn wrong_numbers_are_found_however_few_and_by_however_little() {
     let wrong = |mode: &str| {
         let (failure, cause) = WORLD.trial(mode).fails();
         assert_eq!(cause.fault, Fault::WrongNumbers, "{mode}");
-        let Failure::WrongNumbers {
+        let StepFailure::WrongNumbers {
             largest_error,
             element,
             ..
@@ -520,10 +522,10 @@ fn wrong_numbers_are_found_however_few_and_by_however_little() {
 fn a_child_that_dies_is_placed_and_quoted() {
     let dies = |mode: &str, says: &str| {
         let (failure, cause) = WORLD.trial(mode).with("STAND_IN_SAYS", says).fails();
-        let (Failure::Signal { at, .. } | Failure::Exited { at, .. }) = &failure else {
+        let (StepFailure::Signal { at, .. } | StepFailure::Exited { at, .. }) = &failure else {
             panic!("{failure:?}");
         };
-        assert_eq!(at.as_ref().unwrap().step, Step::Handle, "{mode}");
+        assert_eq!(at.as_ref().unwrap().step, ChildStep::Handle, "{mode}");
         assert_eq!(
             cause.culprit.as_ref().map(|it| it.family.as_str()),
             Some("cudnn"),
@@ -534,7 +536,7 @@ fn a_child_that_dies_is_placed_and_quoted() {
     let line = "Unable to load any of {libcudnn_graph.so.9.19.0, libcudnn_graph.so.9}";
     let (failure, cause) = dies("abort", line);
     assert!(
-        matches!(failure, Failure::Signal { signal: 6, .. }),
+        matches!(failure, StepFailure::Signal { signal: 6, .. }),
         "{failure:?}"
     );
     assert_eq!(
@@ -543,7 +545,7 @@ fn a_child_that_dies_is_placed_and_quoted() {
         "there is no libcudnn_graph here"
     );
     assert!(
-        cause.evidence.contains(&Evidence::Said {
+        cause.evidence.contains(&ProofEvidence::Said {
             line: line.to_owned()
         }),
         "{cause:?}"
@@ -556,14 +558,14 @@ fn a_child_that_dies_is_placed_and_quoted() {
     let (_, cause) = dies("abort", "something else");
     assert_eq!(cause.fault, Fault::Crashed);
     assert!(
-        cause.evidence.contains(&Evidence::Said {
+        cause.evidence.contains(&ProofEvidence::Said {
             line: "something else".to_owned()
         }),
         "{cause:?}"
     );
     let (failure, cause) = dies("crash", "");
     assert!(
-        matches!(failure, Failure::Signal { signal: 11, .. }),
+        matches!(failure, StepFailure::Signal { signal: 11, .. }),
         "{failure:?}"
     );
     assert_eq!(cause.fault, Fault::Crashed);
@@ -575,12 +577,12 @@ fn a_child_that_dies_is_placed_and_quoted() {
     );
     let (failure, _) = dies("status:3", "");
     assert!(
-        matches!(failure, Failure::Exited { code: Some(3), .. }),
+        matches!(failure, StepFailure::Exited { code: Some(3), .. }),
         "{failure:?}"
     );
     let (failure, cause) = dies("leave", "");
     assert!(
-        matches!(failure, Failure::Exited { code: Some(0), .. }),
+        matches!(failure, StepFailure::Exited { code: Some(0), .. }),
         "{failure:?}"
     );
     assert_eq!(cause.fault, Fault::NoReport);
@@ -639,7 +641,7 @@ fn without_an_exit_status_the_report_decides() {
         let verdict = WORLD.trial(mode).verdict_on(&subject);
         let Verdict::Failed {
             failure:
-                Failure::Exited {
+                StepFailure::Exited {
                     at: Some(at),
                     code: None,
                 },
@@ -648,7 +650,7 @@ fn without_an_exit_status_the_report_decides() {
         else {
             panic!("{mode}: {verdict:?}")
         };
-        assert_eq!(at.step, Step::Handle);
+        assert_eq!(at.step, ChildStep::Handle);
     }
 }
 
@@ -658,7 +660,7 @@ fn a_child_that_hangs_is_ended_in_time() {
         let started = Instant::now();
         let (failure, cause) = WORLD.trial(mode).within(2).fails();
         assert!(
-            matches!(&failure, Failure::TimedOut { at: Some(at), seconds: 2 } if at.step == Step::Handle)
+            matches!(&failure, StepFailure::TimedOut { at: Some(at), seconds: 2 } if at.step == ChildStep::Handle)
         );
         assert_eq!((cause.fault, cause.culprit), (Fault::TimedOut, None));
         assert!(started.elapsed() < Duration::from_secs(15), "{mode}");
@@ -767,7 +769,7 @@ fn output_of_libraries_is_not_taken_for_a_report() {
 fn a_library_that_closes_the_way_to_the_parent_leaves_no_report() {
     let (failure, cause) = WORLD.trial("close").fails();
     assert!(
-        matches!(failure, Failure::Exited { code: Some(0), .. }),
+        matches!(failure, StepFailure::Exited { code: Some(0), .. }),
         "{failure:?}"
     );
     assert_eq!(cause.fault, Fault::NoReport);
@@ -780,7 +782,7 @@ fn files_from_elsewhere_are_a_failure() {
     let files = vec![WORLD.path("other/libcublas.so.13").display().to_string()];
     assert_eq!(
         (failure, cause.fault),
-        (Failure::Foreign { files }, Fault::ForeignFiles)
+        (StepFailure::Foreign { files }, Fault::ForeignFiles)
     );
     // A library in LD_PRELOAD is not part of the set and the program does not request it. It is a fault only if its family
     // is planned.
@@ -883,13 +885,13 @@ fn hidden_gpus_are_no_fault_of_the_libraries() {
         ("0", Fault::NoDevice),
         ("0,-1", Fault::NoDevice),
     ] {
-        let variable = Evidence::Variable {
+        let variable = ProofEvidence::Variable {
             name: "CUDA_VISIBLE_DEVICES".to_owned(),
             value: meant.to_owned(),
         };
         let mut evidence = vec![variable];
         // The machine has one GPU, which this variable does not name.
-        evidence.extend((kind == Fault::GpusHidden).then_some(Evidence::Gpus { count: 1 }));
+        evidence.extend((kind == Fault::GpusHidden).then_some(ProofEvidence::Gpus { count: 1 }));
         for mode in ["cuInit:100", "gpus:0"] {
             let trial = WORLD.trial(mode).with("CUDA_VISIBLE_DEVICES", meant);
             let verdict = trial.verdict();
@@ -967,7 +969,7 @@ fn a_gpu_that_is_busy_is_its_own_verdict() {
     // One GPU's memory says nothing of another's failure.
     let (failure, cause) = WORLD.trial("gpus:2 full:0 retain:719").fails();
     assert!(
-        matches!(&failure, Failure::Status { at, code: 719, .. } if at.gpu == Some(1)),
+        matches!(&failure, StepFailure::Status { at, code: 719, .. } if at.gpu == Some(1)),
         "{failure:?}"
     );
     assert_eq!(cause.fault, Fault::DriverUnreachable);
@@ -989,7 +991,7 @@ fn a_gpu_that_is_busy_is_its_own_verdict() {
 
 #[test]
 fn a_library_that_does_not_load_is_named() {
-    let without = |change: &dyn Fn(&mut Library)| {
+    let without = |change: &dyn Fn(&mut TriedLibrary)| {
         let mut subject = WORLD.subject("set");
         change(
             subject
@@ -1006,10 +1008,13 @@ fn a_library_that_does_not_load_is_named() {
     let (failure, cause) = without(&|library| {
         library.soname = "libcudnn.so.77".to_owned();
     });
-    let Failure::Load { at, name, message } = failure else {
+    let StepFailure::Load { at, name, message } = failure else {
         panic!("{failure:?}")
     };
-    assert_eq!((at.step, name.as_str()), (Step::Load, "libcudnn.so.77"));
+    assert_eq!(
+        (at.step, name.as_str()),
+        (ChildStep::Load, "libcudnn.so.77")
+    );
     assert!(
         message.contains("cannot open shared object file"),
         "{message}"
@@ -1092,7 +1097,7 @@ fn driver_halves_and_substitutes_are_checked() {
             cause
                 .evidence
                 .iter()
-                .any(|it| matches!(it, Evidence::KernelDriver { .. })),
+                .any(|it| matches!(it, ProofEvidence::KernelDriver { .. })),
             "{cause:?}"
         );
         cause.fault

@@ -12,7 +12,7 @@ const PIE: u64 = 0x0800_0000;
 
 /// The reason why the loader does not take a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unfit {
+pub enum Unloadable {
     /// For another kind of machine. The loader skips it.
     Foreign,
     /// An error that ends the search, and the program with it.
@@ -20,11 +20,11 @@ pub enum Unfit {
 }
 
 /// Fails where the loader does not take a file with these bytes in a program for `machine`.
-pub fn check(data: &[u8], machine: u16) -> Result<(), Unfit> {
+pub fn check(data: &[u8], machine: u16) -> Result<(), Unloadable> {
     if data.is_empty() {
-        return Err(Unfit::Broken("an empty file"));
+        return Err(Unloadable::Broken("an empty file"));
     }
-    let broken = Err(Unfit::Broken("not a library"));
+    let broken = Err(Unloadable::Broken("not a library"));
     let Some(header) = data.get(..HEADER) else {
         return broken;
     };
@@ -33,7 +33,7 @@ pub fn check(data: &[u8], machine: u16) -> Result<(), Unfit> {
         return broken;
     }
     if header[4] != 2 {
-        return Err(Unfit::Foreign);
+        return Err(Unloadable::Foreign);
     }
     // Little-endian, version 1, the ABI of System V or GNU with its version, then zeros.
     let is_known = header[5] == 1 && header[6] == 1 && matches!(header[7..9], [0, 0] | [3, 0..=4]);
@@ -44,7 +44,7 @@ pub fn check(data: &[u8], machine: u16) -> Result<(), Unfit> {
         return broken;
     }
     if half(18) != machine {
-        return Err(Unfit::Foreign);
+        return Err(Unloadable::Foreign);
     }
     if half(16) != ET_DYN.0 && half(16) != ET_EXEC.0 {
         return broken;

@@ -48,12 +48,12 @@ impl<'d> Elf<'d> {
     }
 
     /// Returns a function from a symbol's index to its version node.
-    pub(super) fn versions(&self) -> impl Fn(usize) -> Option<Node<'d>> {
+    pub(super) fn versions(&self) -> impl Fn(usize) -> Option<VersionNode<'d>> {
         let table = self.table(DT_VERSYM).unwrap_or_default();
         let versyms: &'d [Versym<LE>] = table.read_slice_at(0, table.len() / 2).unwrap_or_default();
         let mut nodes = self.needed_nodes();
         nodes.extend(self.defined_nodes());
-        let by_index: HashMap<u16, Node<'d>> =
+        let by_index: HashMap<u16, VersionNode<'d>> =
             nodes.into_iter().map(|node| (node.index, node)).collect();
         // The highest bit hides a symbol from the linker; 0 and 1 are local and global without a version.
         move |symbol| {
@@ -63,7 +63,7 @@ impl<'d> Elf<'d> {
         }
     }
 
-    fn needed_nodes(&self) -> Vec<Node<'d>> {
+    fn needed_nodes(&self) -> Vec<VersionNode<'d>> {
         let mut nodes = Vec::new();
         let records =
             self.chain::<Verneed<LE>>(DT_VERNEED, DT_VERNEEDNUM, |need| need.vn_next.get(LE));
@@ -80,7 +80,7 @@ impl<'d> Elf<'d> {
                 let index = aux.vna_other.get(LE).0 & 0x7fff;
                 if let Some(name) = self.text(aux.vna_name.get(LE)) {
                     let weak = aux.vna_flags.get(LE).0 & WEAK != 0;
-                    nodes.push(Node {
+                    nodes.push(VersionNode {
                         index,
                         name,
                         file: Some(file),
@@ -95,12 +95,12 @@ impl<'d> Elf<'d> {
         nodes
     }
 
-    fn defined_nodes(&self) -> Vec<Node<'d>> {
+    fn defined_nodes(&self) -> Vec<VersionNode<'d>> {
         let records = self.chain::<Verdef<LE>>(DT_VERDEF, DT_VERDEFNUM, |def| def.vd_next.get(LE));
         let name_of = |data: &'d [u8], def: &Verdef<LE>| {
             let aux: &Verdaux<LE> = data.get(def.vd_aux.get(LE) as usize..)?.read_at(0).ok()?;
             let name = self.text(aux.vda_name.get(LE))?;
-            Some(Node {
+            Some(VersionNode {
                 index: def.vd_ndx.get(LE).0 & 0x7fff,
                 name,
                 file: None,
@@ -133,7 +133,7 @@ impl<'d> Elf<'d> {
 
 /// A version node. An import's node names the file that must define it.
 #[derive(Clone, Copy)]
-pub(super) struct Node<'d> {
+pub(super) struct VersionNode<'d> {
     index: u16,
     pub(super) name: &'d [u8],
     pub(super) file: Option<&'d [u8]>,

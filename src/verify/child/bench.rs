@@ -2,14 +2,14 @@
 
 use libloading::os::unix::Library;
 
-use super::call::Fault;
+use super::call::CallFailure;
 use super::driver::Driver;
 use crate::verify::protocol::StepResult;
 
 /// A GPU with its current context, the loaded libraries, and the seed of random numbers.
 pub(super) struct Bench<'a> {
     pub driver: &'a Driver,
-    pub libraries: &'a [Loaded],
+    pub libraries: &'a [OpenLibrary],
     /// The number that CUDA gives it in the program.
     pub gpu: u32,
     pub capability: (i32, i32),
@@ -17,11 +17,11 @@ pub(super) struct Bench<'a> {
 }
 
 /// A loaded library. It is never closed, since its destructors may crash.
-pub(super) struct Loaded {
+pub(super) struct OpenLibrary {
     pub family: String,
     pub soname: String,
     pub library: &'static Library,
 }
 
 /// Makes a computation with a library.
-pub(super) type Run = fn(&Bench<'_>, &Loaded) -> Result<StepResult, Fault>;
+pub(super) type Compute = fn(&Bench<'_>, &OpenLibrary) -> Result<StepResult, CallFailure>;

@@ -21,7 +21,7 @@ pub(super) type Pointer = *mut c_void;
 
 /// The fault of a step.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum CallFailure {
     /// The library of the step does not load, or is another one.
     NotLoaded(String),
     /// A call failed.
@@ -38,9 +38,9 @@ pub(super) enum Fault {
     },
 }
 
-impl Fault {
-    pub(super) fn missing(function: &str) -> Fault {
-        Fault::NotLoaded(format!("no function {function}"))
+impl CallFailure {
+    pub(super) fn missing(function: &str) -> CallFailure {
+        CallFailure::NotLoaded(format!("no function {function}"))
     }
 }
 
@@ -67,17 +67,17 @@ impl Api<'_> {
     ///
     /// # Safety
     /// `F` must be a function pointer of the type that the library's headers declare for the name.
-    pub(super) unsafe fn function<F: Copy>(&self, name: &'static str) -> Result<F, Fault> {
+    pub(super) unsafe fn function<F: Copy>(&self, name: &'static str) -> Result<F, CallFailure> {
         // SAFETY: the caller vouches for the type.
         let found = unsafe { find(self.library, name) };
-        found.ok_or_else(|| Fault::missing(name))
+        found.ok_or_else(|| CallFailure::missing(name))
     }
 
-    pub(super) fn check(&self, call: &'static str, status: c_int) -> Result<(), Fault> {
+    pub(super) fn check(&self, call: &'static str, status: c_int) -> Result<(), CallFailure> {
         if status == 0 {
             return Ok(());
         }
-        Err(Fault::Refused {
+        Err(CallFailure::Refused {
             call: plain_name(call),
             code: i64::from(status),
             name: (self.name)(self.library, status),
@@ -87,7 +87,7 @@ impl Api<'_> {
 
     /// Calls a function `status (object*)`. What it makes is destroyed only where that is a part of the proof, since this
     /// process ends at once, and a library may crash at it after a failed call.
-    pub(super) fn make(&self, create: &'static str) -> Result<Pointer, Fault> {
+    pub(super) fn make(&self, create: &'static str) -> Result<Pointer, CallFailure> {
         let mut object = std::ptr::null_mut();
         // SAFETY: all these functions are declared so. Writes one pointer.
         unsafe { call!(self, create, *mut Pointer: &raw mut object)? };
@@ -95,21 +95,25 @@ impl Api<'_> {
     }
 
     /// Calls a function `status (object)`.
-    pub(super) fn destroy(&self, destroy: &'static str, object: Pointer) -> Result<(), Fault> {
+    pub(super) fn destroy(
+        &self,
+        destroy: &'static str,
+        object: Pointer,
+    ) -> Result<(), CallFailure> {
         // SAFETY: all these functions are declared so. The library made the object, which is given up here.
         unsafe { call!(self, destroy, Pointer: object) }
     }
 }
 
 /// Fails if a function that the proof calls is missing, so that the fault is that of this library.
-pub(super) fn require(library: &Library, functions: &[&'static str]) -> Result<(), Fault> {
+pub(super) fn require(library: &Library, functions: &[&'static str]) -> Result<(), CallFailure> {
     // SAFETY: each is a function, which is not called here.
     let is_missing =
         |name: &&&str| unsafe { find::<unsafe extern "C" fn()>(library, name) }.is_none();
     functions
         .iter()
         .find(is_missing)
-        .map_or(Ok(()), |name| Err(Fault::missing(name)))
+        .map_or(Ok(()), |name| Err(CallFailure::missing(name)))
 }
 
 /// A call as programs write it: headers add the version of its ABI.

@@ -7,7 +7,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use super::call::{Api, Fault, Pointer, call};
+use super::call::{Api, CallFailure, Pointer, call};
 use super::driver::{Buffer, Driver};
 use super::numbers::{Random, compare, fits, int};
 use crate::verify::protocol::StepResult;
@@ -116,7 +116,7 @@ pub(super) fn run(
     handle: Pointer,
     driver: &Driver,
     seed: u32,
-) -> Result<StepResult, Fault> {
+) -> Result<StepResult, CallFailure> {
     let shape = SMALL;
     let numbers = Numbers::new(&shape, seed);
     let expected = numbers.compute(&shape);

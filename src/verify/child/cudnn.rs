@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_char, c_int};
 
 use libloading::os::unix::Library;
 
-use super::call::{Api, Fault, find, text};
+use super::call::{Api, CallFailure, find, text};
 
 /// The checks of 8, then of 9, each in the order in which the sublibraries depend on each other.
 const VERSION_CHECKS: &[&str] = &[
@@ -38,18 +38,18 @@ pub(super) fn api(library: &Library) -> Api<'_> {
 pub(super) const NEEDED: &[&str] = &["cudnnGetVersion", "cudnnCreate", "cudnnDestroy"];
 
 /// 91900 is 9.19.0, and 8907 is 8.9.7.
-pub(super) fn version(library: &Library) -> Result<u64, Fault> {
+pub(super) fn version(library: &Library) -> Result<u64, CallFailure> {
     let name = "cudnnGetVersion";
     // SAFETY: declared as `size_t (void)`; has no precondition.
     let version =
         unsafe { find::<unsafe extern "C" fn() -> usize>(library, name).map(|get| get()) };
     version
         .map(|version| version as u64)
-        .ok_or_else(|| Fault::missing(name))
+        .ok_or_else(|| CallFailure::missing(name))
 }
 
 /// Runs the sublibraries' checks of each other's versions. cuDNN 7 has no sublibraries.
-pub(super) fn check_versions(library: &Library) -> Result<(), Fault> {
+pub(super) fn check_versions(library: &Library) -> Result<(), CallFailure> {
     for call in VERSION_CHECKS {
         // SAFETY: declared as `cudnnStatus_t (void)` in the headers of 8 and 9, absent in those that lack it.
         let check: Option<unsafe extern "C" fn() -> c_int> = unsafe { find(library, call) };

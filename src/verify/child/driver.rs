@@ -15,7 +15,7 @@ use cudarc::driver::sys::{
 };
 use libloading::os::unix::Library;
 
-use super::call::{Api, Fault, call, find, require};
+use super::call::{Api, CallFailure, call, find, require};
 use crate::verify::protocol::{ComputeMode, GpuFound};
 
 /// The functions that no proof can do without.
@@ -40,7 +40,7 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    pub(super) fn new(library: &'static Library) -> Result<Driver, Fault> {
+    pub(super) fn new(library: &'static Library) -> Result<Driver, CallFailure> {
         require(library, &NEEDED)?;
         let name = error_name;
         let api = Api {
@@ -51,20 +51,20 @@ impl Driver {
     }
 
     /// Must come first. Its codes tell causes apart that `cudnnCreate` reports alike.
-    pub(super) fn init(&self) -> Result<(), Fault> {
+    pub(super) fn init(&self) -> Result<(), CallFailure> {
         // SAFETY: the type that cuda.h declares; the flags must be 0.
         unsafe { call!(self.api, "cuInit", c_uint: 0) }
     }
 
     /// 13000 is CUDA 13.0.
-    pub(super) fn cuda(&self) -> Result<i32, Fault> {
+    pub(super) fn cuda(&self) -> Result<i32, CallFailure> {
         let mut version = 0;
         // SAFETY: the type that cuda.h declares; writes one number.
         unsafe { call!(self.api, "cuDriverGetVersion", *mut c_int: &raw mut version)? };
         Ok(version)
     }
 
-    pub(super) fn devices(&self) -> Result<Vec<CUdevice>, Fault> {
+    pub(super) fn devices(&self) -> Result<Vec<CUdevice>, CallFailure> {
         let mut count = 0;
         // SAFETY: the type that cuda.h declares; writes one number.
         unsafe { call!(self.api, "cuDeviceGetCount", *mut c_int: &raw mut count)? };
@@ -148,7 +148,7 @@ impl Driver {
     }
 
     /// The primary context of a device. This process never releases it.
-    pub(super) fn retain(&self, device: CUdevice) -> Result<CUcontext, Fault> {
+    pub(super) fn retain(&self, device: CUdevice) -> Result<CUcontext, CallFailure> {
         let mut context = ptr::null_mut();
         let to = &raw mut context;
         // SAFETY: the types that cuda.h declares; writes one pointer; `device` is one that the driver gave.
@@ -158,12 +158,12 @@ impl Driver {
         Ok(context)
     }
 
-    pub(super) fn set_current(&self, context: CUcontext) -> Result<(), Fault> {
+    pub(super) fn set_current(&self, context: CUcontext) -> Result<(), CallFailure> {
         // SAFETY: the type that cuda.h declares; `context` came from `retain`.
         unsafe { call!(self.api, "cuCtxSetCurrent", CUcontext: context) }
     }
 
-    pub(super) fn synchronize(&self) -> Result<(), Fault> {
+    pub(super) fn synchronize(&self) -> Result<(), CallFailure> {
         // SAFETY: the type that cuda.h declares; waits for the current context.
         unsafe { call!(self.api, "cuCtxSynchronize") }
     }
@@ -178,7 +178,7 @@ impl Driver {
     }
 
     /// Allocates at least so many bytes, which are freed on drop.
-    pub(super) fn allocate(&self, bytes: usize) -> Result<Buffer<'_>, Fault> {
+    pub(super) fn allocate(&self, bytes: usize) -> Result<Buffer<'_>, CallFailure> {
         let mut address = 0;
         let to = &raw mut address;
         // SAFETY: the types that cuda.h declares; writes one address. CUDA refuses to allocate nothing.
@@ -191,7 +191,7 @@ impl Driver {
         })
     }
 
-    pub(super) fn upload<T: Plain>(&self, data: &[T]) -> Result<Buffer<'_>, Fault> {
+    pub(super) fn upload<T: Plain>(&self, data: &[T]) -> Result<Buffer<'_>, CallFailure> {
         let buffer = self.allocate(size_of_val(data))?;
         let (from, bytes) = (data.as_ptr().cast(), size_of_val(data));
         // SAFETY: the types that cuda.h declares; both hold that many bytes.
@@ -233,7 +233,7 @@ impl Buffer<'_> {
     }
 
     /// Waits for the GPU, and copies the first `count` elements.
-    pub(super) fn download<T: Plain>(&self, count: usize) -> Result<Vec<T>, Fault> {
+    pub(super) fn download<T: Plain>(&self, count: usize) -> Result<Vec<T>, CallFailure> {
         let mut data = vec![T::default(); count];
         let bytes = size_of_val(data.as_slice()).min(self.bytes);
         self.driver.synchronize()?;

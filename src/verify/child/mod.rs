@@ -17,8 +17,8 @@ use cudarc::driver::sys::{CUcontext, CUresult};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use super::protocol::{
-    Busy, Computation, ComputeMode, Failure, LibraryRequest, Line, MappedFile, Observation,
-    ProofStep, Request, Step, StepResult, format,
+    Busy, ChildMessage, ChildStep, Computation, ComputeMode, LibraryRequest, MappedFile,
+    Observation, ProofRequest, ProofStep, StepFailure, StepResult, format,
 };
 use crate::catalog::{self, catalog, is_driver_call, statuses};
 use crate::host::Host;
@@ -32,8 +32,8 @@ mod deep;
 mod driver;
 mod numbers;
 
-use bench::{Bench, Loaded};
-use call::{Api, Fault, require};
+use bench::{Bench, OpenLibrary};
+use call::{Api, CallFailure, require};
 use driver::Driver;
 
 /// With fewer free bytes, a library's error is probably about memory, whatever its code.
@@ -70,7 +70,7 @@ fn answer(host: &Host) -> i32 {
     let output = ManuallyDrop::new(File::from(output));
     let mut parent = Parent {
         output,
-        at: ProofStep::at(Step::LoadDriver),
+        at: ProofStep::at(ChildStep::LoadDriver),
     };
     let mut prover = Prover {
         request: &request,
@@ -79,14 +79,14 @@ fn answer(host: &Host) -> i32 {
     };
     let proved = prover.prove(host);
     let last = match proved {
-        Ok(()) => Line::Passed,
-        Err(fault) => Line::Failed(failure(parent.at.clone(), fault)),
+        Ok(()) => ChildMessage::Passed,
+        Err(fault) => ChildMessage::Failed(failure(parent.at.clone(), fault)),
     };
     parent.say(&last);
     0
 }
 
-fn read_request() -> Option<Request> {
+fn read_request() -> Option<ProofRequest> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).ok()?;
     serde_json::from_str(&text).ok()
@@ -112,30 +112,30 @@ struct Parent {
 }
 
 impl Parent {
-    fn say(&mut self, line: &Line) {
+    fn say(&mut self, line: &ChildMessage) {
         // Fails if a library has closed the pipe: the parent then has no report.
         let _ = self.output.write_all((format(line) + "\n").as_bytes());
     }
 
     fn enter(&mut self, at: ProofStep) {
-        self.say(&Line::Entering(at.clone()));
+        self.say(&ChildMessage::Entering(at.clone()));
         self.at = at;
     }
 
     fn found(&mut self, found: Observation) {
-        self.say(&Line::Found(found));
+        self.say(&ChildMessage::Found(found));
     }
 }
 
 /// The libraries of a proof, as they are loaded.
 struct Prover<'r> {
-    request: &'r Request,
+    request: &'r ProofRequest,
     parent: &'r mut Parent,
-    loaded: Vec<Loaded>,
+    loaded: Vec<OpenLibrary>,
 }
 
 impl<'r> Prover<'r> {
-    fn prove(&mut self, host: &Host) -> Result<(), Fault> {
+    fn prove(&mut self, host: &Host) -> Result<(), CallFailure> {
         let request = self.request;
         if request.level == Level::Load {
             self.load_main_files()?;
@@ -155,40 +155,41 @@ impl<'r> Prover<'r> {
                 self.load_other_files()?;
             }
         }
-        self.parent.enter(ProofStep::at(Step::Mapped));
+        self.parent.enter(ProofStep::at(ChildStep::Mapped));
         let (mapped, others) = mapped(host);
         self.parent.found(Observation::Mapped(mapped));
         self.parent.found(Observation::OtherFiles(others));
         Ok(())
     }
 
-    fn load_driver(&mut self) -> Result<Driver, Fault> {
+    fn load_driver(&mut self) -> Result<Driver, CallFailure> {
         let asked = self.request.of_family("driver").next();
         let soname = asked.map_or("libcuda.so.1", |asked| asked.soname.as_str());
         self.parent
-            .enter(ProofStep::at(Step::LoadDriver).with(soname));
+            .enter(ProofStep::at(ChildStep::LoadDriver).with(soname));
         let library = load(soname, asked.and_then(|asked| asked.directory.as_deref()))?;
         let driver = Driver::new(library)?;
-        self.loaded.push(Loaded {
+        self.loaded.push(OpenLibrary {
             family: "driver".to_owned(),
             soname: soname.to_owned(),
             library,
         });
-        self.parent.enter(ProofStep::at(Step::CuInit).with(soname));
+        self.parent
+            .enter(ProofStep::at(ChildStep::CuInit).with(soname));
         driver.init()?;
         self.parent.found(Observation::DriverCuda(driver.cuda()?));
         Ok(driver)
     }
 
     /// Loads the main files that are not loaded yet.
-    fn load_main_files(&mut self) -> Result<(), Fault> {
+    fn load_main_files(&mut self) -> Result<(), CallFailure> {
         self.request
             .libraries
             .iter()
             .try_for_each(|asked| self.load_main(asked))
     }
 
-    fn load_main(&mut self, asked: &'r LibraryRequest) -> Result<(), Fault> {
+    fn load_main(&mut self, asked: &'r LibraryRequest) -> Result<(), CallFailure> {
         if self
             .loaded
             .iter()
@@ -197,14 +198,14 @@ impl<'r> Prover<'r> {
             return Ok(());
         }
         self.parent
-            .enter(ProofStep::at(Step::Load).with(&asked.soname));
+            .enter(ProofStep::at(ChildStep::Load).with(&asked.soname));
         let library = load(&asked.soname, asked.directory.as_deref())?;
         if asked.family == "cudnn" {
             require(library, cudnn::NEEDED)?;
             let (soname, version) = (asked.soname.clone(), cudnn::version(library)?);
             self.parent.found(Observation::Cudnn { soname, version });
         }
-        self.loaded.push(Loaded {
+        self.loaded.push(OpenLibrary {
             family: asked.family.clone(),
             soname: asked.soname.clone(),
             library,
@@ -214,27 +215,27 @@ impl<'r> Prover<'r> {
 
     /// Loads the other files. cuDNN needs all of its own. Files of other families may need libraries that are not
     /// NVIDIA's (RDMA, MPI), or a driver that is missing here.
-    fn load_other_files(&mut self) -> Result<(), Fault> {
+    fn load_other_files(&mut self) -> Result<(), CallFailure> {
         let has_driver = self.request.of_family("driver").next().is_some();
         for asked in &self.request.libraries {
             for soname in &asked.files {
                 self.parent
-                    .enter(ProofStep::at(Step::LoadFile).with(soname));
+                    .enter(ProofStep::at(ChildStep::LoadFile).with(soname));
                 match load(soname, asked.directory.as_deref()) {
                     Ok(library) => {
                         let (family, soname) = (asked.family.clone(), soname.clone());
-                        self.loaded.push(Loaded {
+                        self.loaded.push(OpenLibrary {
                             family,
                             soname,
                             library,
                         });
                     }
-                    Err(Fault::NotLoaded(message))
+                    Err(CallFailure::NotLoaded(message))
                         if asked.family != "cudnn"
                             || !has_driver && message.contains("libcuda.so.1") =>
                     {
                         self.parent
-                            .say(&Line::Result(StepResult::NotLoaded { message }));
+                            .say(&ChildMessage::Result(StepResult::NotLoaded { message }));
                     }
                     Err(fault) => return Err(fault),
                 }
@@ -244,10 +245,10 @@ impl<'r> Prover<'r> {
     }
 
     /// cuDNN's own checks, before its other files are loaded.
-    fn check_versions(&mut self) -> Result<(), Fault> {
+    fn check_versions(&mut self) -> Result<(), CallFailure> {
         for loaded in of_family(&self.loaded, "cudnn") {
             self.parent
-                .enter(ProofStep::at(Step::VersionChecks).with(&loaded.soname));
+                .enter(ProofStep::at(ChildStep::VersionChecks).with(&loaded.soname));
             cudnn::check_versions(loaded.library)?;
         }
         Ok(())
@@ -255,21 +256,21 @@ impl<'r> Prover<'r> {
 }
 
 /// Several libraries have different SONAMEs, such as those of cuDNN 8 and 9.
-fn of_family<'l>(loaded: &'l [Loaded], family: &str) -> impl Iterator<Item = &'l Loaded> {
+fn of_family<'l>(loaded: &'l [OpenLibrary], family: &str) -> impl Iterator<Item = &'l OpenLibrary> {
     loaded.iter().filter(move |loaded| loaded.family == family)
 }
 
 /// Uses each GPU in turn. A busy GPU is no failure.
 fn use_gpus(
     driver: &Driver,
-    request: &Request,
-    loaded: &[Loaded],
+    request: &ProofRequest,
+    loaded: &[OpenLibrary],
     parent: &mut Parent,
-) -> Result<(), Fault> {
-    parent.enter(ProofStep::at(Step::Devices));
+) -> Result<(), CallFailure> {
+    parent.enter(ProofStep::at(ChildStep::Devices));
     let devices = driver.devices()?;
     if devices.is_empty() {
-        return Err(Fault::Refused {
+        return Err(CallFailure::Refused {
             call: "cuDeviceGetCount",
             code: NO_DEVICE,
             name: None,
@@ -292,7 +293,7 @@ fn use_gpus(
     }
     let mut used = Vec::new();
     for (gpu, device, mode) in free {
-        parent.enter(ProofStep::at(Step::Context).on(gpu));
+        parent.enter(ProofStep::at(ChildStep::Context).on(gpu));
         let retained = driver.retain(device);
         let context =
             match retained.and_then(|context| driver.set_current(context).map(|()| context)) {
@@ -328,19 +329,19 @@ fn use_gpus(
 /// Computes on all GPUs together.
 fn over_gpus(
     driver: &Driver,
-    request: &Request,
-    loaded: &[Loaded],
+    request: &ProofRequest,
+    loaded: &[OpenLibrary],
     used: &[(u32, CUcontext)],
     parent: &mut Parent,
-) -> Result<(), Fault> {
+) -> Result<(), CallFailure> {
     for nccl in of_family(loaded, "nccl") {
         parent.enter(
-            ProofStep::at(Step::Compute)
+            ProofStep::at(ChildStep::Compute)
                 .with(&nccl.soname)
                 .computing(Computation::AllReduce),
         );
         match deep::all_reduce(driver, nccl.library, used, request.seed) {
-            Ok(came) => parent.say(&Line::Result(came)),
+            Ok(came) => parent.say(&ChildMessage::Result(came)),
             Err(fault) => {
                 // The last context is still current.
                 let gpu = used.last().map_or(0, |(gpu, _)| *gpu);
@@ -351,29 +352,29 @@ fn over_gpus(
     Ok(())
 }
 
-fn failure(at: ProofStep, fault: Fault) -> Failure {
+fn failure(at: ProofStep, fault: CallFailure) -> StepFailure {
     match fault {
-        Fault::NotLoaded(message) => Failure::Load {
+        CallFailure::NotLoaded(message) => StepFailure::Load {
             name: at.of.clone().unwrap_or_default(),
             at,
             message,
         },
-        Fault::Refused {
+        CallFailure::Refused {
             call,
             code,
             name,
             message,
-        } => Failure::Status {
+        } => StepFailure::Status {
             at,
             call: call.to_owned(),
             code,
             name,
             message,
         },
-        Fault::Numbers {
+        CallFailure::Numbers {
             largest_error,
             element,
-        } => Failure::WrongNumbers {
+        } => StepFailure::WrongNumbers {
             at,
             largest_error,
             element,
@@ -383,16 +384,20 @@ fn failure(at: ProofStep, fault: Fault) -> Failure {
 }
 
 /// Makes a handle of each cuDNN and a convolution, and at the level `deep` the handles and computations of the tables.
-fn on_gpu(bench: &Bench<'_>, request: &Request, parent: &mut Parent) -> Result<(), Fault> {
-    let place = |step, loaded: &Loaded| ProofStep::at(step).with(&loaded.soname).on(bench.gpu);
+fn on_gpu(
+    bench: &Bench<'_>,
+    request: &ProofRequest,
+    parent: &mut Parent,
+) -> Result<(), CallFailure> {
+    let place = |step, loaded: &OpenLibrary| ProofStep::at(step).with(&loaded.soname).on(bench.gpu);
     for loaded in of_family(bench.libraries, "cudnn") {
-        parent.enter(place(Step::Handle, loaded));
+        parent.enter(place(ChildStep::Handle, loaded));
         let api = cudnn::api(loaded.library);
         let handle = api.make("cudnnCreate")?;
         if request.level >= Level::Conv {
-            parent.enter(place(Step::Compute, loaded).computing(Computation::Convolution));
+            parent.enter(place(ChildStep::Compute, loaded).computing(Computation::Convolution));
             let came = convolution::run(&api, handle, bench.driver, bench.seed)?;
-            parent.say(&Line::Result(came));
+            parent.say(&ChildMessage::Result(came));
         }
         api.destroy("cudnnDestroy", handle)?;
     }
@@ -401,14 +406,14 @@ fn on_gpu(bench: &Bench<'_>, request: &Request, parent: &mut Parent) -> Result<(
     }
     for (family, make) in deep::HANDLES {
         for loaded in of_family(bench.libraries, family) {
-            parent.enter(place(Step::Handle, loaded));
+            parent.enter(place(ChildStep::Handle, loaded));
             make(&Api::plain(loaded.library))?;
         }
     }
     for (computation, family, run) in deep::TABLE {
         for loaded in of_family(bench.libraries, family) {
-            parent.enter(place(Step::Compute, loaded).computing(*computation));
-            parent.say(&Line::Result(run(bench, loaded)?));
+            parent.enter(place(ChildStep::Compute, loaded).computing(*computation));
+            parent.say(&ChildMessage::Result(run(bench, loaded)?));
         }
     }
     Ok(())
@@ -419,17 +424,17 @@ fn pass_over(
     gpu: u32,
     memory: Option<(u64, u64)>,
     mode: ComputeMode,
-    fault: Fault,
+    fault: CallFailure,
     parent: &mut Parent,
-) -> Result<(), Fault> {
+) -> Result<(), CallFailure> {
     let why = busy(memory, &fault, mode).ok_or(fault)?;
     parent.found(Observation::Busy { gpu, why });
     Ok(())
 }
 
 /// Returns the reason if a failed call means that the GPU is busy, and not that a library is at fault.
-fn busy(memory: Option<(u64, u64)>, fault: &Fault, mode: ComputeMode) -> Option<Busy> {
-    let Fault::Refused { call, code, .. } = fault else {
+fn busy(memory: Option<(u64, u64)>, fault: &CallFailure, mode: ComputeMode) -> Option<Busy> {
+    let CallFailure::Refused { call, code, .. } = fault else {
         return None;
     };
     let (free, total) = memory.unzip();
@@ -457,7 +462,7 @@ fn may_be_of_memory(call: &str, code: i64) -> bool {
 
 /// Loads a library by SONAME, so that the loader searches for it as it does for the program, or from a directory that
 /// only the program itself searches.
-fn load(name: &str, directory: Option<&str>) -> Result<&'static Library, Fault> {
+fn load(name: &str, directory: Option<&str>) -> Result<&'static Library, CallFailure> {
     let file = directory.map_or_else(
         || name.to_owned(),
         |directory| format!("{directory}/{name}"),
@@ -468,7 +473,7 @@ fn load(name: &str, directory: Option<&str>) -> Result<&'static Library, Fault> 
     let message = |error: &libloading::Error| {
         std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
     };
-    let library = opened.map_err(|error| Fault::NotLoaded(message(&error)))?;
+    let library = opened.map_err(|error| CallFailure::NotLoaded(message(&error)))?;
     Ok(Box::leak(Box::new(library)))
 }
 

@@ -1,6 +1,6 @@
 //! Random numbers whose sums are exact, and the comparison of results.
 
-use super::call::Fault;
+use super::call::CallFailure;
 use crate::verify::protocol::StepResult;
 
 /// A small generator. A seed always gives equal numbers.
@@ -44,12 +44,12 @@ pub(super) const fn fits(length: usize, a: u16, b: u16) -> bool {
 pub(super) fn compare<T: Into<f64>>(
     results: Vec<T>,
     expected: impl IntoIterator<Item = f64>,
-) -> Result<StepResult, Fault> {
+) -> Result<StepResult, CallFailure> {
     for (element, (result, expected)) in results.into_iter().zip(expected).enumerate() {
         let error = (result.into() - expected).abs();
         if error != 0.0 {
             let largest_error = error.is_finite().then_some(error);
-            return Err(Fault::Numbers {
+            return Err(CallFailure::Numbers {
                 largest_error,
                 element,
             });

@@ -13,7 +13,7 @@ use cudarun::inventory::{self, Inventory, ScanCache, Scope};
 use cudarun::program::{self, Command};
 use cudarun::cli::{Common, Wishes};
 use cudarun::settings::resolve::{Purpose, Settings};
-use cudarun::storage::{self, Key};
+use cudarun::storage::{self, StartKey};
 
 /// A root directory that outlives the runs. `run.sh` removes it.
 struct Place {
@@ -46,8 +46,8 @@ thread_local! {
     static SYSTEM: OnceCell<Place> = const { OnceCell::new() };
 }
 
-fn key() -> Key {
-    let mut key = Key::new();
+fn key() -> StartKey {
+    let mut key = StartKey::new();
     key.push(Some(b"key"));
     key
 }
@@ -111,7 +111,7 @@ pub fn startup(bytes: &[u8]) {
             Purpose::Examine,
         )
         .expect("faults are findings");
-        let subject = doctor::Subject {
+        let subject = doctor::DoctorSubject {
             host: &place.host,
             inventory: &Inventory::default(),
             views: &[],

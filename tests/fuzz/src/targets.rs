@@ -9,7 +9,7 @@ use cudarun::environment::Environment;
 use cudarun::fleet::Description;
 use cudarun::formats::elf::{self, AARCH64, Elf, X86_64, loading};
 use cudarun::formats::ldcache::LdCache;
-use cudarun::formats::project::{self, Project};
+use cudarun::formats::project::{self, PyProject};
 use cudarun::formats::symbols::{self, Exports};
 use cudarun::formats::{
     audit_log, build_info, conda, dpkg, fatbin, instructions, manifest, metadata,
@@ -20,7 +20,7 @@ use cudarun::range::Range;
 use cudarun::settings::{container, invocation, lock, read};
 use cudarun::variables;
 use cudarun::verify::Verdict;
-use cudarun::verify::protocol::{Line, Request};
+use cudarun::verify::protocol::{ChildMessage, ProofRequest};
 use cudarun::version::{ComputeCapability, CudaVersion, Version};
 
 use crate::places;
@@ -30,10 +30,10 @@ pub const ALL: &[(&str, fn(&[u8]))] = &[
     ("audit-log", |bytes| drop(audit_log::records(bytes))),
     ("build-info", build_info),
     ("child-line", |bytes| {
-        drop(serde_json::from_slice::<Line>(bytes))
+        drop(serde_json::from_slice::<ChildMessage>(bytes))
     }),
     ("child-request", |bytes| {
-        drop(serde_json::from_slice::<Request>(bytes))
+        drop(serde_json::from_slice::<ProofRequest>(bytes))
     }),
     ("conda", conda),
     ("container", container),
@@ -262,7 +262,7 @@ fn names(bytes: &[u8]) {
 
 fn pyproject(bytes: &[u8]) {
     let all = text(bytes);
-    if let Some(workspace) = Project::parse(&all).workspace {
+    if let Some(workspace) = PyProject::parse(&all).workspace {
         let _ = workspace.has(Path::new("packages/a"));
     }
     let _ = project::has_inline_metadata(&all);

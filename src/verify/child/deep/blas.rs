@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_void};
 
 use crate::catalog::soname_number;
-use crate::verify::child::bench::{Bench, Loaded};
-use crate::verify::child::call::{Api, Fault, Pointer, call, text};
+use crate::verify::child::bench::{Bench, OpenLibrary};
+use crate::verify::child::call::{Api, CallFailure, Pointer, call, text};
 use crate::verify::child::numbers::{Random, compare, fits, int};
 use crate::verify::protocol::StepResult;
 
@@ -19,7 +19,7 @@ const _: () = assert!(fits(LENGTH, RANGES.0, RANGES.1));
 const PEDANTIC_MATH: c_int = 2;
 const NOT_TRANSPOSED: c_int = 0;
 
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded) -> Result<StepResult, Fault> {
+pub(super) fn run(bench: &Bench<'_>, loaded: &OpenLibrary) -> Result<StepResult, CallFailure> {
     let api = Api {
         library: loaded.library,
         name: |library, status| text(library, "cublasGetStatusName", status),

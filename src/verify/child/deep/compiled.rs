@@ -7,8 +7,8 @@ use std::ptr;
 use cudarc::driver::sys::{CUdeviceptr, CUresult};
 use libloading::os::unix::Library;
 
-use crate::verify::child::bench::{Bench, Loaded};
-use crate::verify::child::call::{Api, Fault, Pointer, call, find, text};
+use crate::verify::child::bench::{Bench, OpenLibrary};
+use crate::verify::child::call::{Api, CallFailure, Pointer, call, find, text};
 use crate::verify::child::numbers::{Random, compare};
 use crate::verify::protocol::StepResult;
 
@@ -29,14 +29,14 @@ const PTX_TOO_NEW: i64 = CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION as i64;
 
 type GetNumbers = unsafe extern "C" fn(*mut c_int) -> c_int;
 
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded) -> Result<StepResult, Fault> {
+pub(super) fn run(bench: &Bench<'_>, loaded: &OpenLibrary) -> Result<StepResult, CallFailure> {
     let (major, minor) = bench.capability;
     let known = known_architectures(loaded.library).unwrap_or_default();
     let target = target(10 * major + minor, &known);
     let result = compile(loaded.library, &target).and_then(|image| launch(bench, &image));
     match result {
         // NVRTC does not know the GPU, or its PTX is newer than the driver.
-        Err(Fault::Refused {
+        Err(CallFailure::Refused {
             call, code, name, ..
         }) if call == "nvrtcCompileProgram"
             && code == INVALID_OPTION
@@ -72,7 +72,7 @@ fn target(capability: i32, known: &[i32]) -> Target {
     Target::Ptx(older.max().unwrap_or(capability))
 }
 
-fn compile(library: &Library, target: &Target) -> Result<Vec<u8>, Fault> {
+fn compile(library: &Library, target: &Target) -> Result<Vec<u8>, CallFailure> {
     let api = Api {
         name: |library, status| text(library, "nvrtcGetErrorString", status),
         ..Api::plain(library)
@@ -123,7 +123,7 @@ fn known_architectures(library: &Library) -> Option<Vec<i32>> {
 }
 
 /// Adds the compiler's log.
-fn with_log(fault: Fault, api: &Api<'_>, program: Pointer) -> Fault {
+fn with_log(fault: CallFailure, api: &Api<'_>, program: Pointer) -> CallFailure {
     let log =
         bytes(api, program, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog").unwrap_or_default();
     let log = String::from_utf8_lossy(&log)
@@ -131,9 +131,9 @@ fn with_log(fault: Fault, api: &Api<'_>, program: Pointer) -> Fault {
         .trim()
         .to_owned();
     match fault {
-        Fault::Refused {
+        CallFailure::Refused {
             call, code, name, ..
-        } if !log.is_empty() => Fault::Refused {
+        } if !log.is_empty() => CallFailure::Refused {
             call,
             code,
             name,
@@ -148,7 +148,7 @@ fn bytes(
     program: Pointer,
     size_call: &'static str,
     call: &'static str,
-) -> Result<Vec<u8>, Fault> {
+) -> Result<Vec<u8>, CallFailure> {
     let mut size = 0;
     // SAFETY: the types that nvrtc.h declares; the second call writes as many bytes as the first has returned.
     unsafe {
@@ -159,7 +159,7 @@ fn bytes(
     }
 }
 
-fn launch(bench: &Bench<'_>, image: &[u8]) -> Result<StepResult, Fault> {
+fn launch(bench: &Bench<'_>, image: &[u8]) -> Result<StepResult, CallFailure> {
     let (driver, api) = (bench.driver, &bench.driver.api);
     let mut random = Random::new(bench.seed);
     let numbers: Vec<u32> = (0..COUNT).map(|_| random.next()).collect();

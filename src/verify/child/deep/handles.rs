@@ -5,13 +5,13 @@
 use std::ffi::c_int;
 use std::ptr;
 
-use crate::verify::child::call::{Api, Fault, Pointer, call};
+use crate::verify::child::call::{Api, CallFailure, Pointer, call};
 
 /// `CURAND_RNG_PSEUDO_DEFAULT`
 const DEFAULT_GENERATOR: c_int = 100;
 
 /// Makes a handle and destroys it.
-type Make = fn(&Api<'_>) -> Result<(), Fault>;
+type Make = fn(&Api<'_>) -> Result<(), CallFailure>;
 
 /// By family.
 pub(in crate::verify::child) const HANDLES: &[(&str, Make)] = &[

@@ -6,7 +6,7 @@ use std::ptr;
 use cudarc::driver::sys::CUcontext;
 use libloading::os::unix::Library;
 
-use crate::verify::child::call::{Api, Fault, call, find, text};
+use crate::verify::child::call::{Api, CallFailure, call, find, text};
 use crate::verify::child::driver::Driver;
 use crate::verify::child::numbers::{Random, compare, int};
 use crate::verify::protocol::StepResult;
@@ -25,7 +25,7 @@ pub(in crate::verify::child) fn all_reduce(
     library: &Library,
     devices: &[(u32, CUcontext)],
     seed: u32,
-) -> Result<StepResult, Fault> {
+) -> Result<StepResult, CallFailure> {
     let api = Api {
         library,
         name: |library, status| text(library, "ncclGetErrorString", status),
