@@ -22,33 +22,33 @@ use crate::environment::Environment;
 
 mod directory;
 mod fault;
-mod mapped;
+mod mapping;
 mod owners;
+mod path_safety;
+mod permissions;
 mod place;
 mod process;
-mod standing;
 mod stat;
+mod system_errors;
 mod tree;
-mod trouble;
-mod way;
 
 pub use directory::DirectoryEntry;
 use directory::{Known, entries, join_root};
 pub use fault::wheels_of_test;
-pub use mapped::{FilePart, MappedBytes};
+pub use mapping::{FilePart, MappedBytes};
 pub use owners::{LISTS, UID_MAP, UNMAPPED, is_own_group, maps_everybody};
+pub use path_safety::{Unsafe, UnsafeFault, judge, judge_file, judge_own};
+pub use permissions::Room;
 use place::{GuestPlace, Root};
 pub use process::{
     PipedInput, arguments, change_environment, environment, first_line, open_named, piped_input,
     set_arguments, standard_input, variable,
 };
-pub use standing::Room;
 pub use stat::{FileId, FileKind, Stat};
 use stat::{READ_LIMIT, not_regular};
+use system_errors::noted;
+pub use system_errors::unanswered;
 pub use tree::{FileTree, NewContent, NewFile};
-use trouble::noted;
-pub use trouble::unanswered;
-pub use way::{Unsafe, UnsafeFault, judge, judge_file, judge_own};
 
 /// The attribute of a program that gets capabilities from its file.
 const CAPABILITIES: &str = "security.capability";

@@ -4,9 +4,9 @@
     reason = "hands on what Rust's runtime has changed; each block says what makes it sound"
 )]
 
-mod inherited;
+mod inheritance;
 mod relay;
-mod replaced;
+mod replacement;
 mod tree;
 
 use std::convert::Infallible;
@@ -34,12 +34,12 @@ use crate::host;
 use crate::program::Command;
 use crate::signals;
 use crate::variables;
-use inherited::restore_inherited;
+use inheritance::restore_inherited;
 use relay::Relay;
-use replaced::SealedStart;
+use replacement::SealedStart;
 
-pub use inherited::{has_output, record_inherited};
-pub use replaced::{
+pub use inheritance::{has_output, record_inherited};
+pub use replacement::{
     become_it, enter, executed_file, followed_by, is_replaced, refuse, tree_change,
 };
 pub(crate) use tree::names::means_no;
@@ -67,7 +67,7 @@ pub struct Exec {
 pub fn unchanged(program: &Path, command: &Command) -> Exec {
     Exec {
         program: program.to_owned(),
-        argv0: replaced::own_name().unwrap_or_else(|| command.program.clone()),
+        argv0: replacement::own_name().unwrap_or_else(|| command.program.clone()),
         arguments: command.arguments.clone(),
         diff: Diff::default(),
     }
@@ -84,7 +84,7 @@ pub fn exec(exec: &Exec) -> Result<Infallible, Error> {
 
 /// Like [`exec`], at any time: also before the inherited state was recorded.
 pub fn exec_after_fault(exec: &Exec) -> Error {
-    if !inherited::is_recorded() {
+    if !inheritance::is_recorded() {
         record_inherited();
     }
     let Err(error) = self::exec(exec);
@@ -135,9 +135,11 @@ pub fn run(exec: &Exec) -> Result<ExitStatus, Error> {
 
 /// Like [`run`], and gives to `tee` each piece that the program has written to standard error, after it was forwarded.
 pub fn run_relayed(exec: &Exec, tee: impl FnMut(&[u8]) + Send) -> Result<ExitStatus, Error> {
-    let (false, Ok((relay, end)), Ok((stopped, stop))) =
-        (inherited::lacks_standard_error(), Relay::new(), io::pipe())
-    else {
+    let (false, Ok((relay, end)), Ok((stopped, stop))) = (
+        inheritance::lacks_standard_error(),
+        Relay::new(),
+        io::pipe(),
+    ) else {
         return run(exec);
     };
     let mut command = command(exec);
@@ -274,7 +276,7 @@ pub fn end_at_once(code: u8) -> ! {
 fn sealed(exec: &Exec, env: &Environment) -> Diff {
     let mut diff = exec.diff.clone();
     if let Some(tree) = diff.0.get_mut(OsStr::new(variables::TREE)) {
-        *tree = Some(replaced::tree_for_start(
+        *tree = Some(replacement::tree_for_start(
             &exec.program,
             &exec.argv0,
             &exec.arguments,

@@ -227,7 +227,7 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
         Ok(exit) => exit.code(),
         Err(error) => {
             let is_here = cli.common.elsewhere().is_empty();
-            let after_error = || commands::slips::after_error(&Host::here(), &error, arguments);
+            let after_error = || commands::typos::after_error(&Host::here(), &error, arguments);
             complain(
                 &error,
                 form,
@@ -317,7 +317,7 @@ fn usage(mut error: clap::Error, arguments: &[OsString]) -> u8 {
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
         }
     }
-    let text = error.render().ansi().to_string() + &commands::slips::owners(&error);
+    let text = error.render().ansi().to_string() + &commands::typos::owners(&error);
     let color = color(arguments);
     if matches!(
         error.kind(),

@@ -6,8 +6,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::choose::{is_older, makes_code};
-use super::model::{CompilerLack, CompilerSupply, Compilers, Withheld};
+use super::build::{CompilerLack, CompilerSupply, Compilers, Withheld};
+use super::choice::{is_older, makes_code};
 use super::view;
 use crate::catalog::{Framework, FrameworkCompiler, catalog};
 use crate::environment::Diff;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use super::model::HostCompiler;
+use super::build::HostCompiler;
 use super::view::has_blank;
 use crate::formats::toolchain;
 use crate::host::Host;

@@ -13,17 +13,17 @@ use crate::pin::view as links;
 use crate::program;
 use crate::version::ComputeCapability;
 
-mod choose;
+mod build;
+mod choice;
 pub mod compilers;
 mod host_compiler;
-mod model;
 mod view;
 
-use choose::{BuildMachine, choose, makes_code};
-pub use model::{
+pub use build::{
     Build, BuildPlan, BuildWish, CompilerLack, CompilerSupply, Compilers, HostCompiler, NoToolkit,
     Overridden, PublishedBuild, RejectedToolkit, ToolkitReason, Withheld,
 };
+use choice::{BuildMachine, choose, makes_code};
 
 /// Variables that name the directory of a toolkit.
 const HOMES: [&str; 4] = ["CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDAToolkit_ROOT"];
@@ -88,7 +88,7 @@ pub fn decide(
     };
     let (mut fitting, rejected) = choose(toolkits, wish, &machine);
     if fitting.is_empty() {
-        let install = choose::to_install(&rejected, wish, &machine);
+        let install = choice::to_install(&rejected, wish, &machine);
         return Err(Box::new(NoToolkit {
             wish: wish.clone(),
             rejected,
@@ -96,7 +96,7 @@ pub fn decide(
         }));
     }
     let toolkit = fitting.remove(0);
-    let found = choose::host_compiler(&toolkit, &compilers);
+    let found = choice::host_compiler(&toolkit, &compilers);
     let host_compiler = found
         .filter(|found| Some(*found) != compilers.first())
         .cloned();

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use super::cause::CheckAnswer;
 use super::facts::{AskedIn, NamedLibrary, installation};
 use super::libraries;
-use super::model::CheckAnswer;
 use crate::catalog::{Argument, Capture, Fault as F, PossibleCause};
 use crate::diagnose::Captures;
 use crate::doctor::FindingEvidence;

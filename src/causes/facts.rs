@@ -3,7 +3,7 @@
 use std::cell::LazyCell;
 use std::path::{Path, PathBuf};
 
-use super::model::CheckAnswer;
+use super::cause::CheckAnswer;
 use crate::builds::Compilers;
 use crate::catalog::{Family, catalog, first_number};
 use crate::doctor::{Examination, FindingEvidence};

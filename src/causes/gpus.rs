@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use super::cause::CheckAnswer;
 use super::facts::{AskedIn, NamedLibrary, installation};
-use super::model::CheckAnswer;
 use crate::catalog::{architectures, knowledge};
 use crate::doctor::FindingEvidence;
 use crate::host::Host;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use super::cause::CheckAnswer;
 use super::facts::{AskedIn, NamedLibrary, installation, is_shim, serves};
-use super::model::CheckAnswer;
 use crate::catalog::{Family, Fault, catalog, first_number};
 use crate::doctor::{Finding, FindingEvidence};
 use crate::formats::elf::Elf;

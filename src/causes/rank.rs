@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use super::cause::{Cause, Certainty};
 use super::checks::is_of_doctor;
 use super::facts::{AskedIn, Facts, LoaderStart, NamedLibrary};
 use super::libraries;
-use super::model::{Cause, Certainty};
 use crate::builds::compilers;
 use crate::catalog::{Capture, ErrorKind, Fault, PossibleCause, States};
 use crate::diagnose::{Chain, Message};

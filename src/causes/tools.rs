@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use super::cause::CheckAnswer;
 use super::facts::AskedIn;
 use super::gpus::capability;
 use super::libraries;
-use super::model::CheckAnswer;
 use crate::catalog::architectures;
 use crate::doctor::FindingEvidence;
 use crate::host::Host;

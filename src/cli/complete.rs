@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::{Arg, Command, CommandFactory};
 
 use super::Cli;
-use super::fetching::{ACTIONS, TOOLKIT, names_program};
+use super::fetch::{ACTIONS, TOOLKIT, names_program};
 
 /// The source of candidates beside those that are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,16 +12,16 @@ use crate::modes::Level;
 use crate::variables;
 
 pub mod complete;
-mod faults;
-mod fetching;
+mod doctor;
+mod fetch;
 mod help;
+mod libraries;
 mod shells;
-mod wishes;
 
-pub use faults::{Diagnose, Doctor, Fleet};
-pub use fetching::{ClientKind, Fetch, FetchWhen, TOOLKIT, family_and_range, is_toolkit};
+pub use doctor::{Diagnose, Doctor, Fleet};
+pub use fetch::{ClientKind, Fetch, FetchWhen, TOOLKIT, family_and_range, is_toolkit};
+pub use libraries::{Building, Paper, Wishes};
 pub use shells::{Completions, Hook, Shell};
-pub use wishes::{Building, Paper, Wishes};
 
 /// The verbs. `cudarun -- NAME` and `./NAME` start a program with the name of a verb.
 pub const VERBS: &[&str] = &[

@@ -15,7 +15,7 @@ use crate::catalog::Fault;
 use crate::causes::{self, FoundElsewhere};
 use crate::cli::{Common, Diagnose, Paper, Wishes};
 use crate::crash;
-use crate::diagnose::{Log, LogReader, NamedPaths, Worth};
+use crate::diagnose::{Log, LogReader, NamedPaths, ProgramEnd};
 use crate::doctor::FindingEvidence;
 use crate::environment::Diff;
 use crate::error::Error;
@@ -359,13 +359,13 @@ impl Ended<'_> {
         };
         let is_json = options.is_some_and(|options| options.json);
         let is_page = options.is_some_and(|options| options.paper.is_asked());
-        let worth = Worth::of(&log.chain, status, facts.inventory.is_without_gpu());
+        let worth = ProgramEnd::of(&log.chain, status, facts.inventory.is_without_gpu());
         let is_told = is_json
             || match worth {
-                Worth::Failure => true,
-                Worth::Clue => options.is_some(),
-                Worth::Unknown | Worth::OnTheCpu(_) => is_page,
-                Worth::Nothing => false,
+                ProgramEnd::Failure => true,
+                ProgramEnd::Clue => options.is_some(),
+                ProgramEnd::Unknown | ProgramEnd::OnTheCpu(_) => is_page,
+                ProgramEnd::Nothing => false,
             };
         if is_told {
             let told = explained(facts, decision, common, text, is_pinned, |diagnosis| {
@@ -393,10 +393,10 @@ impl Ended<'_> {
         }
         match worth {
             _ if is_json || options.is_none() => {}
-            Worth::OnTheCpu(message) => {
+            ProgramEnd::OnTheCpu(message) => {
                 report::say(&style.page(&report::on_the_cpu(message)));
             }
-            Worth::Unknown if !is_told => {
+            ProgramEnd::Unknown if !is_told => {
                 report::say(&style.page(&report::unknown_failure(&command.program, status, style)));
             }
             _ => {}

@@ -34,8 +34,8 @@ pub mod prove;
 pub mod record;
 pub mod run;
 pub mod shell;
-pub mod slips;
 pub mod trace;
+pub mod typos;
 
 pub use crate::pipeline::Exit;
 

@@ -6,13 +6,13 @@ mod lines;
 mod log;
 mod messages;
 mod paths;
+mod program_end;
 mod signatures;
-mod worth;
 
 pub use chain::Chain;
 pub use lines::{LogLine, LogLines};
 pub use log::{Log, LogReader};
 pub use messages::Message;
 pub use paths::NamedPaths;
+pub use program_end::ProgramEnd;
 pub use signatures::{Captures, Match, Signatures, groups_of};
-pub use worth::Worth;

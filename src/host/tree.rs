@@ -10,7 +10,7 @@ use std::sync::Arc;
 use nix::errno::Errno;
 
 use super::directory::{DirectoryEntry, components, resolve};
-use super::mapped::{FilePart, MappedBytes};
+use super::mapping::{FilePart, MappedBytes};
 use super::stat::{FileId, FileKind, READ_LIMIT, Stat, not_regular};
 
 /// No file system has this number, so no file has the identity of one on this machine.

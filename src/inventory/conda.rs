@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use super::installation::Origin;
 use super::location::{ScanContext, SearchLocation, SearchLocations};
-use super::model::Origin;
 use super::warning::ReadFault;
 use super::{parts, python, records};
 use crate::formats::conda;

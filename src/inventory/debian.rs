@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use super::installation::Origin;
 use super::location::{Packaged, ScanContext, SearchLocation, SearchLocations};
-use super::model::Origin;
 use super::records;
 use super::scan_cache::PackagedLibraries;
 use super::warning::ReadFault;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::installation::{ForwardCompatibility, GpuCode};
 use super::machine::Scope;
-use super::model::{ForwardCompatibility, GpuCode};
 use super::warning::ReadFault;
 use crate::catalog::{self, Family, VersionNumber};
 use crate::formats::elf::{self, Elf};

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
+use super::installation::Extension;
 use super::location::ScanContext;
-use super::model::Extension;
 use super::records;
 use super::wheel::{self, SitePackage};
 use crate::catalog::{Framework, catalog};

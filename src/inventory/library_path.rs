@@ -4,9 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::installation::Origin;
 use super::location::{ScanContext, SearchLocation};
 use super::machine::{LibraryPathElement, Preload, Scope, SearchPath};
-use super::model::Origin;
 use super::owners::{self, ChangedBy, WritablePath};
 use super::system;
 use crate::catalog::catalog;

@@ -4,8 +4,8 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use super::installation::Origin;
 use super::machine::Scope;
-use super::model::Origin;
 use super::owners::WritablePath;
 use super::scan_cache::ScanCache;
 use super::warning::{ReadFault, Warning};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::model::{Extension, Installation};
+use super::installation::{Extension, Installation};
 use super::toolkit_model::Toolkit;
 use super::warning::{ReadFault, Warning};
 use crate::host::FileId;

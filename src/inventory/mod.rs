@@ -12,14 +12,14 @@ mod directory_scan;
 mod driver;
 mod evidence;
 mod extensions;
-mod extra;
 mod gpu;
-mod installations;
+mod grouping;
+mod installation;
 mod library_path;
 mod location;
 mod machine;
-mod model;
 mod modules;
+mod named_directories;
 mod owners;
 mod parts;
 mod places;
@@ -32,7 +32,7 @@ mod toolkit;
 mod toolkit_model;
 mod toolkits;
 mod versions;
-mod visible;
+mod visibility;
 mod warning;
 mod wheel;
 
@@ -40,12 +40,12 @@ pub use debian::is_wanted as is_wanted_package;
 pub use evidence::{LibraryFile as LibraryFacts, RUNTIMES, facts, hexadecimal};
 pub use extensions::is_built_against;
 pub use gpu::is_excluded;
-pub use machine::{
-    Gpu, Inventory, KernelDriver, LibraryPathElement, Preload, Scope, SearchPath, Visible,
-};
-pub use model::{
+pub use installation::{
     Code, Extension, ForwardCompatibility, GpuCode, Installation, Member, Origin, Problem,
     RpathDirectory, SearchStage, VersionEvidence, VersionSource,
+};
+pub use machine::{
+    Gpu, Inventory, KernelDriver, LibraryPathElement, Preload, Scope, SearchPath, Visible,
 };
 pub use modules::named as named_by_module;
 pub use owners::{ChangedBy, WritablePath};
@@ -104,7 +104,7 @@ const SOURCES: &[Source] = &[
     Source {
         name: "extra",
         elsewhere: false,
-        find: extra::places,
+        find: named_directories::places,
     },
     Source {
         name: "own",
@@ -133,8 +133,9 @@ pub fn scan(host: &Host, scope: &Scope, known: &mut ScanCache) -> Inventory {
     let driver = driver::kernel(&mut look);
     let mut gpus = gpu::list(&mut look);
     let devices = gpu::devices(&mut look);
-    look.watched.extend(gpus.iter().filter_map(visible::node));
-    visible::mark(&mut gpus, &devices, &host.env);
+    look.watched
+        .extend(gpus.iter().filter_map(visibility::node));
+    visibility::mark(&mut gpus, &devices, &host.env);
     let is_asked = |name: &str, elsewhere: bool| {
         let is_off = scope.without.iter().any(|without| without == name);
         !is_off && (scope.elsewhere || !elsewhere)
@@ -160,7 +161,7 @@ pub fn scan(host: &Host, scope: &Scope, known: &mut ScanCache) -> Inventory {
     } else {
         places
     };
-    let found = installations::find(&mut look, places);
+    let found = grouping::find(&mut look, places);
     // Two sources may warn of one file.
     look.warnings.sort_by(|a, b| a.path.cmp(&b.path));
     look.warnings.dedup();

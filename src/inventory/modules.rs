@@ -6,8 +6,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::installation::Origin;
 use super::location::{self, ScanContext, SearchLocation};
-use super::model::Origin;
 use super::places;
 use crate::catalog::Holds;
 use crate::formats::modulefile::{self, Modulefile};

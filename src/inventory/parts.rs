@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use super::directory_scan;
+use super::installation::Origin;
 use super::location::{Packaged, ScanContext, SearchLocation};
-use super::model::Origin;
 use crate::catalog::{Family, catalog};
 use crate::formats::names;
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::installation::Origin;
 use super::location::{ScanContext, SearchLocation, named};
-use super::model::Origin;
 use super::{conda, python, toolkit, wheel};
 use crate::catalog::{Holds, Place, catalog};
 use crate::formats::{elf, names};

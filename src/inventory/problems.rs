@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use super::installation::{Installation, Origin, Problem, SearchStage};
 use super::machine::{Inventory, LibraryPathElement, SearchPath};
-use super::model::{Installation, Origin, Problem, SearchStage};
 use crate::host::FileId;
 
 /// Adds to each installation its place in the loader's search, and the problems that only the whole inventory shows.

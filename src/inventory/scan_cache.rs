@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::evidence::LibraryFile;
-use super::model::Extension;
+use super::installation::Extension;
 use crate::host::{FileId, Stat};
 use crate::version::Version;
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::debian;
+use super::installation::Origin;
 use super::location::{ScanContext, SearchLocation};
-use super::model::Origin;
 use super::warning::{ReadFault, Warning};
 use crate::catalog::catalog;
 use crate::formats::elf::{AARCH64, Elf, X86_64};

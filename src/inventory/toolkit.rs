@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use super::installation::Origin;
 use super::location::{Packaged, ScanContext, SearchLocation};
-use super::model::Origin;
 use super::parts;
 use super::warning::ReadFault;
 use crate::catalog::Family;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::model::Origin;
+use super::installation::Origin;
 use super::owners::WritablePath;
 use crate::text::{self, shown};
 use crate::version::{CudaVersion, Version};

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use super::installation::Origin;
 use super::location::{ScanContext, SearchLocation};
-use super::model::Origin;
 use super::owners::{self, Owners, WritablePath};
 use super::places;
 use super::toolkit_model::{PartFile, PartKind, Toolkit, ToolkitProblem};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::directory_scan::NamedFile;
+use super::installation::{Problem, VersionEvidence, VersionSource};
 use super::location::Packaged;
-use super::model::{Problem, VersionEvidence, VersionSource};
 use crate::catalog::Family;
 use crate::formats::{build_info, names};
 use crate::host::Host;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::directory_scan::NamedFile;
+use super::installation::{Origin, Problem};
 use super::location::{Packaged, ScanContext, SearchLocation, SearchLocations};
-use super::model::{Origin, Problem};
 use super::records;
 use crate::catalog::{Family, catalog};
 use crate::formats::metadata;

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::audit_module;
-use super::model::Pinned;
+use super::decision::Pinned;
 use crate::environment::{Diff, Environment, audit_elements, join_elements, preload_elements};
 use crate::modes::Mode;
 use crate::solve::Plan;

@@ -21,13 +21,13 @@ use crate::variables;
 use crate::version::Version;
 
 pub mod audit_module;
+mod decision;
 mod edits;
-mod model;
 mod none;
 pub mod view;
 
+pub use decision::{Decision, NotEnough, Pinned, Why};
 pub use edits::{PublishedPaths, VIEW, followed, watched};
-pub use model::{Decision, NotEnough, Pinned, Why};
 use view::ViewSpec;
 
 /// The modes that are tried, the least intrusive first.

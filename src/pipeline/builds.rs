@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use super::facts::StartFacts;
-use super::model::Request;
+use super::request::Request;
 use super::scan;
+use super::start_facts::StartFacts;
 use crate::builds::{self, Build, BuildWish, Compilers, compilers};
 use crate::cli::Common;
 use crate::error::Error;

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::facts::StartFacts;
 use super::proofs::{BOOT, Proven};
+use super::start_facts::StartFacts;
 use crate::cli::{Common, StartOptions, VerifyWhen, Wishes};
 use crate::host::Host;
 use crate::launch::{self, Exec};

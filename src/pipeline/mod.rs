@@ -1,15 +1,15 @@
 //! The flow, from a command line to the program.
 
+mod baseline;
 mod builds;
-mod facts;
 mod keep;
-mod model;
 pub mod progress;
 mod proofs;
 mod publish;
+mod request;
 mod scan;
-mod unpinned;
-mod watched;
+mod start_facts;
+mod watching;
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -21,14 +21,14 @@ use crate::report::LOOKING;
 use crate::settings::resolve::Settings;
 use crate::solve;
 
-pub use facts::{FailedStart, StartFacts};
+pub use baseline::{given_by_loader, given_to_program};
 pub use keep::{has_deciding_options, is_kept, keep, kept_start};
-pub use model::{Exit, Reached, Request, Stop, Subject};
 pub use proofs::{ProofOptions, Proven, prove_once};
 pub use publish::{Change, change, following, publish, started_later};
+pub use request::{Exit, Reached, Request, Stop, Subject};
 pub use scan::{any_program, everywhere, own_views};
-pub use unpinned::{given_by_loader, given_to_program};
-pub use watched::{can_be_watched, expected, watch};
+pub use start_facts::{FailedStart, StartFacts};
+pub use watching::{can_be_watched, expected, watch};
 
 use proofs::Attempts;
 
@@ -71,7 +71,7 @@ pub fn flow(
     }
 
     // Find out what will run and what it needs.
-    let (program, searcher) = facts::read_program(&settings, request.command())?;
+    let (program, searcher) = start_facts::read_program(&settings, request.command())?;
 
     // Find out what is installed, if the program needs any of it.
     let scope = scan::scope(&settings, request.common, &program)?;

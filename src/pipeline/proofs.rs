@@ -6,9 +6,9 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::facts::StartFacts;
 use super::progress::PATIENCE;
 use super::publish::{Change, change_by};
+use super::start_facts::StartFacts;
 use crate::cli::VerifyWhen;
 use crate::environment::Environment;
 use crate::error::Error;
@@ -23,7 +23,7 @@ use crate::settings::resolve::Settings;
 use crate::settings::start_key::reaches_libraries;
 use crate::solve::{self, FailedProof, Outcome, Pick};
 use crate::storage;
-use crate::verify::kept::{self, AwaitedProof};
+use crate::verify::kept_proofs::{self, AwaitedProof};
 use crate::verify::protocol::ProofStep;
 use crate::verify::{self, Ask, ProofCause, ProofSubject, Skip, Verdict};
 
@@ -188,7 +188,9 @@ pub(super) fn prove(
     let places: Vec<PathBuf> = storage::safe_directories(facts.host).collect();
     // A proof that is wanted now waits for no other process.
     let turn = match when {
-        VerifyWhen::Auto => kept::await_turn(facts.host, &places, &names, verify::limit(level)),
+        VerifyWhen::Auto => {
+            kept_proofs::await_turn(facts.host, &places, &names, verify::limit(level))
+        }
         VerifyWhen::Always | VerifyWhen::Never => AwaitedProof::Ours(None),
     };
     Ok(match turn {
@@ -196,7 +198,7 @@ pub(super) fn prove(
         AwaitedProof::Ours(_held) => {
             let verdict = prove_once(facts.settings, &facts.inventory, &subject, &env, options)?;
             if let Some(name) = names.first() {
-                kept::keep(facts.host, &places, name, &verdict);
+                kept_proofs::keep(facts.host, &places, name, &verdict);
             }
             (verdict, false)
         }

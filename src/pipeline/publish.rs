@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use super::facts::StartFacts;
+use super::start_facts::StartFacts;
 use crate::environment::{Diff, Environment};
 use crate::error::Error;
 use crate::fetch::note_uses;

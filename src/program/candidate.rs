@@ -6,9 +6,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::distributions::Installed;
 use super::framework;
 use super::imports::{Imports, SourceLine};
-use super::installed::Installed;
 use super::requirement::ImportCertainty;
 use crate::catalog::{Framework, catalog};
 use crate::error::Error;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::installed::Installed;
+use super::distributions::Installed;
 use crate::catalog::{CodeRecord, Framework, Sign, VersionRecord};
 use crate::formats::build_info;
 use crate::formats::elf::Elf;

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::arguments::PythonCode;
-use super::installed::Installed;
+use super::distributions::Installed;
 use super::model::{Program, ResolveStep, StepKind};
 use super::note::Note;
 use super::python::{EntryKind, Python, main_file};

@@ -6,30 +6,31 @@ use crate::host::Host;
 use crate::loader::search::Searcher;
 
 mod arguments;
-mod built;
+mod built_framework;
 mod candidate;
 mod condition;
+mod deciding_words;
+mod distributions;
 mod executable;
 mod framework;
+mod framework_records;
 mod imports;
-mod installed;
-mod loads;
+mod indirect_imports;
 mod model;
 mod note;
+mod opens;
 mod options;
 mod package;
 mod project;
 mod python;
-mod reach;
-mod recorded;
 mod requirement;
 mod resolve;
 mod shim;
-mod significant;
 mod wrapper;
 
-pub use built::{BuiltFramework, built_framework, is_required_for_build};
+pub use built_framework::{BuiltFramework, built_framework, is_required_for_build};
 pub use condition::{Condition, Demand};
+pub use deciding_words::{Significant, significant, without_numbers};
 use executable::ExecutableImage;
 pub use framework::gpu_code;
 use model::Running;
@@ -39,7 +40,6 @@ pub use requirement::{
     Asker, Before, EarlierDirectory, ImportCertainty, Load, Need, PinnedTo, Requirement, Want,
 };
 pub use resolve::{candidates, interpreter_line, locate, path_of};
-pub use significant::{Significant, significant, without_numbers};
 use wrapper::Inside;
 pub use wrapper::{is_at_terminal, variables as wrapper_variables};
 

@@ -9,16 +9,16 @@ use std::sync::Arc;
 use super::arguments::PythonCode;
 use super::candidate::{Candidates, PackageCandidate};
 use super::condition::{Condition, Demand};
+use super::distributions::Installed;
 use super::executable::{self, ExecutableImage, asker, by_path, linked, opened_names, written_in};
 use super::framework::{self, FrameworkReader, GPU_NODE, Sourced};
+use super::framework_records;
 use super::imports::{self, Imports, SourceLine};
-use super::installed::Installed;
-use super::loads::{is_packer, loads};
+use super::indirect_imports::within_reach;
 use super::model::{Package, Pip, Program};
 use super::note::Note;
+use super::opens::{is_packer, loads};
 use super::python::Python;
-use super::reach::within_reach;
-use super::recorded;
 use super::requirement::{Asker, EarlierDirectory, ImportCertainty, Load, Need, Requirement};
 use crate::catalog::catalog;
 use crate::error::Error;
@@ -363,14 +363,14 @@ impl<'a> PackageReader<'a> {
             return None;
         }
         if let Some(distribution) = distribution {
-            requirements.extend(recorded::pins(installed, &by, distribution));
+            requirements.extend(framework_records::pins(installed, &by, distribution));
         }
         if profile.is_some() {
-            let first = recorded::wheels(self.host, self.candidates.sites, cuda_major);
+            let first = framework_records::wheels(self.host, self.candidates.sites, cuda_major);
             for requirement in requirements.iter_mut().filter(|r| {
                 r.named().is_some_and(|name| {
                     let stem = names::split(name).map_or(name, |(stem, _)| stem);
-                    recorded::opens_by_path(candidate, package.version.as_deref(), stem)
+                    framework_records::opens_by_path(candidate, package.version.as_deref(), stem)
                 })
             }) {
                 requirement.search_first.splice(0..0, first.iter().cloned());
@@ -562,7 +562,7 @@ fn asked_by(
         Need::Used
     };
     let mut asked = linked(host, consumer, &by, need);
-    if let Some(bundled) = recorded::bundled(consumer, &by) {
+    if let Some(bundled) = framework_records::bundled(consumer, &by) {
         asked.push(bundled);
     } else if candidate.scans_objects()
         && (candidate.holds(path) || !executable::is_system(path))

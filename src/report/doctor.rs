@@ -9,7 +9,7 @@ use super::Style;
 use super::builds::compiler_lines;
 use super::extensions;
 use super::hints::{argument, mend_or, shell_words};
-use super::pinned::{given_fault, places};
+use super::pin::{given_fault, places};
 use super::settings;
 use super::words::{self, at, counted, quoted_to_show};
 use crate::builds::Compilers;

@@ -6,14 +6,14 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::doctor;
-use super::explained::Explanation;
+use super::explain::Explanation;
 use super::extensions;
 use super::fleet::FleetReport;
 use super::hints;
 use super::notes;
-use super::pinned::{self, given_fault};
-use super::traced;
-use super::traced::is_of_interest;
+use super::pin::{self, given_fault};
+use super::trace;
+use super::trace::is_of_interest;
 use super::words;
 use crate::environment::Diff;
 use crate::error::{Error, Form};
@@ -151,13 +151,13 @@ pub fn refusal(decision: &Decision) -> String {
 fn instead(decision: &Decision) -> Value {
     decision
         .instead
-        .map_or(Value::Null, |mode| json!({ "hint": pinned::instead(mode) }))
+        .map_or(Value::Null, |mode| json!({ "hint": pin::instead(mode) }))
 }
 
 /// `trace --predict`
 pub fn prediction(prediction: &Prediction) -> String {
     let mut object = value(prediction);
-    object["failure"] = prediction.failure.as_ref().map(traced::failure).into();
+    object["failure"] = prediction.failure.as_ref().map(trace::failure).into();
     finish(object)
 }
 

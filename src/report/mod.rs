@@ -4,32 +4,32 @@ use std::io::{self, Write};
 
 mod builds;
 mod causes;
-mod diagnosed;
+mod diagnose;
 mod doctor;
 mod errors;
-mod explained;
+mod explain;
 mod extensions;
-mod fetched;
+mod fetch;
 mod fleet;
 mod hints;
 pub mod json;
-mod listed;
+mod list;
 mod notes;
 mod page;
 mod picture;
-mod pinned;
+mod pin;
 mod project;
-mod refused;
+mod refusal;
 mod settings;
 mod shell;
 mod style;
 mod template;
-mod traced;
+mod trace;
 mod verdict;
 mod words;
 
 pub use builds::{build_remarks, listed_toolkits};
-pub use diagnosed::{
+pub use diagnose::{
     Diagnosis, diagnosis, diagnosis_json, ended, not_started, on_the_cpu, possible_cause,
     silent_input, unknown_failure,
 };
@@ -38,11 +38,11 @@ pub use doctor::{
     saved,
 };
 pub use errors::{ABORTED, AfterFault, after_fault, cut_short, error_hint, panicked};
-pub use explained::{
+pub use explain::{
     Explanation, does_not_start, explained, followed, left, no_need, starts_as_called, summary,
 };
 pub use extensions::listed_extensions;
-pub use fetched::{
+pub use fetch::{
     MAY_FETCH, NOTHING_TO_FETCH, NoConsent, STORE_IGNORED, ToFetch, fetch_step,
     not_allowed_to_fetch, nothing_on_offer, nothing_on_offer_for, only_optional_missing, pruned,
     stored, to_fetch,
@@ -52,11 +52,11 @@ pub use fleet::{
     unread_descriptions, unverified,
 };
 pub use hints::{first_contact, option_of, own_command_line, shell_words};
-pub use listed::listed;
+pub use list::listed;
 pub use notes::note;
 pub use page::{PAGE_BEGIN, html, markdown, page_written};
 pub use picture::pictures;
-pub use pinned::{outside_if_imported, refusal, repaired, sets_library_path};
+pub use pin::{outside_if_imported, refusal, repaired, sets_library_path};
 pub use project::{project_line, trouble};
 pub use settings::{
     NotRecorded, allowed, never_allowed, not_recorded, now_allowed, recorded, revoked,
@@ -67,7 +67,7 @@ pub use shell::{
 };
 pub use style::Style;
 pub use template::template;
-pub use traced::{observation, prediction};
+pub use trace::{observation, prediction};
 pub use verdict::{
     LOOKING, NO_MORE_PROGRESS, UNPACKING, failed_start, fallback, not_kept, progress, proof_line,
     proving, verdict,

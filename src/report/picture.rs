@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::explained::Explanation;
+use super::explain::Explanation;
 use super::page::escape;
-use super::pinned::given_fault;
+use super::pin::given_fault;
 use super::words;
 use crate::catalog::display_name;
 use crate::inventory::Inventory;

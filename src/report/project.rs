@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Style;
 use super::hints;
-use super::refused;
+use super::refusal;
 use super::words;
 use crate::catalog::{display_name, title};
 use crate::inventory::Installation;
@@ -83,7 +83,7 @@ pub fn trouble(trouble: &Trouble<'_>) -> String {
 
 /// The first fault of a conflict, and its hint.
 fn no_set(conflict: &Conflict) -> String {
-    let broken = conflict.broken.first().map(refused::broken_in_short);
+    let broken = conflict.broken.first().map(refusal::broken_in_short);
     let unmet = conflict.unmet.first().map(|unmet| {
         let by: BTreeSet<String> = unmet
             .requirements

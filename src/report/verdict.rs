@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::Style;
 use super::causes;
-use super::refused::{self, AlignedRows, RefusalPart};
+use super::refusal::{self, AlignedRows, RefusalPart};
 use super::words::word;
 use crate::modes::Level;
 use crate::text::{binary_size, show};
@@ -151,7 +151,7 @@ pub fn failed_start(
         title: format!("{} {}", style.error("error:"), causes::sentence(cause)),
         groups,
     };
-    refused::page(&[fault], &cure(cause, style), false, style)
+    refusal::page(&[fault], &cure(cause, style), false, style)
 }
 
 fn cure(cause: &ProofCause, style: Style) -> String {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::model::{FaultKind, LOCK, PROJECT, SettingFault};
+use super::setting::{FaultKind, LOCK, PROJECT, SettingFault};
 use crate::host::{FileId, Host, Stat, Unsafe, UnsafeFault, judge_file};
 
 /// Larger files are not read, in bytes: no person writes more by hand.

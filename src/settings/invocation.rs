@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 use super::keys::{self, ANY, KEYS, KeyRow, ValueKind};
-use super::model::{
+use super::setting::{
     FaultKind, Layers, Setting, SettingFault, SettingKey, SettingLayer, SettingPlace, Value, word,
 };
 use crate::cli::{Common, Wishes};

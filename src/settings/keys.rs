@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
-use super::model::{FaultKind, Setting, SettingKey, SettingPlace, TOOLKIT, Value, word};
+use super::setting::{FaultKind, Setting, SettingKey, SettingPlace, TOOLKIT, Value, word};
 use crate::catalog::catalog;
 use crate::cli::{FetchWhen, OnFailure, VerifyWhen, is_toolkit};
 use crate::inventory::{self, Origin};

@@ -7,8 +7,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use super::model::{FaultKind, SettingFault, SettingPlace};
 use super::read;
+use super::setting::{FaultKind, SettingFault, SettingPlace};
 use crate::program::{Condition, Demand, Requirement, Want};
 use crate::range::Range;
 use crate::text::{quoted, show};

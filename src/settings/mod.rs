@@ -6,14 +6,14 @@ pub mod files;
 pub mod invocation;
 pub mod keys;
 pub mod lock;
-mod model;
 pub mod read;
 pub mod resolve;
+mod setting;
 pub mod start_key;
 pub mod trust;
 
 pub use keys::{families, family};
-pub use model::{
+pub use setting::{
     Excerpt, FaultKind, LOCK, Layers, PROJECT, Remark, Setting, SettingFault, SettingKey,
     SettingLayer, SettingPlace, TOOLKIT, Value,
 };

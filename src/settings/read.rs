@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::files;
 use super::keys::{self, KEYS, KeyRow, TOP, ValueKind};
-use super::model::{
+use super::setting::{
     Excerpt, FaultKind, Remark, Setting, SettingFault, SettingLayer, SettingPlace, Value,
 };
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::gpus;
-use super::model::Caution;
+use super::outcome::Caution;
 use super::slot::Picked;
 use super::world::{World, own_code, serves};
 use crate::catalog::{self, knowledge};

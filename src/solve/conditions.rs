@@ -2,7 +2,7 @@
 //!
 //! A condition holds, does not hold, or is unknown (`None`). An unknown condition refuses no program.
 
-use super::model::{Broken, Judged, MachineFacts};
+use super::outcome::{Broken, Judged, MachineFacts};
 use super::world::{World, serves};
 use crate::inventory::{Gpu, Inventory};
 use crate::program::{Condition, Demand};

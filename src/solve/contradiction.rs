@@ -3,7 +3,7 @@
 //! Members have two sizes: all that one object or package asks of one family is one member; each setting of the user is
 //! one.
 
-use super::model::ContradictionSide;
+use super::outcome::ContradictionSide;
 use super::search;
 use super::slots;
 use super::world::World;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::constraints::forced_by;
 use super::contradiction::{self, ContradictionPart};
-use super::model::{Broken, Conflict, Contradiction, ForcedCopy, Summary, Unmet};
+use super::outcome::{Broken, Conflict, Contradiction, ForcedCopy, Summary, Unmet};
 use super::search::{self, DeadEnd};
 use super::slots;
 use super::world::World;

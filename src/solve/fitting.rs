@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::model::Unmet;
 use super::offers::{of_wheel, releases, versions};
+use super::outcome::Unmet;
 use super::reason::Reason;
 use super::search::{self, DeadEnd};
 use super::slots;

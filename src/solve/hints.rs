@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::fitting::{fitting, of_symbol, reasons};
 use super::hint::{Hint, Wanted};
-use super::model::{Broken, Conflict, Contradiction, ContradictionSide, Unmet};
+use super::outcome::{Broken, Conflict, Contradiction, ContradictionSide, Unmet};
 use super::reason::Reason;
 use super::remedy;
 use super::world::{World, serves};

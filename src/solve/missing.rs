@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::conditions;
 use super::fitting::{Offered, fitting};
-use super::model::{MissingWheel, Outcome, Policy};
+use super::outcome::{MissingWheel, Outcome, Policy};
 use super::remedy::all_families;
 use super::world::World;
 use crate::catalog::{

@@ -8,16 +8,16 @@ mod cautions;
 mod conditions;
 mod constraints;
 mod contradiction;
-mod derived;
+mod dependencies;
 mod explain;
 mod fitting;
 mod gpus;
 mod hint;
 mod hints;
 mod missing;
-mod model;
 mod offers;
-mod planned;
+mod outcome;
+mod plan;
 mod preference;
 mod reason;
 mod remedy;
@@ -29,7 +29,7 @@ mod world;
 pub use conditions::judge;
 pub use hint::{Hint, Wanted};
 pub use missing::{FamilyWish, Lack, lack, wheels_of, wheels_of_toolkit};
-pub use model::{
+pub use outcome::{
     Absent, Broken, Caution, Conflict, Contradiction, ContradictionSide, FailedProof, ForcedCopy,
     Judged, KeptPreload, MachineFacts, MissingWheel, Outcome, PathElement, Pick, Plan, Policy,
     Rejection, Removal, Summary, Unmet, Unpinned,
@@ -73,10 +73,10 @@ fn decide(world: &World<'_>) -> Outcome {
     {
         let unpinned = unpinned
             .iter()
-            .filter_map(|slot| planned::unpinned(slot, world.inventory))
+            .filter_map(|slot| plan::unpinned(slot, world.inventory))
             .collect();
         return Outcome::Nothing {
-            absent: planned::merged(absent),
+            absent: plan::merged(absent),
             unpinned,
         };
     }
@@ -85,7 +85,7 @@ fn decide(world: &World<'_>) -> Outcome {
             solution.absent.extend(absent);
             solution.unpinned.extend(unpinned);
             excluded_by_person(&solution.unpinned, world)
-                .unwrap_or_else(|| Outcome::Plan(planned::plan(solution, world)))
+                .unwrap_or_else(|| Outcome::Plan(plan::plan(solution, world)))
         }
         Err(dead_end) => Outcome::Conflict(explain::together_unmet(dead_end, world)),
     }

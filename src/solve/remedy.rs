@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::conditions;
 use super::contradiction::has_solution;
 use super::hint::{Hint, Wanted};
-use super::model::Policy;
 use super::offers;
+use super::outcome::Policy;
 use super::world::World;
 use crate::catalog::{catalog, knowledge};
 use crate::inventory::{

@@ -6,8 +6,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use super::constraints::{self, together};
-use super::derived::{self, Obstacle};
-use super::model::{Absent, Rejection, Unmet};
+use super::dependencies::{self, Obstacle};
+use super::outcome::{Absent, Rejection, Unmet};
 use super::preference;
 use super::reason::{Criterion, Reason};
 use super::slot::{Blame, Candidate, Picked, Slot, Strictness};
@@ -120,7 +120,7 @@ impl<'a, 'w> Search<'a, 'w> {
                 installation: candidate.installation,
                 is_forced: candidate.is_forced,
             };
-            let next = match derived::with(&pick, done, &queue, self.world) {
+            let next = match dependencies::with(&pick, done, &queue, self.world) {
                 Ok(next) => next,
                 Err(Obstacle { name, due_to }) => {
                     blame.extend(due_to);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use super::model::{Absent, Policy, Rejection, Unmet};
+use super::outcome::{Absent, Policy, Rejection, Unmet};
 use crate::catalog::Family;
 use crate::inventory::Installation;
 use crate::program::{Asker, Need, Requirement};

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::constraints;
-use super::derived;
-use super::model::{Absent, Rejection, Unmet};
+use super::dependencies;
+use super::outcome::{Absent, Rejection, Unmet};
 use super::slot::{Blame, Candidate, Slot, Strictness};
 use super::world::World;
 use crate::catalog::{Family, GroupedBy, catalog, soname_number};
@@ -405,7 +405,12 @@ impl<'a> Slot<'a> {
             // For a library that must be there, the search explains what it lacks.
             let unloadable = || match self.strictness {
                 Strictness::Must => None,
-                _ => derived::unloadable(installation, &self.names(), world, derived::DEPTH),
+                _ => dependencies::unloadable(
+                    installation,
+                    &self.names(),
+                    world,
+                    dependencies::DEPTH,
+                ),
             };
             match constraints::judge(self, installation, &forced, world).or_else(unloadable) {
                 None => self.candidates.push(Candidate {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::model::Policy;
+use super::outcome::Policy;
 use crate::catalog::Family;
 use crate::formats::fatbin::Architecture;
 use crate::inventory::{Installation, Inventory, Origin};

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::files;
 use super::key::StartKey;
-use super::seen::{Seen, holds, see};
+use super::path_states::{Seen, holds, see};
 use crate::environment::Diff;
 use crate::host::Host;
 

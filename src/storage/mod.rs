@@ -4,9 +4,9 @@
 mod files;
 mod kept;
 mod key;
+mod path_states;
 mod places;
 pub mod scans;
-mod seen;
 
 pub use files::{
     Delivery, FileLock, can_publish, create_directory, deliver, digest, full_digest, is_ours, lock,

@@ -25,7 +25,7 @@ use crate::variables;
 pub mod cause;
 pub mod child;
 mod diagnosis;
-pub mod kept;
+pub mod kept_proofs;
 mod listen;
 pub mod protocol;
 pub mod subject;

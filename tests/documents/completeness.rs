@@ -74,7 +74,7 @@ fn every_source_is_documented_once_and_no_other() {
 /// An installation has the first origin that applies, so the order is part of the meaning.
 #[test]
 fn every_origin_is_documented_in_the_order_that_counts() {
-    let origins = variants("src/inventory/model.rs", "pub enum Origin {");
+    let origins = variants("src/inventory/installation.rs", "pub enum Origin {");
     assert!(
         origins.len() >= 12 && origins.contains(&"toolkit".to_owned()),
         "{origins:?}"

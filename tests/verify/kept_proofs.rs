@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use cudarun::catalog::Fault;
 use cudarun::host::Host;
 use cudarun::modes::Level;
-use cudarun::verify::kept::{self, AwaitedProof};
+use cudarun::verify::kept_proofs::{self, AwaitedProof};
 use cudarun::verify::{ChildFacts, Proof, ProofCause, StepFailure, Verdict};
 
 /// The directory of proofs below a home of its own, as processes of one machine share it.
@@ -62,7 +62,8 @@ fn all_at_once(count: usize, places: &[PathBuf], prove: impl Fn(&Host) + Sync) -
     std::thread::scope(|scope| {
         for _ in 0..count {
             scope.spawn(|| {
-                match kept::await_turn(&host, places, &names("set"), Duration::from_secs(20)) {
+                match kept_proofs::await_turn(&host, places, &names("set"), Duration::from_secs(20))
+                {
                     AwaitedProof::Known(_) => believed.fetch_add(1, Ordering::SeqCst),
                     AwaitedProof::Ours(_turn) => {
                         prove(&host);
@@ -80,7 +81,7 @@ fn one_of_many_simultaneous_starts_proves() {
     let (_home, places) = places();
     let prove = |host: &Host| {
         std::thread::sleep(Duration::from_millis(100));
-        kept::keep(host, &places, "set", &passed());
+        kept_proofs::keep(host, &places, "set", &passed());
     };
     let began = Instant::now();
     assert_eq!(
@@ -103,7 +104,7 @@ fn a_dead_prover_blocks_no_start_and_a_failed_one_is_not_awaited() {
     // The first goes without a word; the next proves it.
     let prove = |host: &Host| {
         if !dies.swap(false, Ordering::SeqCst) {
-            kept::keep(host, &places, "set", &passed());
+            kept_proofs::keep(host, &places, "set", &passed());
         }
     };
     assert_eq!(
@@ -116,7 +117,7 @@ fn a_dead_prover_blocks_no_start_and_a_failed_one_is_not_awaited() {
         let (_home, places) = self::places();
         let fail = |host: &Host| {
             std::thread::sleep(Duration::from_millis(200));
-            kept::keep(host, &places, "set", &verdict);
+            kept_proofs::keep(host, &places, "set", &verdict);
         };
         let began = Instant::now();
         assert_eq!(
@@ -139,7 +140,7 @@ fn without_a_cache_directory_starts_neither_wait_nor_keep_proofs() {
         PathBuf::from("/dev/null/below"),
     ];
     assert_eq!(
-        all_at_once(4, &places, |host| kept::keep(
+        all_at_once(4, &places, |host| kept_proofs::keep(
             host,
             &places,
             "set",
@@ -153,7 +154,7 @@ fn without_a_cache_directory_starts_neither_wait_nor_keep_proofs() {
     let places = [places[0].clone(), others[0].clone()];
     let prove = |host: &Host| {
         std::thread::sleep(Duration::from_millis(50));
-        kept::keep(host, &places, "set", &passed());
+        kept_proofs::keep(host, &places, "set", &passed());
     };
     assert_eq!(
         all_at_once(16, &places, prove),
@@ -167,18 +168,18 @@ fn waiting_for_another_proof_has_a_limit() {
     let (_home, places) = places();
     let host = Host::here();
     let AwaitedProof::Ours(Some(_held)) =
-        kept::await_turn(&host, &places, &names("set"), Duration::ZERO)
+        kept_proofs::await_turn(&host, &places, &names("set"), Duration::ZERO)
     else {
         panic!("nobody has it")
     };
     let limit = Duration::from_millis(80);
     let began = Instant::now();
     assert!(matches!(
-        kept::await_turn(&host, &places, &names("set"), limit),
+        kept_proofs::await_turn(&host, &places, &names("set"), limit),
         AwaitedProof::Ours(None)
     ));
     assert!(began.elapsed() >= limit);
-    let another = kept::await_turn(&host, &places, &names("another"), limit);
+    let another = kept_proofs::await_turn(&host, &places, &names("another"), limit);
     assert!(
         matches!(another, AwaitedProof::Ours(Some(_))),
         "the control"
@@ -189,10 +190,10 @@ fn waiting_for_another_proof_has_a_limit() {
 fn a_verdict_is_kept_whole_and_a_failure_for_a_moment() {
     let (_home, places) = places();
     let host = Host::here();
-    let find = |name: &str| kept::find(&host, &places, &names(name));
-    kept::keep(&host, &places, "good", &passed());
+    let find = |name: &str| kept_proofs::find(&host, &places, &names(name));
+    kept_proofs::keep(&host, &places, "good", &passed());
     assert_eq!(find("good"), Some(passed()));
-    kept::keep(&host, &places, "bad", &failed(Fault::WrongNumbers));
+    kept_proofs::keep(&host, &places, "bad", &failed(Fault::WrongNumbers));
     assert_eq!(find("bad"), Some(failed(Fault::WrongNumbers)));
     let age = |name: &str, by: Duration| {
         let file = std::fs::File::options()
@@ -212,10 +213,10 @@ fn a_verdict_is_kept_whole_and_a_failure_for_a_moment() {
         Fault::NotReady,
         Fault::DriverUnreachable,
     ] {
-        kept::keep(&host, &places, "passing", &failed(kind));
+        kept_proofs::keep(&host, &places, "passing", &failed(kind));
         assert_eq!(find("passing"), None, "{kind:?}");
     }
-    kept::keep(&host, &places, "busy", &Verdict::Busy { proof: proof() });
+    kept_proofs::keep(&host, &places, "busy", &Verdict::Busy { proof: proof() });
     assert_eq!(find("busy"), None);
     // A file from the future was written with a wrong clock.
     let tomorrow = std::fs::File::options()
@@ -227,14 +228,14 @@ fn a_verdict_is_kept_whole_and_a_failure_for_a_moment() {
         .unwrap();
     assert_eq!(find("bad"), None);
     // A proof of more than was asked for may have failed on the rest.
-    kept::keep(&host, &places, "more", &failed(Fault::WrongNumbers));
+    kept_proofs::keep(&host, &places, "more", &failed(Fault::WrongNumbers));
     assert!(find("more").is_some(), "the control");
     assert_eq!(
-        kept::find(&host, &places, &["unknown".to_owned(), "more".to_owned()]),
+        kept_proofs::find(&host, &places, &["unknown".to_owned(), "more".to_owned()]),
         None
     );
     // Under any of the names that are asked for.
-    let either = kept::find(&host, &places, &["unknown".to_owned(), "good".to_owned()]);
+    let either = kept_proofs::find(&host, &places, &["unknown".to_owned(), "good".to_owned()]);
     assert!(either.is_some());
 }
 
@@ -242,8 +243,8 @@ fn a_verdict_is_kept_whole_and_a_failure_for_a_moment() {
 fn damaged_and_foreign_entries_are_no_verdict() {
     let (_home, places) = places();
     let host = Host::here();
-    let find = || kept::find(&host, &places, &names("set"));
-    kept::keep(&host, &places, "set", &passed());
+    let find = || kept_proofs::find(&host, &places, &names("set"));
+    kept_proofs::keep(&host, &places, "set", &passed());
     let file = places[0].join("proofs/set");
     let whole = std::fs::read(&file).unwrap();
     assert!(find().is_some(), "the control");

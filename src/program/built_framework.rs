@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::distributions::Installed;
 use super::framework::FrameworkReader;
-use super::installed::Installed;
 use crate::catalog::catalog;
 use crate::formats::metadata;
 use crate::host::Host;

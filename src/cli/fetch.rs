@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::wishes::Wishes;
+use super::libraries::Wishes;
 use crate::catalog::catalog;
 
 #[derive(Args, Debug)]

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use super::Style;
 use super::hints::shell_words;
-use super::pinned::{mode, not_enough, others_without};
+use super::pin::{mode, not_enough, others_without};
 use super::words::{self, counted, grouped};
-use super::{builds, extensions, notes, refused};
+use super::{builds, extensions, notes, refusal};
 use crate::builds::{BuildPlan, Compilers};
 use crate::catalog::{catalog, display_name, title};
 use crate::environment::Diff;
@@ -69,7 +69,7 @@ pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> 
     }
     beginning.push_str(&builds::compilers(explanation.compilers, style));
     beginning.push_str(&overview(program, inventory, false, is_full, style));
-    let conditions = refused::conditions(&program.conditions, inventory, is_full, style);
+    let conditions = refusal::conditions(&program.conditions, inventory, is_full, style);
     let mut facts = needs(program, is_full, style);
     facts.push_str(&section("machine", &conditions, style));
     facts.push_str(&decided(

@@ -113,7 +113,7 @@ impl Diagnosis<'_> {
         if !cause.to_fetch.is_empty() {
             let why = format!(
                 "downloads {}, for cudarun alone",
-                super::fetched::summary(&cause.to_fetch)
+                super::fetch::summary(&cause.to_fetch)
             );
             add(format!("cudarun --fetch {program}"), &why);
         }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
-use super::wishes::{Paper, Wishes};
+use super::libraries::{Paper, Wishes};
 
 #[derive(Args, Debug)]
 pub struct Doctor {

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::installation::Origin;
 use super::location::{ScanContext, SearchLocation, named};
-use super::model::Origin;
 use super::warning::ReadFault;
 use super::{conda, python, toolkit, wheel};
 use crate::host::judge_file;

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::path::PathBuf;
 
-use super::model::{BuildWish, HostCompiler, RejectedToolkit, ToolkitReason};
+use super::build::{BuildWish, HostCompiler, RejectedToolkit, ToolkitReason};
 use crate::catalog::{architectures, knowledge, toolkits};
 use crate::inventory::{PartKind, Toolkit, ToolkitProblem};
 use crate::version::{ComputeCapability, CudaVersion, Version};

@@ -5,9 +5,9 @@ use std::process::ExitStatus;
 
 use clap::ValueEnum;
 
-use super::facts::StartFacts;
 use super::proofs::{ProofOptions, Proven};
 use super::publish::Change;
+use super::start_facts::StartFacts;
 use crate::cli::{Common, Wishes};
 use crate::environment::{Diff, Environment};
 use crate::error::Error;

@@ -4,8 +4,8 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::process::ExitStatus;
 
-use super::facts::StartFacts;
 use super::publish::{Change, publish_module};
+use super::start_facts::StartFacts;
 use crate::error::{Error, OldLoader};
 use crate::formats::audit_log;
 use crate::launch::{self, Exec};

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use super::directory_scan::{Contents, DirectoryScan, NamedFile};
 use super::evidence::{LibraryFile, LibrarySymbols};
+use super::installation::{Installation, Member, Origin, Problem, RpathDirectory};
 use super::location::{self, Packaged, ScanContext, SearchLocation};
-use super::model::{Installation, Member, Origin, Problem, RpathDirectory};
 use super::owners::{ChangedBy, Owners, WritablePath};
 use super::versions;
 use super::wheel;

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::candidate::PackageCandidate;
+use super::distributions::Installed;
 use super::executable::opened_names;
 use super::framework::{FrameworkReader, Sourced};
-use super::installed::Installed;
 use super::requirement::{Asker, Before, EarlierDirectory, Need, Requirement, Want};
 use crate::catalog::catalog;
 use crate::formats::metadata::Requires;

@@ -3,10 +3,10 @@
 
 use super::Style;
 use super::errors;
-use super::fetched;
+use super::fetch;
 use super::hints;
-use super::refused::{self, AlignedRows, RefusalPart};
-use super::traced::{self, rule};
+use super::refusal::{self, AlignedRows, RefusalPart};
+use super::trace::{self, rule};
 use super::words;
 use crate::catalog::{display_name, display_names};
 use crate::inventory::{Installation, Inventory};
@@ -214,7 +214,7 @@ fn why(why: &Why, program: &Program) -> String {
         Why::Undone { variable } => format!("a wrapper that starts the program sets or unsets {variable}"),
         Why::OldLoader { glibc } => errors::old_loader(*glibc),
         Why::NotStarted { failure } => {
-            format!("the program does not start: {}", traced::failure(failure))
+            format!("the program does not start: {}", trace::failure(failure))
         }
         Why::NoModule => "cudarun has no audit module for this architecture".to_owned(),
         Why::NoTable => {
@@ -257,7 +257,7 @@ pub fn outside_if_imported(decision: &Decision, program: &Program) -> Vec<String
 pub fn refusal(decision: &Decision, program: &Program, is_full: bool, style: Style) -> String {
     let faults = match &decision.outcome {
         Outcome::Conflict(conflict) => {
-            let mut faults = refused::unmet(conflict, program, style);
+            let mut faults = refusal::unmet(conflict, program, style);
             let mut modes = not_enough(decision, program, |mode| mode != Mode::None);
             let place = if is_full {
                 faults.last_mut()
@@ -286,7 +286,7 @@ pub fn refusal(decision: &Decision, program: &Program, is_full: bool, style: Sty
     if let Outcome::Conflict(conflict) = &decision.outcome
         && !conflict.to_fetch.is_empty()
     {
-        let (hint, wheels) = (style.hint("or:"), fetched::summary(&conflict.to_fetch));
+        let (hint, wheels) = (style.hint("or:"), fetch::summary(&conflict.to_fetch));
         let fetch = if style.is_elsewhere() {
             "cudarun fetch --dry-run"
         } else {
@@ -302,7 +302,7 @@ pub fn refusal(decision: &Decision, program: &Program, is_full: bool, style: Sty
             "{hint}   `{fetch} {words}` ({wheels}, for cudarun alone)\n"
         ));
     }
-    refused::page(&faults, &advice, is_full, style)
+    refusal::page(&faults, &advice, is_full, style)
 }
 
 fn hint(decision: &Decision, program: &Program) -> Option<String> {

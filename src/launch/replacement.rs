@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::libc;
 use nix::sys::stat::stat;
 
-use super::inherited::restore_before_exec;
+use super::inheritance::restore_before_exec;
 use super::tree::{self, Decided, ProcessTree, Seal, names};
 use crate::environment::{Diff, Environment};
 use crate::host;

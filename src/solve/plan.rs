@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use super::cautions;
-use super::model::{
+use super::outcome::{
     Absent, KeptPreload, PathElement, Pick, Plan, Policy, Rejection, Removal, Unpinned,
 };
 use super::search::{Filled, Solution};

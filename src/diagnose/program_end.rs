@@ -1,4 +1,4 @@
-//! How much there is to explain after a program.
+//! How a program ended, as far as its messages explain it.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -9,7 +9,7 @@ use super::chain::Chain;
 use super::messages::Message;
 use crate::catalog::{ErrorKind, Fault};
 
-pub enum Worth<'m> {
+pub enum ProgramEnd<'m> {
     Nothing,
     /// The program has worked, and reports that it found no GPU, where there is none.
     OnTheCpu(&'m Message),
@@ -20,9 +20,9 @@ pub enum Worth<'m> {
     Unknown,
 }
 
-impl Worth<'_> {
+impl ProgramEnd<'_> {
     /// Judges the end of a program by its messages. `is_without_gpu` is about the machine.
-    pub fn of(chain: &Chain, status: ExitStatus, is_without_gpu: bool) -> Worth<'_> {
+    pub fn of(chain: &Chain, status: ExitStatus, is_without_gpu: bool) -> ProgramEnd<'_> {
         let is_clue = |message: &&Message| message.row.kind == ErrorKind::Clue;
         let leading: Vec<&Message> = chain
             .leading
@@ -41,12 +41,12 @@ impl Worth<'_> {
             .iter()
             .any(|message| message.row.kind == ErrorKind::Root);
         match leading.iter().find(misses_gpu) {
-            _ if has_root || !status.success() && !leading.is_empty() => Worth::Failure,
-            Some(message) if is_without_gpu => Worth::OnTheCpu(message),
-            Some(_) => Worth::Failure,
-            None if status.success() || is_ended => Worth::Nothing,
-            None if !chain.leading.is_empty() => Worth::Clue,
-            None => Worth::Unknown,
+            _ if has_root || !status.success() && !leading.is_empty() => ProgramEnd::Failure,
+            Some(message) if is_without_gpu => ProgramEnd::OnTheCpu(message),
+            Some(_) => ProgramEnd::Failure,
+            None if status.success() || is_ended => ProgramEnd::Nothing,
+            None if !chain.leading.is_empty() => ProgramEnd::Clue,
+            None => ProgramEnd::Unknown,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::candidate::PackageCandidate;
 use super::framework;
-use super::recorded;
+use super::framework_records;
 use super::requirement::{Before, Load, Requirement, Want};
 use crate::catalog::catalog;
 use crate::formats::names;
@@ -160,7 +160,7 @@ fn by_absolute_path(
         );
     }
     let stems = framework.dlopens_from_wheels.iter().flatten();
-    for stem in stems.filter(|stem| recorded::opens_by_path(candidate, version, stem)) {
+    for stem in stems.filter(|stem| framework_records::opens_by_path(candidate, version, stem)) {
         let Some(family) = catalog().family_of_stem(stem) else {
             continue;
         };
