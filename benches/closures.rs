@@ -11,8 +11,8 @@ use std::io::{BufRead as _, Write as _};
 use std::path::PathBuf;
 
 use cudarun::host::Host;
-use cudarun::loader::process::{Failure, Process};
-use cudarun::loader::search::{Rule, Searcher};
+use cudarun::loader::process::{LoadFailure, Process};
+use cudarun::loader::search::{FoundBy, Searcher};
 
 pub fn run(arguments: &[String]) -> std::io::Result<()> {
     let host = Host::here();
@@ -47,7 +47,7 @@ fn listed(host: &Host, process: &Process<'_>, known: &mut HashMap<OsString, Path
     for loaded in process
         .loaded
         .iter()
-        .filter(|loaded| loaded.rule != Rule::Executable)
+        .filter(|loaded| loaded.rule != FoundBy::Executable)
     {
         let path = &loaded.object.path;
         if !known.contains_key(path.as_os_str()) {
@@ -63,14 +63,14 @@ fn listed(host: &Host, process: &Process<'_>, known: &mut HashMap<OsString, Path
         let _ = writeln!(text, "\t{} => not found", miss.name);
     }
     match &process.failure {
-        Some(why @ Failure::Bad { .. }) => text + &said(why),
+        Some(why @ LoadFailure::Bad { .. }) => text + &said(why),
         _ => text,
     }
 }
 
-fn said(why: &Failure) -> String {
+fn said(why: &LoadFailure) -> String {
     match why {
-        Failure::Bad { path, why, .. } => format!("\t! {} is {why}\n", path.display()),
+        LoadFailure::Bad { path, why, .. } => format!("\t! {} is {why}\n", path.display()),
         other => format!("\t! {other:?}\n"),
     }
 }
