@@ -9,15 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use nix::libc::{self, SIGABRT, SIGBUS};
 use nix::sys::signal::{SigSet, Signal};
 
-use crate::cli::{Common, StartOptions, VerifyWhen};
 use crate::error::Form;
 use crate::host::Host;
 use crate::launch;
 use crate::program::Command;
 use crate::report::{self, AfterFault};
-use crate::settings::{Layers, SettingKey, files};
+use crate::settings::may_demand_a_set;
 use crate::signals;
-use crate::variables;
 use crate::verify;
 
 /// The program that starts, once it is known.
@@ -25,13 +23,11 @@ static PROGRAM: OnceLock<Command> = OnceLock::new();
 static HAS_STARTED: AtomicBool = AtomicBool::new(false);
 /// The exit code of a fault after which nothing starts.
 static CODE: AtomicU8 = AtomicU8::new(125);
-/// Whether the user requires a set, once the settings are known.
-static MUST_PIN: AtomicU8 = AtomicU8::new(UNKNOWN);
+/// Whether a fault refuses the program, once that is known.
+static REFUSES: AtomicU8 = AtomicU8::new(UNKNOWN);
 const UNKNOWN: u8 = 0;
-/// A file that an option names may require one.
-const UNREAD_FILE: u8 = 1;
-const NO: u8 = 2;
-const YES: u8 = 3;
+const NO: u8 = 1;
+const YES: u8 = 2;
 
 /// Handles panics from here on.
 pub fn handle_panics() {
@@ -87,44 +83,15 @@ pub fn has_started() {
     HAS_STARTED.store(true, Ordering::Relaxed);
 }
 
-/// Called as soon as options are known. Without a demand among them, variables and files may hold one.
-pub fn has_options(common: &Common, start: &StartOptions) {
-    let wishes = &start.wishes;
-    let wants = !wishes.pin.is_empty() || !wishes.require.is_empty() || wishes.locked;
-    let is_demanded =
-        wants || wishes.pin_mode.is_some() || start.verify == Some(VerifyWhen::Always);
-    if is_demanded || !common.elsewhere().is_empty() {
-        MUST_PIN.store(YES, Ordering::Relaxed);
-    } else if common.config.is_some() {
-        MUST_PIN.store(UNREAD_FILE, Ordering::Relaxed);
-    }
+/// Called when it becomes known whether a person demands a set: if so, a fault does not start the program without one.
+pub fn refuses(is_demanded: bool) {
+    REFUSES.store(if is_demanded { YES } else { NO }, Ordering::Relaxed);
 }
 
-/// Called as soon as all settings are known.
-pub fn has_settings(layers: &Layers) {
-    let is_demanded = layers.iter().any(|setting| setting.key.is_demand())
-        || layers.is_locked()
-        || layers.choice(SettingKey::Verify) == Some(VerifyWhen::Always);
-    MUST_PIN.fetch_max(if is_demanded { YES } else { NO }, Ordering::Relaxed);
-}
-
-/// True if the user requires a set, or may do so in a file that was not read yet.
-fn must_pin() -> bool {
-    let names = [
-        variables::CONFIG,
-        variables::LOCKED,
-        variables::PIN,
-        variables::PIN_MODE,
-        variables::REQUIRE,
-        variables::VERIFY,
-    ];
-    match MUST_PIN.load(Ordering::Relaxed) {
-        NO => false,
-        UNREAD_FILE | YES => true,
-        _ => {
-            let host = Host::for_a_glance();
-            names.iter().any(|name| host.env.non_empty(name).is_some()) || files::exist(&host)
-        }
+fn is_refused() -> bool {
+    match REFUSES.load(Ordering::Relaxed) {
+        UNKNOWN => may_demand_a_set(&Host::for_a_glance()),
+        known => known == YES,
     }
 }
 
@@ -143,7 +110,7 @@ fn end(fault: &str) -> ! {
         .get()
         .filter(|_| !HAS_STARTED.load(Ordering::Relaxed))
     {
-        Some(command) if must_pin() => AfterFault::NotStarted(&command.program),
+        Some(command) if is_refused() => AfterFault::NotStarted(&command.program),
         Some(command) => AfterFault::Unchanged(&command.program),
         None => AfterFault::Nothing,
     };

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use super::prove::{proof_time, say_proof};
 use super::{
-    Exit, command_of, decided, deliver, described, doctor, follow, machine, on_node, only_here,
-    print, prove::say_proof, say, say_before, say_notes, say_refusal,
+    Exit, command_of, deliver, described, doctor, machine, on_node, only_here, print, say,
+    say_before, say_notes, say_refusal, settings_of,
 };
 use crate::catalog::Fault;
 use crate::causes::{self, FoundElsewhere};
@@ -23,9 +24,7 @@ use crate::fleet::{self, Description, ShownEvidence};
 use crate::host::{self, Host, PipedInput};
 use crate::launch::{self, Exec};
 use crate::pin::Decision;
-use crate::pipeline::{
-    Change, FailedStart, ProofOptions, Reached, Request, StartFacts, Stop, Subject,
-};
+use crate::pipeline::{Change, FailedStart, ProofOptions, Request, StartFacts};
 use crate::program::Command;
 use crate::report::{self, Diagnosis, Style};
 use crate::settings::resolve::Purpose;
@@ -68,25 +67,21 @@ pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit,
     };
     let is_elsewhere = options.words.is_empty() && is_elsewhere(&host, &log.paths);
     let command = command_of(&words);
-    let subject = if words.is_empty() {
-        Subject::Project
-    } else {
-        Subject::Command(&command)
+    let command = Some(&command).filter(|_| !words.is_empty());
+    let request = Request::new(&host, common, &options.wishes, command, Purpose::Answer);
+    let mut settings = settings_of(&request)?;
+    let (facts, decision) = request.decision(&mut settings)?;
+    let text = Diagnosis {
+        program: &words,
+        is_program_guessed: !is_program_known,
+        is_elsewhere: is_elsewhere || causes::contradicts(&facts.inventory, &log.chain),
+        ..known_from_text(&log)
     };
-    let request = Request::new(&host, common, &options.wishes, subject, Purpose::Answer);
-    decided(&request, |facts, decision| {
-        let text = Diagnosis {
-            program: &words,
-            is_program_guessed: !is_program_known,
-            is_elsewhere: is_elsewhere || causes::contradicts(&facts.inventory, &log.chain),
-            ..known_from_text(&log)
-        };
-        explained(facts, decision, common, text, false, |found| {
-            let style = Style::stdout(common.color).of(&host);
-            tell(common, options, style, found)
-        })?;
-        Ok(Exit::Yes)
-    })
+    explained(&facts, &decision, common, text, false, |found| {
+        let style = Style::stdout(common.color).of(&host);
+        tell(common, options, style, found)
+    })?;
+    Ok(Exit::Yes)
 }
 
 /// Adds the causes to what is known from a text, for `tell`.
@@ -238,39 +233,38 @@ pub fn watch_program(host: &Host, common: &Common, options: &Diagnose) -> Result
         is_quiet: common.quiet,
         ..ProofOptions::default()
     };
-    let subject = Subject::Command(&command);
     let request = Request {
         proof,
-        ..Request::new(host, common, &options.wishes, subject, Purpose::Start)
+        ..Request::new(
+            host,
+            common,
+            &options.wishes,
+            Some(&command),
+            Purpose::Start,
+        )
     };
-    follow(&request, |reached| match reached {
-        Reached::Decision(facts, decision) if options.as_is => {
-            if !common.quiet {
-                say_notes(facts, decision, facts.follows());
-            }
-            watch(facts, decision, None, &command, common, Some(options))
+    let mut settings = settings_of(&request)?;
+    let (facts, mut decision) = request.decision(&mut settings)?;
+    if options.as_is {
+        if !common.quiet {
+            say_notes(&facts, &decision, facts.follows());
         }
-        Reached::Decision(facts, decision) => {
-            say_before(facts, decision, common);
-            say_refusal(facts, decision, common);
-            Ok(())
-        }
-        Reached::Proof(facts, decision, proven) => {
-            say_proof(facts, decision, proven, None, common)?;
-            watch(
-                facts,
-                decision,
-                Some(&proven.change),
-                &command,
-                common,
-                Some(options),
-            )
-        }
-        _ => Ok(()),
-    })
+        return watch(&facts, &decision, None, &command, common, Some(options));
+    }
+    say_before(&facts, &decision, common);
+    if decision.is_refused() {
+        say_refusal(&facts, &decision, common);
+        return Ok(Exit::Refused);
+    }
+    let proven = facts.prove(&mut decision, &proof)?;
+    if !say_proof(&decision, &proven, proof_time(&facts, None), common) {
+        return Ok(Exit::Refused);
+    }
+    let change = Some(&proven.change);
+    watch(&facts, &decision, change, &command, common, Some(options))
 }
 
-/// Runs the program, and stops with its status. `change` is none if it runs as it is; `options` are none if a setting asks
+/// Runs the program, and ends with its status. `change` is none if it runs as it is; `options` are none if a setting asks
 /// for the explanation, so that there is one only of a known failure.
 pub(super) fn watch(
     facts: &StartFacts<'_>,
@@ -279,7 +273,7 @@ pub(super) fn watch(
     command: &Command,
     common: &Common,
     options: Option<&Diagnose>,
-) -> Result<(), Stop> {
+) -> Result<Exit, Error> {
     let mut planned = change.map_or_else(Diff::default, Change::of_start);
     // A second cudarun, which the program starts, would explain the same failure again.
     planned
@@ -296,7 +290,7 @@ pub(super) fn watch(
         reader.get_or_insert_default().take_live(piece);
     })?;
     if reader.is_none() && status.success() && !options.is_some_and(|options| options.json) {
-        return Err(Stop::Exit(Exit::Program(status)));
+        return Ok(Exit::Program(status));
     }
     let log = reader.unwrap_or_default().finish();
     let ended = Ended {
@@ -307,16 +301,15 @@ pub(super) fn watch(
     };
     if facts.program.needs_nothing() && !log.chain.leading.is_empty() {
         // No library was looked for, because the program shows no need of one. Its failure may.
-        let (wishes, subject) = (Wishes::default(), Subject::Command(command));
-        let request = Request::new(facts.host, common, &wishes, subject, Purpose::Answer);
-        decided(&request, |facts, decision| {
-            ended.explain(facts, decision, common, options);
-            Ok(Exit::Program(status))
-        })?;
+        let wishes = Wishes::default();
+        let request = Request::new(facts.host, common, &wishes, Some(command), Purpose::Answer);
+        let mut settings = settings_of(&request)?;
+        let (facts, decision) = request.decision(&mut settings)?;
+        ended.explain(&facts, &decision, common, options);
     } else {
         ended.explain(facts, decision, common, options);
     }
-    Err(Stop::Exit(Exit::Program(status)))
+    Ok(Exit::Program(status))
 }
 
 /// True for the name of a file that is no program.

@@ -15,14 +15,14 @@ use crate::fleet::{
 };
 use crate::host::Host;
 use crate::image::ContainerNode;
-use crate::inventory::{Installation, Inventory, Origin, Scope};
+use crate::inventory::{Installation, Inventory, Origin};
 use crate::launch;
-use crate::pipeline::{self, Reached, Request, Stop, Subject, any_program, own_views};
+use crate::pipeline::{Request, any_program, own_views};
 use crate::program::{self, Command, Program};
 use crate::report::{self, Style};
 use crate::settings::lock::LockedFamily;
 use crate::settings::resolve::{Purpose, Settings};
-use crate::solve::{Outcome, Pick, Plan, Reason, Rejection, Summary};
+use crate::solve::{Pick, Plan, Reason, Rejection, Summary};
 use crate::storage;
 use crate::text::show;
 
@@ -216,21 +216,24 @@ pub(super) fn programs(
                 let words = report::shell_words(words);
                 Ok(vec![report::missing_program(&words, why)])
             }
-            examined => Ok(examined?.into_iter().map(|one| one.program).collect()),
+            examined => Ok(vec![examined?.program]),
         };
     }
     let Ok(python) = environment(host, "python3".as_ref()) else {
         return Ok(Vec::new());
     };
-    let examined = |module: &String| {
+    let mut programs = Vec::new();
+    for module in frameworks(host, &python) {
         let words = [
             "python3".into(),
             "-c".into(),
             format!("import {module}").into(),
         ];
-        Some(examine_program(host, common, &words).ok()??.program)
-    };
-    Ok(frameworks(host, &python).filter_map(examined).collect())
+        if let Ok(examined) = examine_program(host, common, &words) {
+            programs.push(examined.program);
+        }
+    }
+    Ok(programs)
 }
 
 /// The environment of a Python that starts by this word.
@@ -259,21 +262,20 @@ pub(super) fn frameworks(host: &Host, python: &Program) -> impl Iterator<Item = 
 
 /// Examines the program of a command line, as a shell would read it.
 pub(super) fn examine_line(host: &Host, common: &Common, line: &str) -> Examined {
-    let words: Option<Vec<OsString>> =
-        shlex::split(line).map(|words| words.into_iter().map(OsString::from).collect());
-    let examined = match words.filter(|words| !words.is_empty()) {
-        Some(words) => examine_program(host, common, &words).map_err(|error| in_words(&error)),
-        None => Err("it is not a command line".to_owned()),
+    let words: Vec<OsString> = shlex::split(line)
+        .unwrap_or_default()
+        .into_iter()
+        .map(OsString::from)
+        .collect();
+    let examined = if words.is_empty() {
+        Err("it is not a command line".to_owned())
+    } else {
+        examine_program(host, common, &words).map_err(|error| in_words(&error))
     };
-    let missing = |why| Examined {
-        program: report::missing_program(line, why),
+    let mut examined = examined.unwrap_or_else(|why| Examined {
+        program: report::missing_program(line, vec![why]),
         ..Examined::default()
-    };
-    let mut examined = match examined {
-        Ok(Some(examined)) => examined,
-        Ok(None) => missing(Vec::new()),
-        Err(why) => missing(vec![why]),
-    };
+    });
     line.clone_into(&mut examined.program.command);
     examined
 }
@@ -287,56 +289,36 @@ fn in_words(error: &Error) -> String {
     }
 }
 
-fn examine_program(
-    host: &Host,
-    common: &Common,
-    words: &[OsString],
-) -> Result<Option<Examined>, Error> {
+fn examine_program(host: &Host, common: &Common, words: &[OsString]) -> Result<Examined, Error> {
     let (command, wishes) = (command_of(words), Wishes::default());
-    let request = Request::new(
-        host,
-        common,
-        &wishes,
-        Subject::Command(&command),
-        Purpose::Answer,
+    let request = Request::new(host, common, &wishes, Some(&command), Purpose::Answer);
+    let mut settings = request.settings()?;
+    let (facts, decision) = request.decision(&mut settings)?;
+    let inventory = &facts.inventory;
+    let outcome = &decision.outcome;
+    let program = report::examined_program(
+        words,
+        &facts.program,
+        inventory,
+        &decision,
+        &facts.before(),
+        &facts.compilers,
+        facts.can_fetch(outcome),
     );
-    let mut found = None;
-    pipeline::run(&request, &mut |reached| match reached {
-        Reached::Decision(facts, decision) => {
-            let (inventory, before, compilers) =
-                (&facts.inventory, facts.before(), &facts.compilers);
-            let outcome = &decision.outcome;
-            let program = report::examined_program(
-                words,
-                &facts.program,
-                inventory,
-                decision,
-                &before,
-                compilers,
-                facts.can_fetch(outcome),
-            );
-            let fitting: Vec<Vec<LockedFamily>> = match outcome {
-                Outcome::Plan(plan) if !program.is_refused => plan
-                    .picks
-                    .iter()
-                    .filter(|pick| is_shared(&pick.installation))
-                    .map(|pick| {
-                        let fitting = fitting(plan, pick, inventory);
-                        libraries(facts.program.machine, inventory, fitting)
-                    })
-                    .collect(),
-                _ => Vec::new(),
-            };
-            found = Some(Examined {
-                picks: fitting.iter().map(|all| all[0].clone()).collect(),
-                candidates: fitting,
-                program,
-            });
-            Err(Stop::Exit(Exit::Yes))
+    let mut candidates: Vec<Vec<LockedFamily>> = Vec::new();
+    if let Some(plan) = outcome.plan().filter(|_| !program.is_refused) {
+        for pick in &plan.picks {
+            if is_shared(&pick.installation) {
+                let fitting = fitting(plan, pick, inventory);
+                candidates.push(libraries(facts.program.machine, inventory, fitting));
+            }
         }
-        _ => Ok(()),
-    })?;
-    Ok(found)
+    }
+    Ok(Examined {
+        picks: candidates.iter().map(|all| all[0].clone()).collect(),
+        candidates,
+        program,
+    })
 }
 
 /// True if a program may get the installation elsewhere too: the driver belongs to the machine, and a package's own library
@@ -388,33 +370,15 @@ pub(super) fn examine_of(
 
 /// Finds what a program from here may use: the machine, and the packages of the first Python in PATH.
 fn inventory(host: &Host, common: &Common) -> Result<Inventory, Error> {
-    let scope = |settings: &Settings| {
-        let mut scope = any_program(settings, common)?;
-        if let Ok(program) = environment(host, "python3".as_ref()) {
-            scope.machine = program.machine;
-            scope.site_packages = program.site_packages;
-        }
-        Ok(Scope {
-            extensions: true,
-            toolkits: true,
-            ..scope
-        })
-    };
     let wishes = Wishes::default();
-    let request = Request::new(
-        host,
-        common,
-        &wishes,
-        Subject::Machine(&scope),
-        Purpose::Examine,
-    );
-    let mut found = None;
-    pipeline::run(&request, &mut |reached| match reached {
-        Reached::Inventory(_, inventory) => {
-            found = Some(*inventory);
-            Err(Stop::Exit(Exit::Yes))
-        }
-        _ => Ok(()),
-    })?;
-    Ok(found.expect("the flow of a machine ends with its inventory"))
+    let request = Request::new(host, common, &wishes, None, Purpose::Examine);
+    let settings = request.settings()?;
+    let mut scope = any_program(&settings, common)?;
+    if let Ok(program) = environment(host, "python3".as_ref()) {
+        scope.machine = program.machine;
+        scope.site_packages = program.site_packages;
+    }
+    scope.extensions = true;
+    scope.toolkits = true;
+    Ok(request.inventory(&settings, &scope))
 }

@@ -1,11 +1,11 @@
 //! `cudarun explain PROGRAM …`: what the program needs, what was picked, and why. Starts nothing, writes nothing.
 
-use super::{Exit, command_of, decided, deliver, machine, print};
+use super::{Exit, command_of, deliver, machine, print, settings_of};
 use crate::cli::{Common, Explain};
 use crate::error::Error;
 use crate::host::Host;
 use crate::pin::Decision;
-use crate::pipeline::{self, Request, StartFacts, Subject};
+use crate::pipeline::{self, Request, StartFacts};
 use crate::report::{self, Style};
 use crate::settings::resolve::Purpose;
 
@@ -18,19 +18,19 @@ pub fn explain(host: Host, common: &Common, explain: &Explain) -> Result<Exit, E
             &host,
             common,
             &explain.question.wishes,
-            Subject::Command(&command),
+            Some(&command),
             Purpose::Answer,
         )
     };
-    decided(&request, |facts, decision| {
-        tell(facts, decision, common, explain)?;
-        let is_here = common.elsewhere().is_empty();
-        let cannot_start = is_here && facts.program.unread_script().is_some();
-        Ok(if decision.is_refused() || cannot_start {
-            Exit::No
-        } else {
-            Exit::Yes
-        })
+    let mut settings = settings_of(&request)?;
+    let (facts, decision) = request.decision(&mut settings)?;
+    tell(&facts, &decision, common, explain)?;
+    let is_here = common.elsewhere().is_empty();
+    let cannot_start = is_here && facts.program.unread_script().is_some();
+    Ok(if decision.is_refused() || cannot_start {
+        Exit::No
+    } else {
+        Exit::Yes
     })
 }
 

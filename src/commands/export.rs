@@ -1,16 +1,15 @@
 //! `cudarun export PROGRAM …`: the environment that the program would get, for a shell to evaluate.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use super::{Exit, command_of, follow, machine, only_here, print, refuse, say, say_notes};
+use super::{Exit, command_of, machine, only_here, print, refuse, say, say_notes, settings_of};
 use crate::cli::{Common, Dialect, Export};
 use crate::environment::Diff;
 use crate::error::Error;
 use crate::host::Host;
 use crate::modes::Mode;
-use crate::pipeline::{self, Reached, Request, StartFacts, Stop, Subject};
+use crate::pipeline::{self, Request, StartFacts};
 use crate::report;
 use crate::settings::PROJECT;
 use crate::settings::resolve::Purpose;
@@ -26,46 +25,42 @@ pub fn export(host: Host, common: &Common, export: &Export) -> Result<Exit, Erro
     }
     let host = machine(host, common)?;
     let command = command_of(&question.words);
-    let request = Request::new(
-        &host,
-        common,
-        &question.wishes,
-        Subject::Command(&command),
-        Purpose::Prepare,
-    );
     let request = Request {
         is_build: question.building.build,
-        ..request
+        ..Request::new(
+            &host,
+            common,
+            &question.wishes,
+            Some(&command),
+            Purpose::Prepare,
+        )
     };
-    follow(&request, |reached| match reached {
-        Reached::Decision(facts, decision) => {
-            refuse(facts, decision, question.json, common)?;
-            if !question.json && !common.quiet {
-                // Only where the module must pin, what is printed follows.
-                let mode = decision.pinned.as_ref().map(|pinned| pinned.mode);
-                let follows = facts.follows() && mode == Some(Mode::Audit);
-                say_notes(facts, decision, follows);
-            }
-            if !host.is_rerooted() {
-                return Ok(());
-            }
-            // Nothing is written into another machine: the view is only named.
-            let planned = pipeline::change(facts, decision, false)?;
-            tell(facts, &planned.diff, common, export)?;
-            Err(Stop::Exit(Exit::Yes))
-        }
-        Reached::Change(facts, _, change) => {
-            let later = pipeline::started_later(facts, change);
-            let mut later = request.with_options(later, &facts.settings.layers);
-            // How much is said is about this answer alone.
-            let is_of_answer =
-                |name: &OsStr| name == variables::QUIET || name == variables::VERBOSE;
-            later.0.retain(|name, _| !is_of_answer(name));
-            tell(facts, &later, common, export)?;
-            Err(Stop::Exit(Exit::Yes))
-        }
-        _ => Ok(()),
-    })
+    let mut settings = settings_of(&request)?;
+    let (facts, mut decision) = request.decision(&mut settings)?;
+    if refuse(&facts, &decision, question.json, common)? {
+        return Ok(Exit::No);
+    }
+    if !question.json && !common.quiet {
+        // Only where the module must pin, what is printed follows.
+        let mode = decision.pinned.as_ref().map(|pinned| pinned.mode);
+        let follows = facts.follows() && mode == Some(Mode::Audit);
+        say_notes(&facts, &decision, follows);
+    }
+    let diff = if host.is_rerooted() {
+        // Nothing is written into another machine: the view is only named.
+        pipeline::change(&facts, &decision, false)?.diff
+    } else {
+        let change = facts.publish(&mut decision)?;
+        let later = pipeline::started_later(&facts, &change);
+        let mut later = request.with_options(later, &facts.settings.layers);
+        // How much is said is about this answer alone.
+        later
+            .0
+            .retain(|name, _| name != variables::QUIET && name != variables::VERBOSE);
+        later
+    };
+    tell(&facts, &diff, common, export)?;
+    Ok(Exit::Yes)
 }
 
 fn tell(

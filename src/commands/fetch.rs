@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io::{BufRead, IsTerminal};
 use std::path::PathBuf;
 
-use super::{Exit, command_of, family, follow, machine, only_here, print, say, say_refusal};
+use super::{Exit, command_of, family, machine, only_here, print, say, say_refusal, settings_of};
 use crate::catalog::display_name;
 use crate::cli::{self, Common, Fetch, FetchWhen};
 use crate::error::Error;
@@ -13,7 +13,7 @@ use crate::fetch::{self, DAY, FetchStep, Store, StoredWheel, WheelSupply};
 use crate::formats::elf;
 use crate::host::{Host, arguments};
 use crate::inventory;
-use crate::pipeline::{self, Reached, Request, Stop, Subject};
+use crate::pipeline::{self, Request};
 use crate::report::{self, NoConsent, Style};
 use crate::settings::SettingKey;
 use crate::settings::resolve::{Purpose, Settings};
@@ -39,46 +39,29 @@ pub fn fetch(host: &Host, common: &Common, options: &Fetch) -> Result<Exit, Erro
         return store(host, common, options, action);
     }
     let there = machine(Host::here(), common)?;
-    let order = match families(options)? {
-        Some(families) => of_families(&there, common, options, &families)?,
-        None => match of_program(host, &there, common, options)? {
-            Ok(order) => order,
-            Err(exit) => return Ok(exit),
-        },
-    };
+    if options.names_program() {
+        return of_program(host, &there, common, options);
+    }
+    let order = of_families(&there, common, options)?;
     carry_out(host, common, &order)
 }
 
-/// Returns the families and ranges, if the words name them.
-fn families(options: &Fetch) -> Result<Option<Vec<FamilyWish>>, Error> {
-    if options.names_program() {
-        return Ok(None);
-    }
-    let wish = |word: &OsString| {
-        let text = word.to_string_lossy();
-        let (name, range) = cli::family_and_range(&text);
-        let family = family(name)?;
-        let wrong = |()| Error::Usage {
-            message: format!(
-                "`{}` is not a range of versions of {}",
-                show(range),
-                display_name(family)
-            ),
-            hint: Some(format!(
-                "cudarun fetch {family}=9.1, or \"{family}>=9.1,<10\""
-            )),
-        };
-        Ok(FamilyWish {
-            family,
-            range: range.parse().map_err(wrong)?,
-        })
-    };
-    options
-        .words
-        .iter()
-        .map(wish)
-        .collect::<Result<_, Error>>()
-        .map(Some)
+/// The family and the range that a word names.
+fn family_wish(word: &OsString) -> Result<FamilyWish, Error> {
+    let text = word.to_string_lossy();
+    let (name, range) = cli::family_and_range(&text);
+    let family = family(name)?;
+    let range = range.parse().map_err(|()| Error::Usage {
+        message: format!(
+            "`{}` is not a range of versions of {}",
+            show(range),
+            display_name(family)
+        ),
+        hint: Some(format!(
+            "cudarun fetch {family}=9.1, or \"{family}>=9.1,<10\""
+        )),
+    })?;
+    Ok(FamilyWish { family, range })
 }
 
 /// Settings that are not allowed may name another store, so nothing is written before they are.
@@ -90,118 +73,102 @@ fn purpose(options: &Fetch) -> Purpose {
     }
 }
 
-fn of_families(
-    there: &Host,
-    common: &Common,
-    options: &Fetch,
-    families: &[FamilyWish],
-) -> Result<Order, Error> {
-    let mut order = None;
-    let scope = |settings: &Settings| pipeline::any_program(settings, common);
-    let request = Request::new(
-        there,
-        common,
-        &options.wishes,
-        Subject::Machine(&scope),
-        purpose(options),
-    );
-    follow(&request, |reached| match reached {
-        Reached::Inventory(settings, inventory) => {
-            let at_hand = fetch::at_hand(there, &settings.layers.wheels_from(&options.from));
-            let machine = inventory::machine(there).unwrap_or(elf::X86_64);
-            let (toolkits, families): (Vec<_>, Vec<_>) = families
-                .iter()
-                .cloned()
-                .partition(|wish| wish.family == cli::TOOLKIT);
-            let none = |FamilyWish { family, range }| Error::NoWheel {
-                family,
-                range: range.to_string(),
-            };
-            let mut wheels = wheels_of(
-                &families,
-                options.cuda,
-                machine,
-                &inventory,
-                at_hand.as_ref(),
-            )
-            .map_err(none)?;
-            for toolkit in &toolkits {
-                let found = wheels_of_toolkit(toolkit, machine, &inventory, at_hand.as_ref());
-                wheels.extend(found.map_err(none)?);
-            }
-            order = Some(Order::new(settings, wheels, options));
-            Ok(())
+fn of_families(there: &Host, common: &Common, options: &Fetch) -> Result<Order, Error> {
+    let mut families = Vec::new();
+    let mut toolkits = Vec::new();
+    for word in &options.words {
+        let wish = family_wish(word)?;
+        if wish.family == cli::TOOLKIT {
+            toolkits.push(wish);
+        } else {
+            families.push(wish);
         }
-        _ => Ok(()),
-    })?;
-    Ok(order.expect("the flow reaches the inventory, or fails"))
+    }
+    let request = Request::new(there, common, &options.wishes, None, purpose(options));
+    let settings = settings_of(&request)?;
+    let scope = pipeline::any_program(&settings, common)?;
+    let inventory = request.inventory(&settings, &scope);
+    let at_hand = fetch::at_hand(there, &settings.layers.wheels_from(&options.from));
+    let machine = inventory::machine(there).unwrap_or(elf::X86_64);
+    let mut wheels = wheels_of(
+        &families,
+        options.cuda,
+        machine,
+        &inventory,
+        at_hand.as_ref(),
+    )
+    .map_err(no_wheel)?;
+    for toolkit in &toolkits {
+        let found = wheels_of_toolkit(toolkit, machine, &inventory, at_hand.as_ref());
+        wheels.extend(found.map_err(no_wheel)?);
+    }
+    Ok(Order::new(&settings, wheels, options))
+}
+
+fn no_wheel(wish: FamilyWish) -> Error {
+    Error::NoWheel {
+        family: wish.family,
+        range: wish.range.to_string(),
+    }
 }
 
 /// Ends an answer without wheels, after its reason was said.
-fn nothing(options: &Fetch, host: &Host, settings: &Settings, exit: Exit) -> Result<(), Stop> {
+fn nothing(options: &Fetch, host: &Host, settings: &Settings, exit: Exit) -> Result<Exit, Error> {
     if options.json {
         Order::new(settings, Vec::new(), options).print(host)?;
     }
-    Err(Stop::Exit(exit))
+    Ok(exit)
 }
 
-/// Returns how the answer ends where there is nothing to fetch.
-fn of_program(
-    host: &Host,
-    there: &Host,
-    common: &Common,
-    options: &Fetch,
-) -> Result<Result<Order, Exit>, Error> {
+fn of_program(host: &Host, there: &Host, common: &Common, options: &Fetch) -> Result<Exit, Error> {
     let command = command_of(&options.words);
-    let mut order = None;
     let request = Request::new(
         there,
         common,
         &options.wishes,
-        Subject::Command(&command),
+        Some(&command),
         purpose(options),
     );
-    let exit = follow(&request, |reached| match reached {
-        Reached::Outcome(facts, outcome) => {
-            let from = facts.settings.layers.wheels_from(&options.from);
-            let wheels = match (facts.lack(outcome, &from, true), outcome) {
-                (Lack::Wheels(wheels), _) => wheels,
-                // The decision says why there is no set.
-                (Lack::NoOffer(_), Outcome::Conflict(_)) => return Ok(()),
-                (Lack::NoOffer(families), _) => {
-                    say(&report::nothing_on_offer(&families));
-                    return nothing(options, host, facts.settings, Exit::No);
-                }
-                (Lack::Nothing, _) if !outcome.absent().is_empty() => {
-                    if !common.quiet {
-                        let absent = outcome.absent();
-                        let style = Style::stderr(common.color);
-                        report::say(&if outcome.wanted().next().is_some() {
-                            report::nothing_on_offer_for(absent)
-                        } else {
-                            report::only_optional_missing(absent, &options.words, style)
-                        });
-                    }
-                    return nothing(options, host, facts.settings, Exit::Yes);
-                }
-                (Lack::Nothing, Outcome::Nothing { .. }) => {
-                    if !common.quiet && !options.json {
-                        report::say(&report::no_need(&facts.program));
-                    }
-                    return nothing(options, host, facts.settings, Exit::Yes);
-                }
-                (Lack::Nothing, _) => Vec::new(),
-            };
-            order = Some(Order::new(facts.settings, wheels, options));
-            Err(Stop::Exit(Exit::Yes))
+    let mut settings = settings_of(&request)?;
+    let mut facts = request.facts(&mut settings)?;
+    let outcome = facts.solve();
+    let from = facts.settings.layers.wheels_from(&options.from);
+    let wheels = match (facts.lack(&outcome, &from, true), &outcome) {
+        (Lack::Wheels(wheels), _) => wheels,
+        // The decision says why there is no set.
+        (Lack::NoOffer(_), Outcome::Conflict(_)) => {
+            let decision = facts.decide(outcome)?;
+            say_refusal(&facts, &decision, common);
+            return nothing(options, host, facts.settings, Exit::No);
         }
-        Reached::Decision(facts, decision) => {
-            say_refusal(facts, decision, common);
-            nothing(options, host, facts.settings, Exit::No)
+        (Lack::NoOffer(families), _) => {
+            say(&report::nothing_on_offer(&families));
+            return nothing(options, host, facts.settings, Exit::No);
         }
-        _ => Ok(()),
-    })?;
-    Ok(order.ok_or(exit))
+        (Lack::Nothing, _) if !outcome.absent().is_empty() => {
+            if !common.quiet {
+                let absent = outcome.absent();
+                let style = Style::stderr(common.color);
+                report::say(&if outcome.wanted().next().is_some() {
+                    report::nothing_on_offer_for(absent)
+                } else {
+                    report::only_optional_missing(absent, &options.words, style)
+                });
+            }
+            return nothing(options, host, facts.settings, Exit::Yes);
+        }
+        (Lack::Nothing, Outcome::Nothing { .. }) => {
+            if !common.quiet && !options.json {
+                report::say(&report::no_need(&facts.program));
+            }
+            return nothing(options, host, facts.settings, Exit::Yes);
+        }
+        (Lack::Nothing, _) => Vec::new(),
+    };
+    let order = Order::new(facts.settings, wheels, options);
+    // The line of progress ends before a question is asked.
+    drop(facts);
+    carry_out(host, common, &order)
 }
 
 /// Wheels to get, and the way to get them.

@@ -10,7 +10,7 @@ use crate::catalog::catalog;
 use crate::cli::{Common, Hook, Wishes};
 use crate::error::Error;
 use crate::host::Host;
-use crate::pipeline::{self, Exit, Reached, Request, StartFacts, Stop, Subject};
+use crate::pipeline::{self, Exit, Request, StartFacts};
 use crate::predict::project;
 use crate::program::{Command, Load};
 use crate::report::{self, Style};
@@ -153,26 +153,16 @@ struct Read {
 /// The line, or `None` where all is well.
 fn trouble(host: &Host, common: &Common, read: &mut Read) -> Result<Option<String>, Error> {
     let wishes = Wishes::default();
-    let request = Request::new(host, common, &wishes, Subject::Project, Purpose::Project);
-    let mut answer = None;
-    pipeline::run(&request, &mut |reached| match reached {
-        Reached::Settings(settings) => {
-            read.watched.extend(settings.watched.iter().cloned());
-            read.follows = settings.layers.flag(SettingKey::Follow);
-            answer = settings.not_allowed().map(report::setting_remark);
-            if answer.is_some() {
-                Err(Stop::Exit(Exit::No))
-            } else {
-                Ok(())
-            }
-        }
-        Reached::Outcome(facts, outcome) => {
-            answer = examine(facts, outcome, common, read);
-            Err(Stop::Exit(Exit::Yes))
-        }
-        _ => Ok(()),
-    })?;
-    Ok(answer)
+    let request = Request::new(host, common, &wishes, None, Purpose::Project);
+    let mut settings = request.settings()?;
+    read.watched.extend(settings.watched.iter().cloned());
+    read.follows = settings.layers.flag(SettingKey::Follow);
+    if let Some(remark) = settings.not_allowed() {
+        return Ok(Some(report::setting_remark(remark)));
+    }
+    let mut facts = request.facts(&mut settings)?;
+    let outcome = facts.solve();
+    Ok(examine(&mut facts, &outcome, common, read))
 }
 
 /// The trouble that programs of the project would have without cudarun, in one line.

@@ -1,11 +1,11 @@
 //! `cudarun init [PROGRAM …]`: writes a `.cudarun.toml` with what the program was found to need. Overwrites nothing.
 
-use super::{Exit, command_of, decided, machine, print, refuse, say};
+use super::{Exit, command_of, machine, print, refuse, say, settings_of};
 use crate::catalog::knowledge;
 use crate::cli::{Common, Init};
 use crate::error::Error;
 use crate::host::Host;
-use crate::pipeline::{Request, Subject};
+use crate::pipeline::Request;
 use crate::report;
 use crate::settings::PROJECT;
 use crate::settings::resolve::Purpose;
@@ -23,17 +23,19 @@ pub fn init(host: Host, common: &Common, options: &Init) -> Result<Exit, Error> 
         &host,
         common,
         &options.wishes,
-        Subject::Command(&command),
+        Some(&command),
         Purpose::Answer,
     );
-    decided(&request, |facts, decision| {
-        refuse(facts, decision, options.json, common)?;
-        let outcome = &decision.outcome;
-        let driver = oldest_driver(outcome);
-        let found = (&facts.program, &facts.inventory, outcome, driver);
-        let text = report::template(Some(found));
-        Ok(write(&host, common, options, &text)?)
-    })
+    let mut settings = settings_of(&request)?;
+    let (facts, decision) = request.decision(&mut settings)?;
+    if refuse(&facts, &decision, options.json, common)? {
+        return Ok(Exit::No);
+    }
+    let outcome = &decision.outcome;
+    let driver = oldest_driver(outcome);
+    let found = (&facts.program, &facts.inventory, outcome, driver);
+    let text = report::template(Some(found));
+    write(&host, common, options, &text)
 }
 
 fn write(host: &Host, common: &Common, options: &Init, text: &str) -> Result<Exit, Error> {

@@ -1,13 +1,13 @@
 //! `cudarun list`: every installation on the machine.
 
-use super::{Exit, family, follow, machine, print};
+use super::{Exit, family, machine, print, settings_of};
 use crate::cli::{Common, List, Wishes, is_toolkit};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::{Inventory, PartKind, Scope};
-use crate::pipeline::{self, Reached, Request, Stop, Subject};
+use crate::pipeline::{self, Request};
 use crate::report::{self, Style};
-use crate::settings::resolve::{Purpose, Settings};
+use crate::settings::resolve::Purpose;
 
 pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> {
     let host = machine(host, common)?;
@@ -16,35 +16,22 @@ pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> 
     let family = |word: &String| family(word).map(str::to_owned);
     let families: Vec<String> = families.into_iter().map(family).collect::<Result<_, _>>()?;
     let toolkits = !toolkits.is_empty();
-    let scope = |settings: &Settings| {
-        let everywhere = pipeline::everywhere(settings, common, options.python.as_deref())?;
-        let code = options.json || common.verbose > 0;
-        Ok(Scope {
-            code,
-            extensions: options.extensions,
-            toolkits,
-            ..everywhere
-        })
-    };
     let wishes = Wishes::default();
-    let request = Request::new(
-        &host,
-        common,
-        &wishes,
-        Subject::Machine(&scope),
-        Purpose::Answer,
-    );
-    follow(&request, |reached| match reached {
-        Reached::Inventory(_, inventory) => Err(Stop::Exit(tell(
-            &host, inventory, &families, common, options,
-        )?)),
-        _ => Ok(()),
-    })
+    let request = Request::new(&host, common, &wishes, None, Purpose::Answer);
+    let settings = settings_of(&request)?;
+    let scope = Scope {
+        code: options.json || common.verbose > 0,
+        extensions: options.extensions,
+        toolkits,
+        ..pipeline::everywhere(&settings, common, options.python.as_deref())?
+    };
+    let inventory = request.inventory(&settings, &scope);
+    tell(&host, inventory, &families, common, options)
 }
 
 fn tell(
     host: &Host,
-    inventory: Box<Inventory>,
+    inventory: Inventory,
     families: &[String],
     common: &Common,
     options: &List,
@@ -65,7 +52,7 @@ fn tell(
         (None, None) => has_installation,
     };
     if options.json {
-        print(&report::json::inventory(*inventory, families))?;
+        print(&report::json::inventory(inventory, families))?;
     } else {
         let style = Style::stdout(common.color).of(host);
         let (all, verbosity) = (options.all, common.verbose);

@@ -12,10 +12,10 @@ use crate::host::{self, Host};
 use crate::image::{self, ContainerNode, Image, MountError};
 use crate::launch;
 use crate::pin::Decision;
-use crate::pipeline::{self, Reached, Request, StartFacts, Stop, progress};
+use crate::pipeline::{Request, StartFacts, progress};
 use crate::program::{Command, Note};
 use crate::report::{self, Style};
-use crate::settings;
+use crate::settings::{self, resolve::Settings};
 use crate::solve::Outcome;
 use crate::storage;
 
@@ -39,22 +39,22 @@ pub mod typos;
 
 pub use crate::pipeline::Exit;
 
-/// Stops the flow if nothing can be started, and reports the reason: as JSON on standard output, or in words.
+/// True if nothing can be started, after reporting the reason: as JSON on standard output, or in words.
 fn refuse(
     facts: &StartFacts<'_>,
     decision: &Decision,
     json: bool,
     common: &Common,
-) -> Result<(), Stop> {
+) -> Result<bool, Error> {
     if !decision.is_refused() {
-        return Ok(());
+        return Ok(false);
     }
     if json {
         print(&report::json::refusal(decision))?;
     } else {
         say_refusal(facts, decision, common);
     }
-    Err(Stop::Exit(Exit::No))
+    Ok(true)
 }
 
 /// Reports the reason if nothing can be started; all of it with `-v`.
@@ -67,34 +67,15 @@ fn say_refusal(facts: &StartFacts<'_>, decision: &Decision, common: &Common) {
     }
 }
 
-/// Follows the flow, and reports remarks about settings unless the verb is quiet.
-fn follow(
-    request: &Request<'_>,
-    mut verb: impl FnMut(Reached<'_, '_>) -> Result<(), Stop>,
-) -> Result<Exit, Error> {
-    pipeline::run(request, &mut |reached| {
-        if let Reached::Settings(settings) = &reached
-            && !request.common.quiet
-            && !launch::is_replaced()
-        {
-            settings
-                .remarks
-                .iter()
-                .for_each(|remark| say(&report::setting_remark(remark)));
+/// The settings of a request, after remarks about them unless the verb is quiet.
+fn settings_of(request: &Request<'_>) -> Result<Settings, Error> {
+    let settings = request.settings()?;
+    if !request.common.quiet && !launch::is_replaced() {
+        for remark in &settings.remarks {
+            say(&report::setting_remark(remark));
         }
-        verb(reached)
-    })
-}
-
-/// Follows the flow to the decision about a program, which is all that the answer needs.
-fn decided(
-    request: &Request<'_>,
-    answer: impl Fn(&StartFacts<'_>, &Decision) -> Result<Exit, Stop>,
-) -> Result<Exit, Error> {
-    follow(request, |reached| match reached {
-        Reached::Decision(facts, decision) => Err(Stop::Exit(answer(facts, decision)?)),
-        _ => Ok(()),
-    })
+    }
+    Ok(settings)
 }
 
 /// Reports what concerns a start before it: a summary where it was asked for, else what every start reports.

@@ -1,25 +1,21 @@
 //! `cudarun verify [PROGRAM …]`: proves the set that the program would get, and starts nothing else. The report of a proof before a
 //! start.
 
-use super::{Exit, command_of, follow, only_here, print, refuse, say_notes};
+use super::{Exit, command_of, only_here, print, refuse, say_notes, settings_of};
 use crate::cli::{Common, Verify, VerifyWhen};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::Inventory;
 use crate::pin::Decision;
-use crate::pipeline::{
-    self, Change, ProofOptions, Proven, Reached, Request, StartFacts, Stop, Subject,
-};
+use crate::pipeline::{self, Change, ProofOptions, Proven, Request, StartFacts};
 use crate::report::{self, Style};
 use crate::settings::SettingKey;
 use crate::settings::resolve::{Purpose, Settings};
-use crate::solve::Outcome;
 use crate::verify::{self, Skip, Verdict};
 
 pub fn prove(host: &Host, common: &Common, verify: &Verify) -> Result<Exit, Error> {
     only_here(common, "verify")?;
     let command = verify.words.first().map(|_| command_of(&verify.words));
-    let scope = |settings: &Settings| pipeline::any_program(settings, common);
     let is_fresh = verify.fresh || verify.seed.is_some();
     let proof = ProofOptions {
         when: is_fresh.then_some(VerifyWhen::Always),
@@ -34,40 +30,38 @@ pub fn prove(host: &Host, common: &Common, verify: &Verify) -> Result<Exit, Erro
             host,
             common,
             &verify.wishes,
-            command
-                .as_ref()
-                .map_or(Subject::Machine(&scope), Subject::Command),
+            command.as_ref(),
             Purpose::Question,
         )
     };
-    follow(&request, |reached| match reached {
-        Reached::Inventory(settings, inventory) => {
-            let subject = pipeline::given_by_loader(&inventory);
-            let proven = prove_unpinned(settings, &inventory, &subject, &proof)?;
-            Err(Stop::Exit(tell(common, verify.json, &proven)?))
-        }
-        Reached::Decision(facts, _) if verify.as_is => {
-            let subject = pipeline::given_to_program(&facts.inventory, &facts.before());
-            let proven = prove_unpinned(facts.settings, &facts.inventory, &subject, &proof)?;
-            Err(Stop::Exit(tell(common, verify.json, &proven)?))
-        }
-        Reached::Decision(facts, decision) => {
-            refuse(facts, decision, verify.json, common)?;
-            if !proof.is_quiet {
-                say_notes(facts, decision, facts.follows());
-            }
-            // What the loader gives of these is not the plan's, and may not even be loaded.
-            let left = decision.outcome.unpinned().iter();
-            if left.into_iter().any(|one| one.must_be_said) {
-                let why = Skip::LeftOut;
-                let proven = without_plan(Verdict::Skipped { why });
-                return Err(Stop::Exit(tell(common, verify.json, &proven)?));
-            }
-            Ok(())
-        }
-        Reached::Proof(_, _, proven) => Err(Stop::Exit(tell(common, verify.json, proven)?)),
-        _ => Ok(()),
-    })
+    let mut settings = settings_of(&request)?;
+    if command.is_none() {
+        let scope = pipeline::any_program(&settings, common)?;
+        let inventory = request.inventory(&settings, &scope);
+        let subject = pipeline::given_by_loader(&inventory);
+        let proven = prove_unpinned(&settings, &inventory, &subject, &proof)?;
+        return tell(common, verify.json, &proven);
+    }
+    let (facts, mut decision) = request.decision(&mut settings)?;
+    if verify.as_is {
+        let subject = pipeline::given_to_program(&facts.inventory, &facts.before());
+        let proven = prove_unpinned(facts.settings, &facts.inventory, &subject, &proof)?;
+        return tell(common, verify.json, &proven);
+    }
+    if refuse(&facts, &decision, verify.json, common)? {
+        return Ok(Exit::No);
+    }
+    if !proof.is_quiet {
+        say_notes(&facts, &decision, facts.follows());
+    }
+    // What the loader gives of these is not the plan's, and may not even be loaded.
+    let mut left = decision.outcome.unpinned().iter();
+    if left.any(|one| one.must_be_said) {
+        let why = Skip::LeftOut;
+        return tell(common, verify.json, &without_plan(Verdict::Skipped { why }));
+    }
+    let proven = facts.prove(&mut decision, &proof)?;
+    tell(common, verify.json, &proven)
 }
 
 /// Proves libraries in the environment as it is, with nothing pinned.
@@ -124,18 +118,20 @@ fn tell(common: &Common, json: bool, proven: &Proven) -> Result<Exit, Error> {
     })
 }
 
-/// Reports a failed proof, which ends the start, or what was found out on the way to a good one. Returns when the set is proved:
-/// as the command line says, or else the settings.
+/// When the set of a start is proved: as the command line says, or else the settings.
+pub(super) fn proof_time(facts: &StartFacts<'_>, option: Option<VerifyWhen>) -> VerifyWhen {
+    option
+        .or(facts.settings.layers.choice(SettingKey::Verify))
+        .unwrap_or_default()
+}
+
+/// False after reporting a failed proof, which ends the start. Else reports what was found out on the way to a good one.
 pub(super) fn say_proof(
-    facts: &StartFacts<'_>,
     decision: &Decision,
     proven: &Proven,
-    asked: Option<VerifyWhen>,
+    when: VerifyWhen,
     common: &Common,
-) -> Result<VerifyWhen, Stop> {
-    let when = asked
-        .or(facts.settings.layers.choice(SettingKey::Verify))
-        .unwrap_or_default();
+) -> bool {
     let Proven {
         verdict,
         given_up,
@@ -150,7 +146,7 @@ pub(super) fn say_proof(
             report::failed_start(verdict, given_up, *is_known, style)
         };
         report::say(&style.page(&report));
-        return Err(Stop::Exit(Exit::Refused));
+        return false;
     }
     if !common.quiet {
         report::say(&style.page(&report::fallback(given_up, style)));
@@ -160,9 +156,9 @@ pub(super) fn say_proof(
         Verdict::Skipped { why } => when == VerifyWhen::Always && *why != Skip::NothingToTry,
         _ => false,
     };
-    let has_plan = matches!(decision.outcome, Outcome::Plan(_));
+    let has_plan = decision.outcome.plan().is_some();
     if has_plan && (common.verbose > 0 || is_news && !common.quiet) {
         report::say(&report::proof_line(verdict, *is_known));
     }
-    Ok(when)
+    true
 }

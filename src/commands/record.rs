@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use super::{Exit, command_of, follow, only_here, say, say_before, say_refusal};
+use super::{Exit, command_of, only_here, say, say_before, say_refusal, settings_of};
 use crate::catalog::{Platform, knowledge};
 use crate::cli::{Common, RecordOptions};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::{Installation, Inventory, Member, Origin};
-use crate::pipeline::{self, Reached, Request, StartFacts, Stop, Subject};
+use crate::pipeline::{self, Request, StartFacts, WatchedRun};
 use crate::predict::observe::ObservedProcess;
 use crate::report::{self, NotRecorded};
 use crate::settings::lock::{Lock, LockedFamily};
@@ -26,38 +26,35 @@ pub fn record(host: &Host, common: &Common, options: &RecordOptions) -> Result<E
         host,
         common,
         &options.wishes,
-        Subject::Command(&command),
+        Some(&command),
         Purpose::Record,
     );
-    follow(&request, |reached| match reached {
-        Reached::Decision(facts, decision) => {
-            pipeline::can_be_watched(facts)?;
-            say_before(facts, decision, common);
-            say_refusal(facts, decision, common);
-            Ok(())
+    let mut settings = settings_of(&request)?;
+    let (facts, mut decision) = request.decision(&mut settings)?;
+    pipeline::can_be_watched(&facts)?;
+    say_before(&facts, &decision, common);
+    if decision.is_refused() {
+        say_refusal(&facts, &decision, common);
+        return Ok(Exit::Refused);
+    }
+    let change = facts.publish(&mut decision)?;
+    let path = facts.settings.lock_file();
+    let run = WatchedRun::new(&facts, &change, &command)?;
+    // A program that trains for a day must not end with a lock that cannot be written.
+    storage::can_publish(facts.host, &path).map_err(|error| Error::unwritten(&path, error))?;
+    let (status, observation) = run.observe(&facts, decision.outcome.plan())?;
+    let told = match lock(&facts, &observation, status) {
+        Err(why) => report::not_recorded(&path, &why),
+        Ok(lock) => {
+            storage::publish(&path, lock.text().as_bytes())
+                .map_err(|error| Error::unwritten(&path, error))?;
+            report::recorded(&path, lock.families.len())
         }
-        Reached::Change(facts, decision, change) => {
-            let path = facts.settings.lock_file();
-            let unwritable = |error| Error::unwritten(&path, error);
-            // A program that trains for a day must not end with a lock that cannot be written.
-            let before_start = || storage::can_publish(facts.host, &path).map_err(unwritable);
-            let (status, observation) =
-                pipeline::watch(facts, decision, change, &command, false, before_start)?;
-            let status = status?;
-            let told = match lock(facts, &observation, status) {
-                Err(why) => report::not_recorded(&path, &why),
-                Ok(lock) => {
-                    storage::publish(&path, lock.text().as_bytes()).map_err(unwritable)?;
-                    report::recorded(&path, lock.families.len())
-                }
-            };
-            if !common.quiet {
-                say(&told);
-            }
-            Err(Stop::Exit(Exit::Program(status)))
-        }
-        _ => Ok(()),
-    })
+    };
+    if !common.quiet {
+        say(&told);
+    }
+    Ok(Exit::Program(status))
 }
 
 /// The lock for what was mapped, or why it is not worth keeping.

@@ -1,30 +1,29 @@
 //! `cudarun PROGRAM …`: the whole flow, up to the program.
 
-use super::fetch::{Order, carry_out};
-use super::prove::say_proof;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::parent_id;
 use std::path::Path;
 
+use super::fetch::{Order, carry_out};
+use super::prove::{proof_time, say_proof};
 use super::{
-    Exit, diagnose, follow, only_here, reported_at_every_start, say, say_before, say_refusal,
+    Exit, diagnose, only_here, reported_at_every_start, say, say_before, say_refusal, settings_of,
 };
 use crate::cli::{Common, FetchFirst, FetchWhen, OnFailure, StartOptions, VerifyWhen};
 use crate::crash;
 use crate::error::Error;
 use crate::host::Host;
-use crate::launch;
+use crate::launch::{self, Exec};
 use crate::pin::Decision;
-use crate::pipeline::StartFacts;
 use crate::pipeline::{
-    self, ProofOptions, Reached, Request, Stop, Subject, has_deciding_options, kept_start,
+    self, ProofOptions, Proven, Request, StartFacts, has_deciding_options, kept_start,
 };
 use crate::predict::supply::{SupplyFault, given};
 use crate::program::Command;
 use crate::report::{self, Style};
 use crate::settings::resolve::Purpose;
 use crate::settings::{Layers, Setting, SettingKey, SettingPlace};
-use crate::solve::Lack;
+use crate::solve::{Lack, MissingWheel, Outcome};
 use crate::text;
 use crate::variables;
 use crate::verify::Verdict;
@@ -36,144 +35,175 @@ pub fn run(
     first: FetchFirst,
     command: &Command,
 ) -> Result<Exit, Error> {
-    let (exit, lacking) = become_program(host, common, start, command, first, true)?;
-    match lacking {
-        None => Ok(exit),
-        Some(order) => match carry_out(host, common, &order)? {
-            // The answer may be another one now that they are here.
-            Exit::Yes => Ok(become_program(host, common, start, command, first, false)?.0),
-            _ => Ok(Exit::Refused),
-        },
+    crash::will_start(command);
+    let demands = options_demand_a_set(common, start);
+    // A file that an option names may demand one.
+    if demands || common.config.is_some() {
+        crash::refuses(true);
     }
+    host.trip("options");
+    only_here(common, "run")?;
+    become_program(host, common, start, first, command, true)
 }
 
-/// Becomes the program, unless it lacks wheels that may be fetched: those are then returned.
+/// Becomes the program. Wheels that it lacks are fetched before, where that is allowed.
 fn become_program(
     host: &Host,
     common: &Common,
     start: &StartOptions,
-    command: &Command,
     first: FetchFirst,
-    mut may_fetch: bool,
-) -> Result<(Exit, Option<Order>), Error> {
-    crash::will_start(command);
-    crash::has_options(common, start);
-    host.trip("options");
-    only_here(common, "run")?;
-    let has_deciding_options = has_deciding_options(common, start);
-    let proof = ProofOptions {
-        when: start
-            .verify
-            .or_else(|| is_profiled(host).then_some(VerifyWhen::Never)),
-        is_quiet: common.quiet,
-        ..ProofOptions::default()
-    };
-    let subject = Subject::Command(command);
+    command: &Command,
+    may_fetch: bool,
+) -> Result<Exit, Error> {
     let purpose = if launch::is_replaced() {
         Purpose::Follow
     } else {
         Purpose::Start
     };
-    let is_build = start.building.build || host.env.non_empty(variables::BUILD).is_some();
     let request = Request {
-        is_build,
-        proof,
+        is_build: start.building.build || host.env.non_empty(variables::BUILD).is_some(),
+        proof: ProofOptions {
+            when: start
+                .verify
+                .or_else(|| is_profiled(host).then_some(VerifyWhen::Never)),
+            is_quiet: common.quiet,
+            ..ProofOptions::default()
+        },
         fetches: first.fetch,
-        ..Request::new(host, common, &start.wishes, subject, purpose)
+        ..Request::new(host, common, &start.wishes, Some(command), purpose)
     };
+    let has_deciding_options = has_deciding_options(common, start);
     if !has_deciding_options
         && !first.fetch
         && common.verbose == 0
-        && let Some(mut exec) = kept_start(host, command, is_build)
+        && let Some(mut exec) = kept_start(host, command, request.is_build)
     {
         exec.diff = request.with_options(exec.diff, &Layers::default());
         return launch::exec(&exec).map(|never| match never {});
     }
-    let mut lacking = None;
-    let exit = follow(&request, |reached| match reached {
-        Reached::Settings(settings) => {
-            crash::has_settings(&settings.layers);
-            host.trip("settings");
-            Ok(())
+
+    let mut settings = settings_of(&request)?;
+    crash::refuses(options_demand_a_set(common, start) || settings.layers.demand_a_set());
+    host.trip("settings");
+    let mut facts = request.facts(&mut settings)?;
+    let outcome = facts.solve();
+    if may_fetch && let Some(wheels) = lacking_wheels(&facts, &outcome, first) {
+        if ignores_store(&facts.settings.layers) {
+            report::say(report::STORE_IGNORED);
+            return Ok(Exit::Refused);
         }
-        Reached::Outcome(facts, outcome) => {
-            let layers = &facts.settings.layers;
-            let ignores_store = layers
-                .words(SettingKey::SearchWithout)
-                .iter()
-                .any(|source| source == "fetched");
-            may_fetch &= first.fetch
-                || layers.choice(SettingKey::FetchWhen) == Some(FetchWhen::Always)
-                    && !ignores_store;
-            if may_fetch
-                && let Lack::Wheels(wheels) =
-                    facts.lack(outcome, &layers.wheels_from(&[]), first.fetch)
-            {
-                if ignores_store {
-                    report::say(report::STORE_IGNORED);
-                    return Err(Stop::Exit(Exit::Refused));
-                }
-                lacking = Some(Order::for_start(facts.settings, wheels, first.yes));
-                return Err(Stop::Exit(Exit::Refused));
-            }
-            Ok(())
-        }
-        Reached::Decision(facts, decision) if launch::is_replaced() => {
-            if common.verbose > 0 {
-                let line = report::followed(&facts.program.words, &parent(host), decision);
-                say(&line);
-            }
-            if decision.is_refused() && must_be_refused(facts) {
-                say(&report::does_not_start(&facts.program.words, &parent(host)));
-                say_refusal(facts, decision, common);
-                launch::refuse();
-            }
-            Ok(())
-        }
-        Reached::Decision(facts, decision) => {
-            say_before(facts, decision, common);
-            say_refusal(facts, decision, common);
-            Ok(())
-        }
+        let order = Order::for_start(facts.settings, wheels, first.yes);
+        // The line of progress ends before a question is asked.
+        drop(facts);
+        return match carry_out(host, common, &order)? {
+            // The answer may be another one now that they are here.
+            Exit::Yes => become_program(host, common, start, first, command, false),
+            _ => Ok(Exit::Refused),
+        };
+    }
+    let mut decision = facts.decide(outcome)?;
+    if launch::is_replaced() {
+        say_followed(&facts, &decision, common);
+    } else {
+        say_before(&facts, &decision, common);
+        say_refusal(&facts, &decision, common);
+    }
+    if decision.is_refused() {
+        return Ok(Exit::Refused);
+    }
+    let proven = facts.prove(&mut decision, &request.proof)?;
+    let when = proof_time(&facts, start.verify);
+    if launch::is_replaced() && matches!(proven.verdict, Verdict::Failed { .. }) {
         // A set that cannot be proved is no reason to stop what nobody typed `cudarun` for.
-        Reached::Proof(_, _, proven)
-            if launch::is_replaced() && matches!(proven.verdict, Verdict::Failed { .. }) =>
-        {
-            Err(Stop::Exit(Exit::Refused))
-        }
-        Reached::Proof(facts, decision, proven) => {
-            let when = say_proof(facts, decision, proven, start.verify, common)?;
-            let is_watched =
-                facts.settings.layers.choice(SettingKey::OnFailure) == Some(OnFailure::Diagnose);
-            // What nobody typed `cudarun` for is watched by what starts it.
-            if is_watched && !launch::is_replaced() {
-                return diagnose::watch(
-                    facts,
-                    decision,
-                    Some(&proven.change),
-                    command,
-                    common,
-                    None,
-                );
-            }
-            let reports = !reported_at_every_start(facts, decision, facts.follows()).is_empty();
-            if pipeline::is_kept(facts, proven, when, has_deciding_options, reports) {
-                let changed = pipeline::keep(host, facts, decision, proven, command);
-                if let Some(changed) =
-                    changed.filter(|_| common.verbose > 0 && !launch::is_replaced())
-                {
-                    report::say(&report::not_kept(&changed));
-                }
-                // The next starts say nothing. A script that reads standard error gets nothing either.
-                if !common.quiet && Style::stderr(common.color).is_terminal {
-                    say_repaired(facts, decision, common);
-                }
-            }
-            Ok(())
-        }
-        _ => Ok(()),
-    })?;
-    Ok((exit, lacking))
+        return Ok(Exit::Refused);
+    }
+    if !say_proof(&decision, &proven, when, common) {
+        return Ok(Exit::Refused);
+    }
+    let layers = &facts.settings.layers;
+    // What nobody typed `cudarun` for is watched by what starts it.
+    if layers.choice(SettingKey::OnFailure) == Some(OnFailure::Diagnose) && !launch::is_replaced() {
+        let change = Some(&proven.change);
+        return diagnose::watch(&facts, &decision, change, command, common, None);
+    }
+    let reports = !reported_at_every_start(&facts, &decision, facts.follows()).is_empty();
+    if pipeline::is_kept(&facts, &proven, when, has_deciding_options, reports) {
+        keep(host, &facts, &decision, &proven, command, common);
+    }
+    let exec = Exec {
+        diff: request.with_options(proven.change.of_start(), layers),
+        ..launch::unchanged(&facts.program.path, command)
+    };
+    match launch::exec(&exec)? {}
+}
+
+/// True if options of the command line demand a set.
+fn options_demand_a_set(common: &Common, start: &StartOptions) -> bool {
+    let wishes = &start.wishes;
+    !wishes.pin.is_empty()
+        || !wishes.require.is_empty()
+        || wishes.locked
+        || wishes.pin_mode.is_some()
+        || start.verify == Some(VerifyWhen::Always)
+        || !common.elsewhere().is_empty()
+}
+
+/// The wheels that the program lacks, if an option or a setting allows to fetch them.
+fn lacking_wheels(
+    facts: &StartFacts<'_>,
+    outcome: &Outcome,
+    first: FetchFirst,
+) -> Option<Vec<MissingWheel>> {
+    let layers = &facts.settings.layers;
+    let is_set = layers.choice(SettingKey::FetchWhen) == Some(FetchWhen::Always);
+    if !first.fetch && (!is_set || ignores_store(layers)) {
+        return None;
+    }
+    match facts.lack(outcome, &layers.wheels_from(&[]), first.fetch) {
+        Lack::Wheels(wheels) => Some(wheels),
+        _ => None,
+    }
+}
+
+/// True if settings keep fetched wheels from being used.
+fn ignores_store(layers: &Layers) -> bool {
+    let ignored = layers.words(SettingKey::SearchWithout);
+    ignored.iter().any(|source| source == "fetched")
+}
+
+/// Reports about a process that nobody typed `cudarun` for. One that must not start ends here; any other one that gets no plan
+/// starts as it is.
+fn say_followed(facts: &StartFacts<'_>, decision: &Decision, common: &Common) {
+    let words = &facts.program.words;
+    if common.verbose > 0 {
+        say(&report::followed(words, &parent(facts.host), decision));
+    }
+    if decision.is_refused() && must_be_refused(facts) {
+        say(&report::does_not_start(words, &parent(facts.host)));
+        say_refusal(facts, decision, common);
+        launch::refuse();
+    }
+}
+
+/// Keeps the start for the next time.
+fn keep(
+    host: &Host,
+    facts: &StartFacts<'_>,
+    decision: &Decision,
+    proven: &Proven,
+    command: &Command,
+    common: &Common,
+) {
+    if let Some(changed) = pipeline::keep(host, facts, decision, proven, command)
+        && common.verbose > 0
+        && !launch::is_replaced()
+    {
+        report::say(&report::not_kept(&changed));
+    }
+    // The next starts say nothing. A script that reads standard error gets nothing either.
+    if !common.quiet && Style::stderr(common.color).is_terminal {
+        say_repaired(facts, decision, common);
+    }
 }
 
 /// What started this process, as a person would name it.

@@ -4,16 +4,16 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::process::parent_id;
 use std::path::{Path, PathBuf};
 
+use super::prove::{proof_time, say_proof};
 use super::{
-    Exit, command_of, doctor, follow, hook::loads, only_here, prove::say_proof, say, say_before,
-    say_refusal,
+    Exit, command_of, doctor, hook::loads, only_here, say, say_before, say_refusal, settings_of,
 };
 use crate::cli::{Common, Dialect, Shell, Subshell};
 use crate::environment::{Diff, Environment};
 use crate::error::Error;
 use crate::host::Host;
 use crate::launch::{self, Exec};
-use crate::pipeline::{ProofOptions, Reached, Request, Stop, Subject};
+use crate::pipeline::{ProofOptions, Request};
 use crate::program;
 use crate::report;
 use crate::settings::{files, resolve::Purpose};
@@ -39,9 +39,10 @@ pub fn shell(host: &Host, common: &Common, options: &Subshell) -> Result<Exit, E
         options.words.clone()
     };
     let command = command_of(&words);
-    let (subject, purpose) = match words.first() {
-        Some(_) => (Subject::Command(&command), Purpose::Prepare),
-        None => (Subject::Project, Purpose::Project),
+    let (command, purpose) = if words.is_empty() {
+        (None, Purpose::Project)
+    } else {
+        (Some(&command), Purpose::Prepare)
     };
     let proof = ProofOptions {
         when: options.start.verify,
@@ -52,48 +53,45 @@ pub fn shell(host: &Host, common: &Common, options: &Subshell) -> Result<Exit, E
     let request = Request {
         is_build,
         proof,
-        ..Request::new(host, common, &options.start.wishes, subject, purpose)
+        ..Request::new(host, common, &options.start.wishes, command, purpose)
     };
-    follow(&request, |reached| match reached {
-        Reached::Settings(settings) if let Some(remark) = settings.not_allowed() => {
-            if common.quiet {
-                say(&report::setting_remark(remark));
-            }
-            Err(Stop::Exit(Exit::Refused))
+    let mut settings = settings_of(&request)?;
+    if let Some(remark) = settings.not_allowed() {
+        if common.quiet {
+            say(&report::setting_remark(remark));
         }
-        Reached::Outcome(facts, outcome) => {
-            match outcome {
-                Outcome::Plan(plan) if facts.program.is_any => {
-                    facts.program.loads.extend(loads(plan));
-                }
-                Outcome::Nothing { .. } if facts.build.is_none() => {
-                    let program = words.first().map(|_| facts.program.runs().to_owned());
-                    return Err(Error::NoPlan { program }.into());
-                }
-                _ => {}
-            }
-            Ok(())
+        return Ok(Exit::Refused);
+    }
+    let mut facts = request.facts(&mut settings)?;
+    let outcome = facts.solve();
+    match &outcome {
+        Outcome::Plan(plan) if facts.program.is_any => facts.program.loads.extend(loads(plan)),
+        Outcome::Nothing { .. } if facts.build.is_none() => {
+            let program = command.map(|_| facts.program.runs().to_owned());
+            return Err(Error::NoPlan { program });
         }
-        Reached::Decision(facts, decision) => {
-            say_before(facts, decision, common);
-            say_refusal(facts, decision, common);
-            Ok(())
-        }
-        Reached::Proof(facts, decision, proven) => {
-            say_proof(facts, decision, proven, options.start.verify, common)?;
-            let plan = request.with_options(proven.change.of_start(), &facts.settings.layers);
-            let (arguments, env) = prepared(host, shell, &plan)?;
-            let diff = Diff::between(&host.env, &env);
-            let argv0 = path.clone().into_os_string();
-            match launch::exec(&Exec {
-                program: path.clone(),
-                argv0,
-                arguments,
-                diff,
-            })? {}
-        }
-        _ => Ok(()),
-    })
+        _ => {}
+    }
+    let mut decision = facts.decide(outcome)?;
+    say_before(&facts, &decision, common);
+    if decision.is_refused() {
+        say_refusal(&facts, &decision, common);
+        return Ok(Exit::Refused);
+    }
+    let proven = facts.prove(&mut decision, &request.proof)?;
+    let when = proof_time(&facts, options.start.verify);
+    if !say_proof(&decision, &proven, when, common) {
+        return Ok(Exit::Refused);
+    }
+    let plan = request.with_options(proven.change.of_start(), &facts.settings.layers);
+    let (arguments, env) = prepared(host, shell, &plan)?;
+    let exec = Exec {
+        argv0: path.clone().into_os_string(),
+        program: path,
+        arguments,
+        diff: Diff::between(&host.env, &env),
+    };
+    match launch::exec(&exec)? {}
 }
 
 /// The variables of a plan that start-up files may set.

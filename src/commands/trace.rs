@@ -4,14 +4,13 @@
 use std::path::PathBuf;
 
 use super::{
-    Exit, command_of, decided, follow, machine, only_here, print, refuse, say_before, say_notes,
-    say_refusal,
+    Exit, command_of, machine, only_here, print, refuse, say_before, say_notes, say_refusal,
+    settings_of,
 };
 use crate::cli::{Common, Trace};
 use crate::error::{Error, Form};
 use crate::host::Host;
-use crate::pin::Decision;
-use crate::pipeline::{self, Change, Reached, Request, StartFacts, Stop, Subject};
+use crate::pipeline::{self, Change, Request, WatchedRun};
 use crate::program::Command;
 use crate::report::{self, Style};
 use crate::settings::resolve::Purpose;
@@ -22,27 +21,27 @@ pub fn predict(host: Host, common: &Common, options: &Trace) -> Result<Exit, Err
     let host = machine(host, common)?;
     let command = command_of(&options.words);
     let request = request(&host, common, options, &command);
-    decided(&request, |facts, decision| {
-        if !options.as_is {
-            refuse(facts, decision, options.json, common)?;
-        }
-        let prediction = pipeline::expected(facts, decision, options.as_is);
-        print(&if options.json {
-            report::json::prediction(&prediction)
-        } else {
-            let style = Style::stdout(common.color).of(&host);
-            style.page(&report::prediction(
-                &prediction,
-                options.all,
-                &options.words,
-                style,
-            ))
-        })?;
-        Ok(if prediction.failure.is_some() {
-            Exit::No
-        } else {
-            Exit::Yes
-        })
+    let mut settings = settings_of(&request)?;
+    let (facts, decision) = request.decision(&mut settings)?;
+    if !options.as_is && refuse(&facts, &decision, options.json, common)? {
+        return Ok(Exit::No);
+    }
+    let prediction = pipeline::expected(&facts, &decision, options.as_is);
+    print(&if options.json {
+        report::json::prediction(&prediction)
+    } else {
+        let style = Style::stdout(common.color).of(&host);
+        style.page(&report::prediction(
+            &prediction,
+            options.all,
+            &options.words,
+            style,
+        ))
+    })?;
+    Ok(if prediction.failure.is_some() {
+        Exit::No
+    } else {
+        Exit::Yes
     })
 }
 
@@ -77,56 +76,32 @@ fn watch(
     only_here(common, "trace")?;
     let style = Style::stderr(common.color).of(host);
     let command = command_of(&options.words);
-    follow(
-        &request(host, common, options, &command),
-        |reached| match reached {
-            Reached::Decision(facts, decision) => {
-                pipeline::can_be_watched(facts)?;
-                if options.as_is {
-                    if !common.quiet {
-                        say_notes(facts, decision, facts.follows());
-                    }
-                    return run(
-                        facts,
-                        decision,
-                        &Change::default(),
-                        &command,
-                        options,
-                        outlet,
-                        style,
-                    );
-                }
-                say_before(facts, decision, common);
-                if !options.json || options.output.is_some() {
-                    say_refusal(facts, decision, common);
-                }
-                if options.json && decision.is_refused() {
-                    outlet.deliver(&report::json::refusal(decision))?;
-                }
-                Ok(())
+    let request = request(host, common, options, &command);
+    let mut settings = settings_of(&request)?;
+    let (facts, mut decision) = request.decision(&mut settings)?;
+    pipeline::can_be_watched(&facts)?;
+    let change = if options.as_is {
+        if !common.quiet {
+            say_notes(&facts, &decision, facts.follows());
+        }
+        Change::default()
+    } else {
+        say_before(&facts, &decision, common);
+        if decision.is_refused() {
+            if !options.json || options.output.is_some() {
+                say_refusal(&facts, &decision, common);
             }
-            Reached::Change(facts, decision, change) => {
-                run(facts, decision, change, &command, options, outlet, style)
+            if options.json {
+                outlet.deliver(&report::json::refusal(&decision))?;
             }
-            _ => Ok(()),
-        },
-    )
-}
-
-fn run(
-    facts: &StartFacts<'_>,
-    decision: &Decision,
-    change: &Change,
-    command: &Command,
-    options: &Trace,
-    outlet: &mut Outlet,
-    style: Style,
-) -> Result<(), Stop> {
-    let (status, observation) =
-        pipeline::watch(facts, decision, change, command, options.as_is, || {
-            outlet.open()
-        })?;
-    let status = status?;
+            return Ok(Exit::Refused);
+        }
+        facts.publish(&mut decision)?
+    };
+    let run = WatchedRun::new(&facts, &change, &command)?;
+    outlet.open()?;
+    let plan = decision.outcome.plan().filter(|_| !options.as_is);
+    let (status, observation) = run.observe(&facts, plan)?;
     outlet.deliver(&if options.json {
         report::json::observation(&observation, options.all)
     } else {
@@ -137,7 +112,7 @@ fn run(
             style,
         ))
     })?;
-    Err(Stop::Exit(Exit::Program(status)))
+    Ok(Exit::Program(status))
 }
 
 fn request<'r>(
@@ -146,13 +121,7 @@ fn request<'r>(
     options: &'r Trace,
     command: &'r Command,
 ) -> Request<'r> {
-    Request::new(
-        host,
-        common,
-        &options.wishes,
-        Subject::Command(command),
-        Purpose::Start,
-    )
+    Request::new(host, common, &options.wishes, Some(command), Purpose::Start)
 }
 
 struct Outlet {

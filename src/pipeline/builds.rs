@@ -28,8 +28,8 @@ const NO_ISOLATION: &str = "--no-build-isolation";
 /// those that the program gets.
 pub(super) fn with_toolkit(settings: &mut Settings, request: &Request<'_>) -> Result<Build, Error> {
     let host = &settings.host;
-    let (sites, mut watched) = python(host, request.command());
-    let path = request.command().map(|command| Path::new(&command.program));
+    let (sites, mut watched) = python(host, request.command);
+    let path = request.command.map(|command| Path::new(&command.program));
     let nvcc =
         path.filter(|path| path.components().count() > 1 && builds::is_nvcc(path.as_os_str()));
     let nvcc = nvcc.map(|path| host.absolute(path));
@@ -38,7 +38,7 @@ pub(super) fn with_toolkit(settings: &mut Settings, request: &Request<'_>) -> Re
     watched.extend(framework.iter().map(|framework| framework.file.clone()));
     let is_isolated = framework
         .as_ref()
-        .zip(request.command())
+        .zip(request.command)
         .is_some_and(|(of, command)| is_isolated(host, command, of));
     let ranges = settings.layers.of_toolkit();
     let ranges = ranges.filter_map(|setting| match &setting.value {
@@ -53,7 +53,7 @@ pub(super) fn with_toolkit(settings: &mut Settings, request: &Request<'_>) -> Re
     };
     // A program that is missing is named first, unless a toolkit would bring it.
     let command = request
-        .command()
+        .command
         .filter(|command| command.program != PartKind::Nvcc.file_name());
     let missing = command.and_then(|command| program::locate(host, &command.program).err());
     let plan = builds::decide(host, &inventory, &wish, &sites)

@@ -2,7 +2,6 @@
 //! library.
 
 use std::ffi::OsStr;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -15,8 +14,7 @@ use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::{Gpu, Inventory};
 use crate::modes::Level;
-use crate::pin::{Decision, audit_module};
-use crate::program::ImportCertainty;
+use crate::pin::{self, Decision, audit_module};
 use crate::report;
 use crate::settings::SettingKey;
 use crate::settings::resolve::Settings;
@@ -70,95 +68,83 @@ pub struct Proven {
     pub is_known: bool,
 }
 
-/// The sets that were tried so far, and failed.
-#[derive(Default)]
-pub(super) struct Attempts {
-    failed: Vec<FailedProof>,
-    given_up: Vec<ProofCause>,
-    first: Option<Proven>,
-}
-
-impl Attempts {
-    /// Takes the result of `prove`. Breaks with a set that did not fail. After a failure, it continues with the next best
-    /// decision without the library at fault; if there is none, it breaks with the first failure.
-    pub(super) fn next(
-        &mut self,
-        facts: &StartFacts<'_>,
-        decision: &Decision,
-        change: Change,
-        (verdict, is_known): (Verdict, bool),
-    ) -> Result<ControlFlow<Proven, Decision>, Error> {
-        let proven = Proven {
+/// Publishes the plan and proves it. A set that fails through a library is followed by the next best one without that
+/// library; if there is none, the first failure is the result.
+pub(super) fn settle(
+    facts: &StartFacts<'_>,
+    decision: &mut Decision,
+    options: &ProofOptions,
+) -> Result<Proven, Error> {
+    let mut failed = Vec::new();
+    let mut given_up = Vec::new();
+    let mut first_failure = None;
+    loop {
+        let change = facts.publish(decision)?;
+        let (verdict, is_known) = prove(facts, decision, &change, options)?;
+        let mut proven = Proven {
             change,
             verdict,
             given_up: Vec::new(),
             is_known,
         };
-        let Verdict::Failed { cause, .. } = &proven.verdict else {
-            return Ok(ControlFlow::Break(Proven {
-                given_up: std::mem::take(&mut self.given_up),
-                ..proven
-            }));
-        };
-        self.given_up.push(cause.clone());
-        let next = if self.given_up.len() > MORE {
-            None
-        } else {
-            self.without(facts, decision, cause)?
-        };
-        let first = self.first.take().unwrap_or(proven);
-        Ok(match next {
-            Some(next) => {
-                self.first = Some(first);
-                ControlFlow::Continue(next)
+        let mut next = None;
+        if let Verdict::Failed { cause, .. } = &proven.verdict {
+            given_up.push(cause.clone());
+            if given_up.len() <= MORE {
+                next = next_best(facts, decision, cause, &mut failed)?;
             }
-            None => ControlFlow::Break(Proven {
-                given_up: std::mem::take(&mut self.given_up),
-                ..first
-            }),
-        })
-    }
-
-    /// The next best decision without the library at fault. `None` where no library is at fault, or where the program is known
-    /// to use the library and would have to do without one: it would load the one at fault all the same.
-    fn without(
-        &mut self,
-        facts: &StartFacts<'_>,
-        decision: &Decision,
-        cause: &ProofCause,
-    ) -> Result<Option<Decision>, Error> {
-        let Some(culprit) = cause.culprit.as_ref().filter(|_| cause.is_of_library()) else {
-            return Ok(None);
-        };
-        let failed = FailedProof {
-            family: culprit.family.clone(),
-            directory: culprit.directory.clone(),
-        };
-        if self.failed.contains(&failed) {
-            return Ok(None);
+            proven = first_failure.take().unwrap_or(proven);
         }
-        self.failed.push(failed);
-        let policy = facts.policy(&self.failed);
-        let outcome = solve::solve(&facts.inventory, &facts.program, &policy);
-        let next = crate::pin::decide(facts.question(policy), outcome)?;
-        let (Outcome::Plan(before), Outcome::Plan(after)) = (&decision.outcome, &next.outcome)
-        else {
-            return Ok(None);
+        let Some(next) = next else {
+            proven.given_up = given_up;
+            return Ok(proven);
         };
-        let is_of_family = |pick: &&Pick| pick.installation.family == culprit.family;
-        let is_used = |pick: &Pick| {
-            pick.asked_by
-                .iter()
-                .any(|asker| asker.standing == ImportCertainty::Imported)
-        };
-        let is_lost = !after.picks.iter().any(|pick| is_of_family(&pick))
-            && before.picks.iter().find(is_of_family).is_some_and(is_used);
-        Ok((!is_lost && !next.is_refused()).then_some(next))
+        first_failure = Some(proven);
+        *decision = next;
     }
 }
 
+/// The next best decision without the library at fault, which joins the `failed` ones. `None` where no library is at fault, or
+/// where the program is known to use the library and would have to do without one: it would load the one at fault all the same.
+fn next_best(
+    facts: &StartFacts<'_>,
+    decision: &Decision,
+    cause: &ProofCause,
+    failed: &mut Vec<FailedProof>,
+) -> Result<Option<Decision>, Error> {
+    let Some(culprit) = cause.culprit.as_ref().filter(|_| cause.is_of_library()) else {
+        return Ok(None);
+    };
+    let failure = FailedProof {
+        family: culprit.family.clone(),
+        directory: culprit.directory.clone(),
+    };
+    if failed.contains(&failure) {
+        return Ok(None);
+    }
+    failed.push(failure);
+    let policy = facts.policy(failed);
+    let outcome = solve::solve(&facts.inventory, &facts.program, &policy);
+    let next = pin::decide(facts.question(policy), outcome)?;
+    let (Outcome::Plan(before), Outcome::Plan(after)) = (&decision.outcome, &next.outcome) else {
+        return Ok(None);
+    };
+    let is_in_next = after
+        .picks
+        .iter()
+        .any(|pick| pick.installation.family == culprit.family);
+    let is_used = before
+        .picks
+        .iter()
+        .find(|pick| pick.installation.family == culprit.family)
+        .is_some_and(Pick::is_imported);
+    Ok((is_in_next || !is_used)
+        .then_some(next)
+        .filter(|next| !next.is_refused()))
+}
+
 /// Proves a published plan. Returns the verdict, and true if it is the kept verdict of an earlier start.
-pub(super) fn prove(
+fn prove(
     facts: &StartFacts<'_>,
     decision: &Decision,
     change: &Change,

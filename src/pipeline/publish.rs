@@ -39,7 +39,7 @@ impl Change {
 
 /// Publishes the plan of a decision. If no directory can hold the view, the plan is pinned without one, if the program
 /// gets all of it by itself.
-pub fn publish(facts: &StartFacts<'_>, decision: &mut Decision) -> Result<Change, Error> {
+pub(super) fn publish(facts: &StartFacts<'_>, decision: &mut Decision) -> Result<Change, Error> {
     note_fetched(facts, decision);
     match change(facts, decision, true) {
         Err(error @ Error::NoCache { .. }) => {

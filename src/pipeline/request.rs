@@ -1,13 +1,14 @@
-//! The types of the flow: a verb's request, the stages that it reaches, and how it ends.
+//! A verb's request, the first stages of the flow for it, and how a verb ends.
 
 use std::ffi::OsStr;
 use std::process::ExitStatus;
 
 use clap::ValueEnum;
 
-use super::proofs::{ProofOptions, Proven};
-use super::publish::Change;
-use super::start_facts::StartFacts;
+use super::progress::{self, ProgressLine};
+use super::proofs::ProofOptions;
+use super::start_facts::{self, StartFacts};
+use super::{builds, scan};
 use crate::cli::{Common, Wishes};
 use crate::environment::{Diff, Environment};
 use crate::error::Error;
@@ -16,9 +17,9 @@ use crate::inventory::{Inventory, Scope};
 use crate::launch;
 use crate::pin::Decision;
 use crate::program::Command;
+use crate::report::LOOKING;
 use crate::settings::resolve::{Purpose, Settings};
 use crate::settings::{Layers, SettingKey, invocation};
-use crate::solve::Outcome;
 use crate::variables;
 
 /// The question of a verb.
@@ -26,42 +27,14 @@ pub struct Request<'r> {
     pub host: &'r Host,
     pub common: &'r Common,
     pub wishes: &'r Wishes,
-    pub subject: Subject<'r>,
+    /// The program and its arguments; none asks about all programs of the project, or about the machine.
+    pub command: Option<&'r Command>,
     pub purpose: Purpose,
     /// The program compiles CUDA code.
     pub is_build: bool,
     pub proof: ProofOptions,
     /// Missing wheels may be fetched.
     pub fetches: bool,
-}
-
-/// The subject of a request.
-#[derive(Clone, Copy)]
-pub enum Subject<'r> {
-    /// The program that a command line starts.
-    Command(&'r Command),
-    /// The programs of the current project, whichever is started.
-    Project,
-    /// The machine, scanned without a program.
-    Machine(&'r dyn Fn(&Settings) -> Result<Scope, Error>),
-}
-
-/// A stage that the flow has reached, and its result.
-pub enum Reached<'f, 'h> {
-    Settings(&'f Settings),
-    /// Only without a program.
-    Inventory(&'f Settings, Box<Inventory>),
-    Outcome(&'f mut StartFacts<'h>, &'f Outcome),
-    /// The outcome, and the mode that pins it.
-    Decision(&'f StartFacts<'h>, &'f Decision),
-    Change(&'f StartFacts<'h>, &'f Decision, &'f Change),
-    Proof(&'f StartFacts<'h>, &'f Decision, &'f Proven),
-}
-
-/// Why the flow stops before the program starts.
-pub enum Stop {
-    Exit(Exit),
-    Error(Error),
 }
 
 /// How a verb ends, other than by an error.
@@ -86,19 +59,74 @@ impl<'r> Request<'r> {
         host: &'r Host,
         common: &'r Common,
         wishes: &'r Wishes,
-        subject: Subject<'r>,
+        command: Option<&'r Command>,
         purpose: Purpose,
     ) -> Request<'r> {
         Request {
             host,
             common,
             wishes,
-            subject,
+            command,
             purpose,
             is_build: false,
             proof: ProofOptions::default(),
             fetches: false,
         }
+    }
+
+    /// Reads options, variables and files.
+    pub fn settings(&self) -> Result<Settings, Error> {
+        Settings::resolve(
+            self.host,
+            self.common,
+            self.wishes,
+            self.command,
+            self.purpose,
+        )
+    }
+
+    /// Finds out what will run, what it needs, and what is installed if it needs any of it.
+    pub fn facts<'s>(&self, settings: &'s mut Settings) -> Result<StartFacts<'s>, Error> {
+        let progress = self.progress();
+        // The toolkit of a program that compiles may contain the program, such as nvcc.
+        let build = if self.is_build || settings.layers.start_demands_toolkit() {
+            Some(builds::with_toolkit(settings, self)?)
+        } else {
+            None
+        };
+        let settings: &Settings = settings;
+        let (program, searcher) = start_facts::read_program(settings, self.command)?;
+        let scope = scan::scope(settings, self.common, &program)?;
+        let inventory = scan::for_program(settings, &program, &scope);
+        let mut facts = StartFacts::new(settings, program, searcher, inventory, scope.views);
+        facts.build = build;
+        // Compilers for frameworks that would find none while they run.
+        facts.compilers = builds::compilers(&facts, self.common)?;
+        facts.progress = Some(progress);
+        Ok(facts)
+    }
+
+    /// The facts, and what is decided by them: all that most answers need.
+    pub fn decision<'s>(
+        &self,
+        settings: &'s mut Settings,
+    ) -> Result<(StartFacts<'s>, Decision), Error> {
+        let mut facts = self.facts(settings)?;
+        let outcome = facts.solve();
+        let decision = facts.decide(outcome)?;
+        Ok((facts, decision))
+    }
+
+    /// Scans the machine without a program.
+    pub fn inventory(&self, settings: &Settings, scope: &Scope) -> Inventory {
+        let _progress = self.progress();
+        scan::scan(&settings.host, scope)
+    }
+
+    /// The shell hook asks about a project each time a person goes there, and shows nothing meanwhile.
+    fn progress(&self) -> ProgressLine {
+        let is_hook = self.purpose == Purpose::Project;
+        progress::begin(self.host, is_hook || self.common.quiet, LOOKING)
     }
 
     /// Adds the options of this start, as variables, to the change of a start that is followed: they hold for what the program
@@ -146,19 +174,6 @@ impl<'r> Request<'r> {
             .filter_map(|(name, value)| Some((name, value?)));
         let set = Diff::between(&Environment::default(), &set.collect());
         invocation::for_the_tree(layers, &self.host.cwd).then(&set)
-    }
-
-    pub(super) fn command(&self) -> Option<&'r Command> {
-        match self.subject {
-            Subject::Command(command) => Some(command),
-            Subject::Project | Subject::Machine(_) => None,
-        }
-    }
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Stop {
-        Stop::Error(error)
     }
 }
 

@@ -66,11 +66,6 @@ pub(super) fn for_program(settings: &Settings, program: &Program, scope: &Scope)
     }
 }
 
-/// Scans the machine without a program.
-pub(super) fn machine(settings: &Settings, scope: &Scope) -> Inventory {
-    scan(&settings.host, scope)
-}
-
 /// Scans with the facts of earlier scans, and keeps what is new. Under `--root` nothing is kept, since the directory for
 /// that is the guest's.
 pub(super) fn scan(host: &Host, scope: &Scope) -> Inventory {

@@ -4,6 +4,9 @@ use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use super::progress::ProgressLine;
+use super::proofs::{self, ProofOptions, Proven};
+use super::publish::{self, Change};
 use super::scan;
 use crate::builds::{Build, Compilers};
 use crate::causes;
@@ -37,6 +40,8 @@ pub struct StartFacts<'h> {
     pub compilers: Compilers,
     /// Directories that hold views of ours.
     pub views: Vec<PathBuf>,
+    /// Shown until the decision.
+    pub(super) progress: Option<ProgressLine>,
 }
 
 /// How a program that failed was started. The fields are as in `causes::Facts`.
@@ -114,7 +119,31 @@ impl<'h> StartFacts<'h> {
             build: None,
             compilers: Compilers::default(),
             views,
+            progress: None,
         }
+    }
+
+    /// Finds the best set that fits, or the smallest conflict.
+    pub fn solve(&self) -> Outcome {
+        solve::solve(&self.inventory, &self.program, &self.policy(&[]))
+    }
+
+    /// Chooses the least intrusive mode in which the loader uses the set.
+    pub fn decide(&mut self, outcome: Outcome) -> Result<Decision, Error> {
+        let decision = pin::decide(self.question(self.policy(&[])), outcome)?;
+        self.progress = None;
+        Ok(decision)
+    }
+
+    /// Publishes the plan of a decision.
+    pub fn publish(&self, decision: &mut Decision) -> Result<Change, Error> {
+        publish::publish(self, decision)
+    }
+
+    /// Publishes the plan of a decision and proves it. A set that fails through a library is followed by the next best one
+    /// without that library, which `decision` is then.
+    pub fn prove(&self, decision: &mut Decision, options: &ProofOptions) -> Result<Proven, Error> {
+        proofs::settle(self, decision, options)
     }
 
     /// True if this process becomes the program itself, which stays what it is: no shell, script or launcher that starts it, and

@@ -4,6 +4,8 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::process::ExitStatus;
 
+use tempfile::NamedTempFile;
+
 use super::publish::{Change, publish_module};
 use super::start_facts::StartFacts;
 use crate::error::{Error, OldLoader};
@@ -14,43 +16,52 @@ use crate::predict::Prediction;
 use crate::predict::observe::ObservedProcess;
 use crate::program::Command;
 use crate::settings::resolve::NotPinnable;
-use crate::solve::Outcome;
+use crate::solve::Plan;
 use crate::storage;
 
-/// Runs the program with the audit module, which records what is mapped. `before_start` runs right before the program, and
-/// can still prevent it. `as_is` is true when the plan is not pinned.
-pub fn watch(
-    facts: &StartFacts<'_>,
-    decision: &Decision,
-    change: &Change,
-    command: &Command,
-    as_is: bool,
-    before_start: impl FnOnce() -> Result<(), Error>,
-) -> Result<(Result<ExitStatus, Error>, ObservedProcess), Error> {
-    let host = facts.host;
-    let directory = storage::cache_directory(host)?;
-    let unwritten = |error| Error::unwritten(&directory, error);
-    // Other processes of this user will append to it, whatever the umask is.
-    let log = storage::temporary_file(&directory, 0o600).map_err(unwritten)?;
-    let mode = Permissions::from_mode(0o600);
-    log.as_file().set_permissions(mode).map_err(unwritten)?;
-    let module = publish_module(host)?;
-    let diff = pin::watched(&change.of_start(), &module, log.path(), &host.env);
-    before_start()?;
-    let exec = Exec {
-        diff,
-        ..launch::unchanged(&facts.program.path, command)
-    };
-    let status = launch::run(&exec);
-    let records = audit_log::records(&host.read(log.path()).unwrap_or_default());
-    let plan = match &decision.outcome {
-        Outcome::Plan(plan) if !as_is => Some(plan),
-        _ => None,
-    };
-    Ok((
-        status,
-        ObservedProcess::new(host, records, &facts.program, plan),
-    ))
+/// A program that is ready to start with the audit module, which records what is mapped.
+pub struct WatchedRun {
+    exec: Exec,
+    log: NamedTempFile,
+}
+
+impl WatchedRun {
+    pub fn new(
+        facts: &StartFacts<'_>,
+        change: &Change,
+        command: &Command,
+    ) -> Result<WatchedRun, Error> {
+        let host = facts.host;
+        let directory = storage::cache_directory(host)?;
+        // Other processes of this user will append to it, whatever the umask is.
+        let log = storage::temporary_file(&directory, 0o600)
+            .and_then(|log| {
+                log.as_file()
+                    .set_permissions(Permissions::from_mode(0o600))?;
+                Ok(log)
+            })
+            .map_err(|error| Error::unwritten(&directory, error))?;
+        let module = publish_module(host)?;
+        let diff = pin::watched(&change.of_start(), &module, log.path(), &host.env);
+        let exec = Exec {
+            diff,
+            ..launch::unchanged(&facts.program.path, command)
+        };
+        Ok(WatchedRun { exec, log })
+    }
+
+    /// Runs the program. `plan` is what was pinned.
+    pub fn observe(
+        self,
+        facts: &StartFacts<'_>,
+        plan: Option<&Plan>,
+    ) -> Result<(ExitStatus, ObservedProcess), Error> {
+        let status = launch::run(&self.exec)?;
+        let log = facts.host.read(self.log.path()).unwrap_or_default();
+        let records = audit_log::records(&log);
+        let observed = ObservedProcess::new(facts.host, records, &facts.program, plan);
+        Ok((status, observed))
+    }
 }
 
 /// The files that the program is expected to map, pinned or as it is.

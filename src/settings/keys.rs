@@ -5,9 +5,11 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
+use super::files;
 use super::setting::{FaultKind, Setting, SettingKey, SettingPlace, TOOLKIT, Value, word};
 use crate::catalog::catalog;
 use crate::cli::{FetchWhen, OnFailure, VerifyWhen, is_toolkit};
+use crate::host::Host;
 use crate::inventory::{self, Origin};
 use crate::modes::{Level, Mode};
 use crate::range::Range;
@@ -139,6 +141,18 @@ pub(super) fn table_of(name: &str) -> Option<&'static str> {
 pub(super) fn names(table: &str) -> impl Iterator<Item = &'static str> {
     let rows = KEYS.iter().filter(move |row| row.table == table);
     rows.flat_map(KeyRow::names)
+}
+
+/// True if a variable or a file may demand a set. Nothing is read.
+pub fn may_demand_a_set(host: &Host) -> bool {
+    let is_demanding =
+        |key: SettingKey| key.is_demand() || matches!(key, SettingKey::Locked | SettingKey::Verify);
+    KEYS.iter()
+        .filter(|row| is_demanding(row.key))
+        .map(|row| row.variable)
+        .chain([variables::CONFIG])
+        .any(|name| host.env.non_empty(name).is_some())
+        || files::exist(host)
 }
 
 /// Returns the family that a person means: by its name, by its proper name, or by the name of a file.

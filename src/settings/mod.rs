@@ -12,7 +12,7 @@ mod setting;
 pub mod start_key;
 pub mod trust;
 
-pub use keys::{families, family};
+pub use keys::{families, family, may_demand_a_set};
 pub use setting::{
     Excerpt, FaultKind, LOCK, Layers, PROJECT, Remark, Setting, SettingFault, SettingKey,
     SettingLayer, SettingPlace, TOOLKIT, Value,

@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use semver::VersionReq;
 use serde::{Serialize, Serializer};
 
+use crate::cli::VerifyWhen;
 use crate::host::Unsafe;
 use crate::program::Asker;
 use crate::range::Range;
@@ -322,6 +323,18 @@ impl Layers {
     pub fn of_toolkit(&self) -> impl Iterator<Item = &Setting> {
         self.get(SettingKey::Requires)
             .filter(|setting| setting.of == TOOLKIT)
+    }
+
+    /// True if this start demands a toolkit, not all starts that happen here.
+    pub fn start_demands_toolkit(&self) -> bool {
+        self.of_toolkit().any(|setting| setting.is_of_start)
+    }
+
+    /// True if a person demands a set: a program that would not get it must not start.
+    pub fn demand_a_set(&self) -> bool {
+        self.iter().any(|setting| setting.key.is_demand())
+            || self.is_locked()
+            || self.choice(SettingKey::Verify) == Some(VerifyWhen::Always)
     }
 
     /// The directories that wheels come from: the given ones, or else those of the settings.

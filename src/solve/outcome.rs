@@ -86,6 +86,13 @@ pub struct Pick {
 }
 
 impl Pick {
+    /// True if something that the program surely imports asks for it.
+    pub fn is_imported(&self) -> bool {
+        self.asked_by
+            .iter()
+            .any(|asker| asker.standing == ImportCertainty::Imported)
+    }
+
     /// Returns every name by which the program may ask for a file of this installation.
     pub fn view_names(&self, member: &Member) -> BTreeSet<String> {
         std::iter::once(self.installation.version)
@@ -401,6 +408,13 @@ pub struct ContradictionSide {
 }
 
 impl Outcome {
+    pub fn plan(&self) -> Option<&Plan> {
+        match self {
+            Outcome::Plan(plan) => Some(plan),
+            _ => None,
+        }
+    }
+
     /// What the program may load and would not find.
     pub fn absent(&self) -> &[Absent] {
         match self {
