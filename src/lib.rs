@@ -30,6 +30,7 @@ pub mod formats;
 pub mod host;
 pub mod image;
 pub mod inventory;
+pub mod kept;
 pub mod launch;
 pub mod loader;
 pub mod modes;
@@ -143,7 +144,7 @@ fn warm_start() {
         return;
     }
     let is_build = host.env.non_empty(variables::BUILD).is_some();
-    if let Some(exec) = pipeline::kept_start(&host, &command, is_build) {
+    if let Some(exec) = kept::exec_of(&host, &command, is_build) {
         launch::exec_early(&exec, &host.env);
     }
 }

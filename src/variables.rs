@@ -1,6 +1,9 @@
 //! Names of environment variables: the dynamic loader's and our own. The audit module repeats three of them, since it
 //! shares no code with the crate.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
 pub const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 pub const PRELOAD: &str = "LD_PRELOAD";
 pub const AUDIT: &str = "LD_AUDIT";
@@ -37,3 +40,78 @@ pub const TREE: &str = "CUDARUN_TREE";
 pub const HOOK_FOLLOWS: &str = "CUDARUN_HOOK_FOLLOWS";
 /// `off`: what a program starts is started as without cudarun.
 pub const FOLLOW: &str = "CUDARUN_FOLLOW";
+
+/// The variables that a plan depends on and that hold paths, beside those of settings. A start does not look into other people's
+/// environments, so variables that lead there are missing.
+pub const DECISIVE_PATHS: &[&str] = &[
+    "CONDA_PREFIX",
+    CONFIG,
+    "CUDACXX",
+    "CUDAToolkit_ROOT",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CUDA_ROOT",
+    "CUDA_TOOLKIT_ROOT_DIR",
+    "CUDNN_HOME",
+    "CUDNN_PATH",
+    "CUDNN_ROOT",
+    "CUDNN_ROOT_DIR",
+    "CUTENSOR_ROOT",
+    LIBRARY_PATH,
+    PRELOAD,
+    "NCCL_HOME",
+    "NCCL_ROOT",
+    "NCCL_ROOT_DIR",
+    "NVHPC",
+    "NVHPC_ROOT",
+    "PATH",
+    "PYTHONPATH",
+    "PYTHONUSERBASE",
+    "TRITON_PTXAS_BLACKWELL_PATH",
+    "TRITON_PTXAS_PATH",
+    "VIRTUAL_ENV",
+];
+/// The other variables that a plan depends on, beside those of settings.
+pub const DECISIVE: &[&str] = &[
+    PINS,
+    VIEW,
+    "CUDA_DEVICE_ORDER",
+    "CUDA_VISIBLE_DEVICES",
+    "GLIBC_TUNABLES",
+    "HOME",
+    AUDIT,
+    "LOADEDMODULES",
+    "MODULEPATH",
+    "PYENV_DIR",
+    "PYENV_VERSION",
+    "PYTHONHOME",
+    "PYTHONNOUSERSITE",
+    "PYTHONPLATLIBDIR",
+    "PYTHONSAFEPATH",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+    // A start may set it, and a person's value stays.
+    "XLA_FLAGS",
+    "_LMFILES_",
+];
+/// The beginnings of the variables that the loader and NVIDIA's libraries read, which a proof depends on. `NVIDIA_REQUIRE_*`
+/// is among them.
+const REACH_LIBRARIES: [&str; 8] = [
+    "CUBLAS",
+    "CUDA_",
+    "CUDNN_",
+    "GLIBC_TUNABLES",
+    "LD_",
+    "MALLOC_",
+    "NCCL_",
+    "NVIDIA_",
+];
+
+/// True if a variable may change the behaviour of libraries.
+pub fn reaches_libraries(name: &OsStr) -> bool {
+    REACH_LIBRARIES
+        .iter()
+        .any(|beginning| name.as_bytes().starts_with(beginning.as_bytes()))
+}

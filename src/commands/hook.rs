@@ -10,11 +10,12 @@ use crate::catalog::catalog;
 use crate::cli::{Common, Hook, Wishes};
 use crate::error::Error;
 use crate::host::Host;
+use crate::kept::{self, start_key};
 use crate::pipeline::{self, Exit, Request, StartFacts};
 use crate::predict::project;
 use crate::program::{Command, Load};
 use crate::report::{self, Style};
-use crate::settings::{SettingKey, files, resolve::Purpose, start_key::start_key};
+use crate::settings::{SettingKey, files, resolve::Purpose};
 use crate::shell;
 use crate::solve::{Outcome, Plan};
 use crate::storage;
@@ -102,7 +103,7 @@ fn answer(host: &Host, project: &Path, common: &Common) -> String {
     let key = start_key(host, project, &command, false).filter(|_| is_plain);
     if let Some(known) = key
         .as_ref()
-        .and_then(|key| storage::find_answer(host, &directories, key))
+        .and_then(|key| kept::find_answer(host, &directories, key))
     {
         return known;
     }
@@ -127,7 +128,7 @@ fn answer(host: &Host, project: &Path, common: &Common) -> String {
     read.watched.insert(project.to_owned());
     let key = key.filter(|_| !read.is_partial);
     if let (Some(key), Ok(directory)) = (key, storage::cache_directory(host)) {
-        storage::keep_answer(
+        kept::keep_answer(
             host,
             &directory,
             &key,

@@ -13,11 +13,10 @@ use crate::cli::{Common, FetchFirst, FetchWhen, OnFailure, StartOptions, VerifyW
 use crate::crash;
 use crate::error::Error;
 use crate::host::Host;
+use crate::kept;
 use crate::launch::{self, Exec};
 use crate::pin::Decision;
-use crate::pipeline::{
-    self, ProofOptions, Proven, Request, StartFacts, has_deciding_options, kept_start,
-};
+use crate::pipeline::{self, ProofOptions, Proven, Request, StartFacts, has_deciding_options};
 use crate::predict::supply::{SupplyFault, given};
 use crate::program::Command;
 use crate::report::{self, Style};
@@ -76,7 +75,7 @@ fn become_program(
     if !has_deciding_options
         && !first.fetch
         && common.verbose == 0
-        && let Some(mut exec) = kept_start(host, command, request.is_build)
+        && let Some(mut exec) = kept::exec_of(host, command, request.is_build)
     {
         exec.diff = request.with_options(exec.diff, &Layers::default());
         return launch::exec(&exec).map(|never| match never {});

@@ -13,9 +13,9 @@ use sha2::{Digest, Sha256};
 use crate::cli::ClientKind;
 use crate::error::Error;
 use crate::host::{Host, MappedBytes};
-use crate::inventory::hexadecimal;
 use crate::solve::MissingWheel;
 use crate::storage;
+use crate::text::hexadecimal;
 use crate::text::shown;
 
 mod client;

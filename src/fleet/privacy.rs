@@ -10,9 +10,10 @@ use regex::bytes::Regex;
 use crate::catalog::catalog;
 use crate::environment::Environment;
 use crate::host::Host;
-use crate::settings::start_key::{decides, reaches_libraries};
+use crate::kept::decides;
 use crate::storage;
 use crate::text::{SECRET_NAME, SECRET_OPTION};
+use crate::variables::reaches_libraries;
 
 /// The home of the user in a description, and the name of any other user.
 pub const HOME: &str = "/home/user";

@@ -13,8 +13,8 @@ use sha2::{Digest, Sha256};
 use super::frames::Frames;
 use super::members::{ArchiveMember, Input, MemberContent, Stream, fill, read};
 use crate::host::{FilePart, Host, judge_own};
-use crate::inventory::hexadecimal;
 use crate::storage;
+use crate::text::hexadecimal;
 
 /// Files up to this size are kept, and larger ones if they are ELF files. Weights and static libraries are not read.
 const KEPT: u64 = 16 << 20;

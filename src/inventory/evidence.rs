@@ -14,6 +14,7 @@ use crate::formats::fatbin;
 use crate::formats::instructions;
 use crate::formats::names;
 use crate::formats::symbols::{self, ByFile, Exports};
+use crate::text::hexadecimal;
 use crate::version::{CudaVersion, Version};
 
 const FORWARD_COMPATIBILITY: &[u8] = b".note.cuda.fwd_compatibility";
@@ -216,10 +217,6 @@ pub(super) fn symbols(data: &[u8], scope: &Scope) -> Result<LibrarySymbols, Read
             Exports::default()
         },
     })
-}
-
-pub fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns family and stem by SONAME, else by file name, and true if auditwheel added a hash to the name.

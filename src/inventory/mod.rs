@@ -15,6 +15,7 @@ mod extensions;
 mod gpu;
 mod grouping;
 mod installation;
+pub mod kept_facts;
 mod library_path;
 mod location;
 mod machine;
@@ -37,7 +38,7 @@ mod warning;
 mod wheel;
 
 pub use debian::is_wanted as is_wanted_package;
-pub use evidence::{LibraryFile as LibraryFacts, RUNTIMES, facts, hexadecimal};
+pub use evidence::{LibraryFile as LibraryFacts, RUNTIMES, facts};
 pub use extensions::is_built_against;
 pub use gpu::is_excluded;
 pub use installation::{

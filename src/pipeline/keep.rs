@@ -6,23 +6,11 @@ use super::proofs::{BOOT, Proven};
 use super::start_facts::StartFacts;
 use crate::cli::{Common, StartOptions, VerifyWhen, Wishes};
 use crate::host::Host;
-use crate::launch::{self, Exec};
+use crate::kept::{self, start_key};
 use crate::pin::Decision;
-use crate::program::{self, Command};
-use crate::settings::start_key::start_key;
+use crate::program::Command;
 use crate::storage;
 use crate::verify::{OtherFile, Verdict};
-
-/// The start that was kept for a command, if it still holds. Nothing slow happens here.
-pub fn kept_start(host: &Host, command: &Command, is_build: bool) -> Option<Exec> {
-    let program = program::locate(host, &command.program).ok()?;
-    let key = start_key(host, &program, command, is_build)?;
-    let diff = storage::find_start(host, storage::candidates(host), &key)?;
-    Some(Exec {
-        diff,
-        ..launch::unchanged(&program, command)
-    })
-}
 
 /// True if options decide something about the start, so that it is neither kept nor taken from the kept ones.
 pub fn has_deciding_options(common: &Common, start: &StartOptions) -> bool {
@@ -87,7 +75,7 @@ pub fn keep(
         .chain(of_build.and_then(|build| build.view.as_ref()))
         .map(PathBuf::as_path)
         .collect();
-    storage::keep_start(
+    kept::keep_start(
         host,
         &directory,
         &key,

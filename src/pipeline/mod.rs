@@ -26,7 +26,7 @@ mod start_facts;
 mod watching;
 
 pub use baseline::{given_by_loader, given_to_program};
-pub use keep::{has_deciding_options, is_kept, keep, kept_start};
+pub use keep::{has_deciding_options, is_kept, keep};
 pub use proofs::{ProofOptions, Proven, prove_once};
 pub use publish::{Change, change, following, started_later};
 pub use request::{Exit, Request};

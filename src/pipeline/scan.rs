@@ -7,12 +7,12 @@ use crate::cli::Common;
 use crate::error::Error;
 use crate::formats::elf;
 use crate::host::Host;
-use crate::inventory::{self, Inventory, ScanCache, Scope};
+use crate::inventory::{self, Inventory, ScanCache, Scope, kept_facts};
 use crate::pin::{self, view};
 use crate::program::{self, Command, Program, StepKind};
 use crate::settings::resolve::{Purpose, Settings};
 use crate::settings::{Layers, SettingKey};
-use crate::storage::{self, scans};
+use crate::storage;
 use crate::text::show;
 
 /// The scope of a scan for a program.
@@ -72,10 +72,10 @@ pub(super) fn scan(host: &Host, scope: &Scope) -> Inventory {
     if host.is_rerooted() {
         return inventory::scan(host, scope, &mut ScanCache::default());
     }
-    let mut cache = scans::load(host, &storage::safe_directories(host).collect::<Vec<_>>());
+    let mut cache = kept_facts::load(host, &storage::safe_directories(host).collect::<Vec<_>>());
     let inventory = inventory::scan(host, scope, &mut cache);
     if let (true, Ok(directory)) = (cache.has_changed(), storage::cache_directory(host)) {
-        scans::save(host, &directory, &mut cache);
+        kept_facts::save(host, &directory, &mut cache);
     }
     // This process ends soon or becomes another one. Freeing each string of the cache takes longer than scanning the
     // machine's directories.

@@ -9,7 +9,6 @@ pub mod lock;
 pub mod read;
 pub mod resolve;
 mod setting;
-pub mod start_key;
 pub mod trust;
 
 pub use keys::{families, family, may_demand_a_set};

@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
 use crate::host::{Host, Stat, judge_own};
-use crate::inventory::hexadecimal;
+use crate::text::hexadecimal;
 
 /// Thirty days in seconds. All kept files can be worked out again.
 const KEPT_FOR: i64 = 30 * 24 * 3600;
@@ -98,7 +98,7 @@ pub fn read(host: &Host, directory: &Path, name: &str) -> Option<Vec<u8>> {
 }
 
 /// Like [`read`], of a file that is not old.
-pub(super) fn read_recent(host: &Host, directory: &Path, name: &str) -> Option<Vec<u8>> {
+pub fn read_recent(host: &Host, directory: &Path, name: &str) -> Option<Vec<u8>> {
     let (bytes, stat) = read_with_stat(host, directory, name)?;
     (!is_old(host, &stat)).then_some(bytes)
 }

@@ -1,7 +1,7 @@
 //! Compilers that frameworks need while they run.
 
 use cudarun::catalog::catalog;
-use cudarun::settings::start_key;
+use cudarun::kept;
 
 use super::{BLACKWELL, HOPPER, gpu, toolkit, whole};
 use crate::program::wrappers::notes;
@@ -92,7 +92,7 @@ fn a_start_depends_on_the_variables_of_compilers() {
         .iter()
         .flat_map(|framework| &framework.compiler)
     {
-        assert!(start_key::decides(&row.variable), "{}", row.variable);
+        assert!(kept::decides(&row.variable), "{}", row.variable);
     }
 }
 

@@ -721,8 +721,8 @@ fn the_way_inward_has_an_end() {
 #[test]
 fn a_kept_start_of_a_wrapper_knows_what_decides() {
     use cudarun::host::Host;
+    use cudarun::kept::start_key;
     use cudarun::program::{self, wrapper_variables};
-    use cudarun::settings::start_key::start_key;
     let key = |program: &str, words: &[&str], variable: Option<&str>, cwd: &str| {
         let mut host = Host::here();
         host.env = [("PATH", "/usr/bin")].into_iter().collect();

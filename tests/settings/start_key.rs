@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use cudarun::host::Host;
+use cudarun::kept::start_key;
 use cudarun::program::Command;
-use cudarun::settings::start_key::start_key;
 
 #[test]
 fn a_key_knows_every_variable_that_a_plan_depends_on() {

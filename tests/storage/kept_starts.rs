@@ -11,10 +11,10 @@ use std::time::{Duration, SystemTime};
 
 use cudarun::environment::{Diff, Environment};
 use cudarun::host::Host;
+use cudarun::kept;
+use cudarun::kept::start_key;
 use cudarun::launch::Exec;
 use cudarun::program::{self, Command};
-use cudarun::settings::start_key::start_key;
-use cudarun::storage;
 
 use crate::support::{CUDARUN, Run, Workshop};
 
@@ -83,7 +83,7 @@ impl Kept {
         let key = start_key(&host, &kept.program, &kept.command, false).unwrap();
         let located: BTreeSet<PathBuf> =
             [kept.located.clone(), kept.directory.path().join("nowhere")].into();
-        storage::keep_start(
+        kept::keep_start(
             &host,
             kept.directory.path(),
             &key,
@@ -98,7 +98,7 @@ impl Kept {
     fn find(&self) -> Option<Diff> {
         let host = Host::here();
         let key = start_key(&host, &self.program, &self.command, false)?;
-        storage::find_start(&host, [self.directory.path().to_owned()], &key)
+        kept::find_start(&host, [self.directory.path().to_owned()], &key)
     }
 
     fn file(&self) -> PathBuf {
@@ -175,7 +175,7 @@ fn a_file_below_dev_is_watched_like_any_other() {
     let host = Host::here();
     let key = start_key(&host, &kept.program, &kept.command, false).unwrap();
     let watched = [library.clone(), "/dev/null".into()].into();
-    storage::keep_start(
+    kept::keep_start(
         &host,
         kept.directory.path(),
         &key,
@@ -233,7 +233,7 @@ fn a_start_whose_inputs_change_meanwhile_is_not_kept() {
     let key = start_key(&host, program, &command, false).unwrap();
     let exec = cudarun::launch::unchanged(program, &command);
     let none = BTreeSet::new();
-    storage::keep_start(
+    kept::keep_start(
         &host,
         directory.path(),
         &key,
@@ -242,10 +242,10 @@ fn a_start_whose_inputs_change_meanwhile_is_not_kept() {
         &none,
         &[],
     );
-    let find = || storage::find_start(&host, [directory.path().to_owned()], &key);
+    let find = || kept::find_start(&host, [directory.path().to_owned()], &key);
     assert_eq!(find(), None);
     // But for our own view, which has changed because we have just published it.
-    storage::keep_start(
+    kept::keep_start(
         &host,
         directory.path(),
         &key,
@@ -270,7 +270,7 @@ fn a_warm_start_costs_a_few_dozen_questions() {
     let cold = host.operations();
     let key = start_key(&host, &program, &command, false).unwrap();
     fs::set_permissions(workshop.path(""), fs::Permissions::from_mode(0o700)).unwrap();
-    storage::keep_start(
+    kept::keep_start(
         &host,
         &workshop.path(""),
         &key,
@@ -280,7 +280,7 @@ fn a_warm_start_costs_a_few_dozen_questions() {
         &[],
     );
     let before = host.operations();
-    assert!(storage::find_start(&host, [workshop.path("")], &key).is_some());
+    assert!(kept::find_start(&host, [workshop.path("")], &key).is_some());
     let warm = host.operations() - before;
     assert!(warm <= 40, "{warm} operations warm, {cold} cold");
 }

@@ -13,7 +13,8 @@ use cudarun::inventory::{self, Inventory, ScanCache, Scope};
 use cudarun::program::{self, Command};
 use cudarun::cli::{Common, Wishes};
 use cudarun::settings::resolve::{Purpose, Settings};
-use cudarun::storage::{self, StartKey};
+use cudarun::kept::{self, StartKey};
+use cudarun::storage;
 
 /// A root directory that outlives the runs. `run.sh` removes it.
 struct Place {
@@ -64,7 +65,7 @@ pub fn kept_start(bytes: &[u8]) {
         fs::create_dir_all(link.parent().expect("below the root")).expect("a directory");
         std::os::unix::fs::symlink("/", link).expect("a link");
         let seen = [PathBuf::from("/missing")].into();
-        storage::keep_start(
+        kept::keep_start(
             &place.host,
             &real,
             &key(),
@@ -82,7 +83,7 @@ pub fn kept_start(bytes: &[u8]) {
     KEPT.with(|kept| {
         let (place, directory, file) = kept.get_or_init(make);
         fs::write(file, bytes).expect("a file");
-        let _ = storage::find_start(&place.host, [directory.clone()], &key());
+        let _ = kept::find_start(&place.host, [directory.clone()], &key());
     });
 }
 

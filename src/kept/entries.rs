@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::files;
 use super::key::StartKey;
 use super::path_states::{Seen, holds, see};
 use crate::environment::Diff;
 use crate::host::Host;
+use crate::storage;
 
 /// Changes when the meaning of an entry changes.
 const FORMAT: u32 = 4;
@@ -40,7 +40,7 @@ pub fn find_start(
     let name = key.file_name();
     let bytes = directories
         .into_iter()
-        .find_map(|above| files::read_recent(host, &above.join(STARTS), &name))?;
+        .find_map(|above| storage::read_recent(host, &above.join(STARTS), &name))?;
     let changes: Vec<(&[u8], Option<&[u8]>)> = content(host, key, &bytes)?;
     let owned = |bytes| OsStr::from_bytes(bytes).to_owned();
     let changes = changes.into_iter();
@@ -76,7 +76,7 @@ pub fn find_answer(host: &Host, directories: &[PathBuf], key: &StartKey) -> Opti
     let name = key.file_name();
     let bytes = directories
         .iter()
-        .find_map(|above| files::read(host, &above.join(ANSWERS), &name))?;
+        .find_map(|above| storage::read(host, &above.join(ANSWERS), &name))?;
     content(host, key, &bytes).map(str::to_owned)
 }
 
@@ -114,6 +114,6 @@ fn keep<T: Serialize>(
         watched,
     };
     if let Ok(bytes) = postcard::to_stdvec(&entry) {
-        files::write(host, directory, &key.file_name(), &bytes);
+        storage::write(host, directory, &key.file_name(), &bytes);
     }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::files::stamp;
 use crate::host::{FileKind, Host, Stat};
+use crate::storage::stamp;
 
 /// Files of the kernel have no useful times, so their content is compared.
 const KERNEL: [&str; 2] = ["/proc", "/sys"];

@@ -3,9 +3,9 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-use super::files;
+use super::scan_cache::ScanCache;
 use crate::host::Host;
-use crate::inventory::ScanCache;
+use crate::storage;
 
 /// The file that holds the facts.
 const FACTS: &str = "facts";
@@ -17,7 +17,7 @@ type Identity = (u64, u64, (i64, i64));
 
 /// Returns the facts about files of this machine that this binary has kept.
 pub fn load(host: &Host, directories: &[PathBuf]) -> ScanCache {
-    let read = |directory: &PathBuf| files::read(host, directory, FACTS);
+    let read = |directory: &PathBuf| storage::read(host, directory, FACTS);
     let known = directories.iter().find_map(read).and_then(|bytes| {
         let (sum, facts) = bytes.split_first_chunk()?;
         if u64::from_le_bytes(*sum) != checksum(facts) {
@@ -40,7 +40,7 @@ pub fn save(host: &Host, directory: &Path, known: &mut ScanCache) {
     known.tidy();
     let facts = own_identity(host).and_then(|by| postcard::to_stdvec(&(by, &*known)).ok());
     if let Some(facts) = facts.filter(|facts| facts.len() < FACTS_LIMIT) {
-        files::write(
+        storage::write(
             host,
             directory,
             FACTS,

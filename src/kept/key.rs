@@ -1,93 +1,58 @@
 //! The key of a kept start: the binary, the program, its arguments, and the variables that decide its requirements.
 
 use std::ffi::OsStr;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::files;
-use super::keys::KEYS;
 use crate::builds;
 use crate::environment::depends_on_directory;
 use crate::host::Host;
 use crate::program::{Command, is_at_terminal, significant, without_numbers, wrapper_variables};
-use crate::storage::StartKey;
-use crate::variables;
+use crate::settings::files;
+use crate::settings::keys::KEYS;
+use crate::variables::{self, DECISIVE, DECISIVE_PATHS, reaches_libraries};
 
-/// The variables that a plan depends on and that hold paths, beside those of settings. A start does not look into other people's
-/// environments, so variables that lead there are missing.
-const PATHS: &[&str] = &[
-    "CONDA_PREFIX",
-    variables::CONFIG,
-    "CUDACXX",
-    "CUDAToolkit_ROOT",
-    "CUDA_HOME",
-    "CUDA_PATH",
-    "CUDA_ROOT",
-    "CUDA_TOOLKIT_ROOT_DIR",
-    "CUDNN_HOME",
-    "CUDNN_PATH",
-    "CUDNN_ROOT",
-    "CUDNN_ROOT_DIR",
-    "CUTENSOR_ROOT",
-    variables::LIBRARY_PATH,
-    variables::PRELOAD,
-    "NCCL_HOME",
-    "NCCL_ROOT",
-    "NCCL_ROOT_DIR",
-    "NVHPC",
-    "NVHPC_ROOT",
-    "PATH",
-    "PYTHONPATH",
-    "PYTHONUSERBASE",
-    "TRITON_PTXAS_BLACKWELL_PATH",
-    "TRITON_PTXAS_PATH",
-    "VIRTUAL_ENV",
-];
+/// Identifies a kept start or answer. Two keys are equal when all their parts are.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct StartKey(pub(super) Vec<u8>);
+
+impl StartKey {
+    pub fn new() -> StartKey {
+        StartKey(Vec::with_capacity(1024))
+    }
+
+    /// Adds a part; `None` differs from an empty value.
+    pub fn push(&mut self, value: Option<&[u8]>) {
+        let length = value.map_or(u32::MAX, |value| {
+            u32::try_from(value.len()).unwrap_or(u32::MAX - 1)
+        });
+        self.0.extend_from_slice(&length.to_le_bytes());
+        self.0.extend_from_slice(value.unwrap_or_default());
+    }
+
+    pub(super) fn file_name(&self) -> String {
+        let mut hasher = DefaultHasher::new();
+        self.0.hash(&mut hasher);
+        // A formatter would take as long as the hash.
+        let digit =
+            |shift: u32| char::from(b"0123456789abcdef"[(hasher.finish() >> shift & 15) as usize]);
+        (0..16).rev().map(|place| digit(place * 4)).collect()
+    }
+}
+
 /// Variables of settings that may hold relative paths, or mean the lock of the current directory.
 const PATHS_OF_SETTINGS: [&str; 3] = [variables::ALSO, variables::LOCKED, variables::PIN];
-/// The other variables that a plan depends on, beside those of settings.
-const OTHERS: &[&str] = &[
-    variables::PINS,
-    variables::VIEW,
-    "CUDA_DEVICE_ORDER",
-    "CUDA_VISIBLE_DEVICES",
-    "GLIBC_TUNABLES",
-    "HOME",
-    variables::AUDIT,
-    "LOADEDMODULES",
-    "MODULEPATH",
-    "PYENV_DIR",
-    "PYENV_VERSION",
-    "PYTHONHOME",
-    "PYTHONNOUSERSITE",
-    "PYTHONPLATLIBDIR",
-    "PYTHONSAFEPATH",
-    "XDG_CACHE_HOME",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-    "XDG_RUNTIME_DIR",
-    // A start may set it, and a person's value stays.
-    "XLA_FLAGS",
-    "_LMFILES_",
-];
-/// The beginnings of the variables that the loader and NVIDIA's libraries read, which a proof depends on. `NVIDIA_REQUIRE_*`
-/// is among them.
-const REACH_LIBRARIES: [&str; 8] = [
-    "CUBLAS",
-    "CUDA_",
-    "CUDNN_",
-    "GLIBC_TUNABLES",
-    "LD_",
-    "MALLOC_",
-    "NCCL_",
-    "NVIDIA_",
-];
 
 /// The variables that a plan depends on.
 fn of_plan() -> impl Iterator<Item = &'static str> {
     let of_settings = KEYS.iter().map(|row| row.variable);
     let of_settings = of_settings.filter(|name| !name.is_empty());
-    PATHS.iter().chain(OTHERS).copied().chain(of_settings)
+    DECISIVE_PATHS
+        .iter()
+        .chain(DECISIVE)
+        .copied()
+        .chain(of_settings)
 }
 
 /// The key of a start: equal keys may share a kept decision. `program` is the file that PATH gives for the command.
@@ -175,17 +140,10 @@ pub fn decides(name: &str) -> bool {
     of_plan().any(|variable| variable == name)
 }
 
-/// True if a variable may change the behaviour of libraries.
-pub fn reaches_libraries(name: &OsStr) -> bool {
-    REACH_LIBRARIES
-        .iter()
-        .any(|beginning| name.as_bytes().starts_with(beginning.as_bytes()))
-}
-
 /// True if a variable holds a path that is relative to the current directory. An empty variable holds no path, except
 /// `PATH`, where it means the current directory.
 fn has_relative_paths(host: &Host) -> bool {
-    PATHS.iter().chain(&PATHS_OF_SETTINGS).any(|name| {
+    DECISIVE_PATHS.iter().chain(&PATHS_OF_SETTINGS).any(|name| {
         let value = host.env.get(name).unwrap_or(OsStr::new("/"));
         let separators: &[u8] = match *name {
             variables::ALSO | "PATH" | "PYTHONPATH" => b":",
