@@ -19,6 +19,48 @@ pub enum Mode {
     View,
 }
 
+/// A row of the table of modes.
+pub struct ModeTraits {
+    /// It wins against search paths of the program's own.
+    pub forces: bool,
+    /// The audit module answers for every name in the view. Otherwise the view is first in `LD_LIBRARY_PATH`.
+    pub uses_module: bool,
+    /// A program that changes `LD_LIBRARY_PATH` may undo it.
+    pub depends_on_library_path: bool,
+    pub words: &'static str,
+}
+
+impl Mode {
+    /// All modes, the least intrusive first: the order in which they are tried.
+    pub fn all() -> &'static [Mode] {
+        Mode::value_variants()
+    }
+
+    /// The table of modes. `PinQuestion::attempt` in `pin/` has the function of each.
+    pub fn traits(self) -> ModeTraits {
+        match self {
+            Mode::None => ModeTraits {
+                forces: false,
+                uses_module: false,
+                depends_on_library_path: true,
+                words: "nothing is added to the environment",
+            },
+            Mode::Audit => ModeTraits {
+                forces: true,
+                uses_module: true,
+                depends_on_library_path: false,
+                words: "a module in LD_AUDIT redirects every pinned name, in this process only",
+            },
+            Mode::View => ModeTraits {
+                forces: true,
+                uses_module: false,
+                depends_on_library_path: true,
+                words: "a directory of links, first in LD_LIBRARY_PATH",
+            },
+        }
+    }
+}
+
 /// How much a proof covers.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize,

@@ -11,7 +11,6 @@ use crate::formats::names;
 use crate::host::{FileId, Host};
 use crate::inventory::{Installation, Inventory, Member, Origin, Problem, Toolkit};
 use crate::loader::search::Searcher;
-use crate::modes::Mode;
 use crate::pin::{Decision, Pinned};
 use crate::predict::Prediction;
 use crate::predict::supply::{FamilySupply, given};
@@ -238,7 +237,7 @@ impl<'v> AskedIn<'v, '_, '_> {
 
     /// The file that the plan puts in the program's reach under this name.
     fn picked(&self, name: &str) -> Option<&'v Member> {
-        self.plan.filter(|pinned| pinned.mode != Mode::None)?;
+        self.plan.filter(|pinned| pinned.mode.traits().forces)?;
         let Outcome::Plan(plan) = &self.facts.decision.outcome else {
             return None;
         };

@@ -8,7 +8,7 @@ use crate::catalog::{architectures, knowledge};
 use crate::doctor::FindingEvidence;
 use crate::host::Host;
 use crate::inventory::KernelDriver;
-use crate::program::{Condition, Demand, gpu_code};
+use crate::program::{MachineRequirement, gpu_code};
 use crate::solve::Outcome;
 use crate::version::ComputeCapability;
 
@@ -136,7 +136,7 @@ impl AskedIn<'_, '_, '_> {
         CheckAnswer::new(is, vec![installation(first)])
     }
 
-    fn broken(&self, is_meant: impl Fn(&Condition) -> bool) -> bool {
+    fn broken(&self, is_meant: impl Fn(&MachineRequirement) -> bool) -> bool {
         let Outcome::Conflict(conflict) = &self.facts.decision.outcome else {
             return false;
         };
@@ -147,19 +147,18 @@ impl AskedIn<'_, '_, '_> {
     }
 
     pub(super) fn framework_without_code(&self) -> Option<CheckAnswer> {
-        let is_code = |condition: &Condition| matches!(condition.demand, Demand::Code(_));
+        let is_code = |requirement: &MachineRequirement| requirement.own_code().is_some();
         let mut known = self
             .facts
             .program
-            .conditions
-            .iter()
+            .machine_requirements()
             .filter(|condition| is_code(condition))
             .peekable();
         self.facts.inventory.capabilities().next()?;
         if known.peek().is_none() {
             return self.program_without_code();
         }
-        let place = |condition: &Condition| FindingEvidence::File {
+        let place = |condition: &MachineRequirement| FindingEvidence::File {
             path: condition.by.file.clone(),
             line: condition.by.line,
             text: condition.by.name.clone(),
@@ -183,12 +182,12 @@ impl AskedIn<'_, '_, '_> {
     }
 
     pub(super) fn image_needs_newer_driver(&self) -> Option<CheckAnswer> {
-        let is_of_image = |condition: &Condition| condition.by.name.starts_with("NVIDIA_REQUIRE_");
+        let is_of_image =
+            |condition: &MachineRequirement| condition.by.name.starts_with("NVIDIA_REQUIRE_");
         let own = self
             .facts
             .program
-            .conditions
-            .iter()
+            .machine_requirements()
             .find(|condition| is_of_image(condition));
         let own = own?;
         CheckAnswer::new(

@@ -10,7 +10,7 @@ use crate::doctor::{Finding, FindingEvidence};
 use crate::formats::elf::Elf;
 use crate::formats::{names, symbols};
 use crate::inventory::{Installation, Origin, Problem};
-use crate::program::Want;
+use crate::program::LibraryRequirement;
 use crate::version::Version;
 
 const FEW: usize = 4;
@@ -125,7 +125,7 @@ impl AskedIn<'_, '_, '_> {
             ))
         });
         // A framework opens some when it first uses a GPU.
-        let opened = self.facts.program.requirements.iter().filter_map(|one| {
+        let opened = self.facts.program.library_requirements().filter_map(|one| {
             let is_its = one.by.name.split(' ').next() == Some(framework);
             let name = one
                 .named()
@@ -169,14 +169,9 @@ impl AskedIn<'_, '_, '_> {
             let own = self
                 .facts
                 .program
-                .requirements
-                .iter()
+                .library_requirements()
                 .filter(|one| one.family == family.name);
-            let floors = own.filter_map(|requirement| match requirement.want {
-                Want::AtLeast(version) => Some(version),
-                _ => None,
-            });
-            return floors.max();
+            return own.filter_map(LibraryRequirement::floor).max();
         }
         match catalog().family(wanted) {
             Some(other) => self

@@ -15,7 +15,7 @@ use crate::environment::{Environment, join_elements, library_path_elements};
 use crate::formats::names;
 use crate::inventory::{Inventory, Origin, PartKind};
 use crate::predict::{self, Prediction};
-use crate::program::{Asker, Requirement, Want};
+use crate::program::{Asker, LibraryRequirement, Want};
 use crate::solve::{self, Hint, Lack, MissingWheel, Outcome};
 use crate::variables;
 
@@ -367,9 +367,7 @@ fn hint(facts: &Facts<'_, '_>, cause: &Cause<'_>, library: &NamedLibrary<'_>) ->
     };
     let by = Asker::person("the message", PathBuf::new(), None);
     let mut program = facts.program.clone();
-    program
-        .requirements
-        .push(Requirement::wished(&family.name, want, by));
+    program.require([LibraryRequirement::of_person(&family.name, want, by)]);
     match solve::solve(facts.inventory, &program, &facts.policy) {
         Outcome::Conflict(conflict) => conflict.hint,
         _ => None,

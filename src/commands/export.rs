@@ -8,7 +8,6 @@ use crate::cli::{Common, Dialect, Export};
 use crate::environment::Diff;
 use crate::error::Error;
 use crate::host::Host;
-use crate::modes::Mode;
 use crate::pipeline::{self, Request, StartFacts};
 use crate::report;
 use crate::settings::PROJECT;
@@ -42,8 +41,9 @@ pub fn export(host: Host, common: &Common, export: &Export) -> Result<Exit, Erro
     }
     if !question.json && !common.quiet {
         // Only where the module must pin, what is printed follows.
-        let mode = decision.pinned.as_ref().map(|pinned| pinned.mode);
-        let follows = facts.follows() && mode == Some(Mode::Audit);
+        let pinned = decision.pinned.as_ref();
+        let uses_module = pinned.is_some_and(|pinned| pinned.mode.traits().uses_module);
+        let follows = facts.follows() && uses_module;
         say_notes(&facts, &decision, follows);
     }
     let diff = if host.is_rerooted() {

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use super::audit_module;
 use super::decision::Pinned;
 use crate::environment::{Diff, Environment, audit_elements, join_elements, preload_elements};
-use crate::modes::Mode;
 use crate::solve::Plan;
 pub use crate::variables::VIEW;
 use crate::variables::{AUDIT, LIBRARY_PATH, PINS, PRELOAD, TRACE};
@@ -54,7 +53,7 @@ impl Pinned {
         own: &[PathBuf],
         env: &Environment,
     ) -> Diff {
-        let pins = if self.mode == Mode::Audit {
+        let pins = if self.mode.traits().uses_module {
             self.pins(published)
         } else {
             None
@@ -100,7 +99,7 @@ impl Pinned {
         let view = published
             .view
             .as_deref()
-            .filter(|_| self.mode != Mode::Audit);
+            .filter(|_| !self.mode.traits().uses_module);
         let elements: Vec<&OsStr> = view.map(Path::as_os_str).into_iter().chain(kept).collect();
         if elements.is_empty() {
             // An empty value stays.

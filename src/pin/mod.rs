@@ -15,7 +15,7 @@ use crate::inventory::{Installation, Inventory};
 use crate::loader::search::{Overlay, Searcher};
 use crate::modes::Mode;
 use crate::predict::{self, MappedWhen, Predicted, Prediction};
-use crate::program::{Program, Want};
+use crate::program::Program;
 use crate::solve::{self, Outcome, Pick, Plan, Policy};
 use crate::variables;
 use crate::version::Version;
@@ -29,13 +29,6 @@ pub mod view;
 pub use decision::{Decision, NotEnough, Pinned, Why};
 pub use edits::{PublishedPaths, VIEW, followed, watched};
 use view::ViewSpec;
-
-/// The modes that are tried, the least intrusive first.
-const LADDER: [Mode; 3] = [Mode::None, Mode::Audit, Mode::View];
-/// The order of modes for a program that may change `LD_LIBRARY_PATH`: the audit module does not depend on that variable.
-const AUDIT_FIRST: [Mode; 3] = [Mode::Audit, Mode::None, Mode::View];
-/// The modes that win against search paths of the program's own.
-const FORCING: [Mode; 2] = [Mode::Audit, Mode::View];
 
 /// What ends an attempt to pin a plan in one mode.
 enum PinFault {
@@ -185,8 +178,10 @@ impl PinQuestion<'_, '_> {
                 why: Why::ShadowedByRpath { families },
             });
             if let Some(plan) = self.ignoring_rpath(&outcome) {
+                let mut forcing = Mode::all().to_vec();
+                forcing.retain(|mode| mode.traits().forces);
                 let by_force = Outcome::Plan(plan);
-                let pinned = self.first_that_is_enough(&by_force, &FORCING, &mut passed_over)?;
+                let pinned = self.first_that_is_enough(&by_force, &forcing, &mut passed_over)?;
                 if pinned.is_some() {
                     return Ok(Decision::new(by_force, pinned, passed_over));
                 }
@@ -201,12 +196,11 @@ impl PinQuestion<'_, '_> {
             self.policy.ignore_rpath_of.clear();
             passed_over.clear();
         }
-        let ladder = if self.program.sets_library_path {
-            &AUDIT_FIRST
-        } else {
-            &LADDER
-        };
-        let pinned = self.first_that_is_enough(&outcome, ladder, &mut passed_over)?;
+        let mut modes = Mode::all().to_vec();
+        if self.program.sets_library_path {
+            modes.sort_by_key(|mode| mode.traits().depends_on_library_path);
+        }
+        let pinned = self.first_that_is_enough(&outcome, &modes, &mut passed_over)?;
         Ok(Decision::new(outcome, pinned, passed_over))
     }
 
@@ -231,14 +225,13 @@ impl PinQuestion<'_, '_> {
     fn first_that_is_enough(
         &self,
         outcome: &Outcome,
-        ladder: &[Mode],
+        modes: &[Mode],
         passed_over: &mut Vec<NotEnough>,
     ) -> Result<Option<Pinned>, Error> {
         let Outcome::Plan(plan) = outcome else {
             return Ok(None);
         };
-        let wanted = self.mode.map(|mode| vec![mode]);
-        let modes = wanted.as_deref().unwrap_or(ladder);
+        let modes = self.mode.as_ref().map_or(modes, std::slice::from_ref);
         for shims in [Shims::Own, Shims::Any] {
             for mode in modes {
                 match self.attempt(plan, *mode, shims) {
@@ -335,9 +328,8 @@ impl PinQuestion<'_, '_> {
     /// True if `leak` is a shim from outside the plan that works over the picked files. A pin or a lock means every file
     /// of its installation, shims too.
     fn works_over(&self, plan: &Plan, leak: &Predicted) -> bool {
-        let is_exact = self.program.requirements.iter().any(|requirement| {
-            Some(&requirement.family) == leak.family.as_ref()
-                && matches!(requirement.want, Want::Pinned(_) | Want::BuildIds(_))
+        let is_exact = self.program.library_requirements().any(|requirement| {
+            Some(&requirement.family) == leak.family.as_ref() && requirement.want.is_exact()
         });
         let own = self.inventory.installation_of(leak.id);
         let works = |own: &Installation| {
@@ -349,7 +341,7 @@ impl PinQuestion<'_, '_> {
     /// Fails where no predicted file is of a family that the user pinned: an object that the model does not see may ask for
     /// it, with search paths of its own.
     fn sees_all(&self, prediction: &Prediction) -> Result<(), Why> {
-        let pinned = self.program.requirements.iter();
+        let pinned = self.program.library_requirements();
         let pinned = pinned.filter(|requirement| requirement.is_pinned());
         let is_unseen = |family: &&String| {
             let mut files = prediction.files.iter();
@@ -388,7 +380,7 @@ impl PinQuestion<'_, '_> {
             directory,
             links: pinned.spec.links.clone(),
             empty: pinned.spec.tombstones.clone(),
-            answers: pinned.mode == Mode::Audit,
+            answers: pinned.mode.traits().uses_module,
         });
         let searcher = self.searcher.within(&self.host.env.with(&diff), overlay);
         predict::predict(&searcher, self.program, self.inventory)

@@ -10,7 +10,6 @@ use crate::fetch::note_uses;
 use crate::host::Host;
 use crate::inventory::Origin;
 use crate::launch;
-use crate::modes::Mode;
 use crate::pin::{self, Decision, Pinned, PublishedPaths, audit_module, view};
 use crate::solve::{Outcome, Plan};
 use crate::storage::{self, WriteRefusal};
@@ -152,9 +151,10 @@ pub(super) fn change_by(
         (false, true) => Some(view::publish(host, &pinned.spec)?),
         (false, false) => Some(view::place(host, &pinned.spec)?),
     };
-    let module = match pinned.mode {
-        Mode::Audit => Some(module(host, writes)?),
-        _ => None,
+    let module = if pinned.mode.traits().uses_module {
+        Some(module(host, writes)?)
+    } else {
+        None
     };
     let paths = PublishedPaths { view, module };
     let change = pinned.environment(plan, &paths, &facts.views, &host.env);

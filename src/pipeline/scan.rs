@@ -25,7 +25,7 @@ pub(super) fn scope(
     let is_source =
         |how: StepKind| matches!(how, StepKind::Script | StepKind::Module | StepKind::Code);
     let executable = program.steps.iter().rfind(|step| !is_source(step.how));
-    let needs_any = !program.requirements.is_empty();
+    let needs_any = program.library_requirements().next().is_some();
     let mut scope = Scope {
         site_packages: program.site_packages.clone(),
         own_directories: program

@@ -175,7 +175,9 @@ impl<'h> StartFacts<'h> {
             mapped: self.mapped(),
             at_hand: fetch::at_hand(self.host, &layers.directories(SettingKey::FetchFrom)),
             can_force: pin::can_force(&self.searcher, &self.program)
-                && matches!(layers.choice(SettingKey::PinMode), None | Some(Mode::Audit)),
+                && layers
+                    .choice(SettingKey::PinMode)
+                    .is_none_or(|mode: Mode| mode.traits().uses_module),
             ..Policy::default()
         }
     }
@@ -302,8 +304,7 @@ impl<'h> StartFacts<'h> {
                 .cloned(),
         );
         let mut families: BTreeSet<&str> = program
-            .requirements
-            .iter()
+            .library_requirements()
             .map(|requirement| requirement.family.as_str())
             .collect();
         if let Outcome::Plan(plan) = outcome {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::model::{Program, StepKind};
 use super::note::{Note, Packer};
 use super::requirement::{
-    Asker, Before, EarlierDirectory, ImportCertainty, Load, Need, Requirement, Want,
+    Asker, Before, EarlierDirectory, ImportCertainty, LibraryRequirement, Load, Need, Want,
 };
 use crate::catalog::catalog;
 use crate::environment::depends_on_directory;
@@ -235,7 +235,7 @@ pub(super) fn read(
             {
                 requirement.search_first.clear();
             }
-            program.requirements.push(requirement);
+            program.require([requirement]);
         }
         if !is_opened {
             linked_before.extend(consumer.needed.iter().cloned());
@@ -254,9 +254,7 @@ pub(super) fn read(
         for opened in opened_objects(host, searcher, &consumer, program) {
             // If it is one of NVIDIA's libraries under another file name, it opens the rest of its family.
             let soname = opened.soname.as_ref().filter(|soname| is_library(soname));
-            program
-                .requirements
-                .extend(opened_names(soname, &by, &[], Need::Named));
+            program.require(opened_names(soname, &by, &[], Need::Named));
             program.loads.push(Load {
                 by: Some(path.clone()),
                 may_be_first: true,
@@ -281,7 +279,7 @@ pub(super) fn read(
                 .iter()
                 .filter_map(|requirement| Load::required(requirement, Some(path))),
         );
-        program.requirements.extend(written);
+        program.require(written);
     }
     drop_paths(host, program);
 }
@@ -289,31 +287,29 @@ pub(super) fn read(
 /// Drops paths in the constants for families that have other requirements: they may be only some of those that the program
 /// tries.
 fn drop_paths(host: &Host, program: &mut Program) {
-    let Program {
-        requirements,
-        tried_directories,
-        located,
-        ..
-    } = program;
-    let is_path = |r: &Requirement| {
-        r.need == Need::Named
-            && r.search_first
-                .iter()
-                .any(|first| first.rule == Before::AbsolutePath)
-    };
-    let named: BTreeSet<String> = requirements
-        .iter()
-        .filter(|r| !is_path(r))
-        .map(|r| r.family.clone())
+    let named: BTreeSet<String> = program
+        .library_requirements()
+        .filter(|requirement| !is_tried_path(requirement))
+        .map(|requirement| requirement.family.clone())
         .collect();
-    for requirement in requirements.iter_mut().filter(|r| is_path(r)) {
-        if named.contains(&requirement.family) {
-            for EarlierDirectory { directory, .. } in requirement.search_first.drain(..) {
-                tried_directories.extend(host.canonical(&directory));
-                located.insert(directory);
-            }
+    let mut dropped = Vec::new();
+    for requirement in program.library_requirements_mut() {
+        if is_tried_path(requirement) && named.contains(&requirement.family) {
+            dropped.append(&mut requirement.search_first);
         }
     }
+    for EarlierDirectory { directory, .. } in dropped {
+        program.tried_directories.extend(host.canonical(&directory));
+        program.located.insert(directory);
+    }
+}
+
+fn is_tried_path(requirement: &LibraryRequirement) -> bool {
+    requirement.need == Need::Named
+        && requirement
+            .search_first
+            .iter()
+            .any(|first| first.rule == Before::AbsolutePath)
 }
 
 /// Returns the shared objects that the constants name, by path or by a name that the loader searches for. Objects of a
@@ -422,7 +418,12 @@ pub(super) fn is_library(name: &str) -> bool {
 }
 
 /// Returns the requirements of an object's DT_NEEDED and imported symbols.
-pub(super) fn linked(host: &Host, consumer: &Consumer, by: &Asker, need: Need) -> Vec<Requirement> {
+pub(super) fn linked(
+    host: &Host,
+    consumer: &Consumer,
+    by: &Asker,
+    need: Need,
+) -> Vec<LibraryRequirement> {
     let (paths, names): (Vec<&String>, Vec<&String>) =
         consumer.needed.iter().partition(|name| name.contains('/'));
     let mut found = opened_names(
@@ -466,7 +467,7 @@ pub(super) fn linked(host: &Host, consumer: &Consumer, by: &Asker, need: Need) -
         let mut symbols = imports.clone();
         symbols.retain(|symbol| Some(file_name(&symbol.file)) == requirement.named());
         if !symbols.is_empty() {
-            found.push(Requirement {
+            found.push(LibraryRequirement {
                 want: Want::Symbols(symbols),
                 ..requirement
             });
@@ -481,12 +482,12 @@ pub(super) fn opened_names<'n>(
     by: &Asker,
     search_first: &[EarlierDirectory],
     need: Need,
-) -> Vec<Requirement> {
+) -> Vec<LibraryRequirement> {
     names
         .into_iter()
         .filter_map(|name| {
             let (family, _) = catalog().family_of(name)?;
-            Some(Requirement {
+            Some(LibraryRequirement {
                 family: family.name.clone(),
                 want: Want::Name(name.clone()),
                 need,
@@ -498,7 +499,12 @@ pub(super) fn opened_names<'n>(
 }
 
 /// Returns the requirement of a library that is opened by its path, if the file exists.
-pub(super) fn by_path(host: &Host, path: &Path, by: &Asker, need: Need) -> Option<Requirement> {
+pub(super) fn by_path(
+    host: &Host,
+    path: &Path,
+    by: &Asker,
+    need: Need,
+) -> Option<LibraryRequirement> {
     let path = host.absolute(path);
     let name = path.file_name()?.to_str()?.to_owned();
     let first = EarlierDirectory {
@@ -511,7 +517,11 @@ pub(super) fn by_path(host: &Host, path: &Path, by: &Asker, need: Need) -> Optio
 
 /// Returns requirements for the library names and paths in an object's constants: it may open them. The flag is true if a
 /// path starts from the current directory.
-pub(super) fn written_in(host: &Host, consumer: &Consumer, by: &Asker) -> (Vec<Requirement>, bool) {
+pub(super) fn written_in(
+    host: &Host,
+    consumer: &Consumer,
+    by: &Asker,
+) -> (Vec<LibraryRequirement>, bool) {
     let Ok(elf) = Elf::parse(&consumer.object.data) else {
         return (Vec::new(), false);
     };

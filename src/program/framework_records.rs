@@ -8,7 +8,7 @@ use super::candidate::PackageCandidate;
 use super::distributions::Installed;
 use super::executable::opened_names;
 use super::framework::{FrameworkReader, Sourced};
-use super::requirement::{Asker, Before, EarlierDirectory, Need, Requirement, Want};
+use super::requirement::{Asker, Before, EarlierDirectory, LibraryRequirement, Need, Want};
 use crate::catalog::catalog;
 use crate::formats::metadata::Requires;
 use crate::formats::names;
@@ -23,7 +23,7 @@ impl FrameworkReader<'_> {
         by: &Asker,
         consumers: &[Consumer],
         cuda: Option<&Sourced<CudaVersion>>,
-    ) -> Vec<Requirement> {
+    ) -> Vec<LibraryRequirement> {
         let framework = self.framework;
         let mut search_first: Vec<EarlierDirectory> = Vec::new();
         for first in consumers
@@ -108,7 +108,11 @@ impl FrameworkReader<'_> {
 }
 
 /// Returns the versions that upstream tested with: `==` in METADATA, also through `cuda-toolkit[…]`.
-pub(super) fn pins(installed: &Installed<'_>, by: &Asker, distribution: &str) -> Vec<Requirement> {
+pub(super) fn pins(
+    installed: &Installed<'_>,
+    by: &Asker,
+    distribution: &str,
+) -> Vec<LibraryRequirement> {
     let Some(known) = installed.distributions.get(distribution) else {
         return Vec::new();
     };
@@ -149,12 +153,12 @@ fn required(installed: &Installed<'_>, distribution: &str) -> Vec<Requires> {
     required
 }
 
-fn requirement(by: &Asker, family: &str, want: Want, file: &Path) -> Requirement {
+fn requirement(by: &Asker, family: &str, want: Want, file: &Path) -> LibraryRequirement {
     let by = Asker {
         file: file.to_owned(),
         ..by.clone()
     };
-    Requirement {
+    LibraryRequirement {
         family: family.to_owned(),
         want,
         need: Need::Used,
@@ -235,7 +239,7 @@ fn leading_version(text: &str) -> Option<Version> {
 
 /// Returns the requirement of a library that auditwheel packed in: the rest of its family, in exactly its own version unless
 /// it is a shim.
-pub(super) fn bundled(consumer: &Consumer, by: &Asker) -> Option<Requirement> {
+pub(super) fn bundled(consumer: &Consumer, by: &Asker) -> Option<LibraryRequirement> {
     let name = consumer.object.path.file_name()?.to_str()?;
     let (stem, suffix) = names::split(name)?;
     let stem = names::without_hash(stem)?;
@@ -247,7 +251,7 @@ pub(super) fn bundled(consumer: &Consumer, by: &Asker) -> Option<Requirement> {
         .ok()
         .filter(|version| version.numbers().len() >= 3)?;
     let is_shim = family.is_shim(stem, Some(version.major()));
-    Some(Requirement {
+    Some(LibraryRequirement {
         family: family.name.clone(),
         want: if is_shim {
             Want::Rest(version)

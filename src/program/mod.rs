@@ -8,7 +8,6 @@ use crate::loader::search::Searcher;
 mod arguments;
 mod built_framework;
 mod candidate;
-mod condition;
 mod deciding_words;
 mod distributions;
 mod executable;
@@ -16,6 +15,7 @@ mod framework;
 mod framework_records;
 mod imports;
 mod indirect_imports;
+mod machine_requirement;
 mod model;
 mod note;
 mod opens;
@@ -29,15 +29,16 @@ mod shim;
 mod wrapper;
 
 pub use built_framework::{BuiltFramework, built_framework, is_required_for_build};
-pub use condition::{Condition, Demand};
 pub use deciding_words::{Significant, significant, without_numbers};
 use executable::ExecutableImage;
 pub use framework::gpu_code;
+pub use machine_requirement::{Demand, MachinePart, MachineRequirement};
 use model::Running;
 pub use model::{Command, Package, Pip, Program, ResolveStep, StepKind, Surroundings};
 pub use note::{EnvironmentLoss, Note, Packer};
 pub use requirement::{
-    Asker, Before, EarlierDirectory, ImportCertainty, Load, Need, PinnedTo, Requirement, Want,
+    Asker, Before, EarlierDirectory, ImportCertainty, LibraryRequirement, Load, Need, PinnedTo,
+    Requirement, Want, WantKind,
 };
 pub use resolve::{candidates, interpreter_line, locate, path_of};
 use wrapper::Inside;

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use super::condition::Condition;
+use super::machine_requirement::MachineRequirement;
 use super::note::{EnvironmentLoss, Note};
-use super::requirement::{EarlierDirectory, ImportCertainty, Load, Requirement};
+use super::requirement::{ImportCertainty, LibraryRequirement, Load, Requirement};
 use crate::catalog::catalog;
 use crate::environment::Environment;
 use crate::formats::elf;
@@ -40,9 +40,8 @@ pub struct Program {
     /// The directories and the extension modules of the packages that it imports.
     #[serde(skip)]
     pub imported: BTreeSet<PathBuf>,
+    #[serde(flatten, serialize_with = "by_kind")]
     pub requirements: Vec<Requirement>,
-    /// Requirements of the machine itself.
-    pub conditions: Vec<Condition>,
     pub notes: Vec<Note>,
     #[serde(serialize_with = "text::paths")]
     pub site_packages: Vec<PathBuf>,
@@ -106,6 +105,26 @@ pub struct Program {
     /// The variables of the stronger modes that a wrapper on the way sets or unsets.
     #[serde(skip)]
     pub undone: BTreeSet<&'static str>,
+}
+
+/// JSON has a list for each kind.
+fn by_kind<S: Serializer>(requirements: &[Requirement], serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct RequirementsByKind<'r> {
+        requirements: Vec<&'r LibraryRequirement>,
+        conditions: Vec<&'r MachineRequirement>,
+    }
+    RequirementsByKind {
+        requirements: requirements
+            .iter()
+            .filter_map(Requirement::library)
+            .collect(),
+        conditions: requirements
+            .iter()
+            .filter_map(Requirement::machine)
+            .collect(),
+    }
+    .serialize(serializer)
 }
 
 /// The environment and the current directory of a program.
@@ -202,7 +221,7 @@ impl Program {
 
     /// True if the whole program was read, and it requires neither a library nor anything of the machine.
     pub fn needs_nothing(&self) -> bool {
-        self.requirements.is_empty() && self.conditions.is_empty() && self.notes.is_empty()
+        self.requirements.is_empty() && self.notes.is_empty()
     }
 
     /// True if a directory is in its Python environment.
@@ -235,47 +254,60 @@ impl Program {
         self.watched.insert(to.to_owned());
     }
 
+    /// What it asks of libraries.
+    pub fn library_requirements(&self) -> impl Iterator<Item = &LibraryRequirement> {
+        self.requirements.iter().filter_map(Requirement::library)
+    }
+
+    pub fn library_requirements_mut(&mut self) -> impl Iterator<Item = &mut LibraryRequirement> {
+        self.requirements
+            .iter_mut()
+            .filter_map(Requirement::library_mut)
+    }
+
+    /// What it asks of the machine and of the set as a whole.
+    pub fn machine_requirements(&self) -> impl Iterator<Item = &MachineRequirement> {
+        self.requirements.iter().filter_map(Requirement::machine)
+    }
+
+    pub fn require(&mut self, requirements: impl IntoIterator<Item = impl Into<Requirement>>) {
+        self.requirements
+            .extend(requirements.into_iter().map(Into::into));
+    }
+
     /// Resolves directories to their real paths, and drops repeated requirements.
     pub(super) fn settle(&mut self, host: &Host) {
-        // A directory that does not exist yet would be searched once it does.
-        let searched = self
-            .requirements
-            .iter()
-            .flat_map(|requirement| &requirement.search_first);
-        self.located
-            .extend(searched.map(|first| first.directory.clone()));
-        self.located.extend(self.own_directories.iter().cloned());
-        let directories = std::mem::take(&mut self.own_directories);
-        self.own_directories.extend(
-            directories
-                .iter()
-                .filter_map(|directory| host.canonical(directory).ok()),
-        );
-        let mut real: BTreeMap<PathBuf, Option<PathBuf>> = BTreeMap::new();
-        for mut requirement in std::mem::take(&mut self.requirements) {
-            requirement
-                .search_first
-                .retain_mut(|EarlierDirectory { directory, .. }| {
-                    let real = real
-                        .entry(directory.clone())
-                        .or_insert_with(|| host.canonical(directory).ok());
-                    real.as_ref().is_some_and(|real| {
-                        directory.clone_from(real);
-                        true
-                    })
-                });
-            self.own_directories.extend(
-                requirement
-                    .search_first
-                    .iter()
-                    .map(|first| first.directory.clone()),
-            );
-            let is_repeated = self
-                .requirements
-                .iter()
-                .any(|known| known.is_repeated_by(&requirement));
-            if !is_repeated {
+        for requirement in self.requirements.iter().filter_map(Requirement::library) {
+            for first in &requirement.search_first {
+                // A directory that does not exist yet would be searched once it does.
+                self.located.insert(first.directory.clone());
+            }
+        }
+        for directory in std::mem::take(&mut self.own_directories) {
+            self.own_directories.extend(host.canonical(&directory).ok());
+            self.located.insert(directory);
+        }
+        let mut real_paths: BTreeMap<PathBuf, Option<PathBuf>> = BTreeMap::new();
+        for requirement in std::mem::take(&mut self.requirements) {
+            let Requirement::Library(mut requirement) = requirement else {
                 self.requirements.push(requirement);
+                continue;
+            };
+            for mut first in std::mem::take(&mut requirement.search_first) {
+                let real = real_paths
+                    .entry(first.directory)
+                    .or_insert_with_key(|directory| host.canonical(directory).ok());
+                if let Some(real) = real {
+                    self.own_directories.insert(real.clone());
+                    first.directory = real.clone();
+                    requirement.search_first.push(first);
+                }
+            }
+            if !self
+                .library_requirements()
+                .any(|known| known.is_repeated_by(&requirement))
+            {
+                self.require([requirement]);
             }
         }
     }
@@ -301,10 +333,10 @@ impl Program {
         let Some((wrapper, loss)) = self.loss.clone() else {
             return;
         };
-        if self.requirements.iter().any(Requirement::is_wish)
+        if self.requirements.iter().any(Requirement::asks_for_family)
             || self.notes.iter().any(Note::hides_a_program)
         {
-            self.requirements.clear();
+            self.requirements.retain(|one| one.machine().is_some());
             // Notes about the wrapper itself have this cause too.
             self.notes.retain(|note| {
                 !note.hides_a_program() && !matches!(note, Note::SecureExecution { .. })

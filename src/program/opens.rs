@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::candidate::PackageCandidate;
 use super::framework;
 use super::framework_records;
-use super::requirement::{Before, Load, Requirement, Want};
+use super::requirement::{Before, LibraryRequirement, Load, Want};
 use crate::catalog::catalog;
 use crate::formats::names;
 use crate::host::Host;
@@ -20,7 +20,7 @@ pub(super) fn loads(
     candidate: &PackageCandidate,
     version: Option<&str>,
     consumers: &[Consumer],
-    requirements: &[Requirement],
+    requirements: &[LibraryRequirement],
 ) -> Vec<Load> {
     let mut loads = by_absolute_path(host, candidate, version, requirements);
     let packers = packers(consumers, requirements);
@@ -94,7 +94,10 @@ pub(super) fn is_packer(consumer: &Consumer) -> bool {
 }
 
 /// Returns the libraries that were packed into the package under a name with a hash, and the objects that load them.
-fn packers<'c>(consumers: &'c [Consumer], requirements: &[Requirement]) -> HashSet<&'c Path> {
+fn packers<'c>(
+    consumers: &'c [Consumer],
+    requirements: &[LibraryRequirement],
+) -> HashSet<&'c Path> {
     let mut found: HashSet<&Path> = HashSet::new();
     let mut news: Vec<&Consumer> = consumers
         .iter()
@@ -126,7 +129,7 @@ fn by_absolute_path(
     host: &Host,
     candidate: &PackageCandidate,
     version: Option<&str>,
-    requirements: &[Requirement],
+    requirements: &[LibraryRequirement],
 ) -> Vec<Load> {
     let Some(framework) = candidate.framework else {
         return Vec::new();
@@ -194,7 +197,7 @@ fn numbered(host: &Host, directory: &Path, stem: &str) -> Option<PathBuf> {
 }
 
 /// Returns the load of a requirement by one of the package's own objects: by path if the object names an existing file.
-fn opened(host: &Host, requirement: &Requirement, by: Option<&Path>) -> Load {
+fn opened(host: &Host, requirement: &LibraryRequirement, by: Option<&Path>) -> Load {
     let name = requirement.named().unwrap_or_default();
     let path = requirement
         .search_first

@@ -8,18 +8,20 @@ use std::sync::Arc;
 
 use super::arguments::PythonCode;
 use super::candidate::{Candidates, PackageCandidate};
-use super::condition::{Condition, Demand};
 use super::distributions::Installed;
 use super::executable::{self, ExecutableImage, asker, by_path, linked, opened_names, written_in};
 use super::framework::{self, FrameworkReader, GPU_NODE, Sourced};
 use super::framework_records;
 use super::imports::{self, Imports, SourceLine};
 use super::indirect_imports::within_reach;
+use super::machine_requirement::{Demand, MachineRequirement};
 use super::model::{Package, Pip, Program};
 use super::note::Note;
 use super::opens::{is_packer, loads};
 use super::python::Python;
-use super::requirement::{Asker, EarlierDirectory, ImportCertainty, Load, Need, Requirement};
+use super::requirement::{
+    Asker, EarlierDirectory, ImportCertainty, LibraryRequirement, Load, Need,
+};
 use crate::catalog::catalog;
 use crate::error::Error;
 use crate::formats::names;
@@ -78,8 +80,7 @@ pub(super) fn read(
     if imports.starts_programs
         && !imports.is_tool()
         && !program
-            .requirements
-            .iter()
+            .library_requirements()
             .any(|requirement| requirement.by.standing == ImportCertainty::Imported)
     {
         program.notes.push(Note::MayStartAnother);
@@ -139,8 +140,9 @@ pub(super) fn environment<'h>(
 /// A package that uses a GPU, or would if it were built for one, with its requirements.
 struct Assessed {
     package: Package,
-    requirements: Vec<Requirement>,
-    condition: Option<Condition>,
+    requirements: Vec<LibraryRequirement>,
+    /// The GPUs that it has code for.
+    code: Option<MachineRequirement>,
     note: Option<Note>,
     /// The file that tells the CUDA version that it is built for, or that it is built for none.
     read_from: Option<PathBuf>,
@@ -234,7 +236,7 @@ impl<'a> PackageReader<'a> {
             let Assessed {
                 package,
                 requirements,
-                condition,
+                code,
                 note,
                 read_from,
             } = assessed;
@@ -263,14 +265,14 @@ impl<'a> PackageReader<'a> {
                 let askers = requirements
                     .iter()
                     .map(|requirement| &requirement.by)
-                    .chain(condition.iter().map(|condition| &condition.by));
+                    .chain(code.iter().map(|code| &code.by));
                 program.watched.extend(askers.map(|by| by.file.clone()));
                 program.watched.extend(read_from);
             }
             program.watched.insert(package.directory.clone());
             program.packages.push(package);
-            program.requirements.extend(requirements);
-            program.conditions.extend(condition);
+            program.require(requirements);
+            program.require(code);
             program.notes.extend(note);
         }
     }
@@ -319,13 +321,13 @@ impl<'a> PackageReader<'a> {
         let cuda_major = cuda.as_ref().map(|cuda| cuda.value.major);
         let by = asker(&title, &candidate.place, cuda_major, candidate.standing);
 
-        let mut requirements: Vec<Requirement> = parallel::map(consumers, |consumer| {
+        let mut requirements: Vec<LibraryRequirement> = parallel::map(consumers, |consumer| {
             asked_by(self.host, consumer, candidate, &by)
         })
         .into_iter()
         .flatten()
         .collect();
-        let asks = requirements.iter().any(Requirement::is_wish);
+        let asks = requirements.iter().any(LibraryRequirement::asks_for_family);
         if let Some(file) =
             reader.and_then(|reader| reader.cpu_only(package.version.as_deref(), asks))
         {
@@ -342,7 +344,7 @@ impl<'a> PackageReader<'a> {
             return candidate.is_imported().then_some(Assessed {
                 package,
                 requirements: Vec::new(),
-                condition: None,
+                code: None,
                 note: Some(note),
                 read_from: Some(file),
             });
@@ -359,7 +361,7 @@ impl<'a> PackageReader<'a> {
                 requirement.need = Need::Named;
             }
         }
-        if !requirements.iter().any(Requirement::is_wish) {
+        if !requirements.iter().any(LibraryRequirement::asks_for_family) {
             return None;
         }
         if let Some(distribution) = distribution {
@@ -382,7 +384,7 @@ impl<'a> PackageReader<'a> {
                 requirement.need = Need::Named;
             }
         }
-        let condition = if candidate.is_imported() && !candidate.is_brought {
+        let code = if candidate.is_imported() && !candidate.is_brought {
             self.code(candidate, reader, consumers, &by)
         } else {
             None
@@ -391,7 +393,7 @@ impl<'a> PackageReader<'a> {
         Some(Assessed {
             package,
             requirements,
-            condition,
+            code,
             note: None,
             read_from: cuda.map(|cuda| cuda.file),
         })
@@ -405,7 +407,7 @@ impl<'a> PackageReader<'a> {
         reader: Option<FrameworkReader<'_>>,
         consumers: &[Consumer],
         by: &Asker,
-    ) -> Option<Condition> {
+    ) -> Option<MachineRequirement> {
         let (found, is_written) = match reader {
             Some(reader) => reader.code()?,
             None => {
@@ -433,7 +435,7 @@ impl<'a> PackageReader<'a> {
             file: found.file,
             ..by.clone()
         };
-        Some(Condition {
+        Some(MachineRequirement {
             demand: Demand::Code(found.value),
             by,
             only_with_gpu: true,
@@ -511,14 +513,14 @@ impl<'a> PackageReader<'a> {
             paths.filter_map(|(path, place)| by_path(self.host, &path, &by(place), Need::Used));
         for requirement in named.chain(opened) {
             program.loads.extend(Load::required(&requirement, None));
-            program.requirements.push(requirement);
+            program.require([requirement]);
         }
     }
 }
 
 /// Drops names for other CUDA majors than the one that the package is built for, where it also asks for the library of its
 /// own: code that serves several majors names all of them, and takes the one that is loaded.
-fn drop_other_majors(requirements: &mut Vec<Requirement>, cuda: u32) {
+fn drop_other_majors(requirements: &mut Vec<LibraryRequirement>, cuda: u32) {
     let of_own = |name: &str| {
         let (family, stem) = catalog().family_of(name)?;
         Some(format!("{stem}.so.{}", family.suffix(cuda)?))
@@ -545,7 +547,7 @@ fn asked_by(
     consumer: &Consumer,
     candidate: &PackageCandidate,
     by: &Asker,
-) -> Vec<Requirement> {
+) -> Vec<LibraryRequirement> {
     let path = &consumer.object.path;
     let by = Asker {
         file: path.clone(),
@@ -575,7 +577,7 @@ fn asked_by(
 }
 
 /// True if the objects are linked against one library in several SONAMEs.
-fn has_variants(requirements: &[Requirement]) -> bool {
+fn has_variants(requirements: &[LibraryRequirement]) -> bool {
     let mut sonames: BTreeMap<&str, &str> = BTreeMap::new();
     requirements
         .iter()

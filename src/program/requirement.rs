@@ -5,16 +5,24 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::catalog::{catalog, title};
+use super::machine_requirement::MachineRequirement;
+use crate::catalog::{Family, GroupedBy, catalog, soname_number, title};
 use crate::formats::names;
 use crate::formats::symbols::RequiredSymbol;
 use crate::range::Range;
 use crate::text::{self, show};
 use crate::version::Version;
 
-/// One thing that the program asks for.
+/// One thing that the program, or a person for it, asks for. A new kind is a variant of [`Want`] or of [`super::Demand`].
+#[derive(Clone, Debug)]
+pub enum Requirement {
+    Library(LibraryRequirement),
+    Machine(MachineRequirement),
+}
+
+/// One thing that is asked of a library family.
 #[derive(Clone, Debug, Serialize)]
-pub struct Requirement {
+pub struct LibraryRequirement {
     pub family: String,
     pub want: Want,
     pub need: Need,
@@ -55,37 +63,56 @@ impl EarlierDirectory {
 }
 
 impl Requirement {
-    /// Returns the file name that it asks for.
-    pub fn named(&self) -> Option<&str> {
-        match &self.want {
-            Want::Name(name) => Some(name),
-            _ => None,
+    pub fn library(&self) -> Option<&LibraryRequirement> {
+        match self {
+            Requirement::Library(requirement) => Some(requirement),
+            Requirement::Machine(_) => None,
         }
     }
 
-    /// Returns the only CUDA major whose libraries have the name that it asks for.
-    pub fn cuda_of_name(&self) -> Option<u32> {
-        let name = self.named()?;
-        let (family, _) = catalog().family_of(name)?;
-        family.cuda_of_suffix(names::split(name)?.1)
+    pub fn library_mut(&mut self) -> Option<&mut LibraryRequirement> {
+        match self {
+            Requirement::Library(requirement) => Some(requirement),
+            Requirement::Machine(_) => None,
+        }
     }
 
-    /// True if it asks for the family, and does not only restrict it.
-    pub fn is_wish(&self) -> bool {
-        matches!(
-            self.want,
-            Want::Name(_)
-                | Want::Exactly(_)
-                | Want::Rest(_)
-                | Want::Pinned(_)
-                | Want::Within(_)
-                | Want::BuildIds(_)
-        )
+    pub fn machine(&self) -> Option<&MachineRequirement> {
+        match self {
+            Requirement::Library(_) => None,
+            Requirement::Machine(requirement) => Some(requirement),
+        }
     }
 
+    pub fn asker(&self) -> &Asker {
+        match self {
+            Requirement::Library(requirement) => &requirement.by,
+            Requirement::Machine(requirement) => &requirement.by,
+        }
+    }
+
+    pub fn asks_for_family(&self) -> bool {
+        self.library()
+            .is_some_and(LibraryRequirement::asks_for_family)
+    }
+}
+
+impl From<LibraryRequirement> for Requirement {
+    fn from(requirement: LibraryRequirement) -> Requirement {
+        Requirement::Library(requirement)
+    }
+}
+
+impl From<MachineRequirement> for Requirement {
+    fn from(requirement: MachineRequirement) -> Requirement {
+        Requirement::Machine(requirement)
+    }
+}
+
+impl LibraryRequirement {
     /// A requirement of the user.
-    pub fn wished(family: &str, want: Want, by: Asker) -> Requirement {
-        Requirement {
+    pub fn of_person(family: &str, want: Want, by: Asker) -> LibraryRequirement {
+        LibraryRequirement {
             family: family.to_owned(),
             want,
             need: Need::Linked,
@@ -94,8 +121,57 @@ impl Requirement {
         }
     }
 
+    /// The file name that it asks for.
+    pub fn named(&self) -> Option<&str> {
+        match &self.want {
+            Want::Name(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The version that the program was compiled against.
+    pub fn floor(&self) -> Option<Version> {
+        match self.want {
+            Want::AtLeast(version) => Some(version),
+            _ => None,
+        }
+    }
+
+    /// The only CUDA major whose libraries have the name that it asks for.
+    pub fn cuda_of_name(&self) -> Option<u32> {
+        let name = self.named()?;
+        let (family, _) = catalog().family_of(name)?;
+        family.cuda_of_suffix(names::split(name)?.1)
+    }
+
+    /// True if it asks for the family, and does not only restrict it.
+    pub fn asks_for_family(&self) -> bool {
+        match self.want {
+            Want::Name(_)
+            | Want::Exactly(_)
+            | Want::Rest(_)
+            | Want::Pinned(_)
+            | Want::Within(_)
+            | Want::BuildIds(_) => true,
+            Want::AtLeast(_) | Want::Recorded(_) | Want::Symbols(_) | Want::Preferred(_) => false,
+        }
+    }
+
+    /// True if it comes from the user, and not from the program.
+    pub fn is_by_person(&self) -> bool {
+        match self.want {
+            Want::Pinned(_) | Want::Within(_) | Want::Preferred(_) | Want::BuildIds(_) => true,
+            Want::Name(_)
+            | Want::AtLeast(_)
+            | Want::Exactly(_)
+            | Want::Rest(_)
+            | Want::Recorded(_)
+            | Want::Symbols(_) => false,
+        }
+    }
+
     /// True if another one of the same asker asks for the same. A recorded version alone does not name its family.
-    pub(super) fn is_repeated_by(&self, other: &Requirement) -> bool {
+    pub(super) fn is_repeated_by(&self, other: &LibraryRequirement) -> bool {
         self.family == other.family
             && self.want == other.want
             && self.need == other.need
@@ -111,39 +187,94 @@ impl Requirement {
     pub fn is_pinned(&self) -> bool {
         matches!(self.want, Want::Pinned(_))
     }
-
-    /// True if it comes from the user, and not from the program.
-    pub fn is_by_person(&self) -> bool {
-        matches!(
-            self.want,
-            Want::Pinned(_) | Want::Within(_) | Want::Preferred(_) | Want::BuildIds(_)
-        )
-    }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// What is wanted of a library family.
+#[derive(Clone, Debug, PartialEq, Serialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum Want {
+    #[error("{}", show(.0))]
     /// A file of this name.
     Name(String),
+    #[error("{} or newer", .0.truncated(2))]
     /// This major, with this minor or a newer one: the program was compiled against it.
     AtLeast(Version),
+    #[error("exactly {0}")]
     /// Exactly this version: the program brings a part of it.
     Exactly(Version),
+    #[error("sublibraries of any {}.x", .0.major())]
     /// A version that works under this shim, which the program brings.
     Rest(Version),
+    #[error("tested with {0}")]
     /// The version that upstream tested with; a preference.
     Recorded(Version),
+    #[error("the symbols that it imports")]
     /// All of these, exported by the file that they name.
     Symbols(Vec<RequiredSymbol>),
+    #[error("{0}")]
     /// The installation that the user named.
     Pinned(PinnedTo),
+    #[error("{0}")]
     /// A version in the range that the user gave.
     Within(Range),
+    #[error("{0} preferred")]
     /// A version in this range, where there is a choice.
     Preferred(Range),
+    #[error("the exact files of the lock")]
     /// The build-ids in a lock, by SONAME.
     BuildIds(BTreeMap<String, String>),
+}
+
+/// How a report sorts wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WantKind {
+    Name,
+    /// It narrows the versions that fit.
+    Version,
+    Preference,
+    Symbols,
+}
+
+impl Want {
+    pub fn kind(&self) -> WantKind {
+        match self {
+            Want::Name(_) => WantKind::Name,
+            Want::AtLeast(_)
+            | Want::Exactly(_)
+            | Want::Rest(_)
+            | Want::Pinned(_)
+            | Want::Within(_)
+            | Want::BuildIds(_) => WantKind::Version,
+            Want::Recorded(_) | Want::Preferred(_) => WantKind::Preference,
+            Want::Symbols(_) => WantKind::Symbols,
+        }
+    }
+
+    /// True if it means one installation, every file of it.
+    pub fn is_exact(&self) -> bool {
+        matches!(self, Want::Pinned(_) | Want::BuildIds(_))
+    }
+
+    /// The number in the SONAME that it means; none in a family that has one installation whatever the number.
+    pub fn soname(&self, family: &Family) -> Option<u32> {
+        if family.group == GroupedBy::Place {
+            return None;
+        }
+        match self {
+            Want::Name(name) => soname_number(name),
+            Want::Symbols(symbols) => soname_number(&symbols.first()?.file),
+            Want::AtLeast(version)
+            | Want::Exactly(version)
+            | Want::Rest(version)
+            | Want::Recorded(version)
+            | Want::Pinned(PinnedTo::Version(version)) => {
+                family.soname_is_version.then(|| version.major())
+            }
+            Want::Within(range) => range.major().filter(|_| family.soname_is_version),
+            Want::BuildIds(files) => soname_number(files.keys().next()?),
+            Want::Preferred(_) | Want::Pinned(PinnedTo::Directory(_)) => None,
+        }
+    }
 }
 
 /// The installation that the user wants.
@@ -245,7 +376,7 @@ impl Load {
     }
 
     /// Returns the name or the absolute path that a requirement will open. Only constants of an object tell the object.
-    pub(super) fn required(requirement: &Requirement, by: Option<&Path>) -> Option<Load> {
+    pub(super) fn required(requirement: &LibraryRequirement, by: Option<&Path>) -> Option<Load> {
         let name = requirement.named()?;
         let name = requirement
             .search_first

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::inventory::{Inventory, Origin};
 use crate::pin::{Decision, audit_module};
 use crate::predict::Prediction;
-use crate::program::{ImportCertainty, Package, Program, ResolveStep, StepKind, Want};
+use crate::program::{ImportCertainty, Package, Program, ResolveStep, StepKind, Want, WantKind};
 use crate::settings::Layers;
 use crate::solve::{Absent, Outcome, Pick, Plan, Unpinned};
 use crate::text::{list, plain, show, shown};
@@ -69,7 +69,7 @@ pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> 
     }
     beginning.push_str(&builds::compilers(explanation.compilers, style));
     beginning.push_str(&overview(program, inventory, false, is_full, style));
-    let conditions = refusal::conditions(&program.conditions, inventory, is_full, style);
+    let conditions = refusal::machine(program, inventory, is_full, style);
     let mut facts = needs(program, is_full, style);
     facts.push_str(&section("machine", &conditions, style));
     facts.push_str(&decided(
@@ -247,7 +247,7 @@ fn decided(
         if let Some(pinned) = &decision.pinned {
             let others = others_without(pinned, before, inventory, program, style);
             text.push_str(&section("without", &others, style));
-            let mut modes = vec![vec![mode(pinned).to_owned()]];
+            let mut modes = vec![vec![mode(pinned)]];
             if is_full {
                 text.push_str(&section("bundled", &bundled(&pinned.after, program), style));
                 modes.extend(not_enough(decision, program, |_| true));
@@ -305,12 +305,15 @@ fn needs(program: &Program, is_full: bool, style: Style) -> String {
 
 /// The distinct needs of each family; requesters with the same need share it.
 fn all_needs(program: &Program, is_full: bool) -> Vec<NeededFamily<'_>> {
-    let requirements = program.requirements.iter();
+    let requirements = program.library_requirements();
     let of_family = requirements.map(|requirement| (&requirement.family, requirement));
     let mut all = Vec::new();
     for (family, requirements) in grouped(of_family) {
         // A version that upstream tested with matters only beside a requirement.
-        if !requirements.iter().any(|requirement| requirement.is_wish()) {
+        if !requirements
+            .iter()
+            .any(|requirement| requirement.asks_for_family())
+        {
             continue;
         }
         let requirements = requirements.into_iter();
@@ -322,13 +325,8 @@ fn all_needs(program: &Program, is_full: bool) -> Vec<NeededFamily<'_>> {
             } else {
                 words::wants(asked_for())
             };
-            let is_name = |want: &Want| {
-                matches!(
-                    want,
-                    Want::Name(_) | Want::Recorded(_) | Want::Preferred(_) | Want::Symbols(_)
-                )
-            };
-            ((wants, asked_for().all(is_name)), &asked[0].by)
+            let is_name = asked_for().all(|want| want.kind() != WantKind::Version);
+            ((wants, is_name), &asked[0].by)
         }));
         for ((wants, is_name), who) in needs {
             let by = match who.as_slice() {
@@ -350,11 +348,9 @@ fn all_needs(program: &Program, is_full: bool) -> Vec<NeededFamily<'_>> {
 /// The needs of one requester, preferences included.
 fn all_wants<'w>(mut wants: impl Iterator<Item = &'w Want> + Clone) -> String {
     let firm = words::wants(wants.clone());
-    let preferred = wants.find_map(|want| match want {
-        Want::Recorded(version) => Some(format!("tested with {version}")),
-        Want::Preferred(range) => Some(format!("{range} preferred")),
-        _ => None,
-    });
+    let preferred = wants
+        .find(|want| want.kind() == WantKind::Preference)
+        .map(ToString::to_string);
     let firm = Some(firm).filter(|firm| !firm.is_empty());
     let all: Vec<String> = firm.into_iter().chain(preferred).collect();
     all.join(", ")

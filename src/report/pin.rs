@@ -130,19 +130,14 @@ pub fn repaired(
     })
 }
 
-pub(super) fn mode(pinned: &Pinned) -> &'static str {
-    match pinned.mode {
-        Mode::None => "none: nothing is added to the environment",
-        Mode::Audit => {
-            "audit: a module in LD_AUDIT redirects every pinned name, in this process only"
-        }
-        Mode::View if pinned.preload.is_empty() => {
-            "view: a directory of links, first in LD_LIBRARY_PATH"
-        }
-        Mode::View => {
-            "view: a directory of links, first in LD_LIBRARY_PATH, and LD_PRELOAD loads some of them before any search"
-        }
-    }
+pub(super) fn mode(pinned: &Pinned) -> String {
+    let (mode, words) = (words::word(&pinned.mode), pinned.mode.traits().words);
+    let preload = if pinned.preload.is_empty() {
+        ""
+    } else {
+        ", and LD_PRELOAD loads some of them before any search"
+    };
+    format!("{mode}: {words}{preload}")
 }
 
 /// The warning for a program that may change `LD_LIBRARY_PATH`, if the mode depends on it.
@@ -258,7 +253,7 @@ pub fn refusal(decision: &Decision, program: &Program, is_full: bool, style: Sty
     let faults = match &decision.outcome {
         Outcome::Conflict(conflict) => {
             let mut faults = refusal::unmet(conflict, program, style);
-            let mut modes = not_enough(decision, program, |mode| mode != Mode::None);
+            let mut modes = not_enough(decision, program, |mode| mode.traits().forces);
             let place = if is_full {
                 faults.last_mut()
             } else {

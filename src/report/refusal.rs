@@ -7,7 +7,9 @@ use super::Style;
 use super::words;
 use crate::catalog::{display_name, title};
 use crate::inventory::Inventory;
-use crate::program::{Before, Condition, Demand, Program, Requirement, Want};
+use crate::program::{
+    Before, Demand, LibraryRequirement, MachinePart, MachineRequirement, Program, WantKind,
+};
 use crate::solve::{
     Broken, Conflict, Contradiction, ContradictionSide, MachineFacts, Unmet, judge,
 };
@@ -193,9 +195,10 @@ fn of_family(unmet: &Unmet, program: &Program, style: Style) -> RefusalPart {
 }
 
 /// A row for each requester: those with versions first, since they decide.
-fn needs(requirements: &[Requirement]) -> Vec<Vec<String>> {
+fn needs(requirements: &[LibraryRequirement]) -> Vec<Vec<String>> {
     let mut of_askers = words::grouped(requirements.iter().map(|one| (&one.by.name, one)));
-    let is_name = |one: &&Requirement| matches!(one.want, Want::Name(_) | Want::Symbols(_));
+    let is_name =
+        |one: &&LibraryRequirement| matches!(one.want.kind(), WantKind::Name | WantKind::Symbols);
     of_askers.sort_by_key(|(_, asked)| asked.iter().all(is_name));
     let mut rows = Vec::new();
     for (_, asked) in of_askers {
@@ -207,14 +210,15 @@ fn needs(requirements: &[Requirement]) -> Vec<Vec<String>> {
     rows
 }
 
-/// The rows of conditions on the machine. In short, of an image's alternatives only the one that decides, and what decides it.
-pub(super) fn conditions(
-    conditions: &[Condition],
+/// The rows of requirements of the machine. In short, of an image's alternatives only the one that decides, and what decides
+/// it.
+pub(super) fn machine(
+    program: &Program,
     inventory: &Inventory,
     is_full: bool,
     style: Style,
 ) -> Vec<Vec<String>> {
-    let row = |condition: &Condition| {
+    let row = |condition: &MachineRequirement| {
         let judged = judge(condition, inventory);
         let demands: Vec<String> = judged.demands.iter().map(ToString::to_string).collect();
         let mut text = if is_full {
@@ -238,12 +242,12 @@ pub(super) fn conditions(
         }
         vec![text, style.dim(&condition.by.with_place())]
     };
-    conditions.iter().map(row).collect()
+    program.machine_requirements().map(row).collect()
 }
 
 /// A condition that does not hold, in one line.
 pub(super) fn broken_in_short(broken: &Broken) -> String {
-    let Condition { demand, by, .. } = &broken.condition;
+    let MachineRequirement { demand, by, .. } = &broken.condition;
     format!(
         "{} requires {}, but this machine has {}",
         title(&by.name),
@@ -254,19 +258,16 @@ pub(super) fn broken_in_short(broken: &Broken) -> String {
 
 /// A condition that does not hold, in full.
 pub(super) fn broken(broken: &Broken, style: Style) -> RefusalPart {
-    let Condition { demand, by, .. } = &broken.condition;
+    let MachineRequirement { demand, by, .. } = &broken.condition;
     let by_name = title(&by.name);
+    let part = match demand.part() {
+        MachinePart::Driver => "the driver",
+        MachinePart::Gpu => "the GPU",
+        MachinePart::All => "this machine",
+    };
     let wrong = match demand {
         Demand::Code(_) => format!("`{by_name}` has no code for the GPU of this machine"),
-        Demand::Driver(_) | Demand::DriverCuda(_) => {
-            format!("the driver does not meet the requirement of `{by_name}`")
-        }
-        Demand::Gpu(_) | Demand::Brand { .. } => {
-            format!("the GPU does not meet the requirement of `{by_name}`")
-        }
-        Demand::Cuda(_) | Demand::Any(_) => {
-            format!("this machine does not meet the requirement of `{by_name}`")
-        }
+        _ => format!("{part} does not meet the requirement of `{by_name}`"),
     };
     let rows = vec![
         vec!["needs".to_owned(), demand.to_string(), by.place()],
@@ -305,10 +306,10 @@ fn has(has: &MachineFacts, demand: &Demand) -> String {
     } else {
         gpus.join("; ")
     };
-    match demand {
-        Demand::Driver(_) | Demand::DriverCuda(_) => driver,
-        Demand::Gpu(_) | Demand::Brand { .. } | Demand::Code(_) => gpus,
-        Demand::Cuda(_) | Demand::Any(_) => format!("{driver}; {gpus}"),
+    match demand.part() {
+        MachinePart::Driver => driver,
+        MachinePart::Gpu => gpus,
+        MachinePart::All => format!("{driver}; {gpus}"),
     }
 }
 
@@ -341,13 +342,9 @@ fn wants_of(member: &ContradictionSide) -> String {
         return demand.to_string();
     }
     let wants = words::wants(&member.wants);
-    let has_symbols = member
-        .wants
-        .iter()
-        .any(|want| matches!(want, Want::Symbols(_)));
-    if wants.is_empty() && has_symbols {
-        "the symbols that it imports".to_owned()
-    } else {
-        wants
+    let mut symbols = member.wants.iter();
+    match symbols.find(|want| want.kind() == WantKind::Symbols) {
+        Some(symbols) if wants.is_empty() => symbols.to_string(),
+        _ => wants,
     }
 }

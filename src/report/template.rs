@@ -2,7 +2,7 @@
 
 use crate::catalog::{display_name, title};
 use crate::inventory::Inventory;
-use crate::program::{Asker, Program, Want};
+use crate::program::{Asker, Program};
 use crate::range::Range;
 use crate::solve::{Outcome, Pick, Plan};
 use crate::text::show;
@@ -154,13 +154,9 @@ fn of_family(pick: &Pick, program: &Program, plan: &Plan) -> String {
 /// The newest version that a requester was compiled for, of the picked major.
 fn floor<'p>(program: &'p Program, family: &str, picked: Version) -> Option<(Version, &'p Asker)> {
     let floors = program
-        .requirements
-        .iter()
-        .filter(|requirement| requirement.family == family);
-    let floors = floors.filter_map(|requirement| match requirement.want {
-        Want::AtLeast(version) => Some((version, &requirement.by)),
-        _ => None,
-    });
+        .library_requirements()
+        .filter(|requirement| requirement.family == family)
+        .filter_map(|requirement| Some((requirement.floor()?, &requirement.by)));
     floors
         .filter(|(floor, _)| floor.major() == picked.major())
         .max_by_key(|(floor, _)| *floor)

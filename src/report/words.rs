@@ -12,7 +12,7 @@ use crate::inventory::{
     ForwardCompatibility, Gpu, Installation, VersionEvidence, VersionSource, Warning,
 };
 use crate::predict::MissingLibrary;
-use crate::program::{Program, Requirement, Want};
+use crate::program::{LibraryRequirement, Program, Want, WantKind};
 use crate::solve::{Absent, Plan, Removal};
 use crate::text::{list, nearest, show, shown};
 use crate::version::Version;
@@ -26,24 +26,17 @@ pub(super) fn word(value: &impl Serialize) -> String {
 }
 
 /// `libcudnn.so.9, 9.8 or newer`
-pub(super) fn needs(requirements: &[Requirement]) -> String {
+pub(super) fn needs(requirements: &[LibraryRequirement]) -> String {
     wants(requirements.iter().map(|requirement| &requirement.want))
 }
 
 pub(super) fn wants<'w>(wants: impl IntoIterator<Item = &'w Want>) -> String {
     let (mut names, mut versions) = (BTreeSet::new(), BTreeSet::new());
     for want in wants {
-        match want {
-            Want::Name(name) => names.insert(show(name)),
-            Want::AtLeast(version) => versions.insert(format!("{} or newer", version.truncated(2))),
-            Want::Exactly(version) => versions.insert(format!("exactly {version}")),
-            Want::Rest(version) => {
-                versions.insert(format!("sublibraries of any {}.x", version.major()))
-            }
-            Want::Pinned(pin) => versions.insert(pin.to_string()),
-            Want::Within(range) => versions.insert(range.to_string()),
-            Want::BuildIds(_) => versions.insert("the exact files of the lock".to_owned()),
-            Want::Recorded(_) | Want::Preferred(_) | Want::Symbols(_) => false,
+        match want.kind() {
+            WantKind::Name => names.insert(want.to_string()),
+            WantKind::Version => versions.insert(want.to_string()),
+            WantKind::Preference | WantKind::Symbols => false,
         };
     }
     // A family may have many names; the first few identify it.

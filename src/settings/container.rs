@@ -6,7 +6,7 @@
 use super::{SettingPlace, keys};
 use crate::environment::Environment;
 use crate::formats::require::{self, Clause, Property};
-use crate::program::{Condition, Demand};
+use crate::program::{Demand, MachineRequirement};
 
 const PREFIX: &str = "NVIDIA_REQUIRE_";
 const DISABLE: &str = "NVIDIA_DISABLE_REQUIRE";
@@ -18,14 +18,14 @@ pub struct Malformed {
     pub part: String,
 }
 
-/// Returns one condition for each variable. All must hold.
-pub fn conditions(env: &Environment) -> (Vec<Condition>, Vec<Malformed>) {
-    let (mut conditions, mut malformed) = (Vec::new(), Vec::new());
+/// Returns one requirement for each variable. All must hold.
+pub fn requirements(env: &Environment) -> (Vec<MachineRequirement>, Vec<Malformed>) {
+    let (mut requirements, mut malformed) = (Vec::new(), Vec::new());
     if env
         .get(DISABLE)
         .is_some_and(|value| keys::is_true(&value.to_string_lossy()))
     {
-        return (conditions, malformed);
+        return (requirements, malformed);
     }
     for (name, value) in env.iter() {
         let name = name.to_string_lossy();
@@ -36,11 +36,11 @@ pub fn conditions(env: &Environment) -> (Vec<Condition>, Vec<Malformed>) {
             Ok(alternatives) if alternatives.is_empty() => {}
             Ok(alternatives) => {
                 let all = |clauses: &Vec<Clause>| clauses.iter().map(demand).collect();
-                conditions.push(Condition {
-                    demand: Demand::Any(alternatives.iter().map(all).collect()),
-                    by: SettingPlace::Variable(name.into_owned()).asker(),
+                let demand = Demand::Any(alternatives.iter().map(all).collect());
+                let by = SettingPlace::Variable(name.into_owned()).asker();
+                requirements.push(MachineRequirement {
                     only_with_gpu: true,
-                    is_advice: false,
+                    ..MachineRequirement::of_person(demand, by)
                 });
             }
             Err(part) => {
@@ -51,7 +51,7 @@ pub fn conditions(env: &Environment) -> (Vec<Condition>, Vec<Malformed>) {
             }
         }
     }
-    (conditions, malformed)
+    (requirements, malformed)
 }
 
 fn demand(clause: &Clause) -> Demand {

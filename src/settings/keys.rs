@@ -12,11 +12,15 @@ use crate::cli::{FetchWhen, OnFailure, VerifyWhen, is_toolkit};
 use crate::host::Host;
 use crate::inventory::{self, Origin};
 use crate::modes::{Level, Mode};
+use crate::program::Demand;
 use crate::range::Range;
 use crate::variables;
 
 /// Names in `requires` that are about the machine or a build, beside families.
-const OF_MACHINE: [&str; 4] = ["cuda", "driver", "gpu", TOOLKIT];
+fn names_of_machine() -> impl Iterator<Item = &'static str> {
+    Demand::NAMES.into_iter().chain([TOOLKIT])
+}
+
 /// Keys that only the top of a file has.
 pub const TOP: [&str; 3] = ["cudarun", "program", "min-version"];
 /// Compute capabilities have smaller majors, architectures (`90`) are larger numbers.
@@ -173,7 +177,7 @@ impl KeyRow {
         if self.name != ANY {
             return Some(self.of.to_owned());
         }
-        let of_machine = OF_MACHINE.into_iter().find(|known| {
+        let of_machine = names_of_machine().find(|known| {
             name.eq_ignore_ascii_case(known) || *known == TOOLKIT && is_toolkit(name)
         });
         let found = match self.key {
@@ -193,8 +197,8 @@ impl KeyRow {
         match self.key {
             SettingKey::Variable => names.clear(),
             SettingKey::Requires => {
-                names.retain(|name| !OF_MACHINE.contains(name));
-                names.extend(OF_MACHINE);
+                names.retain(|name| names_of_machine().all(|known| known != *name));
+                names.extend(names_of_machine());
             }
             _ => {}
         }

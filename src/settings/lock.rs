@@ -9,7 +9,9 @@ use toml::Spanned;
 
 use super::read;
 use super::setting::{FaultKind, SettingFault, SettingPlace};
-use crate::program::{Condition, Demand, Requirement, Want};
+use crate::program::{
+    Demand, LibraryRequirement, MachinePart, MachineRequirement, Requirement, Want,
+};
 use crate::range::Range;
 use crate::text::{quoted, show};
 use crate::version::{ComputeCapability, Version};
@@ -83,9 +85,9 @@ impl Lock {
         text
     }
 
-    /// Returns the requirements and conditions of the lock, with their lines in `path`. A family that was mapped twice, as
-    /// two SONAMEs may be, has no requirement of a version, since only its files tell the two apart.
-    pub fn asks(&self, path: &Path) -> (Vec<Requirement>, Vec<Condition>) {
+    /// The requirements of the lock, with their lines in `path`. A family that was mapped twice, as two SONAMEs may be, has no
+    /// requirement of a version, since only its files tell the two apart.
+    pub fn requirements(&self, path: &Path) -> Vec<Requirement> {
         let mut requirements = Vec::new();
         for family in &self.families {
             let by = SettingPlace::file(path, family.line).asker();
@@ -97,20 +99,15 @@ impl Lock {
                 == 1;
             if let Some(version) = family.version.filter(|_| is_alone) {
                 let want = Want::Within(Range::exactly(version));
-                requirements.push(Requirement::wished(&family.name, want, by.clone()));
+                requirements
+                    .push(LibraryRequirement::of_person(&family.name, want, by.clone()).into());
             }
             if !family.build_ids.is_empty() {
                 let want = Want::BuildIds(family.build_ids.clone());
-                requirements.push(Requirement::wished(&family.name, want, by));
+                requirements.push(LibraryRequirement::of_person(&family.name, want, by).into());
             }
         }
         let by = SettingPlace::file(path, 1).asker();
-        let condition = |demand, only_with_gpu| Condition {
-            demand,
-            by: by.clone(),
-            only_with_gpu,
-            is_advice: false,
-        };
         let driver = self
             .driver
             .map(|driver| Demand::Driver(Range::at_least(driver)));
@@ -125,12 +122,14 @@ impl Lock {
             _ => None,
         };
         let gpus = gpus.map(Demand::Gpu);
-        let of_machine = driver
-            .into_iter()
-            .chain(gpus)
-            .map(|demand| condition(demand, true));
-        let of_set = self.cuda().map(|demand| condition(demand, false));
-        (requirements, of_machine.chain(of_set).collect())
+        for demand in driver.into_iter().chain(gpus).chain(self.cuda()) {
+            let requirement = MachineRequirement {
+                only_with_gpu: demand.part() != MachinePart::All,
+                ..MachineRequirement::of_person(demand, by.clone())
+            };
+            requirements.push(requirement.into());
+        }
+        requirements
     }
 
     /// Returns the CUDA major, if all families are of one: some versions exist for more than one CUDA.

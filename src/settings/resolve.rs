@@ -1,4 +1,4 @@
-//! Puts options, variables and files in order, and turns them into requirements, conditions and variables.
+//! Puts options, variables and files in order, and turns them into requirements and variables.
 //!
 //! Requirements of files and variables do not apply to a program that needs no library of NVIDIA's, so that `cudarun
 //! ls` starts in every project, nor to one that cannot be pinned. Options, and the program's own table, always apply.
@@ -15,9 +15,9 @@ use crate::host::Host;
 use crate::loader::search::Searcher;
 use crate::pin;
 use crate::program::{
-    self, Command, Condition, Demand, Note, PinnedTo, Program, Requirement, Want,
+    self, Command, Demand, LibraryRequirement, MachineRequirement, Note, PinnedTo, Program,
+    Requirement, Want,
 };
-use crate::range::Range;
 use crate::settings::container::Malformed;
 use crate::settings::files::{self, Choice, SettingsFiles};
 use crate::settings::read::{self, SettingsFile};
@@ -32,9 +32,9 @@ pub struct Settings {
     /// The machine, with the variables that files set for the program.
     pub host: Host,
     pub layers: Layers,
-    demands: Demands,
-    /// Demands on programs that need a library of NVIDIA's, and on no others.
-    demands_on_gpu_programs: Demands,
+    requirements: Vec<Requirement>,
+    /// Requirements of programs that need a library of NVIDIA's, and of no others.
+    requirements_of_gpu_programs: Vec<Requirement>,
     /// Directories that pins name.
     pub directories: Vec<PathBuf>,
     pub variables: Diff,
@@ -86,12 +86,6 @@ impl NotPinnable {
             program: program.runs().to_owned(),
         })
     }
-}
-
-#[derive(Default)]
-struct Demands {
-    requirements: Vec<Requirement>,
-    conditions: Vec<Condition>,
 }
 
 /// The use of settings, which decides about locks and about settings that are not allowed.
@@ -191,16 +185,13 @@ impl Settings {
         }
 
         let variables = variables(&layers);
-        let (conditions, malformed) = container::conditions(&host.env);
+        let (of_image, malformed) = container::requirements(&host.env);
         remarks.extend(malformed.into_iter().map(SettingRemark::Malformed));
         let mut settings = Settings {
             host: host.inside(host.env.with(&variables), host.cwd.clone()),
             layers,
-            demands: Demands::default(),
-            demands_on_gpu_programs: Demands {
-                conditions,
-                requirements: Vec::new(),
-            },
+            requirements: Vec::new(),
+            requirements_of_gpu_programs: of_image.into_iter().map(Requirement::Machine).collect(),
             directories: Vec::new(),
             variables,
             found,
@@ -211,7 +202,7 @@ impl Settings {
             faults,
             purpose,
         };
-        settings.add_demands()?;
+        settings.add_requirements()?;
         let obeys_lock = match purpose {
             Purpose::Record => false,
             Purpose::Project => settings.has_project_lock(),
@@ -317,32 +308,25 @@ impl Settings {
         remarks.find(|remark| matches!(remark, SettingRemark::NotAllowed { .. }))
     }
 
-    /// Turns settings into requirements and conditions.
-    fn add_demands(&mut self) -> Result<(), Error> {
+    /// Turns settings into requirements.
+    fn add_requirements(&mut self) -> Result<(), Error> {
         for setting in self.layers.iter() {
-            let demands = if setting.is_of_start {
-                &mut self.demands
+            let requirements = if setting.is_of_start {
+                &mut self.requirements
             } else {
-                &mut self.demands_on_gpu_programs
+                &mut self.requirements_of_gpu_programs
             };
             let by = setting.from.asker();
             let name = &setting.of;
             let want = match (setting.key, &setting.value) {
                 (SettingKey::Requires, _) if name == TOOLKIT => continue,
-                (SettingKey::Requires, Value::Range(range)) => match demand_on_machine(name, range)
-                {
-                    Some(demand) => {
-                        let condition = Condition {
-                            demand,
-                            by,
-                            only_with_gpu: false,
-                            is_advice: false,
-                        };
-                        demands.conditions.push(condition);
+                (SettingKey::Requires, Value::Range(range)) => {
+                    if let Some(demand) = Demand::of_person(name, range) {
+                        requirements.push(MachineRequirement::of_person(demand, by).into());
                         continue;
                     }
-                    None => Want::Within(range.clone()),
-                },
+                    Want::Within(range.clone())
+                }
                 (SettingKey::Prefer, Value::Range(range)) => Want::Preferred(range.clone()),
                 (SettingKey::Pin, Value::Version(version)) => {
                     Want::Pinned(PinnedTo::Version(*version))
@@ -362,9 +346,7 @@ impl Settings {
                 }
                 _ => continue,
             };
-            demands
-                .requirements
-                .push(Requirement::wished(name, want, by));
+            requirements.push(LibraryRequirement::of_person(name, want, by).into());
         }
         Ok(())
     }
@@ -377,7 +359,7 @@ impl Settings {
         self.layers.flag(SettingKey::Locked).unwrap_or(is_there)
     }
 
-    /// Adds the demands of the lock beside the project's file, or in the current directory. It must exist and be valid.
+    /// Adds the requirements of the lock beside the project's file, or in the current directory. It must exist and be valid.
     fn obey_lock(&mut self, given: Option<&str>) -> Result<(), Error> {
         let path = self.lock_file();
         let mut lock = lock::lock(&files::read_lock(&self.host, &path, given)?, &path)?;
@@ -389,14 +371,12 @@ impl Settings {
             // A requirement of an unknown family would bind no program.
             family.name = keys::family(&family.name).ok_or_else(unknown)?.to_owned();
         }
-        let (requirements, conditions) = lock.asks(&path);
-        let demands = if self.layers.is_of_start(SettingKey::Locked) {
-            &mut self.demands
+        let requirements = if self.layers.is_of_start(SettingKey::Locked) {
+            &mut self.requirements
         } else {
-            &mut self.demands_on_gpu_programs
+            &mut self.requirements_of_gpu_programs
         };
-        demands.requirements.extend(requirements);
-        demands.conditions.extend(conditions);
+        requirements.extend(lock.requirements(&path));
         self.watched.insert(path);
         // Variables are part of the key of a kept start already.
         self.depends_on_directory = self.project().is_none()
@@ -453,7 +433,7 @@ impl Settings {
         starts && self.follows(program)
     }
 
-    /// Adds the demands to those of the program itself. A program that cannot be pinned ignores demands of files and
+    /// Adds the requirements to those of the program itself. A program that cannot be pinned ignores those of files and
     /// variables; an option for it is an error.
     pub fn apply(&self, program: &mut Program) -> Result<(), Error> {
         let lost = program
@@ -461,7 +441,10 @@ impl Settings {
             .clone()
             .map(|(wrapper, loss)| Note::LosesEnvironment { wrapper, loss });
         // Files and images may demand a driver and still start `ls` without one.
-        let needs = program.requirements.iter().any(Requirement::is_wish);
+        let needs = program
+            .requirements
+            .iter()
+            .any(Requirement::asks_for_family);
         // An option is then about what the program starts.
         let starts_others = !needs && self.starts_others(program);
         let cannot = program.cannot_be_pinned().filter(|_| !starts_others);
@@ -484,28 +467,15 @@ impl Settings {
                 None => Ok(()),
             };
         }
-        let own = (!starts_others).then_some(&self.demands);
+        let own = (!starts_others).then_some(&self.requirements);
         let is_gpu_program = needs
             || self.purpose == Purpose::Project
-            || own.is_some_and(|own| own.requirements.iter().any(Requirement::is_wish));
-        let others = is_gpu_program.then_some(&self.demands_on_gpu_programs);
-        for demands in own.into_iter().chain(others) {
-            program
-                .requirements
-                .extend_from_slice(&demands.requirements);
-            program.conditions.extend_from_slice(&demands.conditions);
+            || own.is_some_and(|own| own.iter().any(Requirement::asks_for_family));
+        let others = is_gpu_program.then_some(&self.requirements_of_gpu_programs);
+        for requirements in own.into_iter().chain(others) {
+            program.requirements.extend_from_slice(requirements);
         }
         Ok(())
-    }
-}
-
-/// Returns the demand on the machine, if the name is not of a family.
-fn demand_on_machine(name: &str, range: &Range) -> Option<Demand> {
-    match name {
-        "cuda" => Some(Demand::Cuda(range.clone())),
-        "driver" => Some(Demand::Driver(range.clone())),
-        "gpu" => Some(Demand::Gpu(range.clone())),
-        _ => None,
     }
 }
 

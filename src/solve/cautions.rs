@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::gpus;
 use super::outcome::Caution;
 use super::slot::Picked;
-use super::world::{World, own_code, serves};
+use super::world::{World, serves};
 use crate::catalog::{self, knowledge};
 use crate::inventory::{Code, Installation, Origin};
-use crate::program::{ImportCertainty, Want};
+use crate::program::ImportCertainty;
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
 /// The family that compiles for the GPU at run time, and fails for one that it does not know.
@@ -38,8 +38,8 @@ pub(super) fn cautions(picks: &[&Installation], world: &World<'_>) -> Vec<Cautio
 /// Returns the visible GPUs for which the program's own files have no code.
 fn left_out(world: &World<'_>) -> Vec<Caution> {
     let mut cautions = Vec::new();
-    for condition in &world.program.conditions {
-        let Some(code) = own_code(condition) else {
+    for requirement in world.program.machine_requirements() {
+        let Some(code) = requirement.own_code() else {
             continue;
         };
         let known = world
@@ -47,7 +47,7 @@ fn left_out(world: &World<'_>) -> Vec<Caution> {
             .visible_gpus()
             .filter_map(|gpu| Some((&gpu.model, gpu.capability?)));
         let (served, left): (Vec<_>, Vec<_>) = known.partition(|(_, gpu)| serves(code, *gpu));
-        let by = || condition.by.name.clone();
+        let by = || requirement.by.name.clone();
         if served.is_empty() && !left.is_empty() {
             cautions.push(Caution::Unserved {
                 by: by(),
@@ -76,20 +76,14 @@ fn older(installation: &Installation, world: &World<'_>) -> Option<Caution> {
     let version = installation
         .version
         .filter(|_| !world.inventory.gpus_hidden)?;
-    let unmet = world
-        .requirements
-        .iter()
-        .filter(|one| one.family == installation.family)
-        .filter_map(|one| match one.want {
-            Want::AtLeast(needed) if one.by.standing == ImportCertainty::Imported => {
-                Some((needed, &one.by.name))
-            }
-            _ => None,
-        })
+    let (needed, by) = world
+        .requirements_of(&installation.family)
+        .filter(|one| one.by.standing == ImportCertainty::Imported)
+        .filter_map(|one| Some((one.floor()?, &one.by.name)))
         .filter(|(needed, _)| {
             version.major() == needed.major() && !version.serves_builds_of(needed)
-        });
-    let (needed, by) = unmet.max()?;
+        })
+        .max()?;
     Some(Caution::Older {
         of: installation.title(),
         needed,
@@ -159,8 +153,7 @@ fn cannot_compile(picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {
         let fits =
             version >= known.cuda[0] && known.cuda.get(1).is_none_or(|last| version <= *last);
         let asked = program
-            .requirements
-            .iter()
+            .library_requirements()
             .find(|requirement| requirement.family == COMPILER);
         let is_own = matches!(installation.origin, Origin::Bundled | Origin::Wheel);
         let by = asked

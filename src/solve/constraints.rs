@@ -1,7 +1,7 @@
 //! The hard rules: each is a function that returns the reason against an installation. Rules for one installation come
 //! first, then rules for two picks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::Reason;
@@ -14,7 +14,8 @@ use crate::host::FileId;
 use crate::inventory::{
     Installation, Inventory, Member, Origin, Problem, RpathDirectory, WritablePath,
 };
-use crate::program::{Before, Demand, Need, PinnedTo, Program, Requirement, Want};
+use crate::program::{Before, LibraryRequirement, Need, PinnedTo, Program, Want};
+use crate::range::Range;
 use crate::version::Version;
 
 /// A file that the loader takes for some requester, whatever `LD_LIBRARY_PATH` says.
@@ -30,10 +31,7 @@ type Rule = fn(&Slot<'_>, &Installation, &World<'_>) -> Option<Reason>;
 /// The rules for one installation. The first that it breaks is reported.
 const RULES: &[Rule] = &[
     name,
-    pinned,
-    allowed,
-    locked,
-    version,
+    wanted,
     stub,
     driver,
     intact,
@@ -87,7 +85,7 @@ pub(super) fn judge(
 }
 
 /// Returns the files that requesters' own search paths lead to, each once, in the order of requirements.
-pub(super) fn forced(requirements: &[Requirement], inventory: &Inventory) -> Vec<Forced> {
+pub(super) fn forced(requirements: &[LibraryRequirement], inventory: &Inventory) -> Vec<Forced> {
     let mut found: Vec<Forced> = Vec::new();
     for forced in requirements
         .iter()
@@ -100,7 +98,7 @@ pub(super) fn forced(requirements: &[Requirement], inventory: &Inventory) -> Vec
     found
 }
 
-pub(super) fn forced_by(requirement: &Requirement, inventory: &Inventory) -> Option<Forced> {
+pub(super) fn forced_by(requirement: &LibraryRequirement, inventory: &Inventory) -> Option<Forced> {
     let name = requirement.named()?;
     requirement.search_first.iter().find_map(|first| {
         let file = inventory.file_in(&first.directory, name)?;
@@ -248,121 +246,114 @@ fn name(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<R
     if !slot.concerns(installation) {
         return Some(other(&slot.names().first().cloned().unwrap_or_default()));
     }
-    let (tried, asked): (Vec<&Requirement>, Vec<&Requirement>) = slot
+    let (tried, asked): (Vec<&LibraryRequirement>, Vec<&LibraryRequirement>) = slot
         .requirements
         .iter()
-        .filter(|r| r.is_wish())
+        .filter(|r| r.asks_for_family())
         .partition(|r| r.need == Need::Named);
     if asked.is_empty() {
-        let mut tried = tried.into_iter().filter_map(Requirement::named);
+        let mut tried = tried.into_iter().filter_map(LibraryRequirement::named);
         let first = tried.next().filter(|name| !installation.offers(name))?;
         return (!tried.any(|name| installation.offers(name))).then(|| other(first));
     }
     asked
         .into_iter()
-        .filter_map(Requirement::named)
+        .filter_map(LibraryRequirement::named)
         .find(|asked| !installation.offers(asked))
         .map(other)
 }
 
-/// It is the one that the user pinned.
-fn pinned(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
-    slot.requirements.iter().find_map(|requirement| {
-        let Want::Pinned(pin) = &requirement.want else {
-            return None;
-        };
-        let is_pinned = match pin {
-            PinnedTo::Version(version) => installation
-                .version
-                .is_some_and(|has| has.agrees_with(version)),
-            PinnedTo::Directory(directory) => {
-                installation.directories().any(|place| place == directory)
-            }
-        };
-        (!is_pinned).then(|| Reason::NotThePinned {
-            pin: pin.clone(),
-            by: requirement.by.name.clone(),
-        })
-    })
-}
-
-/// The user allows its version.
-fn allowed(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
-    slot.requirements.iter().find_map(|requirement| {
-        let Want::Within(range) = &requirement.want else {
-            return None;
-        };
+/// It has what each requirement wants. Of several that it lacks, the first kind counts.
+fn wanted(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Option<Reason> {
+    let mut first: Option<(u8, Reason)> = None;
+    for requirement in &slot.requirements {
         let by = requirement.by.name.clone();
-        match installation.version {
-            _ if range.is_any() => None,
-            None => Some(Reason::VersionUnknown { by }),
-            Some(version) if range.allows(&version) => None,
-            Some(_) => Some(Reason::OutOfRange {
-                range: range.clone(),
-                by,
-            }),
+        let (place, reason) = match &requirement.want {
+            Want::Pinned(pin) => (0, not_pinned(pin, installation, by)),
+            Want::Within(range) => (1, not_within(range, installation, by)),
+            // Files of an offer can be compared once they are here.
+            Want::BuildIds(_) if world.is_offer(installation) => continue,
+            Want::BuildIds(files) => (2, not_recorded(files, installation, by)),
+            Want::AtLeast(needed) => (3, not_at_least(*needed, installation, by)),
+            Want::Exactly(needed) => (3, not_exactly(*needed, installation, by)),
+            Want::Rest(shim) => {
+                let works = slot.family.shim_works_over(
+                    installation.soname,
+                    Some(*shim),
+                    installation.version,
+                );
+                let reason = Reason::NotThatVersion { needed: *shim, by };
+                (3, (!works).then_some(reason))
+            }
+            // `name` and `symbols_of_target` judge these.
+            Want::Name(_) | Want::Symbols(_) => continue,
+            // A preference rejects nothing.
+            Want::Recorded(_) | Want::Preferred(_) => continue,
+        };
+        if let Some(reason) = reason
+            && first.as_ref().is_none_or(|(earlier, _)| place < *earlier)
+        {
+            first = Some((place, reason));
         }
-    })
+    }
+    first.map(|(_, reason)| reason)
 }
 
-/// Its files are those that a lock has recorded. Files of an offer can be compared once they are here.
-fn locked(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Option<Reason> {
-    if world.is_offer(installation) {
+fn not_pinned(pin: &PinnedTo, installation: &Installation, by: String) -> Option<Reason> {
+    let is_pinned = match pin {
+        PinnedTo::Version(version) => installation
+            .version
+            .is_some_and(|has| has.agrees_with(version)),
+        PinnedTo::Directory(directory) => installation.directories().any(|own| own == directory),
+    };
+    let pin = pin.clone();
+    (!is_pinned).then_some(Reason::NotThePinned { pin, by })
+}
+
+fn not_within(range: &Range, installation: &Installation, by: String) -> Option<Reason> {
+    if range.is_any() {
         return None;
     }
-    slot.requirements.iter().find_map(|requirement| {
-        let Want::BuildIds(files) = &requirement.want else {
-            return None;
-        };
-        let file = installation
-            .files
-            .iter()
-            .find(|member| {
-                files
-                    .get(&member.soname)
-                    .is_some_and(|id| member.build_id.as_ref() != Some(id))
-            })?
-            .soname
-            .clone();
-        Some(Reason::OtherBuild {
-            file,
-            by: requirement.by.name.clone(),
-        })
-    })
+    let Some(version) = installation.version else {
+        return Some(Reason::VersionUnknown { by });
+    };
+    let range = range.clone();
+    (!range.allows(&version)).then_some(Reason::OutOfRange { range, by })
 }
 
-/// It is at least the version that the program was compiled against, or exactly that of a part that the program brings.
-fn version(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
-    slot.requirements.iter().find_map(|requirement| {
-        let by = requirement.by.name.clone();
-        match (&requirement.want, installation.version) {
-            (Want::Rest(shim), version) => {
-                let works = slot
-                    .family
-                    .shim_works_over(installation.soname, Some(*shim), version);
-                (!works).then_some(Reason::NotThatVersion { needed: *shim, by })
-            }
-            (Want::AtLeast(_) | Want::Exactly(_), None) => Some(Reason::VersionUnknown { by }),
-            (Want::AtLeast(needed), Some(version)) if version.serves_builds_of(needed) => None,
-            (Want::AtLeast(needed), Some(version)) if version.major() == needed.major() => {
-                Some(Reason::TooOld {
-                    needed: *needed,
-                    by,
-                })
-            }
-            (Want::AtLeast(needed), Some(_)) => Some(Reason::OtherMajor {
-                needed: *needed,
-                by,
-            }),
-            (Want::Exactly(needed), Some(version)) => {
-                (!version.agrees_with(needed)).then_some(Reason::NotThatVersion {
-                    needed: *needed,
-                    by,
-                })
-            }
-            _ => None,
-        }
-    })
+fn not_recorded(
+    files: &BTreeMap<String, String>,
+    installation: &Installation,
+    by: String,
+) -> Option<Reason> {
+    let other = installation.files.iter().find(|member| {
+        let recorded = files.get(&member.soname);
+        recorded.is_some() && recorded != member.build_id.as_ref()
+    })?;
+    let file = other.soname.clone();
+    Some(Reason::OtherBuild { file, by })
+}
+
+/// The program was compiled against `needed`.
+fn not_at_least(needed: Version, installation: &Installation, by: String) -> Option<Reason> {
+    let Some(version) = installation.version else {
+        return Some(Reason::VersionUnknown { by });
+    };
+    if version.serves_builds_of(&needed) {
+        None
+    } else if version.major() == needed.major() {
+        Some(Reason::TooOld { needed, by })
+    } else {
+        Some(Reason::OtherMajor { needed, by })
+    }
+}
+
+/// The program brings a part of `needed`.
+fn not_exactly(needed: Version, installation: &Installation, by: String) -> Option<Reason> {
+    let Some(version) = installation.version else {
+        return Some(Reason::VersionUnknown { by });
+    };
+    (!version.agrees_with(&needed)).then_some(Reason::NotThatVersion { needed, by })
 }
 
 fn stub(_: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
@@ -462,7 +453,7 @@ fn cuda_of_program(
             && slot
                 .requirements
                 .iter()
-                .any(|one| one.is_wish() && !one.is_by_person())
+                .any(|one| one.asks_for_family() && !one.is_by_person())
     {
         return None;
     }
@@ -494,16 +485,18 @@ fn cuda_that_is_allowed(
         .version_is_cuda
         .then_some(installation.version)
         .flatten();
-    world.of_picks.iter().find_map(|condition| {
-        let Demand::Cuda(range) = &condition.demand else {
-            return None;
-        };
+    let machine = world
+        .requirements
+        .iter()
+        .filter_map(|requirement| requirement.machine());
+    machine.into_iter().find_map(|requirement| {
+        let range = requirement.cuda_of_picks()?;
         let is_allowed =
             is_cuda.map_or_else(|| range.allows_some(has), |version| range.allows(&version));
         (!is_allowed).then(|| Reason::CudaOutOfRange {
             has: is_cuda.unwrap_or_else(|| Version::new(&[has])),
             range: range.clone(),
-            by: condition.by.name.clone(),
+            by: requirement.by.name.clone(),
         })
     })
 }

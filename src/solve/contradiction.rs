@@ -7,80 +7,60 @@ use super::outcome::ContradictionSide;
 use super::search;
 use super::slots;
 use super::world::World;
-use crate::program::{Condition, Requirement};
+use crate::program::Requirement;
 
 /// The smallest unit of a contradiction: all requirements of one asker for one family, or one setting of the user.
-#[derive(Clone, Debug)]
-pub(super) enum ContradictionPart<'a> {
-    Requirements(Vec<&'a Requirement>),
-    Condition(&'a Condition),
-}
+pub(super) type ContradictionPart<'a> = Vec<&'a Requirement>;
 
 pub(super) fn parts<'a>(world: &World<'a>) -> Vec<ContradictionPart<'a>> {
-    let mut requirements: Vec<Vec<&'a Requirement>> = Vec::new();
+    let mut parts: Vec<ContradictionPart<'a>> = Vec::new();
     for requirement in world.requirements.iter().copied() {
-        let is_of_asker = |part: &&mut Vec<&'a Requirement>| {
-            let are_recorded = !requirement.is_by_person() && !part[0].is_by_person();
-            are_recorded
-                && part[0].family == requirement.family
-                && part[0].by.name == requirement.by.name
-        };
-        match requirements.iter_mut().find(is_of_asker) {
+        match parts
+            .iter_mut()
+            .find(|part| are_of_one_part(part[0], requirement))
+        {
             Some(part) => part.push(requirement),
-            None => requirements.push(vec![requirement]),
+            None => parts.push(vec![requirement]),
         }
     }
-    let conditions = world
-        .of_picks
-        .iter()
-        .map(|condition| ContradictionPart::Condition(condition));
-    requirements
-        .into_iter()
-        .map(ContradictionPart::Requirements)
-        .chain(conditions)
-        .collect()
+    parts
 }
 
-impl ContradictionPart<'_> {
-    /// True for every condition, and for requirements of such a family.
-    pub(super) fn concerns(&self, is_family: impl Fn(&str) -> bool) -> bool {
-        match self {
-            ContradictionPart::Requirements(requirements) => is_family(&requirements[0].family),
-            ContradictionPart::Condition(_) => true,
-        }
-    }
+/// True if two requirements come from one package or object, and ask for one family.
+fn are_of_one_part(one: &Requirement, other: &Requirement) -> bool {
+    let (Some(one), Some(other)) = (one.library(), other.library()) else {
+        return false;
+    };
+    !one.is_by_person()
+        && !other.is_by_person()
+        && one.family == other.family
+        && one.by.name == other.by.name
+}
 
-    pub(super) fn member(&self) -> ContradictionSide {
-        match self {
-            ContradictionPart::Requirements(requirements) => ContradictionSide {
-                by: requirements[0].by.clone(),
-                family: Some(requirements[0].family.clone()),
-                wants: requirements
-                    .iter()
-                    .map(|requirement| requirement.want.clone())
-                    .collect(),
-                demand: None,
-            },
-            ContradictionPart::Condition(condition) => ContradictionSide {
-                by: condition.by.clone(),
-                family: None,
-                wants: Vec::new(),
-                demand: Some(condition.demand.clone()),
-            },
-        }
+/// True if a part may decide about such a family: it asks for it, or for something of the whole set.
+pub(super) fn concerns(part: &ContradictionPart<'_>, is_family: impl Fn(&str) -> bool) -> bool {
+    match part[0] {
+        Requirement::Library(requirement) => is_family(&requirement.family),
+        Requirement::Machine(_) => true,
+    }
+}
+
+pub(super) fn side(part: &ContradictionPart<'_>) -> ContradictionSide {
+    ContradictionSide {
+        by: part[0].asker().clone(),
+        family: part[0].library().map(|one| one.family.clone()),
+        wants: part
+            .iter()
+            .filter_map(|one| one.library())
+            .map(|one| one.want.clone())
+            .collect(),
+        demand: part[0].machine().map(|one| one.demand.clone()),
     }
 }
 
 /// Returns the world with these parts alone.
 pub(super) fn only<'a>(parts: &[ContradictionPart<'a>], world: &World<'a>) -> World<'a> {
-    let (mut requirements, mut conditions) = (Vec::new(), Vec::new());
-    for part in parts {
-        match part {
-            ContradictionPart::Requirements(part) => requirements.extend(part),
-            ContradictionPart::Condition(condition) => conditions.push(*condition),
-        }
-    }
-    world.with_only(requirements, conditions)
+    world.with_only(parts.concat())
 }
 
 /// Returns the smallest subset of `suspects` that has no solution; of all parts, if the suspects have one.
@@ -88,20 +68,19 @@ pub(super) fn smallest<'a>(
     suspects: Vec<ContradictionPart<'a>>,
     world: &World<'a>,
 ) -> Vec<ContradictionPart<'a>> {
-    let has_none = |parts: &[ContradictionPart<'a>]| !has_solution(&only(parts, world));
-    let mut core = if has_none(&suspects) {
-        suspects
-    } else {
+    let mut core = if has_solution(&only(&suspects, world)) {
         parts(world)
+    } else {
+        suspects
     };
     let mut index = 0;
     while index < core.len() {
         let mut fewer = core.clone();
         fewer.remove(index);
-        if has_none(&fewer) {
-            core = fewer;
-        } else {
+        if has_solution(&only(&fewer, world)) {
             index += 1;
+        } else {
+            core = fewer;
         }
     }
     core

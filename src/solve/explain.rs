@@ -4,26 +4,26 @@ use std::collections::BTreeSet;
 
 use super::constraints::forced_by;
 use super::contradiction::{self, ContradictionPart};
-use super::outcome::{Broken, Conflict, Contradiction, ForcedCopy, Summary, Unmet};
+use super::machine::Broken;
+use super::outcome::{Conflict, Contradiction, ForcedCopy, Summary, Unmet};
 use super::search::{self, DeadEnd};
 use super::slots;
 use super::world::World;
 use crate::inventory::Inventory;
-use crate::program::Requirement;
+use crate::program::{LibraryRequirement, Requirement};
 
-/// Returns the conflict of requirements and conditions, each of which cannot be met even by itself.
+/// Returns the conflict of requirements, each of which cannot be met even by itself.
 pub(super) fn each_unmet(unmet: Vec<Unmet>, broken: Vec<Broken>, world: &World<'_>) -> Conflict {
     let mut contradictions = Vec::new();
     for missing in &unmet {
         let mut suspects = contradiction::parts(world);
-        suspects.retain(|part| part.concerns(|family| family == missing.family));
+        suspects.retain(|part| contradiction::concerns(part, |family| family == missing.family));
         contradictions.push(contradiction_of(&contradiction::smallest(suspects, world)));
     }
-    contradictions.extend(
-        broken
-            .iter()
-            .map(|broken| contradiction_of(&[ContradictionPart::Condition(&broken.condition)])),
-    );
+    for broken in &broken {
+        let requirement = Requirement::Machine(broken.condition.clone());
+        contradictions.push(contradiction_of(&[vec![&requirement]]));
+    }
     conflict(unmet, broken, contradictions, world)
 }
 
@@ -31,7 +31,8 @@ pub(super) fn each_unmet(unmet: Vec<Unmet>, broken: Vec<Broken>, world: &World<'
 /// no solution.
 pub(super) fn together_unmet(dead_end: DeadEnd, world: &World<'_>) -> Conflict {
     let mut suspects = contradiction::parts(world);
-    suspects.retain(|part| part.concerns(|family| dead_end.families.contains(family)));
+    suspects
+        .retain(|part| contradiction::concerns(part, |family| dead_end.families.contains(family)));
     let core = contradiction::smallest(suspects, world);
     let smaller = contradiction::only(&core, world);
     let unmet = match slots::slots(&smaller) {
@@ -47,7 +48,7 @@ pub(super) fn together_unmet(dead_end: DeadEnd, world: &World<'_>) -> Conflict {
 
 fn contradiction_of(core: &[ContradictionPart<'_>]) -> Contradiction {
     Contradiction {
-        members: core.iter().map(ContradictionPart::member).collect(),
+        members: core.iter().map(contradiction::side).collect(),
     }
 }
 
@@ -72,7 +73,7 @@ fn conflict(
 }
 
 /// Returns the installations that the loader takes whatever we set, with the askers and the rules that lead to each.
-fn forced_copies(requirements: &[Requirement], inventory: &Inventory) -> Vec<ForcedCopy> {
+fn forced_copies(requirements: &[LibraryRequirement], inventory: &Inventory) -> Vec<ForcedCopy> {
     let mut copies: Vec<ForcedCopy> = Vec::new();
     for requirement in requirements {
         let Some(forced) = forced_by(requirement, inventory) else {

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 
 use super::fitting::{fitting, of_symbol, reasons};
 use super::hint::{Hint, Wanted};
-use super::outcome::{Broken, Conflict, Contradiction, ContradictionSide, Unmet};
+use super::machine::Broken;
+use super::outcome::{Conflict, Contradiction, ContradictionSide, Unmet};
 use super::reason::Reason;
 use super::remedy;
 use super::world::{World, serves};
 use crate::catalog::{Wheel, catalog, knowledge, soname_number};
 use crate::inventory::{ChangedBy, Installation, Inventory, Origin, Problem};
-use crate::program::{Before, Condition, Demand, Requirement, Want};
+use crate::program::{Before, Demand, LibraryRequirement, MachineRequirement, Want};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
 type Way = fn(&Conflict, &World<'_>) -> Vec<Hint>;
@@ -51,15 +52,18 @@ fn for_machine(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
             Demand::Gpu(range) => {
                 hints.extend(other_gpus(world, |gpu| range.allows(&gpu.version())));
             }
-            demand => {
+            Demand::Driver(_) | Demand::DriverCuda(_) | Demand::Any(_) => {
                 // An update does not help where the driver is too new already.
-                let floor = driver_for(demand);
-                let floor = floor.filter(|floor| has.driver.is_none_or(|has| has < *floor));
-                hints.extend(floor.map(|floor| Hint::UpdateDriver {
-                    floor,
-                    has_driver: has.driver.is_some(),
-                }));
+                if let Some(floor) = driver_for(&condition.demand)
+                    && has.driver.is_none_or(|has| has < floor)
+                {
+                    hints.push(Hint::UpdateDriver {
+                        floor,
+                        has_driver: has.driver.is_some(),
+                    });
+                }
             }
+            Demand::Cuda(_) | Demand::Brand { .. } => {}
         }
         hints.push(Hint::ChangeWish {
             families: BTreeSet::new(),
@@ -110,7 +114,7 @@ fn gpus_that_are_served(unmet: &[Unmet], world: &World<'_>) -> Option<Hint> {
 }
 
 /// Returns builds of a framework that have code for the newest visible GPU.
-fn other_build(condition: &Condition, world: &World<'_>) -> Option<Hint> {
+fn other_build(condition: &MachineRequirement, world: &World<'_>) -> Option<Hint> {
     let (framework, version) = condition
         .by
         .name
@@ -154,14 +158,14 @@ fn change_wish(contradiction: &Contradiction, unmet: &[Unmet]) -> Option<Hint> {
         .members
         .iter()
         .filter(|member| {
-            member.wants.iter().any(|want| match want {
-                Want::Pinned(_) | Want::BuildIds(_) => true,
-                Want::Within(_) => several,
-                _ => false,
-            }) || member
-                .demand
-                .as_ref()
-                .is_some_and(|demand| !matches!(demand, Demand::Code(_)))
+            member
+                .wants
+                .iter()
+                .any(|want| want.is_exact() || several && matches!(want, Want::Within(_)))
+                || member
+                    .demand
+                    .as_ref()
+                    .is_some_and(|demand| !matches!(demand, Demand::Code(_)))
         })
         .collect();
     let by = members.first()?.by.clone();
@@ -383,7 +387,7 @@ fn cuda_major(missing: &Unmet, world: &World<'_>) -> Option<u32> {
     let of_name = missing
         .requirements
         .iter()
-        .find_map(Requirement::cuda_of_name);
+        .find_map(LibraryRequirement::cuda_of_name);
     let of_reason = reasons(missing).find_map(|reason| match reason {
         Reason::OtherCuda { needed, .. } => Some(*needed),
         _ => None,
@@ -405,15 +409,12 @@ fn soname(missing: &Unmet) -> Option<u32> {
         .requirements
         .iter()
         .find_map(|requirement| soname_number(requirement.named()?));
-    let of_version = missing
-        .requirements
-        .iter()
-        .find_map(|requirement| match requirement.want {
-            Want::AtLeast(version) | Want::Exactly(version) | Want::Rest(version) => {
-                Some(version.major())
-            }
-            _ => None,
-        });
+    let of_version = missing.requirements.iter().find_map(|one| match one.want {
+        Want::AtLeast(version) | Want::Exactly(version) | Want::Rest(version) => {
+            Some(version.major())
+        }
+        _ => None,
+    });
     of_name.or(of_version)
 }
 
@@ -422,9 +423,6 @@ fn floor(missing: &Unmet) -> Option<Version> {
     missing
         .requirements
         .iter()
-        .filter_map(|requirement| match requirement.want {
-            Want::AtLeast(version) => Some(version),
-            _ => None,
-        })
+        .filter_map(LibraryRequirement::floor)
         .max()
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 
-use super::conditions;
 use super::fitting::{Offered, fitting};
+use super::machine;
 use super::outcome::{MissingWheel, Outcome, Policy};
 use super::remedy::all_families;
 use super::world::World;
@@ -12,7 +12,7 @@ use crate::catalog::{
     Framework, Platform, Wheel, WheelFile, catalog, soname_number, toolkits, wheels,
 };
 use crate::inventory::Inventory;
-use crate::program::{Need, Program, Requirement};
+use crate::program::{LibraryRequirement, Need, Program};
 use crate::range::Range;
 use crate::version::{CudaVersion, Version};
 
@@ -87,8 +87,7 @@ fn lack_of(
     let mut lacking: BTreeSet<String> =
         unmet.iter().map(|missing| missing.family.clone()).collect();
     let families: BTreeSet<&String> = program
-        .requirements
-        .iter()
+        .library_requirements()
         .map(|requirement| &requirement.family)
         .collect();
     let is_picked = |family: &str| match outcome {
@@ -130,7 +129,7 @@ fn lack_of(
     for families in ignored {
         policy.ignore_rpath_of = families;
         let world = World::new(inventory, program, &policy);
-        if conditions::broken(&world).is_empty()
+        if machine::broken(&world).is_empty()
             && let Some(offered) = fitting(unmet, lacking.clone(), &world, &place)
             && !offered.is_empty()
         {
@@ -148,7 +147,7 @@ fn lack_of(
 /// True if the program uses a family that wheels bring: it links against it, or a framework opens it by its name and does not
 /// work without it.
 fn is_used(family: &str, program: &Program) -> bool {
-    let is_used = |requirement: &&Requirement| match framework_of(requirement) {
+    let is_used = |requirement: &&LibraryRequirement| match framework_of(requirement) {
         Some(framework) => !framework
             .works_without
             .iter()
@@ -158,9 +157,8 @@ fn is_used(family: &str, program: &Program) -> bool {
     };
     has_wheels(family)
         && program
-            .requirements
-            .iter()
-            .filter(|one| one.family == family && one.is_wish())
+            .library_requirements()
+            .filter(|one| one.family == family && one.asks_for_family())
             .any(|one| is_used(&one))
 }
 
@@ -168,7 +166,7 @@ fn has_wheels(family: &str) -> bool {
     wheels().iter().any(|wheel| wheel.family == family)
 }
 
-fn framework_of(requirement: &Requirement) -> Option<&'static Framework> {
+fn framework_of(requirement: &LibraryRequirement) -> Option<&'static Framework> {
     let name = requirement.by.name.split(' ').next()?;
     catalog()
         .frameworks
@@ -182,11 +180,10 @@ fn with_all(world: &World<'_>, families: &BTreeSet<String>) -> Program {
     let cuda = world.agreed_cuda().map(|(cuda, _)| cuda);
     let mut program = world.program.clone();
     for family in families {
-        let number = |one: &Requirement| one.named().and_then(soname_number);
-        let own: Vec<&Requirement> = program
-            .requirements
-            .iter()
-            .filter(|one| one.family == *family && one.is_wish())
+        let number = |one: &LibraryRequirement| one.named().and_then(soname_number);
+        let own: Vec<&LibraryRequirement> = program
+            .library_requirements()
+            .filter(|one| one.family == *family && one.asks_for_family())
             .collect();
         let is_tried = own.iter().all(|one| one.need == Need::Named);
         let mut of_cuda = own
@@ -197,12 +194,13 @@ fn with_all(world: &World<'_>, families: &BTreeSet<String>) -> Program {
             None => own.iter().filter_map(|one| number(one)).max(),
         };
         program.requirements.retain(|one| {
-            one.family != *family || !is_tried || number(one) == best || number(one).is_none()
+            one.library().is_none_or(|one| {
+                one.family != *family || !is_tried || number(one) == best || number(one).is_none()
+            })
         });
         program
-            .requirements
-            .iter_mut()
-            .filter(|one| one.family == *family && one.is_wish())
+            .library_requirements_mut()
+            .filter(|one| one.family == *family && one.asks_for_family())
             .filter(|one| is_tried || one.need < Need::Named)
             .for_each(|one| one.need = Need::Linked);
     }

@@ -2,10 +2,9 @@
 //! none. Pure: no files, no environment, no clock. Equal inputs give equal results.
 
 use crate::inventory::Inventory;
-use crate::program::Program;
+use crate::program::{Program, Requirement};
 
 mod cautions;
-mod conditions;
 mod constraints;
 mod contradiction;
 mod dependencies;
@@ -14,6 +13,7 @@ mod fitting;
 mod gpus;
 mod hint;
 mod hints;
+mod machine;
 mod missing;
 mod offers;
 mod outcome;
@@ -26,13 +26,13 @@ mod slot;
 mod slots;
 mod world;
 
-pub use conditions::judge;
 pub use hint::{Hint, Wanted};
+pub use machine::{Broken, Judged, MachineFacts, judge};
 pub use missing::{FamilyWish, Lack, lack, wheels_of, wheels_of_toolkit};
 pub use outcome::{
-    Absent, Broken, Caution, Conflict, Contradiction, ContradictionSide, FailedProof, ForcedCopy,
-    Judged, KeptPreload, MachineFacts, MissingWheel, Outcome, PathElement, Pick, Plan, Policy,
-    Rejection, Removal, Summary, Unmet, Unpinned,
+    Absent, Caution, Conflict, Contradiction, ContradictionSide, FailedProof, ForcedCopy,
+    KeptPreload, MissingWheel, Outcome, PathElement, Pick, Plan, Policy, Rejection, Removal,
+    Summary, Unmet, Unpinned,
 };
 pub use reason::{Criterion, Reason};
 
@@ -56,7 +56,7 @@ pub fn solve(inventory: &Inventory, program: &Program, policy: &Policy) -> Outco
 }
 
 fn decide(world: &World<'_>) -> Outcome {
-    let broken = conditions::broken(world);
+    let broken = machine::broken(world);
     let Slots {
         to_fill,
         absent,
@@ -94,17 +94,17 @@ fn decide(world: &World<'_>) -> Outcome {
 /// Returns the conflict between what the user asks for and what packages use, if that is why libraries are left out. Without a GPU
 /// they may be left out for any other reason.
 fn excluded_by_person(left: &[Slot<'_>], world: &World<'_>) -> Option<Outcome> {
-    let (wishes, needs): (Vec<_>, Vec<_>) = world
-        .requirements
-        .iter()
-        .copied()
-        .partition(|one| one.is_wish() && one.is_by_person());
-    let is_excused = world.assumes_gpu || world.inventory.gpus_hidden || wishes.is_empty();
-    if is_excused || !left.iter().any(Slot::has_certain_wish) {
+    let (settings, others): (Vec<&Requirement>, Vec<&Requirement>) =
+        world.requirements.iter().copied().partition(|one| {
+            one.library()
+                .is_some_and(|one| one.asks_for_family() && one.is_by_person())
+        });
+    let is_excused = world.assumes_gpu || world.inventory.gpus_hidden || settings.is_empty();
+    if is_excused || !left.iter().any(Slot::has_certain_asker) {
         return None;
     }
     let with_gpu = world.assuming_gpu();
-    if !contradiction::has_solution(&with_gpu.with_only(needs, with_gpu.of_picks.clone())) {
+    if !contradiction::has_solution(&with_gpu.with_only(others)) {
         return None;
     }
     let outcome = decide(&with_gpu);

@@ -26,8 +26,7 @@ pub(super) fn versions<'p>(name: &str, program: &'p Program) -> BTreeMap<Version
         return BTreeMap::new();
     };
     let pinned = program
-        .requirements
-        .iter()
+        .library_requirements()
         .filter_map(|requirement| match requirement.want {
             Want::Recorded(version) if requirement.family == first.family => Some(version),
             _ => None,

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::hint::Hint;
+use super::machine::Broken;
 use super::reason::{Criterion, Reason};
 use crate::catalog::{WheelFile, title};
 use crate::formats::names;
 use crate::host::FileId;
 use crate::inventory::{Installation, Member, Origin};
-use crate::program::{Asker, Before, Condition, Demand, ImportCertainty, Requirement, Want};
+use crate::program::{Asker, Before, Demand, ImportCertainty, LibraryRequirement, Want};
 use crate::text::{self, list, show, shown};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
@@ -349,7 +350,7 @@ impl MissingWheel {
 #[derive(Clone, Debug, Serialize)]
 pub struct Unmet {
     pub family: String,
-    pub requirements: Vec<Requirement>,
+    pub requirements: Vec<LibraryRequirement>,
     pub candidates: Vec<Rejection>,
     /// The installations that the loader takes whatever we set, and that do not fit or exclude each other.
     pub forced: Vec<ForcedCopy>,
@@ -362,33 +363,6 @@ pub struct ForcedCopy {
     pub rules: BTreeSet<Before>,
     /// The requesters whose search paths lead there.
     pub by: BTreeSet<String>,
-}
-
-/// A condition that does not hold.
-#[derive(Clone, Debug, Serialize)]
-pub struct Broken {
-    pub condition: Condition,
-    pub has: MachineFacts,
-}
-
-/// A condition, and the machine that it was tried on.
-pub struct Judged<'c> {
-    /// False without a GPU, for a condition that counts only with one.
-    pub counts: bool,
-    pub holds: Option<bool>,
-    /// Of alternatives, the one that decides.
-    pub demands: &'c [Demand],
-    pub has: MachineFacts,
-}
-
-/// The facts of the machine that conditions are about.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct MachineFacts {
-    pub driver: Option<Version>,
-    /// The CUDA version that the driver brings.
-    pub cuda: Option<CudaVersion>,
-    /// The visible GPUs: models and compute capabilities.
-    pub gpus: Vec<(String, Option<ComputeCapability>)>,
 }
 
 /// Requirements that exclude each other, given what is installed.

@@ -19,7 +19,7 @@ use super::world::World;
 use crate::catalog::catalog;
 use crate::host::FileId;
 use crate::inventory::{Installation, Inventory, LibraryPathElement, Origin, Preload};
-use crate::program::{ImportCertainty, Need, Program, Requirement, Want};
+use crate::program::{ImportCertainty, LibraryRequirement, Need, Program, Want};
 use crate::version::Version;
 
 pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
@@ -159,8 +159,7 @@ fn removal(
         // Without a driver, a program that is linked against it needs the stub to start at all.
         let needs_stub = driver.is_none()
             && program
-                .requirements
-                .iter()
+                .library_requirements()
                 .any(|r| r.need == Need::Linked && r.family == "driver");
         return (!needs_stub).then_some(Removal::Stubs);
     }
@@ -193,9 +192,8 @@ fn driver_names(solution: &Solution<'_>, program: &Program) -> BTreeSet<String> 
         })
     });
     let written = program
-        .requirements
-        .iter()
-        .filter_map(Requirement::named)
+        .library_requirements()
+        .filter_map(LibraryRequirement::named)
         .map(str::to_owned);
     let names_of_driver = written.chain(opened.cloned()).filter(|name| {
         catalog()
@@ -236,8 +234,7 @@ fn tombstones(solution: &Solution<'_>, inventory: &Inventory, program: &Program)
             .iter()
             .flat_map(|filled| &filled.installation.files);
         program
-            .requirements
-            .iter()
+            .library_requirements()
             .any(|r| r.need == Need::Linked && r.named() == Some(name))
             || members.any(|member| member.needed.contains(name))
     };
@@ -271,8 +268,7 @@ fn missing_members(
 /// of the program.
 fn shims(installation: &Installation, program: &Program) -> BTreeSet<Version> {
     let brought = program
-        .requirements
-        .iter()
+        .library_requirements()
         .filter(|requirement| requirement.family == installation.family)
         .filter_map(|requirement| match requirement.want {
             Want::Rest(version) if installation.soname == Some(version.major()) => Some(version),
@@ -298,7 +294,7 @@ fn tried_names(filled: &Filled<'_>, others: &[&Installation]) -> BTreeSet<String
         .iter()
         .filter(|requirement| requirement.need == Need::Named);
     let names = tried
-        .filter_map(Requirement::named)
+        .filter_map(LibraryRequirement::named)
         .filter(|name| !filled.installation.offers(name));
     let is_soname = |name: &&str| {
         others
@@ -323,7 +319,7 @@ pub(super) fn unpinned(slot: &Slot<'_>, inventory: &Inventory) -> Option<Unpinne
     let must_be_said = !inventory.gpus_hidden
         && slot.requirements.iter().any(|r| {
             r.by.standing == ImportCertainty::Imported
-                && r.is_wish()
+                && r.asks_for_family()
                 && matches!(r.need, Need::Used | Need::Essential)
         });
     Some(Unpinned {

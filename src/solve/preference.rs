@@ -11,7 +11,7 @@ use super::world::World;
 use super::{cautions, gpus};
 use crate::formats::names;
 use crate::inventory::{ChangedBy, Installation, Inventory, Origin};
-use crate::program::{Program, Requirement, Want};
+use crate::program::{LibraryRequirement, Program, Want};
 use crate::version::Version;
 
 type Columns = [(Criterion, Reverse<i64>); 15];
@@ -56,7 +56,7 @@ fn columns(
         (candidate.installation, world.inventory, world.program);
     // The version that upstream tested with, or built its own shim from.
     let recorded = world
-        .requirements_of(slot.family)
+        .requirements_of(&slot.family.name)
         .filter_map(|requirement| match requirement.want {
             Want::Recorded(version) | Want::Rest(version) => Some(version),
             _ => None,
@@ -163,7 +163,7 @@ fn came_with_target(installation: &Installation, program: &Program) -> bool {
 /// Returns the number of the user's wishes that it meets.
 fn preferred(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> i64 {
     world
-        .requirements_of(slot.family)
+        .requirements_of(&slot.family.name)
         .filter(|requirement| match &requirement.want {
             Want::Preferred(range) => installation
                 .version
@@ -178,8 +178,8 @@ fn preferred(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) ->
 /// such a name leads nowhere.
 fn named_versions(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> i64 {
     let names = world
-        .requirements_of(slot.family)
-        .filter_map(Requirement::named);
+        .requirements_of(&slot.family.name)
+        .filter_map(LibraryRequirement::named);
     let is_whole = |name: &&str| {
         let version = names::split(name).and_then(|(_, suffix)| suffix.parse::<Version>().ok());
         version.is_some_and(|version| version.numbers().len() >= 3)

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::conditions;
 use super::contradiction::has_solution;
 use super::hint::{Hint, Wanted};
+use super::machine;
 use super::offers;
 use super::outcome::Policy;
 use super::world::World;
@@ -13,7 +13,7 @@ use crate::catalog::{catalog, knowledge};
 use crate::inventory::{
     Installation, Inventory, KernelDriver, LibraryPathElement, Origin, Visible,
 };
-use crate::program::{Demand, Program, Requirement};
+use crate::program::{Program, Requirement};
 use crate::version::Version;
 
 /// The loader searches it by default.
@@ -52,7 +52,7 @@ impl Remedied {
     /// True if there is a set, or one that a stronger mode than the view can force.
     pub(super) fn has_set(mut self) -> bool {
         let is_solved =
-            |world: &World<'_>| conditions::broken(world).is_empty() && has_solution(world);
+            |world: &World<'_>| machine::broken(world).is_empty() && has_solution(world);
         is_solved(&self.world())
             || self.policy.can_force && {
                 self.policy.ignore_rpath_of = all_families();
@@ -101,32 +101,32 @@ impl Remedied {
                 }
             }
             Hint::ChangeWish { families, by } => {
-                let is_changed = |requirement: &Requirement| {
-                    let is_named = families.is_empty() || families.contains(&requirement.family);
-                    requirement.is_by_person() && is_named && requirement.by == *by
-                };
-                self.program
-                    .requirements
-                    .retain(|requirement| !is_changed(requirement));
-                self.program
-                    .conditions
-                    .retain(|condition| condition.by != *by);
+                self.program.requirements.retain(|requirement| {
+                    let is_changed = match requirement {
+                        Requirement::Library(one) => {
+                            one.is_by_person()
+                                && (families.is_empty() || families.contains(&one.family))
+                        }
+                        Requirement::Machine(_) => true,
+                    };
+                    !is_changed || requirement.asker() != by
+                });
             }
             Hint::OtherBuild { by, .. } => {
                 // A build brings wheels of the versions that it needs.
-                self.program
-                    .requirements
-                    .retain(|requirement| requirement.by.name != by.name);
                 // Those of the old one are left behind, and say nothing of the CUDA of the new one.
                 self.inventory
                     .installations
                     .iter_mut()
                     .filter(|one| one.origin == Origin::Wheel && one.cuda == by.cuda)
                     .for_each(|one| one.origin = Origin::Loose);
-                let is_of_old = |demand: &Demand| matches!(demand, Demand::Code(_));
-                self.program
-                    .conditions
-                    .retain(|one| one.by.name != by.name || !is_of_old(&one.demand));
+                self.program.requirements.retain(|requirement| {
+                    let is_of_old = match requirement {
+                        Requirement::Library(_) => true,
+                        Requirement::Machine(one) => one.own_code().is_some(),
+                    };
+                    !is_of_old || requirement.asker().name != by.name
+                });
             }
             Hint::ChooseGpus { uuids } => {
                 self.show_only(|uuid| uuids.iter().any(|one| one == uuid));

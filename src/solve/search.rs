@@ -13,7 +13,7 @@ use super::reason::{Criterion, Reason};
 use super::slot::{Blame, Candidate, Picked, Slot, Strictness};
 use super::world::World;
 use crate::inventory::Installation;
-use crate::program::Requirement;
+use crate::program::LibraryRequirement;
 
 /// After this many steps the search gives up, with the best explanation so far.
 const STEP_LIMIT: usize = 20_000;
@@ -203,7 +203,7 @@ impl<'a, 'w> Search<'a, 'w> {
         let (picked, others) = (viable[0], &viable[1..]);
         let deciding = |other| preference::deciding(&slot, picked, other, done, self.world);
         let decided_by = match others.first() {
-            _ if slot.requirements.iter().any(Requirement::is_pinned) => Criterion::Pinned,
+            _ if slot.requirements.iter().any(LibraryRequirement::is_pinned) => Criterion::Pinned,
             Some(other) => deciding(*other),
             None if picked.is_forced => Criterion::LoaderTakesIt,
             None => Criterion::OnlyOne,

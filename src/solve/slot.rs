@@ -6,14 +6,14 @@ use std::rc::Rc;
 use super::outcome::{Absent, Policy, Rejection, Unmet};
 use crate::catalog::Family;
 use crate::inventory::Installation;
-use crate::program::{Asker, Need, Requirement};
+use crate::program::{Asker, LibraryRequirement, Need};
 
 /// One family in one SONAME major, to be filled by one installation.
 #[derive(Clone, Debug)]
 pub(super) struct Slot<'a> {
     pub family: &'static Family,
     pub soname: Option<u32>,
-    pub requirements: Vec<Requirement>,
+    pub requirements: Vec<LibraryRequirement>,
     pub strictness: Strictness,
     /// Requesters, each of which needs all its libraries to be of one CUDA major.
     pub askers: BTreeSet<String>,
@@ -106,7 +106,7 @@ impl Slot<'_> {
         let names: BTreeSet<&str> = self
             .requirements
             .iter()
-            .filter_map(Requirement::named)
+            .filter_map(LibraryRequirement::named)
             .collect();
         names.into_iter().map(str::to_owned).collect()
     }

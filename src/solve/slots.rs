@@ -8,10 +8,9 @@ use super::dependencies;
 use super::outcome::{Absent, Rejection, Unmet};
 use super::slot::{Blame, Candidate, Slot, Strictness};
 use super::world::World;
-use crate::catalog::{Family, GroupedBy, catalog, soname_number};
+use crate::catalog::{Family, GroupedBy, catalog};
 use crate::inventory::Installation;
-use crate::program::{Asker, EarlierDirectory, ImportCertainty, Need, PinnedTo, Requirement, Want};
-use crate::version::Version;
+use crate::program::{Asker, EarlierDirectory, ImportCertainty, LibraryRequirement, Need, Want};
 
 /// The slots of a program, each candidate judged by itself.
 #[derive(Debug, Default)]
@@ -93,9 +92,9 @@ fn group<'a>(world: &World<'a>) -> Vec<Slot<'a>> {
     let families = &catalog().families;
     let has_gpu = world.inventory.has_gpu();
     // By position of the family in the catalog, and number in the SONAME.
-    let mut by_key: BTreeMap<(usize, Option<u32>), Vec<Requirement>> = BTreeMap::new();
+    let mut by_key: BTreeMap<(usize, Option<u32>), Vec<LibraryRequirement>> = BTreeMap::new();
     let mut unkeyed = Vec::new();
-    for requirement in &world.requirements {
+    for requirement in world.library_requirements() {
         // Without a GPU the driver's libraries are left to the loader.
         if requirement.family == "driver" && !has_gpu && !requirement.is_pinned() {
             continue;
@@ -106,10 +105,10 @@ fn group<'a>(world: &World<'a>) -> Vec<Slot<'a>> {
         else {
             continue;
         };
-        let requirement = Requirement::clone(requirement);
+        let requirement = requirement.clone();
         match (
             families[position].group,
-            soname_of(&families[position], &requirement.want),
+            requirement.want.soname(&families[position]),
         ) {
             (GroupedBy::Soname, None) => unkeyed.push((position, requirement)),
             (_, soname) => by_key
@@ -121,7 +120,9 @@ fn group<'a>(world: &World<'a>) -> Vec<Slot<'a>> {
     // A name without a version, and a version without a name, belong to the names of the same asker; failing that to
     // all names of the family. A version alone is no wish to have the family.
     for (position, requirement) in unkeyed {
-        let is_wished = |key: &(usize, Option<u32>)| by_key[key].iter().any(Requirement::is_wish);
+        let is_wished = |key: &(usize, Option<u32>)| {
+            by_key[key].iter().any(LibraryRequirement::asks_for_family)
+        };
         let mut keys: Vec<_> = by_key
             .keys()
             .copied()
@@ -133,7 +134,7 @@ fn group<'a>(world: &World<'a>) -> Vec<Slot<'a>> {
         if keys.iter().any(is_of_asker) {
             keys.retain(is_of_asker);
         }
-        if keys.is_empty() && requirement.is_wish() {
+        if keys.is_empty() && requirement.asks_for_family() {
             by_key
                 .entry((position, None))
                 .or_default()
@@ -147,13 +148,13 @@ fn group<'a>(world: &World<'a>) -> Vec<Slot<'a>> {
             let is_tried = is_any
                 && slot
                     .iter()
-                    .all(|other| !other.is_wish() || other.need == Need::Named);
+                    .all(|other| !other.asks_for_family() || other.need == Need::Named);
             let need = if is_tried {
                 Need::Named
             } else {
                 requirement.need
             };
-            slot.push(Requirement {
+            slot.push(LibraryRequirement {
                 need,
                 ..requirement.clone()
             });
@@ -166,7 +167,7 @@ fn group<'a>(world: &World<'a>) -> Vec<Slot<'a>> {
     let mut slots: Vec<(usize, Slot<'a>)> = by_key
         .into_iter()
         .filter(|((position, _), requirements)| {
-            *position == 0 || requirements.iter().any(Requirement::is_wish)
+            *position == 0 || requirements.iter().any(LibraryRequirement::asks_for_family)
         })
         .map(|((position, soname), requirements)| {
             let slot = Slot::of_program(&families[position], soname, requirements, world);
@@ -176,7 +177,7 @@ fn group<'a>(world: &World<'a>) -> Vec<Slot<'a>> {
     slots.sort_by_key(|(position, slot)| {
         (
             *position != 0,
-            !slot.has_certain_wish(),
+            !slot.has_certain_asker(),
             *position,
             Reverse(slot.soname),
         )
@@ -184,33 +185,12 @@ fn group<'a>(world: &World<'a>) -> Vec<Slot<'a>> {
     slots.into_iter().map(|(_, slot)| slot).collect()
 }
 
-/// Returns the number in the SONAME that a requirement means; none in a family that has one installation whatever the
-/// number.
-fn soname_of(family: &Family, want: &Want) -> Option<u32> {
-    if family.group == GroupedBy::Place {
-        return None;
-    }
-    let of_version = |version: &Version| family.soname_is_version.then(|| version.major());
-    match want {
-        Want::Name(name) => soname_number(name),
-        Want::Symbols(symbols) => soname_number(&symbols.first()?.file),
-        Want::AtLeast(version)
-        | Want::Exactly(version)
-        | Want::Rest(version)
-        | Want::Recorded(version)
-        | Want::Pinned(PinnedTo::Version(version)) => of_version(version),
-        Want::Within(range) => range.major().filter(|_| family.soname_is_version),
-        Want::BuildIds(files) => soname_number(files.keys().next()?),
-        Want::Preferred(_) | Want::Pinned(PinnedTo::Directory(_)) => None,
-    }
-}
-
 impl<'a> Slot<'a> {
     /// An empty slot: no installation is judged yet.
     fn new(
         family: &'static Family,
         soname: Option<u32>,
-        requirements: Vec<Requirement>,
+        requirements: Vec<LibraryRequirement>,
         strictness: Strictness,
         askers: BTreeSet<String>,
     ) -> Slot<'a> {
@@ -231,11 +211,11 @@ impl<'a> Slot<'a> {
     fn of_program(
         family: &'static Family,
         soname: Option<u32>,
-        mut requirements: Vec<Requirement>,
+        mut requirements: Vec<LibraryRequirement>,
         world: &World<'a>,
     ) -> Slot<'a> {
         // Search paths of a mere guess decide nothing where an asker is known.
-        if has_known_wish(&requirements) {
+        if has_known_asker(&requirements) {
             requirements
                 .iter_mut()
                 .filter(|requirement| !is_known(requirement))
@@ -262,7 +242,7 @@ impl<'a> Slot<'a> {
             cuda: installation.cuda,
             standing: ImportCertainty::Possible,
         };
-        let requirement = Requirement {
+        let requirement = LibraryRequirement {
             family: family.name.clone(),
             want: Want::Name(name.to_owned()),
             need: if strictness == Strictness::Must {
@@ -273,7 +253,7 @@ impl<'a> Slot<'a> {
             by,
             search_first,
         };
-        let soname = soname_of(family, &requirement.want);
+        let soname = requirement.want.soname(family);
         let askers = askers
             .iter()
             .cloned()
@@ -290,12 +270,12 @@ impl<'a> Slot<'a> {
 
     /// The requirements that may be looked at alone if nothing fits all: those of known askers; and where the lack of a GPU
     /// excuses the rest, those of packages that do more than try the name.
-    fn ways_to_split(&self) -> Vec<fn(&Requirement) -> bool> {
+    fn ways_to_split(&self) -> Vec<fn(&LibraryRequirement) -> bool> {
         let has_certain = self
             .requirements
             .iter()
             .filter(|one| !one.is_by_person())
-            .any(|one| one.is_wish() && is_certain(one));
+            .any(|one| one.asks_for_family() && is_certain(one));
         if self.strictness == Strictness::Try && has_certain {
             vec![is_known, is_certain]
         } else {
@@ -306,15 +286,15 @@ impl<'a> Slot<'a> {
     /// Splits a slot in two: the filled slot of these requirements, and the rest. `None` if either would be empty.
     fn split(
         &self,
-        is_kept: fn(&Requirement) -> bool,
+        is_kept: fn(&LibraryRequirement) -> bool,
         world: &World<'a>,
     ) -> Option<(Slot<'a>, Slot<'a>)> {
-        let (kept, rest): (Vec<Requirement>, Vec<Requirement>) =
+        let (kept, rest): (Vec<LibraryRequirement>, Vec<LibraryRequirement>) =
             self.requirements.iter().cloned().partition(is_kept);
-        if rest.is_empty() || !kept.iter().any(Requirement::is_wish) {
+        if rest.is_empty() || !kept.iter().any(LibraryRequirement::asks_for_family) {
             return None;
         }
-        let with = |requirements: Vec<Requirement>| {
+        let with = |requirements: Vec<LibraryRequirement>| {
             let strictness = strictest(&requirements, world).unwrap_or(Strictness::Try);
             Slot {
                 strictness,
@@ -339,7 +319,7 @@ impl<'a> Slot<'a> {
             };
             older
                 .requirements
-                .retain(|requirement| !matches!(requirement.want, Want::AtLeast(_)));
+                .retain(|requirement| requirement.floor().is_none());
             older.fill(world);
             if !older.candidates.is_empty() {
                 *self = older;
@@ -347,10 +327,10 @@ impl<'a> Slot<'a> {
         }
     }
 
-    pub(super) fn has_certain_wish(&self) -> bool {
+    pub(super) fn has_certain_asker(&self) -> bool {
         self.requirements
             .iter()
-            .any(|requirement| requirement.is_wish() && is_certain(requirement))
+            .any(|requirement| requirement.asks_for_family() && is_certain(requirement))
     }
 
     /// True if packages would use a GPU with the library, and there is none that they can use.
@@ -366,15 +346,15 @@ impl<'a> Slot<'a> {
     where
         'a: 's,
     {
-        let asks = |slot: &Slot<'_>, one: &Requirement| {
+        let asks = |slot: &Slot<'_>, one: &LibraryRequirement| {
             slot.requirements.iter().any(|other| {
                 (&other.family, &other.want, &other.by) == (&one.family, &one.want, &one.by)
             })
         };
-        let mut asked: Vec<&Requirement> = self
+        let mut asked: Vec<&LibraryRequirement> = self
             .requirements
             .iter()
-            .filter(|one| one.is_wish() && one.is_by_person())
+            .filter(|one| one.asks_for_family() && one.is_by_person())
             .collect();
         while let Some(other) = others.next().filter(|_| !asked.is_empty()) {
             asked.retain(|one| !asks(other, one));
@@ -424,26 +404,26 @@ impl<'a> Slot<'a> {
 }
 
 /// True if the program is known to use the asker.
-fn is_known(requirement: &Requirement) -> bool {
+fn is_known(requirement: &LibraryRequirement) -> bool {
     requirement.by.standing == ImportCertainty::Imported
 }
 
 /// True for what the user asks for, and for what a certainly imported package needs and does not only try.
-fn is_certain(requirement: &Requirement) -> bool {
+fn is_certain(requirement: &LibraryRequirement) -> bool {
     is_known(requirement) && (requirement.need < Need::Named || requirement.is_by_person())
 }
 
-fn has_known_wish(requirements: &[Requirement]) -> bool {
+fn has_known_asker(requirements: &[LibraryRequirement]) -> bool {
     requirements
         .iter()
-        .any(|requirement| is_known(requirement) && requirement.is_wish())
+        .any(|requirement| is_known(requirement) && requirement.asks_for_family())
 }
 
 /// Returns the strictest of the requirements that ask for the family.
-fn strictest(requirements: &[Requirement], world: &World<'_>) -> Option<Strictness> {
+fn strictest(requirements: &[LibraryRequirement], world: &World<'_>) -> Option<Strictness> {
     requirements
         .iter()
-        .filter(|requirement| requirement.is_wish())
+        .filter(|requirement| requirement.asks_for_family())
         .map(|requirement| match requirement.need {
             Need::Linked => Strictness::Must,
             _ if world.inventory.gpus_hidden || is_for_missing_gpu(requirements, world) => {
@@ -459,7 +439,7 @@ fn strictest(requirements: &[Requirement], world: &World<'_>) -> Option<Strictne
 
 /// True if packages would use a GPU with the library, and there is none: they use the CPU. A user who asks for the library
 /// is taken at their word.
-fn is_for_missing_gpu(requirements: &[Requirement], world: &World<'_>) -> bool {
+fn is_for_missing_gpu(requirements: &[LibraryRequirement], world: &World<'_>) -> bool {
     let Some(used) = requirements
         .iter()
         .find(|requirement| matches!(requirement.need, Need::Used | Need::Essential))
@@ -471,14 +451,13 @@ fn is_for_missing_gpu(requirements: &[Requirement], world: &World<'_>) -> bool {
         && world.inventory.is_without_gpu()
         && !world
             .program
-            .requirements
-            .iter()
+            .library_requirements()
             .any(|other| other.is_by_person() && other.family == used.family)
 }
 
 /// Returns the names of the askers, each once. Guesses count only where no asker is known, recorded versions never.
-fn askers(requirements: &[Requirement]) -> BTreeSet<String> {
-    let has_known = has_known_wish(requirements);
+fn askers(requirements: &[LibraryRequirement]) -> BTreeSet<String> {
+    let has_known = has_known_asker(requirements);
     requirements
         .iter()
         .filter(|r| (!has_known || is_known(r)) && !r.is_by_person() && !r.is_recorded())

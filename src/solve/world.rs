@@ -7,17 +7,17 @@ use super::outcome::Policy;
 use crate::catalog::Family;
 use crate::formats::fatbin::Architecture;
 use crate::inventory::{Installation, Inventory, Origin};
-use crate::program::{Asker, Condition, Demand, ImportCertainty, Need, Program, Requirement};
+use crate::program::{
+    Asker, ImportCertainty, LibraryRequirement, MachineRequirement, Need, Program, Requirement,
+};
 use crate::version::ComputeCapability;
 
 pub(super) struct World<'a> {
     pub inventory: &'a Inventory,
     pub program: &'a Program,
     pub policy: &'a Policy,
-    /// All requirements of the program; a part of them during the search for a contradiction.
+    /// All that the program asks of the picks, libraries first; a part of it during the search for a contradiction.
     pub requirements: Vec<&'a Requirement>,
-    /// The conditions that the picks themselves must satisfy.
-    pub of_picks: Vec<&'a Condition>,
     /// The installations of each family.
     pub installations: Rc<BTreeMap<&'a str, Vec<&'a Installation>>>,
     /// The compute capabilities for which every library must have code: those of the visible GPUs, but not of one
@@ -42,20 +42,26 @@ impl<'a> World<'a> {
                 .or_default()
                 .push(installation);
         }
-        let own: Vec<&BTreeSet<Architecture>> =
-            program.conditions.iter().filter_map(own_code).collect();
+        let own: Vec<&BTreeSet<Architecture>> = program
+            .machine_requirements()
+            .filter_map(MachineRequirement::own_code)
+            .collect();
         let mut gpus: BTreeSet<ComputeCapability> = inventory.capabilities().collect();
         gpus.retain(|gpu| own.is_empty() || own.iter().any(|code| serves(code, *gpu)));
-        let of_picks = program
-            .conditions
+        let (libraries, machine): (Vec<&Requirement>, Vec<&Requirement>) = program
+            .requirements
             .iter()
-            .filter(|condition| matches!(condition.demand, Demand::Cuda(_)));
+            .partition(|requirement| requirement.library().is_some());
+        let of_picks = machine.into_iter().filter(|requirement| {
+            requirement
+                .machine()
+                .is_some_and(|one| one.cuda_of_picks().is_some())
+        });
         World {
             inventory,
             program,
             policy,
-            requirements: program.requirements.iter().collect(),
-            of_picks: of_picks.collect(),
+            requirements: libraries.into_iter().chain(of_picks).collect(),
             installations: Rc::new(installations),
             gpus: gpus.into_iter().collect(),
             offers: &[],
@@ -92,73 +98,74 @@ impl<'a> World<'a> {
             .copied()
     }
 
-    pub(super) fn requirements_of(&self, family: &Family) -> impl Iterator<Item = &'a Requirement> {
-        let name = family.name.as_str();
+    pub(super) fn library_requirements(&self) -> impl Iterator<Item = &'a LibraryRequirement> {
         self.requirements
             .iter()
-            .copied()
-            .filter(move |requirement| requirement.family == name)
+            .filter_map(|requirement| requirement.library())
+    }
+
+    pub(super) fn requirements_of(
+        &self,
+        family: &str,
+    ) -> impl Iterator<Item = &'a LibraryRequirement> {
+        self.library_requirements()
+            .filter(move |requirement| requirement.family == family)
     }
 
     /// Returns the CUDA major that all required libraries agree on, or else all requirements, and one asker of it. Most
     /// SONAMEs name a CUDA, that of cuDNN does not.
     pub(super) fn agreed_cuda(&self) -> Option<(u32, &'a Asker)> {
-        let is_known = |one: &Requirement| one.by.standing == ImportCertainty::Imported;
-        let kinds: [&dyn Fn(&Requirement) -> bool; 3] = [
-            &|one| is_known(one) && one.need < Need::Named,
-            &is_known,
-            &|_| true,
-        ];
-        kinds.into_iter().find_map(|is_of_kind| {
-            let cudas: BTreeMap<u32, &Asker> = self
-                .requirements
-                .iter()
-                .filter(|one| is_of_kind(one))
-                .filter_map(|one| Some((one.by.cuda.or_else(|| one.cuda_of_name())?, &one.by)))
-                .collect();
-            (cudas.len() == 1).then(|| cudas.into_iter().next())?
-        })
+        let mut all = BTreeMap::new();
+        let mut of_imported = BTreeMap::new();
+        let mut of_required = BTreeMap::new();
+        for requirement in self.library_requirements() {
+            let asker = &requirement.by;
+            let Some(cuda) = asker.cuda.or_else(|| requirement.cuda_of_name()) else {
+                continue;
+            };
+            all.insert(cuda, asker);
+            if asker.standing == ImportCertainty::Imported {
+                of_imported.insert(cuda, asker);
+                if requirement.need < Need::Named {
+                    of_required.insert(cuda, asker);
+                }
+            }
+        }
+        [of_required, of_imported, all]
+            .into_iter()
+            .find(|cudas| cudas.len() == 1)?
+            .pop_first()
     }
 
     /// Returns the CUDA major that all wheels of NVIDIA's in the program's Python environment are for.
     pub(super) fn cuda_of_wheels(&self) -> Option<u32> {
-        let wheels =
-            self.inventory.installations.iter().filter(|one| {
-                one.origin == Origin::Wheel && self.program.is_in_site(&one.directory)
-            });
-        let cudas: BTreeSet<u32> = wheels.filter_map(|one| one.cuda).collect();
-        (cudas.len() == 1).then(|| cudas.into_iter().next())?
+        let cudas: BTreeSet<u32> = self
+            .inventory
+            .installations
+            .iter()
+            .filter(|one| one.origin == Origin::Wheel && self.program.is_in_site(&one.directory))
+            .filter_map(|one| one.cuda)
+            .collect();
+        let first = cudas.first().copied();
+        first.filter(|_| cudas.len() == 1)
     }
 
     /// Returns this world with [`World::assumes_gpu`].
     pub(super) fn assuming_gpu(&self) -> World<'a> {
         World {
             assumes_gpu: true,
-            ..self.with_only(self.requirements.clone(), self.of_picks.clone())
+            ..self.with_only(self.requirements.clone())
         }
     }
 
-    /// Returns this world with these requirements and conditions alone.
-    pub(super) fn with_only(
-        &self,
-        requirements: Vec<&'a Requirement>,
-        of_picks: Vec<&'a Condition>,
-    ) -> World<'a> {
+    /// This world with these requirements alone.
+    pub(super) fn with_only(&self, requirements: Vec<&'a Requirement>) -> World<'a> {
         World {
             requirements,
-            of_picks,
             installations: self.installations.clone(),
             gpus: self.gpus.clone(),
             ..*self
         }
-    }
-}
-
-/// Returns the architectures that the asker's own files have code for, if the condition is about them.
-pub(super) fn own_code(condition: &Condition) -> Option<&BTreeSet<Architecture>> {
-    match &condition.demand {
-        Demand::Code(code) => Some(code),
-        _ => None,
     }
 }
 

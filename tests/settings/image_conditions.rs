@@ -2,7 +2,7 @@
 
 use cudarun::environment::Environment;
 use cudarun::program::Demand;
-use cudarun::settings::container::conditions;
+use cudarun::settings::container::requirements;
 
 fn environment(pairs: &[(&str, &str)]) -> Environment {
     pairs.iter().copied().collect()
@@ -20,7 +20,8 @@ fn versions_compare_by_all_of_their_numbers() {
         ("<", "471", "470.57.02", "471.0"),
     ] {
         let text = format!("driver{sign}{version}");
-        let (conditions, malformed) = conditions(&environment(&[("NVIDIA_REQUIRE_DRIVER", &text)]));
+        let (conditions, malformed) =
+            requirements(&environment(&[("NVIDIA_REQUIRE_DRIVER", &text)]));
         assert_eq!(malformed, []);
         let Demand::Any(alternatives) = &conditions[0].demand else {
             panic!("{text}")
@@ -39,7 +40,7 @@ fn every_variable_must_hold_and_one_can_turn_all_off() {
         ("NVIDIA_REQUIRE_CUDA", "cuda>=12.4"),
         ("NVIDIA_REQUIRE_JETPACK", "arch>=7.2 brand=x"),
     ];
-    let (found, malformed) = conditions(&environment(&two));
+    let (found, malformed) = requirements(&environment(&two));
     assert_eq!(found.len(), 2, "one condition for each variable");
     assert_eq!(malformed, []);
     assert!(found.iter().all(|condition| condition.only_with_gpu));
@@ -52,8 +53,9 @@ fn every_variable_must_hold_and_one_can_turn_all_off() {
         ("", 2),
     ] {
         let all = [&two[..], &[("NVIDIA_DISABLE_REQUIRE", value)]].concat();
-        assert_eq!(conditions(&environment(&all)).0.len(), count, "{value}");
+        assert_eq!(requirements(&environment(&all)).0.len(), count, "{value}");
     }
-    let (found, malformed) = conditions(&environment(&[("NVIDIA_REQUIRE_CUDA", "cuda>=12 what")]));
+    let (found, malformed) =
+        requirements(&environment(&[("NVIDIA_REQUIRE_CUDA", "cuda>=12 what")]));
     assert_eq!((found.len(), malformed[0].part.as_str()), (0, "what"));
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use cudarun::program::{Demand, Want};
+use cudarun::program::{Demand, Requirement, Want};
 use cudarun::settings::FaultKind;
 use cudarun::settings::lock::{Lock, LockedFamily, lock};
 
@@ -47,7 +47,9 @@ fn a_lock_survives_writing_and_reading() {
 fn a_lock_requires_the_recorded_versions() {
     let text = example().text();
     let path = Path::new("/p/.cudarun.lock");
-    let (requirements, conditions) = lock(text.as_bytes(), path).unwrap().asks(path);
+    let all = lock(text.as_bytes(), path).unwrap().requirements(path);
+    let requirements: Vec<_> = all.iter().filter_map(Requirement::library).collect();
+    let conditions: Vec<_> = all.iter().filter_map(Requirement::machine).collect();
     assert_eq!(
         requirements.len(),
         4,
@@ -76,10 +78,11 @@ fn a_lock_requires_the_recorded_versions() {
     assert!(allows("9.10.2.21") && allows("9.10.2") && !allows("9.10.1"));
     let mut twice = example();
     twice.families[0].name = "cudnn".to_owned();
-    let wants = twice.asks(path).0;
     assert!(
-        wants
+        twice
+            .requirements(path)
             .iter()
+            .filter_map(Requirement::library)
             .all(|requirement| matches!(requirement.want, Want::BuildIds(_)))
     );
 }

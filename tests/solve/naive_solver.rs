@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use cudarun::catalog::{catalog, knowledge};
 use cudarun::formats::symbols::RequiredSymbol;
 use cudarun::inventory::{ChangedBy, Code, Installation, Inventory, Origin};
-use cudarun::program::{Demand, Program, Requirement, Want};
+use cudarun::program::{Demand, LibraryRequirement, Program, Want};
 use cudarun::solve::{Contradiction, FailedProof, Outcome, Policy, solve};
 use cudarun::version::{CudaVersion, Version};
 
@@ -34,9 +34,8 @@ fn asked(inventory: &Inventory, program: &Program) -> Vec<Key> {
             .position(|family| family.name == key.0)
     };
     let mut keys: Vec<Key> = program
-        .requirements
-        .iter()
-        .filter_map(Requirement::named)
+        .library_requirements()
+        .filter_map(LibraryRequirement::named)
         .map(|name| key(name).unwrap())
         .collect();
     if keys.is_empty() {
@@ -115,8 +114,7 @@ fn rank(
 ) -> Vec<Reverse<i64>> {
     let of_family = || {
         program
-            .requirements
-            .iter()
+            .library_requirements()
             .filter(|requirement| requirement.family == installation.family)
     };
     let version = installation.version.unwrap_or_default();
@@ -250,8 +248,8 @@ fn faults(picks: &[&Installation], inventory: &Inventory, program: &Program) -> 
             "driver",
             installation,
         );
-        for condition in &program.conditions {
-            let Demand::Cuda(range) = &condition.demand else {
+        for requirement in program.machine_requirements() {
+            let Demand::Cuda(range) = &requirement.demand else {
                 continue;
             };
             let is_cuda = ["nvjitlink"].contains(&installation.family.as_str());
@@ -265,8 +263,7 @@ fn faults(picks: &[&Installation], inventory: &Inventory, program: &Program) -> 
             fault(is_library && !allowed, "CUDA is not allowed", installation);
         }
         for wanted in program
-            .requirements
-            .iter()
+            .library_requirements()
             .filter(|wanted| wanted.family == installation.family)
         {
             match &wanted.want {
@@ -300,8 +297,7 @@ fn faults(picks: &[&Installation], inventory: &Inventory, program: &Program) -> 
             let share = |one: &Installation, two: &Installation| {
                 let asks = |installation: &Installation| {
                     let of = program
-                        .requirements
-                        .iter()
+                        .library_requirements()
                         .filter(|it| it.family == installation.family && it.named().is_some());
                     of.map(|it| it.by.name.clone()).collect::<Vec<_>>()
                 };
@@ -393,7 +389,7 @@ fn only(program: &Program, contradiction: &Contradiction, but: Option<usize>) ->
             .enumerate()
             .filter(|(index, _)| Some(*index) != but)
     };
-    let is_kept = |requirement: &&Requirement| {
+    let is_kept = |requirement: &&LibraryRequirement| {
         members().any(|(_, member)| {
             let is_of = member.family.as_ref() == Some(&requirement.family)
                 && member.by.name == requirement.by.name;
@@ -401,18 +397,17 @@ fn only(program: &Program, contradiction: &Contradiction, but: Option<usize>) ->
         })
     };
     let requirements = program
-        .requirements
-        .iter()
+        .library_requirements()
         .filter(is_kept)
         .cloned()
         .collect();
     let is_demanded = members().any(|(_, member)| member.demand.is_some());
-    let conditions = if is_demanded {
-        program.conditions.clone()
-    } else {
-        Vec::new()
-    };
-    solver_inputs::program(requirements, conditions)
+    let machine = program
+        .machine_requirements()
+        .filter(|_| is_demanded)
+        .cloned()
+        .collect();
+    solver_inputs::program(requirements, machine)
 }
 
 #[test]

@@ -13,7 +13,7 @@ use cudarun::inventory::{
     SearchPath, Visible, WritablePath,
 };
 use cudarun::program::{
-    Asker, Condition, Demand, ImportCertainty, Need, Program, Requirement, Want,
+    Asker, Demand, ImportCertainty, LibraryRequirement, MachineRequirement, Need, Program, Want,
 };
 use cudarun::version::{ComputeCapability, Version};
 
@@ -155,8 +155,8 @@ pub fn asker(name: &str, cuda: Option<u32>) -> Asker {
     }
 }
 
-pub fn wants(family: &str, want: Want, by: &Asker) -> Requirement {
-    Requirement {
+pub fn wants(family: &str, want: Want, by: &Asker) -> LibraryRequirement {
+    LibraryRequirement {
         family: family.to_owned(),
         want,
         need: Need::Linked,
@@ -165,17 +165,16 @@ pub fn wants(family: &str, want: Want, by: &Asker) -> Requirement {
     }
 }
 
-pub fn names(family: &str, number: u32, by: &Asker) -> Requirement {
+pub fn names(family: &str, number: u32, by: &Asker) -> LibraryRequirement {
     let name = format!("{}.so.{number}", catalog().family(family).unwrap().main);
     wants(family, Want::Name(name), by)
 }
 
-pub fn program(requirements: Vec<Requirement>, conditions: Vec<Condition>) -> Program {
-    Program {
-        requirements,
-        conditions,
-        ..Program::new(PathBuf::from("/usr/bin/app"))
-    }
+pub fn program(libraries: Vec<LibraryRequirement>, machine: Vec<MachineRequirement>) -> Program {
+    let mut program = Program::new(PathBuf::from("/usr/bin/app"));
+    program.require(libraries);
+    program.require(machine);
+    program
 }
 
 /// A file that offers these symbols.
@@ -389,18 +388,13 @@ fn small_target(families: &[(&str, u32)], dice: &mut Dice) -> Program {
             requirements.push(wants(family, Want::Recorded(Version::new(&recorded)), by));
         }
     }
-    let mut conditions = Vec::new();
+    let mut machine = Vec::new();
     if dice.one_in(4) {
         let range = dice.of(&[">=12.4,<13", "13"]).parse().unwrap();
         let by = Asker::person(".cudarun.toml", ".cudarun.toml".into(), Some(99));
-        conditions.push(Condition {
-            demand: Demand::Cuda(range),
-            by,
-            only_with_gpu: false,
-            is_advice: false,
-        });
+        machine.push(MachineRequirement::of_person(Demand::Cuda(range), by));
     }
-    program(requirements, conditions)
+    program(requirements, machine)
 }
 
 /// A machine with `count` installations over thirty families, and a program that asks for all of them. With `torn`, two of what
@@ -446,7 +440,7 @@ pub fn large(count: usize, torn: bool) -> (Inventory, Program) {
         );
         installations.push(installation);
     }
-    let mut requirements: Vec<Requirement> = families
+    let mut requirements: Vec<LibraryRequirement> = families
         .iter()
         .map(|family| names(&family.name, 9, &by))
         .collect();

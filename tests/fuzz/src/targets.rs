@@ -136,7 +136,7 @@ fn container(bytes: &[u8]) {
     let env: Environment = [("NVIDIA_REQUIRE_CUDA", all.as_str())]
         .into_iter()
         .collect();
-    let _ = container::conditions(&env);
+    let _ = container::requirements(&env);
 }
 
 fn dpkg_status(bytes: &[u8]) {

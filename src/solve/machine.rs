@@ -2,30 +2,60 @@
 //!
 //! A condition holds, does not hold, or is unknown (`None`). An unknown condition refuses no program.
 
-use super::outcome::{Broken, Judged, MachineFacts};
+use serde::Serialize;
+
 use super::world::{World, serves};
 use crate::inventory::{Gpu, Inventory};
-use crate::program::{Condition, Demand};
-use crate::version::ComputeCapability;
+use crate::program::{Demand, MachineRequirement};
+use crate::version::{ComputeCapability, CudaVersion, Version};
+
+/// A condition that does not hold.
+#[derive(Clone, Debug, Serialize)]
+pub struct Broken {
+    pub condition: MachineRequirement,
+    pub has: MachineFacts,
+}
+
+/// A condition, and the machine that it was tried on.
+pub struct Judged<'c> {
+    /// False without a GPU, for a condition that counts only with one.
+    pub counts: bool,
+    pub holds: Option<bool>,
+    /// Of alternatives, the one that decides.
+    pub demands: &'c [Demand],
+    pub has: MachineFacts,
+}
+
+/// The facts of the machine that conditions are about.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MachineFacts {
+    pub driver: Option<Version>,
+    /// The CUDA version that the driver brings.
+    pub cuda: Option<CudaVersion>,
+    /// The visible GPUs: models and compute capabilities.
+    pub gpus: Vec<(String, Option<ComputeCapability>)>,
+}
 
 /// Returns the conditions that certainly do not hold.
 pub(super) fn broken(world: &World<'_>) -> Vec<Broken> {
     let inventory = world.inventory;
     let has = facts(inventory);
-    let conditions = world.program.conditions.iter().filter(|condition| {
-        !condition.is_advice
-            && is_asked(condition, inventory)
-            && holds(&condition.demand, inventory) == Some(false)
-    });
-    conditions
-        .map(|condition| Broken {
-            condition: condition.clone(),
+    world
+        .program
+        .machine_requirements()
+        .filter(|requirement| {
+            !requirement.is_advice
+                && is_asked(requirement, inventory)
+                && holds(&requirement.demand, inventory) == Some(false)
+        })
+        .map(|requirement| Broken {
+            condition: requirement.clone(),
             has: has.clone(),
         })
         .collect()
 }
 
-fn is_asked(condition: &Condition, inventory: &Inventory) -> bool {
+fn is_asked(condition: &MachineRequirement, inventory: &Inventory) -> bool {
     !condition.only_with_gpu || inventory.has_gpu() && !inventory.gpus_hidden
 }
 
@@ -42,7 +72,7 @@ fn facts(inventory: &Inventory) -> MachineFacts {
 }
 
 /// Judges a condition, for a report. Of alternatives, returns the one that decides: the first that holds, or else the first.
-pub fn judge<'c>(condition: &'c Condition, inventory: &Inventory) -> Judged<'c> {
+pub fn judge<'c>(condition: &'c MachineRequirement, inventory: &Inventory) -> Judged<'c> {
     let one = std::slice::from_ref(&condition.demand);
     let holds_all = |demands: &[Demand]| all(demands.iter().map(|demand| holds(demand, inventory)));
     let demands = match &condition.demand {
