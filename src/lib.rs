@@ -41,6 +41,7 @@ pub mod predict;
 pub mod program;
 pub mod range;
 pub mod report;
+pub mod requirements;
 pub mod settings;
 pub mod shell;
 pub mod signals;

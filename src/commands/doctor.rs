@@ -21,7 +21,7 @@ use crate::pipeline::{Request, any_program, own_views};
 use crate::program::{self, Command, Program};
 use crate::report::{self, Style};
 use crate::settings::lock::LockedFamily;
-use crate::settings::resolve::{Purpose, Settings};
+use crate::settings::resolve::Purpose;
 use crate::solve::{Pick, Plan, Reason, Rejection, Summary};
 use crate::storage;
 use crate::text::show;
@@ -358,7 +358,8 @@ pub(super) fn examine_of(
     inventory: &Inventory,
 ) -> Result<Examination, Error> {
     let followed_by = launch::followed_by();
-    let settings = Settings::resolve(host, common, &Wishes::default(), None, Purpose::Examine)?;
+    let wishes = Wishes::default();
+    let settings = Request::new(host, common, &wishes, None, Purpose::Examine).settings()?;
     Ok(doctor::examine(&doctor::DoctorSubject {
         host,
         inventory,

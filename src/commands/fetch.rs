@@ -328,7 +328,8 @@ fn refusal(order: &Order) -> Option<NoConsent> {
 }
 
 fn store(host: &Host, common: &Common, options: &Fetch, action: &str) -> Result<Exit, Error> {
-    let settings = Settings::resolve(host, common, &options.wishes, None, Purpose::Answer)?;
+    let request = Request::new(host, common, &options.wishes, None, Purpose::Answer);
+    let settings = request.settings()?;
     let store = Store::of(
         host,
         settings

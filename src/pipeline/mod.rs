@@ -17,6 +17,7 @@
 mod baseline;
 mod builds;
 mod keep;
+mod program;
 pub mod progress;
 mod proofs;
 mod publish;

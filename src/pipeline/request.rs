@@ -1,5 +1,6 @@
 //! A verb's request, the first stages of the flow for it, and how a verb ends.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::process::ExitStatus;
 
@@ -7,8 +8,8 @@ use clap::ValueEnum;
 
 use super::progress::{self, ProgressLine};
 use super::proofs::ProofOptions;
-use super::start_facts::{self, StartFacts};
-use super::{builds, scan};
+use super::start_facts::StartFacts;
+use super::{builds, program, scan};
 use crate::cli::{Common, Wishes};
 use crate::environment::{Diff, Environment};
 use crate::error::Error;
@@ -18,7 +19,7 @@ use crate::launch;
 use crate::pin::Decision;
 use crate::program::Command;
 use crate::report::LOOKING;
-use crate::settings::resolve::{Purpose, Settings};
+use crate::settings::resolve::{Purpose, SettingSources, Settings};
 use crate::settings::{Layers, SettingKey, invocation};
 use crate::variables;
 
@@ -76,13 +77,13 @@ impl<'r> Request<'r> {
 
     /// Reads options, variables and files.
     pub fn settings(&self) -> Result<Settings, Error> {
-        Settings::resolve(
-            self.host,
-            self.common,
-            self.wishes,
-            self.command,
-            self.purpose,
-        )
+        let sources = SettingSources::read(self.host, self.common, self.wishes, self.purpose)?;
+        let names = match self.command {
+            Some(command) if sources.name_programs() => Some(program::names(self.host, command)?),
+            Some(_) => Some(BTreeSet::new()),
+            None => None,
+        };
+        Settings::resolve(self.host, sources, names.as_ref())
     }
 
     /// Finds out what will run, what it needs, and what is installed if it needs any of it.
@@ -95,7 +96,7 @@ impl<'r> Request<'r> {
             None
         };
         let settings: &Settings = settings;
-        let (program, searcher) = start_facts::read_program(settings, self.command)?;
+        let (program, searcher) = program::of_request(settings, self.command)?;
         let scope = scan::scope(settings, self.common, &program)?;
         let inventory = scan::for_program(settings, &program, &scope);
         let mut facts = StartFacts::new(settings, program, searcher, inventory, scope.views);

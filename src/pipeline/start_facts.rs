@@ -14,15 +14,14 @@ use crate::cli::Common;
 use crate::doctor::Examination;
 use crate::error::Error;
 use crate::fetch;
-use crate::formats::elf;
 use crate::host::{FileId, Host};
-use crate::inventory::{self, Inventory, Origin};
+use crate::inventory::{Inventory, Origin};
 use crate::launch;
 use crate::loader::search::Searcher;
 use crate::modes::Mode;
 use crate::pin::{self, Decision, PinQuestion};
 use crate::predict::{self, Prediction};
-use crate::program::{self, Command, Program, StepKind};
+use crate::program::{Program, StepKind};
 use crate::settings::SettingKey;
 use crate::settings::resolve::Settings;
 use crate::solve::{self, FailedProof, Lack, Outcome, Policy};
@@ -50,48 +49,6 @@ pub struct FailedStart {
     pub is_program_known: bool,
     pub is_elsewhere: bool,
     pub is_pinned: bool,
-}
-
-/// Reads the program of a command, or what represents the programs of the project.
-pub(super) fn read_program<'h>(
-    settings: &'h Settings,
-    command: Option<&Command>,
-) -> Result<(Program, Searcher<'h>), Error> {
-    let (mut program, searcher) = match command {
-        Some(command) => settings.read(command)?,
-        None => programs_of_project(settings)?,
-    };
-    let typed = command
-        .into_iter()
-        .flat_map(|command| std::iter::once(&command.program).chain(&command.arguments));
-    program.words = typed.cloned().collect();
-    settings.apply(&mut program)?;
-    Ok((program, searcher))
-}
-
-/// Represents the programs of a project: Python with the packages that the project names, where this shell finds them, or
-/// else any program that has no search path of its own.
-fn programs_of_project(settings: &Settings) -> Result<(Program, Searcher<'_>), Error> {
-    let host = &settings.host;
-    let uses = settings.layers.words(SettingKey::Uses);
-    for name in ["python3", "python"].iter().filter(|_| !uses.is_empty()) {
-        let command = Command {
-            program: name.into(),
-            arguments: Vec::new(),
-        };
-        if let Ok(found) = program::read(host, &command, &uses) {
-            return Ok(found);
-        }
-    }
-    let own = host
-        .own_executable()
-        .map_err(Error::io("cannot start the proof"))?;
-    let mut program = Program::new(own.clone());
-    program.is_any = true;
-    program.machine = inventory::machine(host).unwrap_or(elf::X86_64);
-    program.executable = host.canonical(&own).ok();
-    let searcher = Searcher::new(host, program.machine);
-    Ok((program, searcher))
 }
 
 impl<'h> StartFacts<'h> {
@@ -194,7 +151,7 @@ impl<'h> StartFacts<'h> {
 
     /// True if whatever the program starts is started right as well.
     pub fn follows(&self) -> bool {
-        self.settings.follows(&self.program)
+        super::program::follows(self.settings, &self.program)
     }
 
     /// True if wheels of what the program lacks are on offer. Those of another machine are not fetched here.
@@ -218,7 +175,7 @@ impl<'h> StartFacts<'h> {
                 .words(SettingKey::SearchWithout)
                 .is_empty(),
             knows_process: self.host.is_rerooted()
-                || self.settings.would_follow(&self.program)
+                || super::program::would_follow(self.settings, &self.program)
                 || self.becomes_program(),
         }
     }

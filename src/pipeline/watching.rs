@@ -14,8 +14,7 @@ use crate::launch::{self, Exec};
 use crate::pin::{self, Decision};
 use crate::predict::Prediction;
 use crate::predict::observe::ObservedProcess;
-use crate::program::Command;
-use crate::settings::resolve::NotPinnable;
+use crate::program::{Command, NotPinnable};
 use crate::solve::Plan;
 use crate::storage;
 

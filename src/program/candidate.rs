@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use super::distributions::Installed;
 use super::framework;
 use super::imports::{Imports, SourceLine};
-use super::requirement::ImportCertainty;
 use crate::catalog::{Framework, catalog};
 use crate::error::Error;
 use crate::formats::metadata;
 use crate::host::{FileKind, Host};
+use crate::requirements::ImportCertainty;
 
 /// A package that may turn out to use a GPU.
 #[derive(Default)]

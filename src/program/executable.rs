@@ -8,9 +8,6 @@ use std::sync::Arc;
 
 use super::model::{Program, StepKind};
 use super::note::{Note, Packer};
-use super::requirement::{
-    Asker, Before, EarlierDirectory, ImportCertainty, LibraryRequirement, Load, Need, Want,
-};
 use crate::catalog::catalog;
 use crate::environment::depends_on_directory;
 use crate::error::{Error, ExecRefusal};
@@ -20,6 +17,9 @@ use crate::formats::{names, pyinstaller};
 use crate::host::Host;
 use crate::loader::closure::{Consumer, Walk};
 use crate::loader::search::{Object, Searcher};
+use crate::requirements::{
+    Asker, Before, EarlierDirectory, ImportCertainty, LibraryRequirement, Load, Need, Want,
+};
 use crate::variables::LIBRARY_PATH;
 
 /// The functions by which a program changes its environment or starts a program with another environment.

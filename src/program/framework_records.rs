@@ -8,12 +8,12 @@ use super::candidate::PackageCandidate;
 use super::distributions::Installed;
 use super::executable::opened_names;
 use super::framework::{FrameworkReader, Sourced};
-use super::requirement::{Asker, Before, EarlierDirectory, LibraryRequirement, Need, Want};
 use crate::catalog::catalog;
 use crate::formats::metadata::Requires;
 use crate::formats::names;
 use crate::host::Host;
 use crate::loader::closure::Consumer;
+use crate::requirements::{Asker, Before, EarlierDirectory, LibraryRequirement, Need, Want};
 use crate::version::{CudaVersion, Version};
 
 impl FrameworkReader<'_> {

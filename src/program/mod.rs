@@ -15,7 +15,6 @@ mod framework;
 mod framework_records;
 mod imports;
 mod indirect_imports;
-mod machine_requirement;
 mod model;
 mod note;
 mod opens;
@@ -23,23 +22,21 @@ mod options;
 mod package;
 mod project;
 mod python;
-mod requirement;
 mod resolve;
 mod shim;
 mod wrapper;
 
+pub use crate::requirements::{
+    Asker, Before, Demand, EarlierDirectory, ImportCertainty, LibraryRequirement, Load,
+    MachinePart, MachineRequirement, Need, PinnedTo, Requirement, Want, WantKind,
+};
 pub use built_framework::{BuiltFramework, built_framework, is_required_for_build};
 pub use deciding_words::{Significant, significant, without_numbers};
 use executable::ExecutableImage;
 pub use framework::gpu_code;
-pub use machine_requirement::{Demand, MachinePart, MachineRequirement};
 use model::Running;
 pub use model::{Command, Package, Pip, Program, ResolveStep, StepKind, Surroundings};
-pub use note::{EnvironmentLoss, Note, Packer};
-pub use requirement::{
-    Asker, Before, EarlierDirectory, ImportCertainty, LibraryRequirement, Load, Need, PinnedTo,
-    Requirement, Want, WantKind,
-};
+pub use note::{EnvironmentLoss, NotPinnable, Note, Packer};
 pub use resolve::{candidates, interpreter_line, locate, path_of};
 use wrapper::Inside;
 pub use wrapper::{is_at_terminal, variables as wrapper_variables};

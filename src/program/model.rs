@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
 
-use super::machine_requirement::MachineRequirement;
 use super::note::{EnvironmentLoss, Note};
-use super::requirement::{ImportCertainty, LibraryRequirement, Load, Requirement};
 use crate::catalog::catalog;
 use crate::environment::Environment;
 use crate::formats::elf;
 use crate::host::Host;
 use crate::inventory::ChangedBy;
+use crate::requirements::MachineRequirement;
+use crate::requirements::{ImportCertainty, LibraryRequirement, Load, Requirement};
 use crate::text;
 use crate::version::CudaVersion;
 

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use super::model::Program;
+use crate::error::TypedReason;
 use crate::text;
 
 /// A remark for the user about how the program was read.
@@ -182,4 +184,20 @@ pub enum Packer {
         libraries: Vec<String>,
     },
     AppImage,
+}
+
+/// Nothing can be pinned for a program.
+#[derive(Debug)]
+pub struct NotPinnable {
+    pub note: Note,
+    pub program: PathBuf,
+}
+
+impl NotPinnable {
+    pub fn boxed(note: &Note, program: &Program) -> Box<dyn TypedReason> {
+        Box::new(NotPinnable {
+            note: note.clone(),
+            program: program.runs().to_owned(),
+        })
+    }
 }

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use super::candidate::PackageCandidate;
 use super::framework;
 use super::framework_records;
-use super::requirement::{Before, LibraryRequirement, Load, Want};
 use crate::catalog::catalog;
 use crate::formats::names;
 use crate::host::Host;
 use crate::loader::closure::Consumer;
+use crate::requirements::{Before, LibraryRequirement, Load, Want};
 
 /// Returns the libraries that a package opens by absolute path, then its own modules, then the libraries that those open by
 /// name.

@@ -14,14 +14,10 @@ use super::framework::{self, FrameworkReader, GPU_NODE, Sourced};
 use super::framework_records;
 use super::imports::{self, Imports, SourceLine};
 use super::indirect_imports::within_reach;
-use super::machine_requirement::{Demand, MachineRequirement};
 use super::model::{Package, Pip, Program};
 use super::note::Note;
 use super::opens::{is_packer, loads};
 use super::python::Python;
-use super::requirement::{
-    Asker, EarlierDirectory, ImportCertainty, LibraryRequirement, Load, Need,
-};
 use crate::catalog::catalog;
 use crate::error::Error;
 use crate::formats::names;
@@ -29,6 +25,10 @@ use crate::host::Host;
 use crate::loader::closure::{Consumer, Walk};
 use crate::loader::search::{Object, Searcher};
 use crate::parallel;
+use crate::requirements::{
+    Asker, EarlierDirectory, ImportCertainty, LibraryRequirement, Load, Need,
+};
+use crate::requirements::{Demand, MachineRequirement};
 
 /// Adds the requirements of a Python program to `program`. Fails where a package in `uses` is not installed.
 pub(super) fn read(

@@ -6,7 +6,7 @@
 use super::{SettingPlace, keys};
 use crate::environment::Environment;
 use crate::formats::require::{self, Clause, Property};
-use crate::program::{Demand, MachineRequirement};
+use crate::requirements::{Demand, MachineRequirement};
 
 const PREFIX: &str = "NVIDIA_REQUIRE_";
 const DISABLE: &str = "NVIDIA_DISABLE_REQUIRE";

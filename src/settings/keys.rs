@@ -12,8 +12,8 @@ use crate::cli::{FetchWhen, OnFailure, VerifyWhen, is_toolkit};
 use crate::host::Host;
 use crate::inventory::{self, Origin};
 use crate::modes::{Level, Mode};
-use crate::program::Demand;
 use crate::range::Range;
+use crate::requirements::Demand;
 use crate::variables;
 
 /// Names in `requires` that are about the machine or a build, beside families.

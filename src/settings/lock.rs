@@ -9,10 +9,10 @@ use toml::Spanned;
 
 use super::read;
 use super::setting::{FaultKind, SettingFault, SettingPlace};
-use crate::program::{
+use crate::range::Range;
+use crate::requirements::{
     Demand, LibraryRequirement, MachinePart, MachineRequirement, Requirement, Want,
 };
-use crate::range::Range;
 use crate::text::{quoted, show};
 use crate::version::{ComputeCapability, Version};
 

@@ -10,13 +10,10 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::{Common, Wishes};
 use crate::environment::Diff;
-use crate::error::{Error, TypedReason};
+use crate::error::Error;
 use crate::host::Host;
-use crate::loader::search::Searcher;
-use crate::pin;
-use crate::program::{
-    self, Command, Demand, LibraryRequirement, MachineRequirement, Note, PinnedTo, Program,
-    Requirement, Want,
+use crate::requirements::{
+    Demand, LibraryRequirement, MachineRequirement, PinnedTo, Requirement, Want,
 };
 use crate::settings::container::Malformed;
 use crate::settings::files::{self, Choice, SettingsFiles};
@@ -32,9 +29,9 @@ pub struct Settings {
     /// The machine, with the variables that files set for the program.
     pub host: Host,
     pub layers: Layers,
-    requirements: Vec<Requirement>,
+    pub requirements: Vec<Requirement>,
     /// Requirements of programs that need a library of NVIDIA's, and of no others.
-    requirements_of_gpu_programs: Vec<Requirement>,
+    pub requirements_of_gpu_programs: Vec<Requirement>,
     /// Directories that pins name.
     pub directories: Vec<PathBuf>,
     pub variables: Diff,
@@ -72,22 +69,6 @@ pub struct BadPackage {
     pub error: Error,
 }
 
-/// Nothing can be pinned for a program.
-#[derive(Debug)]
-pub struct NotPinnable {
-    pub note: Note,
-    pub program: PathBuf,
-}
-
-impl NotPinnable {
-    pub fn boxed(note: &Note, program: &Program) -> Box<dyn TypedReason> {
-        Box::new(NotPinnable {
-            note: note.clone(),
-            program: program.runs().to_owned(),
-        })
-    }
-}
-
 /// The use of settings, which decides about locks and about settings that are not allowed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
@@ -121,18 +102,27 @@ impl Purpose {
     }
 }
 
-impl Settings {
-    /// Reads options, variables and files, and puts them in order. Without a command, settings for single programs do not
-    /// count.
-    pub fn resolve(
+/// Options, variables and files as they were read, not yet in order.
+pub struct SettingSources {
+    options: SettingLayer,
+    variables: SettingLayer,
+    found: SettingsFiles,
+    files: Vec<SettingsFile>,
+    faults: Vec<SettingFault>,
+    /// The text of a lock that no file has yet.
+    lock: Option<String>,
+    purpose: Purpose,
+}
+
+impl SettingSources {
+    pub fn read(
         host: &Host,
         common: &Common,
         wishes: &Wishes,
-        command: Option<&Command>,
         purpose: Purpose,
-    ) -> Result<Settings, Error> {
+    ) -> Result<SettingSources, Error> {
         let options = invocation::options(common, wishes)?;
-        let (of_variables, mut faults) = invocation::variables(&host.env);
+        let (variables, mut faults) = invocation::variables(&host.env);
         let mut found = files::find(host, &choice(host, common));
         faults.append(&mut found.faults);
         let mut files: Vec<SettingsFile> = Vec::new();
@@ -145,31 +135,55 @@ impl Settings {
         if purpose != Purpose::Examine && !faults.is_empty() {
             return Err(faults.swap_remove(0).into());
         }
+        Ok(SettingSources {
+            options,
+            variables,
+            found,
+            files,
+            faults,
+            lock: wishes.lock.clone(),
+            purpose,
+        })
+    }
 
-        // In a file, settings for this program precede those for all.
-        let names = match command {
-            Some(command) if files.iter().any(|file| !file.programs.is_empty()) => {
-                names(host, command)?
+    /// True if a file has settings for single programs, so that the names of the program count.
+    pub fn name_programs(&self) -> bool {
+        self.files.iter().any(|file| !file.programs.is_empty())
+    }
+
+    /// Options first, then variables, then files. In a file, settings for this program precede those for all.
+    fn in_order(&self, names: &BTreeSet<String>) -> Vec<&SettingLayer> {
+        let mut in_order = vec![&self.options, &self.variables];
+        for file in &self.files {
+            for (name, layer) in &file.programs {
+                if names.contains(name) {
+                    in_order.push(layer);
+                }
             }
-            _ => BTreeSet::new(),
-        };
-        let mut in_order: Vec<&SettingLayer> = vec![&options, &of_variables];
-        for file in &files {
-            let programs = file.programs.iter();
-            let of_program = programs.filter(|(name, _)| names.contains(name));
-            in_order.extend(of_program.map(|(_, layer)| layer).chain([&file.layer]));
+            in_order.push(&file.layer);
         }
+        in_order
+    }
+}
+
+impl Settings {
+    /// Puts the sources in order. `names` are those of the program, none where there is no program.
+    pub fn resolve(
+        host: &Host,
+        sources: SettingSources,
+        names: Option<&BTreeSet<String>>,
+    ) -> Result<Settings, Error> {
+        let purpose = sources.purpose;
+        let no_names = BTreeSet::new();
+        let in_order = sources.in_order(names.unwrap_or(&no_names));
         let mut layers = layers(&in_order, |_| true);
         let mut remarks: Vec<SettingRemark> = Vec::new();
-        remarks.extend(
-            files
-                .iter()
-                .flat_map(|file| &file.remarks)
-                .cloned()
-                .map(SettingRemark::Key),
-        );
+        for file in &sources.files {
+            remarks.extend(file.remarks.iter().cloned().map(SettingRemark::Key));
+        }
+        let found = &sources.found;
         let mut watched = found.watched.clone();
-        if let Some((source, keys)) = distrusted(host, &found, &layers, &mut watched) {
+        if let Some((source, keys)) = distrusted(host, found, &layers, &mut watched) {
             let remark = SettingRemark::NotAllowed {
                 path: source.path.clone(),
                 keys,
@@ -194,22 +208,22 @@ impl Settings {
             requirements_of_gpu_programs: of_image.into_iter().map(Requirement::Machine).collect(),
             directories: Vec::new(),
             variables,
-            found,
-            files,
+            found: sources.found,
+            files: sources.files,
             watched,
             depends_on_directory: false,
             remarks,
-            faults,
+            faults: sources.faults,
             purpose,
         };
         settings.add_requirements()?;
         let obeys_lock = match purpose {
             Purpose::Record => false,
             Purpose::Project => settings.has_project_lock(),
-            _ => settings.layers.is_locked() && command.is_some(),
+            _ => settings.layers.is_locked() && names.is_some(),
         };
         if obeys_lock {
-            settings.obey_lock(wishes.lock.as_deref())?;
+            settings.obey_lock(sources.lock.as_deref())?;
         }
         Ok(settings)
     }
@@ -228,17 +242,6 @@ impl From<SettingFault> for Error {
     fn from(fault: SettingFault) -> Error {
         Error::Setting(Box::new(fault))
     }
-}
-
-/// Returns the file names of the program: as typed, and of each step to the program that really runs.
-fn names(host: &Host, command: &Command) -> Result<BTreeSet<String>, Error> {
-    let (program, _) = program::read(host, command, &[])?;
-    let steps = program.steps.iter().map(|step| step.to.as_path());
-    let paths = steps.chain([Path::new(&command.program)]);
-    let names = paths.filter_map(Path::file_name);
-    Ok(names
-        .map(|name| name.to_string_lossy().into_owned())
-        .collect())
 }
 
 /// Returns the settings that count, of those that `keep` accepts.
@@ -381,100 +384,6 @@ impl Settings {
         // Variables are part of the key of a kept start already.
         self.depends_on_directory = self.project().is_none()
             && self.layers.get(SettingKey::Locked).any(Setting::is_of_file);
-        Ok(())
-    }
-
-    /// Reads the program. Packages that a file or a variable names do not count for a program that is not Python.
-    pub fn read(&self, command: &Command) -> Result<(Program, Searcher<'_>), Error> {
-        let host = &self.host;
-        let uses = self.layers.words(SettingKey::Uses);
-        let from = self.layers.get(SettingKey::Uses).next();
-        let read = program::read(host, command, &uses);
-        let (Err(Error::NoSuchPackage { sites, .. }), Some(setting)) = (&read, from) else {
-            return read;
-        };
-        let is_option = matches!(setting.from, SettingPlace::Option(_));
-        let (program, searcher) = program::read(host, command, &[])?;
-        let counts = match self.purpose {
-            Purpose::Follow => false,
-            // The packages are those of what it starts.
-            _ if is_option && (sites.is_empty() || program.is_launcher) => {
-                !self.starts_others(&program)
-            }
-            _ => is_option || !sites.is_empty(),
-        };
-        if !counts {
-            return Ok((program, searcher));
-        }
-        match read {
-            Err(error) if !is_option => Err(Error::Setting(Box::new(BadPackage {
-                place: setting.from.clone(),
-                error,
-            }))),
-            read => read,
-        }
-    }
-
-    /// True if whatever the program starts is decided for itself as well.
-    pub fn follows(&self, program: &Program) -> bool {
-        self.purpose.starts() && self.would_follow(program)
-    }
-
-    /// True if a start of the program would be followed.
-    pub fn would_follow(&self, program: &Program) -> bool {
-        self.layers.flag(SettingKey::Follow) != Some(false)
-            && pin::can_be_followed(&self.host, program)
-    }
-
-    /// True if a program that needs nothing itself starts others, which are decided for themselves.
-    fn starts_others(&self, program: &Program) -> bool {
-        let mut notes = program.notes.iter();
-        let starts = program.is_launcher || notes.any(Note::is_mended_by_following);
-        starts && self.follows(program)
-    }
-
-    /// Adds the requirements to those of the program itself. A program that cannot be pinned ignores those of files and
-    /// variables; an option for it is an error.
-    pub fn apply(&self, program: &mut Program) -> Result<(), Error> {
-        let lost = program
-            .loss
-            .clone()
-            .map(|(wrapper, loss)| Note::LosesEnvironment { wrapper, loss });
-        // Files and images may demand a driver and still start `ls` without one.
-        let needs = program
-            .requirements
-            .iter()
-            .any(Requirement::asks_for_family);
-        // An option is then about what the program starts.
-        let starts_others = !needs && self.starts_others(program);
-        let cannot = program.cannot_be_pinned().filter(|_| !starts_others);
-        if let Some(note) = lost.as_ref().or(cannot) {
-            let option =
-                self.layers
-                    .iter()
-                    .find_map(|setting| match (setting.key, &setting.from) {
-                        (
-                            SettingKey::Pin | SettingKey::Requires | SettingKey::Locked,
-                            SettingPlace::Option(name),
-                        ) => Some(*name),
-                        _ => None,
-                    });
-            return match option {
-                Some(option) => Err(Error::NotPinned {
-                    option,
-                    why: NotPinnable::boxed(note, program),
-                }),
-                None => Ok(()),
-            };
-        }
-        let own = (!starts_others).then_some(&self.requirements);
-        let is_gpu_program = needs
-            || self.purpose == Purpose::Project
-            || own.is_some_and(|own| own.iter().any(Requirement::asks_for_family));
-        let others = is_gpu_program.then_some(&self.requirements_of_gpu_programs);
-        for requirements in own.into_iter().chain(others) {
-            program.requirements.extend_from_slice(requirements);
-        }
         Ok(())
     }
 }

@@ -10,8 +10,8 @@ use serde::{Serialize, Serializer};
 
 use crate::cli::VerifyWhen;
 use crate::host::Unsafe;
-use crate::program::Asker;
 use crate::range::Range;
+use crate::requirements::Asker;
 use crate::text::{self, os, short, show};
 use crate::version::Version;
 

@@ -12,7 +12,7 @@ use cudarun::image::Image;
 use cudarun::inventory::{self, Inventory, ScanCache, Scope};
 use cudarun::program::{self, Command};
 use cudarun::cli::{Common, Wishes};
-use cudarun::settings::resolve::{Purpose, Settings};
+use cudarun::settings::resolve::{Purpose, SettingSources, Settings};
 use cudarun::kept::{self, StartKey};
 use cudarun::storage;
 
@@ -104,14 +104,15 @@ pub fn startup(bytes: &[u8]) {
         ] {
             place.write(guest, bytes);
         }
-        let settings = Settings::resolve(
+        let sources = SettingSources::read(
             &place.host,
             &Common::default(),
             &Wishes::default(),
-            None,
             Purpose::Examine,
-        )
-        .expect("faults are findings");
+        );
+        let settings = sources
+            .and_then(|sources| Settings::resolve(&place.host, sources, None))
+            .expect("faults are findings");
         let subject = doctor::DoctorSubject {
             host: &place.host,
             inventory: &Inventory::default(),

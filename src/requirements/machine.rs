@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::requirement::Asker;
+use super::asker::Asker;
 use crate::formats::fatbin::Architecture;
 use crate::range::Range;
 use crate::text::{list, show};

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::machine_requirement::MachineRequirement;
-use crate::catalog::{Family, GroupedBy, catalog, soname_number, title};
+use super::asker::Asker;
+use super::machine::MachineRequirement;
+use crate::catalog::{Family, GroupedBy, catalog, soname_number};
 use crate::formats::names;
 use crate::formats::symbols::RequiredSymbol;
 use crate::range::Range;
@@ -51,7 +52,7 @@ pub enum Before {
 
 impl EarlierDirectory {
     /// Directories of a DT_RPATH.
-    pub(super) fn rpath(directories: &[PathBuf]) -> Vec<EarlierDirectory> {
+    pub fn rpath(directories: &[PathBuf]) -> Vec<EarlierDirectory> {
         directories
             .iter()
             .map(|directory| EarlierDirectory {
@@ -171,7 +172,7 @@ impl LibraryRequirement {
     }
 
     /// True if another one of the same asker asks for the same. A recorded version alone does not name its family.
-    pub(super) fn is_repeated_by(&self, other: &LibraryRequirement) -> bool {
+    pub fn is_repeated_by(&self, other: &LibraryRequirement) -> bool {
         self.family == other.family
             && self.want == other.want
             && self.need == other.need
@@ -302,56 +303,6 @@ pub enum Need {
     Named,
 }
 
-/// The source of a requirement.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Asker {
-    /// `torch 2.11.0`, or the program's own name.
-    pub name: String,
-    #[serde(serialize_with = "text::path")]
-    pub file: PathBuf,
-    pub line: Option<usize>,
-    /// The CUDA major that it was built for.
-    pub cuda: Option<u32>,
-    pub standing: ImportCertainty,
-}
-
-impl Asker {
-    /// `torch/lib/libtorch_cuda.so`, `train.py:3`
-    pub fn place(&self) -> String {
-        let mut place = show(&self.file);
-        if self.file.as_os_str().len() > 40 {
-            let last: Vec<_> = self.file.components().rev().take(2).collect();
-            place = show(&last.into_iter().rev().collect::<PathBuf>());
-        }
-        match self.line {
-            Some(line) => format!("{place}:{line}"),
-            None => place,
-        }
-    }
-
-    /// The name and the place; an option or a settings file is both.
-    pub fn with_place(&self) -> String {
-        let (by, place) = (title(&self.name), self.place());
-        let file = place.trim_end_matches(|c: char| c.is_ascii_digit() || c == ':');
-        if place.ends_with(&by) || file.ends_with(&by) {
-            place
-        } else {
-            format!("{by}: {place}")
-        }
-    }
-
-    /// The user, in `file`, or by an option or a variable of that name.
-    pub fn person(name: &str, file: PathBuf, line: Option<usize>) -> Asker {
-        Asker {
-            name: name.to_owned(),
-            file,
-            line,
-            cuda: None,
-            standing: ImportCertainty::Imported,
-        }
-    }
-}
-
 /// A library or a module that is opened at run time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Load {
@@ -366,7 +317,7 @@ pub struct Load {
 }
 
 impl Load {
-    pub(super) fn path(path: &Path) -> Load {
+    pub fn path(path: &Path) -> Load {
         Load {
             by: None,
             name: path.to_string_lossy().into_owned(),
@@ -376,7 +327,7 @@ impl Load {
     }
 
     /// Returns the name or the absolute path that a requirement will open. Only constants of an object tell the object.
-    pub(super) fn required(requirement: &LibraryRequirement, by: Option<&Path>) -> Option<Load> {
+    pub fn required(requirement: &LibraryRequirement, by: Option<&Path>) -> Option<Load> {
         let name = requirement.named()?;
         let name = requirement
             .search_first
@@ -392,15 +343,4 @@ impl Load {
             is_guess: false,
         })
     }
-}
-
-/// How certain it is that the program uses a package.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ImportCertainty {
-    /// The program imports it.
-    #[default]
-    Imported,
-    /// It is installed, and the program imports, runs or starts code that was not followed.
-    Possible,
 }
