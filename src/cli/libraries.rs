@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, ValueEnum};
 
 use crate::modes::Mode;
 
@@ -32,6 +32,39 @@ pub struct Wishes {
     /// How to make the loader take the picked libraries [default: the least intrusive mode that is enough]
     #[arg(long, hide_short_help = true, value_name = "MODE")]
     pub pin_mode: Option<Mode>,
+}
+
+/// An option that is a setting, with the values that were given; none where it was not.
+pub struct GivenOption {
+    pub name: &'static str,
+    pub values: Vec<OsString>,
+}
+
+impl GivenOption {
+    pub(super) fn new<T: Into<OsString> + Clone>(name: &'static str, values: &[T]) -> GivenOption {
+        GivenOption {
+            name,
+            values: values.iter().cloned().map(Into::into).collect(),
+        }
+    }
+}
+
+impl Wishes {
+    /// The options that are settings. The table of settings has a row for each name.
+    pub fn given(&self) -> Vec<GivenOption> {
+        let mode = self.pin_mode.and_then(|mode| mode.to_possible_value());
+        vec![
+            GivenOption::new("--require", &self.require),
+            GivenOption::new("--pin", &self.pin),
+            GivenOption::new("--uses", &self.uses),
+            GivenOption::new(
+                "--pin-mode",
+                mode.map(|mode| mode.get_name().to_owned()).as_slice(),
+            ),
+            GivenOption::new("--locked", self.locked.then_some("1").as_slice()),
+            GivenOption::new("--no-follow", self.no_follow.then_some("0").as_slice()),
+        ]
+    }
 }
 
 /// Other forms of an answer.

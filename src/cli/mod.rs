@@ -20,7 +20,7 @@ mod shells;
 
 pub use doctor::{Diagnose, Doctor, Fleet};
 pub use fetch::{ClientKind, Fetch, FetchWhen, TOOLKIT, family_and_range, is_toolkit};
-pub use libraries::{Building, Paper, Wishes};
+pub use libraries::{Building, GivenOption, Paper, Wishes};
 pub use shells::{Completions, Hook, Shell};
 
 /// The verbs. `cudarun -- NAME` and `./NAME` start a program with the name of a verb.
@@ -181,6 +181,14 @@ pub struct Common {
 }
 
 impl Common {
+    /// The options that are settings.
+    pub fn given(&self) -> Vec<GivenOption> {
+        vec![
+            GivenOption::new("--also", &self.also),
+            GivenOption::new("--without", &self.without),
+        ]
+    }
+
     /// Adds what variables say, which an option above this process may have set.
     pub fn or_of(&self, env: &Environment) -> Common {
         let verbose = env.non_empty(variables::VERBOSE);

@@ -4,59 +4,55 @@ use crate::catalog::{display_name, title};
 use crate::inventory::Inventory;
 use crate::program::{Asker, Program};
 use crate::range::Range;
+use crate::settings::keys;
 use crate::solve::{Outcome, Pick, Plan};
 use crate::text::show;
 use crate::version::Version;
 
-const HEAD: &str = "# Requirements of the programs in this directory on NVIDIA's libraries, for cudarun (docs/config.md).\n";
-const REQUIRES: &str = "\
-# Required versions: ranges as in Cargo. Requirements that programs record themselves count too.
-[requires]
-";
-const EXAMPLES: &str = "\
-# cuda = \"12\"
-# driver = \">=550\"
-# gpu = \">=8.0\"
-# cudnn = \">=9.1,<10\"
-";
-const REST: &str = r#"
-# One installation and no other: its version, or its directory (relative to this file; needs `cudarun allow`).
-# [pin]
-# cudnn = "9.10"
-
-# Preferences among several installations that fit.
-# [prefer]
-# nccl = ">=2.21"
-# origin = ["wheel", "toolkit"]
-
-# More directories to scan, and sources to ignore (needs `cudarun allow`).
-# [search]
-# also = ["vendor/cuda"]
-# without = ["conda"]
-
-# When a start proves its set on the GPU first: "never" (needs `cudarun allow`), "auto" or "always".
-# [verify]
-# when = "auto"
-# level = "conv"                  # load, handle, conv or deep
-
-# Variables for the program; false unsets one (needs `cudarun allow`).
-# [env]
-# CUDA_MODULE_LOADING = "LAZY"
-
-# All sections again, for the programs of one name.
-# [program."train.py".requires]
-# nccl = ">=2.21"
+const VERSION: &str = "cudarun = \">=0.2\"                 # another cudarun starts nothing";
+const OF_PROGRAM: &str = r#"[program."train.py"]              # any of this again, for programs of one name
+uses = ["jax"]
+[program."train.py".requires]
+nccl = ">=2.21"
 "#;
+const HEAD: &str = "# Requirements of the programs in this directory on NVIDIA's libraries, for cudarun (docs/config.md).\n";
 
 /// The file for a program; without one it has only examples.
 pub fn template(found: Option<(&Program, &Inventory, &Outcome, Option<Version>)>) -> String {
-    let requires = match found {
-        Some((program, inventory, Outcome::Plan(plan), floor)) => {
-            requires(program, inventory, plan, floor)
-        }
-        _ => EXAMPLES.to_owned(),
-    };
-    format!("{HEAD}\n{REQUIRES}{requires}{REST}")
+    let mut text = format!("{HEAD}\n{}", commented(&keys::example("")));
+    for (table, help) in keys::TABLES {
+        let example = commented(&keys::example(table));
+        text.push_str(&match (table, found) {
+            ("requires", Some((program, inventory, Outcome::Plan(plan), floor))) => {
+                format!(
+                    "\n# {help}\n[requires]\n{}",
+                    requires(program, inventory, plan, floor)
+                )
+            }
+            ("requires", _) => format!("\n# {help}\n[requires]\n{example}"),
+            _ => format!("\n# [{table}]  # {help}\n{example}"),
+        });
+    }
+    text.push_str(&format!("\n{}", commented(OF_PROGRAM)));
+    text
+}
+
+/// A file with every setting, as the page of settings shows it.
+pub fn example_of_settings() -> String {
+    let mut text = format!("{VERSION}\n{}", keys::example(""));
+    for (table, help) in keys::TABLES {
+        text.push_str(&format!(
+            "\n{:<34}# {help}\n{}",
+            format!("[{table}]"),
+            keys::example(table)
+        ));
+    }
+    text.push_str(&format!("\n{OF_PROGRAM}"));
+    text
+}
+
+fn commented(lines: &str) -> String {
+    lines.lines().map(|line| format!("# {line}\n")).collect()
 }
 
 /// The found floors; a floor that this machine does not meet is a comment.

@@ -6,36 +6,22 @@ use std::path::Path;
 
 use super::keys::{self, ANY, KEYS, KeyRow, ValueKind};
 use super::setting::{
-    FaultKind, Layers, Setting, SettingFault, SettingKey, SettingLayer, SettingPlace, Value, word,
+    FaultKind, Layers, Setting, SettingFault, SettingKey, SettingLayer, SettingPlace, Value,
 };
-use crate::cli::{Common, Wishes};
+use crate::cli::{Common, GivenOption, Wishes};
 use crate::environment::{Diff, Environment};
 
 /// Returns the settings of the command line.
 pub fn options(common: &Common, wishes: &Wishes) -> Result<SettingLayer, SettingFault> {
-    let mode = wishes.pin_mode.as_ref().map(word);
-    let locked = wishes.locked.then_some("1");
-    let follow = wishes.no_follow.then_some("0");
-    let given = [
-        (SettingKey::Requires, texts(&wishes.require)),
-        (SettingKey::Pin, texts(&wishes.pin)),
-        (SettingKey::Uses, texts(&wishes.uses)),
-        (SettingKey::PinMode, texts(mode.as_slice())),
-        (SettingKey::SearchAlso, texts(&common.also)),
-        (SettingKey::SearchWithout, texts(&common.without)),
-        (SettingKey::Locked, texts(locked.as_slice())),
-        (SettingKey::Follow, texts(follow.as_slice())),
-    ];
     let mut layer = SettingLayer::new();
-    for (key, items) in given.iter().filter(|(_, items)| !items.is_empty()) {
-        let row = keys::row_of(*key);
-        add(row, &SettingPlace::Option(row.option), items, &mut layer)?;
+    for GivenOption { name, values } in wishes.given().into_iter().chain(common.given()) {
+        if !values.is_empty() {
+            let values: Vec<&OsStr> = values.iter().map(OsString::as_os_str).collect();
+            let row = keys::row_of_option(name);
+            add(row, &SettingPlace::Option(row.option), &values, &mut layer)?;
+        }
     }
     Ok(layer)
-}
-
-fn texts<T: AsRef<OsStr>>(list: &[T]) -> Vec<&OsStr> {
-    list.iter().map(AsRef::as_ref).collect()
 }
 
 /// Returns the settings of the variables `CUDARUN_*`, and the faults of those that cannot be read. An empty variable counts as

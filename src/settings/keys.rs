@@ -28,7 +28,7 @@ const ARCHITECTURES: u32 = 30;
 /// The name of a row whose table may have any family, or any variable.
 pub const ANY: &str = "*";
 
-/// A key of files.
+/// A setting. The template of `cudarun init` and the page of settings are made from these rows, in their order.
 pub struct KeyRow {
     pub key: SettingKey,
     /// Empty for the top of a file.
@@ -42,6 +42,8 @@ pub struct KeyRow {
     /// A kept start holds only while this variable has the value that it had.
     pub variable: &'static str,
     pub trust: Trust,
+    /// Lines of a file, each with what it means.
+    pub example: &'static str,
 }
 
 /// What a key takes.
@@ -69,47 +71,236 @@ pub enum Trust {
     For(&'static [&'static str]),
 }
 
-#[rustfmt::skip]
 pub const KEYS: [KeyRow; 18] = [
-    row(SettingKey::Requires, "requires", ANY, ValueKind::Range, "--require", variables::REQUIRE, Trust::Never),
-    row(SettingKey::Pin, "pin", ANY, ValueKind::VersionOrDirectory, "--pin", variables::PIN, Trust::Never),
-    row(SettingKey::Prefer, "prefer", ANY, ValueKind::Range, "", "", Trust::Never),
-    row(SettingKey::PreferOrigin, "prefer", "origin", ValueKind::Words(origin), "", "", Trust::Never),
-    row(SettingKey::SearchAlso, "search", "also", ValueKind::Directories, "--also", variables::ALSO, Trust::Always),
-    row(SettingKey::SearchWithout, "search", "without", ValueKind::Words(source), "--without", variables::WITHOUT, Trust::Always),
-    row(SettingKey::Verify, "verify", "when", ValueKind::Word(choice::<VerifyWhen>), "", variables::VERIFY, Trust::For(&["never"])),
-    row(SettingKey::VerifyLevel, "verify", "level", ValueKind::Word(choice::<Level>), "", variables::VERIFY_LEVEL, Trust::For(&["load", "handle"])),
-    row(SettingKey::Variable, "env", ANY, ValueKind::Variable, "", "", Trust::Always),
-    row(SettingKey::Uses, "", "uses", ValueKind::Words(|word| Ok(word.to_owned())), "--uses", variables::USES, Trust::Never),
-    row(SettingKey::PinMode, "", "pin-mode", ValueKind::Word(choice::<Mode>), "--pin-mode", variables::PIN_MODE, Trust::Always),
-    row(SettingKey::Locked, "", "locked", ValueKind::Flag, "--locked", variables::LOCKED, Trust::Never),
-    row(SettingKey::Follow, "", "follow", ValueKind::Flag, "--no-follow", variables::FOLLOW, Trust::Always),
-    row(SettingKey::OnFailure, "run", "on-failure", ValueKind::Word(choice::<OnFailure>), "", variables::ON_FAILURE, Trust::Never),
-    row(SettingKey::FetchWhen, "fetch", "when", ValueKind::Word(choice::<FetchWhen>), "", variables::FETCH, Trust::For(&["always"])),
-    row(SettingKey::FetchFrom, "fetch", "from", ValueKind::Directories, "", "", Trust::Always),
-    row(SettingKey::FetchStore, "fetch", "store", ValueKind::Directory, "", "", Trust::Always),
-    KeyRow { of: TOOLKIT, ..row(SettingKey::Requires, "build", "toolkit", ValueKind::Range, "", "", Trust::Never) },
+    KeyRow {
+        key: SettingKey::Uses,
+        table: "",
+        name: "uses",
+        of: "",
+        takes: ValueKind::Words(|word| Ok(word.to_owned())),
+        option: "--uses",
+        variable: variables::USES,
+        trust: Trust::Never,
+        example: r#"uses = ["torch"]                  # the packages that count, as --uses"#,
+    },
+    KeyRow {
+        key: SettingKey::PinMode,
+        table: "",
+        name: "pin-mode",
+        of: "",
+        takes: ValueKind::Word(choice::<Mode>),
+        option: "--pin-mode",
+        variable: variables::PIN_MODE,
+        trust: Trust::Always,
+        example: r#"pin-mode = "audit"                # none, audit or view: docs/modes.md"#,
+    },
+    KeyRow {
+        key: SettingKey::Locked,
+        table: "",
+        name: "locked",
+        of: "",
+        takes: ValueKind::Flag,
+        option: "--locked",
+        variable: variables::LOCKED,
+        trust: Trust::Never,
+        example: "locked = true                     # as --locked, see below",
+    },
+    KeyRow {
+        key: SettingKey::Follow,
+        table: "",
+        name: "follow",
+        of: "",
+        takes: ValueKind::Flag,
+        option: "--no-follow",
+        variable: variables::FOLLOW,
+        trust: Trust::Always,
+        example: "follow = true                     # the shell hook follows here: docs/follow.md",
+    },
+    KeyRow {
+        key: SettingKey::Requires,
+        table: "requires",
+        name: ANY,
+        of: "",
+        takes: ValueKind::Range,
+        option: "--require",
+        variable: variables::REQUIRE,
+        trust: Trust::Never,
+        example: r#"cuda = "12"                       # of the picked libraries
+driver = ">=550"                  # the kernel's driver
+gpu = ">=8.0"                     # compute capability of every visible GPU
+cudnn = ">=9.1,<10"               # any family that `list` shows"#,
+    },
+    KeyRow {
+        key: SettingKey::Pin,
+        table: "pin",
+        name: ANY,
+        of: "",
+        takes: ValueKind::VersionOrDirectory,
+        option: "--pin",
+        variable: variables::PIN,
+        trust: Trust::Never,
+        example: r#"nccl = "2.21.5"
+cutensor = "vendor/cutensor/lib"   # a directory needs `cudarun allow`"#,
+    },
+    KeyRow {
+        key: SettingKey::Prefer,
+        table: "prefer",
+        name: ANY,
+        of: "",
+        takes: ValueKind::Range,
+        option: "",
+        variable: "",
+        trust: Trust::Never,
+        example: r#"cublas = "~12.4""#,
+    },
+    KeyRow {
+        key: SettingKey::PreferOrigin,
+        table: "prefer",
+        name: "origin",
+        of: "",
+        takes: ValueKind::Words(origin),
+        option: "",
+        variable: "",
+        trust: Trust::Never,
+        example: r#"origin = ["wheel", "toolkit"]     # as `list` shows them"#,
+    },
+    KeyRow {
+        key: SettingKey::SearchAlso,
+        table: "search",
+        name: "also",
+        of: "",
+        takes: ValueKind::Directories,
+        option: "--also",
+        variable: variables::ALSO,
+        trust: Trust::Always,
+        example: r#"also = ["vendor/cuda"]            # as --also; relative to the file"#,
+    },
+    KeyRow {
+        key: SettingKey::SearchWithout,
+        table: "search",
+        name: "without",
+        of: "",
+        takes: ValueKind::Words(source),
+        option: "--without",
+        variable: variables::WITHOUT,
+        trust: Trust::Always,
+        example: r#"without = ["conda"]               # as --without"#,
+    },
+    KeyRow {
+        key: SettingKey::Verify,
+        table: "verify",
+        name: "when",
+        of: "",
+        takes: ValueKind::Word(choice::<VerifyWhen>),
+        option: "",
+        variable: variables::VERIFY,
+        trust: Trust::For(&["never"]),
+        example: r#"when = "auto"                     # never, auto or always, as --verify"#,
+    },
+    KeyRow {
+        key: SettingKey::VerifyLevel,
+        table: "verify",
+        name: "level",
+        of: "",
+        takes: ValueKind::Word(choice::<Level>),
+        option: "",
+        variable: variables::VERIFY_LEVEL,
+        trust: Trust::For(&["load", "handle"]),
+        example: r#"level = "conv"                    # load, handle, conv or deep: docs/proof.md"#,
+    },
+    KeyRow {
+        key: SettingKey::Variable,
+        table: "env",
+        name: ANY,
+        of: "",
+        takes: ValueKind::Variable,
+        option: "",
+        variable: "",
+        trust: Trust::Always,
+        example: r#"CUDA_MODULE_LOADING = "LAZY"
+PYTHONPATH = false"#,
+    },
+    KeyRow {
+        key: SettingKey::OnFailure,
+        table: "run",
+        name: "on-failure",
+        of: "",
+        takes: ValueKind::Word(choice::<OnFailure>),
+        option: "",
+        variable: variables::ON_FAILURE,
+        trust: Trust::Never,
+        example: r#"on-failure = "diagnose"           # none, or diagnose: explain a failure (docs/diagnose.md)"#,
+    },
+    KeyRow {
+        key: SettingKey::FetchWhen,
+        table: "fetch",
+        name: "when",
+        of: "",
+        takes: ValueKind::Word(choice::<FetchWhen>),
+        option: "",
+        variable: variables::FETCH,
+        trust: Trust::For(&["always"]),
+        example: r#"when = "ask"                      # ask, never or always: download what is missing"#,
+    },
+    KeyRow {
+        key: SettingKey::FetchFrom,
+        table: "fetch",
+        name: "from",
+        of: "",
+        takes: ValueKind::Directories,
+        option: "",
+        variable: "",
+        trust: Trust::Always,
+        example: r#"from = ["vendor/wheels"]          # as fetch --from; relative to the file"#,
+    },
+    KeyRow {
+        key: SettingKey::FetchStore,
+        table: "fetch",
+        name: "store",
+        of: "",
+        takes: ValueKind::Directory,
+        option: "",
+        variable: "",
+        trust: Trust::Always,
+        example: r#"store = "vendor/store"            # in place of your own store"#,
+    },
+    KeyRow {
+        key: SettingKey::Requires,
+        table: "build",
+        name: "toolkit",
+        of: TOOLKIT,
+        takes: ValueKind::Range,
+        option: "",
+        variable: "",
+        trust: Trust::Never,
+        example: r#"toolkit = "12.4"                  # toolkits for --build; as `cuda-toolkit` in [requires]"#,
+    },
 ];
 
-const fn row(
-    key: SettingKey,
-    table: &'static str,
-    name: &'static str,
-    takes: ValueKind,
-    option: &'static str,
-    variable: &'static str,
-    trust: Trust,
-) -> KeyRow {
-    KeyRow {
-        key,
-        table,
-        name,
-        of: "",
-        takes,
-        option,
-        variable,
-        trust,
-    }
+/// The tables of a file after its top, in the order of a file, each with what it holds.
+pub const TABLES: [(&str, &str); 9] = [
+    ("requires", "what must be: ranges of versions, as in Cargo"),
+    (
+        "pin",
+        "this copy and no other: a version, or a directory relative to the file",
+    ),
+    ("prefer", "where there is a choice"),
+    ("search", "needs `cudarun allow`"),
+    ("verify", "a proof on the GPU before a start"),
+    (
+        "env",
+        "variables for the program, false removes one: needs `cudarun allow`",
+    ),
+    ("run", "at the end of a program"),
+    ("fetch", "docs/fetch.md"),
+    ("build", "docs/build.md"),
+];
+
+/// The row of an option of the command line.
+pub(super) fn row_of_option(option: &str) -> &'static KeyRow {
+    let mut rows = KEYS.iter();
+    rows.find(|row| row.option == option)
+        .expect("every option of a setting is in the table")
 }
 
 pub(super) fn row_of(key: SettingKey) -> &'static KeyRow {
@@ -169,6 +360,14 @@ pub fn family(word: &str) -> Option<&'static str> {
 /// Returns the name of every family.
 pub fn families() -> impl Iterator<Item = &'static str> {
     catalog().families.iter().map(|family| family.name.as_str())
+}
+
+/// The example lines of a table, or of the top of a file.
+pub fn example(table: &str) -> String {
+    KEYS.iter()
+        .filter(|row| row.table == table)
+        .map(|row| format!("{}\n", row.example))
+        .collect()
 }
 
 impl KeyRow {
