@@ -535,41 +535,44 @@ def self_test(cudarun, row):
 
 
 def table(results):
-    """docs/frameworks.md"""
+    """docs/frameworks.md: versions with equal records are one row; a version that was not asked now keeps what it had."""
     day = datetime.datetime.now(datetime.timezone.utc).date()
     lines = [
         "# Frameworks",
         "",
-        "Build records in wheels of the Python package index, as `cudarun explain` reads them, compared with independent readers of those",
-        "files. `tests/real/frameworks.py --all` writes this page from `tests/real/frameworks.txt`; do not edit it.",
+        "**For which CUDA, cuDNN and GPUs is a version of a framework built?** This is what `cudarun explain PROGRAM` reads in the wheels of the",
+        "Python package index. On the date of a row, independent readers of the same files found the same; otherwise the row says what they found.",
         "",
-        "The test fetches only parts of a wheel: its metadata, the file with its build record, and the objects that record versions or search for",
-        "libraries. It skips PyTorch's `libtorch_cuda.so`, because the build record lists more than its code, and because `libc10_cuda.so`",
-        "has that search path too.",
-        "",
-        "- *floor* is the cuDNN that it was compiled with, or the oldest that its metadata allows: older ones do not work.",
-        "- *pin* is the cuDNN that its metadata names with `==`: upstream tested with it, so it is a preference.",
+        "- *floor*: the cuDNN that it was compiled with, or the oldest that its metadata allows. Older ones do not work.",
+        "- *pin*: the cuDNN that its metadata names with `==`. Upstream tested with it, so it is a preference.",
         "- *GPUs*: `90` is machine code for compute capability 9.0, `+90` PTX that the driver compiles for newer ones.",
-        "- *search path* is that of its main object: a DT_RPATH comes before `LD_LIBRARY_PATH`, a DT_RUNPATH after it.",
-        "- `-` means that nothing is recorded, and *cpu* a build without CUDA.",
+        "- *path*: the search path of its main object. A DT_RPATH comes before `LD_LIBRARY_PATH`, a DT_RUNPATH after it.",
+        "- `-`: nothing is recorded. *cpu*: a build without CUDA.",
         "",
-        "| package | version | CUDA | cuDNN floor | pin | GPUs | search path | verdict | date |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "`tests/real/frameworks.py --all` writes this page from `tests/real/frameworks.txt`; do not edit it.",
+        "",
+        "| package | versions | CUDA | floor | pin | GPUs | path | date |",
+        "|---|---|---|---|---|---|---|---|",
     ]
-    before = DOCUMENT.read_text().splitlines() if DOCUMENT.exists() else []
-    kept = {tuple(line.split(" | ")[:2]): line for line in before}
-    made = {}
+    records = {}
+    for line in DOCUMENT.read_text().splitlines() if DOCUMENT.exists() else []:
+        if re.match(r"\| [a-z0-9-]+ \| \d", line):
+            package, versions, *cells = line.strip("| ").split(" | ")
+            records.update({(package, version): cells for version in versions.split(", ")})
     for row, here, found in results:
-        cells = [*row.cells(), *(here[column] for column in COLUMNS[:-1])]
+        cells = [here[column] for column in COLUMNS[:-1]]
         if here["cpu"] == "cpu":
-            cells[2] = "cpu"
-        cells[5] = cells[5].replace(",", " ")
-        verdict = "agrees" if not found else "; ".join(found)
-        made[row.wheel, row.place()] = "| " + " | ".join([*cells, verdict, str(day)]) + " |"
-    for row in map(Row, rows("frameworks.txt")):
-        name, version = row.cells()
-        line = made.get((row.wheel, row.place()), kept.get((f"| {name}", version)))
-        lines += [line] if line else []
+            cells[0] = "cpu"
+        cells[3] = cells[3].replace(",", " ")
+        records[tuple(row.cells())] = [*cells, f"{day}: {'; '.join(found)}" if found else str(day)]
+    groups = {}
+    for package, version in (row.cells() for row in map(Row, rows("frameworks.txt"))):
+        if (package, version) in records:
+            groups.setdefault((package, *records[package, version]), []).append(version)
+    parts = lambda version: [int(part) for part in re.findall(r"\d+", version)]
+    grouped = [(package, sorted(versions, key=parts), cells) for (package, *cells), versions in groups.items()]
+    for package, versions, cells in sorted(grouped, key=lambda it: (it[0], parts(it[1][0]))):
+        lines.append("| " + " | ".join([package, ", ".join(versions), *cells]) + " |")
     DOCUMENT.write_text("\n".join(lines) + "\n")
 
 
