@@ -6,21 +6,32 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use cudarun::catalog::{ErrorKind, ErrorRow, Section, errors, faults, filled};
+use cudarun::catalog::{ErrorKind, ErrorRow, Fault, Section, errors, faults, filled};
 use cudarun::diagnose::{LogReader, Message};
 use cudarun::report::possible_cause;
 
 const HEAD: &str = "\
-# Error messages and their causes
+# What does this error message mean?
 
-`cudarun diagnose` recognises these messages, and finds out which of the causes a machine has ([diagnose.md](diagnose.md)). An empty
-cure depends on the machine: there `cudarun diagnose` looks for a plan, a variable or a package that really helps, and prints the
-command.
+`cudarun diagnose` knows these messages, and finds out which of their causes a machine has ([diagnose.md](diagnose.md)):
 
-This page is generated from `profiles/errors.toml` and `profiles/faults.toml`. Other versions, libraries and paths in a message make no difference.
+```text
+cudarun diagnose --text 'the message'
+```
+
+By hand: find the message below (versions, libraries and paths may differ), and its causes, the most likely first, in [the last table](#causes).
+
+This page is generated from `profiles/errors.toml` and `profiles/faults.toml`.
 ";
-const LONGEST_LINE: usize = 120;
-const MOST_LINES: usize = 3;
+const CAUSES: &str = "
+## Causes
+
+`…` is the library, file or tool that the message is about. Without a cure, it depends on the machine: `cudarun diagnose` looks for a
+plan, a variable or a package that really helps.
+
+| cause | meaning | usual cure |
+|---|---|---|
+";
 const LONGEST_CELL: usize = 72;
 #[test]
 fn error_messages_and_findings_are_documented() {
@@ -64,14 +75,13 @@ fn between(document: &str, mark: &str, text: &str) -> String {
 fn error_messages_have_one_anchor_each() {
     let page = page();
     for row in errors() {
-        let heading = format!("\n### {}\n", row.id);
         let anchor = format!("<a id=\"{}\"></a>", row.id);
-        assert_eq!(
-            page.matches(&heading).count() + page.matches(&anchor).count(),
-            1,
-            "{}",
-            row.id
-        );
+        assert_eq!(page.matches(&anchor).count(), 1, "{}", row.id);
+        for possible in &row.cause {
+            let cause = format!("\n| {} | ", name(possible.cause));
+            let is_named = row.kind == ErrorKind::Harmless || page.matches(&cause).count() == 1;
+            assert!(is_named, "{}: {cause}", row.id);
+        }
     }
     assert!(most_frequent().lines().count() == 14, "{}", most_frequent());
 }
@@ -88,26 +98,23 @@ fn page() -> String {
     let mut page = HEAD.to_owned();
     let groups = groups();
     let of_kind = |kind: ErrorKind| errors().iter().filter(move |row| row.kind == kind);
+    let heading =
+        |group: &str| format!("\n## {group}\n\n| message | possible causes |\n|---|---|\n");
     let mut last = "";
     for row in of_kind(ErrorKind::Root) {
         let group = groups[&row.id].as_str();
         if group != last {
-            page.push_str(&format!("\n## {group}\n"));
+            page.push_str(&heading(group));
             last = group;
         }
-        page.push_str(&root(row));
+        page.push_str(&line(row));
     }
-    page.push_str("\n## Consequences and general messages\n\n");
-    page.push_str(
-        "Another message of the log often says more: `cudarun diagnose` looks for it first.\n\n",
-    );
-    page.push_str("| message | possible causes |\n|---|---|\n");
+    page.push_str(&heading("Consequences and general messages").replace(
+        "\n\n|",
+        "\n\nAnother message of the log often says more: `cudarun diagnose` looks for it first.\n\n|",
+    ));
     for row in of_kind(ErrorKind::Symptom).chain(of_kind(ErrorKind::Clue)) {
-        page.push_str(&format!(
-            "| {} | {} |\n",
-            cell(row),
-            causes(row, usize::MAX)
-        ));
+        page.push_str(&line(row));
     }
     page.push_str(
         "\n## Harmless messages\n\nThey also appear in programs that work.\n\n| message |\n|---|\n",
@@ -115,7 +122,29 @@ fn page() -> String {
     for row in of_kind(ErrorKind::Harmless) {
         page.push_str(&format!("| {} |\n", cell(row)));
     }
+    page.push_str(CAUSES);
+    page.push_str(&explained());
     page
+}
+
+/// The causes of all messages, by name, once each.
+fn explained() -> String {
+    let mut lines = BTreeMap::new();
+    for row in errors()
+        .iter()
+        .filter(|row| row.kind != ErrorKind::Harmless)
+    {
+        let message = message(row);
+        for possible in &row.cause {
+            let (_, cure) = possible_cause(&message, possible);
+            let meaning = possible.cause.sentence_about("…");
+            let cells = format!("{meaning} | {cure}").replace(" | ", "\0");
+            let cells = cells.replace('|', "\\|").replace('\0', " | ");
+            lines.insert(name(possible.cause), cells);
+        }
+    }
+    let line = |(name, cells): (String, String)| format!("| {name} | {cells} |\n");
+    lines.into_iter().map(line).collect()
 }
 
 /// The heading above each row of the file, by the row's name.
@@ -132,28 +161,16 @@ fn groups() -> BTreeMap<String, String> {
     groups
 }
 
-fn root(row: &ErrorRow) -> String {
-    let lines = row
-        .sample
-        .iter()
-        .flat_map(|sample| sample.lines().take(MOST_LINES));
-    let lines = lines.map(|line| shortened(line, LONGEST_LINE) + "\n");
-    let mut text = format!(
-        "\n### {}\n\n```text\n{}```\n\n",
-        row.id,
-        lines.collect::<String>()
-    );
-    text.push_str("| possible cause | usual cure |\n|---|---|\n");
-    let message = message(row);
-    for possible in &row.cause {
-        let (sentence, cure) = possible_cause(&message, possible);
-        text.push_str(&format!(
-            "| {} | {} |\n",
-            sentence.replace('|', "\\|"),
-            cure.replace('|', "\\|")
-        ));
-    }
-    text
+fn line(row: &ErrorRow) -> String {
+    let causes = row.cause.iter().map(|possible| name(possible.cause));
+    let causes: Vec<String> = causes.collect();
+    format!("| {} | {} |\n", cell(row), causes.join(", "))
+}
+
+/// A fault as JSON and profiles/faults.toml name it.
+fn name(fault: Fault) -> String {
+    let name = serde_json::to_value(fault).unwrap();
+    name.as_str().unwrap().to_owned()
 }
 
 /// The twelve or fewer rows that most public threads quote.
@@ -166,7 +183,7 @@ fn most_frequent() -> String {
         text.push_str(&format!(
             "| [{message}](docs/errors.md#{}) | {} |\n",
             row.id,
-            causes(row, 1)
+            usual_cause(row)
         ));
     }
     text
@@ -178,7 +195,7 @@ fn findings() -> String {
     let mut text = "| code | severity | sentence | remarks |\n|---|---|---|---|\n".to_owned();
     for section in Section::ALL {
         for row in faults().iter().filter(|row| row.section == Some(section)) {
-            let name = word(serde_json::to_value(row.name).unwrap());
+            let name = name(row.name);
             let severities = row.severity.iter();
             let severities: Vec<String> = severities
                 .map(|severity| word(serde_json::to_value(severity).unwrap()))
@@ -208,14 +225,9 @@ fn cell(row: &ErrorRow) -> String {
     format!("<a id=\"{}\"></a>{}", row.id, samples.join("<br>"))
 }
 
-fn causes(row: &ErrorRow, most: usize) -> String {
-    let message = message(row);
-    let sentences = row
-        .cause
-        .iter()
-        .take(most)
-        .map(|possible| possible_cause(&message, possible).0);
-    sentences.collect::<Vec<_>>().join("; ").replace('|', "\\|")
+fn usual_cause(row: &ErrorRow) -> String {
+    let (sentence, _) = possible_cause(&message(row), &row.cause[0]);
+    sentence.replace('|', "\\|")
 }
 
 /// The first sample as `cudarun diagnose` reads it.

@@ -3,7 +3,8 @@
 Each row of frameworks.txt is a wheel on the Python package index. The files of it that matter are laid out as
 site-packages, and `cudarun explain` is asked about a program that imports the package. What it reads is compared with
 what the readers below find in the same files, by other means: readelf, objdump and nm, Python's own parser, a walk of
-their own over the fat binaries; and with the table, where that says something.
+their own over the fat binaries; and with the table, where that says something. PyTorch's libtorch_cuda.so is left out:
+the build record lists more than its code, and libc10_cuda.so has that search path too.
 
 By itself it takes the rows that are marked `small`, 160 MB in all, which are kept. With --all it takes every
 row, one wheel after the other, throws the large ones away, and writes docs/frameworks.md: some 9 GB. A part of a
