@@ -32,6 +32,8 @@ plan, a variable or a package that really helps.
 | cause | meaning | usual cure |
 |---|---|---|
 ";
+/// Of a message on the page, and in README.md.
+const LONGEST_MESSAGE: usize = 96;
 const LONGEST_CELL: usize = 72;
 #[test]
 fn error_messages_and_findings_are_documented() {
@@ -137,9 +139,8 @@ fn explained() -> String {
         let message = message(row);
         for possible in &row.cause {
             let (_, cure) = possible_cause(&message, possible);
-            let meaning = possible.cause.sentence_about("…");
-            let cells = format!("{meaning} | {cure}").replace(" | ", "\0");
-            let cells = cells.replace('|', "\\|").replace('\0', " | ");
+            let cells = [possible.cause.sentence_about("…"), cure];
+            let cells = cells.map(|cell| cell.replace('|', "\\|")).join(" | ");
             lines.insert(name(possible.cause), cells);
         }
     }
@@ -220,7 +221,7 @@ fn cell(row: &ErrorRow) -> String {
     let samples: Vec<String> = row
         .sample
         .iter()
-        .map(|sample| code(&shortened(sample, LONGEST_CELL)))
+        .map(|sample| code(&shortened(sample, LONGEST_MESSAGE)))
         .collect();
     format!("<a id=\"{}\"></a>{}", row.id, samples.join("<br>"))
 }
