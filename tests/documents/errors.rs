@@ -19,22 +19,24 @@ const HEAD: &str = "\
 cudarun diagnose --text 'the message'
 ```
 
-By hand: find the message below (versions, libraries and paths may differ), and its causes, the most likely first, in [the last table](#causes).
+By hand: find the message (versions, libraries and paths may differ), and its possible causes, the most likely first, in [the last list](#causes).
 
 This page is generated from `profiles/errors.toml` and `profiles/faults.toml`.
 ";
 const CAUSES: &str = "
 ## Causes
 
-`…` is the library, file or tool that the message is about. Without a cure, it depends on the machine: `cudarun diagnose` looks for a
-plan, a variable or a package that really helps.
+`…` is what the message is about. Where no cure follows, it depends on the machine: `cudarun diagnose` looks for a plan, a variable or a
+package that really helps.
 
-| cause | meaning | usual cure |
-|---|---|---|
 ";
-/// Of a message on the page, and in README.md.
-const LONGEST_MESSAGE: usize = 96;
+/// Of a message on the page.
+const LONGEST_MESSAGE: usize = 76;
+/// Of one in README.md.
 const LONGEST_CELL: usize = 72;
+/// So much of a symbol or path is worth showing.
+const LONG_WORD: usize = 12;
+
 #[test]
 fn error_messages_and_findings_are_documented() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -80,7 +82,7 @@ fn error_messages_have_one_anchor_each() {
         let anchor = format!("<a id=\"{}\"></a>", row.id);
         assert_eq!(page.matches(&anchor).count(), 1, "{}", row.id);
         for possible in &row.cause {
-            let cause = format!("\n| {} | ", name(possible.cause));
+            let cause = format!("\n- {}: ", name(possible.cause));
             let is_named = row.kind == ErrorKind::Harmless || page.matches(&cause).count() == 1;
             assert!(is_named, "{}: {cause}", row.id);
         }
@@ -94,35 +96,35 @@ fn hostile_samples_stay_in_their_cell() {
     assert_eq!(code("gcc `x`"), "`` gcc `x` ``");
     assert_eq!(shortened("first second", 8), "first…");
     assert_eq!(shortened("first\nsecond", 80), "first…");
+    assert_eq!(
+        shortened("symbol _Z16cudnnGeneric", 20),
+        "symbol _Z16cudnnGene…"
+    );
 }
 
 fn page() -> String {
     let mut page = HEAD.to_owned();
     let groups = groups();
     let of_kind = |kind: ErrorKind| errors().iter().filter(move |row| row.kind == kind);
-    let heading =
-        |group: &str| format!("\n## {group}\n\n| message | possible causes |\n|---|---|\n");
     let mut last = "";
     for row in of_kind(ErrorKind::Root) {
         let group = groups[&row.id].as_str();
         if group != last {
-            page.push_str(&heading(group));
+            page.push_str(&format!("\n## {group}\n\n"));
             last = group;
         }
         page.push_str(&line(row));
     }
-    page.push_str(&heading("Consequences and general messages").replace(
-        "\n\n|",
-        "\n\nAnother message of the log often says more: `cudarun diagnose` looks for it first.\n\n|",
-    ));
+    page.push_str("\n## Consequences and general messages\n\n");
+    page.push_str(
+        "Another message of the log often says more: `cudarun diagnose` looks for it first.\n\n",
+    );
     for row in of_kind(ErrorKind::Symptom).chain(of_kind(ErrorKind::Clue)) {
         page.push_str(&line(row));
     }
-    page.push_str(
-        "\n## Harmless messages\n\nThey also appear in programs that work.\n\n| message |\n|---|\n",
-    );
+    page.push_str("\n## Harmless messages\n\nThey also appear in programs that work.\n\n");
     for row in of_kind(ErrorKind::Harmless) {
-        page.push_str(&format!("| {} |\n", cell(row)));
+        page.push_str(&format!("- {}\n", messages(row)));
     }
     page.push_str(CAUSES);
     page.push_str(&explained());
@@ -139,13 +141,13 @@ fn explained() -> String {
         let message = message(row);
         for possible in &row.cause {
             let (_, cure) = possible_cause(&message, possible);
-            let cells = [possible.cause.sentence_about("…"), cure];
-            let cells = cells.map(|cell| cell.replace('|', "\\|")).join(" | ");
-            lines.insert(name(possible.cause), cells);
+            let meaning = possible.cause.sentence_about("…");
+            let end = if cure.is_empty() { "" } else { " → " };
+            let line = format!("- {}: {meaning}{end}{cure}\n", name(possible.cause));
+            lines.insert(name(possible.cause), line);
         }
     }
-    let line = |(name, cells): (String, String)| format!("| {name} | {cells} |\n");
-    lines.into_iter().map(line).collect()
+    lines.into_values().collect()
 }
 
 /// The heading above each row of the file, by the row's name.
@@ -163,9 +165,12 @@ fn groups() -> BTreeMap<String, String> {
 }
 
 fn line(row: &ErrorRow) -> String {
-    let causes = row.cause.iter().map(|possible| name(possible.cause));
-    let causes: Vec<String> = causes.collect();
-    format!("| {} | {} |\n", cell(row), causes.join(", "))
+    let causes: Vec<String> = row
+        .cause
+        .iter()
+        .map(|possible| name(possible.cause))
+        .collect();
+    format!("- {}: {}\n", messages(row), causes.join(", "))
 }
 
 /// A fault as JSON and profiles/faults.toml name it.
@@ -193,7 +198,7 @@ fn most_frequent() -> String {
 /// The faults that `doctor` reports, in the order of its page.
 fn findings() -> String {
     let word = |value: serde_json::Value| value.as_str().unwrap().to_owned();
-    let mut text = "| code | severity | sentence | remarks |\n|---|---|---|---|\n".to_owned();
+    let mut text = String::new();
     for section in Section::ALL {
         for row in faults().iter().filter(|row| row.section == Some(section)) {
             let name = name(row.name);
@@ -207,23 +212,26 @@ fn findings() -> String {
                 &row.here
             };
             let (says, _) = filled(says, &[]);
-            text.push_str(&format!(
-                "| `{name}` | {} | {says} | {} |\n",
-                severities.join(", "),
-                row.note
-            ));
+            let note = if row.note.is_empty() {
+                String::new()
+            } else {
+                format!("; {}", row.note)
+            };
+            let severities = severities.join(", ");
+            text.push_str(&format!("- `{name}`, {severities}: {says}{note}\n"));
         }
     }
     text
 }
 
-fn cell(row: &ErrorRow) -> String {
+/// Each sample on a line of its own.
+fn messages(row: &ErrorRow) -> String {
     let samples: Vec<String> = row
         .sample
         .iter()
-        .map(|sample| code(&shortened(sample, LONGEST_MESSAGE)))
+        .map(|sample| quoted(&shortened(sample, LONGEST_MESSAGE)))
         .collect();
-    format!("<a id=\"{}\"></a>{}", row.id, samples.join("<br>"))
+    format!("<a id=\"{}\"></a>{}", row.id, samples.join("\\\n  "))
 }
 
 fn usual_cause(row: &ErrorRow) -> String {
@@ -242,7 +250,7 @@ fn message(row: &ErrorRow) -> Message {
         .unwrap_or_else(|| panic!("{}", row.id))
 }
 
-/// The first line, cut at a space.
+/// The first line, cut at a space, or inside of a long symbol or path.
 fn shortened(text: &str, longest: usize) -> String {
     let line = text
         .lines()
@@ -257,13 +265,17 @@ fn shortened(text: &str, longest: usize) -> String {
     let cut: String = line.chars().take(longest).collect();
     let words = cut
         .rsplit_once(' ')
+        .filter(|(_, rest)| rest.chars().count() < LONG_WORD)
         .map_or(cut.as_str(), |(words, _)| words);
     format!("{}…", words.trim_end())
 }
 
 /// A code span in a cell of a table.
 fn code(text: &str) -> String {
-    let text = text.replace('|', "\\|");
+    quoted(&text.replace('|', "\\|"))
+}
+
+fn quoted(text: &str) -> String {
     if text.contains('`') {
         format!("`` {text} ``")
     } else {
