@@ -564,7 +564,6 @@ def table(results):
         cells = [here[column] for column in COLUMNS[:-1]]
         if here["cpu"] == "cpu":
             cells[0] = "cpu"
-        cells[3] = cells[3].replace(",", " ")
         records[tuple(row.cells())] = [*cells, f"{day}: {'; '.join(found)}" if found else str(day)]
     groups = {}
     for package, version in (row.cells() for row in map(Row, rows("frameworks.txt"))):
