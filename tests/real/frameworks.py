@@ -536,13 +536,30 @@ def self_test(cudarun, row):
 
 
 def table(results):
-    """docs/frameworks.md: versions with equal records are one row; a version that was not asked now keeps what it had."""
-    day = datetime.datetime.now(datetime.timezone.utc).date()
+    """docs/frameworks.md: versions with equal records are one row; what was not asked now keeps its record and date."""
+    day = str(datetime.datetime.now(datetime.timezone.utc).date())
+    page = DOCUMENT.read_text() if DOCUMENT.exists() else ""
+    records = {}
+    for line in page.splitlines():
+        if re.match(r"\| [a-z0-9-]+ \| \d", line):
+            package, versions, *cells = line.strip("| ").split(" | ")
+            cells[-1], _, remark = cells[-1].partition(", ")
+            record = (*cells, remark or re.search(r"On (\S+), independent", page).group(1))
+            records.update({(package, version): record for version in versions.split(", ")})
+    for row, here, found in results:
+        cells = ["cpu" if here["cpu"] == "cpu" else here["cuda"], *(here[column] for column in COLUMNS[1:-1])]
+        records[row.cells()] = (*cells, f"{day}: {'; '.join(found)}" if found else day)
+    groups, days = {}, []
+    for package, version in (row.cells() for row in map(Row, rows("frameworks.txt"))):
+        if (package, version) in records:
+            groups.setdefault((package, *records[package, version]), []).append(version)
+            days.append(records[package, version][-1])
+    usual = max(sorted(set(days)), key=days.count)
     lines = [
         "# Frameworks",
         "",
         "**For which CUDA, cuDNN and GPUs is a version of a framework built?** This is what `cudarun explain PROGRAM` reads in the wheels of the",
-        "Python package index. On the date of a row, independent readers of the same files found the same; otherwise the row says what they found.",
+        f"Python package index. On {usual}, independent readers of the same files found the same, unless a row says otherwise.",
         "",
         "- *floor*: the cuDNN that it was compiled with, or the oldest that its metadata allows. Older ones do not work.",
         "- *pin*: the cuDNN that its metadata names with `==`. Upstream tested with it, so it is a preference.",
@@ -552,26 +569,13 @@ def table(results):
         "",
         "`tests/real/frameworks.py --all` writes this page from `tests/real/frameworks.txt`; do not edit it.",
         "",
-        "| package | versions | CUDA | floor | pin | GPUs | path | date |",
-        "|---|---|---|---|---|---|---|---|",
+        "| package | versions | CUDA | floor | pin | GPUs | path |",
+        "|---|---|---|---|---|---|---|",
     ]
-    records = {}
-    for line in DOCUMENT.read_text().splitlines() if DOCUMENT.exists() else []:
-        if re.match(r"\| [a-z0-9-]+ \| \d", line):
-            package, versions, *cells = line.strip("| ").split(" | ")
-            records.update({(package, version): cells for version in versions.split(", ")})
-    for row, here, found in results:
-        cells = [here[column] for column in COLUMNS[:-1]]
-        if here["cpu"] == "cpu":
-            cells[0] = "cpu"
-        records[tuple(row.cells())] = [*cells, f"{day}: {'; '.join(found)}" if found else str(day)]
-    groups = {}
-    for package, version in (row.cells() for row in map(Row, rows("frameworks.txt"))):
-        if (package, version) in records:
-            groups.setdefault((package, *records[package, version]), []).append(version)
     parts = lambda version: [int(part) for part in re.findall(r"\d+", version)]
     grouped = [(package, sorted(versions, key=parts), cells) for (package, *cells), versions in groups.items()]
-    for package, versions, cells in sorted(grouped, key=lambda it: (it[0], parts(it[1][0]))):
+    for package, versions, (*cells, remark) in sorted(grouped, key=lambda it: (it[0], parts(it[1][0]))):
+        cells[-1] += "" if remark == usual else f", {remark}"
         lines.append("| " + " | ".join([package, ", ".join(versions), *cells]) + " |")
     DOCUMENT.write_text("\n".join(lines) + "\n")
 
