@@ -6,22 +6,37 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use cudarun::catalog::{ErrorKind, ErrorRow, Section, errors, faults, filled};
+use cudarun::catalog::{ErrorKind, ErrorRow, Fault, Section, errors, faults, filled};
 use cudarun::diagnose::{LogReader, Message};
 use cudarun::report::possible_cause;
 
 const HEAD: &str = "\
-# Error messages and their causes
+# What does this error message mean?
 
-`cudarun diagnose` recognises these messages, and finds out which of the causes a machine has ([diagnose.md](diagnose.md)). An empty
-cure depends on the machine: there `cudarun diagnose` looks for a plan, a variable or a package that really helps, and prints the
-command.
+`cudarun diagnose` knows these messages, and finds out which of their causes a machine has ([diagnose.md](diagnose.md)):
 
-This page is generated from `profiles/errors.toml` and `profiles/faults.toml`. Other versions, libraries and paths in a message make no difference.
+```text
+cudarun diagnose --text 'the message'
+```
+
+By hand: find the message (versions, libraries and paths may differ), and its possible causes, the most likely first, in [the last list](#causes).
+
+This page is generated from `profiles/errors.toml` and `profiles/faults.toml`.
 ";
-const LONGEST_LINE: usize = 120;
-const MOST_LINES: usize = 3;
+const CAUSES: &str = "
+## Causes
+
+`…` is what the message is about. Where no cure follows, it depends on the machine: `cudarun diagnose` looks for a plan, a variable or a
+package that really helps.
+
+";
+/// Of a message on the page.
+const LONGEST_MESSAGE: usize = 58;
+/// Of one in README.md.
 const LONGEST_CELL: usize = 72;
+/// So much of a symbol or path is worth showing.
+const LONG_WORD: usize = 12;
+
 #[test]
 fn error_messages_and_findings_are_documented() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -64,14 +79,13 @@ fn between(document: &str, mark: &str, text: &str) -> String {
 fn error_messages_have_one_anchor_each() {
     let page = page();
     for row in errors() {
-        let heading = format!("\n### {}\n", row.id);
         let anchor = format!("<a id=\"{}\"></a>", row.id);
-        assert_eq!(
-            page.matches(&heading).count() + page.matches(&anchor).count(),
-            1,
-            "{}",
-            row.id
-        );
+        assert_eq!(page.matches(&anchor).count(), 1, "{}", row.id);
+        for possible in &row.cause {
+            let cause = format!("\n- {}: ", name(possible.cause));
+            let is_named = row.kind == ErrorKind::Harmless || page.matches(&cause).count() == 1;
+            assert!(is_named, "{}: {cause}", row.id);
+        }
     }
     assert!(most_frequent().lines().count() == 14, "{}", most_frequent());
 }
@@ -82,6 +96,10 @@ fn hostile_samples_stay_in_their_cell() {
     assert_eq!(code("gcc `x`"), "`` gcc `x` ``");
     assert_eq!(shortened("first second", 8), "first…");
     assert_eq!(shortened("first\nsecond", 80), "first…");
+    assert_eq!(
+        shortened("symbol _Z16cudnnGeneric", 20),
+        "symbol _Z16cudnnGene…"
+    );
 }
 
 fn page() -> String {
@@ -92,30 +110,44 @@ fn page() -> String {
     for row in of_kind(ErrorKind::Root) {
         let group = groups[&row.id].as_str();
         if group != last {
-            page.push_str(&format!("\n## {group}\n"));
+            page.push_str(&format!("\n## {group}\n\n"));
             last = group;
         }
-        page.push_str(&root(row));
+        page.push_str(&line(row));
     }
     page.push_str("\n## Consequences and general messages\n\n");
     page.push_str(
         "Another message of the log often says more: `cudarun diagnose` looks for it first.\n\n",
     );
-    page.push_str("| message | possible causes |\n|---|---|\n");
     for row in of_kind(ErrorKind::Symptom).chain(of_kind(ErrorKind::Clue)) {
-        page.push_str(&format!(
-            "| {} | {} |\n",
-            cell(row),
-            causes(row, usize::MAX)
-        ));
+        page.push_str(&line(row));
     }
-    page.push_str(
-        "\n## Harmless messages\n\nThey also appear in programs that work.\n\n| message |\n|---|\n",
-    );
+    page.push_str("\n## Harmless messages\n\nThey also appear in programs that work.\n\n");
     for row in of_kind(ErrorKind::Harmless) {
-        page.push_str(&format!("| {} |\n", cell(row)));
+        page.push_str(&format!("- {}\n", messages(row)));
     }
+    page.push_str(CAUSES);
+    page.push_str(&explained());
     page
+}
+
+/// The causes of all messages, by name, once each.
+fn explained() -> String {
+    let mut lines = BTreeMap::new();
+    for row in errors()
+        .iter()
+        .filter(|row| row.kind != ErrorKind::Harmless)
+    {
+        let message = message(row);
+        for possible in &row.cause {
+            let (_, cure) = possible_cause(&message, possible);
+            let meaning = possible.cause.sentence_about("…");
+            let end = if cure.is_empty() { "" } else { " → " };
+            let line = format!("- {}: {meaning}{end}{cure}\n", name(possible.cause));
+            lines.insert(name(possible.cause), line);
+        }
+    }
+    lines.into_values().collect()
 }
 
 /// The heading above each row of the file, by the row's name.
@@ -132,28 +164,19 @@ fn groups() -> BTreeMap<String, String> {
     groups
 }
 
-fn root(row: &ErrorRow) -> String {
-    let lines = row
-        .sample
+fn line(row: &ErrorRow) -> String {
+    let causes: Vec<String> = row
+        .cause
         .iter()
-        .flat_map(|sample| sample.lines().take(MOST_LINES));
-    let lines = lines.map(|line| shortened(line, LONGEST_LINE) + "\n");
-    let mut text = format!(
-        "\n### {}\n\n```text\n{}```\n\n",
-        row.id,
-        lines.collect::<String>()
-    );
-    text.push_str("| possible cause | usual cure |\n|---|---|\n");
-    let message = message(row);
-    for possible in &row.cause {
-        let (sentence, cure) = possible_cause(&message, possible);
-        text.push_str(&format!(
-            "| {} | {} |\n",
-            sentence.replace('|', "\\|"),
-            cure.replace('|', "\\|")
-        ));
-    }
-    text
+        .map(|possible| name(possible.cause))
+        .collect();
+    format!("- {}: {}\n", messages(row), causes.join(", "))
+}
+
+/// A fault as JSON and profiles/faults.toml name it.
+fn name(fault: Fault) -> String {
+    let name = serde_json::to_value(fault).unwrap();
+    name.as_str().unwrap().to_owned()
 }
 
 /// The twelve or fewer rows that most public threads quote.
@@ -166,7 +189,7 @@ fn most_frequent() -> String {
         text.push_str(&format!(
             "| [{message}](docs/errors.md#{}) | {} |\n",
             row.id,
-            causes(row, 1)
+            usual_cause(row)
         ));
     }
     text
@@ -175,10 +198,10 @@ fn most_frequent() -> String {
 /// The faults that `doctor` reports, in the order of its page.
 fn findings() -> String {
     let word = |value: serde_json::Value| value.as_str().unwrap().to_owned();
-    let mut text = "| code | severity | sentence | remarks |\n|---|---|---|---|\n".to_owned();
+    let mut text = String::new();
     for section in Section::ALL {
         for row in faults().iter().filter(|row| row.section == Some(section)) {
-            let name = word(serde_json::to_value(row.name).unwrap());
+            let name = name(row.name);
             let severities = row.severity.iter();
             let severities: Vec<String> = severities
                 .map(|severity| word(serde_json::to_value(severity).unwrap()))
@@ -189,33 +212,31 @@ fn findings() -> String {
                 &row.here
             };
             let (says, _) = filled(says, &[]);
-            text.push_str(&format!(
-                "| `{name}` | {} | {says} | {} |\n",
-                severities.join(", "),
-                row.note
-            ));
+            let note = if row.note.is_empty() {
+                String::new()
+            } else {
+                format!("; {}", row.note)
+            };
+            let severities = severities.join(", ");
+            text.push_str(&format!("- `{name}`, {severities}: {says}{note}\n"));
         }
     }
     text
 }
 
-fn cell(row: &ErrorRow) -> String {
+/// Each sample on a line of its own.
+fn messages(row: &ErrorRow) -> String {
     let samples: Vec<String> = row
         .sample
         .iter()
-        .map(|sample| code(&shortened(sample, LONGEST_CELL)))
+        .map(|sample| quoted(&shortened(sample, LONGEST_MESSAGE)))
         .collect();
-    format!("<a id=\"{}\"></a>{}", row.id, samples.join("<br>"))
+    format!("<a id=\"{}\"></a>{}", row.id, samples.join("\\\n  "))
 }
 
-fn causes(row: &ErrorRow, most: usize) -> String {
-    let message = message(row);
-    let sentences = row
-        .cause
-        .iter()
-        .take(most)
-        .map(|possible| possible_cause(&message, possible).0);
-    sentences.collect::<Vec<_>>().join("; ").replace('|', "\\|")
+fn usual_cause(row: &ErrorRow) -> String {
+    let (sentence, _) = possible_cause(&message(row), &row.cause[0]);
+    sentence.replace('|', "\\|")
 }
 
 /// The first sample as `cudarun diagnose` reads it.
@@ -229,7 +250,7 @@ fn message(row: &ErrorRow) -> Message {
         .unwrap_or_else(|| panic!("{}", row.id))
 }
 
-/// The first line, cut at a space.
+/// The first line, cut at a space, or inside of a long symbol or path.
 fn shortened(text: &str, longest: usize) -> String {
     let line = text
         .lines()
@@ -244,13 +265,17 @@ fn shortened(text: &str, longest: usize) -> String {
     let cut: String = line.chars().take(longest).collect();
     let words = cut
         .rsplit_once(' ')
+        .filter(|(_, rest)| rest.chars().count() < LONG_WORD)
         .map_or(cut.as_str(), |(words, _)| words);
     format!("{}…", words.trim_end())
 }
 
 /// A code span in a cell of a table.
 fn code(text: &str) -> String {
-    let text = text.replace('|', "\\|");
+    quoted(&text.replace('|', "\\|"))
+}
+
+fn quoted(text: &str) -> String {
     if text.contains('`') {
         format!("`` {text} ``")
     } else {

@@ -3,7 +3,8 @@
 Each row of frameworks.txt is a wheel on the Python package index. The files of it that matter are laid out as
 site-packages, and `cudarun explain` is asked about a program that imports the package. What it reads is compared with
 what the readers below find in the same files, by other means: readelf, objdump and nm, Python's own parser, a walk of
-their own over the fat binaries; and with the table, where that says something.
+their own over the fat binaries; and with the table, where that says something. PyTorch's libtorch_cuda.so is left out:
+the build record lists more than its code, and libc10_cuda.so has that search path too.
 
 By itself it takes the rows that are marked `small`, 160 MB in all, which are kept. With --all it takes every
 row, one wheel after the other, throws the large ones away, and writes docs/frameworks.md: some 9 GB. A part of a
@@ -535,41 +536,47 @@ def self_test(cudarun, row):
 
 
 def table(results):
-    """docs/frameworks.md"""
-    day = datetime.datetime.now(datetime.timezone.utc).date()
+    """docs/frameworks.md: versions with equal records are one row; what was not asked now keeps its record and date."""
+    day = str(datetime.datetime.now(datetime.timezone.utc).date())
+    page = DOCUMENT.read_text() if DOCUMENT.exists() else ""
+    records = {}
+    for line in page.splitlines():
+        if re.match(r"\| [a-z0-9-]+ \| \d", line):
+            package, versions, *cells = line.strip("| ").split(" | ")
+            cells[-1], _, remark = cells[-1].partition(", ")
+            record = (*cells, remark or re.search(r"On (\S+), independent", page).group(1))
+            records.update({(package, version): record for version in versions.split(", ")})
+    for row, here, found in results:
+        cells = ["cpu" if here["cpu"] == "cpu" else here["cuda"], *(here[column] for column in COLUMNS[1:-1])]
+        records[row.cells()] = (*cells, f"{day}: {'; '.join(found)}" if found else day)
+    groups, days = {}, []
+    for package, version in (row.cells() for row in map(Row, rows("frameworks.txt"))):
+        if (package, version) in records:
+            groups.setdefault((package, *records[package, version]), []).append(version)
+            days.append(records[package, version][-1])
+    usual = max(sorted(set(days)), key=days.count)
     lines = [
         "# Frameworks",
         "",
-        "Build records in wheels of the Python package index, as `cudarun explain` reads them, compared with independent readers of those",
-        "files. `tests/real/frameworks.py --all` writes this page from `tests/real/frameworks.txt`; do not edit it.",
+        "**For which CUDA, cuDNN and GPUs is a version of a framework built?** This is what `cudarun explain PROGRAM` reads in the wheels of the",
+        f"Python package index. On {usual}, independent readers of the same files found the same, unless a row says otherwise.",
         "",
-        "The test fetches only parts of a wheel: its metadata, the file with its build record, and the objects that record versions or search for",
-        "libraries. It skips PyTorch's `libtorch_cuda.so`, because the build record lists more than its code, and because `libc10_cuda.so`",
-        "has that search path too.",
-        "",
-        "- *floor* is the cuDNN that it was compiled with, or the oldest that its metadata allows: older ones do not work.",
-        "- *pin* is the cuDNN that its metadata names with `==`: upstream tested with it, so it is a preference.",
+        "- *floor*: the cuDNN that it was compiled with, or the oldest that its metadata allows. Older ones do not work.",
+        "- *pin*: the cuDNN that its metadata names with `==`. Upstream tested with it, so it is a preference.",
         "- *GPUs*: `90` is machine code for compute capability 9.0, `+90` PTX that the driver compiles for newer ones.",
-        "- *search path* is that of its main object: a DT_RPATH comes before `LD_LIBRARY_PATH`, a DT_RUNPATH after it.",
-        "- `-` means that nothing is recorded, and *cpu* a build without CUDA.",
+        "- *path*: the search path of its main object. A DT_RPATH comes before `LD_LIBRARY_PATH`, a DT_RUNPATH after it.",
+        "- `-`: nothing is recorded. *cpu*: a build without CUDA.",
         "",
-        "| package | version | CUDA | cuDNN floor | pin | GPUs | search path | verdict | date |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "`tests/real/frameworks.py --all` writes this page from `tests/real/frameworks.txt`; do not edit it.",
+        "",
+        "| package | versions | CUDA | floor | pin | GPUs | path |",
+        "|---|---|---|---|---|---|---|",
     ]
-    before = DOCUMENT.read_text().splitlines() if DOCUMENT.exists() else []
-    kept = {tuple(line.split(" | ")[:2]): line for line in before}
-    made = {}
-    for row, here, found in results:
-        cells = [*row.cells(), *(here[column] for column in COLUMNS[:-1])]
-        if here["cpu"] == "cpu":
-            cells[2] = "cpu"
-        cells[5] = cells[5].replace(",", " ")
-        verdict = "agrees" if not found else "; ".join(found)
-        made[row.wheel, row.place()] = "| " + " | ".join([*cells, verdict, str(day)]) + " |"
-    for row in map(Row, rows("frameworks.txt")):
-        name, version = row.cells()
-        line = made.get((row.wheel, row.place()), kept.get((f"| {name}", version)))
-        lines += [line] if line else []
+    parts = lambda version: [int(part) for part in re.findall(r"\d+", version)]
+    grouped = [(package, sorted(versions, key=parts), cells) for (package, *cells), versions in groups.items()]
+    for package, versions, (*cells, remark) in sorted(grouped, key=lambda it: (it[0], parts(it[1][0]))):
+        cells[-1] += "" if remark == usual else f", {remark}"
+        lines.append("| " + " | ".join([package, ", ".join(versions), *cells]) + " |")
     DOCUMENT.write_text("\n".join(lines) + "\n")
 
 
