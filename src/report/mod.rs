@@ -66,7 +66,7 @@ pub use shell::{
     follow_lines, no_variable_of_a_shell, quoted_to_show, shell_change, subshell, watch,
 };
 pub use style::Style;
-pub use template::template;
+pub use template::{example_of_settings, template};
 pub use trace::{observation, prediction};
 pub use verdict::{
     LOOKING, NO_MORE_PROGRESS, UNPACKING, failed_start, fallback, not_kept, progress, proof_line,

@@ -31,7 +31,7 @@ package that really helps.
 
 ";
 /// Of a message on the page.
-const LONGEST_MESSAGE: usize = 58;
+const LONGEST_MESSAGE: usize = 76;
 /// Of one in README.md.
 const LONGEST_CELL: usize = 72;
 /// So much of a symbol or path is worth showing.

@@ -1388,6 +1388,22 @@ fn a_typo_in_a_table_is_offered_the_keys_of_that_table_alone() {
     }
 }
 
+/// With `CUDARUN_SNAPSHOTS=overwrite` in the environment, the example is written anew.
+#[test]
+fn the_example_of_the_documentation_is_the_table_of_settings() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/config.md");
+    let text = fs::read_to_string(&file).unwrap();
+    let (before, rest) = text.split_once("```toml\n").unwrap();
+    let (_, after) = rest.split_once("```").unwrap();
+    let example = cudarun::report::example_of_settings();
+    let expected = format!("{before}```toml\n{example}```{after}");
+    if std::env::var("CUDARUN_SNAPSHOTS").is_ok_and(|value| value == "overwrite") {
+        fs::write(&file, expected).unwrap();
+    } else {
+        assert_eq!(text, expected);
+    }
+}
+
 #[test]
 fn the_example_of_the_documentation_is_understood() {
     let text =
