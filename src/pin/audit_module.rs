@@ -65,7 +65,10 @@ pub fn starts_this_binary(host: &Host) -> bool {
 }
 
 fn is_for_us_alone(host: &Host) -> bool {
-    let is_ours = |path: &Path| {
+    let Ok(own) = host.own_executable() else {
+        return false;
+    };
+    own.ancestors().all(|path| {
         host.stat(path).is_ok_and(|stat| {
             let access = Access {
                 owner: stat.uid,
@@ -74,9 +77,7 @@ fn is_for_us_alone(host: &Host) -> bool {
             };
             access.is_only_for(host.uid)
         })
-    };
-    let own = host.own_executable();
-    own.is_ok_and(|own| own.ancestors().all(is_ours))
+    })
 }
 
 fn of_this_binary(host: &Host) -> Vec<u8> {
@@ -153,10 +154,9 @@ pub fn publish(host: &Host, directory: &Path) -> io::Result<PathBuf> {
             "its name cannot stand in LD_AUDIT",
         ));
     }
-    let is_there = || storage::read(host, &directory, name).is_some_and(|found| found == module);
-    if !is_there() {
+    if storage::read(host, &directory, name).as_ref() != Some(&module) {
         storage::write(host, &directory, name, &module);
-        if !is_there() {
+        if storage::read(host, &directory, name).as_ref() != Some(&module) {
             return Err(io::Error::other("it could not be written"));
         }
     }

@@ -59,21 +59,23 @@ impl Pinned {
             None
         };
         let module = published.module.as_deref().filter(|_| pins.is_some());
+        let mut values = vec![
+            (LIBRARY_PATH, self.library_path(plan, published, env)),
+            (PRELOAD, self.preload(plan, published, own, env)),
+            (AUDIT, auditors(module, own, env)),
+            (PINS, pins),
+        ];
+        if module.is_some() {
+            values.push((TUNABLES, Some(with_room(env.get(TUNABLES)))));
+        }
+        if let Some(view) = &published.view {
+            values.push((VIEW, Some(view.as_os_str().to_owned())));
+        }
         let mut diff = Diff::default();
-        let mut change = |name: &str, value: Option<OsString>| {
+        for (name, value) in values {
             if env.get(name) != value.as_deref() {
                 diff.0.insert(name.into(), value);
             }
-        };
-        change(LIBRARY_PATH, self.library_path(plan, published, env));
-        change(PRELOAD, self.preload(plan, published, own, env));
-        if module.is_some() {
-            change(TUNABLES, Some(with_room(env.get(TUNABLES))));
-        }
-        change(AUDIT, auditors(module, own, env));
-        change(PINS, pins);
-        if let Some(view) = &published.view {
-            change(VIEW, Some(view.as_os_str().to_owned()));
         }
         diff
     }
@@ -118,22 +120,23 @@ impl Pinned {
         own: &[PathBuf],
         env: &Environment,
     ) -> Option<OsString> {
-        let is_removed = |text: &OsString| {
-            let mut elements = plan.preload.iter();
-            elements.any(|element| element.text == *text && element.removed.is_some())
-                || Path::new(text)
-                    .ancestors()
-                    .nth(2)
-                    .is_some_and(|views| own.iter().any(|own| own == views))
-        };
         let inherited = env.get(PRELOAD).map(preload_elements).unwrap_or_default();
-        let kept = inherited.iter().filter(|text| !is_removed(text)).cloned();
-        let view = published.view.as_deref();
-        let added = self
-            .preload
-            .iter()
-            .filter_map(|name| Some(view?.join(name).into_os_string()));
-        let elements: Vec<OsString> = added.chain(kept).collect();
+        let mut elements = Vec::new();
+        if let Some(view) = &published.view {
+            for name in &self.preload {
+                elements.push(view.join(name).into_os_string());
+            }
+        }
+        for text in &inherited {
+            let is_removed = plan
+                .preload
+                .iter()
+                .any(|element| element.text == *text && element.removed.is_some());
+            let views = Path::new(text).ancestors().nth(2);
+            if !is_removed && !own.iter().any(|own| views == Some(own)) {
+                elements.push(text.clone());
+            }
+        }
         if elements == inherited {
             return env.get(PRELOAD).map(OsStr::to_owned);
         }
@@ -163,12 +166,9 @@ fn auditors(module: Option<&Path>, own: &[PathBuf], env: &Environment) -> Option
 
 /// True if a file is an audit module of ours, which is published beside our views.
 pub(super) fn is_own_module(file: &Path, own: &[PathBuf]) -> bool {
-    let beside = |own: &PathBuf| {
-        own.parent()
-            .map(|cache| cache.join(audit_module::DIRECTORY))
-    };
     own.iter()
-        .any(|own| beside(own).as_deref() == file.parent())
+        .filter_map(|own| own.parent())
+        .any(|cache| file.parent() == Some(&cache.join(audit_module::DIRECTORY)))
 }
 
 fn joined(elements: Vec<&OsStr>) -> Option<OsString> {
@@ -194,15 +194,18 @@ mod tests {
 
     #[test]
     fn room_for_tls_is_added_once_and_existing_tunables_stay() {
-        let with = |text: &str| with_room(Some(OsStr::new(text))).into_string().unwrap();
         assert_eq!(with_room(None), "glibc.rtld.optional_static_tls=16384");
-        assert_eq!(
-            with("glibc.malloc.check=1"),
-            "glibc.malloc.check=1:glibc.rtld.optional_static_tls=16384"
-        );
-        assert_eq!(
-            with("glibc.rtld.optional_static_tls=4096"),
-            "glibc.rtld.optional_static_tls=4096"
-        );
+        for (text, expected) in [
+            (
+                "glibc.malloc.check=1",
+                "glibc.malloc.check=1:glibc.rtld.optional_static_tls=16384",
+            ),
+            (
+                "glibc.rtld.optional_static_tls=4096",
+                "glibc.rtld.optional_static_tls=4096",
+            ),
+        ] {
+            assert_eq!(with_room(Some(OsStr::new(text))), expected);
+        }
     }
 }

@@ -82,6 +82,19 @@ impl ViewSpec {
         }
     }
 
+    /// True if the view has an entry of this name, and `path` is one of its kind and content.
+    fn has(&self, host: &Host, name: &str, kind: FileKind, path: &Path) -> bool {
+        if let Some(target) = self.links.get(name) {
+            return kind == FileKind::Link
+                && host.read_link(path).is_ok_and(|link| link == *target);
+        }
+        let is_own = match self.files.get(name) {
+            Some(text) => host.read_text(path).is_ok_and(|found| found == *text),
+            None => false,
+        };
+        kind == FileKind::File && (is_own || self.tombstones.contains(name))
+    }
+
     pub fn is_empty(&self) -> bool {
         self.links.is_empty() && self.tombstones.is_empty()
     }
@@ -220,26 +233,10 @@ fn is_intact(host: &Host, view: &Path, spec: &ViewSpec) -> bool {
     let Some(content) = content(host, view, "") else {
         return false;
     };
-    let is_file = |name: &String| {
-        let text = || host.read_text(&view.join(name)).ok();
-        spec.tombstones.contains(name)
-            || spec
-                .files
-                .get(name)
-                .is_some_and(|own| text().as_ref() == Some(own))
-    };
     content.len() == spec.links.len() + spec.tombstones.len() + spec.files.len()
         && content
             .iter()
-            .all(|(name, kind)| match spec.links.get(name) {
-                Some(target) => {
-                    *kind == FileKind::Link
-                        && host
-                            .read_link(&view.join(name))
-                            .is_ok_and(|link| link == *target)
-                }
-                None => *kind == FileKind::File && is_file(name),
-            })
+            .all(|(name, kind)| spec.has(host, name, *kind, &view.join(name)))
 }
 
 /// Returns what a view contains, by name.
