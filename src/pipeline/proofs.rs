@@ -149,7 +149,7 @@ impl Attempts {
         let is_used = |pick: &Pick| {
             pick.asked_by
                 .iter()
-                .any(|asker| asker.standing == ImportCertainty::Imported)
+                .any(|asker| asker.certainty == ImportCertainty::Imported)
         };
         let is_lost = !after.picks.iter().any(|pick| is_of_family(&pick))
             && before.picks.iter().find(is_of_family).is_some_and(is_used);

@@ -27,7 +27,7 @@ pub(super) struct PackageCandidate {
     pub directories: Vec<PathBuf>,
     /// Its extension modules outside of these.
     pub extensions: Vec<PathBuf>,
-    pub standing: ImportCertainty,
+    pub certainty: ImportCertainty,
     pub imported_by: Option<String>,
     /// It comes with an imported package and is no known framework: perhaps it is never imported itself.
     pub is_brought: bool,
@@ -155,19 +155,13 @@ impl Candidates<'_> {
     fn candidates(
         &self,
         modules: BTreeMap<String, String>,
-        standing: ImportCertainty,
+        certainty: ImportCertainty,
     ) -> Vec<PackageCandidate> {
         let mut found: Vec<PackageCandidate> = Vec::new();
-        for (module, by) in modules
-            .into_iter()
-            .filter(|(module, _)| !self.is_shared(module))
-        {
-            let imported_by = (!by.is_empty()).then_some(by);
-            let with_importer = |candidate| PackageCandidate {
-                standing,
-                imported_by: imported_by.clone(),
-                ..candidate
-            };
+        for (module, importer) in modules {
+            if self.is_shared(&module) {
+                continue;
+            }
             let framework = catalog()
                 .framework_of(&module)
                 .filter(|framework| self.is_there(framework));
@@ -180,16 +174,21 @@ impl Candidates<'_> {
                 .iter()
                 .filter(|known| imports.contains(&known.name))
                 .chain(framework);
+            let before = found.len();
             for framework in used {
                 if found
                     .iter()
                     .all(|candidate| candidate.name != framework.name)
                 {
-                    found.extend(self.of_framework(framework).map(with_importer));
+                    found.extend(self.of_framework(framework));
                 }
             }
             if framework.is_none() {
-                found.extend(self.of_module(&module).map(with_importer));
+                found.extend(self.of_module(&module));
+            }
+            for candidate in &mut found[before..] {
+                candidate.certainty = certainty;
+                candidate.imported_by = Some(importer.clone()).filter(|name| !name.is_empty());
             }
         }
         found
@@ -287,7 +286,7 @@ impl Candidates<'_> {
 
 impl PackageCandidate {
     pub(super) fn is_imported(&self) -> bool {
-        self.standing == ImportCertainty::Imported
+        self.certainty == ImportCertainty::Imported
     }
 
     /// True if a file is in its site-packages, or one of its extension modules.
@@ -304,22 +303,21 @@ impl PackageCandidate {
 
     /// Returns the files that may be its shared objects.
     pub(super) fn objects(&self, host: &Host) -> Vec<PathBuf> {
-        let is_object = |path: &PathBuf| {
-            let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
-            memchr::memmem::find(name, b".so").is_some()
-        };
-        let below = self.directories.iter().flat_map(|directory| {
-            host.walk(directory, &|name: &OsStr| {
+        let mut objects = Vec::new();
+        for directory in &self.directories {
+            objects.extend(host.walk(directory, &|name: &OsStr| {
                 matches!(
                     name.as_bytes(),
                     b"include" | b"__pycache__" | b"share" | b"tests"
                 )
-            })
+            }));
+        }
+        objects.retain(|path| {
+            let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
+            memchr::memmem::find(name, b".so").is_some()
         });
-        below
-            .filter(is_object)
-            .chain(self.extensions.iter().cloned())
-            .collect()
+        objects.extend_from_slice(&self.extensions);
+        objects
     }
 }
 

@@ -58,13 +58,12 @@ impl<'h> Installed<'h> {
 
     /// True if a distribution has installed this top-level module in this directory.
     pub(super) fn brings(&self, site: &Path, module: &str) -> bool {
-        let is_here = |distribution: &Distribution| distribution.site == site;
-        if !self.distributions.values().any(is_here) {
+        let mut distributions = self.distributions.values();
+        if !distributions.any(|distribution| distribution.site == site) {
             return false;
         }
-        self.distributions
-            .get(&metadata::normalised(module))
-            .is_some_and(is_here)
+        let own = self.distributions.get(&metadata::normalised(module));
+        own.is_some_and(|distribution| distribution.site == site)
             || self
                 .by_module()
                 .contains_key(&(site.to_owned(), module.to_owned()))

@@ -2,7 +2,7 @@
 //! open at run time.
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,22 +39,28 @@ pub(super) struct ExecutableImage {
     pub machine: u16,
 }
 
+fn not_executable(path: &Path, error: io::Error) -> Error {
+    Error::NotExecutable {
+        path: path.to_owned(),
+        why: ExecRefusal::System { error },
+    }
+}
+
+fn unpinned(program: &mut Program, note: Note) -> Result<Option<ExecutableImage>, Error> {
+    program.notes.push(note);
+    Ok(None)
+}
+
 /// Inspects the executable. If it cannot be pinned, a note is added, and the result is `None`.
 pub(super) fn inspect(
     host: &Host,
     path: &Path,
     program: &mut Program,
 ) -> Result<Option<ExecutableImage>, Error> {
-    let refused = |error| Error::NotExecutable {
-        path: path.to_owned(),
-        why: ExecRefusal::System { error },
-    };
-    let real = host.canonical(path).map_err(refused)?;
+    let real = host
+        .canonical(path)
+        .map_err(|error| not_executable(path, error))?;
     program.watched.insert(real.clone());
-    let unpinned = |program: &mut Program, note| {
-        program.notes.push(note);
-        Ok(None)
-    };
     if let Some(why) = secure_execution(host, &real) {
         let machine = host
             .map(&real)
@@ -73,7 +79,7 @@ pub(super) fn inspect(
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             return unpinned(program, Note::NotReadable);
         }
-        mapped => mapped.map_err(refused)?,
+        mapped => mapped.map_err(|error| not_executable(path, error))?,
     };
     let elf = match Elf::parse(&data) {
         Ok(elf) => elf,
@@ -358,10 +364,12 @@ fn imports(consumer: &Consumer, functions: &[&str]) -> bool {
     let Ok(elf) = Elf::parse(&consumer.object.data) else {
         return false;
     };
-    let is_one = |name: &[u8]| functions.iter().any(|function| name == function.as_bytes());
-    elf.symbols()
-        .iter()
-        .any(|symbol| !symbol.defined && is_one(symbol.name))
+    elf.symbols().iter().any(|symbol| {
+        !symbol.defined
+            && functions
+                .iter()
+                .any(|function| symbol.name == function.as_bytes())
+    })
 }
 
 /// True if an object's search path or DT_NEEDED depends on the current directory.
@@ -401,14 +409,14 @@ pub(super) fn asker(
     name: &str,
     file: &Path,
     cuda: Option<u32>,
-    standing: ImportCertainty,
+    certainty: ImportCertainty,
 ) -> Asker {
     Asker {
         name: name.to_owned(),
         file: file.to_owned(),
         line: None,
         cuda,
-        standing,
+        certainty,
     }
 }
 

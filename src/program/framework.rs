@@ -57,32 +57,39 @@ impl FrameworkReader<'_> {
     /// Returns the GPUs that it has code for, never an empty set. The flag is true for a written record; fat binaries may
     /// serve only some of its functions.
     pub(super) fn code(&self) -> Option<(Sourced<BTreeSet<Architecture>>, bool)> {
-        self.framework.code.iter().find_map(|record| {
-            let files = self.files(record.file());
-            let code_of = |path: &PathBuf| -> BTreeSet<Architecture> {
-                let read = match record {
-                    CodeRecord::Flags { name, .. } => self.text(path, |bytes| {
-                        Some(build_info::gencode(&build_info::define(bytes, name)?))
-                    }),
-                    CodeRecord::Pair { name, .. } => self.text(path, |bytes| {
-                        Some(build_info::capabilities(&build_info::pair(bytes, name)?))
-                    }),
-                    CodeRecord::FatBinaries { .. } => Some(gpu_code(self.host, path)),
-                };
-                read.into_iter().flatten().collect()
-            };
+        for record in &self.framework.code {
             let is_written = !matches!(record, CodeRecord::FatBinaries { .. });
-            // Python imports the first of two installed frameworks, so its record counts; all objects of one count.
-            let found: Vec<_> = files
-                .iter()
-                .map(|path| (code_of(path), path))
-                .filter(|(code, _)| !code.is_empty())
-                .take(if is_written { 1 } else { usize::MAX })
-                .collect();
-            let file = found.first()?.1.clone();
-            let value = found.into_iter().flat_map(|(code, _)| code).collect();
-            Some((Sourced { value, file }, is_written))
-        })
+            let (mut value, mut first) = (BTreeSet::new(), None);
+            for file in self.files(record.file()) {
+                let code = self.code_in(record, &file);
+                if code.is_empty() {
+                    continue;
+                }
+                value.extend(code);
+                first.get_or_insert(file);
+                // Python imports the first of two installed frameworks, so its record counts; all objects of one count.
+                if is_written {
+                    break;
+                }
+            }
+            if let Some(file) = first {
+                return Some((Sourced { value, file }, is_written));
+            }
+        }
+        None
+    }
+
+    fn code_in(&self, record: &CodeRecord, file: &Path) -> BTreeSet<Architecture> {
+        let read = match record {
+            CodeRecord::Flags { name, .. } => self.text(file, |bytes| {
+                Some(build_info::gencode(&build_info::define(bytes, name)?))
+            }),
+            CodeRecord::Pair { name, .. } => self.text(file, |bytes| {
+                Some(build_info::capabilities(&build_info::pair(bytes, name)?))
+            }),
+            CodeRecord::FatBinaries { .. } => Some(gpu_code(self.host, file)),
+        };
+        read.into_iter().flatten().collect()
     }
 
     /// Returns the file that tells that it is not built for NVIDIA's GPUs, or the site where the expected files are missing.
@@ -370,15 +377,8 @@ mod tests {
     #[test]
     fn constants_of_one_callee_are_told_from_other_calls() {
         let mut code = Vec::new();
-        let mut call = |value: u32, callee: i64| {
-            code.push(0xbf);
-            code.extend_from_slice(&value.to_le_bytes());
-            code.push(0xe8);
-            let next = i64::try_from(code.len()).unwrap() + 4;
-            code.extend_from_slice(&i32::try_from(callee - next).unwrap().to_le_bytes());
-        };
         for (value, callee) in [
-            (24, 900),
+            (24_u32, 900_i64),
             (12090, 500),
             (90800, 500),
             (16, 900),
@@ -386,7 +386,11 @@ mod tests {
             (26, 500),
             (11401, 500),
         ] {
-            call(value, callee);
+            code.push(0xbf);
+            code.extend_from_slice(&value.to_le_bytes());
+            code.push(0xe8);
+            let next = i64::try_from(code.len()).unwrap() + 4;
+            code.extend_from_slice(&i32::try_from(callee - next).unwrap().to_le_bytes());
         }
         assert_eq!(
             constants_in(&code).unwrap(),

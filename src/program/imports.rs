@@ -376,22 +376,20 @@ impl<'a> ImportReader<'a> {
             .iter()
             .any(|(_, text)| text.split('=').next() == Some(LIBRARY_PATH));
         for (line, text) in &read.strings {
-            let place = || SourceLine {
+            let place = SourceLine {
                 file: file.to_owned(),
                 line: *line,
             };
             let text = text.as_bytes();
-            self.found.libraries.extend(
-                names::libraries(text)
-                    .into_iter()
-                    .map(|name| (name, place())),
-            );
-            self.found
-                .library_paths
-                .extend(names::library_paths(text).into_iter().map(|p| (p, place())));
-            self.found
-                .opened
-                .extend(other_library(text).map(|name| (name.to_owned(), place())));
+            for name in names::libraries(text) {
+                self.found.libraries.push((name, place.clone()));
+            }
+            for path in names::library_paths(text) {
+                self.found.library_paths.push((path, place.clone()));
+            }
+            if let Some(name) = other_library(text) {
+                self.found.opened.push((name.to_owned(), place));
+            }
         }
         let reach = self.reach;
         for import in read.imports.iter().filter(|import| match reach {

@@ -11,7 +11,7 @@ use super::candidate::{Candidates, PackageCandidate};
 use super::imports::{self, Imports};
 use super::python::Python;
 use crate::catalog::catalog;
-use crate::formats::python::{self as source, Import};
+use crate::formats::python as source;
 use crate::host::Host;
 use crate::parallel;
 
@@ -73,11 +73,10 @@ fn named_in(host: &Host, file: &Path, names: &[&String]) -> BTreeSet<String> {
         .collect();
     if !found.is_empty() {
         let read = source::read(&text);
-        let imports = |import: &Import, name: &str| {
-            import.level == 0 && import.module.split('.').next() == Some(name)
-        };
         found.retain(|name| {
-            read.imports.iter().any(|import| imports(import, name))
+            read.imports
+                .iter()
+                .any(|import| import.level == 0 && import.module.split('.').next() == Some(name))
                 || read.strings.iter().any(|(_, text)| text == name)
         });
     }

@@ -175,7 +175,8 @@ pub struct Package {
     pub cuda: Option<CudaVersion>,
     /// It is built without CUDA, and requires nothing.
     pub cpu_only: bool,
-    pub standing: ImportCertainty,
+    #[serde(rename = "standing")]
+    pub certainty: ImportCertainty,
     /// The place that imports it, if one is known.
     pub imported_by: Option<String>,
 }

@@ -56,21 +56,15 @@ pub(super) fn loads(
         })
         .collect();
     loads.extend(openers.iter().map(|opener| Load::path(opener)));
-    for requirement in requirements
-        .iter()
-        .filter(|requirement| requirement.named().is_some())
-    {
+    for requirement in requirements {
+        let Some(name) = requirement.named() else {
+            continue;
+        };
         let object = consumers
             .iter()
             .find(|consumer| consumer.object.path == requirement.by.file);
-        let is_linked = |consumer: &Consumer| {
-            consumer
-                .needed
-                .iter()
-                .any(|name| requirement.named() == Some(name))
-        };
         match object {
-            Some(consumer) if is_linked(consumer) => {}
+            Some(consumer) if consumer.needed.iter().any(|needed| name == needed) => {}
             Some(consumer) => loads.push(opened(host, requirement, Some(&consumer.object.path))),
             None if openers.is_empty() => loads.push(opened(host, requirement, None)),
             // Any of them may be the first to open it.
@@ -136,54 +130,58 @@ fn by_absolute_path(
     };
     let mut directories: BTreeSet<&Path> = BTreeSet::new();
     let mut found: Vec<(usize, PathBuf)> = Vec::new();
-    let position = |family: &str| {
-        catalog()
-            .families
-            .iter()
-            .position(|known| known.name == family)
-    };
     for requirement in requirements {
         let Some(name) = requirement.named() else {
             continue;
         };
-        let in_order = requirement
-            .search_first
-            .iter()
-            .filter(|first| first.rule == Before::AbsolutePath);
-        directories.extend(in_order.clone().map(|first| first.directory.as_path()));
         // NVVM has no version in its file's name.
         let bare = names::split(name).map_or(name.to_owned(), |(stem, _)| format!("{stem}.so"));
-        let file = in_order
-            .flat_map(|first| [name, &bare].map(|name| first.directory.join(name)))
-            .find(|file| host.is_file(file));
-        found.extend(
-            position(&requirement.family)
-                .zip(file)
-                .filter(|new| !found.contains(new)),
-        );
+        let mut file = None;
+        for first in &requirement.search_first {
+            if first.rule == Before::AbsolutePath {
+                directories.insert(&first.directory);
+                let mut files = [name, &bare]
+                    .map(|name| first.directory.join(name))
+                    .into_iter();
+                file = file.or_else(|| files.find(|file| host.is_file(file)));
+            }
+        }
+        if let Some(new) = position(&requirement.family).zip(file)
+            && !found.contains(&new)
+        {
+            found.push(new);
+        }
     }
-    let stems = framework.dlopens_from_wheels.iter().flatten();
-    for stem in stems.filter(|stem| framework_records::opens_by_path(candidate, version, stem)) {
-        let Some(family) = catalog().family_of_stem(stem) else {
+    for stem in framework.dlopens_from_wheels.iter().flatten() {
+        if !framework_records::opens_by_path(candidate, version, stem) {
             continue;
-        };
+        }
+        let family = catalog().family_of_stem(stem);
+        let position = family.and_then(|family| position(&family.name));
         let file = directories
             .iter()
             .find_map(|directory| numbered(host, directory, stem));
         // Libraries that depend on it come later.
-        let at = found
+        let before = found
             .iter()
-            .position(|(known, _)| Some(*known) == position(&family.name))
+            .position(|(known, _)| Some(*known) == position)
             .unwrap_or(0);
-        if let Some(new) = position(&family.name)
-            .zip(file)
-            .filter(|new| !found.contains(new))
+        if let Some(new) = position.zip(file)
+            && !found.contains(&new)
         {
-            found.insert(at, new);
+            found.insert(before, new);
         }
     }
     found.sort_by_key(|(position, _)| *position);
     found.iter().map(|(_, file)| Load::path(file)).collect()
+}
+
+/// Returns the place of a family in the order of the catalog.
+fn position(family: &str) -> Option<usize> {
+    catalog()
+        .families
+        .iter()
+        .position(|known| known.name == family)
 }
 
 /// Returns the file of this stem that has a version in its name.

@@ -64,19 +64,22 @@ impl WrappedCommand {
     }
 }
 
+fn is_command(row: &Wrapper, word: &OsStr) -> bool {
+    row.commands()
+        .iter()
+        .any(|command| word == command.as_str())
+}
+
 /// Reads the arguments of a wrapper. `has_command` is true where it starts a program without one of its commands.
 pub(super) fn read(
     row: &Wrapper,
     arguments: &[OsString],
     has_command: bool,
 ) -> Result<WrappedCommand, Ending> {
-    let is_command = |word: &OsString| {
-        row.commands()
-            .iter()
-            .any(|command| word == command.as_str())
-    };
     let needs_command = !row.commands().is_empty() && !has_command;
-    if row.has(&UsagePart::Nothing) || needs_command && !arguments.iter().any(is_command) {
+    if row.has(&UsagePart::Nothing)
+        || needs_command && !arguments.iter().any(|word| is_command(row, word))
+    {
         return Err(Ending::Nothing);
     }
     let rest = arguments.iter().cloned().collect();
@@ -92,7 +95,7 @@ pub(super) fn read(
             UsagePart::Commands(_) if has_command => {}
             UsagePart::Commands(_) => match reader.rest.pop_front() {
                 None => return Err(Ending::Nothing),
-                Some(word) if is_command(&word) => {}
+                Some(word) if is_command(row, &word) => {}
                 // The command of another command: `uv tool run`.
                 Some(_) => return Err(Ending::Unknown),
             },
@@ -417,22 +420,22 @@ mod tests {
 
     #[test]
     fn only_plain_code_of_a_shell_is_a_command() {
-        let words = |code: &str| plain_command(OsStr::new(code)).map(|words| words.len());
-        assert_eq!(words("exec python train.py --lr 1e-3"), Some(4));
-        assert_eq!(words("/opt/a/b"), Some(1));
-        for other in [
-            "python 'a b'",
-            "a; b",
-            "cd /x",
-            "A=1 prog",
-            "echo $X",
-            "a | b",
-            "",
-            "exec",
-            "a\nb",
-            "ls *",
+        for (code, count) in [
+            ("exec python train.py --lr 1e-3", Some(4)),
+            ("/opt/a/b", Some(1)),
+            ("python 'a b'", None),
+            ("a; b", None),
+            ("cd /x", None),
+            ("A=1 prog", None),
+            ("echo $X", None),
+            ("a | b", None),
+            ("", None),
+            ("exec", None),
+            ("a\nb", None),
+            ("ls *", None),
         ] {
-            assert_eq!(words(other), None, "{other}");
+            let words = plain_command(OsStr::new(code));
+            assert_eq!(words.map(|words| words.len()), count, "{code}");
         }
     }
 }

@@ -81,7 +81,7 @@ pub(super) fn read(
         && !imports.is_tool()
         && !program
             .library_requirements()
-            .any(|requirement| requirement.by.standing == ImportCertainty::Imported)
+            .any(|requirement| requirement.by.certainty == ImportCertainty::Imported)
     {
         program.notes.push(Note::MayStartAnother);
     }
@@ -245,7 +245,7 @@ impl<'a> PackageReader<'a> {
                 || !program
                     .packages
                     .iter()
-                    .any(|known| known.standing == ImportCertainty::Imported && !known.cpu_only)
+                    .any(|known| known.certainty == ImportCertainty::Imported && !known.cpu_only)
             {
                 let version = package.version.as_deref();
                 let is_guess = !candidate.is_imported();
@@ -314,12 +314,12 @@ impl<'a> PackageReader<'a> {
             directory: candidate.place.clone(),
             cuda: None,
             cpu_only: false,
-            standing: candidate.standing,
+            certainty: candidate.certainty,
             imported_by: candidate.imported_by.clone(),
         };
         let cuda = reader.and_then(|reader| reader.cuda());
         let cuda_major = cuda.as_ref().map(|cuda| cuda.value.major);
-        let by = asker(&title, &candidate.place, cuda_major, candidate.standing);
+        let by = asker(&title, &candidate.place, cuda_major, candidate.certainty);
 
         let mut requirements: Vec<LibraryRequirement> = parallel::map(consumers, |consumer| {
             asked_by(self.host, consumer, candidate, &by)
@@ -493,51 +493,57 @@ impl<'a> PackageReader<'a> {
     fn written_out(&self, imports: &Imports, program: &mut Program) {
         let chain: Vec<_> = self.executable.clone().into_iter().collect();
         let search_first = EarlierDirectory::rpath(&self.searcher.rpath_directories(&chain));
-        let by = |place: &SourceLine| {
-            let by = asker(&place.name(), &place.file, None, ImportCertainty::Imported);
-            Asker {
-                line: Some(place.line),
-                ..by
-            }
-        };
-        let named = imports
-            .libraries
-            .iter()
-            .flat_map(|(name, place)| opened_names([name], &by(place), &search_first, Need::Named));
-        let paths = imports
-            .library_paths
-            .iter()
-            .map(|(path, place)| (PathBuf::from(path), place));
-        program.located.extend(paths.clone().map(|(path, _)| path));
-        let opened =
-            paths.filter_map(|(path, place)| by_path(self.host, &path, &by(place), Need::Used));
-        for requirement in named.chain(opened) {
+        let mut found = Vec::new();
+        for (name, place) in &imports.libraries {
+            let by = asker_in_source(place);
+            found.extend(opened_names([name], &by, &search_first, Need::Named));
+        }
+        for (path, place) in &imports.library_paths {
+            let path = PathBuf::from(path);
+            found.extend(by_path(
+                self.host,
+                &path,
+                &asker_in_source(place),
+                Need::Used,
+            ));
+            program.located.insert(path);
+        }
+        for requirement in found {
             program.loads.extend(Load::required(&requirement, None));
             program.require([requirement]);
         }
     }
 }
 
+fn asker_in_source(place: &SourceLine) -> Asker {
+    Asker {
+        line: Some(place.line),
+        ..asker(&place.name(), &place.file, None, ImportCertainty::Imported)
+    }
+}
+
 /// Drops names for other CUDA majors than the one that the package is built for, where it also asks for the library of its
 /// own: code that serves several majors names all of them, and takes the one that is loaded.
 fn drop_other_majors(requirements: &mut Vec<LibraryRequirement>, cuda: u32) {
-    let of_own = |name: &str| {
-        let (family, stem) = catalog().family_of(name)?;
-        Some(format!("{stem}.so.{}", family.suffix(cuda)?))
-    };
     let names: BTreeSet<String> = requirements
         .iter()
         .filter_map(|requirement| Some(requirement.named()?.to_owned()))
         .collect();
     requirements.retain(|requirement| {
-        let name = requirement
-            .named()
-            .filter(|_| requirement.need == Need::Named);
-        let own = name.and_then(of_own).filter(|own| names.contains(own));
-        let is_numbered =
-            name.is_some_and(|name| names::split(name).is_some_and(|(_, n)| !n.is_empty()));
-        own.is_none_or(|own| name == Some(own.as_str()) || !is_numbered)
+        let Some(name) = requirement.named() else {
+            return true;
+        };
+        let is_numbered = names::split(name).is_some_and(|(_, number)| !number.is_empty());
+        requirement.need != Need::Named
+            || !is_numbered
+            || name_for(cuda, name).is_none_or(|own| own == name || !names.contains(&own))
     });
+}
+
+/// Returns the name of the same library for a CUDA major.
+fn name_for(cuda: u32, name: &str) -> Option<String> {
+    let (family, stem) = catalog().family_of(name)?;
+    Some(format!("{stem}.so.{}", family.suffix(cuda)?))
 }
 
 /// Returns the requirements of one object of a package. Names in the constants of a system library do not count: it names
@@ -579,15 +585,13 @@ fn asked_by(
 /// True if the objects are linked against one library in several SONAMEs.
 fn has_variants(requirements: &[LibraryRequirement]) -> bool {
     let mut sonames: BTreeMap<&str, &str> = BTreeMap::new();
-    requirements
-        .iter()
-        .filter(|requirement| requirement.need == Need::Used)
-        .any(|requirement| {
-            let Some((stem, suffix)) = requirement.named().and_then(names::split) else {
-                return false;
-            };
-            sonames
-                .insert(stem, suffix)
-                .is_some_and(|other| other != suffix)
-        })
+    for requirement in requirements {
+        if requirement.need == Need::Used
+            && let Some((stem, suffix)) = requirement.named().and_then(names::split)
+            && *sonames.entry(stem).or_insert(suffix) != suffix
+        {
+            return true;
+        }
+    }
+    false
 }

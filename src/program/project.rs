@@ -211,12 +211,11 @@ impl ProjectSearch<'_> {
             .start
             .option(&["-r", "--root-prefix"])
             .map(PathBuf::from);
-        let above = |path: &Path| Some(path.parent()?.parent()?.to_owned());
         let named = ["MAMBA_ROOT_PREFIX", "CONDA_ROOT"]
             .iter()
             .filter_map(|name| self.path(name));
         let mut bases: Vec<PathBuf> = given.into_iter().chain(named).collect();
-        bases.extend(self.path("CONDA_EXE").and_then(|path| above(&path)));
+        bases.extend(self.path("CONDA_EXE").as_deref().and_then(two_above));
         if wrapper.file_name() == Some(OsStr::new("micromamba")) {
             let homes = self.host.home().into_iter();
             bases.extend(
@@ -225,11 +224,9 @@ impl ProjectSearch<'_> {
                 }),
             );
         } else {
-            let paths = [
-                Some(self.host.absolute(wrapper)),
-                self.host.canonical(wrapper).ok(),
-            ];
-            bases.extend(paths.into_iter().flatten().filter_map(|path| above(&path)));
+            bases.extend(two_above(&self.host.absolute(wrapper)));
+            let real = self.host.canonical(wrapper).ok();
+            bases.extend(real.as_deref().and_then(two_above));
         }
         bases
     }
@@ -314,4 +311,8 @@ impl ProjectSearch<'_> {
             "" | "0" | "false" | "no" | "off" | "f" | "n"
         )
     }
+}
+
+fn two_above(path: &Path) -> Option<PathBuf> {
+    Some(path.parent()?.parent()?.to_owned())
 }

@@ -1,6 +1,6 @@
 //! A Python interpreter as it will start, with its environment and module search path. Python itself is never run.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -59,6 +59,11 @@ pub(super) fn is_name(name: &OsStr) -> bool {
     })
 }
 
+/// True for a file with the name of a Python.
+pub(super) fn is_python(path: &Path) -> bool {
+    path.file_name().is_some_and(is_name)
+}
+
 pub(super) fn is_source(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "py")
 }
@@ -66,8 +71,7 @@ pub(super) fn is_source(path: &Path) -> bool {
 /// Returns the Python that is running, if it is one: by its name, or because it is or calls the `main` of Python.
 pub(super) fn recognise(host: &Host, running: &Running) -> Option<Python> {
     let real = host.canonical(&running.executable).ok()?;
-    let named = |path: &Path| path.file_name().is_some_and(is_name);
-    if !named(&real) && !named(&running.executable) && !has_main(host, &real) {
+    if !is_python(&real) && !is_python(&running.executable) && !has_main(host, &real) {
         return None;
     }
     let command_line = CommandLine::parse(&running.arguments);
@@ -96,38 +100,33 @@ fn has_main(host: &Host, program: &Path) -> bool {
 impl Python {
     /// Returns the directories that may hold installed packages, in order.
     pub(super) fn sites(&self, host: &Host) -> Vec<PathBuf> {
-        let holds_packages = |directory: &Path| {
-            let entries = host.listing(directory).unwrap_or_default();
-            let is_sign =
-                |name: &OsStr| name.as_bytes().ends_with(b".dist-info") || name == "nvidia";
-            entries
-                .iter()
-                .any(|entry| is_sign(&entry.name) || is_framework(host, directory, &entry.name))
-        };
         self.search
             .iter()
             .filter(|entry| match entry.kind {
                 EntryKind::Site => true,
-                EntryKind::Own => holds_packages(&entry.directory),
+                EntryKind::Own => holds_packages(host, &entry.directory),
                 EntryKind::Standard => false,
             })
             .map(|entry| entry.directory.clone())
             .collect()
     }
 
+    /// A variable that Python reads, unless it is told to ignore them.
+    fn variable(&self, host: &Host, name: &str) -> Option<OsString> {
+        if self.command_line.ignores_environment {
+            return None;
+        }
+        host.env.non_empty(name).map(OsStr::to_owned)
+    }
+
     fn find_directories(&mut self, host: &Host, invoked: &Path, real: &Path) {
-        let variable = |name: &str| {
-            if self.command_line.ignores_environment {
-                None
-            } else {
-                host.env.non_empty(name).map(OsStr::to_owned)
-            }
-        };
-        let path = variable("PYTHONPATH");
-        let safe_path = self.command_line.safe_path || variable("PYTHONSAFEPATH").is_some();
-        let user_off = self.command_line.no_user_site || variable("PYTHONNOUSERSITE").is_some();
+        let path = self.variable(host, "PYTHONPATH");
+        let safe_path =
+            self.command_line.safe_path || self.variable(host, "PYTHONSAFEPATH").is_some();
+        let user_off =
+            self.command_line.no_user_site || self.variable(host, "PYTHONNOUSERSITE").is_some();
         // `PREFIX` or `PREFIX:EXEC_PREFIX`.
-        let python_home = variable("PYTHONHOME").and_then(|home| {
+        let python_home = self.variable(host, "PYTHONHOME").and_then(|home| {
             home.as_bytes()
                 .split(|byte| *byte == b':')
                 .next()
@@ -172,10 +171,8 @@ impl Python {
         let Some(version) = self.version.clone() else {
             return;
         };
-        let library = |prefix: &Path, lib: &str| prefix.join(lib).join(&version);
-
         for lib in ["lib", "lib64"] {
-            let standard = library(&base, lib);
+            let standard = library(&base, lib, &version);
             self.add(host, &standard, EntryKind::Standard);
             self.add(host, &standard.join("lib-dynload"), EntryKind::Standard);
         }
@@ -186,7 +183,8 @@ impl Python {
         if let Some(environment) = &environment {
             self.read_from.push(environment.prefix.join("pyvenv.cfg"));
             sites.extend(
-                ["lib", "lib64"].map(|lib| library(&environment.prefix, lib).join("site-packages")),
+                ["lib", "lib64"]
+                    .map(|lib| library(&environment.prefix, lib, &version).join("site-packages")),
             );
         }
         if environment
@@ -200,13 +198,16 @@ impl Python {
                     .non_empty("PYTHONUSERBASE")
                     .map(PathBuf::from)
                     .or_else(|| host.home().map(|home| home.join(".local")));
-                sites.extend(user.map(|user| library(&user, "lib").join("site-packages")));
+                sites
+                    .extend(user.map(|user| library(&user, "lib", &version).join("site-packages")));
             }
             let local = Some(Path::new("/usr/local")).filter(|_| base == Path::new("/usr"));
             for prefix in [base.as_path()].into_iter().chain(local) {
-                sites
-                    .extend(["lib", "lib64"].map(|lib| library(prefix, lib).join("site-packages")));
-                sites.push(library(prefix, "lib").join("dist-packages"));
+                sites.extend(
+                    ["lib", "lib64"]
+                        .map(|lib| library(prefix, lib, &version).join("site-packages")),
+                );
+                sites.push(library(prefix, "lib", &version).join("dist-packages"));
             }
             sites.push(base.join("lib/python3/dist-packages"));
         }
@@ -373,24 +374,39 @@ fn version_in_name(real: &Path, kind: &str) -> Option<String> {
     (name.starts_with(kind) && name.contains('.')).then(|| name.to_owned())
 }
 
+/// The directory of Python's modules below a prefix, `PREFIX/lib/python3.12`.
+fn library(prefix: &Path, lib: &str, version: &str) -> PathBuf {
+    prefix.join(lib).join(version)
+}
+
+fn holds_packages(host: &Host, directory: &Path) -> bool {
+    let entries = host.listing(directory).unwrap_or_default();
+    entries.iter().any(|entry| {
+        let name = &entry.name;
+        name.as_bytes().ends_with(b".dist-info")
+            || name == "nvidia"
+            || is_framework(host, directory, name)
+    })
+}
+
 /// Returns the newest `python3.*` or `pypy3.*` below a prefix.
 fn newest_version(host: &Host, prefix: &Path, kind: &str) -> Option<String> {
-    let entries = host.list(&prefix.join("lib")).ok()?;
-    let minor = |name: &str| {
-        let digits: String = name
-            .strip_prefix(kind)?
-            .strip_prefix("3.")?
-            .chars()
-            .take_while(char::is_ascii_digit)
-            .collect();
-        digits.parse::<u32>().ok()
-    };
-    entries
-        .iter()
-        .filter_map(|entry| entry.name.to_str())
-        .filter(|name| minor(name).is_some())
-        .max_by_key(|name| minor(name))
-        .map(str::to_owned)
+    let mut newest = None;
+    for entry in host.list(&prefix.join("lib")).ok()? {
+        if let Some(name) = entry.name.to_str()
+            && let Some(minor) = minor_version(name, kind)
+        {
+            newest = newest.max(Some((minor, name.to_owned())));
+        }
+    }
+    newest.map(|(_, name)| name)
+}
+
+/// `12` of `python3.12t`
+fn minor_version(name: &str, kind: &str) -> Option<u32> {
+    let minor = name.strip_prefix(kind)?.strip_prefix("3.")?;
+    let end = minor.find(|c: char| !c.is_ascii_digit());
+    minor[..end.unwrap_or(minor.len())].parse().ok()
 }
 
 #[cfg(test)]

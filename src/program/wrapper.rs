@@ -107,6 +107,10 @@ struct Invocation<'a> {
     module: Option<&'static str>,
 }
 
+fn row_named(name: &str) -> Option<&'static Wrapper> {
+    wrappers().iter().find(|row| row.is_named(name))
+}
+
 impl<'a> Invocation<'a> {
     /// Finds the row of a program, by the name that was typed, or else by that of the file.
     fn find(
@@ -115,7 +119,6 @@ impl<'a> Invocation<'a> {
             program, arguments, ..
         }: &'a Inside,
     ) -> Option<Invocation<'a>> {
-        let row_of = |name: &str| wrappers().iter().find(|row| row.is_named(name));
         let name = program.file_name()?.to_str()?;
         if python::is_name(OsStr::new(name)) {
             let line = CommandLine::parse(arguments);
@@ -123,7 +126,7 @@ impl<'a> Invocation<'a> {
                 return None;
             };
             let name = format!("python -m {}", module.to_str()?);
-            let row = row_of(&name)?;
+            let row = row_named(&name)?;
             let module = row
                 .names
                 .iter()
@@ -142,10 +145,9 @@ impl<'a> Invocation<'a> {
         let real = host
             .canonical(program)
             .unwrap_or_else(|_| program.to_owned());
-        let of_directory = || wrappers().iter().find(|row| is_in_directory(row, program));
-        let row = row_of(name)
-            .or_else(of_directory)
-            .or_else(|| row_of(real.file_name()?.to_str()?))?;
+        let row = row_named(name)
+            .or_else(|| wrappers().iter().find(|row| is_in_directory(row, program)))
+            .or_else(|| row_named(real.file_name()?.to_str()?))?;
         // No wrapper of this name uses NVIDIA's libraries, so this is another program.
         if !row.uses_gpu && executable::own_library(host, &real).is_some() {
             return None;

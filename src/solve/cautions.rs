@@ -80,7 +80,7 @@ fn older(installation: &Installation, world: &World<'_>) -> Option<Caution> {
         .filter(|_| !world.inventory.gpus_hidden)?;
     let (needed, by) = world
         .requirements_of(&installation.family)
-        .filter(|one| one.by.standing == ImportCertainty::Imported)
+        .filter(|one| one.by.certainty == ImportCertainty::Imported)
         .filter_map(|one| Some((one.floor()?, &one.by.name)))
         .filter(|(needed, _)| {
             version.major() == needed.major() && !version.serves_builds_of(needed)

@@ -136,7 +136,7 @@ impl Absent {
     pub fn is_certain(&self) -> bool {
         self.asked_by
             .iter()
-            .any(|asker| asker.standing == ImportCertainty::Imported)
+            .any(|asker| asker.certainty == ImportCertainty::Imported)
     }
 
     /// True if the program's source names it, or if a framework goes without the GPU when it is missing. What a package may

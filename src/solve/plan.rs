@@ -324,7 +324,7 @@ pub(super) fn unpinned(slot: &Slot<'_>, inventory: &Inventory) -> Option<Unpinne
     let is_shadowed_by_rpath = slot.rejected.iter().any(Rejection::is_shadowed_by_rpath);
     let must_be_said = !inventory.gpus_hidden
         && slot.requirements.iter().any(|r| {
-            r.by.standing == ImportCertainty::Imported
+            r.by.certainty == ImportCertainty::Imported
                 && r.asks_for_family()
                 && matches!(r.need, Need::Used | Need::Essential)
         });

@@ -243,7 +243,7 @@ impl<'a> Slot<'a> {
             file: installation.directory.clone(),
             line: None,
             cuda: installation.cuda,
-            standing: ImportCertainty::Possible,
+            certainty: ImportCertainty::Possible,
         };
         let requirement = LibraryRequirement {
             family: family.name.clone(),
@@ -400,7 +400,7 @@ impl<'a> Slot<'a> {
 
 /// True if the program is known to use the asker.
 fn is_known(requirement: &LibraryRequirement) -> bool {
-    requirement.by.standing == ImportCertainty::Imported
+    requirement.by.certainty == ImportCertainty::Imported
 }
 
 /// True for what the user asks for, and for what a certainly imported package needs and does not only try.

@@ -124,7 +124,7 @@ impl<'a> World<'a> {
                 continue;
             };
             all.insert(cuda, asker);
-            if asker.standing == ImportCertainty::Imported {
+            if asker.certainty == ImportCertainty::Imported {
                 of_imported.insert(cuda, asker);
                 if requirement.need < Need::Named {
                     of_required.insert(cuda, asker);
