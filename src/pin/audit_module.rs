@@ -35,7 +35,7 @@ const TABLE_LIMIT: usize = 100_000;
 /// Empty where there is no loader that could use it.
 static MODULE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/audit.so"));
 
-/// Returns the module for this machine's loader.
+/// The module for this machine's loader.
 pub fn bytes() -> Option<&'static [u8]> {
     (!MODULE.is_empty()).then_some(MODULE)
 }
@@ -43,7 +43,7 @@ pub fn bytes() -> Option<&'static [u8]> {
 /// The place of the module in an installation, from the directory with cudarun.
 const INSTALLED: &str = "../lib/cudarun/follow.so";
 
-/// Returns the module that was installed with this binary. Other users can read it, unlike one in a cache.
+/// The module that was installed with this binary. Other users can read it, unlike one in a cache.
 pub fn installed(host: &Host) -> Option<PathBuf> {
     let own = host.own_executable().ok()?;
     let path = host.canonical(&own.parent()?.join(INSTALLED)).ok()?;
@@ -84,7 +84,7 @@ fn of_this_binary(host: &Host) -> Vec<u8> {
     for_binary(&host.own_executable().unwrap_or_default())
 }
 
-/// Returns the module with the path of a cudarun in it: it starts no program that a variable names.
+/// The module with the path of a cudarun in it: it starts no program that a variable names.
 pub fn for_binary(own: &Path) -> Vec<u8> {
     let mut module = MODULE.to_vec();
     let own = own.as_os_str().as_bytes();
@@ -97,14 +97,14 @@ pub fn for_binary(own: &Path) -> Vec<u8> {
     module
 }
 
-/// Returns the path of the cudarun that a module starts.
+/// The path of the cudarun that a module starts.
 pub fn binary_of(module: &[u8]) -> Option<PathBuf> {
     let start = memchr::memmem::find(module, MARKER)? + MARKER.len();
     let path = module[start..].split(|byte| *byte == 0).next()?;
     (path.first() == Some(&b'/')).then(|| PathBuf::from(OsStr::from_bytes(path)))
 }
 
-/// Returns the value of [`PINS`] that answers these names from a directory that holds all of them; `None` if it would be
+/// The value of [`PINS`] that answers these names from a directory that holds all of them; `None` if it would be
 /// too long, or could not be read back.
 pub fn pins<'n>(directory: &Path, names: impl Iterator<Item = &'n str>) -> Option<OsString> {
     let mut table = directory.as_os_str().as_bytes().to_vec();
@@ -129,7 +129,7 @@ pub fn pins<'n>(directory: &Path, names: impl Iterator<Item = &'n str>) -> Optio
     Some(OsString::from_vec(table))
 }
 
-/// Returns the path at which [`publish`] puts the module.
+/// The path at which [`publish`] puts the module.
 pub fn place(host: &Host, directory: &Path) -> PathBuf {
     place_of(&of_this_binary(host), directory)
 }

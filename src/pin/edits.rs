@@ -24,14 +24,14 @@ pub struct PublishedPaths {
     pub module: Option<PathBuf>,
 }
 
-/// Returns `diff` with the settings that make the audit module log the mapped objects.
+/// `diff` with the settings that make the audit module log the mapped objects.
 pub fn watched(diff: &Diff, module: &Path, log: &Path, env: &Environment) -> Diff {
     let mut diff = followed(diff, module, env);
     diff.0.insert(TRACE.into(), Some(log.into()));
     diff
 }
 
-/// Returns `diff` with the settings that make the loader ask the module in each process that the program starts. It is the last
+/// `diff` with the settings that make the loader ask the module in each process that the program starts. It is the last
 /// auditor.
 pub fn followed(diff: &Diff, module: &Path, env: &Environment) -> Diff {
     let planned = env.with(diff);
@@ -45,7 +45,7 @@ pub fn followed(diff: &Diff, module: &Path, env: &Environment) -> Diff {
 }
 
 impl Pinned {
-    /// Returns the change of environment that pins `plan`. `own` are the directories that hold our views.
+    /// The change of environment that pins `plan`. `own` are the directories that hold our views.
     pub fn environment(
         &self,
         plan: &Plan,
@@ -80,7 +80,7 @@ impl Pinned {
         diff
     }
 
-    /// Returns the table of the audit module: every name in the view.
+    /// The table of the audit module: every name in the view.
     pub(super) fn pins(&self, published: &PublishedPaths) -> Option<OsString> {
         let names = self.spec.links.keys().chain(&self.spec.tombstones);
         audit_module::pins(published.view.as_deref()?, names.map(String::as_str))
@@ -144,7 +144,7 @@ impl Pinned {
     }
 }
 
-/// Returns the auditors of others, then ours: each is asked for the answer of the one before it, so the last one decides.
+/// The auditors of others, then ours: each is asked for the answer of the one before it, so the last one decides.
 /// Our module stays where an outer cudarun wants a log.
 fn auditors(module: Option<&Path>, own: &[PathBuf], env: &Environment) -> Option<OsString> {
     let elements: Vec<&OsStr> = audit_elements(env.get(AUDIT).unwrap_or_default());
@@ -175,7 +175,7 @@ fn joined(elements: Vec<&OsStr>) -> Option<OsString> {
     (!elements.is_empty()).then(|| join_elements(elements))
 }
 
-/// Returns the tunables with room for thread-local storage, unless they already say how much.
+/// The tunables with room for thread-local storage, unless they already say how much.
 fn with_room(inherited: Option<&OsStr>) -> OsString {
     let mut tunables = inherited.unwrap_or_default().to_owned();
     if tunables.to_string_lossy().contains(TLS_ROOM) {

@@ -127,7 +127,7 @@ fn has_module(program: &Program) -> bool {
     elf.is_some_and(|elf| elf.machine() == program.machine)
 }
 
-/// Returns the release of a loader as a version.
+/// The release of a loader as a version.
 pub fn release(searcher: &Searcher<'_>) -> Option<Version> {
     searcher
         .release()
@@ -363,7 +363,7 @@ impl PinQuestion<'_, '_> {
         }
     }
 
-    /// Returns the files that the program would map with this pinning.
+    /// The files that the program would map with this pinning.
     fn predict(&self, plan: &Plan, pinned: &Pinned) -> Result<Prediction, Error> {
         let spec = &pinned.spec;
         let view = if spec.is_empty() {
@@ -401,7 +401,7 @@ impl Pinned {
         }
     }
 
-    /// Returns a view of the plan for the proof, where the program itself finds the plan by search paths of its own.
+    /// A view of the plan for the proof, where the program itself finds the plan by search paths of its own.
     pub fn for_proof(&self, plan: &Plan) -> Option<Pinned> {
         (self.mode == Mode::None).then(|| Pinned::new(Mode::View, view::spec(plan)))
     }
@@ -437,7 +437,7 @@ impl Pinned {
     }
 }
 
-/// Returns the picked installations that should answer instead of a file: those of its family and SONAME.
+/// The picked installations that should answer instead of a file: those of its family and SONAME.
 fn picked_for<'p>(plan: &'p Plan, file: &Predicted) -> impl Iterator<Item = &'p Installation> {
     let (family, soname) = (file.family.clone(), file.soname);
     plan.picks
@@ -448,7 +448,7 @@ fn picked_for<'p>(plan: &'p Plan, file: &Predicted) -> impl Iterator<Item = &'p 
         .map(|pick| &pick.installation)
 }
 
-/// Returns the files of picked families that come from outside the plan. Fails where the model cannot see the program start.
+/// The files of picked families that come from outside the plan. Fails where the model cannot see the program start.
 fn leaks(plan: &Plan, prediction: &Prediction) -> Result<Vec<Predicted>, Why> {
     if let Some(failure) = &prediction.failure
         && prediction.files.is_empty()

@@ -60,7 +60,7 @@ impl PinQuestion<'_, '_> {
             .map(|(element, planned)| (element, planned.removed.as_ref()))
     }
 
-    /// Returns the reason why a look-up that the model does not know could find another installation of a picked family.
+    /// The reason why a look-up that the model does not know could find another installation of a picked family.
     fn other_reachable(&self, plan: &Plan) -> Option<Why> {
         if !self.asks_all_sources {
             return Some(Why::SearchIsLimited);
@@ -147,7 +147,7 @@ fn is_other(plan: &Plan, family: &Family, name: &str, id: FileId) -> bool {
     answering.peek().is_some() && !answering.any(|pick| pick.installation.has_file(id))
 }
 
-/// Returns the names of the plan that the program finds only where every name is answered.
+/// The names of the plan that the program finds only where every name is answered.
 fn not_found(plan: &Plan, without: &Prediction, all: &Prediction) -> Vec<String> {
     let mut names = BTreeSet::new();
     for file in &all.files {

@@ -30,7 +30,7 @@ pub struct ViewSpec {
     identities: BTreeMap<PathBuf, String>,
 }
 
-/// Returns the view of a plan: every picked file under every name that a program may ask for.
+/// The view of a plan: every picked file under every name that a program may ask for.
 pub fn spec(plan: &Plan) -> ViewSpec {
     let mut spec = ViewSpec {
         tombstones: plan.tombstones.iter().cloned().collect(),
@@ -64,13 +64,13 @@ pub fn spec(plan: &Plan) -> ViewSpec {
     spec
 }
 
-/// Returns the text by which a view tells one file from another in its place.
+/// The text by which a view tells one file from another in its place.
 pub fn identity(id: FileId, size: u64, (seconds, nanoseconds): (i64, i64)) -> String {
     format!("{} {} {size} {seconds} {nanoseconds}", id.device, id.inode)
 }
 
 impl ViewSpec {
-    /// Returns a view of links alone. Each identity tells which file a link leads to.
+    /// A view of links alone. Each identity tells which file a link leads to.
     pub fn of_links(
         links: BTreeMap<String, PathBuf>,
         identities: BTreeMap<PathBuf, String>,
@@ -99,7 +99,7 @@ impl ViewSpec {
         self.links.is_empty() && self.tombstones.is_empty()
     }
 
-    /// Returns the name of the view's directory, a digest of the content.
+    /// The name of the view's directory, a digest of the content.
     pub fn name(&self) -> String {
         let mut parts = vec![FORMAT.as_bytes()];
         for (name, path) in &self.links {
@@ -123,7 +123,7 @@ impl ViewSpec {
     }
 }
 
-/// Returns the path at which [`publish`] would put a view. Creates nothing, and does not check for a full disk.
+/// The path at which [`publish`] would put a view. Creates nothing, and does not check for a full disk.
 pub fn place(host: &Host, spec: &ViewSpec) -> Result<PathBuf, Error> {
     storage::first_possible(host, |directory| {
         Ok(views(host, directory)?.join(spec.name()))
@@ -239,7 +239,7 @@ fn is_intact(host: &Host, view: &Path, spec: &ViewSpec) -> bool {
             .all(|(name, kind)| spec.has(host, name, *kind, &view.join(name)))
 }
 
-/// Returns what a view contains, by name.
+/// What a view contains, by name.
 fn content(host: &Host, view: &Path, below: &str) -> Option<Vec<(String, FileKind)>> {
     let mut content = Vec::new();
     for entry in host.list(&view.join(below)).ok()? {
@@ -252,7 +252,7 @@ fn content(host: &Host, view: &Path, below: &str) -> Option<Vec<(String, FileKin
     Some(content)
 }
 
-/// Returns the directories in which views may be published, existing or not.
+/// The directories in which views may be published, existing or not.
 pub fn parents(host: &Host) -> Vec<PathBuf> {
     storage::candidates(host)
         .into_iter()
@@ -260,7 +260,7 @@ pub fn parents(host: &Host) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Returns the directory of the views below a cache directory, existing or not. Fails where others could write to it.
+/// The directory of the views below a cache directory, existing or not. Fails where others could write to it.
 fn views(host: &Host, directory: &Path) -> Result<PathBuf, UnusablePlace> {
     let views = directory.join(VIEWS);
     judge_own(host, &views).map_err(UnusablePlace::Unsafe)?;

@@ -43,7 +43,7 @@ pub(super) struct Candidates<'a> {
 }
 
 impl Candidates<'_> {
-    /// Returns the packages that the program imports, those that they depend on, and its own extension modules.
+    /// The packages that the program imports, those that they depend on, and its own extension modules.
     pub(super) fn imported(&self, imports: &Imports) -> Vec<PackageCandidate> {
         let mut modules: BTreeMap<String, String> = BTreeMap::new();
         for (module, place) in &imports.installed {
@@ -85,7 +85,7 @@ impl Candidates<'_> {
         found
     }
 
-    /// Returns the packages that the user named. Fails where one is not installed.
+    /// The packages that the user named. Fails where one is not installed.
     pub(super) fn named(&self, uses: &[String]) -> Result<Vec<PackageCandidate>, Error> {
         let mut modules = BTreeMap::new();
         for name in uses {
@@ -114,7 +114,7 @@ impl Candidates<'_> {
         Ok(self.candidates(modules, ImportCertainty::Imported))
     }
 
-    /// Returns every top-level package that is installed, except libraries themselves.
+    /// Every top-level package that is installed, except libraries themselves.
     pub(super) fn everything(&self) -> Vec<PackageCandidate> {
         let known = catalog()
             .frameworks
@@ -141,7 +141,7 @@ impl Candidates<'_> {
         self.possible(modules)
     }
 
-    /// Returns the candidates of modules whose importers are not known.
+    /// The candidates of modules whose importers are not known.
     pub(super) fn possible(&self, modules: BTreeSet<String>) -> Vec<PackageCandidate> {
         let modules = modules
             .into_iter()
@@ -150,7 +150,7 @@ impl Candidates<'_> {
         self.candidates(modules, ImportCertainty::Possible)
     }
 
-    /// Returns the candidates of these modules, each with its importer, or with an empty text. Modules of one framework are one
+    /// The candidates of these modules, each with its importer, or with an empty text. Modules of one framework are one
     /// candidate.
     fn candidates(
         &self,
@@ -267,7 +267,7 @@ impl Candidates<'_> {
         })
     }
 
-    /// Returns the extension modules of this name in a site: `name.cpython-312-x86_64-linux-gnu.so`.
+    /// The extension modules of this name in a site: `name.cpython-312-x86_64-linux-gnu.so`.
     fn extensions(&self, site: &Path, module: &str) -> Vec<PathBuf> {
         let prefix = format!("{module}.");
         let entries = self.host.listing(site).unwrap_or_default();
@@ -301,7 +301,7 @@ impl PackageCandidate {
             .is_none_or(|framework| framework.scan_objects)
     }
 
-    /// Returns the files that may be its shared objects.
+    /// The files that may be its shared objects.
     pub(super) fn objects(&self, host: &Host) -> Vec<PathBuf> {
         let mut objects = Vec::new();
         for directory in &self.directories {

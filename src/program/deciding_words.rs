@@ -20,7 +20,7 @@ pub struct Significant {
     pub wrapper: bool,
 }
 
-/// Returns the inputs that decide which program a command will run; PATH leads the command to `program`. Uses names alone
+/// The inputs that decide which program a command will run; PATH leads the command to `program`. Uses names alone
 /// and reads no file: a cached start is found by the result.
 pub fn significant(host: &Host, program: &Path, command: &Command) -> Significant {
     let every = Significant {
@@ -65,7 +65,7 @@ pub fn significant(host: &Host, program: &Path, command: &Command) -> Significan
     }
 }
 
-/// Returns code of Python in which each number is 0, if it has no text: a number is then no part of a name, and cannot change
+/// Code of Python in which each number is 0, if it has no text: a number is then no part of a name, and cannot change
 /// what is imported. A pool of processes starts each with the numbers of its own pipes.
 pub fn without_numbers(code: &[u8]) -> Vec<u8> {
     if code.iter().any(|byte| matches!(byte, b'\'' | b'"')) {

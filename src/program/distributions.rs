@@ -44,7 +44,7 @@ impl<'h> Installed<'h> {
         }
     }
 
-    /// Returns the distribution that brings a top-level module, in any site.
+    /// The distribution that brings a top-level module, in any site.
     pub(super) fn of_module(&self, module: &str) -> Option<&str> {
         let normalised = metadata::normalised(module);
         if let Some((name, _)) = self.distributions.get_key_value(&normalised) {
@@ -69,7 +69,7 @@ impl<'h> Installed<'h> {
                 .contains_key(&(site.to_owned(), module.to_owned()))
     }
 
-    /// Returns the requirements of a distribution; `None` where its metadata cannot be read.
+    /// The requirements of a distribution; `None` where its metadata cannot be read.
     pub(super) fn requirements(&self, name: &str) -> Option<Vec<Requires>> {
         let distribution = self.distributions.get(name)?;
         let text = self
@@ -79,7 +79,7 @@ impl<'h> Installed<'h> {
         Some(metadata::requirements(&text))
     }
 
-    /// Returns a distribution and all that it depends on without extras.
+    /// A distribution and all that it depends on without extras.
     pub(super) fn closure(&self, name: &str) -> BTreeSet<String> {
         let mut seen = BTreeSet::from([name.to_owned()]);
         let mut pending = vec![name.to_owned()];
@@ -96,7 +96,7 @@ impl<'h> Installed<'h> {
         seen
     }
 
-    /// Returns the top-level modules that a distribution is known to bring.
+    /// The top-level modules that a distribution is known to bring.
     pub(super) fn modules_of(&self, name: &str) -> BTreeSet<String> {
         let Some(distribution) = self.distributions.get(name) else {
             return BTreeSet::new();

@@ -34,7 +34,7 @@ pub(super) struct FrameworkReader<'a> {
 }
 
 impl FrameworkReader<'_> {
-    /// Returns the CUDA version that the framework was built for.
+    /// The CUDA version that the framework was built for.
     pub(super) fn cuda(&self) -> Option<Sourced<CudaVersion>> {
         self.first(&self.framework.cuda, |answer| match answer {
             RecordedValue::Text(text) => text.parse().ok(),
@@ -43,18 +43,18 @@ impl FrameworkReader<'_> {
         })
     }
 
-    /// Returns the version of a family that the framework was compiled against.
+    /// The version of a family that the framework was compiled against.
     pub(super) fn floor(&self, family: &str) -> Option<Sourced<Version>> {
         self.first(self.framework.floor.get(family)?, version)
     }
 
-    /// Returns the major of a family that the framework was compiled against, where it records no more.
+    /// The major of a family that the framework was compiled against, where it records no more.
     pub(super) fn major(&self, family: &str) -> Option<u32> {
         self.first(self.framework.major.get(family)?, version)
             .map(|found| found.value.major())
     }
 
-    /// Returns the GPUs that it has code for, never an empty set. The flag is true for a written record; fat binaries may
+    /// The GPUs that it has code for, never an empty set. The flag is true for a written record; fat binaries may
     /// serve only some of its functions.
     pub(super) fn code(&self) -> Option<(Sourced<BTreeSet<Architecture>>, bool)> {
         for record in &self.framework.code {
@@ -92,7 +92,7 @@ impl FrameworkReader<'_> {
         read.into_iter().flatten().collect()
     }
 
-    /// Returns the file that tells that it is not built for NVIDIA's GPUs, or the site where the expected files are missing.
+    /// The file that tells that it is not built for NVIDIA's GPUs, or the site where the expected files are missing.
     /// A framework that requires NVIDIA's libraries (`asks`) needs no GPU code of its own.
     pub(super) fn cpu_only(&self, version: Option<&str>, asks: bool) -> Option<PathBuf> {
         self.framework.cpu_only.iter().find_map(|sign| match sign {
@@ -142,7 +142,7 @@ impl FrameworkReader<'_> {
         })
     }
 
-    /// Returns the first record that can be read and has a meaning.
+    /// The first record that can be read and has a meaning.
     fn first<T>(
         &self,
         records: &[VersionRecord],
@@ -245,7 +245,7 @@ impl FrameworkReader<'_> {
     }
 }
 
-/// Returns the GPUs that an ELF file has code for; empty where the file is none.
+/// The GPUs that an ELF file has code for; empty where the file is none.
 pub fn gpu_code(host: &Host, path: &Path) -> BTreeSet<Architecture> {
     let Ok(data) = host.map(path) else {
         return BTreeSet::new();
@@ -259,7 +259,7 @@ pub fn gpu_code(host: &Host, path: &Path) -> BTreeSet<Architecture> {
         .collect()
 }
 
-/// Returns the paths below `sites` that a pattern names. Paths without `*` need not exist.
+/// The paths below `sites` that a pattern names. Paths without `*` need not exist.
 pub(super) fn expand(host: &Host, sites: &[PathBuf], pattern: &str) -> Vec<PathBuf> {
     names::expand(sites.to_vec(), pattern, |directory| {
         let entries = host.listing(directory).unwrap_or_default();
@@ -286,7 +286,7 @@ fn version(answer: RecordedValue) -> Option<Version> {
     }
 }
 
-/// Returns a text in a JSON file, by its path: `key.key`.
+/// A text in a JSON file, by its path: `key.key`.
 fn json(bytes: &[u8], key: &str) -> Option<String> {
     let whole: serde_json::Value = serde_json::from_slice(bytes).ok()?;
     key.split('.')
@@ -295,7 +295,7 @@ fn json(bytes: &[u8], key: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Returns the constants that are passed to one function, in address order: `mov $imm32,%edi; call`. This function is the
+/// The constants that are passed to one function, in address order: `mov $imm32,%edi; call`. This function is the
 /// one whose first constant is a CUDA version.
 fn constants(data: &[u8]) -> Vec<u32> {
     let Ok(elf) = Elf::parse(data) else {

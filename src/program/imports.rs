@@ -205,7 +205,7 @@ fn is_debugger(script: &Path) -> bool {
         .any(|name| catalog().python.debuggers.contains(name))
 }
 
-/// Returns the installed top-level modules that an import of `modules` also imports: those in their source outside of
+/// The installed top-level modules that an import of `modules` also imports: those in their source outside of
 /// functions. `None` if there are too many files to read.
 pub(super) fn reached(
     host: &Host,
@@ -475,7 +475,7 @@ impl<'a> ImportReader<'a> {
         }
     }
 
-    /// Returns the file that Python would import for a top-level module, and its kind.
+    /// The file that Python would import for a top-level module, and its kind.
     fn resolve(&mut self, top: &str) -> Option<(EntryKind, ModuleFile)> {
         let mut namespace = None;
         for entry in &self.python.search {
@@ -619,7 +619,7 @@ fn has(listing: &[DirectoryEntry], name: &str) -> bool {
         .is_ok()
 }
 
-/// Returns the text if it is the name or the path of a library that is not NVIDIA's.
+/// The text if it is the name or the path of a library that is not NVIDIA's.
 fn other_library(text: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(text).ok()?;
     let name = text.rsplit('/').next()?;

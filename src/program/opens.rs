@@ -13,7 +13,7 @@ use crate::formats::names;
 use crate::host::Host;
 use crate::loader::closure::Consumer;
 
-/// Returns the libraries that a package opens by absolute path, then its own modules, then the libraries that those open by
+/// The libraries that a package opens by absolute path, then its own modules, then the libraries that those open by
 /// name.
 pub(super) fn loads(
     host: &Host,
@@ -87,7 +87,7 @@ pub(super) fn is_packer(consumer: &Consumer) -> bool {
         .any(|name| catalog().family_of_bundled(Path::new(name)).is_some())
 }
 
-/// Returns the libraries that were packed into the package under a name with a hash, and the objects that load them.
+/// The libraries that were packed into the package under a name with a hash, and the objects that load them.
 fn packers<'c>(
     consumers: &'c [Consumer],
     requirements: &[LibraryRequirement],
@@ -118,7 +118,7 @@ fn packers<'c>(
     found
 }
 
-/// Returns the libraries that it opens by path before all others, in the order of the families.
+/// The libraries that it opens by path before all others, in the order of the families.
 fn by_absolute_path(
     host: &Host,
     candidate: &PackageCandidate,
@@ -176,7 +176,7 @@ fn by_absolute_path(
     found.iter().map(|(_, file)| Load::path(file)).collect()
 }
 
-/// Returns the place of a family in the order of the catalog.
+/// The place of a family in the order of the catalog.
 fn position(family: &str) -> Option<usize> {
     catalog()
         .families
@@ -184,7 +184,7 @@ fn position(family: &str) -> Option<usize> {
         .position(|known| known.name == family)
 }
 
-/// Returns the file of this stem that has a version in its name.
+/// The file of this stem that has a version in its name.
 fn numbered(host: &Host, directory: &Path, stem: &str) -> Option<PathBuf> {
     let entries = host.list(directory).ok()?;
     let mut names = entries.iter().filter_map(|entry| entry.name.to_str());
@@ -194,8 +194,8 @@ fn numbered(host: &Host, directory: &Path, stem: &str) -> Option<PathBuf> {
     Some(directory.join(name))
 }
 
-/// Returns the load of a requirement by one of the package's own objects: by path if the object names an existing file.
-fn opened(host: &Host, requirement: &LibraryRequirement, by: Option<&Path>) -> Load {
+/// The load of a requirement by one of the package's own objects: by path if the object names an existing file.
+fn opened(host: &Host, requirement: &LibraryRequirement, opener: Option<&Path>) -> Load {
     let name = requirement.named().unwrap_or_default();
     let path = requirement
         .search_first
@@ -205,7 +205,7 @@ fn opened(host: &Host, requirement: &LibraryRequirement, by: Option<&Path>) -> L
         .find(|path| host.is_file(path));
     let opened = path.unwrap_or_else(|| PathBuf::from(name));
     Load {
-        by: by.map(Path::to_owned),
+        by: opener.map(Path::to_owned),
         ..Load::path(&opened)
     }
 }

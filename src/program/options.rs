@@ -37,12 +37,12 @@ struct GivenOption {
 }
 
 impl WrappedCommand {
-    /// Returns the value of the last of these options; empty where it takes none.
+    /// The value of the last of these options; empty where it takes none.
     pub(super) fn option(&self, names: &[&str]) -> Option<&OsStr> {
         self.all(names).last()
     }
 
-    /// Returns the values of these options.
+    /// The values of these options.
     pub(super) fn all(&self, names: &[&str]) -> impl Iterator<Item = &OsStr> {
         let given = self
             .options
@@ -225,7 +225,7 @@ impl OptionReader<'_> {
     }
 }
 
-/// Returns the words of an argument of `env -S`; `None` where env changes them: quotes, escapes, variables.
+/// The words of an argument of `env -S`; `None` where env changes them: quotes, escapes, variables.
 fn plain_words(text: &[u8]) -> Option<Vec<OsString>> {
     let is_plain = text
         .iter()
@@ -262,7 +262,7 @@ const BUILT_IN: &[&str] = &[
     "then", "time", "trap", "type", "unalias", "until", "wait", "while",
 ];
 
-/// Returns the words of shell code that is one plain command; `None` for quotes, variables, patterns, built-in commands, and
+/// The words of shell code that is one plain command; `None` for quotes, variables, patterns, built-in commands, and
 /// several commands.
 pub(super) fn plain_command(code: &OsStr) -> Option<Vec<OsString>> {
     let code = code.to_str()?;

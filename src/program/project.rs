@@ -109,7 +109,7 @@ impl ProjectSearch<'_> {
         self.is_wanted_python(&prefix, &from).then_some(prefix)
     }
 
-    /// Returns the directory of the environment of a project: its workspace's, or its own.
+    /// The directory of the environment of a project: its workspace's, or its own.
     fn uv_project(&mut self, from: &Path) -> Option<PathBuf> {
         let own = self.upward(from, "pyproject.toml")?;
         let project = self.project(&own);
@@ -205,7 +205,7 @@ impl ProjectSearch<'_> {
             .find(|prefix| self.is_conda(prefix))
     }
 
-    /// Returns the prefixes in which conda itself may be installed: `PREFIX/bin/conda`, `PREFIX/condabin/conda`.
+    /// The prefixes in which conda itself may be installed: `PREFIX/bin/conda`, `PREFIX/condabin/conda`.
     fn conda_bases(&self, wrapper: &Path) -> Vec<PathBuf> {
         let given = self
             .start
@@ -237,7 +237,7 @@ impl ProjectSearch<'_> {
         self.host.is_directory(&records)
     }
 
-    /// Returns the active conda environment, unless it is conda's own.
+    /// The active conda environment, unless it is conda's own.
     fn active_conda(&self) -> Option<PathBuf> {
         let prefix = self.path("CONDA_PREFIX")?;
         let is_root = self.path("_CONDA_ROOT").is_some_and(|root| root == prefix);
@@ -271,7 +271,7 @@ impl ProjectSearch<'_> {
         text
     }
 
-    /// Returns the nearest directory upward that has this file.
+    /// The nearest directory upward that has this file.
     fn upward(&mut self, from: &Path, file: &str) -> Option<PathBuf> {
         for directory in from.ancestors() {
             let candidate = directory.join(file);
@@ -283,7 +283,7 @@ impl ProjectSearch<'_> {
         None
     }
 
-    /// Returns the path in an option, or else in a variable.
+    /// The path in an option, or else in a variable.
     fn given(&self, options: &[&str], variable: &str) -> Option<PathBuf> {
         self.start
             .option(options)

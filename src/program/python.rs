@@ -68,7 +68,7 @@ pub(super) fn is_source(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "py")
 }
 
-/// Returns the Python that is running, if it is one: by its name, or because it is or calls the `main` of Python.
+/// The Python that is running, if it is one: by its name, or because it is or calls the `main` of Python.
 pub(super) fn recognise(host: &Host, running: &Running) -> Option<Python> {
     let real = host.canonical(&running.executable).ok()?;
     if !is_python(&real) && !is_python(&running.executable) && !has_main(host, &real) {
@@ -98,7 +98,7 @@ fn has_main(host: &Host, program: &Path) -> bool {
 }
 
 impl Python {
-    /// Returns the directories that may hold installed packages, in order.
+    /// The directories that may hold installed packages, in order.
     pub(super) fn sites(&self, host: &Host) -> Vec<PathBuf> {
         self.search
             .iter()
@@ -120,46 +120,19 @@ impl Python {
     }
 
     fn find_directories(&mut self, host: &Host, invoked: &Path, real: &Path) {
-        let path = self.variable(host, "PYTHONPATH");
-        let safe_path =
-            self.command_line.safe_path || self.variable(host, "PYTHONSAFEPATH").is_some();
-        let user_off =
-            self.command_line.no_user_site || self.variable(host, "PYTHONNOUSERSITE").is_some();
-        // `PREFIX` or `PREFIX:EXEC_PREFIX`.
-        let python_home = self.variable(host, "PYTHONHOME").and_then(|home| {
-            home.as_bytes()
-                .split(|byte| *byte == b':')
-                .next()
-                .map(|p| PathBuf::from(OsStr::from_bytes(p)))
-        });
-        if !safe_path && let Some(start) = self.start_directory(host) {
-            // These would make it a place of installed packages. The program may write other files there.
-            let modules = catalog()
-                .frameworks
-                .iter()
-                .flat_map(|framework| &framework.modules);
-            self.located
-                .extend(modules.map(|module| start.join(module)));
-            self.located.push(start.join("nvidia"));
-            self.add(host, &start, EntryKind::Own);
-        }
-        let elements = path
-            .iter()
-            .flat_map(|path| path.as_bytes().split(|byte| *byte == b':'));
-        for element in elements {
-            let directory = host.absolute(Path::new(OsStr::from_bytes(element)));
-            self.add(host, &directory, EntryKind::Own);
-            self.read_from.push(directory);
-        }
-
+        self.add_own_directories(host);
         let is_pypy = [invoked, real].iter().any(|path| {
             path.file_name()
                 .is_some_and(|name| name.as_bytes().starts_with(b"pypy"))
         });
         let kind = if is_pypy { "pypy" } else { "python" };
         let environment = VirtualEnvironment::find(host, invoked, kind);
-        let base = match (&python_home, &environment) {
-            (Some(home), _) => home.clone(),
+        let base = match (self.variable(host, "PYTHONHOME"), &environment) {
+            // `PREFIX` or `PREFIX:EXEC_PREFIX`.
+            (Some(home), _) => {
+                let prefix = home.as_bytes().split(|byte| *byte == b':').next();
+                PathBuf::from(OsStr::from_bytes(prefix.unwrap_or_default()))
+            }
             (None, Some(environment)) if environment.home.is_some() => {
                 prefix_of(environment.home.as_deref(), real)
             }
@@ -172,42 +145,75 @@ impl Python {
             return;
         };
         for lib in ["lib", "lib64"] {
-            let standard = library(&base, lib, &version);
+            let standard = base.join(lib).join(&version);
             self.add(host, &standard, EntryKind::Standard);
             self.add(host, &standard.join("lib-dynload"), EntryKind::Standard);
         }
-        if self.command_line.no_site {
-            return;
+        if !self.command_line.no_site {
+            self.add_sites(host, environment.as_ref(), &base, &version);
         }
-        let mut sites = Vec::new();
-        if let Some(environment) = &environment {
-            self.read_from.push(environment.prefix.join("pyvenv.cfg"));
-            sites.extend(
-                ["lib", "lib64"]
-                    .map(|lib| library(&environment.prefix, lib, &version).join("site-packages")),
-            );
-        }
-        if environment
-            .as_ref()
-            .is_none_or(|environment| environment.has_system_packages)
-        {
-            if !user_off {
-                // `site` reads this variable even with `-E`.
-                let user = host
-                    .env
-                    .non_empty("PYTHONUSERBASE")
-                    .map(PathBuf::from)
-                    .or_else(|| host.home().map(|home| home.join(".local")));
-                sites
-                    .extend(user.map(|user| library(&user, "lib", &version).join("site-packages")));
+    }
+
+    /// Adds the directory of the script, or the current one, and those in `PYTHONPATH`.
+    fn add_own_directories(&mut self, host: &Host) {
+        let is_safe =
+            self.command_line.safe_path || self.variable(host, "PYTHONSAFEPATH").is_some();
+        if !is_safe && let Some(start) = self.start_directory(host) {
+            // These would make it a place of installed packages. The program may write other files there.
+            for framework in &catalog().frameworks {
+                let modules = framework.modules.iter();
+                self.located
+                    .extend(modules.map(|module| start.join(module)));
             }
-            let local = Some(Path::new("/usr/local")).filter(|_| base == Path::new("/usr"));
-            for prefix in [base.as_path()].into_iter().chain(local) {
-                sites.extend(
-                    ["lib", "lib64"]
-                        .map(|lib| library(prefix, lib, &version).join("site-packages")),
-                );
-                sites.push(library(prefix, "lib", &version).join("dist-packages"));
+            self.located.push(start.join("nvidia"));
+            self.add(host, &start, EntryKind::Own);
+        }
+        if let Some(path) = self.variable(host, "PYTHONPATH") {
+            for element in path.as_bytes().split(|byte| *byte == b':') {
+                let directory = host.absolute(Path::new(OsStr::from_bytes(element)));
+                self.add(host, &directory, EntryKind::Own);
+                self.read_from.push(directory);
+            }
+        }
+    }
+
+    /// Adds the directories that Python's module `site` adds.
+    fn add_sites(
+        &mut self,
+        host: &Host,
+        environment: Option<&VirtualEnvironment>,
+        base: &Path,
+        version: &str,
+    ) {
+        let libraries = ["lib", "lib64"].map(|lib| Path::new(lib).join(version));
+        let mut sites = Vec::new();
+        if let Some(environment) = environment {
+            self.read_from.push(environment.prefix.join("pyvenv.cfg"));
+            for library in &libraries {
+                sites.push(environment.prefix.join(library).join("site-packages"));
+            }
+        }
+        if environment.is_none_or(|environment| environment.has_system_packages) {
+            let user_off =
+                self.command_line.no_user_site || self.variable(host, "PYTHONNOUSERSITE").is_some();
+            // `site` reads this variable even with `-E`.
+            let user = host
+                .env
+                .non_empty("PYTHONUSERBASE")
+                .map(PathBuf::from)
+                .or_else(|| host.home().map(|home| home.join(".local")));
+            if let Some(user) = user.filter(|_| !user_off) {
+                sites.push(user.join(&libraries[0]).join("site-packages"));
+            }
+            let mut prefixes = vec![base];
+            if base == Path::new("/usr") {
+                prefixes.push(Path::new("/usr/local"));
+            }
+            for prefix in prefixes {
+                for library in &libraries {
+                    sites.push(prefix.join(library).join("site-packages"));
+                }
+                sites.push(prefix.join(&libraries[0]).join("dist-packages"));
             }
             sites.push(base.join("lib/python3/dist-packages"));
         }
@@ -244,7 +250,7 @@ impl Python {
         }
     }
 
-    /// Returns the directory that is searched first: the script's, or the current one for code and modules.
+    /// The directory that is searched first: the script's, or the current one for code and modules.
     pub(super) fn start_directory(&self, host: &Host) -> Option<PathBuf> {
         match &self.command_line.run {
             PythonCode::Code(_) | PythonCode::Module(_) => Some(host.cwd.clone()),
@@ -306,7 +312,7 @@ impl Python {
     }
 }
 
-/// Returns the file that Python runs for a script, which may be a directory.
+/// The file that Python runs for a script, which may be a directory.
 pub(super) fn main_file(host: &Host, script: &Path) -> PathBuf {
     let script = host.absolute(script);
     if host.is_directory(&script) {
@@ -374,11 +380,6 @@ fn version_in_name(real: &Path, kind: &str) -> Option<String> {
     (name.starts_with(kind) && name.contains('.')).then(|| name.to_owned())
 }
 
-/// The directory of Python's modules below a prefix, `PREFIX/lib/python3.12`.
-fn library(prefix: &Path, lib: &str, version: &str) -> PathBuf {
-    prefix.join(lib).join(version)
-}
-
 fn holds_packages(host: &Host, directory: &Path) -> bool {
     let entries = host.listing(directory).unwrap_or_default();
     entries.iter().any(|entry| {
@@ -389,7 +390,7 @@ fn holds_packages(host: &Host, directory: &Path) -> bool {
     })
 }
 
-/// Returns the newest `python3.*` or `pypy3.*` below a prefix.
+/// The newest `python3.*` or `pypy3.*` below a prefix.
 fn newest_version(host: &Host, prefix: &Path, kind: &str) -> Option<String> {
     let mut newest = None;
     for entry in host.list(&prefix.join("lib")).ok()? {

@@ -24,7 +24,7 @@ const SCRIPT_LIMIT: u64 = 8192;
 /// Set in a `#!` line, these variables change which program runs or which files it finds. So do those of the loader.
 const DECIDING: &[&str] = &["PATH", "PYTHONHOME", "PYTHONPATH"];
 
-/// Returns the file that `execvp` would run.
+/// The file that `execvp` would run.
 pub fn locate(host: &Host, name: &OsStr) -> Result<PathBuf, Error> {
     let typed = Path::new(name);
     if name.as_bytes().contains(&b'/') {
@@ -132,7 +132,7 @@ fn cannot_run(host: &Host, path: &Path, file: PathBuf, error: io::Error) -> Erro
     }
 }
 
-/// Returns the Python of a script that pip wrote for a shell, because a `#!` line would be too long, relative, or would have
+/// The Python of a script that pip wrote for a shell, because a `#!` line would be too long, relative, or would have
 /// a blank. The shell executes the second line, which Python takes for a text.
 fn python_of_script(host: &Host, script: &Path, start: &[u8]) -> Option<PathBuf> {
     const OWN_DIRECTORY: &str = r#""$(dirname -- "$(realpath -- "$0")")"/"#;
@@ -150,7 +150,7 @@ fn python_of_script(host: &Host, script: &Path, start: &[u8]) -> Option<PathBuf>
     }
 }
 
-/// Returns a word of a shell without its quotes; `None` where the shell would change it.
+/// A word of a shell without its quotes; `None` where the shell would change it.
 fn unquoted(text: &str) -> Option<&str> {
     let plain = ['"', '\'']
         .iter()
@@ -159,7 +159,7 @@ fn unquoted(text: &str) -> Option<&str> {
     (!plain.contains(['"', '\'', '$', '`', '\\'])).then_some(plain)
 }
 
-/// Returns the interpreter of a `#!` line and its arguments. `#!/usr/bin/env python3` looks the interpreter up in PATH.
+/// The interpreter of a `#!` line and its arguments. `#!/usr/bin/env python3` looks the interpreter up in PATH.
 fn through_env(
     host: &Host,
     interpreter: PathBuf,
@@ -186,7 +186,7 @@ fn through_env(
     ))
 }
 
-/// Returns the command in an argument of env; empty where another environment or directory decides what runs.
+/// The command in an argument of env; empty where another environment or directory decides what runs.
 fn words_of_env(argument: &OsStr) -> Vec<OsString> {
     let start = wrappers()
         .iter()
@@ -208,7 +208,7 @@ fn words_of_env(argument: &OsStr) -> Vec<OsString> {
     }
 }
 
-/// Returns the interpreter and its one argument, as the kernel reads them.
+/// The interpreter and its one argument, as the kernel reads them.
 pub fn interpreter_line(start: &[u8]) -> Option<(PathBuf, Option<OsString>)> {
     let line = start.strip_prefix(b"#!")?;
     let line = line[..memchr::memchr(b'\n', line).unwrap_or(line.len())].trim_ascii();
@@ -232,7 +232,7 @@ pub fn path_of(host: &Host) -> &OsStr {
     host.env.get("PATH").unwrap_or(OsStr::new(DEFAULT_PATH))
 }
 
-/// Returns the files of this name in the directories of PATH, in order. An empty element is the current directory.
+/// The files of this name in the directories of PATH, in order. An empty element is the current directory.
 pub fn candidates(host: &Host, name: &OsStr) -> impl Iterator<Item = PathBuf> {
     path_of(host)
         .as_bytes()

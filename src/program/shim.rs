@@ -55,7 +55,7 @@ pub(super) fn resolve(host: &Host, file: &Path, start: &[u8], program: &mut Prog
         .map_or(ToolShim::Unresolved, ToolShim::Of)
 }
 
-/// Returns the versions in `PYENV_VERSION`, else in the nearest `.python-version` upward, else pyenv's global one, else
+/// The versions in `PYENV_VERSION`, else in the nearest `.python-version` upward, else pyenv's global one, else
 /// `system`.
 fn versions(host: &Host, root: &Path, program: &mut Program) -> Vec<String> {
     if let Some(given) = host.env.non_empty("PYENV_VERSION") {
@@ -87,7 +87,7 @@ fn versions_in(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the directory of a version: its name, its name without `python-`, or the newest version that begins with it.
+/// The directory of a version: its name, its name without `python-`, or the newest version that begins with it.
 fn exact(host: &Host, installed: &Path, version: &str) -> Option<String> {
     let plain = version.strip_prefix("python-").unwrap_or(version);
     for name in [version, plain] {

@@ -46,7 +46,7 @@ pub(super) fn is_possible(program: &Path) -> bool {
         .is_some_and(may_be_wrapper)
 }
 
-/// Returns the variables that only wrappers read.
+/// The variables that only wrappers read.
 pub fn variables() -> impl Iterator<Item = &'static str> {
     wrapper_variables().chain([SHELL])
 }
@@ -282,7 +282,7 @@ impl<'a> Invocation<'a> {
         })
     }
 
-    /// Returns the machine as the command line changes it; `None` where it changes nothing.
+    /// The machine as the command line changes it; `None` where it changes nothing.
     fn changed(&self, start: &WrappedCommand) -> Option<Host> {
         let host = self.host;
         let root = self.row.has(&UsagePart::Root).then_some(OsStr::new("/"));
@@ -308,7 +308,7 @@ impl<'a> Invocation<'a> {
         Some(host.inside(env, directory.unwrap_or_else(|| host.cwd.clone())))
     }
 
-    /// Returns the command line that is started; `None` where that is not known.
+    /// The command line that is started; `None` where that is not known.
     fn words(
         &self,
         host: &Host,
@@ -357,7 +357,7 @@ impl<'a> Invocation<'a> {
         )
     }
 
-    /// Returns the Python that a wrapper written in Python runs in.
+    /// The Python that a wrapper written in Python runs in.
     fn own_python(&self, host: &Host, program: &mut Program) -> Option<OsString> {
         if self.module.is_some() {
             return Some(self.program.as_os_str().to_owned());
@@ -376,7 +376,7 @@ impl<'a> Invocation<'a> {
     }
 }
 
-/// Returns how the command line sets or unsets a library path, or preloads a library.
+/// How the command line sets or unsets a library path, or preloads a library.
 fn loss_by(start: &WrappedCommand) -> Option<EnvironmentLoss> {
     let set = start
         .set

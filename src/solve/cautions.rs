@@ -32,7 +32,7 @@ pub(super) fn cautions(picks: &[&Installation], world: &World<'_>) -> Vec<Cautio
     cautions
 }
 
-/// Returns the visible GPUs for which the program's own files have no code.
+/// The visible GPUs for which the program's own files have no code.
 fn left_out(world: &World<'_>) -> Vec<Caution> {
     let mut cautions = Vec::new();
     for requirement in world.program.machine_requirements() {
@@ -73,7 +73,7 @@ fn left_out(world: &World<'_>) -> Vec<Caution> {
     cautions
 }
 
-/// Returns the newest floor of an imported package that a pick does not reach. On hidden GPUs, that was the user's choice.
+/// The newest floor of an imported package that a pick does not reach. On hidden GPUs, that was the user's choice.
 fn older(installation: &Installation, world: &World<'_>) -> Option<Caution> {
     let version = installation
         .version
@@ -125,7 +125,7 @@ fn compiled_first(
         .collect()
 }
 
-/// Returns the visible GPUs for which an NVRTC of the program does not compile: a picked one, or one in a package.
+/// The visible GPUs for which an NVRTC of the program does not compile: a picked one, or one in a package.
 fn cannot_compile(picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {
     let World {
         program, inventory, ..
@@ -188,7 +188,7 @@ fn bad_together(picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {
         .collect()
 }
 
-/// Returns the number of bad combinations that an installation adds to those of the picks so far.
+/// The number of bad combinations that an installation adds to those of the picks so far.
 pub(super) fn bad_with(
     installation: &Installation,
     done: &[Picked<'_>],
@@ -208,7 +208,7 @@ pub(super) fn bad_with(
     knowledge().bad_combinations(&versions, &gpus).count() - before
 }
 
-/// Returns the version of each family: the one that was picked first, which has the newer SONAME.
+/// The version of each family: the one that was picked first, which has the newer SONAME.
 fn versions<'c>(
     installations: impl Iterator<Item = &'c Installation>,
 ) -> BTreeMap<&'c str, Version> {

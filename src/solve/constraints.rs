@@ -45,7 +45,7 @@ const RULES: &[Rule] = &[
     glibc,
 ];
 
-/// Returns the reason why an installation cannot fill a slot, whatever the other picks. It must have every forced
+/// The reason why an installation cannot fill a slot, whatever the other picks. It must have every forced
 /// file: where two search paths lead to different installations, none has both.
 pub(super) fn judge(
     slot: &Slot<'_>,
@@ -82,7 +82,7 @@ pub(super) fn judge(
     hijacked(slot, installation, is_forced, world.inventory)
 }
 
-/// Returns the files that requesters' own search paths lead to, each once, in the order of requirements.
+/// The files that requesters' own search paths lead to, each once, in the order of requirements.
 pub(super) fn forced(requirements: &[LibraryRequirement], inventory: &Inventory) -> Vec<Forced> {
     let mut found: Vec<Forced> = Vec::new();
     for forced in requirements
@@ -108,7 +108,7 @@ pub(super) fn forced_by(requirement: &LibraryRequirement, inventory: &Inventory)
     })
 }
 
-/// Returns the directories that the loader searches before `LD_LIBRARY_PATH` for libraries that a member asks for, each
+/// The directories that the loader searches before `LD_LIBRARY_PATH` for libraries that a member asks for, each
 /// with the owner of the search path: the member's own DT_RPATH, then those of its requesters. A DT_RUNPATH shields it
 /// from all of them. A forced installation is opened in its own directory; any other through the view, where `$ORIGIN` is
 /// the view.
@@ -141,7 +141,7 @@ pub(super) fn searched_first<'s>(
     own.chain(inherited).collect()
 }
 
-/// Returns a reason if search paths lead the installation's own files to those of another.
+/// A reason if search paths lead the installation's own files to those of another.
 fn hijacked(
     slot: &Slot<'_>,
     installation: &Installation,
@@ -183,7 +183,7 @@ pub(super) fn is_in(installation: &Installation, directory: &Path) -> bool {
     installation.directories().any(|own| own == directory)
 }
 
-/// Returns the names by which a member asks for others of its own installation: those that it is linked against; and
+/// The names by which a member asks for others of its own installation: those that it is linked against; and
 /// in a family that opens its own members, any that the main one may try.
 fn own_names(family: &Family, installation: &Installation, member: &Member) -> BTreeSet<String> {
     let opens_all = family.dlopens_own_members && member.stem == family.main;
@@ -207,7 +207,7 @@ pub(super) fn share_asker(a: &Slot<'_>, b: &Slot<'_>) -> bool {
     !a.askers.is_disjoint(&b.askers)
 }
 
-/// Returns the reason why two picks cannot be in one process.
+/// The reason why two picks cannot be in one process.
 pub(super) fn together(
     a: &Installation,
     b: &Installation,
@@ -553,7 +553,7 @@ fn glibc(_: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Option
     (needed > has).then_some(Reason::NeedsGlibc { needed, has })
 }
 
-/// Returns how another user could have put an installation there, unless it is as safe as the program or the user has
+/// How another user could have put an installation there, unless it is as safe as the program or the user has
 /// named it. A search path of the program makes a directory its own if those who can change it have the program as well:
 /// builds leave paths below `/tmp` behind. The directory that Python starts in is not its own.
 pub(super) fn open<'c>(

@@ -26,7 +26,7 @@ pub(super) struct Obstacle {
     pub due_to: Blame,
 }
 
-/// Returns the queue after `pick` is added to the picks in `done`: the dependencies of `pick` become requirements of
+/// The queue after `pick` is added to the picks in `done`: the dependencies of `pick` become requirements of
 /// waiting slots, or new slots.
 pub(super) fn with<'a>(
     pick: &Picked<'a>,
@@ -132,7 +132,7 @@ fn is_in_its_place(wanted: &Slot<'_>, picked: &Installation) -> bool {
     picked.family == wanted.family.name && is_same
 }
 
-/// Returns the libraries of other families that an installation is linked against, then those that it opens at run time.
+/// The libraries of other families that an installation is linked against, then those that it opens at run time.
 fn dependencies(pick: &Picked<'_>) -> Vec<Dependency> {
     let installation = pick.installation;
     let mut dependencies = Vec::new();
@@ -183,7 +183,7 @@ fn dependencies(pick: &Picked<'_>) -> Vec<Dependency> {
     dependencies
 }
 
-/// Returns the stems of the members that are mapped where a program asks for `names`: these, those without which the family is
+/// The stems of the members that are mapped where a program asks for `names`: these, those without which the family is
 /// incomplete, and all that they are linked against or open. libcutensorMp is there for the few programs that ask for it.
 fn used_stems<'i>(installation: &'i Installation, names: &[String]) -> BTreeSet<&'i str> {
     let files = &installation.files;
@@ -223,7 +223,7 @@ fn used_stems<'i>(installation: &'i Installation, names: &[String]) -> BTreeSet<
 /// Libraries that depend on one another in a longer chain are not followed.
 pub(super) const DEPTH: usize = 4;
 
-/// Returns the reason why the loader cannot map an installation: no other one offers a library that it is linked against, with
+/// The reason why the loader cannot map an installation: no other one offers a library that it is linked against, with
 /// all the symbols that it imports.
 pub(super) fn unloadable(
     installation: &Installation,
@@ -259,7 +259,7 @@ pub(super) fn unloadable(
     })
 }
 
-/// Returns the directories that come first for libraries that a member asks for.
+/// The directories that come first for libraries that a member asks for.
 fn passed_on(pick: &Picked<'_>, member: &Member) -> Vec<EarlierDirectory> {
     searched_first(&pick.slot, pick.installation, member, pick.is_forced)
         .into_iter()

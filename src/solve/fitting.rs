@@ -24,7 +24,7 @@ pub(super) struct Offered {
     pub asked_by: Vec<Asker>,
 }
 
-/// Returns the directory in which the libraries of a wheel would be; `None` if it cannot be had.
+/// The directory in which the libraries of a wheel would be; `None` if it cannot be had.
 pub(super) type WheelPlace<'p> = dyn Fn(&Wheel, Version) -> Option<PathBuf> + 'p;
 
 /// Solves with wheels that could be installed, of the lacking families alone. Returns the picked ones.
@@ -99,7 +99,7 @@ fn offered(solution: &Solution<'_>, world: &World<'_>) -> Vec<Offered> {
     offered
 }
 
-/// Returns another family that wheels of these are linked against.
+/// Another family that wheels of these are linked against.
 fn needed_by(families: &BTreeSet<String>) -> Option<String> {
     let needed = wheels()
         .iter()
@@ -136,7 +136,7 @@ fn may_help(missing: &Unmet, version: Version) -> bool {
         })
 }
 
-/// Returns the version of a missing symbol: nvJitLink writes it into each name, `__nvJitLinkCreate_12_4`.
+/// The version of a missing symbol: nvJitLink writes it into each name, `__nvJitLinkCreate_12_4`.
 pub(super) fn of_symbol(missing: &Unmet) -> Option<Version> {
     reasons(missing)
         .filter_map(|reason| match reason {

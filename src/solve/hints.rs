@@ -34,12 +34,12 @@ const WAYS: [Way; 13] = [
     |conflict, _| change_wishes(conflict, &[]),
 ];
 
-/// Returns what could help, the best first. Each is found when it is asked for: some cost a solution.
+/// What could help, the best first. Each is found when it is asked for: some cost a solution.
 pub(super) fn hints(conflict: &Conflict, world: &World<'_>) -> impl Iterator<Item = Hint> {
     WAYS.iter().flat_map(move |way| way(conflict, world))
 }
 
-/// Returns the hints for conditions that the machine does not meet.
+/// The hints for conditions that the machine does not meet.
 fn for_machine(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
     let mut hints = Vec::new();
     for Broken { condition, has } in &conflict.broken {
@@ -73,7 +73,7 @@ fn for_machine(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
     hints
 }
 
-/// Returns the oldest driver that meets a demand.
+/// The oldest driver that meets a demand.
 fn driver_for(demand: &Demand) -> Option<Version> {
     match demand {
         Demand::Driver(range) => range.lowest(),
@@ -88,7 +88,7 @@ fn driver_for(demand: &Demand) -> Option<Version> {
     }
 }
 
-/// Returns the visible GPUs that fit, if there are any.
+/// The visible GPUs that fit, if there are any.
 fn other_gpus(world: &World<'_>, fits: impl Fn(ComputeCapability) -> bool) -> Option<Hint> {
     let uuids: Vec<String> = world
         .inventory
@@ -113,9 +113,9 @@ fn gpus_that_are_served(unmet: &[Unmet], world: &World<'_>) -> Option<Hint> {
     })
 }
 
-/// Returns builds of a framework that have code for the newest visible GPU.
-fn other_build(by: &Asker, world: &World<'_>) -> Option<Hint> {
-    let (framework, version) = by.name.split_once(' ').unwrap_or((&by.name, ""));
+/// Builds of a framework that have code for the newest visible GPU.
+fn other_build(asker: &Asker, world: &World<'_>) -> Option<Hint> {
+    let (framework, version) = asker.name.split_once(' ').unwrap_or((&asker.name, ""));
     let numbers = version
         .split(|c: char| c != '.' && !c.is_ascii_digit())
         .next();
@@ -128,7 +128,7 @@ fn other_build(by: &Asker, world: &World<'_>) -> Option<Hint> {
     Some(Hint::OtherBuild {
         pip: world.program.pip.clone()?,
         requirement,
-        by: by.clone(),
+        by: asker.clone(),
     })
 }
 
@@ -180,7 +180,7 @@ fn impossible_range(missing: &Unmet) -> Option<Hint> {
     })
 }
 
-/// Returns the oldest driver with which all would fit.
+/// The oldest driver with which all would fit.
 fn newer_driver(unmet: &[Unmet]) -> Option<Hint> {
     let mut newest = None;
     for missing in unmet {
@@ -230,7 +230,7 @@ fn without_leftovers(unmet: &[Unmet], world: &World<'_>) -> Option<Hint> {
     Some(Hint::PipUninstall { pip, packages })
 }
 
-/// Returns the leftover wheel: wheels of CUDA 13 have their own directory, and do not replace those of CUDA 12.
+/// The leftover wheel: wheels of CUDA 13 have their own directory, and do not replace those of CUDA 12.
 fn leftover(missing: &Unmet, world: &World<'_>) -> Option<String> {
     let inventory = world.inventory;
     let opened = missing
@@ -250,7 +250,7 @@ fn leftover(missing: &Unmet, world: &World<'_>) -> Option<String> {
     (opened.origin == Origin::Wheel && name != wanted).then(|| name.to_owned())
 }
 
-/// Returns the installations of wheels after which there is a solution.
+/// The installations of wheels after which there is a solution.
 fn wheels_to_install(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
     let (unmet, program) = (&conflict.unmet, world.program);
     let Some((pip, site)) = program.pip.clone().zip(program.site_packages.first()) else {
@@ -368,7 +368,7 @@ fn installed_in<'i>(
         .find(|one| one.family == missing.family && one.directory == directory)
 }
 
-/// Returns the CUDA major that would fit: that of an asker, else that of the program's other needs, else that of the candidates.
+/// The CUDA major that would fit: that of an asker, else that of the program's other needs, else that of the candidates.
 fn cuda_major(missing: &Unmet, world: &World<'_>) -> Option<u32> {
     let of_asker = missing
         .requirements
@@ -393,7 +393,7 @@ fn cuda_major(missing: &Unmet, world: &World<'_>) -> Option<u32> {
         .or(of_copy)
 }
 
-/// Returns the number in the requested SONAME, or the major of the version that a requirement insists on.
+/// The number in the requested SONAME, or the major of the version that a requirement insists on.
 fn soname(missing: &Unmet) -> Option<u32> {
     let of_name = missing
         .requirements
@@ -408,7 +408,7 @@ fn soname(missing: &Unmet) -> Option<u32> {
     of_name.or(of_version)
 }
 
-/// Returns the newest of the compiled floors.
+/// The newest of the compiled floors.
 fn floor(missing: &Unmet) -> Option<Version> {
     missing
         .requirements

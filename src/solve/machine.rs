@@ -36,7 +36,7 @@ pub struct MachineFacts {
     pub gpus: Vec<(String, Option<ComputeCapability>)>,
 }
 
-/// Returns the conditions that certainly do not hold.
+/// The conditions that certainly do not hold.
 pub(super) fn broken(world: &World<'_>) -> Vec<Broken> {
     let inventory = world.inventory;
     let has = facts(inventory);
@@ -152,7 +152,7 @@ fn every_gpu(inventory: &Inventory, holds: impl Fn(&Gpu) -> Option<bool>) -> Opt
     all(inventory.visible_gpus().map(holds))
 }
 
-/// Returns the brand as NVIDIA's container toolkit spells it, where the name of the product contains it.
+/// The brand as NVIDIA's container toolkit spells it, where the name of the product contains it.
 fn brand(model: &str) -> Option<&'static str> {
     [
         ("GeForce", "geforce"),

@@ -180,7 +180,7 @@ fn framework_of(requirement: &LibraryRequirement) -> Option<&'static Framework> 
         .find(|framework| framework.name == name)
 }
 
-/// Returns the program as if it could not start without these families. If it tries several SONAMEs, those for the CUDA of its
+/// The program as if it could not start without these families. If it tries several SONAMEs, those for the CUDA of its
 /// other needs count, or else the newest.
 fn with_all(world: &World<'_>, families: &BTreeSet<String>) -> Program {
     let cuda = world.agreed_cuda().map(|(cuda, _)| cuda);
@@ -239,7 +239,7 @@ pub struct FamilyWish {
     pub range: Range,
 }
 
-/// Returns the newest wheels of these families, and of those that they are linked against, for one CUDA major: the given
+/// The newest wheels of these families, and of those that they are linked against, for one CUDA major: the given
 /// one, or the newest that the driver runs. If those at hand are not enough, all wheels count. Fails with the first family that has no wheel.
 pub fn wheels_of(
     wishes: &[FamilyWish],
@@ -278,7 +278,7 @@ pub fn wheels_of(
     }
 }
 
-/// Returns the wheels of a toolkit in a range: of the newest whose code the driver runs, or else of the newest. If those at hand
+/// The wheels of a toolkit in a range: of the newest whose code the driver runs, or else of the newest. If those at hand
 /// are not enough, all wheels count. Fails if there are none.
 pub fn wheels_of_toolkit(
     wish: &FamilyWish,

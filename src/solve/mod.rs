@@ -109,7 +109,7 @@ fn decide(world: &World<'_>) -> Outcome {
     }
 }
 
-/// Returns the conflict between what the user asks for and what packages use, if that is why libraries are left out. Without a GPU
+/// The conflict between what the user asks for and what packages use, if that is why libraries are left out. Without a GPU
 /// they may be left out for any other reason.
 fn excluded_by_person(left: &[Slot<'_>], world: &World<'_>) -> Option<Outcome> {
     let (settings, others): (Vec<&Requirement>, Vec<&Requirement>) =
@@ -129,7 +129,7 @@ fn excluded_by_person(left: &[Slot<'_>], world: &World<'_>) -> Option<Outcome> {
     matches!(outcome, Outcome::Conflict(_)).then_some(outcome)
 }
 
-/// Returns the first hint after which there is a solution, or two of them one after the other.
+/// The first hint after which there is a solution, or two of them one after the other.
 fn hint(conflict: &Conflict, world: &World<'_>) -> Option<Hint> {
     if let Some(hint) = hints::hints(conflict, world).find(|hint| helps(hint, world)) {
         return Some(hint);

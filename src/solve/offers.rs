@@ -18,7 +18,7 @@ use crate::version::{ComputeCapability, Version};
 /// The device of files that do not exist.
 const NOWHERE: u64 = u64::MAX;
 
-/// Returns the versions of a wheel that are known to exist: those of the table, and those that the program's own packages
+/// The versions of a wheel that are known to exist: those of the table, and those that the program's own packages
 /// pin.
 pub(super) fn versions(name: &str, program: &Program) -> BTreeMap<Version, &'static Wheel> {
     let rows: Vec<&Wheel> = wheels().iter().filter(|wheel| wheel.name == name).collect();
@@ -46,7 +46,7 @@ pub(super) fn versions(name: &str, program: &Program) -> BTreeMap<Version, &'sta
     versions
 }
 
-/// Returns every release of a wheel, whether or not the solver usually tries it.
+/// Every release of a wheel, whether or not the solver usually tries it.
 pub(super) fn releases(name: &str) -> BTreeMap<Version, &'static Wheel> {
     wheels()
         .iter()
@@ -55,7 +55,7 @@ pub(super) fn releases(name: &str) -> BTreeMap<Version, &'static Wheel> {
         .collect()
 }
 
-/// Returns the installation that a wheel of this version would be, with its libraries in this directory.
+/// The installation that a wheel of this version would be, with its libraries in this directory.
 pub(super) fn of_wheel(
     wheel: &Wheel,
     version: Version,
@@ -81,7 +81,7 @@ pub(super) fn of_wheel(
     }
 }
 
-/// Returns the installation that meets the wish of a hint, and those of the libraries that it is linked against, in one
+/// The installation that meets the wish of a hint, and those of the libraries that it is linked against, in one
 /// directory.
 pub(super) fn of_wanted(
     wanted: &Wanted,
@@ -148,7 +148,7 @@ pub(super) fn of_wanted(
     found
 }
 
-/// Returns the number in the SONAMEs of a wheel's libraries.
+/// The number in the SONAMEs of a wheel's libraries.
 pub(super) fn soname_of(wheel: &Wheel) -> Option<u32> {
     wheel
         .sonames
@@ -216,7 +216,7 @@ fn installation(
     }
 }
 
-/// Returns the visible GPUs that a release of cuDNN has code for; `None` where no table has them.
+/// The visible GPUs that a release of cuDNN has code for; `None` where no table has them.
 fn serves(
     family: &Family,
     cuda: Option<u32>,

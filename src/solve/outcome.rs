@@ -88,7 +88,7 @@ pub struct Pick {
 }
 
 impl Pick {
-    /// Returns every name by which the program may ask for a file of this installation.
+    /// Every name by which the program may ask for a file of this installation.
     pub fn view_names(&self, member: &Member) -> BTreeSet<String> {
         std::iter::once(self.installation.version)
             .chain(self.shims.iter().copied().map(Some))
@@ -408,7 +408,7 @@ impl Outcome {
         }
     }
 
-    /// Returns the families for which search paths that come before `LD_LIBRARY_PATH` prevent a pick.
+    /// The families for which search paths that come before `LD_LIBRARY_PATH` prevent a pick.
     pub fn shadowed_by_rpath(&self) -> BTreeSet<String> {
         if let Outcome::Conflict(conflict) = self {
             return conflict

@@ -128,7 +128,7 @@ fn is_foreign(preload: &Preload, family: &str, picked: &[&Installation]) -> bool
             .is_some_and(|file| !picked.iter().any(|one| one.has_file(file)))
 }
 
-/// Returns the reason to remove an inherited element. An element with other libraries as well stays, after the view.
+/// The reason to remove an inherited element. An element with other libraries as well stays, after the view.
 fn removal(
     element: &LibraryPathElement,
     driver: Option<&Installation>,
@@ -186,7 +186,7 @@ fn removal(
     })
 }
 
-/// Returns the names of the driver's libraries that the program or a picked library will ask for.
+/// The names of the driver's libraries that the program or a picked library will ask for.
 fn driver_names(solution: &Solution<'_>, program: &Program) -> BTreeSet<String> {
     let mut asked: BTreeSet<&str> = program
         .library_requirements()
@@ -209,7 +209,7 @@ fn driver_names(solution: &Solution<'_>, program: &Program) -> BTreeSet<String> 
     names
 }
 
-/// Returns names that a picked family lacks and that another installation would supply: an empty file of that name
+/// Names that a picked family lacks and that another installation would supply: an empty file of that name
 /// ends the search. Never a name that a file is linked against, for which it would be fatal; nor the name of a
 /// whole family.
 fn tombstones(solution: &Solution<'_>, inventory: &Inventory, program: &Program) -> Vec<String> {
@@ -250,7 +250,7 @@ fn is_linked(name: &String, solution: &Solution<'_>, program: &Program) -> bool 
             .any(|member| member.needed.contains(name))
 }
 
-/// Returns names of members that the picked installation lacks and would open.
+/// Names of members that the picked installation lacks and would open.
 fn missing_members(
     filled: &Filled<'_>,
     others: &[&Installation],
@@ -274,7 +274,7 @@ fn missing_members(
     names
 }
 
-/// Returns the shims of other versions by whose names an installation's files are opened: its own, and those in packages
+/// The shims of other versions by whose names an installation's files are opened: its own, and those in packages
 /// of the program.
 fn shims(installation: &Installation, program: &Program) -> BTreeSet<Version> {
     let mut shims = BTreeSet::from_iter(installation.shim);
@@ -292,7 +292,7 @@ fn shims(installation: &Installation, program: &Program) -> BTreeSet<Version> {
     shims
 }
 
-/// Returns longer names that the program tries before the one that it gets: `libcudnn.so.9.10.2`.
+/// Longer names that the program tries before the one that it gets: `libcudnn.so.9.10.2`.
 fn tried_names(filled: &Filled<'_>, others: &[&Installation]) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for requirement in &filled.slot.requirements {
@@ -337,7 +337,7 @@ pub(super) fn unpinned(slot: &Slot<'_>, inventory: &Inventory) -> Option<Unpinne
     })
 }
 
-/// Returns one entry for each family.
+/// One entry for each family.
 pub(super) fn merged(absent: Vec<Absent>) -> Vec<Absent> {
     let mut merged: Vec<Absent> = Vec::new();
     for missing in absent {

@@ -60,7 +60,7 @@ struct Search<'a, 'w> {
     limit: usize,
 }
 
-/// Returns the best solution by the table of criteria.
+/// The best solution by the table of criteria.
 pub(super) fn best<'a>(slots: Vec<Slot<'a>>, world: &World<'a>) -> Result<Solution<'a>, DeadEnd> {
     Search::new(world).run(slots)
 }
@@ -145,7 +145,7 @@ impl<'a, 'w> Search<'a, 'w> {
         self.give_up(&slot, rejected, done, queue, blame)
     }
 
-    /// Returns the candidates that fit the picks so far, best first. Adds the others to `rejected`, and the picks that
+    /// The candidates that fit the picks so far, best first. Adds the others to `rejected`, and the picks that
     /// they clash with to `blame`.
     fn viable(
         &self,
@@ -187,7 +187,7 @@ impl<'a, 'w> Search<'a, 'w> {
         viable
     }
 
-    /// Returns the slot with its pick, the first of `viable`.
+    /// The slot with its pick, the first of `viable`.
     fn filled(
         &self,
         slot: Rc<Slot<'a>>,

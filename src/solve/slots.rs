@@ -22,7 +22,7 @@ pub(super) struct Slots<'a> {
     pub unpinned: Vec<Slot<'a>>,
 }
 
-/// Returns the slots of the program. Fails with every slot that has requirements and no candidate.
+/// The slots of the program. Fails with every slot that has requirements and no candidate.
 pub(super) fn slots<'a>(world: &World<'a>) -> Result<Slots<'a>, Vec<Unmet>> {
     let (mut slots, mut empty) = (Slots::default(), Vec::new());
     for mut slot in group(world) {
@@ -91,7 +91,7 @@ type SlotKey = (usize, Option<u32>);
 
 type GroupedRequirements = BTreeMap<SlotKey, Vec<LibraryRequirement>>;
 
-/// Returns unfilled slots: the driver first, since all else depends on it, then in the order of the catalog, the newer
+/// Unfilled slots: the driver first, since all else depends on it, then in the order of the catalog, the newer
 /// major first; names that are only tried come last, with a GPU and without.
 fn group<'a>(world: &World<'a>) -> Vec<Slot<'a>> {
     let families = &catalog().families;
@@ -229,7 +229,7 @@ impl<'a> Slot<'a> {
         Slot::new(family, soname, requirements, strictness, askers)
     }
 
-    /// Returns the slot of a library that a picked installation asks for by `name`, on behalf of `askers`.
+    /// The slot of a library that a picked installation asks for by `name`, on behalf of `askers`.
     pub(super) fn of_dependency(
         name: &str,
         installation: &Installation,
@@ -360,7 +360,7 @@ impl<'a> Slot<'a> {
         !asked.is_empty()
     }
 
-    /// Returns this slot with the requirements of another, filled anew.
+    /// This slot with the requirements of another, filled anew.
     pub(super) fn merged(mut self, other: Slot<'a>, world: &World<'a>) -> Slot<'a> {
         self.soname = self.soname.or(other.soname);
         self.requirements.extend(other.requirements);
@@ -414,7 +414,7 @@ fn has_known_asker(requirements: &[LibraryRequirement]) -> bool {
         .any(|requirement| is_known(requirement) && requirement.asks_for_family())
 }
 
-/// Returns the strictest of the requirements that ask for the family.
+/// The strictest of the requirements that ask for the family.
 fn strictest(requirements: &[LibraryRequirement], world: &World<'_>) -> Option<Strictness> {
     requirements
         .iter()
@@ -450,7 +450,7 @@ fn is_for_missing_gpu(requirements: &[LibraryRequirement], world: &World<'_>) ->
             .any(|other| other.is_by_person() && other.family == used.family)
 }
 
-/// Returns the names of the askers, each once. Guesses count only where no asker is known, recorded versions never.
+/// The names of the askers, each once. Guesses count only where no asker is known, recorded versions never.
 fn askers(requirements: &[LibraryRequirement]) -> BTreeSet<String> {
     let has_known = has_known_asker(requirements);
     requirements
