@@ -403,7 +403,7 @@ impl Pinned {
 
     /// A view of the plan for the proof, where the program itself finds the plan by search paths of its own.
     pub fn for_proof(&self, plan: &Plan) -> Option<Pinned> {
-        (self.mode == Mode::None).then(|| Pinned::new(Mode::View, view::spec(plan)))
+        (!self.mode.traits().has_view).then(|| Pinned::new(Mode::View, view::spec(plan)))
     }
 
     /// Preloads the picked files for which others would be mapped. True if there was one more.

@@ -128,10 +128,10 @@ struct OptionReader<'r> {
 impl OptionReader<'_> {
     fn options(&mut self) -> Result<(), Ending> {
         let has_dash = self.row.option("-").is_some();
-        let is_option =
-            |word: &mut OsString| word.as_bytes().starts_with(b"-") && (word.len() > 1 || has_dash);
         while !self.has_ended
-            && let Some(word) = self.rest.pop_front_if(is_option)
+            && let Some(word) = self.rest.pop_front_if(|word| {
+                word.as_bytes().starts_with(b"-") && (word.len() > 1 || has_dash)
+            })
         {
             if word == "--" {
                 self.has_ended = true;
@@ -144,13 +144,12 @@ impl OptionReader<'_> {
 
     /// The rest of the command line.
     fn words(mut self) -> Result<WrappedCommand, Ending> {
-        let WrappedCommand { words, .. } = &mut self.start;
-        words.extend(self.rest);
-        let (has, start) = (|part| self.row.has(&part), &self.start);
+        self.start.words.extend(self.rest);
+        let start = &self.start;
         if start.words.is_empty() && !start.has(Meaning::Code) {
             Err(Ending::Empty)
         } else if start.has(Meaning::Unclear)
-            || has(UsagePart::Separator) && start.words.iter().any(|word| word == ":")
+            || self.row.has(&UsagePart::Separator) && start.words.iter().any(|word| word == ":")
         {
             Err(Ending::Unknown)
         } else {

@@ -347,14 +347,12 @@ impl<'a> Invocation<'a> {
         } else {
             return Some(start.words.clone());
         };
-        let module = is_module.then(|| OsString::from("-m"));
-        Some(
-            [python]
-                .into_iter()
-                .chain(module)
-                .chain(start.words.iter().cloned())
-                .collect(),
-        )
+        let mut words = vec![python];
+        if is_module {
+            words.push("-m".into());
+        }
+        words.extend_from_slice(&start.words);
+        Some(words)
     }
 
     /// The Python that a wrapper written in Python runs in.
@@ -369,10 +367,7 @@ impl<'a> Invocation<'a> {
         program.watched.append(&mut own.watched);
         program.located.append(&mut own.located);
         let python = running?.executable;
-        python
-            .file_name()
-            .is_some_and(python::is_name)
-            .then(|| python.into_os_string())
+        python::is_python(&python).then(|| python.into_os_string())
     }
 }
 

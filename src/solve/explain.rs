@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::constraints::forced_by;
+use super::constraints::{forced_by, is_in};
 use super::contradiction::{self, ContradictionPart};
 use super::machine::Broken;
 use super::outcome::{Conflict, Contradiction, ForcedCopy, Summary, Unmet};
@@ -85,11 +85,7 @@ fn forced_copies(requirements: &[LibraryRequirement], inventory: &Inventory) -> 
         let rules = requirement
             .search_first
             .iter()
-            .filter(|first| {
-                installation
-                    .directories()
-                    .any(|place| place == first.directory)
-            })
+            .filter(|first| is_in(installation, &first.directory))
             .map(|first| first.rule);
         let (summary, by) = (Summary::of(installation), requirement.by.name.clone());
         match copies.iter_mut().find(|copy| copy.installation == summary) {

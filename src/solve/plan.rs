@@ -10,6 +10,7 @@
 use std::collections::BTreeSet;
 
 use super::cautions;
+use super::constraints::is_in;
 use super::outcome::{
     Absent, KeptPreload, PathElement, Pick, Plan, Policy, Rejection, Removal, Unpinned,
 };
@@ -153,7 +154,7 @@ fn removal(
     let here: Vec<&Installation> = inventory
         .installations
         .iter()
-        .filter(|installation| installation.directories().any(|place| place == directory))
+        .filter(|installation| is_in(installation, directory))
         .collect();
     if !here.is_empty()
         && here
