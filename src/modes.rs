@@ -21,6 +21,7 @@ pub enum Mode {
 
 /// A row of the table of modes.
 pub struct ModeTraits {
+    pub has_view: bool,
     /// It wins against search paths of the program's own.
     pub forces: bool,
     /// The audit module answers for every name in the view. Otherwise the view is first in `LD_LIBRARY_PATH`.
@@ -40,18 +41,21 @@ impl Mode {
     pub fn traits(self) -> ModeTraits {
         match self {
             Mode::None => ModeTraits {
+                has_view: false,
                 forces: false,
                 uses_module: false,
                 depends_on_library_path: true,
                 words: "nothing is added to the environment",
             },
             Mode::Audit => ModeTraits {
+                has_view: true,
                 forces: true,
                 uses_module: true,
                 depends_on_library_path: false,
                 words: "a module in LD_AUDIT redirects every pinned name, in this process only",
             },
             Mode::View => ModeTraits {
+                has_view: true,
                 forces: true,
                 uses_module: false,
                 depends_on_library_path: true,

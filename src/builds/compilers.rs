@@ -83,7 +83,7 @@ pub fn lacking<'p>(
 
 /// Returns the profile of a package that is imported for certain and uses a GPU.
 fn framework(package: &Package) -> Option<&'static Framework> {
-    let is_used = package.standing == ImportCertainty::Imported && !package.cpu_only;
+    let is_used = package.certainty == ImportCertainty::Imported && !package.cpu_only;
     catalog()
         .frameworks
         .iter()

@@ -237,7 +237,7 @@ impl<'v> AskedIn<'v, '_, '_> {
 
     /// The file that the plan puts in the program's reach under this name.
     fn picked(&self, name: &str) -> Option<&'v Member> {
-        self.plan.filter(|pinned| pinned.mode.traits().forces)?;
+        self.plan.filter(|pinned| pinned.mode.traits().has_view)?;
         let Outcome::Plan(plan) = &self.facts.decision.outcome else {
             return None;
         };

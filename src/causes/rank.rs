@@ -318,7 +318,6 @@ fn to_fetch(facts: &Facts<'_, '_>, library: &NamedLibrary<'_>) -> Vec<MissingWhe
         facts.inventory,
         facts.program,
         &facts.policy,
-        false,
     ) {
         Lack::Wheels(wheels) if wheels.iter().any(is_its) => wheels,
         _ => Vec::new(),

@@ -35,7 +35,7 @@ const TABLE_LIMIT: usize = 100_000;
 /// Empty where there is no loader that could use it.
 static MODULE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/audit.so"));
 
-/// Returns the module for this machine's loader.
+/// The module for this machine's loader.
 pub fn bytes() -> Option<&'static [u8]> {
     (!MODULE.is_empty()).then_some(MODULE)
 }
@@ -43,7 +43,7 @@ pub fn bytes() -> Option<&'static [u8]> {
 /// The place of the module in an installation, from the directory with cudarun.
 const INSTALLED: &str = "../lib/cudarun/follow.so";
 
-/// Returns the module that was installed with this binary. Other users can read it, unlike one in a cache.
+/// The module that was installed with this binary. Other users can read it, unlike one in a cache.
 pub fn installed(host: &Host) -> Option<PathBuf> {
     let own = host.own_executable().ok()?;
     let path = host.canonical(&own.parent()?.join(INSTALLED)).ok()?;
@@ -65,7 +65,10 @@ pub fn starts_this_binary(host: &Host) -> bool {
 }
 
 fn is_for_us_alone(host: &Host) -> bool {
-    let is_ours = |path: &Path| {
+    let Ok(own) = host.own_executable() else {
+        return false;
+    };
+    own.ancestors().all(|path| {
         host.stat(path).is_ok_and(|stat| {
             let access = Access {
                 owner: stat.uid,
@@ -74,16 +77,14 @@ fn is_for_us_alone(host: &Host) -> bool {
             };
             access.is_only_for(host.uid)
         })
-    };
-    let own = host.own_executable();
-    own.is_ok_and(|own| own.ancestors().all(is_ours))
+    })
 }
 
 fn of_this_binary(host: &Host) -> Vec<u8> {
     for_binary(&host.own_executable().unwrap_or_default())
 }
 
-/// Returns the module with the path of a cudarun in it: it starts no program that a variable names.
+/// The module with the path of a cudarun in it: it starts no program that a variable names.
 pub fn for_binary(own: &Path) -> Vec<u8> {
     let mut module = MODULE.to_vec();
     let own = own.as_os_str().as_bytes();
@@ -96,14 +97,14 @@ pub fn for_binary(own: &Path) -> Vec<u8> {
     module
 }
 
-/// Returns the path of the cudarun that a module starts.
+/// The path of the cudarun that a module starts.
 pub fn binary_of(module: &[u8]) -> Option<PathBuf> {
     let start = memchr::memmem::find(module, MARKER)? + MARKER.len();
     let path = module[start..].split(|byte| *byte == 0).next()?;
     (path.first() == Some(&b'/')).then(|| PathBuf::from(OsStr::from_bytes(path)))
 }
 
-/// Returns the value of [`PINS`] that answers these names from a directory that holds all of them; `None` if it would be
+/// The value of [`PINS`] that answers these names from a directory that holds all of them; `None` if it would be
 /// too long, or could not be read back.
 pub fn pins<'n>(directory: &Path, names: impl Iterator<Item = &'n str>) -> Option<OsString> {
     let mut table = directory.as_os_str().as_bytes().to_vec();
@@ -128,7 +129,7 @@ pub fn pins<'n>(directory: &Path, names: impl Iterator<Item = &'n str>) -> Optio
     Some(OsString::from_vec(table))
 }
 
-/// Returns the path at which [`publish`] puts the module.
+/// The path at which [`publish`] puts the module.
 pub fn place(host: &Host, directory: &Path) -> PathBuf {
     place_of(&of_this_binary(host), directory)
 }
@@ -153,10 +154,9 @@ pub fn publish(host: &Host, directory: &Path) -> io::Result<PathBuf> {
             "its name cannot stand in LD_AUDIT",
         ));
     }
-    let is_there = || storage::read(host, &directory, name).is_some_and(|found| found == module);
-    if !is_there() {
+    if storage::read(host, &directory, name).as_ref() != Some(&module) {
         storage::write(host, &directory, name, &module);
-        if !is_there() {
+        if storage::read(host, &directory, name).as_ref() != Some(&module) {
             return Err(io::Error::other("it could not be written"));
         }
     }
@@ -181,23 +181,23 @@ mod tests {
 
     #[test]
     fn a_table_is_read_back_and_what_cannot_be_is_none() {
-        let table =
-            |directory: &str, names: &[&str]| pins(Path::new(directory), names.iter().copied());
-        assert_eq!(
-            table("/v", &["liba.so", "libb.so.1"]),
-            Some("/v:liba.so:libb.so.1".into())
-        );
-        for (directory, names) in [
-            ("/v", vec![]),
-            ("v", vec!["liba.so"]),
-            ("/a:b", vec!["liba.so"]),
-            ("/$LIB", vec!["liba.so"]),
-            ("/v", vec!["a/b"]),
-            ("/v", vec!["a:b"]),
-            ("/v", vec![""]),
-            ("/v", vec![".."]),
+        for (directory, names, table) in [
+            (
+                "/v",
+                vec!["liba.so", "libb.so.1"],
+                Some("/v:liba.so:libb.so.1".into()),
+            ),
+            ("/v", vec![], None),
+            ("v", vec!["liba.so"], None),
+            ("/a:b", vec!["liba.so"], None),
+            ("/$LIB", vec!["liba.so"], None),
+            ("/v", vec!["a/b"], None),
+            ("/v", vec!["a:b"], None),
+            ("/v", vec![""], None),
+            ("/v", vec![".."], None),
         ] {
-            assert_eq!(table(directory, &names), None, "{directory} {names:?}");
+            let found = pins(Path::new(directory), names.iter().copied());
+            assert_eq!(found, table, "{directory} {names:?}");
         }
         let many: Vec<String> = (0..10_000)
             .map(|number| format!("lib{number}.so"))

@@ -52,7 +52,7 @@ impl Decision {
         }
     }
 
-    /// Returns the names of libraries that the program's own are linked against, and that they do not find in the start that
+    /// The names of libraries that the program's own are linked against, and that they do not find in the start that
     /// was decided on.
     pub fn missing(&self) -> &[MissingLibrary] {
         self.pinned

@@ -24,14 +24,14 @@ pub struct PublishedPaths {
     pub module: Option<PathBuf>,
 }
 
-/// Returns `diff` with the settings that make the audit module log the mapped objects.
+/// `diff` with the settings that make the audit module log the mapped objects.
 pub fn watched(diff: &Diff, module: &Path, log: &Path, env: &Environment) -> Diff {
     let mut diff = followed(diff, module, env);
     diff.0.insert(TRACE.into(), Some(log.into()));
     diff
 }
 
-/// Returns `diff` with the settings that make the loader ask the module in each process that the program starts. It is the last
+/// `diff` with the settings that make the loader ask the module in each process that the program starts. It is the last
 /// auditor.
 pub fn followed(diff: &Diff, module: &Path, env: &Environment) -> Diff {
     let planned = env.with(diff);
@@ -45,7 +45,7 @@ pub fn followed(diff: &Diff, module: &Path, env: &Environment) -> Diff {
 }
 
 impl Pinned {
-    /// Returns the change of environment that pins `plan`. `own` are the directories that hold our views.
+    /// The change of environment that pins `plan`. `own` are the directories that hold our views.
     pub fn environment(
         &self,
         plan: &Plan,
@@ -59,26 +59,28 @@ impl Pinned {
             None
         };
         let module = published.module.as_deref().filter(|_| pins.is_some());
+        let mut values = vec![
+            (LIBRARY_PATH, self.library_path(plan, published, env)),
+            (PRELOAD, self.preload(plan, published, own, env)),
+            (AUDIT, auditors(module, own, env)),
+            (PINS, pins),
+        ];
+        if module.is_some() {
+            values.push((TUNABLES, Some(with_room(env.get(TUNABLES)))));
+        }
+        if let Some(view) = &published.view {
+            values.push((VIEW, Some(view.as_os_str().to_owned())));
+        }
         let mut diff = Diff::default();
-        let mut change = |name: &str, value: Option<OsString>| {
+        for (name, value) in values {
             if env.get(name) != value.as_deref() {
                 diff.0.insert(name.into(), value);
             }
-        };
-        change(LIBRARY_PATH, self.library_path(plan, published, env));
-        change(PRELOAD, self.preload(plan, published, own, env));
-        if module.is_some() {
-            change(TUNABLES, Some(with_room(env.get(TUNABLES))));
-        }
-        change(AUDIT, auditors(module, own, env));
-        change(PINS, pins);
-        if let Some(view) = &published.view {
-            change(VIEW, Some(view.as_os_str().to_owned()));
         }
         diff
     }
 
-    /// Returns the table of the audit module: every name in the view.
+    /// The table of the audit module: every name in the view.
     pub(super) fn pins(&self, published: &PublishedPaths) -> Option<OsString> {
         let names = self.spec.links.keys().chain(&self.spec.tombstones);
         audit_module::pins(published.view.as_deref()?, names.map(String::as_str))
@@ -118,22 +120,23 @@ impl Pinned {
         own: &[PathBuf],
         env: &Environment,
     ) -> Option<OsString> {
-        let is_removed = |text: &OsString| {
-            let mut elements = plan.preload.iter();
-            elements.any(|element| element.text == *text && element.removed.is_some())
-                || Path::new(text)
-                    .ancestors()
-                    .nth(2)
-                    .is_some_and(|views| own.iter().any(|own| own == views))
-        };
         let inherited = env.get(PRELOAD).map(preload_elements).unwrap_or_default();
-        let kept = inherited.iter().filter(|text| !is_removed(text)).cloned();
-        let view = published.view.as_deref();
-        let added = self
-            .preload
-            .iter()
-            .filter_map(|name| Some(view?.join(name).into_os_string()));
-        let elements: Vec<OsString> = added.chain(kept).collect();
+        let mut elements = Vec::new();
+        if let Some(view) = &published.view {
+            for name in &self.preload {
+                elements.push(view.join(name).into_os_string());
+            }
+        }
+        for text in &inherited {
+            let is_removed = plan
+                .preload
+                .iter()
+                .any(|element| element.text == *text && element.removed.is_some());
+            let views = Path::new(text).ancestors().nth(2);
+            if !is_removed && !own.iter().any(|own| views == Some(own)) {
+                elements.push(text.clone());
+            }
+        }
         if elements == inherited {
             return env.get(PRELOAD).map(OsStr::to_owned);
         }
@@ -141,7 +144,7 @@ impl Pinned {
     }
 }
 
-/// Returns the auditors of others, then ours: each is asked for the answer of the one before it, so the last one decides.
+/// The auditors of others, then ours: each is asked for the answer of the one before it, so the last one decides.
 /// Our module stays where an outer cudarun wants a log.
 fn auditors(module: Option<&Path>, own: &[PathBuf], env: &Environment) -> Option<OsString> {
     let elements: Vec<&OsStr> = audit_elements(env.get(AUDIT).unwrap_or_default());
@@ -163,19 +166,16 @@ fn auditors(module: Option<&Path>, own: &[PathBuf], env: &Environment) -> Option
 
 /// True if a file is an audit module of ours, which is published beside our views.
 pub(super) fn is_own_module(file: &Path, own: &[PathBuf]) -> bool {
-    let beside = |own: &PathBuf| {
-        own.parent()
-            .map(|cache| cache.join(audit_module::DIRECTORY))
-    };
     own.iter()
-        .any(|own| beside(own).as_deref() == file.parent())
+        .filter_map(|own| own.parent())
+        .any(|cache| file.parent() == Some(&cache.join(audit_module::DIRECTORY)))
 }
 
 fn joined(elements: Vec<&OsStr>) -> Option<OsString> {
     (!elements.is_empty()).then(|| join_elements(elements))
 }
 
-/// Returns the tunables with room for thread-local storage, unless they already say how much.
+/// The tunables with room for thread-local storage, unless they already say how much.
 fn with_room(inherited: Option<&OsStr>) -> OsString {
     let mut tunables = inherited.unwrap_or_default().to_owned();
     if tunables.to_string_lossy().contains(TLS_ROOM) {
@@ -194,15 +194,18 @@ mod tests {
 
     #[test]
     fn room_for_tls_is_added_once_and_existing_tunables_stay() {
-        let with = |text: &str| with_room(Some(OsStr::new(text))).into_string().unwrap();
         assert_eq!(with_room(None), "glibc.rtld.optional_static_tls=16384");
-        assert_eq!(
-            with("glibc.malloc.check=1"),
-            "glibc.malloc.check=1:glibc.rtld.optional_static_tls=16384"
-        );
-        assert_eq!(
-            with("glibc.rtld.optional_static_tls=4096"),
-            "glibc.rtld.optional_static_tls=4096"
-        );
+        for (text, expected) in [
+            (
+                "glibc.malloc.check=1",
+                "glibc.malloc.check=1:glibc.rtld.optional_static_tls=16384",
+            ),
+            (
+                "glibc.rtld.optional_static_tls=4096",
+                "glibc.rtld.optional_static_tls=4096",
+            ),
+        ] {
+            assert_eq!(with_room(Some(OsStr::new(text))), expected);
+        }
     }
 }

@@ -16,7 +16,7 @@ use crate::loader::search::{Overlay, Searcher};
 use crate::modes::Mode;
 use crate::predict::{self, MappedWhen, Predicted, Prediction};
 use crate::program::Program;
-use crate::solve::{self, Outcome, Pick, Plan, Policy};
+use crate::solve::{self, Outcome, Plan, Policy};
 use crate::variables;
 use crate::version::Version;
 
@@ -104,9 +104,12 @@ fn takes_module(searcher: &Searcher<'_>, program: &Program) -> Result<(), Why> {
 
 /// Fails where a wrapper on the way to the program sets or unsets one of these variables.
 fn keeps(program: &Program, variables: &[&str]) -> Result<(), Why> {
-    let mut undone = program.undone.iter();
-    let lost = undone.find(|undone| variables.contains(undone));
-    lost.map_or(Ok(()), |variable| Err(Why::Undone { variable }))
+    for variable in &program.undone {
+        if variables.contains(variable) {
+            return Err(Why::Undone { variable });
+        }
+    }
+    Ok(())
 }
 
 /// The word with which install.sh asks for the module of an installed cudarun.
@@ -124,7 +127,7 @@ fn has_module(program: &Program) -> bool {
     elf.is_some_and(|elf| elf.machine() == program.machine)
 }
 
-/// Returns the release of a loader as a version.
+/// The release of a loader as a version.
 pub fn release(searcher: &Searcher<'_>) -> Option<Version> {
     searcher
         .release()
@@ -283,18 +286,18 @@ impl PinQuestion<'_, '_> {
             return Err(Why::RewritesLibraryPath.into());
         }
         let mut pinned = Pinned::new(Mode::View, view::spec(plan));
-        let ended = self.stop_leaks(plan, shims, &mut pinned, |pinned, leaks| {
+        let result = self.stop_leaks(plan, shims, &mut pinned, |pinned, leaks| {
             if self.program.opens_namespaces {
                 return Err(Why::OpensNamespaces);
             }
             keeps(self.program, &[variables::PRELOAD])?;
             Ok(pinned.preload_more(plan, leaks))
         });
-        match ended {
+        match result {
             // The model cannot see the program start. The rules alone say that a view is enough.
             Err(PinFault::NotEnough(Why::NotStarted { .. }))
                 if self.policy.ignore_rpath_of.is_empty() => {}
-            ended => ended?,
+            result => result?,
         }
         if self.mode.is_none() {
             self.sees_all(&pinned.after)?;
@@ -315,8 +318,10 @@ impl PinQuestion<'_, '_> {
             pinned.after = self.predict(plan, pinned)?;
             let files = leaks(plan, &pinned.after)?;
             let lets_shims = shims == Shims::Any && !pinned.after.has_two_shims;
-            let is_harmless = |leak| lets_shims && self.works_over(plan, leak);
-            if files.iter().all(is_harmless) {
+            if files
+                .iter()
+                .all(|leak| lets_shims && self.works_over(plan, leak))
+            {
                 return Ok(());
             }
             if !mend(pinned, &files)? {
@@ -331,26 +336,26 @@ impl PinQuestion<'_, '_> {
         let is_exact = self.program.library_requirements().any(|requirement| {
             Some(&requirement.family) == leak.family.as_ref() && requirement.want.is_exact()
         });
-        let own = self.inventory.installation_of(leak.id);
-        let works = |own: &Installation| {
-            picked_for(plan, leak).all(|installation| installation.works_under_shim_of(own))
+        if is_exact || !leak.is_shim() {
+            return false;
+        }
+        let Some(own) = self.inventory.installation_of(leak.id) else {
+            return false;
         };
-        !is_exact && leak.is_shim() && own.is_some_and(works)
+        picked_for(plan, leak).all(|installation| installation.works_under_shim_of(own))
     }
 
     /// Fails where no predicted file is of a family that the user pinned: an object that the model does not see may ask for
     /// it, with search paths of its own.
     fn sees_all(&self, prediction: &Prediction) -> Result<(), Why> {
-        let pinned = self.program.library_requirements();
-        let pinned = pinned.filter(|requirement| requirement.is_pinned());
-        let is_unseen = |family: &&String| {
+        let mut families = Vec::new();
+        for requirement in self.program.library_requirements() {
+            let family = &requirement.family;
             let mut files = prediction.files.iter();
-            files.all(|file| file.family.as_ref() != Some(family))
-        };
-        let unseen = pinned
-            .map(|requirement| &requirement.family)
-            .filter(is_unseen);
-        let families: Vec<String> = unseen.cloned().collect();
+            if requirement.is_pinned() && files.all(|file| file.family.as_ref() != Some(family)) {
+                families.push(family.clone());
+            }
+        }
         if families.is_empty() {
             Ok(())
         } else {
@@ -358,7 +363,7 @@ impl PinQuestion<'_, '_> {
         }
     }
 
-    /// Returns the files that the program would map with this pinning.
+    /// The files that the program would map with this pinning.
     fn predict(&self, plan: &Plan, pinned: &Pinned) -> Result<Prediction, Error> {
         let spec = &pinned.spec;
         let view = if spec.is_empty() {
@@ -396,9 +401,9 @@ impl Pinned {
         }
     }
 
-    /// Returns a view of the plan for the proof, where the program itself finds the plan by search paths of its own.
+    /// A view of the plan for the proof, where the program itself finds the plan by search paths of its own.
     pub fn for_proof(&self, plan: &Plan) -> Option<Pinned> {
-        (self.mode == Mode::None).then(|| Pinned::new(Mode::View, view::spec(plan)))
+        (!self.mode.traits().has_view).then(|| Pinned::new(Mode::View, view::spec(plan)))
     }
 
     /// Preloads the picked files for which others would be mapped. True if there was one more.
@@ -432,28 +437,32 @@ impl Pinned {
     }
 }
 
-/// Returns the picked installations that should answer instead of a file: those of its family and SONAME.
+/// The picked installations that should answer instead of a file: those of its family and SONAME.
 fn picked_for<'p>(plan: &'p Plan, file: &Predicted) -> impl Iterator<Item = &'p Installation> {
     let (family, soname) = (file.family.clone(), file.soname);
-    let answers = move |pick: &&Pick| {
-        Some(&pick.installation.family) == family.as_ref() && pick.is_of_soname(soname)
-    };
     plan.picks
         .iter()
-        .filter(answers)
+        .filter(move |pick| {
+            Some(&pick.installation.family) == family.as_ref() && pick.is_of_soname(soname)
+        })
         .map(|pick| &pick.installation)
 }
 
-/// Returns the files of picked families that come from outside the plan. Fails where the model cannot see the program start.
+/// The files of picked families that come from outside the plan. Fails where the model cannot see the program start.
 fn leaks(plan: &Plan, prediction: &Prediction) -> Result<Vec<Predicted>, Why> {
-    if let (Some(failure), true) = (&prediction.failure, prediction.files.is_empty()) {
+    if let Some(failure) = &prediction.failure
+        && prediction.files.is_empty()
+    {
         return Err(Why::NotStarted {
             failure: failure.clone(),
         });
     }
-    let is_leak = |file: &&Predicted| {
+    let mut leaks = Vec::new();
+    for file in &prediction.files {
         let mut picked = picked_for(plan, file).peekable();
-        picked.peek().is_some() && !picked.any(|installation| installation.has_file(file.id))
-    };
-    Ok(prediction.files.iter().filter(is_leak).cloned().collect())
+        if picked.peek().is_some() && !picked.any(|installation| installation.has_file(file.id)) {
+            leaks.push(file.clone());
+        }
+    }
+    Ok(leaks)
 }

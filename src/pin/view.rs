@@ -30,7 +30,7 @@ pub struct ViewSpec {
     identities: BTreeMap<PathBuf, String>,
 }
 
-/// Returns the view of a plan: every picked file under every name that a program may ask for.
+/// The view of a plan: every picked file under every name that a program may ask for.
 pub fn spec(plan: &Plan) -> ViewSpec {
     let mut spec = ViewSpec {
         tombstones: plan.tombstones.iter().cloned().collect(),
@@ -64,13 +64,13 @@ pub fn spec(plan: &Plan) -> ViewSpec {
     spec
 }
 
-/// Returns the text by which a view tells one file from another in its place.
+/// The text by which a view tells one file from another in its place.
 pub fn identity(id: FileId, size: u64, (seconds, nanoseconds): (i64, i64)) -> String {
     format!("{} {} {size} {seconds} {nanoseconds}", id.device, id.inode)
 }
 
 impl ViewSpec {
-    /// Returns a view of links alone. Each identity tells which file a link leads to.
+    /// A view of links alone. Each identity tells which file a link leads to.
     pub fn of_links(
         links: BTreeMap<String, PathBuf>,
         identities: BTreeMap<PathBuf, String>,
@@ -82,11 +82,24 @@ impl ViewSpec {
         }
     }
 
+    /// True if the view has an entry of this name, and `path` is one of its kind and content.
+    fn has(&self, host: &Host, name: &str, kind: FileKind, path: &Path) -> bool {
+        if let Some(target) = self.links.get(name) {
+            return kind == FileKind::Link
+                && host.read_link(path).is_ok_and(|link| link == *target);
+        }
+        let is_own = match self.files.get(name) {
+            Some(text) => host.read_text(path).is_ok_and(|found| found == *text),
+            None => false,
+        };
+        kind == FileKind::File && (is_own || self.tombstones.contains(name))
+    }
+
     pub fn is_empty(&self) -> bool {
         self.links.is_empty() && self.tombstones.is_empty()
     }
 
-    /// Returns the name of the view's directory, a digest of the content.
+    /// The name of the view's directory, a digest of the content.
     pub fn name(&self) -> String {
         let mut parts = vec![FORMAT.as_bytes()];
         for (name, path) in &self.links {
@@ -110,7 +123,7 @@ impl ViewSpec {
     }
 }
 
-/// Returns the path at which [`publish`] would put a view. Creates nothing, and does not check for a full disk.
+/// The path at which [`publish`] would put a view. Creates nothing, and does not check for a full disk.
 pub fn place(host: &Host, spec: &ViewSpec) -> Result<PathBuf, Error> {
     storage::first_possible(host, |directory| {
         Ok(views(host, directory)?.join(spec.name()))
@@ -220,29 +233,13 @@ fn is_intact(host: &Host, view: &Path, spec: &ViewSpec) -> bool {
     let Some(content) = content(host, view, "") else {
         return false;
     };
-    let is_file = |name: &String| {
-        let text = || host.read_text(&view.join(name)).ok();
-        spec.tombstones.contains(name)
-            || spec
-                .files
-                .get(name)
-                .is_some_and(|own| text().as_ref() == Some(own))
-    };
     content.len() == spec.links.len() + spec.tombstones.len() + spec.files.len()
         && content
             .iter()
-            .all(|(name, kind)| match spec.links.get(name) {
-                Some(target) => {
-                    *kind == FileKind::Link
-                        && host
-                            .read_link(&view.join(name))
-                            .is_ok_and(|link| link == *target)
-                }
-                None => *kind == FileKind::File && is_file(name),
-            })
+            .all(|(name, kind)| spec.has(host, name, *kind, &view.join(name)))
 }
 
-/// Returns what a view contains, by name.
+/// What a view contains, by name.
 fn content(host: &Host, view: &Path, below: &str) -> Option<Vec<(String, FileKind)>> {
     let mut content = Vec::new();
     for entry in host.list(&view.join(below)).ok()? {
@@ -255,7 +252,7 @@ fn content(host: &Host, view: &Path, below: &str) -> Option<Vec<(String, FileKin
     Some(content)
 }
 
-/// Returns the directories in which views may be published, existing or not.
+/// The directories in which views may be published, existing or not.
 pub fn parents(host: &Host) -> Vec<PathBuf> {
     storage::candidates(host)
         .into_iter()
@@ -263,7 +260,7 @@ pub fn parents(host: &Host) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Returns the directory of the views below a cache directory, existing or not. Fails where others could write to it.
+/// The directory of the views below a cache directory, existing or not. Fails where others could write to it.
 fn views(host: &Host, directory: &Path) -> Result<PathBuf, UnusablePlace> {
     let views = directory.join(VIEWS);
     judge_own(host, &views).map_err(UnusablePlace::Unsafe)?;

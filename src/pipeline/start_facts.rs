@@ -146,7 +146,12 @@ impl<'h> StartFacts<'h> {
             at_hand: fetch::at_hand(self.host, from),
             ..self.policy(&[])
         };
-        solve::lack(outcome, &self.inventory, &self.program, &policy, is_asked)
+        let find = if is_asked {
+            solve::lack_and_wanted
+        } else {
+            solve::lack
+        };
+        find(outcome, &self.inventory, &self.program, &policy)
     }
 
     /// True if whatever the program starts is started right as well.

@@ -73,28 +73,19 @@ impl CommandLine {
         flags: &[u8],
         rest: &mut impl Iterator<Item = &'a OsString>,
     ) -> bool {
-        for (at, flag) in flags.iter().enumerate() {
-            let mut value = |this: &mut Self| {
-                let attached = &flags[at + 1..];
-                if attached.is_empty() {
-                    let next = rest.next().cloned();
-                    this.consumed += usize::from(next.is_some());
-                    next.unwrap_or_default()
-                } else {
-                    OsString::from_vec(attached.to_vec())
-                }
-            };
+        for (index, flag) in flags.iter().enumerate() {
+            let attached = &flags[index + 1..];
             match flag {
                 b'c' => {
-                    self.run = PythonCode::Code(value(self));
+                    self.run = PythonCode::Code(self.value(attached, rest));
                     return true;
                 }
                 b'm' => {
-                    self.run = PythonCode::Module(value(self));
+                    self.run = PythonCode::Module(self.value(attached, rest));
                     return true;
                 }
                 b'W' | b'X' => {
-                    value(self);
+                    self.value(attached, rest);
                     return false;
                 }
                 b'I' => {
@@ -115,6 +106,20 @@ impl CommandLine {
         }
         false
     }
+
+    /// The value of an option: what is attached to its letter, or else the next argument.
+    fn value<'a>(
+        &mut self,
+        attached: &[u8],
+        rest: &mut impl Iterator<Item = &'a OsString>,
+    ) -> OsString {
+        if !attached.is_empty() {
+            return OsString::from_vec(attached.to_vec());
+        }
+        let next = rest.next().cloned();
+        self.consumed += usize::from(next.is_some());
+        next.unwrap_or_default()
+    }
 }
 
 #[cfg(test)]
@@ -123,9 +128,12 @@ mod tests {
 
     #[test]
     fn reads_the_command_line_as_python_does() {
-        let script = |name: &str| PythonCode::Script(name.into());
         for (words, run, consumed) in [
-            (&["-u", "train.py", "--lr", "1"][..], script("train.py"), 2),
+            (
+                &["-u", "train.py", "--lr", "1"][..],
+                PythonCode::Script("train.py".into()),
+                2,
+            ),
             (
                 &["-Ic", "import torch", "x"],
                 PythonCode::Code("import torch".into()),
@@ -141,8 +149,8 @@ mod tests {
                 PythonCode::Module("pkg.mod".into()),
                 6,
             ),
-            (&["-Wignore", "x.py"], script("x.py"), 2),
-            (&["--", "x.py", "y"], script("x.py"), 2),
+            (&["-Wignore", "x.py"], PythonCode::Script("x.py".into()), 2),
+            (&["--", "x.py", "y"], PythonCode::Script("x.py".into()), 2),
             (&["--version", "x.py"], PythonCode::Nothing, 1),
             (&["-V", "x.py"], PythonCode::Nothing, 1),
             (&["-"], PythonCode::Unknown, 1),

@@ -24,7 +24,7 @@ pub struct BuiltFramework {
     pub headers: Vec<String>,
 }
 
-/// Returns the framework in these site-packages that extensions are most often built for.
+/// The framework in these site-packages that extensions are most often built for.
 pub fn built_framework(host: &Host, sites: &[PathBuf]) -> Option<BuiltFramework> {
     let installed = Installed::list(host, sites);
     let found = catalog().frameworks.iter().filter_map(|framework| {

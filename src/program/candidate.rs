@@ -27,7 +27,7 @@ pub(super) struct PackageCandidate {
     pub directories: Vec<PathBuf>,
     /// Its extension modules outside of these.
     pub extensions: Vec<PathBuf>,
-    pub standing: ImportCertainty,
+    pub certainty: ImportCertainty,
     pub imported_by: Option<String>,
     /// It comes with an imported package and is no known framework: perhaps it is never imported itself.
     pub is_brought: bool,
@@ -43,7 +43,7 @@ pub(super) struct Candidates<'a> {
 }
 
 impl Candidates<'_> {
-    /// Returns the packages that the program imports, those that they depend on, and its own extension modules.
+    /// The packages that the program imports, those that they depend on, and its own extension modules.
     pub(super) fn imported(&self, imports: &Imports) -> Vec<PackageCandidate> {
         let mut modules: BTreeMap<String, String> = BTreeMap::new();
         for (module, place) in &imports.installed {
@@ -85,7 +85,7 @@ impl Candidates<'_> {
         found
     }
 
-    /// Returns the packages that the user named. Fails where one is not installed.
+    /// The packages that the user named. Fails where one is not installed.
     pub(super) fn named(&self, uses: &[String]) -> Result<Vec<PackageCandidate>, Error> {
         let mut modules = BTreeMap::new();
         for name in uses {
@@ -114,7 +114,7 @@ impl Candidates<'_> {
         Ok(self.candidates(modules, ImportCertainty::Imported))
     }
 
-    /// Returns every top-level package that is installed, except libraries themselves.
+    /// Every top-level package that is installed, except libraries themselves.
     pub(super) fn everything(&self) -> Vec<PackageCandidate> {
         let known = catalog()
             .frameworks
@@ -141,7 +141,7 @@ impl Candidates<'_> {
         self.possible(modules)
     }
 
-    /// Returns the candidates of modules whose importers are not known.
+    /// The candidates of modules whose importers are not known.
     pub(super) fn possible(&self, modules: BTreeSet<String>) -> Vec<PackageCandidate> {
         let modules = modules
             .into_iter()
@@ -150,24 +150,18 @@ impl Candidates<'_> {
         self.candidates(modules, ImportCertainty::Possible)
     }
 
-    /// Returns the candidates of these modules, each with its importer, or with an empty text. Modules of one framework are one
+    /// The candidates of these modules, each with its importer, or with an empty text. Modules of one framework are one
     /// candidate.
     fn candidates(
         &self,
         modules: BTreeMap<String, String>,
-        standing: ImportCertainty,
+        certainty: ImportCertainty,
     ) -> Vec<PackageCandidate> {
         let mut found: Vec<PackageCandidate> = Vec::new();
-        for (module, by) in modules
-            .into_iter()
-            .filter(|(module, _)| !self.is_shared(module))
-        {
-            let imported_by = (!by.is_empty()).then_some(by);
-            let with_importer = |candidate| PackageCandidate {
-                standing,
-                imported_by: imported_by.clone(),
-                ..candidate
-            };
+        for (module, importer) in modules {
+            if self.is_shared(&module) {
+                continue;
+            }
             let framework = catalog()
                 .framework_of(&module)
                 .filter(|framework| self.is_there(framework));
@@ -180,16 +174,21 @@ impl Candidates<'_> {
                 .iter()
                 .filter(|known| imports.contains(&known.name))
                 .chain(framework);
+            let before = found.len();
             for framework in used {
                 if found
                     .iter()
                     .all(|candidate| candidate.name != framework.name)
                 {
-                    found.extend(self.of_framework(framework).map(with_importer));
+                    found.extend(self.of_framework(framework));
                 }
             }
             if framework.is_none() {
-                found.extend(self.of_module(&module).map(with_importer));
+                found.extend(self.of_module(&module));
+            }
+            for candidate in &mut found[before..] {
+                candidate.certainty = certainty;
+                candidate.imported_by = Some(importer.clone()).filter(|name| !name.is_empty());
             }
         }
         found
@@ -268,7 +267,7 @@ impl Candidates<'_> {
         })
     }
 
-    /// Returns the extension modules of this name in a site: `name.cpython-312-x86_64-linux-gnu.so`.
+    /// The extension modules of this name in a site: `name.cpython-312-x86_64-linux-gnu.so`.
     fn extensions(&self, site: &Path, module: &str) -> Vec<PathBuf> {
         let prefix = format!("{module}.");
         let entries = self.host.listing(site).unwrap_or_default();
@@ -287,7 +286,7 @@ impl Candidates<'_> {
 
 impl PackageCandidate {
     pub(super) fn is_imported(&self) -> bool {
-        self.standing == ImportCertainty::Imported
+        self.certainty == ImportCertainty::Imported
     }
 
     /// True if a file is in its site-packages, or one of its extension modules.
@@ -302,24 +301,23 @@ impl PackageCandidate {
             .is_none_or(|framework| framework.scan_objects)
     }
 
-    /// Returns the files that may be its shared objects.
+    /// The files that may be its shared objects.
     pub(super) fn objects(&self, host: &Host) -> Vec<PathBuf> {
-        let is_object = |path: &PathBuf| {
-            let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
-            memchr::memmem::find(name, b".so").is_some()
-        };
-        let below = self.directories.iter().flat_map(|directory| {
-            host.walk(directory, &|name: &OsStr| {
+        let mut objects = Vec::new();
+        for directory in &self.directories {
+            objects.extend(host.walk(directory, &|name: &OsStr| {
                 matches!(
                     name.as_bytes(),
                     b"include" | b"__pycache__" | b"share" | b"tests"
                 )
-            })
+            }));
+        }
+        objects.retain(|path| {
+            let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
+            memchr::memmem::find(name, b".so").is_some()
         });
-        below
-            .filter(is_object)
-            .chain(self.extensions.iter().cloned())
-            .collect()
+        objects.extend_from_slice(&self.extensions);
+        objects
     }
 }
 

@@ -20,18 +20,17 @@ pub struct Significant {
     pub wrapper: bool,
 }
 
-/// Returns the inputs that decide which program a command will run; PATH leads the command to `program`. Uses names alone
+/// The inputs that decide which program a command will run; PATH leads the command to `program`. Uses names alone
 /// and reads no file: a cached start is found by the result.
 pub fn significant(host: &Host, program: &Path, command: &Command) -> Significant {
-    let is_python = |path: &Path| path.file_name().is_some_and(python::is_name);
-    let every = || Significant {
+    let every = Significant {
         arguments: command.arguments.len(),
         code: None,
         directory: true,
         wrapper: true,
     };
     if wrapper::is_possible(program) {
-        return every();
+        return every;
     }
     // The name may be a link to another wrapper, or to Python.
     let real = host
@@ -39,13 +38,14 @@ pub fn significant(host: &Host, program: &Path, command: &Command) -> Significan
         .ok()
         .and_then(|_| host.canonical(program).ok());
     if real.as_ref().is_some_and(|real| wrapper::is_possible(real)) {
-        return every();
+        return every;
     }
-    if is_python(program) || real.is_some_and(|real| is_python(&real)) {
+    if python::is_python(program) || real.is_some_and(|real| python::is_python(&real)) {
         let line = CommandLine::parse(&command.arguments);
-        if matches!(&line.run, PythonCode::Module(module) if wrapper::is_possible(Path::new(module)))
+        if let PythonCode::Module(module) = &line.run
+            && wrapper::is_possible(Path::new(module))
         {
-            return every();
+            return every;
         }
         let is_code = matches!(line.run, PythonCode::Code(_));
         return Significant {
@@ -65,20 +65,23 @@ pub fn significant(host: &Host, program: &Path, command: &Command) -> Significan
     }
 }
 
-/// Returns code of Python in which each number is 0, if it has no text: a number is then no part of a name, and cannot change
+/// Code of Python in which each number is 0, if it has no text: a number is then no part of a name, and cannot change
 /// what is imported. A pool of processes starts each with the numbers of its own pipes.
 pub fn without_numbers(code: &[u8]) -> Vec<u8> {
     if code.iter().any(|byte| matches!(byte, b'\'' | b'"')) {
         return code.to_vec();
     }
-    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii();
-    code.chunk_by(|one, next| is_of_name(one) == is_of_name(next))
+    code.chunk_by(|one, next| is_of_name(*one) == is_of_name(*next))
         .flat_map(|word| {
             let is_number = word.iter().all(u8::is_ascii_digit);
             if is_number { b"0" } else { word }
         })
         .copied()
         .collect()
+}
+
+fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
 }
 
 #[cfg(test)]

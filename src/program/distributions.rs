@@ -44,7 +44,7 @@ impl<'h> Installed<'h> {
         }
     }
 
-    /// Returns the distribution that brings a top-level module, in any site.
+    /// The distribution that brings a top-level module, in any site.
     pub(super) fn of_module(&self, module: &str) -> Option<&str> {
         let normalised = metadata::normalised(module);
         if let Some((name, _)) = self.distributions.get_key_value(&normalised) {
@@ -58,19 +58,18 @@ impl<'h> Installed<'h> {
 
     /// True if a distribution has installed this top-level module in this directory.
     pub(super) fn brings(&self, site: &Path, module: &str) -> bool {
-        let is_here = |distribution: &Distribution| distribution.site == site;
-        if !self.distributions.values().any(is_here) {
+        let mut distributions = self.distributions.values();
+        if !distributions.any(|distribution| distribution.site == site) {
             return false;
         }
-        self.distributions
-            .get(&metadata::normalised(module))
-            .is_some_and(is_here)
+        let own = self.distributions.get(&metadata::normalised(module));
+        own.is_some_and(|distribution| distribution.site == site)
             || self
                 .by_module()
                 .contains_key(&(site.to_owned(), module.to_owned()))
     }
 
-    /// Returns the requirements of a distribution; `None` where its metadata cannot be read.
+    /// The requirements of a distribution; `None` where its metadata cannot be read.
     pub(super) fn requirements(&self, name: &str) -> Option<Vec<Requires>> {
         let distribution = self.distributions.get(name)?;
         let text = self
@@ -80,7 +79,7 @@ impl<'h> Installed<'h> {
         Some(metadata::requirements(&text))
     }
 
-    /// Returns a distribution and all that it depends on without extras.
+    /// A distribution and all that it depends on without extras.
     pub(super) fn closure(&self, name: &str) -> BTreeSet<String> {
         let mut seen = BTreeSet::from([name.to_owned()]);
         let mut pending = vec![name.to_owned()];
@@ -97,7 +96,7 @@ impl<'h> Installed<'h> {
         seen
     }
 
-    /// Returns the top-level modules that a distribution is known to bring.
+    /// The top-level modules that a distribution is known to bring.
     pub(super) fn modules_of(&self, name: &str) -> BTreeSet<String> {
         let Some(distribution) = self.distributions.get(name) else {
             return BTreeSet::new();

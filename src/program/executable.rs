@@ -2,7 +2,7 @@
 //! open at run time.
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,22 +39,28 @@ pub(super) struct ExecutableImage {
     pub machine: u16,
 }
 
+fn not_executable(path: &Path, error: io::Error) -> Error {
+    Error::NotExecutable {
+        path: path.to_owned(),
+        why: ExecRefusal::System { error },
+    }
+}
+
+fn unpinned(program: &mut Program, note: Note) -> Result<Option<ExecutableImage>, Error> {
+    program.notes.push(note);
+    Ok(None)
+}
+
 /// Inspects the executable. If it cannot be pinned, a note is added, and the result is `None`.
 pub(super) fn inspect(
     host: &Host,
     path: &Path,
     program: &mut Program,
 ) -> Result<Option<ExecutableImage>, Error> {
-    let refused = |error| Error::NotExecutable {
-        path: path.to_owned(),
-        why: ExecRefusal::System { error },
-    };
-    let real = host.canonical(path).map_err(refused)?;
+    let real = host
+        .canonical(path)
+        .map_err(|error| not_executable(path, error))?;
     program.watched.insert(real.clone());
-    let unpinned = |program: &mut Program, note| {
-        program.notes.push(note);
-        Ok(None)
-    };
     if let Some(why) = secure_execution(host, &real) {
         let machine = host
             .map(&real)
@@ -73,7 +79,7 @@ pub(super) fn inspect(
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             return unpinned(program, Note::NotReadable);
         }
-        mapped => mapped.map_err(refused)?,
+        mapped => mapped.map_err(|error| not_executable(path, error))?,
     };
     let elf = match Elf::parse(&data) {
         Ok(elf) => elf,
@@ -95,9 +101,9 @@ pub(super) fn inspect(
     if !matches!(elf.machine(), X86_64 | AARCH64) {
         return unpinned(program, Note::ForeignMachine);
     }
-    if let Some(by) = packer(host, &real, &data, program) {
-        let is_hidden = by == Packer::AppImage;
-        program.notes.push(Note::Packed { by });
+    if let Some(packer) = packer(host, &real, &data, program) {
+        let is_hidden = packer == Packer::AppImage;
+        program.notes.push(Note::Packed { by: packer });
         // An AppImage mounts an image and runs the program in it, with a loader of its own.
         if is_hidden {
             return Ok(None);
@@ -124,7 +130,7 @@ pub(super) fn inspect(
     }
 }
 
-/// Returns a library of a known family that a dynamically linked program is linked against, or that its constants name.
+/// A library of a known family that a dynamically linked program is linked against, or that its constants name.
 pub(super) fn own_library(host: &Host, real: &Path) -> Option<String> {
     let data = host.map(real).ok()?;
     let elf = Elf::parse(&data).ok()?;
@@ -145,7 +151,7 @@ fn not_read(program: &mut Program, interpreter: &Path) {
     }
 }
 
-/// Returns the packer of a program that puts its own directories first in `LD_LIBRARY_PATH`.
+/// The packer of a program that puts its own directories first in `LD_LIBRARY_PATH`.
 fn packer(host: &Host, real: &Path, data: &[u8], program: &mut Program) -> Option<Packer> {
     if matches!(data.get(8..11), Some(b"AI\x01" | b"AI\x02")) {
         return Some(Packer::AppImage);
@@ -174,7 +180,7 @@ fn packer(host: &Host, real: &Path, data: &[u8], program: &mut Program) -> Optio
     })
 }
 
-/// Returns a library of a known family that the constants name.
+/// A library of a known family that the constants name.
 fn first_library(elf: &Elf<'_>) -> Option<String> {
     elf.constants().into_iter().find_map(|constants| {
         let mut found = names::libraries(constants);
@@ -224,10 +230,10 @@ pub(super) fn read(
         program.watched.insert(path.clone());
         let searched = consumer.search_first.iter().chain(&consumer.search_later);
         program.own_directories.extend(searched.cloned());
-        let by = asker(&name, path, None, ImportCertainty::Imported);
+        let asker = asker(&name, path, None, ImportCertainty::Imported);
         // The program may work without a library that it opens.
         let need = if is_opened { Need::Named } else { Need::Linked };
-        for mut requirement in linked(host, &consumer, &by, need) {
+        for mut requirement in linked(host, &consumer, &asker, need) {
             // The first requester decides where it is found; the others get the loaded one.
             if requirement
                 .named()
@@ -254,7 +260,7 @@ pub(super) fn read(
         for opened in opened_objects(host, searcher, &consumer, program) {
             // If it is one of NVIDIA's libraries under another file name, it opens the rest of its family.
             let soname = opened.soname.as_ref().filter(|soname| is_library(soname));
-            program.require(opened_names(soname, &by, &[], Need::Named));
+            program.require(opened_names(soname, &asker, &[], Need::Named));
             program.loads.push(Load {
                 by: Some(path.clone()),
                 may_be_first: true,
@@ -262,26 +268,30 @@ pub(super) fn read(
             });
             walk.add_closure(opened);
         }
-        let (written, is_relative) = written_in(host, &consumer, &by);
-        program.depends_on_directory |= is_relative;
-        if !written.is_empty() && imports(&consumer, &["dlmopen"]) {
-            program.opens_namespaces = true;
-            let path = written
-                .iter()
-                .flat_map(|requirement| &requirement.search_first)
-                .find(|first| first.rule == Before::AbsolutePath);
-            program.notes.extend(path.map(|first| Note::Namespace {
-                directory: first.directory.clone(),
-            }));
-        }
-        program.loads.extend(
-            written
-                .iter()
-                .filter_map(|requirement| Load::required(requirement, Some(path))),
-        );
-        program.require(written);
+        add_written(host, &consumer, &asker, program);
     }
     drop_paths(host, program);
+}
+
+/// Adds the requirements that an object's constants name.
+fn add_written(host: &Host, consumer: &Consumer, asker: &Asker, program: &mut Program) {
+    let (written, is_relative) = written_in(host, consumer, asker);
+    program.depends_on_directory |= is_relative;
+    if !written.is_empty() && imports(consumer, &["dlmopen"]) {
+        program.opens_namespaces = true;
+        let path = written
+            .iter()
+            .flat_map(|requirement| &requirement.search_first)
+            .find(|first| first.rule == Before::AbsolutePath);
+        program.notes.extend(path.map(|first| Note::Namespace {
+            directory: first.directory.clone(),
+        }));
+    }
+    for requirement in written {
+        let path = Some(consumer.object.path.as_path());
+        program.loads.extend(Load::required(&requirement, path));
+        program.require([requirement]);
+    }
 }
 
 /// Drops paths in the constants for families that have other requirements: they may be only some of those that the program
@@ -312,7 +322,7 @@ fn is_tried_path(requirement: &LibraryRequirement) -> bool {
             .any(|first| first.rule == Before::AbsolutePath)
 }
 
-/// Returns the shared objects that the constants name, by path or by a name that the loader searches for. Objects of a
+/// The shared objects that the constants name, by path or by a name that the loader searches for. Objects of a
 /// family and those of the system do not count.
 fn opened_objects(
     host: &Host,
@@ -358,10 +368,12 @@ fn imports(consumer: &Consumer, functions: &[&str]) -> bool {
     let Ok(elf) = Elf::parse(&consumer.object.data) else {
         return false;
     };
-    let is_one = |name: &[u8]| functions.iter().any(|function| name == function.as_bytes());
-    elf.symbols()
-        .iter()
-        .any(|symbol| !symbol.defined && is_one(symbol.name))
+    elf.symbols().iter().any(|symbol| {
+        !symbol.defined
+            && functions
+                .iter()
+                .any(|function| symbol.name == function.as_bytes())
+    })
 }
 
 /// True if an object's search path or DT_NEEDED depends on the current directory.
@@ -401,14 +413,14 @@ pub(super) fn asker(
     name: &str,
     file: &Path,
     cuda: Option<u32>,
-    standing: ImportCertainty,
+    certainty: ImportCertainty,
 ) -> Asker {
     Asker {
         name: name.to_owned(),
         file: file.to_owned(),
         line: None,
         cuda,
-        standing,
+        certainty,
     }
 }
 
@@ -417,25 +429,25 @@ pub(super) fn is_library(name: &str) -> bool {
     catalog().family_of(file_name(name)).is_some()
 }
 
-/// Returns the requirements of an object's DT_NEEDED and imported symbols.
+/// The requirements of an object's DT_NEEDED and imported symbols.
 pub(super) fn linked(
     host: &Host,
     consumer: &Consumer,
-    by: &Asker,
+    asker: &Asker,
     need: Need,
 ) -> Vec<LibraryRequirement> {
     let (paths, names): (Vec<&String>, Vec<&String>) =
         consumer.needed.iter().partition(|name| name.contains('/'));
     let mut found = opened_names(
         names,
-        by,
+        asker,
         &EarlierDirectory::rpath(&consumer.search_first),
         need,
     );
     found.extend(
         paths
             .into_iter()
-            .filter_map(|path| by_path(host, &at_origin(path, consumer), by, need)),
+            .filter_map(|path| by_path(host, &at_origin(path, consumer), asker, need)),
     );
     if found.is_empty() && need == Need::Linked {
         return found;
@@ -455,7 +467,7 @@ pub(super) fn linked(
             .iter()
             .map(|file| String::from_utf8_lossy(file).into_owned())
             .collect();
-        found.extend(opened_names(&names, by, &[], need));
+        found.extend(opened_names(&names, asker, &[], need));
     }
     if found.is_empty() {
         return found;
@@ -476,10 +488,10 @@ pub(super) fn linked(
     found
 }
 
-/// Returns a requirement for each name of a known family.
+/// A requirement for each name of a known family.
 pub(super) fn opened_names<'n>(
     names: impl IntoIterator<Item = &'n String>,
-    by: &Asker,
+    asker: &Asker,
     search_first: &[EarlierDirectory],
     need: Need,
 ) -> Vec<LibraryRequirement> {
@@ -491,18 +503,18 @@ pub(super) fn opened_names<'n>(
                 family: family.name.clone(),
                 want: Want::Name(name.clone()),
                 need,
-                by: by.clone(),
+                by: asker.clone(),
                 search_first: search_first.to_vec(),
             })
         })
         .collect()
 }
 
-/// Returns the requirement of a library that is opened by its path, if the file exists.
+/// The requirement of a library that is opened by its path, if the file exists.
 pub(super) fn by_path(
     host: &Host,
     path: &Path,
-    by: &Asker,
+    asker: &Asker,
     need: Need,
 ) -> Option<LibraryRequirement> {
     let path = host.absolute(path);
@@ -512,15 +524,15 @@ pub(super) fn by_path(
         rule: Before::AbsolutePath,
     };
     host.is_file(&path)
-        .then(|| opened_names([&name], by, &[first], need).pop())?
+        .then(|| opened_names([&name], asker, &[first], need).pop())?
 }
 
-/// Returns requirements for the library names and paths in an object's constants: it may open them. The flag is true if a
+/// Requirements for the library names and paths in an object's constants: it may open them. The flag is true if a
 /// path starts from the current directory.
 pub(super) fn written_in(
     host: &Host,
     consumer: &Consumer,
-    by: &Asker,
+    asker: &Asker,
 ) -> (Vec<LibraryRequirement>, bool) {
     let Ok(elf) = Elf::parse(&consumer.object.data) else {
         return (Vec::new(), false);
@@ -536,7 +548,7 @@ pub(super) fn written_in(
     paths.retain(|path| !consumer.needed.contains(path));
     let mut opened = opened_names(
         &found,
-        by,
+        asker,
         &EarlierDirectory::rpath(&consumer.search_first),
         Need::Named,
     );
@@ -546,12 +558,12 @@ pub(super) fn written_in(
     opened.extend(
         paths
             .iter()
-            .filter_map(|path| by_path(host, &at_origin(path, consumer), by, Need::Named)),
+            .filter_map(|path| by_path(host, &at_origin(path, consumer), asker, Need::Named)),
     );
     (opened, is_relative)
 }
 
-/// Returns the reason why the loader ignores the environment: set-user-id, set-group-id, or file capabilities.
+/// The reason why the loader ignores the environment: set-user-id, set-group-id, or file capabilities.
 pub(super) fn secure_execution(host: &Host, real: &Path) -> Option<&'static str> {
     let stat = host.stat(real).ok()?;
     if stat.mode & 0o4000 != 0 && stat.uid != host.uid {

@@ -34,7 +34,7 @@ pub(super) struct FrameworkReader<'a> {
 }
 
 impl FrameworkReader<'_> {
-    /// Returns the CUDA version that the framework was built for.
+    /// The CUDA version that the framework was built for.
     pub(super) fn cuda(&self) -> Option<Sourced<CudaVersion>> {
         self.first(&self.framework.cuda, |answer| match answer {
             RecordedValue::Text(text) => text.parse().ok(),
@@ -43,49 +43,56 @@ impl FrameworkReader<'_> {
         })
     }
 
-    /// Returns the version of a family that the framework was compiled against.
+    /// The version of a family that the framework was compiled against.
     pub(super) fn floor(&self, family: &str) -> Option<Sourced<Version>> {
         self.first(self.framework.floor.get(family)?, version)
     }
 
-    /// Returns the major of a family that the framework was compiled against, where it records no more.
+    /// The major of a family that the framework was compiled against, where it records no more.
     pub(super) fn major(&self, family: &str) -> Option<u32> {
         self.first(self.framework.major.get(family)?, version)
             .map(|found| found.value.major())
     }
 
-    /// Returns the GPUs that it has code for, never an empty set. The flag is true for a written record; fat binaries may
+    /// The GPUs that it has code for, never an empty set. The flag is true for a written record; fat binaries may
     /// serve only some of its functions.
     pub(super) fn code(&self) -> Option<(Sourced<BTreeSet<Architecture>>, bool)> {
-        self.framework.code.iter().find_map(|record| {
-            let files = self.files(record.file());
-            let code_of = |path: &PathBuf| -> BTreeSet<Architecture> {
-                let read = match record {
-                    CodeRecord::Flags { name, .. } => self.text(path, |bytes| {
-                        Some(build_info::gencode(&build_info::define(bytes, name)?))
-                    }),
-                    CodeRecord::Pair { name, .. } => self.text(path, |bytes| {
-                        Some(build_info::capabilities(&build_info::pair(bytes, name)?))
-                    }),
-                    CodeRecord::FatBinaries { .. } => Some(gpu_code(self.host, path)),
-                };
-                read.into_iter().flatten().collect()
-            };
+        for record in &self.framework.code {
             let is_written = !matches!(record, CodeRecord::FatBinaries { .. });
-            // Python imports the first of two installed frameworks, so its record counts; all objects of one count.
-            let found: Vec<_> = files
-                .iter()
-                .map(|path| (code_of(path), path))
-                .filter(|(code, _)| !code.is_empty())
-                .take(if is_written { 1 } else { usize::MAX })
-                .collect();
-            let file = found.first()?.1.clone();
-            let value = found.into_iter().flat_map(|(code, _)| code).collect();
-            Some((Sourced { value, file }, is_written))
-        })
+            let (mut value, mut first) = (BTreeSet::new(), None);
+            for file in self.files(record.file()) {
+                let code = self.code_in(record, &file);
+                if code.is_empty() {
+                    continue;
+                }
+                value.extend(code);
+                first.get_or_insert(file);
+                // Python imports the first of two installed frameworks, so its record counts; all objects of one count.
+                if is_written {
+                    break;
+                }
+            }
+            if let Some(file) = first {
+                return Some((Sourced { value, file }, is_written));
+            }
+        }
+        None
     }
 
-    /// Returns the file that tells that it is not built for NVIDIA's GPUs, or the site where the expected files are missing.
+    fn code_in(&self, record: &CodeRecord, file: &Path) -> BTreeSet<Architecture> {
+        let read = match record {
+            CodeRecord::Flags { name, .. } => self.text(file, |bytes| {
+                Some(build_info::gencode(&build_info::define(bytes, name)?))
+            }),
+            CodeRecord::Pair { name, .. } => self.text(file, |bytes| {
+                Some(build_info::capabilities(&build_info::pair(bytes, name)?))
+            }),
+            CodeRecord::FatBinaries { .. } => Some(gpu_code(self.host, file)),
+        };
+        read.into_iter().flatten().collect()
+    }
+
+    /// The file that tells that it is not built for NVIDIA's GPUs, or the site where the expected files are missing.
     /// A framework that requires NVIDIA's libraries (`asks`) needs no GPU code of its own.
     pub(super) fn cpu_only(&self, version: Option<&str>, asks: bool) -> Option<PathBuf> {
         self.framework.cpu_only.iter().find_map(|sign| match sign {
@@ -135,7 +142,7 @@ impl FrameworkReader<'_> {
         })
     }
 
-    /// Returns the first record that can be read and has a meaning.
+    /// The first record that can be read and has a meaning.
     fn first<T>(
         &self,
         records: &[VersionRecord],
@@ -238,7 +245,7 @@ impl FrameworkReader<'_> {
     }
 }
 
-/// Returns the GPUs that an ELF file has code for; empty where the file is none.
+/// The GPUs that an ELF file has code for; empty where the file is none.
 pub fn gpu_code(host: &Host, path: &Path) -> BTreeSet<Architecture> {
     let Ok(data) = host.map(path) else {
         return BTreeSet::new();
@@ -252,7 +259,7 @@ pub fn gpu_code(host: &Host, path: &Path) -> BTreeSet<Architecture> {
         .collect()
 }
 
-/// Returns the paths below `sites` that a pattern names. Paths without `*` need not exist.
+/// The paths below `sites` that a pattern names. Paths without `*` need not exist.
 pub(super) fn expand(host: &Host, sites: &[PathBuf], pattern: &str) -> Vec<PathBuf> {
     names::expand(sites.to_vec(), pattern, |directory| {
         let entries = host.listing(directory).unwrap_or_default();
@@ -279,7 +286,7 @@ fn version(answer: RecordedValue) -> Option<Version> {
     }
 }
 
-/// Returns a text in a JSON file, by its path: `key.key`.
+/// A text in a JSON file, by its path: `key.key`.
 fn json(bytes: &[u8], key: &str) -> Option<String> {
     let whole: serde_json::Value = serde_json::from_slice(bytes).ok()?;
     key.split('.')
@@ -288,7 +295,7 @@ fn json(bytes: &[u8], key: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Returns the constants that are passed to one function, in address order: `mov $imm32,%edi; call`. This function is the
+/// The constants that are passed to one function, in address order: `mov $imm32,%edi; call`. This function is the
 /// one whose first constant is a CUDA version.
 fn constants(data: &[u8]) -> Vec<u32> {
     let Ok(elf) = Elf::parse(data) else {
@@ -370,15 +377,8 @@ mod tests {
     #[test]
     fn constants_of_one_callee_are_told_from_other_calls() {
         let mut code = Vec::new();
-        let mut call = |value: u32, callee: i64| {
-            code.push(0xbf);
-            code.extend_from_slice(&value.to_le_bytes());
-            code.push(0xe8);
-            let next = i64::try_from(code.len()).unwrap() + 4;
-            code.extend_from_slice(&i32::try_from(callee - next).unwrap().to_le_bytes());
-        };
         for (value, callee) in [
-            (24, 900),
+            (24_u32, 900_i64),
             (12090, 500),
             (90800, 500),
             (16, 900),
@@ -386,7 +386,11 @@ mod tests {
             (26, 500),
             (11401, 500),
         ] {
-            call(value, callee);
+            code.push(0xbf);
+            code.extend_from_slice(&value.to_le_bytes());
+            code.push(0xe8);
+            let next = i64::try_from(code.len()).unwrap() + 4;
+            code.extend_from_slice(&i32::try_from(callee - next).unwrap().to_le_bytes());
         }
         assert_eq!(
             constants_in(&code).unwrap(),

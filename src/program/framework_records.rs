@@ -17,10 +17,10 @@ use crate::requirements::{Asker, Before, EarlierDirectory, LibraryRequirement, N
 use crate::version::{CudaVersion, Version};
 
 impl FrameworkReader<'_> {
-    /// Returns the requirements in a framework's profile: floors, and the names that it opens.
+    /// The requirements in a framework's profile: floors, and the names that it opens.
     pub(super) fn recorded(
         &self,
-        by: &Asker,
+        asker: &Asker,
         consumers: &[Consumer],
         cuda: Option<&Sourced<CudaVersion>>,
     ) -> Vec<LibraryRequirement> {
@@ -42,7 +42,7 @@ impl FrameworkReader<'_> {
             };
             floors.insert(family, floor.value);
             found.push(requirement(
-                by,
+                asker,
                 family,
                 Want::AtLeast(floor.value),
                 &floor.file,
@@ -80,12 +80,12 @@ impl FrameworkReader<'_> {
                 Need::Used
             };
             let name = suffix.map(|suffix| format!("{stem}.so.{suffix}"));
-            found.extend(opened_names(&name, by, &search_first, need));
+            found.extend(opened_names(&name, asker, &search_first, need));
         }
         found
     }
 
-    /// Returns the oldest version that the package's own metadata allows, where no compiled-in version can be read.
+    /// The oldest version that the package's own metadata allows, where no compiled-in version can be read.
     fn lower_bound(&self, family: &str) -> Option<Sourced<Version>> {
         let family = catalog().family(family)?;
         self.framework
@@ -107,10 +107,10 @@ impl FrameworkReader<'_> {
     }
 }
 
-/// Returns the versions that upstream tested with: `==` in METADATA, also through `cuda-toolkit[…]`.
+/// The versions that upstream tested with: `==` in METADATA, also through `cuda-toolkit[…]`.
 pub(super) fn pins(
     installed: &Installed<'_>,
-    by: &Asker,
+    asker: &Asker,
     distribution: &str,
 ) -> Vec<LibraryRequirement> {
     let Some(known) = installed.distributions.get(distribution) else {
@@ -125,7 +125,7 @@ pub(super) fn pins(
                 .iter()
                 .find(|family| family.is_wheel(&requires.name))?;
             Some(requirement(
-                by,
+                asker,
                 &family.name,
                 Want::Recorded(requires.pinned()?),
                 &file,
@@ -134,7 +134,7 @@ pub(super) fn pins(
         .collect()
 }
 
-/// Returns the requirements of a distribution. For one with extras, such as `cuda-toolkit[cublas]`, the requirements of those
+/// The requirements of a distribution. For one with extras, such as `cuda-toolkit[cublas]`, the requirements of those
 /// extras are included.
 fn required(installed: &Installed<'_>, distribution: &str) -> Vec<Requires> {
     let mut required = Vec::new();
@@ -153,16 +153,16 @@ fn required(installed: &Installed<'_>, distribution: &str) -> Vec<Requires> {
     required
 }
 
-fn requirement(by: &Asker, family: &str, want: Want, file: &Path) -> LibraryRequirement {
-    let by = Asker {
+fn requirement(asker: &Asker, family: &str, want: Want, file: &Path) -> LibraryRequirement {
+    let asker = Asker {
         file: file.to_owned(),
-        ..by.clone()
+        ..asker.clone()
     };
     LibraryRequirement {
         family: family.to_owned(),
         want,
         need: Need::Used,
-        by,
+        by: asker,
         search_first: Vec::new(),
     }
 }
@@ -190,7 +190,7 @@ pub(super) fn opens_by_path(
             .any(|since| version.is_none_or(|version| version >= since))
 }
 
-/// Returns the directories of NVIDIA's wheels on a module search path. The directory of a single library comes before the
+/// The directories of NVIDIA's wheels on a module search path. The directory of a single library comes before the
 /// one that holds all libraries of its CUDA major.
 pub(super) fn wheels(
     host: &Host,
@@ -237,9 +237,9 @@ fn leading_version(text: &str) -> Option<Version> {
     text[..end].trim_end_matches('.').parse().ok()
 }
 
-/// Returns the requirement of a library that auditwheel packed in: the rest of its family, in exactly its own version unless
+/// The requirement of a library that auditwheel packed in: the rest of its family, in exactly its own version unless
 /// it is a shim.
-pub(super) fn bundled(consumer: &Consumer, by: &Asker) -> Option<LibraryRequirement> {
+pub(super) fn bundled(consumer: &Consumer, asker: &Asker) -> Option<LibraryRequirement> {
     let name = consumer.object.path.file_name()?.to_str()?;
     let (stem, suffix) = names::split(name)?;
     let stem = names::without_hash(stem)?;
@@ -259,7 +259,7 @@ pub(super) fn bundled(consumer: &Consumer, by: &Asker) -> Option<LibraryRequirem
             Want::Exactly(version)
         },
         need: Need::Essential,
-        by: by.clone(),
+        by: asker.clone(),
         search_first: EarlierDirectory::rpath(&consumer.search_first),
     })
 }

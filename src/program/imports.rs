@@ -205,7 +205,7 @@ fn is_debugger(script: &Path) -> bool {
         .any(|name| catalog().python.debuggers.contains(name))
 }
 
-/// Returns the installed top-level modules that an import of `modules` also imports: those in their source outside of
+/// The installed top-level modules that an import of `modules` also imports: those in their source outside of
 /// functions. `None` if there are too many files to read.
 pub(super) fn reached(
     host: &Host,
@@ -376,22 +376,20 @@ impl<'a> ImportReader<'a> {
             .iter()
             .any(|(_, text)| text.split('=').next() == Some(LIBRARY_PATH));
         for (line, text) in &read.strings {
-            let place = || SourceLine {
+            let place = SourceLine {
                 file: file.to_owned(),
                 line: *line,
             };
             let text = text.as_bytes();
-            self.found.libraries.extend(
-                names::libraries(text)
-                    .into_iter()
-                    .map(|name| (name, place())),
-            );
-            self.found
-                .library_paths
-                .extend(names::library_paths(text).into_iter().map(|p| (p, place())));
-            self.found
-                .opened
-                .extend(other_library(text).map(|name| (name.to_owned(), place())));
+            for name in names::libraries(text) {
+                self.found.libraries.push((name, place.clone()));
+            }
+            for path in names::library_paths(text) {
+                self.found.library_paths.push((path, place.clone()));
+            }
+            if let Some(name) = other_library(text) {
+                self.found.opened.push((name.to_owned(), place));
+            }
         }
         let reach = self.reach;
         for import in read.imports.iter().filter(|import| match reach {
@@ -477,7 +475,7 @@ impl<'a> ImportReader<'a> {
         }
     }
 
-    /// Returns the file that Python would import for a top-level module, and its kind.
+    /// The file that Python would import for a top-level module, and its kind.
     fn resolve(&mut self, top: &str) -> Option<(EntryKind, ModuleFile)> {
         let mut namespace = None;
         for entry in &self.python.search {
@@ -621,7 +619,7 @@ fn has(listing: &[DirectoryEntry], name: &str) -> bool {
         .is_ok()
 }
 
-/// Returns the text if it is the name or the path of a library that is not NVIDIA's.
+/// The text if it is the name or the path of a library that is not NVIDIA's.
 fn other_library(text: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(text).ok()?;
     let name = text.rsplit('/').next()?;

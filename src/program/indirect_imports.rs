@@ -11,11 +11,11 @@ use super::candidate::{Candidates, PackageCandidate};
 use super::imports::{self, Imports};
 use super::python::Python;
 use crate::catalog::catalog;
-use crate::formats::python::{self as source, Import};
+use crate::formats::python as source;
 use crate::host::Host;
 use crate::parallel;
 
-/// Returns the packages that the program's imports import in turn, and the frameworks that their source names.
+/// The packages that the program's imports import in turn, and the frameworks that their source names.
 /// `None` if there is too much source to read.
 pub(super) fn within_reach(
     candidates: &Candidates<'_>,
@@ -48,7 +48,7 @@ pub(super) fn within_reach(
     Some(candidates.possible(modules))
 }
 
-/// Returns the source of a package, or of a module of one file.
+/// The source of a package, or of a module of one file.
 fn source_files(host: &Host, module: &Path) -> Vec<PathBuf> {
     let mut files = host.walk(module, &|name: &OsStr| {
         matches!(
@@ -61,7 +61,7 @@ fn source_files(host: &Host, module: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Returns those of `names` that a file imports anywhere, or that are a whole string in it.
+/// Those of `names` that a file imports anywhere, or that are a whole string in it.
 fn named_in(host: &Host, file: &Path, names: &[&String]) -> BTreeSet<String> {
     let Ok(text) = host.read(file) else {
         return BTreeSet::new();
@@ -73,11 +73,10 @@ fn named_in(host: &Host, file: &Path, names: &[&String]) -> BTreeSet<String> {
         .collect();
     if !found.is_empty() {
         let read = source::read(&text);
-        let imports = |import: &Import, name: &str| {
-            import.level == 0 && import.module.split('.').next() == Some(name)
-        };
         found.retain(|name| {
-            read.imports.iter().any(|import| imports(import, name))
+            read.imports
+                .iter()
+                .any(|import| import.level == 0 && import.module.split('.').next() == Some(name))
                 || read.strings.iter().any(|(_, text)| text == name)
         });
     }

@@ -175,7 +175,8 @@ pub struct Package {
     pub cuda: Option<CudaVersion>,
     /// It is built without CUDA, and requires nothing.
     pub cpu_only: bool,
-    pub standing: ImportCertainty,
+    #[serde(rename = "standing")]
+    pub certainty: ImportCertainty,
     /// The place that imports it, if one is known.
     pub imported_by: Option<String>,
 }
@@ -260,9 +261,10 @@ impl Program {
     }
 
     pub fn library_requirements_mut(&mut self) -> impl Iterator<Item = &mut LibraryRequirement> {
-        self.requirements
-            .iter_mut()
-            .filter_map(Requirement::library_mut)
+        self.requirements.iter_mut().filter_map(|one| match one {
+            Requirement::Library(requirement) => Some(requirement),
+            Requirement::Machine(_) => None,
+        })
     }
 
     /// What it asks of the machine and of the set as a whole.
@@ -345,7 +347,7 @@ impl Program {
         }
     }
 
-    /// Returns the program inside all wrappers.
+    /// The program inside all wrappers.
     pub fn runs(&self) -> &Path {
         let step = self
             .steps
@@ -361,7 +363,7 @@ impl Program {
             .any(|note| matches!(note, Note::Packed { .. }))
     }
 
-    /// Returns the reason why no environment changes what the loader does for this program.
+    /// The reason why no environment changes what the loader does for this program.
     pub fn cannot_be_pinned(&self) -> Option<&Note> {
         self.notes.iter().find(|note| {
             matches!(

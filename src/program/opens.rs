@@ -13,7 +13,7 @@ use crate::host::Host;
 use crate::loader::closure::Consumer;
 use crate::requirements::{Before, LibraryRequirement, Load, Want};
 
-/// Returns the libraries that a package opens by absolute path, then its own modules, then the libraries that those open by
+/// The libraries that a package opens by absolute path, then its own modules, then the libraries that those open by
 /// name.
 pub(super) fn loads(
     host: &Host,
@@ -56,21 +56,15 @@ pub(super) fn loads(
         })
         .collect();
     loads.extend(openers.iter().map(|opener| Load::path(opener)));
-    for requirement in requirements
-        .iter()
-        .filter(|requirement| requirement.named().is_some())
-    {
+    for requirement in requirements {
+        let Some(name) = requirement.named() else {
+            continue;
+        };
         let object = consumers
             .iter()
             .find(|consumer| consumer.object.path == requirement.by.file);
-        let is_linked = |consumer: &Consumer| {
-            consumer
-                .needed
-                .iter()
-                .any(|name| requirement.named() == Some(name))
-        };
         match object {
-            Some(consumer) if is_linked(consumer) => {}
+            Some(consumer) if consumer.needed.iter().any(|needed| name == needed) => {}
             Some(consumer) => loads.push(opened(host, requirement, Some(&consumer.object.path))),
             None if openers.is_empty() => loads.push(opened(host, requirement, None)),
             // Any of them may be the first to open it.
@@ -93,7 +87,7 @@ pub(super) fn is_packer(consumer: &Consumer) -> bool {
         .any(|name| catalog().family_of_bundled(Path::new(name)).is_some())
 }
 
-/// Returns the libraries that were packed into the package under a name with a hash, and the objects that load them.
+/// The libraries that were packed into the package under a name with a hash, and the objects that load them.
 fn packers<'c>(
     consumers: &'c [Consumer],
     requirements: &[LibraryRequirement],
@@ -124,7 +118,7 @@ fn packers<'c>(
     found
 }
 
-/// Returns the libraries that it opens by path before all others, in the order of the families.
+/// The libraries that it opens by path before all others, in the order of the families.
 fn by_absolute_path(
     host: &Host,
     candidate: &PackageCandidate,
@@ -136,57 +130,61 @@ fn by_absolute_path(
     };
     let mut directories: BTreeSet<&Path> = BTreeSet::new();
     let mut found: Vec<(usize, PathBuf)> = Vec::new();
-    let position = |family: &str| {
-        catalog()
-            .families
-            .iter()
-            .position(|known| known.name == family)
-    };
     for requirement in requirements {
         let Some(name) = requirement.named() else {
             continue;
         };
-        let in_order = requirement
-            .search_first
-            .iter()
-            .filter(|first| first.rule == Before::AbsolutePath);
-        directories.extend(in_order.clone().map(|first| first.directory.as_path()));
         // NVVM has no version in its file's name.
         let bare = names::split(name).map_or(name.to_owned(), |(stem, _)| format!("{stem}.so"));
-        let file = in_order
-            .flat_map(|first| [name, &bare].map(|name| first.directory.join(name)))
-            .find(|file| host.is_file(file));
-        found.extend(
-            position(&requirement.family)
-                .zip(file)
-                .filter(|new| !found.contains(new)),
-        );
+        let mut file = None;
+        for first in &requirement.search_first {
+            if first.rule == Before::AbsolutePath {
+                directories.insert(&first.directory);
+                let mut files = [name, &bare]
+                    .map(|name| first.directory.join(name))
+                    .into_iter();
+                file = file.or_else(|| files.find(|file| host.is_file(file)));
+            }
+        }
+        if let Some(new) = position(&requirement.family).zip(file)
+            && !found.contains(&new)
+        {
+            found.push(new);
+        }
     }
-    let stems = framework.dlopens_from_wheels.iter().flatten();
-    for stem in stems.filter(|stem| framework_records::opens_by_path(candidate, version, stem)) {
-        let Some(family) = catalog().family_of_stem(stem) else {
+    for stem in framework.dlopens_from_wheels.iter().flatten() {
+        if !framework_records::opens_by_path(candidate, version, stem) {
             continue;
-        };
+        }
+        let family = catalog().family_of_stem(stem);
+        let position = family.and_then(|family| position(&family.name));
         let file = directories
             .iter()
             .find_map(|directory| numbered(host, directory, stem));
         // Libraries that depend on it come later.
-        let at = found
+        let before = found
             .iter()
-            .position(|(known, _)| Some(*known) == position(&family.name))
+            .position(|(known, _)| Some(*known) == position)
             .unwrap_or(0);
-        if let Some(new) = position(&family.name)
-            .zip(file)
-            .filter(|new| !found.contains(new))
+        if let Some(new) = position.zip(file)
+            && !found.contains(&new)
         {
-            found.insert(at, new);
+            found.insert(before, new);
         }
     }
     found.sort_by_key(|(position, _)| *position);
     found.iter().map(|(_, file)| Load::path(file)).collect()
 }
 
-/// Returns the file of this stem that has a version in its name.
+/// The place of a family in the order of the catalog.
+fn position(family: &str) -> Option<usize> {
+    catalog()
+        .families
+        .iter()
+        .position(|known| known.name == family)
+}
+
+/// The file of this stem that has a version in its name.
 fn numbered(host: &Host, directory: &Path, stem: &str) -> Option<PathBuf> {
     let entries = host.list(directory).ok()?;
     let mut names = entries.iter().filter_map(|entry| entry.name.to_str());
@@ -196,8 +194,8 @@ fn numbered(host: &Host, directory: &Path, stem: &str) -> Option<PathBuf> {
     Some(directory.join(name))
 }
 
-/// Returns the load of a requirement by one of the package's own objects: by path if the object names an existing file.
-fn opened(host: &Host, requirement: &LibraryRequirement, by: Option<&Path>) -> Load {
+/// The load of a requirement by one of the package's own objects: by path if the object names an existing file.
+fn opened(host: &Host, requirement: &LibraryRequirement, opener: Option<&Path>) -> Load {
     let name = requirement.named().unwrap_or_default();
     let path = requirement
         .search_first
@@ -207,7 +205,7 @@ fn opened(host: &Host, requirement: &LibraryRequirement, by: Option<&Path>) -> L
         .find(|path| host.is_file(path));
     let opened = path.unwrap_or_else(|| PathBuf::from(name));
     Load {
-        by: by.map(Path::to_owned),
+        by: opener.map(Path::to_owned),
         ..Load::path(&opened)
     }
 }

@@ -37,12 +37,12 @@ struct GivenOption {
 }
 
 impl WrappedCommand {
-    /// Returns the value of the last of these options; empty where it takes none.
+    /// The value of the last of these options; empty where it takes none.
     pub(super) fn option(&self, names: &[&str]) -> Option<&OsStr> {
         self.all(names).last()
     }
 
-    /// Returns the values of these options.
+    /// The values of these options.
     pub(super) fn all(&self, names: &[&str]) -> impl Iterator<Item = &OsStr> {
         let given = self
             .options
@@ -64,19 +64,22 @@ impl WrappedCommand {
     }
 }
 
+fn is_command(row: &Wrapper, word: &OsStr) -> bool {
+    row.commands()
+        .iter()
+        .any(|command| word == command.as_str())
+}
+
 /// Reads the arguments of a wrapper. `has_command` is true where it starts a program without one of its commands.
 pub(super) fn read(
     row: &Wrapper,
     arguments: &[OsString],
     has_command: bool,
 ) -> Result<WrappedCommand, Ending> {
-    let is_command = |word: &OsString| {
-        row.commands()
-            .iter()
-            .any(|command| word == command.as_str())
-    };
     let needs_command = !row.commands().is_empty() && !has_command;
-    if row.has(&UsagePart::Nothing) || needs_command && !arguments.iter().any(is_command) {
+    if row.has(&UsagePart::Nothing)
+        || needs_command && !arguments.iter().any(|word| is_command(row, word))
+    {
         return Err(Ending::Nothing);
     }
     let rest = arguments.iter().cloned().collect();
@@ -92,7 +95,7 @@ pub(super) fn read(
             UsagePart::Commands(_) if has_command => {}
             UsagePart::Commands(_) => match reader.rest.pop_front() {
                 None => return Err(Ending::Nothing),
-                Some(word) if is_command(&word) => {}
+                Some(word) if is_command(row, &word) => {}
                 // The command of another command: `uv tool run`.
                 Some(_) => return Err(Ending::Unknown),
             },
@@ -125,10 +128,10 @@ struct OptionReader<'r> {
 impl OptionReader<'_> {
     fn options(&mut self) -> Result<(), Ending> {
         let has_dash = self.row.option("-").is_some();
-        let is_option =
-            |word: &mut OsString| word.as_bytes().starts_with(b"-") && (word.len() > 1 || has_dash);
         while !self.has_ended
-            && let Some(word) = self.rest.pop_front_if(is_option)
+            && let Some(word) = self.rest.pop_front_if(|word| {
+                word.as_bytes().starts_with(b"-") && (word.len() > 1 || has_dash)
+            })
         {
             if word == "--" {
                 self.has_ended = true;
@@ -141,13 +144,12 @@ impl OptionReader<'_> {
 
     /// The rest of the command line.
     fn words(mut self) -> Result<WrappedCommand, Ending> {
-        let WrappedCommand { words, .. } = &mut self.start;
-        words.extend(self.rest);
-        let (has, start) = (|part| self.row.has(&part), &self.start);
+        self.start.words.extend(self.rest);
+        let start = &self.start;
         if start.words.is_empty() && !start.has(Meaning::Code) {
             Err(Ending::Empty)
         } else if start.has(Meaning::Unclear)
-            || has(UsagePart::Separator) && start.words.iter().any(|word| word == ":")
+            || self.row.has(&UsagePart::Separator) && start.words.iter().any(|word| word == ":")
         {
             Err(Ending::Unknown)
         } else {
@@ -222,7 +224,7 @@ impl OptionReader<'_> {
     }
 }
 
-/// Returns the words of an argument of `env -S`; `None` where env changes them: quotes, escapes, variables.
+/// The words of an argument of `env -S`; `None` where env changes them: quotes, escapes, variables.
 fn plain_words(text: &[u8]) -> Option<Vec<OsString>> {
     let is_plain = text
         .iter()
@@ -259,7 +261,7 @@ const BUILT_IN: &[&str] = &[
     "then", "time", "trap", "type", "unalias", "until", "wait", "while",
 ];
 
-/// Returns the words of shell code that is one plain command; `None` for quotes, variables, patterns, built-in commands, and
+/// The words of shell code that is one plain command; `None` for quotes, variables, patterns, built-in commands, and
 /// several commands.
 pub(super) fn plain_command(code: &OsStr) -> Option<Vec<OsString>> {
     let code = code.to_str()?;
@@ -417,22 +419,22 @@ mod tests {
 
     #[test]
     fn only_plain_code_of_a_shell_is_a_command() {
-        let words = |code: &str| plain_command(OsStr::new(code)).map(|words| words.len());
-        assert_eq!(words("exec python train.py --lr 1e-3"), Some(4));
-        assert_eq!(words("/opt/a/b"), Some(1));
-        for other in [
-            "python 'a b'",
-            "a; b",
-            "cd /x",
-            "A=1 prog",
-            "echo $X",
-            "a | b",
-            "",
-            "exec",
-            "a\nb",
-            "ls *",
+        for (code, count) in [
+            ("exec python train.py --lr 1e-3", Some(4)),
+            ("/opt/a/b", Some(1)),
+            ("python 'a b'", None),
+            ("a; b", None),
+            ("cd /x", None),
+            ("A=1 prog", None),
+            ("echo $X", None),
+            ("a | b", None),
+            ("", None),
+            ("exec", None),
+            ("a\nb", None),
+            ("ls *", None),
         ] {
-            assert_eq!(words(other), None, "{other}");
+            let words = plain_command(OsStr::new(code));
+            assert_eq!(words.map(|words| words.len()), count, "{code}");
         }
     }
 }

@@ -81,7 +81,7 @@ pub(super) fn read(
         && !imports.is_tool()
         && !program
             .library_requirements()
-            .any(|requirement| requirement.by.standing == ImportCertainty::Imported)
+            .any(|requirement| requirement.by.certainty == ImportCertainty::Imported)
     {
         program.notes.push(Note::MayStartAnother);
     }
@@ -199,85 +199,97 @@ impl<'a> PackageReader<'a> {
     /// Adds the candidates that use a GPU to `program`, with their requirements.
     fn examine(&self, candidates: Vec<PackageCandidate>, program: &mut Program) {
         for candidate in candidates {
-            let mut walk = Walk::new(
-                self.searcher,
-                self.executable.clone(),
-                executable::is_library,
-            );
-            for object in candidate
-                .objects(self.host)
-                .iter()
-                .filter_map(|path| self.searcher.object(path))
-            {
-                walk.add_closure(object);
-            }
-            let mut consumers = walk.consumers;
-            // One of NVIDIA's libraries that a package keeps for itself is not a consumer.
-            consumers.retain(|consumer| {
-                let name = consumer.object.path.file_name().and_then(OsStr::to_str);
-                !name.is_some_and(executable::is_library)
-            });
+            let consumers = self.consumers(&candidate);
             program.notes.extend(self.moved(&candidate));
             if candidate.is_imported() {
-                let files = candidate.directories.iter().chain(&candidate.extensions);
-                program.imported.extend(files.clone().cloned());
-                program.watched.extend(files.cloned());
-            }
-            let Some(assessed) = self.assess(&candidate, &consumers) else {
-                // The package requires nothing, but maps the libraries that it bundles.
-                if candidate.is_imported() {
-                    let packers = consumers.iter().filter(|consumer| is_packer(consumer));
-                    program
-                        .loads
-                        .extend(packers.map(|consumer| Load::path(&consumer.object.path)));
+                for file in candidate.directories.iter().chain(&candidate.extensions) {
+                    program.imported.insert(file.clone());
+                    program.watched.insert(file.clone());
                 }
-                continue;
-            };
-            let Assessed {
-                package,
-                requirements,
-                code,
-                note,
-                read_from,
-            } = assessed;
-            // The program may import it where no import of another package is known.
-            if candidate.is_imported()
-                || !program
-                    .packages
-                    .iter()
-                    .any(|known| known.standing == ImportCertainty::Imported && !known.cpu_only)
-            {
-                let version = package.version.as_deref();
-                let is_guess = !candidate.is_imported();
-                let loads = loads(self.host, &candidate, version, &consumers, &requirements);
-                program
-                    .loads
-                    .extend(loads.into_iter().map(|load| Load { is_guess, ..load }));
             }
-            for consumer in consumers {
-                program
-                    .watched
-                    .extend(consumer.object.path.parent().map(Path::to_owned));
-                program.watched.insert(consumer.object.path.clone());
-                program.own_directories.extend(consumer.search_later);
+            match self.assess(&candidate, &consumers) {
+                Some(assessed) => self.add(assessed, &candidate, consumers, program),
+                // The package requires nothing, but maps the libraries that it bundles.
+                None if candidate.is_imported() => {
+                    for consumer in consumers.iter().filter(|consumer| is_packer(consumer)) {
+                        program.loads.push(Load::path(&consumer.object.path));
+                    }
+                }
+                None => {}
             }
-            if candidate.is_imported() {
-                let askers = requirements
-                    .iter()
-                    .map(|requirement| &requirement.by)
-                    .chain(code.iter().map(|code| &code.by));
-                program.watched.extend(askers.map(|by| by.file.clone()));
-                program.watched.extend(read_from);
-            }
-            program.watched.insert(package.directory.clone());
-            program.packages.push(package);
-            program.require(requirements);
-            program.require(code);
-            program.notes.extend(note);
         }
     }
 
-    /// Returns a note for each variable that is set and that an imported framework reads.
+    /// The objects of a package that use libraries.
+    fn consumers(&self, candidate: &PackageCandidate) -> Vec<Consumer> {
+        let mut walk = Walk::new(
+            self.searcher,
+            self.executable.clone(),
+            executable::is_library,
+        );
+        for path in candidate.objects(self.host) {
+            if let Some(object) = self.searcher.object(&path) {
+                walk.add_closure(object);
+            }
+        }
+        // One of NVIDIA's libraries that a package keeps for itself is not a consumer.
+        walk.consumers.retain(|consumer| {
+            let name = consumer.object.path.file_name().and_then(OsStr::to_str);
+            !name.is_some_and(executable::is_library)
+        });
+        walk.consumers
+    }
+
+    fn add(
+        &self,
+        assessed: Assessed,
+        candidate: &PackageCandidate,
+        consumers: Vec<Consumer>,
+        program: &mut Program,
+    ) {
+        let Assessed {
+            package,
+            requirements,
+            code,
+            note,
+            read_from,
+        } = assessed;
+        // The program may import it where no import of another package is known.
+        if candidate.is_imported()
+            || !program
+                .packages
+                .iter()
+                .any(|known| known.certainty == ImportCertainty::Imported && !known.cpu_only)
+        {
+            let version = package.version.as_deref();
+            for load in loads(self.host, candidate, version, &consumers, &requirements) {
+                program.loads.push(Load {
+                    is_guess: !candidate.is_imported(),
+                    ..load
+                });
+            }
+        }
+        for consumer in consumers {
+            let path = &consumer.object.path;
+            program.watched.extend(path.parent().map(Path::to_owned));
+            program.watched.insert(path.clone());
+            program.own_directories.extend(consumer.search_later);
+        }
+        program.watched.insert(package.directory.clone());
+        program.packages.push(package);
+        let before = program.requirements.len();
+        program.require(requirements);
+        program.require(code);
+        if candidate.is_imported() {
+            for requirement in &program.requirements[before..] {
+                program.watched.insert(requirement.asker().file.clone());
+            }
+            program.watched.extend(read_from);
+        }
+        program.notes.extend(note);
+    }
+
+    /// A note for each variable that is set and that an imported framework reads.
     fn moved(&self, candidate: &PackageCandidate) -> Vec<Note> {
         let set = candidate
             .framework
@@ -294,9 +306,8 @@ impl<'a> PackageReader<'a> {
     }
 
     fn assess(&self, candidate: &PackageCandidate, consumers: &[Consumer]) -> Option<Assessed> {
-        let profile = candidate.framework;
         let installed = self.candidates.installed;
-        let reader = profile.map(|framework| FrameworkReader {
+        let reader = candidate.framework.map(|framework| FrameworkReader {
             host: self.host,
             installed,
             sites: &candidate.sites,
@@ -314,15 +325,15 @@ impl<'a> PackageReader<'a> {
             directory: candidate.place.clone(),
             cuda: None,
             cpu_only: false,
-            standing: candidate.standing,
+            certainty: candidate.certainty,
             imported_by: candidate.imported_by.clone(),
         };
         let cuda = reader.and_then(|reader| reader.cuda());
         let cuda_major = cuda.as_ref().map(|cuda| cuda.value.major);
-        let by = asker(&title, &candidate.place, cuda_major, candidate.standing);
+        let asker = asker(&title, &candidate.place, cuda_major, candidate.certainty);
 
         let mut requirements: Vec<LibraryRequirement> = parallel::map(consumers, |consumer| {
-            asked_by(self.host, consumer, candidate, &by)
+            asked_by(self.host, consumer, candidate, &asker)
         })
         .into_iter()
         .flatten()
@@ -331,61 +342,42 @@ impl<'a> PackageReader<'a> {
         if let Some(file) =
             reader.and_then(|reader| reader.cpu_only(package.version.as_deref(), asks))
         {
-            // A package without CUDA has no requirements, and matters only if the program imports it.
-            let note = if file == Path::new(GPU_NODE) {
-                Note::CrashesWithoutGpu { package: title }
-            } else {
-                Note::CpuOnly {
-                    package: title,
-                    file: file.clone(),
-                }
-            };
             package.cpu_only = true;
-            return candidate.is_imported().then_some(Assessed {
+            // A package without CUDA has no requirements, and matters only if the program imports it.
+            return candidate.is_imported().then(|| Assessed {
                 package,
                 requirements: Vec::new(),
                 code: None,
-                note: Some(note),
+                note: Some(without_cuda(title, &file)),
                 read_from: Some(file),
             });
         }
         if let Some(reader) = reader {
-            requirements.extend(reader.recorded(&by, consumers, cuda.as_ref()));
+            requirements.extend(reader.recorded(&asker, consumers, cuda.as_ref()));
         }
         if let Some(major) = cuda_major {
             drop_other_majors(&mut requirements, major);
         }
-        if candidate.scans_objects() && has_variants(&requirements) {
-            // It is built for several CUDA majors, and loads the libraries of one.
-            for requirement in &mut requirements {
-                requirement.need = Need::Named;
-            }
-        }
         if !requirements.iter().any(LibraryRequirement::asks_for_family) {
             return None;
         }
-        if let Some(distribution) = distribution {
-            requirements.extend(framework_records::pins(installed, &by, distribution));
+        if candidate.scans_objects() && has_variants(&requirements) {
+            // It is built for several CUDA majors, and loads the libraries of one.
+            only_try(&mut requirements);
         }
-        if profile.is_some() {
-            let first = framework_records::wheels(self.host, self.candidates.sites, cuda_major);
-            for requirement in requirements.iter_mut().filter(|r| {
-                r.named().is_some_and(|name| {
-                    let stem = names::split(name).map_or(name, |(stem, _)| stem);
-                    framework_records::opens_by_path(candidate, package.version.as_deref(), stem)
-                })
-            }) {
-                requirement.search_first.splice(0..0, first.iter().cloned());
-            }
+        if let Some(distribution) = distribution {
+            requirements.extend(framework_records::pins(installed, &asker, distribution));
+        }
+        if candidate.framework.is_some() {
+            let version = package.version.as_deref();
+            self.add_wheels(candidate, version, cuda_major, &mut requirements);
         }
         // A guess is needed no more than a name that is tried.
         if !candidate.is_imported() {
-            for requirement in &mut requirements {
-                requirement.need = Need::Named;
-            }
+            only_try(&mut requirements);
         }
         let code = if candidate.is_imported() && !candidate.is_brought {
-            self.code(candidate, reader, consumers, &by)
+            self.code(candidate, reader, consumers, &asker)
         } else {
             None
         };
@@ -399,14 +391,35 @@ impl<'a> PackageReader<'a> {
         })
     }
 
-    /// Returns the GPUs that it has code for: those that it records, or else those in its own objects that are linked against
+    /// Adds the directories of NVIDIA's wheels to the names that this version of a framework opens there first.
+    fn add_wheels(
+        &self,
+        candidate: &PackageCandidate,
+        version: Option<&str>,
+        cuda_major: Option<u32>,
+        requirements: &mut [LibraryRequirement],
+    ) {
+        let wheels = framework_records::wheels(self.host, self.candidates.sites, cuda_major);
+        for requirement in requirements {
+            let Some(name) = requirement.named() else {
+                continue;
+            };
+            let stem = names::split(name).map_or(name, |(stem, _)| stem);
+            if framework_records::opens_by_path(candidate, version, stem) {
+                let own = std::mem::replace(&mut requirement.search_first, wheels.clone());
+                requirement.search_first.extend(own);
+            }
+        }
+    }
+
+    /// The GPUs that it has code for: those that it records, or else those in its own objects that are linked against
     /// NVIDIA's libraries.
     fn code(
         &self,
         candidate: &PackageCandidate,
         reader: Option<FrameworkReader<'_>>,
         consumers: &[Consumer],
-        by: &Asker,
+        asker: &Asker,
     ) -> Option<MachineRequirement> {
         let (found, is_written) = match reader {
             Some(reader) => reader.code()?,
@@ -431,19 +444,19 @@ impl<'a> PackageReader<'a> {
         if found.value.is_empty() {
             return None;
         }
-        let by = Asker {
+        let asker = Asker {
             file: found.file,
-            ..by.clone()
+            ..asker.clone()
         };
         Some(MachineRequirement {
             demand: Demand::Code(found.value),
-            by,
+            by: asker,
             only_with_gpu: true,
             is_advice: !is_written,
         })
     }
 
-    /// Returns the distribution that brings a package.
+    /// The distribution that brings a package.
     fn distribution(&self, candidate: &PackageCandidate) -> Option<&str> {
         let names = candidate
             .framework
@@ -493,65 +506,89 @@ impl<'a> PackageReader<'a> {
     fn written_out(&self, imports: &Imports, program: &mut Program) {
         let chain: Vec<_> = self.executable.clone().into_iter().collect();
         let search_first = EarlierDirectory::rpath(&self.searcher.rpath_directories(&chain));
-        let by = |place: &SourceLine| {
-            let by = asker(&place.name(), &place.file, None, ImportCertainty::Imported);
-            Asker {
-                line: Some(place.line),
-                ..by
-            }
-        };
-        let named = imports
-            .libraries
-            .iter()
-            .flat_map(|(name, place)| opened_names([name], &by(place), &search_first, Need::Named));
-        let paths = imports
-            .library_paths
-            .iter()
-            .map(|(path, place)| (PathBuf::from(path), place));
-        program.located.extend(paths.clone().map(|(path, _)| path));
-        let opened =
-            paths.filter_map(|(path, place)| by_path(self.host, &path, &by(place), Need::Used));
-        for requirement in named.chain(opened) {
+        let mut found = Vec::new();
+        for (name, place) in &imports.libraries {
+            let asker = asker_in_source(place);
+            found.extend(opened_names([name], &asker, &search_first, Need::Named));
+        }
+        for (path, place) in &imports.library_paths {
+            let path = PathBuf::from(path);
+            found.extend(by_path(
+                self.host,
+                &path,
+                &asker_in_source(place),
+                Need::Used,
+            ));
+            program.located.insert(path);
+        }
+        for requirement in found {
             program.loads.extend(Load::required(&requirement, None));
             program.require([requirement]);
         }
     }
 }
 
+/// The note of a framework that is imported and built without CUDA, as `file` tells.
+fn without_cuda(package: String, file: &Path) -> Note {
+    if file == Path::new(GPU_NODE) {
+        Note::CrashesWithoutGpu { package }
+    } else {
+        Note::CpuOnly {
+            package,
+            file: file.to_owned(),
+        }
+    }
+}
+
+fn only_try(requirements: &mut [LibraryRequirement]) {
+    for requirement in requirements {
+        requirement.need = Need::Named;
+    }
+}
+
+fn asker_in_source(place: &SourceLine) -> Asker {
+    Asker {
+        line: Some(place.line),
+        ..asker(&place.name(), &place.file, None, ImportCertainty::Imported)
+    }
+}
+
 /// Drops names for other CUDA majors than the one that the package is built for, where it also asks for the library of its
 /// own: code that serves several majors names all of them, and takes the one that is loaded.
 fn drop_other_majors(requirements: &mut Vec<LibraryRequirement>, cuda: u32) {
-    let of_own = |name: &str| {
-        let (family, stem) = catalog().family_of(name)?;
-        Some(format!("{stem}.so.{}", family.suffix(cuda)?))
-    };
     let names: BTreeSet<String> = requirements
         .iter()
         .filter_map(|requirement| Some(requirement.named()?.to_owned()))
         .collect();
     requirements.retain(|requirement| {
-        let name = requirement
-            .named()
-            .filter(|_| requirement.need == Need::Named);
-        let own = name.and_then(of_own).filter(|own| names.contains(own));
-        let is_numbered =
-            name.is_some_and(|name| names::split(name).is_some_and(|(_, n)| !n.is_empty()));
-        own.is_none_or(|own| name == Some(own.as_str()) || !is_numbered)
+        let Some(name) = requirement.named() else {
+            return true;
+        };
+        let is_numbered = names::split(name).is_some_and(|(_, number)| !number.is_empty());
+        requirement.need != Need::Named
+            || !is_numbered
+            || name_for(cuda, name).is_none_or(|own| own == name || !names.contains(&own))
     });
 }
 
-/// Returns the requirements of one object of a package. Names in the constants of a system library do not count: it names
+/// The name of the same library for a CUDA major.
+fn name_for(cuda: u32, name: &str) -> Option<String> {
+    let (family, stem) = catalog().family_of(name)?;
+    Some(format!("{stem}.so.{}", family.suffix(cuda)?))
+}
+
+/// The requirements of one object of a package. Names in the constants of a system library do not count: it names
 /// many libraries that it would use if they were there.
 fn asked_by(
     host: &Host,
     consumer: &Consumer,
     candidate: &PackageCandidate,
-    by: &Asker,
+    asker: &Asker,
 ) -> Vec<LibraryRequirement> {
     let path = &consumer.object.path;
-    let by = Asker {
+    let asker = Asker {
         file: path.clone(),
-        ..by.clone()
+        ..asker.clone()
     };
     let is_loaded = candidate
         .framework
@@ -563,15 +600,15 @@ fn asked_by(
     } else {
         Need::Used
     };
-    let mut asked = linked(host, consumer, &by, need);
-    if let Some(bundled) = framework_records::bundled(consumer, &by) {
+    let mut asked = linked(host, consumer, &asker, need);
+    if let Some(bundled) = framework_records::bundled(consumer, &asker) {
         asked.push(bundled);
     } else if candidate.scans_objects()
         && (candidate.holds(path) || !executable::is_system(path))
         // A renamed copy of one of NVIDIA's libraries is the package's own affair.
         && catalog().family_of_bundled(path).is_none()
     {
-        asked.extend(written_in(host, consumer, &by).0);
+        asked.extend(written_in(host, consumer, &asker).0);
     }
     asked
 }
@@ -579,15 +616,13 @@ fn asked_by(
 /// True if the objects are linked against one library in several SONAMEs.
 fn has_variants(requirements: &[LibraryRequirement]) -> bool {
     let mut sonames: BTreeMap<&str, &str> = BTreeMap::new();
-    requirements
-        .iter()
-        .filter(|requirement| requirement.need == Need::Used)
-        .any(|requirement| {
-            let Some((stem, suffix)) = requirement.named().and_then(names::split) else {
-                return false;
-            };
-            sonames
-                .insert(stem, suffix)
-                .is_some_and(|other| other != suffix)
-        })
+    for requirement in requirements {
+        if requirement.need == Need::Used
+            && let Some((stem, suffix)) = requirement.named().and_then(names::split)
+            && *sonames.entry(stem).or_insert(suffix) != suffix
+        {
+            return true;
+        }
+    }
+    false
 }

@@ -109,7 +109,7 @@ impl ProjectSearch<'_> {
         self.is_wanted_python(&prefix, &from).then_some(prefix)
     }
 
-    /// Returns the directory of the environment of a project: its workspace's, or its own.
+    /// The directory of the environment of a project: its workspace's, or its own.
     fn uv_project(&mut self, from: &Path) -> Option<PathBuf> {
         let own = self.upward(from, "pyproject.toml")?;
         let project = self.project(&own);
@@ -205,18 +205,17 @@ impl ProjectSearch<'_> {
             .find(|prefix| self.is_conda(prefix))
     }
 
-    /// Returns the prefixes in which conda itself may be installed: `PREFIX/bin/conda`, `PREFIX/condabin/conda`.
+    /// The prefixes in which conda itself may be installed: `PREFIX/bin/conda`, `PREFIX/condabin/conda`.
     fn conda_bases(&self, wrapper: &Path) -> Vec<PathBuf> {
         let given = self
             .start
             .option(&["-r", "--root-prefix"])
             .map(PathBuf::from);
-        let above = |path: &Path| Some(path.parent()?.parent()?.to_owned());
         let named = ["MAMBA_ROOT_PREFIX", "CONDA_ROOT"]
             .iter()
             .filter_map(|name| self.path(name));
         let mut bases: Vec<PathBuf> = given.into_iter().chain(named).collect();
-        bases.extend(self.path("CONDA_EXE").and_then(|path| above(&path)));
+        bases.extend(self.path("CONDA_EXE").as_deref().and_then(two_above));
         if wrapper.file_name() == Some(OsStr::new("micromamba")) {
             let homes = self.host.home().into_iter();
             bases.extend(
@@ -225,11 +224,9 @@ impl ProjectSearch<'_> {
                 }),
             );
         } else {
-            let paths = [
-                Some(self.host.absolute(wrapper)),
-                self.host.canonical(wrapper).ok(),
-            ];
-            bases.extend(paths.into_iter().flatten().filter_map(|path| above(&path)));
+            bases.extend(two_above(&self.host.absolute(wrapper)));
+            let real = self.host.canonical(wrapper).ok();
+            bases.extend(real.as_deref().and_then(two_above));
         }
         bases
     }
@@ -240,7 +237,7 @@ impl ProjectSearch<'_> {
         self.host.is_directory(&records)
     }
 
-    /// Returns the active conda environment, unless it is conda's own.
+    /// The active conda environment, unless it is conda's own.
     fn active_conda(&self) -> Option<PathBuf> {
         let prefix = self.path("CONDA_PREFIX")?;
         let is_root = self.path("_CONDA_ROOT").is_some_and(|root| root == prefix);
@@ -274,7 +271,7 @@ impl ProjectSearch<'_> {
         text
     }
 
-    /// Returns the nearest directory upward that has this file.
+    /// The nearest directory upward that has this file.
     fn upward(&mut self, from: &Path, file: &str) -> Option<PathBuf> {
         for directory in from.ancestors() {
             let candidate = directory.join(file);
@@ -286,7 +283,7 @@ impl ProjectSearch<'_> {
         None
     }
 
-    /// Returns the path in an option, or else in a variable.
+    /// The path in an option, or else in a variable.
     fn given(&self, options: &[&str], variable: &str) -> Option<PathBuf> {
         self.start
             .option(options)
@@ -314,4 +311,8 @@ impl ProjectSearch<'_> {
             "" | "0" | "false" | "no" | "off" | "f" | "n"
         )
     }
+}
+
+fn two_above(path: &Path) -> Option<PathBuf> {
+    Some(path.parent()?.parent()?.to_owned())
 }

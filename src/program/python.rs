@@ -1,6 +1,6 @@
 //! A Python interpreter as it will start, with its environment and module search path. Python itself is never run.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -59,15 +59,19 @@ pub(super) fn is_name(name: &OsStr) -> bool {
     })
 }
 
+/// True for a file with the name of a Python.
+pub(super) fn is_python(path: &Path) -> bool {
+    path.file_name().is_some_and(is_name)
+}
+
 pub(super) fn is_source(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "py")
 }
 
-/// Returns the Python that is running, if it is one: by its name, or because it is or calls the `main` of Python.
+/// The Python that is running, if it is one: by its name, or because it is or calls the `main` of Python.
 pub(super) fn recognise(host: &Host, running: &Running) -> Option<Python> {
     let real = host.canonical(&running.executable).ok()?;
-    let named = |path: &Path| path.file_name().is_some_and(is_name);
-    if !named(&real) && !named(&running.executable) && !has_main(host, &real) {
+    if !is_python(&real) && !is_python(&running.executable) && !has_main(host, &real) {
         return None;
     }
     let command_line = CommandLine::parse(&running.arguments);
@@ -94,73 +98,41 @@ fn has_main(host: &Host, program: &Path) -> bool {
 }
 
 impl Python {
-    /// Returns the directories that may hold installed packages, in order.
+    /// The directories that may hold installed packages, in order.
     pub(super) fn sites(&self, host: &Host) -> Vec<PathBuf> {
-        let holds_packages = |directory: &Path| {
-            let entries = host.listing(directory).unwrap_or_default();
-            let is_sign =
-                |name: &OsStr| name.as_bytes().ends_with(b".dist-info") || name == "nvidia";
-            entries
-                .iter()
-                .any(|entry| is_sign(&entry.name) || is_framework(host, directory, &entry.name))
-        };
         self.search
             .iter()
             .filter(|entry| match entry.kind {
                 EntryKind::Site => true,
-                EntryKind::Own => holds_packages(&entry.directory),
+                EntryKind::Own => holds_packages(host, &entry.directory),
                 EntryKind::Standard => false,
             })
             .map(|entry| entry.directory.clone())
             .collect()
     }
 
-    fn find_directories(&mut self, host: &Host, invoked: &Path, real: &Path) {
-        let variable = |name: &str| {
-            if self.command_line.ignores_environment {
-                None
-            } else {
-                host.env.non_empty(name).map(OsStr::to_owned)
-            }
-        };
-        let path = variable("PYTHONPATH");
-        let safe_path = self.command_line.safe_path || variable("PYTHONSAFEPATH").is_some();
-        let user_off = self.command_line.no_user_site || variable("PYTHONNOUSERSITE").is_some();
-        // `PREFIX` or `PREFIX:EXEC_PREFIX`.
-        let python_home = variable("PYTHONHOME").and_then(|home| {
-            home.as_bytes()
-                .split(|byte| *byte == b':')
-                .next()
-                .map(|p| PathBuf::from(OsStr::from_bytes(p)))
-        });
-        if !safe_path && let Some(start) = self.start_directory(host) {
-            // These would make it a place of installed packages. The program may write other files there.
-            let modules = catalog()
-                .frameworks
-                .iter()
-                .flat_map(|framework| &framework.modules);
-            self.located
-                .extend(modules.map(|module| start.join(module)));
-            self.located.push(start.join("nvidia"));
-            self.add(host, &start, EntryKind::Own);
+    /// A variable that Python reads, unless it is told to ignore them.
+    fn variable(&self, host: &Host, name: &str) -> Option<OsString> {
+        if self.command_line.ignores_environment {
+            return None;
         }
-        let elements = path
-            .iter()
-            .flat_map(|path| path.as_bytes().split(|byte| *byte == b':'));
-        for element in elements {
-            let directory = host.absolute(Path::new(OsStr::from_bytes(element)));
-            self.add(host, &directory, EntryKind::Own);
-            self.read_from.push(directory);
-        }
+        host.env.non_empty(name).map(OsStr::to_owned)
+    }
 
+    fn find_directories(&mut self, host: &Host, invoked: &Path, real: &Path) {
+        self.add_own_directories(host);
         let is_pypy = [invoked, real].iter().any(|path| {
             path.file_name()
                 .is_some_and(|name| name.as_bytes().starts_with(b"pypy"))
         });
         let kind = if is_pypy { "pypy" } else { "python" };
         let environment = VirtualEnvironment::find(host, invoked, kind);
-        let base = match (&python_home, &environment) {
-            (Some(home), _) => home.clone(),
+        let base = match (self.variable(host, "PYTHONHOME"), &environment) {
+            // `PREFIX` or `PREFIX:EXEC_PREFIX`.
+            (Some(home), _) => {
+                let prefix = home.as_bytes().split(|byte| *byte == b':').next();
+                PathBuf::from(OsStr::from_bytes(prefix.unwrap_or_default()))
+            }
             (None, Some(environment)) if environment.home.is_some() => {
                 prefix_of(environment.home.as_deref(), real)
             }
@@ -172,41 +144,76 @@ impl Python {
         let Some(version) = self.version.clone() else {
             return;
         };
-        let library = |prefix: &Path, lib: &str| prefix.join(lib).join(&version);
-
         for lib in ["lib", "lib64"] {
-            let standard = library(&base, lib);
+            let standard = base.join(lib).join(&version);
             self.add(host, &standard, EntryKind::Standard);
             self.add(host, &standard.join("lib-dynload"), EntryKind::Standard);
         }
-        if self.command_line.no_site {
-            return;
+        if !self.command_line.no_site {
+            self.add_sites(host, environment.as_ref(), &base, &version);
         }
-        let mut sites = Vec::new();
-        if let Some(environment) = &environment {
-            self.read_from.push(environment.prefix.join("pyvenv.cfg"));
-            sites.extend(
-                ["lib", "lib64"].map(|lib| library(&environment.prefix, lib).join("site-packages")),
-            );
-        }
-        if environment
-            .as_ref()
-            .is_none_or(|environment| environment.has_system_packages)
-        {
-            if !user_off {
-                // `site` reads this variable even with `-E`.
-                let user = host
-                    .env
-                    .non_empty("PYTHONUSERBASE")
-                    .map(PathBuf::from)
-                    .or_else(|| host.home().map(|home| home.join(".local")));
-                sites.extend(user.map(|user| library(&user, "lib").join("site-packages")));
+    }
+
+    /// Adds the directory of the script, or the current one, and those in `PYTHONPATH`.
+    fn add_own_directories(&mut self, host: &Host) {
+        let is_safe =
+            self.command_line.safe_path || self.variable(host, "PYTHONSAFEPATH").is_some();
+        if !is_safe && let Some(start) = self.start_directory(host) {
+            // These would make it a place of installed packages. The program may write other files there.
+            for framework in &catalog().frameworks {
+                let modules = framework.modules.iter();
+                self.located
+                    .extend(modules.map(|module| start.join(module)));
             }
-            let local = Some(Path::new("/usr/local")).filter(|_| base == Path::new("/usr"));
-            for prefix in [base.as_path()].into_iter().chain(local) {
-                sites
-                    .extend(["lib", "lib64"].map(|lib| library(prefix, lib).join("site-packages")));
-                sites.push(library(prefix, "lib").join("dist-packages"));
+            self.located.push(start.join("nvidia"));
+            self.add(host, &start, EntryKind::Own);
+        }
+        if let Some(path) = self.variable(host, "PYTHONPATH") {
+            for element in path.as_bytes().split(|byte| *byte == b':') {
+                let directory = host.absolute(Path::new(OsStr::from_bytes(element)));
+                self.add(host, &directory, EntryKind::Own);
+                self.read_from.push(directory);
+            }
+        }
+    }
+
+    /// Adds the directories that Python's module `site` adds.
+    fn add_sites(
+        &mut self,
+        host: &Host,
+        environment: Option<&VirtualEnvironment>,
+        base: &Path,
+        version: &str,
+    ) {
+        let libraries = ["lib", "lib64"].map(|lib| Path::new(lib).join(version));
+        let mut sites = Vec::new();
+        if let Some(environment) = environment {
+            self.read_from.push(environment.prefix.join("pyvenv.cfg"));
+            for library in &libraries {
+                sites.push(environment.prefix.join(library).join("site-packages"));
+            }
+        }
+        if environment.is_none_or(|environment| environment.has_system_packages) {
+            let user_off =
+                self.command_line.no_user_site || self.variable(host, "PYTHONNOUSERSITE").is_some();
+            // `site` reads this variable even with `-E`.
+            let user = host
+                .env
+                .non_empty("PYTHONUSERBASE")
+                .map(PathBuf::from)
+                .or_else(|| host.home().map(|home| home.join(".local")));
+            if let Some(user) = user.filter(|_| !user_off) {
+                sites.push(user.join(&libraries[0]).join("site-packages"));
+            }
+            let mut prefixes = vec![base];
+            if base == Path::new("/usr") {
+                prefixes.push(Path::new("/usr/local"));
+            }
+            for prefix in prefixes {
+                for library in &libraries {
+                    sites.push(prefix.join(library).join("site-packages"));
+                }
+                sites.push(prefix.join(&libraries[0]).join("dist-packages"));
             }
             sites.push(base.join("lib/python3/dist-packages"));
         }
@@ -243,7 +250,7 @@ impl Python {
         }
     }
 
-    /// Returns the directory that is searched first: the script's, or the current one for code and modules.
+    /// The directory that is searched first: the script's, or the current one for code and modules.
     pub(super) fn start_directory(&self, host: &Host) -> Option<PathBuf> {
         match &self.command_line.run {
             PythonCode::Code(_) | PythonCode::Module(_) => Some(host.cwd.clone()),
@@ -305,7 +312,7 @@ impl Python {
     }
 }
 
-/// Returns the file that Python runs for a script, which may be a directory.
+/// The file that Python runs for a script, which may be a directory.
 pub(super) fn main_file(host: &Host, script: &Path) -> PathBuf {
     let script = host.absolute(script);
     if host.is_directory(&script) {
@@ -373,24 +380,34 @@ fn version_in_name(real: &Path, kind: &str) -> Option<String> {
     (name.starts_with(kind) && name.contains('.')).then(|| name.to_owned())
 }
 
-/// Returns the newest `python3.*` or `pypy3.*` below a prefix.
+fn holds_packages(host: &Host, directory: &Path) -> bool {
+    let entries = host.listing(directory).unwrap_or_default();
+    entries.iter().any(|entry| {
+        let name = &entry.name;
+        name.as_bytes().ends_with(b".dist-info")
+            || name == "nvidia"
+            || is_framework(host, directory, name)
+    })
+}
+
+/// The newest `python3.*` or `pypy3.*` below a prefix.
 fn newest_version(host: &Host, prefix: &Path, kind: &str) -> Option<String> {
-    let entries = host.list(&prefix.join("lib")).ok()?;
-    let minor = |name: &str| {
-        let digits: String = name
-            .strip_prefix(kind)?
-            .strip_prefix("3.")?
-            .chars()
-            .take_while(char::is_ascii_digit)
-            .collect();
-        digits.parse::<u32>().ok()
-    };
-    entries
-        .iter()
-        .filter_map(|entry| entry.name.to_str())
-        .filter(|name| minor(name).is_some())
-        .max_by_key(|name| minor(name))
-        .map(str::to_owned)
+    let mut newest = None;
+    for entry in host.list(&prefix.join("lib")).ok()? {
+        if let Some(name) = entry.name.to_str()
+            && let Some(minor) = minor_version(name, kind)
+        {
+            newest = newest.max(Some((minor, name.to_owned())));
+        }
+    }
+    newest.map(|(_, name)| name)
+}
+
+/// `12` of `python3.12t`
+fn minor_version(name: &str, kind: &str) -> Option<u32> {
+    let minor = name.strip_prefix(kind)?.strip_prefix("3.")?;
+    let end = minor.find(|c: char| !c.is_ascii_digit());
+    minor[..end.unwrap_or(minor.len())].parse().ok()
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ const SCRIPT_LIMIT: u64 = 8192;
 /// Set in a `#!` line, these variables change which program runs or which files it finds. So do those of the loader.
 const DECIDING: &[&str] = &["PATH", "PYTHONHOME", "PYTHONPATH"];
 
-/// Returns the file that `execvp` would run.
+/// The file that `execvp` would run.
 pub fn locate(host: &Host, name: &OsStr) -> Result<PathBuf, Error> {
     let typed = Path::new(name);
     if name.as_bytes().contains(&b'/') {
@@ -71,21 +71,10 @@ pub(super) fn follow(
     program.watched.insert(running.executable.clone());
     for _ in 0..INTERPRETER_LIMIT {
         let file = running.executable.clone();
-        let is_interpreter = file != host.absolute(path);
-        let cannot_run = |error: io::Error| {
-            if is_interpreter {
-                refused(
-                    path,
-                    ExecRefusal::Interpreter {
-                        file: file.clone(),
-                        error,
-                    },
-                )
-            } else {
-                refused(&file, ExecRefusal::System { error })
-            }
+        let real = match host.canonical(&file) {
+            Ok(real) => real,
+            Err(error) => return Err(cannot_run(host, path, file, error)),
         };
-        let real = host.canonical(&file).map_err(cannot_run)?;
         if real != file {
             program.step(StepKind::Link, &real);
         }
@@ -94,7 +83,8 @@ pub(super) fn follow(
                 program.notes.push(Note::NotReadable);
                 return Ok(None);
             }
-            start => start.map_err(cannot_run)?,
+            Err(error) => return Err(cannot_run(host, path, file, error)),
+            Ok(start) => start,
         };
         if shim::is_of_mise(&file, &real) {
             program.notes.push(Note::ShimOfMise);
@@ -133,7 +123,16 @@ pub(super) fn follow(
     Err(refused(path, ExecRefusal::Circle))
 }
 
-/// Returns the Python of a script that pip wrote for a shell, because a `#!` line would be too long, relative, or would have
+/// The error where `file`, the program or its interpreter, cannot be executed.
+fn cannot_run(host: &Host, path: &Path, file: PathBuf, error: io::Error) -> Error {
+    if file == host.absolute(path) {
+        refused(&file, ExecRefusal::System { error })
+    } else {
+        refused(path, ExecRefusal::Interpreter { file, error })
+    }
+}
+
+/// The Python of a script that pip wrote for a shell, because a `#!` line would be too long, relative, or would have
 /// a blank. The shell executes the second line, which Python takes for a text.
 fn python_of_script(host: &Host, script: &Path, start: &[u8]) -> Option<PathBuf> {
     const OWN_DIRECTORY: &str = r#""$(dirname -- "$(realpath -- "$0")")"/"#;
@@ -145,23 +144,22 @@ fn python_of_script(host: &Host, script: &Path, start: &[u8]) -> Option<PathBuf>
         .ok()?
         .strip_prefix("'''exec' ")?
         .strip_suffix(r#" "$0" "$@""#)?;
-    let unquoted = |text: &str| {
-        let plain = ['"', '\'']
-            .iter()
-            .find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote))
-            .unwrap_or(text)
-            .to_owned();
-        (!plain.contains(['"', '\'', '$', '`', '\\'])).then_some(plain)
-    };
     match command.strip_prefix(OWN_DIRECTORY) {
         Some(name) => Some(script.parent()?.join(unquoted(name)?)),
-        None => unquoted(command)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute()),
+        None => Some(PathBuf::from(unquoted(command)?)).filter(|path| path.is_absolute()),
     }
 }
 
-/// Returns the interpreter of a `#!` line and its arguments. `#!/usr/bin/env python3` looks the interpreter up in PATH.
+/// A word of a shell without its quotes; `None` where the shell would change it.
+fn unquoted(text: &str) -> Option<&str> {
+    let plain = ['"', '\'']
+        .iter()
+        .find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote))
+        .unwrap_or(text);
+    (!plain.contains(['"', '\'', '$', '`', '\\'])).then_some(plain)
+}
+
+/// The interpreter of a `#!` line and its arguments. `#!/usr/bin/env python3` looks the interpreter up in PATH.
 fn through_env(
     host: &Host,
     interpreter: PathBuf,
@@ -188,7 +186,7 @@ fn through_env(
     ))
 }
 
-/// Returns the command in an argument of env; empty where another environment or directory decides what runs.
+/// The command in an argument of env; empty where another environment or directory decides what runs.
 fn words_of_env(argument: &OsStr) -> Vec<OsString> {
     let start = wrappers()
         .iter()
@@ -210,7 +208,7 @@ fn words_of_env(argument: &OsStr) -> Vec<OsString> {
     }
 }
 
-/// Returns the interpreter and its one argument, as the kernel reads them.
+/// The interpreter and its one argument, as the kernel reads them.
 pub fn interpreter_line(start: &[u8]) -> Option<(PathBuf, Option<OsString>)> {
     let line = start.strip_prefix(b"#!")?;
     let line = line[..memchr::memchr(b'\n', line).unwrap_or(line.len())].trim_ascii();
@@ -234,7 +232,7 @@ pub fn path_of(host: &Host) -> &OsStr {
     host.env.get("PATH").unwrap_or(OsStr::new(DEFAULT_PATH))
 }
 
-/// Returns the files of this name in the directories of PATH, in order. An empty element is the current directory.
+/// The files of this name in the directories of PATH, in order. An empty element is the current directory.
 pub fn candidates(host: &Host, name: &OsStr) -> impl Iterator<Item = PathBuf> {
     path_of(host)
         .as_bytes()
@@ -258,20 +256,17 @@ mod tests {
 
     #[test]
     fn reads_interpreter_lines_as_the_kernel_does() {
-        let read = |text: &str| {
-            let (interpreter, argument) = interpreter_line(text.as_bytes())?;
-            Some((
-                interpreter.to_str()?.to_owned(),
-                argument.map(|a| a.into_string().unwrap()),
-            ))
-        };
-        assert_eq!(read("#!/bin/sh\necho"), Some(("/bin/sh".into(), None)));
-        assert_eq!(
-            read("#! /usr/bin/env  -S python3 -I \nx"),
-            Some(("/usr/bin/env".into(), Some("-S python3 -I".into())))
-        );
-        assert_eq!(read("#!\n"), None);
-        assert_eq!(read("\x7fELF"), None);
-        assert_eq!(read("#!/no/newline"), Some(("/no/newline".into(), None)));
+        for (text, expected) in [
+            ("#!/bin/sh\necho", Some(("/bin/sh".into(), None))),
+            (
+                "#! /usr/bin/env  -S python3 -I \nx",
+                Some(("/usr/bin/env".into(), Some("-S python3 -I".into()))),
+            ),
+            ("#!\n", None),
+            ("\x7fELF", None),
+            ("#!/no/newline", Some(("/no/newline".into(), None))),
+        ] {
+            assert_eq!(interpreter_line(text.as_bytes()), expected, "{text}");
+        }
     }
 }

@@ -19,8 +19,8 @@ pub(super) enum ToolShim {
 
 /// True for a link of another name to mise, whose settings in many places decide the program.
 pub(super) fn is_of_mise(file: &Path, real: &Path) -> bool {
-    let is_mise = |path: &Path| path.file_name() == Some(OsStr::new("mise"));
-    is_mise(real) && !is_mise(file)
+    let mise = Some(OsStr::new("mise"));
+    real.file_name() == mise && file.file_name() != mise
 }
 
 pub(super) fn resolve(host: &Host, file: &Path, start: &[u8], program: &mut Program) -> ToolShim {
@@ -31,8 +31,10 @@ pub(super) fn resolve(host: &Host, file: &Path, start: &[u8], program: &mut Prog
     let Some(root) = shims.parent().filter(|_| is_script) else {
         return ToolShim::No;
     };
-    let mentions_pyenv = |script: Vec<u8>| memchr::memmem::find(&script, b"pyenv\" exec").is_some();
-    if memchr::memmem::find(start, b"pyenv").is_none() && !host.read(file).is_ok_and(mentions_pyenv)
+    if memchr::memmem::find(start, b"pyenv").is_none()
+        && !host
+            .read(file)
+            .is_ok_and(|script| memchr::memmem::find(&script, b"pyenv\" exec").is_some())
     {
         return ToolShim::No;
     }
@@ -53,21 +55,11 @@ pub(super) fn resolve(host: &Host, file: &Path, start: &[u8], program: &mut Prog
         .map_or(ToolShim::Unresolved, ToolShim::Of)
 }
 
-/// Returns the versions in `PYENV_VERSION`, else in the nearest `.python-version` upward, else pyenv's global one, else
+/// The versions in `PYENV_VERSION`, else in the nearest `.python-version` upward, else pyenv's global one, else
 /// `system`.
 fn versions(host: &Host, root: &Path, program: &mut Program) -> Vec<String> {
-    let split = |text: &str| -> Vec<String> {
-        let versions = text
-            .lines()
-            .filter(|line| !line.trim_start().starts_with('#'))
-            .flat_map(|line| line.split([':', ' ', '\t']));
-        versions
-            .filter(|version| !version.is_empty())
-            .map(str::to_owned)
-            .collect()
-    };
     if let Some(given) = host.env.non_empty("PYENV_VERSION") {
-        return split(&given.to_string_lossy());
+        return versions_in(&given.to_string_lossy());
     }
     let start = host
         .env
@@ -76,38 +68,44 @@ fn versions(host: &Host, root: &Path, program: &mut Program) -> Vec<String> {
     let local = start
         .ancestors()
         .map(|directory| directory.join(".python-version"));
-    local
-        .chain([root.join("version")])
-        .map(|file| {
-            let text = host.read_text(&file);
-            program.watched.insert(file);
-            split(&text.unwrap_or_default())
-        })
-        .into_iter()
-        .find(|versions| !versions.is_empty())
-        .unwrap_or_else(|| vec!["system".to_owned()])
+    for file in local.chain([root.join("version")]) {
+        let versions = versions_in(&host.read_text(&file).unwrap_or_default());
+        program.watched.insert(file);
+        if !versions.is_empty() {
+            return versions;
+        }
+    }
+    vec!["system".to_owned()]
 }
 
-/// Returns the directory of a version: its name, its name without `python-`, or the newest version that begins with it.
+fn versions_in(text: &str) -> Vec<String> {
+    text.lines()
+        .filter(|line| !line.trim_start().starts_with('#'))
+        .flat_map(|line| line.split([':', ' ', '\t']))
+        .filter(|version| !version.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The directory of a version: its name, its name without `python-`, or the newest version that begins with it.
 fn exact(host: &Host, installed: &Path, version: &str) -> Option<String> {
     let plain = version.strip_prefix("python-").unwrap_or(version);
-    if let Some(name) = [version, plain]
-        .into_iter()
-        .find(|name| host.is_directory(&installed.join(name)))
-    {
-        return Some(name.to_owned());
+    for name in [version, plain] {
+        if host.is_directory(&installed.join(name)) {
+            return Some(name.to_owned());
+        }
     }
-    let entries = host.list(installed).unwrap_or_default();
-    let names = entries.iter().filter_map(|entry| entry.name.to_str());
-    let number = |name: &str| name.parse::<Version>().ok();
-    names
-        .filter(|name| {
-            name.strip_prefix(plain)
-                .is_some_and(|rest| rest.starts_with('.'))
-        })
-        .filter(|name| number(name).is_some())
-        .max_by_key(|name| number(name))
-        .map(str::to_owned)
+    let mut newest = None;
+    for entry in host.list(installed).unwrap_or_default() {
+        if let Some(name) = entry.name.to_str()
+            && let Some(rest) = name.strip_prefix(plain)
+            && rest.starts_with('.')
+            && let Ok(number) = name.parse::<Version>()
+        {
+            newest = newest.max(Some((number, name.to_owned())));
+        }
+    }
+    newest.map(|(_, name)| name)
 }
 
 fn next_on_path(host: &Host, name: &OsStr, shims: &Path) -> Option<PathBuf> {

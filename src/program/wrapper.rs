@@ -46,7 +46,7 @@ pub(super) fn is_possible(program: &Path) -> bool {
         .is_some_and(may_be_wrapper)
 }
 
-/// Returns the variables that only wrappers read.
+/// The variables that only wrappers read.
 pub fn variables() -> impl Iterator<Item = &'static str> {
     wrapper_variables().chain([SHELL])
 }
@@ -107,6 +107,10 @@ struct Invocation<'a> {
     module: Option<&'static str>,
 }
 
+fn row_named(name: &str) -> Option<&'static Wrapper> {
+    wrappers().iter().find(|row| row.is_named(name))
+}
+
 impl<'a> Invocation<'a> {
     /// Finds the row of a program, by the name that was typed, or else by that of the file.
     fn find(
@@ -115,7 +119,6 @@ impl<'a> Invocation<'a> {
             program, arguments, ..
         }: &'a Inside,
     ) -> Option<Invocation<'a>> {
-        let row_of = |name: &str| wrappers().iter().find(|row| row.is_named(name));
         let name = program.file_name()?.to_str()?;
         if python::is_name(OsStr::new(name)) {
             let line = CommandLine::parse(arguments);
@@ -123,7 +126,7 @@ impl<'a> Invocation<'a> {
                 return None;
             };
             let name = format!("python -m {}", module.to_str()?);
-            let row = row_of(&name)?;
+            let row = row_named(&name)?;
             let module = row
                 .names
                 .iter()
@@ -142,10 +145,9 @@ impl<'a> Invocation<'a> {
         let real = host
             .canonical(program)
             .unwrap_or_else(|_| program.to_owned());
-        let of_directory = || wrappers().iter().find(|row| is_in_directory(row, program));
-        let row = row_of(name)
-            .or_else(of_directory)
-            .or_else(|| row_of(real.file_name()?.to_str()?))?;
+        let row = row_named(name)
+            .or_else(|| wrappers().iter().find(|row| is_in_directory(row, program)))
+            .or_else(|| row_named(real.file_name()?.to_str()?))?;
         // No wrapper of this name uses NVIDIA's libraries, so this is another program.
         if !row.uses_gpu && executable::own_library(host, &real).is_some() {
             return None;
@@ -280,7 +282,7 @@ impl<'a> Invocation<'a> {
         })
     }
 
-    /// Returns the machine as the command line changes it; `None` where it changes nothing.
+    /// The machine as the command line changes it; `None` where it changes nothing.
     fn changed(&self, start: &WrappedCommand) -> Option<Host> {
         let host = self.host;
         let root = self.row.has(&UsagePart::Root).then_some(OsStr::new("/"));
@@ -306,7 +308,7 @@ impl<'a> Invocation<'a> {
         Some(host.inside(env, directory.unwrap_or_else(|| host.cwd.clone())))
     }
 
-    /// Returns the command line that is started; `None` where that is not known.
+    /// The command line that is started; `None` where that is not known.
     fn words(
         &self,
         host: &Host,
@@ -345,17 +347,15 @@ impl<'a> Invocation<'a> {
         } else {
             return Some(start.words.clone());
         };
-        let module = is_module.then(|| OsString::from("-m"));
-        Some(
-            [python]
-                .into_iter()
-                .chain(module)
-                .chain(start.words.iter().cloned())
-                .collect(),
-        )
+        let mut words = vec![python];
+        if is_module {
+            words.push("-m".into());
+        }
+        words.extend_from_slice(&start.words);
+        Some(words)
     }
 
-    /// Returns the Python that a wrapper written in Python runs in.
+    /// The Python that a wrapper written in Python runs in.
     fn own_python(&self, host: &Host, program: &mut Program) -> Option<OsString> {
         if self.module.is_some() {
             return Some(self.program.as_os_str().to_owned());
@@ -367,14 +367,11 @@ impl<'a> Invocation<'a> {
         program.watched.append(&mut own.watched);
         program.located.append(&mut own.located);
         let python = running?.executable;
-        python
-            .file_name()
-            .is_some_and(python::is_name)
-            .then(|| python.into_os_string())
+        python::is_python(&python).then(|| python.into_os_string())
     }
 }
 
-/// Returns how the command line sets or unsets a library path, or preloads a library.
+/// How the command line sets or unsets a library path, or preloads a library.
 fn loss_by(start: &WrappedCommand) -> Option<EnvironmentLoss> {
     let set = start
         .set

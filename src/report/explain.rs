@@ -211,7 +211,7 @@ fn package_name(package: &Package) -> String {
 }
 
 fn how_sure(package: &Package) -> String {
-    match (package.standing, &package.imported_by) {
+    match (package.certainty, &package.imported_by) {
         (ImportCertainty::Imported, Some(by)) => format!("imported by {}", show(by)),
         (ImportCertainty::Imported, None) => "imported".to_owned(),
         (ImportCertainty::Possible, _) => "installed, perhaps imported".to_owned(),

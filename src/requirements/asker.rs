@@ -17,7 +17,8 @@ pub struct Asker {
     pub line: Option<usize>,
     /// The CUDA major that it was built for.
     pub cuda: Option<u32>,
-    pub standing: ImportCertainty,
+    #[serde(rename = "standing")]
+    pub certainty: ImportCertainty,
 }
 
 impl Asker {
@@ -52,7 +53,7 @@ impl Asker {
             file,
             line,
             cuda: None,
-            standing: ImportCertainty::Imported,
+            certainty: ImportCertainty::Imported,
         }
     }
 }

@@ -71,13 +71,6 @@ impl Requirement {
         }
     }
 
-    pub fn library_mut(&mut self) -> Option<&mut LibraryRequirement> {
-        match self {
-            Requirement::Library(requirement) => Some(requirement),
-            Requirement::Machine(_) => None,
-        }
-    }
-
     pub fn machine(&self) -> Option<&MachineRequirement> {
         match self {
             Requirement::Library(_) => None,
@@ -326,8 +319,11 @@ impl Load {
         }
     }
 
-    /// Returns the name or the absolute path that a requirement will open. Only constants of an object tell the object.
-    pub fn required(requirement: &LibraryRequirement, by: Option<&Path>) -> Option<Load> {
+    /// The name or the absolute path that a requirement will open. Only constants of an object tell the object.
+    pub fn required(
+        requirement: &LibraryRequirement,
+        opener: Option<&Path>,
+    ) -> Option<Load> {
         let name = requirement.named()?;
         let name = requirement
             .search_first
@@ -337,9 +333,9 @@ impl Load {
                 first.directory.join(name).to_string_lossy().into_owned()
             });
         Some(Load {
-            by: by.map(Path::to_owned),
+            by: opener.map(Path::to_owned),
             name,
-            may_be_first: by.is_some(),
+            may_be_first: opener.is_some(),
             is_guess: false,
         })
     }

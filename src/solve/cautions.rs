@@ -18,67 +18,69 @@ const COMPILER: &str = "nvrtc";
 pub(super) fn cautions(picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {
     let mut cautions = left_out(world);
     for installation in picks {
-        let gpus = gpus::without_code(installation, world).into_iter();
-        cautions.extend(gpus.map(|gpu| Caution::NoCode {
-            of: installation.title(),
-            gpu,
-        }));
+        for gpu in gpus::without_code(installation, world) {
+            let of = installation.title();
+            cautions.push(Caution::NoCode { of, gpu });
+        }
         cautions.extend(older(installation, world));
     }
-    cautions.extend(
-        picks
-            .iter()
-            .flat_map(|installation| compiled_first(installation, picks, world)),
-    );
+    for installation in picks {
+        cautions.extend(compiled_first(installation, picks, world));
+    }
     cautions.extend(bad_together(picks, world));
     cautions.extend(cannot_compile(picks, world));
     cautions
 }
 
-/// Returns the visible GPUs for which the program's own files have no code.
+/// The visible GPUs for which the program's own files have no code.
 fn left_out(world: &World<'_>) -> Vec<Caution> {
     let mut cautions = Vec::new();
     for requirement in world.program.machine_requirements() {
         let Some(code) = requirement.own_code() else {
             continue;
         };
-        let known = world
-            .inventory
-            .visible_gpus()
-            .filter_map(|gpu| Some((&gpu.model, gpu.capability?)));
-        let (served, left): (Vec<_>, Vec<_>) = known.partition(|(_, gpu)| serves(code, *gpu));
-        let by = || requirement.by.name.clone();
-        if served.is_empty() && !left.is_empty() {
+        let (mut is_served, mut unserved) = (false, Vec::new());
+        for gpu in world.inventory.visible_gpus() {
+            let Some(capability) = gpu.capability else {
+                continue;
+            };
+            if serves(code, capability) {
+                is_served = true;
+            } else {
+                unserved.push((&gpu.model, capability));
+            }
+        }
+        let by = &requirement.by.name;
+        if !is_served && !unserved.is_empty() {
             cautions.push(Caution::Unserved {
-                by: by(),
-                gpus: left
+                by: by.clone(),
+                gpus: unserved
                     .iter()
                     .map(|(model, gpu)| format!("{model} (compute capability {gpu})"))
                     .collect(),
             });
             continue;
         }
-        cautions.extend(
-            left.into_iter()
-                .map(|(model, capability)| Caution::LeavesOut {
-                    gpu: model.clone(),
-                    capability,
-                    by: by(),
-                }),
-        );
+        for (model, capability) in unserved {
+            cautions.push(Caution::LeavesOut {
+                gpu: model.clone(),
+                capability,
+                by: by.clone(),
+            });
+        }
     }
     cautions.dedup();
     cautions
 }
 
-/// Returns the newest floor of an imported package that a pick does not reach. On hidden GPUs, that was the user's choice.
+/// The newest floor of an imported package that a pick does not reach. On hidden GPUs, that was the user's choice.
 fn older(installation: &Installation, world: &World<'_>) -> Option<Caution> {
     let version = installation
         .version
         .filter(|_| !world.inventory.gpus_hidden)?;
     let (needed, by) = world
         .requirements_of(&installation.family)
-        .filter(|one| one.by.standing == ImportCertainty::Imported)
+        .filter(|one| one.by.certainty == ImportCertainty::Imported)
         .filter_map(|one| Some((one.floor()?, &one.by.name)))
         .filter(|(needed, _)| {
             version.major() == needed.major() && !version.serves_builds_of(needed)
@@ -123,7 +125,7 @@ fn compiled_first(
         .collect()
 }
 
-/// Returns the visible GPUs for which an NVRTC of the program does not compile: a picked one, or one in a package.
+/// The visible GPUs for which an NVRTC of the program does not compile: a picked one, or one in a package.
 fn cannot_compile(picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {
     let World {
         program, inventory, ..
@@ -133,34 +135,38 @@ fn cannot_compile(picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {
         installation.origin == Origin::Bundled
             && packages.any(|package| installation.directory.starts_with(&package.directory))
     });
-    let mut all: Vec<&Installation> = picks.iter().copied().chain(bundled).collect();
-    all.retain(|installation| installation.family == COMPILER);
-    let mut seen = BTreeSet::new();
-    all.retain(|installation| seen.insert(&installation.directory));
     let gpus: BTreeSet<ComputeCapability> = inventory.capabilities().collect();
+    let asked = program
+        .library_requirements()
+        .find(|requirement| requirement.family == COMPILER);
+    let mut seen = BTreeSet::new();
     let mut cautions = Vec::new();
-    for (installation, gpu) in all
-        .iter()
-        .flat_map(|one| gpus.iter().map(move |gpu| (one, *gpu)))
-    {
-        let known = catalog::architectures()
-            .iter()
-            .find(|known| known.capability == gpu);
-        let (Some(known), Some(version)) = (known, installation.version) else {
+    for installation in picks.iter().copied().chain(bundled) {
+        if installation.family != COMPILER || !seen.insert(&installation.directory) {
+            continue;
+        }
+        let Some(version) = installation.version.map(CudaVersion::of) else {
             continue;
         };
-        let version = CudaVersion::of(version);
-        let fits =
-            version >= known.cuda[0] && known.cuda.get(1).is_none_or(|last| version <= *last);
-        let asked = program
-            .library_requirements()
-            .find(|requirement| requirement.family == COMPILER);
         let is_own = matches!(installation.origin, Origin::Bundled | Origin::Wheel);
-        let by = asked
-            .filter(|_| is_own)
-            .map(|requirement| requirement.by.name.clone());
-        let (of, cuda) = (installation.title(), known.cuda.clone());
-        cautions.extend((!fits).then_some(Caution::CannotCompile { of, gpu, cuda, by }));
+        for gpu in &gpus {
+            let known = catalog::architectures()
+                .iter()
+                .find(|known| known.capability == *gpu);
+            let Some(cuda) = known.map(|known| &known.cuda) else {
+                continue;
+            };
+            if version < cuda[0] || cuda.get(1).is_some_and(|last| version > *last) {
+                cautions.push(Caution::CannotCompile {
+                    of: installation.title(),
+                    gpu: *gpu,
+                    cuda: cuda.clone(),
+                    by: asked
+                        .filter(|_| is_own)
+                        .map(|requirement| requirement.by.name.clone()),
+                });
+            }
+        }
     }
     cautions
 }
@@ -182,7 +188,7 @@ fn bad_together(picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {
         .collect()
 }
 
-/// Returns the number of bad combinations that an installation adds to those of the picks so far.
+/// The number of bad combinations that an installation adds to those of the picks so far.
 pub(super) fn bad_with(
     installation: &Installation,
     done: &[Picked<'_>],
@@ -202,7 +208,7 @@ pub(super) fn bad_with(
     knowledge().bad_combinations(&versions, &gpus).count() - before
 }
 
-/// Returns the version of each family: the one that was picked first, which has the newer SONAME.
+/// The version of each family: the one that was picked first, which has the newer SONAME.
 fn versions<'c>(
     installations: impl Iterator<Item = &'c Installation>,
 ) -> BTreeMap<&'c str, Version> {

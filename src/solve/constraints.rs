@@ -11,9 +11,7 @@ use super::world::World;
 use crate::catalog::{Family, knowledge};
 use crate::formats::symbols::RequiredSymbol;
 use crate::host::FileId;
-use crate::inventory::{
-    Installation, Inventory, Member, Origin, Problem, RpathDirectory, WritablePath,
-};
+use crate::inventory::{Installation, Inventory, Member, Origin, Problem, WritablePath};
 use crate::program::{Before, LibraryRequirement, Need, PinnedTo, Program, Want};
 use crate::range::Range;
 use crate::version::Version;
@@ -47,7 +45,7 @@ const RULES: &[Rule] = &[
     glibc,
 ];
 
-/// Returns the reason why an installation cannot fill a slot, whatever the other picks. It must have every forced
+/// The reason why an installation cannot fill a slot, whatever the other picks. It must have every forced
 /// file: where two search paths lead to different installations, none has both.
 pub(super) fn judge(
     slot: &Slot<'_>,
@@ -84,7 +82,7 @@ pub(super) fn judge(
     hijacked(slot, installation, is_forced, world.inventory)
 }
 
-/// Returns the files that requesters' own search paths lead to, each once, in the order of requirements.
+/// The files that requesters' own search paths lead to, each once, in the order of requirements.
 pub(super) fn forced(requirements: &[LibraryRequirement], inventory: &Inventory) -> Vec<Forced> {
     let mut found: Vec<Forced> = Vec::new();
     for forced in requirements
@@ -110,7 +108,7 @@ pub(super) fn forced_by(requirement: &LibraryRequirement, inventory: &Inventory)
     })
 }
 
-/// Returns the directories that the loader searches before `LD_LIBRARY_PATH` for libraries that a member asks for, each
+/// The directories that the loader searches before `LD_LIBRARY_PATH` for libraries that a member asks for, each
 /// with the owner of the search path: the member's own DT_RPATH, then those of its requesters. A DT_RUNPATH shields it
 /// from all of them. A forced installation is opened in its own directory; any other through the view, where `$ORIGIN` is
 /// the view.
@@ -143,63 +141,64 @@ pub(super) fn searched_first<'s>(
     own.chain(inherited).collect()
 }
 
-/// Returns a reason if search paths lead the installation's own files to those of another.
+/// A reason if search paths lead the installation's own files to those of another.
 fn hijacked(
     slot: &Slot<'_>,
     installation: &Installation,
     is_forced: bool,
     inventory: &Inventory,
 ) -> Option<Reason> {
-    installation.files.iter().find_map(|member| {
-        let is_own = |searched: &RpathDirectory| {
-            installation
-                .directories()
-                .any(|place| place == searched.directory)
-        };
+    for member in &installation.files {
         let searched = searched_first(slot, installation, member, is_forced);
-        if searched.is_empty()
-            || member
-                .searched
-                .iter()
-                .take_while(|s| s.from_origin)
-                .any(is_own)
-        {
-            return None;
+        if searched.is_empty() || finds_own_files(installation, member) {
+            continue;
         }
-        own_names(slot.family, installation, member)
-            .iter()
-            .find_map(|name| {
-                let (file, directory, by) = searched.iter().find_map(|(directory, by)| {
-                    Some((
-                        inventory.file_in(directory, name)?,
-                        directory.to_path_buf(),
-                        by.clone(),
-                    ))
-                })?;
-                (!installation.has_file(file))
-                    .then_some(Reason::LoaderTakesAnother { directory, by })
-            })
-    })
+        for name in own_names(slot.family, installation, member) {
+            let first = searched.iter().find_map(|(directory, by)| {
+                Some((inventory.file_in(directory, &name)?, directory, by))
+            });
+            if let Some((file, directory, by)) = first
+                && !installation.has_file(file)
+            {
+                return Some(Reason::LoaderTakesAnother {
+                    directory: directory.to_path_buf(),
+                    by: by.clone(),
+                });
+            }
+        }
+    }
+    None
 }
 
-/// Returns the names by which a member asks for others of its own installation: those that it is linked against; and
+/// True if the first directories of a member's own search path lead to its installation.
+fn finds_own_files(installation: &Installation, member: &Member) -> bool {
+    member
+        .searched
+        .iter()
+        .take_while(|searched| searched.from_origin)
+        .any(|searched| is_in(installation, &searched.directory))
+}
+
+pub(super) fn is_in(installation: &Installation, directory: &Path) -> bool {
+    installation.directories().any(|own| own == directory)
+}
+
+/// The names by which a member asks for others of its own installation: those that it is linked against; and
 /// in a family that opens its own members, any that the main one may try.
 fn own_names(family: &Family, installation: &Installation, member: &Member) -> BTreeSet<String> {
-    let others = || {
-        installation
-            .files
-            .iter()
-            .filter(|other| other.id != member.id)
-    };
-    let mut names: BTreeSet<String> = others()
-        .filter(|other| member.needed.contains(&other.soname))
-        .map(|other| other.soname.clone())
-        .collect();
-    if family.dlopens_own_members && member.stem == family.main {
-        let versions = || [installation.version, installation.shim].into_iter();
-        names.extend(
-            others().flat_map(|other| versions().flat_map(|version| other.view_names(version))),
-        );
+    let opens_all = family.dlopens_own_members && member.stem == family.main;
+    let mut names = BTreeSet::new();
+    for other in &installation.files {
+        if other.id == member.id {
+            continue;
+        }
+        if member.needed.contains(&other.soname) {
+            names.insert(other.soname.clone());
+        }
+        if opens_all {
+            names.extend(other.view_names(installation.version));
+            names.extend(other.view_names(installation.shim));
+        }
     }
     names
 }
@@ -208,18 +207,16 @@ pub(super) fn share_asker(a: &Slot<'_>, b: &Slot<'_>) -> bool {
     !a.askers.is_disjoint(&b.askers)
 }
 
-/// Returns the reason why two picks cannot be in one process.
+/// The reason why two picks cannot be in one process.
 pub(super) fn together(
     a: &Installation,
     b: &Installation,
     share_asker: bool,
     world: &World<'_>,
 ) -> Option<Reason> {
-    let are_related = || share_asker || is_linked_against(a, b) || is_linked_against(b, a);
-    if let Some((has, needed)) = a
-        .cuda
-        .zip(b.cuda)
-        .filter(|(has, needed)| has != needed && are_related())
+    if let (Some(has), Some(needed)) = (a.cuda, b.cuda)
+        && has != needed
+        && (share_asker || is_linked_against(a, b) || is_linked_against(b, a))
     {
         return Some(Reason::OtherCuda {
             has,
@@ -237,30 +234,41 @@ pub(super) fn together(
 
 /// It offers every requested name, or one of those that are only tried.
 fn name(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
-    let other = |asked: &str| Reason::OtherName {
-        asked: asked.to_owned(),
-        has: installation
-            .member(&slot.family.main)
-            .map(|member| member.soname.clone()),
-    };
     if !slot.concerns(installation) {
-        return Some(other(&slot.names().first().cloned().unwrap_or_default()));
+        let names = slot.names();
+        return Some(other_name(
+            names.first().map_or("", String::as_str),
+            slot,
+            installation,
+        ));
     }
     let (tried, asked): (Vec<&LibraryRequirement>, Vec<&LibraryRequirement>) = slot
         .requirements
         .iter()
-        .filter(|r| r.asks_for_family())
-        .partition(|r| r.need == Need::Named);
-    if asked.is_empty() {
-        let mut tried = tried.into_iter().filter_map(LibraryRequirement::named);
-        let first = tried.next().filter(|name| !installation.offers(name))?;
-        return (!tried.any(|name| installation.offers(name))).then(|| other(first));
+        .filter(|requirement| requirement.asks_for_family())
+        .partition(|requirement| requirement.need == Need::Named);
+    let is_tried = asked.is_empty();
+    let names = if is_tried { tried } else { asked };
+    let mut lacking = None;
+    for name in names.into_iter().filter_map(LibraryRequirement::named) {
+        if installation.offers(name) {
+            if is_tried {
+                return None;
+            }
+        } else if lacking.is_none() {
+            lacking = Some(name);
+        }
     }
-    asked
-        .into_iter()
-        .filter_map(LibraryRequirement::named)
-        .find(|asked| !installation.offers(asked))
-        .map(other)
+    Some(other_name(lacking?, slot, installation))
+}
+
+fn other_name(asked: &str, slot: &Slot<'_>, installation: &Installation) -> Reason {
+    Reason::OtherName {
+        asked: asked.to_owned(),
+        has: installation
+            .member(&slot.family.main)
+            .map(|member| member.soname.clone()),
+    }
 }
 
 /// It has what each requirement wants. Of several that it lacks, the first kind counts.
@@ -304,7 +312,7 @@ fn not_pinned(pin: &PinnedTo, installation: &Installation, by: String) -> Option
         PinnedTo::Version(version) => installation
             .version
             .is_some_and(|has| has.agrees_with(version)),
-        PinnedTo::Directory(directory) => installation.directories().any(|own| own == directory),
+        PinnedTo::Directory(directory) => is_in(installation, directory),
     };
     let pin = pin.clone();
     (!is_pinned).then_some(Reason::NotThePinned { pin, by })
@@ -545,7 +553,7 @@ fn glibc(_: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Option
     (needed > has).then_some(Reason::NeedsGlibc { needed, has })
 }
 
-/// Returns how another user could have put an installation there, unless it is as safe as the program or the user has
+/// How another user could have put an installation there, unless it is as safe as the program or the user has
 /// named it. A search path of the program makes a directory its own if those who can change it have the program as well:
 /// builds leave paths below `/tmp` behind. The directory that Python starts in is not its own.
 pub(super) fn open<'c>(

@@ -58,12 +58,12 @@ pub(super) fn side(part: &ContradictionPart<'_>) -> ContradictionSide {
     }
 }
 
-/// Returns the world with these parts alone.
+/// The world with these parts alone.
 pub(super) fn only<'a>(parts: &[ContradictionPart<'a>], world: &World<'a>) -> World<'a> {
     world.with_only(parts.concat())
 }
 
-/// Returns the smallest subset of `suspects` that has no solution; of all parts, if the suspects have one.
+/// The smallest subset of `suspects` that has no solution; of all parts, if the suspects have one.
 pub(super) fn smallest<'a>(
     suspects: Vec<ContradictionPart<'a>>,
     world: &World<'a>,

@@ -8,9 +8,17 @@ use super::Reason;
 use super::constraints::{self, searched_first};
 use super::slot::{Blame, Picked, Slot, Strictness};
 use super::world::World;
-use crate::catalog::{Family, GroupedBy, catalog};
+use crate::catalog::{GroupedBy, catalog};
 use crate::inventory::{Installation, Member};
 use crate::program::{Before, EarlierDirectory};
+
+/// A library that an installation is linked against or opens.
+struct Dependency {
+    name: String,
+    strictness: Strictness,
+    /// The directories that are searched first for it.
+    search_first: Vec<EarlierDirectory>,
+}
 
 /// A name that an installation is linked against and that no other can offer, and the picks that this is due to.
 pub(super) struct Obstacle {
@@ -18,7 +26,7 @@ pub(super) struct Obstacle {
     pub due_to: Blame,
 }
 
-/// Returns the queue after `pick` is added to the picks in `done`: the dependencies of `pick` become requirements of
+/// The queue after `pick` is added to the picks in `done`: the dependencies of `pick` become requirements of
 /// waiting slots, or new slots.
 pub(super) fn with<'a>(
     pick: &Picked<'a>,
@@ -26,93 +34,106 @@ pub(super) fn with<'a>(
     queue: &VecDeque<Rc<Slot<'a>>>,
     world: &World<'a>,
 ) -> Result<VecDeque<Rc<Slot<'a>>>, Obstacle> {
-    let inventory = world.inventory;
     let mut queue = queue.clone();
-    for (name, strictness, search_first) in dependencies(pick) {
+    for dependency in dependencies(pick) {
         let slot = Slot::of_dependency(
-            &name,
+            &dependency.name,
             pick.installation,
             &pick.slot.askers,
-            strictness,
-            search_first,
+            dependency.strictness,
+            dependency.search_first,
         );
-        let Some(slot) = slot.filter(|slot| slot.family.name != "driver" || inventory.has_gpu())
-        else {
+        let Some(slot) = slot else {
             continue;
         };
-        let mut wanted = slot.ignoring_rpath(world.policy);
-        wanted.because.insert(done.len());
-        let (family, must) = (wanted.family, strictness == Strictness::Must);
-        let offers = |installation: &Installation| {
-            installation.family == family.name && installation.offers(&name)
-        };
-        // A pick that offers the name does not help if a search path leads elsewhere.
-        let forced = if must {
-            constraints::forced(&wanted.requirements, inventory)
-        } else {
-            Vec::new()
-        };
-        let has_forced = |installation: &Installation| {
-            forced
-                .iter()
-                .all(|forced| installation.has_file(forced.file))
-        };
-        if done
-            .iter()
-            .any(|picked| offers(picked.installation) && has_forced(picked.installation))
-        {
+        if slot.family.name == "driver" && !world.inventory.has_gpu() {
             continue;
         }
-        // Nor can a second installation be picked in the place of another.
-        let rival = done
-            .iter()
-            .position(|picked| is_in_its_place(family, &wanted, picked.installation));
-        let waiting = queue
-            .iter_mut()
-            .filter(|slot| slot.family.name == family.name)
-            .find(|slot| {
-                slot.soname == wanted.soname
-                    || slot
-                        .candidates
-                        .iter()
-                        .any(|candidate| offers(candidate.installation))
-            });
-        let due_to = match (rival, waiting) {
-            (Some(position), _) if must => Blame::from([position]),
-            (None, Some(slot)) if must => {
-                let due_to = slot.because.clone();
-                *slot = Rc::new(Slot::clone(slot).merged(wanted, world));
-                if !slot.candidates.is_empty() {
-                    continue;
-                }
-                due_to
-            }
-            (None, None) => {
-                wanted.fill(world);
-                let is_missing = must && wanted.candidates.is_empty();
-                queue.push_back(Rc::new(wanted));
-                if !is_missing {
-                    continue;
-                }
-                Blame::new()
-            }
-            _ => continue,
-        };
-        return Err(Obstacle { name, due_to });
+        let mut wanted = slot.ignoring_rpath(world.policy);
+        wanted.because.insert(done.len());
+        add(wanted, &dependency.name, done, &mut queue, world)?;
     }
     Ok(queue)
 }
 
-/// True if a picked installation excludes another one for the wanted slot.
-fn is_in_its_place(family: &Family, wanted: &Slot<'_>, picked: &Installation) -> bool {
-    let is_same = family.group == GroupedBy::Place
-        || wanted.soname.is_some() && picked.soname == wanted.soname;
-    picked.family == family.name && is_same
+/// Adds the slot of a library that is asked for by `name`, unless a pick or a waiting slot is or will be it.
+fn add<'a>(
+    mut wanted: Slot<'a>,
+    name: &str,
+    done: &[Picked<'a>],
+    queue: &mut VecDeque<Rc<Slot<'a>>>,
+    world: &World<'a>,
+) -> Result<(), Obstacle> {
+    let must = wanted.strictness == Strictness::Must;
+    // A pick that offers the name does not help if a search path leads elsewhere.
+    let forced = if must {
+        constraints::forced(&wanted.requirements, world.inventory)
+    } else {
+        Vec::new()
+    };
+    let mut rival = None;
+    for (position, picked) in done.iter().enumerate() {
+        let installation = picked.installation;
+        if offers(installation, &wanted, name)
+            && forced
+                .iter()
+                .all(|forced| installation.has_file(forced.file))
+        {
+            return Ok(());
+        }
+        // Nor can a second installation be picked in the place of another.
+        if rival.is_none() && is_in_its_place(&wanted, installation) {
+            rival = Some(position);
+        }
+    }
+    let waiting = queue.iter_mut().find(|slot| {
+        slot.family.name == wanted.family.name
+            && (slot.soname == wanted.soname
+                || slot
+                    .candidates
+                    .iter()
+                    .any(|candidate| offers(candidate.installation, &wanted, name)))
+    });
+    let due_to = match (rival, waiting) {
+        (Some(position), _) if must => Blame::from([position]),
+        (None, Some(slot)) if must => {
+            let due_to = slot.because.clone();
+            *slot = Rc::new(Slot::clone(slot).merged(wanted, world));
+            if !slot.candidates.is_empty() {
+                return Ok(());
+            }
+            due_to
+        }
+        (None, None) => {
+            wanted.fill(world);
+            let is_missing = must && wanted.candidates.is_empty();
+            queue.push_back(Rc::new(wanted));
+            if !is_missing {
+                return Ok(());
+            }
+            Blame::new()
+        }
+        _ => return Ok(()),
+    };
+    Err(Obstacle {
+        name: name.to_owned(),
+        due_to,
+    })
 }
 
-/// Returns the names of libraries of other families that an installation is linked against, then of those that it opens at run
-/// time. Each comes with the directories that are searched first for it.
-fn dependencies(pick: &Picked<'_>) -> Vec<(String, Strictness, Vec<EarlierDirectory>)> {
+fn offers(installation: &Installation, wanted: &Slot<'_>, name: &str) -> bool {
+    installation.family == wanted.family.name && installation.offers(name)
+}
+
+/// True if a picked installation excludes another one for the wanted slot.
+fn is_in_its_place(wanted: &Slot<'_>, picked: &Installation) -> bool {
+    let is_same = wanted.family.group == GroupedBy::Place
+        || wanted.soname.is_some() && picked.soname == wanted.soname;
+    picked.family == wanted.family.name && is_same
+}
+
+/// The libraries of other families that an installation is linked against, then those that it opens at run time.
+fn dependencies(pick: &Picked<'_>) -> Vec<Dependency> {
     let installation = pick.installation;
     let mut dependencies = Vec::new();
     let used = used_stems(installation, &pick.slot.names());
@@ -127,7 +148,11 @@ fn dependencies(pick: &Picked<'_>) -> Vec<(String, Strictness, Vec<EarlierDirect
                 .family_of(name)
                 .is_some_and(|(family, _)| family.name != installation.family)
             {
-                dependencies.push((name.clone(), strictness, passed_on(pick, member)));
+                dependencies.push(Dependency {
+                    name: name.clone(),
+                    strictness,
+                    search_first: passed_on(pick, member),
+                });
             }
         }
     }
@@ -135,29 +160,30 @@ fn dependencies(pick: &Picked<'_>) -> Vec<(String, Strictness, Vec<EarlierDirect
         return dependencies;
     };
     let soname = installation.soname.unwrap_or(0);
-    let mut may_open = |name: String, by: &str| {
-        let search_first = installation
-            .member(by)
-            .map(|member| passed_on(pick, member))
-            .unwrap_or_default();
-        dependencies.push((name, Strictness::May, search_first));
-    };
+    let mut opened = Vec::new();
     for (by, stem) in family.dlopens(soname) {
-        let other = catalog()
-            .family_of_stem(stem)
-            .filter(|other| other.name != family.name);
-        if let Some(suffix) = other.and_then(|other| other.suffix(installation.cuda.unwrap_or(0))) {
-            may_open(format!("{stem}.so.{suffix}"), by);
+        if let Some(other) = catalog().family_of_stem(stem)
+            && other.name != family.name
+            && let Some(suffix) = other.suffix(installation.cuda.unwrap_or(0))
+        {
+            opened.push((format!("{stem}.so.{suffix}"), by));
         }
     }
-    family
-        .dlopens_unversioned(soname)
-        .iter()
-        .for_each(|name| may_open(name.clone(), &family.main));
+    for name in family.dlopens_unversioned(soname) {
+        opened.push((name.clone(), family.main.as_str()));
+    }
+    for (name, by) in opened {
+        let member = installation.member(by);
+        dependencies.push(Dependency {
+            name,
+            strictness: Strictness::May,
+            search_first: member.map_or(Vec::new(), |member| passed_on(pick, member)),
+        });
+    }
     dependencies
 }
 
-/// Returns the stems of the members that are mapped where a program asks for `names`: these, those without which the family is
+/// The stems of the members that are mapped where a program asks for `names`: these, those without which the family is
 /// incomplete, and all that they are linked against or open. libcutensorMp is there for the few programs that ask for it.
 fn used_stems<'i>(installation: &'i Installation, names: &[String]) -> BTreeSet<&'i str> {
     let files = &installation.files;
@@ -181,15 +207,15 @@ fn used_stems<'i>(installation: &'i Installation, names: &[String]) -> BTreeSet<
         if !used.insert(member.stem.as_str()) {
             continue;
         }
-        let is_opened = |stem: &str| {
-            let mut opened = family.dlopens(soname);
-            opened.any(|(by, opened)| by == member.stem && opened == stem)
-        };
-        pending.extend(
-            files
-                .iter()
-                .filter(|other| member.needed.contains(&other.soname) || is_opened(&other.stem)),
-        );
+        for other in files {
+            if member.needed.contains(&other.soname)
+                || family
+                    .dlopens(soname)
+                    .any(|(by, stem)| by == member.stem && stem == other.stem)
+            {
+                pending.push(other);
+            }
+        }
     }
     used
 }
@@ -197,7 +223,7 @@ fn used_stems<'i>(installation: &'i Installation, names: &[String]) -> BTreeSet<
 /// Libraries that depend on one another in a longer chain are not followed.
 pub(super) const DEPTH: usize = 4;
 
-/// Returns the reason why the loader cannot map an installation: no other one offers a library that it is linked against, with
+/// The reason why the loader cannot map an installation: no other one offers a library that it is linked against, with
 /// all the symbols that it imports.
 pub(super) fn unloadable(
     installation: &Installation,
@@ -233,7 +259,7 @@ pub(super) fn unloadable(
     })
 }
 
-/// Returns the directories that come first for libraries that a member asks for.
+/// The directories that come first for libraries that a member asks for.
 fn passed_on(pick: &Picked<'_>, member: &Member) -> Vec<EarlierDirectory> {
     searched_first(&pick.slot, pick.installation, member, pick.is_forced)
         .into_iter()

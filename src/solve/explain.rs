@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::constraints::forced_by;
+use super::constraints::{forced_by, is_in};
 use super::contradiction::{self, ContradictionPart};
 use super::machine::Broken;
 use super::outcome::{Conflict, Contradiction, ForcedCopy, Summary, Unmet};
@@ -12,7 +12,7 @@ use super::world::World;
 use crate::inventory::Inventory;
 use crate::program::{LibraryRequirement, Requirement};
 
-/// Returns the conflict of requirements, each of which cannot be met even by itself.
+/// The conflict of requirements, each of which cannot be met even by itself.
 pub(super) fn each_unmet(unmet: Vec<Unmet>, broken: Vec<Broken>, world: &World<'_>) -> Conflict {
     let mut contradictions = Vec::new();
     for missing in &unmet {
@@ -27,7 +27,7 @@ pub(super) fn each_unmet(unmet: Vec<Unmet>, broken: Vec<Broken>, world: &World<'
     conflict(unmet, broken, contradictions, world)
 }
 
-/// Returns the conflict of requirements that can be met one by one and not together: the smallest part of them that has
+/// The conflict of requirements that can be met one by one and not together: the smallest part of them that has
 /// no solution.
 pub(super) fn together_unmet(dead_end: DeadEnd, world: &World<'_>) -> Conflict {
     let mut suspects = contradiction::parts(world);
@@ -72,7 +72,7 @@ fn conflict(
     }
 }
 
-/// Returns the installations that the loader takes whatever we set, with the askers and the rules that lead to each.
+/// The installations that the loader takes whatever we set, with the askers and the rules that lead to each.
 fn forced_copies(requirements: &[LibraryRequirement], inventory: &Inventory) -> Vec<ForcedCopy> {
     let mut copies: Vec<ForcedCopy> = Vec::new();
     for requirement in requirements {
@@ -85,11 +85,7 @@ fn forced_copies(requirements: &[LibraryRequirement], inventory: &Inventory) -> 
         let rules = requirement
             .search_first
             .iter()
-            .filter(|first| {
-                installation
-                    .directories()
-                    .any(|place| place == first.directory)
-            })
+            .filter(|first| is_in(installation, &first.directory))
             .map(|first| first.rule);
         let (summary, by) = (Summary::of(installation), requirement.by.name.clone());
         match copies.iter_mut().find(|copy| copy.installation == summary) {

@@ -1,16 +1,16 @@
 //! Wheels with which there is a set: the solver tries those of the table as if they were installed.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::offers::{of_wheel, releases, versions};
 use super::outcome::Unmet;
 use super::reason::Reason;
-use super::search::{self, DeadEnd};
+use super::search::{self, DeadEnd, Solution};
 use super::slots;
 use super::world::World;
 use crate::catalog::{Wheel, catalog, wheels};
-use crate::inventory::Installation;
 use crate::program::Asker;
 use crate::version::Version;
 
@@ -24,7 +24,7 @@ pub(super) struct Offered {
     pub asked_by: Vec<Asker>,
 }
 
-/// Returns the directory in which the libraries of a wheel would be; `None` if it cannot be had.
+/// The directory in which the libraries of a wheel would be; `None` if it cannot be had.
 pub(super) type WheelPlace<'p> = dyn Fn(&Wheel, Version) -> Option<PathBuf> + 'p;
 
 /// Solves with wheels that could be installed, of the lacking families alone. Returns the picked ones.
@@ -39,63 +39,41 @@ pub(super) fn fitting(
         while let Some(family) = needed_by(&lacking) {
             lacking.insert(family);
         }
-        let may_help = |wheel: &Wheel, version: &Version| {
-            let missing = unmet.iter().find(|missing| missing.family == wheel.family);
-            missing
-                .and_then(of_symbol)
-                .is_none_or(|needed| *version >= needed)
-                && missing.is_none_or(|missing| may_have_code(missing, version))
-        };
         // Among equals, the first is picked: the one for the CUDA of other libraries of the program, or else for CUDA 12.
         let cuda = world
             .agreed_cuda()
             .map(|(cuda, _)| cuda)
             .or_else(|| world.cuda_of_wheels())
             .unwrap_or(12);
-        let rows = wheels()
-            .iter()
-            .filter(|wheel| lacking.contains(&wheel.family));
-        let names: BTreeSet<(u32, u32, &str)> = rows
-            .map(|wheel| {
-                (
-                    wheel.cuda.abs_diff(cuda),
-                    u32::MAX - wheel.cuda,
-                    wheel.name.as_str(),
-                )
-            })
-            .collect();
-        let offers: Vec<Installation> = names
-            .into_iter()
-            .flat_map(|(_, _, name)| match world.policy.at_hand {
+        let mut names = BTreeSet::new();
+        for wheel in wheels() {
+            if lacking.contains(&wheel.family) {
+                let distance = wheel.cuda.abs_diff(cuda);
+                names.insert((distance, Reverse(wheel.cuda), wheel.name.as_str()));
+            }
+        }
+        let mut offers = Vec::new();
+        for (_, _, name) in names {
+            let known = match world.policy.at_hand {
                 Some(_) => releases(name),
                 None => versions(name, world.program),
-            })
-            .filter(|(version, wheel)| may_help(wheel, version))
-            .filter_map(|(version, wheel)| {
-                let directory = place(wheel, version)?;
-                Some(of_wheel(wheel, version, &directory, world.inventory))
-            })
-            .collect();
-        let world = World::new(world.inventory, world.program, world.policy).with_offers(&offers);
-        let still = match slots::slots(&world).map(|slots| search::best(slots.to_fill, &world)) {
-            Ok(Ok(solution)) => {
-                let picked = solution
-                    .filled
-                    .iter()
-                    .filter(|filled| world.is_offer(filled.installation));
-                return Some(
-                    picked
-                        .filter_map(|filled| {
-                            Some(Offered {
-                                package: filled.installation.package.clone()?,
-                                names: filled.slot.names().into_iter().collect(),
-                                asked_by: filled.slot.asked_by(),
-                            })
-                        })
-                        .collect(),
-                );
+            };
+            for (version, wheel) in known {
+                let missing = unmet.iter().find(|missing| missing.family == wheel.family);
+                if missing.is_none_or(|missing| may_help(missing, version))
+                    && let Some(directory) = place(wheel, version)
+                {
+                    offers.push(of_wheel(wheel, version, &directory, world.inventory));
+                }
             }
-            Ok(Err(DeadEnd { unmet, .. })) | Err(unmet) => unmet,
+        }
+        let world = World::new(world.inventory, world.program, world.policy).with_offers(&offers);
+        let still = match slots::slots(&world) {
+            Ok(slots) => match search::best(slots.to_fill, &world) {
+                Ok(solution) => return Some(offered(&solution, &world)),
+                Err(DeadEnd { unmet, .. }) => unmet,
+            },
+            Err(unmet) => unmet,
         };
         let before = lacking.len();
         lacking.extend(still.into_iter().map(|missing| missing.family));
@@ -105,7 +83,23 @@ pub(super) fn fitting(
     }
 }
 
-/// Returns another family that wheels of these are linked against.
+fn offered(solution: &Solution<'_>, world: &World<'_>) -> Vec<Offered> {
+    let mut offered = Vec::new();
+    for filled in &solution.filled {
+        if world.is_offer(filled.installation)
+            && let Some(package) = filled.installation.package.clone()
+        {
+            offered.push(Offered {
+                package,
+                names: filled.slot.names().into_iter().collect(),
+                asked_by: filled.slot.asked_by(),
+            });
+        }
+    }
+    offered
+}
+
+/// Another family that wheels of these are linked against.
 fn needed_by(families: &BTreeSet<String>) -> Option<String> {
     let needed = wheels()
         .iter()
@@ -117,30 +111,32 @@ fn needed_by(families: &BTreeSet<String>) -> Option<String> {
         .find(|family| !families.contains(family))
 }
 
-/// False where the table says nothing of GPUs, and the installed version on this side of another has no code for one: older
-/// ones have code for a GPU that is older than all those that it serves, else newer ones.
-fn may_have_code(missing: &Unmet, version: &Version) -> bool {
-    missing.candidates.iter().all(|candidate| {
-        let Reason::NoCode { gpu, has } = candidate.reason.deepest() else {
-            return true;
-        };
-        let Some(without) = candidate
-            .installation
-            .version
-            .filter(|_| missing.family != "cudnn")
-        else {
-            return true;
-        };
-        let is_old = has.first().is_some_and(|first| gpu < first);
-        if is_old {
-            *version < without
-        } else {
-            *version > without
-        }
-    })
+/// False for a version that would lack a symbol or code for a GPU. Where the table says nothing of GPUs, an installed version
+/// without code tells: older ones have code for a GPU that is older than all those that it serves, else newer ones.
+fn may_help(missing: &Unmet, version: Version) -> bool {
+    let has_symbol = of_symbol(missing).is_none_or(|needed| version >= needed);
+    has_symbol
+        && missing.candidates.iter().all(|candidate| {
+            let Reason::NoCode { gpu, has } = candidate.reason.deepest() else {
+                return true;
+            };
+            let Some(without) = candidate
+                .installation
+                .version
+                .filter(|_| missing.family != "cudnn")
+            else {
+                return true;
+            };
+            let is_old = has.first().is_some_and(|first| gpu < first);
+            if is_old {
+                version < without
+            } else {
+                version > without
+            }
+        })
 }
 
-/// Returns the version of a missing symbol: nvJitLink writes it into each name, `__nvJitLinkCreate_12_4`.
+/// The version of a missing symbol: nvJitLink writes it into each name, `__nvJitLinkCreate_12_4`.
 pub(super) fn of_symbol(missing: &Unmet) -> Option<Version> {
     reasons(missing)
         .filter_map(|reason| match reason {

@@ -28,7 +28,7 @@ pub(super) fn code(
     })
 }
 
-/// Returns the GPUs for which an installation has no code, although it has some.
+/// The GPUs for which an installation has no code, although it has some.
 pub(super) fn without_code(
     installation: &Installation,
     world: &World<'_>,
@@ -57,7 +57,7 @@ pub(super) fn ptx(
     (needed > has && is_firm).then_some(Reason::PtxTooNew { gpu, needed, has })
 }
 
-/// Returns the GPUs for which an installation that needs code has only PTX.
+/// The GPUs for which an installation that needs code has only PTX.
 pub(super) fn only_ptx(installation: &Installation, world: &World<'_>) -> Vec<ComputeCapability> {
     world
         .gpus
@@ -67,7 +67,7 @@ pub(super) fn only_ptx(installation: &Installation, world: &World<'_>) -> Vec<Co
         .collect()
 }
 
-/// Returns the CUDA version of a driver's libraries, from their own note or from the kernel driver's branch.
+/// The CUDA version of a driver's libraries, from their own note or from the kernel driver's branch.
 pub(super) fn cuda_of_driver(driver: &Installation, inventory: &Inventory) -> Option<CudaVersion> {
     driver
         .forward_compatibility

@@ -1,18 +1,18 @@
 //! Finds what could help against a conflict. `remedy` tries each.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::fitting::{fitting, of_symbol, reasons};
 use super::hint::{Hint, Wanted};
 use super::machine::Broken;
-use super::outcome::{Conflict, Contradiction, ContradictionSide, Unmet};
+use super::outcome::{Conflict, Contradiction, Unmet};
 use super::reason::Reason;
 use super::remedy;
 use super::world::{World, serves};
 use crate::catalog::{Wheel, catalog, knowledge, soname_number};
 use crate::inventory::{ChangedBy, Installation, Inventory, Origin, Problem};
-use crate::program::{Before, Demand, LibraryRequirement, MachineRequirement, Want};
+use crate::program::{Asker, Before, Demand, LibraryRequirement, Want};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
 type Way = fn(&Conflict, &World<'_>) -> Vec<Hint>;
@@ -34,19 +34,19 @@ const WAYS: [Way; 13] = [
     |conflict, _| change_wishes(conflict, &[]),
 ];
 
-/// Returns what could help, the best first. Each is found when it is asked for: some cost a solution.
+/// What could help, the best first. Each is found when it is asked for: some cost a solution.
 pub(super) fn hints(conflict: &Conflict, world: &World<'_>) -> impl Iterator<Item = Hint> {
     WAYS.iter().flat_map(move |way| way(conflict, world))
 }
 
-/// Returns the hints for conditions that the machine does not meet.
+/// The hints for conditions that the machine does not meet.
 fn for_machine(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
     let mut hints = Vec::new();
     for Broken { condition, has } in &conflict.broken {
         match &condition.demand {
             Demand::Code(code) => {
                 hints.extend(other_gpus(world, |gpu| serves(code, gpu)));
-                hints.extend(other_build(condition, world));
+                hints.extend(other_build(&condition.by, world));
                 continue;
             }
             Demand::Gpu(range) => {
@@ -73,7 +73,7 @@ fn for_machine(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
     hints
 }
 
-/// Returns the oldest driver that meets a demand.
+/// The oldest driver that meets a demand.
 fn driver_for(demand: &Demand) -> Option<Version> {
     match demand {
         Demand::Driver(range) => range.lowest(),
@@ -88,7 +88,7 @@ fn driver_for(demand: &Demand) -> Option<Version> {
     }
 }
 
-/// Returns the visible GPUs that fit, if there are any.
+/// The visible GPUs that fit, if there are any.
 fn other_gpus(world: &World<'_>, fits: impl Fn(ComputeCapability) -> bool) -> Option<Hint> {
     let uuids: Vec<String> = world
         .inventory
@@ -101,39 +101,34 @@ fn other_gpus(world: &World<'_>, fits: impl Fn(ComputeCapability) -> bool) -> Op
 
 /// Hides GPUs without code if all would fit then: an old one for the screen beside the others.
 fn gpus_that_are_served(unmet: &[Unmet], world: &World<'_>) -> Option<Hint> {
-    let served = |missing| {
-        reasons(missing).find_map(|reason| match reason {
+    let mut served = Vec::new();
+    for missing in unmet {
+        served.push(reasons(missing).find_map(|reason| match reason {
             Reason::NoCode { has, .. } => Some(has),
             _ => None,
-        })
-    };
-    let served: Vec<&Vec<ComputeCapability>> = unmet.iter().map(served).collect::<Option<_>>()?;
+        })?);
+    }
     other_gpus(world, |gpu| {
         served.iter().all(|served| served.contains(&gpu))
     })
 }
 
-/// Returns builds of a framework that have code for the newest visible GPU.
-fn other_build(condition: &MachineRequirement, world: &World<'_>) -> Option<Hint> {
-    let (framework, version) = condition
-        .by
-        .name
-        .split_once(' ')
-        .unwrap_or((&condition.by.name, ""));
+/// Builds of a framework that have code for the newest visible GPU.
+fn other_build(asker: &Asker, world: &World<'_>) -> Option<Hint> {
+    let (framework, version) = asker.name.split_once(' ').unwrap_or((&asker.name, ""));
     let numbers = version
         .split(|c: char| c != '.' && !c.is_ascii_digit())
         .next();
-    let gpu = world.inventory.capabilities().max()?;
     let build = knowledge().build_for(
         framework,
-        gpu,
+        world.inventory.capabilities().max()?,
         numbers.and_then(|numbers| numbers.parse().ok()),
     )?;
     let requirement = format!("{}{}", build.distribution, build.versions.to_pip());
     Some(Hint::OtherBuild {
         pip: world.program.pip.clone()?,
         requirement,
-        by: condition.by.clone(),
+        by: asker.clone(),
     })
 }
 
@@ -154,50 +149,50 @@ fn change_wish(contradiction: &Contradiction, unmet: &[Unmet]) -> Option<Hint> {
             .iter()
             .flat_map(reasons)
             .any(|reason| matches!(reason, Reason::OtherCuda { .. }));
-    let members: Vec<&ContradictionSide> = contradiction
-        .members
-        .iter()
-        .filter(|member| {
-            member
+    let mut first = None;
+    let mut families = BTreeSet::new();
+    for member in &contradiction.members {
+        let excludes = match &member.demand {
+            Some(demand) => !matches!(demand, Demand::Code(_)),
+            None => member
                 .wants
                 .iter()
-                .any(|want| want.is_exact() || several && matches!(want, Want::Within(_)))
-                || member
-                    .demand
-                    .as_ref()
-                    .is_some_and(|demand| !matches!(demand, Demand::Code(_)))
-        })
-        .collect();
-    let by = members.first()?.by.clone();
-    let families = members
-        .iter()
-        .filter_map(|member| member.family.clone())
-        .collect();
+                .any(|want| want.is_exact() || several && matches!(want, Want::Within(_))),
+        };
+        if excludes {
+            first.get_or_insert(&member.by);
+            families.extend(member.family.clone());
+        }
+    }
+    let by = first?.clone();
     Some(Hint::ChangeWish { families, by })
 }
 
 /// Names a range of the user's that allows no version that serves the program: no installation could meet both.
 fn impossible_range(missing: &Unmet) -> Option<Hint> {
     let floor = floor(missing)?.truncated(2);
+    let impossible = missing.requirements.iter().find(
+        |one| matches!(&one.want, Want::Within(range) if range.oldest_from(floor).is_none()),
+    )?;
     Some(Hint::ChangeWish {
         families: BTreeSet::from([missing.family.clone()]),
-        by: missing.requirements.iter().find(|one| matches!(&one.want, Want::Within(range) if range.oldest_from(floor).is_none()))?.by.clone(),
+        by: impossible.by.clone(),
     })
 }
 
-/// Returns the oldest driver with which all would fit.
+/// The oldest driver with which all would fit.
 fn newer_driver(unmet: &[Unmet]) -> Option<Hint> {
-    let floor = |reason: &Reason| match reason {
-        Reason::DriverTooOld { floor, .. } => Some(*floor),
-        Reason::PtxTooNew { needed, .. } => knowledge().driver_of_cuda(*needed),
-        _ => None,
-    };
-    let floors: Option<Vec<_>> = unmet
-        .iter()
-        .map(|missing| reasons(missing).find_map(floor))
-        .collect();
+    let mut newest = None;
+    for missing in unmet {
+        let floor = reasons(missing).find_map(|reason| match reason {
+            Reason::DriverTooOld { floor, .. } => Some(*floor),
+            Reason::PtxTooNew { needed, .. } => knowledge().driver_of_cuda(*needed),
+            _ => None,
+        });
+        newest = newest.max(Some(floor?));
+    }
     Some(Hint::UpdateDriver {
-        floor: floors?.into_iter().max()?,
+        floor: newest?,
         has_driver: true,
     })
 }
@@ -235,35 +230,27 @@ fn without_leftovers(unmet: &[Unmet], world: &World<'_>) -> Option<Hint> {
     Some(Hint::PipUninstall { pip, packages })
 }
 
-/// Returns the leftover wheel: wheels of CUDA 13 have their own directory, and do not replace those of CUDA 12.
+/// The leftover wheel: wheels of CUDA 13 have their own directory, and do not replace those of CUDA 12.
 fn leftover(missing: &Unmet, world: &World<'_>) -> Option<String> {
     let inventory = world.inventory;
     let opened = missing
         .forced
         .iter()
         .find(|forced| forced.rules.contains(&Before::AbsolutePath))?;
-    let package = |installation: &Installation| {
-        Some(installation.package.as_ref()?.split(' ').next()?.to_owned())
-    };
-    let wanted = Some(
-        catalog()
-            .family(&missing.family)?
-            .wheel(cuda_major(missing, world)?)?,
-    );
+    let wanted = catalog()
+        .family(&missing.family)?
+        .wheel(cuda_major(missing, world)?)?;
     inventory
         .installations
         .iter()
-        .find(|one| one.family == missing.family && package(one) == wanted)?;
-    let taken = package(installed_in(
-        inventory,
-        missing,
-        &opened.installation.directory,
-    )?)?;
-    (opened.installation.origin == Origin::Wheel && Some(&taken) != wanted.as_ref())
-        .then_some(taken)
+        .find(|one| one.family == missing.family && remedy::is_of(one, &wanted))?;
+    let opened = &opened.installation;
+    let taken = installed_in(inventory, missing, &opened.directory)?;
+    let name = taken.package.as_ref()?.split(' ').next()?;
+    (opened.origin == Origin::Wheel && name != wanted).then(|| name.to_owned())
 }
 
-/// Returns the installations of wheels after which there is a solution.
+/// The installations of wheels after which there is a solution.
 fn wheels_to_install(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
     let (unmet, program) = (&conflict.unmet, world.program);
     let Some((pip, site)) = program.pip.clone().zip(program.site_packages.first()) else {
@@ -280,20 +267,15 @@ fn wheels_to_install(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
         }) else {
             continue;
         };
-        let wheels: Vec<String> = wheels.into_iter().map(|wheel| wheel.package).collect();
-        // pip takes a package that another one has overwritten for installed.
-        let brings = |one: &Installation, wheel: &String| {
-            one.package.as_ref() == Some(wheel) || one.problems.iter().any(|problem| matches!(problem, Problem::ClaimedTwice { packages, .. } if packages.contains(wheel)))
-        };
-        let reinstall = world
-            .inventory
-            .installations
-            .iter()
-            .any(|one| wheels.iter().any(|wheel| brings(one, wheel)));
-        let requirements = wheels
-            .iter()
-            .map(|wheel| wheel.replace(' ', "=="))
-            .collect();
+        let (mut requirements, mut reinstall) = (Vec::new(), false);
+        for wheel in &wheels {
+            reinstall |= world
+                .inventory
+                .installations
+                .iter()
+                .any(|one| brings(one, &wheel.package));
+            requirements.push(wheel.package.replace(' ', "=="));
+        }
         hints.push(Hint::Pip {
             pip: pip.clone(),
             requirements,
@@ -301,6 +283,14 @@ fn wheels_to_install(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
         });
     }
     hints
+}
+
+/// True if pip takes a package for installed. It does so if another one has overwritten it.
+fn brings(installation: &Installation, package: &String) -> bool {
+    installation.package.as_ref() == Some(package)
+        || installation.problems.iter().any(|problem| {
+            matches!(problem, Problem::ClaimedTwice { packages, .. } if packages.contains(package))
+        })
 }
 
 /// Installs packages of NVIDIA's own repository, if the package manager knows it: no other has them.
@@ -345,26 +335,26 @@ fn to_install(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
 
 /// Replaces what search paths lead to.
 fn replaced(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
-    let mut places: BTreeMap<PathBuf, Vec<Wanted>> = BTreeMap::new();
+    let mut places: BTreeMap<&Path, Vec<Wanted>> = BTreeMap::new();
     for missing in &conflict.unmet {
-        let directories = missing
+        let directories: BTreeSet<&Path> = missing
             .forced
             .iter()
-            .map(|forced| forced.installation.directory.clone());
-        for directory in directories.collect::<BTreeSet<_>>() {
-            places
-                .entry(directory)
-                .or_default()
-                .push(wanted(missing, world));
+            .map(|forced| forced.installation.directory.as_path())
+            .collect();
+        for directory in directories {
+            let libraries = places.entry(directory).or_default();
+            libraries.push(wanted(missing, world));
         }
     }
-    places
-        .into_iter()
-        .map(|(directory, libraries)| Hint::Replace {
+    let mut hints = Vec::new();
+    for (directory, libraries) in places {
+        hints.push(Hint::Replace {
             libraries,
-            directory,
-        })
-        .collect()
+            directory: directory.to_owned(),
+        });
+    }
+    hints
 }
 
 fn installed_in<'i>(
@@ -378,7 +368,7 @@ fn installed_in<'i>(
         .find(|one| one.family == missing.family && one.directory == directory)
 }
 
-/// Returns the CUDA major that would fit: that of an asker, else that of the program's other needs, else that of the candidates.
+/// The CUDA major that would fit: that of an asker, else that of the program's other needs, else that of the candidates.
 fn cuda_major(missing: &Unmet, world: &World<'_>) -> Option<u32> {
     let of_asker = missing
         .requirements
@@ -403,7 +393,7 @@ fn cuda_major(missing: &Unmet, world: &World<'_>) -> Option<u32> {
         .or(of_copy)
 }
 
-/// Returns the number in the requested SONAME, or the major of the version that a requirement insists on.
+/// The number in the requested SONAME, or the major of the version that a requirement insists on.
 fn soname(missing: &Unmet) -> Option<u32> {
     let of_name = missing
         .requirements
@@ -418,7 +408,7 @@ fn soname(missing: &Unmet) -> Option<u32> {
     of_name.or(of_version)
 }
 
-/// Returns the newest of the compiled floors.
+/// The newest of the compiled floors.
 fn floor(missing: &Unmet) -> Option<Version> {
     missing
         .requirements

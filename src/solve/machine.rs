@@ -36,7 +36,7 @@ pub struct MachineFacts {
     pub gpus: Vec<(String, Option<ComputeCapability>)>,
 }
 
-/// Returns the conditions that certainly do not hold.
+/// The conditions that certainly do not hold.
 pub(super) fn broken(world: &World<'_>) -> Vec<Broken> {
     let inventory = world.inventory;
     let has = facts(inventory);
@@ -45,7 +45,7 @@ pub(super) fn broken(world: &World<'_>) -> Vec<Broken> {
         .machine_requirements()
         .filter(|requirement| {
             !requirement.is_advice
-                && is_asked(requirement, inventory)
+                && counts(requirement, inventory)
                 && holds(&requirement.demand, inventory) == Some(false)
         })
         .map(|requirement| Broken {
@@ -55,8 +55,8 @@ pub(super) fn broken(world: &World<'_>) -> Vec<Broken> {
         .collect()
 }
 
-fn is_asked(condition: &MachineRequirement, inventory: &Inventory) -> bool {
-    !condition.only_with_gpu || inventory.has_gpu() && !inventory.gpus_hidden
+fn counts(requirement: &MachineRequirement, inventory: &Inventory) -> bool {
+    !requirement.only_with_gpu || inventory.has_gpu() && !inventory.gpus_hidden
 }
 
 fn facts(inventory: &Inventory) -> MachineFacts {
@@ -72,23 +72,27 @@ fn facts(inventory: &Inventory) -> MachineFacts {
 }
 
 /// Judges a condition, for a report. Of alternatives, returns the one that decides: the first that holds, or else the first.
-pub fn judge<'c>(condition: &'c MachineRequirement, inventory: &Inventory) -> Judged<'c> {
-    let one = std::slice::from_ref(&condition.demand);
-    let holds_all = |demands: &[Demand]| all(demands.iter().map(|demand| holds(demand, inventory)));
-    let demands = match &condition.demand {
-        Demand::Any(alternatives) => alternatives
+pub fn judge<'c>(requirement: &'c MachineRequirement, inventory: &Inventory) -> Judged<'c> {
+    let demand = &requirement.demand;
+    let mut demands = std::slice::from_ref(demand);
+    if let Demand::Any(alternatives) = demand
+        && let Some(decisive) = alternatives
             .iter()
-            .find(|one| holds_all(one) == Some(true))
+            .find(|demands| hold(demands, inventory) == Some(true))
             .or(alternatives.first())
-            .map_or(one, Vec::as_slice),
-        _ => one,
-    };
+    {
+        demands = decisive;
+    }
     Judged {
-        counts: is_asked(condition, inventory),
-        holds: holds(&condition.demand, inventory),
+        counts: counts(requirement, inventory),
+        holds: holds(demand, inventory),
         demands,
         has: facts(inventory),
     }
+}
+
+fn hold(demands: &[Demand], inventory: &Inventory) -> Option<bool> {
+    all(demands.iter().map(|demand| holds(demand, inventory)))
 }
 
 fn holds(demand: &Demand, inventory: &Inventory) -> Option<bool> {
@@ -117,10 +121,10 @@ fn holds(demand: &Demand, inventory: &Inventory) -> Option<bool> {
             (!gpus.is_empty()).then(|| gpus.iter().any(|gpu| serves(code, *gpu)))
         }
         Demand::Any(alternatives) if alternatives.is_empty() => Some(true),
-        Demand::Any(alternatives) => all(alternatives.iter().map(|demands| {
-            all(demands.iter().map(|demand| holds(demand, inventory))).map(|holds| !holds)
-        }))
-        .map(|all_fail| !all_fail),
+        Demand::Any(alternatives) => {
+            let judged = alternatives.iter().map(|demands| hold(demands, inventory));
+            all(judged.map(|holds| holds.map(|holds| !holds))).map(|all_fail| !all_fail)
+        }
     }
 }
 
@@ -148,7 +152,7 @@ fn every_gpu(inventory: &Inventory, holds: impl Fn(&Gpu) -> Option<bool>) -> Opt
     all(inventory.visible_gpus().map(holds))
 }
 
-/// Returns the brand as NVIDIA's container toolkit spells it, where the name of the product contains it.
+/// The brand as NVIDIA's container toolkit spells it, where the name of the product contains it.
 fn brand(model: &str) -> Option<&'static str> {
     [
         ("GeForce", "geforce"),

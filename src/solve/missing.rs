@@ -14,7 +14,7 @@ use crate::catalog::{
 use crate::inventory::Inventory;
 use crate::program::{LibraryRequirement, Need, Program};
 use crate::range::Range;
-use crate::version::{CudaVersion, Version};
+use crate::version::CudaVersion;
 
 /// The place of wheels that are not here.
 const STORE: &str = "/STORE";
@@ -32,47 +32,58 @@ pub enum Lack {
 
 /// Finds the wheels that a program lacks beside what is installed: as few as possible, and only those that this machine can
 /// load. A GPU need not be here: the libraries that the program uses on one count. If those at hand are not enough, all
-/// wheels count. If the user asks for it, each absent library that is wanted counts as well, as far as it
-/// fits the others.
-pub fn lack(
+/// wheels count.
+pub fn lack(outcome: &Outcome, inventory: &Inventory, program: &Program, policy: &Policy) -> Lack {
+    lack_with(outcome, inventory, program, policy, &BTreeSet::new())
+}
+
+/// Finds what [`lack`] does, and the wheels of each absent library that is wanted, as far as it fits the others.
+pub fn lack_and_wanted(
     outcome: &Outcome,
     inventory: &Inventory,
     program: &Program,
     policy: &Policy,
-    is_asked: bool,
 ) -> Lack {
-    let with = |possible: &BTreeSet<String>| {
-        let at_hand = lack_of(outcome, inventory, program, policy, possible);
-        match at_hand {
-            Lack::NoOffer(_) if policy.at_hand.is_some() => {
-                let policy = Policy {
-                    at_hand: None,
-                    ..policy.clone()
-                };
-                lack_of(outcome, inventory, program, &policy, possible)
-            }
-            at_hand => at_hand,
-        }
-    };
-    let mut possible = BTreeSet::new();
-    let mut lack = with(&possible);
-    if !is_asked || matches!(lack, Lack::NoOffer(_)) {
+    let mut lack = lack(outcome, inventory, program, policy);
+    if matches!(lack, Lack::NoOffer(_)) {
         return lack;
     }
+    let mut possible = BTreeSet::new();
     for absent in outcome.wanted() {
         if !has_wheels(&absent.family) || !possible.insert(absent.family.clone()) {
             continue;
         }
-        match with(&possible) {
-            more @ Lack::Wheels(_) => lack = more,
-            _ => _ = possible.remove(&absent.family),
+        let more = lack_with(outcome, inventory, program, policy, &possible);
+        if matches!(more, Lack::Wheels(_)) {
+            lack = more;
+        } else {
+            possible.remove(&absent.family);
         }
     }
     lack
 }
 
 /// `possible` are families that the program may load.
-fn lack_of(
+fn lack_with(
+    outcome: &Outcome,
+    inventory: &Inventory,
+    program: &Program,
+    policy: &Policy,
+    possible: &BTreeSet<String>,
+) -> Lack {
+    let lack = lack_at_hand(outcome, inventory, program, policy, possible);
+    if policy.at_hand.is_none() || !matches!(lack, Lack::NoOffer(_)) {
+        return lack;
+    }
+    let policy = Policy {
+        at_hand: None,
+        ..policy.clone()
+    };
+    lack_at_hand(outcome, inventory, program, &policy, possible)
+}
+
+/// As [`lack_with`], without the wheels that are not at hand.
+fn lack_at_hand(
     outcome: &Outcome,
     inventory: &Inventory,
     program: &Program,
@@ -86,26 +97,21 @@ fn lack_of(
     };
     let mut lacking: BTreeSet<String> =
         unmet.iter().map(|missing| missing.family.clone()).collect();
-    let families: BTreeSet<&String> = program
-        .library_requirements()
-        .map(|requirement| &requirement.family)
-        .collect();
-    let is_picked = |family: &str| match outcome {
-        Outcome::Plan(plan) => plan
-            .picks
-            .iter()
-            .any(|pick| pick.installation.family == family),
-        Outcome::Nothing { .. } => false,
-        // Only what is in the way is known.
-        Outcome::Conflict(_) => true,
-    };
-    lacking.extend(
-        families
-            .into_iter()
-            .filter(|name| !is_picked(name))
-            .filter(|name| possible.contains(*name) || is_used(name, program))
-            .cloned(),
-    );
+    for requirement in program.library_requirements() {
+        let family = &requirement.family;
+        let is_picked = match outcome {
+            Outcome::Plan(plan) => plan
+                .picks
+                .iter()
+                .any(|pick| pick.installation.family == *family),
+            Outcome::Nothing { .. } => false,
+            // Only what is in the way is known.
+            Outcome::Conflict(_) => true,
+        };
+        if !is_picked && (possible.contains(family) || is_used(family, program)) {
+            lacking.insert(family.clone());
+        }
+    }
     if lacking.is_empty() && !matches!(outcome, Outcome::Conflict(_)) {
         return Lack::Nothing;
     }
@@ -119,10 +125,6 @@ fn lack_of(
         glibc,
         at_hand: at_hand.as_ref(),
     };
-    let place = |wheel: &Wheel, version: Version| {
-        platform.file(wheel, version)?;
-        Some(Path::new(STORE).join(&wheel.directory))
-    };
     let program = &with_all(&World::new(inventory, program, &policy), &lacking);
     let mut ignored = vec![policy.ignore_rpath_of.clone()];
     ignored.extend(policy.can_force.then(all_families));
@@ -130,7 +132,11 @@ fn lack_of(
         policy.ignore_rpath_of = families;
         let world = World::new(inventory, program, &policy);
         if machine::broken(&world).is_empty()
-            && let Some(offered) = fitting(unmet, lacking.clone(), &world, &place)
+            && let Some(offered) =
+                fitting(unmet, lacking.clone(), &world, &|wheel: &Wheel, version| {
+                    platform.file(wheel, version)?;
+                    Some(Path::new(STORE).join(&wheel.directory))
+                })
             && !offered.is_empty()
         {
             return Lack::Wheels(
@@ -147,19 +153,19 @@ fn lack_of(
 /// True if the program uses a family that wheels bring: it links against it, or a framework opens it by its name and does not
 /// work without it.
 fn is_used(family: &str, program: &Program) -> bool {
-    let is_used = |requirement: &&LibraryRequirement| match framework_of(requirement) {
-        Some(framework) => !framework
-            .works_without
-            .iter()
-            .flatten()
-            .any(|without| without == family),
-        None => requirement.need < Need::Named,
-    };
     has_wheels(family)
-        && program
-            .library_requirements()
-            .filter(|one| one.family == family && one.asks_for_family())
-            .any(|one| is_used(&one))
+        && program.library_requirements().any(|requirement| {
+            requirement.family == family
+                && requirement.asks_for_family()
+                && match framework_of(requirement) {
+                    Some(framework) => !framework
+                        .works_without
+                        .iter()
+                        .flatten()
+                        .any(|without| without == family),
+                    None => requirement.need < Need::Named,
+                }
+        })
 }
 
 fn has_wheels(family: &str) -> bool {
@@ -174,37 +180,43 @@ fn framework_of(requirement: &LibraryRequirement) -> Option<&'static Framework> 
         .find(|framework| framework.name == name)
 }
 
-/// Returns the program as if it could not start without these families. If it tries several SONAMEs, those for the CUDA of its
+/// The program as if it could not start without these families. If it tries several SONAMEs, those for the CUDA of its
 /// other needs count, or else the newest.
 fn with_all(world: &World<'_>, families: &BTreeSet<String>) -> Program {
     let cuda = world.agreed_cuda().map(|(cuda, _)| cuda);
     let mut program = world.program.clone();
     for family in families {
-        let number = |one: &LibraryRequirement| one.named().and_then(soname_number);
-        let own: Vec<&LibraryRequirement> = program
-            .library_requirements()
-            .filter(|one| one.family == *family && one.asks_for_family())
-            .collect();
-        let is_tried = own.iter().all(|one| one.need == Need::Named);
-        let mut of_cuda = own
-            .iter()
-            .filter(|one| cuda.is_some() && one.cuda_of_name() == cuda);
-        let best = match of_cuda.next() {
-            Some(one) => number(one),
-            None => own.iter().filter_map(|one| number(one)).max(),
-        };
+        let (mut is_tried, mut of_cuda, mut newest) = (true, None, None);
+        for one in world.program.library_requirements() {
+            if one.family != *family || !one.asks_for_family() {
+                continue;
+            }
+            is_tried &= one.need == Need::Named;
+            if of_cuda.is_none() && cuda.is_some() && one.cuda_of_name() == cuda {
+                of_cuda = Some(number(one));
+            }
+            newest = newest.max(number(one));
+        }
+        let best = of_cuda.unwrap_or(newest);
         program.requirements.retain(|one| {
             one.library().is_none_or(|one| {
                 one.family != *family || !is_tried || number(one) == best || number(one).is_none()
             })
         });
-        program
-            .library_requirements_mut()
-            .filter(|one| one.family == *family && one.asks_for_family())
-            .filter(|one| is_tried || one.need < Need::Named)
-            .for_each(|one| one.need = Need::Linked);
+        for one in program.library_requirements_mut() {
+            if one.family == *family
+                && one.asks_for_family()
+                && (is_tried || one.need < Need::Named)
+            {
+                one.need = Need::Linked;
+            }
+        }
     }
     program
+}
+
+fn number(requirement: &LibraryRequirement) -> Option<u32> {
+    requirement.named().and_then(soname_number)
 }
 
 fn of_row(wheel: &Wheel, file: &WheelFile) -> MissingWheel {
@@ -227,7 +239,7 @@ pub struct FamilyWish {
     pub range: Range,
 }
 
-/// Returns the newest wheels of these families, and of those that they are linked against, for one CUDA major: the given
+/// The newest wheels of these families, and of those that they are linked against, for one CUDA major: the given
 /// one, or the newest that the driver runs. If those at hand are not enough, all wheels count. Fails with the first family that has no wheel.
 pub fn wheels_of(
     wishes: &[FamilyWish],
@@ -266,7 +278,7 @@ pub fn wheels_of(
     }
 }
 
-/// Returns the wheels of a toolkit in a range: of the newest whose code the driver runs, or else of the newest. If those at hand
+/// The wheels of a toolkit in a range: of the newest whose code the driver runs, or else of the newest. If those at hand
 /// are not enough, all wheels count. Fails if there are none.
 pub fn wheels_of_toolkit(
     wish: &FamilyWish,
@@ -281,28 +293,29 @@ pub fn wheels_of_toolkit(
         .filter(|row| wish.range.allows(&row.version))
         .collect();
     rows.sort_by_key(|row| driver.is_some_and(|driver| CudaVersion::of(row.version) > driver));
-    let of = |at_hand| {
+    for at_hand in [at_hand, None] {
         let platform = Platform {
             machine,
             glibc: inventory.glibc.unwrap_or_default(),
             at_hand,
         };
-        rows.iter().find_map(|row| platform.toolkit(row))
-    };
-    let files = of(at_hand)
-        .or_else(|| of(None))
-        .ok_or_else(|| wish.clone())?;
-    let entry = files
-        .first()
-        .map(|nvcc| nvcc.sha256.clone())
-        .unwrap_or_default();
-    Ok(files
-        .iter()
-        .map(|part| MissingWheel {
-            entry: entry.clone(),
-            ..MissingWheel::new(&part.name, TOOLKIT_DIRECTORY, part)
-        })
-        .collect())
+        let Some(files) = rows.iter().find_map(|row| platform.toolkit(row)) else {
+            continue;
+        };
+        let entry = files
+            .first()
+            .map(|nvcc| nvcc.sha256.clone())
+            .unwrap_or_default();
+        let mut wheels = Vec::new();
+        for part in &files {
+            wheels.push(MissingWheel {
+                entry: entry.clone(),
+                ..MissingWheel::new(&part.name, TOOLKIT_DIRECTORY, part)
+            });
+        }
+        return Ok(wheels);
+    }
+    Err(wish.clone())
 }
 
 fn of_major(

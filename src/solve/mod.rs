@@ -1,5 +1,20 @@
 //! The decision: an inventory and the requirements of a program give one compatible set, or the reasons why there is
 //! none. Pure: no files, no environment, no clock. Equal inputs give equal results.
+//!
+//! An example: PyTorch is linked against `libcudnn.so.9` and was compiled with cuDNN 9.1. Four installations of cuDNN are here.
+//!
+//! ```text
+//! requirements  Name(libcudnn.so.9), by torch      AtLeast(9.1), by torch
+//! slot          cuDNN with SONAME 9, which must be filled: both requirements
+//! candidates    9.5 in site-packages               9.8 in /usr/local/cuda/lib64
+//! rejected      8.9 in /opt/cudnn: OtherName       9.0 in /usr/lib: TooOld
+//! pick          9.5, decided by CameWithTarget     9.8 becomes a rejection: LessPreferred
+//! next slot     cuBLAS with SONAME 12, against which that libcudnn is linked: its pick must fit the first
+//! ```
+//!
+//! `slots` groups requirements and judges each installation alone (`constraints`), `search` fills the slots one after the other
+//! (`preference`, `dependencies`), `plan` adds what the environment needs. Where that fails, `explain` finds the
+//! `contradiction`, and `hints` what helps.
 
 use crate::inventory::Inventory;
 use crate::program::{Program, Requirement};
@@ -28,7 +43,7 @@ mod world;
 
 pub use hint::{Hint, Wanted};
 pub use machine::{Broken, Judged, MachineFacts, judge};
-pub use missing::{FamilyWish, Lack, lack, wheels_of, wheels_of_toolkit};
+pub use missing::{FamilyWish, Lack, lack, lack_and_wanted, wheels_of, wheels_of_toolkit};
 pub use outcome::{
     Absent, Caution, Conflict, Contradiction, ContradictionSide, FailedProof, ForcedCopy,
     KeptPreload, MissingWheel, Outcome, PathElement, Pick, Plan, Policy, Rejection, Removal,
@@ -41,13 +56,16 @@ use slot::Slot;
 use slots::Slots;
 use world::World;
 
-/// Decides.
+/// Decides. A plan breaks no rule and leaves no requirement of a certain asker unmet; among several, the first by
+/// [`Criterion`] is taken, slot by slot. A conflict names what cannot be met and the smallest sets of requirements that exclude
+/// each other; its hint and its wheels were tried and lead to a plan. What is only tried or guessed refuses nothing. Gives up
+/// after a fixed number of steps, with the deepest dead end so far as the conflict.
 pub fn solve(inventory: &Inventory, program: &Program, policy: &Policy) -> Outcome {
     let world = World::new(inventory, program, policy);
     let mut outcome = decide(&world);
     if let Outcome::Conflict(conflict) = &mut outcome {
         conflict.hint = hint(conflict, &world);
-        let lack = lack(&outcome, inventory, program, policy, false);
+        let lack = lack(&outcome, inventory, program, policy);
         if let (Outcome::Conflict(conflict), Lack::Wheels(wheels)) = (&mut outcome, lack) {
             conflict.to_fetch = wheels;
         }
@@ -66,7 +84,7 @@ fn decide(world: &World<'_>) -> Outcome {
         Ok(_) => return Outcome::Conflict(explain::each_unmet(Vec::new(), broken, world)),
         Err(unmet) => return Outcome::Conflict(explain::each_unmet(unmet, broken, world)),
     };
-    // Only the driver, which always has a slot where there is a GPU.
+    // The driver always has a slot where there is a GPU.
     if to_fill
         .iter()
         .all(|slot| slot.family.name == "driver" && slot.requirements.is_empty())
@@ -91,7 +109,7 @@ fn decide(world: &World<'_>) -> Outcome {
     }
 }
 
-/// Returns the conflict between what the user asks for and what packages use, if that is why libraries are left out. Without a GPU
+/// The conflict between what the user asks for and what packages use, if that is why libraries are left out. Without a GPU
 /// they may be left out for any other reason.
 fn excluded_by_person(left: &[Slot<'_>], world: &World<'_>) -> Option<Outcome> {
     let (settings, others): (Vec<&Requirement>, Vec<&Requirement>) =
@@ -111,26 +129,26 @@ fn excluded_by_person(left: &[Slot<'_>], world: &World<'_>) -> Option<Outcome> {
     matches!(outcome, Outcome::Conflict(_)).then_some(outcome)
 }
 
-/// Returns the first hint after which there is a solution, or two of them one after the other.
+/// The first hint after which there is a solution, or two of them one after the other.
 fn hint(conflict: &Conflict, world: &World<'_>) -> Option<Hint> {
-    let helps = |hint: &Hint| Remedied::after(hint, world).has_set();
-    let then = |first: Hint| {
-        let copy = Remedied::after(&first, world);
-        let world = copy.world();
-        let Outcome::Conflict(next) = decide(&world) else {
-            return None;
-        };
-        let second =
-            hints::hints(&next, &world).find(|hint| Remedied::after(hint, &world).has_set())?;
-        Some(Hint::Both {
-            steps: Box::new([first, second]),
-        })
-    };
-    let hints = || hints::hints(conflict, world);
-    hints()
-        .find(helps)
-        .or_else(|| hints().take(FIRST_STEPS).find_map(then))
-        .or_else(|| Some(Hint::HideGpus).filter(helps))
+    if let Some(hint) = hints::hints(conflict, world).find(|hint| helps(hint, world)) {
+        return Some(hint);
+    }
+    for first in hints::hints(conflict, world).take(FIRST_STEPS) {
+        let remedied = Remedied::after(&first, world);
+        let remedied = remedied.world();
+        if let Outcome::Conflict(next) = decide(&remedied)
+            && let Some(second) = hints::hints(&next, &remedied).find(|hint| helps(hint, &remedied))
+        {
+            let steps = Box::new([first, second]);
+            return Some(Hint::Both { steps });
+        }
+    }
+    Some(Hint::HideGpus).filter(|hint| helps(hint, world))
+}
+
+fn helps(hint: &Hint, world: &World<'_>) -> bool {
+    Remedied::after(hint, world).has_set()
 }
 
 /// Each costs a solution.

@@ -18,45 +18,35 @@ use crate::version::{ComputeCapability, Version};
 /// The device of files that do not exist.
 const NOWHERE: u64 = u64::MAX;
 
-/// Returns the versions of a wheel that are known to exist: those of the table, and those that the program's own packages
+/// The versions of a wheel that are known to exist: those of the table, and those that the program's own packages
 /// pin.
-pub(super) fn versions<'p>(name: &str, program: &'p Program) -> BTreeMap<Version, &'static Wheel> {
+pub(super) fn versions(name: &str, program: &Program) -> BTreeMap<Version, &'static Wheel> {
     let rows: Vec<&Wheel> = wheels().iter().filter(|wheel| wheel.name == name).collect();
     let Some(first) = rows.first() else {
         return BTreeMap::new();
     };
-    let pinned = program
-        .library_requirements()
-        .filter_map(|requirement| match requirement.want {
-            Want::Recorded(version) if requirement.family == first.family => Some(version),
-            _ => None,
-        });
-    let row_of = |version: Version| {
-        (
-            version,
-            rows.iter()
-                .rfind(|wheel| wheel.first <= version)
-                .copied()
-                .unwrap_or(first),
-        )
-    };
-    let known = rows
-        .iter()
-        .flat_map(|wheel| wheel.versions.iter().map(|version| (*version, *wheel)));
-    // Another CUDA's build of the version may not exist.
-    pinned
-        .filter(|version| {
-            version.numbers().len() >= 3
-                && known
-                    .clone()
-                    .any(|(known, _)| known.major() == version.major())
-        })
-        .map(row_of)
-        .chain(known.clone())
-        .collect()
+    let mut known = BTreeMap::new();
+    for wheel in &rows {
+        for version in &wheel.versions {
+            known.insert(*version, *wheel);
+        }
+    }
+    let mut versions = known.clone();
+    for requirement in program.library_requirements() {
+        let Want::Recorded(version) = requirement.want else {
+            continue;
+        };
+        // Another CUDA's build of the version may not exist.
+        let has_major = known.keys().any(|known| known.major() == version.major());
+        if requirement.family == first.family && version.numbers().len() >= 3 && has_major {
+            let row = rows.iter().rfind(|wheel| wheel.first <= version);
+            versions.entry(version).or_insert(row.unwrap_or(first));
+        }
+    }
+    versions
 }
 
-/// Returns every release of a wheel, whether or not the solver usually tries it.
+/// Every release of a wheel, whether or not the solver usually tries it.
 pub(super) fn releases(name: &str) -> BTreeMap<Version, &'static Wheel> {
     wheels()
         .iter()
@@ -65,7 +55,7 @@ pub(super) fn releases(name: &str) -> BTreeMap<Version, &'static Wheel> {
         .collect()
 }
 
-/// Returns the installation that a wheel of this version would be, with its libraries in this directory.
+/// The installation that a wheel of this version would be, with its libraries in this directory.
 pub(super) fn of_wheel(
     wheel: &Wheel,
     version: Version,
@@ -91,7 +81,7 @@ pub(super) fn of_wheel(
     }
 }
 
-/// Returns the installation that meets the wish of a hint, and those of the libraries that it is linked against, in one
+/// The installation that meets the wish of a hint, and those of the libraries that it is linked against, in one
 /// directory.
 pub(super) fn of_wanted(
     wanted: &Wanted,
@@ -102,15 +92,9 @@ pub(super) fn of_wanted(
         return Vec::new();
     };
     let Some(wheel) = wheels().iter().rfind(|wheel| {
-        let number = || {
-            wheel
-                .sonames
-                .iter()
-                .find_map(|soname| soname_number(soname))
-        };
         wheel.family == wanted.family
             && wanted.cuda.is_none_or(|cuda| wheel.cuda == cuda)
-            && wanted.major.is_none_or(|major| number() == Some(major))
+            && (wanted.major.is_none() || soname_of(wheel) == wanted.major)
     }) else {
         let version = wanted
             .at_least
@@ -164,6 +148,14 @@ pub(super) fn of_wanted(
     found
 }
 
+/// The number in the SONAMEs of a wheel's libraries.
+pub(super) fn soname_of(wheel: &Wheel) -> Option<u32> {
+    wheel
+        .sonames
+        .iter()
+        .find_map(|soname| soname_number(soname))
+}
+
 fn installation(
     family: &Family,
     cuda: Option<u32>,
@@ -173,41 +165,41 @@ fn installation(
     directory: &Path,
     inventory: &Inventory,
 ) -> Installation {
-    let is_main =
-        |soname: &String| names::split(soname).is_some_and(|(stem, _)| stem == family.main);
-    let main = sonames.iter().find(|soname| is_main(soname));
-    // A library of the same name in the same place would be replaced.
-    let id = |soname: &String| {
-        inventory.file_in(directory, soname).unwrap_or_else(|| {
+    let serves = serves(family, cuda, version, inventory);
+    let mut main = None;
+    let mut files = Vec::new();
+    for soname in sonames {
+        let stem = names::split(soname).map_or("", |(stem, _)| stem);
+        let is_main = main.is_none() && stem == family.main;
+        if is_main {
+            main = Some(soname);
+        }
+        // A library of the same name in the same place would be replaced.
+        let id = inventory.file_in(directory, soname).unwrap_or_else(|| {
             let mut hasher = DefaultHasher::new();
             directory.join(soname).hash(&mut hasher);
             FileId {
                 device: NOWHERE,
                 inode: hasher.finish(),
             }
-        })
-    };
-    let serves = self::serves(family, cuda, version, inventory);
-    let member = |soname: &String| Member {
-        stem: names::split(soname).map_or("", |(stem, _)| stem).to_owned(),
-        soname: soname.clone(),
-        names: vec![soname.clone()],
-        path: directory.join(soname),
-        id: id(soname),
-        mode: 0o644,
-        needed: if Some(soname) == main {
-            needs.to_vec()
-        } else {
-            Vec::new()
-        },
-        // An entry without architectures: there is code, and `serves` has its GPUs.
-        code: serves
-            .iter()
-            .map(|_| (String::new(), BTreeMap::new()))
-            .collect(),
-        runpath: Some("$ORIGIN".to_owned()),
-        ..Member::default()
-    };
+        });
+        files.push(Member {
+            stem: stem.to_owned(),
+            soname: soname.clone(),
+            names: vec![soname.clone()],
+            path: directory.join(soname),
+            id,
+            mode: 0o644,
+            needed: if is_main { needs.to_vec() } else { Vec::new() },
+            // An entry without architectures: there is code, and `serves` has its GPUs.
+            code: serves
+                .iter()
+                .map(|_| (String::new(), BTreeMap::new()))
+                .collect(),
+            runpath: Some("$ORIGIN".to_owned()),
+            ..Member::default()
+        });
+    }
     Installation {
         family: family.name.clone(),
         soname: main
@@ -217,14 +209,14 @@ fn installation(
         shim: version,
         cuda,
         is_named: true,
-        files: sonames.iter().map(member).collect(),
+        files,
         serves: serves.unwrap_or_default(),
         directory: directory.to_owned(),
         ..Installation::default()
     }
 }
 
-/// Returns the visible GPUs that a release of cuDNN has code for; `None` where no table has them.
+/// The visible GPUs that a release of cuDNN has code for; `None` where no table has them.
 fn serves(
     family: &Family,
     cuda: Option<u32>,

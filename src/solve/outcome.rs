@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::constraints::is_in;
 use super::hint::Hint;
 use super::machine::Broken;
 use super::reason::{Criterion, Reason};
@@ -91,10 +92,10 @@ impl Pick {
     pub fn is_imported(&self) -> bool {
         self.asked_by
             .iter()
-            .any(|asker| asker.standing == ImportCertainty::Imported)
+            .any(|asker| asker.certainty == ImportCertainty::Imported)
     }
 
-    /// Returns every name by which the program may ask for a file of this installation.
+    /// Every name by which the program may ask for a file of this installation.
     pub fn view_names(&self, member: &Member) -> BTreeSet<String> {
         std::iter::once(self.installation.version)
             .chain(self.shims.iter().copied().map(Some))
@@ -142,7 +143,7 @@ impl Absent {
     pub fn is_certain(&self) -> bool {
         self.asked_by
             .iter()
-            .any(|asker| asker.standing == ImportCertainty::Imported)
+            .any(|asker| asker.certainty == ImportCertainty::Imported)
     }
 
     /// True if the program's source names it, or if a framework goes without the GPU when it is missing. What a package may
@@ -410,7 +411,7 @@ impl Outcome {
         };
         plan.picks
             .iter()
-            .any(|pick| pick.installation.directories().any(|own| own == directory))
+            .any(|pick| is_in(&pick.installation, directory))
     }
 
     pub fn unpinned(&self) -> &[Unpinned] {
@@ -421,31 +422,33 @@ impl Outcome {
         }
     }
 
-    /// Returns the families for which search paths that come before `LD_LIBRARY_PATH` prevent a pick.
+    /// The families for which search paths that come before `LD_LIBRARY_PATH` prevent a pick.
     pub fn shadowed_by_rpath(&self) -> BTreeSet<String> {
         if let Outcome::Conflict(conflict) = self {
-            let unmet = conflict
+            return conflict
                 .unmet
                 .iter()
-                .filter(|unmet| unmet.is_shadowed_by_rpath());
-            return unmet.map(|unmet| unmet.family.clone()).collect();
+                .filter(|unmet| unmet.is_shadowed_by_rpath())
+                .map(|unmet| unmet.family.clone())
+                .collect();
         }
-        let left = self.unpinned().iter();
-        let left = left.filter(|left| left.is_shadowed_by_rpath);
-        let mut families: BTreeSet<String> = left.map(|left| left.family.clone()).collect();
+        let mut families: BTreeSet<String> = self
+            .unpinned()
+            .iter()
+            .filter(|unpinned| unpinned.is_shadowed_by_rpath)
+            .map(|unpinned| unpinned.family.clone())
+            .collect();
         if let Outcome::Plan(plan) = self {
-            let is_older = |family: &str| {
-                plan.picks
+            for pick in plan.picks.iter().filter(|pick| pick.is_older) {
+                let family = &pick.installation.family;
+                if plan
+                    .rejected
                     .iter()
-                    .filter(|pick| pick.is_older)
-                    .any(|pick| pick.installation.family == family)
-            };
-            let shadowed = plan
-                .rejected
-                .iter()
-                .filter(|one| one.is_shadowed_by_rpath())
-                .map(|one| &one.installation.family);
-            families.extend(shadowed.filter(|family| is_older(family)).cloned());
+                    .any(|one| one.is_shadowed_by_rpath() && one.installation.family == *family)
+                {
+                    families.insert(family.clone());
+                }
+            }
         }
         families
     }

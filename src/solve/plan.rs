@@ -10,6 +10,7 @@
 use std::collections::BTreeSet;
 
 use super::cautions;
+use super::constraints::is_in;
 use super::outcome::{
     Absent, KeptPreload, PathElement, Pick, Plan, Policy, Rejection, Removal, Unpinned,
 };
@@ -17,7 +18,6 @@ use super::search::{Filled, Solution};
 use super::slot::Slot;
 use super::world::World;
 use crate::catalog::catalog;
-use crate::host::FileId;
 use crate::inventory::{Installation, Inventory, LibraryPathElement, Origin, Preload};
 use crate::program::{ImportCertainty, LibraryRequirement, Need, Program, Want};
 use crate::version::Version;
@@ -48,48 +48,19 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
         })
         .collect();
     let driver_in_view = driver.is_some_and(|driver| {
-        let is_other = |file: FileId| !driver.has_file(file);
-        // Without the view.
-        let given = |name: &String| {
-            let kept = library_path
-                .iter()
-                .zip(&inventory.search.library_path)
-                .filter(|(kept, _)| kept.removed.is_none());
-            inventory.file_given(name, kept.map(|(_, element)| element))
-        };
-        let is_mixed = |name: &String| given(name).is_some_and(is_other);
-        driver_names(&solution, program)
-            .iter()
-            .any(|name| given(name).is_none_or(is_other))
-            || driver
-                .files
-                .iter()
-                .any(|member| member.view_names(driver.version).iter().any(is_mixed))
+        let names = driver_names(&solution, program);
+        needs_view(driver, &names, &library_path, inventory)
     });
-    let is_foreign = |preload: &Preload, family: &String| {
-        let is_picked = |file| {
-            installations
-                .iter()
-                .any(|installation| installation.has_file(file))
-        };
-        installations
-            .iter()
-            .any(|installation| installation.family == *family)
-            && preload.file.is_some_and(|file| !is_picked(file))
-    };
     let preload = inventory
         .search
         .preload
         .iter()
-        .map(|preload| {
-            let removed = preload
+        .map(|preload| KeptPreload {
+            text: preload.text.clone(),
+            removed: preload
                 .family
                 .clone()
-                .filter(|family| is_foreign(preload, family));
-            KeptPreload {
-                text: preload.text.clone(),
-                removed,
-            }
+                .filter(|family| is_foreign(preload, family, &installations)),
         })
         .collect();
     let cautions = cautions::cautions(&installations, world);
@@ -124,7 +95,41 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
     }
 }
 
-/// Returns the reason to remove an inherited element. An element with other libraries as well stays, after the view.
+/// True if the loader would not take the driver's libraries without the view: it finds none for one of the names that will be
+/// asked for, or for any name those of another driver.
+fn needs_view(
+    driver: &Installation,
+    asked: &BTreeSet<String>,
+    library_path: &[PathElement],
+    inventory: &Inventory,
+) -> bool {
+    let mut kept = Vec::new();
+    for (planned, element) in library_path.iter().zip(&inventory.search.library_path) {
+        if planned.removed.is_none() {
+            kept.push(element);
+        }
+    }
+    let mut names = asked.clone();
+    for member in &driver.files {
+        names.extend(member.view_names(driver.version));
+    }
+    names.iter().any(
+        |name| match inventory.file_given(name, kept.iter().copied()) {
+            Some(file) => !driver.has_file(file),
+            None => asked.contains(name),
+        },
+    )
+}
+
+/// True if a preloaded file is of a picked family, and not of the picked installation.
+fn is_foreign(preload: &Preload, family: &str, picked: &[&Installation]) -> bool {
+    picked.iter().any(|one| one.family == family)
+        && preload
+            .file
+            .is_some_and(|file| !picked.iter().any(|one| one.has_file(file)))
+}
+
+/// The reason to remove an inherited element. An element with other libraries as well stays, after the view.
 fn removal(
     element: &LibraryPathElement,
     driver: Option<&Installation>,
@@ -149,7 +154,7 @@ fn removal(
     let here: Vec<&Installation> = inventory
         .installations
         .iter()
-        .filter(|installation| installation.directories().any(|place| place == directory))
+        .filter(|installation| is_in(installation, directory))
         .collect();
     if !here.is_empty()
         && here
@@ -182,39 +187,39 @@ fn removal(
     })
 }
 
-/// Returns the names of the driver's libraries that the program or a picked library will ask for.
+/// The names of the driver's libraries that the program or a picked library will ask for.
 fn driver_names(solution: &Solution<'_>, program: &Program) -> BTreeSet<String> {
-    let mut names = BTreeSet::from(["libcuda.so.1".to_owned()]);
-    let opened = solution.filled.iter().flat_map(|filled| {
-        let family = catalog().family(&filled.installation.family);
-        family.map_or(&[][..], |family| {
-            family.dlopens_unversioned(filled.installation.soname.unwrap_or(0))
-        })
-    });
-    let written = program
+    let mut asked: BTreeSet<&str> = program
         .library_requirements()
         .filter_map(LibraryRequirement::named)
-        .map(str::to_owned);
-    let names_of_driver = written.chain(opened.cloned()).filter(|name| {
-        catalog()
-            .family_of(name)
-            .is_some_and(|(family, _)| family.name == "driver")
-    });
-    names.extend(names_of_driver.filter(|name| solution.offers(name)));
+        .collect();
+    for filled in &solution.filled {
+        let installation = filled.installation;
+        if let Some(family) = catalog().family(&installation.family) {
+            let opened = family.dlopens_unversioned(installation.soname.unwrap_or(0));
+            asked.extend(opened.iter().map(String::as_str));
+        }
+    }
+    let mut names = BTreeSet::from(["libcuda.so.1".to_owned()]);
+    for name in asked {
+        let family = catalog().family_of(name);
+        if family.is_some_and(|(family, _)| family.name == "driver") && solution.offers(name) {
+            names.insert(name.to_owned());
+        }
+    }
     names
 }
 
-/// Returns names that a picked family lacks and that another installation would supply: an empty file of that name
+/// Names that a picked family lacks and that another installation would supply: an empty file of that name
 /// ends the search. Never a name that a file is linked against, for which it would be fatal; nor the name of a
 /// whole family.
 fn tombstones(solution: &Solution<'_>, inventory: &Inventory, program: &Program) -> Vec<String> {
     let mut names = BTreeSet::new();
-    for filled in solution
-        .filled
-        .iter()
-        .filter(|filled| filled.installation.family != "driver")
-    {
+    for filled in &solution.filled {
         let picked = filled.installation;
+        if picked.family == "driver" {
+            continue;
+        }
         let others: Vec<&Installation> = inventory
             .installations
             .iter()
@@ -228,85 +233,87 @@ fn tombstones(solution: &Solution<'_>, inventory: &Inventory, program: &Program)
         names.extend(missing_members(filled, &others, program));
         names.extend(tried_names(filled, &others));
     }
-    let linked = |name: &String| {
-        let mut members = solution
-            .filled
-            .iter()
-            .flat_map(|filled| &filled.installation.files);
-        program
-            .library_requirements()
-            .any(|r| r.need == Need::Linked && r.named() == Some(name))
-            || members.any(|member| member.needed.contains(name))
-    };
     names
         .into_iter()
-        .filter(|name| !linked(name) && !solution.offers(name))
+        .filter(|name| !is_linked(name, solution, program) && !solution.offers(name))
         .collect()
 }
 
-/// Returns names of members that the picked installation lacks and would open.
+/// True if the program or a picked file is linked against a library of this name.
+fn is_linked(name: &String, solution: &Solution<'_>, program: &Program) -> bool {
+    program
+        .library_requirements()
+        .any(|one| one.need == Need::Linked && one.named() == Some(name))
+        || solution
+            .filled
+            .iter()
+            .flat_map(|filled| &filled.installation.files)
+            .any(|member| member.needed.contains(name))
+}
+
+/// Names of members that the picked installation lacks and would open.
 fn missing_members(
     filled: &Filled<'_>,
     others: &[&Installation],
     program: &Program,
 ) -> BTreeSet<String> {
-    let family = filled.slot.family;
-    let missing = others
-        .iter()
-        .flat_map(|other| &other.files)
-        .filter(|member| family.dlopens_own_members && member.stem != family.main)
-        .filter(|member| filled.installation.member(&member.stem).is_none());
-    let shims = shims(filled.installation, program);
-    let versions =
-        || std::iter::once(filled.installation.version).chain(shims.iter().copied().map(Some));
-    missing
-        .flat_map(|member| versions().flat_map(|version| member.view_names(version)))
-        .collect()
+    let (family, picked) = (filled.slot.family, filled.installation);
+    let mut names = BTreeSet::new();
+    if !family.dlopens_own_members {
+        return names;
+    }
+    let shims = shims(picked, program);
+    for member in others.iter().flat_map(|other| &other.files) {
+        if member.stem == family.main || picked.member(&member.stem).is_some() {
+            continue;
+        }
+        names.extend(member.view_names(picked.version));
+        for shim in &shims {
+            names.extend(member.view_names(Some(*shim)));
+        }
+    }
+    names
 }
 
-/// Returns the shims of other versions by whose names an installation's files are opened: its own, and those in packages
+/// The shims of other versions by whose names an installation's files are opened: its own, and those in packages
 /// of the program.
 fn shims(installation: &Installation, program: &Program) -> BTreeSet<Version> {
-    let brought = program
-        .library_requirements()
-        .filter(|requirement| requirement.family == installation.family)
-        .filter_map(|requirement| match requirement.want {
-            Want::Rest(version) if installation.soname == Some(version.major()) => Some(version),
-            _ => None,
-        });
-    installation
-        .shim
-        .into_iter()
-        .chain(brought)
-        .filter(|shim| {
-            installation
-                .version
-                .is_none_or(|version| !version.agrees_with(shim))
-        })
-        .collect()
+    let mut shims = BTreeSet::from_iter(installation.shim);
+    for requirement in program.library_requirements() {
+        if let Want::Rest(shim) = requirement.want
+            && requirement.family == installation.family
+            && installation.soname == Some(shim.major())
+        {
+            shims.insert(shim);
+        }
+    }
+    if let Some(version) = installation.version {
+        shims.retain(|shim| !version.agrees_with(shim));
+    }
+    shims
 }
 
-/// Returns longer names that the program tries before the one that it gets: `libcudnn.so.9.10.2`.
+/// Longer names that the program tries before the one that it gets: `libcudnn.so.9.10.2`.
 fn tried_names(filled: &Filled<'_>, others: &[&Installation]) -> BTreeSet<String> {
-    let tried = filled
-        .slot
-        .requirements
-        .iter()
-        .filter(|requirement| requirement.need == Need::Named);
-    let names = tried
-        .filter_map(LibraryRequirement::named)
-        .filter(|name| !filled.installation.offers(name));
-    let is_soname = |name: &&str| {
-        others
+    let mut names = BTreeSet::new();
+    for requirement in &filled.slot.requirements {
+        let Some(name) = requirement.named() else {
+            continue;
+        };
+        let is_longer = requirement.need == Need::Named && !name.ends_with(".so");
+        let is_soname = others
             .iter()
-            .any(|other| other.files.iter().any(|member| member.soname == *name))
-    };
-    let is_bare = |name: &&str| name.ends_with(".so");
-    let supplied = |name: &&str| others.iter().any(|other| other.offers(name));
+            .flat_map(|other| &other.files)
+            .any(|member| member.soname == name);
+        if is_longer
+            && !is_soname
+            && !filled.installation.offers(name)
+            && others.iter().any(|other| other.offers(name))
+        {
+            names.insert(name.to_owned());
+        }
+    }
     names
-        .filter(|name| supplied(name) && !is_soname(name) && !is_bare(name))
-        .map(str::to_owned)
-        .collect()
 }
 
 pub(super) fn unpinned(slot: &Slot<'_>, inventory: &Inventory) -> Option<Unpinned> {
@@ -318,7 +325,7 @@ pub(super) fn unpinned(slot: &Slot<'_>, inventory: &Inventory) -> Option<Unpinne
     let is_shadowed_by_rpath = slot.rejected.iter().any(Rejection::is_shadowed_by_rpath);
     let must_be_said = !inventory.gpus_hidden
         && slot.requirements.iter().any(|r| {
-            r.by.standing == ImportCertainty::Imported
+            r.by.certainty == ImportCertainty::Imported
                 && r.asks_for_family()
                 && matches!(r.need, Need::Used | Need::Essential)
         });
@@ -331,7 +338,7 @@ pub(super) fn unpinned(slot: &Slot<'_>, inventory: &Inventory) -> Option<Unpinne
     })
 }
 
-/// Returns one entry for each family.
+/// One entry for each family.
 pub(super) fn merged(absent: Vec<Absent>) -> Vec<Absent> {
     let mut merged: Vec<Absent> = Vec::new();
     for missing in absent {

@@ -16,7 +16,7 @@ use crate::version::Version;
 
 type Columns = [(Criterion, Reverse<i64>); 15];
 
-/// Returns the columns of the comparison, strongest first, then the path: smaller is better.
+/// The columns of the comparison, strongest first, then the path: smaller is better.
 pub(super) fn rank(
     slot: &Slot<'_>,
     candidate: Candidate<'_>,
@@ -29,7 +29,7 @@ pub(super) fn rank(
     )
 }
 
-/// Returns the first column in which two candidates differ.
+/// The first column in which two candidates differ.
 pub(super) fn deciding(
     slot: &Slot<'_>,
     better: Candidate<'_>,
@@ -114,7 +114,7 @@ fn columns(
     .map(|(criterion, score)| (criterion, Reverse(score)))
 }
 
-/// Returns a version as one number. Each part is limited to its place.
+/// A version as one number. Each part is limited to its place.
 fn number(version: &Version) -> i64 {
     let places = [(48, 0x7fff), (32, 0xffff), (16, 0xffff), (0, 0xffff)];
     version
@@ -160,35 +160,34 @@ fn came_with_target(installation: &Installation, program: &Program) -> bool {
     })
 }
 
-/// Returns the number of the user's wishes that it meets.
+/// The number of the user's wishes that it meets.
 fn preferred(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> i64 {
-    world
-        .requirements_of(&slot.family.name)
-        .filter(|requirement| match &requirement.want {
-            Want::Preferred(range) => installation
-                .version
-                .is_some_and(|version| range.allows(&version)),
-            _ => false,
-        })
-        .map(|_| 1)
-        .sum()
+    let mut count = 0;
+    for requirement in world.requirements_of(&slot.family.name) {
+        if let Want::Preferred(range) = &requirement.want
+            && let Some(version) = installation.version
+        {
+            count += i64::from(range.allows(&version));
+        }
+    }
+    count
 }
 
-/// Returns the number of names with a whole version that it has among those that the program opens. Under another pick
+/// The number of names with a whole version that it has among those that the program opens. Under another pick
 /// such a name leads nowhere.
 fn named_versions(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> i64 {
-    let names = world
+    let names: BTreeSet<&str> = world
         .requirements_of(&slot.family.name)
-        .filter_map(LibraryRequirement::named);
-    let is_whole = |name: &&str| {
-        let version = names::split(name).and_then(|(_, suffix)| suffix.parse::<Version>().ok());
-        version.is_some_and(|version| version.numbers().len() >= 3)
-    };
-    let names: BTreeSet<&str> = names
-        .filter(is_whole)
-        .filter(|name| installation.offers(name))
+        .filter_map(LibraryRequirement::named)
+        .filter(|name| has_whole_version(name) && installation.offers(name))
         .collect();
     i64::try_from(names.len()).unwrap_or(i64::MAX)
+}
+
+fn has_whole_version(name: &str) -> bool {
+    names::split(name)
+        .and_then(|(_, suffix)| suffix.parse::<Version>().ok())
+        .is_some_and(|version| version.numbers().len() >= 3)
 }
 
 /// Origins that the user prefers score more. The preference does not concern the driver.

@@ -198,7 +198,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Returns the reason behind a clash with another pick; any other reason is its own.
+    /// The reason behind a clash with another pick; any other reason is its own.
     pub fn deepest(&self) -> &Reason {
         match self {
             Reason::Clash { why, .. } => why.deepest(),

@@ -51,13 +51,16 @@ impl Remedied {
 
     /// True if there is a set, or one that a stronger mode than the view can force.
     pub(super) fn has_set(mut self) -> bool {
-        let is_solved =
-            |world: &World<'_>| machine::broken(world).is_empty() && has_solution(world);
-        is_solved(&self.world())
-            || self.policy.can_force && {
-                self.policy.ignore_rpath_of = all_families();
-                is_solved(&self.world())
-            }
+        if self.is_solved() {
+            return true;
+        }
+        self.policy.ignore_rpath_of = all_families();
+        self.policy.can_force && self.is_solved()
+    }
+
+    fn is_solved(&self) -> bool {
+        let world = self.world();
+        machine::broken(&world).is_empty() && has_solution(&world)
     }
 
     fn apply(&mut self, hint: &Hint) {
@@ -183,10 +186,7 @@ impl Remedied {
             let Some(family) = catalog().family(&wheel.family) else {
                 continue;
             };
-            let number = wheel
-                .sonames
-                .iter()
-                .find_map(|soname| crate::catalog::soname_number(soname));
+            let number = offers::soname_of(wheel);
             let package = family.apt(wheel.cuda, number.unwrap_or(0));
             if package.is_some_and(|package| packages.contains(&package)) {
                 let major = number.filter(|_| family.soname_is_version);
@@ -280,7 +280,7 @@ pub(super) fn all_families() -> BTreeSet<String> {
 }
 
 /// True for an installation of this distribution.
-fn is_of(installation: &Installation, distribution: &str) -> bool {
+pub(super) fn is_of(installation: &Installation, distribution: &str) -> bool {
     installation
         .package
         .as_ref()

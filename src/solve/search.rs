@@ -60,7 +60,7 @@ struct Search<'a, 'w> {
     limit: usize,
 }
 
-/// Returns the best solution by the table of criteria.
+/// The best solution by the table of criteria.
 pub(super) fn best<'a>(slots: Vec<Slot<'a>>, world: &World<'a>) -> Result<Solution<'a>, DeadEnd> {
     Search::new(world).run(slots)
 }
@@ -85,12 +85,7 @@ impl<'a, 'w> Search<'a, 'w> {
                 Ok(solution)
             }
             Err(_) => Err(DeadEnd {
-                unmet: self
-                    .deepest
-                    .take()
-                    .into_iter()
-                    .map(|(_, unmet)| unmet)
-                    .collect(),
+                unmet: Vec::from_iter(self.deepest.take().map(|(_, unmet)| unmet)),
                 families: std::mem::take(&mut self.families),
             }),
         }
@@ -150,7 +145,7 @@ impl<'a, 'w> Search<'a, 'w> {
         self.give_up(&slot, rejected, done, queue, blame)
     }
 
-    /// Returns the candidates that fit the picks so far, best first. Adds the others to `rejected`, and the picks that
+    /// The candidates that fit the picks so far, best first. Adds the others to `rejected`, and the picks that
     /// they clash with to `blame`.
     fn viable(
         &self,
@@ -192,7 +187,7 @@ impl<'a, 'w> Search<'a, 'w> {
         viable
     }
 
-    /// Returns the slot with its pick, the first of `viable`.
+    /// The slot with its pick, the first of `viable`.
     fn filled(
         &self,
         slot: Rc<Slot<'a>>,
@@ -200,22 +195,20 @@ impl<'a, 'w> Search<'a, 'w> {
         mut rejected: Vec<Rejection>,
         done: &[Picked<'a>],
     ) -> Filled<'a> {
-        let (picked, others) = (viable[0], &viable[1..]);
-        let deciding = |other| preference::deciding(&slot, picked, other, done, self.world);
-        let decided_by = match others.first() {
+        let picked = viable[0];
+        let mut decided_by = None;
+        for other in &viable[1..] {
+            let criterion = preference::deciding(&slot, picked, *other, done, self.world);
+            decided_by.get_or_insert(criterion);
+            let reason = Reason::LessPreferred { criterion };
+            rejected.push(Rejection::new(other.installation, reason));
+        }
+        let decided_by = match decided_by {
             _ if slot.requirements.iter().any(LibraryRequirement::is_pinned) => Criterion::Pinned,
-            Some(other) => deciding(*other),
+            Some(criterion) => criterion,
             None if picked.is_forced => Criterion::LoaderTakesIt,
             None => Criterion::OnlyOne,
         };
-        rejected.extend(others.iter().map(|other| {
-            Rejection::new(
-                other.installation,
-                Reason::LessPreferred {
-                    criterion: deciding(*other),
-                },
-            )
-        }));
         Filled {
             installation: picked.installation,
             decided_by,
@@ -302,9 +295,9 @@ mod tests {
     fn world() -> (Inventory, Program) {
         let installations = FAMILIES.split(' ').flat_map(|family| {
             let cuda = if family == "nvjpeg" { 13 } else { 12 };
-            let directory = move |number| format!("/opt/{number:02}/{family}");
             (0..20).map(move |number| {
-                solver_inputs::installation(family, 12, &[12, number, 1], cuda, &directory(number))
+                let directory = format!("/opt/{number:02}/{family}");
+                solver_inputs::installation(family, 12, &[12, number, 1], cuda, &directory)
             })
         });
         let by = solver_inputs::asker("app", None);

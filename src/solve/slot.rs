@@ -101,7 +101,7 @@ impl Slot<'_> {
         })
     }
 
-    /// Returns the names that requirements ask for, sorted, each once.
+    /// The names that requirements ask for, sorted, each once.
     pub(super) fn names(&self) -> Vec<String> {
         let names: BTreeSet<&str> = self
             .requirements
@@ -111,7 +111,7 @@ impl Slot<'_> {
         names.into_iter().map(str::to_owned).collect()
     }
 
-    /// Returns the askers, sorted, one of each name. A recorded version asks for nothing.
+    /// The askers, sorted, one of each name. A recorded version asks for nothing.
     pub(super) fn asked_by(&self) -> Vec<Asker> {
         let mut askers: Vec<Asker> = self
             .requirements

@@ -22,7 +22,7 @@ pub(super) struct Slots<'a> {
     pub unpinned: Vec<Slot<'a>>,
 }
 
-/// Returns the slots of the program. Fails with every slot that has requirements and no candidate.
+/// The slots of the program. Fails with every slot that has requirements and no candidate.
 pub(super) fn slots<'a>(world: &World<'a>) -> Result<Slots<'a>, Vec<Unmet>> {
     let (mut slots, mut empty) = (Slots::default(), Vec::new());
     for mut slot in group(world) {
@@ -86,14 +86,18 @@ impl<'a> Slots<'a> {
     }
 }
 
-/// Returns unfilled slots: the driver first, since all else depends on it, then in the order of the catalog, the newer
+/// The position of a family in the catalog, and the number in the SONAME.
+type SlotKey = (usize, Option<u32>);
+
+type GroupedRequirements = BTreeMap<SlotKey, Vec<LibraryRequirement>>;
+
+/// Unfilled slots: the driver first, since all else depends on it, then in the order of the catalog, the newer
 /// major first; names that are only tried come last, with a GPU and without.
 fn group<'a>(world: &World<'a>) -> Vec<Slot<'a>> {
     let families = &catalog().families;
     let has_gpu = world.inventory.has_gpu();
-    // By position of the family in the catalog, and number in the SONAME.
-    let mut by_key: BTreeMap<(usize, Option<u32>), Vec<LibraryRequirement>> = BTreeMap::new();
-    let mut unkeyed = Vec::new();
+    let mut grouped = GroupedRequirements::new();
+    let mut unnumbered = Vec::new();
     for requirement in world.library_requirements() {
         // Without a GPU the driver's libraries are left to the loader.
         if requirement.family == "driver" && !has_gpu && !requirement.is_pinned() {
@@ -105,75 +109,29 @@ fn group<'a>(world: &World<'a>) -> Vec<Slot<'a>> {
         else {
             continue;
         };
-        let requirement = requirement.clone();
-        match (
-            families[position].group,
-            requirement.want.soname(&families[position]),
-        ) {
-            (GroupedBy::Soname, None) => unkeyed.push((position, requirement)),
-            (_, soname) => by_key
-                .entry((position, soname))
-                .or_default()
-                .push(requirement),
+        let family = &families[position];
+        let soname = requirement.want.soname(family);
+        if soname.is_none() && family.group == GroupedBy::Soname {
+            unnumbered.push((position, requirement));
+        } else {
+            let group = grouped.entry((position, soname)).or_default();
+            group.push(requirement.clone());
         }
     }
-    // A name without a version, and a version without a name, belong to the names of the same asker; failing that to
-    // all names of the family. A version alone is no wish to have the family.
-    for (position, requirement) in unkeyed {
-        let is_wished = |key: &(usize, Option<u32>)| {
-            by_key[key].iter().any(LibraryRequirement::asks_for_family)
-        };
-        let mut keys: Vec<_> = by_key
-            .keys()
-            .copied()
-            .filter(|key| key.0 == position && is_wished(key))
-            .collect();
-        let is_of_asker = |key: &(usize, Option<u32>)| {
-            by_key[key].iter().any(|r| r.by.name == requirement.by.name)
-        };
-        if keys.iter().any(is_of_asker) {
-            keys.retain(is_of_asker);
-        }
-        if keys.is_empty() && requirement.asks_for_family() {
-            by_key
-                .entry((position, None))
-                .or_default()
-                .push(requirement);
-            continue;
-        }
-        // The user's requirement need hold for only one of several names that a program tries.
-        let is_any = keys.len() > 1 && requirement.is_by_person();
-        for key in keys {
-            let slot = by_key.entry(key).or_default();
-            let is_tried = is_any
-                && slot
-                    .iter()
-                    .all(|other| !other.asks_for_family() || other.need == Need::Named);
-            let need = if is_tried {
-                Need::Named
-            } else {
-                requirement.need
-            };
-            slot.push(LibraryRequirement {
-                need,
-                ..requirement.clone()
-            });
-        }
+    for (position, requirement) in unnumbered {
+        add_unnumbered(requirement, position, &mut grouped);
     }
     // A machine with a GPU always gets a slot for the driver.
     if has_gpu {
-        by_key.entry((0, None)).or_default();
+        grouped.entry((0, None)).or_default();
     }
-    let mut slots: Vec<(usize, Slot<'a>)> = by_key
-        .into_iter()
-        .filter(|((position, _), requirements)| {
-            *position == 0 || requirements.iter().any(LibraryRequirement::asks_for_family)
-        })
-        .map(|((position, soname), requirements)| {
+    let mut slots = Vec::new();
+    for ((position, soname), requirements) in grouped {
+        if position == 0 || asks_for_family(&requirements) {
             let slot = Slot::of_program(&families[position], soname, requirements, world);
-            (position, slot.ignoring_rpath(world.policy))
-        })
-        .collect();
+            slots.push((position, slot.ignoring_rpath(world.policy)));
+        }
+    }
     slots.sort_by_key(|(position, slot)| {
         (
             *position != 0,
@@ -183,6 +141,51 @@ fn group<'a>(world: &World<'a>) -> Vec<Slot<'a>> {
         )
     });
     slots.into_iter().map(|(_, slot)| slot).collect()
+}
+
+/// A name without a version, and a version without a name, belong to the names of the same asker; failing that to all names of
+/// the family. A version alone does not ask for the family.
+fn add_unnumbered(
+    requirement: &LibraryRequirement,
+    position: usize,
+    grouped: &mut GroupedRequirements,
+) {
+    let (mut keys, mut keys_of_asker) = (Vec::new(), Vec::new());
+    for (key, others) in grouped.range((position, None)..=(position, Some(u32::MAX))) {
+        if asks_for_family(others) {
+            keys.push(*key);
+            if others
+                .iter()
+                .any(|other| other.by.name == requirement.by.name)
+            {
+                keys_of_asker.push(*key);
+            }
+        }
+    }
+    if !keys_of_asker.is_empty() {
+        keys = keys_of_asker;
+    }
+    if keys.is_empty() && requirement.asks_for_family() {
+        keys.push((position, None));
+    }
+    // The user's requirement need hold for only one of several names that a program tries.
+    let is_any = keys.len() > 1 && requirement.is_by_person();
+    for key in keys {
+        let group = grouped.entry(key).or_default();
+        let mut requirement = requirement.clone();
+        if is_any
+            && group
+                .iter()
+                .all(|other| !other.asks_for_family() || other.need == Need::Named)
+        {
+            requirement.need = Need::Named;
+        }
+        group.push(requirement);
+    }
+}
+
+fn asks_for_family(requirements: &[LibraryRequirement]) -> bool {
+    requirements.iter().any(LibraryRequirement::asks_for_family)
 }
 
 impl<'a> Slot<'a> {
@@ -226,7 +229,7 @@ impl<'a> Slot<'a> {
         Slot::new(family, soname, requirements, strictness, askers)
     }
 
-    /// Returns the slot of a library that a picked installation asks for by `name`, on behalf of `askers`.
+    /// The slot of a library that a picked installation asks for by `name`, on behalf of `askers`.
     pub(super) fn of_dependency(
         name: &str,
         installation: &Installation,
@@ -240,7 +243,7 @@ impl<'a> Slot<'a> {
             file: installation.directory.clone(),
             line: None,
             cuda: installation.cuda,
-            standing: ImportCertainty::Possible,
+            certainty: ImportCertainty::Possible,
         };
         let requirement = LibraryRequirement {
             family: family.name.clone(),
@@ -274,8 +277,7 @@ impl<'a> Slot<'a> {
         let has_certain = self
             .requirements
             .iter()
-            .filter(|one| !one.is_by_person())
-            .any(|one| one.asks_for_family() && is_certain(one));
+            .any(|one| !one.is_by_person() && one.asks_for_family() && is_certain(one));
         if self.strictness == Strictness::Try && has_certain {
             vec![is_known, is_certain]
         } else {
@@ -291,21 +293,21 @@ impl<'a> Slot<'a> {
     ) -> Option<(Slot<'a>, Slot<'a>)> {
         let (kept, rest): (Vec<LibraryRequirement>, Vec<LibraryRequirement>) =
             self.requirements.iter().cloned().partition(is_kept);
-        if rest.is_empty() || !kept.iter().any(LibraryRequirement::asks_for_family) {
+        if rest.is_empty() || !asks_for_family(&kept) {
             return None;
         }
-        let with = |requirements: Vec<LibraryRequirement>| {
-            let strictness = strictest(&requirements, world).unwrap_or(Strictness::Try);
-            Slot {
-                strictness,
-                askers: askers(&requirements),
-                requirements,
-                ..self.clone()
-            }
-        };
-        let (mut kept, rest) = (with(kept), with(rest));
+        let mut kept = self.with_only(kept, world);
         kept.fill(world);
-        Some((kept, rest))
+        Some((kept, self.with_only(rest, world)))
+    }
+
+    fn with_only(&self, requirements: Vec<LibraryRequirement>, world: &World<'a>) -> Slot<'a> {
+        Slot {
+            strictness: strictest(&requirements, world).unwrap_or(Strictness::Try),
+            askers: askers(&requirements),
+            requirements,
+            ..self.clone()
+        }
     }
 
     /// Accepts whole installations that are older than what packages were compiled with, where the loader could mix several
@@ -339,30 +341,26 @@ impl<'a> Slot<'a> {
     }
 
     /// True if the user asks for the library here, and in none of the other slots.
-    pub(super) fn is_last_for_person<'s>(
-        &self,
-        mut others: impl Iterator<Item = &'s Slot<'a>>,
-    ) -> bool
+    pub(super) fn is_last_for_person<'s>(&self, others: impl Iterator<Item = &'s Slot<'a>>) -> bool
     where
         'a: 's,
     {
-        let asks = |slot: &Slot<'_>, one: &LibraryRequirement| {
-            slot.requirements.iter().any(|other| {
-                (&other.family, &other.want, &other.by) == (&one.family, &one.want, &one.by)
-            })
-        };
         let mut asked: Vec<&LibraryRequirement> = self
             .requirements
             .iter()
             .filter(|one| one.asks_for_family() && one.is_by_person())
             .collect();
-        while let Some(other) = others.next().filter(|_| !asked.is_empty()) {
-            asked.retain(|one| !asks(other, one));
+        for slot in others {
+            asked.retain(|one| {
+                slot.requirements.iter().all(|other| {
+                    (&other.family, &other.want, &other.by) != (&one.family, &one.want, &one.by)
+                })
+            });
         }
         !asked.is_empty()
     }
 
-    /// Returns this slot with the requirements of another, filled anew.
+    /// This slot with the requirements of another, filled anew.
     pub(super) fn merged(mut self, other: Slot<'a>, world: &World<'a>) -> Slot<'a> {
         self.soname = self.soname.or(other.soname);
         self.requirements.extend(other.requirements);
@@ -378,21 +376,18 @@ impl<'a> Slot<'a> {
         let forced = constraints::forced(&self.requirements, world.inventory);
         self.candidates.clear();
         self.rejected.clear();
-        // Only a library that must be there is worth an installation.
-        for installation in world.installations_of(self.family).filter(|installation| {
-            self.strictness >= Strictness::Should || !world.is_offer(installation)
-        }) {
+        for installation in world.installations_of(self.family) {
+            // Only a library that must be there is worth an installation.
+            if self.strictness < Strictness::Should && world.is_offer(installation) {
+                continue;
+            }
+            let mut reason = constraints::judge(self, installation, &forced, world);
             // For a library that must be there, the search explains what it lacks.
-            let unloadable = || match self.strictness {
-                Strictness::Must => None,
-                _ => dependencies::unloadable(
-                    installation,
-                    &self.names(),
-                    world,
-                    dependencies::DEPTH,
-                ),
-            };
-            match constraints::judge(self, installation, &forced, world).or_else(unloadable) {
+            if reason.is_none() && self.strictness != Strictness::Must {
+                let names = self.names();
+                reason = dependencies::unloadable(installation, &names, world, dependencies::DEPTH);
+            }
+            match reason {
                 None => self.candidates.push(Candidate {
                     installation,
                     is_forced: !forced.is_empty(),
@@ -405,7 +400,7 @@ impl<'a> Slot<'a> {
 
 /// True if the program is known to use the asker.
 fn is_known(requirement: &LibraryRequirement) -> bool {
-    requirement.by.standing == ImportCertainty::Imported
+    requirement.by.certainty == ImportCertainty::Imported
 }
 
 /// True for what the user asks for, and for what a certainly imported package needs and does not only try.
@@ -419,7 +414,7 @@ fn has_known_asker(requirements: &[LibraryRequirement]) -> bool {
         .any(|requirement| is_known(requirement) && requirement.asks_for_family())
 }
 
-/// Returns the strictest of the requirements that ask for the family.
+/// The strictest of the requirements that ask for the family.
 fn strictest(requirements: &[LibraryRequirement], world: &World<'_>) -> Option<Strictness> {
     requirements
         .iter()
@@ -455,7 +450,7 @@ fn is_for_missing_gpu(requirements: &[LibraryRequirement], world: &World<'_>) ->
             .any(|other| other.is_by_person() && other.family == used.family)
 }
 
-/// Returns the names of the askers, each once. Guesses count only where no asker is known, recorded versions never.
+/// The names of the askers, each once. Guesses count only where no asker is known, recorded versions never.
 fn askers(requirements: &[LibraryRequirement]) -> BTreeSet<String> {
     let has_known = has_known_asker(requirements);
     requirements

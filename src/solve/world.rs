@@ -112,7 +112,7 @@ impl<'a> World<'a> {
             .filter(move |requirement| requirement.family == family)
     }
 
-    /// Returns the CUDA major that all required libraries agree on, or else all requirements, and one asker of it. Most
+    /// The CUDA major that all required libraries agree on, or else all requirements, and one asker of it. Most
     /// SONAMEs name a CUDA, that of cuDNN does not.
     pub(super) fn agreed_cuda(&self) -> Option<(u32, &'a Asker)> {
         let mut all = BTreeMap::new();
@@ -124,7 +124,7 @@ impl<'a> World<'a> {
                 continue;
             };
             all.insert(cuda, asker);
-            if asker.standing == ImportCertainty::Imported {
+            if asker.certainty == ImportCertainty::Imported {
                 of_imported.insert(cuda, asker);
                 if requirement.need < Need::Named {
                     of_required.insert(cuda, asker);
@@ -137,7 +137,7 @@ impl<'a> World<'a> {
             .pop_first()
     }
 
-    /// Returns the CUDA major that all wheels of NVIDIA's in the program's Python environment are for.
+    /// The CUDA major that all wheels of NVIDIA's in the program's Python environment are for.
     pub(super) fn cuda_of_wheels(&self) -> Option<u32> {
         let cudas: BTreeSet<u32> = self
             .inventory
@@ -150,7 +150,7 @@ impl<'a> World<'a> {
         first.filter(|_| cudas.len() == 1)
     }
 
-    /// Returns this world with [`World::assumes_gpu`].
+    /// This world with [`World::assumes_gpu`].
     pub(super) fn assuming_gpu(&self) -> World<'a> {
         World {
             assumes_gpu: true,

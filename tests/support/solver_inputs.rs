@@ -151,7 +151,7 @@ pub fn asker(name: &str, cuda: Option<u32>) -> Asker {
         file,
         line: None,
         cuda,
-        standing: ImportCertainty::Imported,
+        certainty: ImportCertainty::Imported,
     }
 }
 
