@@ -27,29 +27,23 @@ impl LdCache {
         };
         let table = new_table(data)?;
         let count = u32_at(table, 20).ok_or("header")? as usize;
-        let mut entries = BTreeMap::new();
-        for index in 0..count {
-            let entry = index
-                .checked_mul(ENTRY)
-                .and_then(|offset| table.get(HEADER..)?.get(offset..offset + ENTRY));
-            let entry = entry.ok_or("entries")?;
-            let flags = u32_at(entry, 0);
-            let hwcap = u64_at(entry, 16);
-            if flags != Some(wanted) || hwcap != Some(0) {
+        let size = count.checked_mul(ENTRY).ok_or("entries")?;
+        let entries = table.get(HEADER..).and_then(|rest| rest.get(..size));
+        let mut paths = BTreeMap::new();
+        for entry in entries.ok_or("entries")?.chunks_exact(ENTRY) {
+            if u32_at(entry, 0) != Some(wanted) || u64_at(entry, 16) != Some(0) {
                 continue;
             }
-            let text = |offset: usize| text_at(table, u32_at(entry, offset)?);
-            let (Some(name), Some(path)) = (text(4), text(8)) else {
-                return Err("strings");
-            };
+            let name = text_at(table, u32_at(entry, 4)).ok_or("strings")?;
+            let path = text_at(table, u32_at(entry, 8)).ok_or("strings")?;
             let Ok(name) = std::str::from_utf8(name) else {
                 continue;
             };
             // Entries are sorted so that the loader meets the first of one name first.
             let path = PathBuf::from(OsString::from_vec(path.to_vec()));
-            entries.entry(name.to_owned()).or_insert(path);
+            paths.entry(name.to_owned()).or_insert(path);
         }
-        Ok(LdCache(entries))
+        Ok(LdCache(paths))
     }
 
     pub fn get(&self, soname: &str) -> Option<&PathBuf> {
@@ -61,7 +55,7 @@ impl LdCache {
     }
 }
 
-/// Returns the new table. Its offsets count from its own start.
+/// The new table. Its offsets count from its own start.
 fn new_table(data: &[u8]) -> Result<&[u8], &'static str> {
     let mut table = data;
     if data.starts_with(OLD_MAGIC) {
@@ -79,7 +73,7 @@ fn new_table(data: &[u8]) -> Result<&[u8], &'static str> {
     }
 }
 
-fn text_at(table: &[u8], offset: u32) -> Option<&[u8]> {
-    let start = table.get(offset as usize..)?;
+fn text_at(table: &[u8], offset: Option<u32>) -> Option<&[u8]> {
+    let start = table.get(offset? as usize..)?;
     Some(&start[..memchr::memchr(0, start)?])
 }

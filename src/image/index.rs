@@ -162,7 +162,7 @@ impl Cache<'_> {
         let members = keep(
             &mut Stream {
                 inner: plain,
-                at: 0,
+                position: 0,
                 left: &self.left,
             },
             has_layers,

@@ -111,12 +111,15 @@ impl ImageLayout {
         let digits = name
             .strip_prefix("blobs/sha256/")
             .filter(|digits| is_sha256(digits));
-        let place = || storage::full_digest([self.archive.as_bytes(), &part.at.to_le_bytes()]);
+        let blob_name = match digits {
+            Some(digits) => digits.to_owned(),
+            None => storage::full_digest([self.archive.as_bytes(), &part.start.to_le_bytes()]),
+        };
         Ok(Blob {
-            name: digits.map_or_else(place, str::to_owned),
+            name: blob_name,
             is_digest: digits.is_some(),
             part: FilePart {
-                end: part.at + size,
+                end: part.start + size,
                 ..part
             },
         })

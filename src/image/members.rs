@@ -55,23 +55,22 @@ pub(super) trait Input: Read {
 /// Skipping reads nothing.
 impl Input for FilePart {
     fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        self.at = self
-            .at
-            .checked_add(bytes)
-            .filter(|at| *at <= self.end)
-            .ok_or(io::ErrorKind::UnexpectedEof)?;
+        if bytes > self.size() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.start += bytes;
         Ok(())
     }
 
     fn position(&self) -> u64 {
-        self.at
+        self.start
     }
 }
 
 /// Bytes out of a decompressor, of which there may not be endlessly many.
 pub(super) struct Stream<'b, R> {
     pub inner: R,
-    pub at: u64,
+    pub position: u64,
     /// The bytes that can still come out of all archives of the image.
     pub left: &'b AtomicU64,
 }
@@ -79,13 +78,16 @@ pub(super) struct Stream<'b, R> {
 impl<R: Read> Read for Stream<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
-        self.at += read as u64;
-        let less = |left: u64| left.checked_sub(read as u64);
-        let took = self
+        self.position += read as u64;
+        let taken = self
             .left
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-        took.map_err(|_| io::Error::other("it unpacks to far more than it is"))?;
-        Ok(read)
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                left.checked_sub(read as u64)
+            });
+        match taken {
+            Ok(_) => Ok(read),
+            Err(_) => Err(io::Error::other("it unpacks to far more than it is")),
+        }
     }
 }
 
@@ -100,7 +102,7 @@ impl<R: Read> Input for Stream<'_, R> {
     }
 
     fn position(&self) -> u64 {
-        self.at
+        self.position
     }
 }
 
