@@ -6,12 +6,14 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
+use super::elf::AARCH64;
 use super::numbers::{u32_at, u64_at};
 
-const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
+pub const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 const OLD_MAGIC: &[u8] = b"ld.so-1.7.0";
-const HEADER: usize = 48;
-const ENTRY: usize = 24;
+/// The sizes of the table's head and of an entry, in bytes.
+pub const HEADER: usize = 48;
+pub const ENTRY: usize = 24;
 
 /// By SONAME, the entries for one kind of machine and any processor of it. Those below `glibc-hwcaps` are skipped: no
 /// library of NVIDIA's is installed there.
@@ -21,10 +23,7 @@ pub struct LdCache(BTreeMap<String, PathBuf>);
 impl LdCache {
     /// Reads the entries whose flags are those of `machine` (an ELF machine number). The error names the damaged part.
     pub fn parse(data: &[u8], machine: u16) -> Result<LdCache, &'static str> {
-        let wanted = match machine {
-            super::elf::AARCH64 => 0x0a03,
-            _ => 0x0303,
-        };
+        let wanted = flags(machine);
         let table = new_table(data)?;
         let count = u32_at(table, 20).ok_or("header")? as usize;
         let size = count.checked_mul(ENTRY).ok_or("entries")?;
@@ -53,6 +52,11 @@ impl LdCache {
     pub fn iter(&self) -> impl Iterator<Item = (&str, &PathBuf)> {
         self.0.iter().map(|(soname, path)| (soname.as_str(), path))
     }
+}
+
+/// The flags of an entry for glibc on an ELF machine.
+pub fn flags(machine: u16) -> u32 {
+    if machine == AARCH64 { 0x0a03 } else { 0x0303 }
 }
 
 /// The new table. Its offsets count from its own start.
