@@ -24,7 +24,7 @@ const PIECE: usize = 256 << 10;
 /// A file of the archive.
 struct Packed {
     name: String,
-    at: ZipArchiveEntryWayfinder,
+    position: ZipArchiveEntryWayfinder,
     is_deflated: bool,
     /// Compilers are started.
     is_executable: bool,
@@ -63,7 +63,7 @@ pub(super) fn unpack(
         let is_executable = entry.mode().permissions() & 0o111 != 0;
         files.push(Packed {
             name,
-            at: entry.wayfinder(),
+            position: entry.wayfinder(),
             is_deflated,
             is_executable,
         });
@@ -71,11 +71,11 @@ pub(super) fn unpack(
     let record = record_of(&archive, &files)?;
     must_be_all(&record, &|name| is_wanted(name) && !names.contains(name))?;
     // The largest first, so that the threads end together.
-    files.sort_by_key(|file| std::cmp::Reverse(file.at.uncompressed_size_hint()));
-    let directories: BTreeSet<PathBuf> = files
-        .iter()
-        .filter_map(|file| to.join(&file.name).parent().map(Path::to_owned))
-        .collect();
+    files.sort_by_key(|file| std::cmp::Reverse(file.position.uncompressed_size_hint()));
+    let mut directories = BTreeSet::new();
+    for file in &files {
+        directories.extend(to.join(&file.name).parent().map(Path::to_owned));
+    }
     for directory in directories {
         fs::create_dir_all(&directory).map_err(at(&directory))?;
     }
@@ -107,13 +107,14 @@ pub(super) fn compare_all(tree: &Path) -> Result<(), String> {
     if record.is_empty() {
         return Err(NO_RECORD.to_owned());
     }
-    let is_kept = |name: &str| {
-        name.split_once('/')
-            .is_some_and(|(top, _)| is_below(Path::new(name)) && tree.join(top).is_dir())
-    };
-    must_be_all(&record, &|name| is_kept(name) && !tree.join(name).is_file())?;
+    must_be_all(&record, &|name| {
+        name.split_once('/').is_some_and(|(top, _)| {
+            is_below(Path::new(name)) && tree.join(top).is_dir() && !tree.join(name).is_file()
+        })
+    })?;
     let checked = parallel::map_each(&files, |(name, path)| {
-        let hash = fs::File::open(path).and_then(|mut file| hashed(&mut file, &mut io::sink()));
+        let hash =
+            fs::File::open(path).and_then(|mut file| copy_hashed(&mut file, &mut io::sink()));
         compare(&record, name, &hash.map_err(at(path))?)
     });
     checked.into_iter().collect()
@@ -127,12 +128,10 @@ fn files_below(tree: &Path) -> Result<Vec<(String, PathBuf)>, String> {
     while let Some(directory) = pending.pop() {
         for entry in fs::read_dir(&directory).map_err(&unreadable)? {
             let entry = entry.map_err(&unreadable)?;
-            let (path, kind) = (entry.path(), entry.file_type().map_err(&unreadable)?);
-            let name = path
-                .strip_prefix(tree)
-                .unwrap_or(&path)
-                .to_string_lossy()
-                .into_owned();
+            let path = entry.path();
+            let kind = entry.file_type().map_err(&unreadable)?;
+            let relative = path.strip_prefix(tree).unwrap_or(&path);
+            let name = relative.to_string_lossy().into_owned();
             if kind.is_dir() {
                 pending.push(path);
             } else if kind.is_file() {
@@ -167,12 +166,13 @@ fn record_of(archive: &ZipSliceArchive<&[u8]>, files: &[Packed]) -> Result<Vec<u
 
 /// Fails with the first recorded name that is missing.
 fn must_be_all(record: &[u8], is_missing: &dyn Fn(&str) -> bool) -> Result<(), String> {
-    let text = String::from_utf8_lossy(record);
-    let mut names = text
-        .lines()
-        .filter_map(|line| Some(line.split(',').next()?.trim_matches('"')));
-    let missing = names.find(|name| is_missing(name));
-    missing.map_or(Ok(()), |name| Err(not_as_recorded(name)))
+    for line in String::from_utf8_lossy(record).lines() {
+        let name = line.split(',').next().unwrap_or_default().trim_matches('"');
+        if is_missing(name) {
+            return Err(not_as_recorded(name));
+        }
+    }
+    Ok(())
 }
 
 fn compare(record: &[u8], name: &str, hash: &[u8]) -> Result<(), String> {
@@ -182,11 +182,11 @@ fn compare(record: &[u8], name: &str, hash: &[u8]) -> Result<(), String> {
         return Ok(());
     }
     let recorded = metadata::recorded_hash(record, name);
-    if recorded.and_then(|recorded| recorded.strip_prefix("sha256=")) == Some(base64(hash).as_str())
-    {
-        return Ok(());
+    if recorded == Some(&format!("sha256={}", base64(hash))) {
+        Ok(())
+    } else {
+        Err(not_as_recorded(name))
     }
-    Err(not_as_recorded(name))
 }
 
 fn not_as_recorded(name: &str) -> String {
@@ -199,31 +199,31 @@ fn is_link(name: &str) -> String {
 
 fn write(archive: &ZipSliceArchive<&[u8]>, file: &Packed, to: &Path) -> Result<Vec<u8>, String> {
     let mode = if file.is_executable { 0o555 } else { 0o444 };
-    let created = fs::OpenOptions::new()
+    let mut output = fs::OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(mode)
-        .open(to);
-    let mut out = created.map_err(at(to))?;
-    let hash = extract(archive, file, &mut out)?;
-    out.sync_all().map_err(at(to))?;
+        .open(to)
+        .map_err(at(to))?;
+    let hash = extract(archive, file, &mut output)?;
+    output.sync_all().map_err(at(to))?;
     Ok(hash)
 }
 
-/// Returns the SHA-256 of the file's content.
+/// Gives the SHA-256 of the file's content.
 fn extract(
     archive: &ZipSliceArchive<&[u8]>,
     file: &Packed,
-    out: &mut impl Write,
+    output: &mut impl Write,
 ) -> Result<Vec<u8>, String> {
     let entry = archive
-        .get_entry(file.at)
+        .get_entry(file.position)
         .map_err(|error| not_a_wheel(&error))?;
     let hash = if file.is_deflated {
         let content = DeflateDecoder::new(entry.data());
-        hashed(&mut entry.verifying_reader(content), out)
+        copy_hashed(&mut entry.verifying_reader(content), output)
     } else {
-        hashed(&mut entry.verifying_reader(entry.data()), out)
+        copy_hashed(&mut entry.verifying_reader(entry.data()), output)
     };
     hash.map_err(|error| match error.raw_os_error() {
         Some(_) => at(Path::new(&file.name))(error),
@@ -235,16 +235,16 @@ fn extract(
     })
 }
 
-fn hashed(from: &mut impl Read, to: &mut impl Write) -> io::Result<Vec<u8>> {
+fn copy_hashed(input: &mut impl Read, output: &mut impl Write) -> io::Result<Vec<u8>> {
     let mut hash = Sha256::new();
     let mut piece = vec![0; PIECE];
     loop {
-        let length = from.read(&mut piece)?;
+        let length = input.read(&mut piece)?;
         if length == 0 {
             return Ok(hash.finalize().to_vec());
         }
         hash.update(&piece[..length]);
-        to.write_all(&piece[..length])?;
+        output.write_all(&piece[..length])?;
     }
 }
 
