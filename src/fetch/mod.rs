@@ -126,34 +126,34 @@ fn add(
 }
 
 /// Copies a wheel's file. Others may write to the original, even between its hash and the moment in which it is unpacked.
-fn copy(host: &Host, wheel: &MissingWheel, from: &Path, to: &Path) -> Result<(), Error> {
-    let (content, size) = host.open(from).map_err(Error::at(from))?;
+fn copy(host: &Host, wheel: &MissingWheel, original: &Path, copy: &Path) -> Result<(), Error> {
+    let (content, size) = host.open(original).map_err(Error::at(original))?;
     check_size(wheel, size)?;
     let mut content = BufReader::with_capacity(1 << 20, content.take(wheel.size));
-    storage::new_file(to, 0o600)
-        .and_then(|mut to| io::copy(&mut content, &mut to))
-        .map_err(Error::at(to))?;
+    storage::new_file(copy, 0o600)
+        .and_then(|mut copy| io::copy(&mut content, &mut copy))
+        .map_err(Error::at(copy))?;
     Ok(())
 }
 
 /// Downloads wheels into a directory, for another machine.
 pub fn download(
     wheels: &[MissingWheel],
-    to: &Path,
+    directory: &Path,
     host: &Host,
     say: &mut dyn FnMut(&FetchStep<'_>),
 ) -> Result<(), Error> {
-    let to = host.absolute(to);
+    let directory = host.absolute(directory);
     let client = client::find(host, Some(ClientKind::Pip))?;
-    storage::create_directory(&to).map_err(Error::at(&to))?;
+    storage::create_directory(&directory).map_err(Error::at(&directory))?;
     // Other people's files are here: a wheel gets its name here only after its hash is checked.
     let scratch = tempfile::Builder::new()
         .prefix(".cudarun-")
         .permissions(fs::Permissions::from_mode(0o700))
-        .tempdir_in(&to)
-        .map_err(Error::at(&to))?;
+        .tempdir_in(&directory)
+        .map_err(Error::at(&directory))?;
     for wheel in wheels {
-        let file = to.join(&wheel.file);
+        let file = directory.join(&wheel.file);
         if host.is_file(&file) && map_verified(host, wheel, &file).is_ok() {
             continue;
         }
@@ -175,9 +175,9 @@ fn is_kept(wheel: &MissingWheel, name: &str) -> bool {
         .is_some_and(|(first, _)| Some(first) == top || first.ends_with(".dist-info"))
 }
 
-fn unpack_file(host: &Host, wheel: &MissingWheel, file: &Path, to: &Path) -> Result<(), Error> {
+fn unpack_file(host: &Host, wheel: &MissingWheel, file: &Path, tree: &Path) -> Result<(), Error> {
     let bytes = map_verified(host, wheel, file)?;
-    unpack::unpack(&bytes, to, &|name| is_kept(wheel, name))
+    unpack::unpack(&bytes, tree, &|name| is_kept(wheel, name))
         .map_err(|fault| content_error(wheel, &fault))
 }
 

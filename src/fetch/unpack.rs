@@ -34,7 +34,7 @@ struct Packed {
 /// path that leads outside, wanted or not.
 pub(super) fn unpack(
     bytes: &[u8],
-    to: &Path,
+    tree: &Path,
     is_wanted: &dyn Fn(&str) -> bool,
 ) -> Result<(), String> {
     let archive = ZipArchive::from_slice(bytes).map_err(|error| not_a_wheel(&error))?;
@@ -74,13 +74,13 @@ pub(super) fn unpack(
     files.sort_by_key(|file| std::cmp::Reverse(file.position.uncompressed_size_hint()));
     let mut directories = BTreeSet::new();
     for file in &files {
-        directories.extend(to.join(&file.name).parent().map(Path::to_owned));
+        directories.extend(tree.join(&file.name).parent().map(Path::to_owned));
     }
     for directory in directories {
-        fs::create_dir_all(&directory).map_err(at(&directory))?;
+        fs::create_dir_all(&directory).map_err(file_error(&directory))?;
     }
     let written = parallel::map_each(&files, |file| {
-        let hash = write(&archive, file, &to.join(&file.name))?;
+        let hash = write(&archive, file, &tree.join(&file.name))?;
         compare(&record, &file.name, &hash)
     });
     written.into_iter().collect()
@@ -90,7 +90,7 @@ pub(super) fn unpack(
 pub(super) fn prune(tree: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Result<(), String> {
     for (name, path) in files_below(tree)? {
         if !is_wanted(&name) {
-            fs::remove_file(&path).map_err(at(&path))?;
+            fs::remove_file(&path).map_err(file_error(&path))?;
         }
     }
     Ok(())
@@ -101,7 +101,7 @@ pub(super) fn compare_all(tree: &Path) -> Result<(), String> {
     let files = files_below(tree)?;
     let mut record = Vec::new();
     for (_, path) in files.iter().filter(|(name, _)| name.ends_with(RECORD)) {
-        record.extend(fs::read(path).map_err(at(path))?);
+        record.extend(fs::read(path).map_err(file_error(path))?);
         record.push(b'\n');
     }
     if record.is_empty() {
@@ -115,14 +115,14 @@ pub(super) fn compare_all(tree: &Path) -> Result<(), String> {
     let checked = parallel::map_each(&files, |(name, path)| {
         let hash =
             fs::File::open(path).and_then(|mut file| copy_hashed(&mut file, &mut io::sink()));
-        compare(&record, name, &hash.map_err(at(path))?)
+        compare(&record, name, &hash.map_err(file_error(path))?)
     });
     checked.into_iter().collect()
 }
 
 /// The files below a directory, with their path in it. Refuses links.
 fn files_below(tree: &Path) -> Result<Vec<(String, PathBuf)>, String> {
-    let unreadable = at(tree);
+    let unreadable = file_error(tree);
     let mut files = Vec::new();
     let mut pending = vec![tree.to_owned()];
     while let Some(directory) = pending.pop() {
@@ -197,16 +197,16 @@ fn is_link(name: &str) -> String {
     format!("`{}` is a link", show(name))
 }
 
-fn write(archive: &ZipSliceArchive<&[u8]>, file: &Packed, to: &Path) -> Result<Vec<u8>, String> {
+fn write(archive: &ZipSliceArchive<&[u8]>, file: &Packed, path: &Path) -> Result<Vec<u8>, String> {
     let mode = if file.is_executable { 0o555 } else { 0o444 };
     let mut output = fs::OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(mode)
-        .open(to)
-        .map_err(at(to))?;
+        .open(path)
+        .map_err(file_error(path))?;
     let hash = extract(archive, file, &mut output)?;
-    output.sync_all().map_err(at(to))?;
+    output.sync_all().map_err(file_error(path))?;
     Ok(hash)
 }
 
@@ -226,7 +226,7 @@ fn extract(
         copy_hashed(&mut entry.verifying_reader(entry.data()), output)
     };
     hash.map_err(|error| match error.raw_os_error() {
-        Some(_) => at(Path::new(&file.name))(error),
+        Some(_) => file_error(Path::new(&file.name))(error),
         None => format!(
             "`{}` is damaged: {}",
             show(&file.name),
@@ -252,8 +252,8 @@ fn not_a_wheel(error: &rawzip::Error) -> String {
     format!("not a wheel: {}", show(&error.to_string()))
 }
 
-/// The error of a step with a file.
-fn at(path: &Path) -> impl Fn(io::Error) -> String {
+/// The error of a step with a file, in words.
+fn file_error(path: &Path) -> impl Fn(io::Error) -> String {
     move |error| format!("`{}`: {}", show(path), os(&error))
 }
 

@@ -30,9 +30,9 @@ pub enum UnsafeFault {
 }
 
 impl Unsafe {
-    /// Says how another user could replace what is at `place`.
-    pub fn at(&self, place: &Path) -> String {
-        let subject = if self.path == place {
+    /// Says how another user could replace what is at `path`.
+    pub fn at(&self, path: &Path) -> String {
+        let subject = if self.path == path {
             "it".to_owned()
         } else {
             show(&self.path)
@@ -229,9 +229,11 @@ mod tests {
 
     #[test]
     fn links_are_followed_as_the_kernel_does() {
-        let (workshop, host) = (workshop(), Host::here());
-        let at = |below: &str| workshop.path().canonicalize().unwrap().join(below);
-        let (open, closed) = (make(at("open"), 0o777), make(at("closed"), 0o755));
+        let host = Host::here();
+        let workshop = workshop();
+        let directory = workshop.path().canonicalize().unwrap();
+        let open = make(directory.join("open"), 0o777);
+        let closed = make(directory.join("closed"), 0o755);
         make(open.join("own"), 0o755);
         make(closed.join("own"), 0o755);
         for (link, target) in [
@@ -243,7 +245,7 @@ mod tests {
             ("dangling", "closed/missing".into()),
             ("loop", "loop".into()),
         ] {
-            symlink(target, at(link)).unwrap();
+            symlink(target, directory.join(link)).unwrap();
         }
         for (path, is_open) in [
             ("open/own", true),
@@ -258,7 +260,7 @@ mod tests {
             ("open/../closed", true),
             ("missing/../open", false),
         ] {
-            match judge(&host, &at(path)) {
+            match judge(&host, &directory.join(path)) {
                 Ok(_) => assert!(!is_open, "{path}"),
                 Err(found) => {
                     let is_others = matches!(found.fault, UnsafeFault::Others { .. });
@@ -267,13 +269,13 @@ mod tests {
                 }
             }
         }
-        let stat = judge(&host, &at("harmless")).unwrap().unwrap();
+        let stat = judge(&host, &directory.join("harmless")).unwrap().unwrap();
         assert_eq!(stat.id, host.stat(&closed.join("own")).unwrap().id);
-        assert!(judge(&host, &at("dangling")).unwrap().is_none());
-        let looped = judge(&host, &at("loop")).unwrap_err();
+        assert!(judge(&host, &directory.join("dangling")).unwrap().is_none());
+        let looped = judge(&host, &directory.join("loop")).unwrap_err();
         assert!(matches!(looped.fault, UnsafeFault::Unreadable { .. }));
-        fs::write(at("file"), "").unwrap();
-        let below_file = judge(&host, &at("file/x")).unwrap_err();
+        fs::write(directory.join("file"), "").unwrap();
+        let below_file = judge(&host, &directory.join("file/x")).unwrap_err();
         assert_eq!(below_file.fault, UnsafeFault::NotDirectory);
     }
 }

@@ -226,30 +226,39 @@ impl<'h> Process<'h> {
         loader: Option<usize>,
         rule: Option<FoundBy>,
     ) -> Result<Option<usize>, LoadFailure> {
-        if let Some(known) = self.names.get(name) {
-            return Ok(Some(*known));
+        if let Some(index) = self.names.get(name) {
+            return Ok(Some(*index));
         }
-        let bad = |Bad { path, why }| LoadFailure::Bad {
-            path,
-            why,
-            requester,
+        let (object, found_by) = match self.search(name, requester, &mut Vec::new()) {
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(None),
+            Err(Bad { path, why }) => {
+                return Err(LoadFailure::Bad {
+                    path,
+                    why,
+                    requester,
+                });
+            }
         };
-        let found = self.search(name, requester, &mut Vec::new()).map_err(bad)?;
-        let Some((object, found_by)) = found else {
-            return Ok(None);
-        };
-        if let Some(known) = self.ids.get(&object.id) {
-            self.names.insert(name.to_owned(), *known);
-            return Ok(Some(*known));
+        if let Some(index) = self.ids.get(&object.id) {
+            self.names.insert(name.to_owned(), *index);
+            return Ok(Some(*index));
         }
         if object.is_program {
-            return Err(bad(Bad {
+            return Err(LoadFailure::Bad {
                 path: object.path.clone(),
                 why: "a program",
-            }));
+                requester,
+            });
         }
-        let (name, rule) = (name.to_owned(), rule.unwrap_or(found_by));
-        Ok(Some(self.add(object, name, Some(requester), loader, rule)))
+        let rule = rule.unwrap_or(found_by);
+        Ok(Some(self.add(
+            object,
+            name.to_owned(),
+            Some(requester),
+            loader,
+            rule,
+        )))
     }
 
     fn search(
