@@ -20,7 +20,6 @@ impl Environment {
         self.0.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
-    /// Returns a variable that is set and not empty.
     pub fn non_empty(&self, name: &str) -> Option<&OsStr> {
         self.get(name).filter(|value| !value.is_empty())
     }
@@ -50,7 +49,7 @@ impl Environment {
         text.is_empty() || is_negative || text == b"NoDevFiles"
     }
 
-    /// Returns this environment after the change.
+    /// This environment after the change.
     pub fn with(&self, diff: &Diff) -> Environment {
         let mut changed = self.clone();
         for (name, value) in &diff.0 {
@@ -92,7 +91,7 @@ impl Diff {
         diff
     }
 
-    /// Returns the new value of a variable.
+    /// The new value of a variable.
     pub fn get(&self, name: &str) -> Option<&OsStr> {
         self.0.get(OsStr::new(name))?.as_deref()
     }
@@ -101,7 +100,7 @@ impl Diff {
         self.0.is_empty()
     }
 
-    /// Returns this change followed by the other one.
+    /// This change followed by the other one.
     pub fn then(&self, after: &Diff) -> Diff {
         let mut diff = self.clone();
         diff.0.extend(after.0.clone());
@@ -166,10 +165,12 @@ mod tests {
 
     #[test]
     fn library_path_splits_as_the_loader_does() {
-        let split = |text: &str| library_path_elements(OsStr::new(text));
-        assert!(split("").is_empty());
-        assert_eq!(split("/a"), ["/a"]);
-        assert_eq!(split(":/a;/b::"), ["", "/a", "/b", "", ""]);
+        assert!(library_path_elements(OsStr::new("")).is_empty());
+        assert_eq!(library_path_elements(OsStr::new("/a")), ["/a"]);
+        assert_eq!(
+            library_path_elements(OsStr::new(":/a;/b::")),
+            ["", "/a", "/b", "", ""]
+        );
         assert_eq!(
             preload_elements(OsStr::new(" /a  /b:c ")),
             ["/a", "/b", "c"]

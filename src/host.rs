@@ -33,7 +33,7 @@ mod system_errors;
 mod tree;
 
 pub use directory::DirectoryEntry;
-use directory::{Known, entries, join_root};
+use directory::{DirectoryCache, entries, join_root};
 pub use fault::wheels_of_test;
 pub use mapping::{FilePart, MappedBytes};
 pub use owners::{LISTS, UID_MAP, UNMAPPED, is_own_group, maps_everybody};
@@ -65,7 +65,7 @@ pub struct Host {
     pub uid: u32,
     pub gid: u32,
     operations: AtomicU64,
-    known: Known,
+    directories: DirectoryCache,
 }
 
 impl Host {
@@ -88,7 +88,7 @@ impl Host {
             uid: nix::unistd::geteuid().as_raw(),
             gid: nix::unistd::getegid().as_raw(),
             operations: AtomicU64::new(0),
-            known: Known::default(),
+            directories: DirectoryCache::default(),
         }
     }
 
@@ -147,10 +147,10 @@ impl Host {
     }
 
     fn of_user(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
-        let given = self.env.non_empty(variable).map(PathBuf::from);
-        given
-            .filter(|directory| directory.is_absolute())
-            .or_else(|| Some(self.home()?.join(below_home)))
+        match self.env.non_empty(variable).map(PathBuf::from) {
+            Some(directory) if directory.is_absolute() => Some(directory),
+            _ => Some(self.home()?.join(below_home)),
+        }
     }
 
     pub fn home(&self) -> Option<PathBuf> {
@@ -186,46 +186,41 @@ impl Host {
 
     fn status(&self, path: &Path, follow_last: bool) -> io::Result<Stat> {
         self.count();
-        let ask = if follow_last {
+        let system_call = if follow_last {
             stat::<Path>
         } else {
             lstat::<Path>
         };
         // A warm start mostly does this. It copies no path and asks for no time of creation.
         if self.root.is_none() {
-            return noted(path, ask(path)).map(Stat::from);
+            return noted(path, system_call(path)).map(Stat::from);
         }
         match self.place(path, follow_last)? {
-            GuestPlace::Real(real) => noted(path, ask(&real)).map(Stat::from),
+            GuestPlace::Real(real) => noted(path, system_call(&real)).map(Stat::from),
             GuestPlace::Tree(tree, resolved) => tree.lstat(&resolved),
         }
     }
 
     /// Asks for several names of one directory, which the kernel looks up once. Follows links.
     pub fn stat_in(&self, directory: &Path, names: &[&str]) -> Vec<io::Result<Stat>> {
-        let one_by_one = || {
-            names
-                .iter()
-                .map(|name| self.stat(&directory.join(name)))
-                .collect()
-        };
-        if self.root.is_some() {
-            return one_by_one();
-        }
         let flags = OFlag::O_DIRECTORY | OFlag::O_PATH;
-        let opened = OpenOptions::new()
-            .read(true)
-            .custom_flags(flags.bits())
-            .open(directory);
-        let Ok(opened) = opened else {
-            return one_by_one();
-        };
-        self.operations
-            .fetch_add(names.len() as u64, Ordering::Relaxed);
-        let one = |name: &&str| {
-            noted(directory, fstatat(&opened, *name, AtFlags::empty())).map(Stat::from)
-        };
-        names.iter().map(one).collect()
+        let mut opened = None;
+        if self.root.is_none() {
+            let mut options = OpenOptions::new();
+            options.read(true).custom_flags(flags.bits());
+            opened = options.open(directory).ok();
+        }
+        let mut stats = Vec::with_capacity(names.len());
+        for name in names {
+            stats.push(match &opened {
+                Some(opened) => {
+                    self.count();
+                    noted(directory, fstatat(opened, *name, AtFlags::empty())).map(Stat::from)
+                }
+                None => self.stat(&directory.join(name)),
+            });
+        }
+        stats
     }
 
     pub fn is_file(&self, path: &Path) -> bool {
@@ -280,7 +275,7 @@ impl Host {
     pub fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
         self.count();
         match &self.root {
-            None => noted(path, self.known.real_path(path)),
+            None => noted(path, self.directories.real_path(path)),
             Some(root) => {
                 let resolved = root.resolve(&self.cwd.join(path), true)?;
                 match root {
@@ -313,13 +308,13 @@ impl Host {
             return Err(not_regular());
         };
         let mut file = options.read(true).custom_flags(flags.bits()).open(real)?;
-        let seen = Stat::from(fstat(&file)?);
-        if !seen.is_file() || seen.size > READ_LIMIT {
+        let stat = Stat::from(fstat(&file)?);
+        if !stat.is_file() || stat.size > READ_LIMIT {
             return Err(io::Error::from(ErrorKind::InvalidInput));
         }
-        let mut bytes = vec![0; usize::try_from(seen.size).unwrap_or(0)];
+        let mut bytes = vec![0; usize::try_from(stat.size).unwrap_or(0)];
         file.read_exact(&mut bytes)?;
-        Ok((bytes, seen))
+        Ok((bytes, stat))
     }
 
     /// A small text file, with invalid UTF-8 replaced.
@@ -371,36 +366,36 @@ impl Host {
     /// The entries of a directory of packages or libraries, as they were when this run first asked. None where it cannot be
     /// listed.
     pub fn listing(&self, path: &Path) -> Option<Arc<[DirectoryEntry]>> {
-        self.known
+        self.directories
             .listing(path, self.root.is_none(), |real| self.list(real).ok())
     }
 
     /// True if the listing of its directory is known and does not have this path. Some file systems ignore case.
     pub fn is_unlisted(&self, path: &Path) -> bool {
-        self.known.is_unlisted(path)
+        self.directories.is_unlisted(path)
     }
 
     /// Every file and link below a directory, sorted. Does not follow links, skips unreadable directories and those that
     /// `prune` selects by name.
     pub fn walk(&self, directory: &Path, prune: &dyn Fn(&OsStr) -> bool) -> Vec<PathBuf> {
         self.count();
-        let below = match self.place(directory, true) {
+        let mut paths = match self.place(directory, true) {
             Err(_) => Vec::new(),
             Ok(GuestPlace::Tree(tree, resolved)) => {
-                directory::walk(&|below| tree.entries(&resolved.join(below)), prune)
+                directory::walk(&|relative| tree.entries(&resolved.join(relative)), prune)
             }
-            Ok(GuestPlace::Real(real)) => {
-                let listed = |below: &Path| {
-                    let directory = real.join(below);
+            Ok(GuestPlace::Real(real)) => directory::walk(
+                &|relative| {
+                    let directory = real.join(relative);
                     noted(&directory, entries(&directory))
-                };
-                directory::walk(&listed, prune)
-            }
+                },
+                prune,
+            ),
         };
-        below
-            .into_iter()
-            .map(|below| directory.join(below))
-            .collect()
+        for path in &mut paths {
+            *path = directory.join(&*path);
+        }
+        paths
     }
 
     /// The contents of a regular file, and their size. Files of `/proc` have more than their size says.
@@ -410,18 +405,19 @@ impl Host {
             return Err(not_regular());
         }
         match self.place(path, true)? {
-            GuestPlace::Real(real) => open_regular(path, real).map(|(file, size)| {
-                (
-                    FilePart {
-                        file: Arc::new(file),
-                        at: 0,
-                        end: u64::MAX,
-                    },
-                    size,
-                )
-            }),
+            GuestPlace::Real(real) => {
+                let (file, size) = open_regular(path, real)?;
+                let part = FilePart {
+                    file: Arc::new(file),
+                    start: 0,
+                    end: u64::MAX,
+                };
+                Ok((part, size))
+            }
             GuestPlace::Tree(tree, resolved) => {
-                tree.open(&resolved).map(|part| (part.clone(), part.size()))
+                let part = tree.open(&resolved)?;
+                let size = part.size();
+                Ok((part, size))
             }
         }
     }

@@ -13,10 +13,10 @@ use std::convert::Infallible;
 use std::ffi::{CString, OsStr, OsString};
 use std::io::Write as _;
 use std::os::fd::AsFd;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
+use std::process::{Child, ExitStatus};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 use std::{io, thread};
@@ -94,13 +94,10 @@ pub fn exec_after_fault(exec: &Exec) -> Error {
 /// Replaces this process by the program before Rust's runtime starts and changes inherited state. Returns if the kernel
 /// refuses.
 pub fn exec_early(exec: &Exec, env: &Environment) {
-    let text = |bytes: OsString| CString::new(bytes.into_vec()).ok();
-    let words = std::iter::once(&exec.argv0)
-        .chain(&exec.arguments)
-        .map(|word| text(word.clone()));
-    let (Some(program), Some(words)) = (
-        text(exec.program.clone().into_os_string()),
-        words.collect::<Option<Vec<CString>>>(),
+    let words = std::iter::once(&exec.argv0).chain(&exec.arguments);
+    let (Ok(program), Some(words)) = (
+        CString::new(exec.program.as_os_str().as_bytes()),
+        c_texts(words),
     ) else {
         return;
     };
@@ -113,15 +110,18 @@ pub fn exec_early(exec: &Exec, env: &Environment) {
         start.become_it();
         return;
     }
-    let variables = env;
-    let variables = variables.iter().map(|(name, value)| {
-        text(OsString::from_vec(
-            [name.as_bytes(), b"=", value.as_bytes()].concat(),
-        ))
-    });
-    if let Some(variables) = variables.collect::<Option<Vec<CString>>>() {
-        let _ = nix::unistd::execve(&program, &words, &variables);
+    if let Some(entries) = c_texts(&replacement::entries(&env)) {
+        let _ = nix::unistd::execve(&program, &words, &entries);
     }
+}
+
+/// Texts for the kernel; none if one of them has a NUL.
+fn c_texts<'t>(texts: impl IntoIterator<Item = &'t OsString>) -> Option<Vec<CString>> {
+    let mut c_texts = Vec::new();
+    for text in texts {
+        c_texts.push(CString::new(text.as_bytes()).ok()?);
+    }
+    Some(c_texts)
 }
 
 /// Runs the program to its end, and forwards the signals that are sent to this process. The program gets those of the
@@ -135,30 +135,28 @@ pub fn run(exec: &Exec) -> Result<ExitStatus, Error> {
 
 /// Like [`run`], and gives to `tee` each piece that the program has written to standard error, after it was forwarded.
 pub fn run_relayed(exec: &Exec, tee: impl FnMut(&[u8]) + Send) -> Result<ExitStatus, Error> {
-    let (false, Ok((relay, end)), Ok((stopped, stop))) = (
-        inheritance::lacks_standard_error(),
-        Relay::new(),
-        io::pipe(),
-    ) else {
+    if inheritance::lacks_standard_error() {
+        return run(exec);
+    }
+    let (Ok((mut relay, end)), Ok((stopped, stop))) = (Relay::new(), io::pipe()) else {
         return run(exec);
     };
     let mut command = command(exec);
     command.stderr(end);
     TERMINAL.store(relay.number(), Ordering::Relaxed);
     let handled = signals::handle([libc::SIGWINCH], resize);
-    let (status, relay) = thread::scope(|scope| {
-        let relay = scope.spawn(|| {
-            let mut relay = relay;
-            let is_held = relay.run(stopped.as_fd(), tee);
+    let (status, open_relay) = thread::scope(|scope| {
+        let thread = scope.spawn(move || {
+            let is_open = relay.run(stopped.as_fd(), tee);
             TERMINAL.store(-1, Ordering::Relaxed);
-            is_held.then_some(relay)
+            is_open.then_some(relay)
         });
         let status = run_to_end(command);
         drop(stop);
-        (status, relay.join().ok().flatten())
+        (status, thread.join().ok().flatten())
     });
     signals::release(&handled);
-    if let Some(relay) = relay {
+    if let Some(relay) = open_relay {
         relay.outlive();
     }
     status.map_err(|error| Error::Exec {
@@ -180,44 +178,39 @@ fn run_to_end(mut command: std::process::Command) -> io::Result<ExitStatus> {
         .filter_map(|signal| Signal::try_from(*signal).ok())
         .collect();
     let mask = forwarded.thread_swap_mask(SigmaskHow::SIG_UNBLOCK);
-    let ended = child.and_then(|mut child| {
-        let id = child.id().cast_signed();
-        PROGRAM.store(id, Ordering::Relaxed);
-        let early = EARLY.swap(0, Ordering::Relaxed);
-        if early > 0 {
-            // SAFETY: sends a signal to a child that was not waited for yet.
-            unsafe { libc::kill(id, early) };
-        }
-        stop_with(id);
-        // Its number is free once it was waited for, and must get no signal then.
-        PROGRAM.store(0, Ordering::Relaxed);
-        child.wait()
-    });
+    let status = child.and_then(wait_for);
     if let Ok(mask) = mask {
         let _ = mask.thread_set_mask();
     }
     signals::release(&handled);
-    ended
+    status
+}
+
+fn wait_for(mut child: Child) -> io::Result<ExitStatus> {
+    let id = child.id().cast_signed();
+    PROGRAM.store(id, Ordering::Relaxed);
+    let early = EARLY.swap(0, Ordering::Relaxed);
+    if early > 0 {
+        // SAFETY: sends a signal to a child that was not waited for yet.
+        unsafe { libc::kill(id, early) };
+    }
+    stop_with(id);
+    // Its number is free once it was waited for, and must get no signal then.
+    PROGRAM.store(0, Ordering::Relaxed);
+    child.wait()
 }
 
 /// Returns when the program ends. While it is stopped, this process is stopped as well, so that a shell sees it.
 fn stop_with(id: libc::pid_t) {
-    let is_stopped = |flags| {
-        let state = waitid(
-            Id::Pid(Pid::from_raw(id)),
-            flags | WaitPidFlag::WSTOPPED | WaitPidFlag::WNOWAIT,
-        );
-        matches!(state, Ok(WaitStatus::Stopped(..)))
-    };
-    while is_stopped(WaitPidFlag::WEXITED) {
+    while is_stopped(id, WaitPidFlag::WEXITED) {
         // A signal to the group wakes both, one after the other.
         thread::sleep(Duration::from_millis(10));
         relay::settle(TERMINAL.load(Ordering::Relaxed));
-        if is_stopped(WaitPidFlag::WNOHANG) {
+        if is_stopped(id, WaitPidFlag::WNOHANG) {
             // SAFETY: sends a signal to ourselves.
             unsafe { libc::raise(libc::SIGSTOP) };
             // A signal to this process alone is for both.
-            if is_stopped(WaitPidFlag::WNOHANG) {
+            if is_stopped(id, WaitPidFlag::WNOHANG) {
                 // SAFETY: sends a signal to a child that was not waited for yet.
                 unsafe { libc::kill(id, libc::SIGCONT) };
             }
@@ -225,7 +218,13 @@ fn stop_with(id: libc::pid_t) {
     }
 }
 
-/// Ends this process by the program's signal, or returns the program's exit code. The program's core file stays: this
+fn is_stopped(id: libc::pid_t, flags: WaitPidFlag) -> bool {
+    let flags = flags | WaitPidFlag::WSTOPPED | WaitPidFlag::WNOWAIT;
+    let state = waitid(Id::Pid(Pid::from_raw(id)), flags);
+    matches!(state, Ok(WaitStatus::Stopped(..)))
+}
+
+/// Ends this process by the program's signal, or gives the program's exit code. The program's core file stays: this
 /// process writes none in its place.
 pub fn end_as(status: ExitStatus) -> u8 {
     if let Some(signal) = status.signal() {
@@ -254,10 +253,10 @@ pub fn with_enough_stack(run: impl FnOnce() -> u8 + Send) -> u8 {
         match thread {
             // A panic has ended the process.
             Ok(thread) => thread.join().unwrap_or(125),
-            Err(why) => {
+            Err(error) => {
                 let _ = writeln!(
                     std::io::stderr(),
-                    "cudarun: `ulimit -s` leaves too little stack, and no thread can be started: {why}"
+                    "cudarun: `ulimit -s` leaves too little stack, and no thread can be started: {error}"
                 );
                 125
             }
@@ -271,7 +270,7 @@ pub fn end_at_once(code: u8) -> ! {
     unsafe { libc::_exit(code.into()) }
 }
 
-/// Returns the change of the environment. If it has the variable of the tree, cudarun follows: the value is what only this
+/// The change of the environment. If it has the variable of the tree, cudarun follows: the value is what only this
 /// start knows.
 fn sealed(exec: &Exec, env: &Environment) -> Diff {
     let mut diff = exec.diff.clone();
@@ -303,17 +302,13 @@ fn command(exec: &Exec) -> std::process::Command {
             None => command.env_remove(name),
         };
     }
-    let mut followed = SealedStart::new(
-        &exec.program,
-        &exec.argv0,
-        &exec.arguments,
-        &env.with(&diff),
-    );
+    let env = env.with(&diff);
+    let mut sealed_start = SealedStart::new(&exec.program, &exec.argv0, &exec.arguments, &env);
     // SAFETY: makes system calls, and touches no memory but our statics and what the closure owns.
     unsafe {
         command.pre_exec(move || {
             restore_inherited();
-            if let Some(start) = &mut followed {
+            if let Some(start) = &mut sealed_start {
                 start.become_it();
             }
             Ok(())
@@ -324,14 +319,14 @@ fn command(exec: &Exec) -> std::process::Command {
 
 /// Forwards a signal to the program, unless it came from the terminal's keys: the program got those as well, since its process was made.
 /// Until its exec, that process has this handler too, and obeys.
-extern "C" fn forward(signal: libc::c_int, about: &libc::siginfo_t, _: *const libc::c_void) {
+extern "C" fn forward(signal: libc::c_int, info: &libc::siginfo_t, _: *const libc::c_void) {
     if std::process::id().cast_signed() != WATCHER.load(Ordering::Relaxed) {
         return signals::obey(signal);
     }
     let error = Errno::last_raw();
     let program = PROGRAM.load(Ordering::Relaxed);
     // Signals from processes have a code of at most 0.
-    let is_of_process = about.si_code <= 0;
+    let is_of_process = info.si_code <= 0;
     let is_of_key =
         !is_of_process && matches!(signal, libc::SIGINT | libc::SIGQUIT | libc::SIGTSTP);
     // The kernel makes no process while a signal waits, so a child that is there now got it. The number may come later.

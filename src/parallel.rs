@@ -9,7 +9,7 @@ const FEW: usize = 16;
 /// More threads than this only wait for the same disk.
 const THREADS: usize = 8;
 
-/// Returns the results of `work` in the order of the items.
+/// Gives the results of `work` in the order of the items.
 pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     map_beyond(FEW, items, work)
 }
@@ -28,28 +28,33 @@ fn map_beyond<T: Sync, R: Send>(few: usize, items: &[T], work: impl Fn(&T) -> R 
     }
     let threads = THREADS.min(*PROCESSORS);
     let next = AtomicUsize::new(0);
-    let take_turns = || {
-        let mut done = Vec::new();
-        while let Some((index, item)) = {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            items.get(index).map(|item| (index, item))
-        } {
-            done.push((index, work(item)));
+    let mut results = thread::scope(|scope| {
+        let mut others = Vec::new();
+        for _ in 1..threads {
+            let thread = thread::Builder::new();
+            // If the system refuses more threads, the others do all the work.
+            others.extend(thread.spawn_scoped(scope, || share(items, &next, &work)));
         }
-        done
-    };
-    let mut done: Vec<(usize, R)> = thread::scope(|scope| {
-        // If the system refuses more threads, the others do all the work.
-        let spawn = |_| thread::Builder::new().spawn_scoped(scope, take_turns).ok();
-        let others: Vec<_> = (1..threads).filter_map(spawn).collect();
-        let own = take_turns();
-        let others = others
-            .into_iter()
-            .flat_map(|thread| thread.join().expect("no work panics"));
-        own.into_iter().chain(others).collect()
+        let mut results = share(items, &next, &work);
+        for thread in others {
+            results.extend(thread.join().expect("no work panics"));
+        }
+        results
     });
-    done.sort_unstable_by_key(|(index, _)| *index);
-    done.into_iter().map(|(_, result)| result).collect()
+    results.sort_unstable_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// The results of one thread, each with the index of its item. A thread takes the next item when it has done one.
+fn share<T, R>(items: &[T], next: &AtomicUsize, work: impl Fn(&T) -> R) -> Vec<(usize, R)> {
+    let mut results = Vec::new();
+    loop {
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        let Some(item) = items.get(index) else {
+            return results;
+        };
+        results.push((index, work(item)));
+    }
 }
 
 #[cfg(test)]

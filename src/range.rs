@@ -14,12 +14,12 @@ const COMPARATORS: usize = 64;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Range(Vec<Comparator>);
 
-/// It allows the versions from `from` on and before `end`; `!=` allows all others.
+/// It allows the versions from `start` on and before `end`; `!=` allows all others.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Comparator {
     sign: &'static str,
     version: Version,
-    from: Version,
+    start: Version,
     end: Option<Version>,
 }
 
@@ -27,17 +27,17 @@ struct Comparator {
 const SIGNS: [&str; 11] = [">=", "<=", "!=", "~=", "==", ">", "<", "=", "^", "~", ""];
 
 impl Range {
-    /// Returns the range of all versions.
+    /// The range of all versions.
     pub fn any() -> Range {
         Range(Vec::new())
     }
 
-    /// Returns the range of versions that agree with this one.
+    /// The range of versions that agree with this one.
     pub fn exactly(version: Version) -> Range {
         Range(vec![Comparator::new("=", version)])
     }
 
-    /// Returns the range from this version on.
+    /// The range from this version on.
     pub fn at_least(version: Version) -> Range {
         Range(vec![Comparator::new(">=", version)])
     }
@@ -51,14 +51,18 @@ impl Range {
         self.0.iter().all(|comparator| comparator.allows(version))
     }
 
-    /// Returns the oldest version that it allows from this one on.
+    /// The oldest version that it allows from this one on.
     pub fn oldest_from(&self, least: Version) -> Option<Version> {
         // One that is allowed, and none just before it, is at an end of a comparator.
-        let ends = self.0.iter().flat_map(|one| [Some(one.from), one.end]);
-        ends.chain([Some(least)])
-            .flatten()
-            .filter(|version| *version >= least && self.0.iter().all(|one| one.covers(version)))
-            .min()
+        let mut versions = vec![least];
+        for comparator in &self.0 {
+            versions.push(comparator.start);
+            versions.extend(comparator.end);
+        }
+        versions.retain(|version| {
+            *version >= least && self.0.iter().all(|comparator| comparator.covers(version))
+        });
+        versions.into_iter().min()
     }
 
     /// True if no version can be in it.
@@ -66,7 +70,7 @@ impl Range {
         self.oldest_from(Version::default()).is_none()
     }
 
-    /// Returns the oldest version that it allows, if it has a lower bound.
+    /// The oldest version that it allows, if it has a lower bound.
     pub fn lowest(&self) -> Option<Version> {
         self.oldest_from(Version::default())
             .filter(|version| *version > Version::default())
@@ -78,66 +82,58 @@ impl Range {
         oldest.is_some_and(|version| version.major() == major)
     }
 
-    /// Returns the major of every version that it allows, if there is only one.
+    /// The major of every version that it allows, if there is only one.
     pub fn major(&self) -> Option<u32> {
         let major = self.lowest()?.major();
         let newer = self.oldest_from(Version::new(&[major + 1]));
         newer.is_none().then_some(major)
     }
 
-    /// Returns the range in the grammar of Python's packages, for pip.
+    /// The range in the grammar of Python's packages, for pip.
     pub fn to_pip(&self) -> String {
-        let mut comparators = Vec::new();
-        for one in &self.0 {
-            match one.sign {
+        let mut texts = Vec::new();
+        for comparator in &self.0 {
+            let version = comparator.version;
+            match comparator.sign {
                 // NVIDIA's wheels have a fourth number, which few people write.
-                "!=" if one.version.numbers().len() < 4 => {
-                    comparators.push(format!("!={}.*", one.version));
-                }
-                "!=" => comparators.push(format!("!={}", one.version)),
+                "!=" if version.numbers().len() < 4 => texts.push(format!("!={version}.*")),
+                "!=" => texts.push(format!("!={version}")),
                 _ => {
-                    if one.from > Version::default() {
-                        comparators.push(format!(">={}", one.from));
+                    if comparator.start > Version::default() {
+                        texts.push(format!(">={}", comparator.start));
                     }
-                    comparators.extend(one.end.map(|end| format!("<{end}")));
+                    texts.extend(comparator.end.map(|end| format!("<{end}")));
                 }
             }
         }
-        comparators.join(",")
+        texts.join(",")
     }
 }
 
 impl Comparator {
     fn new(sign: &'static str, version: Version) -> Comparator {
         let numbers = version.numbers();
-        // The version after all those that begin with the first `count` numbers of this one.
-        let after = |count: usize| {
-            let mut next = numbers[..count].to_vec();
-            if let Some(last) = next.last_mut() {
-                *last += 1;
-            }
-            Version::new(&next)
-        };
         let count = numbers.len();
-        let (from, end) = match sign {
+        let (start, end) = match sign {
             ">=" => (version, None),
-            ">" => (after(count), None),
+            ">" => (after(numbers), None),
             "<" => (Version::default(), Some(version)),
-            "<=" => (Version::default(), Some(after(count))),
+            "<=" => (Version::default(), Some(after(numbers))),
             // As in PEP 440.
-            "~=" => (version, Some(after(count - 1))),
-            "~" => (version, Some(after(count.min(2)))),
-            "=" | "==" | "!=" => (version, Some(after(count))),
+            "~=" => (version, Some(after(&numbers[..count - 1]))),
+            "~" => (version, Some(after(&numbers[..count.min(2)]))),
+            "=" | "==" | "!=" => (version, Some(after(numbers))),
             _ => {
                 // Before 1.0 every minor is incompatible.
                 let first = numbers.iter().position(|number| *number != 0);
-                (version, Some(after(first.map_or(count, |first| first + 1))))
+                let count = first.map_or(count, |first| first + 1);
+                (version, Some(after(&numbers[..count])))
             }
         };
         Comparator {
             sign,
             version,
-            from,
+            start,
             end,
         }
     }
@@ -152,9 +148,18 @@ impl Comparator {
     }
 
     fn covers(&self, version: &Version) -> bool {
-        let is_between = *version >= self.from && self.end.is_none_or(|end| *version < end);
+        let is_between = *version >= self.start && self.end.is_none_or(|end| *version < end);
         is_between != (self.sign == "!=")
     }
+}
+
+/// The version after all those that begin with these numbers.
+fn after(numbers: &[u32]) -> Version {
+    let mut next = numbers.to_vec();
+    if let Some(last) = next.last_mut() {
+        *last += 1;
+    }
+    Version::new(&next)
 }
 
 impl FromStr for Comparator {
@@ -202,9 +207,9 @@ impl fmt::Display for Range {
         if self.is_any() {
             return f.write_str("*");
         }
-        for (index, one) in self.0.iter().enumerate() {
+        for (index, Comparator { sign, version, .. }) in self.0.iter().enumerate() {
             let comma = if index > 0 { "," } else { "" };
-            write!(f, "{comma}{}{}", one.sign, one.version)?;
+            write!(f, "{comma}{sign}{version}")?;
         }
         Ok(())
     }
@@ -256,23 +261,12 @@ mod tests {
     fn each_operator_allows_and_denies() {
         for (range, allowed, denied) in TABLE {
             let parsed: Range = range.parse().unwrap();
-            let versions = |text: &str| {
-                text.split(' ')
-                    .filter_map(|v| v.parse().ok())
-                    .collect::<Vec<Version>>()
-            };
-            assert!(
-                versions(allowed)
-                    .iter()
-                    .all(|version| parsed.allows(version)),
-                "{range}"
-            );
-            assert!(
-                !versions(denied)
-                    .iter()
-                    .any(|version| parsed.allows(version)),
-                "{range}"
-            );
+            for (text, is_allowed) in [(allowed, true), (denied, false)] {
+                for version in text.split_whitespace() {
+                    let allows = parsed.allows(&version.parse().unwrap());
+                    assert_eq!(allows, is_allowed, "{range} {version}");
+                }
+            }
             assert_eq!(parsed.to_string().parse(), Ok(parsed), "{range}");
         }
         for bad in [
@@ -294,17 +288,25 @@ mod tests {
         }
     }
 
+    fn range(text: &str) -> Range {
+        text.parse().unwrap()
+    }
+
     #[test]
     fn a_range_reports_its_ends() {
-        let range = |text: &str| text.parse::<Range>().unwrap();
         assert!(range(">=12.4,<13").allows_some(12) && !range(">=12.4,<13").allows_some(13));
         assert!(range(">12.1,<=12.4").allows_some(12) && !range("<12").allows_some(12));
-        let from = |text: &str, least: &str| {
-            let oldest = range(text).oldest_from(least.parse().unwrap());
-            oldest.is_some()
-        };
-        assert!(from("<9.10", "9.8") && !from("<9.5", "9.8") && from(">=10", "9.8"));
-        assert!(from("!=9.8", "9.8") && !from("=9.1", "9.8") && from("9.1", "9.8"));
+        let least: Version = "9.8".parse().unwrap();
+        for (text, is_some) in [
+            ("<9.10", true),
+            ("<9.5", false),
+            (">=10", true),
+            ("!=9.8", true),
+            ("=9.1", false),
+            ("9.1", true),
+        ] {
+            assert_eq!(range(text).oldest_from(least).is_some(), is_some, "{text}");
+        }
         for (text, major) in [
             ("9.1", Some(9)),
             (">=9.1", None),

@@ -40,21 +40,24 @@ pub fn handle(
     signals: impl IntoIterator<Item = libc::c_int>,
     handler: Handler,
 ) -> Vec<libc::c_int> {
-    let handles = |signal: &libc::c_int| {
+    let mut handled = Vec::new();
+    for signal in signals {
         // SAFETY: asks for a disposition, into a structure for which zeroes are a value, and sets a handler that keeps to
         // its contract.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
-            let is_known = libc::sigaction(*signal, std::ptr::null(), &raw mut action) == 0;
+            let is_known = libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0;
             if !is_known || action.sa_sigaction == libc::SIG_IGN {
-                return false;
+                continue;
             }
             action.sa_sigaction = handler as *const () as libc::sighandler_t;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-            libc::sigaction(*signal, &raw const action, std::ptr::null_mut()) == 0
+            if libc::sigaction(signal, &raw const action, std::ptr::null_mut()) == 0 {
+                handled.push(signal);
+            }
         }
-    };
-    signals.into_iter().filter(handles).collect()
+    }
+    handled
 }
 
 /// Returns handled signals to their default. Nothing else can have been inherited, since an ignored one is not handled.

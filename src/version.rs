@@ -56,21 +56,19 @@ impl Version {
         self.major() == built.major() && self.minor() >= built.minor()
     }
 
-    /// Returns the first `count` numbers.
+    /// The first `count` numbers.
     pub fn truncated(&self, count: usize) -> Version {
-        let kept = count.min(self.numbers().len());
+        let count = count.min(self.numbers().len());
         Version {
             widths: self.widths,
-            ..Version::new(&self.numbers()[..kept])
+            ..Version::new(&self.numbers()[..count])
         }
     }
 
     /// Reads the version of a driver, which has two or three numbers: `418.39`, `580.159.04`.
     pub fn of_driver(text: &str) -> Option<Version> {
         let version: Version = text.trim().parse().ok()?;
-        (2..=3)
-            .contains(&version.numbers().len())
-            .then_some(version)
+        matches!(version.length, 2 | 3).then_some(version)
     }
 
     /// Reads a number such as 91002, in which the major is multiplied by `major` and the minor by `minor`.
@@ -151,7 +149,7 @@ impl CudaVersion {
         }
     }
 
-    /// Returns the CUDA version that a release belongs to: 12.4 for 12.4.131.
+    /// The CUDA version that a release belongs to: 12.4 for 12.4.131.
     pub fn of(release: Version) -> CudaVersion {
         CudaVersion {
             major: release.major(),
@@ -170,7 +168,8 @@ impl FromStr for CudaVersion {
     /// Reads `13.0`, `12.4.1` or `12`, without the parts after the minor.
     fn from_str(text: &str) -> Result<CudaVersion, ()> {
         let mut parts = text.split('.');
-        let major = parts.next().and_then(|p| p.parse().ok()).ok_or(())?;
+        let major = parts.next().unwrap_or_default();
+        let major = major.parse().map_err(|_| ())?;
         let minor = match parts.next() {
             None | Some("x") => 0,
             Some(part) => part.parse().map_err(|_| ())?,
@@ -218,7 +217,7 @@ impl fmt::Display for ComputeCapability {
 
 /// Debug output and serialization of a type are its text.
 macro_rules! show_as_text {
-    ($what:literal: $($name:ty),*) => {$(
+    ($description:literal: $($name:ty),*) => {$(
         impl std::fmt::Debug for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 std::fmt::Display::fmt(self, f)
@@ -234,8 +233,9 @@ macro_rules! show_as_text {
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<$name, D::Error> {
                 let text = <String as serde::Deserialize>::deserialize(deserializer)?;
-                let wrong = |_| serde::de::Error::custom(format!("`{text}` is not {}", $what));
-                text.parse().map_err(wrong)
+                text.parse().map_err(|_| {
+                    serde::de::Error::custom(format!("`{text}` is not {}", $description))
+                })
             }
         }
     )*};

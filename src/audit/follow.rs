@@ -21,13 +21,13 @@ const PROOF: &str = "CUDARUN_PROOF";
 /// that is started in place of another one.
 #[used]
 static CUDARUN: [u8; ROOM] = {
-    let mut place = [0; ROOM];
-    let mut at = 0;
-    while at < MARKER.len() {
-        place[at] = MARKER[at];
-        at += 1;
+    let mut room = [0; ROOM];
+    let mut index = 0;
+    while index < MARKER.len() {
+        room[index] = MARKER[index];
+        index += 1;
     }
-    place
+    room
 };
 
 /// What the kernel tells a new process in its auxiliary vector.
@@ -75,22 +75,22 @@ impl NewProcess {
         }
         let is_loader = names::is_loader(name);
         let opens = names::opens_at_run_time(name);
-        let mut this = self;
+        let mut process = self;
         if is_loader {
             let Some(arguments) = all_arguments() else {
                 return false;
             };
-            this.arguments = arguments;
+            process.arguments = arguments;
         }
-        if Decided::parse(state).is_some_and(|decided| this.was_decided(&decided, file)) {
+        if Decided::parse(state).is_some_and(|decided| process.was_decided(&decided, file)) {
             return true;
         }
         let is_off = variable(self.environment, SWITCH).is_some_and(names::means_no);
         let is_known = is_loader || opens || tree::has_plan(state, file);
         if !is_off && (is_known || self.uses_libraries()) {
-            this.replace(REPLACES, file, buffer);
+            process.replace(REPLACES, file, buffer);
         } else if tree::leads_to_libraries(state) {
-            this.replace(RESTORES, file, buffer);
+            process.replace(RESTORES, file, buffer);
         }
         false
     }
@@ -138,17 +138,9 @@ impl NewProcess {
     fn replace(self, word: &'static CStr, file: (u64, u64), buffer: &mut [u8; PATH_LIMIT]) {
         /// Before the arguments: cudarun, the word, the file, and what the kernel was told to execute.
         const WORDS: usize = 4;
-        let (Some(own), Some(parts)) =
-            (system::memory(CUDARUN.len()), system::memory(CUDARUN.len()))
-        else {
+        let (Some(cudarun), Some(parts)) = (cudarun_path(), cudarun_path()) else {
             return;
         };
-        let places = MARKER.len()..CUDARUN.len();
-        for (place, (to, part)) in places.zip(own.iter_mut().zip(parts.iter_mut())) {
-            // SAFETY: reads a static; the compiler must not know its content, which is written into the file later.
-            *to = unsafe { (&raw const CUDARUN).cast::<u8>().add(place).read_volatile() };
-            *part = *to;
-        }
         let Some(user) = self.auxiliary(auxiliary::EFFECTIVE_UID) else {
             return;
         };
@@ -158,8 +150,8 @@ impl NewProcess {
         )]
         let user = user as u32;
         // This process is cudarun: it goes on.
-        let is_cudarun = system::identity(own).is_none_or(|own| own == file);
-        if own.first() != Some(&b'/') || is_cudarun || !is_trusted(parts, user) {
+        let is_cudarun = system::identity(cudarun).is_none_or(|cudarun| cudarun == file);
+        if cudarun.first() != Some(&b'/') || is_cudarun || !is_trusted(parts, user) {
             return;
         }
         let path = system::read_link(b"/proc/self/exe\0", buffer);
@@ -188,17 +180,15 @@ impl NewProcess {
         let list = list.as_mut_ptr().cast::<c_void>().cast::<*const u8>();
         // SAFETY: the list has room for these words, the arguments and a null pointer, and mapped memory is aligned.
         unsafe {
-            for (place, word) in [own.as_ptr(), word.as_ptr().cast(), path.as_ptr(), executed]
-                .into_iter()
-                .enumerate()
-            {
-                list.add(place).write(word);
-            }
-            for place in 0..count {
-                list.add(WORDS + place).write(*self.arguments.add(place));
+            list.write(cudarun.as_ptr());
+            list.add(1).write(word.as_ptr().cast());
+            list.add(2).write(path.as_ptr());
+            list.add(3).write(executed);
+            for index in 0..count {
+                list.add(WORDS + index).write(*self.arguments.add(index));
             }
             list.add(WORDS + count).write(core::ptr::null());
-            system::execute(own, list, self.environment);
+            system::execute(cudarun, list, self.environment);
         }
     }
 
@@ -232,6 +222,16 @@ impl NewProcess {
     }
 }
 
+/// A copy of the path of cudarun, which ends in NUL.
+fn cudarun_path() -> Option<&'static mut [u8]> {
+    let path = system::memory(CUDARUN.len())?;
+    for (index, byte) in (MARKER.len()..CUDARUN.len()).zip(path.iter_mut()) {
+        // SAFETY: reads a static; the compiler must not know its content, which is written into the file later.
+        *byte = unsafe { (&raw const CUDARUN).cast::<u8>().add(index).read_volatile() };
+    }
+    Some(path)
+}
+
 /// The arguments as the kernel got them: when the loader is the program, it takes its own ones away. `None` if they are too long.
 fn all_arguments() -> Option<*const *const u8> {
     const LENGTH: usize = 1 << 17;
@@ -242,9 +242,9 @@ fn all_arguments() -> Option<*const *const u8> {
     let list = system::memory((count + 1) * size_of::<*const u8>())?;
     let list = list.as_mut_ptr().cast::<c_void>().cast::<*const u8>();
     let words = words.split_inclusive(|byte| *byte == 0);
-    for (place, word) in words.enumerate().take(count) {
+    for (index, word) in words.enumerate().take(count) {
         // SAFETY: the list has room for them, and a null pointer is behind them, since the memory is zeroed and aligned.
-        unsafe { list.add(place).write(word.as_ptr()) };
+        unsafe { list.add(index).write(word.as_ptr()) };
     }
     Some(list)
 }
@@ -252,13 +252,12 @@ fn all_arguments() -> Option<*const *const u8> {
 /// True if nobody but root and this user can replace a file: it and its directories are only for them. The path is cut off at
 /// each slash.
 fn is_trusted(path: &mut [u8], user: u32) -> bool {
-    let is_ours = |path: &[u8]| system::access(path).is_some_and(|access| access.is_only_for(user));
     let mut end = path.iter().position(|byte| *byte == 0).unwrap_or_default();
     while end > 0 {
         if let Some(byte) = path.get_mut(end) {
             *byte = 0;
         }
-        if !is_ours(path) {
+        if !is_only_for(user, path) {
             return false;
         }
         let part = path.get(..end).unwrap_or_default();
@@ -267,7 +266,11 @@ fn is_trusted(path: &mut [u8], user: u32) -> bool {
             .rposition(|byte| *byte == b'/')
             .unwrap_or_default();
     }
-    is_ours(b"/\0")
+    is_only_for(user, b"/\0")
+}
+
+fn is_only_for(user: u32, path: &[u8]) -> bool {
+    system::access(path).is_some_and(|access| access.is_only_for(user))
 }
 
 /// The mapped program.
@@ -295,11 +298,12 @@ impl MappedProgram {
     unsafe fn new(headers: usize, count: usize) -> Option<MappedProgram> {
         const DYNAMIC: u32 = 2;
         const HEADERS: u32 = 6;
-        let (mut bias, mut dynamic) = (None, None);
-        for place in 0..count {
+        let mut bias = None;
+        let mut dynamic = None;
+        for index in 0..count {
             // SAFETY: as above.
             let header =
-                unsafe { &*core::ptr::with_exposed_provenance::<Header>(headers).add(place) };
+                unsafe { &*core::ptr::with_exposed_provenance::<Header>(headers).add(index) };
             match header.kind {
                 HEADERS => bias = Some(headers.wrapping_sub(header.address)),
                 DYNAMIC => dynamic = Some(header.address),
@@ -315,9 +319,9 @@ impl MappedProgram {
 
     /// The entries of the dynamic section, until its end.
     fn entries(&self) -> impl Iterator<Item = (usize, usize)> {
-        (0..usize::MAX).map_while(|place| {
+        (0..usize::MAX).map_while(|index| {
             // SAFETY: the last entry is of kind 0.
-            let [kind, value] = unsafe { *self.dynamic.add(place) };
+            let [kind, value] = unsafe { *self.dynamic.add(index) };
             (kind != 0).then_some((kind, value))
         })
     }
@@ -361,12 +365,9 @@ impl MappedProgram {
         });
         // SAFETY: the table is the program's own, and the loader relies on it in the same way.
         unsafe {
-            let word = |at: usize| *core::ptr::with_exposed_provenance::<u32>(at);
-            let (buckets, first, filters) = (
-                word(table) as usize,
-                word(table + 4) as usize,
-                word(table + 8) as usize,
-            );
+            let buckets = word(table) as usize;
+            let first = word(table + 4) as usize;
+            let filters = word(table + 8) as usize;
             if buckets == 0 {
                 return false;
             }
@@ -391,4 +392,11 @@ impl MappedProgram {
         }
         false
     }
+}
+
+/// # Safety
+/// The program has mapped these four bytes.
+unsafe fn word(address: usize) -> u32 {
+    // SAFETY: as above.
+    unsafe { *core::ptr::with_exposed_provenance::<u32>(address) }
 }

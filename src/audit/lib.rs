@@ -26,7 +26,7 @@ use tree::hash;
 const INTERFACE: c_uint = 2;
 
 /// The reasons of the loader: a requested name, or a candidate of one kind of search path.
-const ASKED: c_uint = 0x01;
+const REQUESTED: c_uint = 0x01;
 const RULES: [(c_uint, &[u8]); 5] = [
     (0x02, b"library-path"),
     // DT_RPATH as well.
@@ -97,7 +97,7 @@ extern "C" fn start(_: c_int, arguments: *const *const u8, environment: *const *
     state.environment = environment;
 }
 
-/// Returns the version of the interface; with 0, the loader unloads the module and prints nothing.
+/// Gives the version of the interface; with 0, the loader unloads the module and prints nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn la_version(offered: c_uint) -> c_uint {
     // SAFETY: one call at a time.
@@ -123,7 +123,7 @@ pub extern "C" fn la_version(offered: c_uint) -> c_uint {
     }
 }
 
-/// Returns the path at which the loader should look for a requested name. Logs candidates, and returns them unchanged.
+/// Gives the path at which the loader should look for a requested name. Logs candidates, and gives them back unchanged.
 ///
 /// # Safety
 /// For the loader.
@@ -131,7 +131,7 @@ pub extern "C" fn la_version(offered: c_uint) -> c_uint {
 pub unsafe extern "C" fn la_objsearch(
     name: *const u8,
     requester: *const *const LinkMap,
-    why: c_uint,
+    reason: c_uint,
 ) -> *const u8 {
     // SAFETY: one call at a time.
     let State {
@@ -141,13 +141,13 @@ pub unsafe extern "C" fn la_objsearch(
         search,
         ..
     } = unsafe { &mut *STATE.0.get() };
-    if why != ASKED && log.is_none() {
+    if reason != REQUESTED && log.is_none() {
         return name;
     }
     // SAFETY: the loader's names end in NUL.
     let text = unsafe { text(name) };
-    if why != ASKED {
-        if let Some((_, rule)) = RULES.iter().find(|(flag, _)| *flag == why) {
+    if reason != REQUESTED {
+        if let Some((_, rule)) = RULES.iter().find(|(flag, _)| *flag == reason) {
             search.rule = Some(*rule);
         }
         search.candidate = hash(text);
@@ -209,14 +209,14 @@ impl CurrentSearch {
     }
 }
 
-/// Returns the path of the object that asks. Its cookie points to its link map, because the module never changes it.
+/// The path of the object that asks. Its cookie points to its link map, because the module never changes it.
 unsafe fn requester_path(requester: *const *const LinkMap) -> *const u8 {
     // SAFETY: the pointers are the loader's own.
     unsafe { requester.as_ref().and_then(|object| object.as_ref()) }
         .map_or(core::ptr::null(), |object| object.path)
 }
 
-/// Returns a copy with a NUL behind it: programs write their titles over their environment.
+/// A copy with a NUL behind it: programs write their titles over their environment.
 fn kept(text: &'static [u8]) -> &'static [u8] {
     // SAFETY: the copied bytes end in NUL.
     let with_end = unsafe { core::slice::from_raw_parts(text.as_ptr(), text.len() + 1) };

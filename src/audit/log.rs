@@ -15,7 +15,6 @@ pub(crate) fn append(file: &[u8], rule: &[u8], requester: &[u8], name: &[u8], pa
     let Some(descriptor) = open(file) else { return };
     let mut digits = [0; 20];
     let process = decimal(system::process_id(), &mut digits);
-    let field = |text: &[u8]| Piece::new(text.get(..FIELD_LIMIT).unwrap_or(text));
     let pieces = [
         field(process),
         Piece::new(b"\0"),
@@ -32,7 +31,11 @@ pub(crate) fn append(file: &[u8], rule: &[u8], requester: &[u8], name: &[u8], pa
     system::close(descriptor);
 }
 
-/// Returns a descriptor above the standard streams: if one of those is closed, the program would print into the log.
+fn field(text: &[u8]) -> Piece {
+    Piece::new(text.get(..FIELD_LIMIT).unwrap_or(text))
+}
+
+/// Gives a descriptor above the standard streams: if one of those is closed, the program would print into the log.
 fn open(file: &[u8]) -> Option<usize> {
     let descriptor = system::open_to_append(file)?;
     if descriptor > 2 {

@@ -30,16 +30,12 @@ impl<'t> Pins<'t> {
     /// Writes `DIRECTORY/NAME` and a NUL into the buffer, for a name or a path that ends in a name of the table.
     pub(super) fn answer<'b>(
         &self,
-        asked: &[u8],
+        requested: &[u8],
         buffer: &'b mut [u8; PATH_LIMIT],
     ) -> Option<&'b [u8]> {
-        let name = base(asked);
-        if !(is_name(name)
-            && self
-                .names
-                .split(|byte| *byte == b':')
-                .any(|entry| same(entry, name)))
-        {
+        let name = base(requested);
+        let mut names = self.names.split(|byte| *byte == b':');
+        if !is_name(name) || !names.any(|entry| same(entry, name)) {
             return None;
         }
         let length = self.directory.len() + 1 + name.len() + 1;
@@ -59,7 +55,7 @@ pub(super) fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name.len() <= NAME_LIMIT && is_plain && !is_special && !has_token(name)
 }
 
-/// Returns the text behind the last slash.
+/// The text behind the last slash.
 fn base(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
 }

@@ -84,7 +84,7 @@ pub(crate) fn open_to_append(path: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns a second descriptor of a file, above those of the standard streams.
+/// A second descriptor of a file, above those of the standard streams.
 pub(crate) fn above_standard_streams(descriptor: usize) -> Option<usize> {
     const F_DUPFD_CLOEXEC: usize = 1030;
     // SAFETY: makes a descriptor and touches no memory.
@@ -107,7 +107,7 @@ pub(crate) fn write(descriptor: usize, pieces: &[Piece]) {
     };
 }
 
-/// Returns the target of a link, cut at the buffer's length. `path` ends in NUL.
+/// The target of a link, cut at the buffer's length. `path` ends in NUL.
 pub(crate) fn read_link<'b>(path: &[u8], buffer: &'b mut [u8]) -> &'b [u8] {
     let (start, length) = (buffer.as_mut_ptr() as usize, buffer.len());
     // SAFETY: the path ends in NUL; no more than the buffer's length is written.
@@ -121,7 +121,7 @@ pub(crate) fn read_link<'b>(path: &[u8], buffer: &'b mut [u8]) -> &'b [u8] {
         .unwrap_or_default()
 }
 
-/// Returns the device and inode of the file that a path leads to. `path` ends in NUL.
+/// The device and inode of the file that a path leads to. `path` ends in NUL.
 pub(crate) fn identity(path: &[u8]) -> Option<(u64, u64)> {
     let stat = status(path)?;
     let fields = stat.as_ptr().cast::<u64>();
@@ -163,7 +163,7 @@ fn status(path: &[u8]) -> Option<MaybeUninit<[u64; 32]>> {
     Some(stat)
 }
 
-/// Returns the beginning of a file, by one read. `path` ends in NUL.
+/// The beginning of a file, by one read. `path` ends in NUL.
 pub(crate) fn read_start<'b>(path: &[u8], buffer: &'b mut [u8]) -> &'b [u8] {
     let Some(descriptor) = open_to_read(path) else {
         return b"";
@@ -222,7 +222,7 @@ pub(crate) unsafe fn execute(
     unsafe { call(number::EXECVE, [path, arguments, environment, 0, 0, 0]) };
 }
 
-/// Returns zeroed memory that is never freed.
+/// Zeroed memory that is never freed.
 pub(crate) fn memory(length: usize) -> Option<&'static mut [u8]> {
     const PROT_READ_WRITE: usize = 3;
     const MAP_PRIVATE_ANONYMOUS: usize = 0x22;

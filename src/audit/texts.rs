@@ -1,6 +1,6 @@
 //! Texts and lists of texts as the kernel puts them on the stack of a new process.
 
-/// Returns the first value of a variable, as `getenv` does, without its NUL.
+/// The first value of a variable, as `getenv` does, without its NUL.
 pub(crate) fn variable(mut environment: *const *const u8, name: &str) -> Option<&'static [u8]> {
     // SAFETY: the list ends in a null pointer, each entry in NUL.
     unsafe {
@@ -14,7 +14,7 @@ pub(crate) fn variable(mut environment: *const *const u8, name: &str) -> Option<
     None
 }
 
-/// Returns the text behind `NAME=`.
+/// The text behind `NAME=`.
 unsafe fn value(mut entry: *const u8, name: &str) -> Option<*const u8> {
     for byte in name.bytes().chain([b'=']) {
         // SAFETY: the entry ends in NUL, which is no byte of a name.
@@ -28,7 +28,7 @@ unsafe fn value(mut entry: *const u8, name: &str) -> Option<*const u8> {
     Some(entry)
 }
 
-/// Returns the bytes before the NUL.
+/// The bytes before the NUL.
 ///
 /// # Safety
 /// `start` is null, or points to a text that ends in NUL and stays as long as it is used.
@@ -53,8 +53,8 @@ pub(crate) unsafe fn text(start: *const u8) -> &'static [u8] {
 pub(crate) unsafe fn each(list: *const *const u8, mut found: impl FnMut(&[u8])) {
     // SAFETY: as above.
     unsafe {
-        for place in 0..number_of(list) {
-            found(text(*list.add(place)));
+        for index in 0..number_of(list) {
+            found(text(*list.add(index)));
         }
     }
 }

@@ -24,20 +24,20 @@ pub(crate) struct Decided {
 impl Decided {
     /// Reads the part of the variable before the first slash.
     pub(crate) fn parse(text: &[u8]) -> Option<Decided> {
-        let mut numbers = text
-            .split(|byte| *byte == b'/')
-            .next()?
-            .split(|byte| *byte == b'.')
-            .map(hexadecimal);
-        let mut next = || numbers.next()?;
-        let decided = Decided {
-            process: next()?,
-            start: next()?,
-            seal: next()?,
-            question: next()?,
-            count: next()?,
-        };
-        next().is_none().then_some(decided)
+        let part = text.split(|byte| *byte == b'/').next()?;
+        let mut fields = part.split(|byte| *byte == b'.');
+        let mut numbers = [0; 5];
+        for number in &mut numbers {
+            *number = hexadecimal(fields.next()?)?;
+        }
+        let [process, start, seal, question, count] = numbers;
+        fields.next().is_none().then_some(Decided {
+            process,
+            start,
+            seal,
+            question,
+            count,
+        })
     }
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn leads_to_libraries(text: &[u8]) -> bool {
         })
 }
 
-/// Returns the time of a process's start, field 22 of its line in `/proc`; 0 without one. The name, in brackets, may have any
+/// The time of a process's start, field 22 of its line in `/proc`; 0 without one. The name, in brackets, may have any
 /// byte.
 pub(crate) fn start_time(stat: &[u8]) -> u64 {
     let Some(end) = stat.iter().rposition(|byte| *byte == b')') else {
@@ -147,17 +147,14 @@ mod tests {
     #[test]
     fn only_whole_texts_are_read() {
         let text = b"1f.a0.ffffffffffffffff.0.3/8:1f,9:2/x";
-        let read = Decided::parse(text).unwrap();
-        assert_eq!(
-            (
-                read.process,
-                read.start,
-                read.seal,
-                read.question,
-                read.count
-            ),
-            (31, 160, u64::MAX, 0, 3)
-        );
+        let decided = Decided {
+            process: 31,
+            start: 160,
+            seal: u64::MAX,
+            question: 0,
+            count: 3,
+        };
+        assert_eq!(Decided::parse(text), Some(decided));
         for bad in [
             "",
             "/",
@@ -165,6 +162,7 @@ mod tests {
             "1.2.3.4",
             "1.2.3.4.",
             "1.2.3.4.5.6",
+            "1.2.3.4.5.",
             "1.2.3.4.g",
             "1.2.3.4.F",
             "-1.2.3.4.5",
@@ -182,27 +180,29 @@ mod tests {
     #[test]
     fn a_start_time_is_read_behind_any_name() {
         let behind = (3..=22).map(|field| field.to_string()).collect::<Vec<_>>();
-        let line = |name: &str| format!("7 ({name}) {} 23", behind.join(" "));
+        let behind = behind.join(" ");
         for name in ["sh", "a b", ") 1 2", ""] {
-            assert_eq!(start_time(line(name).as_bytes()), 22, "{name}");
+            let line = format!("7 ({name}) {behind} 23");
+            assert_eq!(start_time(line.as_bytes()), 22, "{name}");
         }
         for bad in ["", "7 (sh", "7 (sh)", "7 (sh) S 1"] {
             assert_eq!(start_time(bad.as_bytes()), 0, "{bad}");
         }
     }
 
+    fn seal(file: (u64, u64), arguments: &[&str], variables: &[&str]) -> u64 {
+        let mut seal = Seal::new(file);
+        for word in arguments {
+            seal.argument(word.as_bytes());
+        }
+        for entry in variables {
+            seal.variable(entry.as_bytes());
+        }
+        seal.number()
+    }
+
     #[test]
     fn a_seal_tells_apart_what_can_differ() {
-        let seal = |file, arguments: &[&str], variables: &[&str]| {
-            let mut seal = Seal::new(file);
-            for word in arguments {
-                seal.argument(word.as_bytes());
-            }
-            for entry in variables {
-                seal.variable(entry.as_bytes());
-            }
-            seal.number()
-        };
         let one = seal((1, 2), &["python", "a.py"], &["A=1", "B=2"]);
         assert_eq!(
             one,

@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use crate::cli::ClientKind;
 use crate::error::Error;
@@ -30,41 +30,52 @@ pub(super) struct Client {
     words: Vec<OsString>,
 }
 
-/// Returns `uv`, else `pip`, from PATH. Relative elements lead to the current directory, and do not count.
-pub(super) fn find(host: &Host, asked: Option<ClientKind>) -> Result<Client, Error> {
-    let which = |name: &str| {
-        let directories = env::split_paths(path_of(host)).filter(|place| place.is_absolute());
-        let mut files = directories.map(|directory| directory.join(name));
-        let file = files.find(|file| host.is_executable(file))?;
-        Some(file.into_os_string())
+/// Finds the wanted client, or `uv`, else `pip`.
+pub(super) fn find(host: &Host, kind: Option<ClientKind>) -> Result<Client, Error> {
+    if kind != Some(ClientKind::Pip)
+        && let Some(uv) = which(host, "uv")
+    {
+        return Ok(Client {
+            kind: ClientKind::Uv,
+            words: vec![uv],
+        });
+    }
+    if kind != Some(ClientKind::Uv)
+        && let Some(words) = pip(host)
+    {
+        return Ok(Client {
+            kind: ClientKind::Pip,
+            words,
+        });
+    }
+    let missing = match kind {
+        Some(kind) => format!("`{}` is not", kind.name()),
+        None => "neither `uv` nor `pip` is".to_owned(),
     };
-    let client = |kind, words| Client { kind, words };
-    let uv = || Some(client(ClientKind::Uv, vec![which("uv")?]));
-    let pip = || {
-        let words = match which("pip").or_else(|| which("pip3")) {
-            Some(pip) => vec![pip],
-            None => {
-                let python = which("python3").filter(|python| has_pip(python))?;
-                vec![python, "-m".into(), "pip".into()]
-            }
-        };
-        Some(client(ClientKind::Pip, words))
-    };
-    let client = match asked {
-        Some(ClientKind::Uv) => uv(),
-        Some(ClientKind::Pip) => pip(),
-        None => uv().or_else(pip),
-    };
-    client.ok_or_else(|| {
-        let missing = match asked {
-            Some(kind) => format!("`{}` is not", kind.name()),
-            None => "neither `uv` nor `pip` is".to_owned(),
-        };
-        Error::Fetch {
-            why: format!("{missing} in PATH"),
-            hint: Some(NO_CLIENT),
-        }
+    Err(Error::Fetch {
+        why: format!("{missing} in PATH"),
+        hint: Some(NO_CLIENT),
     })
+}
+
+/// A program from PATH. Relative elements lead to the current directory, and do not count.
+fn which(host: &Host, name: &str) -> Option<OsString> {
+    for directory in env::split_paths(path_of(host)) {
+        let file = directory.join(name);
+        if directory.is_absolute() && host.is_executable(&file) {
+            return Some(file.into_os_string());
+        }
+    }
+    None
+}
+
+/// The words that start pip.
+fn pip(host: &Host) -> Option<Vec<OsString>> {
+    if let Some(pip) = which(host, "pip").or_else(|| which(host, "pip3")) {
+        return Some(vec![pip]);
+    }
+    let python = which(host, "python3")?;
+    has_pip(&python).then(|| vec![python, "-m".into(), "pip".into()])
 }
 
 fn has_pip(python: &OsStr) -> bool {
@@ -96,7 +107,7 @@ impl Client {
     pub(super) fn install(
         &self,
         wheel: &MissingWheel,
-        to: &Path,
+        directory: &Path,
         scratch: &Path,
     ) -> Result<(), Error> {
         let options = [
@@ -109,14 +120,14 @@ impl Client {
             "copy",
             "--target",
         ];
-        self.run(wheel, &options, to, scratch)
+        self.run(wheel, &options, directory, scratch)
     }
 
     /// Downloads the file of a wheel into a directory. Only for `pip`.
     pub(super) fn download(
         &self,
         wheel: &MissingWheel,
-        to: &Path,
+        directory: &Path,
         scratch: &Path,
     ) -> Result<(), Error> {
         // The last tag of several asks for the least.
@@ -130,14 +141,14 @@ impl Client {
             platform,
             "--dest",
         ];
-        self.run(wheel, &options, to, scratch)
+        self.run(wheel, &options, directory, scratch)
     }
 
     fn run(
         &self,
         wheel: &MissingWheel,
         options: &[&str],
-        to: &Path,
+        directory: &Path,
         scratch: &Path,
     ) -> Result<(), Error> {
         let list = scratch.join("requirements.txt");
@@ -150,39 +161,37 @@ impl Client {
         command
             .args(&self.words[1..])
             .args(options)
-            .arg(to)
+            .arg(directory)
             .args(["--require-hashes", "--requirement"])
             .arg(&list);
         let client = self.kind.name();
-        let not_started = |error| Error::io(format!("`{client}` cannot be started"))(error);
-        if io::stderr().is_terminal() {
-            // Its progress bar. Standard output is for data.
-            let to_error = io::stderr().as_fd().try_clone_to_owned();
-            command.stdout(to_error.map_err(not_started)?);
-            command.stderr(Stdio::inherit());
-        } else {
-            command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        }
-        let child = command.spawn().map_err(not_started)?;
-        let output = child.wait_with_output().map_err(not_started)?;
+        let output =
+            run_to_end(&mut command).map_err(Error::io(format!("`{client}` cannot be started")))?;
         let _ = fs::remove_file(&list);
         if output.status.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said = said.lines().map(str::trim_end);
-        let said: Vec<&str> = said.filter(|line| !line.is_empty()).collect();
-        let end = said[said.len().saturating_sub(LINES)..].iter();
-        let end = end.map(|line| format!("\n  {}", show(without_logins(line).as_ref())));
-        let MissingWheel {
-            distribution,
-            version,
-            ..
-        } = wheel;
-        let end: String = end.collect();
-        Err(Error::Fetch {
-            why: format!("`{client}` could not get {distribution} {version}{end}"),
-            hint: None,
-        })
+        let messages = String::from_utf8_lossy(&output.stderr);
+        let mut lines: Vec<&str> = messages.lines().map(str::trim_end).collect();
+        lines.retain(|line| !line.is_empty());
+        let mut why = format!(
+            "`{client}` could not get {} {}",
+            wheel.distribution, wheel.version
+        );
+        for line in &lines[lines.len().saturating_sub(LINES)..] {
+            why.push_str(&format!("\n  {}", show(without_logins(line).as_ref())));
+        }
+        Err(Error::Fetch { why, hint: None })
     }
+}
+
+fn run_to_end(command: &mut Command) -> io::Result<Output> {
+    if io::stderr().is_terminal() {
+        // Its progress bar. Standard output is for data.
+        let standard_error = io::stderr().as_fd().try_clone_to_owned()?;
+        command.stdout(standard_error).stderr(Stdio::inherit());
+    } else {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    }
+    command.spawn()?.wait_with_output()
 }

@@ -46,14 +46,15 @@ pub enum FetchStep<'s> {
     Done(&'s MissingWheel, Duration),
 }
 
-/// Returns the names of the files in directories that wheels come from; `None` without directories.
-pub fn at_hand(host: &Host, from: &[PathBuf]) -> Option<BTreeSet<String>> {
-    let names = |from: &PathBuf| host.list(&host.absolute(from)).unwrap_or_default();
-    let names = from
-        .iter()
-        .flat_map(names)
-        .map(|entry| entry.name.to_string_lossy().into_owned());
-    (!from.is_empty()).then(|| names.collect())
+/// The names of the files in directories that wheels come from; `None` without directories.
+pub fn at_hand(host: &Host, directories: &[PathBuf]) -> Option<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    for directory in directories {
+        for entry in host.list(&host.absolute(directory)).unwrap_or_default() {
+            names.insert(entry.name.to_string_lossy().into_owned());
+        }
+    }
+    (!directories.is_empty()).then_some(names)
 }
 
 /// Gets each wheel that the store does not have. Complete ones stay if a later one fails.
@@ -69,106 +70,100 @@ pub fn get(
     } else {
         None
     };
-    let turn = store.take_turn(|| say(&FetchStep::Waits))?;
+    let lock = store.take_turn(|| say(&FetchStep::Waits))?;
     // Another process may have fetched them while this one waited.
-    let missing: Vec<&MissingWheel> = wheels
-        .iter()
-        .filter(|wheel| !store.has(&wheel.entry))
-        .collect();
+    let mut missing: Vec<&MissingWheel> = wheels.iter().collect();
+    missing.retain(|wheel| !store.has(&wheel.entry));
     store.must_take(missing.iter().map(|wheel| room(wheel.size)).sum())?;
     for wheels in missing.chunk_by(|one, next| one.entry == next.entry) {
-        let stage = store.stage(&turn, &wheels[0].entry)?;
+        let stage = store.stage(&lock, &wheels[0].entry)?;
         let tree = stage.join("tree");
         storage::create_directory(&tree).map_err(Error::at(&tree))?;
         for wheel in wheels {
             say(&FetchStep::Begins(wheel));
-            let begun = Instant::now();
-            add(wheel, &tree, &stage, client.as_ref(), &supply.from, host)?;
-            say(&FetchStep::Done(wheel, begun.elapsed()));
+            let start = Instant::now();
+            add(host, wheel, client.as_ref(), &supply.from, &stage, &tree)?;
+            say(&FetchStep::Done(wheel, start.elapsed()));
         }
-        store.publish(&turn, &tree, wheels[0])?;
-        store.clear(&turn, &stage)?;
+        store.publish(&lock, &tree, wheels[0])?;
+        store.clear(&lock, &stage)?;
     }
     Ok(())
 }
 
 /// Unpacks a wheel into a tree: by the client, or from the directories.
 fn add(
-    wheel: &MissingWheel,
-    tree: &Path,
-    stage: &Path,
-    client: Option<&Client>,
-    from: &[PathBuf],
     host: &Host,
+    wheel: &MissingWheel,
+    client: Option<&Client>,
+    directories: &[PathBuf],
+    stage: &Path,
+    tree: &Path,
 ) -> Result<(), Error> {
+    let own = stage.join(&wheel.file);
     match client {
         Some(client) if client.kind == ClientKind::Uv => {
             client.install(wheel, tree, stage)?;
-            unpack::prune(tree, &|name| is_kept(wheel, name))
+            return unpack::prune(tree, &|name| is_kept(wheel, name))
                 .and_then(|()| unpack::compare_all(tree))
-                .map_err(of(wheel))
+                .map_err(|fault| content_error(wheel, &fault));
         }
-        Some(client) => {
-            client.download(wheel, stage, stage)?;
-            unpack_file(host, wheel, &stage.join(&wheel.file), tree)
-        }
+        Some(client) => client.download(wheel, stage, stage)?,
         None => {
-            let file = from
+            let mut files = directories
                 .iter()
-                .map(|from| host.absolute(from).join(&wheel.file));
-            let file = file
-                .into_iter()
-                .find(|file| host.is_file(file))
-                .ok_or_else(|| Error::Fetch {
-                    why: not_in(wheel, from),
+                .map(|directory| host.absolute(directory).join(&wheel.file));
+            let Some(file) = files.find(|file| host.is_file(file)) else {
+                return Err(Error::Fetch {
+                    why: not_in(wheel, directories),
                     hint: Some("on a machine with a network: cudarun fetch --into DIR …"),
-                })?;
-            let own = stage.join(&wheel.file);
+                });
+            };
             copy(host, wheel, &file, &own)?;
-            unpack_file(host, wheel, &own, tree)
         }
     }
+    unpack_file(host, wheel, &own, tree)
 }
 
 /// Copies a wheel's file. Others may write to the original, even between its hash and the moment in which it is unpacked.
-fn copy(host: &Host, wheel: &MissingWheel, from: &Path, to: &Path) -> Result<(), Error> {
-    let (content, size) = host.open(from).map_err(Error::at(from))?;
+fn copy(host: &Host, wheel: &MissingWheel, original: &Path, copy: &Path) -> Result<(), Error> {
+    let (content, size) = host.open(original).map_err(Error::at(original))?;
     check_size(wheel, size)?;
     let mut content = BufReader::with_capacity(1 << 20, content.take(wheel.size));
-    storage::new_file(to, 0o600)
-        .and_then(|mut to| io::copy(&mut content, &mut to))
-        .map_err(Error::at(to))?;
+    storage::new_file(copy, 0o600)
+        .and_then(|mut copy| io::copy(&mut content, &mut copy))
+        .map_err(Error::at(copy))?;
     Ok(())
 }
 
 /// Downloads wheels into a directory, for another machine.
 pub fn download(
     wheels: &[MissingWheel],
-    to: &Path,
+    directory: &Path,
     host: &Host,
     say: &mut dyn FnMut(&FetchStep<'_>),
 ) -> Result<(), Error> {
-    let to = host.absolute(to);
+    let directory = host.absolute(directory);
     let client = client::find(host, Some(ClientKind::Pip))?;
-    storage::create_directory(&to).map_err(Error::at(&to))?;
+    storage::create_directory(&directory).map_err(Error::at(&directory))?;
     // Other people's files are here: a wheel gets its name here only after its hash is checked.
     let scratch = tempfile::Builder::new()
         .prefix(".cudarun-")
         .permissions(fs::Permissions::from_mode(0o700))
-        .tempdir_in(&to)
-        .map_err(Error::at(&to))?;
+        .tempdir_in(&directory)
+        .map_err(Error::at(&directory))?;
     for wheel in wheels {
-        let file = to.join(&wheel.file);
+        let file = directory.join(&wheel.file);
         if host.is_file(&file) && map_verified(host, wheel, &file).is_ok() {
             continue;
         }
         say(&FetchStep::Begins(wheel));
-        let begun = Instant::now();
+        let start = Instant::now();
         client.download(wheel, scratch.path(), scratch.path())?;
         let new = scratch.path().join(&wheel.file);
         map_verified(host, wheel, &new)?;
         fs::rename(&new, &file).map_err(Error::at(&file))?;
-        say(&FetchStep::Done(wheel, begun.elapsed()));
+        say(&FetchStep::Done(wheel, start.elapsed()));
     }
     Ok(())
 }
@@ -180,24 +175,23 @@ fn is_kept(wheel: &MissingWheel, name: &str) -> bool {
         .is_some_and(|(first, _)| Some(first) == top || first.ends_with(".dist-info"))
 }
 
-fn unpack_file(host: &Host, wheel: &MissingWheel, file: &Path, to: &Path) -> Result<(), Error> {
+fn unpack_file(host: &Host, wheel: &MissingWheel, file: &Path, tree: &Path) -> Result<(), Error> {
     let bytes = map_verified(host, wheel, file)?;
-    unpack::unpack(&bytes, to, &|name| is_kept(wheel, name)).map_err(of(wheel))
+    unpack::unpack(&bytes, tree, &|name| is_kept(wheel, name))
+        .map_err(|fault| content_error(wheel, &fault))
 }
 
-/// Returns the bytes of a wheel's file, if they are those of the table.
+/// The bytes of a wheel's file, if they are those of the table.
 fn map_verified(host: &Host, wheel: &MissingWheel, file: &Path) -> Result<MappedBytes, Error> {
     let bytes = host.map(file).map_err(Error::at(file))?;
     check_size(wheel, bytes.len() as u64)?;
-    let found = hexadecimal(&Sha256::digest(&*bytes));
+    let sha256 = hexadecimal(&Sha256::digest(&*bytes));
     host.trip("hashed");
-    if found == wheel.sha256 {
+    if sha256 == wheel.sha256 {
         return Ok(bytes);
     }
-    let expected = &wheel.sha256;
-    Err(of(wheel)(format!(
-        "its sha256 is {found}, expected {expected}"
-    )))
+    let fault = format!("its sha256 is {sha256}, expected {}", wheel.sha256);
+    Err(content_error(wheel, &fault))
 }
 
 /// Fails if the table has another size, so that a file of any size is not read to its end.
@@ -205,20 +199,17 @@ fn check_size(wheel: &MissingWheel, size: u64) -> Result<(), Error> {
     if size == wheel.size {
         return Ok(());
     }
-    let expected = wheel.size;
-    Err(of(wheel)(format!(
-        "its size is {size} bytes, expected {expected}"
-    )))
+    let fault = format!("its size is {size} bytes, expected {}", wheel.size);
+    Err(content_error(wheel, &fault))
 }
 
 pub fn not_in(wheel: &MissingWheel, from: &[PathBuf]) -> String {
     format!("{} is not in {}", wheel.file, shown(from))
 }
 
-/// The error of a wheel's content.
-fn of(wheel: &MissingWheel) -> impl Fn(String) -> Error {
-    move |why| Error::Fetch {
-        why: format!("{}: {why}", wheel.file),
+fn content_error(wheel: &MissingWheel, fault: &str) -> Error {
+    Error::Fetch {
+        why: format!("{}: {fault}", wheel.file),
         hint: None,
     }
 }

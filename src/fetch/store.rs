@@ -67,19 +67,22 @@ pub struct StoreLock {
 impl<'h> Store<'h> {
     /// Opens the store that a person has named, if this user may write there, or else the user's own. Makes nothing.
     pub fn of(host: &'h Host, named: Option<&Path>) -> Result<Store<'h>, Error> {
-        let may_write = |store: &&Path| match host.stat(store) {
-            Ok(stat) => stat.uid == host.uid,
-            Err(_) => true,
+        let directory = match named {
+            Some(named) if host.stat(named).map_or(true, |stat| stat.uid == host.uid) => {
+                Some(named.to_owned())
+            }
+            _ => storage::user_store(host),
         };
-        let directory = named
-            .filter(may_write)
-            .map(Path::to_owned)
-            .or_else(|| storage::user_store(host));
-        let directory = directory
-            .ok_or_else(|| elsewhere("there is no home directory for the store".to_owned()))?;
-        // A client runs in another directory.
-        let directory = host.absolute(&directory);
-        Ok(Store { host, directory })
+        let Some(directory) = directory else {
+            return Err(elsewhere(
+                "there is no home directory for the store".to_owned(),
+            ));
+        };
+        Ok(Store {
+            host,
+            // A client runs in another directory.
+            directory: host.absolute(&directory),
+        })
     }
 
     pub fn place(&self, sha256: &str) -> PathBuf {
@@ -93,10 +96,11 @@ impl<'h> Store<'h> {
     /// Waits until no other process writes. Removes what killed ones have left.
     pub fn take_turn(&self, mut waits: impl FnMut()) -> Result<StoreLock, Error> {
         storage::create_directory(&self.directory).map_err(Error::at(&self.directory))?;
-        judge_own(self.host, &self.directory).map_err(|why| {
-            let (place, why) = (show(&self.directory), why.at(&self.directory));
+        judge_own(self.host, &self.directory).map_err(|fault| {
+            let directory = show(&self.directory);
+            let fault = fault.at(&self.directory);
             Error::Fetch {
-                why: format!("{place} cannot be used: {why}"),
+                why: format!("{directory} cannot be used: {fault}"),
                 hint: None,
             }
         })?;
@@ -105,9 +109,10 @@ impl<'h> Store<'h> {
             match storage::lock(self.host, &self.directory, TURN) {
                 Ok(FileLock::Held(file)) => break file,
                 Ok(FileLock::Taken) => {
-                    if !std::mem::replace(&mut has_waited, true) {
+                    if !has_waited {
                         waits();
                     }
+                    has_waited = true;
                     std::thread::sleep(Duration::from_millis(100));
                 }
                 Err(error) => return Err(Error::at(&self.directory)(error)),
@@ -122,15 +127,16 @@ impl<'h> Store<'h> {
 
     /// Fails where libraries cannot be mapped, or where there is no room for this many bytes.
     pub fn must_take(&self, bytes: u64) -> Result<(), Error> {
-        let place = show(&self.directory);
+        let directory = show(&self.directory);
         match self.host.room(&self.directory) {
             Some(room) if room.is_noexec => Err(elsewhere(format!(
-                "{place} is mounted `noexec`: no library there can be loaded"
+                "{directory} is mounted `noexec`: no library there can be loaded"
             ))),
             Some(room) if room.free < bytes => {
-                let (free, needs) = (size(room.free), size(bytes));
+                let free = size(room.free);
+                let needs = size(bytes);
                 Err(elsewhere(format!(
-                    "{place} has {free} free, and {needs} are needed"
+                    "{directory} has {free} free, and {needs} are needed"
                 )))
             }
             _ => Ok(()),
@@ -165,12 +171,12 @@ impl<'h> Store<'h> {
             "distribution = {}\nversion = \"{version}\"\nsha256 = \"{sha256}\"\nsize = {size}\nfetched = {fetched}\n",
             quoted(distribution)
         );
-        let place = self.place(sha256);
-        let published = fs::write(tree.join(ABOUT), about)
+        let directory = self.place(sha256);
+        fs::write(tree.join(ABOUT), about)
             .and_then(|()| close(tree))
-            .and_then(|()| fs::rename(tree, &place))
-            .and_then(|()| fs::File::open(&self.directory)?.sync_all());
-        published.map_err(Error::at(&place))
+            .and_then(|()| fs::rename(tree, &directory))
+            .and_then(|()| fs::File::open(&self.directory)?.sync_all())
+            .map_err(Error::at(&directory))
     }
 
     /// True if a killed process has left something, or one writes now.
@@ -184,26 +190,26 @@ impl<'h> Store<'h> {
     }
 
     pub fn entries(&self) -> Vec<StoredWheel> {
-        let is_hash =
-            |name: &String| name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let entry = |name: String| {
-            let directory = self.directory.join(&name);
-            let place = directory.join(ABOUT);
-            let about: About = toml::from_str(&self.host.read_text(&place).ok()?).ok()?;
-            let files = self.host.walk(&directory, &|_| false);
-            let size = files
-                .iter()
-                .filter_map(|file| self.host.lstat(file).ok())
-                .map(|stat| stat.size)
-                .sum();
-            Some(StoredWheel {
-                last_use: self.host.stat(&place).ok()?.modified.0,
-                directory,
-                about,
-                size,
-            })
-        };
-        self.names().filter(is_hash).filter_map(entry).collect()
+        let mut entries = Vec::new();
+        for name in self.names() {
+            if name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+                entries.extend(self.entry(self.directory.join(name)));
+            }
+        }
+        entries
+    }
+
+    fn entry(&self, directory: PathBuf) -> Option<StoredWheel> {
+        let description = directory.join(ABOUT);
+        let about: About = toml::from_str(&self.host.read_text(&description).ok()?).ok()?;
+        let files = self.host.walk(&directory, &|_| false);
+        let stats = files.iter().filter_map(|file| self.host.lstat(file).ok());
+        Some(StoredWheel {
+            size: stats.map(|stat| stat.size).sum(),
+            last_use: self.host.stat(&description).ok()?.modified.0,
+            directory,
+            about,
+        })
     }
 
     /// Removes an entry. A process that has mapped its files keeps them until it ends.
@@ -216,32 +222,35 @@ impl<'h> Store<'h> {
     }
 
     fn names(&self) -> impl Iterator<Item = String> + use<> {
-        let names = self
-            .host
-            .list(&self.directory)
-            .unwrap_or_default()
-            .into_iter();
-        names.filter_map(|entry| entry.name.into_string().ok())
+        let entries = self.host.list(&self.directory).unwrap_or_default();
+        entries
+            .into_iter()
+            .filter_map(|entry| entry.name.into_string().ok())
     }
 
     /// True if a process of this user maps a file of an entry.
     pub fn is_mapped(&self, entry: &StoredWheel) -> bool {
         // The kernel shows real paths.
-        let place = self.host.canonical(&entry.directory);
-        let place = place.as_ref().unwrap_or(&entry.directory);
-        let place = place.as_os_str().as_bytes();
+        let real = self.host.canonical(&entry.directory);
+        let path = real.as_ref().unwrap_or(&entry.directory).as_os_str();
         let processes = self.host.list(Path::new("/proc")).unwrap_or_default();
-        processes.iter().any(|process| {
+        for process in processes {
             let maps = Path::new("/proc").join(&process.name).join("maps");
-            process.name.as_bytes().iter().all(u8::is_ascii_digit)
-                && fs::read(maps).is_ok_and(|maps| memchr::memmem::find(&maps, place).is_some())
-        })
+            if process.name.as_bytes().iter().all(u8::is_ascii_digit)
+                && let Ok(maps) = fs::read(maps)
+                && memchr::memmem::find(&maps, path.as_bytes()).is_some()
+            {
+                return true;
+            }
+        }
+        false
     }
 }
 
-fn elsewhere(why: String) -> Error {
+/// The store must be in another place.
+fn elsewhere(fault: String) -> Error {
     Error::Fetch {
-        why,
+        why: fault,
         hint: Some(OTHER_PLACE),
     }
 }
@@ -250,9 +259,12 @@ fn elsewhere(why: String) -> Error {
 /// of a store can do so.
 pub fn note_uses<'d>(host: &Host, directories: impl Iterator<Item = &'d Path>) {
     for directory in directories {
-        let mut about = directory.ancestors().map(|above| above.join(ABOUT));
-        let about = about.find(|about| host.is_file(about));
-        let _ = about.map(|about| File::open(about)?.set_modified(host.started));
+        let mut descriptions = directory.ancestors().map(|above| above.join(ABOUT));
+        if let Some(description) = descriptions.find(|file| host.is_file(file))
+            && let Ok(file) = File::open(description)
+        {
+            let _ = file.set_modified(host.started);
+        }
     }
 }
 

@@ -24,7 +24,7 @@ const PIECE: usize = 256 << 10;
 /// A file of the archive.
 struct Packed {
     name: String,
-    at: ZipArchiveEntryWayfinder,
+    position: ZipArchiveEntryWayfinder,
     is_deflated: bool,
     /// Compilers are started.
     is_executable: bool,
@@ -34,7 +34,7 @@ struct Packed {
 /// path that leads outside, wanted or not.
 pub(super) fn unpack(
     bytes: &[u8],
-    to: &Path,
+    tree: &Path,
     is_wanted: &dyn Fn(&str) -> bool,
 ) -> Result<(), String> {
     let archive = ZipArchive::from_slice(bytes).map_err(|error| not_a_wheel(&error))?;
@@ -63,7 +63,7 @@ pub(super) fn unpack(
         let is_executable = entry.mode().permissions() & 0o111 != 0;
         files.push(Packed {
             name,
-            at: entry.wayfinder(),
+            position: entry.wayfinder(),
             is_deflated,
             is_executable,
         });
@@ -71,16 +71,16 @@ pub(super) fn unpack(
     let record = record_of(&archive, &files)?;
     must_be_all(&record, &|name| is_wanted(name) && !names.contains(name))?;
     // The largest first, so that the threads end together.
-    files.sort_by_key(|file| std::cmp::Reverse(file.at.uncompressed_size_hint()));
-    let directories: BTreeSet<PathBuf> = files
-        .iter()
-        .filter_map(|file| to.join(&file.name).parent().map(Path::to_owned))
-        .collect();
+    files.sort_by_key(|file| std::cmp::Reverse(file.position.uncompressed_size_hint()));
+    let mut directories = BTreeSet::new();
+    for file in &files {
+        directories.extend(tree.join(&file.name).parent().map(Path::to_owned));
+    }
     for directory in directories {
-        fs::create_dir_all(&directory).map_err(at(&directory))?;
+        fs::create_dir_all(&directory).map_err(file_error(&directory))?;
     }
     let written = parallel::map_each(&files, |file| {
-        let hash = write(&archive, file, &to.join(&file.name))?;
+        let hash = write(&archive, file, &tree.join(&file.name))?;
         compare(&record, &file.name, &hash)
     });
     written.into_iter().collect()
@@ -90,7 +90,7 @@ pub(super) fn unpack(
 pub(super) fn prune(tree: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Result<(), String> {
     for (name, path) in files_below(tree)? {
         if !is_wanted(&name) {
-            fs::remove_file(&path).map_err(at(&path))?;
+            fs::remove_file(&path).map_err(file_error(&path))?;
         }
     }
     Ok(())
@@ -101,38 +101,37 @@ pub(super) fn compare_all(tree: &Path) -> Result<(), String> {
     let files = files_below(tree)?;
     let mut record = Vec::new();
     for (_, path) in files.iter().filter(|(name, _)| name.ends_with(RECORD)) {
-        record.extend(fs::read(path).map_err(at(path))?);
+        record.extend(fs::read(path).map_err(file_error(path))?);
         record.push(b'\n');
     }
     if record.is_empty() {
         return Err(NO_RECORD.to_owned());
     }
-    let is_kept = |name: &str| {
-        name.split_once('/')
-            .is_some_and(|(top, _)| is_below(Path::new(name)) && tree.join(top).is_dir())
-    };
-    must_be_all(&record, &|name| is_kept(name) && !tree.join(name).is_file())?;
+    must_be_all(&record, &|name| {
+        name.split_once('/').is_some_and(|(top, _)| {
+            is_below(Path::new(name)) && tree.join(top).is_dir() && !tree.join(name).is_file()
+        })
+    })?;
     let checked = parallel::map_each(&files, |(name, path)| {
-        let hash = fs::File::open(path).and_then(|mut file| hashed(&mut file, &mut io::sink()));
-        compare(&record, name, &hash.map_err(at(path))?)
+        let hash =
+            fs::File::open(path).and_then(|mut file| copy_hashed(&mut file, &mut io::sink()));
+        compare(&record, name, &hash.map_err(file_error(path))?)
     });
     checked.into_iter().collect()
 }
 
 /// The files below a directory, with their path in it. Refuses links.
 fn files_below(tree: &Path) -> Result<Vec<(String, PathBuf)>, String> {
-    let unreadable = at(tree);
+    let unreadable = file_error(tree);
     let mut files = Vec::new();
     let mut pending = vec![tree.to_owned()];
     while let Some(directory) = pending.pop() {
         for entry in fs::read_dir(&directory).map_err(&unreadable)? {
             let entry = entry.map_err(&unreadable)?;
-            let (path, kind) = (entry.path(), entry.file_type().map_err(&unreadable)?);
-            let name = path
-                .strip_prefix(tree)
-                .unwrap_or(&path)
-                .to_string_lossy()
-                .into_owned();
+            let path = entry.path();
+            let kind = entry.file_type().map_err(&unreadable)?;
+            let relative = path.strip_prefix(tree).unwrap_or(&path);
+            let name = relative.to_string_lossy().into_owned();
             if kind.is_dir() {
                 pending.push(path);
             } else if kind.is_file() {
@@ -167,12 +166,13 @@ fn record_of(archive: &ZipSliceArchive<&[u8]>, files: &[Packed]) -> Result<Vec<u
 
 /// Fails with the first recorded name that is missing.
 fn must_be_all(record: &[u8], is_missing: &dyn Fn(&str) -> bool) -> Result<(), String> {
-    let text = String::from_utf8_lossy(record);
-    let mut names = text
-        .lines()
-        .filter_map(|line| Some(line.split(',').next()?.trim_matches('"')));
-    let missing = names.find(|name| is_missing(name));
-    missing.map_or(Ok(()), |name| Err(not_as_recorded(name)))
+    for line in String::from_utf8_lossy(record).lines() {
+        let name = line.split(',').next().unwrap_or_default().trim_matches('"');
+        if is_missing(name) {
+            return Err(not_as_recorded(name));
+        }
+    }
+    Ok(())
 }
 
 fn compare(record: &[u8], name: &str, hash: &[u8]) -> Result<(), String> {
@@ -182,11 +182,11 @@ fn compare(record: &[u8], name: &str, hash: &[u8]) -> Result<(), String> {
         return Ok(());
     }
     let recorded = metadata::recorded_hash(record, name);
-    if recorded.and_then(|recorded| recorded.strip_prefix("sha256=")) == Some(base64(hash).as_str())
-    {
-        return Ok(());
+    if recorded == Some(&format!("sha256={}", base64(hash))) {
+        Ok(())
+    } else {
+        Err(not_as_recorded(name))
     }
-    Err(not_as_recorded(name))
 }
 
 fn not_as_recorded(name: &str) -> String {
@@ -197,36 +197,36 @@ fn is_link(name: &str) -> String {
     format!("`{}` is a link", show(name))
 }
 
-fn write(archive: &ZipSliceArchive<&[u8]>, file: &Packed, to: &Path) -> Result<Vec<u8>, String> {
+fn write(archive: &ZipSliceArchive<&[u8]>, file: &Packed, path: &Path) -> Result<Vec<u8>, String> {
     let mode = if file.is_executable { 0o555 } else { 0o444 };
-    let created = fs::OpenOptions::new()
+    let mut output = fs::OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(mode)
-        .open(to);
-    let mut out = created.map_err(at(to))?;
-    let hash = extract(archive, file, &mut out)?;
-    out.sync_all().map_err(at(to))?;
+        .open(path)
+        .map_err(file_error(path))?;
+    let hash = extract(archive, file, &mut output)?;
+    output.sync_all().map_err(file_error(path))?;
     Ok(hash)
 }
 
-/// Returns the SHA-256 of the file's content.
+/// Gives the SHA-256 of the file's content.
 fn extract(
     archive: &ZipSliceArchive<&[u8]>,
     file: &Packed,
-    out: &mut impl Write,
+    output: &mut impl Write,
 ) -> Result<Vec<u8>, String> {
     let entry = archive
-        .get_entry(file.at)
+        .get_entry(file.position)
         .map_err(|error| not_a_wheel(&error))?;
     let hash = if file.is_deflated {
         let content = DeflateDecoder::new(entry.data());
-        hashed(&mut entry.verifying_reader(content), out)
+        copy_hashed(&mut entry.verifying_reader(content), output)
     } else {
-        hashed(&mut entry.verifying_reader(entry.data()), out)
+        copy_hashed(&mut entry.verifying_reader(entry.data()), output)
     };
     hash.map_err(|error| match error.raw_os_error() {
-        Some(_) => at(Path::new(&file.name))(error),
+        Some(_) => file_error(Path::new(&file.name))(error),
         None => format!(
             "`{}` is damaged: {}",
             show(&file.name),
@@ -235,16 +235,16 @@ fn extract(
     })
 }
 
-fn hashed(from: &mut impl Read, to: &mut impl Write) -> io::Result<Vec<u8>> {
+fn copy_hashed(input: &mut impl Read, output: &mut impl Write) -> io::Result<Vec<u8>> {
     let mut hash = Sha256::new();
     let mut piece = vec![0; PIECE];
     loop {
-        let length = from.read(&mut piece)?;
+        let length = input.read(&mut piece)?;
         if length == 0 {
             return Ok(hash.finalize().to_vec());
         }
         hash.update(&piece[..length]);
-        to.write_all(&piece[..length])?;
+        output.write_all(&piece[..length])?;
     }
 }
 
@@ -252,8 +252,8 @@ fn not_a_wheel(error: &rawzip::Error) -> String {
     format!("not a wheel: {}", show(&error.to_string()))
 }
 
-/// The error of a step with a file.
-fn at(path: &Path) -> impl Fn(io::Error) -> String {
+/// The error of a step with a file, in words.
+fn file_error(path: &Path) -> impl Fn(io::Error) -> String {
     move |error| format!("`{}`: {}", show(path), os(&error))
 }
 

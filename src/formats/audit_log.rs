@@ -39,7 +39,7 @@ pub struct TraceRecord {
     pub path: PathBuf,
 }
 
-/// Returns the records of a log, without damaged ones and without a last one that is still being written.
+/// The records of a log, without damaged ones and without a last one that is still being written.
 pub fn records(bytes: &[u8]) -> Vec<TraceRecord> {
     let mut records = Vec::new();
     let mut rest = bytes;
@@ -54,13 +54,12 @@ pub fn records(bytes: &[u8]) -> Vec<TraceRecord> {
 fn record(bytes: &[u8]) -> Option<TraceRecord> {
     let fields: Vec<&[u8]> = bytes.split(|byte| *byte == 0).collect();
     let [pid, rule, requester, name, path] = fields.try_into().ok()?;
-    let text = |field| OsStr::from_bytes(field).to_owned();
     let rule: StrDeserializer<'_, ValueError> = std::str::from_utf8(rule).ok()?.into_deserializer();
     Some(TraceRecord {
         pid: std::str::from_utf8(pid).ok()?.parse().ok()?,
         rule: TracedRule::deserialize(rule).ok()?,
-        requester: text(requester).into(),
-        name: text(name),
-        path: text(path).into(),
+        requester: OsStr::from_bytes(requester).into(),
+        name: OsStr::from_bytes(name).into(),
+        path: OsStr::from_bytes(path).into(),
     })
 }

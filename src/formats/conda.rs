@@ -2,15 +2,15 @@
 
 use serde::Deserialize;
 
-/// Returns name, version and build from a record's file name. A version or a build has no `-`.
+/// Name, version and build from a record's file name. A version or a build has no `-`.
 pub fn package(file_name: &str) -> Option<(&str, &str, &str)> {
     let (rest, build) = file_name.strip_suffix(".json")?.rsplit_once('-')?;
     let (name, version) = rest.rsplit_once('-')?;
-    let is_whole = !name.is_empty() && !version.is_empty() && !build.is_empty();
-    is_whole.then_some((name, version, build))
+    let is_complete = !name.is_empty() && !version.is_empty() && !build.is_empty();
+    is_complete.then_some((name, version, build))
 }
 
-/// Returns the wanted files of a record, as paths below the environment. Fails for invalid JSON that contains `.so`; most
+/// The wanted files of a record, as paths below the environment. Fails for invalid JSON that contains `.so`; most
 /// packages have no library, so their records are not parsed.
 pub fn files(
     bytes: &[u8],
@@ -24,16 +24,14 @@ pub fn files(
     if memchr::memmem::find(bytes, b".so").is_none() {
         return Ok(Vec::new());
     }
-    let record: CondaRecord = serde_json::from_slice(bytes)?;
-    let is_below = |path: &str| !path.starts_with('/') && path.split('/').all(|part| part != "..");
-    Ok(record
-        .files
-        .into_iter()
-        .filter(|path| is_below(path) && is_wanted(path))
-        .collect())
+    let mut record: CondaRecord = serde_json::from_slice(bytes)?;
+    record.files.retain(|path| {
+        !path.starts_with('/') && path.split('/').all(|part| part != "..") && is_wanted(path)
+    });
+    Ok(record.files)
 }
 
-/// Returns the environments that `~/.conda/environments.txt` names.
+/// The environments that `~/.conda/environments.txt` names.
 pub fn environments(text: &str) -> impl Iterator<Item = &str> {
     text.lines()
         .map(str::trim)

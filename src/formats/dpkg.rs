@@ -12,61 +12,62 @@ pub struct DebianPackage {
     pub is_coinstallable: bool,
 }
 
-/// Returns the wanted packages that have files. Only the names of the others are read, since they are most of the file.
+/// The wanted packages that have files. Only the names of the others are read, since they are most of the file.
 pub fn installed(status: &[u8], is_wanted: &dyn Fn(&str) -> bool) -> Vec<DebianPackage> {
     const FIELD: &[u8] = b"Package: ";
-    let mut found = Vec::new();
+    let mut packages = Vec::new();
     let mut end = 0;
-    for at in memchr::memmem::find_iter(status, FIELD) {
-        if at < end || at > 0 && status[at - 1] != b'\n' {
+    for start in memchr::memmem::find_iter(status, FIELD) {
+        if start < end || start > 0 && status[start - 1] != b'\n' {
             continue;
         }
-        let name = line(&status[at + FIELD.len()..]);
+        let name = line(&status[start + FIELD.len()..]);
         if !std::str::from_utf8(name).is_ok_and(is_wanted) {
             continue;
         }
-        let paragraph = &status[at..];
+        let paragraph = &status[start..];
         let length = memchr::memmem::find(paragraph, b"\n\n").unwrap_or(paragraph.len());
-        end = at + length;
-        found.extend(package(&paragraph[..length]));
+        end = start + length;
+        packages.extend(package(&paragraph[..length]));
     }
-    found
+    packages
 }
 
-/// Returns the wanted absolute paths of a list of files, which has one path in each line.
+/// The wanted absolute paths of a list of files, which has one path in each line.
 pub fn list(bytes: &[u8], is_wanted: &dyn Fn(&str) -> bool) -> Vec<String> {
-    let lines = bytes
-        .split(|byte| *byte == b'\n')
-        .filter_map(|line| std::str::from_utf8(line).ok());
-    lines
-        .filter(|path| path.starts_with('/') && is_wanted(path))
-        .map(str::to_owned)
-        .collect()
+    let mut paths = Vec::new();
+    for line in bytes.split(|byte| *byte == b'\n') {
+        let Ok(path) = std::str::from_utf8(line) else {
+            continue;
+        };
+        if path.starts_with('/') && is_wanted(path) {
+            paths.push(path.to_owned());
+        }
+    }
+    paths
 }
 
-/// Returns the upstream version of a package: `9.1.0.70` of `9.1.0.70-1`, `2.21.5` of `2.21.5-1+cuda12.4`. It has at least
+/// The upstream version of a package: `9.1.0.70` of `9.1.0.70-1`, `2.21.5` of `2.21.5-1+cuda12.4`. It has at least
 /// three numbers, as every library's version has.
 pub fn upstream(version: &str) -> Option<Version> {
     let (upstream, _) = without_epoch(version).split_once('-')?;
-    upstream
-        .parse()
-        .ok()
-        .filter(|version: &Version| version.numbers().len() >= 3)
+    let version: Version = upstream.parse().ok()?;
+    (version.numbers().len() >= 3).then_some(version)
 }
 
-/// Returns the library's version from Debian's own packages, which append the toolkit's version:
+/// The library's version from Debian's own packages, which append the toolkit's version:
 /// `11.11.3.6~11.8.0-5~deb12u1`, and `11.1.1+~10.9.0.58~11.8.0-5~deb12u1` where an older one counted higher.
 pub fn before_toolkit(version: &str) -> Option<Version> {
     let (upstream, _) = without_epoch(version).split_once('-')?;
     let (library, toolkit) = upstream.rsplit_once('~')?;
-    let library = library
-        .rsplit_once("+~")
-        .map_or(library, |(_, library)| library);
     let toolkit: Version = toolkit.parse().ok()?;
-    library
-        .parse()
-        .ok()
-        .filter(|_| toolkit.numbers().len() == 3)
+    if toolkit.numbers().len() != 3 {
+        return None;
+    }
+    match library.rsplit_once("+~") {
+        Some((_, newest)) => newest.parse().ok(),
+        None => library.parse().ok(),
+    }
 }
 
 fn package(paragraph: &[u8]) -> Option<DebianPackage> {
@@ -92,9 +93,7 @@ fn package(paragraph: &[u8]) -> Option<DebianPackage> {
             _ => {}
         }
     }
-    has_files
-        .then_some(package)
-        .filter(|package| !package.name.is_empty())
+    (has_files && !package.name.is_empty()).then_some(package)
 }
 
 fn line(bytes: &[u8]) -> &[u8] {
@@ -102,9 +101,8 @@ fn line(bytes: &[u8]) -> &[u8] {
 }
 
 fn without_epoch(version: &str) -> &str {
-    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    version
-        .split_once(':')
-        .filter(|(epoch, _)| is_number(epoch))
-        .map_or(version, |(_, rest)| rest)
+    match version.split_once(':') {
+        Some((epoch, rest)) if epoch.bytes().all(|byte| byte.is_ascii_digit()) => rest,
+        _ => version,
+    }
 }

@@ -121,7 +121,7 @@ impl<'d> Elf<'d> {
         !self.dynamic.is_empty()
     }
 
-    /// Returns the dynamic loader that an executable asks for.
+    /// The dynamic loader that an executable asks for.
     pub fn interpreter(&self) -> Option<OsString> {
         let segment = self
             .segments
@@ -158,25 +158,28 @@ impl<'d> Elf<'d> {
 
     /// True if a segment or the section table ends beyond the end of the file.
     pub fn is_truncated(&self) -> bool {
-        let length = self.data.len() as u64;
-        let beyond = |start: u64, size: u64| start.checked_add(size).is_none_or(|end| end > length);
         let table = u64::from(self.header.e_shnum(LE)) * u64::from(self.header.e_shentsize(LE));
+        let table = (self.header.e_shoff(LE), table);
         self.loads()
             .map(|load| load.file_range(LE))
-            .any(|(start, size)| beyond(start, size))
-            || (self.header.e_shoff(LE) != 0 && beyond(self.header.e_shoff(LE), table))
+            .chain((table.0 != 0).then_some(table))
+            .any(|(start, size)| {
+                start
+                    .checked_add(size)
+                    .is_none_or(|end| end > self.data.len() as u64)
+            })
     }
 
-    /// Returns the dynamic symbols, imports and exports.
+    /// The dynamic symbols, imports and exports.
     pub fn symbols(&self) -> Vec<Symbol<'d>> {
-        let symbols = self.dynamic_symbols();
-        let versions = self.versions();
-        let describe = |(index, symbol): (usize, &Sym64<LE>)| {
-            let name = self
-                .text(symbol.st_name(LE))
-                .filter(|name| !name.is_empty())?;
-            let version = versions(index);
-            Some(Symbol {
+        let versions = self.symbol_versions();
+        let mut symbols = Vec::new();
+        for (index, symbol) in self.dynamic_symbols().iter().enumerate().skip(1) {
+            let Some(name @ [_, ..]) = self.text(symbol.st_name(LE)) else {
+                continue;
+            };
+            let version = versions.of_symbol(index);
+            symbols.push(Symbol {
                 name,
                 defined: !symbol.is_undefined(LE),
                 weak: symbol.is_weak(),
@@ -184,22 +187,17 @@ impl<'d> Elf<'d> {
                 size: symbol.st_size(LE),
                 version: version.map(|node| node.name),
                 file: version.and_then(|node| node.file),
-            })
-        };
+            });
+        }
         symbols
-            .iter()
-            .enumerate()
-            .skip(1)
-            .filter_map(describe)
-            .collect()
     }
 
-    /// Returns the first bytes of a symbol's code or data.
+    /// The first bytes of a symbol's code or data.
     pub fn bytes_of(&self, symbol: &Symbol<'_>) -> Option<&'d [u8]> {
         self.bytes_at(symbol.address, symbol.size)
     }
 
-    /// Returns address and code of a function in the full symbol table.
+    /// Address and code of a function in the full symbol table.
     pub fn local_function(&self, name: &[u8]) -> Option<(u64, &'d [u8])> {
         let sections = self.header.sections(LE, self.data).ok()?;
         let table = sections.symbols(LE, self.data, SHT_SYMTAB).ok()?;
@@ -210,7 +208,7 @@ impl<'d> Elf<'d> {
         Some((address, self.bytes_at(address, symbol.st_size(LE))?))
     }
 
-    /// Returns the data from an address to the end of its segment.
+    /// The data from an address to the end of its segment.
     pub fn data_at(&self, address: u64) -> Option<&'d [u8]> {
         let load = self.loads().find(|segment| {
             let start = segment.p_vaddr(LE);
@@ -220,30 +218,27 @@ impl<'d> Elf<'d> {
         data.get(usize::try_from(address - load.p_vaddr(LE)).ok()?..)
     }
 
-    /// Returns the ranges that hold constants and initial values, without code, symbol tables and fat binaries.
+    /// The ranges that hold constants and initial values, without code, symbol tables and fat binaries.
     pub fn constants(&self) -> Vec<&'d [u8]> {
         let prefixes: [&[u8]; 4] = [b".rodata", b".lrodata", b".data", b".ldata"];
-        let ranges = self.ranges(&|name, section| {
+        let mut ranges = self.ranges(&|name, section| {
             has_flag(section, SHF_ALLOC) && prefixes.iter().any(|prefix| name.starts_with(prefix))
         });
-        let ranges = if ranges.is_empty() {
-            self.data_segments()
-        } else {
-            ranges
-        };
+        if ranges.is_empty() {
+            ranges = self.data_segments();
+        }
         ranges.into_iter().map(|(_, data)| data).collect()
     }
 
-    /// Returns all loaded data with the names of its sections; by segment, without names, if there are no sections.
+    /// All loaded data with the names of its sections; by segment, without names, if there are no sections.
     pub fn loaded_data(&self) -> Vec<(&'d [u8], &'d [u8])> {
-        let ranges = self.ranges(&|_, section| {
+        let mut ranges = self.ranges(&|_, section| {
             has_flag(section, SHF_ALLOC) && !has_flag(section, SHF_EXECINSTR)
         });
         if ranges.is_empty() {
-            self.data_segments()
-        } else {
-            ranges
+            ranges = self.data_segments();
         }
+        ranges
     }
 
     fn loads(&self) -> impl Iterator<Item = &'d Segment> {
@@ -253,71 +248,87 @@ impl<'d> Elf<'d> {
     }
 
     fn data_segments(&self) -> Vec<(&'d [u8], &'d [u8])> {
-        let data = self
-            .loads()
-            .filter(|segment| !segment.p_flags(LE).contains(PF_X));
-        self.once(data.filter_map(|segment| Some((&b""[..], segment.data(LE, self.data).ok()?))))
+        let mut ranges = Vec::new();
+        for segment in self.loads() {
+            if !segment.p_flags(LE).contains(PF_X)
+                && let Ok(data) = segment.data(LE, self.data)
+            {
+                ranges.push((&b""[..], data));
+            }
+        }
+        self.drop_overlaps(&mut ranges);
+        ranges
     }
 
-    /// Returns the ranges that hold code.
+    /// The ranges that hold code.
     pub fn code(&self) -> Vec<&'d [u8]> {
         let ranges = self.ranges(&|_, section| has_flag(section, SHF_EXECINSTR));
         ranges.into_iter().map(|(_, data)| data).collect()
     }
 
-    /// Returns the wanted sections, with their names.
+    /// The wanted sections, with their names.
     fn ranges(
         &self,
         is_wanted: &dyn Fn(&[u8], &SectionHeader) -> bool,
     ) -> Vec<(&'d [u8], &'d [u8])> {
-        let wanted = self
-            .sections()
-            .filter(|(name, section)| is_wanted(name, section));
-        self.once(
-            wanted.filter_map(|(name, section)| Some((name, section.data(LE, self.data).ok()?))),
-        )
+        let mut ranges = Vec::new();
+        for (name, section) in self.sections() {
+            if is_wanted(name, section)
+                && let Ok(data) = section.data(LE, self.data)
+            {
+                ranges.push((name, data));
+            }
+        }
+        self.drop_overlaps(&mut ranges);
+        ranges
     }
 
     /// Drops ranges beyond the size of the file, since ranges of a sound file do not overlap, and beyond [`SCAN_LIMIT`],
     /// since a file may be mostly a hole.
-    fn once(
-        &self,
-        ranges: impl Iterator<Item = (&'d [u8], &'d [u8])>,
-    ) -> Vec<(&'d [u8], &'d [u8])> {
+    fn drop_overlaps(&self, ranges: &mut Vec<(&'d [u8], &'d [u8])>) {
         let mut left = self.data.len().min(SCAN_LIMIT);
-        let fits = |(_, data): &(&[u8], &[u8])| {
-            let rest = left.checked_sub(data.len());
-            left = rest.unwrap_or(left);
-            rest.is_some()
-        };
-        ranges.filter(fits).collect()
-    }
-
-    /// Returns the payloads of the notes in sections of this name. A broken note ends its list.
-    pub fn notes(&self, section: &[u8]) -> impl Iterator<Item = &'d [u8]> {
-        let headers = self.sections().filter(move |(name, _)| *name == section);
-        let notes = headers.filter_map(|(_, header)| {
-            let data = header.data(LE, self.data).ok()?;
-            NoteIterator::<FileHeader>::new(LE, header.sh_addralign(LE), data).ok()
+        ranges.retain(|(_, data)| {
+            let fits = data.len() <= left;
+            if fits {
+                left -= data.len();
+            }
+            fits
         });
-        notes.flat_map(|mut notes| {
-            std::iter::from_fn(move || notes.next().ok().flatten().map(|note| note.desc()))
-        })
     }
 
-    /// Returns the build-id. A broken note ends its list.
+    /// The payloads of the notes in sections of this name. A broken note ends its list.
+    pub fn notes(&self, section: &[u8]) -> impl Iterator<Item = &'d [u8]> {
+        let mut payloads = Vec::new();
+        for (name, header) in self.sections() {
+            if name == section
+                && let Ok(data) = header.data(LE, self.data)
+                && let Ok(mut notes) =
+                    NoteIterator::<FileHeader>::new(LE, header.sh_addralign(LE), data)
+            {
+                while let Ok(Some(note)) = notes.next() {
+                    payloads.push(note.desc());
+                }
+            }
+        }
+        payloads.into_iter()
+    }
+
+    /// A broken note ends its list.
     pub fn build_id(&self) -> Option<&'d [u8]> {
-        let notes = self
-            .segments
-            .iter()
-            .filter(|segment| segment.p_type(LE) == PT_NOTE);
-        notes
-            .filter_map(|segment| segment.notes(LE, self.data).ok().flatten())
-            .find_map(|mut notes| {
-                std::iter::from_fn(|| notes.next().ok().flatten())
-                    .find(|note| note.name() == b"GNU" && note.n_type(LE) == NT_GNU_BUILD_ID)
-                    .map(|note| note.desc())
-            })
+        for segment in self.segments {
+            if segment.p_type(LE) != PT_NOTE {
+                continue;
+            }
+            let Ok(Some(mut notes)) = segment.notes(LE, self.data) else {
+                continue;
+            };
+            while let Ok(Some(note)) = notes.next() {
+                if note.name() == b"GNU" && note.n_type(LE) == NT_GNU_BUILD_ID {
+                    return Some(note.desc());
+                }
+            }
+        }
+        None
     }
 
     fn sections(&self) -> impl Iterator<Item = (&'d [u8], &'d SectionHeader)> {
@@ -353,7 +364,7 @@ impl<'d> Elf<'d> {
         &table[..size.min(table.len())]
     }
 
-    /// Returns the name at this offset of the string table.
+    /// The name at this offset of the string table.
     fn text(&self, offset: u32) -> Option<&'d [u8]> {
         let rest = self.strings.get(offset as usize..)?;
         let rest = &rest[..rest.len().min(NAME_LIMIT)];
@@ -373,7 +384,7 @@ impl<'d> Elf<'d> {
             .map(|entry| entry.1)
     }
 
-    /// Returns the data from the address in this entry on.
+    /// The data from the address in this entry on.
     fn table(&self, tag: DynamicTag) -> Option<&'d [u8]> {
         self.data_at(self.value(tag)?)
     }
@@ -400,26 +411,24 @@ impl<'d> Elf<'d> {
         table.read_slice_at(0, count).unwrap_or_default()
     }
 
-    /// Returns the length of the symbol table. Only the hash tables hold it, and the section header if nothing is exported.
+    /// The length of the symbol table. Only the hash tables hold it, and the section header if nothing is exported.
     fn symbol_count(&self) -> Option<usize> {
-        let gnu = self
-            .table(DT_GNU_HASH)
-            .and_then(|data| GnuHashTable::<FileHeader>::parse(LE, data).ok());
-        if let Some(count) = gnu.and_then(|hash| hash.symbol_table_length(LE)) {
+        if let Some(data) = self.table(DT_GNU_HASH)
+            && let Ok(hash) = GnuHashTable::<FileHeader>::parse(LE, data)
+            && let Some(count) = hash.symbol_table_length(LE)
+        {
             return Some(count as usize);
         }
-        if let Some(hash) = self
-            .table(DT_HASH)
-            .and_then(|data| HashTable::<FileHeader>::parse(LE, data).ok())
+        if let Some(data) = self.table(DT_HASH)
+            && let Ok(hash) = HashTable::<FileHeader>::parse(LE, data)
         {
             return Some(hash.symbol_table_length() as usize);
         }
         let (_, section) = self
             .sections()
             .find(|(_, section)| section.sh_type(LE) == SHT_DYNSYM)?;
-        usize::try_from(section.sh_size(LE))
-            .ok()
-            .map(|size| size / size_of::<Sym64<LE>>())
+        let size = usize::try_from(section.sh_size(LE)).ok()?;
+        Some(size / size_of::<Sym64<LE>>())
     }
 }
 

@@ -59,11 +59,11 @@ impl Architecture {
     pub fn serves(&self, gpu: ComputeCapability) -> bool {
         let wanted = gpu.major * 10 + gpu.minor;
         let is_same_major = self.number / 10 == gpu.major && wanted >= self.number;
-        let is_apart = |number| self.kind == CodeKind::Sass && ON_A_CHIP.contains(&number);
+        let is_on_a_chip = ON_A_CHIP.contains(&self.number) || ON_A_CHIP.contains(&wanted);
         match self.suffix {
             _ if self.number == wanted => true,
             Suffix::A => false,
-            _ if is_apart(self.number) || is_apart(wanted) => false,
+            _ if self.kind == CodeKind::Sass && is_on_a_chip => false,
             Suffix::F => is_same_major,
             Suffix::None => is_same_major || self.kind == CodeKind::Ptx && wanted >= self.number,
         }
@@ -95,27 +95,24 @@ impl FromStr for Architecture {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Architecture, &'static str> {
-        let read = || {
-            let (kind, rest) = text.split_once('_')?;
-            let kind = match kind {
-                "sm" => CodeKind::Sass,
-                "compute" => CodeKind::Ptx,
-                _ => return None,
-            };
-            let number = rest.trim_end_matches(['a', 'f']);
-            let suffix = match &rest[number.len()..] {
-                "" => Suffix::None,
-                "a" => Suffix::A,
-                "f" => Suffix::F,
-                _ => return None,
-            };
-            Some(Architecture {
-                kind,
-                number: number.parse().ok()?,
-                suffix,
-            })
+        const ERROR: &str = "not an architecture";
+        let (kind, rest) = match text.split_once('_') {
+            Some(("sm", rest)) => (CodeKind::Sass, rest),
+            Some(("compute", rest)) => (CodeKind::Ptx, rest),
+            _ => return Err(ERROR),
         };
-        read().ok_or("not an architecture")
+        let number = rest.trim_end_matches(['a', 'f']);
+        let suffix = match &rest[number.len()..] {
+            "" => Suffix::None,
+            "a" => Suffix::A,
+            "f" => Suffix::F,
+            _ => return Err(ERROR),
+        };
+        Ok(Architecture {
+            kind,
+            number: number.parse().map_err(|_| ERROR)?,
+            suffix,
+        })
     }
 }
 
@@ -130,88 +127,92 @@ impl<'de> Deserialize<'de> for Architecture {
 /// Counts the entries for each architecture in each section of a file. `release` is called now and then: the bytes that
 /// were read so far are not needed in memory any more.
 pub fn code_of(elf: &Elf<'_>, release: &dyn Fn()) -> BTreeMap<String, BTreeMap<Architecture, u32>> {
-    let mut found: BTreeMap<String, BTreeMap<Architecture, u32>> = BTreeMap::new();
+    let mut sections: BTreeMap<String, BTreeMap<Architecture, u32>> = BTreeMap::new();
     for (name, data) in elf.loaded_data() {
         for architecture in entries(data, release) {
-            let section = found
+            let section = sections
                 .entry(String::from_utf8_lossy(name).into_owned())
                 .or_default();
             *section.entry(architecture).or_default() += 1;
         }
     }
-    found
+    sections
 }
 
-/// Returns the entries of every container in a range, in order.
+/// The entries of every container in a range, in order.
 pub fn entries(data: &[u8], release: &dyn Fn()) -> Vec<Architecture> {
     let magic = memchr::memmem::Finder::new(&MAGIC);
-    let (mut found, mut at, mut touched) = (Vec::new(), 0, 0);
-    while at < data.len() {
+    let mut architectures = Vec::new();
+    let mut position = 0;
+    let mut touched = 0;
+    while position < data.len() {
         // A search by windows keeps the bytes between two containers out of memory.
-        let window = &data[at..data.len().min(at + WINDOW + MAGIC.len() - 1)];
-        let body = magic
-            .find(window)
-            .map(|offset| (at + offset, container(&data[at + offset..])));
-        let before = at;
-        at = match body {
-            Some((start, Some(body))) => {
-                let known = found.len();
+        let window = &data[position..data.len().min(position + WINDOW + MAGIC.len() - 1)];
+        let before = position;
+        if let Some(offset) = magic.find(window) {
+            position += offset;
+            if let Some(body) = container(&data[position..]) {
+                let count = architectures.len();
                 let mut rest = body;
                 while let Some((architecture, size)) = entry(rest) {
-                    found.extend(architecture);
+                    architectures.extend(architecture);
                     rest = &rest[size..];
                 }
-                touched += TOUCHED_BY_A_HEADER * (found.len() - known).max(1);
-                start + CONTAINER_HEADER + body.len()
+                touched += TOUCHED_BY_A_HEADER * (architectures.len() - count).max(1);
+                position += CONTAINER_HEADER + body.len();
+            } else {
+                position += MAGIC.len();
             }
-            Some((start, None)) => start + MAGIC.len(),
-            None => at + WINDOW,
-        };
-        touched += (at - before).min(WINDOW);
+        } else {
+            position += WINDOW;
+        }
+        touched += (position - before).min(WINDOW);
         if touched > RELEASE {
             release();
             touched = 0;
         }
     }
-    found
+    architectures
 }
 
-/// Returns the bytes after a container's header; nothing if this is no container.
+/// The bytes after a container's header; nothing if this is no container.
 fn container(data: &[u8]) -> Option<&[u8]> {
-    let is_one = u16_at(data, 4)? == 1 && usize::from(u16_at(data, 6)?) == CONTAINER_HEADER;
-    let size = usize::try_from(u64_at(data, 8)?)
-        .ok()
-        .filter(|size| is_one && *size > 0)?;
+    let size = usize::try_from(u64_at(data, 8)?).ok()?;
+    if u16_at(data, 4)? != 1 || usize::from(u16_at(data, 6)?) != CONTAINER_HEADER || size == 0 {
+        return None;
+    }
     data.get(CONTAINER_HEADER..CONTAINER_HEADER.checked_add(size)?)
 }
 
-/// Returns an entry's architecture, if it is SASS or PTX, and its size with its header.
+/// An entry's architecture, if it is SASS or PTX, and its size with its header.
 fn entry(data: &[u8]) -> Option<(Option<Architecture>, usize)> {
-    let header = usize::try_from(u32_at(data, 4)?)
-        .ok()
-        .filter(|size| *size >= ENTRY_HEADER)?;
-    let payload = usize::try_from(u64_at(data, 8)?).ok()?;
-    let size = header
-        .checked_add(payload)
-        .filter(|size| *size <= data.len())?;
+    let header = usize::try_from(u32_at(data, 4)?).ok()?;
+    let size = header.checked_add(usize::try_from(u64_at(data, 8)?).ok()?)?;
+    if header < ENTRY_HEADER || size > data.len() {
+        return None;
+    }
+    let number = u32_at(data, 28)?;
+    let flags = u64_at(data, 40)?;
     let kind = match u16_at(data, 0)? {
-        1 => Some(CodeKind::Ptx),
-        2 => Some(CodeKind::Sass),
-        _ => None,
+        1 if is_plausible(number) => CodeKind::Ptx,
+        2 if is_plausible(number) => CodeKind::Sass,
+        _ => return Some((None, size)),
     };
-    let (number, flags) = (u32_at(data, 28)?, u64_at(data, 40)?);
-    let suffix = match (flags & SUFFIX_A != 0, flags & SUFFIX_F != 0) {
-        (true, _) => Suffix::A,
-        (_, true) => Suffix::F,
-        _ => Suffix::None,
+    let suffix = if flags & SUFFIX_A != 0 {
+        Suffix::A
+    } else if flags & SUFFIX_F != 0 {
+        Suffix::F
+    } else {
+        Suffix::None
     };
-    let is_plausible = (10..1000).contains(&number);
-    Some((
-        kind.filter(|_| is_plausible).map(|kind| Architecture {
-            kind,
-            number,
-            suffix,
-        }),
-        size,
-    ))
+    let architecture = Architecture {
+        kind,
+        number,
+        suffix,
+    };
+    Some((Some(architecture), size))
+}
+
+fn is_plausible(number: u32) -> bool {
+    (10..1000).contains(&number)
 }

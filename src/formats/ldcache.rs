@@ -6,12 +6,14 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
+use super::elf::AARCH64;
 use super::numbers::{u32_at, u64_at};
 
-const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
+pub const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 const OLD_MAGIC: &[u8] = b"ld.so-1.7.0";
-const HEADER: usize = 48;
-const ENTRY: usize = 24;
+/// The sizes of the table's head and of an entry, in bytes.
+pub const HEADER: usize = 48;
+pub const ENTRY: usize = 24;
 
 /// By SONAME, the entries for one kind of machine and any processor of it. Those below `glibc-hwcaps` are skipped: no
 /// library of NVIDIA's is installed there.
@@ -21,35 +23,26 @@ pub struct LdCache(BTreeMap<String, PathBuf>);
 impl LdCache {
     /// Reads the entries whose flags are those of `machine` (an ELF machine number). The error names the damaged part.
     pub fn parse(data: &[u8], machine: u16) -> Result<LdCache, &'static str> {
-        let wanted = match machine {
-            super::elf::AARCH64 => 0x0a03,
-            _ => 0x0303,
-        };
+        let wanted = flags(machine);
         let table = new_table(data)?;
         let count = u32_at(table, 20).ok_or("header")? as usize;
-        let mut entries = BTreeMap::new();
-        for index in 0..count {
-            let entry = index
-                .checked_mul(ENTRY)
-                .and_then(|offset| table.get(HEADER..)?.get(offset..offset + ENTRY));
-            let entry = entry.ok_or("entries")?;
-            let flags = u32_at(entry, 0);
-            let hwcap = u64_at(entry, 16);
-            if flags != Some(wanted) || hwcap != Some(0) {
+        let size = count.checked_mul(ENTRY).ok_or("entries")?;
+        let entries = table.get(HEADER..).and_then(|rest| rest.get(..size));
+        let mut paths = BTreeMap::new();
+        for entry in entries.ok_or("entries")?.chunks_exact(ENTRY) {
+            if u32_at(entry, 0) != Some(wanted) || u64_at(entry, 16) != Some(0) {
                 continue;
             }
-            let text = |offset: usize| text_at(table, u32_at(entry, offset)?);
-            let (Some(name), Some(path)) = (text(4), text(8)) else {
-                return Err("strings");
-            };
+            let name = text_at(table, u32_at(entry, 4)).ok_or("strings")?;
+            let path = text_at(table, u32_at(entry, 8)).ok_or("strings")?;
             let Ok(name) = std::str::from_utf8(name) else {
                 continue;
             };
             // Entries are sorted so that the loader meets the first of one name first.
             let path = PathBuf::from(OsString::from_vec(path.to_vec()));
-            entries.entry(name.to_owned()).or_insert(path);
+            paths.entry(name.to_owned()).or_insert(path);
         }
-        Ok(LdCache(entries))
+        Ok(LdCache(paths))
     }
 
     pub fn get(&self, soname: &str) -> Option<&PathBuf> {
@@ -61,7 +54,12 @@ impl LdCache {
     }
 }
 
-/// Returns the new table. Its offsets count from its own start.
+/// The flags of an entry for glibc on an ELF machine.
+pub fn flags(machine: u16) -> u32 {
+    if machine == AARCH64 { 0x0a03 } else { 0x0303 }
+}
+
+/// The new table. Its offsets count from its own start.
 fn new_table(data: &[u8]) -> Result<&[u8], &'static str> {
     let mut table = data;
     if data.starts_with(OLD_MAGIC) {
@@ -79,7 +77,7 @@ fn new_table(data: &[u8]) -> Result<&[u8], &'static str> {
     }
 }
 
-fn text_at(table: &[u8], offset: u32) -> Option<&[u8]> {
-    let start = table.get(offset as usize..)?;
+fn text_at(table: &[u8], offset: Option<u32>) -> Option<&[u8]> {
+    let start = table.get(offset? as usize..)?;
     Some(&start[..memchr::memchr(0, start)?])
 }

@@ -14,18 +14,20 @@ pub struct ToolkitManifest {
     pub parts: BTreeMap<String, Version>,
 }
 
-/// Returns nothing for valid JSON that does not describe a toolkit.
+/// Gives nothing for valid JSON that does not describe a toolkit.
 pub fn manifest(bytes: &[u8]) -> Result<Option<ToolkitManifest>, serde_json::Error> {
-    let parts: BTreeMap<String, Value> = serde_json::from_slice(bytes)?;
-    let version = |part: &Value| part.get("version")?.as_str().map(str::to_owned);
-    let Some(toolkit) = parts.get("cuda").and_then(version) else {
-        return Ok(None);
-    };
-    let parsed =
-        |(name, part): (&String, &Value)| Some((name.clone(), version(part)?.parse().ok()?));
-    let others = parts.iter().filter(|(name, _)| *name != "cuda");
-    Ok(Some(ToolkitManifest {
-        toolkit,
-        parts: others.filter_map(parsed).collect(),
-    }))
+    let objects: BTreeMap<String, Value> = serde_json::from_slice(bytes)?;
+    let mut toolkit = None;
+    let mut parts = BTreeMap::new();
+    for (name, object) in objects {
+        let Some(version) = object.get("version").and_then(Value::as_str) else {
+            continue;
+        };
+        if name == "cuda" {
+            toolkit = Some(version.to_owned());
+        } else if let Ok(version) = version.parse() {
+            parts.insert(name, version);
+        }
+    }
+    Ok(toolkit.map(|toolkit| ToolkitManifest { toolkit, parts }))
 }

@@ -63,89 +63,138 @@ pub fn lua(text: &str) -> Modulefile {
     read(text, &TOKENS, true)
 }
 
-/// Collects the words of each command, and takes its effect where the next one begins. In Lua, `lib = pathJoin(root, "lib")` has
-/// the words `lib` and `/opt/cuda/lib` of the command `set`.
 fn read(text: &str, tokens: &Regex, is_lua: bool) -> Modulefile {
-    let mut found = Modulefile::default();
-    let mut command = "";
-    // None for a word that is not constant.
-    let mut words: Vec<Option<String>> = Vec::new();
-    // What is between the last word and the next one, if they are one.
-    let mut between = None;
-    // The open brackets; true for those whose words are joined.
-    let mut joining: Vec<bool> = Vec::new();
-    let mut last = "";
+    let mut reader = ModuleReader {
+        is_lua,
+        module: Modulefile::default(),
+        command: "",
+        words: Vec::new(),
+        separator: None,
+        brackets: Vec::new(),
+        last: "",
+    };
     for token in tokens.captures_iter(text) {
-        let part = |name| token.name(name).map(|part| part.as_str());
-        let word = part("word").unwrap_or_default();
-        let all = token.get(0).map_or(0..0, |all| all.range());
-        let before = text[..all.start].trim_end_matches([' ', '\t']);
+        let range = token.get_match().range();
+        let before = text[..range.start].trim_end_matches([' ', '\t']);
         let is_first = is_lua || before.is_empty() || before.ends_with(['\n', ';', '{']);
-        if part("end").is_some() || is_first && COMMANDS.contains(&word) {
-            found.take(command, mem::take(&mut words));
-            command = word;
-            between = None;
-            joining.clear();
-        } else if part("set") == Some("=") {
-            found.take(command, mem::take(&mut words));
-            // The first value is not the last name's: forget that name, as `append` does.
-            let names = before.trim_end_matches(last).trim_end();
-            command = if names.ends_with(',') {
-                "append"
+        let word = token.name("word").map_or("", |word| word.as_str());
+        if token.name("end").is_some() || is_first && COMMANDS.contains(&word) {
+            reader.begin(word);
+        } else if let Some(set) = token.name("set") {
+            // `==` compares.
+            if set.as_str() == "=" {
+                reader.assign(before);
+            }
+        } else if token.name("glue").is_some() {
+            reader.separator = Some("");
+        } else if token.name("open").is_some() {
+            reader.open(token.name("join").is_some());
+        } else if token.name("close").is_some() {
+            reader.close(&text[range.end..]);
+        } else if let Some(text) = token.name("text").or(token.name("single")) {
+            let value = reader.module.substituted(text.as_str());
+            reader.add(text.as_str(), value);
+        } else if !word.is_empty() {
+            let value = if is_lua {
+                reader.module.constants.get(word).cloned()
             } else {
-                "set"
+                reader.module.substituted(word)
             };
-            words.push(Some(last.to_owned()));
-        } else if part("glue").is_some() {
-            between = Some("");
-        } else if part("open").is_some() {
-            joining.push(part("join").is_some());
-            if !is_lua && part("join").is_none() {
-                if between.is_some() {
-                    words.pop();
-                }
-                words.push(None);
-                between = Some("");
-            }
-        } else if part("close").is_some() {
-            joining.pop();
-            if is_lua && joining.is_empty() && command != "set" {
-                found.take(mem::take(&mut command), mem::take(&mut words));
-            }
-            let is_glued = !is_lua && text[all.end..].starts_with(|c: char| !c.is_whitespace());
-            between = match joining.last() {
-                Some(true) => Some("/"),
-                _ => is_glued.then_some(""),
-            };
-        } else if let Some(text) = part("text").or(part("single")).or(part("word")) {
-            last = text;
-            let mut value = if is_lua && !word.is_empty() {
-                found.constants.get(word).cloned()
-            } else {
-                found.substituted(text)
-            };
-            if let Some(between) = between.take() {
-                let start = words.pop().flatten();
-                value = start.zip(value).map(|(start, end)| match between {
-                    "" => start + &end,
-                    _ => [start.trim_end_matches('/'), end.trim_start_matches('/')].join(between),
-                });
-            }
-            words.push(value.filter(|value| value.len() <= LENGTH));
-            between = match joining.last() {
-                Some(true) => Some("/"),
-                // The result of another command is not known.
-                Some(false) if !is_lua => Some(""),
-                _ => None,
-            };
+            reader.add(word, value);
         }
     }
-    found.take(command, words);
-    found
+    reader.end_command();
+    reader.module
+}
+
+/// Collects the words of each command, and takes its effect where the next one begins. In Lua, `lib = pathJoin(root, "lib")` has
+/// the words `lib` and `/opt/cuda/lib` of the command `set`.
+struct ModuleReader<'t> {
+    is_lua: bool,
+    module: Modulefile,
+    command: &'t str,
+    /// None for a word that is not constant.
+    words: Vec<Option<String>>,
+    /// The text between the last word and the next one, if they are one.
+    separator: Option<&'static str>,
+    /// The open brackets; true for those whose words are joined.
+    brackets: Vec<bool>,
+    /// The last text or word, as it is written.
+    last: &'t str,
+}
+
+impl<'t> ModuleReader<'t> {
+    fn end_command(&mut self) {
+        let words = mem::take(&mut self.words);
+        self.module.take(mem::take(&mut self.command), words);
+    }
+
+    fn begin(&mut self, command: &'t str) {
+        self.end_command();
+        self.command = command;
+        self.separator = None;
+        self.brackets.clear();
+    }
+
+    /// `NAME =`, which ends the command before the name.
+    fn assign(&mut self, before: &str) {
+        self.end_command();
+        // The first value is not the last name's: forget that name, as `append` does.
+        let names = before.trim_end_matches(self.last).trim_end();
+        self.command = if names.ends_with(',') {
+            "append"
+        } else {
+            "set"
+        };
+        self.words.push(Some(self.last.to_owned()));
+    }
+
+    fn open(&mut self, is_join: bool) {
+        self.brackets.push(is_join);
+        if !self.is_lua && !is_join {
+            // The result of another command is not known.
+            if self.separator.is_some() {
+                self.words.pop();
+            }
+            self.words.push(None);
+            self.separator = Some("");
+        }
+    }
+
+    fn close(&mut self, after: &str) {
+        self.brackets.pop();
+        if self.is_lua && self.brackets.is_empty() && self.command != "set" {
+            self.end_command();
+        }
+        self.separator = if self.brackets.last() == Some(&true) {
+            Some("/")
+        } else if !self.is_lua && after.starts_with(|c: char| !c.is_whitespace()) {
+            Some("")
+        } else {
+            None
+        };
+    }
+
+    fn add(&mut self, written: &'t str, mut value: Option<String>) {
+        self.last = written;
+        if let Some(separator) = self.separator {
+            let start = self.words.pop().flatten();
+            value = start.zip(value).map(|(start, end)| match separator {
+                "" => start + &end,
+                _ => [start.trim_end_matches('/'), end.trim_start_matches('/')].join(separator),
+            });
+        }
+        self.words.push(value.filter(|value| value.len() <= LENGTH));
+        self.separator = match self.brackets.last() {
+            Some(true) => Some("/"),
+            Some(false) if !self.is_lua => Some(""),
+            _ => None,
+        };
+    }
 }
 
 impl Modulefile {
-    /// Returns a text of Tcl with the values of its variables; none if one of them or a command's result is not known.
+    /// A text of Tcl with the values of its variables; none if one of them or a command's result is not known.
     fn substituted(&self, text: &str) -> Option<String> {
         let mut value = String::new();
         let mut rest = text;
@@ -168,14 +217,16 @@ impl Modulefile {
         let mut words = words.into_iter();
         if command.ends_with("path") {
             // `--delim : VARIABLE DIRECTORY…`
-            let is_option = |word: &String| !word.starts_with(char::is_alphabetic);
-            let mut words = words.flatten().skip_while(is_option);
+            let mut words = words
+                .flatten()
+                .skip_while(|word| !word.starts_with(char::is_alphabetic));
             let Some(variable) = words.next() else { return };
             for directories in words {
-                let new = directories.split(':').filter(|part| part.starts_with('/'));
-                let new = new.take(COUNT - self.added.len());
-                self.added
-                    .extend(new.map(|new| (variable.clone(), new.to_owned())));
+                for directory in directories.split(':') {
+                    if directory.starts_with('/') && self.added.len() < COUNT {
+                        self.added.push((variable.clone(), directory.to_owned()));
+                    }
+                }
             }
         } else if let (Some(Some(name)), Some(value)) = (words.next(), words.next()) {
             let name = name.trim_start_matches("::").to_owned();

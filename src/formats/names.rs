@@ -11,12 +11,12 @@ const STEM_LIMIT: usize = 64;
 /// No path is longer.
 const PATH_LIMIT: usize = 4096;
 
-/// Returns the first number of a SONAME's suffix: 11 of `11.2`.
+/// The first number of a SONAME's suffix: 11 of `11.2`.
 pub fn first_number(suffix: &str) -> Option<u32> {
     suffix.split('.').next()?.parse().ok()
 }
 
-/// Returns the first number in the name of a library: 12 of `libcublas.so.12`.
+/// The first number in the name of a library: 12 of `libcublas.so.12`.
 pub fn soname_number(name: &str) -> Option<u32> {
     split(name).and_then(|(_, suffix)| first_number(suffix))
 }
@@ -35,58 +35,60 @@ pub fn matches_pattern(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// Returns the paths that a pattern leads to. A part with a `*` means the names in its directory, as `list` returns them,
+/// The paths that a pattern leads to. A part with a `*` means the names in its directory, as `list` returns them,
 /// that match; any other part need not exist.
 pub fn expand(
-    mut found: Vec<PathBuf>,
+    mut paths: Vec<PathBuf>,
     pattern: &str,
     mut list: impl FnMut(&Path) -> Vec<String>,
 ) -> Vec<PathBuf> {
     for part in pattern.split('/').filter(|part| !part.is_empty()) {
         let mut next = Vec::new();
-        for directory in found {
+        for directory in paths {
             if part == ".." {
                 next.extend(directory.parent().map(Path::to_owned));
             } else if part.contains('*') {
-                let names = list(&directory).into_iter();
-                let matching = names.filter(|name| matches_pattern(part, name));
-                next.extend(matching.map(|name| directory.join(name)));
+                for name in list(&directory) {
+                    if matches_pattern(part, &name) {
+                        next.push(directory.join(name));
+                    }
+                }
             } else {
                 next.push(directory.join(part));
             }
         }
-        found = next;
+        paths = next;
     }
-    found
+    paths
 }
 
-/// Returns every `lib….so…` that is not part of a longer word or of a path, since no search applies to a path.
+/// Every `lib….so…` that is not part of a longer word or of a path, since no search applies to a path.
 pub fn libraries(data: &[u8]) -> BTreeSet<String> {
     memchr::memmem::find_iter(data, b".so")
-        .filter_map(|at| name_around(data, at))
+        .filter_map(|dot| name_around(data, dot))
         .collect()
 }
 
-/// Returns the known names in constants that are packed without separators, as Rust packs them. A name begins with the last
+/// The known names in constants that are packed without separators, as Rust packs them. A name begins with the last
 /// `lib` that makes it a known one, and ends with its numbers.
 pub fn packed_libraries(data: &[u8], is_known: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
     memchr::memmem::find_iter(data, b".so")
-        .filter_map(|at| packed_name(data, at, is_known))
+        .filter_map(|dot| packed_name(data, dot, is_known))
         .collect()
 }
 
-/// Returns every absolute path of a `lib….so…`. A path that is relative or starts with `$ORIGIN` counts only if it is a
+/// Every absolute path of a `lib….so…`. A path that is relative or starts with `$ORIGIN` counts only if it is a
 /// whole text between NULs.
 pub fn library_paths(data: &[u8]) -> BTreeSet<String> {
     memchr::memmem::find_iter(data, b".so")
-        .filter_map(|at| path_around(data, at))
+        .filter_map(|dot| path_around(data, dot))
         .collect()
 }
 
-/// Returns every whole text between NULs that is the name or the path of a shared object: `plug.so`, `$ORIGIN/libx.so.1`.
+/// Every whole text between NULs that is the name or the path of a shared object: `plug.so`, `$ORIGIN/libx.so.1`.
 pub fn whole_objects(data: &[u8]) -> BTreeSet<String> {
     memchr::memmem::find_iter(data, b".so")
-        .filter_map(|at| text_around(data, at))
+        .filter_map(|dot| text_around(data, dot))
         .collect()
 }
 
@@ -103,106 +105,112 @@ pub fn split(name: &str) -> Option<(&str, &str)> {
 /// Removes the hash from a name that auditwheel gave: `libcudnn-74a4c495.so.9.1.0` and
 /// `libcudart.41118559.so.12` were `libcudnn.so.9.1.0` and `libcudart.so.12`.
 pub fn without_hash(stem: &str) -> Option<&str> {
-    let cut = stem.len().checked_sub(9)?;
-    let (plain, tail) = (stem.get(..cut)?, stem.get(cut..)?);
-    let separated = tail.starts_with(['-', '.']);
-    let hash = tail.get(1..)?;
+    let (plain, tail) = stem.split_at_checked(stem.len().checked_sub(9)?)?;
+    let hash = tail.strip_prefix(['-', '.'])?;
     let is_hash = hash
         .bytes()
-        .all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'));
-    (separated && is_hash && !plain.is_empty()).then_some(plain)
+        .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    (is_hash && !plain.is_empty()).then_some(plain)
 }
 
-fn name_around(data: &[u8], at: usize) -> Option<String> {
-    let start = stem_before(data, at);
-    if !data[start..at].starts_with(b"lib") || data[..start].last() == Some(&b'/') {
+/// `dot` is the position of a `.so`, here and below.
+fn name_around(data: &[u8], dot: usize) -> Option<String> {
+    let start = stem_before(data, dot);
+    if !data[start..dot].starts_with(b"lib") || data[..start].last() == Some(&b'/') {
         return None;
     }
-    let end = end_of_numbers(data, at);
-    let is_word =
-        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'%' | b'.' | b'-' | b'{');
-    if data.get(end).is_some_and(|byte| is_word(*byte)) {
+    let end = end_of_numbers(data, dot);
+    let next = data.get(end);
+    if next.is_some_and(|next| continues_name(*next) || *next == b'-') {
         return None;
     }
-    std::str::from_utf8(&data[start..end])
-        .ok()
-        .map(str::to_owned)
+    let name = std::str::from_utf8(&data[start..end]).ok()?;
+    Some(name.to_owned())
 }
 
-fn packed_name(data: &[u8], at: usize, is_known: &dyn Fn(&str) -> bool) -> Option<String> {
-    let from = stem_before(data, at);
-    let lib = memchr::memmem::rfind_iter(&data[from..at], b"lib");
-    let end = end_of_numbers(data, at);
-    let is_bare = end == at + 3;
-    let goes_on =
-        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'%' | b'.' | b'{');
+fn packed_name(data: &[u8], dot: usize, is_known: &dyn Fn(&str) -> bool) -> Option<String> {
+    let first = stem_before(data, dot);
+    let end = end_of_numbers(data, dot);
+    let is_bare = end == dot + 3;
+    let continues = data.get(end).is_some_and(|next| continues_name(*next));
     // Without a number, only the beginning of the next name tells where this one ends.
-    if is_bare && !data[end..].starts_with(b"lib") && data.get(end).is_some_and(goes_on) {
+    if is_bare && continues && !data[end..].starts_with(b"lib") {
         return None;
     }
-    lib.map(|offset| from + offset)
-        .filter(|start| data[..*start].last() != Some(&b'/'))
-        .filter_map(|start| std::str::from_utf8(&data[start..end]).ok())
-        .find(|name| is_known(name))
-        .map(str::to_owned)
+    for offset in memchr::memmem::rfind_iter(&data[first..dot], b"lib") {
+        let start = first + offset;
+        if data[..start].last() != Some(&b'/')
+            && let Ok(name) = std::str::from_utf8(&data[start..end])
+            && is_known(name)
+        {
+            return Some(name.to_owned());
+        }
+    }
+    None
 }
 
-fn path_around(data: &[u8], at: usize) -> Option<String> {
-    let start = stem_before(data, at);
-    if !data[start..at].starts_with(b"lib") || data[..start].last() != Some(&b'/') {
+fn continues_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'%' | b'.' | b'{')
+}
+
+fn path_around(data: &[u8], dot: usize) -> Option<String> {
+    let stem = stem_before(data, dot);
+    if !data[stem..dot].starts_with(b"lib") || data[..stem].last() != Some(&b'/') {
         return None;
     }
-    let from = start.saturating_sub(PATH_LIMIT);
-    let is_path = |byte: &u8| {
+    let start = start_of_run(data, stem, PATH_LIMIT, |byte| {
         byte.is_ascii_graphic()
             && !matches!(
                 byte,
                 b'"' | b'\'' | b'`' | b':' | b';' | b'{' | b'}' | b'%' | b'$'
             )
-    };
-    let begin = from
-        + data[from..start]
-            .iter()
-            .rposition(|byte| !is_path(byte))
-            .map_or(0, |before| before + 1);
-    let end = end_of_numbers(data, at);
-    let before = &data[..begin];
+    });
+    let end = end_of_numbers(data, dot);
+    let before = &data[..start];
     if before.ends_with(b"${ORIGIN}")
-        || before.ends_with(b"$") && data[begin..].starts_with(b"ORIGIN/")
+        || before.ends_with(b"$") && data[start..].starts_with(b"ORIGIN/")
     {
-        return text_around(data, at);
+        return text_around(data, dot);
     }
-    let path = std::str::from_utf8(&data[begin..end]).ok()?;
-    // The program fills in a part between braces when it runs.
-    let is_whole = !matches!(data[..begin].last(), Some(b'{' | b'}' | b'%' | b'$'));
-    let is_text = begin.checked_sub(1).is_none_or(|before| data[before] == 0)
-        && data.get(end).is_none_or(|end| *end == 0);
-    (is_whole && (path.starts_with('/') || is_text)).then(|| path.to_owned())
+    let path = std::str::from_utf8(&data[start..end]).ok()?;
+    let is_complete = match before.last() {
+        // The program fills in a part between braces when it runs.
+        Some(b'{' | b'}' | b'%' | b'$') => false,
+        None | Some(0) if matches!(data.get(end), None | Some(0)) => true,
+        _ => path.starts_with('/'),
+    };
+    is_complete.then(|| path.to_owned())
 }
 
-fn text_around(data: &[u8], at: usize) -> Option<String> {
-    let end = end_of_numbers(data, at);
-    let from = at.saturating_sub(PATH_LIMIT);
-    let begin = from + memchr::memrchr(0, &data[from..at]).map_or(0, |before| before + 1);
-    let text = std::str::from_utf8(&data[begin..end]).ok()?;
-    let is_path = begin < at && !text.chars().any(|c| c.is_control() || c == '%');
-    (is_path && data.get(end).is_none_or(|end| *end == 0)).then(|| text.to_owned())
+fn text_around(data: &[u8], dot: usize) -> Option<String> {
+    let end = end_of_numbers(data, dot);
+    let least = dot.saturating_sub(PATH_LIMIT);
+    let start = memchr::memrchr(0, &data[least..dot]).map_or(least, |nul| least + nul + 1);
+    let text = std::str::from_utf8(&data[start..end]).ok()?;
+    let is_path = start < dot && !text.chars().any(|c| c.is_control() || c == '%');
+    (is_path && matches!(data.get(end), None | Some(0))).then(|| text.to_owned())
 }
 
-/// Returns the earliest start of the name whose `.so` is at `at`.
-fn stem_before(data: &[u8], at: usize) -> usize {
-    let is_stem =
-        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'.');
-    let from = at.saturating_sub(STEM_LIMIT);
-    from + data[from..at]
-        .iter()
-        .rposition(|byte| !is_stem(*byte))
-        .map_or(0, |before| before + 1)
+/// The earliest start of a library's name.
+fn stem_before(data: &[u8], dot: usize) -> usize {
+    start_of_run(data, dot, STEM_LIMIT, |byte| {
+        byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'.')
+    })
 }
 
-/// Returns the end of `.so` and the numbers after it.
-fn end_of_numbers(data: &[u8], at: usize) -> usize {
-    let mut end = at + 3;
+/// The start of the bytes of a kind that end at `end`, at most `limit` of them.
+fn start_of_run(data: &[u8], end: usize, limit: usize, is_kind: impl Fn(u8) -> bool) -> usize {
+    let least = end.saturating_sub(limit);
+    let mut start = end;
+    while start > least && is_kind(data[start - 1]) {
+        start -= 1;
+    }
+    start
+}
+
+/// The end of `.so` and the numbers after it.
+fn end_of_numbers(data: &[u8], dot: usize) -> usize {
+    let mut end = dot + 3;
     while let Some(rest) = data.get(end..).filter(|rest| rest.first() == Some(&b'.')) {
         let digits = rest[1..]
             .iter()
@@ -224,19 +232,16 @@ fn is_numbers(text: &str) -> bool {
             .all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Returns the version that cuDNN's engines expect of the rest, from an assertion in them: `cudnn_version != (9 * 10000 + 28
+/// The version that cuDNN's engines expect of the rest, from an assertion in them: `cudnn_version != (9 * 10000 + 28
 /// * 100 + 0)`.
 pub fn asserted_cudnn(bytes: &[u8]) -> Option<Version> {
     const ASSERTION: &[u8] = b"cudnn_version != (";
     let start = memchr::memmem::find(bytes, ASSERTION)? + ASSERTION.len();
     let text = bytes[start..].split(|byte| *byte == b')').next()?;
-    let terms = std::str::from_utf8(text.get(..text.len().min(64))?)
-        .ok()?
-        .split('+');
-    let numbers: Option<Vec<u32>> = terms
-        .map(|term| term.split('*').next()?.trim().parse().ok())
-        .collect();
-    numbers
-        .filter(|numbers| numbers.len() == 3)
-        .map(|numbers| Version::new(&numbers))
+    let text = std::str::from_utf8(&text[..text.len().min(64)]).ok()?;
+    let mut numbers = Vec::new();
+    for term in text.split('+') {
+        numbers.push(term.split('*').next()?.trim().parse().ok()?);
+    }
+    (numbers.len() == 3).then(|| Version::new(&numbers))
 }

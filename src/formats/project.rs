@@ -27,43 +27,41 @@ impl PyProject {
         let Ok(table) = text.parse::<toml::Table>() else {
             return PyProject::default();
         };
-        let below = |path: &[&str]| {
-            let (first, rest) = path.split_first()?;
-            rest.iter()
-                .try_fold(table.get(*first)?, |value, key| value.get(*key))
+        let mut project = PyProject {
+            is_project: table.get("project").is_some_and(toml::Value::is_table),
+            ..PyProject::default()
         };
-        let workspace = below(&["tool", "uv", "workspace"]).map(|workspace| {
-            let texts = |key: &str| {
-                let all = workspace.get(key).and_then(toml::Value::as_array);
-                all.into_iter()
-                    .flatten()
-                    .filter_map(|text| text.as_str().map(str::to_owned))
-                    .collect()
-            };
-            Workspace {
-                members: texts("members"),
-                exclude: texts("exclude"),
-            }
-        });
-        PyProject {
-            is_project: below(&["project"]).is_some_and(toml::Value::is_table),
-            workspace,
-            is_unmanaged: below(&["tool", "uv", "managed"]).and_then(toml::Value::as_bool)
-                == Some(false),
+        if let Some(uv) = table.get("tool").and_then(|tool| tool.get("uv")) {
+            project.is_unmanaged = uv.get("managed").and_then(toml::Value::as_bool) == Some(false);
+            project.workspace = uv.get("workspace").map(|workspace| Workspace {
+                members: texts(workspace.get("members")),
+                exclude: texts(workspace.get("exclude")),
+            });
         }
+        project
     }
+}
+
+/// The texts of an array; nothing of any other value.
+fn texts(value: Option<&toml::Value>) -> Vec<String> {
+    let mut texts = Vec::new();
+    for item in value.and_then(toml::Value::as_array).into_iter().flatten() {
+        texts.extend(item.as_str().map(str::to_owned));
+    }
+    texts
 }
 
 impl Workspace {
     /// True if the directory, a path below the workspace's own, is a member.
-    pub fn has(&self, below: &Path) -> bool {
-        let is_in = |patterns: &[String]| {
-            patterns
-                .iter()
-                .any(|pattern| matches(Path::new(pattern), below))
-        };
-        is_in(&self.members) && !is_in(&self.exclude)
+    pub fn has(&self, directory: &Path) -> bool {
+        matches_any(&self.members, directory) && !matches_any(&self.exclude, directory)
     }
+}
+
+fn matches_any(patterns: &[String], path: &Path) -> bool {
+    patterns
+        .iter()
+        .any(|pattern| matches(Path::new(pattern), path))
 }
 
 /// Compares part by part. `**` matches the rest of a path, `*` a part of a name.

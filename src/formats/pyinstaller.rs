@@ -19,21 +19,19 @@ pub struct Archive {
     pub directory: Option<String>,
 }
 
-/// Returns the archive of a packed program.
+/// The archive of a packed program.
 pub fn archive(data: &[u8]) -> Option<Archive> {
     let tail = data.len().saturating_sub(TAIL);
-    let at = tail + memchr::memmem::rfind(&data[tail..], MAGIC)?;
-    let number = |position: usize| {
-        let bytes = data.get(at + position..at + position + 4)?;
-        Some(u32::from_be_bytes(bytes.try_into().ok()?) as usize)
-    };
-    let (length, table, size) = (number(8)?, number(12)?, number(16)?);
-    let start = (at + COOKIE).checked_sub(length)?.checked_add(table)?;
+    let cookie = tail + memchr::memmem::rfind(&data[tail..], MAGIC)?;
+    let length = big_endian(data, cookie + 8)?;
+    let table = big_endian(data, cookie + 12)?;
+    let size = big_endian(data, cookie + 16)?;
+    let start = (cookie + COOKIE).checked_sub(length)?.checked_add(table)?;
     let mut rest = data.get(start..start.checked_add(size.min(TABLE_LIMIT))?)?;
     let mut archive = Archive::default();
     // Each entry: its own length, position, two sizes, a flag for compression, its kind, its name.
     while let Some(entry) = rest.get(..18) {
-        let length = u32::from_be_bytes(entry[..4].try_into().ok()?) as usize;
+        let length = big_endian(entry, 0)?;
         let Some(name) = rest.get(18..length) else {
             break;
         };
@@ -42,12 +40,17 @@ pub fn archive(data: &[u8]) -> Option<Archive> {
         match entry[17] {
             b'b' => archive.libraries.push(name.into_owned()),
             b'o' => {
-                let directory = name.strip_prefix("pyi-contents-directory ");
-                archive.directory = directory.map(str::to_owned).or(archive.directory);
+                if let Some(directory) = name.strip_prefix("pyi-contents-directory ") {
+                    archive.directory = Some(directory.to_owned());
+                }
             }
             _ => {}
         }
         rest = &rest[length..];
     }
     Some(archive)
+}
+
+fn big_endian(data: &[u8], offset: usize) -> Option<usize> {
+    Some(u32::from_be_bytes(*data.get(offset..)?.first_chunk()?) as usize)
 }

@@ -62,52 +62,58 @@ pub fn read(source: &[u8]) -> PythonSource {
     let mut scanner = Scanner {
         text: &text,
         bytes: text.as_bytes(),
-        at: 0,
+        position: 0,
         line: 1,
         strings: Vec::new(),
     };
-    // A file with NULs is compiled or packed, and runs as well.
-    let mut found = PythonSource {
-        dynamic: is_cut || text.contains('\0'),
-        ..PythonSource::default()
+    let mut reader = SourceReader {
+        // A file with NULs is compiled or packed, and runs as well.
+        source: PythonSource {
+            dynamic: is_cut || text.contains('\0'),
+            ..PythonSource::default()
+        },
+        tries: Vec::new(),
+        functions: Vec::new(),
+        names_of_os: vec!["os".to_owned()],
     };
-    let (mut tries, mut functions): (Vec<usize>, Vec<usize>) = Default::default();
-    let mut names_of_os = vec!["os".to_owned()];
-    scanner.statements(&mut |statement: Statement<'_>| {
-        let words = &statement.words;
+    scanner.statements(&mut |statement| reader.take(&statement));
+    reader.source.strings = scanner.strings;
+    reader.source
+}
+
+struct SourceReader {
+    source: PythonSource,
+    /// The columns of the blocks around a statement that begin with `try`, and of the functions around it.
+    tries: Vec<usize>,
+    functions: Vec<usize>,
+    /// `os`, and its names by `import os as …`.
+    names_of_os: Vec<String>,
+}
+
+impl SourceReader {
+    fn take(&mut self, statement: &Statement<'_>) {
         if let Some(indent) = statement.indent {
-            tries.retain(|outer| *outer < indent);
-            functions.retain(|outer| *outer < indent);
+            self.tries.retain(|outer| *outer < indent);
+            self.functions.retain(|outer| *outer < indent);
         }
-        // A statement that follows another one on its line may belong to a block.
-        let is_outermost = statement.indent == Some(0);
-        let from = found.imports.len();
-        match words.split_first() {
-            Some((&"try", [])) => tries.push(statement.indent.unwrap_or(usize::MAX - 1)),
-            Some((&("def" | "async"), _)) => {
-                functions.push(statement.indent.unwrap_or(usize::MAX - 1));
-            }
-            Some((&"import", rest)) => {
-                found.imports.extend(plain_imports(rest, statement.line));
-                let aliases = rest.windows(3).filter(|words| words[..2] == ["os", "as"]);
-                names_of_os.extend(aliases.map(|words| words[2].to_owned()));
-            }
-            Some((&"from", rest)) => found.imports.extend(from_import(rest, statement.line)),
-            _ => {
-                let (dynamic, named) = calls(&statement, words);
-                found.dynamic |= dynamic;
-                found.starts_programs |= starts_program(words, &names_of_os);
-                found.called.extend(called(words));
-                found.opens_unnamed |= opens_unnamed(&statement, words);
-                found.imports.extend(named);
-                found.search.extend(added_paths(&statement, words));
-            }
+        let column = statement.indent.unwrap_or(usize::MAX - 1);
+        let first = self.source.imports.len();
+        match statement.words.split_first() {
+            Some((&"try", [])) => self.tries.push(column),
+            Some((&("def" | "async"), _)) => self.functions.push(column),
+            Some((&"import", rest)) => self.take_import(rest, statement.line),
+            Some((&"from", rest)) => self
+                .source
+                .imports
+                .extend(from_import(rest, statement.line)),
+            _ => self.take_other(statement),
         }
-        for import in &mut found.imports[from..] {
-            import.is_tried = !tries.is_empty();
-            import.is_outermost = is_outermost;
-            import.is_called = !functions.is_empty();
-            found.starts_programs |= match import.module.as_str() {
+        for import in &mut self.source.imports[first..] {
+            import.is_tried = !self.tries.is_empty();
+            // A statement that follows another one on its line may belong to a block.
+            import.is_outermost = statement.indent == Some(0);
+            import.is_called = !self.functions.is_empty();
+            self.source.starts_programs |= match import.module.as_str() {
                 "subprocess" | "pty" => true,
                 "os" => import
                     .names
@@ -116,44 +122,58 @@ pub fn read(source: &[u8]) -> PythonSource {
                 _ => false,
             };
         }
-    });
-    found.strings = scanner.strings;
-    found
-}
+    }
 
-/// `a.b as c, d` → `a.b`, `d`.
-fn plain_imports(words: &[&str], line: usize) -> Vec<Import> {
-    words
-        .split(|word| *word == ",")
-        .map(|part| {
-            part.iter()
-                .take_while(|word| **word != "as")
-                .copied()
-                .collect::<String>()
-        })
-        .filter(|module| is_dotted_name(module))
-        .map(|module| Import {
-            module,
-            line,
-            ..Import::default()
-        })
-        .collect()
+    /// `import a.b as c, d` names the modules `a.b` and `d`.
+    fn take_import(&mut self, words: &[&str], line: usize) {
+        for part in words.split(|word| *word == ",") {
+            let end = part.iter().position(|word| *word == "as");
+            let module = part[..end.unwrap_or(part.len())].concat();
+            if is_dotted_name(&module) {
+                self.source.imports.push(Import {
+                    module,
+                    line,
+                    ..Import::default()
+                });
+            }
+        }
+        for words in words.windows(3) {
+            if words[..2] == ["os", "as"] {
+                self.names_of_os.push(words[2].to_owned());
+            }
+        }
+    }
+
+    fn take_other(&mut self, statement: &Statement<'_>) {
+        let words = &statement.words;
+        let source = &mut self.source;
+        take_calls(statement, source);
+        source.starts_programs |= starts_program(words, &self.names_of_os);
+        source.opens_unnamed |= opens_unnamed(statement);
+        source.search.extend(added_paths(statement));
+        for words in words.windows(3) {
+            if words[0] == "." && words[2] == "(" {
+                source.called.insert(words[1].to_owned());
+            }
+        }
+    }
 }
 
 /// `..a.b import (c as d, e)` → level 2, `a.b`, names `c`, `e`.
 fn from_import(words: &[&str], line: usize) -> Option<Import> {
-    let cut = words.iter().position(|word| *word == "import")?;
-    let path: String = words[..cut].concat();
+    let end = words.iter().position(|word| *word == "import")?;
+    let path: String = words[..end].concat();
     let module = path.trim_start_matches('.');
     let level = path.len() - module.len();
     if !(is_dotted_name(module) || module.is_empty() && level > 0) {
         return None;
     }
-    let names = words[cut + 1..]
-        .split(|word| *word == ",")
-        .filter_map(|part| part.iter().find(|word| !matches!(**word, "(" | ")")))
-        .map(|word| (*word).to_owned())
-        .collect();
+    let mut names = Vec::new();
+    for part in words[end + 1..].split(|word| *word == ",") {
+        if let Some(name) = part.iter().find(|word| !matches!(**word, "(" | ")")) {
+            names.push((*name).to_owned());
+        }
+    }
     Some(Import {
         module: module.to_owned(),
         level,
@@ -164,72 +184,62 @@ fn from_import(words: &[&str], line: usize) -> Option<Import> {
 }
 
 fn is_dotted_name(text: &str) -> bool {
-    !text.is_empty()
-        && text.split('.').all(|part| {
-            part.chars()
-                .next()
-                .is_some_and(|first| first.is_alphabetic() || first == '_')
-                && part.chars().all(|c| c.is_alphanumeric() || c == '_')
-        })
+    text.split('.').all(|part| {
+        part.starts_with(|first: char| first.is_alphabetic() || first == '_')
+            && part.chars().all(|c| c.is_alphanumeric() || c == '_')
+    })
 }
 
-/// Returns true for calls that run something that is only known at run time: `import_module(…)`, `exec(…)`, `runpy.…`,
-/// another Python through `sys.executable`. Also returns the imports by calls with a plain text for their argument.
-fn calls(statement: &Statement<'_>, words: &[&str]) -> (bool, Vec<Import>) {
-    let (mut dynamic, mut named) = (words.contains(&"runpy"), Vec::new());
-    for (at, word) in words.iter().enumerate() {
-        let is_called = words.get(at + 1) == Some(&"(");
-        let is_attribute = at > 0 && words[at - 1] == ".";
+/// Takes the imports by calls with a plain text for their argument. Other calls that run something that is only known at run
+/// time make the source dynamic: `import_module(…)`, `exec(…)`, `runpy.…`, another Python through `sys.executable`.
+fn take_calls(statement: &Statement<'_>, source: &mut PythonSource) {
+    let words = &statement.words;
+    source.dynamic |= words.contains(&"runpy");
+    for (index, word) in words.iter().enumerate() {
+        let is_called = words.get(index + 1) == Some(&"(");
+        let is_attribute = index > 0 && words[index - 1] == ".";
         match *word {
             "import_module" | "__import__" if is_called => {
-                let literal = statement
-                    .literals
-                    .iter()
-                    .find(|(index, _)| *index == at + 2);
-                let is_whole = matches!(words.get(at + 3), Some(&("," | ")")));
-                match literal.filter(|(_, text)| is_whole && is_dotted_name(text)) {
-                    Some((_, module)) => named.push(Import {
-                        module: module.clone(),
-                        line: statement.line,
-                        ..Import::default()
-                    }),
-                    None => dynamic = true,
+                let is_only = matches!(words.get(index + 3), Some(&("," | ")")));
+                match statement.literal(index + 2) {
+                    Some(module) if is_only && is_dotted_name(module) => {
+                        source.imports.push(Import {
+                            module: module.to_owned(),
+                            line: statement.line,
+                            ..Import::default()
+                        });
+                    }
+                    _ => source.dynamic = true,
                 }
             }
-            "exec" | "execfile" => dynamic |= is_called && !is_attribute,
-            "executable" => dynamic |= is_attribute && at > 1 && words[at - 2] == "sys",
+            "exec" | "execfile" => source.dynamic |= is_called && !is_attribute,
+            "executable" => {
+                source.dynamic |= is_attribute && index > 1 && words[index - 2] == "sys";
+            }
             _ => {}
         }
     }
-    (dynamic, named)
 }
 
-/// Returns the absolute directories that a statement adds to the module search path.
-fn added_paths(statement: &Statement<'_>, words: &[&str]) -> Vec<AddedPath> {
+/// The absolute directories that a statement adds to the module search path.
+fn added_paths(statement: &Statement<'_>) -> Vec<AddedPath> {
+    let words = &statement.words;
+    let mut paths = Vec::new();
     let is_site = words.starts_with(&["site", ".", "addsitedir", "("]);
     if !is_site && !words.starts_with(&["sys", ".", "path"]) {
-        return Vec::new();
+        return paths;
     }
-    let is_first = matches!(words.get(4), Some(&"insert")) || words.get(3) == Some(&"[");
-    let texts = statement
-        .literals
-        .iter()
-        .map(|(_, text)| text)
-        .filter(|text| text.starts_with('/'));
-    texts
-        .map(|text| AddedPath {
-            directory: text.clone(),
-            is_first,
-            is_site,
-        })
-        .collect()
-}
-
-fn called<'w>(words: &'w [&str]) -> impl Iterator<Item = String> + 'w {
-    words
-        .windows(3)
-        .filter(|words| words[0] == "." && words[2] == "(")
-        .map(|words| words[1].to_owned())
+    let is_first = words.get(4) == Some(&"insert") || words.get(3) == Some(&"[");
+    for (_, text) in &statement.literals {
+        if text.starts_with('/') {
+            paths.push(AddedPath {
+                directory: text.clone(),
+                is_first,
+                is_site,
+            });
+        }
+    }
+    paths
 }
 
 /// True for `Popen(…)`, `os.system(…)`, `os.exec…` and similar calls.
@@ -240,11 +250,16 @@ fn starts_program(words: &[&str], names_of_os: &[String]) -> bool {
         "create_subprocess_shell",
         "set_executable",
     ];
-    let is_os = |word: &str| names_of_os.iter().any(|name| name == word);
-    words.iter().any(|word| CALLED.contains(word))
-        || words
-            .windows(3)
-            .any(|words| words[1] == "." && is_os(words[0]) && is_starter(words[2]))
+    if words.iter().any(|word| CALLED.contains(word)) {
+        return true;
+    }
+    for words in words.windows(3) {
+        let is_os = names_of_os.iter().any(|name| name == words[0]);
+        if is_os && words[1] == "." && is_starter(words[2]) {
+            return true;
+        }
+    }
+    false
 }
 
 /// True for the functions of `os` that start programs.
@@ -255,11 +270,14 @@ fn is_starter(name: &str) -> bool {
 }
 
 /// True for `CDLL(…)` and similar calls whose argument is not a literal string.
-fn opens_unnamed(statement: &Statement<'_>, words: &[&str]) -> bool {
-    words.windows(2).enumerate().any(|(at, pair)| {
-        matches!(pair, ["CDLL" | "PyDLL" | "LoadLibrary" | "dlopen", "("])
-            && statement.literals.iter().all(|(index, _)| *index != at + 2)
-    })
+fn opens_unnamed(statement: &Statement<'_>) -> bool {
+    for (index, pair) in statement.words.windows(2).enumerate() {
+        let is_call = matches!(pair, ["CDLL" | "PyDLL" | "LoadLibrary" | "dlopen", "("]);
+        if is_call && statement.literal(index + 2).is_none() {
+            return true;
+        }
+    }
+    false
 }
 
 struct Statement<'s> {
@@ -271,10 +289,18 @@ struct Statement<'s> {
     indent: Option<usize>,
 }
 
+impl Statement<'_> {
+    /// The text that is the word of this index.
+    fn literal(&self, index: usize) -> Option<&str> {
+        let (_, text) = self.literals.iter().find(|literal| literal.0 == index)?;
+        Some(text)
+    }
+}
+
 struct Scanner<'s> {
     text: &'s str,
     bytes: &'s [u8],
-    at: usize,
+    position: usize,
     line: usize,
     strings: Vec<(usize, String)>,
 }
@@ -288,44 +314,43 @@ impl<'s> Scanner<'s> {
         // The line on which the statement before this one ended.
         let mut shared_line = 0;
         let mut depth = 0_u32;
-        while let Some(&byte) = self.bytes.get(self.at) {
+        while let Some(&byte) = self.bytes.get(self.position) {
             if words.is_empty() {
-                (start, indent) = (self.line, self.at - line_start);
+                (start, indent) = (self.line, self.position - line_start);
             }
             if byte == b'\n' {
-                line_start = self.at + 1;
+                line_start = self.position + 1;
             }
             let ends = depth == 0 && matches!(byte, b'\n' | b';' | b':');
             match byte {
-                b'\\' if self.bytes.get(self.at + 1) == Some(&b'\n') => {
+                b'\\' if self.bytes.get(self.position + 1) == Some(&b'\n') => {
                     self.advance();
                     self.advance();
                 }
                 b'#' => {
-                    let rest = &self.bytes[self.at..];
-                    self.at += memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+                    let rest = &self.bytes[self.position..];
+                    self.position += memchr::memchr(b'\n', rest).unwrap_or(rest.len());
                 }
                 b'\'' | b'"' => {
-                    let literal = self.string(is_formatted(words.last(), self.bytes, self.at));
+                    let literal =
+                        self.string(is_formatted(words.last(), self.bytes, self.position));
                     literals.push((words.len(), literal.1.clone()));
                     self.strings.push(literal);
                     words.push("\"\"");
                 }
                 _ if ends || byte.is_ascii_whitespace() => self.advance(),
-                _ if byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80 => {
-                    words.push(self.word());
-                }
+                _ if is_word(byte) => words.push(self.word()),
                 _ => {
                     match byte {
                         b'(' | b'[' | b'{' => depth += 1,
                         b')' | b']' | b'}' => depth = depth.saturating_sub(1),
                         _ => {}
                     }
-                    words.push(&self.text[self.at..=self.at]);
+                    words.push(&self.text[self.position..=self.position]);
                     self.advance();
                 }
             }
-            let is_last = self.at >= self.bytes.len();
+            let is_last = self.position >= self.bytes.len();
             if (ends || is_last) && !words.is_empty() {
                 take(Statement {
                     words: std::mem::take(&mut words),
@@ -339,40 +364,39 @@ impl<'s> Scanner<'s> {
     }
 
     fn advance(&mut self) {
-        if self.bytes.get(self.at) == Some(&b'\n') {
+        if self.bytes.get(self.position) == Some(&b'\n') {
             self.line += 1;
         }
-        self.at += 1;
+        self.position += 1;
     }
 
     fn word(&mut self) -> &'s str {
-        let rest = &self.bytes[self.at..];
-        let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 0x80;
-        let length = rest.iter().take_while(|byte| is_word(byte)).count();
-        self.at += length;
-        &self.text[self.at - length..self.at]
+        let rest = &self.bytes[self.position..];
+        let length = rest.iter().take_while(|byte| is_word(**byte)).count();
+        self.position += length;
+        &self.text[self.position - length..self.position]
     }
 
     /// Reads the literal that begins here. In a formatted one, an expression may hold strings of its own.
     fn string(&mut self, is_formatted: bool) -> (usize, String) {
         let line = self.line;
-        let quote = self.bytes[self.at];
-        let triple = self.bytes[self.at..].starts_with(&[quote; 3]);
+        let quote = self.bytes[self.position];
+        let triple = self.bytes[self.position..].starts_with(&[quote; 3]);
         let closing: &[u8] = if triple { &[quote; 3] } else { &[quote] };
-        self.at += closing.len();
+        self.position += closing.len();
         let mut text = Vec::new();
         let mut braces = 0_u32;
         loop {
-            let rest = &self.bytes[self.at..];
+            let rest = &self.bytes[self.position..];
             let plain = rest
                 .iter()
                 .position(|byte| matches!(byte, b'\'' | b'"' | b'\\' | b'{' | b'}' | b'\n'));
             let plain = plain.unwrap_or(rest.len());
             text.extend_from_slice(&rest[..plain]);
-            self.at += plain;
+            self.position += plain;
             let Some(&byte) = rest.get(plain) else { break };
             if braces == 0 && rest[plain..].starts_with(closing) {
-                self.at += closing.len();
+                self.position += closing.len();
                 break;
             }
             match byte {
@@ -380,14 +404,14 @@ impl<'s> Scanner<'s> {
                 b'\\' => {
                     text.push(byte);
                     self.advance();
-                    if let Some(&escaped) = self.bytes.get(self.at) {
+                    if let Some(&escaped) = self.bytes.get(self.position) {
                         text.push(escaped);
                         self.advance();
                     }
                     continue;
                 }
                 b'{' if is_formatted
-                    && self.bytes.get(self.at + 1) == Some(&b'{')
+                    && self.bytes.get(self.position + 1) == Some(&b'{')
                     && braces == 0 =>
                 {
                     self.advance();
@@ -406,6 +430,10 @@ impl<'s> Scanner<'s> {
         }
         (line, String::from_utf8_lossy(&text).into_owned())
     }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 
 /// True if the letters right before a quote, `f`, `rb`, `Rf`, make its literal a formatted one.

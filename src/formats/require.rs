@@ -25,7 +25,7 @@ pub enum Clause {
 /// Longer signs come first, since `<` begins `<=`.
 const SIGNS: [&str; 6] = ["!=", "<=", ">=", "=", "<", ">"];
 
-/// Returns the alternatives, each with its clauses. The error is the malformed clause.
+/// The alternatives, each with its clauses. The error is the malformed clause.
 pub fn parse(text: &str) -> Result<Vec<Vec<Clause>>, &str> {
     let mut alternatives = Vec::new();
     for term in text.split_whitespace() {
@@ -41,8 +41,8 @@ pub fn parse(text: &str) -> Result<Vec<Vec<Clause>>, &str> {
 }
 
 fn clause(part: &str) -> Result<Option<Clause>, &str> {
-    let at = part.find(['<', '>', '=', '!']).ok_or(part)?;
-    let (name, rest) = part.split_at(at);
+    let end = part.find(['<', '>', '=', '!']).ok_or(part)?;
+    let (name, rest) = part.split_at(end);
     let property = match name {
         "cuda" => Some(Property::Cuda),
         "driver" => Some(Property::Driver),

@@ -57,11 +57,10 @@ impl Exports {
         let Some(known) = &self.known else {
             return false;
         };
-        let version = symbol
-            .version
-            .as_ref()
-            .filter(|_| self.versioned)
-            .map(String::as_bytes);
+        let version = match &symbol.version {
+            Some(version) if self.versioned => Some(version.as_bytes()),
+            _ => None,
+        };
         known
             .binary_search(&hash(symbol.name.as_bytes(), version))
             .is_err()
@@ -77,54 +76,56 @@ impl fmt::Debug for Exports {
     }
 }
 
-/// Returns the symbols that a file exports, as `name` or `name@version`, sorted.
+/// The symbols that a file exports, as `name` or `name@version`, sorted.
 pub fn names(elf: &Elf<'_>) -> Vec<String> {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let name = |symbol: &super::elf::Symbol<'_>| match symbol.version {
-        Some(version) => format!("{}@{}", text(symbol.name), text(version)),
-        None => text(symbol.name),
-    };
-    let mut names: Vec<String> = elf
-        .symbols()
-        .iter()
-        .filter(|symbol| symbol.defined)
-        .map(name)
-        .collect();
+    let mut names = Vec::new();
+    for symbol in elf.symbols() {
+        if !symbol.defined {
+            continue;
+        }
+        let name = text(symbol.name);
+        names.push(match symbol.version {
+            Some(version) => format!("{name}@{}", text(version)),
+            None => name,
+        });
+    }
     names.sort();
     names.dedup();
     names
 }
 
-/// Returns the imports that must come from files of interest. An import without a version does not name its file. Then the
+/// The imports that must come from files of interest. An import without a version does not name its file. Then the
 /// first linked file that `exports(file, symbol)` provides it.
 pub fn imports(
     elf: &Elf<'_>,
     is_of_interest: impl Fn(&str) -> bool,
     exports: impl Fn(&str, &str) -> bool,
 ) -> Vec<RequiredSymbol> {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let needed: Vec<String> = elf
-        .needed()
-        .map(text)
-        .filter(|name| is_of_interest(name))
-        .collect();
-    let from = |name: &str| needed.iter().find(|file| exports(file, name)).cloned();
-    elf.symbols()
-        .iter()
-        .filter(|symbol| !symbol.defined && !symbol.weak)
-        .filter_map(|symbol| {
-            let name = text(symbol.name);
-            let file = match symbol.file {
-                Some(file) => Some(text(file)).filter(|file| is_of_interest(file)),
-                None => from(&name),
-            };
-            Some(RequiredSymbol {
+    let mut needed: Vec<String> = elf.needed().map(text).collect();
+    needed.retain(|name| is_of_interest(name));
+    let mut imports = Vec::new();
+    for symbol in elf.symbols() {
+        if symbol.defined || symbol.weak {
+            continue;
+        }
+        let name = text(symbol.name);
+        let file = match symbol.file {
+            Some(file) => Some(text(file)).filter(|file| is_of_interest(file)),
+            None => needed.iter().find(|file| exports(file, &name)).cloned(),
+        };
+        if let Some(file) = file {
+            imports.push(RequiredSymbol {
                 name,
                 version: symbol.version.map(text),
-                file: file?,
-            })
-        })
-        .collect()
+                file,
+            });
+        }
+    }
+    imports
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 pub fn by_file(imports: Vec<RequiredSymbol>) -> ByFile {

@@ -3,6 +3,8 @@
 
 /// The unit of an archive, in bytes.
 pub const BLOCK: usize = 512;
+const NO_NUMBER: &str = "a field of a header is no number";
+const DAMAGED: &str = "a record is damaged";
 
 /// One header. Its file's contents follow, filled up to whole blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,30 +47,22 @@ impl TarHeader {
             return Ok(None);
         }
         let sum = number(&block[148..156]).ok_or("the sum of a header is no number")?;
-        let counted = |(at, byte): (usize, &u8)| {
-            u64::from(if (148..156).contains(&at) {
-                b' '
-            } else {
-                *byte
-            })
-        };
-        if block.iter().enumerate().map(counted).sum::<u64>() != sum {
+        // The sum counts its own field as eight blanks.
+        let counted = block[..148].iter().chain(b"        ").chain(&block[156..]);
+        if counted.map(|byte| u64::from(*byte)).sum::<u64>() != sum {
             return Err("the sum of a header is wrong");
         }
-        let field = |from: usize, to: usize| {
-            number(&block[from..to]).ok_or("a field of a header is no number")
-        };
         let mut path = text(&block[..100]).to_vec();
         let prefix = text(&block[345..500]);
         if &block[257..263] == b"ustar\0" && !prefix.is_empty() {
             path = [prefix, b"/", &path].concat();
         }
-        let mode = field(100, 108)? & 0o7777;
+        let mode = number(&block[100..108]).ok_or(NO_NUMBER)? & 0o7777;
         Ok(Some(TarHeader {
             kind: block[156],
             path,
             link: text(&block[157..257]).to_vec(),
-            size: field(124, 136)?,
+            size: number(&block[124..136]).ok_or(NO_NUMBER)?,
             mode: u32::try_from(mode).unwrap_or_default(),
             // Archives without users have blanks here.
             uid: number(&block[108..116]).unwrap_or_default(),
@@ -82,15 +76,18 @@ impl TarHeader {
     /// Replaces what the records of an extended header say better. Returns true if the file has capabilities.
     pub fn apply(&mut self, records: &[u8]) -> Result<bool, &'static str> {
         let mut has_capabilities = false;
-        for record in self::records(records) {
-            let (key, value) = record?;
-            let number = || std::str::from_utf8(value).ok()?.parse().ok();
+        let mut rest = records;
+        while !rest.is_empty() {
+            let length = record_length(rest).ok_or(DAMAGED)?;
+            let record = rest.split_off(..length).ok_or(DAMAGED)?;
+            let TarRecord { key, value } = TarRecord::parse(record).ok_or(DAMAGED)?;
+            let number = decimal(value);
             match key {
                 b"path" => self.path = value.to_vec(),
                 b"linkpath" => self.link = value.to_vec(),
-                b"size" => self.size = number().ok_or("the size in a record is no number")?,
-                b"uid" => self.uid = number().unwrap_or(self.uid),
-                b"gid" => self.gid = number().unwrap_or(self.gid),
+                b"size" => self.size = number.ok_or("the size in a record is no number")?,
+                b"uid" => self.uid = number.unwrap_or(self.uid),
+                b"gid" => self.gid = number.unwrap_or(self.gid),
                 b"SCHILY.xattr.security.capability" => has_capabilities = true,
                 _ if key.starts_with(b"GNU.sparse.") => return Err("it has a file with holes"),
                 _ => {}
@@ -100,29 +97,31 @@ impl TarHeader {
     }
 }
 
-/// `LENGTH KEY=VALUE\n`, one after the other; the length counts the whole record.
-fn records(mut bytes: &[u8]) -> impl Iterator<Item = Result<(&[u8], &[u8]), &'static str>> {
-    std::iter::from_fn(move || {
-        if bytes.is_empty() {
-            return None;
-        }
-        let Some((record, rest)) = one_record(bytes) else {
-            bytes = &[];
-            return Some(Err("a record is damaged"));
-        };
-        bytes = rest;
-        Some(Ok(record))
-    })
+/// `LENGTH KEY=VALUE\n`; the length counts the whole record.
+struct TarRecord<'r> {
+    key: &'r [u8],
+    value: &'r [u8],
 }
 
-type TarRecord<'r> = ((&'r [u8], &'r [u8]), &'r [u8]);
+impl TarRecord<'_> {
+    fn parse(record: &[u8]) -> Option<TarRecord<'_>> {
+        let blank = memchr::memchr(b' ', record)?;
+        let pair = record[blank + 1..].strip_suffix(b"\n")?;
+        let equals = memchr::memchr(b'=', pair)?;
+        Some(TarRecord {
+            key: &pair[..equals],
+            value: &pair[equals + 1..],
+        })
+    }
+}
 
-fn one_record(bytes: &[u8]) -> Option<TarRecord<'_>> {
+fn record_length(bytes: &[u8]) -> Option<usize> {
     let blank = memchr::memchr(b' ', bytes)?;
-    let length: usize = std::str::from_utf8(&bytes[..blank]).ok()?.parse().ok()?;
-    let record = bytes.get(blank + 1..length)?.strip_suffix(b"\n")?;
-    let equals = memchr::memchr(b'=', record)?;
-    Some(((&record[..equals], &record[equals + 1..]), &bytes[length..]))
+    usize::try_from(decimal(&bytes[..blank])?).ok()
+}
+
+fn decimal(digits: &[u8]) -> Option<u64> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 /// The text of a field, up to its first NUL.

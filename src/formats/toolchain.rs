@@ -15,7 +15,7 @@ const SEARCH_LIMIT: usize = 1 << 28;
 /// In bytes: longer than any of these texts.
 const TEXT_LIMIT: usize = 160;
 
-/// Returns the release of one of NVIDIA's compilers: 13.0.88.
+/// The release of one of NVIDIA's compilers: 13.0.88.
 pub fn release(bytes: &[u8]) -> Option<Version> {
     last(bytes, TOOL, |text| {
         let full = text.split_once(", V").and_then(|(_, full)| number(full));
@@ -23,37 +23,37 @@ pub fn release(bytes: &[u8]) -> Option<Version> {
     })
 }
 
-/// Returns the version of the GCC that has compiled a file.
+/// The version of the GCC that has compiled a file.
 pub fn gcc(bytes: &[u8]) -> Option<Version> {
     last(bytes, GCC, |text| number(text.split_once(") ")?.1))
 }
 
-/// Returns the newest major of GCC that `crt/host_config.h` accepts: `#if __GNUC__ > 15`.
+/// The newest major of GCC that `crt/host_config.h` accepts: `#if __GNUC__ > 15`.
 pub fn newest_gcc(header: &str) -> Option<u32> {
     header
         .lines()
         .find_map(|line| line.strip_prefix("#if __GNUC__ > ")?.trim().parse().ok())
 }
 
-/// Returns the meaning of a text that follows a mark, of the last piece of the file that has one.
-fn last<T>(bytes: &[u8], mark: &[u8], meaning: impl Fn(&str) -> Option<T>) -> Option<T> {
+/// The first version that follows a mark in the last piece of the file that has one. `version` reads it from the text.
+fn last(bytes: &[u8], mark: &[u8], version: impl Fn(&str) -> Option<Version>) -> Option<Version> {
     let mut end = bytes.len();
     let least = end.saturating_sub(SEARCH_LIMIT);
     while end > least {
         let start = end.saturating_sub(PIECE);
         // A mark may begin in this piece and end in the next one.
         let piece = &bytes[start..bytes.len().min(end + mark.len())];
-        let found = memmem::find_iter(piece, mark).find_map(|at| {
-            let text = &bytes[start + at + mark.len()..];
+        for offset in memmem::find_iter(piece, mark) {
+            let text = &bytes[start + offset + mark.len()..];
             let text = &text[..text.len().min(TEXT_LIMIT)];
             let length = text
                 .iter()
                 .position(|byte| !matches!(byte, b' '..=b'~'))
                 .unwrap_or(text.len());
-            meaning(std::str::from_utf8(&text[..length]).ok()?)
-        });
-        if found.is_some() {
-            return found;
+            let text = std::str::from_utf8(&text[..length]).expect("ASCII");
+            if let Some(version) = version(text) {
+                return Some(version);
+            }
         }
         end = start;
     }

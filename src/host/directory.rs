@@ -33,7 +33,7 @@ pub struct DirectoryEntry {
 /// Answers that are given again without another question to the system. A decision is kept only if nothing that it was read
 /// from has changed since the run began.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct DirectoryCache {
     listings: Mutex<HashMap<OsString, Listing>>,
     /// The real paths of directories.
     real: Mutex<HashMap<OsString, PathBuf>>,
@@ -42,7 +42,7 @@ pub(super) struct Known {
 /// None where the directory cannot be listed.
 type Listing = Option<Arc<[DirectoryEntry]>>;
 
-impl Known {
+impl DirectoryCache {
     /// Like the C library's `realpath`, which reads each component of each path, but resolves a directory once.
     pub(super) fn real_path(&self, path: &Path) -> io::Result<PathBuf> {
         let bytes = path.as_os_str().as_bytes();
@@ -62,8 +62,8 @@ impl Known {
     }
 
     fn real_directory(&self, path: &Path) -> io::Result<PathBuf> {
-        if let Some(known) = locked(&self.real).get(path.as_os_str()) {
-            return Ok(known.clone());
+        if let Some(real) = locked(&self.real).get(path.as_os_str()) {
+            return Ok(real.clone());
         }
         let real = self.real_path(path)?;
         locked(&self.real).insert(path.as_os_str().to_owned(), real.clone());
@@ -77,38 +77,42 @@ impl Known {
         is_here: bool,
         list: impl FnOnce(&Path) -> Option<Vec<DirectoryEntry>>,
     ) -> Listing {
-        let known = |path: &Path| locked(&self.listings).get(path.as_os_str()).cloned();
-        if let Some(known) = known(path) {
-            return known;
+        if let Some(listing) = self.cached_listing(path) {
+            return listing;
         }
         let real = if is_here {
             self.real_directory(path).ok()?
         } else {
             path.to_owned()
         };
-        let listing = known(&real).unwrap_or_else(|| list(&real).map(Arc::from));
+        let listing = match self.cached_listing(&real) {
+            Some(listing) => listing,
+            None => list(&real).map(Arc::from),
+        };
         for path in [real.as_path(), path] {
             locked(&self.listings).insert(path.as_os_str().to_owned(), listing.clone());
         }
         listing
     }
 
+    fn cached_listing(&self, path: &Path) -> Option<Listing> {
+        locked(&self.listings).get(path.as_os_str()).cloned()
+    }
+
     pub(super) fn is_unlisted(&self, path: &Path) -> bool {
         let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
             return false;
         };
-        let listing = locked(&self.listings)
-            .get(directory.as_os_str())
-            .cloned()
-            .flatten();
         // The kernel refuses longer ones with another error than that of a missing file.
-        let is_short = name.len() < 256 && path.as_os_str().len() < 4096;
-        is_short
-            && listing.is_some_and(|entries| {
-                !entries
-                    .iter()
-                    .any(|entry| entry.name.eq_ignore_ascii_case(name))
-            })
+        if name.len() >= 256 || path.as_os_str().len() >= 4096 {
+            return false;
+        }
+        let Some(Some(entries)) = self.cached_listing(directory) else {
+            return false;
+        };
+        !entries
+            .iter()
+            .any(|entry| entry.name.eq_ignore_ascii_case(name))
     }
 }
 
@@ -116,7 +120,7 @@ fn locked<T>(table: &Mutex<T>) -> MutexGuard<'_, T> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Every file and link below a directory, relative to it. `entries` lists what is below it, by such a path.
+/// Every file and link below a directory, relative to it. `entries` lists a directory, by such a path.
 pub(super) fn walk(
     entries: &(dyn Fn(&Path) -> io::Result<Vec<DirectoryEntry>> + Sync),
     prune: &dyn Fn(&OsStr) -> bool,
@@ -124,34 +128,32 @@ pub(super) fn walk(
     let mut listed: HashMap<PathBuf, Vec<DirectoryEntry>> = HashMap::new();
     let mut level = vec![PathBuf::new()];
     for _ in 0..WALK_DEPTH {
-        let found = parallel::map(&level, |below| entries(below).unwrap_or_default());
+        let listings = parallel::map(&level, |directory| entries(directory).unwrap_or_default());
         let mut next = Vec::new();
-        for (directory, mut entries) in level.into_iter().zip(found) {
+        for (directory, mut entries) in level.into_iter().zip(listings) {
             entries.retain(|entry| entry.kind != FileKind::Directory || !prune(&entry.name));
             entries.sort_by(|a, b| a.name.cmp(&b.name));
-            let within = entries
-                .iter()
-                .filter(|entry| entry.kind == FileKind::Directory);
-            next.extend(within.map(|entry| directory.join(&entry.name)));
+            for entry in &entries {
+                if entry.kind == FileKind::Directory {
+                    next.push(directory.join(&entry.name));
+                }
+            }
             listed.insert(directory, entries);
         }
         level = next;
     }
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     let mut pending = vec![(PathBuf::new(), FileKind::Directory)];
-    while let Some((below, kind)) = pending.pop() {
-        match listed
-            .remove(&below)
-            .filter(|_| kind == FileKind::Directory)
-        {
-            None => found.extend((kind != FileKind::Directory).then_some(below)),
-            Some(entries) => {
-                let entries = entries.into_iter().rev();
-                pending.extend(entries.map(|entry| (below.join(&entry.name), entry.kind)));
-            }
+    while let Some((path, kind)) = pending.pop() {
+        if kind != FileKind::Directory {
+            files.push(path);
+            continue;
+        }
+        for entry in listed.remove(&path).into_iter().flatten().rev() {
+            pending.push((path.join(&entry.name), entry.kind));
         }
     }
-    found
+    files
 }
 
 /// The entries of a directory, in no order. Without the question for its own status, of which the C library makes no use.
@@ -193,9 +195,10 @@ pub(super) fn components(path: &Path) -> VecDeque<OsString> {
 }
 
 pub(super) fn join_root(root: &Path, guest: &Path) -> PathBuf {
-    guest
-        .strip_prefix("/")
-        .map_or_else(|_| root.to_owned(), |below| root.join(below))
+    match guest.strip_prefix("/") {
+        Ok(relative) => root.join(relative),
+        Err(_) => root.to_owned(),
+    }
 }
 
 /// Resolves a path as the kernel does after `chroot`: absolute links start at the root again, and `..` stays there. `link`

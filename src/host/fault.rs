@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::{Host, variable};
 
-/// Returns the text of the table of wheels that a test uses in place of `profiles/wheels.toml`, by `CUDARUN_TEST_WHEELS=FILE`.
+/// The table of wheels that a test uses in place of `profiles/wheels.toml`, by `CUDARUN_TEST_WHEELS=FILE`.
 /// A release build has none.
 pub fn wheels_of_test() -> Option<String> {
     let file = variable("CUDARUN_TEST_WHEELS").filter(|_| cfg!(debug_assertions))?;

@@ -12,17 +12,17 @@ use std::sync::Arc;
 
 use nix::errno::Errno;
 
-/// A part of an open file, with a position of its own.
+/// A part of an open file. Reading moves its start.
 #[derive(Clone, Debug)]
 pub struct FilePart {
     pub file: Arc<File>,
-    pub at: u64,
+    pub start: u64,
     pub end: u64,
 }
 
 impl FilePart {
     pub fn size(&self) -> u64 {
-        self.end.saturating_sub(self.at)
+        self.end.saturating_sub(self.start)
     }
 }
 
@@ -31,8 +31,8 @@ impl Read for FilePart {
         let left = usize::try_from(self.size())
             .unwrap_or(usize::MAX)
             .min(buffer.len());
-        let read = self.file.read_at(&mut buffer[..left], self.at)?;
-        self.at += read as u64;
+        let read = self.file.read_at(&mut buffer[..left], self.start)?;
+        self.start += read as u64;
         Ok(read)
     }
 }

@@ -18,45 +18,48 @@ pub fn maps_everybody(host: &Host) -> bool {
     let Ok(map) = host.read_text(Path::new(UID_MAP)) else {
         return true;
     };
-    let length = |line: &str| line.split_whitespace().nth(2)?.parse::<u64>().ok();
-    map.lines().filter_map(length).sum::<u64>() >= u64::from(u32::MAX)
+    let mut count = 0;
+    for line in map.lines() {
+        let length = line.split_whitespace().nth(2).unwrap_or_default();
+        count += length.parse::<u64>().unwrap_or_default();
+    }
+    count >= u64::from(u32::MAX)
 }
 
 /// True if a group is the user's own: it has the user's name and no other member. An unlisted group must have the user's
 /// number, since directory services and containers list nothing here.
 pub fn is_own_group(host: &Host, gid: u32) -> bool {
     let [groups, users] = LISTS.map(|list| host.read_text(Path::new(list)).unwrap_or_default());
-    let groups: Vec<Vec<&str>> = groups.lines().map(fields).collect();
-    let users: Vec<Vec<&str>> = users.lines().map(fields).collect();
-    let number =
-        |entry: &[&str], at: usize| entry.get(at).and_then(|text| text.parse::<u32>().ok());
-    let is_user = |entry: &&Vec<&str>| number(entry, 2) == Some(host.uid);
-    if users
-        .iter()
-        .any(|user| number(user, 3) == Some(gid) && !is_user(&user))
-    {
-        return false;
+    let mut own_name = None;
+    for user in users.lines().map(fields) {
+        if number(&user, 2) == Some(host.uid) {
+            own_name = own_name.or(Some(user[0]));
+        } else if number(&user, 3) == Some(gid) {
+            return false;
+        }
     }
-    let mut same = groups
-        .iter()
-        .filter(|group| number(group, 2) == Some(gid))
-        .peekable();
-    if same.peek().is_none() {
-        return gid == host.uid;
+    let mut is_listed = false;
+    for group in groups.lines().map(fields) {
+        if number(&group, 2) != Some(gid) {
+            continue;
+        }
+        is_listed = true;
+        let members = group.get(3).copied().unwrap_or_default();
+        let has_others = members
+            .split(',')
+            .any(|member| !member.is_empty() && Some(member) != own_name);
+        if has_others || Some(group[0]) != own_name {
+            return false;
+        }
     }
-    let Some(name) = users.iter().find(is_user).map(|user| user[0]) else {
-        return false;
-    };
-    let members = |group: &Vec<&str>| {
-        group.get(3).is_none_or(|list| {
-            list.split(',')
-                .all(|member| member.is_empty() || member == name)
-        })
-    };
-    same.all(|group| group[0] == name && members(group))
+    is_listed || gid == host.uid
 }
 
 /// `alice:x:1000:1000:…`
 fn fields(line: &str) -> Vec<&str> {
     line.split(':').map(str::trim).collect()
+}
+
+fn number(fields: &[&str], index: usize) -> Option<u32> {
+    fields.get(index)?.parse().ok()
 }

@@ -30,33 +30,35 @@ pub enum UnsafeFault {
 }
 
 impl Unsafe {
-    /// Says how another user could replace what is at `place`.
-    pub fn at(&self, place: &Path) -> String {
-        let subject = if self.path == place {
+    /// Says how another user could replace what is at `path`.
+    pub fn at(&self, path: &Path) -> String {
+        let subject = if self.path == path {
             "it".to_owned()
         } else {
             show(&self.path)
         };
-        let mode = |mode: u32| format!("mode {:04o}", mode & 0o7777);
         match self.fault {
-            UnsafeFault::Owner { uid, mode: bits } => {
-                format!("{subject} belongs to user {uid} ({})", mode(bits))
+            UnsafeFault::Owner { uid, mode } => {
+                let mode = mode & 0o7777;
+                format!("{subject} belongs to user {uid} (mode {mode:04o})")
             }
-            UnsafeFault::Group {
-                uid,
-                gid,
-                mode: bits,
-            } => {
-                format!(
-                    "group {gid} can write to {subject} (user {uid}, {})",
-                    mode(bits)
-                )
+            UnsafeFault::Group { uid, gid, mode } => {
+                let mode = mode & 0o7777;
+                format!("group {gid} can write to {subject} (user {uid}, mode {mode:04o})")
             }
-            UnsafeFault::Others { uid, mode: bits } => {
-                format!("others can write to {subject} (user {uid}, {})", mode(bits))
+            UnsafeFault::Others { uid, mode } => {
+                let mode = mode & 0o7777;
+                format!("others can write to {subject} (user {uid}, mode {mode:04o})")
             }
             UnsafeFault::NotDirectory => format!("{subject} is not a directory"),
             UnsafeFault::Unreadable { kind } => format!("{subject} cannot be read: {kind}"),
+        }
+    }
+
+    fn unreadable(path: &Path, kind: ErrorKind) -> Unsafe {
+        Unsafe {
+            path: path.to_owned(),
+            fault: UnsafeFault::Unreadable { kind },
         }
     }
 }
@@ -82,57 +84,49 @@ enum Last {
 
 fn walk(host: &Host, path: &Path, last: Last) -> Result<Option<Stat>, Unsafe> {
     let path = host.absolute(path);
-    let unreadable = |path: &Path, kind| Unsafe {
-        path: path.to_owned(),
-        fault: UnsafeFault::Unreadable { kind },
-    };
     if !path.is_absolute() {
-        return Err(unreadable(&path, ErrorKind::NotFound));
+        return Err(Unsafe::unreadable(&path, ErrorKind::NotFound));
     }
     let mut rest = components(&path);
-    let mut at = PathBuf::from("/");
-    let root = examine(host, &at, Last::Directory)?;
-    let mut seen = root;
+    let mut resolved = PathBuf::from("/");
+    let root = examine(host, &resolved, Last::Directory)?;
+    let mut resolved_stat = root;
     let mut links = 0;
     while let Some(name) = rest.pop_front() {
         if name == ".." {
-            at.pop();
+            resolved.pop();
         } else {
-            at.push(&name);
+            resolved.push(&name);
         }
-        let Some(stat) = examine(
-            host,
-            &at,
-            if rest.is_empty() {
-                last
-            } else {
-                Last::Directory
-            },
-        )?
-        else {
+        let expected = if rest.is_empty() {
+            last
+        } else {
+            Last::Directory
+        };
+        let Some(stat) = examine(host, &resolved, expected)? else {
             return Ok(None);
         };
         if stat.kind != FileKind::Link {
-            seen = Some(stat);
+            resolved_stat = Some(stat);
             continue;
         }
         links += 1;
         if links > LINK_LIMIT {
-            return Err(unreadable(&path, ErrorKind::TooManyLinks));
+            return Err(Unsafe::unreadable(&path, ErrorKind::TooManyLinks));
         }
         let target = host
-            .read_link(&at)
-            .map_err(|error| unreadable(&at, error.kind()))?;
-        at.pop();
+            .read_link(&resolved)
+            .map_err(|error| Unsafe::unreadable(&resolved, error.kind()))?;
+        resolved.pop();
         if target.is_absolute() {
-            at = PathBuf::from("/");
-            seen = root;
+            resolved = PathBuf::from("/");
+            resolved_stat = root;
         }
         for name in components(&target).into_iter().rev() {
             rest.push_front(name);
         }
     }
-    Ok(seen)
+    Ok(resolved_stat)
 }
 
 /// Judges a directory in which only this user may write. A missing one is safe if it can be made safely.
@@ -156,18 +150,18 @@ pub fn judge_own(host: &Host, directory: &Path) -> Result<(), Unsafe> {
 }
 
 fn examine(host: &Host, path: &Path, last: Last) -> Result<Option<Stat>, Unsafe> {
-    let fault = match host.lstat(path) {
-        Ok(stat) => match fault(host, path, &stat, last) {
-            None => return Ok(Some(stat)),
-            Some(fault) => fault,
-        },
+    let stat = match host.lstat(path) {
+        Ok(stat) => stat,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => UnsafeFault::Unreadable { kind: error.kind() },
+        Err(error) => return Err(Unsafe::unreadable(path, error.kind())),
     };
-    Err(Unsafe {
-        path: path.to_owned(),
-        fault,
-    })
+    match fault(host, path, &stat, last) {
+        None => Ok(Some(stat)),
+        Some(fault) => Err(Unsafe {
+            path: path.to_owned(),
+            fault,
+        }),
+    }
 }
 
 fn fault(host: &Host, path: &Path, stat: &Stat, last: Last) -> Option<UnsafeFault> {
@@ -180,12 +174,16 @@ fn fault(host: &Host, path: &Path, stat: &Stat, last: Last) -> Option<UnsafeFaul
     if !(is_link || is_file || stat.is_directory()) {
         return Some(UnsafeFault::NotDirectory);
     }
-    // In a container without root, files of the real root show an unmapped owner. If the namespace maps that number too,
-    // a file that the container's root cannot write to belongs to the real root.
-    let is_foreign = || is_sticky || !host.may_write(path);
-    let is_of_root = || is_closed && uid == UNMAPPED && !maps_everybody(host) && is_foreign();
-    if !is_trusted(host, uid) && !is_of_root() {
-        return Some(UnsafeFault::Owner { uid, mode });
+    if !is_trusted(host, uid) {
+        // In a container without root, files of the real root show an unmapped owner. If the namespace maps that number
+        // too, a file that the container's root cannot write to belongs to the real root.
+        let is_of_root = is_closed
+            && uid == UNMAPPED
+            && !maps_everybody(host)
+            && (is_sticky || !host.may_write(path));
+        if !is_of_root {
+            return Some(UnsafeFault::Owner { uid, mode });
+        }
     }
     if is_closed {
         return None;
@@ -231,9 +229,11 @@ mod tests {
 
     #[test]
     fn links_are_followed_as_the_kernel_does() {
-        let (workshop, host) = (workshop(), Host::here());
-        let at = |below: &str| workshop.path().canonicalize().unwrap().join(below);
-        let (open, closed) = (make(at("open"), 0o777), make(at("closed"), 0o755));
+        let host = Host::here();
+        let workshop = workshop();
+        let directory = workshop.path().canonicalize().unwrap();
+        let open = make(directory.join("open"), 0o777);
+        let closed = make(directory.join("closed"), 0o755);
         make(open.join("own"), 0o755);
         make(closed.join("own"), 0o755);
         for (link, target) in [
@@ -245,41 +245,37 @@ mod tests {
             ("dangling", "closed/missing".into()),
             ("loop", "loop".into()),
         ] {
-            symlink(target, at(link)).unwrap();
+            symlink(target, directory.join(link)).unwrap();
         }
-        let is_open = |below: &str| match judge(&host, &at(below)) {
-            Ok(_) => false,
-            Err(Unsafe {
-                path,
-                fault: UnsafeFault::Others { .. },
-            }) => path == open,
-            Err(other) => panic!("{below}: {other:?}"),
-        };
-        for below in [
-            "open/own",
-            "absolute",
-            "relative/x",
-            "through/own",
-            "again",
-            "closed/../open/own/x",
+        for (path, is_open) in [
+            ("open/own", true),
+            ("absolute", true),
+            ("relative/x", true),
+            ("through/own", true),
+            ("again", true),
+            ("closed/../open/own/x", true),
+            ("closed/own", false),
+            ("harmless/x", false),
+            ("dangling", false),
+            ("open/../closed", true),
+            ("missing/../open", false),
         ] {
-            assert!(is_open(below), "{below}");
+            match judge(&host, &directory.join(path)) {
+                Ok(_) => assert!(!is_open, "{path}"),
+                Err(found) => {
+                    let is_others = matches!(found.fault, UnsafeFault::Others { .. });
+                    assert!(is_others, "{path}: {found:?}");
+                    assert_eq!(found.path == open, is_open, "{path}");
+                }
+            }
         }
-        for below in [
-            "closed/own",
-            "harmless/x",
-            "dangling",
-            "open/../closed",
-            "missing/../open",
-        ] {
-            assert_eq!(is_open(below), below.starts_with("open"), "{below}");
-        }
-        let stat = judge(&host, &at("harmless")).unwrap().unwrap();
+        let stat = judge(&host, &directory.join("harmless")).unwrap().unwrap();
         assert_eq!(stat.id, host.stat(&closed.join("own")).unwrap().id);
-        assert!(judge(&host, &at("dangling")).unwrap().is_none());
-        let fault = |below: &str| judge(&host, &at(below)).unwrap_err().fault;
-        assert!(matches!(fault("loop"), UnsafeFault::Unreadable { .. }));
-        fs::write(at("file"), "").unwrap();
-        assert_eq!(fault("file/x"), UnsafeFault::NotDirectory);
+        assert!(judge(&host, &directory.join("dangling")).unwrap().is_none());
+        let looped = judge(&host, &directory.join("loop")).unwrap_err();
+        assert!(matches!(looped.fault, UnsafeFault::Unreadable { .. }));
+        fs::write(directory.join("file"), "").unwrap();
+        let below_file = judge(&host, &directory.join("file/x")).unwrap_err();
+        assert_eq!(below_file.fault, UnsafeFault::NotDirectory);
     }
 }

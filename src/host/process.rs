@@ -64,8 +64,8 @@ pub fn first_line(path: &Path) -> Option<Vec<u8>> {
 /// Opens what a person named: a file with its size, a pipe, a device.
 pub fn open_named(path: &Path) -> io::Result<(File, Option<u64>)> {
     let file = File::open(path)?;
-    let found = file.metadata()?;
-    Ok((file, found.is_file().then_some(found.len())))
+    let metadata = file.metadata()?;
+    Ok((file, metadata.is_file().then_some(metadata.len())))
 }
 
 /// Standard input, and if it is a terminal.
@@ -92,28 +92,31 @@ pub fn piped_input(patience: Duration) -> PipedInput {
     let Ok(file) = input.as_fd().try_clone_to_owned().map(File::from) else {
         return PipedInput::None;
     };
-    let Ok(found) = file.metadata() else {
+    let Ok(metadata) = file.metadata() else {
         return PipedInput::None;
     };
-    if found.is_file() {
+    if metadata.is_file() {
         // A script or a list that somebody has begun to read is no log.
-        let is_at_start = (&file).stream_position().is_ok_and(|at| at == 0);
-        return if is_at_start && found.len() > 0 {
+        let is_at_start = (&file).stream_position().is_ok_and(|offset| offset == 0);
+        return if is_at_start && metadata.len() > 0 {
             PipedInput::Data
         } else {
             PipedInput::None
         };
     }
-    if !found.file_type().is_fifo() {
+    if !metadata.file_type().is_fifo() {
         return PipedInput::None;
     }
-    let mut asked = [PollFd::new(file.as_fd(), PollFlags::POLLIN)];
+    let mut polled = [PollFd::new(file.as_fd(), PollFlags::POLLIN)];
     let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::ZERO);
-    let _ = poll(&mut asked, timeout);
-    match asked[0].revents().unwrap_or(PollFlags::empty()) {
-        events if events.contains(PollFlags::POLLIN) => PipedInput::Data,
-        events if events.is_empty() => PipedInput::Silent,
-        _ => PipedInput::None,
+    let _ = poll(&mut polled, timeout);
+    let events = polled[0].revents().unwrap_or(PollFlags::empty());
+    if events.contains(PollFlags::POLLIN) {
+        PipedInput::Data
+    } else if events.is_empty() {
+        PipedInput::Silent
+    } else {
+        PipedInput::None
     }
 }
 

@@ -9,7 +9,7 @@ use nix::errno::Errno;
 
 use crate::text::{plain, show};
 
-const TROUBLE: [Errno; 8] = [
+const FAULTS: [Errno; 8] = [
     Errno::EIO,
     Errno::EMFILE,
     Errno::ENFILE,
@@ -21,22 +21,20 @@ const TROUBLE: [Errno; 8] = [
 ];
 /// Files of the kernel refuse for reasons of their own.
 const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
-/// One shows the trouble.
 static FIRST: OnceLock<String> = OnceLock::new();
 
-/// Records trouble, and returns the result as it is.
+/// Records the first of [`FAULTS`], and returns the result as it is.
 pub(super) fn noted<T, E: Into<io::Error>>(path: &Path, result: Result<T, E>) -> io::Result<T> {
     result.map_err(|error| {
         let error: io::Error = error.into();
         let number = error.raw_os_error().map(Errno::from_raw);
-        let is_trouble = number.is_some_and(|number| TROUBLE.contains(&number));
-        if is_trouble && !KERNEL.iter().any(|kernel| path.starts_with(kernel)) {
+        let is_fault = number.is_some_and(|number| FAULTS.contains(&number));
+        if is_fault && !KERNEL.iter().any(|kernel| path.starts_with(kernel)) {
             FIRST.get_or_init(|| {
-                let (path, why) = (show(path), error.to_string());
-                format!(
-                    "cannot read {path}: {}: the choice may be wrong",
-                    plain(&why)
-                )
+                let path = show(path);
+                let reason = error.to_string();
+                let reason = plain(&reason);
+                format!("cannot read {path}: {reason}: the choice may be wrong")
             });
         }
         error

@@ -1,7 +1,7 @@
 //! Files that are in no directory of this system: those of a container image, which are read in the archives of its layers.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -83,14 +83,13 @@ impl FileTree {
     }
 
     fn directory() -> NewFile {
-        let content = NewContent::Directory;
         NewFile {
             mode: 0o755,
             uid: 0,
             gid: 0,
             modified: 0,
             has_capabilities: false,
-            content,
+            content: NewContent::Directory,
         }
     }
 
@@ -123,7 +122,6 @@ impl FileTree {
             } => (FileKind::File, size, NodeContent::File { archive, offset }),
             NewContent::Other => (FileKind::Other, 0, NodeContent::Other),
         };
-        let (modified, changed) = ((new.modified, 0), (new.modified, 0));
         let stat = Stat {
             kind,
             id,
@@ -131,13 +129,12 @@ impl FileTree {
             mode: new.mode,
             uid: new.uid,
             gid: new.gid,
-            modified,
-            changed,
+            modified: (new.modified, 0),
+            changed: (new.modified, 0),
         };
-        let has_capabilities = new.has_capabilities;
         self.nodes.push(TreeNode {
             stat,
-            has_capabilities,
+            has_capabilities: new.has_capabilities,
             cleared_by: None,
             content,
         });
@@ -151,30 +148,29 @@ impl FileTree {
             self.nodes[ROOT].stat.mode = new.mode;
             return Ok(());
         };
-        let before = self.children(parent)?.get(&name).copied();
+        let lower = self.children(parent)?.get(&name).map(|child| child.node);
         let is_directory = matches!(new.content, NewContent::Directory);
-        let node = match before
-            .filter(|before| is_directory && self.nodes[before.node].stat.is_directory())
-        {
-            Some(Child { node, .. }) => {
-                let stat = &mut self.nodes[node].stat;
-                (stat.mode, stat.uid, stat.gid) = (new.mode, new.uid, new.gid);
-                node
+        let node = match lower {
+            Some(lower) if is_directory && self.nodes[lower].stat.is_directory() => {
+                let stat = &mut self.nodes[lower].stat;
+                stat.mode = new.mode;
+                stat.uid = new.uid;
+                stat.gid = new.gid;
+                lower
             }
-            None => self.add(new),
+            _ => self.add(new),
         };
         self.set_child(parent, name, Child { node, layer })
     }
 
     /// Gives a file another name. Fails if there is no such file.
     pub fn put_hard_link(&mut self, path: &Path, same: &Path, layer: usize) -> io::Result<()> {
-        let missing = || io::Error::from(Errno::ENOENT);
-        let (above, name) = self.find_parent(same)?.ok_or_else(missing)?;
-        let Child { node, .. } = *self.children(above)?.get(&name).ok_or_else(missing)?;
+        let (parent, name) = self.find_parent(same)?.ok_or(Errno::ENOENT)?;
+        let node = self.child(parent, &name)?.node;
         if self.nodes[node].stat.is_directory() {
             return Err(Errno::EPERM.into());
         }
-        let (parent, name) = self.parent(path, layer)?.ok_or_else(missing)?;
+        let (parent, name) = self.parent(path, layer)?.ok_or(Errno::ENOENT)?;
         self.set_child(parent, name, Child { node, layer })
     }
 
@@ -183,14 +179,12 @@ impl FileTree {
         let Ok(Some((parent, name))) = self.find_parent(path) else {
             return;
         };
-        let found = self
-            .children(parent)
-            .ok()
-            .and_then(|children| children.get(&name).copied());
-        let Some(found) = found else { return };
-        if found.layer == layer {
+        let Ok(child) = self.child(parent, &name) else {
+            return;
+        };
+        if child.layer == layer {
             // This layer has it as well: what remains is what the layer brought.
-            self.clear_lower(found.node, layer);
+            self.clear_lower(child.node, layer);
         } else if let NodeContent::Directory(children) = &mut self.nodes[parent].content {
             children.remove(&name);
         }
@@ -208,8 +202,8 @@ impl FileTree {
 
     fn clear_lower(&mut self, directory: usize, layer: usize) {
         let mut pending = vec![directory];
-        while let Some(at) = pending.pop() {
-            let node = &mut self.nodes[at];
+        while let Some(number) = pending.pop() {
+            let node = &mut self.nodes[number];
             let NodeContent::Directory(children) = &mut node.content else {
                 continue;
             };
@@ -246,24 +240,31 @@ impl FileTree {
         let Some(name) = path.file_name() else {
             return Ok(None);
         };
-        let above = path.parent().unwrap_or(Path::new("/"));
-        let resolved = self.follow(above, MissingFile::Kept)?;
-        let mut at = ROOT;
+        let directory = path.parent().unwrap_or(Path::new("/"));
+        let resolved = self.follow(directory, MissingFile::Kept)?;
+        let mut parent = ROOT;
         for name in components(&resolved) {
-            let known = self.children(at)?.get(&name).map(|child| child.node);
-            let node = known.unwrap_or_else(|| self.add(FileTree::directory()));
-            self.set_child(at, name, Child { node, layer })?;
-            at = node;
+            let node = match self.children(parent)?.get(&name) {
+                Some(child) => child.node,
+                None => self.add(FileTree::directory()),
+            };
+            self.set_child(parent, name, Child { node, layer })?;
+            parent = node;
         }
-        Ok(Some((at, name.to_owned())))
+        Ok(Some((parent, name.to_owned())))
     }
 
     fn find_parent(&self, path: &Path) -> io::Result<Option<(usize, OsString)>> {
-        let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
+        let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
             return Ok(None);
         };
-        let node = self.find(&self.resolve(above)?)?;
+        let node = self.find(&self.resolve(directory)?)?;
         Ok(Some((node, name.to_owned())))
+    }
+
+    fn child(&self, parent: usize, name: &OsStr) -> io::Result<Child> {
+        let child = self.children(parent)?.get(name).copied();
+        Ok(child.ok_or(Errno::ENOENT)?)
     }
 
     fn children(&self, node: usize) -> io::Result<&BTreeMap<OsString, Child>> {
@@ -299,11 +300,11 @@ impl FileTree {
 
     /// The file at a path without links.
     fn find(&self, resolved: &Path) -> io::Result<usize> {
-        let mut at = ROOT;
+        let mut node = ROOT;
         for name in components(resolved) {
-            at = self.children(at)?.get(&name).ok_or(Errno::ENOENT)?.node;
+            node = self.child(node, &name)?.node;
         }
-        Ok(at)
+        Ok(node)
     }
 
     pub(super) fn lstat(&self, resolved: &Path) -> io::Result<Stat> {
@@ -329,34 +330,36 @@ impl FileTree {
 
     pub(super) fn entries(&self, resolved: &Path) -> io::Result<Vec<DirectoryEntry>> {
         let children = self.children(self.find(resolved)?)?;
-        let entry = |(name, child): (&OsString, &Child)| DirectoryEntry {
-            name: name.clone(),
-            kind: self.nodes[child.node].stat.kind,
-        };
-        Ok(children.iter().map(entry).collect())
+        let mut entries = Vec::new();
+        for (name, child) in children {
+            entries.push(DirectoryEntry {
+                name: name.clone(),
+                kind: self.nodes[child.node].stat.kind,
+            });
+        }
+        Ok(entries)
     }
 
     /// The contents of a regular file.
     pub(super) fn open(&self, resolved: &Path) -> io::Result<FilePart> {
         let node = &self.nodes[self.find(resolved)?];
-        let (archive, at) = match node.content {
+        match node.content {
             NodeContent::File {
                 archive,
                 offset: Some(offset),
-            } => (&self.archives[archive], offset),
-            NodeContent::File { offset: None, .. } => return Err(Errno::EFBIG.into()),
-            _ => return Err(not_regular()),
-        };
-        Ok(FilePart {
-            file: archive.clone(),
-            at,
-            end: at.saturating_add(node.stat.size),
-        })
+            } => Ok(FilePart {
+                file: self.archives[archive].clone(),
+                start: offset,
+                end: offset.saturating_add(node.stat.size),
+            }),
+            NodeContent::File { offset: None, .. } => Err(Errno::EFBIG.into()),
+            _ => Err(not_regular()),
+        }
     }
 
     pub(super) fn map(&self, resolved: &Path) -> io::Result<MappedBytes> {
         let part = self.open(resolved)?;
-        MappedBytes::part(&part.file, part.at, part.size())
+        MappedBytes::part(&part.file, part.start, part.size())
     }
 }
 

@@ -91,10 +91,11 @@ impl Cache<'_> {
     /// Lists an archive, which can have layers.
     pub(super) fn index(&self, blob: &Blob, has_layers: bool) -> io::Result<Index> {
         let mut start = [0; 6];
-        let got = fill(&mut blob.part.clone(), &mut start)?;
-        let packing = packing(&start[..got])?;
+        let length = fill(&mut blob.part.clone(), &mut start)?;
+        let packing = packing(&start[..length])?;
         if let Packing::None = packing {
-            let (mut part, mut members) = (blob.part.clone(), Vec::new());
+            let mut part = blob.part.clone();
+            let mut members = Vec::new();
             read(&mut part, |member, _| {
                 members.push(member.clone());
                 Ok(())
@@ -105,32 +106,32 @@ impl Cache<'_> {
             });
         }
         let path = self.directory.join(format!("{}.layer", blob.name));
-        if let Some(known) = self.known(&path) {
-            return Ok(known);
+        if let Some(index) = self.cached(&path) {
+            return Ok(index);
         }
         let unfinished = storage::temporary_file(&self.directory, 0o600)?;
         self.unpack(blob, &packing, has_layers, unfinished.as_file())?;
         unfinished.persist(&path)?;
-        self.known(&path)
+        self.cached(&path)
             .ok_or_else(|| io::Error::other("it is not in the cache, where it was unpacked"))
     }
 
     /// Reads the list of an archive that was unpacked, and stamps it as used.
-    fn known(&self, path: &Path) -> Option<Index> {
+    fn cached(&self, path: &Path) -> Option<Index> {
         judge_own(self.host, &self.directory).ok()?;
         let stat = self.host.lstat(path).ok()?;
-        let (part, _) = self
-            .host
-            .open(path)
-            .ok()
-            .filter(|_| storage::is_ours(self.host, &stat))?;
+        let (part, _) = self.host.open(path).ok()?;
+        if !storage::is_ours(self.host, &stat) {
+            return None;
+        }
         let _ = part.file.set_modified(self.host.started);
         let bytes = self.host.map(path).ok()?;
         let (bytes, format) = bytes.split_last_chunk()?;
+        if format != FORMAT {
+            return None;
+        }
         let (bytes, length) = bytes.split_last_chunk()?;
-        let length = usize::try_from(u64::from_le_bytes(*length))
-            .ok()
-            .filter(|_| format == FORMAT)?;
+        let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
         let members = postcard::from_bytes(&bytes[bytes.len().checked_sub(length)?..]).ok()?;
         Some(Index {
             file: part.file,
@@ -144,14 +145,14 @@ impl Cache<'_> {
         blob: &Blob,
         packing: &Packing,
         has_layers: bool,
-        to: &File,
+        file: &File,
     ) -> io::Result<()> {
         let hashed = Hashed {
             part: blob.part.clone(),
             hash: Sha256::new(),
         };
         let mut input = BufReader::with_capacity(PIECE, hashed);
-        let mut output = BufWriter::with_capacity(PIECE, to);
+        let mut output = BufWriter::with_capacity(PIECE, file);
         let plain: Box<dyn Read> = match packing {
             Packing::Zstd => Box::new(Frames::new(&mut input)),
             _ => Box::new(BufReader::with_capacity(
@@ -159,15 +160,12 @@ impl Cache<'_> {
                 MultiGzDecoder::new(&mut input),
             )),
         };
-        let members = keep(
-            &mut Stream {
-                inner: plain,
-                at: 0,
-                left: &self.left,
-            },
-            has_layers,
-            &mut output,
-        )?;
+        let stream = Stream {
+            inner: plain,
+            position: 0,
+            left: &self.left,
+        };
+        let members = keep(stream, has_layers, &mut output)?;
         io::copy(&mut input, &mut io::sink())?;
         blob.check(input.into_inner().hash)?;
         let list = postcard::to_stdvec(&members).map_err(io::Error::other)?;
@@ -193,37 +191,34 @@ fn packing(start: &[u8]) -> io::Result<Packing> {
 
 /// Writes the contents that are read later.
 fn keep(
-    input: &mut impl Input,
+    mut input: impl Input,
     has_layers: bool,
     output: &mut impl Write,
 ) -> io::Result<Vec<ArchiveMember>> {
-    let is_layer = |start: &[u8]| {
-        has_layers
-            && (start.get(257..262) == Some(b"ustar")
-                || !matches!(packing(start), Ok(Packing::None)))
-    };
-    let (mut members, mut size) = (Vec::new(), 0);
+    let mut members = Vec::new();
+    let mut written = 0;
     let mut piece = vec![0; PIECE];
-    read(input, |member, contents| {
-        if let MemberContent::File {
-            offset,
-            size: bytes,
-        } = &mut member.content
-        {
-            let mut first = fill(contents, &mut piece)?;
-            let start = &piece[..first];
-            *offset = (*bytes <= KEPT || start.starts_with(b"\x7fELF") || is_layer(start))
-                .then_some(size);
-            while first > 0 && offset.is_some() {
-                output.write_all(&piece[..first])?;
-                size += first as u64;
-                first = fill(contents, &mut piece)?;
+    read(&mut input, |member, contents| {
+        if let MemberContent::File { offset, size } = &mut member.content {
+            let mut length = fill(contents, &mut piece)?;
+            let start = &piece[..length];
+            let is_kept =
+                *size <= KEPT || start.starts_with(b"\x7fELF") || has_layers && is_archive(start);
+            *offset = is_kept.then_some(written);
+            while length > 0 && is_kept {
+                output.write_all(&piece[..length])?;
+                written += length as u64;
+                length = fill(contents, &mut piece)?;
             }
         }
         members.push(member.clone());
         Ok(())
     })?;
     Ok(members)
+}
+
+fn is_archive(start: &[u8]) -> bool {
+    start.get(257..262) == Some(b"ustar") || !matches!(packing(start), Ok(Packing::None))
 }
 
 /// Computes the digest of what is read.

@@ -6,11 +6,8 @@
 
 use serde::Deserialize;
 
-use crate::formats::elf::{AARCH64, X86_64};
-
-const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
-const HEADER: usize = 48;
-const ENTRY: usize = 24;
+use crate::formats::elf::X86_64;
+use crate::formats::ldcache::{ENTRY, HEADER, MAGIC, flags};
 
 /// A name, and the file that the loader opens for it.
 #[derive(Clone, Debug, Deserialize)]
@@ -28,23 +25,19 @@ fn x86_64() -> u16 {
 }
 
 pub fn cache(entries: &[CacheEntry]) -> Vec<u8> {
-    let (mut table, mut strings) = (Vec::new(), Vec::new());
-    let base = HEADER + entries.len() * ENTRY;
-    let mut add = |text: &str| {
-        let at = base + strings.len();
-        strings.extend_from_slice(text.as_bytes());
-        strings.push(0);
-        at as u32
-    };
+    let base = (HEADER + entries.len() * ENTRY) as u32;
+    let mut table = Vec::new();
+    let mut strings = Vec::new();
     for entry in entries {
-        let flags = if entry.machine == AARCH64 {
-            0x0a03
-        } else {
-            0x0303
-        };
-        for number in [flags, add(&entry.name), add(&entry.path), 0, 0, 0] {
-            table.extend_from_slice(&u32::to_le_bytes(number));
+        table.extend_from_slice(&flags(entry.machine).to_le_bytes());
+        for text in [&entry.name, &entry.path] {
+            let offset = base + strings.len() as u32;
+            table.extend_from_slice(&offset.to_le_bytes());
+            strings.extend_from_slice(text.as_bytes());
+            strings.push(0);
         }
+        // The release of the operating system, and the processor's capabilities.
+        table.extend_from_slice(&[0; 12]);
     }
     let mut data = MAGIC.to_vec();
     data.extend_from_slice(&(entries.len() as u32).to_le_bytes());

@@ -111,12 +111,15 @@ impl ImageLayout {
         let digits = name
             .strip_prefix("blobs/sha256/")
             .filter(|digits| is_sha256(digits));
-        let place = || storage::full_digest([self.archive.as_bytes(), &part.at.to_le_bytes()]);
+        let blob_name = match digits {
+            Some(digits) => digits.to_owned(),
+            None => storage::full_digest([self.archive.as_bytes(), &part.start.to_le_bytes()]),
+        };
         Ok(Blob {
-            name: digits.map_or_else(place, str::to_owned),
+            name: blob_name,
             is_digest: digits.is_some(),
             part: FilePart {
-                end: part.at + size,
+                end: part.start + size,
                 ..part
             },
         })
@@ -125,14 +128,13 @@ impl ImageLayout {
     fn document<T: DeserializeOwned>(&self, name: &str) -> io::Result<T> {
         let blob = self
             .blob(name)
-            .map_err(|why| io::Error::other(format!("`{name}` {why}")))?;
+            .map_err(|fault| io::Error::other(format!("`{name}` {fault}")))?;
         if blob.part.size() > DOCUMENT {
             return Err(io::Error::other(format!("`{name}` is too large")));
         }
-        let document = blob
-            .bytes()
-            .and_then(|bytes| Ok(serde_json::from_slice(&bytes)?));
-        document.map_err(|error| io::Error::other(format!("`{name}`: {error}")))
+        blob.bytes()
+            .and_then(|bytes| Ok(serde_json::from_slice(&bytes)?))
+            .map_err(|error| io::Error::other(format!("`{name}`: {error}")))
     }
 
     /// Finds the image with a tag, or the only one.
@@ -147,57 +149,62 @@ impl ImageLayout {
 
     fn oci(&self, tag: Option<&str>) -> io::Result<Parts> {
         let index: OciIndex = self.document("index.json")?;
-        let names = |one: &Descriptor| -> Vec<String> {
-            NAMES
+        let mut images = Vec::new();
+        for descriptor in &index.manifests {
+            let names = NAMES
                 .iter()
-                .filter_map(|name| one.annotations.get(*name).cloned())
-                .collect()
+                .filter_map(|name| descriptor.annotations.get(*name));
+            images.push(NamedImage {
+                names: names.cloned().collect(),
+                is_own: descriptor.is_own(),
+                image: descriptor,
+            });
+        }
+        let manifest = self.manifest(choose(images, tag)?, DEPTH)?;
+        let Some(config) = manifest.config else {
+            return Err(io::Error::other("its manifest names no configuration"));
         };
-        let named: Vec<Vec<String>> = index.manifests.iter().map(names).collect();
-        let chosen = choose(&index.manifests, &named, tag, Descriptor::is_own)?;
-        let manifest = self.manifest(chosen, DEPTH)?;
-        let config = manifest
-            .config
-            .ok_or_else(|| io::Error::other("its manifest names no configuration"))?;
-        let layers: io::Result<Vec<ImageLayer>> = manifest
-            .layers
-            .iter()
-            .map(|one| self.layer(&one.digest, &file_of(&one.digest)?))
-            .collect();
+        let mut layers = Vec::new();
+        for descriptor in &manifest.layers {
+            let digest = &descriptor.digest;
+            layers.push(self.layer(digest, &digest_file(digest)?)?);
+        }
         Ok(Parts {
-            layers: layers?,
-            config: self.document(&file_of(&config.digest)?)?,
+            layers,
+            config: self.document(&digest_file(&config.digest)?)?,
         })
     }
 
     /// Follows lists to the manifest for this processor, or the only one.
-    fn manifest(&self, of: &Descriptor, depth: usize) -> io::Result<ImageManifest> {
-        let manifest: ImageManifest = self.document(&file_of(&of.digest)?)?;
+    fn manifest(&self, descriptor: &Descriptor, depth: usize) -> io::Result<ImageManifest> {
+        let manifest: ImageManifest = self.document(&digest_file(&descriptor.digest)?)?;
         if manifest.manifests.is_empty() || depth == 0 {
             return Ok(manifest);
         }
-        let is_here = |one: &&Descriptor| file_of(&one.digest).is_ok_and(|file| self.has(&file));
-        // Beside images, lists have attestations, for an unknown platform.
-        let is_known = |one: &&Descriptor| {
-            one.platform
-                .as_ref()
-                .is_none_or(|platform| platform.os == "linux")
-        };
-        let here: Vec<&Descriptor> = manifest
-            .manifests
-            .iter()
-            .filter(is_known)
-            .filter(is_here)
-            .collect();
-        let next = here.iter().find(|one| one.is_own()).or(here.first());
-        let next =
-            next.ok_or_else(|| io::Error::other("none of the images in its list is here"))?;
-        self.manifest(next, depth - 1)
+        let mut first = None;
+        for descriptor in &manifest.manifests {
+            // Beside images, lists have attestations, for an unknown platform.
+            let platform = descriptor.platform.as_ref();
+            if platform.is_some_and(|platform| platform.os != "linux")
+                || !digest_file(&descriptor.digest).is_ok_and(|file| self.has(&file))
+            {
+                continue;
+            }
+            if descriptor.is_own() {
+                return self.manifest(descriptor, depth - 1);
+            }
+            first = first.or(Some(descriptor));
+        }
+        match first {
+            Some(descriptor) => self.manifest(descriptor, depth - 1),
+            None => Err(io::Error::other("none of the images in its list is here")),
+        }
     }
 
     fn layer(&self, name: &str, file: &str) -> io::Result<ImageLayer> {
-        let blob = self.blob(file);
-        let blob = blob.map_err(|why| io::Error::other(format!("its layer {name} {why}")))?;
+        let blob = self
+            .blob(file)
+            .map_err(|fault| io::Error::other(format!("its layer {name} {fault}")))?;
         Ok(ImageLayer {
             blob,
             name: name.to_owned(),
@@ -205,20 +212,23 @@ impl ImageLayout {
     }
 
     fn docker(&self, tag: Option<&str>) -> io::Result<Parts> {
-        let images: Vec<DockerImage> = self.document("manifest.json")?;
-        let named: Vec<Vec<String>> = images
-            .iter()
-            .map(|image| image.repo_tags.clone().unwrap_or_default())
-            .collect();
-        let chosen = choose(&images, &named, tag, |_| true)?;
-        let layers: io::Result<Vec<ImageLayer>> = chosen
-            .layers
-            .iter()
-            .map(|name| self.layer(&format!("`{name}`"), name))
-            .collect();
+        let documents: Vec<DockerImage> = self.document("manifest.json")?;
+        let mut images = Vec::new();
+        for image in documents {
+            images.push(NamedImage {
+                names: image.repo_tags.clone().unwrap_or_default(),
+                is_own: true,
+                image,
+            });
+        }
+        let image = choose(images, tag)?;
+        let mut layers = Vec::new();
+        for name in &image.layers {
+            layers.push(self.layer(&format!("`{name}`"), name)?);
+        }
         Ok(Parts {
-            layers: layers?,
-            config: self.document(&chosen.config)?,
+            layers,
+            config: self.document(&image.config)?,
         })
     }
 }
@@ -238,56 +248,65 @@ impl Descriptor {
     }
 }
 
-/// Chooses the image with a tag or the end of a name, or the only one, if possible for this platform.
-fn choose<'a, T>(
-    images: &'a [T],
-    names: &[Vec<String>],
-    tag: Option<&str>,
-    is_own: impl Fn(&T) -> bool,
-) -> io::Result<&'a T> {
-    let mut known = names.concat();
-    known.sort();
-    known.dedup();
-    // The whole name counts more than its end, and that more than the platform.
-    let rank = |image: &T, own: &[String]| {
+/// An image to choose from.
+struct NamedImage<T> {
+    names: Vec<String>,
+    /// True if it is for this processor.
+    is_own: bool,
+    image: T,
+}
+
+impl<T> NamedImage<T> {
+    /// The whole name counts more than its end, and that more than the platform. None for another image.
+    fn rank(&self, tag: Option<&str>) -> Option<(bool, bool)> {
         let Some(tag) = tag else {
-            return Some((true, is_own(image)));
+            return Some((true, self.is_own));
         };
-        let before = own.iter().filter_map(|name| name.strip_suffix(tag));
-        let ends = before.filter(|before| before.is_empty() || before.ends_with([':', '/']));
-        ends.map(|before| (before.is_empty(), is_own(image))).max()
-    };
-    let ranked = images
-        .iter()
-        .zip(names)
-        .filter_map(|(image, own)| Some((rank(image, own)?, image)));
-    let mut ranked: Vec<((bool, bool), &T)> = ranked.collect();
-    let best = ranked.iter().map(|(rank, _)| *rank).max();
-    ranked.retain(|(rank, _)| Some(*rank) == best);
-    let (is_told, known) = (known.len() > 1, known.join(", "));
-    match (&ranked[..], tag) {
-        ([(_, one)], _) => Ok(one),
-        ([_, ..], _) if !is_told => Err(io::Error::other(
-            "it has several images that no tag tells apart",
-        )),
-        ([_, ..], _) => Err(io::Error::other(format!(
-            "it has several images; add `:TAG`, one of {known}"
-        ))),
-        ([], Some(tag)) => Err(io::Error::other(format!(
-            "it has no image `{tag}`, but {known}"
-        ))),
-        ([], None) => Err(io::Error::other("it has no image")),
+        let mut best = None;
+        for name in &self.names {
+            if let Some(before) = name.strip_suffix(tag)
+                && (before.is_empty() || before.ends_with([':', '/']))
+            {
+                best = best.max(Some((before.is_empty(), self.is_own)));
+            }
+        }
+        best
     }
 }
 
-/// The file of a digest.
-fn file_of(digest: &str) -> io::Result<String> {
-    let digits = digest
-        .strip_prefix("sha256:")
-        .filter(|digits| is_sha256(digits));
-    let digits =
-        digits.ok_or_else(|| io::Error::other(format!("`{digest}` is no digest by SHA-256")))?;
-    Ok(format!("blobs/sha256/{digits}"))
+/// Chooses the image with a tag or the end of a name, or the only one, if possible for this platform.
+fn choose<T>(mut images: Vec<NamedImage<T>>, tag: Option<&str>) -> io::Result<T> {
+    let mut names = Vec::new();
+    for image in &images {
+        names.extend_from_slice(&image.names);
+    }
+    names.sort();
+    names.dedup();
+    let best = images.iter().filter_map(|image| image.rank(tag)).max();
+    images.retain(|image| best.is_some() && image.rank(tag) == best);
+    let last = images.pop();
+    let is_only = images.is_empty();
+    let names_text = names.join(", ");
+    let fault = match (last, tag) {
+        (Some(last), _) if is_only => return Ok(last.image),
+        (Some(_), _) if names.len() > 1 => {
+            format!("it has several images; add `:TAG`, one of {names_text}")
+        }
+        (Some(_), _) => "it has several images that no tag tells apart".to_owned(),
+        (None, Some(tag)) => format!("it has no image `{tag}`, but {names_text}"),
+        (None, None) => "it has no image".to_owned(),
+    };
+    Err(io::Error::other(fault))
+}
+
+/// The path of the file with this digest, below the layout's directory.
+fn digest_file(digest: &str) -> io::Result<String> {
+    match digest.strip_prefix("sha256:") {
+        Some(digits) if is_sha256(digits) => Ok(format!("blobs/sha256/{digits}")),
+        _ => Err(io::Error::other(format!(
+            "`{digest}` is no digest by SHA-256"
+        ))),
+    }
 }
 
 /// True for the digits of a SHA-256, and nothing else: a file of the cache is named by them.
@@ -295,5 +314,5 @@ fn is_sha256(text: &str) -> bool {
     text.len() == 64
         && text
             .bytes()
-            .all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'))
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

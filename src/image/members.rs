@@ -55,23 +55,22 @@ pub(super) trait Input: Read {
 /// Skipping reads nothing.
 impl Input for FilePart {
     fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        self.at = self
-            .at
-            .checked_add(bytes)
-            .filter(|at| *at <= self.end)
-            .ok_or(io::ErrorKind::UnexpectedEof)?;
+        if bytes > self.size() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.start += bytes;
         Ok(())
     }
 
     fn position(&self) -> u64 {
-        self.at
+        self.start
     }
 }
 
 /// Bytes out of a decompressor, of which there may not be endlessly many.
 pub(super) struct Stream<'b, R> {
     pub inner: R,
-    pub at: u64,
+    pub position: u64,
     /// The bytes that can still come out of all archives of the image.
     pub left: &'b AtomicU64,
 }
@@ -79,13 +78,16 @@ pub(super) struct Stream<'b, R> {
 impl<R: Read> Read for Stream<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
-        self.at += read as u64;
-        let less = |left: u64| left.checked_sub(read as u64);
-        let took = self
+        self.position += read as u64;
+        let taken = self
             .left
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-        took.map_err(|_| io::Error::other("it unpacks to far more than it is"))?;
-        Ok(read)
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                left.checked_sub(read as u64)
+            });
+        match taken {
+            Ok(_) => Ok(read),
+            Err(_) => Err(io::Error::other("it unpacks to far more than it is")),
+        }
     }
 }
 
@@ -100,7 +102,7 @@ impl<R: Read> Input for Stream<'_, R> {
     }
 
     fn position(&self) -> u64 {
-        self.at
+        self.position
     }
 }
 
@@ -109,13 +111,13 @@ pub(super) fn read<I: Input>(
     input: &mut I,
     mut each: impl FnMut(&mut ArchiveMember, &mut io::Take<&mut I>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let broken = |why: &str| io::Error::other(why.to_owned());
-    let (mut members, mut names) = (0, 0);
+    let mut members = 0;
+    let mut names = 0;
     while let Some((header, has_capabilities)) = header(input, members == 0)? {
         members += 1;
         names += header.path.len() + header.link.len();
         if members > MEMBERS || names > NAMES {
-            return Err(broken("it has too many files"));
+            return Err(io::Error::other("it has too many files"));
         }
         let is_file = kind::FILES.contains(&header.kind);
         // Version 7 of Unix marked directories by their names.
@@ -128,27 +130,23 @@ pub(super) fn read<I: Input>(
             },
             kind::LINK => MemberContent::Link(header.link),
             kind::HARD_LINK => MemberContent::HardLink(header.link),
-            kind::SPARSE => return Err(broken("it has a file with holes")),
+            kind::SPARSE => return Err(io::Error::other("it has a file with holes")),
             _ => MemberContent::Other,
         };
         let size = if is_directory { 0 } else { header.size };
-        let id = |id: u64| u32::try_from(id).unwrap_or(u32::MAX);
         let mut member = ArchiveMember {
             path: header.path,
             content,
             mode: header.mode,
-            uid: id(header.uid),
-            gid: id(header.gid),
+            uid: u32::try_from(header.uid).unwrap_or(u32::MAX),
+            gid: u32::try_from(header.gid).unwrap_or(u32::MAX),
             modified: header.modified,
             has_capabilities,
         };
         let mut contents = input.by_ref().take(size);
         each(&mut member, &mut contents)?;
-        let left = contents.limit();
-        input.skip(
-            left.checked_add(filling(size))
-                .ok_or(io::ErrorKind::UnexpectedEof)?,
-        )?;
+        let rest = contents.limit().checked_add(filling(size));
+        input.skip(rest.ok_or(io::ErrorKind::UnexpectedEof)?)?;
     }
     Ok(())
 }
@@ -159,51 +157,34 @@ fn filling(size: u64) -> u64 {
 
 /// The next header, with what extended headers before it say. None at the end, which can be that of the bytes.
 fn header<I: Input>(input: &mut I, is_first: bool) -> io::Result<Option<(TarHeader, bool)>> {
-    let broken = |why: &'static str| io::Error::other(why);
-    let (mut records, mut path, mut link) = (Vec::new(), None, None);
+    let mut records = Vec::new();
+    let mut path = None;
+    let mut link = None;
     loop {
         let mut block = [0; BLOCK];
         let parsed = match fill(input, &mut block)? {
             0 => return Ok(None),
-            BLOCK => TarHeader::parse(&block).map_err(broken),
+            BLOCK => TarHeader::parse(&block).map_err(io::Error::other),
             _ => Err(io::ErrorKind::UnexpectedEof.into()),
         };
-        let parsed = parsed.map_err(|why| {
-            if is_first {
-                broken("it is not a tar archive")
-            } else {
-                why
-            }
-        });
-        let Some(mut header) = parsed? else {
-            return Ok(None);
+        let mut header = match parsed {
+            Ok(Some(header)) => header,
+            Ok(None) => return Ok(None),
+            Err(_) if is_first => return Err(io::Error::other("it is not a tar archive")),
+            Err(error) => return Err(error),
         };
         match header.kind {
-            kind::RECORDS
-            | kind::SUN_RECORDS
-            | kind::LONG_PATH
-            | kind::LONG_LINK
-            | kind::GLOBAL_RECORDS => {
-                if header.size > EXTENDED {
-                    return Err(broken("it has a header of more than a megabyte"));
-                }
-                let mut bytes = vec![0; usize::try_from(header.size).unwrap_or(0)];
-                input.read_exact(&mut bytes)?;
-                input.skip(filling(header.size))?;
-                match header.kind {
-                    kind::RECORDS | kind::SUN_RECORDS => records = bytes,
-                    kind::LONG_PATH => path = Some(text(&bytes).to_vec()),
-                    kind::LONG_LINK => link = Some(text(&bytes).to_vec()),
-                    // Comments, such as the commit of a repository.
-                    _ => {}
-                }
-            }
+            kind::RECORDS | kind::SUN_RECORDS => records = extension(input, &header)?,
+            kind::LONG_PATH => path = Some(text(&extension(input, &header)?).to_vec()),
+            kind::LONG_LINK => link = Some(text(&extension(input, &header)?).to_vec()),
+            // Comments, such as the commit of a repository.
+            kind::GLOBAL_RECORDS => _ = extension(input, &header)?,
             _ => {
                 header.path = path.unwrap_or(header.path);
                 header.link = link.unwrap_or(header.link);
-                let has_capabilities = header.apply(&records).map_err(broken)?;
+                let has_capabilities = header.apply(&records).map_err(io::Error::other)?;
                 if header.path.len().max(header.link.len()) > PATH {
-                    return Err(broken("it has a path of more than 4,096 bytes"));
+                    return Err(io::Error::other("it has a path of more than 4,096 bytes"));
                 }
                 // A hard link has contents only in POSIX's newer archives.
                 let has_contents = header.kind == kind::HARD_LINK && !records.is_empty();
@@ -214,6 +195,17 @@ fn header<I: Input>(input: &mut I, is_first: bool) -> io::Result<Option<(TarHead
             }
         }
     }
+}
+
+/// The contents of an extended header.
+fn extension<I: Input>(input: &mut I, header: &TarHeader) -> io::Result<Vec<u8>> {
+    if header.size > EXTENDED {
+        return Err(io::Error::other("it has a header of more than a megabyte"));
+    }
+    let mut bytes = vec![0; usize::try_from(header.size).unwrap_or(0)];
+    input.read_exact(&mut bytes)?;
+    input.skip(filling(header.size))?;
+    Ok(bytes)
 }
 
 /// Reads as much as there is, at most the buffer.

@@ -68,39 +68,43 @@ pub fn is_image(host: &Host, root: &Path) -> bool {
     named(host, root).is_some()
 }
 
-/// Splits `--root` into the place of an image and its tag.
+/// Splits `--root` into the path of an image and its tag.
 fn named(host: &Host, root: &Path) -> Option<(PathBuf, Option<String>)> {
     let text = root.as_os_str().as_bytes();
     let oci = text.strip_prefix(OCI.as_bytes());
     let bytes = oci.unwrap_or(text);
-    let place = |end: usize| host.absolute(&path_of(&bytes[..end]));
-    let is_layout = |place: &Path| match oci {
-        Some(_) => host.is_directory(place),
-        None => host.is_file(&place.join("oci-layout")),
-    };
-    let is_there = |end: &usize| is_layout(&place(*end)) || host.is_file(&place(*end));
+    let mut found = None;
+    if oci.is_some() && !bytes.contains(&b':') {
+        found = Some((host.absolute(&path_of(bytes)), None));
+    }
     // A tag has no slash, and the name of an image in Docker's archives has colons of its own.
-    let ends = memchr::memchr_iter(b':', bytes).chain([bytes.len()]);
-    let is_plain = oci.is_some() && !bytes.contains(&b':');
-    let end = ends
-        .filter(is_there)
-        .last()
-        .or(is_plain.then_some(bytes.len()))?;
-    let tag = bytes
-        .get(end + 1..)
-        .map(|tag| String::from_utf8_lossy(tag).into_owned());
-    Some((place(end), tag))
+    for end in memchr::memchr_iter(b':', bytes).chain([bytes.len()]) {
+        let path = host.absolute(&path_of(&bytes[..end]));
+        let is_layout = if oci.is_some() {
+            host.is_directory(&path)
+        } else {
+            host.is_file(&path.join("oci-layout"))
+        };
+        if is_layout || host.is_file(&path) {
+            let tag = bytes.get(end + 1..);
+            found = Some((
+                path,
+                tag.map(|tag| String::from_utf8_lossy(tag).into_owned()),
+            ));
+        }
+    }
+    found
 }
 
 impl Image {
     /// Reads the list of an image's files. `host` is this machine.
     pub fn open(host: &Host, root: &Path) -> Result<Image, ImageError> {
-        let Some((place, tag)) = named(host, root) else {
+        let Some((path, tag)) = named(host, root) else {
             return Err(ImageError("there is no such image".to_owned()));
         };
-        let (directory, _kept) = directory(host)?;
+        let (directory, _temporary) = directory(host)?;
         let cache = Cache::new(host, directory);
-        let (tree, config) = files(&cache, &place, tag.as_deref())?;
+        let (tree, config) = files(&cache, &path, tag.as_deref())?;
         storage::prune(host, &cache.directory);
         let ImageConfig {
             os,
@@ -116,22 +120,23 @@ impl Image {
                 env.set(name, value);
             }
         }
-        let cwd = start
-            .working_dir
-            .filter(|cwd| cwd.starts_with('/'))
-            .unwrap_or_else(|| "/".to_owned());
+        let cwd = match start.working_dir {
+            Some(cwd) if cwd.starts_with('/') => PathBuf::from(cwd),
+            _ => PathBuf::from("/"),
+        };
         Ok(Image {
             tree,
             env,
-            cwd: cwd.into(),
+            cwd,
             architecture,
         })
     }
 
     /// Mounts the driver of a node into the image, as a container there would have it.
     pub fn mount_driver_of(&mut self, node: &ContainerNode) -> Result<(), MountError> {
-        let is_other = |own: &&String| **own != node.architecture;
-        if let Some(own) = self.architecture.as_ref().filter(is_other) {
+        if let Some(own) = &self.architecture
+            && *own != node.architecture
+        {
             return Err(MountError::Image(format!(
                 "the image is for {own}, and the node is {}",
                 show(&node.architecture)
@@ -152,37 +157,38 @@ fn directory(host: &Host) -> io::Result<(PathBuf, Option<tempfile::TempDir>)> {
         storage::create_directory(&directory)?;
         return Ok((directory, None));
     }
-    let kept = tempfile::Builder::new()
+    let temporary = tempfile::Builder::new()
         .prefix("cudarun-layers-")
         .tempdir()?;
-    Ok((kept.path().to_owned(), Some(kept)))
+    Ok((temporary.path().to_owned(), Some(temporary)))
 }
 
 /// The files of an image and its configuration, or those of a root directory in an archive.
 fn files(
     cache: &Cache<'_>,
-    place: &Path,
+    path: &Path,
     tag: Option<&str>,
 ) -> Result<(FileTree, ImageConfig), ImageError> {
-    let (env, cwd) = (Environment::default(), PathBuf::from("/"));
-    if cache.host.is_directory(place) {
-        let host = Host::at(place, env, cwd)?;
+    let env = Environment::default();
+    let cwd = PathBuf::from("/");
+    if cache.host.is_directory(path) {
+        let host = Host::at(path, env, cwd)?;
         let archive = String::new();
         let Parts { layers, config } = ImageLayout { host, archive }.parts(tag)?;
         cache.allow(layers.iter().map(|layer| layer.blob.part.size()).sum());
         return Ok((tree(cache, &layers)?, config));
     }
-    let (part, end) = cache.host.open(place)?;
+    let (part, end) = cache.host.open(path)?;
     cache.allow(end);
-    let seen = part.file.metadata()?;
+    let metadata = part.file.metadata()?;
     let times = (
-        seen.mtime(),
-        seen.mtime_nsec(),
-        seen.ctime(),
-        seen.ctime_nsec(),
+        metadata.mtime(),
+        metadata.mtime_nsec(),
+        metadata.ctime(),
+        metadata.ctime_nsec(),
     );
-    let archive =
-        storage::full_digest([format!("{:?}", (seen.dev(), seen.ino(), end, times)).as_bytes()]);
+    let identity = format!("{:?}", (metadata.dev(), metadata.ino(), end, times));
+    let archive = storage::full_digest([identity.as_bytes()]);
     let blob = Blob {
         part: FilePart { end, ..part },
         name: archive.clone(),
@@ -190,21 +196,24 @@ fn files(
     };
     let mut outer = FileTree::new();
     let applied = apply(&mut outer, &cache.index(&blob, true)?, 0);
-    let has_one = |names: &[&str]| names.iter().any(|name| outer.has(Path::new(name)));
-    if has_one(&["index.json", "manifest.json"]) {
+    if has_one(&outer, &["index.json", "manifest.json"]) {
         // What could not be put is no part of the image, or is missed when it is read.
         let host = Host::of_tree(outer, env, cwd);
         let Parts { layers, config } = ImageLayout { host, archive }.parts(tag)?;
         return Ok((tree(cache, &layers)?, config));
     }
     // `docker export` writes the files of a container.
-    if has_one(&["usr", "etc", "bin"]) {
+    if has_one(&outer, &["usr", "etc", "bin"]) {
         applied?;
         return Ok((outer, ImageConfig::default()));
     }
-    let why = "it has no `manifest.json`, no `index.json` and no directory `usr`: it is neither an image nor an \
-               archive of a root directory";
-    Err(ImageError(why.to_owned()))
+    let fault = "it has no `manifest.json`, no `index.json` and no directory `usr`: it is neither an image nor an \
+                 archive of a root directory";
+    Err(ImageError(fault.to_owned()))
+}
+
+fn has_one(tree: &FileTree, names: &[&str]) -> bool {
+    names.iter().any(|name| tree.has(Path::new(name)))
 }
 
 /// The files of all layers. Equal layers are read once.
@@ -212,31 +221,35 @@ fn tree(cache: &Cache<'_>, layers: &[ImageLayer]) -> Result<FileTree, ImageError
     if layers.len() > LAYERS {
         return Err(ImageError(format!("it has more than {LAYERS} layers")));
     }
-    let different: BTreeMap<&str, &ImageLayer> = layers
-        .iter()
-        .map(|layer| (layer.blob.name.as_str(), layer))
-        .collect();
-    let different: Vec<(&str, &ImageLayer)> = different.into_iter().collect();
-    let indexed = parallel::map_each(&different, |(name, layer)| {
-        (*name, cache.index(&layer.blob, false))
+    let mut different: Vec<&Blob> = layers.iter().map(|layer| &layer.blob).collect();
+    different.sort_by(|a, b| a.name.cmp(&b.name));
+    different.dedup_by(|a, b| a.name == b.name);
+    let indexes = parallel::map_each(&different, |blob| {
+        (blob.name.as_str(), cache.index(blob, false))
     });
-    let indexed: BTreeMap<&str, io::Result<Index>> = indexed.into_iter().collect();
-    let (mut tree, mut members) = (FileTree::new(), 0);
+    let indexes: BTreeMap<&str, io::Result<Index>> = indexes.into_iter().collect();
+    let mut tree = FileTree::new();
+    let mut members = 0;
     for (number, layer) in layers.iter().enumerate() {
-        let failed = |why: &str| ImageError(format!("layer {}: {why}", layer.name));
-        let index = indexed[layer.blob.name.as_str()]
-            .as_ref()
-            .map_err(|error| failed(plain(&error.to_string())))?;
+        let name = &layer.name;
+        let index = match &indexes[layer.blob.name.as_str()] {
+            Ok(index) => index,
+            Err(error) => {
+                let error = error.to_string();
+                return Err(ImageError(format!("layer {name}: {}", plain(&error))));
+            }
+        };
         members += index.members.len();
         if members > MEMBERS {
             return Err(ImageError("it has too many files".to_owned()));
         }
-        apply(&mut tree, index, number).map_err(|error| failed(&error.0))?;
+        apply(&mut tree, index, number)
+            .map_err(|error| ImageError(format!("layer {name}: {}", error.0)))?;
     }
     Ok(tree)
 }
 
-/// Puts the files of a layer over those of the layers below it. Returns the first failure, after all others are there.
+/// Puts the files of a layer over those of the layers below it. Gives the first failure, after all others are there.
 fn apply(tree: &mut FileTree, index: &Index, layer: usize) -> Result<(), ImageError> {
     let archive = tree.add_archive(index.file.clone());
     let mut applied = Ok(());
@@ -265,10 +278,6 @@ fn put(
         }
         return Ok(());
     }
-    let failed = |what: &str, error: &io::Error| {
-        let why = error.to_string();
-        ImageError(format!("`{}`: {what}{}", show(&path), plain(&why)))
-    };
     let content = match &member.content {
         MemberContent::Directory => NewContent::Directory,
         MemberContent::File { offset, size } => NewContent::File {
@@ -279,9 +288,9 @@ fn put(
         MemberContent::Link(target) => NewContent::Link(path_of(target)),
         MemberContent::Other => NewContent::Other,
         MemberContent::HardLink(same) => {
-            let same = inside(same)?;
-            let linked = tree.put_hard_link(&path, &same, layer);
-            return linked.map_err(|error| failed("its hard link: ", &error));
+            return tree
+                .put_hard_link(&path, &inside(same)?, layer)
+                .map_err(|error| failed(&path, &format!("its hard link: {error}")));
         }
     };
     let &ArchiveMember {
@@ -301,26 +310,30 @@ fn put(
         content,
     };
     tree.put(&path, new, layer)
-        .map_err(|error| failed("", &error))
+        .map_err(|error| failed(&path, &error.to_string()))
+}
+
+fn failed(path: &Path, fault: &str) -> ImageError {
+    ImageError(format!("`{}`: {}", show(path), plain(fault)))
 }
 
 /// The path of a file of an archive, from the root on. Fails if it leads out.
 fn inside(bytes: &[u8]) -> Result<PathBuf, ImageError> {
-    let given = path_of(bytes);
-    let refused = |why: &str| Err(ImageError(format!("`{}` {why}", show(&given))));
+    let path = path_of(bytes);
     let mut inside = PathBuf::from("/");
-    if bytes.contains(&0) {
-        return refused("has a NUL in its name");
-    }
-    for component in given.components() {
+    let mut fault = bytes.contains(&0).then_some("has a NUL in its name");
+    for component in path.components() {
         match component {
             Component::Normal(name) => inside.push(name),
-            Component::ParentDir => return refused("leads out of the image"),
+            Component::ParentDir => fault = fault.or(Some("leads out of the image")),
             _ => {}
         }
     }
     if inside.components().count() > DEPTH {
-        return refused("has too many parts");
+        fault = fault.or(Some("has too many parts"));
     }
-    Ok(inside)
+    match fault {
+        Some(fault) => Err(ImageError(format!("`{}` {fault}", show(&path)))),
+        None => Ok(inside),
+    }
 }

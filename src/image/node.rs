@@ -4,6 +4,7 @@
 //! 2026-11.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -135,62 +136,81 @@ impl ContainerNode {
     /// Reads what a container on this machine would get.
     pub fn of(host: &Host, inventory: &Inventory, surroundings: MachineKind) -> ContainerNode {
         let machine = inventory::machine(host).unwrap_or(X86_64);
-        let driver = inventory.driver.as_ref().map(|driver| driver.version);
-        let text = |path: PathBuf| Some(host.read_text(&path).ok()?.trim().to_owned());
-        let on_bus = |bus: &str| Path::new(PCI).join("devices").join(bus);
-        let is_excluded = |gpu: &Gpu| {
-            let text = text(Path::new(GPUS).join(&gpu.bus).join("information"));
-            text.is_some_and(|text| inventory::is_excluded(&text))
-        };
-        let gpu = |gpu: &Gpu| NodeGpu {
-            is_excluded: is_excluded(gpu),
-            device: text(on_bus(&gpu.bus).join("device")),
-            bus: gpu.bus.clone(),
-            model: gpu.model.clone(),
-            uuid: gpu.uuid.clone(),
-            minor: gpu.minor,
-        };
-        let device = |entry: &DirectoryEntry| {
-            let name = entry.name.to_str()?.to_owned();
-            let path = Path::new("/dev").join(&name);
-            let mode = host.stat(&path).ok()?.mode & 0o773;
-            // The bit for others tells if this user may use it.
-            let others = if host.may_use(&path) { 0o004 } else { 0 };
-            let mode = mode | others;
-            let is_ours = name.starts_with("nvidia") && entry.kind != FileKind::Directory;
-            is_ours.then_some(DeviceFile { name, mode })
-        };
-        let card = |entry: &DirectoryEntry| {
-            let bus = entry.name.to_str()?.to_owned();
-            let says = |name| text(on_bus(&bus).join(name));
-            says("vendor").filter(|vendor| vendor == NVIDIA)?;
-            let driver = host.canonical(&on_bus(&bus).join("driver")).ok();
-            Some(PciCard {
-                device: says("device").unwrap_or_default(),
-                class: says("class").unwrap_or_default(),
-                driver: driver.and_then(|path| Some(path.file_name()?.to_str()?.to_owned())),
-                bus,
-            })
-        };
-        let listed = |path: &Path| host.list(path).unwrap_or_default();
-        let files = driver.map(|version| libraries(host, machine, &version));
-        ContainerNode {
+        let mut node = ContainerNode {
             architecture: architecture(machine).to_owned(),
             is_wsl: surroundings.is_wsl,
             is_tegra: surroundings.is_tegra,
-            driver,
-            gpus: inventory.gpus.iter().map(gpu).collect(),
-            devices: listed(Path::new("/dev"))
-                .iter()
-                .filter_map(device)
-                .collect(),
-            libraries: files.unwrap_or_default(),
-            cards: listed(&Path::new(PCI).join("devices"))
-                .iter()
-                .filter_map(card)
-                .collect(),
+            ..ContainerNode::default()
+        };
+        if let Some(driver) = &inventory.driver {
+            node.driver = Some(driver.version);
+            node.libraries = libraries(host, machine, &driver.version);
         }
+        for gpu in &inventory.gpus {
+            node.gpus.push(node_gpu(host, gpu));
+        }
+        for entry in host.list(Path::new("/dev")).unwrap_or_default() {
+            node.devices.extend(device(host, &entry));
+        }
+        let cards = Path::new(PCI).join("devices");
+        for entry in host.list(&cards).unwrap_or_default() {
+            node.cards.extend(card(host, &entry));
+        }
+        node
     }
+}
+
+fn node_gpu(host: &Host, gpu: &Gpu) -> NodeGpu {
+    let information = host.read_text(&Path::new(GPUS).join(&gpu.bus).join("information"));
+    NodeGpu {
+        is_excluded: information.is_ok_and(|text| inventory::is_excluded(text.trim())),
+        device: trimmed(host, &bus_directory(&gpu.bus).join("device")),
+        bus: gpu.bus.clone(),
+        model: gpu.model.clone(),
+        uuid: gpu.uuid.clone(),
+        minor: gpu.minor,
+    }
+}
+
+fn device(host: &Host, entry: &DirectoryEntry) -> Option<DeviceFile> {
+    let name = entry.name.to_str()?;
+    if !name.starts_with("nvidia") || entry.kind == FileKind::Directory {
+        return None;
+    }
+    let path = Path::new("/dev").join(name);
+    // The bit for others tells if this user may use it.
+    let mut mode = host.stat(&path).ok()?.mode & 0o773;
+    if host.may_use(&path) {
+        mode |= 0o004;
+    }
+    Some(DeviceFile {
+        name: name.to_owned(),
+        mode,
+    })
+}
+
+fn card(host: &Host, entry: &DirectoryEntry) -> Option<PciCard> {
+    let bus = entry.name.to_str()?;
+    let directory = bus_directory(bus);
+    if trimmed(host, &directory.join("vendor"))? != NVIDIA {
+        return None;
+    }
+    let driver = host.canonical(&directory.join("driver")).ok();
+    let driver = driver.as_ref().and_then(|path| path.file_name()?.to_str());
+    Some(PciCard {
+        bus: bus.to_owned(),
+        device: trimmed(host, &directory.join("device")).unwrap_or_default(),
+        class: trimmed(host, &directory.join("class")).unwrap_or_default(),
+        driver: driver.map(str::to_owned),
+    })
+}
+
+fn bus_directory(bus: &str) -> PathBuf {
+    Path::new(PCI).join("devices").join(bus)
+}
+
+fn trimmed(host: &Host, path: &Path) -> Option<String> {
+    Some(host.read_text(path).ok()?.trim().to_owned())
 }
 
 /// The name that images have for a processor.
@@ -204,26 +224,24 @@ pub(super) fn mount(
     env: &Environment,
     node: &ContainerNode,
 ) -> Result<(), MountError> {
-    match (node.is_wsl, node.is_tegra) {
-        (true, _) => return Err(MountError::OtherWay("WSL")),
-        (_, true) => return Err(MountError::OtherWay("a Jetson")),
-        _ => {}
+    if node.is_wsl {
+        return Err(MountError::OtherWay("WSL"));
     }
-    let asked = env
+    if node.is_tegra {
+        return Err(MountError::OtherWay("a Jetson"));
+    }
+    let visible = env
         .get("NVIDIA_VISIBLE_DEVICES")
         .map_or("all".into(), |value| value.to_string_lossy());
-    let asked: Vec<&str> = asked
-        .split(',')
-        .map(str::trim)
-        .filter(|one| !one.is_empty())
-        .collect();
+    let mut visible: Vec<&str> = visible.split(',').map(str::trim).collect();
+    visible.retain(|name| !name.is_empty());
     kernel(tree, node)?;
     write(tree, Path::new(MARK), b"")?;
     // `none` gives the driver without a GPU, as NVIDIA's toolkit does.
-    if asked.is_empty() || asked.contains(&"void") {
+    if visible.is_empty() || visible.contains(&"void") {
         return Ok(());
     }
-    devices(tree, node, &asked)?;
+    devices(tree, node, &visible)?;
     let Some(version) = node.driver else {
         return Ok(());
     };
@@ -232,33 +250,30 @@ pub(super) fn mount(
     } else {
         X86_64
     };
-    let directory = libraries_of(tree, machine);
-    let mut known = BTreeMap::new();
+    let directory = library_directory(tree, machine);
+    let mut mounted = BTreeMap::new();
     for library in wanted(node, env) {
-        let to = directory.join(plain(&library.file)?);
-        let named = directory.join(plain(&library.soname)?);
-        write(tree, &to, &stand_in(machine, &library.soname))?;
-        if named != to {
-            link(tree, &named, Path::new(&library.file))?;
+        let file = directory.join(plain(&library.file)?);
+        let soname = directory.join(plain(&library.soname)?);
+        write(tree, &file, &stand_in(machine, &library.soname))?;
+        if soname != file {
+            link(tree, &soname, Path::new(&library.file))?;
         }
-        known.insert(library.soname.clone(), named);
+        mounted.insert(library.soname.clone(), soname);
     }
-    if known.contains_key("libcuda.so.1") {
-        link(
-            tree,
-            &directory.join("libcuda.so"),
-            Path::new("libcuda.so.1"),
-        )?;
+    if mounted.contains_key("libcuda.so.1") {
+        let developer = directory.join("libcuda.so");
+        link(tree, &developer, Path::new("libcuda.so.1"))?;
     }
-    known.extend(compat(tree, machine, &version));
-    Ok(write_cache(tree, machine, known)?)
+    mounted.extend(compat(tree, machine, &version));
+    Ok(write_cache(tree, machine, mounted)?)
 }
 
 /// A part of a path, from a description, which anybody may have written.
 fn plain(name: &str) -> Result<&str, MountError> {
     if name.is_empty() || name.contains(['/', '\0']) || name == "." || name == ".." {
-        let why = format!("it has a file of the name `{}`", show(name));
-        return Err(MountError::Node(why));
+        let fault = format!("it has a file of the name `{}`", show(name));
+        return Err(MountError::Node(fault));
     }
     Ok(name)
 }
@@ -270,25 +285,13 @@ fn kernel(tree: &mut FileTree, node: &ContainerNode) -> Result<(), MountError> {
         tree.remove_below(Path::new(directory), LAYER);
     }
     if let Some(version) = &node.driver {
-        let text = format!("{version}\n");
-        write(
-            tree,
-            Path::new("/sys/module/nvidia/version"),
-            text.as_bytes(),
-        )?;
+        write_line(tree, Path::new("/sys/module/nvidia/version"), version)?;
     }
-    let on_bus = |bus: &str| -> Result<PathBuf, MountError> {
-        Ok(Path::new(PCI).join("devices").join(plain(bus)?))
-    };
     for card in &node.cards {
-        let directory = on_bus(&card.bus)?;
-        for (name, text) in [
-            ("vendor", NVIDIA),
-            ("device", &card.device),
-            ("class", &card.class),
-        ] {
-            write(tree, &directory.join(name), format!("{text}\n").as_bytes())?;
-        }
+        let directory = bus_directory(plain(&card.bus)?);
+        write_line(tree, &directory.join("vendor"), NVIDIA)?;
+        write_line(tree, &directory.join("device"), &card.device)?;
+        write_line(tree, &directory.join("class"), &card.class)?;
         if let Some(driver) = &card.driver {
             let driver = Path::new(PCI).join("drivers").join(plain(driver)?);
             link(tree, &directory.join("driver"), &driver)?;
@@ -309,8 +312,7 @@ fn kernel(tree: &mut FileTree, node: &ContainerNode) -> Result<(), MountError> {
         let directory = Path::new(GPUS).join(plain(&gpu.bus)?);
         write(tree, &directory.join("information"), text.as_bytes())?;
         if let Some(device) = &gpu.device {
-            let device = format!("{device}\n");
-            write(tree, &on_bus(&gpu.bus)?.join("device"), device.as_bytes())?;
+            write_line(tree, &bus_directory(&gpu.bus).join("device"), device)?;
         }
     }
     Ok(())
@@ -318,19 +320,20 @@ fn kernel(tree: &mut FileTree, node: &ContainerNode) -> Result<(), MountError> {
 
 /// The device files that all programs need, and those of the GPUs that are asked for by number or UUID. The name of a MIG
 /// device does not tell its GPU.
-fn devices(tree: &mut FileTree, node: &ContainerNode, asked: &[&str]) -> Result<(), MountError> {
-    let is_all = asked
+fn devices(tree: &mut FileTree, node: &ContainerNode, visible: &[&str]) -> Result<(), MountError> {
+    let is_all = visible
         .iter()
-        .any(|one| *one == "all" || one.starts_with("MIG-"));
-    let is_named = |number: usize, uuid: Option<&str>| {
+        .any(|name| *name == "all" || name.starts_with("MIG-"));
+    let mut minors = Vec::new();
+    for (number, gpu) in node.gpus.iter().enumerate() {
         let number = number.to_string();
-        asked
-            .iter()
-            .any(|one| one.split(':').next() == Some(&number) || uuid == Some(one))
-    };
-    let gpus = node.gpus.iter().enumerate();
-    let named = gpus.filter(|(number, gpu)| is_named(*number, gpu.uuid.as_deref()));
-    let minors: Vec<u32> = named.filter_map(|(_, gpu)| gpu.minor).collect();
+        let is_visible = visible.iter().any(|name| {
+            name.split(':').next() == Some(&number) || gpu.uuid.as_deref() == Some(name)
+        });
+        if is_visible {
+            minors.extend(gpu.minor);
+        }
+    }
     for device in &node.devices {
         let Some(name) = device.name.strip_prefix("nvidia") else {
             continue;
@@ -344,116 +347,105 @@ fn devices(tree: &mut FileTree, node: &ContainerNode, asked: &[&str]) -> Result<
 }
 
 /// Debian's directory, or that of all others.
-fn libraries_of(tree: &FileTree, machine: u16) -> PathBuf {
-    let name = if machine == AARCH64 {
-        "aarch64-linux-gnu"
-    } else {
-        "x86_64-linux-gnu"
-    };
-    if tree.has(Path::new("/etc/debian_version")) {
-        Path::new("/usr/lib").join(name)
-    } else {
-        PathBuf::from("/usr/lib64")
+fn library_directory(tree: &FileTree, machine: u16) -> PathBuf {
+    if !tree.has(Path::new("/etc/debian_version")) {
+        return PathBuf::from("/usr/lib64");
     }
+    PathBuf::from(if machine == AARCH64 {
+        "/usr/lib/aarch64-linux-gnu"
+    } else {
+        "/usr/lib/x86_64-linux-gnu"
+    })
 }
 
 /// The files of the node's driver that the image asks for.
-fn wanted<'n>(
-    node: &'n ContainerNode,
-    env: &Environment,
-) -> impl Iterator<Item = &'n DriverLibrary> {
-    let given = env
-        .get("NVIDIA_DRIVER_CAPABILITIES")
-        .map(|value| value.to_string_lossy().into_owned());
-    let capabilities = given
-        .filter(|given| !given.is_empty())
-        .unwrap_or_else(|| "utility,compute".to_owned());
-    let is_wanted = move |capability: &str| {
-        capabilities
-            .split(',')
-            .any(|one| one == "all" || one == capability)
+fn wanted<'n>(node: &'n ContainerNode, env: &Environment) -> Vec<&'n DriverLibrary> {
+    let capabilities = match env.non_empty("NVIDIA_DRIVER_CAPABILITIES") {
+        Some(value) => value.to_string_lossy(),
+        None => "utility,compute".into(),
     };
-    node.libraries.iter().filter(move |library| {
-        let is_it = |name: &&str| library.file.starts_with(&format!("{name}."));
-        LIBRARIES
+    let mut names = Vec::new();
+    for (capability, capability_names) in LIBRARIES {
+        if capabilities
+            .split(',')
+            .any(|name| name == "all" || name == capability)
+        {
+            names.extend_from_slice(capability_names);
+        }
+    }
+    let mut libraries: Vec<&DriverLibrary> = node.libraries.iter().collect();
+    libraries.retain(|library| {
+        names
             .iter()
-            .any(|(capability, names)| is_wanted(capability) && names.iter().any(is_it))
-    })
+            .any(|name| library.file.starts_with(&format!("{name}.")))
+    });
+    libraries
 }
 
 /// The files of the driver that NVIDIA's container toolkit knows.
 fn libraries(host: &Host, machine: u16, version: &Version) -> Vec<DriverLibrary> {
-    let cached = host
-        .read(Path::new(CACHE))
-        .ok()
-        .and_then(|bytes| LdCache::parse(&bytes, machine).ok());
-    let cached = cached
-        .iter()
-        .flat_map(LdCache::iter)
-        .filter_map(|(_, path)| path.parent().map(Path::to_owned));
-    let mut directories: Vec<PathBuf> = cached.collect();
+    let mut directories = Vec::new();
+    if let Ok(bytes) = host.read(Path::new(CACHE))
+        && let Ok(cache) = LdCache::parse(&bytes, machine)
+    {
+        for (_, path) in cache.iter() {
+            directories.extend(path.parent().map(Path::to_owned));
+        }
+    }
     directories.sort();
     directories.dedup();
     directories.extend(ELSEWHERE.map(PathBuf::from));
-    let find = |name: &&str| {
-        let name = format!("{name}.{version}");
-        let mut places = directories.iter().map(|directory| directory.join(&name));
-        let place = places.find(|place| host.is_file(place))?;
-        let file = host
-            .canonical(&place)
-            .ok()?
-            .file_name()?
-            .to_str()?
-            .to_owned();
-        let soname = soname(&host.map(&place).ok()?)?;
-        Some(DriverLibrary { file, soname })
-    };
-    LIBRARIES
-        .iter()
-        .flat_map(|(_, names)| *names)
-        .filter_map(find)
-        .collect()
+    let mut libraries = Vec::new();
+    for (_, names) in LIBRARIES {
+        for name in names {
+            let file = format!("{name}.{version}");
+            libraries.extend(find_library(host, &directories, &file));
+        }
+    }
+    libraries
 }
 
-fn soname(bytes: &[u8]) -> Option<String> {
-    let elf = Elf::parse(bytes).ok()?;
-    elf.soname()
-        .map(|soname| String::from_utf8_lossy(soname).into_owned())
+fn find_library(host: &Host, directories: &[PathBuf], file: &str) -> Option<DriverLibrary> {
+    let mut paths = directories.iter().map(|directory| directory.join(file));
+    let path = paths.find(|path| host.is_file(path))?;
+    let real = host.canonical(&path).ok()?;
+    let file = real.file_name()?.to_str()?.to_owned();
+    let bytes = host.map(&path).ok()?;
+    let soname = Elf::parse(&bytes).ok()?.soname()?;
+    let soname = String::from_utf8_lossy(soname).into_owned();
+    Some(DriverLibrary { file, soname })
 }
 
 /// A library of which only the SONAME is known: the headers of ELF, and a dynamic section.
 fn stand_in(machine: u16, soname: &str) -> Vec<u8> {
     const HEADERS: u64 = 64 + 2 * 56;
+    const STRINGS: u64 = HEADERS + 4 * 16;
     let strings = format!("\0{soname}\0");
-    let at_strings = HEADERS + 4 * 16;
-    let end = at_strings + strings.len() as u64;
+    let size = strings.len() as u64;
     let mut file = b"\x7fELF\x02\x01\x01".to_vec();
     file.resize(16, 0);
-    let halves = |file: &mut Vec<u8>, numbers: &[u16]| {
-        file.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
-    };
-    let longs = |file: &mut Vec<u8>, numbers: &[u64]| {
-        file.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
-    };
     // A shared object of version 1, without an entry; the program headers follow at once.
-    halves(&mut file, &[3, machine, 1, 0]);
-    longs(&mut file, &[0, 64, 0]);
-    halves(&mut file, &[0, 0, 64, 56, 2, 64, 0, 0]);
+    push_halves(&mut file, &[3, machine, 1, 0]);
+    push_longs(&mut file, &[0, 64, 0]);
+    push_halves(&mut file, &[0, 0, 64, 56, 2, 64, 0, 0]);
     // A readable segment with all of it, and one with the dynamic section.
-    for (kind, begin, end) in [(1, 0, end), (2, HEADERS, at_strings)] {
-        halves(&mut file, &[kind, 0, 4, 0]);
-        longs(
-            &mut file,
-            &[begin, begin, begin, end - begin, end - begin, 8],
-        );
+    for (kind, begin, end) in [(1, 0, STRINGS + size), (2, HEADERS, STRINGS)] {
+        let length = end - begin;
+        push_halves(&mut file, &[kind, 0, 4, 0]);
+        push_longs(&mut file, &[begin, begin, begin, length, length, 8]);
     }
     // DT_SONAME, DT_STRTAB, DT_STRSZ, DT_NULL.
-    longs(
-        &mut file,
-        &[14, 1, 5, at_strings, 10, strings.len() as u64, 0, 0],
-    );
+    push_longs(&mut file, &[14, 1, 5, STRINGS, 10, size, 0, 0]);
     file.extend(strings.into_bytes());
     file
+}
+
+fn push_halves(file: &mut Vec<u8>, numbers: &[u16]) {
+    file.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+}
+
+fn push_longs(file: &mut Vec<u8>, numbers: &[u64]) {
+    file.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
 }
 
 fn link(tree: &mut FileTree, path: &Path, target: &Path) -> io::Result<()> {
@@ -476,59 +468,62 @@ fn put(tree: &mut FileTree, path: &Path, mode: u32, content: NewContent) -> io::
 /// loader's cache then names them first.
 fn compat(tree: &FileTree, machine: u16, kernel: &Version) -> Vec<(String, PathBuf)> {
     let directory = Path::new(COMPAT);
+    let mut links = Vec::new();
+    let mut versions = Vec::new();
     let entries = tree.list(directory).unwrap_or_default();
-    let version = |name: &str| Version::of_driver(name.strip_prefix("libcuda.so.")?);
-    let versions: Vec<(&str, Version)> = entries
-        .iter()
-        .filter_map(|entry| {
-            let name = entry.name.to_str()?;
-            Some((name, version(name)?))
-        })
-        .collect();
+    for entry in &entries {
+        let Some(name) = entry.name.to_str() else {
+            continue;
+        };
+        if let Some(text) = name.strip_prefix("libcuda.so.")
+            && let Some(version) = Version::of_driver(text)
+        {
+            versions.push((name, version));
+        }
+        if entry.kind == FileKind::Link && !name.ends_with(".so") {
+            links.push((name.to_owned(), directory.join(name)));
+        }
+    }
     // The hook leaves a directory alone where it cannot tell which one counts.
     let [(name, version)] = versions[..] else {
         return Vec::new();
     };
-    let note = tree
-        .read(&directory.join(name))
-        .ok()
-        .and_then(|bytes| inventory::facts(&bytes, name, machine));
-    let is_for = match note.and_then(|file| file.forward_compatibility) {
+    let bytes = tree.read(&directory.join(name)).unwrap_or_default();
+    let note = inventory::facts(&bytes, name, machine).and_then(|file| file.forward_compatibility);
+    let is_admitted = match note {
         Some(note) => note.kernel_branches.contains(&kernel.major()) && version > *kernel,
         None => version.major() > kernel.major(),
     };
-    let links = entries
-        .iter()
-        .filter(|entry| is_for && entry.kind == FileKind::Link);
-    let names = links.filter_map(|entry| entry.name.to_str().filter(|name| !name.ends_with(".so")));
-    names
-        .map(|name| (name.to_owned(), directory.join(name)))
-        .collect()
+    if is_admitted { links } else { Vec::new() }
 }
 
 /// Names the driver's libraries in the loader's cache, as `ldconfig` does in the container.
 fn write_cache(
     tree: &mut FileTree,
     machine: u16,
-    known: BTreeMap<String, PathBuf>,
+    mounted: BTreeMap<String, PathBuf>,
 ) -> io::Result<()> {
-    let before = tree
-        .read(Path::new(CACHE))
-        .ok()
-        .and_then(|bytes| LdCache::parse(&bytes, machine).ok());
-    let mut entries: BTreeMap<String, PathBuf> = known;
-    for (name, path) in before.iter().flat_map(LdCache::iter) {
-        entries
-            .entry(name.to_owned())
-            .or_insert_with(|| path.clone());
+    let mut paths = mounted;
+    if let Ok(bytes) = tree.read(Path::new(CACHE))
+        && let Ok(cache) = LdCache::parse(&bytes, machine)
+    {
+        for (name, path) in cache.iter() {
+            paths.entry(name.to_owned()).or_insert_with(|| path.clone());
+        }
     }
-    let entry = |(name, path): (String, PathBuf)| CacheEntry {
-        name,
-        path: path.to_string_lossy().into_owned(),
-        machine,
-    };
-    let bytes = cache(&entries.into_iter().map(entry).collect::<Vec<_>>());
-    write(tree, Path::new(CACHE), &bytes)
+    let mut entries = Vec::new();
+    for (name, path) in paths {
+        entries.push(CacheEntry {
+            name,
+            path: path.to_string_lossy().into_owned(),
+            machine,
+        });
+    }
+    write(tree, Path::new(CACHE), &cache(&entries))
+}
+
+fn write_line(tree: &mut FileTree, path: &Path, line: impl Display) -> io::Result<()> {
+    write(tree, path, format!("{line}\n").as_bytes())
 }
 
 fn write(tree: &mut FileTree, path: &Path, bytes: &[u8]) -> io::Result<()> {

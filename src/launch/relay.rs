@@ -27,7 +27,7 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    /// Returns a relay, and the end for the program: a pseudo-terminal of the same size where standard error is a
+    /// A relay, and the end for the program: a pseudo-terminal of the same size where standard error is a
     /// terminal, so that bars and colours stay, else a pipe.
     pub(super) fn new() -> io::Result<(Relay, OwnedFd)> {
         let standard_error = io::stderr();

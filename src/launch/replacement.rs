@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::libc;
 use nix::sys::stat::stat;
 
+use super::c_texts;
 use super::inheritance::restore_before_exec;
-use super::tree::{self, Decided, ProcessTree, Seal, names};
+use super::tree::{self, Decided, ProcessTree, Seal, VariableChange, names};
 use crate::environment::{Diff, Environment};
 use crate::host;
 use crate::pin::audit_module::binary::{REPLACES, RESTORES};
@@ -111,9 +112,9 @@ pub fn enter() {
         }
         let undo = tree.undo(&env);
         let _ = TREE.set(tree);
-        let mut meant = vec![own.clone(), program.clone().into_os_string()];
-        meant.extend(rest[1..].iter().cloned());
-        host::set_arguments(meant);
+        let mut arguments = vec![own.clone(), program.clone().into_os_string()];
+        arguments.extend(rest[1..].iter().cloned());
+        host::set_arguments(arguments);
         note_replaced(&program, rest, &env.with(&undo));
         host::change_environment(&undo);
     } else {
@@ -140,16 +141,13 @@ fn restore(
         env.set(variables::TREE, tree.text());
         env
     };
-    let text = |bytes: &OsStr| CString::new(bytes.as_bytes()).unwrap_or_default();
-    let arguments = Texts::new(words.iter().map(|word| text(word)).collect());
-    let environment = Texts::new(entries(&env).iter().map(|entry| text(entry)).collect());
+    // The kernel has handed on all of these texts, so none has a NUL.
+    let program = CString::new(program.as_os_str().as_bytes()).unwrap_or_default();
+    let arguments = Texts::new(c_texts(words).unwrap_or_default());
+    let environment = Texts::new(c_texts(&entries(&env)).unwrap_or_default());
     // SAFETY: all texts end in NUL, and both lists in a null pointer.
     unsafe {
-        execute(
-            &text(program.as_os_str()),
-            &arguments.list,
-            &environment.list,
-        );
+        execute(&program, &arguments.list, &environment.list);
     }
     // The kernel refuses it, after it has started it once.
     // SAFETY: ends this process and touches nothing in it.
@@ -159,21 +157,18 @@ fn restore(
 /// Notes the process that this cudarun stands in for. Becomes it at once, and does not return, if cudarun has answered the same
 /// question before, or too many.
 fn note_replaced(program: &Path, words: &[OsString], env: &Environment) {
-    let arguments = words
-        .iter()
-        .filter_map(|word| CString::new(word.as_bytes()).ok());
-    let arguments = Texts::new(arguments.collect());
+    let arguments = Texts::new(c_texts(words).unwrap_or_default());
     let file = file_id(program);
-    let before = entries(env);
+    let question_entries = entries(env);
     let question = seal(
         file,
         arguments.bytes(),
-        before.iter().map(|entry| entry.as_bytes()),
+        question_entries.iter().map(|entry| entry.as_bytes()),
     );
     let mut environment = own_environment();
     let mut tree = TREE.get().cloned().unwrap_or_default();
-    let old = of_this_process();
-    let is_again = old.is_some_and(|old| old.count >= DECISIONS || old.question == question);
+    let is_again =
+        last_decision().is_some_and(|last| last.count >= DECISIONS || last.question == question);
     if !is_again {
         // What was set for another program is not for this one.
         let undo = tree.take_libraries_back(&host::environment());
@@ -211,33 +206,33 @@ fn change(environment: &mut Vec<CString>, diff: &Diff) {
 
 /// The path by which a program was called: `argv[0]`, or what the kernel was told, if it leads to the same file.
 fn called(first: &OsStr, executed: &OsStr, file: &Path) -> PathBuf {
-    let is_it = |path: &&OsStr| {
-        let id = |path: &Path| stat(path).ok().map(|stat| (stat.st_dev, stat.st_ino));
-        path.as_bytes().contains(&b'/')
-            && id(Path::new(path)).is_some_and(|it| Some(it) == id(file))
-    };
-    [first, executed]
-        .into_iter()
-        .find(is_it)
-        .map_or_else(|| file.to_owned(), PathBuf::from)
+    for path in [first, executed] {
+        if path.as_bytes().contains(&b'/')
+            && let Ok(stat) = stat(path)
+            && (stat.st_dev, stat.st_ino) == file_id(file)
+        {
+            return PathBuf::from(path);
+        }
+    }
+    file.to_owned()
 }
 
 /// The entries of this process's environment, also those that are not `NAME=VALUE`.
 fn own_environment() -> Vec<CString> {
-    let mut all = Vec::new();
+    let mut entries = Vec::new();
     // SAFETY: there is one thread; the list ends in a null pointer, and each text in NUL.
     unsafe {
         let mut entry = libc::environ.cast_const();
         while !entry.is_null() && !(*entry).is_null() {
-            all.push(CStr::from_ptr(*entry).to_owned());
+            entries.push(CStr::from_ptr(*entry).to_owned());
             entry = entry.add(1);
         }
     }
-    all
+    entries
 }
 
 /// What cudarun has decided last, if that was about this process.
-fn of_this_process() -> Option<Decided> {
+fn last_decision() -> Option<Decided> {
     let decided = TREE.get()?.decided?;
     let is_own = decided.process == u64::from(std::process::id()) && decided.start == start_time();
     is_own.then_some(decided)
@@ -246,12 +241,12 @@ fn of_this_process() -> Option<Decided> {
 /// Becomes the replaced program as it was started. Returns if there is none, or if it must not start. A handler of a signal
 /// may call it.
 pub fn become_it() {
-    let Some(replaced) = REPLACED
-        .get()
-        .filter(|_| !IS_REFUSED.load(Ordering::Relaxed))
-    else {
+    let Some(replaced) = REPLACED.get() else {
         return;
     };
+    if IS_REFUSED.load(Ordering::Relaxed) {
+        return;
+    }
     restore_before_exec();
     // SAFETY: all texts end in NUL, and both lists in a null pointer.
     unsafe {
@@ -295,22 +290,20 @@ pub(super) fn tree_for_start(
 ) -> OsString {
     let mut words = vec![argv0.to_owned()];
     words.extend(arguments.iter().cloned());
-    let file = through_interpreters(program, &mut words);
-    let words = || words.iter().map(|entry| entry.as_bytes());
-    let (before, after) = (entries(env), entries(&env.with(diff)));
-    let id = file_id(&file);
+    let file = file_id(&through_interpreters(program, &mut words));
     let question = match REPLACED.get() {
         Some(replaced) => replaced.question,
-        None => seal(id, words(), before.iter().map(|entry| entry.as_bytes())),
+        None => start_seal(file, &words, env),
     };
     let mut tree = ProcessTree::parse(diff.get(variables::TREE).unwrap_or_default());
-    let above = TREE.get().into_iter().flat_map(|tree| &tree.planned);
-    for file in above {
-        if !tree.planned.contains(file) {
-            tree.planned.insert(0, *file);
+    if let Some(parent) = TREE.get() {
+        for file in &parent.planned {
+            if !tree.planned.contains(file) {
+                tree.planned.insert(0, *file);
+            }
         }
     }
-    let seal = seal(id, words(), after.iter().map(|entry| entry.as_bytes()));
+    let seal = start_seal(file, &words, &env.with(diff));
     tree.decided = Some(decided_now(seal, question));
     tree.text()
 }
@@ -318,15 +311,16 @@ pub(super) fn tree_for_start(
 /// Sets the variable of the tree for a start that changes the environment like this. What is known only of the process is added
 /// when it starts. `with_plan` is the executable that gets a plan.
 pub fn tree_change(diff: &Diff, env: &Environment, with_plan: Option<&Path>) -> Diff {
-    let changes = diff.0.iter().map(|(name, value)| {
+    let mut tree = ProcessTree::default();
+    tree.planned.extend(with_plan.map(file_id));
+    for (name, value) in &diff.0 {
         let old = name.to_str().and_then(|name| env.get(name));
-        (name.clone(), value.clone(), old.map(OsStr::to_owned))
-    });
-    let tree = ProcessTree {
-        changes: changes.collect(),
-        planned: with_plan.map(file_id).into_iter().collect(),
-        ..ProcessTree::default()
-    };
+        tree.changes.push(VariableChange {
+            name: name.clone(),
+            new: value.clone(),
+            old: old.map(OsStr::to_owned),
+        });
+    }
     tree_variable(&tree)
 }
 
@@ -342,16 +336,16 @@ fn decided_now(seal: u64, question: u64) -> Decided {
         start: start_time(),
         seal,
         question,
-        count: of_this_process().map_or(1, |old| old.count + 1),
+        count: last_decision().map_or(1, |last| last.count + 1),
     }
 }
 
-/// Returns the file that the kernel executes for a program: the interpreter of a script.
+/// The file that the kernel executes for a program: the interpreter of a script.
 pub fn executed_file(program: &Path) -> PathBuf {
     through_interpreters(program, &mut vec![OsString::new()])
 }
 
-/// Returns the file that the kernel executes for a program, and changes the words as it does: a script is started by its
+/// The file that the kernel executes for a program. Changes the words as it does: a script is started by its
 /// interpreter.
 fn through_interpreters(program: &Path, words: &mut Vec<OsString>) -> PathBuf {
     let mut file = program.to_owned();
@@ -369,21 +363,31 @@ fn through_interpreters(program: &Path, words: &mut Vec<OsString>) -> PathBuf {
     file
 }
 
+fn start_seal(file: (u64, u64), words: &[OsString], env: &Environment) -> u64 {
+    let words = words.iter().map(|word| word.as_bytes());
+    let entries = entries(env);
+    seal(file, words, entries.iter().map(|entry| entry.as_bytes()))
+}
+
 fn seal<'a>(
-    (device, inode): (u64, u64),
+    file: (u64, u64),
     words: impl Iterator<Item = &'a [u8]>,
     entries: impl Iterator<Item = &'a [u8]>,
 ) -> u64 {
-    let mut seal = Seal::new((device, inode));
+    let mut seal = Seal::new(file);
     words.for_each(|word| seal.argument(word));
     entries.for_each(|entry| seal.variable(entry));
     seal.number()
 }
 
-fn entries(env: &Environment) -> Vec<OsString> {
-    env.iter()
-        .map(|(name, value)| OsString::from_vec([name.as_bytes(), b"=", value.as_bytes()].concat()))
-        .collect()
+/// `NAME=VALUE` for each variable.
+pub(super) fn entries(env: &Environment) -> Vec<OsString> {
+    let mut entries = Vec::new();
+    for (name, value) in env.iter() {
+        let entry = [name.as_bytes(), b"=", value.as_bytes()].concat();
+        entries.push(OsString::from_vec(entry));
+    }
+    entries
 }
 
 fn file_id(path: &Path) -> (u64, u64) {
@@ -430,28 +434,20 @@ impl SealedStart {
         arguments: &[OsString],
         env: &Environment,
     ) -> Option<SealedStart> {
-        env.get(variables::TREE)?;
-        let text = |bytes: &[u8]| CString::new(bytes).ok();
-        let words = std::iter::once(argv0)
-            .chain(arguments.iter().map(OsString::as_os_str))
-            .map(|word| text(word.as_bytes()));
-        let words = words.collect::<Option<Vec<CString>>>()?;
-        let (tree, texts): (Vec<OsString>, Vec<OsString>) =
-            entries(env).into_iter().partition(|entry| {
-                let rest = entry.as_bytes().strip_prefix(variables::TREE.as_bytes());
-                rest.is_some_and(|rest| rest.starts_with(b"="))
-            });
-        let mut tree = tree.into_iter().next()?.into_vec();
-        tree.push(0);
-        let texts = texts.iter().map(|entry| text(entry.as_bytes()));
-        let texts = texts.collect::<Option<Vec<CString>>>()?;
+        let value = env.get(variables::TREE)?.as_bytes();
+        let tree = [variables::TREE.as_bytes(), b"=", value, b"\0"].concat();
+        let mut words = vec![argv0.to_owned()];
+        words.extend_from_slice(arguments);
+        let mut others = env.clone();
+        others.remove(OsStr::new(variables::TREE));
+        let texts = c_texts(&entries(&others))?;
         let pointers = texts.iter().map(|text| text.as_ptr());
         let environment = pointers
             .chain([tree.as_ptr().cast(), std::ptr::null()])
             .collect();
         Some(SealedStart {
-            program: text(program.as_os_str().as_bytes())?,
-            arguments: Texts::new(words),
+            program: CString::new(program.as_os_str().as_bytes()).ok()?,
+            arguments: Texts::new(c_texts(&words)?),
             environment,
             _texts: texts,
             tree,
@@ -472,8 +468,8 @@ impl SealedStart {
 
 /// Writes a number in the place of another one of as many digits.
 fn write_number(place: &mut [u8], number: u64, digits: usize) {
-    for (at, byte) in place.iter_mut().take(digits).enumerate() {
-        let digit = number >> (4 * (digits - 1 - at)) & 0xf;
+    for (index, byte) in place.iter_mut().take(digits).enumerate() {
+        let digit = number >> (4 * (digits - 1 - index)) & 0xf;
         *byte = b"0123456789abcdef"[usize::try_from(digit).unwrap_or_default()];
     }
 }

@@ -33,46 +33,75 @@ pub(super) struct ProcessTree {
     pub decided: Option<Decided>,
     /// Device and inode of the executables that were given a plan.
     pub planned: Vec<(u64, u64)>,
-    pub changes: Vec<Changed>,
+    pub changes: Vec<VariableChange>,
 }
 
-/// A variable that cudarun changed: its name, its new value, and the value before.
-type Changed = (OsString, Option<OsString>, Option<OsString>);
+/// A variable that cudarun changed; a value is none where it is not set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct VariableChange {
+    pub name: OsString,
+    pub new: Option<OsString>,
+    pub old: Option<OsString>,
+}
+
+impl VariableChange {
+    /// `NAME|NEW|OLD`. A value is `=TEXT`, or `-` for a variable that is not set; `%xx` stands for a byte.
+    fn parse(text: &[u8]) -> Option<VariableChange> {
+        let mut fields = text.split(|byte| *byte == b'|');
+        let name = decoded(fields.next()?)?;
+        if name.is_empty() || name.as_bytes().contains(&b'=') {
+            return None;
+        }
+        let new = decoded_value(fields.next()?).ok()?;
+        let old = decoded_value(fields.next()?).ok()?;
+        Some(VariableChange { name, new, old })
+    }
+
+    fn encode(&self, text: &mut Vec<u8>) {
+        encode(&self.name, text);
+        for value in [&self.new, &self.old] {
+            text.push(b'|');
+            match value {
+                Some(value) => {
+                    text.push(b'=');
+                    encode(value, text);
+                }
+                None => text.push(b'-'),
+            }
+        }
+    }
+
+    /// True for a variable by which a plan reaches the loader.
+    fn leads_to_plan(&self) -> bool {
+        [
+            variables::LIBRARY_PATH,
+            variables::PRELOAD,
+            variables::PINS,
+            variables::VIEW,
+        ]
+        .iter()
+        .any(|name| self.name == *name)
+    }
+}
 
 impl ProcessTree {
     /// Reads the variable. What cannot be read is left out.
     pub(super) fn parse(text: &OsStr) -> ProcessTree {
         let mut parts = text.as_bytes().splitn(3, |byte| *byte == b'/');
-        let decided = parts.next().and_then(Decided::parse);
-        let planned = parts.next().unwrap_or_default().split(|byte| *byte == b',');
-        let planned = planned.filter_map(|file| {
-            let (device, inode) = std::str::from_utf8(file).ok()?.split_once(':')?;
-            let number = |digits| u64::from_str_radix(digits, 16).ok();
-            Some((number(device)?, number(inode)?))
-        });
-        let changes = parts.next().unwrap_or_default().split(|byte| *byte == b';');
-        let changes = changes.filter_map(|change| {
-            let mut fields = change.split(|byte| *byte == b'|');
-            let name = decoded(fields.next().filter(|name| !name.is_empty())?)?;
-            if name.as_bytes().contains(&b'=') {
-                return None;
-            }
-            let mut value = || match fields.next()?.split_first()? {
-                (b'=', value) => Some(Some(decoded(value)?)),
-                (b'-', []) => Some(None),
-                _ => None,
-            };
-            Some((name, value()?, value()?))
-        });
-        ProcessTree {
-            decided,
-            planned: planned.collect(),
-            changes: changes.collect(),
+        let mut tree = ProcessTree {
+            decided: parts.next().and_then(Decided::parse),
+            ..ProcessTree::default()
+        };
+        for file in parts.next().unwrap_or_default().split(|byte| *byte == b',') {
+            tree.planned.extend(decoded_file(file));
         }
+        for change in parts.next().unwrap_or_default().split(|byte| *byte == b';') {
+            tree.changes.extend(VariableChange::parse(change));
+        }
+        tree
     }
 
-    /// The third part is `NAME|NEW|OLD` for each change, with `;` between. A value is `=TEXT`, or `-` for a variable that is not
-    /// set; `%xx` stands for a byte.
+    /// The third part is the changes, with `;` between.
     pub(super) fn text(&self) -> OsString {
         let mut text = Vec::new();
         if let Some(decided) = self.decided {
@@ -93,19 +122,9 @@ impl ProcessTree {
         let planned = planned.map(|(device, inode)| format!("{device:x}:{inode:x}"));
         text.push(b'/');
         text.extend(planned.collect::<Vec<_>>().join(",").bytes());
-        for (place, (name, new, old)) in self.changes.iter().enumerate() {
-            text.push(if place == 0 { b'/' } else { b';' });
-            encode(name, &mut text);
-            for value in [new, old] {
-                text.push(b'|');
-                match value {
-                    Some(value) => {
-                        text.push(b'=');
-                        encode(value, &mut text);
-                    }
-                    None => text.push(b'-'),
-                }
-            }
+        for (index, change) in self.changes.iter().enumerate() {
+            text.push(if index == 0 { b'/' } else { b';' });
+            change.encode(&mut text);
         }
         OsString::from_vec(text)
     }
@@ -120,42 +139,26 @@ impl ProcessTree {
 
     /// The last element that cudarun has added to a list.
     pub(super) fn added_to(&self, list: &str) -> Option<OsString> {
-        let (_, new, _) = self.changes.iter().find(|(name, _, _)| name == list)?;
-        let last = new
-            .as_ref()?
-            .as_bytes()
-            .rsplit(|byte| *byte == b':')
-            .next()?;
-        Some(OsStr::from_bytes(last).to_owned())
+        let change = self.changes.iter().find(|change| change.name == list)?;
+        let elements = elements(change.new.as_deref(), b":");
+        Some((*elements.last()?).to_owned())
     }
 
-    /// Returns the change that undoes the variables by which a plan reaches the loader, and forgets them.
+    /// The change that undoes the variables by which a plan reaches the loader. Forgets them.
     pub(super) fn take_libraries_back(&mut self, env: &Environment) -> Diff {
-        let leads = |change: &mut Changed| {
-            let (name, _, _) = change;
-            [
-                variables::LIBRARY_PATH,
-                variables::PRELOAD,
-                variables::PINS,
-                variables::VIEW,
-            ]
-            .iter()
-            .any(|of_plan| name == of_plan)
-        };
-        let changes: Vec<_> = self.changes.extract_if(.., leads).collect();
-        undone(&changes, env)
+        let changes = self.changes.extract_if(.., |change| change.leads_to_plan());
+        undone(&changes.collect::<Vec<_>>(), env)
     }
 }
 
-fn undone(changes: &[Changed], env: &Environment) -> Diff {
+fn undone(changes: &[VariableChange], env: &Environment) -> Diff {
     let mut diff = Diff::default();
-    for (name, new, old) in changes {
+    for VariableChange { name, new, old } in changes {
         let now = name.to_str().and_then(|name| env.get(name));
+        let list = LISTS.iter().find(|(list, _)| name == list);
         let value = if now == new.as_deref() {
             old.clone()
-        } else if let (Some(now), Some((_, separators))) =
-            (now, LISTS.iter().find(|(list, _)| name == list))
-        {
+        } else if let (Some(now), Some((_, separators))) = (now, list) {
             without_added(now, new.as_deref(), old.as_deref(), separators)
         } else {
             continue;
@@ -165,45 +168,64 @@ fn undone(changes: &[Changed], env: &Environment) -> Diff {
     diff
 }
 
-/// Returns a list without the elements that are new in `new`, each as often as it is new.
+/// A list without the elements that are new in `new`, each as often as it is new.
 fn without_added(
     now: &OsStr,
     new: Option<&OsStr>,
     old: Option<&OsStr>,
     separators: &[u8],
 ) -> Option<OsString> {
-    let elements = |list: Option<&OsStr>| -> Vec<OsString> {
-        let list = list.unwrap_or_default();
-        if list.is_empty() {
-            return Vec::new();
-        }
-        let elements = list.as_bytes().split(|byte| separators.contains(byte));
-        elements
-            .map(|element| OsStr::from_bytes(element).to_owned())
-            .collect()
-    };
-    let mut added = elements(new);
-    for element in elements(old) {
-        if let Some(place) = added.iter().position(|one| *one == element) {
-            added.remove(place);
-        }
-    }
-    let mut kept = elements(Some(now));
-    for element in &added {
-        if let Some(place) = kept.iter().position(|one| one == element) {
-            kept.remove(place);
-        }
-    }
-    (!kept.is_empty()).then(|| join_elements(kept.iter().map(OsString::as_os_str)))
+    let mut added = elements(new, separators);
+    remove_each(&mut added, &elements(old, separators));
+    let mut rest = elements(Some(now), separators);
+    remove_each(&mut rest, &added);
+    (!rest.is_empty()).then(|| join_elements(rest))
 }
 
-fn encode(text: &OsStr, to: &mut Vec<u8>) {
+/// The elements of a list; none of an empty one.
+fn elements<'l>(list: Option<&'l OsStr>, separators: &[u8]) -> Vec<&'l OsStr> {
+    match list {
+        Some(list) if !list.is_empty() => list
+            .as_bytes()
+            .split(|byte| separators.contains(byte))
+            .map(OsStr::from_bytes)
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn remove_each(elements: &mut Vec<&OsStr>, removed: &[&OsStr]) {
+    for element in removed {
+        if let Some(index) = elements.iter().position(|other| other == element) {
+            elements.remove(index);
+        }
+    }
+}
+
+fn encode(text: &OsStr, output: &mut Vec<u8>) {
     for byte in text.as_bytes() {
         if matches!(byte, b'%' | b';' | b'|' | ..=b' ' | 0x7f..) {
-            to.extend(format!("%{byte:02x}").bytes());
+            output.extend(format!("%{byte:02x}").bytes());
         } else {
-            to.push(*byte);
+            output.push(*byte);
         }
+    }
+}
+
+/// Device and inode, `DEVICE:INODE`.
+fn decoded_file(text: &[u8]) -> Option<(u64, u64)> {
+    let (device, inode) = std::str::from_utf8(text).ok()?.split_once(':')?;
+    Some((
+        u64::from_str_radix(device, 16).ok()?,
+        u64::from_str_radix(inode, 16).ok()?,
+    ))
+}
+
+fn decoded_value(text: &[u8]) -> Result<Option<OsString>, ()> {
+    match text {
+        b"-" => Ok(None),
+        [b'=', value @ ..] => Ok(Some(decoded(value).ok_or(())?)),
+        _ => Err(()),
     }
 }
 
@@ -226,12 +248,12 @@ fn decoded(text: &[u8]) -> Option<OsString> {
 mod tests {
     use super::*;
 
-    fn change(
-        name: &str,
-        new: Option<&str>,
-        old: Option<&str>,
-    ) -> (OsString, Option<OsString>, Option<OsString>) {
-        (name.into(), new.map(Into::into), old.map(Into::into))
+    fn change(name: &str, new: Option<&str>, old: Option<&str>) -> VariableChange {
+        VariableChange {
+            name: name.into(),
+            new: new.map(Into::into),
+            old: old.map(Into::into),
+        }
     }
 
     #[test]
@@ -269,37 +291,33 @@ mod tests {
 
     #[test]
     fn only_what_cudarun_added_is_taken_back() {
-        let undone = |new, old, now: Option<&str>| {
+        for (new, old, now, undone) in [
+            (Some("/v:/a"), Some("/a"), Some("/v:/a"), Some("/a")),
+            (Some("/v"), None, Some("/v"), None),
+            (
+                Some("/v:/a"),
+                Some("/a"),
+                Some("/mine:/v:/a"),
+                Some("/mine:/a"),
+            ),
+            (Some("/v:/a"), Some("/a"), Some("/mine"), Some("/mine")),
+            (Some("/v:/a"), Some("/a"), None, None),
+            (None, Some("/harmful"), None, Some("/harmful")),
+            (None, Some("/harmful"), Some("/mine"), Some("/mine")),
+            // A person's own element of the same name stays.
+            (Some("/v:/v"), Some("/v"), Some("/v:/x:/v"), Some("/x:/v")),
+        ] {
             let tree = ProcessTree {
                 changes: vec![change("LD_LIBRARY_PATH", new, old)],
                 ..ProcessTree::default()
             };
-            let env: Environment = now
-                .map(|now| ("LD_LIBRARY_PATH", now))
-                .into_iter()
-                .collect();
+            let mut env = Environment::default();
+            if let Some(now) = now {
+                env.set("LD_LIBRARY_PATH", now);
+            }
             let after = env.with(&tree.undo(&env));
-            after.get("LD_LIBRARY_PATH").map(OsStr::to_owned)
-        };
-        let some = |text: &str| Some(OsString::from(text));
-        assert_eq!(undone(Some("/v:/a"), Some("/a"), Some("/v:/a")), some("/a"));
-        assert_eq!(undone(Some("/v"), None, Some("/v")), None);
-        assert_eq!(
-            undone(Some("/v:/a"), Some("/a"), Some("/mine:/v:/a")),
-            some("/mine:/a")
-        );
-        assert_eq!(
-            undone(Some("/v:/a"), Some("/a"), Some("/mine")),
-            some("/mine")
-        );
-        assert_eq!(undone(Some("/v:/a"), Some("/a"), None), None);
-        assert_eq!(undone(None, Some("/harmful"), None), some("/harmful"));
-        assert_eq!(undone(None, Some("/harmful"), Some("/mine")), some("/mine"));
-        // A person's own element of the same name stays.
-        assert_eq!(
-            undone(Some("/v:/v"), Some("/v"), Some("/v:/x:/v")),
-            some("/x:/v")
-        );
+            assert_eq!(after.get("LD_LIBRARY_PATH"), undone.map(OsStr::new));
+        }
         let tree = ProcessTree {
             changes: vec![change("CUDA_HOME", Some("/view"), Some("/mine"))],
             ..ProcessTree::default()

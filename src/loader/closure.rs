@@ -58,35 +58,30 @@ impl<'h> Walk<'h> {
             if !self.seen.insert(object.id) {
                 continue;
             }
-            let mut asked_by = chain.clone();
-            asked_by.extend(
-                self.executable
-                    .clone()
-                    .filter(|executable| chain.iter().all(|o| o.id != executable.id)),
-            );
-            let (needed, others): (Vec<String>, Vec<String>) = object
-                .needed
-                .iter()
-                .cloned()
-                .partition(|name| (self.is_of_interest)(name));
-            for name in others {
-                match self.searcher.find(&name, &asked_by) {
-                    Some((found, _)) => {
-                        let mut next = vec![found];
-                        next.extend(chain.iter().cloned());
-                        queue.push_back(next);
-                    }
-                    None => self.missing.push((name, object.path.clone())),
+            let mut requesters = chain.clone();
+            if let Some(executable) = &self.executable
+                && chain.iter().all(|object| object.id != executable.id)
+            {
+                requesters.push(executable.clone());
+            }
+            let mut needed = Vec::new();
+            for name in &object.needed {
+                if (self.is_of_interest)(name) {
+                    needed.push(name.clone());
+                } else if let Some((found, _)) = self.searcher.find(name, &requesters) {
+                    let mut next = vec![found];
+                    next.extend(chain.iter().cloned());
+                    queue.push_back(next);
+                } else {
+                    self.missing.push((name.clone(), object.path.clone()));
                 }
             }
-            let search_first = self.searcher.rpath_directories(&asked_by);
-            let search_later = self.searcher.runpath_directories(&object);
             self.consumers.push(Consumer {
+                search_first: self.searcher.rpath_directories(&requesters),
+                search_later: self.searcher.runpath_directories(&object),
                 object,
-                chain: asked_by,
+                chain: requesters,
                 needed,
-                search_first,
-                search_later,
             });
         }
     }

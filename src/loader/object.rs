@@ -47,24 +47,21 @@ pub(super) const EACCES: i32 = 13;
 pub(super) const ENOTDIR: i32 = 20;
 
 pub(super) fn read(host: &Host, machine: u16, path: &Path) -> Result<Object, PathRefusal> {
-    let absent =
-        |error: std::io::Error| PathRefusal::Absent(error.raw_os_error().unwrap_or(ENOENT));
-    let (stat, data) = host.stat_and_map(path).map_err(absent)?;
-    let not_regular = PathRefusal::Bad(if stat.is_directory() {
-        "a directory"
-    } else {
-        "not a regular file"
-    });
-    let data = Arc::new(data.ok_or(not_regular)?);
-    loading::check(&data, machine).map_err(|unfit| match unfit {
-        Unloadable::Foreign => PathRefusal::Foreign,
-        Unloadable::Broken(why) => PathRefusal::Bad(why),
-    })?;
+    let (stat, data) = match host.stat_and_map(path) {
+        Ok((stat, Some(data))) => (stat, Arc::new(data)),
+        Ok((stat, None)) if stat.is_directory() => return Err(PathRefusal::Bad("a directory")),
+        Ok(_) => return Err(PathRefusal::Bad("not a regular file")),
+        Err(error) => return Err(PathRefusal::Absent(error.raw_os_error().unwrap_or(ENOENT))),
+    };
+    match loading::check(&data, machine) {
+        Ok(()) => {}
+        Err(Unloadable::Foreign) => return Err(PathRefusal::Foreign),
+        Err(Unloadable::Broken(reason)) => return Err(PathRefusal::Bad(reason)),
+    }
     let elf = Elf::parse(&data).map_err(|_| PathRefusal::Bad("a damaged ELF file"))?;
     if !elf.is_loadable() {
         return Err(PathRefusal::Bad("an ELF file with nothing to load"));
     }
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut asks: Vec<(String, Vec<String>)> = Vec::new();
     for (file, version) in elf.required_versions() {
         match asks.iter_mut().find(|(name, _)| name.as_bytes() == file) {
@@ -88,4 +85,8 @@ pub(super) fn read(host: &Host, machine: u16, path: &Path) -> Result<Object, Pat
             .then(|| elf.defined_versions().into_iter().map(text).collect()),
         is_program: elf.is_program(),
     })
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }

@@ -24,12 +24,21 @@ pub(super) enum Position<'p> {
     Nowhere,
 }
 
+impl Position<'_> {
+    fn of_name(name: Option<&OsStr>) -> Position<'_> {
+        match name.and_then(OsStr::to_str) {
+            Some(name) => Position::Name(name),
+            None => Position::Nowhere,
+        }
+    }
+}
+
 impl Overlay {
     pub(super) fn position<'p>(&self, path: &'p Path) -> Position<'p> {
-        let Ok(below) = path.strip_prefix(&self.directory) else {
+        let Ok(relative) = path.strip_prefix(&self.directory) else {
             return Position::Outside(Cow::Borrowed(path));
         };
-        let mut components = below.components();
+        let mut components = relative.components();
         match (components.next(), components.as_path()) {
             (None, _) => Position::Itself,
             (Some(Component::ParentDir), rest) => {
@@ -37,21 +46,18 @@ impl Overlay {
                 match self.position(&real) {
                     Position::Outside(real) => Position::Outside(Cow::Owned(real.into_owned())),
                     Position::Itself => Position::Itself,
-                    Position::Name(_) => path
-                        .file_name()
-                        .and_then(OsStr::to_str)
-                        .map_or(Position::Nowhere, Position::Name),
+                    Position::Name(_) => Position::of_name(path.file_name()),
                     Position::Nowhere => Position::Nowhere,
                 }
             }
             (Some(Component::Normal(name)), rest) if rest.as_os_str().is_empty() => {
-                name.to_str().map_or(Position::Nowhere, Position::Name)
+                Position::of_name(Some(name))
             }
             _ => Position::Nowhere,
         }
     }
 
-    /// Returns the audit module's answer to a look-up of this name.
+    /// The audit module's answer to a look-up of this name.
     pub(super) fn answer(&self, name: &str) -> Option<PathBuf> {
         let base = name.rsplit('/').next()?;
         let is_known = self.links.contains_key(base) || self.empty.contains(base);

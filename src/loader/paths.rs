@@ -1,6 +1,7 @@
 //! Search paths: elements with their tokens replaced, and directories with the sub-directories that exist. Each
 //! directory is read once.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -31,7 +32,7 @@ pub(super) enum PathKind {
 pub(super) struct Directory {
     pub(super) path: PathBuf,
     /// Its sub-directories for this processor as far as they exist, then itself.
-    pub(super) within: Vec<PathBuf>,
+    pub(super) searched: Vec<PathBuf>,
     /// True if an error in it can end the search: it exists, or the loader does not check that.
     pub(super) counts: bool,
 }
@@ -47,10 +48,10 @@ pub(super) struct LoaderEnvironment {
     pub(super) overlay: Option<Overlay>,
 }
 
-/// The search paths of one setting.
+/// The search paths in one environment.
 pub(super) struct SearchPaths<'h> {
     host: &'h Host,
-    pub(super) setting: LoaderEnvironment,
+    pub(super) environment: LoaderEnvironment,
     pub(super) directories: RefCell<HashMap<OsString, Rc<Directory>>>,
     paths: RefCell<HashMap<(PathKind, OsString), OrderedDirectories>>,
     nothing: OrderedDirectories,
@@ -80,45 +81,40 @@ impl LoaderEnvironment {
 }
 
 impl<'h> SearchPaths<'h> {
-    pub(super) fn new(host: &'h Host, setting: LoaderEnvironment) -> SearchPaths<'h> {
-        let (directories, paths) = (RefCell::default(), RefCell::default());
+    pub(super) fn new(host: &'h Host, environment: LoaderEnvironment) -> SearchPaths<'h> {
         SearchPaths {
             host,
-            setting,
-            directories,
-            paths,
+            environment,
+            directories: RefCell::default(),
+            paths: RefCell::default(),
             nothing: OrderedDirectories::default(),
         }
     }
 
-    /// Returns a search path of `object`: its own, or that of a program in this environment.
+    /// A search path of `object`: its own, or that of a program in this environment.
     pub(super) fn path(&self, kind: PathKind, object: Option<&Object>) -> OrderedDirectories {
         let has_none = match kind {
             PathKind::Rpath => {
                 object.is_none_or(|object| object.rpath.is_none() || object.runpath.is_some())
             }
             PathKind::Runpath => object.is_none_or(|object| object.runpath.is_none()),
-            PathKind::LibraryPath => self.setting.library_path.is_empty(),
+            PathKind::LibraryPath => self.environment.library_path.is_empty(),
             PathKind::Default => false,
         };
         if has_none {
             return self.nothing.clone();
         }
-        let key = (
-            kind,
-            object
-                .map(|object| object.path.clone().into_os_string())
-                .unwrap_or_default(),
-        );
-        if let Some(known) = self.paths.borrow().get(&key) {
-            return known.clone();
+        let object_path = object.map(|object| object.path.clone().into_os_string());
+        let key = (kind, object_path.unwrap_or_default());
+        if let Some(path) = self.paths.borrow().get(&key) {
+            return path.clone();
         }
         let mut path: Vec<(Rc<Directory>, OsString)> = Vec::new();
         for element in self.elements(kind, object) {
             let Some(directory) = self.directory(kind, &element, object) else {
                 continue;
             };
-            if !path.iter().any(|(known, _)| Rc::ptr_eq(known, &directory)) {
+            if !path.iter().any(|(other, _)| Rc::ptr_eq(other, &directory)) {
                 path.push((directory, element));
             }
         }
@@ -129,30 +125,25 @@ impl<'h> SearchPaths<'h> {
 
     fn elements(&self, kind: PathKind, object: Option<&Object>) -> Vec<OsString> {
         let list = match kind {
-            PathKind::LibraryPath => return self.setting.library_path.clone(),
+            PathKind::LibraryPath => return self.environment.library_path.clone(),
             PathKind::Default => {
-                return self
-                    .setting
-                    .rules
-                    .defaults
-                    .iter()
-                    .map(OsString::from)
-                    .collect();
+                let defaults = &self.environment.rules.defaults;
+                return defaults.iter().map(OsString::from).collect();
             }
             PathKind::Rpath => object.and_then(|object| object.rpath.as_ref()),
             PathKind::Runpath => object.and_then(|object| object.runpath.as_ref()),
         };
-        // An empty list has no element.
-        let list = list
-            .filter(|list| !list.is_empty())
-            .map(|list| list.split(|byte| *byte == b':'));
-        list.into_iter()
-            .flatten()
-            .map(|element| OsString::from_vec(element.to_vec()))
-            .collect()
+        match list {
+            // An empty list has no element.
+            Some(list) if !list.is_empty() => list
+                .split(|byte| *byte == b':')
+                .map(|element| OsString::from_vec(element.to_vec()))
+                .collect(),
+            _ => Vec::new(),
+        }
     }
 
-    /// Returns the directory of an element. An empty one is the current directory, where relative ones start.
+    /// The directory of an element. An empty one is the current directory, where relative ones start.
     fn directory(
         &self,
         kind: PathKind,
@@ -168,8 +159,8 @@ impl<'h> SearchPaths<'h> {
         if expanded.is_empty() && !element.is_empty() {
             return None;
         }
-        if let Some(known) = self.directories.borrow().get(&expanded) {
-            return Some(known.clone());
+        if let Some(directory) = self.directories.borrow().get(&expanded) {
+            return Some(directory.clone());
         }
         let directory = Rc::new(self.read_directory(Path::new(&expanded), kind));
         self.directories
@@ -181,7 +172,7 @@ impl<'h> SearchPaths<'h> {
     fn read_directory(&self, directory: &Path, kind: PathKind) -> Directory {
         // A file with a slash at its end would not be found. `components` removes the slash.
         let path: PathBuf = self
-            .setting
+            .environment
             .directory
             .join(directory)
             .components()
@@ -194,18 +185,23 @@ impl<'h> SearchPaths<'h> {
         let exists = is_listed || self.is_directory(&path);
         // The loader does not check that a relative directory exists.
         let counts = exists || directory.is_relative();
-        let mut within = Vec::new();
+        let mut searched = Vec::new();
         if exists {
-            let mut subdirectories = self.setting.rules.subdirectories.clone();
-            let first = |below: &PathBuf| path.join(below.iter().next().unwrap_or_default());
-            subdirectories.retain(|below| !(is_listed && self.host.is_unlisted(&first(below))));
-            let subdirectories = subdirectories.iter().map(|below| path.join(below));
-            within.extend(subdirectories.filter(|below| self.is_directory(below)));
+            for relative in &self.environment.rules.subdirectories {
+                let first = path.join(relative.iter().next().unwrap_or_default());
+                let subdirectory = path.join(relative);
+                let is_unlisted = is_listed && self.host.is_unlisted(&first);
+                if !is_unlisted && self.is_directory(&subdirectory) {
+                    searched.push(subdirectory);
+                }
+            }
         }
-        within.extend(counts.then(|| path.clone()));
+        if counts {
+            searched.push(path.clone());
+        }
         Directory {
             path,
-            within,
+            searched,
             counts,
         }
     }
@@ -216,30 +212,29 @@ impl<'h> SearchPaths<'h> {
             // A description of the machine would hold all files in it.
             return false;
         }
-        let position = self
-            .setting
-            .overlay
-            .as_ref()
-            .map(|overlay| overlay.position(path));
-        position.is_none_or(|position| matches!(position, Position::Outside(real) if real == path))
+        matches!(self.position(path), Position::Outside(real) if real == path)
     }
 
     fn is_directory(&self, path: &Path) -> bool {
-        match self
-            .setting
-            .overlay
-            .as_ref()
-            .map(|overlay| overlay.position(path))
-        {
-            None => self.host.is_directory(path),
-            Some(Position::Outside(real)) => self.host.is_directory(&real),
-            Some(Position::Itself) => true,
-            Some(Position::Name(_) | Position::Nowhere) => false,
+        match self.position(path) {
+            Position::Outside(real) => self.host.is_directory(&real),
+            Position::Itself => true,
+            Position::Name(_) | Position::Nowhere => false,
+        }
+    }
+
+    fn position<'p>(&self, path: &'p Path) -> Position<'p> {
+        match &self.environment.overlay {
+            Some(overlay) => overlay.position(path),
+            None => Position::Outside(Cow::Borrowed(path)),
         }
     }
 
     /// Replaces the tokens of a text for this object; nothing where the loader skips the text.
     pub(super) fn expand(&self, text: &[u8], object: &Object) -> Option<PathBuf> {
-        self.setting.rules.tokens.expand(text, object.path.parent())
+        self.environment
+            .rules
+            .tokens
+            .expand(text, object.path.parent())
     }
 }

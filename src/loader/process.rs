@@ -81,41 +81,36 @@ impl<'h> Process<'h> {
     /// Models a program that the kernel starts, with its preloaded objects. Fails where the loader does not run at all; other
     /// reasons why the program ends are its `failure`.
     pub fn start(searcher: &Searcher<'h>, executable: &Path) -> Result<Process<'h>, LoadFailure> {
-        let unreadable = |_| LoadFailure::Unreadable {
-            path: executable.to_owned(),
+        let Ok(real) = searcher.host().canonical(executable) else {
+            return Err(LoadFailure::Unreadable {
+                path: executable.to_owned(),
+            });
         };
-        let real = searcher.host().canonical(executable).map_err(unreadable)?;
         let object = read(searcher, &real)?;
         let interpreter = object.interpreter.clone().ok_or(LoadFailure::Static)?;
         if interpreter.to_string_lossy().contains("ld-musl") {
             return Err(LoadFailure::OtherLoader { interpreter });
         }
         let searcher = searcher.of_program(&real);
-        let loader = searcher.object(&searcher.absolute(&interpreter));
-        let loader = loader.ok_or_else(|| LoadFailure::NoInterpreter {
-            interpreter: interpreter.clone(),
-        })?;
+        let Some(loader) = searcher.object(&searcher.absolute(&interpreter)) else {
+            return Err(LoadFailure::NoInterpreter { interpreter });
+        };
         let mut process = Process::new(searcher, object);
-        process.add(
-            loader,
-            interpreter.to_string_lossy().into_owned(),
-            None,
-            None,
-            FoundBy::Interpreter,
-        );
+        let name = interpreter.to_string_lossy().into_owned();
+        process.add(loader, name, None, None, FoundBy::Interpreter);
         process.run();
         Ok(process)
     }
 
     /// Models `ld.so --list FILE`, in which the loader loads a library or a program as the main object.
     pub fn library(searcher: &Searcher<'h>, path: &Path) -> Result<Process<'h>, LoadFailure> {
-        let found = searcher.absolute(path);
-        let real = if searcher.is_at_least(LISTS_REAL) {
-            searcher.host().canonical(&found).ok()
-        } else {
-            None
-        };
-        let object = read(searcher, &real.unwrap_or(found))?;
+        let mut absolute = searcher.absolute(path);
+        if searcher.is_at_least(LISTS_REAL)
+            && let Ok(real) = searcher.host().canonical(&absolute)
+        {
+            absolute = real;
+        }
+        let object = read(searcher, &absolute)?;
         let id = object.id;
         let mut process = Process::new(searcher.clone(), object);
         process.ids.insert(id, 0);
@@ -133,12 +128,13 @@ impl<'h> Process<'h> {
 
     /// Models dlopen by a loaded object, or by the executable. Returns the index of the opened object. A failure leaves the
     /// process unchanged.
-    pub fn open(&mut self, name: &str, by: Option<usize>) -> Result<usize, LoadFailure> {
-        let caller = by.filter(|by| *by < self.loaded.len()).unwrap_or(0);
+    pub fn open(&mut self, name: &str, caller: Option<usize>) -> Result<usize, LoadFailure> {
         if name.is_empty() {
             return Ok(0);
         }
-        let (loaded, missing) = (self.loaded.len(), self.missing.len());
+        let loaded = self.loaded.len();
+        let missing = self.missing.len();
+        let caller = caller.filter(|caller| *caller < loaded).unwrap_or(0);
         let opened = self.open_new(name, caller);
         if opened.is_err() {
             self.loaded.truncate(loaded);
@@ -176,12 +172,13 @@ impl<'h> Process<'h> {
             // The loader only prints a warning if it cannot preload a file.
             let _ = self.request(&name, 0, Some(0), Some(FoundBy::Preload));
         }
-        let ended = self.walk(0);
-        let missing = || self.missing.first().cloned().map(LoadFailure::NotFound);
-        self.failure = ended
-            .err()
-            .or_else(missing)
-            .or_else(|| self.missing_version(0..self.loaded.len()));
+        self.failure = if let Err(failure) = self.walk(0) {
+            Some(failure)
+        } else if let Some(miss) = self.missing.first() {
+            Some(LoadFailure::NotFound(miss.clone()))
+        } else {
+            self.missing_version(0..self.loaded.len())
+        };
     }
 
     fn open_new(&mut self, name: &str, caller: usize) -> Result<usize, LoadFailure> {
@@ -194,34 +191,34 @@ impl<'h> Process<'h> {
         if let Some(miss) = self.missing.get(before) {
             return Err(LoadFailure::NotFound(miss.clone()));
         }
-        self.missing_version(first..self.loaded.len())
-            .map_or(Ok(opened), Err)
+        match self.missing_version(first..self.loaded.len()) {
+            Some(failure) => Err(failure),
+            None => Ok(opened),
+        }
     }
 
     /// Loads everything that the objects from `first` on need, directly and indirectly.
     fn walk(&mut self, first: usize) -> Result<(), LoadFailure> {
-        let mut at = first;
-        while let Some(LoadedObject { object, .. }) = self.loaded.get(at) {
+        let mut index = first;
+        while let Some(LoadedObject { object, .. }) = self.loaded.get(index) {
             let object = object.clone();
             for name in &object.needed {
-                let expanded = name
-                    .contains('$')
-                    .then(|| self.searcher.expand(name.as_bytes(), &object));
-                let name = match expanded {
-                    Some(expanded) => expanded.unwrap_or_default().to_string_lossy().into_owned(),
-                    None => name.clone(),
-                };
-                if self.request(&name, at, Some(at), None)?.is_none() {
-                    let miss = self.miss(name, at);
+                let mut name = name.clone();
+                if name.contains('$') {
+                    let expanded = self.searcher.expand(name.as_bytes(), &object);
+                    name = expanded.unwrap_or_default().to_string_lossy().into_owned();
+                }
+                if self.request(&name, index, Some(index), None)?.is_none() {
+                    let miss = self.miss(name, index);
                     self.missing.push(miss);
                 }
             }
-            at += 1;
+            index += 1;
         }
         Ok(())
     }
 
-    /// Returns the object that answers a request for `name`, and loads it if it is new.
+    /// Gives the object that answers a request for `name`, and loads it if it is new.
     fn request(
         &mut self,
         name: &str,
@@ -229,30 +226,39 @@ impl<'h> Process<'h> {
         loader: Option<usize>,
         rule: Option<FoundBy>,
     ) -> Result<Option<usize>, LoadFailure> {
-        if let Some(known) = self.names.get(name) {
-            return Ok(Some(*known));
+        if let Some(index) = self.names.get(name) {
+            return Ok(Some(*index));
         }
-        let bad = |Bad { path, why }| LoadFailure::Bad {
-            path,
-            why,
-            requester,
+        let (object, found_by) = match self.search(name, requester, &mut Vec::new()) {
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(None),
+            Err(Bad { path, why }) => {
+                return Err(LoadFailure::Bad {
+                    path,
+                    why,
+                    requester,
+                });
+            }
         };
-        let found = self.search(name, requester, &mut Vec::new()).map_err(bad)?;
-        let Some((object, found_by)) = found else {
-            return Ok(None);
-        };
-        if let Some(known) = self.ids.get(&object.id) {
-            self.names.insert(name.to_owned(), *known);
-            return Ok(Some(*known));
+        if let Some(index) = self.ids.get(&object.id) {
+            self.names.insert(name.to_owned(), *index);
+            return Ok(Some(*index));
         }
         if object.is_program {
-            return Err(bad(Bad {
+            return Err(LoadFailure::Bad {
                 path: object.path.clone(),
                 why: "a program",
-            }));
+                requester,
+            });
         }
-        let (name, rule) = (name.to_owned(), rule.unwrap_or(found_by));
-        Ok(Some(self.add(object, name, Some(requester), loader, rule)))
+        let rule = rule.unwrap_or(found_by);
+        Ok(Some(self.add(
+            object,
+            name.to_owned(),
+            Some(requester),
+            loader,
+            rule,
+        )))
     }
 
     fn search(
@@ -314,25 +320,21 @@ impl<'h> Process<'h> {
         index
     }
 
-    /// Returns the first version node that one of these objects requires and its file does not define.
+    /// The first version node that one of these objects requires and its file does not define.
     fn missing_version(&self, objects: Range<usize>) -> Option<LoadFailure> {
         for requester in objects {
             for (name, versions) in &self.loaded[requester].object.asks {
-                let Some(file) = self
-                    .names
-                    .get(name)
-                    .map(|index| &self.loaded[*index].object)
-                else {
+                let Some(index) = self.names.get(name) else {
                     continue;
                 };
-                let Some(defines) = &file.defines else {
+                let file = &self.loaded[*index].object;
+                let Some(defined) = &file.defines else {
                     continue;
                 };
-                if let Some(version) = versions.iter().find(|version| !defines.contains(version)) {
-                    let (file, version) = (file.path.clone(), version.clone());
+                if let Some(version) = versions.iter().find(|version| !defined.contains(version)) {
                     return Some(LoadFailure::Version {
-                        file,
-                        version,
+                        file: file.path.clone(),
+                        version: version.clone(),
                         requester,
                     });
                 }

@@ -37,21 +37,19 @@ impl Rules {
     pub(super) fn read(host: &Host, machine: u16, loader: &Path) -> Rules {
         let cpu = Cpu::read(host, machine);
         let release = loader_release(host, loader).or_else(|| release(host, machine));
-        let is_at_least = |since| release.is_none_or(|release| release >= since);
-        let mut subdirectories = Vec::new();
-        if is_at_least(HWCAPS) {
-            subdirectories = cpu.levels();
-        }
-        if !is_at_least(NO_LEGACY) {
-            subdirectories.extend(cpu.legacy());
-        }
-        let tokens = Tokens::new(host, machine);
-        Rules {
+        let mut rules = Rules {
             release,
-            subdirectories,
+            subdirectories: Vec::new(),
+            tokens: Tokens::new(host, machine),
             defaults: default_directories(host, machine),
-            tokens,
+        };
+        if rules.is_at_least(HWCAPS) {
+            rules.subdirectories = cpu.levels();
         }
+        if !rules.is_at_least(NO_LEGACY) {
+            rules.subdirectories.extend(cpu.legacy());
+        }
+        rules
     }
 
     pub(super) fn is_at_least(&self, since: Release) -> bool {
@@ -59,7 +57,7 @@ impl Rules {
     }
 }
 
-/// Returns the path of the loader in the ABI of a kind of machine.
+/// The path of the loader in the ABI of a kind of machine.
 pub fn standard_loader(machine: u16) -> &'static Path {
     Path::new(if machine == elf::AARCH64 {
         "/lib/ld-linux-aarch64.so.1"
@@ -68,31 +66,34 @@ pub fn standard_loader(machine: u16) -> &'static Path {
     })
 }
 
-/// Returns the newest release among the symbol versions of the C library in the default directories.
+/// The newest release among the symbol versions of the C library in the default directories.
 pub fn release(host: &Host, machine: u16) -> Option<Release> {
     let directories = default_directories(host, machine);
     let file = directories
         .iter()
         .find_map(|directory| host.map(&directory.join("libc.so.6")).ok())?;
     let elf = Elf::parse(&file).ok()?;
-    let release_of = |node: &[u8]| numbers(node.strip_prefix(b"GLIBC_")?);
-    elf.defined_versions()
-        .into_iter()
-        .filter_map(release_of)
-        .max()
+    let mut newest = None;
+    for node in elf.defined_versions() {
+        if let Some(text) = node.strip_prefix(b"GLIBC_") {
+            newest = newest.max(numbers(text));
+        }
+    }
+    newest
 }
 
-/// Returns the release in a loader's constants. Loaders before 2.33 do not name it.
+/// The release in a loader's constants. Loaders before 2.33 do not name it.
 fn loader_release(host: &Host, loader: &Path) -> Option<Release> {
     let file = host.map(loader).ok()?;
-    let at = memchr::memmem::find(&file, RELEASE_MARK)?;
-    numbers(&file[at + RELEASE_MARK.len()..])
+    let mark = memchr::memmem::find(&file, RELEASE_MARK)?;
+    numbers(&file[mark + RELEASE_MARK.len()..])
 }
 
 /// `2.36` at the start of a text.
 fn numbers(text: &[u8]) -> Option<Release> {
-    let is_part = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
-    let end = text.iter().position(|byte| !is_part(byte));
+    let end = text
+        .iter()
+        .position(|byte| !byte.is_ascii_digit() && *byte != b'.');
     let text = std::str::from_utf8(&text[..end.unwrap_or(text.len())]).ok()?;
     let mut parts = text.split('.').map(str::parse);
     Some((parts.next()?.ok()?, parts.next()?.ok()?))
@@ -116,23 +117,16 @@ impl Cpu {
 
     /// Reads the part of the first processor.
     fn parse(cpuinfo: &str, machine: u16) -> Cpu {
-        let value = |name: &str| {
-            let line = cpuinfo
-                .lines()
-                .find(|line| line.split(':').next().is_some_and(|key| key.trim() == name));
-            line.and_then(|line| line.split_once(':'))
-                .map(|(_, value)| value.trim())
-                .unwrap_or_default()
-        };
         let flags = if machine == elf::AARCH64 {
-            value("Features")
+            "Features"
         } else {
-            value("flags")
+            "flags"
         };
+        let flags = cpuinfo_value(cpuinfo, flags).split_whitespace();
         Cpu {
             machine,
-            is_intel: value("vendor_id") == "GenuineIntel",
-            flags: flags.split_whitespace().map(str::to_owned).collect(),
+            is_intel: cpuinfo_value(cpuinfo, "vendor_id") == "GenuineIntel",
+            flags: flags.map(str::to_owned).collect(),
         }
     }
 
@@ -140,7 +134,7 @@ impl Cpu {
         flags.iter().all(|flag| self.flags.contains(*flag))
     }
 
-    /// Returns the sub-directories for the instruction levels of this processor, best first.
+    /// The sub-directories for the instruction levels of this processor, best first.
     fn levels(&self) -> Vec<PathBuf> {
         if self.machine != elf::X86_64 {
             return Vec::new();
@@ -153,15 +147,16 @@ impl Cpu {
                 "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave",
             ]);
         let v4 = v3 && self.has(&["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"]);
-        let levels = [(v4, "x86-64-v4"), (v3, "x86-64-v3"), (v2, "x86-64-v2")];
-        levels
-            .into_iter()
-            .filter(|(has, _)| *has)
-            .map(|(_, level)| Path::new("glibc-hwcaps").join(level))
-            .collect()
+        let mut directories = Vec::new();
+        for (has_level, level) in [(v4, "x86-64-v4"), (v3, "x86-64-v3"), (v2, "x86-64-v2")] {
+            if has_level {
+                directories.push(Path::new("glibc-hwcaps").join(level));
+            }
+        }
+        directories
     }
 
-    /// Returns the value of `$PLATFORM`.
+    /// The value of `$PLATFORM`.
     fn platform(&self) -> &'static str {
         if self.machine == elf::AARCH64 {
             return "aarch64";
@@ -178,32 +173,45 @@ impl Cpu {
         }
     }
 
-    /// Returns the sub-directories of loaders before 2.37: all subsets of these parts, as a counter runs down.
+    /// The sub-directories of loaders before 2.37: all subsets of these parts, as a counter runs down.
     fn legacy(&self) -> Vec<PathBuf> {
         let mut parts = vec!["tls", self.platform()];
         if self.machine == elf::AARCH64 {
-            parts.extend(self.has(&["atomics"]).then_some("atomics"));
+            if self.has(&["atomics"]) {
+                parts.push("atomics");
+            }
         } else {
             let wide = ["avx512cd", "avx512bw", "avx512dq", "avx512vl"];
-            parts.extend(
-                (self.is_intel && self.has(&wide) && !self.has(&["avx512er"]))
-                    .then_some("avx512_1"),
-            );
+            if self.is_intel && self.has(&wide) && !self.has(&["avx512er"]) {
+                parts.push("avx512_1");
+            }
             parts.push("x86_64");
         }
-        let mut choices: Vec<PathBuf> = Vec::new();
-        for chosen in (1..1_u32 << parts.len()).rev() {
-            let is_chosen = |at: &usize| chosen >> (parts.len() - 1 - at) & 1 == 1;
-            let choice: PathBuf = (0..parts.len())
-                .filter(is_chosen)
-                .map(|at| parts[at])
-                .collect();
-            if !choices.contains(&choice) {
-                choices.push(choice);
+        let mut subsets: Vec<PathBuf> = Vec::new();
+        for counter in (1..1_u32 << parts.len()).rev() {
+            let mut subset = PathBuf::new();
+            // The first part has the highest bit.
+            for (bit, part) in parts.iter().rev().enumerate().rev() {
+                if counter >> bit & 1 == 1 {
+                    subset.push(part);
+                }
+            }
+            if !subsets.contains(&subset) {
+                subsets.push(subset);
             }
         }
-        choices
+        subsets
     }
+}
+
+fn cpuinfo_value<'c>(cpuinfo: &'c str, name: &str) -> &'c str {
+    for line in cpuinfo.lines() {
+        let (key, value) = line.split_once(':').unwrap_or((line, ""));
+        if key.trim() == name {
+            return value.trim();
+        }
+    }
+    ""
 }
 
 /// The values of `$LIB` and `$PLATFORM`. `$ORIGIN` differs for each file.
@@ -221,29 +229,25 @@ impl Tokens {
         }
     }
 
-    /// Replaces `$ORIGIN`, `$LIB` and `$PLATFORM`, with and without braces, in an element of a search path. Returns nothing if
+    /// Replaces `$ORIGIN`, `$LIB` and `$PLATFORM`, with and without braces, in an element of a search path. Gives nothing if
     /// it needs an unknown origin.
     pub fn expand(&self, element: &[u8], origin: Option<&Path>) -> Option<PathBuf> {
-        let origin = origin.map(|origin| origin.as_os_str().as_bytes());
         let mut path = Vec::with_capacity(element.len());
         let mut rest = element;
-        while let Some(at) = memchr::memchr(b'$', rest) {
-            path.extend_from_slice(&rest[..at]);
-            rest = &rest[at + 1..];
-            let tokens: [(&[u8], Option<&[u8]>); 3] = [
-                (b"ORIGIN", origin),
-                (b"LIB", Some(self.lib.as_bytes())),
-                (b"PLATFORM", Some(self.platform.as_bytes())),
-            ];
-            match tokens
-                .iter()
-                .find_map(|(name, value)| Some((after_token(rest, name)?, value)))
-            {
-                Some((after, value)) => {
-                    path.extend_from_slice((*value)?);
-                    rest = after;
-                }
-                None => path.push(b'$'),
+        while let Some(dollar) = memchr::memchr(b'$', rest) {
+            path.extend_from_slice(&rest[..dollar]);
+            rest = &rest[dollar + 1..];
+            if let Some(after) = after_token(rest, b"ORIGIN") {
+                path.extend_from_slice(origin?.as_os_str().as_bytes());
+                rest = after;
+            } else if let Some(after) = after_token(rest, b"LIB") {
+                path.extend_from_slice(self.lib.as_bytes());
+                rest = after;
+            } else if let Some(after) = after_token(rest, b"PLATFORM") {
+                path.extend_from_slice(self.platform.as_bytes());
+                rest = after;
+            } else {
+                path.push(b'$');
             }
         }
         path.extend_from_slice(rest);
@@ -251,19 +255,20 @@ impl Tokens {
     }
 }
 
-/// Returns the text after the token of this name at the start. `$LIBS` is no token.
+/// The text after the token of this name at the start. `$LIBS` is no token.
 fn after_token<'t>(text: &'t [u8], name: &[u8]) -> Option<&'t [u8]> {
-    let braced = text
-        .strip_prefix(b"{")
-        .and_then(|text| text.strip_prefix(name)?.strip_prefix(b"}"));
-    let goes_on = |text: &[u8]| {
-        text.first()
-            .is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
-    };
-    braced.or_else(|| text.strip_prefix(name).filter(|after| !goes_on(after)))
+    if let Some(braced) = text.strip_prefix(b"{") {
+        return braced.strip_prefix(name)?.strip_prefix(b"}");
+    }
+    let rest = text.strip_prefix(name)?;
+    match rest.first() {
+        Some(b'_') => None,
+        Some(next) if next.is_ascii_alphanumeric() => None,
+        _ => Some(rest),
+    }
 }
 
-/// Returns the default directories of the C library, which are searched last.
+/// The default directories of the C library, which are searched last.
 pub fn default_directories(host: &Host, machine: u16) -> Vec<PathBuf> {
     let library = library_directory(host, machine);
     let mut directories = vec![format!("/{library}"), format!("/usr/{library}")];
@@ -273,7 +278,7 @@ pub fn default_directories(host: &Host, machine: u16) -> Vec<PathBuf> {
     directories.into_iter().map(PathBuf::from).collect()
 }
 
-/// Returns the value of `$LIB`: Debian's multiarch directory if it exists, else `lib64`.
+/// The value of `$LIB`: Debian's multiarch directory if it exists, else `lib64`.
 fn library_directory(host: &Host, machine: u16) -> &'static str {
     let multiarch = match machine {
         elf::AARCH64 => "lib/aarch64-linux-gnu",
@@ -355,19 +360,13 @@ mod tests {
             lib: "lib64",
             platform: "haswell",
         };
-        let expand = |text: &str| {
-            tokens
-                .expand(text.as_bytes(), Some(Path::new("/o")))
-                .unwrap()
-        };
-        assert_eq!(
-            expand("$ORIGIN/../${LIB}x/$PLATFORM"),
-            Path::new("/o/../lib64x/haswell")
-        );
-        assert_eq!(
-            expand("$LIBS/${LIB/$ORIGIN_/$"),
-            Path::new("$LIBS/${LIB/$ORIGIN_/$")
-        );
+        for (element, expanded) in [
+            ("$ORIGIN/../${LIB}x/$PLATFORM", "/o/../lib64x/haswell"),
+            ("$LIBS/${LIB/$ORIGIN_/$", "$LIBS/${LIB/$ORIGIN_/$"),
+        ] {
+            let path = tokens.expand(element.as_bytes(), Some(Path::new("/o")));
+            assert_eq!(path.unwrap(), Path::new(expanded));
+        }
         assert_eq!(tokens.expand(b"$ORIGIN", None), None);
     }
 }

@@ -56,15 +56,15 @@ pub enum FoundBy {
 /// The loader of one machine in one environment. A clone shares everything that was read.
 #[derive(Clone)]
 pub struct Searcher<'h> {
-    machine: Rc<SharedState<'h>>,
+    shared: Rc<SharedState<'h>>,
     paths: Rc<SearchPaths<'h>>,
-    answers: Rc<FoundFiles>,
+    found: Rc<FoundFiles>,
 }
 
 /// The part that every environment shares.
 struct SharedState<'h> {
     host: &'h Host,
-    number: u16,
+    machine: u16,
     cache: LdCache,
     /// The names in `/etc/ld.so.preload`, which every program gets.
     preload: Vec<String>,
@@ -94,99 +94,94 @@ pub(super) struct Bad {
 impl<'h> Searcher<'h> {
     /// Makes a searcher for programs of this machine in the host's environment.
     pub fn new(host: &'h Host, machine: u16) -> Searcher<'h> {
-        let cache = host.read(Path::new("/etc/ld.so.cache")).ok();
+        let mut cache = LdCache::default();
+        if let Ok(bytes) = host.read(Path::new("/etc/ld.so.cache")) {
+            cache = LdCache::parse(&bytes, machine).unwrap_or_default();
+        }
         let shared = SharedState {
             host,
-            number: machine,
-            cache: cache
-                .and_then(|bytes| LdCache::parse(&bytes, machine).ok())
-                .unwrap_or_default(),
+            machine,
+            cache,
             preload: preloaded(&host.read_text(Path::new(PRELOAD)).unwrap_or_default()),
             files: RefCell::default(),
         };
         let rules = Rules::read(host, machine, rules::standard_loader(machine));
-        let setting = LoaderEnvironment::new(rules, &host.env, host.cwd.clone(), None);
-        Searcher::of(Rc::new(shared), setting)
+        let environment = LoaderEnvironment::new(rules, &host.env, host.cwd.clone(), None);
+        Searcher::of(Rc::new(shared), environment)
     }
 
-    fn of(machine: Rc<SharedState<'h>>, setting: LoaderEnvironment) -> Searcher<'h> {
-        let is_common = !setting
+    fn of(shared: Rc<SharedState<'h>>, environment: LoaderEnvironment) -> Searcher<'h> {
+        let is_common = !environment
             .library_path
             .iter()
             .any(|element| element.as_bytes().contains(&b'$'));
-        let paths = Rc::new(SearchPaths::new(machine.host, setting));
+        let paths = Rc::new(SearchPaths::new(shared.host, environment));
         Searcher {
-            machine,
+            shared,
             paths,
-            answers: Rc::new(FoundFiles {
+            found: Rc::new(FoundFiles {
                 is_common,
                 ..FoundFiles::default()
             }),
         }
     }
 
-    fn setting(&self) -> &LoaderEnvironment {
-        &self.paths.setting
+    fn environment(&self) -> &LoaderEnvironment {
+        &self.paths.environment
     }
 
-    fn with(&self, setting: LoaderEnvironment) -> Searcher<'h> {
-        Searcher::of(self.machine.clone(), setting)
+    fn with(&self, environment: LoaderEnvironment) -> Searcher<'h> {
+        Searcher::of(self.shared.clone(), environment)
     }
 
-    /// Returns a searcher for another environment of the machine.
+    /// A searcher for another environment of the machine.
     pub fn within(&self, env: &Environment, overlay: Option<Overlay>) -> Searcher<'h> {
         let LoaderEnvironment {
             rules, directory, ..
-        } = self.setting().clone();
+        } = self.environment().clone();
         self.with(LoaderEnvironment::new(rules, env, directory, overlay))
     }
 
-    /// Returns a searcher for a program that starts in another directory.
+    /// A searcher for a program that starts in another directory.
     pub fn in_directory(&self, env: &Environment, directory: &Path) -> Searcher<'h> {
-        let rules = self.setting().rules.clone();
-        self.with(LoaderEnvironment::new(
-            rules,
-            env,
-            directory.to_owned(),
-            None,
-        ))
+        let rules = self.environment().rules.clone();
+        let directory = directory.to_owned();
+        self.with(LoaderEnvironment::new(rules, env, directory, None))
     }
 
     /// Joins a path to the directory that the program starts in. Links are not resolved.
     pub(super) fn absolute(&self, path: &Path) -> PathBuf {
-        self.setting().directory.join(path)
+        self.environment().directory.join(path)
     }
 
-    /// Returns the paths that answers depend on besides the directories of search paths: their sub-directories for
+    /// The paths that answers depend on besides the directories of search paths: their sub-directories for
     /// processors, and `/etc/ld.so.preload`.
     pub fn depends_on(&self) -> Vec<PathBuf> {
-        let directories = self.paths.directories.borrow();
-        let existing = directories
-            .values()
-            .filter(|directory| !directory.within.is_empty());
-        let below = existing.flat_map(|directory| {
-            let within = directory
-                .within
-                .iter()
-                .filter(|within| **within != directory.path)
-                .cloned();
-            within.chain([directory.path.join("glibc-hwcaps")])
-        });
-        let view = self
-            .setting()
-            .overlay
-            .as_ref()
-            .map(|overlay| &overlay.directory);
-        let below = below.filter(|path| view.is_none_or(|view| !path.starts_with(view)));
-        below.chain([PathBuf::from(PRELOAD)]).collect()
+        let mut paths = Vec::new();
+        for directory in self.paths.directories.borrow().values() {
+            if directory.searched.is_empty() {
+                continue;
+            }
+            for searched in &directory.searched {
+                if *searched != directory.path {
+                    paths.push(searched.clone());
+                }
+            }
+            paths.push(directory.path.join("glibc-hwcaps"));
+        }
+        if let Some(overlay) = &self.environment().overlay {
+            paths.retain(|path| !path.starts_with(&overlay.directory));
+        }
+        paths.push(PathBuf::from(PRELOAD));
+        paths
     }
 
-    /// Returns the release of this loader; none if neither it nor its C library names one.
+    /// None if neither the loader nor its C library names one.
     pub fn release(&self) -> Option<Release> {
-        self.setting().rules.release
+        self.environment().rules.release
     }
 
-    /// Returns a searcher by the loader of this program.
+    /// A searcher by the loader of this program.
     pub fn of_program(&self, executable: &Path) -> Searcher<'h> {
         let object = self.object(executable);
         let loader = object.and_then(|object| object.interpreter.clone());
@@ -194,8 +189,8 @@ impl<'h> Searcher<'h> {
             return self.clone();
         };
         self.with(LoaderEnvironment {
-            rules: Rules::read(self.machine.host, self.machine.number, &loader),
-            ..self.setting().clone()
+            rules: Rules::read(self.shared.host, self.shared.machine, &loader),
+            ..self.environment().clone()
         })
     }
 
@@ -205,25 +200,23 @@ impl<'h> Searcher<'h> {
     }
 
     pub(super) fn host(&self) -> &'h Host {
-        self.machine.host
+        self.shared.host
     }
 
     pub(super) fn loader(&self) -> &'static Path {
-        rules::standard_loader(self.machine.number)
+        rules::standard_loader(self.shared.machine)
     }
 
     pub(super) fn is_at_least(&self, release: Release) -> bool {
-        self.setting().rules.is_at_least(release)
+        self.environment().rules.is_at_least(release)
     }
 
-    /// Returns the names that are preloaded: those of `LD_PRELOAD`, then those of `/etc/ld.so.preload`.
+    /// The names that are preloaded: those of `LD_PRELOAD`, then those of `/etc/ld.so.preload`.
     pub(super) fn preload(&self) -> impl Iterator<Item = String> {
-        let own = self
-            .setting()
-            .preload
-            .iter()
-            .map(|name| name.to_string_lossy().into_owned());
-        own.chain(self.machine.preload.iter().cloned())
+        let variable = self.environment().preload.iter();
+        variable
+            .map(|name| name.to_string_lossy().into_owned())
+            .chain(self.shared.preload.iter().cloned())
     }
 
     /// Reads a file as the loader would; nothing if it is no object for this machine.
@@ -231,7 +224,7 @@ impl<'h> Searcher<'h> {
         self.read(path).ok()
     }
 
-    /// Returns the file that the loader takes for `name`. The first object of `chain` requests it; each one was loaded by the
+    /// The file that the loader takes for `name`. The first object of `chain` requests it; each one was loaded by the
     /// next, up to the executable.
     pub fn find(&self, name: &str, chain: &[Arc<Object>]) -> Option<(Arc<Object>, FoundBy)> {
         self.search(name, chain, &mut Vec::new()).ok().flatten()
@@ -247,38 +240,35 @@ impl<'h> Searcher<'h> {
         let [requester, ..] = chain else {
             return Ok(None);
         };
-        if let Some(answer) = self
-            .setting()
-            .overlay
-            .as_ref()
-            .and_then(|overlay| overlay.answer(name))
+        if let Some(overlay) = &self.environment().overlay
+            && let Some(answer) = overlay.answer(name)
         {
-            return Ok(self
-                .take(answer, tried)?
-                .map(|object| (object, FoundBy::Pinned)));
+            let object = self.take(answer, tried)?;
+            return Ok(object.map(|object| (object, FoundBy::Pinned)));
         }
         if name.contains('/') {
             let Some(path) = self.paths.expand(name.as_bytes(), requester) else {
                 return Ok(None);
             };
-            let path = self.absolute(&path);
-            return Ok(self
-                .take(path, tried)?
-                .map(|object| (object, FoundBy::Path)));
+            let object = self.take(self.absolute(&path), tried)?;
+            return Ok(object.map(|object| (object, FoundBy::Path)));
         }
         // Most objects have no search path of their own, so they find equal files.
-        let has_no_path = |object: &Arc<Object>| object.rpath.is_none() && object.runpath.is_none();
-        let is_common =
-            self.answers.is_common && !requester.no_defaults && chain.iter().all(has_no_path);
-        if let Some(known) = self.answers.common.borrow().get(name).filter(|_| is_common) {
-            return Ok(Some(known.clone()));
+        let is_common = self.found.is_common
+            && !requester.no_defaults
+            && chain
+                .iter()
+                .all(|object| object.rpath.is_none() && object.runpath.is_none());
+        if !is_common {
+            return self.search_paths(name, requester, chain, tried);
+        }
+        if let Some(found) = self.found.common.borrow().get(name) {
+            return Ok(Some(found.clone()));
         }
         let found = self.search_paths(name, requester, chain, tried)?;
-        if let Some(found) = found.as_ref().filter(|_| is_common) {
-            self.answers
-                .common
-                .borrow_mut()
-                .insert(name.to_owned(), found.clone());
+        if let Some(found) = &found {
+            let mut common = self.found.common.borrow_mut();
+            common.insert(name.to_owned(), found.clone());
         }
         Ok(found)
     }
@@ -293,42 +283,25 @@ impl<'h> Searcher<'h> {
     ) -> Result<Option<(Arc<Object>, FoundBy)>, Bad> {
         if requester.runpath.is_none() {
             for object in chain {
-                if let Some((found, _)) =
-                    self.scan(name, &self.paths.path(PathKind::Rpath, Some(object)), tried)?
-                {
-                    return Ok(Some((
-                        found,
-                        FoundBy::Rpath {
-                            of: object.path.clone(),
-                        },
-                    )));
+                let path = self.paths.path(PathKind::Rpath, Some(object));
+                if let Some((found, _)) = self.scan(name, &path, tried)? {
+                    let of = object.path.clone();
+                    return Ok(Some((found, FoundBy::Rpath { of })));
                 }
             }
         }
         let executable = chain.last().map(AsRef::as_ref);
-        if let Some((found, element)) = self.scan(
-            name,
-            &self.paths.path(PathKind::LibraryPath, executable),
-            tried,
-        )? {
+        let path = self.paths.path(PathKind::LibraryPath, executable);
+        if let Some((found, element)) = self.scan(name, &path, tried)? {
             return Ok(Some((found, FoundBy::LibraryPath { element })));
         }
-        if let Some((found, _)) = self.scan(
-            name,
-            &self.paths.path(PathKind::Runpath, Some(requester)),
-            tried,
-        )? {
+        let path = self.paths.path(PathKind::Runpath, Some(requester));
+        if let Some((found, _)) = self.scan(name, &path, tried)? {
             return Ok(Some((found, FoundBy::Runpath)));
         }
-        let rules = &self.setting().rules;
-        let is_default = |path: &Path| {
-            rules
-                .defaults
-                .iter()
-                .any(|default| path.starts_with(default))
-        };
-        let cached = self.machine.cache.get(name);
-        if let Some(path) = cached.filter(|path| !(requester.no_defaults && is_default(path)))
+        let mut defaults = self.environment().rules.defaults.iter();
+        if let Some(path) = self.shared.cache.get(name)
+            && !(requester.no_defaults && defaults.any(|default| path.starts_with(default)))
             && let Some(found) = self.take(path.clone(), tried)?
         {
             return Ok(Some((found, FoundBy::Cache)));
@@ -336,11 +309,12 @@ impl<'h> Searcher<'h> {
         if requester.no_defaults {
             return Ok(None);
         }
-        let found = self.scan(name, &self.paths.path(PathKind::Default, None), tried)?;
+        let path = self.paths.path(PathKind::Default, None);
+        let found = self.scan(name, &path, tried)?;
         Ok(found.map(|(found, _)| (found, FoundBy::Default)))
     }
 
-    /// Returns the directories that come before `LD_LIBRARY_PATH` for requests of the first object of `chain`. A DT_RUNPATH of
+    /// The directories that come before `LD_LIBRARY_PATH` for requests of the first object of `chain`. A DT_RUNPATH of
     /// the requester disables every DT_RPATH.
     pub fn rpath_directories(&self, chain: &[Arc<Object>]) -> Vec<PathBuf> {
         let mut directories = Vec::new();
@@ -360,7 +334,7 @@ impl<'h> Searcher<'h> {
         directories
     }
 
-    /// Returns the directories of an object's own DT_RUNPATH, which come after `LD_LIBRARY_PATH`.
+    /// The directories of an object's own DT_RUNPATH, which come after `LD_LIBRARY_PATH`.
     pub fn runpath_directories(&self, object: &Object) -> Vec<PathBuf> {
         self.paths
             .path(PathKind::Runpath, Some(object))
@@ -370,7 +344,7 @@ impl<'h> Searcher<'h> {
     }
 
     pub(super) fn read(&self, path: &Path) -> Reading {
-        let Some(overlay) = &self.setting().overlay else {
+        let Some(overlay) = &self.environment().overlay else {
             return self.read_file(path);
         };
         let target = match overlay.position(path) {
@@ -386,38 +360,33 @@ impl<'h> Searcher<'h> {
             },
             Position::Nowhere => return Err(PathRefusal::Absent(ENOENT)),
         };
-        if let Some(known) = self.answers.links.borrow().get(path.as_os_str()) {
-            return known.clone();
+        if let Some(reading) = self.found.links.borrow().get(path.as_os_str()) {
+            return reading.clone();
         }
-        let read = self.read_file(&target);
-        let read = read.map(|object| {
+        let reading = self.read_file(&target).map(|object| {
             Arc::new(Object {
                 path: path.to_owned(),
                 ..(*object).clone()
             })
         });
-        self.answers
-            .links
-            .borrow_mut()
-            .insert(path.into(), read.clone());
-        read
+        let mut links = self.found.links.borrow_mut();
+        links.insert(path.into(), reading.clone());
+        reading
     }
 
     fn read_file(&self, path: &Path) -> Reading {
-        if let Some(known) = self.machine.files.borrow().get(path.as_os_str()) {
-            return known.clone();
+        if let Some(reading) = self.shared.files.borrow().get(path.as_os_str()) {
+            return reading.clone();
         }
-        let host = self.machine.host;
-        let read = if host.is_unlisted(path) {
+        let host = self.shared.host;
+        let reading = if host.is_unlisted(path) {
             Err(PathRefusal::Absent(ENOENT))
         } else {
-            object::read(host, self.machine.number, path).map(Arc::new)
+            object::read(host, self.shared.machine, path).map(Arc::new)
         };
-        self.machine
-            .files
-            .borrow_mut()
-            .insert(path.into(), read.clone());
-        read
+        let mut files = self.shared.files.borrow_mut();
+        files.insert(path.into(), reading.clone());
+        reading
     }
 
     /// Reads one path. Fails where the loader ends the program.
@@ -432,7 +401,7 @@ impl<'h> Searcher<'h> {
         }
     }
 
-    /// Returns the first object of this name, and the element that led to it.
+    /// The first object of this name, and the element that led to it.
     fn scan(
         &self,
         name: &str,
@@ -441,8 +410,8 @@ impl<'h> Searcher<'h> {
     ) -> Result<Option<(Arc<Object>, OsString)>, Bad> {
         for (directory, element) in path.iter() {
             let mut last = ENOENT;
-            for within in &directory.within {
-                let path = within.join(name);
+            for searched in &directory.searched {
+                let path = searched.join(name);
                 last = match self.read(&path) {
                     Ok(object) => return Ok(Some((object, element.clone()))),
                     Err(PathRefusal::Bad(why)) => return Err(Bad { path, why }),
@@ -451,13 +420,13 @@ impl<'h> Searcher<'h> {
                 };
                 tried.push(path);
             }
-            if directory.within.is_empty() {
+            if directory.searched.is_empty() {
                 tried.push(directory.path.join(name));
             }
             // Other errors, such as a loop of links, end this search path.
-            let goes_on = matches!(last, ENOENT | EACCES)
+            let continues = matches!(last, ENOENT | EACCES)
                 || last == ENOTDIR && self.is_at_least(PASSES_FILES);
-            if directory.counts && !goes_on {
+            if directory.counts && !continues {
                 return Ok(None);
             }
         }
@@ -465,15 +434,15 @@ impl<'h> Searcher<'h> {
     }
 }
 
-/// Returns the names in `/etc/ld.so.preload`, which may have comments.
+/// The names in `/etc/ld.so.preload`, which may have comments.
 fn preloaded(text: &str) -> Vec<String> {
-    let lines = text
-        .lines()
-        .map(|line| line.split('#').next().unwrap_or_default());
-    let names = lines
-        .flat_map(|line| line.split([' ', '\t', ':']))
-        .filter(|name| !name.is_empty());
-    names.map(str::to_owned).collect()
+    let mut names = Vec::new();
+    for line in text.lines() {
+        let line = line.split('#').next().unwrap_or_default();
+        let parts = line.split([' ', '\t', ':']);
+        names.extend(parts.filter(|name| !name.is_empty()).map(str::to_owned));
+    }
+    names
 }
 
 fn as_text<S: Serializer>(text: &impl AsRef<OsStr>, serializer: S) -> Result<S::Ok, S::Error> {

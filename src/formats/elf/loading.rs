@@ -4,9 +4,10 @@ use object::LittleEndian as LE;
 use object::elf::{DT_FLAGS_1, ET_DYN, ET_EXEC};
 
 use super::Elf;
+use crate::formats::numbers::{u16_at, u64_at};
 
 const HEADER: usize = 64;
-const SEGMENT: u64 = 56;
+const SEGMENT: u16 = 56;
 /// `DF_1_PIE`: a program, although it is built like a library.
 const PIE: u64 = 0x0800_0000;
 
@@ -28,7 +29,7 @@ pub fn check(data: &[u8], machine: u16) -> Result<(), Unloadable> {
     let Some(header) = data.get(..HEADER) else {
         return broken;
     };
-    let half = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
+
     if header[..4] != *b"\x7fELF" {
         return broken;
     }
@@ -43,18 +44,25 @@ pub fn check(data: &[u8], machine: u16) -> Result<(), Unloadable> {
     if header[20..24] != [1, 0, 0, 0] {
         return broken;
     }
-    if half(18) != machine {
+    if u16_at(header, 18) != Some(machine) {
         return Err(Unloadable::Foreign);
     }
-    if half(16) != ET_DYN.0 && half(16) != ET_EXEC.0 {
+    let kind = u16_at(header, 16);
+    if kind != Some(ET_DYN.0) && kind != Some(ET_EXEC.0) {
         return broken;
     }
-    let start = u64::from_le_bytes(header[32..40].try_into().expect("eight bytes"));
-    let end = start.checked_add(u64::from(half(56)) * SEGMENT);
-    if u64::from(half(54)) != SEGMENT || end.is_none_or(|end| end > data.len() as u64) {
+    if u16_at(header, 54) != Some(SEGMENT) || !has_segments(header, data.len()) {
         return broken;
     }
     Ok(())
+}
+
+/// True if the table of segments is in the file.
+fn has_segments(header: &[u8], length: usize) -> bool {
+    let start = u64_at(header, 32);
+    let count = u16_at(header, 56).unwrap_or_default();
+    let end = start.and_then(|start| start.checked_add(u64::from(count) * u64::from(SEGMENT)));
+    end.is_some_and(|end| end <= length as u64)
 }
 
 impl Elf<'_> {

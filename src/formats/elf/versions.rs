@@ -17,29 +17,30 @@ const NODE_LIMIT: usize = 0x8000;
 const WEAK: u16 = 2;
 
 impl<'d> Elf<'d> {
-    /// Returns the version nodes that are imported from one file, `GLIBC_2.34` of `libc.so.6`.
+    /// The version nodes that are imported from one file, `GLIBC_2.34` of `libc.so.6`.
     pub fn needed_versions(&self, file: &[u8]) -> Vec<&'d [u8]> {
-        let nodes = self
-            .needed_nodes()
-            .into_iter()
-            .filter(|node| node.file == Some(file));
-        nodes.map(|node| node.name).collect()
+        let mut nodes = self.needed_nodes();
+        nodes.retain(|node| node.file == Some(file));
+        nodes.into_iter().map(|node| node.name).collect()
     }
 
-    /// Returns the version nodes that this file defines.
+    /// The version nodes that this file defines.
     pub fn defined_versions(&self) -> Vec<&'d [u8]> {
-        self.defined_nodes()
-            .into_iter()
-            .map(|node| node.name)
-            .collect()
+        let nodes = self.defined_nodes();
+        nodes.into_iter().map(|node| node.name).collect()
     }
 
-    /// Returns the file and the name of each version node without which the loader does not start.
+    /// The file and the name of each version node without which the loader does not start.
     pub fn required_versions(&self) -> Vec<(&'d [u8], &'d [u8])> {
-        let required = self.needed_nodes().into_iter().filter(|node| !node.weak);
-        required
-            .filter_map(|node| Some((node.file?, node.name)))
-            .collect()
+        let mut versions = Vec::new();
+        for node in self.needed_nodes() {
+            if let Some(file) = node.file
+                && !node.weak
+            {
+                versions.push((file, node.name));
+            }
+        }
+        versions
     }
 
     /// True if it defines versions. The loader checks no versions of a file that does not.
@@ -47,19 +48,15 @@ impl<'d> Elf<'d> {
         self.value(DT_VERDEF).is_some()
     }
 
-    /// Returns a function from a symbol's index to its version node.
-    pub(super) fn versions(&self) -> impl Fn(usize) -> Option<VersionNode<'d>> {
+    pub(super) fn symbol_versions(&self) -> SymbolVersions<'d> {
         let table = self.table(DT_VERSYM).unwrap_or_default();
-        let versyms: &'d [Versym<LE>] = table.read_slice_at(0, table.len() / 2).unwrap_or_default();
-        let mut nodes = self.needed_nodes();
-        nodes.extend(self.defined_nodes());
-        let by_index: HashMap<u16, VersionNode<'d>> =
-            nodes.into_iter().map(|node| (node.index, node)).collect();
-        // The highest bit hides a symbol from the linker; 0 and 1 are local and global without a version.
-        move |symbol| {
-            by_index
-                .get(&(versyms.get(symbol)?.0.get(LE).0 & 0x7fff))
-                .copied()
+        let mut nodes = HashMap::new();
+        for node in self.needed_nodes().into_iter().chain(self.defined_nodes()) {
+            nodes.insert(node.index, node);
+        }
+        SymbolVersions {
+            indexes: table.read_slice_at(0, table.len() / 2).unwrap_or_default(),
+            nodes,
         }
     }
 
@@ -79,12 +76,11 @@ impl<'d> Elf<'d> {
             for (_, aux) in names {
                 let index = aux.vna_other.get(LE).0 & 0x7fff;
                 if let Some(name) = self.text(aux.vna_name.get(LE)) {
-                    let weak = aux.vna_flags.get(LE).0 & WEAK != 0;
                     nodes.push(VersionNode {
                         index,
                         name,
                         file: Some(file),
-                        weak,
+                        weak: aux.vna_flags.get(LE).0 & WEAK != 0,
                     });
                 }
             }
@@ -97,23 +93,25 @@ impl<'d> Elf<'d> {
 
     fn defined_nodes(&self) -> Vec<VersionNode<'d>> {
         let records = self.chain::<Verdef<LE>>(DT_VERDEF, DT_VERDEFNUM, |def| def.vd_next.get(LE));
-        let name_of = |data: &'d [u8], def: &Verdef<LE>| {
-            let aux: &Verdaux<LE> = data.get(def.vd_aux.get(LE) as usize..)?.read_at(0).ok()?;
-            let name = self.text(aux.vda_name.get(LE))?;
-            Some(VersionNode {
-                index: def.vd_ndx.get(LE).0 & 0x7fff,
-                name,
-                file: None,
-                weak: false,
-            })
-        };
-        // The base definition names the file itself and is no symbol's version.
-        let others = records
-            .into_iter()
-            .filter(|(_, def)| def.vd_flags.get(LE).0 & 1 == 0);
-        others
-            .filter_map(|(data, def)| name_of(data, def))
-            .collect()
+        let mut nodes = Vec::new();
+        for (data, def) in records {
+            // The base definition names the file itself and is no symbol's version.
+            if def.vd_flags.get(LE).0 & 1 != 0 {
+                continue;
+            }
+            let data = data.get(def.vd_aux.get(LE) as usize..).unwrap_or_default();
+            if let Ok(aux) = data.read_at::<Verdaux<LE>>(0)
+                && let Some(name) = self.text(aux.vda_name.get(LE))
+            {
+                nodes.push(VersionNode {
+                    index: def.vd_ndx.get(LE).0 & 0x7fff,
+                    name,
+                    file: None,
+                    weak: false,
+                });
+            }
+        }
+        nodes
     }
 
     fn chain<T: Pod>(
@@ -140,7 +138,21 @@ pub(super) struct VersionNode<'d> {
     weak: bool,
 }
 
-/// Returns a list of at most `count` records, in which each record holds the distance to the next one.
+/// The version node of each symbol, by its index.
+pub(super) struct SymbolVersions<'d> {
+    indexes: &'d [Versym<LE>],
+    nodes: HashMap<u16, VersionNode<'d>>,
+}
+
+impl<'d> SymbolVersions<'d> {
+    pub(super) fn of_symbol(&self, symbol: usize) -> Option<&VersionNode<'d>> {
+        // The highest bit hides a symbol from the linker; 0 and 1 are local and global without a version.
+        let index = self.indexes.get(symbol)?.0.get(LE).0 & 0x7fff;
+        self.nodes.get(&index)
+    }
+}
+
+/// A list of at most `count` records, in which each record holds the distance to the next one.
 fn follow<'d, T: Pod>(
     mut data: &'d [u8],
     count: u16,

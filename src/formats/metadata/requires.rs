@@ -34,32 +34,29 @@ pub struct Requires {
 }
 
 impl Requires {
-    /// Returns the version after `==`, without a final `.*`.
+    /// The version after `==`, without a final `.*`.
     pub fn pinned(&self) -> Option<Version> {
         let specifiers = VersionSpecifiers::from_str(&self.versions).ok()?;
-        let exact = |operator: &Operator| {
-            matches!(
-                operator,
-                Operator::Equal | Operator::EqualStar | Operator::ExactEqual
-            )
-        };
-        let pin = specifiers
-            .iter()
-            .find(|specifier| exact(specifier.operator()))?;
-        plain_version(pin.version())
+        for specifier in specifiers.iter() {
+            if let Operator::Equal | Operator::EqualStar | Operator::ExactEqual =
+                specifier.operator()
+            {
+                return plain_version(specifier.version());
+            }
+        }
+        None
     }
 
-    /// Returns the oldest version that it allows.
+    /// The oldest version that it allows.
     pub fn lower_bound(&self) -> Option<Version> {
         let specifiers = VersionSpecifiers::from_str(&self.versions).ok()?;
-        let lower = |operator: &Operator| {
-            matches!(operator, Operator::GreaterThanEqual | Operator::TildeEqual)
-        };
-        specifiers
-            .iter()
-            .filter(|s| lower(s.operator()))
-            .filter_map(|s| plain_version(s.version()))
-            .max()
+        let mut highest = None;
+        for specifier in specifiers.iter() {
+            if let Operator::GreaterThanEqual | Operator::TildeEqual = specifier.operator() {
+                highest = highest.max(plain_version(specifier.version()));
+            }
+        }
+        highest
     }
 }
 
@@ -69,45 +66,49 @@ pub(super) fn read(text: &str) -> Option<Requires> {
     let (name, rest) = name(text.trim_start())?;
     let (extras, rest) = extras(rest.trim_start())?;
     let (versions, marker) = versions(rest.trim_start())?;
-    let named = NAMED_EXTRA.captures_iter(marker);
-    let named: BTreeSet<String> = named
-        .filter_map(|found| Some(normalised(found.get(1).or(found.get(2))?.as_str())))
-        .collect();
+    let mut marked = BTreeSet::new();
+    for captures in NAMED_EXTRA.captures_iter(marker) {
+        if let Some(extra) = captures.get(1).or(captures.get(2)) {
+            marked.insert(normalised(extra.as_str()));
+        }
+    }
     Some(Requires {
         name,
         extras,
         versions,
-        optional: !named.is_empty(),
-        extra: named.iter().next().filter(|_| named.len() == 1).cloned(),
+        optional: !marked.is_empty(),
+        extra: marked.pop_first().filter(|_| marked.is_empty()),
     })
 }
 
-/// Returns the normalised name at the start of a text, and the rest of the text.
+/// The normalised name at the start of a text, and the rest of the text.
 fn name(text: &str) -> Option<(String, &str)> {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let (name, rest) = text.split_at(text.find(|c| !is_part(c)).unwrap_or(text.len()));
-    let is_end = |c: char| c.is_ascii_alphanumeric();
-    (name.starts_with(is_end) && name.ends_with(is_end)).then(|| (normalised(name), rest))
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | '.'));
+    let (name, rest) = text.split_at(end.unwrap_or(text.len()));
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.ends_with(|c: char| c.is_ascii_alphanumeric());
+    is_name.then(|| (normalised(name), rest))
 }
 
 fn extras(text: &str) -> Option<(Vec<String>, &str)> {
+    let mut extras = Vec::new();
     let Some(text) = text.strip_prefix('[') else {
-        return Some((Vec::new(), text));
+        return Some((extras, text));
     };
     let (list, rest) = text.split_once(']')?;
     if list.trim().is_empty() {
-        return Some((Vec::new(), rest));
+        return Some((extras, rest));
     }
-    let whole = |item| {
-        name(item)
-            .filter(|(_, rest)| rest.is_empty())
-            .map(|(name, _)| name)
-    };
-    let extras: Option<Vec<String>> = list.split(',').map(|item| whole(item.trim())).collect();
-    Some((extras?, rest))
+    for item in list.split(',') {
+        let (extra, "") = name(item.trim())? else {
+            return None;
+        };
+        extras.push(extra);
+    }
+    Some((extras, rest))
 }
 
-/// Returns an empty text for any version, and for a URL.
+/// Gives an empty text for any version, and for a URL.
 fn versions(text: &str) -> Option<(String, &str)> {
     if let Some(url) = text.strip_prefix('@').map(str::trim_start) {
         let (url, rest) = url.split_at(url.find(char::is_whitespace).unwrap_or(url.len()));
@@ -128,7 +129,7 @@ fn versions(text: &str) -> Option<(String, &str)> {
     Some((specifiers.to_string(), rest))
 }
 
-/// Returns a name in lower case with `-` for every run of `-`, `_` and `.` (PEP 503).
+/// A name in lower case with `-` for every run of `-`, `_` and `.` (PEP 503).
 pub fn normalised(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for character in name.chars() {
@@ -143,14 +144,11 @@ pub fn normalised(name: &str) -> String {
     out
 }
 
-/// Returns the first five numbers of a version.
+/// The first five numbers of a version.
 fn plain_version(version: &pep440_rs::Version) -> Option<Version> {
-    let numbers: Option<Vec<u32>> = version
-        .release()
-        .iter()
-        .map(|number| u32::try_from(*number).ok())
-        .collect();
-    numbers
-        .filter(|numbers| !numbers.is_empty())
-        .map(|numbers| Version::new(&numbers))
+    let mut numbers = Vec::new();
+    for number in version.release().iter() {
+        numbers.push(u32::try_from(*number).ok()?);
+    }
+    (!numbers.is_empty()).then(|| Version::new(&numbers))
 }
