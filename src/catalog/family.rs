@@ -7,6 +7,11 @@ use crate::formats::names::{first_number, matches_pattern};
 use crate::version::Version;
 
 impl Family {
+    /// True for the libraries of the driver, which belong to the kernel's module and not to a program.
+    pub fn is_driver(&self) -> bool {
+        self.name == "driver"
+    }
+
     pub fn has_member(&self, stem: &str) -> bool {
         self.members
             .iter()
