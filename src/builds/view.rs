@@ -216,10 +216,10 @@ impl Links<'_> {
         if let Some(libraries) = &toolkit.libraries {
             let is_shared = !libraries.starts_with(&toolkit.root);
             self.all("lib64", libraries, &|name| {
-                let is_its = !is_shared
+                let is_of_toolkit = !is_shared
                     || begins(LIBRARIES, name)
                     || catalog().family_of_file(Path::new(name)).is_some();
-                name != "stubs" && is_its
+                name != "stubs" && is_of_toolkit
             });
             self.all("lib64/stubs", &libraries.join("stubs"), &|_| true);
         }

@@ -69,7 +69,7 @@ pub(super) fn environment(scan: &mut ScanContext<'_>, root: &Path) -> Vec<Search
                 continue;
             };
             if let Some(record) = parts::family_of_file(file).and_then(&record_of) {
-                location.packaged.insert(file.to_owned(), record);
+                location.records.insert(file.to_owned(), record);
             }
         }
     }

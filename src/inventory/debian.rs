@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::installation::Origin;
-use super::location::{Packaged, ScanContext, SearchLocation, SearchLocations};
+use super::location::{PackageRecord, ScanContext, SearchLocation, SearchLocations};
 use super::records;
 use super::scan_cache::PackagedLibraries;
 use super::warning::ReadFault;
@@ -40,12 +40,12 @@ pub(super) fn locations(scan: &mut ScanContext<'_>) -> Vec<SearchLocation> {
             let Some((location, file)) = locations.of_file(path, origin) else {
                 continue;
             };
-            let packaged = Packaged {
+            let record = PackageRecord {
                 package: title.clone(),
                 version,
                 size: None,
             };
-            location.packaged.insert(file.to_owned(), packaged);
+            location.records.insert(file.to_owned(), record);
         }
     }
     let mut locations = locations.all();
@@ -119,14 +119,14 @@ fn with_libraries(host: &Host, package: dpkg::DebianPackage) -> PackagedLibrarie
 /// Removes `libcudnn.so`, a link for compilers: the package of the headers brings it, and not that of the library.
 fn remove_links_for_compilers(location: &mut SearchLocation) {
     let mut numbered = BTreeSet::new();
-    for name in location.packaged.keys() {
+    for name in location.records.keys() {
         if let Some((stem, number)) = names::split(name)
             && !number.is_empty()
         {
             numbered.insert(stem.to_owned());
         }
     }
-    location.packaged.retain(|name, _| {
+    location.records.retain(|name, _| {
         names::split(name)
             .is_none_or(|(stem, number)| !number.is_empty() || !numbered.contains(stem))
     });

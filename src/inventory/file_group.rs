@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::directory_scan::NamedFile;
-use super::location::Packaged;
+use super::location::PackageRecord;
 use crate::catalog::Family;
 
 pub(super) struct FileGroup {
@@ -13,7 +13,7 @@ pub(super) struct FileGroup {
     /// At least one.
     pub candidates: Vec<NamedFile>,
     /// The package records of the files, by file name.
-    pub packaged: BTreeMap<String, Packaged>,
+    pub records: BTreeMap<String, PackageRecord>,
 }
 
 impl FileGroup {
@@ -23,9 +23,9 @@ impl FileGroup {
     }
 
     /// The package record of the main file.
-    pub(super) fn record(&self) -> Option<&Packaged> {
+    pub(super) fn record(&self) -> Option<&PackageRecord> {
         let mut names = self.main().names.iter();
-        names.find_map(|name| self.packaged.get(name))
+        names.find_map(|name| self.records.get(name))
     }
 
     pub(super) fn is_shim(&self, candidate: &NamedFile) -> bool {
@@ -44,9 +44,9 @@ impl FileGroup {
     /// True if each file has the size that its package recorded.
     pub(super) fn is_as_packaged(&self) -> bool {
         self.candidates.iter().all(|candidate| {
-            self.packaged
+            self.records
                 .get(&candidate.names[0])
-                .is_some_and(|packaged| packaged.size == Some(candidate.stat.size))
+                .is_some_and(|record| record.size == Some(candidate.stat.size))
         })
     }
 }

@@ -64,7 +64,7 @@ fn read(host: &Host, directory: &Path) -> Option<Gpu> {
     let id = host.read_text(&file).ok();
     let id = id.and_then(|id| u16::from_str_radix(id.trim().trim_start_matches("0x"), 16).ok());
     let known = id.and_then(catalog::gpu);
-    let product = known.map(|(_, _, product)| product.to_owned());
+    let product = known.as_ref().map(|known| known.product.to_owned());
     let model = field(&information, "Model").filter(|model| !model.is_empty());
     // Before a process has used the GPU its UUID is all question marks.
     let uuid = field(&information, "GPU UUID")
@@ -72,8 +72,8 @@ fn read(host: &Host, directory: &Path) -> Option<Gpu> {
     let minor = field(&information, "Device Minor");
     Some(Gpu {
         model: model.or(product).unwrap_or_else(|| "unknown".to_owned()),
-        chip: known.map(|(_, chip, _)| chip),
-        capability: known.and_then(|(capability, _, _)| capability),
+        chip: known.as_ref().map(|known| known.chip),
+        capability: known.and_then(|known| known.capability),
         bus,
         uuid,
         minor: minor.and_then(|minor| minor.parse().ok()),

@@ -118,7 +118,7 @@ fn installations_in(
             }
         }
         installation.open = writable;
-        installation.open.extend(location.led_by.clone());
+        installation.open.extend(location.redirect.clone());
         installations.push(installation);
     }
     installations
@@ -132,14 +132,14 @@ fn assemble(
     mut candidates: Vec<NamedFile>,
 ) -> Installation {
     let mut problems = second_of_one_soname(&mut candidates);
-    let (packaged, claimed) = wheel::settle(location, &candidates);
-    problems.extend(claimed);
+    let (records, conflicts) = wheel::settle(location, &candidates);
+    problems.extend(conflicts);
     let family = candidates[0].file.family();
     let group = FileGroup {
         family,
         soname,
         candidates,
-        packaged,
+        records,
     };
     let versions = versions::determine(paths.host, &location.directory, &group);
     paths.headers.extend(versions.header);
@@ -324,7 +324,7 @@ fn origin_of(location: &SearchLocation, candidates: &[NamedFile]) -> Origin {
     let main = main_file(family, candidates);
     let is_driver = family.is_driver();
     let mut names = candidates.iter().flat_map(|candidate| &candidate.names);
-    let is_packaged = names.any(|name| location.packaged.contains_key(name));
+    let is_packaged = names.any(|name| location.records.contains_key(name));
     match location.origin {
         Origin::Bundled => Origin::Bundled,
         _ if is_below(&location.directory, main, &["stubs"]) => Origin::Stub,
@@ -464,7 +464,7 @@ fn damaged_files(group: &FileGroup) -> Vec<Problem> {
         if candidate.file.truncated {
             problems.push(Problem::Truncated { file: file.clone() });
         }
-        if let Some(recorded) = group.packaged.get(file).and_then(|packaged| packaged.size)
+        if let Some(recorded) = group.records.get(file).and_then(|record| record.size)
             && recorded != candidate.stat.size
         {
             problems.push(Problem::SizeIsNotRecorded {

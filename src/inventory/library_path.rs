@@ -34,7 +34,7 @@ pub(super) fn locations(scan: &mut ScanContext<'_>) -> Vec<SearchLocation> {
             continue;
         };
         let mut location = SearchLocation::new(directory, Origin::Loose);
-        location.led_by = if path.is_relative() {
+        location.redirect = if path.is_relative() {
             Some(WritablePath {
                 path: location.directory.clone(),
                 who: ChangedBy::CurrentDirectory,

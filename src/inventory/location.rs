@@ -38,14 +38,14 @@ pub(super) struct SearchLocation {
     pub directory: PathBuf,
     pub origin: Origin,
     /// The package records of its files, by file name.
-    pub packaged: BTreeMap<String, Packaged>,
+    pub records: BTreeMap<String, PackageRecord>,
     /// The records of the files that several packages brought, and not the same, by file name.
-    pub claimed: BTreeMap<String, Vec<Packaged>>,
+    pub claims: BTreeMap<String, Vec<PackageRecord>>,
     /// A person or an administrator has named it: by an option, a trusted file, a loaded module or a variable that names
     /// one installation.
     pub is_named: bool,
-    /// Another user can decide that `LD_LIBRARY_PATH` leads there, and no other source names it.
-    pub led_by: Option<WritablePath>,
+    /// A path by which another user can make `LD_LIBRARY_PATH` lead there, if no other source names it.
+    pub redirect: Option<WritablePath>,
 }
 
 /// Locations by directory.
@@ -54,7 +54,7 @@ pub(super) struct SearchLocations(BTreeMap<PathBuf, SearchLocation>);
 
 /// The package record of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Packaged {
+pub(super) struct PackageRecord {
     /// Name and version: `nvidia-cudnn-cu12 9.1.0.70`.
     pub package: String,
     /// The version of the library, if the package's version contains it.
@@ -67,10 +67,10 @@ impl SearchLocation {
         SearchLocation {
             directory: directory.into(),
             origin,
-            packaged: BTreeMap::new(),
-            claimed: BTreeMap::new(),
+            records: BTreeMap::new(),
+            claims: BTreeMap::new(),
             is_named: false,
-            led_by: None,
+            redirect: None,
         }
     }
 }
@@ -227,14 +227,14 @@ pub(super) fn merge(
             Entry::Occupied(mut entry) => {
                 let known = entry.get_mut();
                 known.is_named |= location.is_named;
-                known.led_by = known.led_by.take().and(location.led_by);
-                known.claimed.extend(location.claimed);
+                known.redirect = known.redirect.take().and(location.redirect);
+                known.claims.extend(location.claims);
                 if record_rank(known.origin) <= record_rank(location.origin) {
-                    for (file, record) in location.packaged {
-                        known.packaged.entry(file).or_insert(record);
+                    for (file, record) in location.records {
+                        known.records.entry(file).or_insert(record);
                     }
                 } else {
-                    known.packaged.extend(location.packaged);
+                    known.records.extend(location.records);
                 }
                 known.origin = known.origin.min(location.origin);
             }

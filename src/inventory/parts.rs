@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::directory_scan;
 use super::installation::Origin;
-use super::location::{Packaged, ScanContext, SearchLocation};
+use super::location::{PackageRecord, ScanContext, SearchLocation};
 use crate::catalog::{Family, catalog};
 use crate::formats::names;
 
@@ -62,12 +62,12 @@ pub(super) fn location(
     scan: &ScanContext<'_>,
     directory: PathBuf,
     origin: Origin,
-    record_of: &dyn Fn(&Family) -> Option<Packaged>,
+    record_of: &dyn Fn(&Family) -> Option<PackageRecord>,
 ) -> SearchLocation {
     let mut location = SearchLocation::new(directory, origin);
     for name in libraries(scan, &location.directory) {
-        if let Some(packaged) = family_of_file(&name).and_then(record_of) {
-            location.packaged.insert(name, packaged);
+        if let Some(record) = family_of_file(&name).and_then(record_of) {
+            location.records.insert(name, record);
         }
     }
     location
@@ -78,12 +78,12 @@ pub(super) fn records(
     package: String,
     name: &str,
     version: &str,
-) -> impl Fn(&Family) -> Option<Packaged> {
+) -> impl Fn(&Family) -> Option<PackageRecord> {
     let own = family(name);
     let version = version.parse().ok();
     move |family| {
         let is_own = own.is_some_and(|own| own.name == family.name);
-        Some(Packaged {
+        Some(PackageRecord {
             package: package.clone(),
             version: version.filter(|_| is_own),
             size: None,

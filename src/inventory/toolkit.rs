@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use super::installation::Origin;
-use super::location::{Packaged, ScanContext, SearchLocation};
+use super::location::{PackageRecord, ScanContext, SearchLocation};
 use super::parts;
 use super::warning::ReadFault;
 use crate::catalog::Family;
@@ -48,7 +48,7 @@ fn libraries(
     scan: &mut ScanContext<'_>,
     root: &Path,
     origin: Origin,
-    record_of: &dyn Fn(&Family) -> Option<Packaged>,
+    record_of: &dyn Fn(&Family) -> Option<PackageRecord>,
 ) -> Vec<SearchLocation> {
     if SHARED.iter().any(|shared| root == Path::new(shared)) {
         return Vec::new();
@@ -101,13 +101,13 @@ fn manifest(scan: &mut ScanContext<'_>, root: &Path) -> Option<manifest::Toolkit
 }
 
 /// The manifest's record for the files of a family; none for a library that was added, such as cuDNN.
-fn manifest_record(manifest: &manifest::ToolkitManifest, family: &Family) -> Option<Packaged> {
+fn manifest_record(manifest: &manifest::ToolkitManifest, family: &Family) -> Option<PackageRecord> {
     let (_, version) = manifest
         .parts
         .iter()
         .find(|(name, _)| parts::family(name).is_some_and(|part| part.name == family.name))?;
     let package = format!("cuda-toolkit {}", manifest.toolkit);
-    Some(Packaged {
+    Some(PackageRecord {
         package,
         version: Some(*version),
         size: None,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::directory_scan::NamedFile;
 use super::file_group::FileGroup;
 use super::installation::{Problem, VersionEvidence, VersionSource};
+use super::location::PackageRecord;
 use crate::catalog::Family;
 use crate::formats::{build_info, names};
 use crate::host::Host;
@@ -95,16 +96,21 @@ impl Versions {
     }
 
     fn add_record(&mut self, group: &FileGroup, contents: Option<Version>) {
-        let Some(record) = group.record() else { return };
-        let Some(version) = record.version else {
+        let Some(PackageRecord {
+            package,
+            version: Some(version),
+            ..
+        }) = group.record()
+        else {
             return;
         };
-        self.add(VersionSource::PackageRecord, version, &record.package, true);
+        let version = *version;
+        self.add(VersionSource::PackageRecord, version, package, true);
         // Where every file has the size that the package recorded, it is the vendor who numbers the two otherwise:
         // cuTENSOR 2.8.1 says that it is 2.8.0.
         if is_other(version, contents) && !group.is_as_packaged() {
             self.problems.push(Problem::PackageSaysOtherwise {
-                package: record.package.clone(),
+                package: package.clone(),
                 version,
             });
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::directory_scan::NamedFile;
 use super::installation::{Origin, Problem};
-use super::location::{Packaged, ScanContext, SearchLocation, SearchLocations};
+use super::location::{PackageRecord, ScanContext, SearchLocation, SearchLocations};
 use super::records;
 use crate::catalog::catalog;
 use crate::formats::metadata;
@@ -61,7 +61,7 @@ fn recorded(scan: &mut ScanContext<'_>, site: &Path) -> Vec<SearchLocation> {
         Ok(metadata::record(bytes, &records::is_library))
     });
     let mut locations = SearchLocations::default();
-    let mut claims: BTreeMap<PathBuf, Vec<Packaged>> = BTreeMap::new();
+    let mut claims: BTreeMap<PathBuf, Vec<PackageRecord>> = BTreeMap::new();
     for (SitePackage { name, version, .. }, record) in distributions.iter().zip(records) {
         let mut families = catalog().families.iter();
         let is_nvidias =
@@ -82,23 +82,25 @@ fn recorded(scan: &mut ScanContext<'_>, site: &Path) -> Vec<SearchLocation> {
             };
             location.origin = location.origin.min(origin);
             // The version of torch says nothing about the cuDNN that it bundles, nor that of cuFFTMp about a cuFFT.
-            let is_its = catalog().family_of(file).is_some_and(|(family, _)| {
+            let has_its_version = catalog().family_of(file).is_some_and(|(family, _)| {
                 family.is_wheel(name) || !family.has_wheel() && is_nvidias
             });
-            let packaged = Packaged {
+            let package_record = PackageRecord {
                 package: format!("{name} {version}"),
-                version: version.parse().ok().filter(|_| is_its),
+                version: version.parse().ok().filter(|_| has_its_version),
                 size,
             };
-            location.packaged.insert(file.to_owned(), packaged.clone());
-            claims.entry(path).or_default().push(packaged);
+            location
+                .records
+                .insert(file.to_owned(), package_record.clone());
+            claims.entry(path).or_default().push(package_record);
         }
     }
     for (path, claims) in claims {
         if differ(&claims)
             && let Some((location, file)) = locations.of_file(&path, Origin::Bundled)
         {
-            location.claimed.insert(file.to_owned(), claims);
+            location.claims.insert(file.to_owned(), claims);
         }
     }
     locations.all()
@@ -128,7 +130,7 @@ fn laid_out(
 }
 
 /// True if packages brought different files. Equal sizes count as equal files: no file is hashed.
-fn differ(claims: &[Packaged]) -> bool {
+fn differ(claims: &[PackageRecord]) -> bool {
     let sizes: BTreeSet<u64> = claims.iter().filter_map(|claim| claim.size).collect();
     sizes.len() > 1
 }
@@ -138,12 +140,12 @@ fn differ(claims: &[Packaged]) -> bool {
 pub(super) fn settle(
     location: &SearchLocation,
     candidates: &[NamedFile],
-) -> (BTreeMap<String, Packaged>, Vec<Problem>) {
-    let mut packaged = location.packaged.clone();
+) -> (BTreeMap<String, PackageRecord>, Vec<Problem>) {
+    let mut records = location.records.clone();
     let mut problems: BTreeMap<Vec<String>, Problem> = BTreeMap::new();
     for candidate in candidates {
         for file in &candidate.names {
-            let Some(claims) = location.claimed.get(file) else {
+            let Some(claims) = location.claims.get(file) else {
                 continue;
             };
             let size = candidate.stat.size;
@@ -152,8 +154,8 @@ pub(super) fn settle(
                 .filter(|claim| claim.size.is_none_or(|own| own == size));
             let holder = holders.next().filter(|_| holders.next().is_none());
             match holder {
-                Some(holder) => packaged.insert(file.clone(), holder.clone()),
-                None => packaged.remove(file),
+                Some(holder) => records.insert(file.clone(), holder.clone()),
+                None => records.remove(file),
             };
             let holder = holder.map(|holder| holder.package.clone());
             let mut packages: Vec<String> =
@@ -175,7 +177,7 @@ pub(super) fn settle(
             }
         }
     }
-    (packaged, problems.into_values().collect())
+    (records, problems.into_values().collect())
 }
 
 /// A distribution in a site-packages directory.
